@@ -1,0 +1,53 @@
+//! The access token: the one secret that a request must show.
+
+use std::fmt;
+
+use subtle::ConstantTimeEq;
+
+/// A non-empty access token. Never printed: its `Debug` form hides it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token(Box<[u8]>);
+
+impl Token {
+    /// `None` for an empty token, which would let everyone in.
+    #[must_use]
+    pub fn new(token: &str) -> Option<Self> {
+        (!token.is_empty()).then(|| Self(token.as_bytes().into()))
+    }
+
+    /// Whether `candidate` is this token. The time taken tells its length at most, never its bytes.
+    #[must_use]
+    pub fn matches(&self, candidate: &[u8]) -> bool {
+        self.0.ct_eq(candidate).into()
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(..)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_token_is_none() {
+        assert_eq!(Token::new(""), None);
+    }
+
+    #[test]
+    fn only_the_same_bytes_match() {
+        let token = Token::new("s3cret").unwrap();
+        assert!(token.matches(b"s3cret"));
+        for wrong in ["", "s3cre", "s3crets", "S3cret", "s3cres"] {
+            assert!(!token.matches(wrong.as_bytes()), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn debug_shows_nothing_of_it() {
+        assert_eq!(format!("{:?}", Token::new("s3cret")), "Some(Token(..))");
+    }
+}
