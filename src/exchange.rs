@@ -1,0 +1,464 @@
+//! One connection's state machine: octets in, answers out, messages through a [`Gate`]. No I/O, no clock.
+//!
+//! It finds the ends of heads and bodies in what arrives, however it is split; what becomes of a request is decided in
+//! [`crate::gate`] by its head and in [`crate::message`] by its body.
+
+use crate::budget::Hold;
+use crate::gate::{Admitted, Gate, admit};
+use crate::http1::chunked::ChunkedDecoder;
+use crate::http1::fields::{Expectation, Framing};
+use crate::http1::head::{Head, HeadFault, HeadSearch};
+use crate::http1::malformed::Malformed;
+use crate::http1::response::{CONTINUE, Reply};
+use crate::message;
+use crate::problem::{Refusal, Slow, Status, Unavailable};
+
+/// Octets of a refused body that are read and dropped so that the connection can go on: what one read brings. Reading
+/// a longer one costs more than a new connection.
+pub const DISCARD_BYTES: u64 = 64 * 1024;
+
+/// Octets of answers after which they are written before more requests are looked at, so that a pipeline of small
+/// requests with large answers cannot fill the memory.
+pub const ANSWER_BYTES: usize = 64 * 1024;
+
+/// What a connection must do next, after it wrote the answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Read more.
+    Read(Waiting),
+    /// Call [`Exchange::receive`] again with nothing: there is more to answer.
+    Again,
+    /// Close.
+    Close(CloseReason),
+}
+
+/// What a connection waits for. Each has its deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiting {
+    /// The first octet of the first request.
+    First,
+    /// The first octet of another request.
+    Another,
+    /// The rest of a head.
+    Head,
+    /// The rest of a body, to be used or dropped.
+    Body,
+}
+
+/// Why a connection closes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloseReason {
+    /// The client or its version of HTTP asked for it, or the gateway stops.
+    Asked,
+    /// After a refusal there is no telling, or no use in finding out, where the next request begins.
+    Refused,
+    /// The client ended the connection.
+    EndOfInput,
+    /// A deadline passed.
+    TimedOut,
+}
+
+/// One connection.
+#[derive(Debug)]
+pub struct Exchange {
+    state: State,
+    /// What arrived and is not used yet: a part of a head, or of a body of known length, or requests behind large
+    /// answers. Never more than a head or a body at their limits and what one read brought behind them.
+    held: Vec<u8>,
+    /// Heads that were read.
+    requests: u32,
+    finishing: bool,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Between requests or in a head.
+    Head {
+        search: HeadSearch,
+        empty_line_skipped: bool,
+    },
+    /// In the body of an admitted request, of so many octets in all.
+    Length {
+        bytes: usize,
+        reply: Reply,
+        _hold: Hold,
+    },
+    /// In the chunked body of an admitted request.
+    Chunked(Box<ChunkedBody>),
+    /// In the body of a request that was answered already.
+    Discard(Unread),
+    Closed(CloseReason),
+}
+
+const START: State = State::Head { search: HeadSearch::START, empty_line_skipped: false };
+
+#[derive(Debug)]
+struct ChunkedBody {
+    decoder: ChunkedDecoder,
+    content: Vec<u8>,
+    reply: Reply,
+    hold: Hold,
+}
+
+/// A body, or what is left of it, that nobody wants.
+#[derive(Clone, Copy, Debug)]
+enum Unread {
+    Length(u64),
+    /// `left` is what may still be dropped of the content.
+    Chunked {
+        decoder: ChunkedDecoder,
+        left: u64,
+    },
+}
+
+/// Where answers go, and messages.
+struct Turn<'t, G> {
+    out: &'t mut Vec<u8>,
+    gate: &'t G,
+}
+
+impl Default for Exchange {
+    fn default() -> Self {
+        Self { state: START, held: Vec::new(), requests: 0, finishing: false }
+    }
+}
+
+impl Exchange {
+    /// Takes in all of `input`, publishes what it completes, and appends the answers to `out`.
+    pub fn receive(&mut self, input: &[u8], out: &mut Vec<u8>, gate: &impl Gate) -> Next {
+        let mut turn = Turn { out, gate };
+        let mut held = std::mem::take(&mut self.held);
+        if held.is_empty() {
+            let used = self.run(input, &mut turn);
+            self.hold_back(held, input.get(used..).unwrap_or_default());
+        } else {
+            held.extend_from_slice(input);
+            let used = self.run(&held, &mut turn);
+            if used < held.len() {
+                held.drain(..used);
+                self.hold_back(held, &[]);
+            }
+        }
+        self.next(turn.out)
+    }
+
+    /// Where the next read may put its octets, to save a copy: the rest of a body of known length. Then
+    /// [`Exchange::receive`] is called with nothing.
+    pub fn body_space(&mut self) -> Option<&mut Vec<u8>> {
+        let wanted = matches!(self.state, State::Length { bytes, .. } if self.held.len() < bytes);
+        (wanted && self.held.len() < self.held.capacity()).then_some(&mut self.held)
+    }
+
+    /// The client ended its side: an unfinished request is answered as such (RFC 9112 §8).
+    pub fn end_of_input(&mut self, out: &mut Vec<u8>, gate: &impl Gate) -> Next {
+        self.give_up(
+            Refusal::Framing(Malformed::Incomplete),
+            Refusal::Framing(Malformed::Incomplete),
+            &mut Turn { out, gate },
+        );
+        self.close(CloseReason::EndOfInput)
+    }
+
+    /// The deadline of what was waited for has passed.
+    pub fn time_out(&mut self, out: &mut Vec<u8>, gate: &impl Gate) -> Next {
+        self.give_up(Refusal::Timeout(Slow::Head), Refusal::Timeout(Slow::Body), &mut Turn { out, gate });
+        self.close(CloseReason::TimedOut)
+    }
+
+    /// No further request is wanted: one that is being received is still answered, with `Connection: close`.
+    ///
+    /// `true` if there is none, so that the connection can close at once.
+    pub fn finish(&mut self) -> bool {
+        self.finishing = true;
+        matches!(self.waiting(), None | Some(Waiting::First | Waiting::Another))
+    }
+
+    /// How many heads were read; each starts new deadlines.
+    #[must_use]
+    pub fn requests(&self) -> u32 {
+        self.requests
+    }
+
+    fn waiting(&self) -> Option<Waiting> {
+        match &self.state {
+            State::Head { empty_line_skipped: false, .. } if self.held.is_empty() => {
+                Some(if self.requests == 0 { Waiting::First } else { Waiting::Another })
+            }
+            State::Head { .. } => Some(Waiting::Head),
+            State::Length { .. } | State::Chunked(_) | State::Discard(_) => Some(Waiting::Body),
+            State::Closed(_) => None,
+        }
+    }
+
+    fn next(&self, out: &[u8]) -> Next {
+        match (&self.state, self.waiting()) {
+            (State::Closed(reason), _) => Next::Close(*reason),
+            (_, None | Some(Waiting::First | Waiting::Another)) if self.finishing => Next::Close(CloseReason::Asked),
+            (_, Some(waiting)) if out.len() < ANSWER_BYTES || self.held.is_empty() => Next::Read(waiting),
+            _ => Next::Again,
+        }
+    }
+
+    fn close(&mut self, reason: CloseReason) -> Next {
+        self.held = Vec::new();
+        self.state = State::Closed(reason);
+        Next::Close(reason)
+    }
+
+    /// Keeps what is not used yet. The room for a body of known length, which was held out of the budget, is made at
+    /// once.
+    fn hold_back(&mut self, mut held: Vec<u8>, rest: &[u8]) {
+        if let State::Length { bytes, .. } = self.state {
+            held.reserve_exact(bytes.saturating_sub(held.len()).max(rest.len()));
+        }
+        held.extend_from_slice(rest);
+        self.held = held;
+    }
+
+    /// Steps through `input` until more of it is needed. What was used of it.
+    fn run(&mut self, input: &[u8], turn: &mut Turn<'_, impl Gate>) -> usize {
+        let mut used = 0;
+        while turn.out.len() < ANSWER_BYTES {
+            let rest = input.get(used..).unwrap_or_default();
+            let step = match &self.state {
+                State::Closed(_) => break,
+                _ if rest.is_empty() => None,
+                State::Head { .. } => self.head(rest, turn),
+                State::Length { bytes, reply, .. } => {
+                    let reply = *reply;
+                    rest.get(..*bytes).map(|body| self.deliver(body, reply, turn))
+                }
+                State::Chunked(_) => self.chunk(rest, turn),
+                State::Discard(_) => self.drop_unread(rest),
+            };
+            match step {
+                Some(bytes) => used += bytes,
+                None => break,
+            }
+        }
+        // RFC 9112 §9.6: what follows the last request of a connection is not looked at.
+        if matches!(self.state, State::Closed(_)) { input.len() } else { used }
+    }
+
+    /// A head, and the body behind it where all of it is there. `None`: more is needed, or there is no more to do.
+    fn head(&mut self, rest: &[u8], turn: &mut Turn<'_, impl Gate>) -> Option<usize> {
+        let State::Head { search, empty_line_skipped } = &mut self.state else { return None };
+        if !*empty_line_skipped && b"\r\n".starts_with(rest.get(..2).unwrap_or(rest)) {
+            // RFC 9112 §2.2: one empty line before the request line is passed over.
+            *empty_line_skipped = rest.len() >= 2;
+            return empty_line_skipped.then_some(2);
+        }
+        let head = search.find(rest, turn.gate.policy().head_bytes).and_then(|end| {
+            let parts = end.and_then(|end| rest.split_at_checked(end));
+            parts.map(|(head, rest)| Ok::<_, HeadFault>((Head::parse(head)?, head.len(), rest))).transpose()
+        });
+        match head {
+            Ok(Some((head, head_bytes, rest))) => {
+                self.requests = self.requests.wrapping_add(1);
+                Some(head_bytes + self.request(&head, rest, turn))
+            }
+            Ok(None) => None,
+            Err(fault) => {
+                self.refuse_and_close(&fault.into(), Reply::UNREAD, turn);
+                None
+            }
+        }
+    }
+
+    /// A request whose head was read; `rest` is what follows it. What was used of `rest`.
+    fn request(&mut self, head: &Head<'_>, rest: &[u8], turn: &mut Turn<'_, impl Gate>) -> usize {
+        let fields = &head.fields;
+        let reply = Reply {
+            persistent: fields.persistent && !self.finishing,
+            version: head.version,
+            method: head.method,
+            grant: turn.gate.policy().origins.grant(fields.origin),
+        };
+        let used = match admit(head, turn.gate) {
+            Ok(Admitted::Message) => self.body(head, reply, rest, turn),
+            Ok(Admitted::Options) => {
+                let reply = self.discard(Unread::new(fields.framing), fields.expectation, reply);
+                turn.options(reply, fields.private_network);
+                Ok(0)
+            }
+            Err(refusal) => Err(refusal),
+        };
+        used.unwrap_or_else(|refusal| {
+            if refusal.closes() {
+                self.refuse_and_close(&refusal, reply, turn);
+            } else {
+                let reply = self.discard(Unread::new(fields.framing), fields.expectation, reply);
+                turn.problem(&refusal, reply);
+            }
+            0
+        })
+    }
+
+    /// Delivers the body of an admitted request where it stands, or prepares to receive it.
+    fn body(
+        &mut self,
+        head: &Head<'_>,
+        reply: Reply,
+        rest: &[u8],
+        turn: &mut Turn<'_, impl Gate>,
+    ) -> Result<usize, Refusal> {
+        let hold = |bytes| turn.gate.buffers().hold(bytes).ok_or(Refusal::Unavailable(Unavailable::Buffered));
+        let state = match head.fields.framing {
+            Framing::Length(bytes) => {
+                let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+                if let Some(body) = rest.get(..bytes) {
+                    return Ok(self.deliver(body, reply, turn));
+                }
+                State::Length { bytes, reply, _hold: hold(bytes)? }
+            }
+            Framing::Chunked => {
+                let (decoder, content) = (ChunkedDecoder::default(), Vec::new());
+                State::Chunked(Box::new(ChunkedBody { decoder, content, reply, hold: hold(0)? }))
+            }
+        };
+        self.state = state;
+        // RFC 9110 §10.1.1: not needed once some of the body has come.
+        if head.fields.expectation == Expectation::Continue && rest.is_empty() {
+            turn.out.extend_from_slice(CONTINUE);
+        }
+        Ok(0)
+    }
+
+    /// One run of a chunked body.
+    fn chunk(&mut self, rest: &[u8], turn: &mut Turn<'_, impl Gate>) -> Option<usize> {
+        let State::Chunked(chunked) = &mut self.state else { return None };
+        let limit = turn.gate.policy().body_bytes;
+        let run = match chunked.decoder.decode(rest) {
+            Ok(run) if (chunked.content.len() + run.content.len()) as u64 > limit => Err(Refusal::TooLarge(limit)),
+            Ok(run) => Ok(run),
+            Err(fault) => Err(Refusal::Framing(fault)),
+        };
+        let (reply, decoder) = (chunked.reply, chunked.decoder);
+        match run {
+            Ok(run) if !chunked.hold.grow(run.content.len()) => {
+                let unread = Unread::Chunked { decoder, left: DISCARD_BYTES };
+                let reply = self.discard(unread, Expectation::None, reply);
+                turn.problem(&Refusal::Unavailable(Unavailable::Buffered), reply);
+                Some(run.used)
+            }
+            Ok(run) => {
+                chunked.content.extend_from_slice(run.content);
+                if run.done {
+                    let content = std::mem::take(&mut chunked.content);
+                    self.deliver(&content, reply, turn);
+                }
+                Some(run.used)
+            }
+            Err(refusal) => {
+                self.refuse_and_close(&refusal, reply, turn);
+                None
+            }
+        }
+    }
+
+    /// Judges a whole body, and publishes it if it is a message. The length of the body.
+    fn deliver(&mut self, body: &[u8], mut reply: Reply, turn: &mut Turn<'_, impl Gate>) -> usize {
+        reply.persistent &= !self.finishing;
+        let published = message::parse(body, turn.gate.policy().check)
+            .map_err(Refusal::Message)
+            .and_then(|message| turn.gate.publish(&message).map_err(Refusal::Unavailable));
+        match published {
+            Ok(()) => turn.accepted(reply),
+            Err(refusal) => turn.problem(&refusal, reply),
+        }
+        self.state = if reply.persistent { START } else { State::Closed(CloseReason::Asked) };
+        body.len()
+    }
+
+    /// Prepares to drop a small body that will not be read, or to close (RFC 9112 §9.3).
+    fn discard(&mut self, unread: Unread, expectation: Expectation, mut reply: Reply) -> Reply {
+        let empty = matches!(unread, Unread::Length(0));
+        let long = matches!(unread, Unread::Length(bytes) if bytes > DISCARD_BYTES);
+        // A client that waits for 100 may or may not send the body after another answer (RFC 9110 §10.1.1): only a
+        // close leaves no doubt where its next request begins.
+        let in_doubt = expectation != Expectation::None && !empty;
+        let asked = reply.persistent;
+        reply.persistent &= !long && !in_doubt;
+        self.state = match (reply.persistent, empty) {
+            (true, true) => START,
+            (true, false) => State::Discard(unread),
+            (false, _) => State::Closed(if asked { CloseReason::Refused } else { CloseReason::Asked }),
+        };
+        reply
+    }
+
+    fn drop_unread(&mut self, rest: &[u8]) -> Option<usize> {
+        let State::Discard(unread) = &mut self.state else { return None };
+        match unread.drop_from(rest) {
+            Some((bytes, done)) => {
+                if done {
+                    self.state = START;
+                }
+                Some(bytes)
+            }
+            None => {
+                self.state = State::Closed(CloseReason::Refused);
+                None
+            }
+        }
+    }
+
+    /// Answers a request that will not be completed, by how far it came. Nothing where none had begun, or its answer
+    /// was given.
+    fn give_up(&mut self, in_head: Refusal, in_body: Refusal, turn: &mut Turn<'_, impl Gate>) {
+        let (refusal, reply) = match (&self.state, self.waiting()) {
+            (State::Head { .. }, Some(Waiting::Head)) => (in_head, Reply::UNREAD),
+            (State::Length { reply, .. }, _) => (in_body, *reply),
+            (State::Chunked(chunked), _) => (in_body, chunked.reply),
+            _ => return,
+        };
+        self.refuse_and_close(&refusal, reply, turn);
+    }
+
+    fn refuse_and_close(&mut self, refusal: &Refusal, reply: Reply, turn: &mut Turn<'_, impl Gate>) {
+        turn.problem(refusal, Reply { persistent: false, ..reply });
+        self.state = State::Closed(CloseReason::Refused);
+    }
+}
+
+impl Unread {
+    fn new(framing: Framing) -> Self {
+        match framing {
+            Framing::Length(bytes) => Self::Length(bytes),
+            Framing::Chunked => Self::Chunked { decoder: ChunkedDecoder::default(), left: DISCARD_BYTES },
+        }
+    }
+
+    /// Octets that were dropped from `rest`, and whether the body ended; `None` if it is malformed or too long.
+    fn drop_from(&mut self, rest: &[u8]) -> Option<(usize, bool)> {
+        match self {
+            Self::Length(left) => {
+                let dropped = usize::try_from(*left).unwrap_or(usize::MAX).min(rest.len());
+                *left -= dropped as u64;
+                Some((dropped, *left == 0))
+            }
+            Self::Chunked { decoder, left } => {
+                let run = decoder.decode(rest).ok()?;
+                *left = left.checked_sub(run.content.len() as u64)?;
+                Some((run.used, run.done))
+            }
+        }
+    }
+}
+
+impl<G: Gate> Turn<'_, G> {
+    fn accepted(&mut self, reply: Reply) {
+        self.gate.responder().accepted(reply, self.out);
+        self.gate.answered(Status::Ok);
+    }
+
+    fn options(&mut self, reply: Reply, private_network: bool) {
+        self.gate.responder().options(reply, private_network, self.out);
+        self.gate.answered(Status::NoContent);
+    }
+
+    fn problem(&mut self, refusal: &Refusal, reply: Reply) {
+        self.gate.responder().problem(refusal, reply, self.out);
+        self.gate.answered(refusal.status());
+    }
+}

@@ -1,0 +1,257 @@
+//! The chunked transfer coding (RFC 9112 §7.1), decoded octet by octet where it frames and run by run where it carries.
+
+use super::is_tchar;
+use super::malformed::Malformed;
+
+/// Octets of one chunk-size line: 16 hexadecimal digits, some zeros before them, and the short extensions that anyone
+/// was ever seen to send.
+pub const CHUNK_LINE_BYTES: u32 = 256;
+
+/// Octets of chunk extensions in one body: they are thrown away, so a body of little else is an attack
+/// (RFC 9112 §7.1.1 asks for such a limit).
+pub const EXTENSION_BYTES: u32 = 16 * 1024;
+
+/// Octets of a trailer section, the same as a head's by default.
+pub const TRAILER_BYTES: u32 = 16 * 1024;
+
+/// What one call of [`ChunkedDecoder::decode`] came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decoded<'b> {
+    /// Octets of the input that were used.
+    pub used: usize,
+    /// A run of the content; empty where only framing was used.
+    pub content: &'b [u8],
+    /// Whether the body has ended.
+    pub done: bool,
+}
+
+/// A decoder of one body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkedDecoder {
+    state: State,
+    /// Octets of the current chunk-size line, or of the trailer section.
+    section_bytes: u32,
+    extension_bytes: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// At the first digit of a size.
+    SizeStart,
+    Size(u64),
+    /// In the white space that may stand before a `;`.
+    BeforeExtension(u64),
+    Extension(u64),
+    /// After the CR of a size line.
+    SizeLf(u64),
+    Data(u64),
+    DataCr,
+    DataLf,
+    TrailerStart,
+    TrailerName,
+    TrailerValue,
+    TrailerLf,
+    /// After the CR of the empty line that ends it all.
+    EndLf,
+    Done,
+}
+
+impl Default for ChunkedDecoder {
+    fn default() -> Self {
+        Self { state: State::SizeStart, section_bytes: 0, extension_bytes: 0 }
+    }
+}
+
+impl ChunkedDecoder {
+    /// Decodes up to the end of the next run of content, of the body, or of the input.
+    ///
+    /// # Errors
+    /// The first octet that is not as RFC 9112 §7.1 has it, or that passes a bound.
+    pub fn decode<'b>(&mut self, input: &'b [u8]) -> Result<Decoded<'b>, Malformed> {
+        let mut used = 0;
+        while let Some(rest) = input.get(used..).filter(|rest| !rest.is_empty()) {
+            match self.state {
+                State::Done => break,
+                State::Data(left) => {
+                    let run = usize::try_from(left).unwrap_or(usize::MAX).min(rest.len());
+                    let content = rest.get(..run).unwrap_or_default();
+                    self.state = if run as u64 == left { State::DataCr } else { State::Data(left - run as u64) };
+                    return Ok(Decoded { used: used + run, content, done: false });
+                }
+                state => {
+                    if let Some(&byte) = rest.first() {
+                        self.state = self.frame(state, byte)?;
+                    }
+                    used += 1;
+                }
+            }
+        }
+        Ok(Decoded { used, content: &[], done: self.state == State::Done })
+    }
+
+    /// One octet of framing.
+    fn frame(&mut self, state: State, byte: u8) -> Result<State, Malformed> {
+        match state {
+            State::SizeStart | State::Size(_) | State::BeforeExtension(_) | State::Extension(_) | State::SizeLf(_) => {
+                self.section_bytes += 1;
+                if self.section_bytes > CHUNK_LINE_BYTES {
+                    return Err(Malformed::ChunkLine);
+                }
+                self.size_line(state, byte)
+            }
+            State::DataCr => expect(byte == b'\r', State::DataLf, Malformed::ChunkEnd),
+            State::DataLf => expect(byte == b'\n', State::SizeStart, Malformed::ChunkEnd),
+            State::TrailerStart | State::TrailerName | State::TrailerValue | State::TrailerLf | State::EndLf => {
+                self.section_bytes += 1;
+                if self.section_bytes > TRAILER_BYTES {
+                    return Err(Malformed::Trailer);
+                }
+                trailer(state, byte)
+            }
+            State::Data(_) | State::Done => Ok(state),
+        }
+    }
+
+    /// `chunk-size [ chunk-ext ] CRLF`, where white space may stand only around the `;` and `=` of an extension.
+    fn size_line(&mut self, state: State, byte: u8) -> Result<State, Malformed> {
+        match (state, byte) {
+            (State::SizeStart, _) => Ok(State::Size(hex(byte)?)),
+            (State::Size(size), b'\r') | (State::Extension(size), b'\r') => Ok(State::SizeLf(size)),
+            (State::Size(size) | State::BeforeExtension(size), b';') => Ok(State::Extension(size)),
+            (State::Size(size) | State::BeforeExtension(size), b' ' | b'\t') => Ok(State::BeforeExtension(size)),
+            (State::Size(size), _) => {
+                let digit = hex(byte)?;
+                let size = size.checked_mul(16).ok_or(Malformed::ChunkSize)?;
+                Ok(State::Size(size | digit))
+            }
+            (State::Extension(size), _) if !byte.is_ascii_control() || byte == b'\t' => {
+                self.extension_bytes += 1;
+                expect(self.extension_bytes <= EXTENSION_BYTES, State::Extension(size), Malformed::ChunkLine)
+            }
+            (State::SizeLf(size), b'\n') => {
+                self.section_bytes = 0;
+                Ok(if size == 0 { State::TrailerStart } else { State::Data(size) })
+            }
+            _ => Err(Malformed::ChunkLine),
+        }
+    }
+}
+
+/// `*( field-line CRLF ) CRLF` (RFC 9112 §7.1.2): read to find the end, then dropped.
+fn trailer(state: State, byte: u8) -> Result<State, Malformed> {
+    match (state, byte) {
+        (State::TrailerStart, b'\r') => Ok(State::EndLf),
+        (State::TrailerStart | State::TrailerName, _) if is_tchar(byte) => Ok(State::TrailerName),
+        (State::TrailerName, b':') => Ok(State::TrailerValue),
+        (State::TrailerValue, b'\r') => Ok(State::TrailerLf),
+        (State::TrailerValue, _) if !byte.is_ascii_control() || byte == b'\t' => Ok(State::TrailerValue),
+        (State::TrailerLf, b'\n') => Ok(State::TrailerStart),
+        (State::EndLf, b'\n') => Ok(State::Done),
+        _ => Err(Malformed::Trailer),
+    }
+}
+
+fn expect(met: bool, then: State, otherwise: Malformed) -> Result<State, Malformed> {
+    if met { Ok(then) } else { Err(otherwise) }
+}
+
+fn hex(byte: u8) -> Result<u64, Malformed> {
+    char::from(byte).to_digit(16).map(u64::from).ok_or(Malformed::ChunkSize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The content and the octets used, fed at once or octet by octet.
+    fn decode(input: &[u8], step: usize) -> Result<Option<(Vec<u8>, usize)>, Malformed> {
+        let mut decoder = ChunkedDecoder::default();
+        let (mut content, mut total) = (Vec::new(), 0);
+        for mut piece in input.chunks(step) {
+            while !piece.is_empty() {
+                let decoded = decoder.decode(piece)?;
+                content.extend_from_slice(decoded.content);
+                total += decoded.used;
+                if decoded.done {
+                    return Ok(Some((content, total)));
+                }
+                piece = &piece[decoded.used..];
+            }
+        }
+        Ok(None)
+    }
+
+    fn both(input: &[u8]) -> Result<Option<(Vec<u8>, usize)>, Malformed> {
+        let whole = decode(input, input.len().max(1));
+        assert_eq!(whole, decode(input, 1), "{:?}", String::from_utf8_lossy(input));
+        whole
+    }
+
+    #[test]
+    fn bodies() {
+        for (input, content) in [
+            (&b"0\r\n\r\n"[..], &b""[..]),
+            (b"5\r\nhello\r\n0\r\n\r\n", b"hello"),
+            (b"1\r\na\r\n002\r\nbc\r\n000\r\n\r\n", b"abc"),
+            (b"A;x\r\n0123456789\r\n0;last=\"y z\"\r\n\r\n", b"0123456789"),
+            (b"1 ; x = 1\r\na\r\n0\r\nTrailer: 1\r\nx:\r\n\r\n", b"a"),
+        ] {
+            assert_eq!(both(input), Ok(Some((content.to_vec(), input.len()))));
+        }
+    }
+
+    #[test]
+    fn what_follows_is_left() {
+        assert_eq!(both(b"1\r\na\r\n0\r\n\r\nPOST"), Ok(Some((b"a".to_vec(), 11))));
+    }
+
+    #[test]
+    fn faults() {
+        for (input, fault) in [
+            (&b"\r\n"[..], Malformed::ChunkSize),
+            (b"g\r\n", Malformed::ChunkSize),
+            (b"+1\r\n", Malformed::ChunkSize),
+            (b"0x1\r\n", Malformed::ChunkSize),
+            (b" 1\r\n", Malformed::ChunkSize),
+            (b"10000000000000000\r\n", Malformed::ChunkSize),
+            (b"1\n", Malformed::ChunkSize),
+            (b"1 \r\n", Malformed::ChunkLine),
+            (b"1;x\n", Malformed::ChunkLine),
+            (b"1;\x00\r\n", Malformed::ChunkLine),
+            (b"1\rx", Malformed::ChunkLine),
+            (b"1\r\nab", Malformed::ChunkEnd),
+            (b"1\r\na\n", Malformed::ChunkEnd),
+            (b"1\r\na\rx", Malformed::ChunkEnd),
+            (b"0\r\n\n", Malformed::Trailer),
+            (b"0\r\n:x\r\n", Malformed::Trailer),
+            (b"0\r\nx :1\r\n", Malformed::Trailer),
+            (b"0\r\n x:1\r\n", Malformed::Trailer),
+            (b"0\r\nx:1\n", Malformed::Trailer),
+            (b"0\r\nx\r\n", Malformed::Trailer),
+            (b"0\r\n\rx", Malformed::Trailer),
+        ] {
+            assert_eq!(both(input), Err(fault), "{:?}", String::from_utf8_lossy(input));
+        }
+    }
+
+    #[test]
+    fn bounds_hold_at_the_limit_and_break_one_past_it() {
+        let line = |bytes: u32| [b"1;".as_slice(), &vec![b'x'; bytes as usize - 4], b"\r\na\r\n0\r\n\r\n"].concat();
+        assert!(both(&line(CHUNK_LINE_BYTES)).is_ok_and(|body| body.is_some()));
+        assert_eq!(both(&line(CHUNK_LINE_BYTES + 1)), Err(Malformed::ChunkLine));
+
+        let trailer = |bytes: u32| [b"0\r\nx:".as_slice(), &vec![b'y'; bytes as usize - 6], b"\r\n\r\n"].concat();
+        assert!(both(&trailer(TRAILER_BYTES)).is_ok_and(|body| body.is_some()));
+        assert_eq!(both(&trailer(TRAILER_BYTES + 1)), Err(Malformed::Trailer));
+
+        let extension = [b"1;".as_slice(), &[b'x'; 128], b"\r\na\r\n"].concat();
+        let extensions = |chunks: u32| [extension.repeat(chunks as usize).as_slice(), b"0\r\n\r\n"].concat();
+        assert!(both(&extensions(EXTENSION_BYTES / 128)).is_ok_and(|body| body.is_some()));
+        assert_eq!(both(&extensions(EXTENSION_BYTES / 128 + 1)), Err(Malformed::ChunkLine));
+    }
+
+    #[test]
+    fn the_largest_size_is_read() {
+        assert_eq!(both(b"ffffffffffffffff\r\na"), Ok(None));
+    }
+}

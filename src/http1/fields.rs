@@ -1,0 +1,239 @@
+//! What the field lines of a head mean together.
+
+use httparse::Header;
+
+use super::head::Version;
+use super::malformed::Malformed;
+use super::target::is_authority;
+use super::{is_tchar, list_members};
+
+/// How the end of a request's content is found (RFC 9112 §6.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framing {
+    /// So many octets; 0 also where neither field is given (item 7).
+    Length(u64),
+    /// The chunked coding (item 4).
+    Chunked,
+}
+
+/// What a `Transfer-Encoding` asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Coding {
+    Absent,
+    Chunked,
+    /// A coding that this server does not know: 501.
+    Unknown,
+}
+
+/// What a `Content-Type` names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MediaType {
+    /// `application/json`, in UTF-8 (RFC 8259 §8.1).
+    Json,
+    /// Anything else, or nothing, or several.
+    Other,
+}
+
+/// What an `Expect` asks for (RFC 9110 §10.1.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expectation {
+    /// Nothing.
+    None,
+    /// `100-continue`.
+    Continue,
+    /// An expectation that cannot be met: 417.
+    Unknown,
+}
+
+/// The fields that the gateway acts on. All others are passed over.
+#[derive(Clone, Copy, Debug)]
+pub struct Fields<'b> {
+    /// Where the content ends.
+    pub framing: Framing,
+    /// Whether the connection may carry another request (RFC 9112 §9.3).
+    pub persistent: bool,
+    /// The media type of the content.
+    pub media_type: MediaType,
+    /// Whether a `Content-Encoding` other than identity is applied (RFC 9110 §8.4).
+    pub encoded: bool,
+    /// The expectation.
+    pub expectation: Expectation,
+    /// `Origin`, as it was sent: a page of that origin asks (Fetch §3.2).
+    pub origin: Option<&'b [u8]>,
+    /// Whether a preflight asks to reach into a private network.
+    pub private_network: bool,
+}
+
+impl<'b> Fields<'b> {
+    /// Reads the lines in one pass.
+    ///
+    /// # Errors
+    /// What makes the host or the framing doubtful. The coding is told beside the fields, since other faults of the
+    /// head come before an unknown one.
+    pub(super) fn read(lines: &[Header<'b>], version: Version) -> Result<(Self, Coding), Malformed> {
+        let mut reading = Reading::default();
+        for line in lines {
+            reading.line(line.name, line.value)?;
+        }
+        reading.finish(version)
+    }
+}
+
+/// The state of one pass over the lines.
+#[derive(Default)]
+struct Reading<'b> {
+    host: Option<&'b [u8]>,
+    length: Option<u64>,
+    codings: usize,
+    chunked: usize,
+    chunked_last: bool,
+    media_type: Option<MediaType>,
+    encoded: bool,
+    close: bool,
+    keep_alive: bool,
+    expect_continue: bool,
+    expect_unknown: bool,
+    origin: Option<&'b [u8]>,
+    private_network: bool,
+    has_coding: bool,
+}
+
+impl<'b> Reading<'b> {
+    fn line(&mut self, name: &str, value: &'b [u8]) -> Result<(), Malformed> {
+        let is = |known: &str| name.eq_ignore_ascii_case(known);
+        // By length first: one comparison for each line of no interest.
+        match name.len() {
+            4 if is("Host") => {
+                if self.host.replace(value).is_some() {
+                    return Err(Malformed::HostRepeated);
+                }
+            }
+            6 if is("Expect") => {
+                if value.eq_ignore_ascii_case(b"100-continue") {
+                    self.expect_continue = true
+                } else {
+                    self.expect_unknown = true
+                }
+            }
+            6 if is("Origin") => self.origin = Some(value),
+            10 if is("Connection") => self.connection(value),
+            12 if is("Content-Type") => {
+                // RFC 9110 §5.3: a singleton field given twice has no one meaning.
+                let second = self.media_type.is_some();
+                self.media_type = Some(if second { MediaType::Other } else { media_type(value) });
+            }
+            14 if is("Content-Length") => {
+                let length = content_length(value)?;
+                if self.length.replace(length).is_some() {
+                    return Err(Malformed::LengthRepeated);
+                }
+            }
+            16 if is("Content-Encoding") => {
+                self.encoded |= !list_members(value).all(|coding| coding.eq_ignore_ascii_case(b"identity"))
+            }
+            17 if is("Transfer-Encoding") => self.transfer_encoding(value)?,
+            38 if is("Access-Control-Request-Private-Network") => self.private_network = value == b"true",
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn connection(&mut self, value: &[u8]) {
+        for option in list_members(value) {
+            self.close |= option.eq_ignore_ascii_case(b"close");
+            self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+        }
+    }
+
+    /// `Transfer-Encoding: 1#transfer-coding` (RFC 9112 §6.1, §7). A coding of several lines is one list.
+    fn transfer_encoding(&mut self, value: &[u8]) -> Result<(), Malformed> {
+        self.has_coding = true;
+        for coding in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
+            let name = coding.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
+            if name.is_empty() || !name.iter().copied().all(is_tchar) {
+                return Err(Malformed::CodingInvalid);
+            }
+            self.codings += 1;
+            self.chunked_last = name.eq_ignore_ascii_case(b"chunked");
+            if self.chunked_last {
+                self.chunked += 1;
+                // RFC 9112 §7.1: chunked has no parameters.
+                if coding.len() != name.len() {
+                    return Err(Malformed::CodingInvalid);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self, version: Version) -> Result<(Fields<'b>, Coding), Malformed> {
+        match self.host {
+            None if version == Version::Http11 => return Err(Malformed::HostMissing),
+            // RFC 9112 §3.2: an invalid Host is refused in a request of any version.
+            Some(host) if !std::str::from_utf8(host).is_ok_and(is_authority) => return Err(Malformed::HostInvalid),
+            _ => {}
+        }
+        let coding = self.coding(version)?;
+        let framing = match coding {
+            Coding::Absent => Framing::Length(self.length.unwrap_or(0)),
+            Coding::Chunked | Coding::Unknown => Framing::Chunked,
+        };
+        let expectation = match (self.expect_unknown, self.expect_continue, version) {
+            (true, ..) => Expectation::Unknown,
+            // RFC 9110 §10.1.1: the expectation is ignored in HTTP/1.0, which knows no interim responses.
+            (false, true, Version::Http11) => Expectation::Continue,
+            (false, ..) => Expectation::None,
+        };
+        let fields = Fields {
+            framing,
+            persistent: !self.close && (version == Version::Http11 || self.keep_alive),
+            media_type: self.media_type.unwrap_or(MediaType::Other),
+            encoded: self.encoded,
+            expectation,
+            origin: self.origin,
+            private_network: self.private_network,
+        };
+        Ok((fields, coding))
+    }
+
+    fn coding(&self, version: Version) -> Result<Coding, Malformed> {
+        if !self.has_coding {
+            return Ok(Coding::Absent);
+        }
+        if self.length.is_some() {
+            return Err(Malformed::LengthAndCoding);
+        }
+        if version == Version::Http10 {
+            return Err(Malformed::CodingInHttp10);
+        }
+        if self.chunked > 1 || (self.chunked == 1 && !self.chunked_last) {
+            return Err(Malformed::CodingInvalid);
+        }
+        Ok(if self.codings == 1 && self.chunked == 1 { Coding::Chunked } else { Coding::Unknown })
+    }
+}
+
+/// `1*DIGIT` (RFC 9110 §8.6). A number beyond 64 bits is a valid one, and too large for any limit.
+fn content_length(value: &[u8]) -> Result<u64, Malformed> {
+    if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
+        return Err(Malformed::LengthInvalid);
+    }
+    Ok(value.iter().fold(0u64, |length, digit| length.saturating_mul(10).saturating_add(u64::from(digit - b'0'))))
+}
+
+/// `application/json` with any parameters but a charset other than UTF-8 (RFC 9110 §8.3.1).
+fn media_type(value: &[u8]) -> MediaType {
+    if value == b"application/json" {
+        return MediaType::Json;
+    }
+    let mut parts = value.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
+    let essence = parts.next().unwrap_or_default();
+    let utf8 = parts.all(|parameter| {
+        let mut halves = parameter.splitn(2, |&byte| byte == b'=');
+        let (name, value) = (halves.next().unwrap_or_default(), halves.next().unwrap_or_default());
+        !name.eq_ignore_ascii_case(b"charset")
+            || value.eq_ignore_ascii_case(b"utf-8")
+            || value.eq_ignore_ascii_case(b"\"utf-8\"")
+    });
+    if essence.eq_ignore_ascii_case(b"application/json") && utf8 { MediaType::Json } else { MediaType::Other }
+}

@@ -1,0 +1,105 @@
+//! Waiting on an io_uring, by one-shot polls on tokio-uring.
+
+use std::future::Future;
+use std::io;
+use std::marker::PhantomData;
+use std::net;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::rc::Rc;
+
+use io_uring::{cqueue, opcode, types};
+use rustix::event::PollFlags;
+use rustix::net::{SocketFlags, accept_with};
+use tokio_uring::{OneshotOutputTransform, UnsubmittedOneshot};
+
+use super::{Listener, Stream, Transport};
+
+/// Entries of the submission queue. A full one is submitted before the turn ends; nothing is lost.
+const RING_ENTRIES: u32 = 1024;
+
+/// tokio-uring's runtime.
+pub struct Uring(tokio_uring::Runtime);
+
+impl Transport for Uring {
+    type Stream = UringStream;
+    type Listener = UringListener;
+
+    const NAME: &'static str = "uring";
+
+    fn new() -> io::Result<Self> {
+        let mut ring = tokio_uring::uring_builder();
+        // The thread that submits looks at the completions too, so the kernel need not interrupt it for each.
+        ring.setup_coop_taskrun().setup_single_issuer();
+        tokio_uring::Runtime::new(tokio_uring::builder().entries(RING_ENTRIES).uring_builder(&ring)).map(Self)
+    }
+
+    fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+        self.0.block_on(future)
+    }
+}
+
+/// A listening socket.
+pub struct UringListener(Rc<net::TcpListener>);
+
+impl Listener for UringListener {
+    type Stream = UringStream;
+
+    fn new(listener: net::TcpListener) -> io::Result<Self> {
+        Ok(Self(Rc::new(listener)))
+    }
+
+    async fn accept(&self) -> io::Result<UringStream> {
+        loop {
+            match accept_with(&*self.0, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+                Ok(socket) => return Ok(UringStream(Rc::new(socket.into()))),
+                Err(rustix::io::Errno::WOULDBLOCK) => poll(&self.0, PollFlags::IN).await?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+/// A connection, which a poll in flight keeps open.
+pub struct UringStream(Rc<net::TcpStream>);
+
+impl Stream for UringStream {
+    fn socket(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+
+    async fn readable(&self) -> io::Result<()> {
+        poll(&self.0, PollFlags::IN | PollFlags::RDHUP).await
+    }
+
+    async fn writable(&self) -> io::Result<()> {
+        poll(&self.0, PollFlags::OUT).await
+    }
+
+    fn try_read<R>(&self, read: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>) -> io::Result<R> {
+        read(self.0.as_fd())
+    }
+
+    fn try_write<R>(&self, write: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>) -> io::Result<R> {
+        write(self.0.as_fd())
+    }
+}
+
+async fn poll<S: AsRawFd + 'static>(socket: &Rc<S>, readiness: PollFlags) -> io::Result<()> {
+    let poll = opcode::PollAdd::new(types::Fd(socket.as_raw_fd()), u32::from(readiness.bits())).build();
+    UnsubmittedOneshot::new(Rc::clone(socket), Polled(PhantomData), poll).submit().await
+}
+
+/// Lets go of the socket that the poll kept open.
+struct Polled<S>(PhantomData<Rc<S>>);
+
+impl<S> OneshotOutputTransform for Polled<S> {
+    type Output = io::Result<()>;
+    type StoredData = Rc<S>;
+
+    fn transform_oneshot_output(self, _socket: Rc<S>, completion: cqueue::Entry) -> io::Result<()> {
+        match completion.result() {
+            error if error < 0 => Err(io::Error::from_raw_os_error(-error)),
+            _ => Ok(()),
+        }
+    }
+}
