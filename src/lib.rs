@@ -2,12 +2,17 @@
 
 pub mod budget;
 pub mod bus;
+mod connection;
+pub mod counters;
+pub mod events;
 pub mod exchange;
 pub mod gate;
 pub mod http1;
+pub mod listener;
 pub mod message;
 pub mod problem;
 pub mod settings;
 pub mod token;
 pub mod transport;
 pub mod vocabulary;
+pub mod worker;

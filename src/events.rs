@@ -1,0 +1,107 @@
+//! What the parent process is told: one JSON object a line on stdout. Logs for people go to stderr.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+/// An event.
+#[derive(Debug, Serialize)]
+#[serde(tag = "event", rename_all = "lowercase")]
+pub enum Event<'a> {
+    /// Requests are accepted from now on; one for each listening socket.
+    Listening {
+        /// Where messages are posted.
+        url: &'a str,
+        /// This process.
+        pid: u32,
+        /// How sockets are waited for: `uring` or `epoll`.
+        io: &'a str,
+    },
+    /// Nothing listens.
+    Disabled {
+        /// Why, in a sentence.
+        reason: &'a str,
+    },
+    /// An endpoint of the bus came or went.
+    Bus {
+        /// `connected` or `disconnected`.
+        state: &'a str,
+        /// The endpoint.
+        endpoint: &'a str,
+    },
+    /// The settings file changed.
+    Settings {
+        /// `reloaded`, or `rejected`: then the last good settings stay in force.
+        state: &'a str,
+        /// What was wrong with them.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<&'a str>,
+    },
+    /// The counters.
+    Stats(Stats),
+    /// The last line.
+    Stopped {
+        /// Messages that were answered 200.
+        accepted: u64,
+        /// Messages that were handed to libzmq.
+        published: u64,
+    },
+}
+
+/// The counters since the start, and the present state.
+#[derive(Debug, Serialize)]
+pub struct Stats {
+    /// Seconds since the start.
+    pub uptime_s: u64,
+    /// Answers by status code.
+    pub answers: BTreeMap<u16, u64>,
+    /// Messages that were answered 200.
+    pub accepted: u64,
+    /// Messages that were handed to libzmq.
+    pub published: u64,
+    /// Messages in the queue to the bus.
+    pub queue_depth: u64,
+    /// The most there ever were.
+    pub queue_high_water: u64,
+    /// Octets of the messages in the queue.
+    pub queue_bytes: u64,
+    /// How often a full pipe held the bus up.
+    pub pipe_full: u64,
+    /// Octets read from connections.
+    pub bytes_in: u64,
+    /// Octets written to connections.
+    pub bytes_out: u64,
+    /// Connections open now.
+    pub connections: u64,
+    /// Connections accepted since the start.
+    pub connections_accepted: u64,
+    /// The endpoints of the bus.
+    pub endpoints: Vec<EndpointStats>,
+}
+
+/// An endpoint of the bus.
+#[derive(Debug, Serialize)]
+pub struct EndpointStats {
+    /// As it was given.
+    pub endpoint: String,
+    /// Whether messages go there now.
+    pub connected: bool,
+    /// How often it came back.
+    pub reconnects: u64,
+}
+
+/// Writes an event to stdout. A parent that no longer listens is no reason to stop.
+pub fn emit(event: &Event<'_>) {
+    if let Ok(mut line) = serde_json::to_vec(event) {
+        line.push(b'\n');
+        let mut stdout = io::stdout().lock();
+        let _ = stdout.write_all(&line).and_then(|()| stdout.flush());
+    }
+}
+
+/// Writes a line to stderr, for people.
+pub fn log(line: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr().lock(), "adapter-gateway: {line}");
+}

@@ -1,0 +1,276 @@
+//! One worker thread: its event loop, its connections, and what they share.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use rustix::net::{Shutdown, shutdown};
+use slab::Slab;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::spawn_local;
+use tokio::time::{Instant, timeout_at};
+
+use crate::budget::Budget;
+use crate::bus::Publisher;
+use crate::connection::{self, Timeouts};
+use crate::counters::Counters;
+use crate::events::log;
+use crate::gate::{Gate, Policy};
+use crate::http1::response::HttpDate;
+use crate::listener::{Listening, accept};
+use crate::message::Message;
+use crate::problem::{Status, Unavailable};
+use crate::token::Token;
+use crate::transport::{Listener, Stream, Transport};
+
+/// Octets read at once, into one buffer for all connections of a worker: a whole pipeline, or a body of the usual size.
+const READ_BYTES: usize = 64 * 1024;
+
+/// What connections that outlive the drain get to end after they were shut down.
+const ABORT_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// What all workers share.
+#[derive(Debug)]
+pub struct Shared {
+    /// Limits and rules.
+    pub policy: Policy,
+    /// Deadlines.
+    pub timeouts: Timeouts,
+    /// The bound on bodies in flight.
+    pub buffers: Arc<Budget>,
+    /// The bound on connections.
+    pub connections: Arc<Semaphore>,
+    /// The way to the bus.
+    pub publisher: Publisher,
+}
+
+/// What the workers are to do.
+#[derive(Clone, Debug)]
+pub enum Service {
+    /// Nothing listens; connections end with the request they are in.
+    Closed,
+    /// Requests are accepted.
+    Open {
+        /// On these sockets.
+        listening: Arc<Listening>,
+        /// With this token.
+        token: Token,
+    },
+    /// As closed; and the worker ends when its connections have, or at the deadline.
+    Draining {
+        /// Then connections are cut off.
+        deadline: Instant,
+    },
+}
+
+/// A connection, as the worker sees it.
+pub(crate) struct Member<S> {
+    pub(crate) stream: S,
+    /// Whether it is between two requests.
+    pub(crate) idle: Cell<bool>,
+    /// Whether it is to end with the request that it is in.
+    pub(crate) finishing: Cell<bool>,
+    _permit: OwnedSemaphorePermit,
+}
+
+/// What the connections of one worker share.
+pub(crate) struct Worker<S> {
+    shared: Arc<Shared>,
+    counters: Arc<Counters>,
+    service: watch::Receiver<Service>,
+    members: RefCell<Slab<Rc<Member<S>>>>,
+    emptied: Notify,
+    published: Notify,
+    date: Cell<(u64, HttpDate)>,
+    /// What was read last; nobody holds it across a wait.
+    pub(crate) input: RefCell<Vec<u8>>,
+    /// The answers to it, likewise.
+    pub(crate) output: RefCell<Vec<u8>>,
+}
+
+/// Runs a worker until it has drained.
+pub(crate) fn run<T: Transport>(
+    event_loop: &T,
+    shared: Arc<Shared>,
+    counters: Arc<Counters>,
+    service: watch::Receiver<Service>,
+) {
+    let worker = Rc::new(Worker {
+        shared,
+        counters,
+        service: service.clone(),
+        members: RefCell::default(),
+        emptied: Notify::new(),
+        published: Notify::new(),
+        date: Cell::new((0, HttpDate::new(SystemTime::UNIX_EPOCH))),
+        input: RefCell::new(Vec::with_capacity(READ_BYTES)),
+        output: RefCell::default(),
+    });
+    event_loop.block_on(async move {
+        spawn_local(wake_bus(Rc::clone(&worker)));
+        worker.obey::<T>(service).await;
+    });
+}
+
+/// Wakes the bus once for all messages of one turn of the event loop: this task runs behind those that published.
+async fn wake_bus<S: Stream>(worker: Rc<Worker<S>>) {
+    loop {
+        worker.published.notified().await;
+        worker.shared.publisher.wake();
+    }
+}
+
+impl<S: Stream> Worker<S> {
+    async fn obey<T: Transport<Stream = S>>(self: Rc<Self>, mut service: watch::Receiver<Service>) {
+        let mut listening: Option<Arc<Listening>> = None;
+        loop {
+            let now = service.borrow_and_update().clone();
+            match now {
+                Service::Open { listening: wanted, .. } => {
+                    if !listening.as_ref().is_some_and(|current| Arc::ptr_eq(current, &wanted)) {
+                        self.finish_all();
+                        self.listen::<T>(&wanted);
+                        listening = Some(wanted);
+                    }
+                }
+                Service::Closed => {
+                    listening = None;
+                    self.finish_all();
+                }
+                Service::Draining { deadline } => {
+                    self.finish_all();
+                    return self.drain(deadline).await;
+                }
+            }
+            if service.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn listen<T: Transport<Stream = S>>(self: &Rc<Self>, listening: &Listening) {
+        for socket in listening.sockets() {
+            match socket.and_then(T::Listener::new) {
+                Ok(listener) => {
+                    spawn_local(accept(Rc::clone(self), listener));
+                }
+                Err(error) => log(format_args!("a worker cannot listen: {error}")),
+            }
+        }
+    }
+
+    /// Serves a connection in a task of its own.
+    pub(crate) fn adopt(self: &Rc<Self>, stream: S, permit: OwnedSemaphorePermit) {
+        if !matches!(*self.service.borrow(), Service::Open { .. }) {
+            // It waited for its permit while the service was closed.
+            return;
+        }
+        let member = Rc::new(Member { stream, idle: Cell::new(true), finishing: Cell::new(false), _permit: permit });
+        let key = self.members.borrow_mut().insert(Rc::clone(&member));
+        self.counters().opened();
+        let worker = Rc::clone(self);
+        spawn_local(async move {
+            connection::serve(Rc::clone(&worker), member).await;
+            let mut members = worker.members.borrow_mut();
+            members.remove(key);
+            worker.counters().closed();
+            if members.is_empty() {
+                // The room that a rush of connections took is not kept.
+                members.shrink_to_fit();
+                worker.emptied.notify_one();
+            }
+        });
+    }
+
+    /// Lets every connection end with the request that it is in; those in none end at once.
+    fn finish_all(&self) {
+        for (_, member) in self.members.borrow().iter() {
+            member.finishing.set(true);
+            if member.idle.get() {
+                // Wakes it with an end of input; what has arrived is still read and answered.
+                let _ = shutdown(member.stream.socket(), Shutdown::Read);
+            }
+        }
+    }
+
+    async fn drain(&self, deadline: Instant) {
+        if timeout_at(deadline, self.wait_until_empty()).await.is_err() {
+            for (_, member) in self.members.borrow().iter() {
+                let _ = shutdown(member.stream.socket(), Shutdown::Both);
+            }
+            let _ = tokio::time::timeout(ABORT_TIMEOUT, self.wait_until_empty()).await;
+        }
+        self.shared.publisher.wake();
+    }
+
+    async fn wait_until_empty(&self) {
+        while !self.members.borrow().is_empty() {
+            self.emptied.notified().await;
+        }
+    }
+
+    pub(crate) fn connections(&self) -> &Arc<Semaphore> {
+        &self.shared.connections
+    }
+
+    pub(crate) fn timeouts(&self) -> &Timeouts {
+        &self.shared.timeouts
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// What the requests of this turn go through.
+    pub(crate) fn gate(&self) -> WorkerGate<'_, S> {
+        let now = SystemTime::now();
+        let second = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        if self.date.get().0 != second {
+            self.date.set((second, HttpDate::new(now)));
+        }
+        WorkerGate { worker: self, service: self.service.borrow(), date: self.date.get().1 }
+    }
+}
+
+/// The gate of one turn: the settings are those of its start.
+pub(crate) struct WorkerGate<'w, S> {
+    worker: &'w Worker<S>,
+    service: watch::Ref<'w, Service>,
+    date: HttpDate,
+}
+
+impl<S: Stream> Gate for WorkerGate<'_, S> {
+    fn policy(&self) -> &Policy {
+        &self.worker.shared.policy
+    }
+
+    fn token(&self) -> Option<&Token> {
+        match &*self.service {
+            Service::Open { token, .. } => Some(token),
+            Service::Closed | Service::Draining { .. } => None,
+        }
+    }
+
+    fn buffers(&self) -> &Arc<Budget> {
+        &self.worker.shared.buffers
+    }
+
+    fn available(&self) -> Result<(), Unavailable> {
+        self.worker.shared.publisher.available()
+    }
+
+    fn publish(&self, message: &Message<'_>) -> Result<(), Unavailable> {
+        self.worker.shared.publisher.publish(message.topic(), message.payload())?;
+        self.worker.published.notify_one();
+        Ok(())
+    }
+
+    fn date(&self) -> HttpDate {
+        self.date
+    }
+
+    fn answered(&self, status: Status) {
+        self.worker.counters().answered(status);
+    }
+}
