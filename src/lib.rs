@@ -2,6 +2,7 @@
 
 pub mod budget;
 pub mod bus;
+pub mod cli;
 mod connection;
 pub mod counters;
 pub mod events;
