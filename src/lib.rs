@@ -17,3 +17,6 @@ pub mod token;
 pub mod transport;
 pub mod vocabulary;
 pub mod worker;
+pub mod exit;
+pub mod serve;
+mod workers;

@@ -1,0 +1,308 @@
+//! The gateway as a whole: the settings decide whether it listens, signals end it, and the parent is told.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+
+use crate::bus::{Bus, BusConfig, BusEvent};
+use crate::cli::Io;
+use crate::connection::Timeouts;
+use crate::counters::{Counters, Totals};
+use crate::events::{EndpointStats, Event, Stats, log};
+use crate::exit::Failure;
+use crate::gate::{ENDPOINT, Policy};
+use crate::listener::Listening;
+use crate::settings::{self, Access, DisabledReason};
+use crate::settings::watch::Watch;
+use crate::token::Token;
+use crate::worker::{Service, Shared};
+use crate::workers::Workers;
+
+/// The part of the drain that is kept for the bus, at most: connections are cut off so long before its end.
+const BUS_DRAIN: Duration = Duration::from_secs(1);
+
+/// How the gateway runs. Every value holds.
+#[derive(Debug)]
+pub struct Config {
+    /// Addresses that must be listened on.
+    pub listen: Vec<SocketAddr>,
+    /// Addresses that are listened on where the host has them.
+    pub listen_optional: Vec<SocketAddr>,
+    /// How sockets are waited for.
+    pub io: Io,
+    /// Worker threads.
+    pub workers: usize,
+    /// Connections at once.
+    pub connections: usize,
+    /// Octets of bodies held by all connections together.
+    pub buffered_bytes: usize,
+    /// Limits and rules of a request.
+    pub policy: Policy,
+    /// Deadlines of a connection.
+    pub timeouts: Timeouts,
+    /// The whole stop, at most.
+    pub drain_timeout: Duration,
+    /// What is published to, and the queue to it.
+    pub bus: BusConfig,
+    /// Whether the end of stdin stops the gateway.
+    pub watch_stdin: bool,
+    /// How often the counters are told.
+    pub stats: Option<Duration>,
+}
+
+/// Where the token comes from.
+#[derive(Debug)]
+pub enum Source {
+    /// The user settings file, watched.
+    File(PathBuf),
+    /// A token made for this run.
+    Fixed(Token),
+}
+
+/// Who is told of events.
+pub type Emit = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
+
+/// Runs the gateway until it is asked to stop.
+///
+/// # Errors
+/// [`Failure`], with its exit status.
+pub fn serve(config: Config, source: Source, emit: Emit) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::Configuration(format!("no event loop: {error}")))?;
+    runtime.block_on(async {
+        let mut signals = Signals::install().map_err(|error| Failure::Configuration(format!("no signals: {error}")))?;
+        let mut gateway = Gateway::start(config, emit)?;
+        let ran = gateway.run(source, &mut signals).await;
+        gateway.stop(&mut signals).await;
+        ran
+    })
+}
+
+/// The signals that mean something (signal(7)).
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+    user1: Signal,
+}
+
+impl Signals {
+    fn install() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+            user1: signal(SignalKind::user_defined1())?,
+        })
+    }
+
+    async fn stop(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+struct Gateway {
+    config: Config,
+    emit: Emit,
+    bus: Bus,
+    workers: Workers,
+    listening: Option<Arc<Listening>>,
+    /// What the settings said last; `None` before they were read.
+    access: Option<Access>,
+    /// Why they were refused last, since when nothing else was read.
+    rejected: Option<String>,
+    started: Instant,
+}
+
+impl Gateway {
+    fn start(config: Config, emit: Emit) -> Result<Self, Failure> {
+        let told = Arc::clone(&emit);
+        let bus = Bus::start(config.bus.clone(), move |event| {
+            let (state, endpoint) = match &event {
+                BusEvent::Connected { endpoint } => ("connected", endpoint),
+                BusEvent::Disconnected { endpoint } => ("disconnected", endpoint),
+            };
+            told(&Event::Bus { state, endpoint: endpoint.as_str() });
+        })
+        .map_err(|error| Failure::Configuration(error.to_string()))?;
+        let shared = Shared {
+            policy: config.policy.clone(),
+            timeouts: config.timeouts,
+            buffers: crate::budget::Budget::new(config.buffered_bytes),
+            connections: Arc::new(tokio::sync::Semaphore::new(config.connections)),
+            publisher: bus.publisher(),
+        };
+        let workers = Workers::start(config.io, config.workers, shared)?;
+        let (listening, access, rejected) = (None, None, None);
+        Ok(Self { config, emit, bus, workers, listening, access, rejected, started: Instant::now() })
+    }
+
+    /// Follows the settings until it is time to stop.
+    async fn run(&mut self, source: Source, signals: &mut Signals) -> Result<(), Failure> {
+        let mut watch = match &source {
+            Source::Fixed(token) => {
+                self.apply(Access::Open(token.clone()))?;
+                None
+            }
+            Source::File(path) => {
+                // The watch comes first: what changes after it was read is seen.
+                let watch = Watch::start(path).map_err(|error| log(format_args!("{error}; SIGHUP reads the settings again")));
+                self.apply(settings::read(path).map_err(|error| Failure::Configuration(error.to_string()))?)?;
+                watch.ok()
+            }
+        };
+        let mut stdin = self.config.watch_stdin.then(end_of_stdin);
+        let mut stats = self.config.stats.map(tokio::time::interval);
+        if let Some(stats) = &mut stats {
+            stats.tick().await;
+        }
+        loop {
+            let forced = tokio::select! {
+                () = signals.stop() => return Ok(()),
+                () = maybe(stdin.as_mut().map(|stdin| async { stdin.recv().await; })) => return Ok(()),
+                () = maybe(stats.as_mut().map(|stats| async { stats.tick().await; })) => { self.tell_stats(); continue }
+                _ = signals.user1.recv() => { self.tell_stats(); continue }
+                () = maybe(watch.as_mut().map(Watch::changed)) => false,
+                _ = signals.hangup.recv() => true,
+            };
+            if let Source::File(path) = &source {
+                self.reload(settings::read(path), forced)?;
+            }
+        }
+    }
+
+    /// Puts what the settings say into force. Settings that cannot be understood change nothing.
+    fn reload(&mut self, read: Result<Access, settings::SettingsError>, forced: bool) -> Result<(), Failure> {
+        match read {
+            Ok(access) => {
+                let news = forced || self.rejected.take().is_some() || self.access.as_ref() != Some(&access);
+                if news {
+                    self.apply(access)?;
+                    (self.emit)(&Event::Settings { state: "reloaded", reason: None });
+                }
+            }
+            Err(error) => {
+                let reason = error.to_string();
+                if forced || self.rejected.as_ref() != Some(&reason) {
+                    log(format_args!("{reason}; the last good settings stay in force"));
+                    (self.emit)(&Event::Settings { state: "rejected", reason: Some(&reason) });
+                }
+                self.rejected = Some(reason);
+            }
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, access: Access) -> Result<(), Failure> {
+        match &access {
+            Access::Open(token) => self.open(token)?,
+            Access::Disabled(reason) if self.access.as_ref() != Some(&access) => self.close(reason),
+            Access::Disabled(_) => {}
+        }
+        self.access = Some(access);
+        Ok(())
+    }
+
+    fn open(&mut self, token: &Token) -> Result<(), Failure> {
+        if let Some(listening) = &self.listening {
+            self.workers.direct(Service::Open { listening: Arc::clone(listening), token: token.clone() });
+            return Ok(());
+        }
+        let bound = Listening::bind(&self.config.listen, &self.config.listen_optional);
+        let listening = Arc::new(bound.map_err(Failure::from)?);
+        self.workers.direct(Service::Open { listening: Arc::clone(&listening), token: token.clone() });
+        for address in listening.addresses() {
+            let url = format!("http://{address}{ENDPOINT}");
+            (self.emit)(&Event::Listening { url: &url, pid: std::process::id(), io: self.workers.io() });
+            log(format_args!("listening on {url}, waiting by {}", self.workers.io()));
+        }
+        self.listening = Some(listening);
+        Ok(())
+    }
+
+    fn close(&mut self, reason: &DisabledReason) {
+        if let Some(listening) = self.listening.take() {
+            listening.close();
+            self.workers.direct(Service::Closed);
+        }
+        let reason = reason.to_string();
+        (self.emit)(&Event::Disabled { reason: &reason });
+        log(format_args!("not listening: {reason}"));
+    }
+
+    /// Lets what is in flight be answered, hands everything accepted to the bus, and says so.
+    async fn stop(mut self, signals: &mut Signals) {
+        let deadline = Instant::now() + self.config.drain_timeout;
+        let bus_share = BUS_DRAIN.min(self.config.drain_timeout / 2);
+        if let Some(listening) = self.listening.take() {
+            listening.close();
+        }
+        let in_time = tokio::select! {
+            () = self.workers.drain(deadline - bus_share) => true,
+            // Asked twice: what is not done now is not done.
+            () = signals.stop() => false,
+        };
+        if !in_time {
+            self.workers.drain(Instant::now()).await;
+        }
+        let left = if in_time { deadline.saturating_duration_since(Instant::now()) } else { Duration::ZERO };
+        let totals = self.bus.stop(left);
+        if totals.undelivered > 0 {
+            log(format_args!("{} accepted messages could not be handed to the bus in time", totals.undelivered));
+        }
+        (self.emit)(&Event::Stopped { accepted: totals.accepted, published: totals.published });
+    }
+
+    fn tell_stats(&self) {
+        let bus = self.bus.counters();
+        let http: Totals = self.workers.counters().map(AsRef::<Counters>::as_ref).collect();
+        let endpoints = bus.endpoints.into_iter().map(|endpoint| EndpointStats {
+            endpoint: endpoint.endpoint.as_str().into(),
+            connected: endpoint.connected,
+            reconnects: endpoint.reconnects,
+        });
+        (self.emit)(&Event::Stats(Stats {
+            uptime_s: self.started.elapsed().as_secs(),
+            answers: http.answers,
+            accepted: bus.accepted,
+            published: bus.published,
+            queue_depth: bus.depth,
+            queue_high_water: bus.high_water,
+            queue_bytes: bus.bytes as u64,
+            pipe_full: bus.pipe_full,
+            bytes_in: http.bytes_in,
+            bytes_out: http.bytes_out,
+            connections: http.connections,
+            connections_accepted: http.connections_accepted,
+            endpoints: endpoints.collect(),
+        }));
+    }
+}
+
+/// Waits for ever where there is nothing to wait for.
+async fn maybe(future: Option<impl Future<Output = ()>>) {
+    match future {
+        Some(future) => future.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Closes when stdin reaches its end. A thread of its own waits for it, since stdin may be anything, a file or a
+/// terminal shared with others too, which must not be made non-blocking.
+fn end_of_stdin() -> mpsc::Receiver<()> {
+    let (sender, receiver) = mpsc::channel(1);
+    std::thread::spawn(move || {
+        let _open = sender;
+        let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+    });
+    receiver
+}
