@@ -2,9 +2,10 @@
 //!
 //! A valid body is read once by `serde_json` and borrowed from: nothing is copied, no number is converted, and the
 //! payload is the very bytes that the client sent. What a glance at the bytes cannot rule out (nesting, surrogates)
-//! and whatever was refused goes through [`walk`], which is slower, knows where it stands, and never recurses.
+//! and whatever was refused goes through `walk`, which is slower, knows where it stands, and never recurses.
 //!
-//! Precedence: a body that is not JSON is [`Fault::NotJson`] wherever the error stands, also behind other faults.
+//! Precedence: a syntax error counts wherever it stands, also behind other faults; then nesting and surrogates; then
+//! the topic, the payload, and the payload's fields.
 
 mod check;
 mod fault;
@@ -31,8 +32,8 @@ use crate::vocabulary;
 /// hub can be trusted with, `serde_json`'s own limit among them.
 pub const MAX_DEPTH: usize = 128;
 
-/// Bytes of a topic once decoded: ten times what any known topic needs, and bounded because every subscriber's
-/// filter compares it.
+/// Bytes of a topic once decoded. The longest known topic has 27; the limit is there because a topic is copied and
+/// compared with every subscription.
 pub const MAX_TOPIC_BYTES: usize = 1_024;
 
 /// A message as it stands in the body that it was parsed from.
@@ -97,7 +98,7 @@ struct Topic<'b>(Cow<'b, str>);
 
 impl<'b> Topic<'b> {
     fn new(field: &Field<'b>) -> Result<Self, Fault> {
-        let topic = field.name()?.decode();
+        let topic = field.non_empty_text()?.decode();
         if topic.len() > MAX_TOPIC_BYTES {
             Err(field.fault(Flaw::TooLong))
         } else if topic.contains(char::is_control) {

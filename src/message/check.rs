@@ -13,7 +13,7 @@ pub(super) fn payload(payload: &Field, row: &Row) -> Result<(), Fault> {
     let content = match row.who {
         Who::One(name) => {
             let [who, content] = payload.fields(PAYLOAD, [name, "content"])?;
-            who.name()?;
+            who.non_empty_text()?;
             content
         }
         Who::Either(one, other) => {
@@ -39,7 +39,7 @@ fn either(one: &Field, other: &Field) -> Result<(), Fault> {
     }
     for given in [one, other] {
         if !given.is_missing() {
-            given.name()?;
+            given.non_empty_text()?;
         }
     }
     Ok(())

@@ -30,12 +30,10 @@ impl Fault {
     /// The fault that stands right behind `before`.
     #[cold]
     pub(super) fn not_json(before: &str, reason: Syntax) -> Self {
-        let (lines, last_line) = match before.rsplit_once('\n') {
-            Some((above, last)) => (above.split('\n').count(), last),
-            None => (0, before),
-        };
+        let last_line = before.rsplit('\n').next().unwrap_or(before);
+        let line_feeds = before.bytes().filter(|&byte| byte == b'\n').count();
         Self::NotJson {
-            line: lines + 1,
+            line: line_feeds + 1,
             column: last_line.chars().count() + 1,
             reason,
         }

@@ -7,9 +7,6 @@ use serde_json::value::RawValue;
 
 use super::{Fault, Flaw, Pointer, Quoted, Reason};
 
-/// White space of JSON (RFC 8259 §2).
-pub(super) const WHITE_SPACE: [char; 4] = [' ', '\t', '\n', '\r'];
-
 /// A field that was looked for, and what was found.
 pub(super) struct Field<'b> {
     /// The pointer to the object.
@@ -34,7 +31,7 @@ pub(super) fn pick<'b, const N: usize>(
     names: [&'static str; N],
 ) -> Option<[Field<'b>; N]> {
     // serde_json would echo a big string in its error.
-    if !object.trim_start_matches(WHITE_SPACE).starts_with('{') {
+    if !object.trim_ascii_start().starts_with('{') {
         return None;
     }
     let mut fields = names.map(|name| Field {
@@ -72,7 +69,7 @@ impl<'b> Field<'b> {
     }
 
     /// The field as a string that is not empty.
-    pub(super) fn name(&self) -> Result<Quoted<'b>, Fault> {
+    pub(super) fn non_empty_text(&self) -> Result<Quoted<'b>, Fault> {
         let text = self.text()?;
         if text.is_empty() {
             Err(self.fault(Flaw::Empty))

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use super::Pointer;
 use super::quoted::Quoted;
 
-/// One step for each container that is open.
+/// One step for each container that is open. As a walk follows no further than to its first fault, there are never
+/// more than [`MAX_DEPTH`](super::MAX_DEPTH).
 #[derive(Default)]
 pub(super) struct Trail<'b>(Vec<Step<'b>>);
 

@@ -1,7 +1,7 @@
 //! A walk through a whole document that always knows where it stands.
 //!
 //! It finds what `serde_json` does not tell exactly (the place of a syntax error) or not at all (nesting, surrogates in
-//! strings that are skipped). One pass, no recursion: a byte of memory for each level that is open.
+//! strings that are skipped). One pass, no recursion: beyond `MAX_DEPTH`, a level that is open takes a byte of memory.
 
 use super::quoted::Quoted;
 use super::trail::Trail;
@@ -13,9 +13,12 @@ use super::{Fault, MAX_DEPTH, Reason, Syntax};
 ///
 /// The first syntax error; in JSON without any, the first value that is nested too deep or string that holds a lone
 /// surrogate.
-#[cold]
 pub(super) fn check(text: &str) -> Result<(), Fault> {
-    Walk::new(text).document()
+    let mut walk = Walk::new(text);
+    match walk.document() {
+        Ok(()) => walk.trail.map(drop),
+        Err(reason) => Err(Fault::not_json(text.get(..walk.at).unwrap_or(text), reason)),
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -50,17 +53,18 @@ impl<'b> Walk<'b> {
         }
     }
 
-    fn document(mut self) -> Result<(), Fault> {
+    /// Reads all of the text. A syntax error stands at the next byte.
+    fn document(&mut self) -> Result<(), Syntax> {
         loop {
             let whole = self.begin_value()?;
             if whole && !self.next_value()? {
-                return self.trail.map(drop);
+                return Ok(());
             }
         }
     }
 
     /// Reads a value that holds no others. Of one that does, reads up to the first of those, and returns `false`.
-    fn begin_value(&mut self) -> Result<bool, Fault> {
+    fn begin_value(&mut self) -> Result<bool, Syntax> {
         match self.next_token()? {
             b'{' => self.open(Container::Object),
             b'[' => self.open(Container::Array),
@@ -76,7 +80,7 @@ impl<'b> Walk<'b> {
     }
 
     /// Reads on to where the next value begins; `false` at the end of the document.
-    fn next_value(&mut self) -> Result<bool, Fault> {
+    fn next_value(&mut self) -> Result<bool, Syntax> {
         while let Some(&container) = self.enclosing.last() {
             match (container, self.next_token()?) {
                 (Container::Array, b',') => {
@@ -101,7 +105,7 @@ impl<'b> Walk<'b> {
     }
 
     /// Steps into a container; `true` if it is empty, and then out again.
-    fn open(&mut self, container: Container) -> Result<bool, Fault> {
+    fn open(&mut self, container: Container) -> Result<bool, Syntax> {
         if self.enclosing.len() == MAX_DEPTH {
             self.note(Reason::TooDeep);
         }
@@ -128,7 +132,7 @@ impl<'b> Walk<'b> {
     }
 
     /// Reads a key and its colon.
-    fn key(&mut self) -> Result<(), Fault> {
+    fn key(&mut self) -> Result<(), Syntax> {
         if self.next_token()? != b'"' {
             return Err(self.error(Syntax::ExpectedKey));
         }
@@ -149,7 +153,7 @@ impl<'b> Walk<'b> {
     }
 
     /// Reads a string from its opening quote to its closing one.
-    fn string(&mut self) -> Result<Characters, Fault> {
+    fn string(&mut self) -> Result<Characters, Syntax> {
         let mut characters = Characters::Whole;
         self.at += 1;
         loop {
@@ -171,7 +175,7 @@ impl<'b> Walk<'b> {
     }
 
     /// Reads an escape, and with a high surrogate the low one that follows.
-    fn escape(&mut self) -> Result<Characters, Fault> {
+    fn escape(&mut self) -> Result<Characters, Syntax> {
         self.at += 1;
         match self.peek() {
             Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => {
@@ -191,7 +195,7 @@ impl<'b> Walk<'b> {
     }
 
     /// Reads the four digits of a `\u` escape.
-    fn code_unit(&mut self) -> Result<u32, Fault> {
+    fn code_unit(&mut self) -> Result<u32, Syntax> {
         let mut unit = 0;
         for _ in 0..4 {
             let digit = self.peek().and_then(|byte| char::from(byte).to_digit(16));
@@ -215,7 +219,7 @@ impl<'b> Walk<'b> {
 
     /// `-? (0 | [1-9] [0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)?` (RFC 8259 §6). What follows is not looked at, but for
     /// a digit after a leading zero.
-    fn number(&mut self) -> Result<(), Fault> {
+    fn number(&mut self) -> Result<(), Syntax> {
         self.skip_one(b"-");
         if self.skip_one(b"0") {
             if self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
@@ -235,7 +239,7 @@ impl<'b> Walk<'b> {
     }
 
     /// Reads one digit or more.
-    fn digits(&mut self) -> Result<(), Fault> {
+    fn digits(&mut self) -> Result<(), Syntax> {
         let start = self.at;
         self.skip_while(|byte| byte.is_ascii_digit());
         if self.at == start {
@@ -245,7 +249,7 @@ impl<'b> Walk<'b> {
         }
     }
 
-    fn literal(&mut self) -> Result<(), Fault> {
+    fn literal(&mut self) -> Result<(), Syntax> {
         let rest = self.rest();
         for literal in [&b"true"[..], b"false", b"null"] {
             if rest.starts_with(literal) {
@@ -272,13 +276,15 @@ impl<'b> Walk<'b> {
     }
 
     /// The byte behind white space, not read yet.
-    fn next_token(&mut self) -> Result<u8, Fault> {
+    fn next_token(&mut self) -> Result<u8, Syntax> {
         self.skip_white_space();
         self.peek().ok_or_else(|| self.error(Syntax::UnexpectedEnd))
     }
 
     fn skip_white_space(&mut self) {
-        self.skip_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r'));
+        while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.peek() {
+            self.at += 1;
+        }
     }
 
     fn skip_while(&mut self, wanted: impl Fn(u8) -> bool) {
@@ -298,14 +304,13 @@ impl<'b> Walk<'b> {
 
 /// Faults.
 impl<'b> Walk<'b> {
-    /// A syntax error right here. At the end of the text that is all there is to say.
-    fn error(&self, reason: Syntax) -> Fault {
-        let reason = if self.rest().is_empty() {
+    /// The reason to refuse the next byte. Where there is none, its absence is the reason.
+    fn error(&self, reason: Syntax) -> Syntax {
+        if self.rest().is_empty() {
             Syntax::UnexpectedEnd
         } else {
             reason
-        };
-        Fault::not_json(self.text.get(..self.at).unwrap_or(self.text), reason)
+        }
     }
 
     /// A fault of what the trail leads to, if it is the first.

@@ -15,9 +15,10 @@ fn topic_is_decoded_and_payload_is_as_it_stood() {
 }
 
 #[test]
-fn payload_is_borrowed_from_the_body() {
+fn topic_and_payload_are_borrowed_from_the_body() {
     let body = br#"{"topic":"x","payload":{}}"#;
     let message = parse(body, Check::Known).unwrap();
+    assert!(body.as_ptr_range().contains(&message.topic().as_ptr()));
     assert!(body.as_ptr_range().contains(&message.payload().as_ptr()));
 }
 
