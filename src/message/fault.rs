@@ -1,0 +1,190 @@
+//! What is wrong with a body, in words that name the place and never repeat the body.
+
+use std::fmt;
+
+use super::{MAX_DEPTH, MAX_TOPIC_BYTES, Pointer};
+
+/// Why a body was refused. Its `Display` is one short sentence for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// 400: the body is not UTF-8 JSON.
+    NotJson {
+        /// The line of the fault, from 1. A line ends with a line feed.
+        line: usize,
+        /// The column of the fault, from 1, in characters (Unicode scalar values). Where the body ends too early, one
+        /// past its last character; where it is not UTF-8, that of the first byte which is not.
+        column: usize,
+        /// What the fault is.
+        reason: Syntax,
+    },
+    /// 422: the body is JSON, but no message.
+    NotMessage {
+        /// Where the fault is; of a field that is missing, where it ought to be.
+        pointer: Pointer,
+        /// What the fault is.
+        reason: Reason,
+    },
+}
+
+impl Fault {
+    /// The fault that stands right behind `before`.
+    #[cold]
+    pub(super) fn not_json(before: &str, reason: Syntax) -> Self {
+        let last_line = before.rsplit('\n').next().unwrap_or(before);
+        let line_feeds = before.bytes().filter(|&byte| byte == b'\n').count();
+        Self::NotJson {
+            line: line_feeds + 1,
+            column: last_line.chars().count() + 1,
+            reason,
+        }
+    }
+
+    #[cold]
+    pub(super) fn not_message(pointer: Pointer, reason: Reason) -> Self {
+        Self::NotMessage { pointer, reason }
+    }
+
+    /// Where in the document the fault is, for JSON that is no message.
+    #[must_use]
+    pub fn pointer(&self) -> Option<&Pointer> {
+        match self {
+            Self::NotJson { .. } => None,
+            Self::NotMessage { pointer, .. } => Some(pointer),
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotJson {
+                line,
+                column,
+                reason,
+            } => write!(f, "{reason} at line {line}, column {column}"),
+            Self::NotMessage { reason, .. } => reason.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Fault {}
+
+/// How a body fails to be JSON (RFC 8259).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Syntax {
+    /// There is no body, or one of no bytes.
+    EmptyBody,
+    /// The body begins with a byte order mark, which a sender must not add (RFC 8259 §8.1).
+    ByteOrderMark,
+    /// A byte that is not UTF-8.
+    InvalidUtf8,
+    /// The body ends inside a value.
+    UnexpectedEnd,
+    /// No value begins here.
+    ExpectedValue,
+    /// No key begins here.
+    ExpectedKey,
+    /// No colon after a key.
+    ExpectedColon,
+    /// Neither another element nor the end of an array.
+    ExpectedCommaOrBracket,
+    /// Neither another member nor the end of an object.
+    ExpectedCommaOrBrace,
+    /// Something follows the document.
+    ExpectedEnd,
+    /// A character that cannot stand there in a number.
+    InvalidNumber,
+    /// A character that cannot follow a backslash, or no hexadecimal digit in a `\u` escape.
+    InvalidEscape,
+    /// U+0000 to U+001F in a string, not escaped.
+    ControlCharacter,
+}
+
+impl fmt::Display for Syntax {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::EmptyBody => "empty body",
+            Self::ByteOrderMark => "unwanted byte order mark",
+            Self::InvalidUtf8 => "invalid UTF-8",
+            Self::UnexpectedEnd => "unexpected end of the body",
+            Self::ExpectedValue => "expected a value",
+            Self::ExpectedKey => "expected a key in double quotes",
+            Self::ExpectedColon => "expected `:`",
+            Self::ExpectedCommaOrBracket => "expected `,` or `]`",
+            Self::ExpectedCommaOrBrace => "expected `,` or `}`",
+            Self::ExpectedEnd => "expected the end of the body",
+            Self::InvalidNumber => "invalid number",
+            Self::InvalidEscape => "invalid escape",
+            Self::ControlCharacter => "unescaped control character in a string",
+        })
+    }
+}
+
+/// How JSON fails to be a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The document is no object.
+    NotAnObject,
+    /// More than [`MAX_DEPTH`] levels.
+    TooDeep,
+    /// An escape is half a character.
+    LoneSurrogate,
+    /// At least one of these two fields is required.
+    Neither(&'static str, &'static str),
+    /// A field and what is wrong with it.
+    Field(&'static str, Flaw),
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotAnObject => f.write_str("the body must be an object"),
+            Self::TooDeep => write!(f, "nesting deeper than {MAX_DEPTH} levels"),
+            Self::LoneSurrogate => f.write_str("a `\\u` escape is a lone surrogate"),
+            Self::Neither(one, other) => write!(f, "`{one}` or `{other}` is required"),
+            Self::Field(name, flaw) => write!(f, "`{name}` {flaw}"),
+        }
+    }
+}
+
+/// What is wrong with a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flaw {
+    /// It is required and not there.
+    Missing,
+    /// It is there twice or more, perhaps spelt with escapes.
+    Repeated,
+    /// It is no string.
+    NotAString,
+    /// It is no object.
+    NotAnObject,
+    /// It is an empty string.
+    Empty,
+    /// It is a topic of more than [`MAX_TOPIC_BYTES`].
+    TooLong,
+    /// It is a topic that holds a control character (Unicode category Cc).
+    ControlCharacter,
+    /// It is neither `start` nor `stop`.
+    NotASwitch,
+    /// It is not `<domain>.<device_name>`.
+    NotAnEntity,
+    /// It is an entity of another domain than `domain` says.
+    OtherDomain,
+}
+
+impl fmt::Display for Flaw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Missing => "is missing",
+            Self::Repeated => "is given more than once",
+            Self::NotAString => "must be a string",
+            Self::NotAnObject => "must be an object",
+            Self::Empty => "must not be empty",
+            Self::TooLong => return write!(f, "must be at most {MAX_TOPIC_BYTES} bytes"),
+            Self::ControlCharacter => "must not contain control characters",
+            Self::NotASwitch => "must be `start` or `stop`",
+            Self::NotAnEntity => "must be `<domain>.<device_name>`",
+            Self::OtherDomain => "must be of the same domain as `domain`",
+        })
+    }
+}

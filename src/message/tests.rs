@@ -1,0 +1,43 @@
+//! What a body may be, from the outside: through [`parse`] alone.
+
+mod envelope;
+mod known;
+mod limits;
+mod properties;
+mod surrogates;
+mod syntax;
+
+use super::{Check, Fault, parse};
+
+/// Asserts that `body` is a message under both checks.
+#[track_caller]
+fn accept(body: &str) {
+    for check in [Check::Known, Check::Envelope] {
+        if let Err(fault) = parse(body.as_bytes(), check) {
+            panic!("{fault} at {:?}: {body}", fault.pointer());
+        }
+    }
+}
+
+/// Asserts that `body` is JSON but no message, for this reason, at this place.
+#[track_caller]
+fn refuse(body: &str, pointer: &str, detail: &str) {
+    let fault = parse(body.as_bytes(), Check::Known).expect_err(body);
+    let place = fault.pointer().map(|pointer| pointer.as_str());
+    assert_eq!(
+        (place, fault.to_string().as_str()),
+        (Some(pointer), detail),
+        "{body}"
+    );
+}
+
+/// Asserts that `body` is not JSON, for this reason at this place.
+#[track_caller]
+fn not_json(body: impl AsRef<[u8]>, detail: &str) {
+    let body = body.as_ref();
+    for check in [Check::Known, Check::Envelope] {
+        let fault = parse(body, check).expect_err(detail);
+        assert!(matches!(fault, Fault::NotJson { .. }), "{fault}");
+        assert_eq!(fault.to_string(), detail, "{}", body.escape_ascii());
+    }
+}
