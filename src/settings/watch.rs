@@ -1,0 +1,1 @@
+//! A watch on the settings file.
