@@ -14,6 +14,8 @@ mod python;
 mod python_tests;
 mod semantics;
 pub mod watch;
+#[cfg(test)]
+mod watch_tests;
 
 use std::fmt;
 use std::fs::{self, File};
