@@ -1,0 +1,169 @@
+//! A place in the settings file and what is wrong there, in words that hold nothing of the file's text.
+
+use std::fmt;
+
+use ruff_python_ast::token::TokenKind;
+use ruff_python_parser::semantic_errors::SemanticSyntaxErrorKind;
+use ruff_python_parser::{LexicalErrorType, ParseErrorType};
+
+/// Why a settings file is refused, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingsFault {
+    /// The line, from 1.
+    pub line: usize,
+    /// The column in characters, from 1.
+    pub column: usize,
+    problem: Problem,
+}
+
+impl SettingsFault {
+    /// `before` is the file's text up to the fault, with newlines as `\n`.
+    pub(super) fn after(before: &str, problem: Problem) -> Self {
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        Self {
+            line: 1 + before.matches('\n').count(),
+            column: 1 + before.get(line_start..).unwrap_or_default().chars().count(),
+            problem,
+        }
+    }
+
+    /// The fault at a byte offset into `text`.
+    pub(super) fn at(text: &str, offset: impl Into<usize>, problem: Problem) -> Self {
+        Self::after(text.get(..offset.into()).unwrap_or(text), problem)
+    }
+}
+
+impl fmt::Display for SettingsFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.line, self.column, self.problem)
+    }
+}
+
+impl std::error::Error for SettingsFault {}
+
+/// What is wrong. Made of constants alone: a field that could hold the file's text could show the token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Problem {
+    TooLarge,
+    NulByte,
+    UnknownEncoding,
+    ByteOrderMarkDisagrees,
+    Undecodable {
+        encoding: &'static str,
+    },
+    TooDeep,
+    Expected {
+        expected: TokenKind,
+        found: TokenKind,
+    },
+    Syntax(&'static str),
+    NotLiteral {
+        name: &'static str,
+    },
+    TokenNotString,
+    TokenNotUnicode,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLarge => f.write_str("the file is larger than 1 MiB"),
+            Self::NulByte => f.write_str("a NUL byte"),
+            Self::UnknownEncoding => {
+                f.write_str("the declared encoding is none of UTF-8, Latin-1 and ASCII")
+            }
+            Self::ByteOrderMarkDisagrees => {
+                f.write_str("the file starts with a UTF-8 mark and declares another encoding")
+            }
+            Self::Undecodable { encoding } => write!(f, "not valid {encoding}"),
+            Self::TooDeep => f.write_str("nested too deeply"),
+            Self::Expected { expected, found } => {
+                write!(f, "invalid syntax: expected {expected}, found {found}")
+            }
+            Self::Syntax(what) => f.write_str(what),
+            Self::NotLiteral { name } => write!(f, "{name} is not a literal"),
+            Self::TokenNotString => f.write_str("TOKEN is not a string"),
+            Self::TokenNotUnicode => {
+                f.write_str("TOKEN holds a lone surrogate, which is no character")
+            }
+        }
+    }
+}
+
+impl From<&ParseErrorType> for Problem {
+    // Parse errors are worded here: some of the parser's own texts quote the source.
+    fn from(error: &ParseErrorType) -> Self {
+        match error {
+            ParseErrorType::ExpectedToken { expected, found } => Self::Expected {
+                expected: *expected,
+                found: *found,
+            },
+            ParseErrorType::Lexical(error) => Self::Syntax(lexical(error)),
+            ParseErrorType::UnexpectedIndentation => Self::Syntax("unexpected indent"),
+            ParseErrorType::SimpleStatementsOnSameLine
+            | ParseErrorType::SimpleAndCompoundStatementOnSameLine => {
+                Self::Syntax("invalid syntax: two statements on one line")
+            }
+            ParseErrorType::InvalidAssignmentTarget
+            | ParseErrorType::InvalidNamedAssignmentTarget
+            | ParseErrorType::InvalidAnnotatedAssignmentTarget
+            | ParseErrorType::InvalidAugmentedAssignmentTarget => {
+                Self::Syntax("cannot assign to this expression")
+            }
+            ParseErrorType::ExpectedExpression => {
+                Self::Syntax("invalid syntax: expected an expression")
+            }
+            ParseErrorType::FStringError(_) | ParseErrorType::TStringError(_) => {
+                Self::Syntax("invalid syntax in an f-string")
+            }
+            ParseErrorType::OtherError(text) if text.starts_with("Expected an indented block") => {
+                Self::Syntax("expected an indented block")
+            }
+            _ => Self::Syntax("invalid syntax"),
+        }
+    }
+}
+
+fn lexical(error: &LexicalErrorType) -> &'static str {
+    match error {
+        LexicalErrorType::UnclosedStringError => "unterminated string",
+        LexicalErrorType::UnicodeError
+        | LexicalErrorType::MissingUnicodeLbrace
+        | LexicalErrorType::MissingUnicodeRbrace => "an escape in a string that is no character",
+        LexicalErrorType::IndentationError => "the indentation matches no outer level",
+        LexicalErrorType::UnrecognizedToken { .. } => "an unexpected character",
+        LexicalErrorType::FStringError(_) | LexicalErrorType::TStringError(_) => {
+            "invalid syntax in an f-string"
+        }
+        LexicalErrorType::InvalidByteLiteral => "bytes may hold ASCII characters only",
+        LexicalErrorType::LineContinuationError => {
+            "an unexpected character after a line continuation"
+        }
+        LexicalErrorType::Eof => "unexpected end of the file",
+        _ => "invalid syntax",
+    }
+}
+
+impl From<&SemanticSyntaxErrorKind> for Problem {
+    fn from(kind: &SemanticSyntaxErrorKind) -> Self {
+        Self::Syntax(match kind {
+            SemanticSyntaxErrorKind::ReturnOutsideFunction => "return outside a function",
+            SemanticSyntaxErrorKind::YieldOutsideFunction(_) => "yield or await outside a function",
+            SemanticSyntaxErrorKind::AwaitOutsideAsyncFunction(_) => {
+                "await outside an async function"
+            }
+            SemanticSyntaxErrorKind::BreakOutsideLoop => "break outside a loop",
+            SemanticSyntaxErrorKind::ContinueOutsideLoop => "continue outside a loop",
+            SemanticSyntaxErrorKind::NonlocalDeclarationAtModuleLevel => "nonlocal at module level",
+            SemanticSyntaxErrorKind::LateFutureImport => {
+                "a __future__ import that does not come first"
+            }
+            SemanticSyntaxErrorKind::FutureFeatureNotDefined(_) => "an unknown __future__ feature",
+            SemanticSyntaxErrorKind::DuplicateParameter(_) => "a parameter given twice",
+            SemanticSyntaxErrorKind::DuplicateKeywordArgument(_) => {
+                "a keyword argument given twice"
+            }
+            _ => "a construct that Python refuses here",
+        })
+    }
+}

@@ -1,0 +1,445 @@
+//! One named test for each kind of settings file, and the same table judged by Python itself.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use super::{Access, DisabledReason, MAX_FILE_BYTES, parse};
+use crate::token::Token;
+
+/// In each case that holds a token or may lead to one.
+const SECRET: &str = "s3cret";
+
+#[derive(Debug)]
+enum Outcome {
+    Open(&'static str),
+    NotOpen,
+    TokenMissing,
+    /// What follows the path in the error's text.
+    Refused(&'static str),
+}
+use Outcome::{NotOpen, Open, Refused, TokenMissing};
+
+fn assert_outcome(source: &[u8], expected: &Outcome) {
+    let result = parse(source);
+    match (expected, &result) {
+        (Open(token), Ok(access)) => assert_eq!(*access, Access::Open(Token::new(token).unwrap())),
+        (NotOpen, Ok(access)) => assert_eq!(*access, Access::Disabled(DisabledReason::NotOpen)),
+        (TokenMissing, Ok(access)) => {
+            assert_eq!(*access, Access::Disabled(DisabledReason::TokenMissing));
+        }
+        (Refused(text), Err(fault)) => assert_eq!(fault.to_string(), *text),
+        _ => panic!("expected {expected:?}, got {result:?}"),
+    }
+}
+
+/// The first group is judged by Python too; the second is where this module and some Python differ on purpose.
+macro_rules! cases {
+    (
+        as_python { $($name:ident: $source:expr => $outcome:expr;)* }
+        apart { $($own_name:ident: $own_source:expr => $own_outcome:expr;)* }
+    ) => {
+        $(#[test] fn $name() { assert_outcome($source.as_ref(), &$outcome); })*
+        $(#[test] fn $own_name() { assert_outcome($own_source.as_ref(), &$own_outcome); })*
+
+        fn as_python() -> Vec<(&'static str, Vec<u8>)> {
+            vec![$((stringify!($name), AsRef::<[u8]>::as_ref(&$source).to_vec())),*]
+        }
+
+        fn apart() -> Vec<(&'static str, Vec<u8>)> {
+            vec![$((stringify!($own_name), AsRef::<[u8]>::as_ref(&$own_source).to_vec())),*]
+        }
+    };
+}
+
+/// A source that opens, followed by `more`.
+fn open_and(more: &str) -> String {
+    format!("OPEN_REST_API = True\nTOKEN = 's3cret'\n{more}")
+}
+
+/// A source that opens if the token's expression says so.
+fn token(expression: &str) -> String {
+    format!("OPEN_REST_API = True\nTOKEN = {expression}\n")
+}
+
+cases! {
+as_python {
+    opens: "OPEN_REST_API = True\nTOKEN = 's3cret'\n" => Open("s3cret");
+    an_empty_file: "" => NotOpen;
+    comments_and_other_names: "# hello\n'''doc'''\nimport os\nX = os.sep\n" => NotOpen;
+    without_a_final_newline: "OPEN_REST_API = True\nTOKEN = 's3cret'" => Open("s3cret");
+
+    open_false: "OPEN_REST_API = False\nTOKEN = 's3cret'" => NotOpen;
+    open_one: "OPEN_REST_API = 1\nTOKEN = 's3cret'" => NotOpen;
+    open_minus_one: "OPEN_REST_API = -1\nTOKEN = 's3cret'" => NotOpen;
+    open_text: "OPEN_REST_API = 'True'\nTOKEN = 's3cret'" => NotOpen;
+    open_none: "OPEN_REST_API = None\nTOKEN = 's3cret'" => NotOpen;
+    open_list: "OPEN_REST_API = [True]\nTOKEN = 's3cret'" => NotOpen;
+    open_dict: "OPEN_REST_API = {'a': [1, (2,)], 'b': {3}}\nTOKEN = 's3cret'" => NotOpen;
+    open_ellipsis: "OPEN_REST_API = ...\nTOKEN = 's3cret'" => NotOpen;
+    open_in_another_case: "open_rest_api = True\nTOKEN = 's3cret'" => NotOpen;
+    open_only_declared: "OPEN_REST_API: bool\nTOKEN = 's3cret'" => NotOpen;
+    open_compared: "OPEN_REST_API == True\nTOKEN = 's3cret'" => NotOpen;
+    open_name: "OPEN_REST_API = yes\nTOKEN = 's3cret'" => Refused("1:17: OPEN_REST_API is not a literal");
+    open_call: "OPEN_REST_API = bool(1)" => Refused("1:17: OPEN_REST_API is not a literal");
+    open_not: "OPEN_REST_API = not False" => Refused("1:17: OPEN_REST_API is not a literal");
+    open_minus_true: "OPEN_REST_API = -True" => Refused("1:17: OPEN_REST_API is not a literal");
+    open_sum_of_strings: "OPEN_REST_API = 'a' + 'b'" => Refused("1:17: OPEN_REST_API is not a literal");
+    open_or: "OPEN_REST_API = True or True" => Refused("1:17: OPEN_REST_API is not a literal");
+    open_list_of_names: "OPEN_REST_API = [x]" => Refused("1:17: OPEN_REST_API is not a literal");
+    open_dict_unpacked: "OPEN_REST_API = {**x}" => Refused("1:17: OPEN_REST_API is not a literal");
+    open_walrus: "OPEN_REST_API = (X := True)" => Refused("1:18: OPEN_REST_API is not a literal");
+    open_lambda: "OPEN_REST_API = lambda: True" => Refused("1:17: OPEN_REST_API is not a literal");
+    open_augmented: "OPEN_REST_API = True\nOPEN_REST_API += 1" => Refused("2:1: OPEN_REST_API is not a literal");
+
+    no_token: "OPEN_REST_API = True" => TokenMissing;
+    token_none: token("None") => TokenMissing;
+    token_empty: token("''") => TokenMissing;
+    token_empty_in_parts: token("'' \"\" ''''''") => TokenMissing;
+    token_number: token("12345") => Refused("2:9: TOKEN is not a string");
+    token_negative: token("-1") => Refused("2:9: TOKEN is not a string");
+    token_bytes: token("b's3cret'") => Refused("2:9: TOKEN is not a string");
+    token_false: token("False") => Refused("2:9: TOKEN is not a string");
+    token_tuple: token("'s3cret',") => Refused("2:9: TOKEN is not a string");
+    token_name: token("s3cret") => Refused("2:9: TOKEN is not a literal");
+    token_call: token("str('s3cret')") => Refused("2:9: TOKEN is not a literal");
+    token_f_string: token("f's3cret'") => Refused("2:9: TOKEN is not a literal");
+    token_with_an_f_string: token("'a' f's3cret'") => Refused("2:9: TOKEN is not a literal");
+    token_formatted: token("'s3%s' % 'cret'") => Refused("2:9: TOKEN is not a literal");
+    token_attribute: token("'s3cret'.lower()") => Refused("2:9: TOKEN is not a literal");
+    token_from_the_environment: "import os\nOPEN_REST_API = True\nTOKEN = os.environ['s3cret']" => Refused("3:9: TOKEN is not a literal");
+    a_bad_token_counts_while_disabled: "TOKEN = 1" => Refused("1:9: TOKEN is not a string");
+
+    raw_string: token(r"r'a\n\ud800'") => Open(r"a\n\ud800");
+    raw_string_in_capitals: token(r#"R"""\x41""""#) => Open(r"\x41");
+    unicode_prefix: token("u's3cret'") => Open("s3cret");
+    double_quotes: token("\"it's\"") => Open("it's");
+    triple_quotes: token("'''a\nb'''") => Open("a\nb");
+    escapes: token(r"'\a\b\f\n\r\t\v\\\'\x41\101\0\u00e9\U0001F600\N{BULLET}'") => Open("\x07\x08\x0C\n\r\t\x0B\\'AA\0é😀•");
+    octal_escape_over_a_byte: token(r"'\777'") => Open("ǿ");
+    unknown_escape_stays: token(r"'\d\ '") => Open("\\d\\ ");
+    escaped_newline: token("'s3\\\ncret'") => Open("s3cret");
+    escaped_newline_between: token("'s3' \\\n 'cret'") => Open("s3cret");
+    implicit_concatenation: token("('s3'\n  \"cr\"  # half\n  u'e' r't')") => Open("s3cret");
+    parenthesised: token("((('s3cret')))") => Open("s3cret");
+    outside_ascii: token("'пароль🔑'") => Open("пароль🔑");
+    a_replacement_character_is_one: token("'\u{FFFD}'") => Open("\u{FFFD}");
+    an_escaped_replacement_character: token(r"'\ufffd'") => Open("\u{FFFD}");
+    crlf_in_a_string: "OPEN_REST_API = True\r\nTOKEN = '''a\r\nb'''\r\n" => Open("a\nb");
+    cr_in_a_string: "OPEN_REST_API = True\rTOKEN = '''a\rb'''\r" => Open("a\nb");
+    lone_surrogate: token(r"'ab' 's3cret\ud800'") => Refused("2:14: TOKEN holds a lone surrogate, which is no character");
+    surrogate_pair: token(r"'\ud83d\ude00'") => Refused("2:9: TOKEN holds a lone surrogate, which is no character");
+    long_surrogate: token(r"'\U0000DFFF'") => Refused("2:9: TOKEN holds a lone surrogate, which is no character");
+    escaped_backslash_before_u: token(r"'\\ud800'") => Open(r"\ud800");
+    surrogate_in_a_string_that_does_not_count: format!("X = '\\ud800'\n{}", token("'s3cret'")) => Open("s3cret");
+
+    the_last_assignment_wins: "OPEN_REST_API = f()\nTOKEN = 1\nOPEN_REST_API = True\nTOKEN = 's3cret'" => Open("s3cret");
+    the_last_assignment_closes: open_and("OPEN_REST_API = False") => NotOpen;
+    the_last_assignment_is_judged: open_and("TOKEN = s3cret") => Refused("3:9: TOKEN is not a literal");
+    augmented_then_assigned: "TOKEN = 'a'\nTOKEN += 'b'\nTOKEN = 's3cret'\nOPEN_REST_API = True" => Open("s3cret");
+    annotated: "OPEN_REST_API: bool = True\nTOKEN: 'str' = 's3cret'" => Open("s3cret");
+    annotated_in_parentheses: "(OPEN_REST_API): bool = True\nTOKEN: str = 's3cret'" => Open("s3cret");
+    declared_after: open_and("TOKEN: str\nOPEN_REST_API: bool") => Open("s3cret");
+    chained: "A = OPEN_REST_API = B = True\nX = TOKEN = 's3cret'" => Open("s3cret");
+    semicolons: "OPEN_REST_API = True; TOKEN = 's3cret'" => Open("s3cret");
+    unpacked: "OPEN_REST_API, (X, TOKEN) = True, [f(), 's3cret']" => Open("s3cret");
+    unpacked_into_a_list: "[OPEN_REST_API, TOKEN] = (True, 's3cret')" => Open("s3cret");
+    unpacked_twice: "OPEN_REST_API = True\nTOKEN, TOKEN = 'a', 's3cret'" => Open("s3cret");
+    unpacked_from_a_call: "OPEN_REST_API, (A, [TOKEN]) = s3cret()" => Refused("1:1: OPEN_REST_API is not a literal");
+    unpacked_with_a_star: "OPEN_REST_API = True\nA, *TOKEN = 's3cret', 'b'" => Refused("2:5: TOKEN is not a literal");
+    unpacked_from_a_star: "OPEN_REST_API = True\nA, TOKEN = *s3cret, 'b'" => Refused("2:4: TOKEN is not a literal");
+    chained_with_a_tuple: "OPEN_REST_API = True\nTOKEN = A, TOKEN = 'a', 's3cret'" => Open("s3cret");
+    of_an_attribute: open_and("x.TOKEN = 1\nTOKEN.x = 1\nTOKEN[0] = 1") => Open("s3cret");
+    a_normalized_identifier: "OPEN_REST_API = True\nＴＯＫＥＮ = 's3cret'" => Open("s3cret");
+
+    in_an_if: "if True:\n    OPEN_REST_API = True\nTOKEN = 's3cret'" => NotOpen;
+    in_an_else: open_and("if x:\n    pass\nelse:\n    TOKEN = y") => Open("s3cret");
+    in_a_def: "def f():\n    global OPEN_REST_API\n    OPEN_REST_API = True\nTOKEN = 's3cret'" => NotOpen;
+    in_a_class: "class C:\n    OPEN_REST_API = True\nTOKEN = 's3cret'" => NotOpen;
+    in_a_try: "try:\n    OPEN_REST_API = True\nfinally:\n    pass" => NotOpen;
+    in_a_with: "with x:\n    OPEN_REST_API = True" => NotOpen;
+    in_a_loop: "for OPEN_REST_API in [True]:\n    OPEN_REST_API = True" => NotOpen;
+    in_a_docstring: "'''\nOPEN_REST_API = True\nTOKEN = 's3cret'\n'''" => NotOpen;
+    in_a_comment: "# OPEN_REST_API = True" => NotOpen;
+    in_a_walrus: "(OPEN_REST_API := True)" => NotOpen;
+    in_a_call: "dict(OPEN_REST_API = True)" => NotOpen;
+    deleted: open_and("del TOKEN") => Open("s3cret");
+    imported: open_and("from x import y as TOKEN") => Open("s3cret");
+
+    bad_syntax: open_and("x = = 1") => Refused("3:5: invalid syntax: expected an expression");
+    bad_syntax_in_a_def: open_and("def f():\n    return )") => Refused("4:12: invalid syntax");
+    a_missing_quote: token("'s3cret") => Refused("2:9: unterminated string");
+    a_missing_triple_quote: token("'''s3cret'") => Refused("2:9: unterminated string");
+    a_missing_bracket: token("('s3cret'") => Refused("3:1: unexpected end of the file");
+    a_bracket_too_many: token("'s3cret')") => Refused("2:17: invalid syntax");
+    brackets_that_differ: token("('s3cret']") => Refused("2:18: invalid syntax: expected `)`, found `]`");
+    two_statements_on_a_line: token("'s3cret' s3cret") => Refused("2:18: invalid syntax: two statements on one line");
+    unquoted_token: token("s3cret-$") => Refused("2:16: an unexpected character");
+    a_keyword_as_a_name: "class = 1" => Refused("1:7: invalid syntax");
+    assigning_to_a_literal: "True = 1" => Refused("1:1: cannot assign to this expression");
+    assigning_to_a_call: "f() = 's3cret'" => Refused("1:1: cannot assign to this expression");
+    a_print_statement: "print 's3cret'" => Refused("1:7: invalid syntax: two statements on one line");
+    a_bad_escape: token(r"'s3cret\x4'") => Refused("2:19: an escape in a string that is no character");
+    a_bad_name_escape: token(r"'\N{NO SUCH s3cret}'") => Refused("2:13: an escape in a string that is no character");
+    an_escape_beyond_unicode: token(r"'\U00110000'") => Refused("2:20: an escape in a string that is no character");
+    bytes_outside_ascii: token("b'é'") => Refused("2:11: bytes may hold ASCII characters only");
+    unexpected_indent: " OPEN_REST_API = True" => Refused("1:1: unexpected indent");
+    missing_indent: "if x:\npass" => Refused("2:1: expected an indented block");
+    uneven_dedent: "if x:\n        pass\n    pass" => Refused("3:1: the indentation matches no outer level");
+    tabs_against_spaces: "if x:\n        a\n\tb" => Refused("3:1: the indentation matches no outer level");
+    tabs_alone: open_and("if x:\n\ta\n\tb") => Open("s3cret");
+    an_unclosed_f_string_field: "x = f'{s3cret'" => Refused("1:14: invalid syntax in an f-string");
+    a_stray_continuation: "x = 1 \\ 2" => Refused("1:7: an unexpected character after a line continuation");
+    parenthesised_keyword: "f((a)=1)" => Refused("1:3: cannot assign to this expression");
+    leading_zero: "x = 012" => Refused("1:5: invalid syntax");
+    a_form_feed: "\x0COPEN_REST_API = True\n\x0C\nTOKEN = 's3cret'" => Open("s3cret");
+    columns_count_characters: "é = 'éé'; TOKEN = 1" => Refused("1:19: TOKEN is not a string");
+    match_statement: open_and("match x:\n    case [1, *_] | {'a': 2}:\n        TOKEN = 1") => Open("s3cret");
+    names_that_are_soft_keywords: open_and("match = case = type = _ = 1") => Open("s3cret");
+
+    return_outside: open_and("return 1") => Refused("3:1: return outside a function");
+    return_in_a_class: "class C:\n    return 1" => Refused("2:5: return outside a function");
+    return_in_a_def: open_and("def f():\n    if x:\n        return 1") => Open("s3cret");
+    break_outside: "break" => Refused("1:1: break outside a loop");
+    break_in_an_if: "if x:\n    break" => Refused("2:5: break outside a loop");
+    break_in_a_def_in_a_loop: "while x:\n    def f():\n        break" => Refused("3:9: break outside a loop");
+    break_in_a_loops_else: "for x in y:\n    pass\nelse:\n    break" => Refused("4:5: break outside a loop");
+    break_in_a_loop: open_and("while x:\n    for x in y:\n        pass\n    else:\n        break\n    with z:\n        continue") => Open("s3cret");
+    continue_outside: "continue" => Refused("1:1: continue outside a loop");
+    nonlocal_at_the_module: "nonlocal x" => Refused("1:1: nonlocal at module level");
+    yield_outside: "yield 1" => Refused("1:1: yield or await outside a function");
+    yield_in_a_def: open_and("def f():\n    x = yield\n    yield from x\n    lambda: (yield)") => Open("s3cret");
+    yield_in_a_comprehension: "def f():\n    [(yield) for x in y]" => Refused("2:7: yield or await outside a function");
+    yield_in_a_first_iterable: open_and("def f():\n    [x for x in (yield)]") => Open("s3cret");
+    await_outside: "await x" => Refused("1:1: yield or await outside a function");
+    await_in_a_def: "def f():\n    await x" => Refused("2:5: await outside an async function");
+    async_def: open_and("async def f():\n    async with x: await y\n    async for a in b: pass\n    [await c for c in d]\n    [e async for e in g]\n    return (i async for i in await h)") => Open("s3cret");
+    a_parameter_twice: "def f(a, a): pass" => Refused("1:10: a parameter given twice");
+    a_lambda_parameter_twice: "lambda a, a: 1" => Refused("1:11: a parameter given twice");
+    a_keyword_twice: "f(a=1, a=2)" => Refused("1:8: a keyword argument given twice");
+    two_stars: "*a, *b = x" => Refused("1:1: a construct that Python refuses here");
+    a_star_alone: "*a = x" => Refused("1:1: a construct that Python refuses here");
+    late_future_import: "import os\nfrom __future__ import annotations" => Refused("2:1: a __future__ import that does not come first");
+    future_import: "'''doc'''\nfrom __future__ import annotations\nOPEN_REST_API = True\nTOKEN = 's3cret'" => Open("s3cret");
+    unknown_future: "from __future__ import s3cret" => Refused("1:24: an unknown __future__ feature");
+    debug_assigned: "__debug__ = 1" => Refused("1:1: a construct that Python refuses here");
+    global_parameter: "def f(a):\n    global a" => Refused("2:12: a construct that Python refuses here");
+    global_at_the_module: "global TOKEN\nOPEN_REST_API = True\nTOKEN = 's3cret'" => Open("s3cret");
+    star_import_in_a_def: "def f():\n    from x import *" => Refused("2:5: a construct that Python refuses here");
+    a_pattern_that_hides: "match x:\n    case y: pass\n    case 's3cret': pass" => Refused("2:10: a construct that Python refuses here");
+    a_key_twice_in_a_pattern: "match x:\n    case {'s3cret': 1, 's3cret': 2}: pass" => Refused("2:24: a construct that Python refuses here");
+
+    byte_order_mark: "\u{FEFF}OPEN_REST_API = True\nTOKEN = 's3cret'" => Open("s3cret");
+    column_after_a_byte_order_mark: "\u{FEFF}TOKEN = 1" => Refused("1:9: TOKEN is not a string");
+    two_byte_order_marks: "\u{FEFF}\u{FEFF}x = 1" => Refused("1:1: an unexpected character");
+    a_nul: b"OPEN_REST_API = True\n#\0" => Refused("2:2: a NUL byte");
+    not_utf_8: b"OPEN_REST_API = True\nTOKEN = '\xE9s3cret'" => Refused("2:10: not valid UTF-8");
+    a_surrogate_as_utf_8: b"x = '\xED\xA0\x80'" => Refused("1:6: not valid UTF-8");
+    declared_utf_8: "# -*- coding: utf-8 -*-\nOPEN_REST_API = True\nTOKEN = 'é'" => Open("é");
+    declared_utf8: "# vim: set fileencoding=UTF8 :\nOPEN_REST_API = True\nTOKEN = 'é'" => Open("é");
+    declared_latin_1: b"#!/usr/bin/python3\n# coding=latin-1\nOPEN_REST_API = True\nTOKEN = '\xE9'" => Open("é");
+    declared_latin_1_after_crlf: b"\r\n# coding: ISO_8859_1\r\nOPEN_REST_API = True\r\nTOKEN = '\xE9'" => Open("é");
+    declared_ascii: b"# coding: ascii\nTOKEN = '\xC3\xA9'" => Refused("2:10: not valid ASCII");
+    declared_too_late: b"\n\n# coding: latin-1\nTOKEN = '\xE9'" => Refused("4:10: not valid UTF-8");
+    declared_after_code: b"x = 1\n# coding: latin-1\nTOKEN = '\xE9'" => Refused("3:10: not valid UTF-8");
+    declared_as_nonsense: "\n# coding: s3cret\n" => Refused("2:1: the declared encoding is none of UTF-8, Latin-1 and ASCII");
+    declared_nowhere: "# encoding is fun: coding\n# coding:\nOPEN_REST_API = True\nTOKEN = 's3cret'" => Open("s3cret");
+    declared_against_the_mark: "\u{FEFF}# coding: latin-1\n" => Refused("1:1: the file starts with a UTF-8 mark and declares another encoding");
+
+    two_hundred_brackets: open_and(&format!("x = {}1{}", "(".repeat(200), ")".repeat(200))) => Open("s3cret");
+    too_many_brackets: open_and(&format!("x = {}1{}", "(".repeat(201), ")".repeat(201))) => Refused("3:205: nested too deeply");
+    ninety_nine_blocks: open_and(&blocks(99)) => Open("s3cret");
+    too_many_blocks: open_and(&blocks(100)) => Refused("103:101: nested too deeply");
+    a_hundred_thousand_parentheses: "(".repeat(100_000) => Refused("1:201: nested too deeply");
+    a_hundred_thousand_square_brackets: "[".repeat(100_000) => Refused("1:201: nested too deeply");
+    a_hundred_thousand_braces: "{".repeat(100_000) => Refused("1:201: nested too deeply");
+    a_long_list: open_and(&format!("x = [{}]", "-1, ".repeat(50_000))) => Open("s3cret");
+    a_long_dict: open_and(&format!("x = {{{}}}", "'a': (1, [2]), ".repeat(20_000))) => Open("s3cret");
+    a_long_concatenation: open_and(&format!("x = ({})", "'a' ".repeat(50_000))) => Open("s3cret");
+    many_statements: open_and(&"x.y = f(1) + 2; a = b\n".repeat(10_000)) => Open("s3cret");
+    four_hundred_operators: open_and(&format!("x = 1{}", " + 1".repeat(400))) => Open("s3cret");
+}
+apart {
+    // Python refuses the file where it runs it, and overlooks the comment where it compiles bytes.
+    not_utf_8_in_a_comment: b"# \xFF" => Refused("1:3: not valid UTF-8");
+    the_largest_file: open_and(&"#".repeat(MAX_FILE_BYTES - 38)) => Open("s3cret");
+    too_large_a_file: open_and(&"#".repeat(MAX_FILE_BYTES - 37)) => Refused("1:1: the file is larger than 1 MiB");
+    an_encoding_that_only_python_knows: "# coding: cp1252\n" => Refused("1:1: the declared encoding is none of UTF-8, Latin-1 and ASCII");
+    a_complex_number: "OPEN_REST_API = 1+2j" => Refused("1:17: OPEN_REST_API is not a literal");
+    f_string_quotes_of_3_12: open_and("x = f'{a['b']}'") => Open("s3cret");
+    type_parameters_of_3_12: open_and("def f[T: int](x: T) -> T: pass\ntype X = int") => Open("s3cret");
+    except_without_parentheses_of_3_14: open_and("try: pass\nexcept A, B: pass") => Open("s3cret");
+    t_string_of_3_14: token("t's3cret'") => Refused("2:9: TOKEN is not a literal");
+
+    deep_minus: "-".repeat(1_000_000) + "1" => Refused("1:501: nested too deeply");
+    deep_not: "not ".repeat(100_000) + "1" => Refused("1:2003: nested too deeply");
+    deep_attributes: "a".to_owned() + &".a".repeat(100_000) => Refused("1:1002: nested too deeply");
+    deep_calls: "f".to_owned() + &"()".repeat(100_000) => Refused("1:1002: nested too deeply");
+    deep_subscripts: "f".to_owned() + &"[0]".repeat(100_000) => Refused("1:1499: nested too deeply");
+    deep_powers: "1".to_owned() + &"**1".repeat(100_000) => Refused("1:1502: nested too deeply");
+    deep_sums: "1".to_owned() + &"+1".repeat(100_000) => Refused("1:1002: nested too deeply");
+    deep_conditionals: "1 if 1 else ".repeat(50_000) + "1" => Refused("1:3004: nested too deeply");
+    deep_lambdas: "lambda: ".repeat(100_000) + "1" => Refused("1:2006: nested too deeply");
+    deep_lambdas_with_commas: "lambda a, b: ".repeat(50_000) + "1" => Refused("1:6493: nested too deeply");
+    deep_async: "async ".repeat(100_000) => Refused("1:3005: nested too deeply");
+    deep_calls_in_calls: "f(".repeat(100_000) => Refused("1:402: nested too deeply");
+    deep_brackets_that_differ: "(]".repeat(100_000) => Refused("1:401: nested too deeply");
+    deep_f_strings: "f'{".repeat(100_000) => Refused("1:603: nested too deeply");
+    deep_format_specs: format!("f'{}", "{x:".repeat(100_000)) => Refused("1:603: nested too deeply");
+}
+}
+
+fn blocks(depth: usize) -> String {
+    let mut source = String::new();
+    for level in 0..depth {
+        writeln!(source, "{}if x:", " ".repeat(level)).unwrap();
+    }
+    source + &" ".repeat(depth) + "pass\n"
+}
+
+#[test]
+fn no_fault_shows_the_secret() {
+    for (name, source) in as_python().into_iter().chain(apart()) {
+        if let Err(fault) = parse(&source) {
+            assert!(!fault.to_string().contains(SECRET), "{name}: {fault}");
+            assert!(!format!("{fault:?}").contains(SECRET), "{name}: {fault:?}");
+        }
+    }
+}
+
+#[test]
+fn access_hides_the_token() {
+    let access = parse(open_and("").as_bytes()).unwrap();
+    assert_eq!(format!("{access:?}"), "Open(Token(..))");
+}
+
+/// Everything that the bounds let pass must fit the stack, walked and dropped.
+#[test]
+fn the_deepest_files_fit_half_a_default_stack() {
+    let deepest = [
+        "-".repeat(499) + "1",
+        "1".to_owned() + &"**1".repeat(499),
+        "1".to_owned() + &"+1".repeat(499),
+        "f".to_owned() + &"()".repeat(499),
+        "1 if 1 else ".repeat(249) + "1",
+        "lambda: ".repeat(249) + "1",
+        format!("{}1{}", "f(-[".repeat(100), "])".repeat(100)),
+        format!("{}1{}", "[x for x in ".repeat(160), "]".repeat(160)),
+        blocks(99)
+            .replace("if x:", "while x:")
+            .replace("pass", &("-".repeat(499) + "1")),
+    ];
+    for source in deepest {
+        let thread = std::thread::Builder::new().stack_size(1 << 20);
+        let result = thread
+            .spawn(move || parse(source.as_bytes()))
+            .unwrap()
+            .join()
+            .unwrap();
+        assert_eq!(result, Ok(Access::Disabled(DisabledReason::NotOpen)));
+    }
+}
+
+/// Judges each source, given in hex on a line, with Python's own compiler and `ast.literal_eval`.
+const PYTHON: &str = r"
+import ast, sys, warnings
+warnings.simplefilter('ignore')
+
+def bind(target, value, names):
+    if isinstance(target, ast.Name):
+        names[target.id] = value
+    elif isinstance(target, (ast.Tuple, ast.List)):
+        elements = getattr(value, 'elts', None) if isinstance(value, (ast.Tuple, ast.List)) else None
+        starred = any(isinstance(e, ast.Starred) for e in target.elts + (elements or []))
+        if elements is not None and len(elements) == len(target.elts) and not starred:
+            for pair in zip(target.elts, elements):
+                bind(*pair, names)
+        else:
+            for node in target.elts:
+                node = node.value if isinstance(node, ast.Starred) else node
+                bind(node, ast.Name('computed', ast.Load()), names)
+
+def judge(source):
+    compile(source, 'user_settings.py', 'exec')
+    names = {}
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                bind(target, node.value, names)
+        elif isinstance(node, ast.AnnAssign) and node.value is not None:
+            bind(node.target, node.value, names)
+        elif isinstance(node, ast.AugAssign):
+            bind(node.target, node, names)
+    opens = ast.literal_eval(names.get('OPEN_REST_API', ast.Constant(None))) is True
+    token = ast.literal_eval(names.get('TOKEN', ast.Constant(None)))
+    if token is not None and not isinstance(token, str):
+        return 'refused'
+    token = (token or '').encode().hex()
+    return 'not open' if not opens else 'open ' + token if token else 'no token'
+
+for line in sys.stdin:
+    try:
+        print(judge(bytes.fromhex(line)))
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError) as error:
+        print('refused')
+";
+
+fn as_python_says(source: &[u8]) -> String {
+    match parse(source) {
+        Err(_) => "refused".to_owned(),
+        Ok(Access::Disabled(DisabledReason::TokenMissing)) => "no token".to_owned(),
+        Ok(Access::Disabled(_)) => "not open".to_owned(),
+        Ok(Access::Open(_)) => "open".to_owned(),
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut hex, byte| {
+        write!(hex, "{byte:02x}").unwrap();
+        hex
+    })
+}
+
+fn unhex(hex: &str) -> Vec<u8> {
+    (0..hex.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap())
+        .collect()
+}
+
+#[test]
+fn python_agrees() {
+    let python = Command::new("python3")
+        .args(["-c", PYTHON])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn();
+    let Ok(mut python) = python else {
+        eprintln!("skipped: no python3 here");
+        return;
+    };
+    let cases = as_python();
+    let lines: String = cases.iter().map(|(_, source)| hex(source) + "\n").collect();
+    let mut stdin = python.stdin.take().unwrap();
+    let feeder = std::thread::spawn(move || stdin.write_all(lines.as_bytes()));
+    let output = String::from_utf8(python.wait_with_output().unwrap().stdout).unwrap();
+    feeder.join().unwrap().unwrap();
+
+    let verdicts: Vec<&str> = output.lines().collect();
+    assert_eq!(verdicts.len(), cases.len());
+    for ((name, source), verdict) in cases.iter().zip(verdicts) {
+        let (verdict, token) = verdict
+            .split_once("open ")
+            .map_or((verdict, ""), |(_, token)| ("open", token));
+        assert_eq!(as_python_says(source), verdict, "{name}");
+        if verdict == "open" {
+            let token = String::from_utf8(unhex(token)).unwrap();
+            assert_eq!(
+                parse(source),
+                Ok(Access::Open(Token::new(&token).unwrap())),
+                "{name}"
+            );
+        }
+    }
+}
