@@ -1,5 +1,6 @@
 //! The command line: arguments to values that hold.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use argh::FromArgs;
 
-use crate::message;
+use crate::message::Check;
 
 /// The REST entrance of a local adapter: JSON messages posted to /api/message become ZeroMQ messages.
 #[derive(FromArgs, Debug)]
@@ -25,8 +26,8 @@ pub struct Arguments {
     /// print the version and exit
     #[argh(switch)]
     pub version: bool,
+    /// the command
     #[argh(subcommand)]
-    #[allow(missing_docs, reason = "argh would show a comment here as the option's help")]
     pub command: Option<Command>,
 }
 
@@ -157,8 +158,10 @@ impl Arguments {
     ///
     /// # Errors
     /// [`Exit`], with what to print.
-    pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, Exit> {
-        let words: Vec<String> = arguments.into_iter().flat_map(split_assignment).collect();
+    pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, Exit> {
+        let words: Result<Vec<_>, _> = arguments.into_iter().map(OsString::into_string).collect();
+        let words = words.map_err(|_| Exit::Usage("the arguments must be UTF-8".into()))?;
+        let words: Vec<String> = words.into_iter().flat_map(split_assignment).collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let parsed = Self::from_args(&[env!("CARGO_PKG_NAME")], &words).map_err(|early| match early.status {
             Ok(()) => Exit::Asked(early.output),
@@ -241,24 +244,6 @@ impl FromStr for Seconds {
     }
 }
 
-/// `--check`
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Check {
-    /// The topics of the specification's table, field by field.
-    Known,
-    /// Topic and payload alone.
-    Envelope,
-}
-
-impl From<Check> for message::Check {
-    fn from(check: Check) -> Self {
-        match check {
-            Check::Known => Self::Known,
-            Check::Envelope => Self::Envelope,
-        }
-    }
-}
-
 impl FromStr for Check {
     type Err = &'static str;
 
@@ -308,7 +293,7 @@ mod tests {
     use super::*;
 
     fn parse(line: &str) -> Result<Command, Exit> {
-        Arguments::parse(line.split_whitespace().map(String::from))
+        Arguments::parse(line.split_whitespace().map(OsString::from))
     }
 
     #[test]

@@ -78,12 +78,8 @@ pub fn parse(body: &[u8], check: Check) -> Result<Message<'_>, Fault> {
     if glance::may_hide_faults(text) {
         walk::check(text)?;
     }
-    let [topic, payload] =
-        field::pick(text, "", ["topic", "payload"]).ok_or_else(|| refusal(text))?;
-    let message = Message {
-        topic: Topic::new(&topic)?,
-        payload: Payload::new(&payload)?,
-    };
+    let [topic, payload] = field::pick(text, "", ["topic", "payload"]).ok_or_else(|| refusal(text))?;
+    let message = Message { topic: Topic::new(&topic)?, payload: Payload::new(&payload)? };
     if check == Check::Known
         && let Some(row) = vocabulary::find(message.topic())
     {
@@ -136,7 +132,5 @@ fn utf8(body: &[u8]) -> Result<&str, Fault> {
 /// Why no fields could be picked from `text`: not JSON, or else not an object.
 #[cold]
 fn refusal(text: &str) -> Fault {
-    walk::check(text)
-        .err()
-        .unwrap_or_else(|| Fault::not_message(Pointer::default(), Reason::NotAnObject))
+    walk::check(text).err().unwrap_or_else(|| Fault::not_message(Pointer::default(), Reason::NotAnObject))
 }

@@ -1,6 +1,7 @@
 //! Every refusal, with its one mapping to a status and a problem document (RFC 9457).
 
 use std::borrow::Cow;
+use std::fmt;
 
 use serde::Serialize;
 
@@ -88,12 +89,29 @@ impl Status {
 pub enum Unavailable {
     /// No hub is connected.
     NotConnected,
-    /// The queue to the bus is full: a subscriber or a hub reads too slowly.
+    /// The queue to the bus is full: messages come faster than they are sent.
     QueueFull,
+    /// The queue to the bus is full because a subscriber or a hub does not read.
+    Stalled,
+    /// The gateway is stopping.
+    Stopping,
     /// The bodies in flight fill `--max-buffered`.
     Buffered,
     /// The REST API was switched off while the request came in.
     Disabled,
+}
+
+impl fmt::Display for Unavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotConnected => "the gateway is not connected to a hub",
+            Self::QueueFull => "the queue to the bus is full",
+            Self::Stalled => "the queue to the bus is full, since a subscriber or a hub does not read",
+            Self::Stopping => "the gateway is stopping",
+            Self::Buffered => "the bodies of other requests fill the buffers",
+            Self::Disabled => "the REST API was switched off in the settings",
+        })
+    }
 }
 
 /// Which part of a request was too slow: 408.
@@ -170,9 +188,11 @@ impl Refusal {
             Self::TooLarge(_) => (Status::ContentTooLarge, "body-too-large"),
             Self::Unavailable(Unavailable::NotConnected) => (Status::ServiceUnavailable, "bus-not-connected"),
             Self::Unavailable(Unavailable::QueueFull) => (Status::ServiceUnavailable, "queue-full"),
+            Self::Unavailable(Unavailable::Stalled) => (Status::ServiceUnavailable, "subscriber-stalled"),
+            Self::Unavailable(Unavailable::Stopping) => (Status::ServiceUnavailable, "stopping"),
             Self::Unavailable(Unavailable::Buffered) => (Status::ServiceUnavailable, "buffers-full"),
             Self::Unavailable(Unavailable::Disabled) => (Status::ServiceUnavailable, "disabled"),
-            Self::Message(Fault::Syntax { .. }) => (Status::BadRequest, "not-json"),
+            Self::Message(Fault::NotJson { .. }) => (Status::BadRequest, "not-json"),
             Self::Message(Fault::NotMessage { .. }) => (Status::UnprocessableContent, "not-a-message"),
             Self::Timeout(_) => (Status::RequestTimeout, "timeout"),
         }
@@ -215,8 +235,12 @@ impl Refusal {
     fn detail(&self) -> Cow<'static, str> {
         match self {
             Self::Head(HeadFault::Malformed(malformed)) | Self::Framing(malformed) => malformed.to_string().into(),
-            Self::Head(HeadFault::TooLarge) => format!("the head is over its limit of octets, or has more than {FIELD_LINES} field lines").into(),
-            Self::Head(HeadFault::TargetTooLong) => format!("the request target is longer than {TARGET_BYTES} octets").into(),
+            Self::Head(HeadFault::TooLarge) => {
+                format!("the head is over its limit of octets, or has more than {FIELD_LINES} field lines").into()
+            }
+            Self::Head(HeadFault::TargetTooLong) => {
+                format!("the request target is longer than {TARGET_BYTES} octets").into()
+            }
             Self::Head(HeadFault::Version) => "HTTP/1.1 and HTTP/1.0 are spoken here".into(),
             Self::Head(HeadFault::TransferCoding) => "no transfer coding but chunked is known here".into(),
             Self::NotFound => "the one endpoint is POST /api/message".into(),
@@ -226,10 +250,7 @@ impl Refusal {
             Self::ContentEncoding => "the content must not be compressed or otherwise encoded".into(),
             Self::Expectation => "no expectation but 100-continue can be met".into(),
             Self::TooLarge(limit) => format!("the body is larger than {limit} octets").into(),
-            Self::Unavailable(Unavailable::NotConnected) => "the gateway is not connected to a hub; nothing was published, try again".into(),
-            Self::Unavailable(Unavailable::QueueFull) => "the queue to the bus is full, as a subscriber or the hub reads too slowly; nothing was published, try again".into(),
-            Self::Unavailable(Unavailable::Buffered) => "the bodies of other requests fill the buffers; nothing was published, try again".into(),
-            Self::Unavailable(Unavailable::Disabled) => "the REST API was switched off in the settings; nothing was published".into(),
+            Self::Unavailable(unavailable) => format!("{unavailable}; nothing was published").into(),
             Self::Message(fault) => fault.to_string().into(),
             Self::Timeout(Slow::Head) => "the head took too long to arrive".into(),
             Self::Timeout(Slow::Body) => "the body took too long to arrive".into(),

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
+use tokio::time::{Interval, interval_at};
 
 use crate::bus::{Bus, BusConfig, BusEvent};
 use crate::cli::Io;
@@ -16,8 +17,8 @@ use crate::events::{EndpointStats, Event, Stats, log};
 use crate::exit::Failure;
 use crate::gate::{ENDPOINT, Policy};
 use crate::listener::Listening;
-use crate::settings::{self, Access, DisabledReason};
 use crate::settings::watch::Watch;
+use crate::settings::{self, Access, DisabledReason};
 use crate::token::Token;
 use crate::worker::{Service, Shared};
 use crate::workers::Workers;
@@ -92,6 +93,14 @@ struct Signals {
     user1: Signal,
 }
 
+/// What a signal asks for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Stop,
+    Reload,
+    Stats,
+}
+
 impl Signals {
     fn install() -> std::io::Result<Self> {
         Ok(Self {
@@ -102,11 +111,17 @@ impl Signals {
         })
     }
 
-    async fn stop(&mut self) {
+    async fn next(&mut self) -> Asked {
         tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => Asked::Stop,
+            _ = self.interrupt.recv() => Asked::Stop,
+            _ = self.hangup.recv() => Asked::Reload,
+            _ = self.user1.recv() => Asked::Stats,
         }
+    }
+
+    async fn stop(&mut self) {
+        while self.next().await != Asked::Stop {}
     }
 }
 
@@ -155,34 +170,36 @@ impl Gateway {
             }
             Source::File(path) => {
                 // The watch comes first: what changes after it was read is seen.
-                let watch = Watch::start(path).map_err(|error| log(format_args!("{error}; SIGHUP reads the settings again")));
+                let watch =
+                    Watch::start(path).map_err(|error| log(format_args!("{error}; SIGHUP reads the settings again")));
                 self.apply(settings::read(path).map_err(|error| Failure::Configuration(error.to_string()))?)?;
                 watch.ok()
             }
         };
         let mut stdin = self.config.watch_stdin.then(end_of_stdin);
-        let mut stats = self.config.stats.map(tokio::time::interval);
-        if let Some(stats) = &mut stats {
-            stats.tick().await;
-        }
+        let mut stats = self.config.stats.map(|period| interval_at(tokio::time::Instant::now() + period, period));
         loop {
-            let forced = tokio::select! {
-                () = signals.stop() => return Ok(()),
-                () = maybe(stdin.as_mut().map(|stdin| async { stdin.recv().await; })) => return Ok(()),
-                () = maybe(stats.as_mut().map(|stats| async { stats.tick().await; })) => { self.tell_stats(); continue }
-                _ = signals.user1.recv() => { self.tell_stats(); continue }
-                () = maybe(watch.as_mut().map(Watch::changed)) => false,
-                _ = signals.hangup.recv() => true,
+            let asked = tokio::select! {
+                asked = signals.next() => asked,
+                () = or_never(stdin.as_mut().map(End::reached)) => Asked::Stop,
+                _ = or_never(stats.as_mut().map(Interval::tick)) => Asked::Stats,
+                () = or_never(watch.as_mut().map(Watch::changed)) => {
+                    self.reload(&source, false)?;
+                    continue;
+                }
             };
-            if let Source::File(path) = &source {
-                self.reload(settings::read(path), forced)?;
+            match asked {
+                Asked::Stop => return Ok(()),
+                Asked::Stats => self.tell_stats(),
+                Asked::Reload => self.reload(&source, true)?,
             }
         }
     }
 
     /// Puts what the settings say into force. Settings that cannot be understood change nothing.
-    fn reload(&mut self, read: Result<Access, settings::SettingsError>, forced: bool) -> Result<(), Failure> {
-        match read {
+    fn reload(&mut self, source: &Source, forced: bool) -> Result<(), Failure> {
+        let Source::File(path) = source else { return Ok(()) };
+        match settings::read(path) {
             Ok(access) => {
                 let news = forced || self.rejected.take().is_some() || self.access.as_ref() != Some(&access);
                 if news {
@@ -289,20 +306,28 @@ impl Gateway {
 }
 
 /// Waits for ever where there is nothing to wait for.
-async fn maybe(future: Option<impl Future<Output = ()>>) {
+async fn or_never<T>(future: Option<impl Future<Output = T>>) -> T {
     match future {
         Some(future) => future.await,
         None => std::future::pending().await,
     }
 }
 
-/// Closes when stdin reaches its end. A thread of its own waits for it, since stdin may be anything, a file or a
-/// terminal shared with others too, which must not be made non-blocking.
-fn end_of_stdin() -> mpsc::Receiver<()> {
+/// The end of stdin. A thread of its own waits for it, since stdin may be anything, a file or a terminal shared with
+/// others too, which must not be made non-blocking.
+struct End(mpsc::Receiver<()>);
+
+fn end_of_stdin() -> End {
     let (sender, receiver) = mpsc::channel(1);
     std::thread::spawn(move || {
-        let _open = sender;
+        let _dropped_at_the_end = sender;
         let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
     });
-    receiver
+    End(receiver)
+}
+
+impl End {
+    async fn reached(&mut self) {
+        let _ = self.0.recv().await;
+    }
 }

@@ -72,13 +72,7 @@ mod tests {
 
     #[test]
     fn a_topic_is_known_in_full_only() {
-        for stranger in [
-            "",
-            "to_homeaut",
-            "to_homeauto/",
-            "TO_HOMEAUTO",
-            "core/ext/operate",
-        ] {
+        for stranger in ["", "to_homeaut", "to_homeauto/", "TO_HOMEAUTO", "core/ext/operate"] {
             assert_eq!(find(stranger), None, "{stranger}");
         }
     }

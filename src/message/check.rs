@@ -32,10 +32,7 @@ pub(super) fn payload(payload: &Field, row: &Row) -> Result<(), Fault> {
 /// At least one of two names, and no bad one.
 fn either(one: &Field, other: &Field) -> Result<(), Fault> {
     if one.is_missing() && other.is_missing() {
-        return Err(Fault::not_message(
-            Pointer::to(["payload"]),
-            Reason::Neither(one.key(), other.key()),
-        ));
+        return Err(Fault::not_message(Pointer::to(["payload"]), Reason::Neither(one.key(), other.key())));
     }
     for given in [one, other] {
         if !given.is_missing() {

@@ -32,11 +32,7 @@ impl Fault {
     pub(super) fn not_json(before: &str, reason: Syntax) -> Self {
         let last_line = before.rsplit('\n').next().unwrap_or(before);
         let line_feeds = before.bytes().filter(|&byte| byte == b'\n').count();
-        Self::NotJson {
-            line: line_feeds + 1,
-            column: last_line.chars().count() + 1,
-            reason,
-        }
+        Self::NotJson { line: line_feeds + 1, column: last_line.chars().count() + 1, reason }
     }
 
     #[cold]
@@ -57,11 +53,7 @@ impl Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotJson {
-                line,
-                column,
-                reason,
-            } => write!(f, "{reason} at line {line}, column {column}"),
+            Self::NotJson { line, column, reason } => write!(f, "{reason} at line {line}, column {column}"),
             Self::NotMessage { reason, .. } => reason.fmt(f),
         }
     }

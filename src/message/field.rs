@@ -34,11 +34,7 @@ pub(super) fn pick<'b, const N: usize>(
     if !object.trim_ascii_start().starts_with('{') {
         return None;
     }
-    let mut fields = names.map(|name| Field {
-        parent,
-        name,
-        found: Found::Nothing,
-    });
+    let mut fields = names.map(|name| Field { parent, name, found: Found::Nothing });
     let mut json = serde_json::Deserializer::from_str(object);
     json.deserialize_map(Fields(&mut fields)).ok()?;
     json.end().ok()?;
@@ -71,21 +67,13 @@ impl<'b> Field<'b> {
     /// The field as a string that is not empty.
     pub(super) fn non_empty_text(&self) -> Result<Quoted<'b>, Fault> {
         let text = self.text()?;
-        if text.is_empty() {
-            Err(self.fault(Flaw::Empty))
-        } else {
-            Ok(text)
-        }
+        if text.is_empty() { Err(self.fault(Flaw::Empty)) } else { Ok(text) }
     }
 
     /// The field as the text of an object.
     pub(super) fn object(&self) -> Result<&'b str, Fault> {
         let value = self.value()?;
-        if value.starts_with('{') {
-            Ok(value)
-        } else {
-            Err(self.fault(Flaw::NotAnObject))
-        }
+        if value.starts_with('{') { Ok(value) } else { Err(self.fault(Flaw::NotAnObject)) }
     }
 
     /// The fields `names` of this field, an object which `place` points to.

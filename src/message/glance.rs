@@ -17,30 +17,13 @@ pub(super) fn may_hide_faults(text: &str) -> bool {
 
 /// How many bytes are `[` or `{`, in strings or not.
 fn openings(text: &[u8]) -> usize {
-    let count = |stride: &[u8]| {
-        stride
-            .iter()
-            .map(|byte| u8::from(matches!(byte, b'[' | b'{')))
-            .sum::<u8>()
-    };
-    text.chunks(STRIDE_BYTES)
-        .map(|stride| usize::from(count(stride)))
-        .sum()
+    let count = |stride: &[u8]| stride.iter().map(|byte| u8::from(matches!(byte, b'[' | b'{'))).sum::<u8>();
+    text.chunks(STRIDE_BYTES).map(|stride| usize::from(count(stride))).sum()
 }
 
 /// Whether anything looks like the escape of a surrogate, paired or lone: `\uD800` to `\uDFFF`.
 fn has_surrogate(text: &[u8]) -> bool {
-    text.windows(4).any(|window| {
-        matches!(
-            window,
-            [
-                b'\\',
-                b'u',
-                b'd' | b'D',
-                b'8' | b'9' | b'a'..=b'f' | b'A'..=b'F',
-            ]
-        )
-    })
+    text.windows(4).any(|window| matches!(window, [b'\\', b'u', b'd' | b'D', b'8' | b'9' | b'a'..=b'f' | b'A'..=b'F']))
 }
 
 #[cfg(test)]

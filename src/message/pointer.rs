@@ -56,10 +56,7 @@ mod tests {
 
     #[test]
     fn tokens_are_escaped() {
-        assert_eq!(
-            Pointer::to(["a/b", "m~n", "", "~1", "é"]).as_str(),
-            "/a~1b/m~0n//~01/é"
-        );
+        assert_eq!(Pointer::to(["a/b", "m~n", "", "~1", "é"]).as_str(), "/a~1b/m~0n//~01/é");
     }
 
     #[test]

@@ -31,11 +31,7 @@ impl<'b> Trail<'b> {
 
     pub(super) fn next_element(&mut self) {
         if let Some(step) = self.0.last_mut() {
-            *step = Step::Element(if let Step::Element(index) = *step {
-                index + 1
-            } else {
-                0
-            });
+            *step = Step::Element(if let Step::Element(index) = *step { index + 1 } else { 0 });
         }
     }
 

@@ -45,12 +45,7 @@ struct Walk<'b> {
 
 impl<'b> Walk<'b> {
     fn new(text: &'b str) -> Self {
-        Self {
-            text,
-            at: 0,
-            enclosing: Vec::new(),
-            trail: Ok(Trail::default()),
-        }
+        Self { text, at: 0, enclosing: Vec::new(), trail: Ok(Trail::default()) }
     }
 
     /// Reads all of the text. A syntax error stands at the next byte.
@@ -242,11 +237,7 @@ impl<'b> Walk<'b> {
     fn digits(&mut self) -> Result<(), Syntax> {
         let start = self.at;
         self.skip_while(|byte| byte.is_ascii_digit());
-        if self.at == start {
-            Err(self.error(Syntax::InvalidNumber))
-        } else {
-            Ok(())
-        }
+        if self.at == start { Err(self.error(Syntax::InvalidNumber)) } else { Ok(()) }
     }
 
     fn literal(&mut self) -> Result<(), Syntax> {
@@ -289,10 +280,7 @@ impl<'b> Walk<'b> {
 
     fn skip_while(&mut self, wanted: impl Fn(u8) -> bool) {
         let rest = self.rest();
-        self.at += rest
-            .iter()
-            .position(|&byte| !wanted(byte))
-            .unwrap_or(rest.len());
+        self.at += rest.iter().position(|&byte| !wanted(byte)).unwrap_or(rest.len());
     }
 
     fn skip_one(&mut self, wanted: &[u8]) -> bool {
@@ -306,11 +294,7 @@ impl<'b> Walk<'b> {
 impl<'b> Walk<'b> {
     /// The reason to refuse the next byte. Where there is none, its absence is the reason.
     fn error(&self, reason: Syntax) -> Syntax {
-        if self.rest().is_empty() {
-            Syntax::UnexpectedEnd
-        } else {
-            reason
-        }
+        if self.rest().is_empty() { Syntax::UnexpectedEnd } else { reason }
     }
 
     /// A fault of what the trail leads to, if it is the first.

@@ -18,9 +18,7 @@ impl Encoding {
     fn by_name(name: &str) -> Option<Self> {
         match name.to_ascii_lowercase().replace('_', "-").as_str() {
             "utf-8" | "utf8" | "utf-8-sig" | "utf-8-unix" => Some(Self::Utf8),
-            "latin-1" | "latin1" | "iso-latin-1" | "iso-8859-1" | "iso8859-1" | "l1" => {
-                Some(Self::Latin1)
-            }
+            "latin-1" | "latin1" | "iso-latin-1" | "iso-8859-1" | "iso8859-1" | "l1" => Some(Self::Latin1),
             "ascii" | "us-ascii" => Some(Self::Ascii),
             _ => None,
         }
@@ -35,11 +33,7 @@ pub(super) fn decode(source: &[u8]) -> Result<String, SettingsFault> {
         return Err(fault_at(bytes, nul, Problem::NulByte));
     }
     if bytes.starts_with(BYTE_ORDER_MARK) {
-        return Err(fault_at(
-            bytes,
-            0,
-            Problem::Syntax("an unexpected character"),
-        ));
+        return Err(fault_at(bytes, 0, Problem::Syntax("an unexpected character")));
     }
     let encoding = declared(bytes)?.unwrap_or(Encoding::Utf8);
     if unmarked.is_some() && encoding != Encoding::Utf8 {
@@ -49,23 +43,13 @@ pub(super) fn decode(source: &[u8]) -> Result<String, SettingsFault> {
         Encoding::Latin1 => bytes.iter().copied().map(char::from).collect(),
         Encoding::Ascii => match bytes.iter().position(|byte| !byte.is_ascii()) {
             Some(offset) => {
-                return Err(fault_at(
-                    bytes,
-                    offset,
-                    Problem::Undecodable { encoding: "ASCII" },
-                ));
+                return Err(fault_at(bytes, offset, Problem::Undecodable { encoding: "ASCII" }));
             }
             None => String::from_utf8_lossy(bytes),
         },
         Encoding::Utf8 => std::str::from_utf8(bytes)
             .map(Cow::Borrowed)
-            .map_err(|error| {
-                fault_at(
-                    bytes,
-                    error.valid_up_to(),
-                    Problem::Undecodable { encoding: "UTF-8" },
-                )
-            })?,
+            .map_err(|error| fault_at(bytes, error.valid_up_to(), Problem::Undecodable { encoding: "UTF-8" }))?,
     };
     Ok(newlines(&text))
 }
@@ -98,12 +82,8 @@ fn declared(bytes: &[u8]) -> Result<Option<Encoding>, SettingsFault> {
 /// The name after `coding:` or `coding=`, of PEP 263's `coding[:=][ \t]*([-_.a-zA-Z0-9]+)`.
 fn cookie(comment: &str) -> Option<&str> {
     comment.split("coding").skip(1).find_map(|rest| {
-        let value = rest
-            .strip_prefix([':', '='])?
-            .trim_start_matches([' ', '\t']);
-        let name = value
-            .split(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)))
-            .next()?;
+        let value = rest.strip_prefix([':', '='])?.trim_start_matches([' ', '\t']);
+        let name = value.split(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c))).next()?;
         (!name.is_empty()).then_some(name)
     })
 }

@@ -48,18 +48,11 @@ pub(super) enum Problem {
     NulByte,
     UnknownEncoding,
     ByteOrderMarkDisagrees,
-    Undecodable {
-        encoding: &'static str,
-    },
+    Undecodable { encoding: &'static str },
     TooDeep,
-    Expected {
-        expected: TokenKind,
-        found: TokenKind,
-    },
+    Expected { expected: TokenKind, found: TokenKind },
     Syntax(&'static str),
-    NotLiteral {
-        name: &'static str,
-    },
+    NotLiteral { name: &'static str },
     TokenNotString,
     TokenNotUnicode,
 }
@@ -69,9 +62,7 @@ impl fmt::Display for Problem {
         match self {
             Self::TooLarge => f.write_str("the file is larger than 1 MiB"),
             Self::NulByte => f.write_str("a NUL byte"),
-            Self::UnknownEncoding => {
-                f.write_str("the declared encoding is none of UTF-8, Latin-1 and ASCII")
-            }
+            Self::UnknownEncoding => f.write_str("the declared encoding is none of UTF-8, Latin-1 and ASCII"),
             Self::ByteOrderMarkDisagrees => {
                 f.write_str("the file starts with a UTF-8 mark and declares another encoding")
             }
@@ -83,9 +74,7 @@ impl fmt::Display for Problem {
             Self::Syntax(what) => f.write_str(what),
             Self::NotLiteral { name } => write!(f, "{name} is not a literal"),
             Self::TokenNotString => f.write_str("TOKEN is not a string"),
-            Self::TokenNotUnicode => {
-                f.write_str("TOKEN holds a lone surrogate, which is no character")
-            }
+            Self::TokenNotUnicode => f.write_str("TOKEN holds a lone surrogate, which is no character"),
         }
     }
 }
@@ -94,25 +83,17 @@ impl From<&ParseErrorType> for Problem {
     // Parse errors are worded here: some of the parser's own texts quote the source.
     fn from(error: &ParseErrorType) -> Self {
         match error {
-            ParseErrorType::ExpectedToken { expected, found } => Self::Expected {
-                expected: *expected,
-                found: *found,
-            },
+            ParseErrorType::ExpectedToken { expected, found } => Self::Expected { expected: *expected, found: *found },
             ParseErrorType::Lexical(error) => Self::Syntax(lexical(error)),
             ParseErrorType::UnexpectedIndentation => Self::Syntax("unexpected indent"),
-            ParseErrorType::SimpleStatementsOnSameLine
-            | ParseErrorType::SimpleAndCompoundStatementOnSameLine => {
+            ParseErrorType::SimpleStatementsOnSameLine | ParseErrorType::SimpleAndCompoundStatementOnSameLine => {
                 Self::Syntax("invalid syntax: two statements on one line")
             }
             ParseErrorType::InvalidAssignmentTarget
             | ParseErrorType::InvalidNamedAssignmentTarget
             | ParseErrorType::InvalidAnnotatedAssignmentTarget
-            | ParseErrorType::InvalidAugmentedAssignmentTarget => {
-                Self::Syntax("cannot assign to this expression")
-            }
-            ParseErrorType::ExpectedExpression => {
-                Self::Syntax("invalid syntax: expected an expression")
-            }
+            | ParseErrorType::InvalidAugmentedAssignmentTarget => Self::Syntax("cannot assign to this expression"),
+            ParseErrorType::ExpectedExpression => Self::Syntax("invalid syntax: expected an expression"),
             ParseErrorType::FStringError(_) | ParseErrorType::TStringError(_) => {
                 Self::Syntax("invalid syntax in an f-string")
             }
@@ -132,13 +113,9 @@ fn lexical(error: &LexicalErrorType) -> &'static str {
         | LexicalErrorType::MissingUnicodeRbrace => "an escape in a string that is no character",
         LexicalErrorType::IndentationError => "the indentation matches no outer level",
         LexicalErrorType::UnrecognizedToken { .. } => "an unexpected character",
-        LexicalErrorType::FStringError(_) | LexicalErrorType::TStringError(_) => {
-            "invalid syntax in an f-string"
-        }
+        LexicalErrorType::FStringError(_) | LexicalErrorType::TStringError(_) => "invalid syntax in an f-string",
         LexicalErrorType::InvalidByteLiteral => "bytes may hold ASCII characters only",
-        LexicalErrorType::LineContinuationError => {
-            "an unexpected character after a line continuation"
-        }
+        LexicalErrorType::LineContinuationError => "an unexpected character after a line continuation",
         LexicalErrorType::Eof => "unexpected end of the file",
         _ => "invalid syntax",
     }
@@ -149,20 +126,14 @@ impl From<&SemanticSyntaxErrorKind> for Problem {
         Self::Syntax(match kind {
             SemanticSyntaxErrorKind::ReturnOutsideFunction => "return outside a function",
             SemanticSyntaxErrorKind::YieldOutsideFunction(_) => "yield or await outside a function",
-            SemanticSyntaxErrorKind::AwaitOutsideAsyncFunction(_) => {
-                "await outside an async function"
-            }
+            SemanticSyntaxErrorKind::AwaitOutsideAsyncFunction(_) => "await outside an async function",
             SemanticSyntaxErrorKind::BreakOutsideLoop => "break outside a loop",
             SemanticSyntaxErrorKind::ContinueOutsideLoop => "continue outside a loop",
             SemanticSyntaxErrorKind::NonlocalDeclarationAtModuleLevel => "nonlocal at module level",
-            SemanticSyntaxErrorKind::LateFutureImport => {
-                "a __future__ import that does not come first"
-            }
+            SemanticSyntaxErrorKind::LateFutureImport => "a __future__ import that does not come first",
             SemanticSyntaxErrorKind::FutureFeatureNotDefined(_) => "an unknown __future__ feature",
             SemanticSyntaxErrorKind::DuplicateParameter(_) => "a parameter given twice",
-            SemanticSyntaxErrorKind::DuplicateKeywordArgument(_) => {
-                "a keyword argument given twice"
-            }
+            SemanticSyntaxErrorKind::DuplicateKeywordArgument(_) => "a keyword argument given twice",
             _ => "a construct that Python refuses here",
         })
     }

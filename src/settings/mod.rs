@@ -101,17 +101,9 @@ impl std::error::Error for SettingsError {
 /// [`SettingsError::Unreadable`] where the file exists and cannot be read, [`SettingsError::Invalid`] as of [`parse`].
 pub fn read(path: &Path) -> Result<Access, SettingsError> {
     match load(path) {
-        Ok(source) => parse(&source).map_err(|fault| SettingsError::Invalid {
-            path: path.into(),
-            fault,
-        }),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Ok(Access::Disabled(DisabledReason::SettingsAbsent))
-        }
-        Err(error) => Err(SettingsError::Unreadable {
-            path: path.into(),
-            error,
-        }),
+        Ok(source) => parse(&source).map_err(|fault| SettingsError::Invalid { path: path.into(), fault }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Access::Disabled(DisabledReason::SettingsAbsent)),
+        Err(error) => Err(SettingsError::Unreadable { path: path.into(), error }),
     }
 }
 
@@ -119,15 +111,10 @@ pub fn read(path: &Path) -> Result<Access, SettingsError> {
 fn load(path: &Path) -> io::Result<Vec<u8>> {
     // Opening a FIFO would block until someone writes to it.
     if !fs::metadata(path)?.is_file() {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "not a regular file",
-        ));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
     let mut source = Vec::new();
-    File::open(path)?
-        .take(MAX_FILE_BYTES as u64 + 1)
-        .read_to_end(&mut source)?;
+    File::open(path)?.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut source)?;
     Ok(source)
 }
 
@@ -137,9 +124,7 @@ pub struct NoConfigDir;
 
 impl fmt::Display for NoConfigDir {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            "neither XDG_CONFIG_HOME nor HOME names a directory: where is the settings file?",
-        )
+        f.write_str("neither XDG_CONFIG_HOME nor HOME names a directory: where is the settings file?")
     }
 }
 
@@ -159,10 +144,7 @@ pub fn default_path() -> Result<PathBuf, NoConfigDir> {
 fn path_in(xdg_config_home: Option<PathBuf>, home: Option<PathBuf>) -> Option<PathBuf> {
     xdg_config_home
         .filter(|dir| dir.is_absolute())
-        .or_else(|| {
-            home.filter(|dir| dir.is_absolute())
-                .map(|dir| dir.join(".config"))
-        })
+        .or_else(|| home.filter(|dir| dir.is_absolute()).map(|dir| dir.join(".config")))
         .map(|dir| dir.join("adapter/user_settings.py"))
 }
 
@@ -198,20 +180,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("user_settings.py");
         std::os::unix::fs::symlink(dir.path().join("gone.py"), &path).unwrap();
-        assert_eq!(
-            read(&path).unwrap(),
-            Access::Disabled(DisabledReason::SettingsAbsent)
-        );
+        assert_eq!(read(&path).unwrap(), Access::Disabled(DisabledReason::SettingsAbsent));
     }
 
     #[test]
     fn a_directory_is_unreadable() {
         let dir = tempfile::tempdir().unwrap();
         let error = read(dir.path()).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            format!("{}: not a regular file", dir.path().display())
-        );
+        assert_eq!(error.to_string(), format!("{}: not a regular file", dir.path().display()));
     }
 
     #[test]
@@ -226,26 +202,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("user_settings.py");
         File::create(&path).unwrap().set_len(1 << 40).unwrap();
-        assert!(
-            read(&path)
-                .unwrap_err()
-                .to_string()
-                .ends_with(":1:1: the file is larger than 1 MiB")
-        );
+        assert!(read(&path).unwrap_err().to_string().ends_with(":1:1: the file is larger than 1 MiB"));
     }
 
     #[test]
     fn the_default_path_follows_the_xdg_specification() {
-        let path = |xdg: Option<&str>, home: Option<&str>| {
-            path_in(xdg.map(PathBuf::from), home.map(PathBuf::from))
-        };
+        let path = |xdg: Option<&str>, home: Option<&str>| path_in(xdg.map(PathBuf::from), home.map(PathBuf::from));
         let at = |dir: &str| Some(PathBuf::from(dir).join("adapter/user_settings.py"));
         assert_eq!(path(Some("/xdg"), Some("/home/u")), at("/xdg"));
         assert_eq!(path(None, Some("/home/u")), at("/home/u/.config"));
-        assert_eq!(
-            path(Some("relative"), Some("/home/u")),
-            at("/home/u/.config")
-        );
+        assert_eq!(path(Some("relative"), Some("/home/u")), at("/home/u/.config"));
         assert_eq!(path(Some(""), Some("/home/u")), at("/home/u/.config"));
         assert_eq!(path(None, Some("")), None);
         assert_eq!(path(None, None), None);

@@ -26,16 +26,9 @@ pub(super) fn check(text: &str) -> Result<(), SettingsFault> {
         return Ok(());
     }
     // The lexer tells kinds of tokens, not places: the shortest prefix that is too deep ends at the fault.
-    let ends: Vec<usize> = text
-        .char_indices()
-        .map(|(start, c)| start + c.len_utf8())
-        .collect();
+    let ends: Vec<usize> = text.char_indices().map(|(start, c)| start + c.len_utf8()).collect();
     let first = ends.partition_point(|&end| !text.get(..end).is_some_and(too_deep));
-    let before = first
-        .checked_sub(1)
-        .and_then(|last| ends.get(last))
-        .copied()
-        .unwrap_or_default();
+    let before = first.checked_sub(1).and_then(|last| ends.get(last)).copied().unwrap_or_default();
     Err(SettingsFault::at(text, before, Problem::TooDeep))
 }
 
@@ -93,12 +86,7 @@ impl Nesting {
             TokenKind::Lpar => self.open(TokenKind::Rpar),
             TokenKind::Lsqb => self.open(TokenKind::Rsqb),
             TokenKind::Lbrace => self.open(TokenKind::Rbrace),
-            closer
-                if self
-                    .brackets
-                    .last()
-                    .is_some_and(|bracket| bracket.closer == closer) =>
-            {
+            closer if self.brackets.last().is_some_and(|bracket| bracket.closer == closer) => {
                 self.close();
             }
             operand if is_operand(operand) => {}
@@ -113,10 +101,7 @@ impl Nesting {
         // A call or a subscript nests as an operator does: f()()().
         self.innermost.count += 1;
         self.operators_around_brackets += self.innermost.count;
-        self.brackets.push(Bracket {
-            closer,
-            around: std::mem::take(&mut self.innermost),
-        });
+        self.brackets.push(Bracket { closer, around: std::mem::take(&mut self.innermost) });
     }
 
     fn close(&mut self) {

@@ -32,9 +32,8 @@ pub fn parse(source: &[u8]) -> Result<Access, SettingsFault> {
     }
     let text = encoding::decode(source)?;
     nesting::check(&text)?;
-    let module = parse_module(&text).map_err(|error| {
-        SettingsFault::at(&text, error.location.start(), Problem::from(&error.error))
-    })?;
+    let module = parse_module(&text)
+        .map_err(|error| SettingsFault::at(&text, error.location.start(), Problem::from(&error.error)))?;
     // Syntax that newer versions of Python removed is refused; what only they know is fine.
     for unsupported in module.unsupported_syntax_errors() {
         if unsupported.kind == UnsupportedSyntaxErrorKind::ParenthesizedKeywordArgumentName {
@@ -72,24 +71,12 @@ fn token(text: &str, assigned: Option<Assigned<'_>>) -> Result<Option<Token>, Se
     match assigned.literal(text, TOKEN)? {
         Expr::NoneLiteral(_) => Ok(None),
         Expr::StringLiteral(string) => {
-            if let Some(part) = string
-                .value
-                .iter()
-                .find(|part| has_lone_surrogate(text, part))
-            {
-                return Err(SettingsFault::at(
-                    text,
-                    part.start(),
-                    Problem::TokenNotUnicode,
-                ));
+            if let Some(part) = string.value.iter().find(|part| has_lone_surrogate(text, part)) {
+                return Err(SettingsFault::at(text, part.start(), Problem::TokenNotUnicode));
             }
             Ok(Token::new(string.value.to_str()))
         }
-        other => Err(SettingsFault::at(
-            text,
-            other.start(),
-            Problem::TokenNotString,
-        )),
+        other => Err(SettingsFault::at(text, other.start(), Problem::TokenNotString)),
     }
 }
 
@@ -105,11 +92,9 @@ impl<'a> Assigned<'a> {
     fn literal(self, text: &str, name: &'static str) -> Result<&'a Expr, SettingsFault> {
         match self {
             Self::Value(value) if is_literal(value) => Ok(value),
-            Self::Value(at) | Self::Computed(at) => Err(SettingsFault::at(
-                text,
-                at.start(),
-                Problem::NotLiteral { name },
-            )),
+            Self::Value(at) | Self::Computed(at) => {
+                Err(SettingsFault::at(text, at.start(), Problem::NotLiteral { name }))
+            }
         }
     }
 }
@@ -117,15 +102,9 @@ impl<'a> Assigned<'a> {
 fn last_assignment<'a>(module: &'a [Stmt], name: &str) -> Option<Assigned<'a>> {
     module.iter().rev().find_map(|statement| match statement {
         // Targets are assigned from left to right, so the last of them wins.
-        Stmt::Assign(assign) => assign
-            .targets
-            .iter()
-            .rev()
-            .find_map(|target| bound(target, &assign.value, name)),
+        Stmt::Assign(assign) => assign.targets.iter().rev().find_map(|target| bound(target, &assign.value, name)),
         Stmt::AnnAssign(assign) => bound(&assign.target, assign.value.as_deref()?, name),
-        Stmt::AugAssign(assign) => {
-            is_name(&assign.target, name).then_some(Assigned::Computed(&assign.target))
-        }
+        Stmt::AugAssign(assign) => is_name(&assign.target, name).then_some(Assigned::Computed(&assign.target)),
         _ => None,
     })
 }
@@ -136,15 +115,8 @@ fn bound<'a>(target: &'a Expr, value: &'a Expr, name: &str) -> Option<Assigned<'
         return is_name(target, name).then_some(Assigned::Value(value));
     };
     match elements(value) {
-        Some(values)
-            if values.len() == targets.len()
-                && !targets.iter().chain(values).any(Expr::is_starred_expr) =>
-        {
-            targets
-                .iter()
-                .zip(values)
-                .rev()
-                .find_map(|(target, value)| bound(target, value, name))
+        Some(values) if values.len() == targets.len() && !targets.iter().chain(values).any(Expr::is_starred_expr) => {
+            targets.iter().zip(values).rev().find_map(|(target, value)| bound(target, value, name))
         }
         _ => computed(targets, name),
     }
@@ -153,9 +125,7 @@ fn bound<'a>(target: &'a Expr, value: &'a Expr, name: &str) -> Option<Assigned<'
 /// The first place of `name` in targets that are unpacked from what is no tuple of as many values.
 fn computed<'a>(targets: &'a [Expr], name: &str) -> Option<Assigned<'a>> {
     targets.iter().find_map(|target| {
-        let target = target
-            .as_starred_expr()
-            .map_or(target, |starred| &starred.value);
+        let target = target.as_starred_expr().map_or(target, |starred| &starred.value);
         match elements(target) {
             Some(targets) => computed(targets, name),
             None => is_name(target, name).then_some(Assigned::Computed(target)),
@@ -179,16 +149,14 @@ fn is_name(expr: &Expr, name: &str) -> bool {
 fn is_literal(expr: &Expr) -> bool {
     match expr {
         Expr::UnaryOp(unary) => {
-            matches!(unary.op, UnaryOp::USub | UnaryOp::UAdd)
-                && unary.operand.is_number_literal_expr()
+            matches!(unary.op, UnaryOp::USub | UnaryOp::UAdd) && unary.operand.is_number_literal_expr()
         }
         Expr::Tuple(tuple) => tuple.elts.iter().all(is_literal),
         Expr::List(list) => list.elts.iter().all(is_literal),
         Expr::Set(set) => set.elts.iter().all(is_literal),
-        Expr::Dict(dict) => dict
-            .items
-            .iter()
-            .all(|item| item.key.as_ref().is_some_and(is_literal) && is_literal(&item.value)),
+        Expr::Dict(dict) => {
+            dict.items.iter().all(|item| item.key.as_ref().is_some_and(is_literal) && is_literal(&item.value))
+        }
         _ => expr.is_literal_expr(),
     }
 }
@@ -199,9 +167,7 @@ fn has_lone_surrogate(text: &str, string: &StringLiteral) -> bool {
     if string.flags.prefix().is_raw() {
         return false;
     }
-    let mut rest = text
-        .get(string.range.start().into()..string.range.end().into())
-        .unwrap_or_default();
+    let mut rest = text.get(string.range.start().into()..string.range.end().into()).unwrap_or_default();
     while let Some((_, escape)) = rest.split_once('\\') {
         let digits = match escape.chars().next() {
             Some('u') => escape.get(1..5),
@@ -212,9 +178,7 @@ fn has_lone_surrogate(text: &str, string: &StringLiteral) -> bool {
         if code_point.is_some_and(|code_point| (0xD800..0xE000).contains(&code_point)) {
             return true;
         }
-        rest = escape
-            .get(escape.chars().next().map_or(0, char::len_utf8)..)
-            .unwrap_or_default();
+        rest = escape.get(escape.chars().next().map_or(0, char::len_utf8)..).unwrap_or_default();
     }
     false
 }

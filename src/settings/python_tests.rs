@@ -325,17 +325,11 @@ fn the_deepest_files_fit_half_a_default_stack() {
         "lambda: ".repeat(249) + "1",
         format!("{}1{}", "f(-[".repeat(100), "])".repeat(100)),
         format!("{}1{}", "[x for x in ".repeat(160), "]".repeat(160)),
-        blocks(99)
-            .replace("if x:", "while x:")
-            .replace("pass", &("-".repeat(499) + "1")),
+        blocks(99).replace("if x:", "while x:").replace("pass", &("-".repeat(499) + "1")),
     ];
     for source in deepest {
         let thread = std::thread::Builder::new().stack_size(1 << 20);
-        let result = thread
-            .spawn(move || parse(source.as_bytes()))
-            .unwrap()
-            .join()
-            .unwrap();
+        let result = thread.spawn(move || parse(source.as_bytes())).unwrap().join().unwrap();
         assert_eq!(result, Ok(Access::Disabled(DisabledReason::NotOpen)));
     }
 }
@@ -401,10 +395,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn unhex(hex: &str) -> Vec<u8> {
-    (0..hex.len())
-        .step_by(2)
-        .map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap())
-        .collect()
+    (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
 }
 
 #[test]
@@ -429,17 +420,11 @@ fn python_agrees() {
     let verdicts: Vec<&str> = output.lines().collect();
     assert_eq!(verdicts.len(), cases.len());
     for ((name, source), verdict) in cases.iter().zip(verdicts) {
-        let (verdict, token) = verdict
-            .split_once("open ")
-            .map_or((verdict, ""), |(_, token)| ("open", token));
+        let (verdict, token) = verdict.split_once("open ").map_or((verdict, ""), |(_, token)| ("open", token));
         assert_eq!(as_python_says(source), verdict, "{name}");
         if verdict == "open" {
             let token = String::from_utf8(unhex(token)).unwrap();
-            assert_eq!(
-                parse(source),
-                Ok(Access::Open(Token::new(&token).unwrap())),
-                "{name}"
-            );
+            assert_eq!(parse(source), Ok(Access::Open(Token::new(&token).unwrap())), "{name}");
         }
     }
 }

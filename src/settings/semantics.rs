@@ -18,21 +18,11 @@ use super::fault::{Problem, SettingsFault};
 pub(super) fn check(text: &str, module: &[Stmt]) -> Result<(), SettingsFault> {
     let mut walk = Walk {
         checker: SemanticSyntaxChecker::new(),
-        place: Place {
-            text,
-            scopes: Vec::new(),
-            in_loop: false,
-            in_try: false,
-            first_error: RefCell::default(),
-        },
+        place: Place { text, scopes: Vec::new(), in_loop: false, in_try: false, first_error: RefCell::default() },
     };
     walk.visit_body(module);
     match walk.place.first_error.into_inner() {
-        Some(error) => Err(SettingsFault::at(
-            text,
-            error.range.start(),
-            Problem::from(&error.kind),
-        )),
+        Some(error) => Err(SettingsFault::at(text, error.range.start(), Problem::from(&error.kind))),
         None => Ok(()),
     }
 }
@@ -81,34 +71,22 @@ impl<'a> Walk<'a> {
         self.visit_body(orelse);
     }
 
-    fn visit_generators(
-        &mut self,
-        scope: Scope<'a>,
-        generators: &'a [Comprehension],
-        elements: &[&'a Expr],
-    ) {
+    fn visit_generators(&mut self, scope: Scope<'a>, generators: &'a [Comprehension], elements: &[&'a Expr]) {
         let Some((first, others)) = generators.split_first() else {
             return;
         };
         self.visit_expr(&first.iter); // in the scope around
         self.within(scope, |walk| {
             walk.visit_expr(&first.target);
-            first
-                .ifs
-                .iter()
-                .for_each(|condition| walk.visit_expr(condition));
-            others
-                .iter()
-                .for_each(|generator| walk.visit_comprehension(generator));
+            first.ifs.iter().for_each(|condition| walk.visit_expr(condition));
+            others.iter().for_each(|generator| walk.visit_comprehension(generator));
             elements.iter().for_each(|element| walk.visit_expr(element));
         });
     }
 }
 
 fn comprehension<'a>(generators: &[Comprehension]) -> Scope<'a> {
-    Scope::Comprehension {
-        is_async: generators.iter().any(|generator| generator.is_async),
-    }
+    Scope::Comprehension { is_async: generators.iter().any(|generator| generator.is_async) }
 }
 
 impl<'a> Visitor<'a> for Walk<'a> {
@@ -117,39 +95,18 @@ impl<'a> Visitor<'a> for Walk<'a> {
         let (in_loop, in_try) = (self.place.in_loop, self.place.in_try);
         match stmt {
             Stmt::FunctionDef(function) => {
-                function
-                    .decorator_list
-                    .iter()
-                    .for_each(|decorator| self.visit_decorator(decorator));
-                function
-                    .type_params
-                    .iter()
-                    .for_each(|params| self.visit_type_params(params));
+                function.decorator_list.iter().for_each(|decorator| self.visit_decorator(decorator));
+                function.type_params.iter().for_each(|params| self.visit_type_params(params));
                 self.visit_parameters(&function.parameters);
-                function
-                    .returns
-                    .iter()
-                    .for_each(|returns| self.visit_annotation(returns));
+                function.returns.iter().for_each(|returns| self.visit_annotation(returns));
                 self.place.in_loop = false;
-                let scope = Scope::Function {
-                    parameters: &function.parameters,
-                    is_async: function.is_async,
-                };
+                let scope = Scope::Function { parameters: &function.parameters, is_async: function.is_async };
                 self.within(scope, |walk| walk.visit_body(&function.body));
             }
             Stmt::ClassDef(class) => {
-                class
-                    .decorator_list
-                    .iter()
-                    .for_each(|decorator| self.visit_decorator(decorator));
-                class
-                    .type_params
-                    .iter()
-                    .for_each(|params| self.visit_type_params(params));
-                class
-                    .arguments
-                    .iter()
-                    .for_each(|arguments| self.visit_arguments(arguments));
+                class.decorator_list.iter().for_each(|decorator| self.visit_decorator(decorator));
+                class.type_params.iter().for_each(|params| self.visit_type_params(params));
+                class.arguments.iter().for_each(|arguments| self.visit_arguments(arguments));
                 self.place.in_loop = false;
                 self.within(Scope::Class, |walk| walk.visit_body(&class.body));
             }
@@ -175,17 +132,12 @@ impl<'a> Visitor<'a> for Walk<'a> {
         self.checker.visit_expr(expr, &self.place);
         match expr {
             Expr::Lambda(lambda) => {
-                lambda
-                    .parameters
-                    .iter()
-                    .for_each(|parameters| self.visit_parameters(parameters));
+                lambda.parameters.iter().for_each(|parameters| self.visit_parameters(parameters));
                 self.within(Scope::Lambda, |walk| walk.visit_expr(&lambda.body));
             }
-            Expr::ListComp(list) => self.visit_generators(
-                comprehension(&list.generators),
-                &list.generators,
-                &[&list.elt],
-            ),
+            Expr::ListComp(list) => {
+                self.visit_generators(comprehension(&list.generators), &list.generators, &[&list.elt])
+            }
             Expr::SetComp(set) => {
                 self.visit_generators(comprehension(&set.generators), &set.generators, &[&set.elt]);
             }
@@ -193,12 +145,7 @@ impl<'a> Visitor<'a> for Walk<'a> {
                 self.visit_generators(Scope::Generator, &each.generators, &[&each.elt]);
             }
             Expr::DictComp(dict) => {
-                let elements: Vec<&Expr> = dict
-                    .key
-                    .as_deref()
-                    .into_iter()
-                    .chain([&*dict.value])
-                    .collect();
+                let elements: Vec<&Expr> = dict.key.as_deref().into_iter().chain([&*dict.value]).collect();
                 self.visit_generators(comprehension(&dict.generators), &dict.generators, &elements);
             }
             _ => walk_expr(self, expr),
@@ -248,45 +195,27 @@ impl SemanticSyntaxContext for Place<'_> {
     }
 
     fn in_async_context(&self) -> bool {
-        let function = self
-            .scopes
-            .iter()
-            .rev()
-            .find(|scope| !matches!(scope, Scope::Generator | Scope::Comprehension { .. }));
+        let function =
+            self.scopes.iter().rev().find(|scope| !matches!(scope, Scope::Generator | Scope::Comprehension { .. }));
         matches!(function, Some(Scope::Function { is_async: true, .. }))
     }
 
     fn in_await_allowed_context(&self) -> bool {
-        let scope = self
-            .scopes
-            .iter()
-            .rev()
-            .find(|scope| !matches!(scope, Scope::Comprehension { .. }));
-        matches!(
-            scope,
-            Some(Scope::Function { .. } | Scope::Lambda | Scope::Generator)
-        )
+        let scope = self.scopes.iter().rev().find(|scope| !matches!(scope, Scope::Comprehension { .. }));
+        matches!(scope, Some(Scope::Function { .. } | Scope::Lambda | Scope::Generator))
     }
 
     fn in_yield_allowed_context(&self) -> bool {
-        matches!(
-            self.scopes.last(),
-            Some(Scope::Function { .. } | Scope::Lambda)
-        )
+        matches!(self.scopes.last(), Some(Scope::Function { .. } | Scope::Lambda))
     }
 
     fn in_sync_comprehension(&self) -> bool {
-        self.scopes
-            .iter()
-            .any(|scope| matches!(scope, Scope::Comprehension { is_async: false }))
+        self.scopes.iter().any(|scope| matches!(scope, Scope::Comprehension { is_async: false }))
     }
 
     fn in_class_body_comprehension(&self) -> bool {
-        let scope = self
-            .scopes
-            .iter()
-            .rev()
-            .find(|scope| !matches!(scope, Scope::Generator | Scope::Comprehension { .. }));
+        let scope =
+            self.scopes.iter().rev().find(|scope| !matches!(scope, Scope::Generator | Scope::Comprehension { .. }));
         matches!(scope, Some(Scope::Class))
     }
 
@@ -299,9 +228,7 @@ impl SemanticSyntaxContext for Place<'_> {
     }
 
     fn in_generator_context(&self) -> bool {
-        self.scopes
-            .iter()
-            .any(|scope| matches!(scope, Scope::Generator))
+        self.scopes.iter().any(|scope| matches!(scope, Scope::Generator))
     }
 
     fn in_loop_context(&self) -> bool {

@@ -95,12 +95,7 @@ impl Watch {
         let path = std::path::absolute(path).map_err(WatchError::WorkingDirectory)?;
         let stirred = Arc::new(Notify::new());
         let watcher = Some(watch_lookups(&path, &stirred)?);
-        Ok(Self {
-            path,
-            stirred,
-            pending: false,
-            watcher,
-        })
+        Ok(Self { path, stirred, pending: false, watcher })
     }
 
     /// Resolves when the file may have changed since the last call: its content, its permissions, whether it exists.
@@ -164,8 +159,7 @@ fn watcher_on(lookups: &[Lookup], stirred: &Arc<Notify>) -> Result<RecommendedWa
             stirred.notify_one();
         }
     };
-    let mut watcher = RecommendedWatcher::new(on_event, notify::Config::default())
-        .map_err(WatchError::Inotify)?;
+    let mut watcher = RecommendedWatcher::new(on_event, notify::Config::default()).map_err(WatchError::Inotify)?;
     let nearest = lookups.last().map(|lookup| &lookup.dir);
     for Lookup { dir, .. } in lookups {
         match watcher.watch(dir, RecursiveMode::NonRecursive) {
@@ -173,10 +167,7 @@ fn watcher_on(lookups: &[Lookup], stirred: &Arc<Notify>) -> Result<RecommendedWa
             // A directory far up, such as /home, may be closed to us; it is seldom renamed.
             Err(error) if is_denied(&error) && nearest != Some(dir) => {}
             Err(error) => {
-                return Err(WatchError::Directory {
-                    path: dir.clone(),
-                    error,
-                });
+                return Err(WatchError::Directory { path: dir.clone(), error });
             }
         }
     }
@@ -228,10 +219,7 @@ fn lookups(path: &Path) -> Vec<Lookup> {
             }
             Step::Name(name) => name,
         };
-        let lookup = Lookup {
-            dir: dir.clone(),
-            name,
-        };
+        let lookup = Lookup { dir: dir.clone(), name };
         let found = lookup.path();
         lookups.push(lookup);
         match fs::symlink_metadata(&found) {

@@ -18,11 +18,7 @@ const SEEN_WITHIN: Duration = Duration::from_secs(10);
 const UNSEEN_FOR: Duration = Duration::from_millis(200);
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap()
-        .block_on(future)
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
 async fn is_seen(watch: &mut Watch) -> bool {
@@ -90,22 +86,10 @@ fn writes() {
     let place = Place::new();
     let path = place.file("user_settings.py");
     let in_place = || {
-        OpenOptions::new()
-            .write(true)
-            .open(&path)
-            .unwrap()
-            .write_all(b"X = 2\n")
-            .unwrap();
+        OpenOptions::new().write(true).open(&path).unwrap().write_all(b"X = 2\n").unwrap();
     };
     let truncating = || fs::write(&path, "X = 3\n").unwrap();
-    assert_each_is_seen(
-        &path,
-        &[
-            ("in place", &in_place),
-            ("truncating", &truncating),
-            ("again", &in_place),
-        ],
-    );
+    assert_each_is_seen(&path, &[("in place", &in_place), ("truncating", &truncating), ("again", &in_place)]);
 }
 
 #[test]
@@ -120,12 +104,8 @@ fn renames_over_it() {
         fs::write(&path, "X = 4\n").unwrap();
         fs::remove_file(place.path("user_settings.py~")).unwrap();
     };
-    let steps: [(&str, &dyn Fn()); 4] = [
-        ("renamed", &renamed),
-        ("written", &written),
-        ("renamed again", &renamed),
-        ("edited", &edited),
-    ];
+    let steps: [(&str, &dyn Fn()); 4] =
+        [("renamed", &renamed), ("written", &written), ("renamed again", &renamed), ("edited", &edited)];
     assert_each_is_seen(&path, &steps);
 }
 
@@ -136,12 +116,8 @@ fn removal_and_creation() {
     let remove = || fs::remove_file(&path).unwrap();
     let create = || fs::write(&path, "X = 1\n").unwrap();
     let away = || fs::rename(&path, place.path("away.py")).unwrap();
-    let steps: [(&str, &dyn Fn()); 4] = [
-        ("removed", &remove),
-        ("created", &create),
-        ("renamed away", &away),
-        ("created again", &create),
-    ];
+    let steps: [(&str, &dyn Fn()); 4] =
+        [("removed", &remove), ("created", &create), ("renamed away", &away), ("created again", &create)];
     assert_each_is_seen(&path, &steps);
 }
 
@@ -161,12 +137,7 @@ fn directories_made_later() {
     let inner = || fs::create_dir_all(place.path("a/b/c")).unwrap();
     let file = || fs::write(&path, "X = 1\n").unwrap();
     let write = || fs::write(&path, "X = 2\n").unwrap();
-    let steps: [(&str, &dyn Fn()); 4] = [
-        ("outer", &outer),
-        ("inner", &inner),
-        ("file", &file),
-        ("write", &write),
-    ];
+    let steps: [(&str, &dyn Fn()); 4] = [("outer", &outer), ("inner", &inner), ("file", &file), ("write", &write)];
     assert_each_is_seen(&path, &steps);
 }
 
@@ -216,10 +187,7 @@ fn a_directory_far_up_renamed_and_back() {
     let away = || fs::rename(place.path("a"), place.path("z")).unwrap();
     let back = || fs::rename(place.path("z"), place.path("a")).unwrap();
     let write = || fs::write(&path, "X = 2\n").unwrap();
-    assert_each_is_seen(
-        &path,
-        &[("away", &away), ("back", &back), ("written", &write)],
-    );
+    assert_each_is_seen(&path, &[("away", &away), ("back", &back), ("written", &write)]);
 }
 
 #[test]
@@ -287,11 +255,7 @@ fn a_directory_that_is_a_link() {
         symlink("old/../new", place.path("adapter")).unwrap();
     };
     let write_new = || replace(&new);
-    let steps: [(&str, &dyn Fn()); 3] = [
-        ("old written", &write_old),
-        ("relinked", &relink),
-        ("new", &write_new),
-    ];
+    let steps: [(&str, &dyn Fn()); 3] = [("old written", &write_old), ("relinked", &relink), ("new", &write_new)];
     assert_each_is_seen(&place.path("adapter/user_settings.py"), &steps);
 }
 
@@ -365,11 +329,7 @@ fn a_change_that_a_dropped_future_saw_is_not_lost() {
         let mut watch = Watch::start(&path).unwrap();
         fs::write(&path, "X = 1\n").unwrap();
         // Long enough to see the change, mostly, and too short for it to settle.
-        assert!(
-            timeout(Duration::from_millis(30), watch.changed())
-                .await
-                .is_err()
-        );
+        assert!(timeout(Duration::from_millis(30), watch.changed()).await.is_err());
         assert!(is_seen(&mut watch).await);
         assert!(is_unseen(&mut watch).await);
     });
@@ -385,9 +345,6 @@ fn a_relative_path_is_of_the_working_directory() {
 
 #[test]
 fn an_error_names_the_directory() {
-    let error = WatchError::Directory {
-        path: "/closed".into(),
-        error: notify::Error::generic("no"),
-    };
+    let error = WatchError::Directory { path: "/closed".into(), error: notify::Error::generic("no") };
     assert_eq!(error.to_string(), "cannot watch /closed: no");
 }

@@ -4,10 +4,7 @@ use super::{Check, accept, parse, refuse};
 fn topic_is_decoded_and_payload_is_as_it_stood() {
     let body = " {\"payload\" :\t{ \"a\": 1.50e+3, \"b\" : \"\\u0041\" } ,\r\n\"topic\": \"x\\/\\u0079\\n\"\n} ";
     let fault = parse(body.as_bytes(), Check::Known).unwrap_err();
-    assert_eq!(
-        fault.to_string(),
-        "`topic` must not contain control characters"
-    );
+    assert_eq!(fault.to_string(), "`topic` must not contain control characters");
     let body = body.replace("\\n\"", "\"");
     let message = parse(body.as_bytes(), Check::Known).unwrap();
     assert_eq!(message.topic(), "x/y");
@@ -48,15 +45,7 @@ fn payload_fields_of_unknown_topics_may_repeat() {
 
 #[test]
 fn document_that_is_no_object() {
-    for other in [
-        "[]",
-        "1",
-        "1e999",
-        "null",
-        "\"topic\"",
-        " [{}] ",
-        r#"["topic","x"]"#,
-    ] {
+    for other in ["[]", "1", "1e999", "null", "\"topic\"", " [{}] ", r#"["topic","x"]"#] {
         refuse(other, "", "the body must be an object");
     }
 }
@@ -65,11 +54,7 @@ fn document_that_is_no_object() {
 fn topic_missing() {
     refuse("{}", "/topic", "`topic` is missing");
     refuse(r#"{"payload":{}}"#, "/topic", "`topic` is missing");
-    refuse(
-        r#"{"payload":{"topic":"x"}}"#,
-        "/topic",
-        "`topic` is missing",
-    );
+    refuse(r#"{"payload":{"topic":"x"}}"#, "/topic", "`topic` is missing");
 }
 
 #[test]
@@ -90,11 +75,7 @@ fn topic_of_another_type() {
 
 #[test]
 fn topic_empty() {
-    refuse(
-        r#"{"topic":"","payload":{}}"#,
-        "/topic",
-        "`topic` must not be empty",
-    );
+    refuse(r#"{"topic":"","payload":{}}"#, "/topic", "`topic` must not be empty");
 }
 
 #[test]
@@ -103,21 +84,9 @@ fn topic_with_control_characters() {
     let bare = ["\u{7f}", "\u{80}", "\u{9f}"];
     for control in escaped.into_iter().chain(bare) {
         let body = format!(r#"{{"topic":"x{control}","payload":{{}}}}"#);
-        refuse(
-            &body,
-            "/topic",
-            "`topic` must not contain control characters",
-        );
+        refuse(&body, "/topic", "`topic` must not contain control characters");
     }
-    for fine in [
-        " ",
-        "\\u00a0",
-        "\u{a0}",
-        "é",
-        "\\\"",
-        "\u{2028}",
-        "\u{1f600}",
-    ] {
+    for fine in [" ", "\\u00a0", "\u{a0}", "é", "\\\"", "\u{2028}", "\u{1f600}"] {
         accept(&format!(r#"{{"topic":"x{fine}","payload":{{}}}}"#));
     }
 }

@@ -21,11 +21,7 @@ fn topic_at_the_limit_and_past_it() {
     accept(&body(&"t".repeat(MAX_TOPIC_BYTES)));
     accept(&body(&"é".repeat(MAX_TOPIC_BYTES / 2)));
     accept(&body(&"\\u0074".repeat(MAX_TOPIC_BYTES)));
-    for past in [
-        "t".repeat(1_025),
-        "é".repeat(512) + "t",
-        "\\u0074".repeat(1_025),
-    ] {
+    for past in ["t".repeat(1_025), "é".repeat(512) + "t", "\\u0074".repeat(1_025)] {
         refuse(&body(&past), "/topic", "`topic` must be at most 1024 bytes");
     }
 }
@@ -35,37 +31,18 @@ fn depth_at_the_limit() {
     accept(&envelope("{}", &arrays(MAX_DEPTH - 1)));
     accept(&envelope("{}", &objects(MAX_DEPTH - 1)));
     accept(&envelope(&objects(MAX_DEPTH - 1), "0"));
-    accept(&envelope(
-        &format!(r#"{{"a":{}}}"#, arrays(MAX_DEPTH - 2)),
-        "0",
-    ));
+    accept(&envelope(&format!(r#"{{"a":{}}}"#, arrays(MAX_DEPTH - 2)), "0"));
 }
 
 #[test]
 fn depth_past_the_limit() {
     let detail = "nesting deeper than 128 levels";
     let zeros = "/0".repeat(124);
-    refuse(
-        &envelope("{}", &arrays(MAX_DEPTH)),
-        &format!("/ignored{zeros}"),
-        detail,
-    );
-    refuse(
-        &envelope("{}", &objects(MAX_DEPTH)),
-        &format!("/ignored{}", "/".repeat(127)),
-        detail,
-    );
-    refuse(
-        &envelope(&objects(MAX_DEPTH), "0"),
-        &format!("/payload{}", "/".repeat(127)),
-        detail,
-    );
+    refuse(&envelope("{}", &arrays(MAX_DEPTH)), &format!("/ignored{zeros}"), detail);
+    refuse(&envelope("{}", &objects(MAX_DEPTH)), &format!("/ignored{}", "/".repeat(127)), detail);
+    refuse(&envelope(&objects(MAX_DEPTH), "0"), &format!("/payload{}", "/".repeat(127)), detail);
     let payload = format!(r#"{{"a":[1,{}]}}"#, arrays(MAX_DEPTH - 2));
-    refuse(
-        &envelope(&payload, "0"),
-        &format!("/payload/a/1{}", "/0".repeat(122)),
-        detail,
-    );
+    refuse(&envelope(&payload, "0"), &format!("/payload/a/1{}", "/0".repeat(122)), detail);
     refuse(&arrays(MAX_DEPTH + 1), &"/0".repeat(128), detail);
 }
 
@@ -73,10 +50,7 @@ fn depth_past_the_limit() {
 fn depth_counts_what_is_open_not_what_was() {
     let flat = format!("[{}]", "[[]],{\"a\":{}},".repeat(500) + "0");
     accept(&envelope("{}", &flat));
-    accept(&envelope(
-        &format!(r#"{{"a":"{}"}}"#, "[{".repeat(500)),
-        "0",
-    ));
+    accept(&envelope(&format!(r#"{{"a":"{}"}}"#, "[{".repeat(500)), "0"));
 }
 
 #[test]
@@ -85,23 +59,13 @@ fn pointer_names_the_innermost_place_that_fits() {
     let deep = arrays(MAX_DEPTH - 2);
     let body = format!(r#"{{"a~/":[0,{{"{long_key}":{deep}0}}]}}"#).replace("]0}", "]}");
     accept(&envelope("{}", &body.replace(&deep, "0")));
-    refuse(
-        &body.replace(&deep, &arrays(MAX_DEPTH)),
-        "/a~0~1/1",
-        "nesting deeper than 128 levels",
-    );
+    refuse(&body.replace(&deep, &arrays(MAX_DEPTH)), "/a~0~1/1", "nesting deeper than 128 levels");
 }
 
 #[test]
 fn syntax_counts_before_depth() {
-    not_json(
-        "[".repeat(300),
-        "unexpected end of the body at line 1, column 301",
-    );
-    not_json(
-        arrays(300) + "x",
-        "expected the end of the body at line 1, column 601",
-    );
+    not_json("[".repeat(300), "unexpected end of the body at line 1, column 301");
+    not_json(arrays(300) + "x", "expected the end of the body at line 1, column 601");
 }
 
 /// A megabyte of anything is refused, or accepted, without recursion and in linear time. The bound is loose: it is

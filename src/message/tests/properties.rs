@@ -40,8 +40,7 @@ fn value() -> impl Strategy<Value = Value> {
 }
 
 fn object(values: impl Strategy<Value = Value>) -> impl Strategy<Value = Map<String, Value>> {
-    prop::collection::vec((string(), values), 0..6)
-        .prop_map(|members| members.into_iter().collect())
+    prop::collection::vec((string(), values), 0..6).prop_map(|members| members.into_iter().collect())
 }
 
 /// Each of these members or not, with a value that is good more often than not.
@@ -53,24 +52,17 @@ fn some(members: Vec<(&'static str, BoxedStrategy<Value>)>) -> impl Strategy<Val
         .collect();
     values.prop_map(move |values| {
         let members = names.iter().zip(values);
-        members
-            .filter_map(|(&name, value)| Some((name.to_owned(), value?)))
-            .collect()
+        members.filter_map(|(&name, value)| Some((name.to_owned(), value?))).collect()
     })
 }
 
 fn one_of(texts: &[&'static str]) -> BoxedStrategy<Value> {
-    prop::sample::select(texts.to_vec())
-        .prop_map(Value::from)
-        .boxed()
+    prop::sample::select(texts.to_vec()).prop_map(Value::from).boxed()
 }
 
 /// Messages of known topics, or nearly so.
 fn known() -> impl Strategy<Value = Value> {
-    let service_data = some(vec![(
-        "entity_id",
-        one_of(&["light.lamp", "light.a.b", "cover.door", "light."]),
-    )]);
+    let service_data = some(vec![("entity_id", one_of(&["light.lamp", "light.a.b", "cover.door", "light."]))]);
     let call = some(vec![
         ("type", one_of(&["call_service"])),
         ("domain", one_of(&["light", "light", "cover", ""])),
@@ -82,24 +74,19 @@ fn known() -> impl Strategy<Value = Value> {
         ("extension_id", one_of(&["e", ""])),
         ("node_name", one_of(&["n"])),
         ("extension_name", one_of(&["e", ""])),
-        (
-            "content",
-            prop_oneof![2 => one_of(&["start", "stop", "halt"]), 1 => call].boxed(),
-        ),
+        ("content", prop_oneof![2 => one_of(&["start", "stop", "halt"]), 1 => call].boxed()),
     ]);
-    (0..vocabulary::TABLE.len(), payload).prop_map(
-        |(row, payload)| json!({ "topic": vocabulary::TABLE[row].topic, "payload": payload }),
-    )
+    (0..vocabulary::TABLE.len(), payload)
+        .prop_map(|(row, payload)| json!({ "topic": vocabulary::TABLE[row].topic, "payload": payload }))
 }
 
 /// Documents that are messages, nearly so, or not at all.
 fn document() -> impl Strategy<Value = Value> {
-    let near =
-        (string(), object(value()), object(value())).prop_map(|(topic, payload, mut rest)| {
-            rest.insert("topic".to_owned(), Value::from(topic));
-            rest.insert("payload".to_owned(), Value::from(payload));
-            Value::from(rest)
-        });
+    let near = (string(), object(value()), object(value())).prop_map(|(topic, payload, mut rest)| {
+        rest.insert("topic".to_owned(), Value::from(topic));
+        rest.insert("payload".to_owned(), Value::from(payload));
+        Value::from(rest)
+    });
     prop_oneof![4 => known(), 3 => near, 1 => value()]
 }
 
@@ -113,23 +100,14 @@ fn write(value: &Value, escape: bool) -> String {
         .flat_map(|char| {
             let units: Vec<_> = char.encode_utf16(&mut [0; 2]).to_vec();
             let plain = char.is_ascii();
-            units.into_iter().map(move |unit| {
-                if plain {
-                    char.to_string()
-                } else {
-                    format!("\\u{unit:04x}")
-                }
-            })
+            units.into_iter().map(move |unit| if plain { char.to_string() } else { format!("\\u{unit:04x}") })
         })
         .collect()
 }
 
 /// Bytes that matter to JSON, more often than others.
 fn byte() -> impl Strategy<Value = u8> {
-    prop_oneof![
-        prop::sample::select(br#"{}[]",:\ud8Dc0e-+.1tfn "#.to_vec()),
-        any::<u8>(),
-    ]
+    prop_oneof![prop::sample::select(br#"{}[]",:\ud8Dc0e-+.1tfn "#.to_vec()), any::<u8>(),]
 }
 
 /// What `serde_json` reads, which differs from ours in its limits only: numbers out of range, lone surrogates and 128
@@ -138,23 +116,15 @@ fn accepts(value: &Value, check: Check) -> bool {
     let Some((topic, payload)) = value["topic"].as_str().zip(value["payload"].as_object()) else {
         return false;
     };
-    let topic_is_fine =
-        !topic.is_empty() && topic.len() <= 1_024 && !topic.contains(char::is_control);
+    let topic_is_fine = !topic.is_empty() && topic.len() <= 1_024 && !topic.contains(char::is_control);
     topic_is_fine && (check == Check::Envelope || accepts_payload(topic, payload))
 }
 
 /// The contract's table once more, as a program.
 fn accepts_payload(topic: &str, payload: &Map<String, Value>) -> bool {
     let absent = |name: &str| !payload.contains_key(name);
-    let named = |name: &str| {
-        payload
-            .get(name)
-            .and_then(Value::as_str)
-            .is_some_and(|text| !text.is_empty())
-    };
-    let either = |one, other| {
-        (named(one) && (absent(other) || named(other))) || (absent(one) && named(other))
-    };
+    let named = |name: &str| payload.get(name).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
+    let either = |one, other| (named(one) && (absent(other) || named(other))) || (absent(one) && named(other));
     let content = payload.get("content").unwrap_or(&Value::Null);
     let switch = *content == json!("start") || *content == json!("stop");
     match topic {
@@ -162,9 +132,7 @@ fn accepts_payload(topic: &str, payload: &Map<String, Value>) -> bool {
         "adapter/extensions/data" => named("extension_id") && content.is_string(),
         "visual/extensions/command" => either("node_id", "extension_id") && content.is_string(),
         "core/exts/operate" | "core/node/statu/change" => named("node_name") && switch,
-        "core/extensions/operate" | "core/extension/statu/change" => {
-            named("extension_name") && switch
-        }
+        "core/extensions/operate" | "core/extension/statu/change" => named("extension_name") && switch,
         "core/nodes/operate" => either("node_name", "extension_name") && switch,
         "to_homeauto" => either("node_id", "extension_id") && accepts_call(content),
         _ => true,
@@ -192,24 +160,11 @@ fn has_twins(body: &[u8]) -> bool {
     for key in text.split('"') {
         *counts.entry(key.to_owned()).or_insert(0) += 1;
     }
-    counts
-        .iter()
-        .any(|(key, count)| *count > 1 && vocabulary_word(key))
-        || text.contains('\\')
+    counts.iter().any(|(key, count)| *count > 1 && vocabulary_word(key)) || text.contains('\\')
 }
 
 fn vocabulary_word(key: &str) -> bool {
-    [
-        "topic",
-        "payload",
-        "content",
-        "type",
-        "domain",
-        "service",
-        "service_data",
-        "entity_id",
-    ]
-    .contains(&key)
+    ["topic", "payload", "content", "type", "domain", "service", "service_data", "entity_id"].contains(&key)
         || key.ends_with("_id")
         || key.ends_with("_name")
 }
