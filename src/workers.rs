@@ -27,51 +27,29 @@ pub(crate) struct Workers {
 impl Workers {
     /// Starts so many threads, which wait to be told to serve.
     pub(crate) fn start(io: Io, count: usize, shared: Shared) -> Result<Self, Failure> {
-        let start = match io {
-            Io::Epoll => Self::start_on::<Epoll>,
-            Io::Uring => {
-                probe().map_err(|error| Failure::NoUring(error.to_string()))?;
-                Self::start_on::<Uring>
-            }
-            Io::Auto => match probe() {
-                Ok(()) => Self::start_on::<Uring>,
-                Err(error) => {
-                    log(format_args!("io_uring is not available ({error}); waiting by epoll"));
-                    Self::start_on::<Epoll>
-                }
-            },
-        };
-        start(count, Arc::new(shared))
-    }
-
-    fn start_on<T: Transport>(count: usize, shared: Arc<Shared>) -> Result<Self, Failure> {
+        let shared = Arc::new(shared);
         let counters: Vec<_> = std::iter::repeat_with(Arc::<Counters>::default).take(count).collect();
         let (service, follow) = watch::channel(Service::Closed);
         let (alive, running) = mpsc::channel(1);
         let (ready, readiness) = std::sync::mpsc::channel();
         for counters in &counters {
-            let (shared, counters, follow) = (Arc::clone(&shared), Arc::clone(counters), follow.clone());
+            let worker = Start { shared: Arc::clone(&shared), counters: Arc::clone(counters), service: follow.clone() };
             let (alive, ready) = (alive.clone(), ready.clone());
             let body = move || {
-                let _alive = alive;
-                match T::new() {
-                    Ok(event_loop) => {
-                        let _ = ready.send(Ok(()));
-                        worker::run(&event_loop, shared, counters, follow);
-                    }
-                    Err(error) => {
-                        let _ = ready.send(Err(error));
-                    }
-                }
+                let _alive_until_the_end = alive;
+                worker.run(io, &ready);
             };
             let spawned = std::thread::Builder::new().name("worker".into()).spawn(body);
             spawned.map_err(|error| Failure::Configuration(format!("no worker thread: {error}")))?;
         }
-        drop(ready);
-        for ready in readiness {
-            ready.map_err(|error| Failure::NoUring(error.to_string()))?;
-        }
-        Ok(Self { io: T::NAME, counters, service, running })
+        let ways: io::Result<Vec<_>> = readiness.iter().take(count).collect();
+        let ways = ways.map_err(|error| match io {
+            Io::Uring => Failure::NoUring(error.to_string()),
+            Io::Auto | Io::Epoll => Failure::Configuration(format!("no event loop: {error}")),
+        })?;
+        // Where only some got a ring, the slower way is the one to tell.
+        let io = if ways.iter().all(|&way| way == Uring::NAME) { Uring::NAME } else { Epoll::NAME };
+        Ok(Self { io, counters, service, running })
     }
 
     /// Tells them what to do; in force when this returns.
@@ -96,7 +74,40 @@ impl Workers {
     }
 }
 
-/// Whether the kernel gives this process a ring.
-fn probe() -> io::Result<()> {
-    Uring::new().map(drop)
+/// What a worker thread starts with.
+struct Start {
+    shared: Arc<Shared>,
+    counters: Arc<Counters>,
+    service: watch::Receiver<Service>,
+}
+
+/// The name of the way that a worker waits by, or why it has none.
+type Ready = std::sync::mpsc::Sender<io::Result<&'static str>>;
+
+impl Start {
+    fn run(self, io: Io, ready: &Ready) {
+        match io {
+            Io::Uring => self.run_on(Uring::new(), ready),
+            Io::Epoll => self.run_on(Epoll::new(), ready),
+            Io::Auto => match Uring::new() {
+                Ok(event_loop) => self.run_on(Ok(event_loop), ready),
+                Err(error) => {
+                    log(format_args!("io_uring is not available ({error}); waiting by epoll"));
+                    self.run_on(Epoll::new(), ready);
+                }
+            },
+        }
+    }
+
+    fn run_on<T: Transport>(self, event_loop: io::Result<T>, ready: &Ready) {
+        match event_loop {
+            Ok(event_loop) => {
+                let _ = ready.send(Ok(T::NAME));
+                worker::run(&event_loop, self.shared, self.counters, self.service);
+            }
+            Err(error) => {
+                let _ = ready.send(Err(error));
+            }
+        }
+    }
 }
