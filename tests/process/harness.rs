@@ -1,0 +1,121 @@
+//! The tools tested themselves: a client that forgives, or a stand-in that sleeps, would make every
+//! other test worthless.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+
+use crate::adapter::{Adapter, Status};
+use crate::support::eventually;
+use crate::support::http::Client;
+use crate::support::request::Request;
+
+/// Answers one connection with `answers`, whatever it sends, and closes it.
+fn server(answers: &'static str) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut request = [0; 1024];
+        let _ = stream.read(&mut request).unwrap();
+        stream.write_all(answers.as_bytes()).unwrap();
+    });
+    address
+}
+
+fn client(answers: &'static str) -> Client {
+    let mut client = Client::connect(server(answers));
+    client.send("hello");
+    client
+}
+
+#[test]
+fn the_client_tells_responses_apart_and_sees_the_close() {
+    let mut client = client(concat!(
+        "HTTP/1.1 100 Continue\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nX-One: 1\r\n\r\nabc",
+        "HTTP/1.1 405 Method Not Allowed\r\nContent-Length: 9\r\n\r\n",
+        "HTTP/1.1 204 No Content\r\n\r\n",
+    ));
+    assert_eq!(client.response().status, 100);
+    let found = client.response();
+    assert_eq!(
+        (found.status, found.body.as_slice()),
+        (200, b"abc".as_slice())
+    );
+    assert_eq!(found.field("x-one"), Some("1"));
+    assert_eq!(client.response_without_body().status, 405);
+    assert_eq!(client.response().status, 204);
+    client.expect_close();
+}
+
+#[test]
+fn the_client_refuses_what_a_lenient_one_forgives() {
+    let loose = [
+        "HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length : 0\r\n\r\n",
+        "HTTP/1.1 200 OK\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nabc",
+        "HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n",
+    ];
+    for answer in loose {
+        let outcome = std::panic::catch_unwind(|| client(answer).response());
+        assert!(outcome.is_err(), "forgiven: {answer:?}");
+    }
+}
+
+#[test]
+#[should_panic(expected = "bytes instead of a close")]
+fn the_client_does_not_take_bytes_for_a_close() {
+    client("HTTP/1.1 200 OK\r\n").expect_close();
+}
+
+#[test]
+fn a_request_is_framed_by_its_length_or_in_chunks() {
+    let request = Request::post("/x", "abcde").without("Content-Type");
+    let text = String::from_utf8(request.bytes()).unwrap();
+    assert_eq!(
+        text,
+        "POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nabcde"
+    );
+    let chunked = String::from_utf8(request.chunked(4).bytes()).unwrap();
+    let (head, body) = chunked.split_once("\r\n\r\n").unwrap();
+    assert!(head.ends_with("\r\nTransfer-Encoding: chunked"));
+    let (first, rest) = body.split_once(";of=\"a;b\"\r\nabcd\r\n").unwrap();
+    assert_eq!(
+        (first, rest.starts_with("1;of=\"a;b\"\r\ne\r\n0;last\r\n")),
+        ("4", true)
+    );
+}
+
+#[test]
+fn the_stand_in_hears_any_publisher_and_ignores_what_it_does_not_know() {
+    let adapter = Adapter::start(&["extension_eim"], &[]);
+    let publisher = zmq::Context::new().socket(zmq::XPUB).unwrap();
+    publisher.set_linger(0).unwrap();
+    publisher.connect(adapter.publishers_side()).unwrap();
+    let subscription = eventually("the subscription", || {
+        publisher.recv_bytes(zmq::DONTWAIT).ok()
+    });
+    assert_eq!(subscription, b"\x01", "the adapter hears everything");
+
+    let unknown = (
+        "core/exts/operate",
+        r#"{"node_name":"nobody","content":"start"}"#,
+    );
+    let known = (
+        "core/exts/operate",
+        r#"{"node_name":"extension_eim","content":"start"}"#,
+    );
+    for (topic, payload) in [("no/such/topic", "{}"), unknown, known] {
+        publisher.send_multipart([topic, payload], 0).unwrap();
+    }
+    let started = |status: Option<&Status>| status == Some(&Status::Started);
+    let state = adapter.wait_until("started", |state| {
+        started(state.extensions.get("extension_eim"))
+    });
+    assert!(started(state.displayed.get("extension_eim")));
+    assert_eq!(state.extensions.len(), 1);
+}

@@ -1,0 +1,81 @@
+//! The command line itself: help, and what is no command.
+
+use crate::support::process::{Transcript, run};
+
+const SERVE: &[&str] = &[
+    "--settings",
+    "--listen",
+    "--plain",
+    "--tls-cert",
+    "--tls-key",
+    "--connect",
+    "--bind",
+    "--hub",
+    "--encoding",
+    "--check",
+    "--allow-origin",
+    "--io",
+    "--workers",
+    "--max-body",
+    "--max-head",
+    "--max-connections",
+    "--max-buffered",
+    "--head-timeout",
+    "--body-timeout",
+    "--idle-timeout",
+    "--drain-timeout",
+    "--queue",
+    "--watch-stdin",
+    "--stats",
+];
+
+fn help<'a>(arguments: impl IntoIterator<Item = &'a str>) -> String {
+    let (code, Transcript { stdout, .. }) = run(arguments);
+    assert_eq!(code, 0);
+    stdout
+}
+
+#[test]
+fn help_names_every_command() {
+    let text = help(["--help"]);
+    for command in ["serve", "demo", "listen"] {
+        assert!(text.contains(command), "{command} is not in\n{text}");
+    }
+}
+
+#[test]
+fn help_names_every_option() {
+    let listen: &[&str] = &["--connect", "--topic", "--encoding", "--count"];
+    for (command, options) in [("serve", SERVE), ("listen", listen)] {
+        let text = help([command, "--help"]);
+        let words: Vec<&str> = text
+            .split(|it: char| !(it.is_alphanumeric() || it == '-'))
+            .collect();
+        for option in options {
+            assert!(words.contains(option), "{option} is not in\n{text}");
+        }
+    }
+    help(["demo", "--help"]);
+}
+
+#[test]
+fn what_is_no_command_is_2_with_a_word_on_stderr() {
+    let wrong: [&[&str]; 10] = [
+        &[],
+        &["sreve"],
+        &["serve", "--no-such-option"],
+        &["serve", "--workers", "many"],
+        &["serve", "--workers", "0"],
+        &["serve", "--listen", "localhost"],
+        &["serve", "--encoding", "xml"],
+        &["serve", "--check", "nothing"],
+        &["serve", "--io", "magic"],
+        &["listen", "--count", "-1"],
+    ];
+    for arguments in wrong {
+        let (code, output) = run(arguments.iter().copied());
+        assert_eq!(code, 2, "{arguments:?}");
+        assert!(!output.stderr.trim().is_empty(), "{arguments:?}");
+        assert_eq!(output.stdout, "", "{arguments:?}");
+    }
+}

@@ -1,0 +1,181 @@
+//! The end: whatever was answered with 200 is on the bus, and whoever is in flight gets an answer.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::mpsc::{Sender, channel};
+
+use rustix::process::Signal;
+
+use crate::statuses::FINE;
+use crate::support::gateway::Gateway;
+use crate::support::http::Client;
+use crate::support::net::{dead_endpoint, free_address, refuses};
+use crate::support::request::Request;
+use crate::support::subscriber::{Message, Subscriber, ipc_endpoint};
+
+#[test]
+fn sigterm_and_sigint_both_mean_stop() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let mut gateway = Gateway::serve().start();
+        gateway.post(FINE).assert_accepted();
+        gateway.signal(signal);
+        assert_eq!(gateway.expect_stopped().accepted, 1);
+        assert!(refuses(gateway.address()));
+    }
+}
+
+#[test]
+fn a_gateway_that_is_disabled_stops_as_well() {
+    let mut gateway = Gateway::serve().no_settings().spawn();
+    gateway.wait_event("disabled");
+    assert_eq!(gateway.terminate().accepted, 0);
+}
+
+#[test]
+fn a_gateway_without_its_hub_stops_as_well() {
+    let mut gateway = Gateway::serve().connect(&dead_endpoint()).start();
+    assert_eq!(gateway.terminate().accepted, 0);
+}
+
+#[test]
+fn a_request_in_flight_is_answered_and_then_the_connection_closed() {
+    let bus = Subscriber::bound();
+    let mut gateway = Gateway::serve()
+        .listen(free_address())
+        .connect(bus.endpoint())
+        .start();
+    gateway.wait_connected();
+    let mut idle = gateway.client();
+    idle.exchange(&gateway.request(FINE)).assert_accepted();
+    bus.next();
+
+    let late = Message::new("late", r#"{"in":"time"}"#);
+    let request = gateway.request(late.body()).field("Expect", "100-continue");
+    let mut slow = gateway.client();
+    slow.send(request.head());
+    assert_eq!(slow.response().status, 100, "its head is in");
+    slow.send(&request.body()[..10]);
+
+    gateway.signal(Signal::TERM);
+    idle.expect_close();
+    assert!(refuses(gateway.address()), "the drain has begun");
+    slow.send(&request.body()[10..]);
+    let response = slow.response();
+    response.assert_accepted();
+    assert!(response.closes(), "{response:?}");
+    slow.expect_close();
+    assert_eq!(bus.next(), late);
+    assert_eq!(gateway.expect_stopped().accepted, 2);
+}
+
+#[test]
+fn a_client_that_never_finishes_does_not_hold_the_end_back() {
+    let mut gateway = Gateway::serve().arguments(["--drain-timeout", "1"]).start();
+    let request = gateway.request(FINE).field("Expect", "100-continue");
+    let mut slow = gateway.client();
+    slow.send(request.head());
+    assert_eq!(slow.response().status, 100);
+    assert_eq!(gateway.terminate().accepted, 0);
+}
+
+/// How many threads post, and after how many 200s the signal comes.
+const CLIENTS: usize = 4;
+const ACCEPTED_BEFORE_THE_SIGNAL: usize = 2000;
+
+#[test]
+fn every_200_under_load_is_on_the_bus_when_it_has_stopped() {
+    let bus = Subscriber::bound();
+    for workers in ["1", "2"] {
+        let builder = Gateway::serve()
+            .listen(free_address())
+            .connect(bus.endpoint());
+        let mut gateway = builder.arguments(["--workers", workers]).start();
+        gateway.wait_connected();
+        let answered = load_until_it_stops(&mut gateway);
+        let stopped = gateway.expect_stopped();
+
+        let received: Vec<Message> = (0..stopped.published).map(|_| bus.next()).collect();
+        assert!(
+            !bus.has_message(0),
+            "more on the bus than it says it published"
+        );
+        let distinct: BTreeSet<&Message> = received.iter().collect();
+        assert_eq!(distinct.len(), received.len(), "published twice");
+        let lost: Vec<_> = answered
+            .iter()
+            .filter(|it| !distinct.contains(it))
+            .collect();
+        assert!(
+            lost.is_empty(),
+            "answered 200 and never published: {lost:?}"
+        );
+        assert!(answered.len() >= ACCEPTED_BEFORE_THE_SIGNAL);
+    }
+}
+
+/// Posts from several threads, sends SIGTERM in the midst of it, and returns what got a 200.
+fn load_until_it_stops(gateway: &mut Gateway) -> Vec<Message> {
+    let (sender, answers) = channel();
+    let (address, target) = (gateway.address(), gateway.target());
+    std::thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            let (sender, target) = (sender.clone(), &target);
+            scope.spawn(move || post_until_refused(address, target, client, &sender));
+        }
+        drop(sender);
+        let mut answered: Vec<Message> = answers.iter().take(ACCEPTED_BEFORE_THE_SIGNAL).collect();
+        gateway.signal(Signal::TERM);
+        answered.extend(answers.iter());
+        answered
+    })
+}
+
+/// One client: a message after the other, on one connection as long as it lasts, on a new one as
+/// long as there is somebody to connect to.
+fn post_until_refused(
+    address: SocketAddr,
+    target: &str,
+    client: usize,
+    answered: &Sender<Message>,
+) {
+    let mut number = 0;
+    while let Ok(mut connection) = Client::try_connect(address) {
+        loop {
+            number += 1;
+            let message = Message::new(
+                "load",
+                &format!(r#"{{"client":{client},"number":{number}}}"#),
+            );
+            connection.send(Request::post(target, message.body()).bytes());
+            let Ok(response) = connection.try_response() else {
+                break;
+            };
+            response.assert_accepted();
+            answered.send(message).unwrap();
+            if response.closes() {
+                break;
+            }
+        }
+    }
+}
+
+/// A subscriber that connects to the gateway's own endpoint, with no hub between.
+#[test]
+fn what_is_published_on_a_bound_endpoint_arrives_before_the_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let endpoint = ipc_endpoint(&directory);
+    let mut gateway = Gateway::serve().bind(&endpoint).start();
+    let bus = Subscriber::connected(&endpoint, "");
+    bus.wait_until_it_hears(&gateway);
+    let mut client = gateway.client();
+    let message = |number: usize| Message::new("t", &format!(r#"{{"number":{number}}}"#));
+    for number in 0..500 {
+        client
+            .exchange(&gateway.request(message(number).body()))
+            .assert_accepted();
+    }
+    gateway.terminate();
+    for number in 0..500 {
+        assert_eq!(bus.next(), message(number));
+    }
+}

@@ -1,0 +1,52 @@
+//! Where it listens.
+
+use crate::statuses::FINE;
+use crate::support::gateway::{ANY_PORT, Gateway};
+use crate::support::http::Client;
+
+#[test]
+fn the_listening_event_says_where_who_and_how() {
+    let mut gateway = Gateway::serve().spawn();
+    let event = gateway.wait_listening();
+    assert_eq!(event["pid"], gateway.id());
+    assert!(event["io"] == "uring" || event["io"] == "epoll", "{event}");
+    assert_ne!(gateway.address().port(), 0);
+    gateway.post(FINE).assert_accepted();
+}
+
+#[test]
+fn each_listener_has_its_event_and_serves() {
+    let mut gateway = Gateway::serve().listen(ANY_PORT).listen(ANY_PORT).start();
+    gateway.wait_listening();
+    let [first, second] = gateway.addresses() else {
+        panic!("two listeners")
+    };
+    assert_ne!(first, second);
+    for address in [*first, *second] {
+        Client::connect(address)
+            .exchange(&gateway.request(FINE))
+            .assert_accepted();
+    }
+    assert_eq!(gateway.terminate().accepted, 2);
+}
+
+/// The kernel spreads connections over the workers, so that many of them reach each.
+#[test]
+fn every_worker_serves_on_every_listener() {
+    let builder = Gateway::serve().listen(ANY_PORT).listen(ANY_PORT);
+    let mut gateway = builder.arguments(["--workers", "2"]).start();
+    gateway.wait_listening();
+    let clients = gateway
+        .addresses()
+        .iter()
+        .cycle()
+        .take(128)
+        .map(|&address| Client::connect(address));
+    let mut clients: Vec<Client> = clients.collect();
+    for _ in 0..2 {
+        for client in &mut clients {
+            client.exchange(&gateway.request(FINE)).assert_accepted();
+        }
+    }
+    assert_eq!(gateway.terminate().accepted, 256);
+}

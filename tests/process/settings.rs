@@ -1,0 +1,214 @@
+//! `user_settings.py`: what it means, and that the gateway follows it while it runs.
+
+use rustix::process::Signal;
+
+use crate::statuses::FINE;
+use crate::support::eventually;
+use crate::support::gateway::Gateway;
+use crate::support::http::Client;
+use crate::support::net::{free_address, refuses};
+use crate::support::request::Request;
+use crate::support::settings_file::{SettingsFile, disabled, enabled, token};
+
+/// The status of a message that is sent with this token.
+fn status(client: &mut Client, token: &str) -> u16 {
+    let target = format!("/api/message?token={token}");
+    client.exchange(&Request::post(&target, FINE)).status
+}
+
+#[test]
+fn settings_that_do_not_say_true_and_a_token_leave_the_port_closed() {
+    let closed = [
+        "",
+        disabled(),
+        "TOKEN = 's3cr3t-a'\n",
+        "OPEN_REST_API = 1\nTOKEN = 's3cr3t-a'\n",
+        "OPEN_REST_API = 'True'\nTOKEN = 's3cr3t-a'\n",
+        "OPEN_REST_API = None\nTOKEN = 's3cr3t-a'\n",
+        "OPEN_REST_API = True\n",
+        "OPEN_REST_API = True\nTOKEN = ''\n",
+        "OPEN_REST_API = True\nTOKEN = 's3cr3t-a'\nOPEN_REST_API = False\n",
+        "if True:\n    OPEN_REST_API = True\nTOKEN = 's3cr3t-a'\n",
+        "def f():\n    OPEN_REST_API = True\nTOKEN = 's3cr3t-a'\n",
+        "'''\nOPEN_REST_API = True\n'''\nTOKEN = 's3cr3t-a'\n",
+    ];
+    for text in closed {
+        let address = free_address();
+        let mut gateway = Gateway::serve().settings(text).listen(address).spawn();
+        let event = gateway.wait_event("disabled");
+        assert!(
+            event["reason"]
+                .as_str()
+                .is_some_and(|reason| !reason.is_empty()),
+            "{event}"
+        );
+        assert!(refuses(address), "{text}");
+        assert_eq!(gateway.terminate().accepted, 0);
+    }
+}
+
+#[test]
+fn settings_as_people_write_them_open_it() {
+    let opened = [
+        "OPEN_REST_API=True;TOKEN='s3cr3t-a'",
+        "# -*- coding: utf-8 -*-\nimport os\nTOKEN: str = \"s3cr3t\" '-a'  # mine\nOPEN_REST_API = True\n",
+        "\u{feff}TOKEN = u's3cr3t-\\x61'\r\nOPEN_REST_API = False\r\nOPEN_REST_API = True\r\n",
+        "TOKEN = '''s3cr3t-a'''\nOTHER = [x for x in 'abc']\nOPEN_REST_API = (True)\n",
+    ];
+    for text in opened {
+        let gateway = Gateway::serve().settings(text).start();
+        assert_eq!(status(&mut gateway.client(), "s3cr3t-a"), 200, "{text}");
+    }
+}
+
+#[test]
+fn settings_are_found_in_the_users_configuration_directory() {
+    let gateway = Gateway::serve().settings_by_default_path().start();
+    gateway.post(FINE).assert_accepted();
+}
+
+#[test]
+fn settings_are_read_and_never_executed() {
+    let directory = tempfile::tempdir().unwrap();
+    let proof = directory.path().join("executed");
+    let text = format!(
+        "import sys\nopen({proof:?}, 'w').write('x')\n{}raise SystemExit(1)\n",
+        enabled(&token("a")),
+    );
+    let gateway = Gateway::serve().settings(&text).start();
+    assert_eq!(status(&mut gateway.client(), &token("a")), 200);
+    assert!(!proof.exists());
+}
+
+#[test]
+fn enabling_opens_the_port() {
+    let address = free_address();
+    let mut gateway = Gateway::serve()
+        .settings(disabled())
+        .listen(address)
+        .spawn();
+    gateway.wait_event("disabled");
+    gateway.settings.write(&enabled(&token("a")));
+    let event = gateway.wait_listening();
+    assert_eq!(event["url"], format!("http://{address}/api/message"));
+    assert_eq!(status(&mut gateway.client(), &token("a")), 200);
+}
+
+#[test]
+fn disabling_closes_the_port_and_connections_that_are_idle() {
+    let mut gateway = Gateway::serve().listen(free_address()).start();
+    let mut idle = gateway.client();
+    idle.exchange(&gateway.request(FINE)).assert_accepted();
+    gateway.settings.write(disabled());
+    gateway.wait_event("disabled");
+    assert!(refuses(gateway.address()));
+    idle.expect_close();
+}
+
+#[test]
+fn a_file_that_is_removed_disables_and_one_that_comes_back_enables() {
+    let mut gateway = Gateway::serve().listen(free_address()).start();
+    let mut idle = gateway.client();
+    idle.exchange(&gateway.request(FINE)).assert_accepted();
+    for name in ["first", "second"] {
+        gateway.settings.remove();
+        gateway.wait_event("disabled");
+        assert!(refuses(gateway.address()));
+        idle.expect_close();
+        gateway.settings.write(&enabled(&token(name)));
+        gateway.wait_listening();
+        idle = gateway.client();
+        assert_eq!(status(&mut idle, &token(name)), 200);
+    }
+}
+
+#[test]
+fn a_gateway_started_before_its_settings_exist_waits_for_them() {
+    let address = free_address();
+    let mut gateway = Gateway::serve().no_settings().listen(address).spawn();
+    gateway.wait_event("disabled");
+    assert!(refuses(address));
+    gateway.settings.write(&enabled(&token("a")));
+    gateway.wait_listening();
+    assert_eq!(status(&mut gateway.client(), &token("a")), 200);
+}
+
+#[test]
+fn a_changed_token_counts_from_the_next_request_even_on_the_same_connection() {
+    let mut gateway = Gateway::serve().token(&token("old")).start();
+    let mut client = gateway.client();
+    assert_eq!(status(&mut client, &token("old")), 200);
+    gateway.settings.write(&enabled(&token("new")));
+    gateway.wait_settings("reloaded");
+    assert_eq!(status(&mut client, &token("old")), 401);
+    assert_eq!(status(&mut client, &token("new")), 200);
+}
+
+/// Some editors write into the file that is there; for a moment it is empty, or half there.
+#[test]
+fn a_file_that_is_written_in_place_is_followed_too() {
+    let gateway = Gateway::serve()
+        .token(&token("old"))
+        .listen(free_address())
+        .start();
+    gateway.settings.write_in_place(&enabled(&token("new")));
+    eventually("the new token", || {
+        let mut client = Client::try_connect(gateway.address()).ok()?;
+        client.send(Request::post(&format!("/api/message?token={}", token("new")), FINE).bytes());
+        (client.try_response().ok()?.status == 200).then_some(())
+    });
+}
+
+#[test]
+fn a_file_that_breaks_is_rejected_and_the_last_good_one_goes_on() {
+    let broken = [
+        "OPEN_REST_API = True\nTOKEN = \"s3cr3t-b\n",
+        "OPEN_REST_API = True\nTOKEN = open('token').read()\n",
+        "OPEN_REST_API = True\nTOKEN = f's3cr3t-{1}'\n",
+        "TOKEN = 's3cr3t-b'\nOPEN_REST_API = not False\n",
+    ];
+    for text in broken {
+        let mut gateway = Gateway::serve().token(&token("a")).start();
+        let mut client = gateway.client();
+        assert_eq!(status(&mut client, &token("a")), 200);
+        gateway.settings.write(text);
+        let event = gateway.wait_settings("rejected");
+        assert_names_the_place(event["reason"].as_str().expect("a reason"), 2);
+        assert_eq!(status(&mut client, &token("a")), 200);
+        assert_eq!(status(&mut gateway.client(), &token("a")), 200);
+
+        gateway.settings.write(&enabled(&token("repaired")));
+        gateway.wait_settings("reloaded");
+        assert_eq!(status(&mut client, &token("repaired")), 200);
+    }
+}
+
+/// The watch is on a place; what a symbolic link leads to may change without the place changing.
+#[test]
+fn sighup_reads_again_at_once() {
+    let mut gateway = Gateway::serve().settings(disabled()).spawn();
+    gateway.wait_event("disabled");
+    let elsewhere = SettingsFile::absent();
+    elsewhere.write(&enabled(&token("old")));
+    gateway.settings.remove();
+    std::os::unix::fs::symlink(elsewhere.path(), gateway.settings.path()).unwrap();
+    gateway.wait_listening();
+    let mut client = gateway.client();
+    assert_eq!(status(&mut client, &token("old")), 200);
+
+    elsewhere.write(&enabled(&token("new")));
+    gateway.signal(Signal::HUP);
+    eventually("the new token", || {
+        (status(&mut client, &token("new")) == 200).then_some(())
+    });
+    assert_eq!(status(&mut client, &token("old")), 401);
+}
+
+/// `user_settings.py:LINE:COLUMN` is where an editor jumps to.
+pub(crate) fn assert_names_the_place(text: &str, line: u32) {
+    let place = format!("user_settings.py:{line}:");
+    let column = text
+        .split_once(&place)
+        .map(|(_, rest)| rest.starts_with(|it: char| it.is_ascii_digit()));
+    assert_eq!(column, Some(true), "no {place}COLUMN in {text:?}");
+}

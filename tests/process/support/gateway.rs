@@ -1,0 +1,354 @@
+//! `adapter-gateway serve` as its parent process sees it: events on stdout, logs on stderr.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use super::PATIENCE;
+use super::http::{Client, Response};
+use super::process::{Process, Transcript, binary};
+use super::request::Request;
+use super::settings_file::{SettingsFile, TOKEN_MARK, enabled, token};
+
+/// A port of its own, which the `listening` event tells.
+pub(crate) const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+/// What a gateway is started with; ready to use, and a test says only what it wants otherwise.
+pub(crate) struct Builder {
+    settings: Option<String>,
+    by_default_path: bool,
+    token: String,
+    listen: Vec<SocketAddr>,
+    bus: Vec<String>,
+    arguments: Vec<String>,
+    stdin: Stdio,
+    closes_stdout_after: Option<&'static str>,
+}
+
+/// A running gateway; killed when dropped, its output checked as in [`assert_output`].
+pub(crate) struct Gateway {
+    process: Process,
+    pub(crate) settings: SettingsFile,
+    token: String,
+    /// Events that came and that nobody has waited for yet.
+    pending: VecDeque<Value>,
+    addresses: Vec<SocketAddr>,
+}
+
+/// The counts of the `stopped` event.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Stopped {
+    pub(crate) accepted: u64,
+    pub(crate) published: u64,
+}
+
+impl Builder {
+    pub(crate) fn settings(mut self, text: &str) -> Self {
+        self.settings = Some(text.to_owned());
+        self
+    }
+
+    pub(crate) fn no_settings(mut self) -> Self {
+        self.settings = None;
+        self
+    }
+
+    /// Leaves `--settings` out and says where the user's configuration is by `XDG_CONFIG_HOME`.
+    pub(crate) fn settings_by_default_path(mut self) -> Self {
+        self.by_default_path = true;
+        self
+    }
+
+    /// The token that the settings hold and that requests are sent with.
+    pub(crate) fn token(mut self, token: &str) -> Self {
+        token.clone_into(&mut self.token);
+        self.settings = Some(enabled(token));
+        self
+    }
+
+    /// Listens there, instead of on [`ANY_PORT`].
+    pub(crate) fn listen(mut self, address: SocketAddr) -> Self {
+        self.listen.push(address);
+        self
+    }
+
+    /// Publishes there, instead of on an endpoint that nobody knows.
+    pub(crate) fn connect(mut self, endpoint: &str) -> Self {
+        self.bus
+            .extend(["--connect".to_owned(), endpoint.to_owned()]);
+        self
+    }
+
+    pub(crate) fn bind(mut self, endpoint: &str) -> Self {
+        self.bus.extend(["--bind".to_owned(), endpoint.to_owned()]);
+        self
+    }
+
+    pub(crate) fn arguments<'a>(mut self, arguments: impl IntoIterator<Item = &'a str>) -> Self {
+        self.arguments
+            .extend(arguments.into_iter().map(str::to_owned));
+        self
+    }
+
+    pub(crate) fn piped_stdin(mut self) -> Self {
+        self.stdin = Stdio::piped();
+        self
+    }
+
+    /// Closes our end of the gateway's stdout once it has sent this event.
+    pub(crate) fn closes_stdout_after(mut self, event: &'static str) -> Self {
+        self.closes_stdout_after = Some(event);
+        self
+    }
+
+    /// Starts it and waits for nothing.
+    pub(crate) fn spawn(self) -> Gateway {
+        let settings = SettingsFile::absent();
+        if let Some(text) = &self.settings {
+            settings.write(text);
+        }
+        let mut command = self.command(&settings);
+        command.stdin(self.stdin);
+        let last = self.closes_stdout_after;
+        let process = Process::spawn_reading_until(&mut command, move |line| {
+            last.is_some_and(|name| is(&parse_event(line), name))
+        });
+        let (pending, addresses) = (VecDeque::new(), Vec::new());
+        Gateway {
+            process,
+            settings,
+            token: self.token,
+            pending,
+            addresses,
+        }
+    }
+
+    /// Starts it and waits until it accepts requests.
+    pub(crate) fn start(self) -> Gateway {
+        let mut gateway = self.spawn();
+        gateway.wait_listening();
+        gateway
+    }
+
+    fn command(&self, settings: &SettingsFile) -> Command {
+        let mut command = binary();
+        command.args(["serve", "--plain"]);
+        if self.by_default_path {
+            command.env("XDG_CONFIG_HOME", settings.config_home());
+        } else {
+            command.arg("--settings").arg(settings.path());
+        }
+        let listen = if self.listen.is_empty() {
+            &[ANY_PORT][..]
+        } else {
+            &self.listen
+        };
+        for address in listen {
+            command.args(["--listen", &address.to_string()]);
+        }
+        if self.bus.is_empty() {
+            let endpoint = settings.config_home().join("bus");
+            command.args(["--bind", &format!("ipc://{}", endpoint.display())]);
+        }
+        command.args(&self.bus).args(&self.arguments);
+        command
+    }
+}
+
+impl Gateway {
+    pub(crate) fn serve() -> Builder {
+        let token = token("of-the-test");
+        Builder {
+            settings: Some(enabled(&token)),
+            by_default_path: false,
+            token,
+            listen: Vec::new(),
+            bus: Vec::new(),
+            arguments: Vec::new(),
+            stdin: Stdio::null(),
+            closes_stdout_after: None,
+        }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// The first event that `wanted` accepts among those not waited for before. The others stay,
+    /// because events of different sources come in no fixed order.
+    pub(crate) fn wait_for(&mut self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(at) = self.pending.iter().position(&wanted) {
+                return self.pending.remove(at).unwrap();
+            }
+            let line = self.process.next_line(deadline);
+            let line = line.unwrap_or_else(|| panic!("stdout closed before {what}"));
+            self.pending.push_back(parse_event(&line));
+        }
+    }
+
+    pub(crate) fn wait_event(&mut self, name: &str) -> Value {
+        self.wait_for(name, |event| is(event, name))
+    }
+
+    pub(crate) fn wait_settings(&mut self, state: &str) -> Value {
+        self.wait_for(state, |event| {
+            is(event, "settings") && event["state"] == state
+        })
+    }
+
+    /// The bus counts as connected, and subscriptions made before have arrived.
+    pub(crate) fn wait_connected(&mut self) -> Value {
+        self.wait_for("connected", |event| {
+            is(event, "bus") && event["state"] == "connected"
+        })
+    }
+
+    /// Waits for one listener to open and remembers its address.
+    pub(crate) fn wait_listening(&mut self) -> Value {
+        let event = self.wait_event("listening");
+        let url = event["url"].as_str().expect("a url");
+        let address = url
+            .strip_prefix("http://")
+            .and_then(|rest| rest.strip_suffix("/api/message"));
+        let address = address.unwrap_or_else(|| panic!("url {url}"));
+        self.addresses.push(address.parse().unwrap());
+        event
+    }
+
+    /// Returns once our end of its stdout is closed, see [`Builder::closes_stdout_after`].
+    pub(crate) fn wait_stdout_closed(&mut self) {
+        let deadline = Instant::now() + PATIENCE;
+        while self.process.next_line(deadline).is_some() {}
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        *self
+            .addresses
+            .first()
+            .expect("a `listening` event was waited for")
+    }
+
+    pub(crate) fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client::connect(self.address())
+    }
+
+    /// The path with the right token.
+    pub(crate) fn target(&self) -> String {
+        format!("/api/message?token={}", self.token)
+    }
+
+    /// A request that is right in everything but, where a test wants it, its body.
+    pub(crate) fn request(&self, body: impl AsRef<[u8]>) -> Request {
+        Request::post(&self.target(), body)
+    }
+
+    /// One request on a connection of its own.
+    pub(crate) fn post(&self, body: impl AsRef<[u8]>) -> Response {
+        self.client().exchange(&self.request(body))
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        self.process.signal(signal);
+    }
+
+    pub(crate) fn close_stdin(&mut self) {
+        self.process.close_stdin();
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.process.is_running()
+    }
+
+    /// The exit code, when it ends by itself.
+    pub(crate) fn wait_exit(&mut self) -> i32 {
+        let status = self.process.wait_exit(PATIENCE);
+        status
+            .code()
+            .unwrap_or_else(|| panic!("ended by a signal: {status}"))
+    }
+
+    /// SIGTERM, and what a parent may rely on after it.
+    pub(crate) fn terminate(&mut self) -> Stopped {
+        self.signal(Signal::TERM);
+        self.expect_stopped()
+    }
+
+    /// It exits with 0, and its last line says that all it accepted was published.
+    pub(crate) fn expect_stopped(&mut self) -> Stopped {
+        assert_eq!(self.wait_exit(), 0);
+        let output = self.process.end().stdout;
+        let last = parse_event(
+            output
+                .split_inclusive('\n')
+                .next_back()
+                .expect("a last line"),
+        );
+        assert!(is(&last, "stopped"), "the last line is {last}");
+        let count = |name: &str| {
+            last[name]
+                .as_u64()
+                .unwrap_or_else(|| panic!("{name}: {last}"))
+        };
+        let stopped = Stopped {
+            accepted: count("accepted"),
+            published: count("published"),
+        };
+        assert_eq!(stopped.accepted, stopped.published);
+        stopped
+    }
+
+    /// Ends it if it still runs, and returns all it ever wrote.
+    pub(crate) fn end(&mut self) -> Transcript {
+        self.process.end()
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        let output = self.process.end();
+        // A second panic would abort the run and hide the first.
+        if !std::thread::panicking() {
+            assert_output(&output);
+        }
+    }
+}
+
+/// Whether this is an event of that name.
+pub(crate) fn is(event: &Value, name: &str) -> bool {
+    event["event"] == name
+}
+
+/// What holds for all that any gateway of these tests ever writes: stdout is whole lines, each a
+/// JSON object with an `event`, and no token is on stdout or stderr.
+fn assert_output(output: &Transcript) {
+    output
+        .stdout
+        .split_inclusive('\n')
+        .for_each(|line| drop(parse_event(line)));
+    for stream in [&output.stdout, &output.stderr] {
+        assert!(
+            !stream.contains(TOKEN_MARK),
+            "a token is in the output:\n{stream}"
+        );
+    }
+}
+
+fn parse_event(line: &str) -> Value {
+    let event: Value =
+        serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line:?}"));
+    assert!(
+        line.ends_with('\n') && event["event"].is_string(),
+        "no event line: {line:?}"
+    );
+    event
+}

@@ -1,0 +1,222 @@
+//! A minimal and strict HTTP/1.1 client: bytes out as they are, responses in only as RFC 9112
+//! allows them. What a lenient client would forgive fails the test.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use serde_json::Value;
+
+use super::PATIENCE;
+use super::request::Request;
+
+/// One connection.
+pub(crate) struct Client {
+    stream: TcpStream,
+    unread: Vec<u8>,
+}
+
+/// One response, complete.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    pub(crate) fields: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Client {
+    pub(crate) fn connect(address: SocketAddr) -> Self {
+        Self::try_connect(address).expect("the gateway accepts connections")
+    }
+
+    pub(crate) fn try_connect(address: SocketAddr) -> io::Result<Self> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(Self {
+            stream,
+            unread: Vec::new(),
+        })
+    }
+
+    /// Sends bytes as they are. A peer that has refused and closed already is no error here: its
+    /// answer is still to be read.
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        match self.stream.write_all(bytes.as_ref()) {
+            Err(error) if !is_gone(error.kind()) => panic!("cannot send: {error}"),
+            _sent_or_gone => {}
+        }
+    }
+
+    pub(crate) fn exchange(&mut self, request: &Request) -> Response {
+        self.send(request.bytes());
+        self.response()
+    }
+
+    /// The next response with its body by Content-Length.
+    pub(crate) fn response(&mut self) -> Response {
+        self.try_response().expect("a response")
+    }
+
+    /// The same where the connection may end instead: `UnexpectedEof` if it does.
+    pub(crate) fn try_response(&mut self) -> io::Result<Response> {
+        let mut response = self.read_head()?;
+        let length = response.content_length();
+        while self.unread.len() < length {
+            self.read_more()?;
+        }
+        response.body = self.unread.drain(..length).collect();
+        Ok(response)
+    }
+
+    /// The next response where the request was HEAD: whatever length it states, no body follows.
+    pub(crate) fn response_without_body(&mut self) -> Response {
+        self.read_head().expect("a response")
+    }
+
+    /// Fails unless the connection ends here: no byte more, and no reset.
+    pub(crate) fn expect_close(&mut self) {
+        let unread = String::from_utf8_lossy(&self.unread);
+        assert!(unread.is_empty(), "bytes instead of a close: {unread:?}");
+        match self.read_more() {
+            Ok(()) => panic!(
+                "bytes instead of a close: {:?}",
+                String::from_utf8_lossy(&self.unread)
+            ),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::UnexpectedEof, "not a clean close"),
+        }
+    }
+
+    fn read_head(&mut self) -> io::Result<Response> {
+        let end = loop {
+            match self.unread.windows(4).position(|four| four == b"\r\n\r\n") {
+                Some(at) => break at + 4,
+                None => self.read_more()?,
+            }
+        };
+        let head: Vec<u8> = self.unread.drain(..end).collect();
+        Ok(parse_head(&head))
+    }
+
+    fn read_more(&mut self) -> io::Result<()> {
+        let mut bytes = [0; 16 * 1024];
+        let length = self.stream.read(&mut bytes)?;
+        if length == 0 {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        self.unread.extend_from_slice(&bytes[..length]);
+        Ok(())
+    }
+}
+
+impl Response {
+    /// A field that occurs at most once.
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        let mut values = self
+            .fields
+            .iter()
+            .filter(|(known, _)| known.eq_ignore_ascii_case(name));
+        let value = values.next().map(|(_, value)| value.as_str());
+        assert!(values.next().is_none(), "{name} is repeated");
+        value
+    }
+
+    pub(crate) fn closes(&self) -> bool {
+        self.field("Connection")
+            .is_some_and(|value| value.eq_ignore_ascii_case("close"))
+    }
+
+    /// Fails unless this is the one answer that promises delivery.
+    pub(crate) fn assert_accepted(&self) {
+        assert_eq!(self.status, 200, "{self:?}");
+        let body: Value = serde_json::from_slice(&self.body).expect("a JSON body");
+        assert_eq!(body, serde_json::json!({"status": "accepted"}));
+    }
+
+    /// The problem document (RFC 9457) that every refusal carries.
+    pub(crate) fn problem(&self) -> Value {
+        assert_eq!(
+            self.field("Content-Type"),
+            Some("application/problem+json"),
+            "{self:?}"
+        );
+        let problem: Value = serde_json::from_slice(&self.body).expect("a JSON body");
+        assert_eq!(problem["status"], self.status, "{problem}");
+        for member in ["type", "title", "detail"] {
+            assert!(
+                problem[member]
+                    .as_str()
+                    .is_some_and(|text| !text.is_empty()),
+                "{member}: {problem}"
+            );
+        }
+        problem
+    }
+
+    /// RFC 9110 §8.6 and RFC 9112 §6: a length on every response that may have a body, once, and
+    /// none on those that may not.
+    fn content_length(&self) -> usize {
+        assert_eq!(
+            self.field("Transfer-Encoding"),
+            None,
+            "the gateway's answers have a known length"
+        );
+        let length = self.field("Content-Length");
+        if self.status < 200 || self.status == 204 {
+            assert_eq!(length, None, "a {} states no length", self.status);
+            return 0;
+        }
+        let length = length.expect("a Content-Length");
+        assert!(
+            length.bytes().all(|byte| byte.is_ascii_digit()),
+            "{length:?}"
+        );
+        length.parse().expect("a Content-Length")
+    }
+}
+
+/// RFC 9112 §4 and §5: a status line and field lines, nothing loose about either.
+fn parse_head(head: &[u8]) -> Response {
+    let head = std::str::from_utf8(head).expect("an ASCII head");
+    assert!(head.is_ascii() && !head.contains('\0'), "{head:?}");
+    let mut lines = head.strip_suffix("\r\n\r\n").unwrap().split("\r\n");
+    let status = parse_status_line(lines.next().unwrap());
+    let fields = lines.map(parse_field).collect();
+    Response {
+        status,
+        fields,
+        body: Vec::new(),
+    }
+}
+
+fn parse_status_line(line: &str) -> u16 {
+    let rest = line
+        .strip_prefix("HTTP/1.1 ")
+        .unwrap_or_else(|| panic!("status line {line:?}"));
+    let (code, reason) = rest
+        .split_at_checked(3)
+        .unwrap_or_else(|| panic!("status line {line:?}"));
+    assert!(
+        reason.starts_with(' ') && !reason.contains(['\r', '\n']),
+        "status line {line:?}"
+    );
+    code.parse()
+        .unwrap_or_else(|_| panic!("status line {line:?}"))
+}
+
+fn parse_field(line: &str) -> (String, String) {
+    let (name, value) = line
+        .split_once(':')
+        .unwrap_or_else(|| panic!("field line {line:?}"));
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    assert!(
+        !name.is_empty() && name.bytes().all(is_token),
+        "field line {line:?}"
+    );
+    assert!(!value.contains(['\r', '\n']), "field line {line:?}");
+    (name.to_owned(), value.trim_matches([' ', '\t']).to_owned())
+}
+
+fn is_gone(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::BrokenPipe | ErrorKind::ConnectionReset)
+}

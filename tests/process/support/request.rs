@@ -1,0 +1,91 @@
+//! Requests to send: well formed unless a test takes pains to break them.
+
+/// One request, built up; [`Request::bytes`] is what goes on the wire.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    method: String,
+    target: String,
+    version: &'static str,
+    fields: Vec<(String, String)>,
+    body: Vec<u8>,
+}
+
+impl Request {
+    /// A JSON body posted to `target`.
+    pub(crate) fn post(target: &str, body: impl AsRef<[u8]>) -> Self {
+        Self {
+            method: "POST".to_owned(),
+            target: target.to_owned(),
+            version: "HTTP/1.1",
+            fields: vec![
+                ("Host".to_owned(), "localhost".to_owned()),
+                ("Content-Type".to_owned(), "application/json".to_owned()),
+            ],
+            body: body.as_ref().to_vec(),
+        }
+    }
+
+    pub(crate) fn method(mut self, method: &str) -> Self {
+        method.clone_into(&mut self.method);
+        self
+    }
+
+    pub(crate) fn target(mut self, target: &str) -> Self {
+        target.clone_into(&mut self.target);
+        self
+    }
+
+    pub(crate) fn version(mut self, version: &'static str) -> Self {
+        self.version = version;
+        self
+    }
+
+    /// Adds a field, beside any other of that name.
+    pub(crate) fn field(mut self, name: &str, value: &str) -> Self {
+        self.fields.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    pub(crate) fn without(mut self, name: &str) -> Self {
+        self.fields
+            .retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+        self
+    }
+
+    /// The body cut into chunks of `size` bytes, with what a chunked body may also carry.
+    pub(crate) fn chunked(mut self, size: usize) -> Self {
+        let mut chunks = Vec::new();
+        for chunk in self.body.chunks(size) {
+            chunks.extend_from_slice(format!("{:x};of=\"a;b\"\r\n", chunk.len()).as_bytes());
+            chunks.extend_from_slice(chunk);
+            chunks.extend_from_slice(b"\r\n");
+        }
+        chunks.extend_from_slice(b"0;last\r\nX-Trailer: read and dropped\r\n\r\n");
+        self.body = chunks;
+        self.field("Transfer-Encoding", "chunked")
+    }
+
+    /// Request line and fields, with the length of the body where nothing else frames it.
+    pub(crate) fn head(&self) -> Vec<u8> {
+        let mut head = format!("{} {} {}\r\n", self.method, self.target, self.version);
+        for (name, value) in &self.fields {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        let framed = self.fields.iter().any(|(name, _)| {
+            ["content-length", "transfer-encoding"].contains(&name.to_ascii_lowercase().as_str())
+        });
+        if !framed {
+            head.push_str(&format!("Content-Length: {}\r\n", self.body.len()));
+        }
+        head.push_str("\r\n");
+        head.into_bytes()
+    }
+
+    pub(crate) fn body(&self) -> &[u8] {
+        &self.body
+    }
+
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        [self.head().as_slice(), self.body()].concat()
+    }
+}
