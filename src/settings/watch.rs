@@ -44,7 +44,7 @@ pub struct Watch {
     stirred: Arc<Notify>,
     /// A change that was seen and not yet told.
     unrest: Option<Unrest>,
-    #[expect(dead_code, reason = "owned: the watch ends with it")]
+    /// Owned for its life: it watches until it is dropped.
     watcher: RecommendedWatcher,
 }
 
