@@ -1,7 +1,8 @@
 //! The errors that Python's compiler reports after its parser accepted: `return` outside a function and the like.
 //!
-//! Ruff's checker knows the rules and asks where in the program it is; this walk answers. Not answered, so such faults
-//! are let pass: the use of a name before its `global` or `nonlocal`, and a `nonlocal` without a binding.
+//! Ruff's checker knows the rules and asks where in the program it is; this walk answers. What neither knows is let
+//! pass, as an error here would refuse a file that Python takes: a name used before its `global`, a `nonlocal` without
+//! a binding, a starred expression that stands alone, an `except:` that is not the last.
 
 use std::cell::RefCell;
 

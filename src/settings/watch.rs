@@ -17,7 +17,7 @@ use std::{fmt, fs, io};
 use notify::event::{AccessKind, AccessMode};
 use notify::{ErrorKind, Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::Notify;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 /// How long nothing may happen before a change counts as complete: a program that truncates a file and writes it does
 /// both within this.
@@ -42,10 +42,27 @@ pub struct Watch {
     path: PathBuf,
     /// Notified by the watcher's thread.
     stirred: Arc<Notify>,
-    /// A change was seen and not yet told.
-    pending: bool,
-    /// `None` while the directories cannot be watched.
-    watcher: Option<RecommendedWatcher>,
+    /// A change that was seen and not yet told.
+    unrest: Option<Unrest>,
+    /// Owned for its life: it watches until it is dropped.
+    watcher: RecommendedWatcher,
+}
+
+/// A burst of changes. Kept across calls: a caller that drops the future again and again must not begin it anew.
+#[derive(Clone, Copy, Debug)]
+struct Unrest {
+    quiet_at: Instant,
+    end: Instant,
+}
+
+impl Unrest {
+    fn begin(quiet_for: Duration, at_most: Duration) -> Self {
+        let now = Instant::now();
+        Self {
+            quiet_at: now + quiet_for,
+            end: now + at_most,
+        }
+    }
 }
 
 /// Why a path cannot be watched.
@@ -94,8 +111,13 @@ impl Watch {
     pub fn start(path: &Path) -> Result<Self, WatchError> {
         let path = std::path::absolute(path).map_err(WatchError::WorkingDirectory)?;
         let stirred = Arc::new(Notify::new());
-        let watcher = Some(watch_lookups(&path, &stirred)?);
-        Ok(Self { path, stirred, pending: false, watcher })
+        let watcher = watch_lookups(&path, &stirred)?;
+        Ok(Self {
+            path,
+            stirred,
+            unrest: None,
+            watcher,
+        })
     }
 
     /// Resolves when the file may have changed since the last call: its content, its permissions, whether it exists.
@@ -103,34 +125,28 @@ impl Watch {
     ///
     /// Where the system stops giving watches, the file counts as changed every second.
     pub async fn changed(&mut self) {
-        if !self.pending {
-            self.wait().await;
-            self.pending = true;
-        }
-        self.settle().await;
-        // Made anew from nothing: what is watched may be a directory that has since been renamed, removed or replaced.
-        // The old watcher ends once the new one watches.
-        self.watcher = watch_lookups(&self.path, &self.stirred).ok();
-        self.pending = false;
-    }
-
-    async fn wait(&self) {
-        if self.watcher.is_some() {
+        if self.unrest.is_none() {
             self.stirred.notified().await;
-        } else {
-            // Time that has passed is a change too, here.
-            let _ = timeout(POLL_INTERVAL, self.stirred.notified()).await;
         }
+        let unrest = self
+            .unrest
+            .get_or_insert_with(|| Unrest::begin(QUIET, MAX_UNREST));
+        while Instant::now() < unrest.end {
+            let until = unrest.quiet_at.min(unrest.end);
+            if timeout_at(until, self.stirred.notified()).await.is_err() {
+                break;
+            }
+            unrest.quiet_at = Instant::now() + QUIET;
+        }
+        self.rewatch();
     }
 
-    async fn settle(&self) {
-        let end = Instant::now() + MAX_UNREST;
-        loop {
-            let quiet_at = end.min(Instant::now() + QUIET);
-            let stirred = timeout_at(quiet_at, self.stirred.notified()).await.is_ok();
-            if !stirred || Instant::now() >= end {
-                return;
-            }
+    /// Watches anew from nothing: what is watched may be a directory that was renamed, removed or replaced since. The
+    /// old watcher ends once the new one watches.
+    fn rewatch(&mut self) {
+        match watch_lookups(&self.path, &self.stirred) {
+            Ok(watcher) => (self.watcher, self.unrest) = (watcher, None),
+            Err(_) => self.unrest = Some(Unrest::begin(POLL_INTERVAL, POLL_INTERVAL)),
         }
     }
 }
