@@ -1,0 +1,184 @@
+//! Addresses of ZeroMQ sockets, checked before libzmq sees them.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// Longest path of an `ipc://` endpoint, in bytes: what `sockaddr_un` holds, less its NUL.
+const IPC_PATH_MAX: usize = 107;
+
+/// A `tcp://host:port` or `ipc://path` address. Cheap to clone.
+///
+/// `inproc://` is left out: it ends at this process's own context, where nobody listens.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Endpoint(Arc<str>);
+
+/// Why a string is no [`Endpoint`], or not one to connect to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndpointError {
+    /// Neither `tcp://` nor `ipc://`.
+    Transport,
+    /// No host, or one with white space, control characters, `/` or `;`.
+    Host,
+    /// No port, or one outside 0 to 65535.
+    Port,
+    /// An empty `ipc` path, one over 107 bytes, or one with control characters.
+    Path,
+    /// `*` or port 0, which can be bound but not connected to.
+    Wildcard,
+}
+
+impl Endpoint {
+    /// The address as it was written.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Passes the endpoint on if it names one place to connect to.
+    ///
+    /// # Errors
+    /// [`EndpointError::Wildcard`] for a `*` host, a `*` port or port 0.
+    pub fn connectable(self) -> Result<Self, EndpointError> {
+        let wild = self
+            .tcp_parts()
+            .is_some_and(|(host, port)| host == "*" || port == "*" || port == "0");
+        if wild || &*self.0 == "ipc://*" {
+            return Err(EndpointError::Wildcard);
+        }
+        Ok(self)
+    }
+
+    /// Whether the host is an IPv6 literal, which libzmq takes only when told so.
+    pub(super) fn is_ipv6(&self) -> bool {
+        self.0.starts_with("tcp://[")
+    }
+
+    fn tcp_parts(&self) -> Option<(&str, &str)> {
+        self.0.strip_prefix("tcp://")?.rsplit_once(':')
+    }
+}
+
+impl FromStr for Endpoint {
+    type Err = EndpointError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if let Some(address) = text.strip_prefix("tcp://") {
+            check_tcp(address)?;
+        } else if let Some(path) = text.strip_prefix("ipc://") {
+            // A control character is never meant; a NUL would cut the path short inside libzmq.
+            if path.is_empty() || path.len() > IPC_PATH_MAX || path.contains(char::is_control) {
+                return Err(EndpointError::Path);
+            }
+        } else {
+            return Err(EndpointError::Transport);
+        }
+        Ok(Self(text.into()))
+    }
+}
+
+fn check_tcp(address: &str) -> Result<(), EndpointError> {
+    let (host, port) = address.rsplit_once(':').ok_or(EndpointError::Port)?;
+    // libzmq reads `source;destination:port`: one address at a time is enough here.
+    let odd = |c: char| c.is_control() || c.is_whitespace() || matches!(c, '/' | ';');
+    let bare_ipv6 = host.contains(':') && !(host.starts_with('[') && host.ends_with(']'));
+    if host.is_empty() || host.contains(odd) || bare_ipv6 {
+        return Err(EndpointError::Host);
+    }
+    // Digits only: `parse` alone would take `+5`.
+    let digits = !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
+    if port == "*" || (digits && port.parse::<u16>().is_ok()) {
+        return Ok(());
+    }
+    Err(EndpointError::Port)
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for EndpointError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Transport => "an endpoint starts with tcp:// or ipc://",
+            Self::Host => "no usable host before the port",
+            Self::Port => "a tcp endpoint ends in :PORT, 0 to 65535",
+            Self::Path => "an ipc path has 1 to 107 bytes and no control characters",
+            Self::Wildcard => "a wildcard can be bound, not connected to",
+        })
+    }
+}
+
+impl std::error::Error for EndpointError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tcp_and_ipc_are_taken_as_written() {
+        for good in [
+            "tcp://127.0.0.1:16130",
+            "tcp://hub.local:1",
+            "tcp://[::1]:16130",
+            "tcp://*:*",
+            "tcp://127.0.0.1:0",
+            "ipc:///run/hub",
+            "ipc://@abstract",
+        ] {
+            assert_eq!(good.parse::<Endpoint>().unwrap().as_str(), good);
+        }
+    }
+
+    #[test]
+    fn the_fault_is_named() {
+        for (bad, why) in [
+            ("", EndpointError::Transport),
+            ("inproc://x", EndpointError::Transport),
+            ("127.0.0.1:1", EndpointError::Transport),
+            ("tcp://:1", EndpointError::Host),
+            ("tcp://::1:1", EndpointError::Host),
+            ("tcp://a;b:1", EndpointError::Host),
+            ("tcp://a\0:1", EndpointError::Host),
+            ("tcp://host", EndpointError::Port),
+            ("tcp://host:", EndpointError::Port),
+            ("tcp://host:+5", EndpointError::Port),
+            ("tcp://host:65536", EndpointError::Port),
+            ("tcp://host:1/x", EndpointError::Port),
+            ("ipc://", EndpointError::Path),
+            ("ipc:///a\0b", EndpointError::Path),
+        ] {
+            assert_eq!(bad.parse::<Endpoint>(), Err(why), "{bad}");
+        }
+        let long = format!("ipc://{}", "x".repeat(IPC_PATH_MAX + 1));
+        assert_eq!(long.parse::<Endpoint>(), Err(EndpointError::Path));
+    }
+
+    #[test]
+    fn a_wildcard_is_for_binding_only() {
+        for wild in ["tcp://*:1", "tcp://1.2.3.4:*", "tcp://1.2.3.4:0", "ipc://*"] {
+            let endpoint = wild.parse::<Endpoint>().unwrap();
+            assert_eq!(
+                endpoint.connectable(),
+                Err(EndpointError::Wildcard),
+                "{wild}"
+            );
+        }
+        let plain = "tcp://1.2.3.4:5".parse::<Endpoint>().unwrap();
+        assert!(plain.connectable().is_ok());
+    }
+
+    #[test]
+    fn only_bracketed_hosts_are_ipv6() {
+        assert!("tcp://[::1]:1".parse::<Endpoint>().unwrap().is_ipv6());
+        assert!(!"tcp://localhost:1".parse::<Endpoint>().unwrap().is_ipv6());
+    }
+}

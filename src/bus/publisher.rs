@@ -1,0 +1,97 @@
+//! The workers' end of the bus.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::queue::Refusal;
+use super::shared::Shared;
+
+/// Publishes from any thread. Cheap to clone.
+#[derive(Clone)]
+pub struct Publisher {
+    shared: Arc<Shared>,
+}
+
+/// Why nothing was published. All of them pass, so a retry is safe and may succeed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unavailable {
+    /// No endpoint is connected.
+    NotConnected,
+    /// The queue is full: messages come faster than they are sent.
+    QueueFull,
+    /// The queue is full because a subscriber does not read.
+    Stalled,
+    /// The bus is being stopped.
+    Stopping,
+}
+
+impl Publisher {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// Whether a message would be taken now; a few loads, nothing is reserved.
+    ///
+    /// # Errors
+    /// What [`Publisher::publish`] would answer to a small message.
+    pub fn available(&self) -> Result<(), Unavailable> {
+        self.check_connected()?;
+        self.shared
+            .queue
+            .has_room()
+            .map_err(|refusal| self.reason(refusal))
+    }
+
+    /// Copies the message into the queue. `Ok` means that it will be handed to libzmq, even if the
+    /// bus is stopped next or every connection is lost and comes back. Does not wake the bus
+    /// thread: call [`Publisher::wake`] after the last message of a turn.
+    ///
+    /// # Errors
+    /// Nothing was published and nothing will be.
+    pub fn publish(&self, topic: &str, payload: &[u8]) -> Result<(), Unavailable> {
+        self.check_connected()?;
+        let pushed = self.shared.queue.push(topic.as_bytes(), payload);
+        pushed.map_err(|refusal| self.reason(refusal))
+    }
+
+    /// Makes sure that the bus thread sees what was published before this call: a fence and a load
+    /// while it is awake, one write to an eventfd when it is parked.
+    pub fn wake(&self) {
+        self.shared.bell.ring();
+    }
+
+    fn check_connected(&self) -> Result<(), Unavailable> {
+        if self.shared.connected.load(Ordering::Acquire) == 0 {
+            return Err(Unavailable::NotConnected);
+        }
+        Ok(())
+    }
+
+    fn reason(&self, refusal: Refusal) -> Unavailable {
+        match refusal {
+            Refusal::Closed => Unavailable::Stopping,
+            Refusal::Full if self.shared.stalled.load(Ordering::Relaxed) => Unavailable::Stalled,
+            Refusal::Full => Unavailable::QueueFull,
+        }
+    }
+}
+
+impl fmt::Debug for Publisher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Publisher(..)")
+    }
+}
+
+impl fmt::Display for Unavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotConnected => "not connected to the hub",
+            Self::QueueFull => "the queue to the hub is full",
+            Self::Stalled => "the queue to the hub is full: a subscriber does not read",
+            Self::Stopping => "the gateway is stopping",
+        })
+    }
+}
+
+impl std::error::Error for Unavailable {}

@@ -1,0 +1,222 @@
+//! The bus thread: it alone touches the sockets.
+//!
+//! It is in one of three moods. Messages are there: it sends them, looking at the sockets' news
+//! between batches. A message cannot be sent: it waits on the sockets, and producers are not
+//! listened to, so they never write to the bell. Nothing is there: it sleeps once for a short time,
+//! so that a steady flow is taken in small batches with no wake-up from the producers, looks
+//! again, and then parks until the bell or a socket wakes it. Parked, it has no timer.
+
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::fanout::{Fanout, Offer};
+use super::queue::Parcel;
+use super::shared::Shared;
+use super::{BusEvent, OnEvent};
+
+/// Messages sent before the sockets' news are looked at again: at some 0.2 µs each, 0.1 ms.
+const BATCH_MESSAGES: u64 = 512;
+
+/// How long the thread sleeps before it looks at an empty queue once more and parks. Longer gathers
+/// more messages for one wake-up of this thread and of libzmq's, and delays them by as much.
+const LOOK_AGAIN: Duration = Duration::from_micros(200);
+
+/// Longest wait for room in a full pipe. Room is announced on the socket's descriptor, except when
+/// the very attempt to send consumed the announcement together with other commands.
+const FULL_RECHECK: Duration = Duration::from_millis(20);
+
+/// The state of the bus thread.
+pub(super) struct BusThread {
+    context: zmq::Context,
+    shared: Arc<Shared>,
+    fanout: Fanout,
+    on_event: OnEvent,
+    in_hand: Option<Parcel>,
+    /// Descriptors to wait on: the bell's first, then the sockets'.
+    fds: Vec<RawFd>,
+}
+
+/// How a batch ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Batch {
+    /// At its size; there may be more.
+    Cut,
+    /// The queue is empty.
+    Empty,
+    /// The message in hand cannot be sent now.
+    Stuck(Offer),
+}
+
+impl BusThread {
+    pub(super) fn new(
+        context: zmq::Context,
+        shared: Arc<Shared>,
+        fanout: Fanout,
+        on_event: OnEvent,
+    ) -> zmq::Result<Self> {
+        let mut fds = vec![shared.bell.raw_fd()];
+        fds.append(&mut fanout.raw_fds()?);
+        Ok(Self {
+            context,
+            shared,
+            fanout,
+            on_event,
+            in_hand: None,
+            fds,
+        })
+    }
+
+    /// Runs until the queue is closed and empty, or the deadline of the stop has passed.
+    pub(super) fn run(mut self) {
+        loop {
+            self.tend();
+            let batch = self.send_batch();
+            self.note_stall(batch);
+            if self.is_over() {
+                break;
+            }
+            match batch {
+                Batch::Cut => {}
+                Batch::Empty => self.rest(),
+                Batch::Stuck(Offer::Full) => self.wait(Some(Instant::now() + FULL_RECHECK)),
+                Batch::Stuck(_) => self.wait(None),
+            }
+        }
+        self.close();
+    }
+
+    /// Looks at the sockets' news. Returns whether an endpoint's state changed.
+    fn tend(&mut self) -> bool {
+        let Self {
+            fanout,
+            shared,
+            on_event,
+            ..
+        } = self;
+        let mut changed = false;
+        fanout.tend(Instant::now(), &mut |gauge, connected| {
+            changed = true;
+            shared.note(gauge, connected);
+            let endpoint = gauge.endpoint.clone();
+            on_event(match connected {
+                true => BusEvent::Connected { endpoint },
+                false => BusEvent::Disconnected { endpoint },
+            });
+        });
+        changed
+    }
+
+    fn send_batch(&mut self) -> Batch {
+        let (mut sent, mut sent_bytes) = (0, 0);
+        let batch = loop {
+            if sent == BATCH_MESSAGES {
+                break Batch::Cut;
+            }
+            let Some(mut parcel) = self.in_hand.take().or_else(|| self.shared.queue.pop()) else {
+                break Batch::Empty;
+            };
+            match self.fanout.offer(&mut parcel) {
+                Offer::Taken => {
+                    sent += 1;
+                    sent_bytes += parcel.weight();
+                }
+                stuck => {
+                    self.in_hand = Some(parcel);
+                    break Batch::Stuck(stuck);
+                }
+            }
+        };
+        if sent > 0 {
+            self.shared.queue.release(sent, sent_bytes);
+        }
+        batch
+    }
+
+    fn note_stall(&self, batch: Batch) {
+        let stalled = batch == Batch::Stuck(Offer::Full);
+        // Written by this thread alone, so a load and a store do.
+        if stalled != self.shared.stalled.load(Ordering::Relaxed) {
+            self.shared.stalled.store(stalled, Ordering::Relaxed);
+            self.shared
+                .pipe_full
+                .fetch_add(u64::from(stalled), Ordering::Relaxed);
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        let queue = &self.shared.queue;
+        let late = || {
+            self.shared
+                .stop_at
+                .get()
+                .is_some_and(|stop_at| Instant::now() >= *stop_at)
+        };
+        queue.is_closed() && (queue.depth() == 0 || late())
+    }
+
+    /// The queue was found empty: gather for a moment, look again, park.
+    fn rest(&mut self) {
+        thread::sleep(LOOK_AGAIN);
+        if self.has_work() {
+            return;
+        }
+        self.shared.bell.park();
+        // Sending may have taken in news of a socket together with the edge that would have told
+        // of it, hence the look at the news; the look at the queue is the bell's condition.
+        if !self.has_work() && !self.tend() {
+            self.wait(None);
+        }
+        self.shared.bell.unpark();
+    }
+
+    fn has_work(&self) -> bool {
+        !self.shared.queue.is_empty() || self.shared.queue.is_closed()
+    }
+
+    /// Waits for the bell, for news of a socket, or until `until` or a pending deadline.
+    fn wait(&mut self, until: Option<Instant>) {
+        let deadlines = [
+            until,
+            self.fanout.deadline(),
+            self.shared.stop_at.get().copied(),
+        ];
+        let timeout_ms = match deadlines.into_iter().flatten().min() {
+            Some(at) => ceil_ms(at.saturating_duration_since(Instant::now())),
+            None => -1,
+        };
+        let item = |fd: &RawFd| zmq::PollItem::from_fd(*fd, zmq::POLLIN);
+        let mut items: Vec<_> = self.fds.iter().map(item).collect();
+        // An interrupted wait is as good as one that ended: the caller looks at everything.
+        let _ = zmq::poll(&mut items, timeout_ms);
+        if items.first().is_some_and(zmq::PollItem::is_readable) {
+            self.shared.bell.hush();
+        }
+    }
+
+    /// Closes everything within what is left of the deadline.
+    fn close(self) {
+        let left = self
+            .shared
+            .stop_at
+            .get()
+            .map(|at| at.saturating_duration_since(Instant::now()));
+        let linger_ms = left
+            .unwrap_or_default()
+            .as_millis()
+            .try_into()
+            .unwrap_or(i32::MAX);
+        self.fanout.close(linger_ms);
+        drop(self.context); // blocks until all is sent or the linger time is over
+    }
+}
+
+/// In ms, rounded up: a wait that ends too early would only be repeated.
+fn ceil_ms(wait: Duration) -> i64 {
+    wait.as_micros()
+        .div_ceil(1_000)
+        .try_into()
+        .unwrap_or(i64::MAX)
+}
