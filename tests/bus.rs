@@ -1,5 +1,10 @@
 //! The bus against real sockets. Every wait is bounded; none is a plain sleep for a condition.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    missing_docs
+)]
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, channel};
@@ -65,29 +70,55 @@ fn start(config: BusConfig) -> Running {
     let (told, events) = channel();
     let bus = Bus::start(config, move |event| drop(told.send(event))).unwrap();
     let publisher = bus.publisher();
-    Running { bus, publisher, events }
+    Running {
+        bus,
+        publisher,
+        events,
+    }
 }
 
 fn connecting(urls: &[&str]) -> BusConfig {
     let connect = urls.iter().map(|url| url.parse().unwrap()).collect();
-    BusConfig { connect, ..BusConfig::default() }
+    BusConfig {
+        connect,
+        ..BusConfig::default()
+    }
 }
 
 impl Running {
-    fn expect_connected(&self) -> Endpoint {
-        match self.events.recv_timeout(PATIENCE) {
-            Ok(BusEvent::Connected { endpoint }) => endpoint,
-            other => panic!("{other:?} instead of Connected"),
+    /// Waits for the next event while `hub` lives. A socket sends its subscriptions from the
+    /// thread that uses it, and only while that thread is inside libzmq.
+    fn expect_connected(&self, hub: &Hub) -> Endpoint {
+        self.expect_connected_of(&[hub])
+    }
+
+    fn expect_connected_of(&self, hubs: &[&Hub]) -> Endpoint {
+        let started = Instant::now();
+        while started.elapsed() < PATIENCE {
+            for hub in hubs {
+                hub.socket.get_events().unwrap();
+            }
+            match self.events.recv_timeout(Duration::from_millis(1)) {
+                Ok(BusEvent::Connected { endpoint }) => return endpoint,
+                Ok(other) => panic!("{other:?} instead of Connected"),
+                Err(_) => {}
+            }
         }
+        panic!("never connected");
     }
 
     fn expect_disconnected(&self) {
         let event = self.events.recv_timeout(PATIENCE);
-        assert!(matches!(event, Ok(BusEvent::Disconnected { .. })), "{event:?}");
+        assert!(
+            matches!(event, Ok(BusEvent::Disconnected { .. })),
+            "{event:?}"
+        );
     }
 
     fn publish(&self, number: u32) {
-        self.publisher.publish(TOPIC, &number.to_le_bytes()).unwrap();
+        self.publisher
+            .publish(TOPIC, &number.to_le_bytes())
+            .unwrap();
         self.publisher.wake();
     }
 
@@ -134,7 +165,7 @@ fn the_first_message_after_connected_arrives() {
     for number in 0..50 {
         let hub = Hub::new();
         let running = start(connecting(&[&hub.url]));
-        assert_eq!(running.expect_connected().as_str(), hub.url);
+        assert_eq!(running.expect_connected(&hub).as_str(), hub.url);
         assert_eq!(running.publisher.available(), Ok(()));
         running.publish(number);
         assert_eq!(number_in(&hub.receive().unwrap()), number);
@@ -142,13 +173,13 @@ fn the_first_message_after_connected_arrives() {
 }
 
 #[test]
-fn a_hub_over_ipc_and_an_ipv6_one() {
+fn a_hub_over_ipc() {
     let directory = tempfile::tempdir().unwrap();
-    let ipc = Hub::at(&format!("ipc://{}/hub", directory.path().display()), 0);
-    let running = start(connecting(&[&ipc.url]));
-    running.expect_connected();
+    let hub = Hub::at(&format!("ipc://{}/hub", directory.path().display()), 0);
+    let running = start(connecting(&[&hub.url]));
+    running.expect_connected(&hub);
     running.publish(7);
-    assert_eq!(number_in(&ipc.receive().unwrap()), 7);
+    assert_eq!(number_in(&hub.receive().unwrap()), 7);
 }
 
 #[test]
@@ -158,7 +189,8 @@ fn a_hub_without_a_subscription_counts_as_connected_after_the_grace() {
     let url = socket.get_last_endpoint().unwrap().unwrap();
     let started = Instant::now();
     let running = start(connecting(&[&url]));
-    running.expect_connected();
+    let event = running.events.recv_timeout(PATIENCE).unwrap();
+    assert!(matches!(event, BusEvent::Connected { .. }), "{event:?}");
     assert!(started.elapsed() >= Duration::from_millis(250));
     running.publish(1); // nobody wants it: dropped, as publish/subscribe has it
     eventually("published", || running.bus.counters().published == 1);
@@ -169,7 +201,7 @@ fn several_producers_each_in_order_and_nothing_lost() {
     const EACH: u32 = 50_000;
     let hub = Hub::new();
     let running = start(connecting(&[&hub.url]));
-    running.expect_connected();
+    running.expect_connected(&hub);
     thread::scope(|scope| {
         for producer in 0..4 {
             let publisher = running.publisher.clone();
@@ -203,7 +235,7 @@ fn a_stalled_subscriber_is_felt_and_loses_nothing() {
     config.queue_messages = 100;
     config.pipe_messages = 10;
     let running = start(config);
-    running.expect_connected();
+    running.expect_connected(&hub);
     let (accepted, why) = running.publish_until_refused(0, 8_192);
     assert_eq!(why, Unavailable::Stalled);
     assert_eq!(running.publisher.available(), Err(Unavailable::Stalled));
@@ -218,7 +250,10 @@ fn a_stalled_subscriber_is_felt_and_loses_nothing() {
     running.publish(accepted);
     assert_eq!(number_in(&hub.receive().unwrap()), accepted);
     let totals = running.bus.stop(PATIENCE);
-    assert_eq!((totals.published, totals.undelivered), (u64::from(accepted) + 1, 0));
+    assert_eq!(
+        (totals.published, totals.undelivered),
+        (u64::from(accepted) + 1, 0)
+    );
 }
 
 #[test]
@@ -229,11 +264,14 @@ fn the_queue_is_bounded_in_bytes() {
     config.queue_bytes = 8 * MIB;
     config.pipe_messages = 1;
     let running = start(config);
-    running.expect_connected();
+    running.expect_connected(&hub);
     let (_, why) = running.publish_until_refused(0, MIB);
     assert_eq!(why, Unavailable::Stalled);
     let counters = running.bus.counters();
-    assert!(counters.bytes <= 8 * MIB && counters.depth == 7, "{counters:?}");
+    assert!(
+        counters.bytes <= 8 * MIB && counters.depth == 7,
+        "{counters:?}"
+    );
 }
 
 #[test]
@@ -241,20 +279,30 @@ fn a_hub_that_comes_back_gets_what_was_accepted_meanwhile() {
     let hub = Hub::new();
     let url = hub.url.clone();
     let running = start(connecting(&[&url]));
-    running.expect_connected();
+    running.expect_connected(&hub);
     running.publish(1);
     assert_eq!(number_in(&hub.receive().unwrap()), 1);
     drop(hub);
     // Accepted until the loss is noticed; all of it must arrive at the next hub but for what the
     // kernel had taken for the dead one, so nothing is published before the loss can be seen.
     running.expect_disconnected();
-    assert_eq!(running.publisher.available(), Err(Unavailable::NotConnected));
-    assert_eq!(running.publisher.publish(TOPIC, b"x"), Err(Unavailable::NotConnected));
+    assert_eq!(
+        running.publisher.available(),
+        Err(Unavailable::NotConnected)
+    );
+    assert_eq!(
+        running.publisher.publish(TOPIC, b"x"),
+        Err(Unavailable::NotConnected)
+    );
 
     let back_since = Instant::now();
     let hub = Hub::at(&url, 0);
-    running.expect_connected();
-    assert!(back_since.elapsed() < Duration::from_secs(2), "{:?}", back_since.elapsed());
+    running.expect_connected(&hub);
+    assert!(
+        back_since.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        back_since.elapsed()
+    );
     running.publish(2);
     assert_eq!(number_in(&hub.receive().unwrap()), 2);
     assert_eq!(running.bus.counters().endpoints[0].reconnects, 1);
@@ -268,13 +316,13 @@ fn what_waits_for_a_stalled_hub_survives_its_death() {
     config.queue_messages = 100;
     config.pipe_messages = 50;
     let running = start(config);
-    running.expect_connected();
+    running.expect_connected(&hub);
     let (accepted, _) = running.publish_until_refused(0, 8_192);
     drop(hub);
     running.expect_disconnected();
 
     let hub = Hub::at(&url, 0);
-    running.expect_connected();
+    running.expect_connected(&hub);
     let first = number_in(&hub.receive().unwrap());
     for number in first + 1..accepted {
         assert_eq!(number_in(&hub.receive().expect("lost")), number);
@@ -289,12 +337,12 @@ fn with_one_of_two_hubs_down_the_other_is_served() {
     let down_url = down.url.clone();
     drop(down);
     let running = start(connecting(&[&down_url, &up.url]));
-    assert_eq!(running.expect_connected().as_str(), up.url);
+    assert_eq!(running.expect_connected(&up).as_str(), up.url);
     running.publish(1);
     assert_eq!(number_in(&up.receive().unwrap()), 1);
 
     let down = Hub::at(&down_url, 0);
-    assert_eq!(running.expect_connected().as_str(), down_url);
+    assert_eq!(running.expect_connected(&down).as_str(), down_url);
     for number in 2..1_000 {
         running.publish(number);
     }
@@ -311,8 +359,11 @@ fn the_slower_of_two_hubs_sets_the_pace_and_each_gets_all_once() {
     config.queue_messages = 50;
     config.pipe_messages = 10;
     let running = start(config);
-    running.expect_connected();
-    running.expect_connected();
+    let both = [
+        running.expect_connected_of(&[&fast, &slow]),
+        running.expect_connected_of(&[&fast, &slow]),
+    ];
+    assert_ne!(both[0], both[1]);
     let (accepted, _) = running.publish_until_refused(0, 8_192);
     for number in 0..accepted {
         assert_eq!(number_in(&slow.receive().expect("lost")), number);
@@ -327,7 +378,10 @@ fn the_slower_of_two_hubs_sets_the_pace_and_each_gets_all_once() {
 #[test]
 fn a_late_subscriber_of_a_bound_endpoint() {
     let bind = vec!["tcp://127.0.0.1:*".parse().unwrap()];
-    let running = start(BusConfig { bind, ..BusConfig::default() });
+    let running = start(BusConfig {
+        bind,
+        ..BusConfig::default()
+    });
     assert_eq!(running.publisher.available(), Ok(()));
     running.publish(0); // nobody there yet
     eventually("published", || running.bus.counters().published == 1);
@@ -355,16 +409,26 @@ fn a_late_subscriber_of_a_bound_endpoint() {
 fn a_taken_port_is_an_error_that_names_it() {
     let first = Hub::new();
     let bind = vec![first.url.parse().unwrap()];
-    let error = Bus::start(BusConfig { bind, ..BusConfig::default() }, |_| {}).unwrap_err();
+    let error = Bus::start(
+        BusConfig {
+            bind,
+            ..BusConfig::default()
+        },
+        |_| {},
+    )
+    .unwrap_err();
     let text = error.to_string();
-    assert!(text.contains(&first.url) && text.contains("in use"), "{text}");
+    assert!(
+        text.contains(&first.url) && text.contains("in use"),
+        "{text}"
+    );
 }
 
 #[test]
 fn stop_under_load_delivers_everything_accepted() {
     let hub = Hub::new();
     let running = start(connecting(&[&hub.url]));
-    running.expect_connected();
+    running.expect_connected(&hub);
     let Running { bus, publisher, .. } = running;
     let receiver = thread::spawn(move || {
         let mut count = 0u64;
@@ -391,8 +455,14 @@ fn stop_under_load_delivers_everything_accepted() {
         .collect();
     eventually("under load", || bus.counters().published > 20_000);
     let totals = bus.stop(PATIENCE);
-    let accepted: u64 = producers.into_iter().map(|producer| producer.join().unwrap()).sum();
-    assert_eq!((totals.accepted, totals.published, totals.undelivered), (accepted, accepted, 0));
+    let accepted: u64 = producers
+        .into_iter()
+        .map(|producer| producer.join().unwrap())
+        .sum();
+    assert_eq!(
+        (totals.accepted, totals.published, totals.undelivered),
+        (accepted, accepted, 0)
+    );
     assert_eq!(receiver.join().unwrap(), accepted);
 }
 
@@ -404,14 +474,24 @@ fn stop_with_a_stalled_subscriber_keeps_its_deadline_and_counts() {
     config.queue_messages = 50;
     config.pipe_messages = 1;
     let running = start(config);
-    running.expect_connected();
+    running.expect_connected(&hub);
     let (accepted, _) = running.publish_until_refused(0, 65_536);
     let started = Instant::now();
     let totals = running.bus.stop(DEADLINE);
-    assert!(started.elapsed() < DEADLINE + Duration::from_millis(300), "{:?}", started.elapsed());
-    assert_eq!((totals.accepted, totals.undelivered), (u64::from(accepted), 50));
+    assert!(
+        started.elapsed() < DEADLINE + Duration::from_millis(300),
+        "{:?}",
+        started.elapsed()
+    );
+    assert_eq!(
+        (totals.accepted, totals.undelivered),
+        (u64::from(accepted), 50)
+    );
     assert_eq!(totals.published, totals.accepted - 50);
-    assert_eq!(running.publisher.publish(TOPIC, b""), Err(Unavailable::Stopping));
+    assert_eq!(
+        running.publisher.publish(TOPIC, b""),
+        Err(Unavailable::Stopping)
+    );
 }
 
 #[test]
@@ -419,7 +499,11 @@ fn stop_without_any_hub_is_immediate() {
     let running = start(connecting(&["tcp://127.0.0.1:9"]));
     let started = Instant::now();
     let totals = running.bus.stop(PATIENCE);
-    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+    assert!(
+        started.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        started.elapsed()
+    );
     assert_eq!((totals.accepted, totals.undelivered), (0, 0));
 }
 
@@ -443,7 +527,7 @@ fn an_endpoint_with_a_stranger_behind_it_is_dialled_again() {
     drop((connection, stranger));
 
     let hub = Hub::at(&url, 0);
-    running.expect_connected();
+    running.expect_connected(&hub);
     running.publish(1);
     assert_eq!(number_in(&hub.receive().unwrap()), 1);
 }
@@ -451,7 +535,8 @@ fn an_endpoint_with_a_stranger_behind_it_is_dialled_again() {
 /// CPU time of every thread of the process called `bus`, in clock ticks of 10 ms.
 fn bus_threads_ticks() -> u64 {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
-    let stats = tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("stat")).ok());
+    let stats =
+        tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("stat")).ok());
     let ticks = |stat: String| -> Option<u64> {
         let (name, fields) = stat.rsplit_once(") ")?;
         let fields: Vec<_> = fields.split(' ').collect();
@@ -464,7 +549,10 @@ fn bus_threads_ticks() -> u64 {
 /// Voluntary context switches of the thread with this id: each wake-up costs one.
 fn switches(task: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/self/task/{task}/status")).unwrap();
-    let line = status.lines().find(|line| line.starts_with("voluntary")).unwrap();
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("voluntary"))
+        .unwrap();
     line.rsplit('\t').next().unwrap().parse().unwrap()
 }
 
@@ -475,10 +563,18 @@ fn an_idle_thread_never_wakes_up() {
     let (told, ids) = channel();
     let bus = Bus::start(connecting(&[&hub.url]), move |_| {
         let id = std::fs::read_link("/proc/thread-self").unwrap();
-        told.send(id.file_name().unwrap().to_str().unwrap().to_owned()).unwrap();
+        told.send(id.file_name().unwrap().to_str().unwrap().to_owned())
+            .unwrap();
     })
     .unwrap();
-    let id = ids.recv_timeout(PATIENCE).unwrap();
+    let started = Instant::now();
+    let id = loop {
+        hub.socket.get_events().unwrap();
+        if let Ok(id) = ids.recv_timeout(Duration::from_millis(1)) {
+            break id;
+        }
+        assert!(started.elapsed() < PATIENCE);
+    };
     bus.publisher().publish(TOPIC, b"x").unwrap();
     bus.publisher().wake();
     hub.receive().unwrap();
