@@ -16,6 +16,7 @@
 mod bell;
 mod endpoint;
 mod fanout;
+mod hub;
 mod link;
 mod monitor;
 mod outlet;
@@ -23,7 +24,10 @@ mod publisher;
 mod queue;
 mod raw;
 mod shared;
+mod socket;
+mod subscriber;
 mod thread;
+mod wait;
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -31,8 +35,10 @@ use std::time::{Duration, Instant};
 use std::{fmt, io};
 
 pub use endpoint::{Endpoint, EndpointError};
+pub use hub::{HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub, HubCounters};
 pub use publisher::{Publisher, Unavailable};
 pub use shared::{Counters, EndpointCounters};
+pub use subscriber::{Interrupter, Received, Subscriber};
 
 use fanout::Fanout;
 use outlet::Outlet;
@@ -135,7 +141,8 @@ impl Bus {
         on_event: impl Fn(BusEvent) + Send + 'static,
     ) -> Result<Self, BusError> {
         let context = zmq::Context::new();
-        let (outlets, gauges) = open_outlets(&context, &config)?;
+        let (outlets, gauges) =
+            open_outlets(&context, config.bind, config.connect, config.pipe_messages)?;
         let queue = Queue::new(config.queue_messages, config.queue_bytes);
         let shared = Arc::new(Shared::new(queue, gauges).map_err(BusError::Setup)?);
         let fanout = Fanout::new(outlets);
@@ -207,34 +214,34 @@ impl fmt::Debug for Bus {
 /// A socket for all bound endpoints, one for each connected one, and a gauge for every endpoint.
 fn open_outlets(
     context: &zmq::Context,
-    config: &BusConfig,
+    bind: Vec<Endpoint>,
+    connect: Vec<Endpoint>,
+    pipe_messages: u16,
 ) -> Result<(Vec<Outlet>, Vec<Arc<Gauge>>), BusError> {
     let (mut outlets, mut gauges) = (Vec::new(), Vec::new());
-    if !config.bind.is_empty() {
-        let mut outlet = Outlet::binding(context, config.pipe_messages).map_err(BusError::Setup)?;
-        for endpoint in &config.bind {
-            let bound = outlet
-                .bind(endpoint)
-                .map_err(|cause| refused(endpoint, cause))?;
+    if !bind.is_empty() {
+        let mut outlet = Outlet::binding(context, pipe_messages).map_err(BusError::Setup)?;
+        for endpoint in bind {
+            let bound = outlet.bind(&endpoint).map_err(BusError::about(&endpoint))?;
             gauges.push(Arc::new(Gauge::bound(bound)));
         }
         outlets.push(outlet);
     }
-    for (index, endpoint) in config.connect.iter().enumerate() {
+    for (index, endpoint) in connect.into_iter().enumerate() {
         let gauge = Arc::new(Gauge::dialled(endpoint.clone()));
         let name = format!("monitor-{index}");
-        let outlet = Outlet::connecting(context, Arc::clone(&gauge), config.pipe_messages, &name)
-            .map_err(|cause| refused(endpoint, cause))?;
+        let outlet = Outlet::connecting(context, Arc::clone(&gauge), pipe_messages, &name)
+            .map_err(BusError::about(&endpoint))?;
         outlets.push(outlet);
         gauges.push(gauge);
     }
     Ok((outlets, gauges))
 }
 
-fn refused(endpoint: &Endpoint, cause: io::Error) -> BusError {
-    BusError::Endpoint {
-        endpoint: endpoint.clone(),
-        cause,
+impl BusError {
+    fn about(endpoint: &Endpoint) -> impl FnOnce(io::Error) -> Self {
+        let endpoint = endpoint.clone();
+        move |cause| Self::Endpoint { endpoint, cause }
     }
 }
 

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use super::fanout::{Fanout, Offer};
 use super::queue::Parcel;
 use super::shared::Shared;
-use super::{BusEvent, OnEvent};
+use super::{BusEvent, OnEvent, wait};
 
 /// Messages sent before the sockets' news are looked at again: at some 0.2 µs each, 0.1 ms.
 const BATCH_MESSAGES: u64 = 512;
@@ -23,10 +23,6 @@ const BATCH_MESSAGES: u64 = 512;
 /// How long the thread sleeps before it looks at an empty queue once more and parks. Longer gathers
 /// more messages for one wake-up of this thread and of libzmq's, and delays them by as much.
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
-
-/// Longest wait for room in a full pipe. Room is announced on the socket's descriptor, except when
-/// the very attempt to send consumed the announcement together with other commands.
-const FULL_RECHECK: Duration = Duration::from_millis(20);
 
 /// The state of the bus thread.
 pub(super) struct BusThread {
@@ -81,7 +77,7 @@ impl BusThread {
             match batch {
                 Batch::Cut => {}
                 Batch::Empty => self.rest(),
-                Batch::Stuck(Offer::Full) => self.wait(Some(Instant::now() + FULL_RECHECK)),
+                Batch::Stuck(Offer::Full) => self.wait(Some(Instant::now() + wait::FULL_RECHECK)),
                 Batch::Stuck(_) => self.wait(None),
             }
         }
@@ -183,40 +179,14 @@ impl BusThread {
             self.fanout.deadline(),
             self.shared.stop_at.get().copied(),
         ];
-        let timeout_ms = match deadlines.into_iter().flatten().min() {
-            Some(at) => ceil_ms(at.saturating_duration_since(Instant::now())),
-            None => -1,
-        };
-        let item = |fd: &RawFd| zmq::PollItem::from_fd(*fd, zmq::POLLIN);
-        let mut items: Vec<_> = self.fds.iter().map(item).collect();
-        // An interrupted wait is as good as one that ended: the caller looks at everything.
-        let _ = zmq::poll(&mut items, timeout_ms);
-        if items.first().is_some_and(zmq::PollItem::is_readable) {
-            self.shared.bell.hush();
-        }
+        wait::wait(&self.fds, deadlines.into_iter().flatten().min());
+        self.shared.bell.hush();
     }
 
     /// Closes everything within what is left of the deadline.
     fn close(self) {
-        let left = self
-            .shared
-            .stop_at
-            .get()
-            .map(|at| at.saturating_duration_since(Instant::now()));
-        let linger_ms = left
-            .unwrap_or_default()
-            .as_millis()
-            .try_into()
-            .unwrap_or(i32::MAX);
+        let linger_ms = wait::left_ms(self.shared.stop_at.get());
         self.fanout.close(linger_ms);
         drop(self.context); // blocks until all is sent or the linger time is over
     }
-}
-
-/// In ms, rounded up: a wait that ends too early would only be repeated.
-fn ceil_ms(wait: Duration) -> i64 {
-    wait.as_micros()
-        .div_ceil(1_000)
-        .try_into()
-        .unwrap_or(i64::MAX)
 }
