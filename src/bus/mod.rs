@@ -16,6 +16,7 @@
 mod bell;
 mod endpoint;
 mod fanout;
+mod hub;
 mod link;
 mod monitor;
 mod outlet;
@@ -23,7 +24,10 @@ mod publisher;
 mod queue;
 mod raw;
 mod shared;
+mod socket;
+mod subscriber;
 mod thread;
+mod wait;
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -31,8 +35,10 @@ use std::time::{Duration, Instant};
 use std::{fmt, io};
 
 pub use endpoint::{Endpoint, EndpointError};
-pub use publisher::Publisher;
+pub use hub::{HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub, HubCounters};
+pub use publisher::{Publisher, Unavailable};
 pub use shared::{Counters, EndpointCounters};
+pub use subscriber::{Interrupter, Received, Subscriber};
 
 use fanout::Fanout;
 use outlet::Outlet;
@@ -130,17 +136,26 @@ impl Bus {
     ///
     /// # Errors
     /// An endpoint that cannot be bound or connected to, or no room for a socket or a thread.
-    pub fn start(config: BusConfig, on_event: impl Fn(BusEvent) + Send + 'static) -> Result<Self, BusError> {
+    pub fn start(
+        config: BusConfig,
+        on_event: impl Fn(BusEvent) + Send + 'static,
+    ) -> Result<Self, BusError> {
         let context = zmq::Context::new();
-        let (outlets, gauges) = open_outlets(&context, &config)?;
+        let (outlets, gauges) =
+            open_outlets(&context, config.bind, config.connect, config.pipe_messages)?;
         let queue = Queue::new(config.queue_messages, config.queue_bytes);
         let shared = Arc::new(Shared::new(queue, gauges).map_err(BusError::Setup)?);
         let fanout = Fanout::new(outlets);
         let bus_thread = BusThread::new(context, Arc::clone(&shared), fanout, Box::new(on_event))
             .map_err(|error| BusError::Setup(error.into()))?;
-        let thread =
-            std::thread::Builder::new().name("bus".into()).spawn(move || bus_thread.run()).map_err(BusError::Setup)?;
-        Ok(Self { shared, thread: Some(thread) })
+        let thread = std::thread::Builder::new()
+            .name("bus".into())
+            .spawn(move || bus_thread.run())
+            .map_err(BusError::Setup)?;
+        Ok(Self {
+            shared,
+            thread: Some(thread),
+        })
     }
 
     /// A handle for publishing.
@@ -162,7 +177,11 @@ impl Bus {
     pub fn stop(mut self, deadline: Duration) -> Totals {
         self.halt(deadline);
         let counters = self.counters();
-        Totals { accepted: counters.accepted, published: counters.published, undelivered: counters.depth }
+        Totals {
+            accepted: counters.accepted,
+            published: counters.published,
+            undelivered: counters.depth,
+        }
     }
 
     fn halt(&mut self, deadline: Duration) {
@@ -186,34 +205,44 @@ impl Drop for Bus {
 
 impl fmt::Debug for Bus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Bus").field("counters", &self.counters()).finish_non_exhaustive()
+        f.debug_struct("Bus")
+            .field("counters", &self.counters())
+            .finish_non_exhaustive()
     }
 }
 
 /// A socket for all bound endpoints, one for each connected one, and a gauge for every endpoint.
-fn open_outlets(context: &zmq::Context, config: &BusConfig) -> Result<(Vec<Outlet>, Vec<Arc<Gauge>>), BusError> {
+fn open_outlets(
+    context: &zmq::Context,
+    bind: Vec<Endpoint>,
+    connect: Vec<Endpoint>,
+    pipe_messages: u16,
+) -> Result<(Vec<Outlet>, Vec<Arc<Gauge>>), BusError> {
     let (mut outlets, mut gauges) = (Vec::new(), Vec::new());
-    if !config.bind.is_empty() {
-        let mut outlet = Outlet::binding(context, config.pipe_messages).map_err(BusError::Setup)?;
-        for endpoint in &config.bind {
-            let bound = outlet.bind(endpoint).map_err(|cause| refused(endpoint, cause))?;
+    if !bind.is_empty() {
+        let mut outlet = Outlet::binding(context, pipe_messages).map_err(BusError::Setup)?;
+        for endpoint in bind {
+            let bound = outlet.bind(&endpoint).map_err(BusError::about(&endpoint))?;
             gauges.push(Arc::new(Gauge::bound(bound)));
         }
         outlets.push(outlet);
     }
-    for (index, endpoint) in config.connect.iter().enumerate() {
+    for (index, endpoint) in connect.into_iter().enumerate() {
         let gauge = Arc::new(Gauge::dialled(endpoint.clone()));
         let name = format!("monitor-{index}");
-        let outlet = Outlet::connecting(context, Arc::clone(&gauge), config.pipe_messages, &name)
-            .map_err(|cause| refused(endpoint, cause))?;
+        let outlet = Outlet::connecting(context, Arc::clone(&gauge), pipe_messages, &name)
+            .map_err(BusError::about(&endpoint))?;
         outlets.push(outlet);
         gauges.push(gauge);
     }
     Ok((outlets, gauges))
 }
 
-fn refused(endpoint: &Endpoint, cause: io::Error) -> BusError {
-    BusError::Endpoint { endpoint: endpoint.clone(), cause }
+impl BusError {
+    fn about(endpoint: &Endpoint) -> impl FnOnce(io::Error) -> Self {
+        let endpoint = endpoint.clone();
+        move |cause| Self::Endpoint { endpoint, cause }
+    }
 }
 
 impl fmt::Display for BusError {

@@ -10,11 +10,6 @@
 //! is sent in the moment before the loss is noticed is not dropped for want of a subscriber. Before
 //! the first connection the pipe has no subscription, so nothing may be sent into it:
 //! [`super::link`] sees to that.
-//!
-//! No ZMTP heartbeats, on purpose: a hub that is stopped (SIGSTOP, a debugger) answers none, so
-//! they would turn back-pressure into a lost connection, and with it lose what the kernel had
-//! taken. TCP keep-alive tells the difference: the kernel of a stopped process still answers, a
-//! machine that is gone does not.
 
 use std::io;
 use std::sync::Arc;
@@ -24,25 +19,9 @@ use super::endpoint::Endpoint;
 use super::link::{Change, Link, Sign};
 use super::monitor::Monitor;
 use super::queue::Parcel;
-use super::raw::{self, Frame};
+use super::raw;
 use super::shared::Gauge;
-
-/// First pause before libzmq dials again, in ms. It adds a random part of up to as much.
-const RECONNECT_MS: i32 = 100;
-/// Longest such pause, in ms (it doubles from the first): a hub that returns is found within a
-/// second, and one that is away costs two attempts a second.
-const RECONNECT_MAX_MS: i32 = 400;
-/// Longest wait for a TCP connection, in ms, where packets vanish; the kernel's own is two minutes.
-const CONNECT_TIMEOUT_MS: i32 = 3_000;
-/// Silence on an idle TCP connection before the kernel probes it, in s.
-const KEEPALIVE_IDLE_S: i32 = 30;
-/// Pause between two such probes, in s.
-const KEEPALIVE_INTERVAL_S: i32 = 5;
-/// Unanswered probes that end the connection.
-const KEEPALIVE_PROBES: i32 = 3;
-/// Longest message a peer may send to this side, in bytes. They are subscriptions: a topic has
-/// at most 1,024 bytes.
-const INBOUND_MAX_BYTES: i64 = 64 * 1024;
+use super::socket::{self, Subscription};
 
 /// Told which endpoint became connected (`true`) or lost its connection.
 pub(super) type Report<'a> = dyn FnMut(&Gauge, bool) + 'a;
@@ -74,13 +53,17 @@ struct Dial {
 impl Outlet {
     /// A socket for bound endpoints; they are added with [`Outlet::bind`].
     pub(super) fn binding(context: &zmq::Context, pipe_messages: u16) -> io::Result<Self> {
-        let socket = publishing_socket(context, pipe_messages)?;
-        Ok(Self { socket, dial: None, half_sent: false })
+        let socket = socket::publishing(context, pipe_messages)?;
+        Ok(Self {
+            socket,
+            dial: None,
+            half_sent: false,
+        })
     }
 
     /// Binds one more endpoint; returns the one actually bound, wildcards resolved.
     pub(super) fn bind(&mut self, endpoint: &Endpoint) -> io::Result<Endpoint> {
-        bind(&mut self.socket, endpoint)
+        socket::bind(&mut self.socket, endpoint)
     }
 
     /// A socket that dials the gauge's endpoint from now on. `name` must be unique in the context.
@@ -90,14 +73,22 @@ impl Outlet {
         pipe_messages: u16,
         name: &str,
     ) -> io::Result<Self> {
-        let mut socket = publishing_socket(context, pipe_messages)?;
+        let mut socket = socket::publishing(context, pipe_messages)?;
         // Each subscription is shown, also one that the pipe still has from the last connection.
         socket.set_xpub_verbose(true)?;
         socket.set_ipv6(gauge.endpoint.is_ipv6())?;
         let monitor = Monitor::of(context, &socket, name)?;
         raw::connect(&mut socket, gauge.endpoint.as_str())?;
-        let dial = Dial { gauge, monitor, link: Link::new() };
-        Ok(Self { socket, dial: Some(dial), half_sent: false })
+        let dial = Dial {
+            gauge,
+            monitor,
+            link: Link::new(),
+        };
+        Ok(Self {
+            socket,
+            dial: Some(dial),
+            half_sent: false,
+        })
     }
 
     /// Whether messages may be sent.
@@ -116,37 +107,26 @@ impl Outlet {
     /// of this message. So no peer sees half a message. Should a payload be refused all the
     /// same, the message goes on where it stopped.
     pub(super) fn send(&mut self, parcel: &mut Parcel, last: bool) -> Sent {
-        if self.try_send(parcel, last).is_ok() {
-            return Sent::Taken;
-        }
-        // A sending socket looks at its mailbox only every 3,000,000 ticks of the CPU, so the pipe
-        // may have room that it does not know of. Asking for its events makes it look.
-        let _ = self.socket.get_events();
-        match self.try_send(parcel, last) {
-            Ok(()) => Sent::Taken,
-            Err(_) => Sent::Full,
-        }
-    }
-
-    fn try_send(&mut self, parcel: &mut Parcel, last: bool) -> io::Result<()> {
         if !self.half_sent {
-            parcel.topic.share().send(&mut self.socket, true)?;
-            self.half_sent = true;
+            self.half_sent = socket::offer(&mut self.socket, &mut parcel.topic.share(), true);
         }
-        if last {
-            parcel.payload.send(&mut self.socket, false)?;
+        if !self.half_sent {
+            return Sent::Full;
+        }
+        let taken = if last {
+            socket::offer(&mut self.socket, &mut parcel.payload, false)
         } else {
-            parcel.payload.share().send(&mut self.socket, false)?;
-        }
-        self.half_sent = false;
-        Ok(())
+            socket::offer(&mut self.socket, &mut parcel.payload.share(), false)
+        };
+        self.half_sent = !taken;
+        if taken { Sent::Taken } else { Sent::Full }
     }
 
     /// Takes in what happened to the connection and who subscribed, and reports each change of a
     /// `--connect` endpoint. Leaves nothing unread, as waiting on [`Outlet::raw_fds`] demands.
     pub(super) fn tend(&mut self, now: Instant, report: &mut Report<'_>) {
         let Some(dial) = &mut self.dial else {
-            while next_subscription(&mut self.socket).is_some() {}
+            while socket::next_subscription(&mut self.socket).is_some() {}
             return;
         };
         let mut tell = |change| match change {
@@ -159,8 +139,8 @@ impl Outlet {
         while let Some(sign) = dial.monitor.next() {
             tell(dial.link.saw(sign, now));
         }
-        while let Some(subscribed) = next_subscription(&mut self.socket) {
-            if subscribed {
+        while let Some(news) = socket::next_subscription(&mut self.socket) {
+            if news == Subscription::Added {
                 tell(dial.link.saw(Sign::Subscription, now));
             }
         }
@@ -190,38 +170,6 @@ impl Outlet {
     pub(super) fn close(self, linger_ms: i32) {
         let _ = self.socket.set_linger(linger_ms);
     }
-}
-
-/// An XPUB that feels back-pressure.
-fn publishing_socket(context: &zmq::Context, pipe_messages: u16) -> io::Result<zmq::Socket> {
-    let mut socket = context.socket(zmq::XPUB)?;
-    raw::set_nodrop(&mut socket)?;
-    socket.set_linger(0)?; // until `close` knows how much time there is
-    socket.set_sndhwm(i32::from(pipe_messages.max(1)))?; // 0 would mean no bound at all
-    socket.set_maxmsgsize(INBOUND_MAX_BYTES)?;
-    socket.set_reconnect_ivl(RECONNECT_MS)?;
-    socket.set_reconnect_ivl_max(RECONNECT_MAX_MS)?;
-    socket.set_connect_timeout(CONNECT_TIMEOUT_MS)?;
-    socket.set_tcp_keepalive(1)?;
-    socket.set_tcp_keepalive_idle(KEEPALIVE_IDLE_S)?;
-    socket.set_tcp_keepalive_intvl(KEEPALIVE_INTERVAL_S)?;
-    socket.set_tcp_keepalive_cnt(KEEPALIVE_PROBES)?;
-    Ok(socket)
-}
-
-/// Binds `socket` and returns the endpoint actually bound, wildcards resolved.
-pub(super) fn bind(socket: &mut zmq::Socket, endpoint: &Endpoint) -> io::Result<Endpoint> {
-    socket.set_ipv6(endpoint.is_ipv6())?;
-    raw::bind(socket, endpoint.as_str())?;
-    let bound = socket.get_last_endpoint()?.ok().and_then(|text| text.parse().ok());
-    Ok(bound.unwrap_or_else(|| endpoint.clone()))
-}
-
-/// `true` for a subscription, `false` for any other message; `None` when nothing is left to read.
-fn next_subscription(socket: &mut zmq::Socket) -> Option<bool> {
-    let mut frame = Frame::empty();
-    frame.receive(socket).ok()?;
-    Some(frame.bytes().first() == Some(&1))
 }
 
 /// libzmq forgets an endpoint after a protocol error, whatever its reconnect options say.

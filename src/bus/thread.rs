@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use super::fanout::{Fanout, Offer};
 use super::queue::Parcel;
 use super::shared::Shared;
-use super::{BusEvent, OnEvent};
+use super::{BusEvent, OnEvent, wait};
 
 /// Messages sent before the sockets' news are looked at again: at some 0.2 µs each, 0.1 ms.
 const BATCH_MESSAGES: u64 = 512;
@@ -23,10 +23,6 @@ const BATCH_MESSAGES: u64 = 512;
 /// How long the thread sleeps before it looks at an empty queue once more and parks. Longer gathers
 /// more messages for one wake-up of this thread and of libzmq's, and delays them by as much.
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
-
-/// Longest wait for room in a full pipe. Room is announced on the socket's descriptor, except when
-/// the very attempt to send consumed the announcement together with other commands.
-const FULL_RECHECK: Duration = Duration::from_millis(20);
 
 /// The state of the bus thread.
 pub(super) struct BusThread {
@@ -59,7 +55,14 @@ impl BusThread {
     ) -> zmq::Result<Self> {
         let mut fds = vec![shared.bell.raw_fd()];
         fds.append(&mut fanout.raw_fds()?);
-        Ok(Self { context, shared, fanout, on_event, in_hand: None, fds })
+        Ok(Self {
+            context,
+            shared,
+            fanout,
+            on_event,
+            in_hand: None,
+            fds,
+        })
     }
 
     /// Runs until the queue is closed and empty, or the deadline of the stop has passed.
@@ -74,7 +77,7 @@ impl BusThread {
             match batch {
                 Batch::Cut => {}
                 Batch::Empty => self.rest(),
-                Batch::Stuck(Offer::Full) => self.wait(Some(Instant::now() + FULL_RECHECK)),
+                Batch::Stuck(Offer::Full) => self.wait(Some(Instant::now() + wait::FULL_RECHECK)),
                 Batch::Stuck(_) => self.wait(None),
             }
         }
@@ -83,7 +86,12 @@ impl BusThread {
 
     /// Looks at the sockets' news. Returns whether an endpoint's state changed.
     fn tend(&mut self) -> bool {
-        let Self { fanout, shared, on_event, .. } = self;
+        let Self {
+            fanout,
+            shared,
+            on_event,
+            ..
+        } = self;
         let mut changed = false;
         fanout.tend(Instant::now(), &mut |gauge, connected| {
             changed = true;
@@ -128,13 +136,20 @@ impl BusThread {
         // Written by this thread alone, so a load and a store do.
         if stalled != self.shared.stalled.load(Ordering::Relaxed) {
             self.shared.stalled.store(stalled, Ordering::Relaxed);
-            self.shared.pipe_full.fetch_add(u64::from(stalled), Ordering::Relaxed);
+            self.shared
+                .pipe_full
+                .fetch_add(u64::from(stalled), Ordering::Relaxed);
         }
     }
 
     fn is_over(&self) -> bool {
         let queue = &self.shared.queue;
-        let late = || self.shared.stop_at.get().is_some_and(|stop_at| Instant::now() >= *stop_at);
+        let late = || {
+            self.shared
+                .stop_at
+                .get()
+                .is_some_and(|stop_at| Instant::now() >= *stop_at)
+        };
         queue.is_closed() && (queue.depth() == 0 || late())
     }
 
@@ -159,30 +174,19 @@ impl BusThread {
 
     /// Waits for the bell, for news of a socket, or until `until` or a pending deadline.
     fn wait(&mut self, until: Option<Instant>) {
-        let deadlines = [until, self.fanout.deadline(), self.shared.stop_at.get().copied()];
-        let timeout_ms = match deadlines.into_iter().flatten().min() {
-            Some(at) => ceil_ms(at.saturating_duration_since(Instant::now())),
-            None => -1,
-        };
-        let item = |fd: &RawFd| zmq::PollItem::from_fd(*fd, zmq::POLLIN);
-        let mut items: Vec<_> = self.fds.iter().map(item).collect();
-        // An interrupted wait is as good as one that ended: the caller looks at everything.
-        let _ = zmq::poll(&mut items, timeout_ms);
-        if items.first().is_some_and(zmq::PollItem::is_readable) {
-            self.shared.bell.hush();
-        }
+        let deadlines = [
+            until,
+            self.fanout.deadline(),
+            self.shared.stop_at.get().copied(),
+        ];
+        wait::wait(&self.fds, deadlines.into_iter().flatten().min());
+        self.shared.bell.hush();
     }
 
     /// Closes everything within what is left of the deadline.
     fn close(self) {
-        let left = self.shared.stop_at.get().map(|at| at.saturating_duration_since(Instant::now()));
-        let linger_ms = left.unwrap_or_default().as_millis().try_into().unwrap_or(i32::MAX);
+        let linger_ms = wait::left_ms(self.shared.stop_at.get());
         self.fanout.close(linger_ms);
         drop(self.context); // blocks until all is sent or the linger time is over
     }
-}
-
-/// In ms, rounded up: a wait that ends too early would only be repeated.
-fn ceil_ms(wait: Duration) -> i64 {
-    wait.as_micros().div_ceil(1_000).try_into().unwrap_or(i64::MAX)
 }

@@ -1,0 +1,182 @@
+//! The embedded hub with the bus on one side and subscribers on the other.
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use adapter_gateway::bus::{Bus, BusConfig, BusEvent, Hub, Received, Subscriber, Unavailable};
+
+const PATIENCE: Duration = Duration::from_secs(10);
+const TOPIC: &str = "adapter/nodes/data";
+
+fn hub() -> Hub {
+    let any = "tcp://127.0.0.1:*".parse().unwrap();
+    Hub::start(&any, &any).unwrap()
+}
+
+fn bus_to(hub: &Hub, queue_messages: usize) -> Bus {
+    let (told, events) = channel();
+    let config = BusConfig {
+        connect: vec![hub.publishers().clone()],
+        queue_messages,
+        ..BusConfig::default()
+    };
+    let bus = Bus::start(config, move |event| drop(told.send(event))).unwrap();
+    let event = events.recv_timeout(PATIENCE).unwrap();
+    assert!(matches!(event, BusEvent::Connected { .. }), "{event:?}");
+    bus
+}
+
+fn subscriber(hub: &Hub, topics: &[&str]) -> Subscriber {
+    let topics: Vec<_> = topics.iter().map(|&topic| topic.to_owned()).collect();
+    Subscriber::connect(&[hub.subscribers().clone()], &topics).unwrap()
+}
+
+fn number(received: Option<Received>) -> u32 {
+    match received {
+        Some(Received::Message { payload, .. }) => u32::from_le_bytes(payload.try_into().unwrap()),
+        other => panic!("{other:?} instead of a message"),
+    }
+}
+
+#[test]
+fn every_message_goes_through_in_order() {
+    const MESSAGES: u32 = 100_000;
+    let hub = hub();
+    assert!(!hub.wait_for_subscriber(Duration::ZERO));
+    let mut subscriber = subscriber(&hub, &[]);
+    let bus = bus_to(&hub, MESSAGES as usize);
+    assert!(hub.wait_for_subscriber(PATIENCE));
+    let publisher = bus.publisher();
+    for number in 0..MESSAGES {
+        publisher.publish(TOPIC, &number.to_le_bytes()).unwrap();
+        publisher.wake();
+    }
+    for expected in 0..MESSAGES {
+        assert_eq!(number(subscriber.recv(PATIENCE)), expected);
+    }
+    assert_eq!(bus.stop(PATIENCE).published, u64::from(MESSAGES));
+    assert_eq!(hub.stop(PATIENCE).forwarded, u64::from(MESSAGES));
+}
+
+#[test]
+fn topics_are_filtered_on_the_subscribers_side() {
+    let hub = hub();
+    let mut wanted = subscriber(&hub, &["core/"]);
+    let bus = bus_to(&hub, 100);
+    assert!(hub.wait_for_subscriber(PATIENCE));
+    for topic in ["adapter/nodes/data", "core/nodes/operate", "cor"] {
+        bus.publisher().publish(topic, b"{}").unwrap();
+    }
+    bus.publisher().wake();
+    let topic = b"core/nodes/operate".to_vec();
+    let message = Received::Message {
+        topic,
+        payload: b"{}".to_vec(),
+    };
+    assert_eq!(wanted.recv(PATIENCE), Some(message));
+    assert_eq!(wanted.recv(Duration::from_millis(20)), None);
+    assert_eq!(hub.stop(PATIENCE).forwarded, 3);
+}
+
+#[test]
+fn a_subscriber_that_leaves_is_noticed() {
+    let hub = hub();
+    let leaving = subscriber(&hub, &[]);
+    assert!(hub.wait_for_subscriber(PATIENCE));
+    drop(leaving);
+    let started = Instant::now();
+    while hub.wait_for_subscriber(Duration::ZERO) {
+        assert!(started.elapsed() < PATIENCE);
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn stop_passes_on_what_has_arrived() {
+    const MESSAGES: u32 = 20_000;
+    let hub = hub();
+    let mut subscriber = subscriber(&hub, &[]);
+    let bus = bus_to(&hub, MESSAGES as usize);
+    assert!(hub.wait_for_subscriber(PATIENCE));
+    for number in 0..MESSAGES {
+        bus.publisher()
+            .publish(TOPIC, &number.to_le_bytes())
+            .unwrap();
+    }
+    assert_eq!(bus.stop(PATIENCE).undelivered, 0);
+    let stopping = thread::spawn(move || hub.stop(PATIENCE));
+    for expected in 0..MESSAGES {
+        assert_eq!(number(subscriber.recv(PATIENCE)), expected);
+    }
+    assert_eq!(stopping.join().unwrap().forwarded, u64::from(MESSAGES));
+}
+
+/// A plain SUB with little room that does not read: the publisher is refused, and nothing is lost.
+#[test]
+fn a_stalled_subscriber_is_felt_by_the_publisher() {
+    let hub = hub();
+    let stalled = zmq::Context::new().socket(zmq::SUB).unwrap();
+    stalled.set_rcvhwm(10).unwrap();
+    stalled.set_rcvbuf(4_096).unwrap();
+    stalled.set_rcvtimeo(10_000).unwrap();
+    stalled.set_subscribe(b"").unwrap();
+    stalled.connect(hub.subscribers().as_str()).unwrap();
+    let bus = bus_to(&hub, 100);
+    assert!(hub.wait_for_subscriber(PATIENCE));
+    let mut payload = vec![0; 16_384];
+    let mut accepted = 0u32;
+    let mut refused_since = Instant::now();
+    while refused_since.elapsed() < Duration::from_millis(300) {
+        payload.splice(..4, accepted.to_le_bytes());
+        match bus.publisher().publish(TOPIC, &payload) {
+            Ok(()) => (accepted, refused_since) = (accepted + 1, Instant::now()),
+            Err(_) => thread::yield_now(),
+        }
+        bus.publisher().wake();
+    }
+    assert_eq!(bus.publisher().available(), Err(Unavailable::Stalled));
+    assert!(hub.counters().pipe_full > 0);
+    for expected in 0..accepted {
+        let frames = stalled.recv_multipart(0).unwrap();
+        let payload = frames.last().unwrap();
+        assert_eq!(payload.first_chunk(), Some(&expected.to_le_bytes()));
+    }
+}
+
+#[test]
+fn a_message_of_another_shape_is_reported() {
+    let socket = zmq::Context::new().socket(zmq::PUB).unwrap();
+    socket.bind("tcp://127.0.0.1:*").unwrap();
+    let url = socket.get_last_endpoint().unwrap().unwrap();
+    let mut subscriber = Subscriber::connect(&[url.parse().unwrap()], &[]).unwrap();
+    let started = Instant::now();
+    let received = loop {
+        socket.send_multipart(["a", "b", "c"], 0).unwrap();
+        if let Some(received) = subscriber.recv(Duration::from_millis(5)) {
+            break received;
+        }
+        assert!(started.elapsed() < PATIENCE);
+    };
+    assert_eq!(received, Received::Malformed { frames: 3 });
+}
+
+#[test]
+fn an_interruption_ends_the_wait() {
+    let hub = hub();
+    let mut subscriber = subscriber(&hub, &[]);
+    let interrupter = subscriber.interrupter();
+    let waiting = thread::spawn(move || subscriber.recv(PATIENCE));
+    interrupter.interrupt();
+    assert_eq!(waiting.join().unwrap(), Some(Received::Interrupted));
+}
+
+#[test]
+fn a_stalled_hub_stops_within_its_deadline() {
+    const DEADLINE: Duration = Duration::from_millis(200);
+    let hub = hub();
+    let started = Instant::now();
+    hub.stop(DEADLINE);
+    assert!(started.elapsed() < DEADLINE + Duration::from_millis(300));
+}
