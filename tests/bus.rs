@@ -1,10 +1,5 @@
 //! The bus against real sockets. Every wait is bounded; none is a plain sleep for a condition.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    missing_docs
-)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, channel};
@@ -70,19 +65,12 @@ fn start(config: BusConfig) -> Running {
     let (told, events) = channel();
     let bus = Bus::start(config, move |event| drop(told.send(event))).unwrap();
     let publisher = bus.publisher();
-    Running {
-        bus,
-        publisher,
-        events,
-    }
+    Running { bus, publisher, events }
 }
 
 fn connecting(urls: &[&str]) -> BusConfig {
     let connect = urls.iter().map(|url| url.parse().unwrap()).collect();
-    BusConfig {
-        connect,
-        ..BusConfig::default()
-    }
+    BusConfig { connect, ..BusConfig::default() }
 }
 
 impl Running {
@@ -109,16 +97,11 @@ impl Running {
 
     fn expect_disconnected(&self) {
         let event = self.events.recv_timeout(PATIENCE);
-        assert!(
-            matches!(event, Ok(BusEvent::Disconnected { .. })),
-            "{event:?}"
-        );
+        assert!(matches!(event, Ok(BusEvent::Disconnected { .. })), "{event:?}");
     }
 
     fn publish(&self, number: u32) {
-        self.publisher
-            .publish(TOPIC, &number.to_le_bytes())
-            .unwrap();
+        self.publisher.publish(TOPIC, &number.to_le_bytes()).unwrap();
         self.publisher.wake();
     }
 
@@ -250,10 +233,7 @@ fn a_stalled_subscriber_is_felt_and_loses_nothing() {
     running.publish(accepted);
     assert_eq!(number_in(&hub.receive().unwrap()), accepted);
     let totals = running.bus.stop(PATIENCE);
-    assert_eq!(
-        (totals.published, totals.undelivered),
-        (u64::from(accepted) + 1, 0)
-    );
+    assert_eq!((totals.published, totals.undelivered), (u64::from(accepted) + 1, 0));
 }
 
 #[test]
@@ -268,10 +248,7 @@ fn the_queue_is_bounded_in_bytes() {
     let (_, why) = running.publish_until_refused(0, MIB);
     assert_eq!(why, Unavailable::Stalled);
     let counters = running.bus.counters();
-    assert!(
-        counters.bytes <= 8 * MIB && counters.depth == 7,
-        "{counters:?}"
-    );
+    assert!(counters.bytes <= 8 * MIB && counters.depth == 7, "{counters:?}");
 }
 
 #[test]
@@ -286,23 +263,13 @@ fn a_hub_that_comes_back_gets_what_was_accepted_meanwhile() {
     // Accepted until the loss is noticed; all of it must arrive at the next hub but for what the
     // kernel had taken for the dead one, so nothing is published before the loss can be seen.
     running.expect_disconnected();
-    assert_eq!(
-        running.publisher.available(),
-        Err(Unavailable::NotConnected)
-    );
-    assert_eq!(
-        running.publisher.publish(TOPIC, b"x"),
-        Err(Unavailable::NotConnected)
-    );
+    assert_eq!(running.publisher.available(), Err(Unavailable::NotConnected));
+    assert_eq!(running.publisher.publish(TOPIC, b"x"), Err(Unavailable::NotConnected));
 
     let back_since = Instant::now();
     let hub = Hub::at(&url, 0);
     running.expect_connected(&hub);
-    assert!(
-        back_since.elapsed() < Duration::from_secs(2),
-        "{:?}",
-        back_since.elapsed()
-    );
+    assert!(back_since.elapsed() < Duration::from_secs(2), "{:?}", back_since.elapsed());
     running.publish(2);
     assert_eq!(number_in(&hub.receive().unwrap()), 2);
     assert_eq!(running.bus.counters().endpoints[0].reconnects, 1);
@@ -359,10 +326,7 @@ fn the_slower_of_two_hubs_sets_the_pace_and_each_gets_all_once() {
     config.queue_messages = 50;
     config.pipe_messages = 10;
     let running = start(config);
-    let both = [
-        running.expect_connected_of(&[&fast, &slow]),
-        running.expect_connected_of(&[&fast, &slow]),
-    ];
+    let both = [running.expect_connected_of(&[&fast, &slow]), running.expect_connected_of(&[&fast, &slow])];
     assert_ne!(both[0], both[1]);
     let (accepted, _) = running.publish_until_refused(0, 8_192);
     for number in 0..accepted {
@@ -378,10 +342,7 @@ fn the_slower_of_two_hubs_sets_the_pace_and_each_gets_all_once() {
 #[test]
 fn a_late_subscriber_of_a_bound_endpoint() {
     let bind = vec!["tcp://127.0.0.1:*".parse().unwrap()];
-    let running = start(BusConfig {
-        bind,
-        ..BusConfig::default()
-    });
+    let running = start(BusConfig { bind, ..BusConfig::default() });
     assert_eq!(running.publisher.available(), Ok(()));
     running.publish(0); // nobody there yet
     eventually("published", || running.bus.counters().published == 1);
@@ -409,19 +370,9 @@ fn a_late_subscriber_of_a_bound_endpoint() {
 fn a_taken_port_is_an_error_that_names_it() {
     let first = Hub::new();
     let bind = vec![first.url.parse().unwrap()];
-    let error = Bus::start(
-        BusConfig {
-            bind,
-            ..BusConfig::default()
-        },
-        |_| {},
-    )
-    .unwrap_err();
+    let error = Bus::start(BusConfig { bind, ..BusConfig::default() }, |_| {}).unwrap_err();
     let text = error.to_string();
-    assert!(
-        text.contains(&first.url) && text.contains("in use"),
-        "{text}"
-    );
+    assert!(text.contains(&first.url) && text.contains("in use"), "{text}");
 }
 
 #[test]
@@ -455,14 +406,8 @@ fn stop_under_load_delivers_everything_accepted() {
         .collect();
     eventually("under load", || bus.counters().published > 20_000);
     let totals = bus.stop(PATIENCE);
-    let accepted: u64 = producers
-        .into_iter()
-        .map(|producer| producer.join().unwrap())
-        .sum();
-    assert_eq!(
-        (totals.accepted, totals.published, totals.undelivered),
-        (accepted, accepted, 0)
-    );
+    let accepted: u64 = producers.into_iter().map(|producer| producer.join().unwrap()).sum();
+    assert_eq!((totals.accepted, totals.published, totals.undelivered), (accepted, accepted, 0));
     assert_eq!(receiver.join().unwrap(), accepted);
 }
 
@@ -478,20 +423,10 @@ fn stop_with_a_stalled_subscriber_keeps_its_deadline_and_counts() {
     let (accepted, _) = running.publish_until_refused(0, 65_536);
     let started = Instant::now();
     let totals = running.bus.stop(DEADLINE);
-    assert!(
-        started.elapsed() < DEADLINE + Duration::from_millis(300),
-        "{:?}",
-        started.elapsed()
-    );
-    assert_eq!(
-        (totals.accepted, totals.undelivered),
-        (u64::from(accepted), 50)
-    );
+    assert!(started.elapsed() < DEADLINE + Duration::from_millis(300), "{:?}", started.elapsed());
+    assert_eq!((totals.accepted, totals.undelivered), (u64::from(accepted), 50));
     assert_eq!(totals.published, totals.accepted - 50);
-    assert_eq!(
-        running.publisher.publish(TOPIC, b""),
-        Err(Unavailable::Stopping)
-    );
+    assert_eq!(running.publisher.publish(TOPIC, b""), Err(Unavailable::Stopping));
 }
 
 #[test]
@@ -499,11 +434,7 @@ fn stop_without_any_hub_is_immediate() {
     let running = start(connecting(&["tcp://127.0.0.1:9"]));
     let started = Instant::now();
     let totals = running.bus.stop(PATIENCE);
-    assert!(
-        started.elapsed() < Duration::from_secs(1),
-        "{:?}",
-        started.elapsed()
-    );
+    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
     assert_eq!((totals.accepted, totals.undelivered), (0, 0));
 }
 
@@ -535,10 +466,7 @@ fn an_endpoint_with_a_stranger_behind_it_is_dialled_again() {
 /// Voluntary context switches of the thread with this id: each wake-up costs one.
 fn switches(task: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/self/task/{task}/status")).unwrap();
-    let line = status
-        .lines()
-        .find(|line| line.starts_with("voluntary"))
-        .unwrap();
+    let line = status.lines().find(|line| line.starts_with("voluntary")).unwrap();
     line.rsplit('\t').next().unwrap().parse().unwrap()
 }
 
@@ -547,8 +475,7 @@ fn start_watched(hub: &Hub, config: BusConfig) -> (Bus, String) {
     let (told, ids) = channel();
     let bus = Bus::start(config, move |_| {
         let id = std::fs::read_link("/proc/thread-self").unwrap();
-        told.send(id.file_name().unwrap().to_str().unwrap().to_owned())
-            .unwrap();
+        told.send(id.file_name().unwrap().to_str().unwrap().to_owned()).unwrap();
     })
     .unwrap();
     let started = Instant::now();

@@ -17,11 +17,7 @@ fn hub() -> Hub {
 
 fn bus_to(hub: &Hub, queue_messages: usize) -> Bus {
     let (told, events) = channel();
-    let config = BusConfig {
-        connect: vec![hub.publishers().clone()],
-        queue_messages,
-        ..BusConfig::default()
-    };
+    let config = BusConfig { connect: vec![hub.publishers().clone()], queue_messages, ..BusConfig::default() };
     let bus = Bus::start(config, move |event| drop(told.send(event))).unwrap();
     let event = events.recv_timeout(PATIENCE).unwrap();
     assert!(matches!(event, BusEvent::Connected { .. }), "{event:?}");
@@ -71,10 +67,7 @@ fn topics_are_filtered_on_the_subscribers_side() {
     }
     bus.publisher().wake();
     let topic = b"core/nodes/operate".to_vec();
-    let message = Received::Message {
-        topic,
-        payload: b"{}".to_vec(),
-    };
+    let message = Received::Message { topic, payload: b"{}".to_vec() };
     assert_eq!(wanted.recv(PATIENCE), Some(message));
     assert_eq!(wanted.recv(Duration::from_millis(20)), None);
     assert_eq!(hub.stop(PATIENCE).forwarded, 3);
@@ -101,9 +94,7 @@ fn stop_passes_on_what_has_arrived() {
     let bus = bus_to(&hub, MESSAGES as usize);
     assert!(hub.wait_for_subscriber(PATIENCE));
     for number in 0..MESSAGES {
-        bus.publisher()
-            .publish(TOPIC, &number.to_le_bytes())
-            .unwrap();
+        bus.publisher().publish(TOPIC, &number.to_le_bytes()).unwrap();
     }
     assert_eq!(bus.stop(PATIENCE).undelivered, 0);
     let stopping = thread::spawn(move || hub.stop(PATIENCE));

@@ -15,10 +15,7 @@ pub(super) struct Bell {
 impl Bell {
     pub(super) fn new() -> io::Result<Self> {
         let fd = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        Ok(Self {
-            fd,
-            parked: AtomicBool::new(false),
-        })
+        Ok(Self { fd, parked: AtomicBool::new(false) })
     }
 
     /// Makes sure that the thread looks at its queue: one fence and a load while it is awake.

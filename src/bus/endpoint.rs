@@ -40,9 +40,7 @@ impl Endpoint {
     /// # Errors
     /// [`EndpointError::Wildcard`] for a `*` host, a `*` port or port 0.
     pub fn connectable(self) -> Result<Self, EndpointError> {
-        let wild = self
-            .tcp_parts()
-            .is_some_and(|(host, port)| host == "*" || port == "*" || port == "0");
+        let wild = self.tcp_parts().is_some_and(|(host, port)| host == "*" || port == "*" || port == "0");
         if wild || &*self.0 == "ipc://*" {
             return Err(EndpointError::Wildcard);
         }
@@ -166,11 +164,7 @@ mod tests {
     fn a_wildcard_is_for_binding_only() {
         for wild in ["tcp://*:1", "tcp://1.2.3.4:*", "tcp://1.2.3.4:0", "ipc://*"] {
             let endpoint = wild.parse::<Endpoint>().unwrap();
-            assert_eq!(
-                endpoint.connectable(),
-                Err(EndpointError::Wildcard),
-                "{wild}"
-            );
+            assert_eq!(endpoint.connectable(), Err(EndpointError::Wildcard), "{wild}");
         }
         let plain = "tcp://1.2.3.4:5".parse::<Endpoint>().unwrap();
         assert!(plain.connectable().is_ok());

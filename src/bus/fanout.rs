@@ -33,13 +33,8 @@ struct Branch {
 
 impl Fanout {
     pub(super) fn new(outlets: Vec<Outlet>) -> Self {
-        let branches = outlets.into_iter().map(|outlet| Branch {
-            outlet,
-            served: false,
-        });
-        Self {
-            branches: branches.collect(),
-        }
+        let branches = outlets.into_iter().map(|outlet| Branch { outlet, served: false });
+        Self { branches: branches.collect() }
     }
 
     /// Offers the message in hand to every endpoint that does not have it yet. After
@@ -75,10 +70,7 @@ impl Fanout {
 
     /// See [`Outlet::deadline`]; the earliest of all.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.branches
-            .iter()
-            .filter_map(|branch| branch.outlet.deadline())
-            .min()
+        self.branches.iter().filter_map(|branch| branch.outlet.deadline()).min()
     }
 
     /// See [`Outlet::raw_fds`].

@@ -67,25 +67,15 @@ impl Hub {
     pub fn start(publishers: &Endpoint, subscribers: &Endpoint) -> Result<Self, BusError> {
         let context = zmq::Context::new();
         let mut upstream = upstream_socket(&context).map_err(BusError::Setup)?;
-        let mut downstream =
-            socket::publishing(&context, PIPE_MESSAGES).map_err(BusError::Setup)?;
-        let publishers =
-            socket::bind(&mut upstream, publishers).map_err(BusError::about(publishers))?;
-        let subscribers =
-            socket::bind(&mut downstream, subscribers).map_err(BusError::about(subscribers))?;
+        let mut downstream = socket::publishing(&context, PIPE_MESSAGES).map_err(BusError::Setup)?;
+        let publishers = socket::bind(&mut upstream, publishers).map_err(BusError::about(publishers))?;
+        let subscribers = socket::bind(&mut downstream, subscribers).map_err(BusError::about(subscribers))?;
         let shared = Arc::new(Shared::new().map_err(BusError::Setup)?);
-        let forwarder = Forwarder::new(context, [upstream, downstream], Arc::clone(&shared))
-            .map_err(BusError::Setup)?;
-        let thread = std::thread::Builder::new()
-            .name("hub".into())
-            .spawn(move || forwarder.run())
-            .map_err(BusError::Setup)?;
-        Ok(Self {
-            shared,
-            publishers,
-            subscribers,
-            thread: Some(thread),
-        })
+        let forwarder =
+            Forwarder::new(context, [upstream, downstream], Arc::clone(&shared)).map_err(BusError::Setup)?;
+        let thread =
+            std::thread::Builder::new().name("hub".into()).spawn(move || forwarder.run()).map_err(BusError::Setup)?;
+        Ok(Self { shared, publishers, subscribers, thread: Some(thread) })
     }
 
     /// Where publishers connect to: the address actually bound.
@@ -105,10 +95,7 @@ impl Hub {
     pub fn wait_for_subscriber(&self, timeout: Duration) -> bool {
         let subscriptions = &self.shared.subscriptions;
         let count = subscriptions.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self
-            .shared
-            .subscribed
-            .wait_timeout_while(count, timeout, |count| *count == 0);
+        let waited = self.shared.subscribed.wait_timeout_while(count, timeout, |count| *count == 0);
         let (count, _) = waited.unwrap_or_else(PoisonError::into_inner);
         *count > 0
     }
@@ -168,10 +155,7 @@ impl Shared {
     }
 
     fn count_subscription(&self, news: Subscription) {
-        let mut count = self
-            .subscriptions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut count = self.subscriptions.lock().unwrap_or_else(PoisonError::into_inner);
         match news {
             Subscription::Added => *count += 1,
             Subscription::Removed => *count = count.saturating_sub(1),
@@ -207,16 +191,8 @@ enum Batch {
 }
 
 impl Forwarder {
-    fn new(
-        context: zmq::Context,
-        [upstream, downstream]: [zmq::Socket; 2],
-        shared: Arc<Shared>,
-    ) -> io::Result<Self> {
-        let (bell, up, down) = (
-            shared.bell.raw_fd(),
-            upstream.get_fd()?,
-            downstream.get_fd()?,
-        );
+    fn new(context: zmq::Context, [upstream, downstream]: [zmq::Socket; 2], shared: Arc<Shared>) -> io::Result<Self> {
+        let (bell, up, down) = (shared.bell.raw_fd(), upstream.get_fd()?, downstream.get_fd()?);
         Ok(Self {
             context,
             upstream,
@@ -241,9 +217,7 @@ impl Forwarder {
             }
             let woken = match batch {
                 Batch::Cut => continue,
-                Batch::Full => {
-                    wait::wait(&self.room_fds, Some(Instant::now() + wait::FULL_RECHECK))
-                }
+                Batch::Full => wait::wait(&self.room_fds, Some(Instant::now() + wait::FULL_RECHECK)),
                 Batch::Empty => {
                     let until = stop_at.map(|stop_at| stop_at.min(Instant::now() + QUIET));
                     wait::wait(&self.all_fds, until)
@@ -277,9 +251,7 @@ impl Forwarder {
                 self.in_hand = Some(frame);
                 return Batch::Full;
             }
-            self.shared
-                .forwarded
-                .fetch_add(u64::from(!more), Ordering::Relaxed);
+            self.shared.forwarded.fetch_add(u64::from(!more), Ordering::Relaxed);
         }
         Batch::Cut
     }

@@ -54,10 +54,7 @@ enum State {
 
 impl Link {
     pub(super) fn new() -> Self {
-        Self {
-            state: State::Dialling,
-            subscribed: false,
-        }
+        Self { state: State::Dialling, subscribed: false }
     }
 
     pub(super) fn is_up(&self) -> bool {
@@ -77,10 +74,7 @@ impl Link {
             }
             Sign::Lost => {
                 let was_up = self.is_up();
-                *self = Self {
-                    state: State::Lost(now),
-                    subscribed: false,
-                };
+                *self = Self { state: State::Lost(now), subscribed: false };
                 was_up.then_some(Change::Down)
             }
             Sign::Retrying => {

@@ -34,9 +34,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
+pub use crate::problem::Unavailable;
 pub use endpoint::{Endpoint, EndpointError};
 pub use hub::{HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub, HubCounters};
-pub use publisher::{Publisher, Unavailable};
+pub use publisher::Publisher;
 pub use shared::{Counters, EndpointCounters};
 pub use subscriber::{Interrupter, Received, Subscriber};
 
@@ -136,26 +137,17 @@ impl Bus {
     ///
     /// # Errors
     /// An endpoint that cannot be bound or connected to, or no room for a socket or a thread.
-    pub fn start(
-        config: BusConfig,
-        on_event: impl Fn(BusEvent) + Send + 'static,
-    ) -> Result<Self, BusError> {
+    pub fn start(config: BusConfig, on_event: impl Fn(BusEvent) + Send + 'static) -> Result<Self, BusError> {
         let context = zmq::Context::new();
-        let (outlets, gauges) =
-            open_outlets(&context, config.bind, config.connect, config.pipe_messages)?;
+        let (outlets, gauges) = open_outlets(&context, config.bind, config.connect, config.pipe_messages)?;
         let queue = Queue::new(config.queue_messages, config.queue_bytes);
         let shared = Arc::new(Shared::new(queue, gauges).map_err(BusError::Setup)?);
         let fanout = Fanout::new(outlets);
         let bus_thread = BusThread::new(context, Arc::clone(&shared), fanout, Box::new(on_event))
             .map_err(|error| BusError::Setup(error.into()))?;
-        let thread = std::thread::Builder::new()
-            .name("bus".into())
-            .spawn(move || bus_thread.run())
-            .map_err(BusError::Setup)?;
-        Ok(Self {
-            shared,
-            thread: Some(thread),
-        })
+        let thread =
+            std::thread::Builder::new().name("bus".into()).spawn(move || bus_thread.run()).map_err(BusError::Setup)?;
+        Ok(Self { shared, thread: Some(thread) })
     }
 
     /// A handle for publishing.
@@ -177,11 +169,7 @@ impl Bus {
     pub fn stop(mut self, deadline: Duration) -> Totals {
         self.halt(deadline);
         let counters = self.counters();
-        Totals {
-            accepted: counters.accepted,
-            published: counters.published,
-            undelivered: counters.depth,
-        }
+        Totals { accepted: counters.accepted, published: counters.published, undelivered: counters.depth }
     }
 
     fn halt(&mut self, deadline: Duration) {
@@ -205,9 +193,7 @@ impl Drop for Bus {
 
 impl fmt::Debug for Bus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Bus")
-            .field("counters", &self.counters())
-            .finish_non_exhaustive()
+        f.debug_struct("Bus").field("counters", &self.counters()).finish_non_exhaustive()
     }
 }
 

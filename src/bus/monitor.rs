@@ -17,11 +17,7 @@ pub(super) struct Monitor {
 impl Monitor {
     /// Watches `socket`, which must not be connected yet or events are missed. `name` must be
     /// unique in the context.
-    pub(super) fn of(
-        context: &zmq::Context,
-        socket: &zmq::Socket,
-        name: &str,
-    ) -> zmq::Result<Self> {
+    pub(super) fn of(context: &zmq::Context, socket: &zmq::Socket, name: &str) -> zmq::Result<Self> {
         let address = format!("inproc://{name}");
         socket.monitor(&address, EVENTS)?;
         let pair = context.socket(zmq::PAIR)?;
@@ -36,10 +32,7 @@ impl Monitor {
             let mut event = Frame::empty();
             event.receive(&mut self.pair).ok()?;
             self.skip_address(&event);
-            let number = event
-                .bytes()
-                .first_chunk()
-                .map(|raw| u16::from_ne_bytes(*raw));
+            let number = event.bytes().first_chunk().map(|raw| u16::from_ne_bytes(*raw));
             let sign = number.and_then(sign_of);
             if sign.is_some() {
                 return sign;

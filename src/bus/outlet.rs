@@ -54,11 +54,7 @@ impl Outlet {
     /// A socket for bound endpoints; they are added with [`Outlet::bind`].
     pub(super) fn binding(context: &zmq::Context, pipe_messages: u16) -> io::Result<Self> {
         let socket = socket::publishing(context, pipe_messages)?;
-        Ok(Self {
-            socket,
-            dial: None,
-            half_sent: false,
-        })
+        Ok(Self { socket, dial: None, half_sent: false })
     }
 
     /// Binds one more endpoint; returns the one actually bound, wildcards resolved.
@@ -79,16 +75,8 @@ impl Outlet {
         socket.set_ipv6(gauge.endpoint.is_ipv6())?;
         let monitor = Monitor::of(context, &socket, name)?;
         raw::connect(&mut socket, gauge.endpoint.as_str())?;
-        let dial = Dial {
-            gauge,
-            monitor,
-            link: Link::new(),
-        };
-        Ok(Self {
-            socket,
-            dial: Some(dial),
-            half_sent: false,
-        })
+        let dial = Dial { gauge, monitor, link: Link::new() };
+        Ok(Self { socket, dial: Some(dial), half_sent: false })
     }
 
     /// Whether messages may be sent.

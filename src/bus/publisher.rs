@@ -6,24 +6,12 @@ use std::sync::atomic::Ordering;
 
 use super::queue::Refusal;
 use super::shared::Shared;
+use crate::problem::Unavailable;
 
 /// Publishes from any thread. Cheap to clone.
 #[derive(Clone)]
 pub struct Publisher {
     shared: Arc<Shared>,
-}
-
-/// Why nothing was published. All of them pass, so a retry is safe and may succeed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unavailable {
-    /// No endpoint is connected.
-    NotConnected,
-    /// The queue is full: messages come faster than they are sent.
-    QueueFull,
-    /// The queue is full because a subscriber does not read.
-    Stalled,
-    /// The bus is being stopped.
-    Stopping,
 }
 
 impl Publisher {
@@ -37,10 +25,7 @@ impl Publisher {
     /// What [`Publisher::publish`] would answer to a small message.
     pub fn available(&self) -> Result<(), Unavailable> {
         self.check_connected()?;
-        self.shared
-            .queue
-            .has_room()
-            .map_err(|refusal| self.reason(refusal))
+        self.shared.queue.has_room().map_err(|refusal| self.reason(refusal))
     }
 
     /// Copies the message into the queue. `Ok` means that it will be handed to libzmq, even if the
@@ -82,16 +67,3 @@ impl fmt::Debug for Publisher {
         f.write_str("Publisher(..)")
     }
 }
-
-impl fmt::Display for Unavailable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NotConnected => "not connected to the hub",
-            Self::QueueFull => "the queue to the hub is full",
-            Self::Stalled => "the queue to the hub is full: a subscriber does not read",
-            Self::Stopping => "the gateway is stopping",
-        })
-    }
-}
-
-impl std::error::Error for Unavailable {}

@@ -82,11 +82,7 @@ impl Queue {
         let weight = topic.len() + payload.len() + MESSAGE_OVERHEAD_BYTES;
         let weight_before = self.bytes.0.fetch_add(weight, Ordering::Relaxed);
         let fits = weight_before == 0 || weight_before.saturating_add(weight) <= self.max_bytes;
-        let parcel = if fits {
-            Parcel::new(topic, payload, weight)
-        } else {
-            None
-        };
+        let parcel = if fits { Parcel::new(topic, payload, weight) } else { None };
         let pushed = parcel.ok_or(Refusal::Full).and_then(|parcel| {
             self.take_ticket()?;
             self.parcels.push(parcel);
@@ -153,12 +149,7 @@ impl Queue {
         let mut seen = self.accepted.0.load(Ordering::Relaxed);
         loop {
             self.check_ticket(seen)?;
-            let swap = self.accepted.0.compare_exchange_weak(
-                seen,
-                seen + 1,
-                Ordering::AcqRel,
-                Ordering::Relaxed,
-            );
+            let swap = self.accepted.0.compare_exchange_weak(seen, seen + 1, Ordering::AcqRel, Ordering::Relaxed);
             match swap {
                 Ok(_) => return Ok(()),
                 Err(newer) => seen = newer,
@@ -180,11 +171,7 @@ impl Queue {
 
 impl Parcel {
     fn new(topic: &[u8], payload: &[u8], weight: usize) -> Option<Self> {
-        Some(Self {
-            topic: Frame::copy_of(topic)?,
-            payload: Frame::copy_of(payload)?,
-            weight,
-        })
+        Some(Self { topic: Frame::copy_of(topic)?, payload: Frame::copy_of(payload)?, weight })
     }
 
     /// Weight against the queue's bound, in bytes.
@@ -223,10 +210,7 @@ mod tests {
         assert_eq!(queue.has_room(), Err(Refusal::Full));
         queue.release(1, parcel.weight());
         assert_eq!(queue.has_room(), Ok(()));
-        assert_eq!(
-            (queue.depth(), queue.high_water(), queue.bytes()),
-            (0, 1, 0)
-        );
+        assert_eq!((queue.depth(), queue.high_water(), queue.bytes()), (0, 1, 0));
     }
 
     #[test]
@@ -287,9 +271,6 @@ mod tests {
             }
         });
         assert!(queue.high_water() <= CAPACITY);
-        assert_eq!(
-            (queue.accepted(), queue.depth(), queue.bytes()),
-            (3 * EACH, 0, 0)
-        );
+        assert_eq!((queue.accepted(), queue.depth(), queue.bytes()), (3 * EACH, 0, 0));
     }
 }

@@ -20,12 +20,7 @@ pub(super) fn set_nodrop(socket: &mut zmq::Socket) -> io::Result<()> {
     // SAFETY: the pointer comes from a live socket, borrowed exclusively; libzmq reads
     // `size_of::<c_int>()` bytes of `on` during the call and keeps no reference.
     let rc = unsafe {
-        zmq_setsockopt(
-            socket.as_mut_ptr(),
-            XPUB_NODROP,
-            (&raw const on).cast::<c_void>(),
-            size_of::<c_int>(),
-        )
+        zmq_setsockopt(socket.as_mut_ptr(), XPUB_NODROP, (&raw const on).cast::<c_void>(), size_of::<c_int>())
     };
     checked(rc)
 }
@@ -113,11 +108,7 @@ impl Frame {
 
     /// Sends without blocking. Taken: the frame is empty afterwards; refused: it is unchanged.
     pub(super) fn send(&mut self, socket: &mut zmq::Socket, more: bool) -> io::Result<()> {
-        let flags = if more {
-            zmq::DONTWAIT | zmq::SNDMORE
-        } else {
-            zmq::DONTWAIT
-        };
+        let flags = if more { zmq::DONTWAIT | zmq::SNDMORE } else { zmq::DONTWAIT };
         retry_interrupted(|| {
             // SAFETY: an initialised message and a live socket, both borrowed exclusively. libzmq
             // moves the content out on success and leaves the message alone on failure.
@@ -129,9 +120,7 @@ impl Frame {
     pub(super) fn receive(&mut self, socket: &mut zmq::Socket) -> io::Result<()> {
         retry_interrupted(|| {
             // SAFETY: as in `send`; libzmq releases the former content itself.
-            checked(unsafe {
-                zmq_sys::zmq_msg_recv(&raw mut self.0, socket.as_mut_ptr(), zmq::DONTWAIT)
-            })
+            checked(unsafe { zmq_sys::zmq_msg_recv(&raw mut self.0, socket.as_mut_ptr(), zmq::DONTWAIT) })
         })
     }
 }
@@ -211,10 +200,7 @@ mod tests {
         right.connect("inproc://frames").unwrap();
         let mut topic = Frame::copy_of(SHORT).unwrap();
         topic.send(&mut left, true).unwrap();
-        Frame::copy_of(&long())
-            .unwrap()
-            .send(&mut left, false)
-            .unwrap();
+        Frame::copy_of(&long()).unwrap().send(&mut left, false).unwrap();
         assert_eq!(topic.bytes(), b"");
 
         let mut frame = Frame::empty();

@@ -107,20 +107,12 @@ impl Shared {
 impl Gauge {
     /// A bound endpoint, connected for good.
     pub(super) fn bound(endpoint: Endpoint) -> Self {
-        Self {
-            endpoint,
-            connected: AtomicBool::new(true),
-            connects: AtomicU64::new(1),
-        }
+        Self { endpoint, connected: AtomicBool::new(true), connects: AtomicU64::new(1) }
     }
 
     /// An endpoint that is being dialled.
     pub(super) fn dialled(endpoint: Endpoint) -> Self {
-        Self {
-            endpoint,
-            connected: AtomicBool::new(false),
-            connects: AtomicU64::new(0),
-        }
+        Self { endpoint, connected: AtomicBool::new(false), connects: AtomicU64::new(0) }
     }
 
     fn is_connected(&self) -> bool {

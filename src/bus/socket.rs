@@ -58,10 +58,7 @@ pub(super) fn keep_alive(socket: &zmq::Socket) -> zmq::Result<()> {
 pub(super) fn bind(socket: &mut zmq::Socket, endpoint: &Endpoint) -> io::Result<Endpoint> {
     socket.set_ipv6(endpoint.is_ipv6())?;
     raw::bind(socket, endpoint.as_str())?;
-    let bound = socket
-        .get_last_endpoint()?
-        .ok()
-        .and_then(|text| text.parse().ok());
+    let bound = socket.get_last_endpoint()?.ok().and_then(|text| text.parse().ok());
     Ok(bound.unwrap_or_else(|| endpoint.clone()))
 }
 

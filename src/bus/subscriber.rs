@@ -65,9 +65,7 @@ impl Subscriber {
     /// A handle that ends the current [`Subscriber::recv`], or the next one.
     #[must_use]
     pub fn interrupter(&self) -> Interrupter {
-        Interrupter {
-            bell: Arc::clone(&self.bell),
-        }
+        Interrupter { bell: Arc::clone(&self.bell) }
     }
 
     /// The next message, waiting at most `timeout` for it; `None` when none came. What has arrived

@@ -55,14 +55,7 @@ impl BusThread {
     ) -> zmq::Result<Self> {
         let mut fds = vec![shared.bell.raw_fd()];
         fds.append(&mut fanout.raw_fds()?);
-        Ok(Self {
-            context,
-            shared,
-            fanout,
-            on_event,
-            in_hand: None,
-            fds,
-        })
+        Ok(Self { context, shared, fanout, on_event, in_hand: None, fds })
     }
 
     /// Runs until the queue is closed and empty, or the deadline of the stop has passed.
@@ -86,12 +79,7 @@ impl BusThread {
 
     /// Looks at the sockets' news. Returns whether an endpoint's state changed.
     fn tend(&mut self) -> bool {
-        let Self {
-            fanout,
-            shared,
-            on_event,
-            ..
-        } = self;
+        let Self { fanout, shared, on_event, .. } = self;
         let mut changed = false;
         fanout.tend(Instant::now(), &mut |gauge, connected| {
             changed = true;
@@ -136,20 +124,13 @@ impl BusThread {
         // Written by this thread alone, so a load and a store do.
         if stalled != self.shared.stalled.load(Ordering::Relaxed) {
             self.shared.stalled.store(stalled, Ordering::Relaxed);
-            self.shared
-                .pipe_full
-                .fetch_add(u64::from(stalled), Ordering::Relaxed);
+            self.shared.pipe_full.fetch_add(u64::from(stalled), Ordering::Relaxed);
         }
     }
 
     fn is_over(&self) -> bool {
         let queue = &self.shared.queue;
-        let late = || {
-            self.shared
-                .stop_at
-                .get()
-                .is_some_and(|stop_at| Instant::now() >= *stop_at)
-        };
+        let late = || self.shared.stop_at.get().is_some_and(|stop_at| Instant::now() >= *stop_at);
         queue.is_closed() && (queue.depth() == 0 || late())
     }
 
@@ -174,11 +155,7 @@ impl BusThread {
 
     /// Waits for the bell, for news of a socket, or until `until` or a pending deadline.
     fn wait(&mut self, until: Option<Instant>) {
-        let deadlines = [
-            until,
-            self.fanout.deadline(),
-            self.shared.stop_at.get().copied(),
-        ];
+        let deadlines = [until, self.fanout.deadline(), self.shared.stop_at.get().copied()];
         wait::wait(&self.fds, deadlines.into_iter().flatten().min());
         self.shared.bell.hush();
     }

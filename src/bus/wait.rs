@@ -26,18 +26,12 @@ pub(super) fn wait(fds: &[RawFd], until: Option<Instant>) -> bool {
 /// What is left until `deadline`, in ms: nothing when there is none.
 pub(super) fn left_ms(deadline: Option<&Instant>) -> i32 {
     let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
-    left.unwrap_or_default()
-        .as_millis()
-        .try_into()
-        .unwrap_or(i32::MAX)
+    left.unwrap_or_default().as_millis().try_into().unwrap_or(i32::MAX)
 }
 
 /// In ms, rounded up: a wait that ends too early would only be repeated.
 fn ceil_ms(wait: Duration) -> i64 {
-    wait.as_micros()
-        .div_ceil(1_000)
-        .try_into()
-        .unwrap_or(i64::MAX)
+    wait.as_micros().div_ceil(1_000).try_into().unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

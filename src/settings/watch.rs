@@ -58,10 +58,7 @@ struct Unrest {
 impl Unrest {
     fn begin(quiet_for: Duration, at_most: Duration) -> Self {
         let now = Instant::now();
-        Self {
-            quiet_at: now + quiet_for,
-            end: now + at_most,
-        }
+        Self { quiet_at: now + quiet_for, end: now + at_most }
     }
 }
 
@@ -112,12 +109,7 @@ impl Watch {
         let path = std::path::absolute(path).map_err(WatchError::WorkingDirectory)?;
         let stirred = Arc::new(Notify::new());
         let watcher = watch_lookups(&path, &stirred)?;
-        Ok(Self {
-            path,
-            stirred,
-            unrest: None,
-            watcher,
-        })
+        Ok(Self { path, stirred, unrest: None, watcher })
     }
 
     /// Resolves when the file may have changed since the last call: its content, its permissions, whether it exists.
@@ -128,9 +120,7 @@ impl Watch {
         if self.unrest.is_none() {
             self.stirred.notified().await;
         }
-        let unrest = self
-            .unrest
-            .get_or_insert_with(|| Unrest::begin(QUIET, MAX_UNREST));
+        let unrest = self.unrest.get_or_insert_with(|| Unrest::begin(QUIET, MAX_UNREST));
         while Instant::now() < unrest.end {
             let until = unrest.quiet_at.min(unrest.end);
             if timeout_at(until, self.stirred.notified()).await.is_err() {

@@ -32,13 +32,7 @@ async fn is_unseen(watch: &mut Watch) -> bool {
 /// How often one change was told. More than once is right where the machine is too busy to let the burst end in time.
 async fn times_told(watch: &mut Watch) -> usize {
     let mut times = 0;
-    while timeout(
-        if times == 0 { SEEN_WITHIN } else { UNSEEN_FOR },
-        watch.changed(),
-    )
-    .await
-    .is_ok()
-    {
+    while timeout(if times == 0 { SEEN_WITHIN } else { UNSEEN_FOR }, watch.changed()).await.is_ok() {
         times += 1;
         assert!(times < 10, "never quiet");
     }
@@ -343,12 +337,7 @@ fn a_change_is_told_also_where_the_future_is_dropped_again_and_again() {
     block_on(async {
         let mut watch = Watch::start(&path).unwrap();
         fs::write(&path, "X = 1\n").unwrap();
-        let told = async {
-            while timeout(Duration::from_millis(5), watch.changed())
-                .await
-                .is_err()
-            {}
-        };
+        let told = async { while timeout(Duration::from_millis(5), watch.changed()).await.is_err() {} };
         assert!(timeout(SEEN_WITHIN, told).await.is_ok());
     });
 }

@@ -17,10 +17,7 @@ pub(crate) struct Message {
 
 impl Message {
     pub(crate) fn new(topic: &str, payload: &str) -> Self {
-        Self {
-            topic: topic.to_owned(),
-            payload: payload.to_owned(),
-        }
+        Self { topic: topic.to_owned(), payload: payload.to_owned() }
     }
 
     /// The request body that should become this message.
@@ -63,15 +60,9 @@ impl Subscriber {
         let socket = zmq::Context::new().socket(zmq::SUB).unwrap();
         socket.set_rcvhwm(0).unwrap();
         socket.set_linger(0).unwrap();
-        socket
-            .set_rcvtimeo(i32::try_from(PATIENCE.as_millis()).unwrap())
-            .unwrap();
+        socket.set_rcvtimeo(i32::try_from(PATIENCE.as_millis()).unwrap()).unwrap();
         socket.set_subscribe(prefix.as_bytes()).unwrap();
-        Self {
-            socket,
-            endpoint,
-            _directory: directory,
-        }
+        Self { socket, endpoint, _directory: directory }
     }
 
     pub(crate) fn endpoint(&self) -> &str {
@@ -83,10 +74,7 @@ impl Subscriber {
         let frames = self.socket.recv_multipart(0).expect("a message on the bus");
         let [topic, payload] = <[Vec<u8>; 2]>::try_from(frames).expect("two frames");
         let text = |frame| String::from_utf8(frame).expect("a UTF-8 frame");
-        Message {
-            topic: text(topic),
-            payload: text(payload),
-        }
+        Message { topic: text(topic), payload: text(payload) }
     }
 
     /// Whether a message is here, or comes within `wait_ms`.
@@ -98,10 +86,7 @@ impl Subscriber {
     /// subscription take effect at the other end, so it asks through the front door: probes until
     /// one comes, then a last one behind which nothing of this is left.
     pub(crate) fn wait_until_it_hears(&self, gateway: &Gateway) {
-        let (probe, last) = (
-            Message::new("probe", "{}"),
-            Message::new("probe/last", "{}"),
-        );
+        let (probe, last) = (Message::new("probe", "{}"), Message::new("probe/last", "{}"));
         super::eventually("a probe on the bus", || {
             gateway.post(probe.body()).assert_accepted();
             self.has_message(PROBE_MS).then_some(())

@@ -24,10 +24,7 @@ impl Worker {
                 }
             }
         });
-        Self {
-            over,
-            thread: Some(thread),
-        }
+        Self { over, thread: Some(thread) }
     }
 }
 
