@@ -1,6 +1,8 @@
 //! The transitions of the specification's section 3, driven through HTTP alone. (The first of them,
 //! the service itself being enabled, is in `settings`.)
 
+use std::cell::Cell;
+
 use serde_json::{Value, json};
 
 use crate::adapter::{Adapter, Command, Data, State, Status};
@@ -10,11 +12,14 @@ use crate::support::request::Request;
 const EIM: &str = "extension_eim";
 const OTHER: &str = "extension_other";
 const NODE: &str = "node_physical_blocks";
+/// The sender of the messages by which a test sees that all before them have had their effect.
+const MARKER: &str = "marker";
 
 /// An adapter and the gateway in front of it.
 struct Home {
     gateway: Gateway,
     adapter: Adapter,
+    markers: Cell<u32>,
 }
 
 impl Home {
@@ -22,7 +27,11 @@ impl Home {
         let adapter = Adapter::start(&[EIM, OTHER], &[NODE]);
         let mut gateway = Gateway::serve().connect(adapter.publishers_side()).start();
         gateway.wait_connected();
-        Self { gateway, adapter }
+        Self {
+            gateway,
+            adapter,
+            markers: Cell::new(0),
+        }
     }
 
     fn post(&self, topic: &str, payload: &Value) {
@@ -33,18 +42,19 @@ impl Home {
 
     /// The state after all that was posted before: a data message follows it and is awaited.
     fn settled(&self) -> State {
-        let marker = Data {
-            sender: "marker".to_owned(),
-            content: "settled".to_owned(),
-        };
+        let number = self.markers.replace(self.markers.get() + 1).to_string();
         self.post(
             "adapter/nodes/data",
-            &json!({"node_id": "marker", "content": "settled"}),
+            &json!({"node_id": MARKER, "content": number}),
         );
+        let marker = Data {
+            sender: MARKER.to_owned(),
+            content: number,
+        };
         let mut state = self
             .adapter
-            .wait_until("the marker", |state| state.data.last() == Some(&marker));
-        state.data.pop();
+            .wait_until("the marker", |it| it.data.last() == Some(&marker));
+        state.data.retain(|data| data.sender != MARKER);
         state
     }
 }

@@ -93,7 +93,8 @@ fn json_that_lacks_a_part_of_a_message_is_422() {
 fn a_payload_that_readers_would_trip_over_is_422() {
     let rig = Rig::start();
     let mut client = rig.client();
-    // The body is the first level, the payload the second.
+    // The body is the first level and the payload the second. Whether the limit is on the body or on
+    // the payload, 128 levels of body are within it and 130 beyond.
     let nested = |levels: usize| {
         format!(
             r#"{{"a":{}1{}}}"#,
@@ -109,7 +110,7 @@ fn a_payload_that_readers_would_trip_over_is_422() {
 
     let twice = r#"{"node_id":"a","node_id":"b","content":"c"}"#;
     let bodies = [
-        Message::new("t", &nested(129)),
+        Message::new("t", &nested(130)),
         Message::new("t", r#"{"a":"\ud800"}"#),
         Message::new("t", r#"{"a":"\udc00\ud800"}"#),
         Message::new("t", r#"{"\ud83d":1}"#),

@@ -22,6 +22,7 @@ pub(crate) struct Transcript {
 /// Ended and reaped when dropped, whatever the test did.
 pub(crate) struct Process {
     child: Child,
+    command: String,
     lines: Receiver<String>,
     transcript: Arc<Mutex<Transcript>>,
     readers: Vec<JoinHandle<()>>,
@@ -56,6 +57,7 @@ impl Process {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the binary starts");
+        let command = format!("{command:?}");
         let (stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
         let transcript = Arc::new(Mutex::new(Transcript::default()));
         let (sender, lines) = channel();
@@ -71,6 +73,7 @@ impl Process {
         ];
         Self {
             child,
+            command,
             lines,
             transcript,
             readers,
@@ -132,6 +135,7 @@ impl Drop for Process {
     fn drop(&mut self) {
         let transcript = self.end();
         if std::thread::panicking() {
+            eprintln!("--- {}", self.command);
             eprintln!("--- the child's stdout\n{}", transcript.stdout);
             eprintln!("--- the child's stderr\n{}", transcript.stderr);
         }
