@@ -88,6 +88,16 @@ impl Client {
         }
     }
 
+    /// The same for a client that is not done sending: the gateway must have half-closed, and read
+    /// and drop what still comes. If it has closed instead, the first of these bytes is answered
+    /// with a reset, which may cost a client its answer, and which the later ones feel.
+    pub(crate) fn expect_half_close(&mut self, unsent: &[u8]) {
+        self.expect_close();
+        for part in unsent.chunks(unsent.len().div_ceil(4)) {
+            self.stream.write_all(part).expect("not a reset");
+        }
+    }
+
     fn read_head(&mut self) -> io::Result<Response> {
         let end = loop {
             match self.unread.windows(4).position(|four| four == b"\r\n\r\n") {
