@@ -9,7 +9,7 @@ pub(crate) use model::{Command, Data, State, Status};
 use crate::support::PATIENCE;
 use crate::support::hub::Hub;
 use crate::support::subscriber::{Message, Subscriber};
-use crate::support::worker::{TURN_MS, Worker};
+use crate::support::worker::{TURN, Worker};
 
 /// A thread that hears the bus and keeps the [`State`]; tests await changes of it.
 pub(crate) struct Adapter {
@@ -29,7 +29,11 @@ impl Adapter {
             let state = Arc::clone(&state);
             move || follow(&subscriber, &state)
         });
-        Self { hub, state, _following: following }
+        Self {
+            hub,
+            state,
+            _following: following,
+        }
     }
 
     /// Where a gateway, or any other publisher, is to connect.
@@ -41,16 +45,21 @@ impl Adapter {
     pub(crate) fn wait_until(&self, what: &str, wanted: impl Fn(&State) -> bool) -> State {
         let (state, changed) = &*self.state;
         let state = state.lock().unwrap();
-        let (state, _) = changed.wait_timeout_while(state, PATIENCE, |state| !wanted(state)).unwrap();
-        assert!(wanted(&state), "the adapter never saw: {what}; it is at {:?}", *state);
+        let (state, _) = changed
+            .wait_timeout_while(state, PATIENCE, |state| !wanted(state))
+            .unwrap();
+        assert!(
+            wanted(&state),
+            "the adapter never saw: {what}; it is at {:?}",
+            *state
+        );
         state.clone()
     }
 }
 
 /// One turn: a message that is here changes the state, and whoever awaits that is told.
 fn follow(subscriber: &Subscriber, state: &(Mutex<State>, Condvar)) {
-    if subscriber.has_message(TURN_MS) {
-        let Message { topic, payload } = subscriber.next();
+    if let Some(Message { topic, payload }) = subscriber.next_within(TURN) {
         let payload = serde_json::from_str(&payload).expect("a JSON payload");
         state.0.lock().unwrap().apply(&topic, &payload);
         state.1.notify_all();

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// How long any one wait may take before the test fails. It bounds hangs and measures nothing, so
 /// it is generous: a loaded machine must not make a test red.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How many milliseconds [`eventually`] rests between two looks.
 const LOOK_AGAIN_MS: u64 = 10;

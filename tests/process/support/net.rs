@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// kernel may give it to the next test that asks for any port. So each call has a host of its own
 /// in 127/8, from the process's id and a counter.
 pub(crate) fn free_address() -> SocketAddr {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
+    static NEXT: AtomicU32 = AtomicU32::new(1);
     let host = (std::process::id() << 8) + NEXT.fetch_add(1, Ordering::Relaxed);
     let [_, b, c, d] = host.to_be_bytes();
     let host = Ipv4Addr::new(127, b.max(1), c, d.clamp(1, 254));

@@ -22,6 +22,7 @@ pub(crate) struct Transcript {
 /// Ended and reaped when dropped, whatever the test did.
 pub(crate) struct Process {
     child: Child,
+    command: String,
     lines: Receiver<String>,
     transcript: Arc<Mutex<Transcript>>,
     readers: Vec<JoinHandle<()>>,
@@ -47,8 +48,16 @@ impl Process {
     }
 
     /// Reads stdout through the line that `is_last` accepts, then closes it in the child's face.
-    pub(crate) fn spawn_reading_until(command: &mut Command, is_last: impl Fn(&str) -> bool + Send + 'static) -> Self {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
+    pub(crate) fn spawn_reading_until(
+        command: &mut Command,
+        is_last: impl Fn(&str) -> bool + Send + 'static,
+    ) -> Self {
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary starts");
+        let command = format!("{command:?}");
         let (stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
         let transcript = Arc::new(Mutex::new(Transcript::default()));
         let (sender, lines) = channel();
@@ -62,7 +71,13 @@ impl Process {
                 move || read_all(stderr, &transcript)
             }),
         ];
-        Self { child, lines, transcript, readers }
+        Self {
+            child,
+            command,
+            lines,
+            transcript,
+            readers,
+        }
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -120,6 +135,7 @@ impl Drop for Process {
     fn drop(&mut self) {
         let transcript = self.end();
         if std::thread::panicking() {
+            eprintln!("--- {}", self.command);
             eprintln!("--- the child's stdout\n{}", transcript.stdout);
             eprintln!("--- the child's stderr\n{}", transcript.stderr);
         }
@@ -134,7 +150,10 @@ fn read_lines(
 ) {
     let mut stdout = BufReader::new(stdout);
     let mut line = Vec::new();
-    while stdout.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
+    while stdout
+        .read_until(b'\n', &mut line)
+        .is_ok_and(|length| length > 0)
+    {
         let text = String::from_utf8_lossy(&std::mem::take(&mut line)).into_owned();
         transcript.lock().unwrap().stdout.push_str(&text);
         let over = is_last(&text);
@@ -149,8 +168,15 @@ fn read_lines(
 fn read_all(stderr: impl Read, transcript: &Mutex<Transcript>) {
     let mut stderr = BufReader::new(stderr);
     let mut line = Vec::new();
-    while stderr.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
-        transcript.lock().unwrap().stderr.push_str(&String::from_utf8_lossy(&line));
+    while stderr
+        .read_until(b'\n', &mut line)
+        .is_ok_and(|length| length > 0)
+    {
+        transcript
+            .lock()
+            .unwrap()
+            .stderr
+            .push_str(&String::from_utf8_lossy(&line));
         line.clear();
     }
 }

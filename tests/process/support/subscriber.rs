@@ -1,12 +1,16 @@
 //! A subscriber on a real libzmq: what a part of the adapter sees of the gateway.
 
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
 use tempfile::TempDir;
 
 use super::PATIENCE;
 use super::gateway::Gateway;
+use super::worker::{TURN_MS, Worker};
 
 /// How long to wait for one probe before the next is sent.
-const PROBE_MS: i64 = 20;
+const PROBE: Duration = Duration::from_millis(20);
 
 /// A message as it crossed the bus.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,7 +21,10 @@ pub(crate) struct Message {
 
 impl Message {
     pub(crate) fn new(topic: &str, payload: &str) -> Self {
-        Self { topic: topic.to_owned(), payload: payload.to_owned() }
+        Self {
+            topic: topic.to_owned(),
+            payload: payload.to_owned(),
+        }
     }
 
     /// The request body that should become this message.
@@ -27,10 +34,13 @@ impl Message {
     }
 }
 
-/// A SUB socket without a limit of its own, so that nothing is lost on this side.
+/// A SUB socket in a thread that takes every message off it, so that nothing is lost on this side.
+/// The thread matters for one that binds, too: libzmq sends a subscription to a publisher that
+/// connects only when the socket's owner calls it.
 pub(crate) struct Subscriber {
-    socket: zmq::Socket,
+    messages: Receiver<Message>,
     endpoint: String,
+    _receiving: Worker,
     _directory: TempDir,
 }
 
@@ -44,52 +54,57 @@ impl Subscriber {
     /// The same at the [`ipc_endpoint`] of this directory.
     pub(crate) fn bound_at(directory: TempDir) -> Self {
         let endpoint = ipc_endpoint(&directory);
-        let subscriber = Self::new("", endpoint, directory);
-        subscriber.socket.bind(&subscriber.endpoint).unwrap();
-        subscriber
+        let socket = subscribed("");
+        socket.bind(&endpoint).unwrap();
+        Self::receiving(socket, endpoint, directory)
     }
 
     /// Connects to an endpoint that somebody else binds, now or later.
     pub(crate) fn connected(endpoint: &str, prefix: &str) -> Self {
-        let subscriber = Self::new(prefix, endpoint.to_owned(), tempfile::tempdir().unwrap());
-        subscriber.socket.connect(endpoint).unwrap();
-        subscriber
+        let socket = subscribed(prefix);
+        socket.connect(endpoint).unwrap();
+        Self::receiving(socket, endpoint.to_owned(), tempfile::tempdir().unwrap())
     }
 
-    fn new(prefix: &str, endpoint: String, directory: TempDir) -> Self {
-        let socket = zmq::Context::new().socket(zmq::SUB).unwrap();
-        socket.set_rcvhwm(0).unwrap();
-        socket.set_linger(0).unwrap();
-        socket.set_rcvtimeo(i32::try_from(PATIENCE.as_millis()).unwrap()).unwrap();
-        socket.set_subscribe(prefix.as_bytes()).unwrap();
-        Self { socket, endpoint, _directory: directory }
+    fn receiving(socket: zmq::Socket, endpoint: String, directory: TempDir) -> Self {
+        let (sender, messages) = channel();
+        let receiving = Worker::start(move || {
+            if socket.poll(zmq::POLLIN, TURN_MS).unwrap() > 0 {
+                // Nobody takes it once the test is done with this subscriber.
+                let _ = sender.send(received(&socket));
+            }
+        });
+        Self {
+            messages,
+            endpoint,
+            _receiving: receiving,
+            _directory: directory,
+        }
     }
 
     pub(crate) fn endpoint(&self) -> &str {
         &self.endpoint
     }
 
-    /// The next message: exactly two frames, both UTF-8.
     pub(crate) fn next(&self) -> Message {
-        let frames = self.socket.recv_multipart(0).expect("a message on the bus");
-        let [topic, payload] = <[Vec<u8>; 2]>::try_from(frames).expect("two frames");
-        let text = |frame| String::from_utf8(frame).expect("a UTF-8 frame");
-        Message { topic: text(topic), payload: text(payload) }
+        self.next_within(PATIENCE).expect("a message on the bus")
     }
 
-    /// Whether a message is here, or comes within `wait_ms`.
-    pub(crate) fn has_message(&self, wait_ms: i64) -> bool {
-        self.socket.poll(zmq::POLLIN, wait_ms).unwrap() > 0
+    pub(crate) fn next_within(&self, bound: Duration) -> Option<Message> {
+        self.messages.recv_timeout(bound).ok()
     }
 
     /// Returns once messages posted to `gateway` arrive here. A SUB socket cannot see its own
     /// subscription take effect at the other end, so it asks through the front door: probes until
     /// one comes, then a last one behind which nothing of this is left.
     pub(crate) fn wait_until_it_hears(&self, gateway: &Gateway) {
-        let (probe, last) = (Message::new("probe", "{}"), Message::new("probe/last", "{}"));
+        let (probe, last) = (
+            Message::new("probe", "{}"),
+            Message::new("probe/last", "{}"),
+        );
         super::eventually("a probe on the bus", || {
             gateway.post(probe.body()).assert_accepted();
-            self.has_message(PROBE_MS).then_some(())
+            self.next_within(PROBE).map(drop)
         });
         gateway.post(last.body()).assert_accepted();
         while self.next() != last {}
@@ -99,4 +114,23 @@ impl Subscriber {
 /// An endpoint that is nobody else's: a socket file in a directory that goes with its owner.
 pub(crate) fn ipc_endpoint(directory: &TempDir) -> String {
     format!("ipc://{}", directory.path().join("bus").display())
+}
+
+fn subscribed(prefix: &str) -> zmq::Socket {
+    let socket = zmq::Context::new().socket(zmq::SUB).unwrap();
+    socket.set_rcvhwm(0).unwrap();
+    socket.set_linger(0).unwrap();
+    socket.set_subscribe(prefix.as_bytes()).unwrap();
+    socket
+}
+
+/// Exactly two frames, both UTF-8.
+fn received(socket: &zmq::Socket) -> Message {
+    let frames = socket.recv_multipart(0).unwrap();
+    let [topic, payload] = <[Vec<u8>; 2]>::try_from(frames).expect("two frames");
+    let text = |frame| String::from_utf8(frame).expect("a UTF-8 frame");
+    Message {
+        topic: text(topic),
+        payload: text(payload),
+    }
 }

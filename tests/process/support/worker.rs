@@ -3,8 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// How long one turn may wait for input, and so how late a worker may notice its end.
+pub(crate) const TURN: Duration = Duration::from_millis(20);
+
+/// [`TURN`] as libzmq counts.
 pub(crate) const TURN_MS: i64 = 20;
 
 pub(crate) struct Worker {
@@ -13,7 +17,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// `turn` waits for input for [`TURN_MS`] at most and handles what came.
+    /// `turn` waits for input for [`TURN`] at most and handles what came.
     pub(crate) fn start(mut turn: impl FnMut() + Send + 'static) -> Self {
         let over = Arc::new(AtomicBool::new(false));
         let thread = std::thread::spawn({
@@ -24,7 +28,10 @@ impl Worker {
                 }
             }
         });
-        Self { over, thread: Some(thread) }
+        Self {
+            over,
+            thread: Some(thread),
+        }
     }
 }
 
