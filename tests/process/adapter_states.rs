@@ -27,33 +27,19 @@ impl Home {
         let adapter = Adapter::start(&[EIM, OTHER], &[NODE]);
         let mut gateway = Gateway::serve().connect(adapter.publishers_side()).start();
         gateway.wait_connected();
-        Self {
-            gateway,
-            adapter,
-            markers: Cell::new(0),
-        }
+        Self { gateway, adapter, markers: Cell::new(0) }
     }
 
     fn post(&self, topic: &str, payload: &Value) {
-        self.gateway
-            .post(json!({"topic": topic, "payload": payload}).to_string())
-            .assert_accepted();
+        self.gateway.post(json!({"topic": topic, "payload": payload}).to_string()).assert_accepted();
     }
 
     /// The state after all that was posted before: a data message follows it and is awaited.
     fn settled(&self) -> State {
         let number = self.markers.replace(self.markers.get() + 1).to_string();
-        self.post(
-            "adapter/nodes/data",
-            &json!({"node_id": MARKER, "content": number}),
-        );
-        let marker = Data {
-            sender: MARKER.to_owned(),
-            content: number,
-        };
-        let mut state = self
-            .adapter
-            .wait_until("the marker", |it| it.data.last() == Some(&marker));
+        self.post("adapter/nodes/data", &json!({"node_id": MARKER, "content": number}));
+        let marker = Data { sender: MARKER.to_owned(), content: number };
+        let mut state = self.adapter.wait_until("the marker", |it| it.data.last() == Some(&marker));
         state.data.retain(|data| data.sender != MARKER);
         state
     }
@@ -96,11 +82,7 @@ fn an_extension_starts_and_stops_and_the_web_ui_follows_at_once() {
         let started = |state: &State| state.extensions[EIM] == Status::Started;
         let running = home.adapter.wait_until("the start", started);
         assert_eq!(running.displayed[EIM], Status::Started);
-        assert_eq!(
-            running.extensions[OTHER],
-            Status::Stopped,
-            "only the one that was named"
-        );
+        assert_eq!(running.extensions[OTHER], Status::Stopped, "only the one that was named");
 
         home.post(words.operate, &json!({words.name: EIM, "content": "stop"}));
         assert_eq!(home.settled(), before);
@@ -112,13 +94,8 @@ fn an_extension_starts_and_stops_and_the_web_ui_follows_at_once() {
 fn a_node_starts_and_stops() {
     let home = Home::start();
     for (content, status) in [("start", Status::Started), ("stop", Status::Stopped)] {
-        home.post(
-            "core/nodes/operate",
-            &json!({"node_name": NODE, "content": content}),
-        );
-        let state = home
-            .adapter
-            .wait_until(content, |state| state.nodes[NODE] == status);
+        home.post("core/nodes/operate", &json!({"node_name": NODE, "content": content}));
+        let state = home.adapter.wait_until(content, |state| state.nodes[NODE] == status);
         assert_eq!(state.extensions[EIM], Status::Stopped);
     }
 }
@@ -153,20 +130,14 @@ fn a_command_reaches_only_an_extension_that_runs() {
     for words in VOCABULARIES {
         let home = Home::start();
         let command = |content: &str| {
-            home.post(
-                "visual/extensions/command",
-                &json!({words.id: EIM, "content": content}),
-            );
+            home.post("visual/extensions/command", &json!({words.id: EIM, "content": content}));
         };
         command("before the start");
         home.post(words.operate, &json!({words.name: EIM, "content": "start"}));
         command("while it runs");
         home.post(words.operate, &json!({words.name: EIM, "content": "stop"}));
         command("after the stop");
-        let received = Command {
-            extension: EIM.to_owned(),
-            content: "while it runs".to_owned(),
-        };
+        let received = Command { extension: EIM.to_owned(), content: "while it runs".to_owned() };
         assert_eq!(home.settled().commands, [received]);
     }
 }
@@ -178,10 +149,7 @@ fn data_reaches_the_visual_programming_client_in_order() {
     for words in VOCABULARIES {
         for content in ["hello", "", "grüße 🏠\n"] {
             home.post(words.data, &json!({words.id: "eim", "content": content}));
-            expected.push(Data {
-                sender: "eim".to_owned(),
-                content: content.to_owned(),
-            });
+            expected.push(Data { sender: "eim".to_owned(), content: content.to_owned() });
         }
     }
     assert_eq!(home.settled().data, expected);
@@ -214,13 +182,8 @@ fn a_home_automation_call_reaches_the_device_it_names() {
 fn without_the_token_nothing_changes() {
     let home = Home::start();
     let before = home.settled();
-    let start =
-        json!({"topic": "core/exts/operate", "payload": {"node_name": EIM, "content": "start"}});
-    for target in [
-        "/api/message",
-        "/api/message?token=",
-        "/api/message?token=guessed",
-    ] {
+    let start = json!({"topic": "core/exts/operate", "payload": {"node_name": EIM, "content": "start"}});
+    for target in ["/api/message", "/api/message?token=", "/api/message?token=guessed"] {
         let request = Request::post(target, start.to_string());
         assert_eq!(home.gateway.client().exchange(&request).status, 401);
     }
@@ -232,10 +195,7 @@ fn a_name_that_names_nothing_starts_nothing() {
     let home = Home::start();
     let before = home.settled();
     for words in VOCABULARIES {
-        home.post(
-            words.operate,
-            &json!({words.name: "extension_unknown", "content": "start"}),
-        );
+        home.post(words.operate, &json!({words.name: "extension_unknown", "content": "start"}));
     }
     assert_eq!(home.settled(), before);
 }

@@ -38,10 +38,7 @@ fn the_client_tells_responses_apart_and_sees_the_close() {
     ));
     assert_eq!(client.response().status, 100);
     let found = client.response();
-    assert_eq!(
-        (found.status, found.body.as_slice()),
-        (200, b"abc".as_slice())
-    );
+    assert_eq!((found.status, found.body.as_slice()), (200, b"abc".as_slice()));
     assert_eq!(found.field("x-one"), Some("1"));
     assert_eq!(client.response_without_body().status, 405);
     assert_eq!(client.response().status, 204);
@@ -76,18 +73,12 @@ fn the_client_does_not_take_bytes_for_a_close() {
 fn a_request_is_framed_by_its_length_or_in_chunks() {
     let request = Request::post("/x", "abcde").without("Content-Type");
     let text = String::from_utf8(request.bytes()).unwrap();
-    assert_eq!(
-        text,
-        "POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nabcde"
-    );
+    assert_eq!(text, "POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nabcde");
     let chunked = String::from_utf8(request.chunked(4).bytes()).unwrap();
     let (head, body) = chunked.split_once("\r\n\r\n").unwrap();
     assert!(head.ends_with("\r\nTransfer-Encoding: chunked"));
     let (first, rest) = body.split_once(";of=\"a;b\"\r\nabcd\r\n").unwrap();
-    assert_eq!(
-        (first, rest.starts_with("1;of=\"a;b\"\r\ne\r\n0;last\r\n")),
-        ("4", true)
-    );
+    assert_eq!((first, rest.starts_with("1;of=\"a;b\"\r\ne\r\n0;last\r\n")), ("4", true));
 }
 
 #[test]
@@ -96,26 +87,16 @@ fn the_stand_in_hears_any_publisher_and_ignores_what_it_does_not_know() {
     let publisher = zmq::Context::new().socket(zmq::XPUB).unwrap();
     publisher.set_linger(0).unwrap();
     publisher.connect(adapter.publishers_side()).unwrap();
-    let subscription = eventually("the subscription", || {
-        publisher.recv_bytes(zmq::DONTWAIT).ok()
-    });
+    let subscription = eventually("the subscription", || publisher.recv_bytes(zmq::DONTWAIT).ok());
     assert_eq!(subscription, b"\x01", "the adapter hears everything");
 
-    let unknown = (
-        "core/exts/operate",
-        r#"{"node_name":"nobody","content":"start"}"#,
-    );
-    let known = (
-        "core/exts/operate",
-        r#"{"node_name":"extension_eim","content":"start"}"#,
-    );
+    let unknown = ("core/exts/operate", r#"{"node_name":"nobody","content":"start"}"#);
+    let known = ("core/exts/operate", r#"{"node_name":"extension_eim","content":"start"}"#);
     for (topic, payload) in [("no/such/topic", "{}"), unknown, known] {
         publisher.send_multipart([topic, payload], 0).unwrap();
     }
     let started = |status: Option<&Status>| status == Some(&Status::Started);
-    let state = adapter.wait_until("started", |state| {
-        started(state.extensions.get("extension_eim"))
-    });
+    let state = adapter.wait_until("started", |state| started(state.extensions.get("extension_eim")));
     assert!(started(state.displayed.get("extension_eim")));
     assert_eq!(state.extensions.len(), 1);
 }

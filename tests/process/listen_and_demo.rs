@@ -16,9 +16,7 @@ use crate::support::subscriber::ipc_endpoint;
 fn publisher(endpoint: &str) -> zmq::Socket {
     let socket = zmq::Context::new().socket(zmq::XPUB).unwrap();
     socket.set_linger(0).unwrap();
-    socket
-        .set_rcvtimeo(i32::try_from(PATIENCE.as_millis()).unwrap())
-        .unwrap();
+    socket.set_rcvtimeo(i32::try_from(PATIENCE.as_millis()).unwrap()).unwrap();
     socket.bind(endpoint).unwrap();
     socket
 }
@@ -29,22 +27,9 @@ fn listen_prints_what_it_subscribed_to_and_ends_after_count() {
     let endpoint = ipc_endpoint(&directory);
     let publisher = publisher(&endpoint);
     let mut command = binary();
-    command.args([
-        "listen",
-        "--connect",
-        &endpoint,
-        "--topic",
-        "core/",
-        "--topic",
-        "to_",
-        "--count",
-        "2",
-    ]);
+    command.args(["listen", "--connect", &endpoint, "--topic", "core/", "--topic", "to_", "--count", "2"]);
     let mut listen = Process::spawn(&mut command);
-    let mut heard = [
-        publisher.recv_bytes(0).unwrap(),
-        publisher.recv_bytes(0).unwrap(),
-    ];
+    let mut heard = [publisher.recv_bytes(0).unwrap(), publisher.recv_bytes(0).unwrap()];
     heard.sort();
     assert_eq!(heard, [b"\x01core/".to_vec(), b"\x01to_".to_vec()]);
 
@@ -73,10 +58,7 @@ fn listen_without_a_topic_hears_everything_until_it_is_interrupted() {
     let mut listen = Process::spawn(binary().args(["listen", "--connect", &endpoint]));
     assert_eq!(publisher.recv_bytes(0).unwrap(), b"\x01");
     publisher.send_multipart(["anything", "{}"], 0).unwrap();
-    assert_eq!(
-        listen.next_line(Instant::now() + PATIENCE).as_deref(),
-        Some("anything\t{}\n")
-    );
+    assert_eq!(listen.next_line(Instant::now() + PATIENCE).as_deref(), Some("anything\t{}\n"));
     listen.signal(Signal::INT);
     assert_eq!(listen.wait_exit(PATIENCE).code(), Some(0));
 }
@@ -98,10 +80,7 @@ fn the_line_that_demo_prints_works_when_pasted() {
     assert_eq!(demo.wait_exit(PATIENCE).code(), Some(0));
     let output = demo.end();
     for stream in [output.stdout, output.stderr] {
-        assert!(
-            !stream.contains('\x1b'),
-            "an escape sequence in a pipe: {stream:?}"
-        );
+        assert!(!stream.contains('\x1b'), "an escape sequence in a pipe: {stream:?}");
     }
 }
 
@@ -109,9 +88,7 @@ fn the_line_that_demo_prints_works_when_pasted() {
 #[test]
 fn two_demos_run_side_by_side() {
     let demos = [(); 2].map(|()| Process::spawn(binary().arg("demo")));
-    let lines = demos
-        .each_ref()
-        .map(|demo| next_line(demo, |line| line.trim_start().starts_with("curl ")));
+    let lines = demos.each_ref().map(|demo| next_line(demo, |line| line.trim_start().starts_with("curl ")));
     assert_ne!(lines[0], lines[1], "each has its own token");
     for mut demo in demos {
         demo.signal(Signal::TERM);
@@ -123,9 +100,7 @@ fn two_demos_run_side_by_side() {
 fn next_line(process: &Process, wanted: impl Fn(&str) -> bool) -> String {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let line = process
-            .next_line(deadline)
-            .expect("the line comes before stdout is closed");
+        let line = process.next_line(deadline).expect("the line comes before stdout is closed");
         if wanted(&line) {
             return line;
         }
@@ -135,29 +110,17 @@ fn next_line(process: &Process, wanted: impl Fn(&str) -> bool) -> String {
 /// Runs the line in a shell, with curl where there is one, and returns the message it posts.
 fn paste(line: &str) -> Value {
     let arguments = shell_words(line);
-    let data = arguments
-        .iter()
-        .rev()
-        .find(|it| it.starts_with('{'))
-        .expect("the line posts JSON");
+    let data = arguments.iter().rev().find(|it| it.starts_with('{')).expect("the line posts JSON");
     let has_curl = Command::new("curl").arg("--version").output().is_ok();
     if has_curl {
         let output = Command::new("sh").args(["-c", line]).output().unwrap();
         assert!(output.status.success(), "{output:?}");
-        assert!(
-            String::from_utf8_lossy(&output.stdout).contains("accepted"),
-            "{output:?}"
-        );
+        assert!(String::from_utf8_lossy(&output.stdout).contains("accepted"), "{output:?}");
     } else {
-        let url = arguments
-            .iter()
-            .find_map(|it| it.strip_prefix("http://"))
-            .expect("a plain URL");
+        let url = arguments.iter().find_map(|it| it.strip_prefix("http://")).expect("a plain URL");
         let (host, target) = url.split_at(url.find('/').unwrap());
         let mut client = Client::connect(host.parse().unwrap());
-        client
-            .exchange(&Request::post(target, data))
-            .assert_accepted();
+        client.exchange(&Request::post(target, data)).assert_accepted();
     }
     serde_json::from_str(data).unwrap()
 }

@@ -36,12 +36,7 @@ fn settings_that_do_not_say_true_and_a_token_leave_the_port_closed() {
         let address = free_address();
         let mut gateway = Gateway::serve().settings(text).listen(address).spawn();
         let event = gateway.wait_event("disabled");
-        assert!(
-            event["reason"]
-                .as_str()
-                .is_some_and(|reason| !reason.is_empty()),
-            "{event}"
-        );
+        assert!(event["reason"].as_str().is_some_and(|reason| !reason.is_empty()), "{event}");
         assert!(refuses(address), "{text}");
         assert_eq!(gateway.terminate().accepted, 0);
     }
@@ -71,10 +66,7 @@ fn settings_are_found_in_the_users_configuration_directory() {
 fn settings_are_read_and_never_executed() {
     let directory = tempfile::tempdir().unwrap();
     let proof = directory.path().join("executed");
-    let text = format!(
-        "import sys\nopen({proof:?}, 'w').write('x')\n{}raise SystemExit(1)\n",
-        enabled(&token("a")),
-    );
+    let text = format!("import sys\nopen({proof:?}, 'w').write('x')\n{}raise SystemExit(1)\n", enabled(&token("a")),);
     let gateway = Gateway::serve().settings(&text).start();
     assert_eq!(status(&mut gateway.client(), &token("a")), 200);
     assert!(!proof.exists());
@@ -83,10 +75,7 @@ fn settings_are_read_and_never_executed() {
 #[test]
 fn enabling_opens_the_port() {
     let address = free_address();
-    let mut gateway = Gateway::serve()
-        .settings(disabled())
-        .listen(address)
-        .spawn();
+    let mut gateway = Gateway::serve().settings(disabled()).listen(address).spawn();
     gateway.wait_event("disabled");
     gateway.settings.write(&enabled(&token("a")));
     let event = gateway.wait_listening();
@@ -147,10 +136,7 @@ fn a_changed_token_counts_from_the_next_request_even_on_the_same_connection() {
 /// Some editors write into the file that is there; for a moment it is empty, or half there.
 #[test]
 fn a_file_that_is_written_in_place_is_followed_too() {
-    let gateway = Gateway::serve()
-        .token(&token("old"))
-        .listen(free_address())
-        .start();
+    let gateway = Gateway::serve().token(&token("old")).listen(free_address()).start();
     gateway.settings.write_in_place(&enabled(&token("new")));
     eventually("the new token", || {
         let mut client = Client::try_connect(gateway.address()).ok()?;
@@ -198,17 +184,13 @@ fn sighup_reads_again_at_once() {
 
     elsewhere.write(&enabled(&token("new")));
     gateway.signal(Signal::HUP);
-    eventually("the new token", || {
-        (status(&mut client, &token("new")) == 200).then_some(())
-    });
+    eventually("the new token", || (status(&mut client, &token("new")) == 200).then_some(()));
     assert_eq!(status(&mut client, &token("old")), 401);
 }
 
 /// `user_settings.py:LINE:COLUMN` is where an editor jumps to.
 pub(crate) fn assert_names_the_place(text: &str, line: u32) {
     let place = format!("user_settings.py:{line}:");
-    let column = text
-        .split_once(&place)
-        .map(|(_, rest)| rest.starts_with(|it: char| it.is_ascii_digit()));
+    let column = text.split_once(&place).map(|(_, rest)| rest.starts_with(|it: char| it.is_ascii_digit()));
     assert_eq!(column, Some(true), "no {place}COLUMN in {text:?}");
 }

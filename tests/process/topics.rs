@@ -81,9 +81,7 @@ fn every_row_arrives_as_its_bytes_stood() {
     let mut client = rig.client();
     for row in ROWS {
         let message = Message::new(row.topic, row.payload);
-        client
-            .exchange(&rig.request(message.body()))
-            .assert_accepted();
+        client.exchange(&rig.request(message.body())).assert_accepted();
         assert_eq!(rig.bus.next(), message);
     }
 }
@@ -113,10 +111,7 @@ fn a_field_that_is_missing_is_refused_in_every_row() {
             let response = client.exchange(&rig.request(&body));
             assert_eq!(response.status, 422, "without {field}: {body}");
             let pointer = response.problem()["pointer"].as_str().map(str::to_owned);
-            assert!(
-                pointer.is_some_and(|it| it.starts_with("/payload")),
-                "{response:?}"
-            );
+            assert!(pointer.is_some_and(|it| it.starts_with("/payload")), "{response:?}");
         }
     }
     rig.assert_bus_is_quiet();
@@ -129,11 +124,7 @@ fn required_fields(row: &Row) -> Vec<String> {
         _ => &["node_id", "extension_id", "content"],
     };
     let payload: Value = serde_json::from_str(row.payload).unwrap();
-    named
-        .iter()
-        .filter(|&&name| payload.get(name).is_some())
-        .map(|&name| name.to_owned())
-        .collect()
+    named.iter().filter(|&&name| payload.get(name).is_some()).map(|&name| name.to_owned()).collect()
 }
 
 #[test]
@@ -144,24 +135,14 @@ fn with_check_envelope_only_topic_and_payload_are_looked_at() {
         rig.post(message.body()).assert_accepted();
         assert_eq!(rig.bus.next(), message);
     }
-    assert_eq!(
-        rig.post(r#"{"topic":"t","payload":"a string"}"#).status,
-        422
-    );
+    assert_eq!(rig.post(r#"{"topic":"t","payload":"a string"}"#).status, 422);
 }
 
 #[test]
 fn other_topics_pass_unchecked() {
     let rig = Rig::start();
     let longest = "t".repeat(1024);
-    let unknown = [
-        "x",
-        "core",
-        "core/exts/operate/",
-        "CORE/exts/operate",
-        "späti/🏠 a\\b\"c",
-        &longest,
-    ];
+    let unknown = ["x", "core", "core/exts/operate/", "CORE/exts/operate", "späti/🏠 a\\b\"c", &longest];
     for topic in unknown {
         let message = Message::new(topic, r#"{"content":[],  "any": "thing"}"#);
         rig.post(message.body()).assert_accepted();
@@ -174,10 +155,7 @@ fn other_topics_pass_unchecked() {
 fn an_escaped_topic_is_the_topic_it_spells() {
     let rig = Rig::start();
     let payload = r#"{"node_name":"extension_eim","content":"start"}"#;
-    rig.post(format!(
-        r#"{{"topic":"core\/exts\/\u006fperate","payload":{payload}}}"#
-    ))
-    .assert_accepted();
+    rig.post(format!(r#"{{"topic":"core\/exts\/\u006fperate","payload":{payload}}}"#)).assert_accepted();
     assert_eq!(rig.bus.next(), Message::new("core/exts/operate", payload));
     let broken = rig.post(r#"{"topic":"core\/exts\/operate","payload":{"content":"start"}}"#);
     assert_eq!(broken.status, 422, "escapes are no way around the table");
@@ -204,7 +182,8 @@ fn the_envelope_around_a_payload_leaves_no_trace() {
 fn every_part_of_a_home_automation_call_is_required() {
     let rig = Rig::start();
     let mut client = rig.client();
-    let right = r#"{"type":"call_service","domain":"light","service":"turn_on","service_data":{"entity_id":"light.door"}}"#;
+    let right =
+        r#"{"type":"call_service","domain":"light","service":"turn_on","service_data":{"entity_id":"light.door"}}"#;
     let wrong = [
         (r#""type":"call_service","#, ""),
         (r#""type":"call_service""#, r#""type":1"#),
@@ -223,19 +202,12 @@ fn every_part_of_a_home_automation_call_is_required() {
     for (part, instead) in wrong {
         assert!(right.contains(part));
         let content = right.replacen(part, instead, 1);
-        let body = Message::new(
-            "to_homeauto",
-            &format!(r#"{{"node_id":"eim","content":{content}}}"#),
-        )
-        .body();
+        let body = Message::new("to_homeauto", &format!(r#"{{"node_id":"eim","content":{content}}}"#)).body();
         let response = client.exchange(&rig.request(&body));
         assert_eq!(response.status, 422, "{body}");
         let problem = response.problem();
         let pointer = problem["pointer"].as_str().unwrap_or_default();
-        assert!(
-            pointer.starts_with("/payload/content"),
-            "{pointer:?} for {body}"
-        );
+        assert!(pointer.starts_with("/payload/content"), "{pointer:?} for {body}");
     }
     rig.assert_bus_is_quiet();
 }

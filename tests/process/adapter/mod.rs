@@ -29,11 +29,7 @@ impl Adapter {
             let state = Arc::clone(&state);
             move || follow(&subscriber, &state)
         });
-        Self {
-            hub,
-            state,
-            _following: following,
-        }
+        Self { hub, state, _following: following }
     }
 
     /// Where a gateway, or any other publisher, is to connect.
@@ -45,14 +41,8 @@ impl Adapter {
     pub(crate) fn wait_until(&self, what: &str, wanted: impl Fn(&State) -> bool) -> State {
         let (state, changed) = &*self.state;
         let state = state.lock().unwrap();
-        let (state, _) = changed
-            .wait_timeout_while(state, PATIENCE, |state| !wanted(state))
-            .unwrap();
-        assert!(
-            wanted(&state),
-            "the adapter never saw: {what}; it is at {:?}",
-            *state
-        );
+        let (state, _) = changed.wait_timeout_while(state, PATIENCE, |state| !wanted(state)).unwrap();
+        assert!(wanted(&state), "the adapter never saw: {what}; it is at {:?}", *state);
         state.clone()
     }
 }

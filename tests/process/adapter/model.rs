@@ -40,19 +40,11 @@ pub(crate) struct State {
 impl State {
     pub(crate) fn with_installed(extensions: &[&str], nodes: &[&str]) -> Self {
         let stopped = |names: &[&str]| -> BTreeMap<_, _> {
-            names
-                .iter()
-                .map(|&name| (name.to_owned(), Status::Stopped))
-                .collect()
+            names.iter().map(|&name| (name.to_owned(), Status::Stopped)).collect()
         };
         let (extensions, nodes) = (stopped(extensions), stopped(nodes));
         let displayed = extensions.clone();
-        Self {
-            extensions,
-            nodes,
-            displayed,
-            ..Self::default()
-        }
+        Self { extensions, nodes, displayed, ..Self::default() }
     }
 
     /// The effect of one message. What names nothing that is installed has none.
@@ -82,10 +74,7 @@ impl State {
     }
 
     fn show_data(&mut self, sender: &Value, payload: &Value) {
-        self.data.push(Data {
-            sender: text(sender),
-            content: text(&payload["content"]),
-        });
+        self.data.push(Data { sender: text(sender), content: text(&payload["content"]) });
     }
 
     /// Only an extension that runs is there to receive.
@@ -101,18 +90,14 @@ impl State {
     }
 
     fn call_service(&mut self, call: &Value) {
-        let state = match (
-            text(&call["domain"]).as_str(),
-            text(&call["service"]).as_str(),
-        ) {
+        let state = match (text(&call["domain"]).as_str(), text(&call["service"]).as_str()) {
             ("light", "turn_on") => "on",
             ("light", "turn_off") => "off",
             ("cover", "open_cover") => "open",
             ("cover", "close_cover") => "closed",
             _ => return,
         };
-        self.devices
-            .insert(text(&call["service_data"]["entity_id"]), state.to_owned());
+        self.devices.insert(text(&call["service_data"]["entity_id"]), state.to_owned());
     }
 }
 

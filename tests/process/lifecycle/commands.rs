@@ -48,9 +48,7 @@ fn help_names_every_option() {
     let listen: &[&str] = &["--connect", "--topic", "--encoding", "--count"];
     for (command, options) in [("serve", SERVE), ("listen", listen)] {
         let text = help([command, "--help"]);
-        let words: Vec<&str> = text
-            .split(|it: char| !(it.is_alphanumeric() || it == '-'))
-            .collect();
+        let words: Vec<&str> = text.split(|it: char| !(it.is_alphanumeric() || it == '-')).collect();
         for option in options {
             assert!(words.contains(option), "{option} is not in\n{text}");
         }

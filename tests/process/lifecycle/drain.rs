@@ -41,10 +41,7 @@ fn a_gateway_without_its_hub_stops_as_well() {
 #[test]
 fn a_request_in_flight_is_answered_and_then_the_connection_closed() {
     let bus = Subscriber::bound();
-    let mut gateway = Gateway::serve()
-        .listen(free_address())
-        .connect(bus.endpoint())
-        .start();
+    let mut gateway = Gateway::serve().listen(free_address()).connect(bus.endpoint()).start();
     gateway.wait_connected();
     let mut idle = gateway.client();
     idle.exchange(&gateway.request(FINE)).assert_accepted();
@@ -87,9 +84,7 @@ const ACCEPTED_BEFORE_THE_SIGNAL: usize = 2000;
 fn every_200_under_load_is_on_the_bus_when_it_has_stopped() {
     let bus = Subscriber::bound();
     for workers in ["1", "2"] {
-        let builder = Gateway::serve()
-            .listen(free_address())
-            .connect(bus.endpoint());
+        let builder = Gateway::serve().listen(free_address()).connect(bus.endpoint());
         let mut gateway = builder.arguments(["--workers", workers]).start();
         gateway.wait_connected();
         let answered = load_until_it_stops(&mut gateway);
@@ -100,14 +95,8 @@ fn every_200_under_load_is_on_the_bus_when_it_has_stopped() {
         assert_eq!(more, None, "more on the bus than it says it published");
         let distinct: BTreeSet<&Message> = received.iter().collect();
         assert_eq!(distinct.len(), received.len(), "published twice");
-        let lost: Vec<_> = answered
-            .iter()
-            .filter(|it| !distinct.contains(it))
-            .collect();
-        assert!(
-            lost.is_empty(),
-            "answered 200 and never published: {lost:?}"
-        );
+        let lost: Vec<_> = answered.iter().filter(|it| !distinct.contains(it)).collect();
+        assert!(lost.is_empty(), "answered 200 and never published: {lost:?}");
         assert!(answered.len() >= ACCEPTED_BEFORE_THE_SIGNAL);
     }
 }
@@ -131,20 +120,12 @@ fn load_until_it_stops(gateway: &mut Gateway) -> Vec<Message> {
 
 /// One client: a message after the other, on one connection as long as it lasts, on a new one as
 /// long as there is somebody to connect to.
-fn post_until_refused(
-    address: SocketAddr,
-    target: &str,
-    client: usize,
-    answered: &Sender<Message>,
-) {
+fn post_until_refused(address: SocketAddr, target: &str, client: usize, answered: &Sender<Message>) {
     let mut number = 0;
     while let Ok(mut connection) = Client::try_connect(address) {
         loop {
             number += 1;
-            let message = Message::new(
-                "load",
-                &format!(r#"{{"client":{client},"number":{number}}}"#),
-            );
+            let message = Message::new("load", &format!(r#"{{"client":{client},"number":{number}}}"#));
             connection.send(Request::post(target, message.body()).bytes());
             let Ok(response) = connection.try_response() else {
                 break;
@@ -169,9 +150,7 @@ fn what_is_published_on_a_bound_endpoint_arrives_before_the_end() {
     let mut client = gateway.client();
     let message = |number: usize| Message::new("t", &format!(r#"{{"number":{number}}}"#));
     for number in 0..500 {
-        client
-            .exchange(&gateway.request(message(number).body()))
-            .assert_accepted();
+        client.exchange(&gateway.request(message(number).body())).assert_accepted();
     }
     gateway.terminate();
     for number in 0..500 {

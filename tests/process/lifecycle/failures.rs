@@ -27,13 +27,8 @@ fn a_port_that_is_taken_is_4() {
 #[test]
 fn a_port_that_another_gateway_has_is_4() {
     for workers in ["1", "2"] {
-        let first = Gateway::serve()
-            .listen(free_address())
-            .arguments(["--workers", workers])
-            .start();
-        let second = Gateway::serve()
-            .listen(first.address())
-            .arguments(["--workers", workers]);
+        let first = Gateway::serve().listen(free_address()).arguments(["--workers", workers]).start();
+        let second = Gateway::serve().listen(first.address()).arguments(["--workers", workers]);
         fails(second, 4);
     }
 }
@@ -53,12 +48,7 @@ fn settings_that_python_would_refuse_are_3_and_say_where() {
 /// libzmq itself takes some of these and would then retry for ever.
 #[test]
 fn an_endpoint_that_can_be_none_is_3_and_named() {
-    for endpoint in [
-        "tcp://127.0.0.1",
-        "tcp://127.0.0.1:99999",
-        "carrier-pigeon://roof",
-        "roof",
-    ] {
+    for endpoint in ["tcp://127.0.0.1", "tcp://127.0.0.1:99999", "carrier-pigeon://roof", "roof"] {
         assert!(fails(Gateway::serve().connect(endpoint), 3).contains(endpoint));
         assert!(fails(Gateway::serve().bind(endpoint), 3).contains(endpoint));
     }

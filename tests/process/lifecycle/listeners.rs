@@ -18,14 +18,10 @@ fn the_listening_event_says_where_who_and_how() {
 fn each_listener_has_its_event_and_serves() {
     let mut gateway = Gateway::serve().listen(ANY_PORT).listen(ANY_PORT).start();
     gateway.wait_listening();
-    let [first, second] = gateway.addresses() else {
-        panic!("two listeners")
-    };
+    let [first, second] = gateway.addresses() else { panic!("two listeners") };
     assert_ne!(first, second);
     for address in [*first, *second] {
-        Client::connect(address)
-            .exchange(&gateway.request(FINE))
-            .assert_accepted();
+        Client::connect(address).exchange(&gateway.request(FINE)).assert_accepted();
     }
     assert_eq!(gateway.terminate().accepted, 2);
 }
@@ -36,12 +32,7 @@ fn every_worker_serves_on_every_listener() {
     let builder = Gateway::serve().listen(ANY_PORT).listen(ANY_PORT);
     let mut gateway = builder.arguments(["--workers", "2"]).start();
     gateway.wait_listening();
-    let clients = gateway
-        .addresses()
-        .iter()
-        .cycle()
-        .take(128)
-        .map(|&address| Client::connect(address));
+    let clients = gateway.addresses().iter().cycle().take(128).map(|&address| Client::connect(address));
     let mut clients: Vec<Client> = clients.collect();
     for _ in 0..2 {
         for client in &mut clients {

@@ -15,10 +15,7 @@ fn sigusr1_prints_stats_each_time() {
         gateway.post(FINE).assert_accepted();
         gateway.signal(Signal::USR1);
         let stats = gateway.wait_event("stats");
-        assert!(
-            stats.as_object().is_some_and(|members| members.len() > 1),
-            "{stats}"
-        );
+        assert!(stats.as_object().is_some_and(|members| members.len() > 1), "{stats}");
     }
     gateway.post(FINE).assert_accepted();
 }
@@ -88,37 +85,20 @@ fn an_idle_gateway_uses_no_cpu() {
 /// second, in parentheses, may itself hold spaces.
 fn cpu_ticks(process: u32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
-    let fields: Vec<&str> = stat
-        .rsplit_once(')')
-        .unwrap()
-        .1
-        .split_whitespace()
-        .collect();
-    [14, 15]
-        .iter()
-        .map(|field| fields[field - 3].parse::<u64>().unwrap())
-        .sum()
+    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    [14, 15].iter().map(|field| fields[field - 3].parse::<u64>().unwrap()).sum()
 }
 
 #[test]
 fn the_token_is_not_on_the_command_line_or_in_the_environment() {
     let gateway = Gateway::serve().start();
-    for client in [
-        gateway.target(),
-        "/api/message?token=wrong".to_owned(),
-        "/".to_owned(),
-    ] {
-        gateway
-            .client()
-            .exchange(&gateway.request(FINE).target(&client));
+    for client in [gateway.target(), "/api/message?token=wrong".to_owned(), "/".to_owned()] {
+        gateway.client().exchange(&gateway.request(FINE).target(&client));
     }
     let token = gateway.target().split_once('=').unwrap().1.to_owned();
     for file in ["cmdline", "environ"] {
         let content = std::fs::read(format!("/proc/{}/{file}", gateway.id())).unwrap();
-        assert!(
-            !String::from_utf8_lossy(&content).contains(&token),
-            "{file}"
-        );
+        assert!(!String::from_utf8_lossy(&content).contains(&token), "{file}");
     }
     // That no log and no event shows it is checked for every gateway, when it is dropped.
 }

@@ -10,9 +10,7 @@ fn a_chunked_body_is_joined_and_its_extensions_and_trailers_are_dropped() {
     let mut client = rig.client();
     let message = Message::new("t", r#"{"content":"0\r\n\r\n is no end"}"#);
     for size in [1, 7, 1000] {
-        client
-            .exchange(&rig.request(message.body()).chunked(size))
-            .assert_accepted();
+        client.exchange(&rig.request(message.body()).chunked(size)).assert_accepted();
         assert_eq!(rig.bus.next(), message, "in chunks of {size}");
     }
 }
@@ -21,10 +19,7 @@ fn a_chunked_body_is_joined_and_its_extensions_and_trailers_are_dropped() {
 fn a_request_byte_by_byte_is_the_same_request() {
     let rig = Rig::start();
     let message = Message::new("t", r#"{"a": [1, 2.50]}"#);
-    for request in [
-        rig.request(message.body()),
-        rig.request(message.body()).chunked(5),
-    ] {
+    for request in [rig.request(message.body()), rig.request(message.body()).chunked(5)] {
         let mut client = rig.client();
         request.bytes().iter().for_each(|byte| client.send([*byte]));
         client.response().assert_accepted();
@@ -35,10 +30,7 @@ fn a_request_byte_by_byte_is_the_same_request() {
 #[test]
 fn a_body_that_ends_before_its_length_is_never_published() {
     let rig = Rig::start();
-    for request in [
-        rig.request(FINE).field("Content-Length", "1000"),
-        rig.request(FINE).chunked(5),
-    ] {
+    for request in [rig.request(FINE).field("Content-Length", "1000"), rig.request(FINE).chunked(5)] {
         let mut cut = request.bytes();
         cut.pop();
         let mut client = rig.client();

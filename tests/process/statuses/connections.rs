@@ -53,10 +53,7 @@ fn http_1_0_closes_unless_it_asks_to_be_kept() {
         response.assert_accepted();
         // Without this a 1.0 client does not know that it may go on.
         let connection = response.field("Connection").unwrap_or_default();
-        assert!(
-            connection.eq_ignore_ascii_case("keep-alive"),
-            "{response:?}"
-        );
+        assert!(connection.eq_ignore_ascii_case("keep-alive"), "{response:?}");
     }
     client.exchange(&old).assert_accepted();
     client.expect_close();
@@ -67,9 +64,7 @@ fn a_target_in_absolute_form_is_the_same_target() {
     let rig = Rig::start();
     let target = format!("http://localhost:12358{}", rig.gateway.target());
     let mut client = rig.client();
-    client
-        .exchange(&rig.request(FINE).target(&target))
-        .assert_accepted();
+    client.exchange(&rig.request(FINE).target(&target)).assert_accepted();
     let elsewhere = client.exchange(&rig.request(FINE).target("http://localhost/elsewhere"));
     assert_eq!(elsewhere.status, 404);
 }
@@ -92,11 +87,7 @@ fn a_hundred_requests_in_one_write_are_answered_in_order() {
     let mut client = rig.client();
     client.send(bytes);
     for number in 0..100 {
-        assert_eq!(
-            client.response().status,
-            [200, 404, 401, 200][number % 4],
-            "number {number}"
-        );
+        assert_eq!(client.response().status, [200, 404, 401, 200][number % 4], "number {number}");
     }
     for number in (0..100).filter(|number| [0, 3].contains(&(number % 4))) {
         assert_eq!(rig.bus.next(), message(number));
@@ -112,9 +103,7 @@ fn every_answer_is_dated() {
     for target in [target.as_str(), "/", "/api/message"] {
         let response = client.exchange(&rig.request(FINE).target(target));
         let date = httpdate::parse_http_date(response.field("Date").expect("a Date")).unwrap();
-        let age = SystemTime::now()
-            .duration_since(date)
-            .expect("not from the future");
+        let age = SystemTime::now().duration_since(date).expect("not from the future");
         assert!(age < Duration::from_secs(5), "{age:?} old");
     }
 }

@@ -26,10 +26,7 @@ fn a_head_that_fails_is_refused_without_an_invitation() {
         (fine.clone().target("/api/message?token=wrong"), 401),
         (fine.clone().target("/"), 404),
         (fine.clone().without("Content-Type"), 415),
-        (
-            fine.clone().without("Expect").field("Expect", "200-ok"),
-            417,
-        ),
+        (fine.clone().without("Expect").field("Expect", "200-ok"), 417),
         (fine.clone().field("Content-Length", "101"), 413),
     ];
     for (request, status) in refused {

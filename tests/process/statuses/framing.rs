@@ -39,9 +39,7 @@ const MALFORMED: &[(&str, &str)] = &[
 /// refusal, and a lenient reader would publish what follows.
 fn head(rig: &Rig, malformed: &str) -> String {
     let typed = "\r\nContent-Type: application/json\r\n\r\n";
-    malformed
-        .replace("{T}", &rig.gateway.target())
-        .replacen("\r\n\r\n", typed, 1)
+    malformed.replace("{T}", &rig.gateway.target()).replacen("\r\n\r\n", typed, 1)
 }
 
 #[test]

@@ -9,10 +9,7 @@ use crate::support::rig::Rig;
 /// A message whose body has exactly this many bytes.
 fn body_of(length: usize) -> String {
     let empty = r#"{"topic":"t","payload":{"pad":""}}"#;
-    empty.replace(
-        r#""""#,
-        &format!(r#""{}""#, "x".repeat(length - empty.len())),
-    )
+    empty.replace(r#""""#, &format!(r#""{}""#, "x".repeat(length - empty.len())))
 }
 
 fn refused_for_good(rig: &Rig, request: &Request) -> Response {
@@ -27,9 +24,7 @@ fn refused_for_good(rig: &Rig, request: &Request) -> Response {
 fn a_body_over_max_body_is_413_and_the_end() {
     let rig = Rig::with(["--max-body", "1000"]);
     rig.post(body_of(1000)).assert_accepted();
-    rig.client()
-        .exchange(&rig.request(body_of(1000)).chunked(300))
-        .assert_accepted();
+    rig.client().exchange(&rig.request(body_of(1000)).chunked(300)).assert_accepted();
     let large = rig.request(body_of(1001));
     assert_eq!(refused_for_good(&rig, &large).status, 413);
     assert_eq!(refused_for_good(&rig, &large.chunked(300)).status, 413);
@@ -71,11 +66,7 @@ fn a_head_over_max_head_is_431_and_the_end() {
 fn a_head_without_an_end_is_431() {
     let rig = Rig::start();
     let mut client = rig.client();
-    client.send(format!(
-        "POST {} HTTP/1.1\r\nX-Padding: {}",
-        rig.gateway.target(),
-        "x".repeat(17 << 10)
-    ));
+    client.send(format!("POST {} HTTP/1.1\r\nX-Padding: {}", rig.gateway.target(), "x".repeat(17 << 10)));
     assert_eq!(client.response().status, 431);
     client.expect_close();
 }
@@ -97,10 +88,7 @@ fn a_target_over_8_kib_is_414_and_the_end() {
 fn bodies_over_max_buffered_together_are_503_until_there_is_room() {
     let budget = (256 << 10).to_string();
     let rig = Rig::with(["--max-buffered", &budget]);
-    let (held, other) = (
-        rig.request(body_of(200 << 10)),
-        rig.request(body_of(100 << 10)),
-    );
+    let (held, other) = (rig.request(body_of(200 << 10)), rig.request(body_of(100 << 10)));
     let mut holder = rig.client();
     let (last, most) = held.body().split_last().unwrap();
     holder.send(held.head());
@@ -114,15 +102,10 @@ fn bodies_over_max_buffered_together_are_503_until_there_is_room() {
         let response = rig.client().exchange(&other);
         (response.status != 200).then_some(response)
     });
-    assert_eq!(
-        (refused.status, refused.field("Retry-After")),
-        (503, Some("1"))
-    );
+    assert_eq!((refused.status, refused.field("Retry-After")), (503, Some("1")));
     refused.problem();
 
     holder.send([*last]);
     holder.response().assert_accepted();
-    eventually("room again", || {
-        (rig.client().exchange(&other).status == 200).then_some(())
-    });
+    eventually("room again", || (rig.client().exchange(&other).status == 200).then_some(()));
 }

@@ -26,10 +26,7 @@ fn what_is_not_json_is_400_with_line_and_column() {
         assert_eq!(response.status, 400, "{shown}");
         let problem = response.problem();
         let detail = problem["detail"].as_str().unwrap();
-        assert!(
-            detail.contains(&format!("line {line}")),
-            "{shown}: {detail}"
-        );
+        assert!(detail.contains(&format!("line {line}")), "{shown}: {detail}");
         assert!(detail.contains("column "), "{shown}: {detail}");
     }
     rig.assert_bus_is_quiet();
@@ -52,10 +49,7 @@ fn json_that_is_no_message_is_422_with_a_pointer() {
         (r#"{"topic":"a","payload":[]}"#, "/payload"),
         (r#"{"topic":"a","payload":null}"#, "/payload"),
         (r#"{"topic":"a","payload":{},"payload":{}}"#, "/payload"),
-        (
-            r#"{"topic":"a","payload":{},"p\u0061yload":{}}"#,
-            "/payload",
-        ),
+        (r#"{"topic":"a","payload":{},"p\u0061yload":{}}"#, "/payload"),
         (long.as_str(), "/topic"),
     ];
     for (body, pointer) in bodies {
@@ -71,15 +65,7 @@ fn json_that_is_no_message_is_422_with_a_pointer() {
 fn json_that_lacks_a_part_of_a_message_is_422() {
     let rig = Rig::start();
     let mut client = rig.client();
-    for body in [
-        "{}",
-        "[]",
-        "null",
-        "1",
-        r#""topic""#,
-        r#"{"topic":"t"}"#,
-        r#"{"payload":{}}"#,
-    ] {
+    for body in ["{}", "[]", "null", "1", r#""topic""#, r#"{"topic":"t"}"#, r#"{"payload":{}}"#] {
         let response = client.exchange(&rig.request(body));
         assert_eq!(response.status, 422, "{body}");
         assert!(response.problem()["pointer"].is_string(), "{body}");
@@ -95,17 +81,9 @@ fn a_payload_that_readers_would_trip_over_is_422() {
     let mut client = rig.client();
     // The body is the first level and the payload the second. Whether the limit is on the body or on
     // the payload, 128 levels of body are within it and 130 beyond.
-    let nested = |levels: usize| {
-        format!(
-            r#"{{"a":{}1{}}}"#,
-            "[".repeat(levels - 2),
-            "]".repeat(levels - 2)
-        )
-    };
+    let nested = |levels: usize| format!(r#"{{"a":{}1{}}}"#, "[".repeat(levels - 2), "]".repeat(levels - 2));
     let deepest = Message::new("t", &nested(128));
-    client
-        .exchange(&rig.request(deepest.body()))
-        .assert_accepted();
+    client.exchange(&rig.request(deepest.body())).assert_accepted();
     assert_eq!(rig.bus.next(), deepest);
 
     let twice = r#"{"node_id":"a","node_id":"b","content":"c"}"#;

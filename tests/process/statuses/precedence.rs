@@ -25,8 +25,8 @@ enum Fault {
 }
 
 use Fault::{
-    ContentType, Expectation, LargeBody, LongTarget, MalformedHead, Method, NoHub, NoMessage,
-    NotJson, Path, Token, TransferCoding,
+    ContentType, Expectation, LargeBody, LongTarget, MalformedHead, Method, NoHub, NoMessage, NotJson, Path, Token,
+    TransferCoding,
 };
 
 const LADDER: [(Fault, u16); 13] = [
@@ -52,30 +52,16 @@ fn faulty_from(gateway: &Gateway, first: Fault) -> Request {
     let has = |fault| fault >= first;
     let pick = |fault, wrong, right| if has(fault) { wrong } else { right };
     let right_target = gateway.target();
-    let query = pick(
-        Token,
-        "token=wrong",
-        right_target.split_once('?').unwrap().1,
-    );
+    let query = pick(Token, "token=wrong", right_target.split_once('?').unwrap().1);
     let padding = "x".repeat(if has(LongTarget) { 9000 } else { 0 });
     let path = pick(Path, "/elsewhere", "/api/message");
-    let body = pick(
-        NotJson,
-        "{\"topic\":1,",
-        pick(NoMessage, "{\"topic\":1}", FINE),
-    );
-    let body = format!(
-        "{body:<width$}",
-        width = if has(LargeBody) { 100 } else { 0 }
-    );
+    let body = pick(NotJson, "{\"topic\":1,", pick(NoMessage, "{\"topic\":1}", FINE));
+    let body = format!("{body:<width$}", width = if has(LargeBody) { 100 } else { 0 });
 
     let mut request = Request::post(&format!("{path}?{query}&{padding}"), body)
         .method(pick(Method, "BREW", "POST"))
         .without("Content-Type")
-        .field(
-            "Content-Type",
-            pick(ContentType, "text/plain", "application/json"),
-        );
+        .field("Content-Type", pick(ContentType, "text/plain", "application/json"));
     if has(MalformedHead) {
         request = request.field("X-Space-Before-Colon ", "1");
     }
@@ -91,24 +77,14 @@ fn faulty_from(gateway: &Gateway, first: Fault) -> Request {
 #[test]
 fn the_first_fault_in_the_table_is_the_one_answered() {
     let connected = Rig::with(MAX_BODY);
-    let mut unconnected = Gateway::serve()
-        .connect(&dead_endpoint())
-        .arguments(MAX_BODY)
-        .spawn();
+    let mut unconnected = Gateway::serve().connect(&dead_endpoint()).arguments(MAX_BODY).spawn();
     unconnected.wait_listening();
     for (first, status) in LADDER {
         // The last rungs are out of reach while no hub is there.
-        let gateway = if first <= NoHub {
-            &unconnected
-        } else {
-            &connected.gateway
-        };
+        let gateway = if first <= NoHub { &unconnected } else { &connected.gateway };
         let request = faulty_from(gateway, first);
         let response = gateway.client().exchange(&request);
-        assert_eq!(
-            response.status, status,
-            "{first:?} and all that follow it: {response:?}"
-        );
+        assert_eq!(response.status, status, "{first:?} and all that follow it: {response:?}");
     }
 }
 
@@ -116,16 +92,7 @@ fn the_first_fault_in_the_table_is_the_one_answered() {
 fn a_preflight_is_answered_before_method_token_and_content_type_are_looked_at() {
     let rig = Rig::with(MAX_BODY);
     let answered = faulty_from(&rig.gateway, Method).method("OPTIONS");
-    assert_eq!(
-        rig.client()
-            .exchange(&answered.without("Content-Length"))
-            .status,
-        204
-    );
+    assert_eq!(rig.client().exchange(&answered.without("Content-Length")).status, 204);
     let elsewhere = faulty_from(&rig.gateway, Path).method("OPTIONS");
-    assert_eq!(
-        rig.client().exchange(&elsewhere).status,
-        404,
-        "the path comes first"
-    );
+    assert_eq!(rig.client().exchange(&elsewhere).status, 404, "the path comes first");
 }

@@ -16,14 +16,7 @@ fn refused(rig: &Rig, request: &Request, status: u16) -> Response {
 fn another_path_is_404() {
     let rig = Rig::start();
     let target = rig.gateway.target();
-    for path in [
-        "/",
-        "/api",
-        "/api/message/",
-        "/api/messages",
-        "/API/message",
-        "//api/message",
-    ] {
+    for path in ["/", "/api", "/api/message/", "/api/messages", "/API/message", "//api/message"] {
         let target = target.replacen("/api/message", path, 1);
         refused(&rig, &rig.request(FINE).target(&target), 404);
     }
@@ -47,10 +40,7 @@ fn head_is_405_without_a_body() {
     let mut client = rig.client();
     client.send(rig.request("").method("HEAD").bytes());
     let response = client.response_without_body();
-    assert_eq!(
-        (response.status, response.field("Allow")),
-        (405, Some("POST, OPTIONS"))
-    );
+    assert_eq!((response.status, response.field("Allow")), (405, Some("POST, OPTIONS")));
     client.exchange(&rig.request(FINE)).assert_accepted();
 }
 

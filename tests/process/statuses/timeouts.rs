@@ -15,11 +15,7 @@ fn expect_408(mut client: Client, since: Instant) {
     assert_eq!(response.status, 408);
     response.problem();
     client.expect_close();
-    assert!(
-        since.elapsed() >= AT_LEAST,
-        "after {:?} already",
-        since.elapsed()
-    );
+    assert!(since.elapsed() >= AT_LEAST, "after {:?} already", since.elapsed());
 }
 
 #[test]
@@ -52,9 +48,5 @@ fn an_idle_connection_is_closed_without_a_word() {
     client.exchange(&rig.request(FINE)).assert_accepted();
     let since = Instant::now();
     client.expect_close();
-    assert!(
-        since.elapsed() >= AT_LEAST,
-        "after {:?} already",
-        since.elapsed()
-    );
+    assert!(since.elapsed() >= AT_LEAST, "after {:?} already", since.elapsed());
 }

@@ -9,9 +9,7 @@ use crate::support::settings_file::token;
 
 /// The answer without what changes with time.
 fn timeless(mut response: Response) -> Response {
-    response
-        .fields
-        .retain(|(name, _)| !name.eq_ignore_ascii_case("Date"));
+    response.fields.retain(|(name, _)| !name.eq_ignore_ascii_case("Date"));
     response
 }
 
@@ -40,11 +38,7 @@ fn missing_repeated_and_wrong_get_the_same_answer_to_the_byte() {
     };
     let first = answer(&targets[0]);
     first.problem();
-    assert!(
-        first
-            .field("WWW-Authenticate")
-            .is_some_and(|challenge| !challenge.is_empty())
-    );
+    assert!(first.field("WWW-Authenticate").is_some_and(|challenge| !challenge.is_empty()));
     for target in &targets[1..] {
         assert_eq!(answer(target), first, "{target}");
     }
@@ -56,15 +50,9 @@ fn other_parameters_beside_the_token_do_not_matter() {
     let rig = Rig::start();
     let right = rig.gateway.target();
     let value = right.split_once('=').unwrap().1;
-    for query in [
-        format!("a=1&token={value}&b"),
-        format!("&&token={value}&"),
-        format!("x=token&token={value}"),
-    ] {
+    for query in [format!("a=1&token={value}&b"), format!("&&token={value}&"), format!("x=token&token={value}")] {
         let target = format!("/api/message?{query}");
-        rig.client()
-            .exchange(&Request::post(&target, FINE))
-            .assert_accepted();
+        rig.client().exchange(&Request::post(&target, FINE)).assert_accepted();
     }
 }
 

@@ -9,10 +9,7 @@ use crate::support::subscriber::{Message, Subscriber, ipc_endpoint};
 
 fn expect_503(gateway: &Gateway) {
     let response = gateway.post(FINE);
-    assert_eq!(
-        (response.status, response.field("Retry-After")),
-        (503, Some("1"))
-    );
+    assert_eq!((response.status, response.field("Retry-After")), (503, Some("1")));
     response.problem();
 }
 
@@ -43,9 +40,5 @@ fn a_hub_that_comes_later_is_found_and_gets_only_what_was_accepted() {
     assert_eq!(connected["endpoint"], endpoint);
     let message = Message::new("t", r#"{"first":true}"#);
     gateway.post(message.body()).assert_accepted();
-    assert_eq!(
-        bus.next(),
-        message,
-        "what was refused before is not sent now"
-    );
+    assert_eq!(bus.next(), message, "what was refused before is not sent now");
 }

@@ -78,8 +78,7 @@ impl Builder {
 
     /// Publishes there, instead of on an endpoint that nobody knows.
     pub(crate) fn connect(mut self, endpoint: &str) -> Self {
-        self.bus
-            .extend(["--connect".to_owned(), endpoint.to_owned()]);
+        self.bus.extend(["--connect".to_owned(), endpoint.to_owned()]);
         self
     }
 
@@ -89,8 +88,7 @@ impl Builder {
     }
 
     pub(crate) fn arguments<'a>(mut self, arguments: impl IntoIterator<Item = &'a str>) -> Self {
-        self.arguments
-            .extend(arguments.into_iter().map(str::to_owned));
+        self.arguments.extend(arguments.into_iter().map(str::to_owned));
         self
     }
 
@@ -118,13 +116,7 @@ impl Builder {
             last.is_some_and(|name| is(&parse_event(line), name))
         });
         let (pending, addresses) = (VecDeque::new(), Vec::new());
-        Gateway {
-            process,
-            settings,
-            token: self.token,
-            pending,
-            addresses,
-        }
+        Gateway { process, settings, token: self.token, pending, addresses }
     }
 
     /// Starts it and waits until it accepts requests.
@@ -142,11 +134,7 @@ impl Builder {
         } else {
             command.arg("--settings").arg(settings.path());
         }
-        let listen = if self.listen.is_empty() {
-            &[ANY_PORT][..]
-        } else {
-            &self.listen
-        };
+        let listen = if self.listen.is_empty() { &[ANY_PORT][..] } else { &self.listen };
         for address in listen {
             command.args(["--listen", &address.to_string()]);
         }
@@ -197,25 +185,19 @@ impl Gateway {
     }
 
     pub(crate) fn wait_settings(&mut self, state: &str) -> Value {
-        self.wait_for(state, |event| {
-            is(event, "settings") && event["state"] == state
-        })
+        self.wait_for(state, |event| is(event, "settings") && event["state"] == state)
     }
 
     /// The bus counts as connected, and subscriptions made before have arrived.
     pub(crate) fn wait_connected(&mut self) -> Value {
-        self.wait_for("connected", |event| {
-            is(event, "bus") && event["state"] == "connected"
-        })
+        self.wait_for("connected", |event| is(event, "bus") && event["state"] == "connected")
     }
 
     /// Waits for one listener to open and remembers its address.
     pub(crate) fn wait_listening(&mut self) -> Value {
         let event = self.wait_event("listening");
         let url = event["url"].as_str().expect("a url");
-        let address = url
-            .strip_prefix("http://")
-            .and_then(|rest| rest.strip_suffix("/api/message"));
+        let address = url.strip_prefix("http://").and_then(|rest| rest.strip_suffix("/api/message"));
         let address = address.unwrap_or_else(|| panic!("url {url}"));
         self.addresses.push(address.parse().unwrap());
         event
@@ -228,10 +210,7 @@ impl Gateway {
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
-        *self
-            .addresses
-            .first()
-            .expect("a `listening` event was waited for")
+        *self.addresses.first().expect("a `listening` event was waited for")
     }
 
     pub(crate) fn addresses(&self) -> &[SocketAddr] {
@@ -272,9 +251,7 @@ impl Gateway {
     /// The exit code, when it ends by itself.
     pub(crate) fn wait_exit(&mut self) -> i32 {
         let status = self.process.wait_exit(PATIENCE);
-        status
-            .code()
-            .unwrap_or_else(|| panic!("ended by a signal: {status}"))
+        status.code().unwrap_or_else(|| panic!("ended by a signal: {status}"))
     }
 
     /// SIGTERM, and what a parent may rely on after it.
@@ -287,22 +264,10 @@ impl Gateway {
     pub(crate) fn expect_stopped(&mut self) -> Stopped {
         assert_eq!(self.wait_exit(), 0);
         let output = self.process.end().stdout;
-        let last = parse_event(
-            output
-                .split_inclusive('\n')
-                .next_back()
-                .expect("a last line"),
-        );
+        let last = parse_event(output.split_inclusive('\n').next_back().expect("a last line"));
         assert!(is(&last, "stopped"), "the last line is {last}");
-        let count = |name: &str| {
-            last[name]
-                .as_u64()
-                .unwrap_or_else(|| panic!("{name}: {last}"))
-        };
-        let stopped = Stopped {
-            accepted: count("accepted"),
-            published: count("published"),
-        };
+        let count = |name: &str| last[name].as_u64().unwrap_or_else(|| panic!("{name}: {last}"));
+        let stopped = Stopped { accepted: count("accepted"), published: count("published") };
         assert_eq!(stopped.accepted, stopped.published);
         stopped
     }
@@ -331,24 +296,14 @@ pub(crate) fn is(event: &Value, name: &str) -> bool {
 /// What holds for all that any gateway of these tests ever writes: stdout is whole lines, each a
 /// JSON object with an `event`, and no token is on stdout or stderr.
 fn assert_output(output: &Transcript) {
-    output
-        .stdout
-        .split_inclusive('\n')
-        .for_each(|line| drop(parse_event(line)));
+    output.stdout.split_inclusive('\n').for_each(|line| drop(parse_event(line)));
     for stream in [&output.stdout, &output.stderr] {
-        assert!(
-            !stream.contains(TOKEN_MARK),
-            "a token is in the output:\n{stream}"
-        );
+        assert!(!stream.contains(TOKEN_MARK), "a token is in the output:\n{stream}");
     }
 }
 
 fn parse_event(line: &str) -> Value {
-    let event: Value =
-        serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line:?}"));
-    assert!(
-        line.ends_with('\n') && event["event"].is_string(),
-        "no event line: {line:?}"
-    );
+    let event: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line:?}"));
+    assert!(line.ends_with('\n') && event["event"].is_string(), "no event line: {line:?}");
     event
 }

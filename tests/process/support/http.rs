@@ -34,10 +34,7 @@ impl Client {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(Self {
-            stream,
-            unread: Vec::new(),
-        })
+        Ok(Self { stream, unread: Vec::new() })
     }
 
     /// Sends bytes as they are. A peer that has refused and closed already is no error here: its
@@ -80,10 +77,7 @@ impl Client {
         let unread = String::from_utf8_lossy(&self.unread);
         assert!(unread.is_empty(), "bytes instead of a close: {unread:?}");
         match self.read_more() {
-            Ok(()) => panic!(
-                "bytes instead of a close: {:?}",
-                String::from_utf8_lossy(&self.unread)
-            ),
+            Ok(()) => panic!("bytes instead of a close: {:?}", String::from_utf8_lossy(&self.unread)),
             Err(error) => assert_eq!(error.kind(), ErrorKind::UnexpectedEof, "not a clean close"),
         }
     }
@@ -131,18 +125,14 @@ impl fmt::Debug for Response {
 impl Response {
     /// A field that occurs at most once.
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
-        let mut values = self
-            .fields
-            .iter()
-            .filter(|(known, _)| known.eq_ignore_ascii_case(name));
+        let mut values = self.fields.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
         let value = values.next().map(|(_, value)| value.as_str());
         assert!(values.next().is_none(), "{name} is repeated");
         value
     }
 
     pub(crate) fn closes(&self) -> bool {
-        self.field("Connection")
-            .is_some_and(|value| value.eq_ignore_ascii_case("close"))
+        self.field("Connection").is_some_and(|value| value.eq_ignore_ascii_case("close"))
     }
 
     /// Fails unless this is the one answer that promises delivery.
@@ -154,20 +144,11 @@ impl Response {
 
     /// The problem document (RFC 9457) that every refusal carries.
     pub(crate) fn problem(&self) -> Value {
-        assert_eq!(
-            self.field("Content-Type"),
-            Some("application/problem+json"),
-            "{self:?}"
-        );
+        assert_eq!(self.field("Content-Type"), Some("application/problem+json"), "{self:?}");
         let problem: Value = serde_json::from_slice(&self.body).expect("a JSON body");
         assert_eq!(problem["status"], self.status, "{problem}");
         for member in ["type", "title", "detail"] {
-            assert!(
-                problem[member]
-                    .as_str()
-                    .is_some_and(|text| !text.is_empty()),
-                "{member}: {problem}"
-            );
+            assert!(problem[member].as_str().is_some_and(|text| !text.is_empty()), "{member}: {problem}");
         }
         problem
     }
@@ -175,21 +156,14 @@ impl Response {
     /// RFC 9110 §8.6 and RFC 9112 §6: a length on every response that may have a body, once, and
     /// none on those that may not.
     fn content_length(&self) -> usize {
-        assert_eq!(
-            self.field("Transfer-Encoding"),
-            None,
-            "the gateway's answers have a known length"
-        );
+        assert_eq!(self.field("Transfer-Encoding"), None, "the gateway's answers have a known length");
         let length = self.field("Content-Length");
         if self.status < 200 || self.status == 204 {
             assert_eq!(length, None, "a {} states no length", self.status);
             return 0;
         }
         let length = length.expect("a Content-Length");
-        assert!(
-            length.bytes().all(|byte| byte.is_ascii_digit()),
-            "{length:?}"
-        );
+        assert!(length.bytes().all(|byte| byte.is_ascii_digit()), "{length:?}");
         length.parse().expect("a Content-Length")
     }
 }
@@ -201,37 +175,20 @@ fn parse_head(head: &[u8]) -> Response {
     let mut lines = head.strip_suffix("\r\n\r\n").unwrap().split("\r\n");
     let status = parse_status_line(lines.next().unwrap());
     let fields = lines.map(parse_field).collect();
-    Response {
-        status,
-        fields,
-        body: Vec::new(),
-    }
+    Response { status, fields, body: Vec::new() }
 }
 
 fn parse_status_line(line: &str) -> u16 {
-    let rest = line
-        .strip_prefix("HTTP/1.1 ")
-        .unwrap_or_else(|| panic!("status line {line:?}"));
-    let (code, reason) = rest
-        .split_at_checked(3)
-        .unwrap_or_else(|| panic!("status line {line:?}"));
-    assert!(
-        reason.starts_with(' ') && !reason.contains(['\r', '\n']),
-        "status line {line:?}"
-    );
-    code.parse()
-        .unwrap_or_else(|_| panic!("status line {line:?}"))
+    let rest = line.strip_prefix("HTTP/1.1 ").unwrap_or_else(|| panic!("status line {line:?}"));
+    let (code, reason) = rest.split_at_checked(3).unwrap_or_else(|| panic!("status line {line:?}"));
+    assert!(reason.starts_with(' ') && !reason.contains(['\r', '\n']), "status line {line:?}");
+    code.parse().unwrap_or_else(|_| panic!("status line {line:?}"))
 }
 
 fn parse_field(line: &str) -> (String, String) {
-    let (name, value) = line
-        .split_once(':')
-        .unwrap_or_else(|| panic!("field line {line:?}"));
+    let (name, value) = line.split_once(':').unwrap_or_else(|| panic!("field line {line:?}"));
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    assert!(
-        !name.is_empty() && name.bytes().all(is_token),
-        "field line {line:?}"
-    );
+    assert!(!name.is_empty() && name.bytes().all(is_token), "field line {line:?}");
     assert!(!value.contains(['\r', '\n']), "field line {line:?}");
     (name.to_owned(), value.trim_matches([' ', '\t']).to_owned())
 }

@@ -27,13 +27,7 @@ impl Hub {
         let xpub = bound(&context, zmq::XPUB, &subscribers);
         let (sender, subscriptions) = channel();
         let forwarding = Worker::start(move || forward(&xsub, &xpub, &sender).unwrap());
-        Self {
-            publishers,
-            subscribers,
-            subscriptions,
-            _forwarding: forwarding,
-            _directory: directory,
-        }
+        Self { publishers, subscribers, subscriptions, _forwarding: forwarding, _directory: directory }
     }
 
     /// Where a gateway is to `--connect`.
@@ -44,10 +38,7 @@ impl Hub {
     /// A subscriber whose subscription has reached the hub.
     pub(crate) fn subscriber(&self, prefix: &str) -> Subscriber {
         let subscriber = Subscriber::connected(&self.subscribers, prefix);
-        let arrived = self
-            .subscriptions
-            .recv_timeout(PATIENCE)
-            .expect("the subscription arrives");
+        let arrived = self.subscriptions.recv_timeout(PATIENCE).expect("the subscription arrives");
         assert_eq!(arrived, [b"\x01", prefix.as_bytes()].concat());
         subscriber
     }
@@ -64,10 +55,7 @@ fn bound(context: &zmq::Context, kind: zmq::SocketType, endpoint: &str) -> zmq::
 
 /// One turn: a message down to the subscribers, a subscription up to the publishers.
 fn forward(xsub: &zmq::Socket, xpub: &zmq::Socket, seen: &Sender<Vec<u8>>) -> zmq::Result<()> {
-    let mut sides = [
-        xsub.as_poll_item(zmq::POLLIN),
-        xpub.as_poll_item(zmq::POLLIN),
-    ];
+    let mut sides = [xsub.as_poll_item(zmq::POLLIN), xpub.as_poll_item(zmq::POLLIN)];
     zmq::poll(&mut sides, TURN_MS)?;
     if sides[0].is_readable() {
         xpub.send_multipart(xsub.recv_multipart(0)?, 0)?;

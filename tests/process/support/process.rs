@@ -48,15 +48,8 @@ impl Process {
     }
 
     /// Reads stdout through the line that `is_last` accepts, then closes it in the child's face.
-    pub(crate) fn spawn_reading_until(
-        command: &mut Command,
-        is_last: impl Fn(&str) -> bool + Send + 'static,
-    ) -> Self {
-        let mut child = command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the binary starts");
+    pub(crate) fn spawn_reading_until(command: &mut Command, is_last: impl Fn(&str) -> bool + Send + 'static) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
         let command = format!("{command:?}");
         let (stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
         let transcript = Arc::new(Mutex::new(Transcript::default()));
@@ -71,13 +64,7 @@ impl Process {
                 move || read_all(stderr, &transcript)
             }),
         ];
-        Self {
-            child,
-            command,
-            lines,
-            transcript,
-            readers,
-        }
+        Self { child, command, lines, transcript, readers }
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -150,10 +137,7 @@ fn read_lines(
 ) {
     let mut stdout = BufReader::new(stdout);
     let mut line = Vec::new();
-    while stdout
-        .read_until(b'\n', &mut line)
-        .is_ok_and(|length| length > 0)
-    {
+    while stdout.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
         let text = String::from_utf8_lossy(&std::mem::take(&mut line)).into_owned();
         transcript.lock().unwrap().stdout.push_str(&text);
         let over = is_last(&text);
@@ -168,15 +152,8 @@ fn read_lines(
 fn read_all(stderr: impl Read, transcript: &Mutex<Transcript>) {
     let mut stderr = BufReader::new(stderr);
     let mut line = Vec::new();
-    while stderr
-        .read_until(b'\n', &mut line)
-        .is_ok_and(|length| length > 0)
-    {
-        transcript
-            .lock()
-            .unwrap()
-            .stderr
-            .push_str(&String::from_utf8_lossy(&line));
+    while stderr.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
+        transcript.lock().unwrap().stderr.push_str(&String::from_utf8_lossy(&line));
         line.clear();
     }
 }

@@ -47,8 +47,7 @@ impl Request {
     }
 
     pub(crate) fn without(mut self, name: &str) -> Self {
-        self.fields
-            .retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+        self.fields.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
         self
     }
 
@@ -71,9 +70,10 @@ impl Request {
         for (name, value) in &self.fields {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
-        let framed = self.fields.iter().any(|(name, _)| {
-            ["content-length", "transfer-encoding"].contains(&name.to_ascii_lowercase().as_str())
-        });
+        let framed = self
+            .fields
+            .iter()
+            .any(|(name, _)| ["content-length", "transfer-encoding"].contains(&name.to_ascii_lowercase().as_str()));
         if !framed {
             head.push_str(&format!("Content-Length: {}\r\n", self.body.len()));
         }

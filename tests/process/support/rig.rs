@@ -18,9 +18,7 @@ impl Rig {
     /// Started with these further options.
     pub(crate) fn with<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Self {
         let bus = Subscriber::bound();
-        let gateway = Gateway::serve()
-            .connect(bus.endpoint())
-            .arguments(arguments);
+        let gateway = Gateway::serve().connect(bus.endpoint()).arguments(arguments);
         let mut gateway = gateway.start();
         gateway.wait_connected();
         Self { gateway, bus }
@@ -43,10 +41,6 @@ impl Rig {
     pub(crate) fn assert_bus_is_quiet(&self) {
         let marker = Message::new("marker", "{}");
         self.post(marker.body()).assert_accepted();
-        assert_eq!(
-            self.bus.next(),
-            marker,
-            "reached the bus, and should not have"
-        );
+        assert_eq!(self.bus.next(), marker, "reached the bus, and should not have");
     }
 }

@@ -36,10 +36,7 @@ impl SettingsFile {
         // Below the directory as the user's configuration directory has it.
         let home = directory.path().join("adapter");
         std::fs::create_dir(&home).unwrap();
-        Self {
-            path: home.join("user_settings.py"),
-            directory,
-        }
+        Self { path: home.join("user_settings.py"), directory }
     }
 
     pub(crate) fn path(&self) -> &Path {

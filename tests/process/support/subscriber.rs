@@ -21,10 +21,7 @@ pub(crate) struct Message {
 
 impl Message {
     pub(crate) fn new(topic: &str, payload: &str) -> Self {
-        Self {
-            topic: topic.to_owned(),
-            payload: payload.to_owned(),
-        }
+        Self { topic: topic.to_owned(), payload: payload.to_owned() }
     }
 
     /// The request body that should become this message.
@@ -74,12 +71,7 @@ impl Subscriber {
                 let _ = sender.send(received(&socket));
             }
         });
-        Self {
-            messages,
-            endpoint,
-            _receiving: receiving,
-            _directory: directory,
-        }
+        Self { messages, endpoint, _receiving: receiving, _directory: directory }
     }
 
     pub(crate) fn endpoint(&self) -> &str {
@@ -98,10 +90,7 @@ impl Subscriber {
     /// subscription take effect at the other end, so it asks through the front door: probes until
     /// one comes, then a last one behind which nothing of this is left.
     pub(crate) fn wait_until_it_hears(&self, gateway: &Gateway) {
-        let (probe, last) = (
-            Message::new("probe", "{}"),
-            Message::new("probe/last", "{}"),
-        );
+        let (probe, last) = (Message::new("probe", "{}"), Message::new("probe/last", "{}"));
         super::eventually("a probe on the bus", || {
             gateway.post(probe.body()).assert_accepted();
             self.next_within(PROBE).map(drop)
@@ -129,8 +118,5 @@ fn received(socket: &zmq::Socket) -> Message {
     let frames = socket.recv_multipart(0).unwrap();
     let [topic, payload] = <[Vec<u8>; 2]>::try_from(frames).expect("two frames");
     let text = |frame| String::from_utf8(frame).expect("a UTF-8 frame");
-    Message {
-        topic: text(topic),
-        payload: text(payload),
-    }
+    Message { topic: text(topic), payload: text(payload) }
 }

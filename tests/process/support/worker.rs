@@ -28,10 +28,7 @@ impl Worker {
                 }
             }
         });
-        Self {
-            over,
-            thread: Some(thread),
-        }
+        Self { over, thread: Some(thread) }
     }
 }
 
