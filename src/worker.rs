@@ -57,10 +57,12 @@ pub enum Service {
         /// With this token.
         token: Token,
     },
-    /// As closed; and the worker ends when its connections have, or at the deadline.
+    /// Nothing listens; the requests in flight are served, and the worker ends when its connections have.
     Draining {
         /// Then connections are cut off.
         deadline: Instant,
+        /// The token that was in force.
+        token: Option<Token>,
     },
 }
 
@@ -138,9 +140,12 @@ impl<S: Stream> Worker<S> {
                     listening = None;
                     self.finish_all();
                 }
-                Service::Draining { deadline } => {
+                Service::Draining { deadline, .. } => {
                     self.finish_all();
-                    return self.drain(deadline).await;
+                    tokio::select! {
+                        () = self.drain(deadline) => return,
+                        _ = service.changed() => continue,
+                    }
                 }
             }
             if service.changed().await.is_err() {
@@ -248,7 +253,8 @@ impl<S: Stream> Gate for WorkerGate<'_, S> {
     fn token(&self) -> Option<&Token> {
         match &*self.service {
             Service::Open { token, .. } => Some(token),
-            Service::Closed | Service::Draining { .. } => None,
+            Service::Draining { token, .. } => token.as_ref(),
+            Service::Closed => None,
         }
     }
 

@@ -59,7 +59,14 @@ impl Workers {
 
     /// Tells them to end by `deadline`, and waits for it.
     pub(crate) async fn drain(&mut self, deadline: Instant) {
-        self.direct(Service::Draining { deadline: deadline.into() });
+        self.service.send_modify(|service| {
+            let token = match service {
+                Service::Open { token, .. } => Some(token.clone()),
+                Service::Draining { token, .. } => token.take(),
+                Service::Closed => None,
+            };
+            *service = Service::Draining { deadline: deadline.into(), token };
+        });
         let _ = self.running.recv().await;
     }
 

@@ -213,12 +213,10 @@ impl<'b> Reading<'b> {
     }
 }
 
-/// `1*DIGIT` (RFC 9110 §8.6). A number beyond 64 bits is a valid one, and too large for any limit.
+/// `1*DIGIT` (RFC 9110 §8.6). No body is as long as a number beyond 64 bits says; it is meant to be read wrongly.
 fn content_length(value: &[u8]) -> Result<u64, Malformed> {
-    if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
-        return Err(Malformed::LengthInvalid);
-    }
-    Ok(value.iter().fold(0u64, |length, digit| length.saturating_mul(10).saturating_add(u64::from(digit - b'0'))))
+    let digits = std::str::from_utf8(value).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    digits.and_then(|digits| digits.parse().ok()).ok_or(Malformed::LengthInvalid)
 }
 
 /// `application/json` with any parameters but a charset other than UTF-8 (RFC 9110 §8.3.1).
