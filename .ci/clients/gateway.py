@@ -43,6 +43,10 @@ class Lines:
             self._queue.put(line.rstrip("\n"))
         self._queue.put(None)
 
+    def empty(self):
+        """Whether no line waits."""
+        return self._queue.empty()
+
     def next(self, timeout=PATIENCE_S):
         """The next line; None at the end. Raises queue.Empty where none comes in time."""
         line = self._queue.get(timeout=timeout)
