@@ -23,8 +23,9 @@ const SHORT_MAX: usize = 15;
 /// Bytes of the longest header beyond the first: a length of 32 bits.
 const LENGTH_BYTES: usize = 4;
 
-/// Encodes `payload`, which is known to be the JSON of an object without lone surrogates. Time and memory are linear in
-/// its size: a frame has at most nine bytes for each four of the text, as in `[1e0,1e0,…]`.
+/// Encodes `payload`, which is known to be the JSON of an object without lone surrogates. A frame has at most nine bytes
+/// for each four of the text, as in `[1e0,1e0,…]`. Time is linear in the size of the text, but for the sorting of the
+/// long containers.
 ///
 /// # Errors
 ///
