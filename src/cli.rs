@@ -63,6 +63,10 @@ pub struct ServeArguments {
     /// publish on this endpoint, repeatable; given alone it replaces the default --connect
     #[argh(option, arg_name = "url")]
     pub bind: Vec<String>,
+    /// run an embedded hub, tcp://127.0.0.1:16130 for publishers and tcp://127.0.0.1:16103 for subscribers, and publish
+    /// through it
+    #[argh(switch)]
+    pub hub: bool,
     /// how payloads are published: json, as they came, or msgpack (default: json)
     #[argh(option, arg_name = "how", default = "Encoding::Json")]
     pub encoding: Encoding,
@@ -111,6 +115,14 @@ pub struct ServeArguments {
     /// print a stats event every so many seconds (default: never; SIGUSR1 prints one at any time)
     #[argh(option, arg_name = "s")]
     pub stats: Option<Seconds>,
+}
+
+impl Default for ServeArguments {
+    /// No option given.
+    fn default() -> Self {
+        // The defaults stand once, in the attributes above.
+        Self::from_args(&[], &[]).unwrap_or_else(|early| unreachable!("{}", early.output))
+    }
 }
 
 /// Show everything on one machine, with no adapter: a gateway with a fresh token and a listener that prints each

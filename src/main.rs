@@ -15,7 +15,8 @@ fn main() -> ExitCode {
     };
     let ended = match command {
         Command::Serve(arguments) => commands::serve::run(arguments),
-        _ => Ok(()),
+        Command::Listen(arguments) => commands::listen::run(arguments),
+        Command::Demo(arguments) => commands::demo::run(&arguments),
     };
     match ended {
         Ok(()) => ExitCode::SUCCESS,
