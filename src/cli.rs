@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use argh::FromArgs;
 
-use crate::message::Check;
+use crate::message::{Check, Encoding};
 
 /// The REST entrance of a local adapter: JSON messages posted to /api/message become ZeroMQ messages.
 #[derive(FromArgs, Debug)]
@@ -67,6 +67,9 @@ pub struct ServeArguments {
     /// through it
     #[argh(switch)]
     pub hub: bool,
+    /// how payloads are published: json, as they came, or msgpack (default: json)
+    #[argh(option, arg_name = "how", default = "Encoding::Json")]
+    pub encoding: Encoding,
     /// check the messages of known topics field by field, or the envelope alone: known|envelope (default: known)
     #[argh(option, arg_name = "what", default = "Check::Known")]
     pub check: Check,
@@ -268,6 +271,18 @@ impl FromStr for Check {
     }
 }
 
+impl FromStr for Encoding {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "json" => Ok(Self::Json),
+            "msgpack" => Ok(Self::Msgpack),
+            _ => Err("neither json nor msgpack"),
+        }
+    }
+}
+
 /// `--io`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Io {
@@ -314,6 +329,7 @@ mod tests {
         assert_eq!((serve.max_body.get(), serve.max_head.get(), serve.workers.get()), (1_048_576, 16_384, 1));
         assert_eq!(serve.head_timeout.get(), Duration::from_secs(10));
         assert!(serve.listen.is_empty() && !serve.plain && serve.io == Io::Auto);
+        assert_eq!(serve.encoding, Encoding::Json);
     }
 
     #[test]
@@ -340,6 +356,7 @@ mod tests {
             "serve --head-timeout nan",
             "serve --io select",
             "serve --check all",
+            "serve --encoding xml",
             "serve x",
         ] {
             assert!(matches!(parse(line), Err(Exit::Usage(_))), "{line}");

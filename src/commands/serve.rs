@@ -82,6 +82,7 @@ fn config(arguments: &ServeArguments) -> Result<Config, Failure> {
             head_bytes: arguments.max_head.size(),
             body_bytes: arguments.max_body.get(),
             check: arguments.check,
+            encoding: arguments.encoding,
             origins: origins(&arguments.allow_origin),
         },
         timeouts: Timeouts {
