@@ -328,11 +328,12 @@ impl Exchange {
     fn chunk(&mut self, rest: &[u8], turn: &mut Turn<'_, impl Gate>) -> Option<usize> {
         let State::Chunked(chunked) = &mut self.state else { return None };
         let limit = turn.gate.policy().body_bytes;
-        let run = match chunked.decoder.decode(rest) {
-            Ok(run) if (chunked.content.len() + run.content.len()) as u64 > limit => Err(Refusal::TooLarge(limit)),
-            Ok(run) => Ok(run),
-            Err(fault) => Err(Refusal::Framing(fault)),
-        };
+        let run = chunked.decoder.decode(rest).map_err(Refusal::Framing).and_then(|run| {
+            // A chunk is judged by its size, before any of it is held.
+            let bytes = (chunked.content.len() + run.content.len()) as u64;
+            let fits = bytes.saturating_add(chunked.decoder.left()) <= limit;
+            fits.then_some(run).ok_or(Refusal::TooLarge(limit))
+        });
         let (reply, decoder) = (chunked.reply, chunked.decoder);
         match run {
             Ok(run) if !chunked.hold.grow(run.content.len()) => {
