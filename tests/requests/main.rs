@@ -15,5 +15,8 @@
 #[path = "../../fuzz/properties/mod.rs"]
 mod properties;
 
+mod endings;
 mod expectation;
 mod files;
+mod octets;
+mod pressure;
