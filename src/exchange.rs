@@ -381,12 +381,12 @@ impl Exchange {
         // A client that waits for 100 may or may not send the body after another answer (RFC 9110 §10.1.1): only a
         // close leaves no doubt where its next request begins.
         let in_doubt = expectation != Expectation::None && !empty;
-        let asked = reply.persistent;
-        reply.persistent &= !long && !in_doubt;
+        let wanted = reply.persistent && !self.finishing;
+        reply.persistent = wanted && !long && !in_doubt;
         self.state = match (reply.persistent, empty) {
             (true, true) => START,
             (true, false) => State::Discard(unread),
-            (false, _) => State::Closed(if asked { CloseReason::Refused } else { CloseReason::Asked }),
+            (false, _) => State::Closed(if wanted { CloseReason::Refused } else { CloseReason::Asked }),
         };
         reply
     }
