@@ -154,6 +154,9 @@ pub struct ListenArguments {
     /// beginning of the topics to print, repeatable (default: all)
     #[argh(option, arg_name = "prefix")]
     pub topic: Vec<String>,
+    /// how payloads are encoded: json or msgpack (default: json)
+    #[argh(option, arg_name = "how", default = "Encoding::Json")]
+    pub encoding: Encoding,
     /// exit after so many messages
     #[argh(option, arg_name = "n")]
     pub count: Option<Count<{ u64::MAX }>>,

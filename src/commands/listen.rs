@@ -24,13 +24,12 @@ pub fn run(arguments: ListenArguments) -> Result<(), Failure> {
     let mut subscriber = Subscriber::connect(&endpoints, &arguments.topic).map_err(Failure::configuration)?;
     interrupt_on_signals(subscriber.interrupter())?;
     let count = arguments.count.map(crate::cli::Count::get);
-    print_messages(&mut subscriber, count);
+    print_messages(&mut subscriber, &Printer::stdout(arguments.encoding), count);
     Ok(())
 }
 
 /// Prints what comes, until it is interrupted, `count` messages were printed, or nobody reads them.
-pub(super) fn print_messages(subscriber: &mut Subscriber, count: Option<u64>) {
-    let printer = Printer::stdout();
+pub(super) fn print_messages(subscriber: &mut Subscriber, printer: &Printer, count: Option<u64>) {
     let mut printed = 0;
     while count.is_none_or(|count| printed < count) {
         match subscriber.recv(Duration::MAX) {
