@@ -50,9 +50,12 @@ pub struct ServeArguments {
     /// user settings file with OPEN_REST_API and TOKEN (default: adapter/user_settings.py in $XDG_CONFIG_HOME)
     #[argh(option, arg_name = "path")]
     pub settings: Option<PathBuf>,
-    /// address and port to listen on, repeatable; port 0 for any free one (default: 127.0.0.1:12358, and [::1]:12358
-    /// where there is IPv6)
-    #[argh(option, arg_name = "addr:port")]
+    /// Addresses and ports to listen on; port 0 for any free one.
+    #[argh(
+        option,
+        arg_name = "addr:port",
+        description = "address and port to listen on, repeatable; port 0 for any free one (default: 127.0.0.1:12358, and [::1]:12358 where there is IPv6)"
+    )]
     pub listen: Vec<SocketAddr>,
     /// serve http instead of https
     #[argh(switch)]
