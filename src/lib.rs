@@ -18,7 +18,7 @@
 //!
 //! | layer | modules | what it knows |
 //! |---|---|---|
-//! | program | [`cli`], [`commands`], [`serve`], [`exit`], [`events`] | arguments, signals, the parent process |
+//! | program | [`cli`], [`commands`], [`serve`], `signals`, [`exit`], [`events`] | arguments, signals, the parent process |
 //! | shell | [`worker`], [`listener`], `connection`, `workers`, [`transport`], [`bus`], [`settings`], [`counters`] | sockets, threads, files, time |
 //! | core | [`exchange`], [`gate`], [`http1`], [`message`], [`vocabulary`], [`problem`], [`token`], [`budget`] | octets |
 //!
@@ -53,6 +53,7 @@ pub mod message;
 pub mod problem;
 pub mod serve;
 pub mod settings;
+mod signals;
 pub mod token;
 pub mod transport;
 pub mod vocabulary;
