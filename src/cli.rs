@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use argh::FromArgs;
 
-use crate::message::Check;
+use crate::message::{Check, Encoding};
 
 /// The REST entrance of a local adapter: JSON messages posted to /api/message become ZeroMQ messages.
 #[derive(FromArgs, Debug)]
@@ -50,9 +50,12 @@ pub struct ServeArguments {
     /// user settings file with OPEN_REST_API and TOKEN (default: adapter/user_settings.py in $XDG_CONFIG_HOME)
     #[argh(option, arg_name = "path")]
     pub settings: Option<PathBuf>,
-    /// address and port to listen on, repeatable; port 0 for any free one (default: 127.0.0.1:12358, and [::1]:12358
-    /// where there is IPv6)
-    #[argh(option, arg_name = "addr:port")]
+    /// Addresses and ports to listen on; port 0 for any free one.
+    #[argh(
+        option,
+        arg_name = "addr:port",
+        description = "address and port to listen on, repeatable; port 0 for any free one (default: 127.0.0.1:12358, and [::1]:12358 where there is IPv6)"
+    )]
     pub listen: Vec<SocketAddr>,
     /// serve http instead of https
     #[argh(switch)]
@@ -63,6 +66,13 @@ pub struct ServeArguments {
     /// publish on this endpoint, repeatable; given alone it replaces the default --connect
     #[argh(option, arg_name = "url")]
     pub bind: Vec<String>,
+    /// run an embedded hub, tcp://127.0.0.1:16130 for publishers and tcp://127.0.0.1:16103 for subscribers, and publish
+    /// through it
+    #[argh(switch)]
+    pub hub: bool,
+    /// how payloads are published: json, as they came, or msgpack (default: json)
+    #[argh(option, arg_name = "how", default = "Encoding::Json")]
+    pub encoding: Encoding,
     /// check the messages of known topics field by field, or the envelope alone: known|envelope (default: known)
     #[argh(option, arg_name = "what", default = "Check::Known")]
     pub check: Check,
@@ -110,6 +120,14 @@ pub struct ServeArguments {
     pub stats: Option<Seconds>,
 }
 
+impl Default for ServeArguments {
+    /// No option given.
+    fn default() -> Self {
+        // The defaults stand once, in the attributes above.
+        Self::from_args(&[], &[]).unwrap_or_else(|early| unreachable!("{}", early.output))
+    }
+}
+
 /// Show everything on one machine, with no adapter: a gateway with a fresh token and a listener that prints each
 /// message as a subscriber sees it.
 #[derive(FromArgs, Debug)]
@@ -139,6 +157,9 @@ pub struct ListenArguments {
     /// beginning of the topics to print, repeatable (default: all)
     #[argh(option, arg_name = "prefix")]
     pub topic: Vec<String>,
+    /// how payloads are encoded: json or msgpack (default: json)
+    #[argh(option, arg_name = "how", default = "Encoding::Json")]
+    pub encoding: Encoding,
     /// exit after so many messages
     #[argh(option, arg_name = "n")]
     pub count: Option<Count<{ u64::MAX }>>,
@@ -256,6 +277,18 @@ impl FromStr for Check {
     }
 }
 
+impl FromStr for Encoding {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "json" => Ok(Self::Json),
+            "msgpack" => Ok(Self::Msgpack),
+            _ => Err("neither json nor msgpack"),
+        }
+    }
+}
+
 /// `--io`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Io {
@@ -302,6 +335,7 @@ mod tests {
         assert_eq!((serve.max_body.get(), serve.max_head.get(), serve.workers.get()), (1_048_576, 16_384, 1));
         assert_eq!(serve.head_timeout.get(), Duration::from_secs(10));
         assert!(serve.listen.is_empty() && !serve.plain && serve.io == Io::Auto);
+        assert_eq!(serve.encoding, Encoding::Json);
     }
 
     #[test]
@@ -328,6 +362,7 @@ mod tests {
             "serve --head-timeout nan",
             "serve --io select",
             "serve --check all",
+            "serve --encoding xml",
             "serve x",
         ] {
             assert!(matches!(parse(line), Err(Exit::Usage(_))), "{line}");

@@ -363,10 +363,7 @@ impl Exchange {
     /// Judges a whole body, and publishes it if it is a message. The length of the body.
     fn deliver(&mut self, body: &[u8], mut reply: Reply, turn: &mut Turn<'_, impl Gate>) -> usize {
         reply.persistent &= !self.finishing;
-        let published = message::parse(body, turn.gate.policy().check)
-            .map_err(Refusal::Message)
-            .and_then(|message| turn.gate.publish(&message).map_err(Refusal::Unavailable));
-        match published {
+        match publish(body, turn.gate) {
             Ok(()) => turn.accepted(reply),
             Err(refusal) => turn.problem(&refusal, reply),
         }
@@ -423,6 +420,14 @@ impl Exchange {
         turn.problem(refusal, Reply { persistent: false, ..reply });
         self.state = State::Closed(CloseReason::Refused);
     }
+}
+
+/// Publishes what a body says.
+fn publish(body: &[u8], gate: &impl Gate) -> Result<(), Refusal> {
+    let policy = gate.policy();
+    let message = message::parse(body, policy.check).map_err(Refusal::Message)?;
+    let payload = message.encode(policy.encoding).map_err(Refusal::Message)?;
+    gate.publish(message.topic(), &payload).map_err(Refusal::Unavailable)
 }
 
 impl Unread {

@@ -19,6 +19,11 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// A fault of the configuration, as its cause tells it.
+    pub(crate) fn configuration(cause: impl fmt::Display) -> Self {
+        Self::Configuration(cause.to_string())
+    }
+
     /// The exit status.
     #[must_use]
     pub fn status(&self) -> u8 {

@@ -57,6 +57,21 @@ fn every_message_goes_through_in_order() {
 }
 
 #[test]
+fn over_ipv6_too() {
+    if std::net::TcpListener::bind("[::1]:0").is_err() {
+        return; // a host without it
+    }
+    let any = "tcp://[::1]:*".parse().unwrap();
+    let hub = Hub::start(&any, &any).unwrap();
+    let mut subscriber = subscriber(&hub, &[]);
+    let bus = bus_to(&hub, 100);
+    assert!(hub.wait_for_subscriber(PATIENCE));
+    bus.publisher().publish(TOPIC, &7u32.to_le_bytes()).unwrap();
+    bus.publisher().wake();
+    assert_eq!(number(subscriber.recv(PATIENCE)), 7);
+}
+
+#[test]
 fn topics_are_filtered_on_the_subscribers_side() {
     let hub = hub();
     let mut wanted = subscriber(&hub, &["core/"]);

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use adapter_gateway::budget::Budget;
 use adapter_gateway::gate::{Gate, Policy};
 use adapter_gateway::http1::response::{AllowedOrigins, HttpDate};
-use adapter_gateway::message::{Check, Message};
+use adapter_gateway::message::{Check, Encoding};
 use adapter_gateway::problem::{Status, Unavailable};
 use adapter_gateway::token::Token;
 
@@ -73,6 +73,7 @@ impl FakeGate {
                 head_bytes: limits.head_bytes,
                 body_bytes: limits.body_bytes,
                 check: limits.check,
+                encoding: Encoding::Json,
                 origins: limits.origins.clone(),
             },
             token: limits.token.and_then(Token::new),
@@ -108,11 +109,10 @@ impl Gate for FakeGate {
         self.unavailable.map_or(Ok(()), Err)
     }
 
-    fn publish(&self, message: &Message<'_>) -> Result<(), Unavailable> {
+    fn publish(&self, topic: &str, payload: &[u8]) -> Result<(), Unavailable> {
         let left = self.room.get().checked_sub(1).ok_or(Unavailable::QueueFull)?;
         self.room.set(left);
-        let (topic, payload) = (message.topic().to_owned(), message.payload().to_vec());
-        self.published.borrow_mut().push(Published { topic, payload });
+        self.published.borrow_mut().push(Published { topic: topic.to_owned(), payload: payload.to_vec() });
         Ok(())
     }
 

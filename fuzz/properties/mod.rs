@@ -22,8 +22,11 @@ pub(crate) use connections::{exchange, split};
 pub(crate) use documents::{message, settings};
 pub(crate) use heads::{framing, head, target_query};
 
+/// Panics where the octets break it.
+pub(crate) type Property = fn(&[u8]);
+
 /// All of them, by the name of the target, of its corpus and of its regressions.
-pub(crate) const ALL: [(&str, fn(&[u8])); 8] = [
+pub(crate) const ALL: [(&str, Property); 8] = [
     ("head", head),
     ("framing", framing),
     ("target_query", target_query),

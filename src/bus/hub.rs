@@ -235,6 +235,7 @@ impl Forwarder {
     /// and the other side takes or refuses them together (see [`super::outlet`]).
     fn forward_batch(&mut self) -> Batch {
         for _ in 0..BATCH_FRAMES {
+            let was_refused = self.in_hand.is_some();
             let mut frame = match self.in_hand.take() {
                 Some(frame) => frame,
                 None => {
@@ -247,7 +248,8 @@ impl Forwarder {
             };
             let more = frame.has_more();
             if !socket::offer(&mut self.downstream, &mut frame, more) {
-                self.shared.pipe_full.fetch_add(1, Ordering::Relaxed);
+                let pipe_full = &self.shared.pipe_full;
+                pipe_full.fetch_add(u64::from(!was_refused), Ordering::Relaxed);
                 self.in_hand = Some(frame);
                 return Batch::Full;
             }

@@ -51,9 +51,9 @@ use thread::BusThread;
 pub const QUEUE_MESSAGES: usize = 65_536;
 /// Bytes between the workers and the bus thread, by default: 64 MiB.
 pub const QUEUE_BYTES: usize = 64 << 20;
-/// Messages that libzmq holds for one subscriber, by default. Its bound knows no bytes, so it is
-/// kept small; from 1,000 on more of it brings no throughput.
-pub const PIPE_MESSAGES: u16 = 1_000;
+/// Messages that libzmq holds for one subscriber, by default. That bound knows no bytes, so it is
+/// kept small: 256 MiB of bodies of 1 MiB. Between 100 and 60,000 the throughput is the same.
+pub const PIPE_MESSAGES: u16 = 256;
 
 /// What to publish to, and how much to hold.
 #[derive(Clone, Debug)]

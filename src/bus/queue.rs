@@ -128,10 +128,15 @@ impl Queue {
         self.accepted.0.load(Ordering::Acquire) & !CLOSED
     }
 
+    /// Messages the consumer is done with.
+    pub(super) fn released(&self) -> u64 {
+        self.released.0.load(Ordering::Acquire)
+    }
+
     /// Messages inside, with those in the consumer's hand.
     pub(super) fn depth(&self) -> u64 {
         // Released first: read the other way round it could be the larger one.
-        let released = self.released.0.load(Ordering::Acquire);
+        let released = self.released();
         self.accepted() - released
     }
 

@@ -89,13 +89,13 @@ impl Shared {
     }
 
     pub(super) fn counters(&self) -> Counters {
-        // Depth first: what is published between the two reads must not look lost.
-        let depth = self.queue.depth();
+        // Released first: read the other way round it could be the larger one.
+        let published = self.queue.released();
         let accepted = self.queue.accepted();
         Counters {
             accepted,
-            published: accepted - depth,
-            depth,
+            published,
+            depth: accepted - published,
             high_water: self.queue.high_water(),
             bytes: self.queue.bytes(),
             pipe_full: self.pipe_full.load(Ordering::Relaxed),

@@ -21,7 +21,10 @@ use super::{BusEvent, OnEvent, wait};
 const BATCH_MESSAGES: u64 = 512;
 
 /// How long the thread sleeps before it looks at an empty queue once more and parks. Longer gathers
-/// more messages for one wake-up of this thread and of libzmq's, and delays them by as much.
+/// more messages for one wake-up of this thread and of libzmq's, and delays them by as much. At
+/// 20,000 messages a second, one by one, this thread's CPU time a message and the median delay
+/// were 7.3 µs and 63 µs without it, 5.8 and 141 with 100 µs, 3.7 and 220 with 200 µs, 1.9 and 352
+/// with 500 µs.
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
 
 /// The state of the bus thread.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 /// Longest wait for room in a full pipe. Room is announced on the socket's descriptor, except when
 /// the very attempt to send consumed the announcement together with other commands.
-pub(super) const FULL_RECHECK: Duration = Duration::from_millis(20);
+pub(super) const FULL_RECHECK: Duration = Duration::from_millis(100);
 
 /// Waits until one of `fds` is readable, or until `until`; for ever without. `false` when it was the
 /// time. A bell among them goes on ringing until it is hushed.

@@ -2,11 +2,12 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::bus::{BusConfig, Endpoint};
-use crate::cli::ServeArguments;
+use crate::bus::{BusConfig, Endpoint, EndpointError, HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub};
+use crate::cli::{DemoArguments, Seconds, ServeArguments};
 use crate::connection::Timeouts;
 use crate::events::{emit, log};
 use crate::exit::Failure;
@@ -18,9 +19,6 @@ use crate::settings;
 /// The port of the specification's examples.
 pub(crate) const PORT: u16 = 12358;
 
-/// The publishers' side of the adapter's hub.
-pub(crate) const PUBLISHERS_SIDE: &str = "tcp://127.0.0.1:16130";
-
 /// Descriptors that are not connections: listeners, rings, ZeroMQ's sockets, standard streams, the settings.
 const OTHER_DESCRIPTORS: u64 = 64;
 
@@ -28,15 +26,41 @@ const OTHER_DESCRIPTORS: u64 = 64;
 ///
 /// # Errors
 /// [`Failure`].
-pub fn run(arguments: ServeArguments) -> Result<(), Failure> {
+pub fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     let settings = match &arguments.settings {
         Some(path) => path.clone(),
-        None => settings::default_path().map_err(|error| Failure::Configuration(error.to_string()))?,
+        None => settings::default_path().map_err(Failure::configuration)?,
     };
-    serve(config(arguments)?, Source::File(settings), Arc::new(|event| emit(event)))
+    let mut config = config(arguments)?;
+    let hub = if arguments.hub { Some(start_hub()?) } else { None };
+    let mut hub_drain = Duration::ZERO;
+    if let Some(hub) = &hub {
+        config.bus.connect.push(hub.publishers().clone());
+        // What the gateway hands over last must pass through the hub within the same time.
+        hub_drain = config.drain_timeout / 4;
+        config.drain_timeout -= hub_drain;
+    }
+    let served = serve(config, Source::File(settings), Arc::new(emit));
+    if let Some(hub) = hub {
+        let _ = hub.stop(hub_drain);
+    }
+    served
 }
 
-fn config(arguments: ServeArguments) -> Result<Config, Failure> {
+/// What `demo` serves: on one address, to one hub, and else as `serve` does by default.
+pub(crate) fn demo_config(demo: &DemoArguments, listen: SocketAddr, hub: &Endpoint) -> Result<Config, Failure> {
+    let serve = ServeArguments { plain: demo.plain, check: demo.check, io: demo.io, ..ServeArguments::default() };
+    let mut config = config(&ServeArguments { listen: vec![listen], connect: vec![hub.as_str().into()], ..serve })?;
+    config.listen_optional.clear();
+    Ok(config)
+}
+
+/// The embedded hub at its usual endpoints.
+pub(crate) fn start_hub() -> Result<Hub, Failure> {
+    Hub::start(&bindable(HUB_PUBLISHERS)?, &bindable(HUB_SUBSCRIBERS)?).map_err(Failure::configuration)
+}
+
+fn config(arguments: &ServeArguments) -> Result<Config, Failure> {
     if !arguments.plain {
         return Err(Failure::Usage("https is not served yet; pass --plain".into()));
     }
@@ -45,26 +69,20 @@ fn config(arguments: ServeArguments) -> Result<Config, Failure> {
         let (v4, v6) = (Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into());
         (vec![SocketAddr::new(v4, PORT)], vec![SocketAddr::new(v6, PORT)])
     } else {
-        (arguments.listen, Vec::new())
+        (arguments.listen.clone(), Vec::new())
     };
-    let default_hub = if arguments.connect.is_empty() && arguments.bind.is_empty() {
-        vec![PUBLISHERS_SIDE.into()]
-    } else {
-        Vec::new()
-    };
-    let connect = arguments.connect.iter().chain(&default_hub);
-    let buffered_bytes = arguments.max_buffered.size();
     Ok(Config {
         listen,
         listen_optional,
         io: arguments.io,
         workers: arguments.workers.size(),
         connections: connections(arguments.max_connections.get()),
-        buffered_bytes,
+        buffered_bytes: arguments.max_buffered.size(),
         policy: Policy {
             head_bytes: arguments.max_head.size(),
             body_bytes: arguments.max_body.get(),
             check: arguments.check,
+            encoding: arguments.encoding,
             origins: origins(&arguments.allow_origin),
         },
         timeouts: Timeouts {
@@ -73,29 +91,42 @@ fn config(arguments: ServeArguments) -> Result<Config, Failure> {
             idle: arguments.idle_timeout.get(),
         },
         drain_timeout: arguments.drain_timeout.get(),
-        bus: BusConfig {
-            connect: connect
-                .map(|url| endpoint(url)?.connectable().map_err(|error| bad_endpoint(url, &error)))
-                .collect::<Result<_, _>>()?,
-            bind: arguments.bind.iter().map(|url| endpoint(url)).collect::<Result<_, _>>()?,
-            queue_messages: arguments.queue.size(),
-            queue_bytes: buffered_bytes,
-            ..BusConfig::default()
-        },
+        bus: bus(arguments)?,
         watch_stdin: arguments.watch_stdin,
-        stats: arguments.stats.map(crate::cli::Seconds::get),
+        stats: arguments.stats.map(Seconds::get),
     })
 }
 
-fn endpoint(url: &str) -> Result<Endpoint, Failure> {
-    url.parse().map_err(|error| bad_endpoint(url, &error))
+fn bus(arguments: &ServeArguments) -> Result<BusConfig, Failure> {
+    let mut connect = arguments.connect.iter().map(|url| connectable(url)).collect::<Result<Vec<_>, _>>()?;
+    if connect.is_empty() && arguments.bind.is_empty() && !arguments.hub {
+        connect.push(connectable(HUB_PUBLISHERS)?);
+    }
+    Ok(BusConfig {
+        connect,
+        bind: arguments.bind.iter().map(|url| bindable(url)).collect::<Result<_, _>>()?,
+        queue_messages: arguments.queue.size(),
+        // What was accepted and is not published yet is body bytes too.
+        queue_bytes: arguments.max_buffered.size(),
+        ..BusConfig::default()
+    })
 }
 
-fn bad_endpoint(url: &str, error: &dyn std::fmt::Display) -> Failure {
+/// An endpoint to connect to.
+pub(crate) fn connectable(url: &str) -> Result<Endpoint, Failure> {
+    url.parse().and_then(Endpoint::connectable).map_err(|error| bad_endpoint(url, error))
+}
+
+/// An endpoint to bind, on any port too.
+pub(crate) fn bindable(url: &str) -> Result<Endpoint, Failure> {
+    url.parse().map_err(|error| bad_endpoint(url, error))
+}
+
+fn bad_endpoint(url: &str, error: EndpointError) -> Failure {
     Failure::Configuration(format!("bad endpoint {url}: {error}"))
 }
 
-pub(crate) fn origins(allowed: &[String]) -> AllowedOrigins {
+fn origins(allowed: &[String]) -> AllowedOrigins {
     if allowed.is_empty() || allowed.iter().any(|origin| origin == "*") {
         return AllowedOrigins::Any;
     }
@@ -104,7 +135,7 @@ pub(crate) fn origins(allowed: &[String]) -> AllowedOrigins {
 
 /// Raises the soft limit of descriptors as far as it goes, and caps the connections below it: without descriptors
 /// nothing could be accepted, and nothing else opened.
-pub(crate) fn connections(wanted: u64) -> usize {
+fn connections(wanted: u64) -> usize {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let needed = wanted.saturating_add(OTHER_DESCRIPTORS);
     let raised = needed.min(maximum.unwrap_or(u64::MAX)).max(current.unwrap_or(u64::MAX));

@@ -1,0 +1,109 @@
+//! `adapter-gateway demo`: everything on one machine, with no adapter.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::listen::print_messages;
+use super::print::Printer;
+use super::serve::{self, PORT};
+use crate::bus::{Hub, Subscriber};
+use crate::cli::DemoArguments;
+use crate::events::{Event, log};
+use crate::exit::Failure;
+use crate::message::Encoding;
+use crate::serve::{Emit, Source, serve};
+use crate::token::Token;
+
+/// Random octets of the token: too many to guess, few enough to read.
+const TOKEN_BYTES: usize = 16;
+
+/// What the listener's subscription gets to reach the hub, which is in the same process.
+const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What the hub gets to pass on what it has when it ends.
+const HUB_DRAIN: Duration = Duration::from_millis(500);
+
+/// Runs the command until it is interrupted.
+///
+/// # Errors
+/// [`Failure`].
+pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
+    let hub = start_hub()?;
+    let subscribers_side = [hub.subscribers().clone()];
+    let mut subscriber = Subscriber::connect(&subscribers_side, &[]).map_err(Failure::configuration)?;
+    if !hub.wait_for_subscriber(SUBSCRIBE_TIMEOUT) {
+        return Err(Failure::Configuration("the listener could not subscribe".into()));
+    }
+    let interrupter = subscriber.interrupter();
+    let printing = std::thread::spawn(move || print_messages(&mut subscriber, &Printer::stdout(Encoding::Json), None));
+
+    let token = fresh_token()?;
+    let config = serve::demo_config(arguments, arguments.listen.unwrap_or_else(free_address), hub.publishers())?;
+    log(format_args!("publishers may connect to {}, subscribers to {}", hub.publishers(), hub.subscribers()));
+    let served = match Token::new(&token) {
+        Some(secret) => serve(config, Source::Fixed(secret), welcome(token)),
+        None => Ok(()),
+    };
+    let _ = hub.stop(HUB_DRAIN);
+    interrupter.interrupt();
+    let _ = printing.join();
+    served
+}
+
+/// At the usual endpoints, or at free ones where an adapter holds those.
+fn start_hub() -> Result<Hub, Failure> {
+    if let Ok(hub) = serve::start_hub() {
+        return Ok(hub);
+    }
+    let free = serve::bindable("tcp://127.0.0.1:*")?;
+    Hub::start(&free, &free).map_err(Failure::configuration)
+}
+
+/// The usual port, or a free one where an adapter holds it.
+fn free_address() -> SocketAddr {
+    let usual = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));
+    if TcpListener::bind(usual).is_ok() { usual } else { SocketAddr::from((Ipv4Addr::LOCALHOST, 0)) }
+}
+
+fn fresh_token() -> Result<String, Failure> {
+    let mut bytes = [0; TOKEN_BYTES];
+    getrandom::fill(&mut bytes).map_err(Failure::configuration)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Tells a person what to do, once both sides are ready.
+fn welcome(token: String) -> Emit {
+    #[derive(Default)]
+    struct Seen {
+        url: Option<String>,
+        connected: bool,
+    }
+    let seen = Mutex::new(Seen::default());
+    Arc::new(move |event: &Event<'_>| {
+        let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+        match event {
+            Event::Listening { url, .. } => seen.url = Some((*url).into()),
+            Event::Bus { state, .. } => seen.connected = *state == "connected",
+            _ => return,
+        }
+        if let (Some(url), true) = (seen.url.as_deref(), seen.connected) {
+            print_welcome(url, &token);
+            seen.url = None;
+        }
+    })
+}
+
+fn print_welcome(url: &str, token: &str) {
+    use std::io::Write;
+    let message = r#"{"topic":"adapter/extensions/data","payload":{"extension_id":"demo","content":"hello"}}"#;
+    let mut stdout = std::io::stdout().lock();
+    // A pipe that nobody reads is no reason to stop.
+    let _ = writeln!(
+        stdout,
+        "The gateway takes messages at {url}. Paste this into another terminal:\n\n\
+         curl -sS '{url}?token={token}' -H 'Content-Type: application/json' -d '{message}'\n\n\
+         Each message is printed here as a subscriber sees it: topic, tab, payload. Ctrl-C ends the demo.\n"
+    )
+    .and_then(|()| stdout.flush());
+}

@@ -1,0 +1,69 @@
+//! `adapter-gateway listen`: subscribes and prints.
+
+use std::time::Duration;
+
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::print::Printer;
+use super::serve::connectable;
+use crate::bus::{HUB_SUBSCRIBERS, Interrupter, Received, Subscriber};
+use crate::cli::ListenArguments;
+use crate::events::log;
+use crate::exit::Failure;
+
+/// Runs the command.
+///
+/// # Errors
+/// [`Failure`].
+pub fn run(arguments: ListenArguments) -> Result<(), Failure> {
+    let mut urls = arguments.connect;
+    if urls.is_empty() {
+        urls.push(HUB_SUBSCRIBERS.into());
+    }
+    let endpoints = urls.iter().map(|url| connectable(url)).collect::<Result<Vec<_>, _>>()?;
+    let mut subscriber = Subscriber::connect(&endpoints, &arguments.topic).map_err(Failure::configuration)?;
+    interrupt_on_signals(subscriber.interrupter())?;
+    let count = arguments.count.map(crate::cli::Count::get);
+    print_messages(&mut subscriber, &Printer::stdout(arguments.encoding), count);
+    Ok(())
+}
+
+/// Prints what comes, until it is interrupted, `count` messages were printed, or nobody reads them.
+pub(super) fn print_messages(subscriber: &mut Subscriber, printer: &Printer, count: Option<u64>) {
+    let mut printed = 0;
+    while count.is_none_or(|count| printed < count) {
+        match subscriber.recv(Duration::MAX) {
+            Some(Received::Message { topic, payload }) => {
+                if printer.print(&topic, &payload).is_err() {
+                    return;
+                }
+                printed += 1;
+            }
+            Some(Received::Malformed { frames }) => log(format_args!("left out a message of {frames} frames")),
+            Some(Received::Interrupted) => return,
+            None => {}
+        }
+    }
+}
+
+fn interrupt_on_signals(interrupter: Interrupter) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::configuration)?;
+    // Installed before the thread starts, so that no signal is missed.
+    let mut signals = {
+        let _context = runtime.enter();
+        (
+            signal(SignalKind::interrupt()).map_err(Failure::configuration)?,
+            signal(SignalKind::terminate()).map_err(Failure::configuration)?,
+        )
+    };
+    std::thread::spawn(move || {
+        runtime.block_on(async {
+            tokio::select! {
+                _ = signals.0.recv() => {}
+                _ = signals.1.recv() => {}
+            }
+        });
+        interrupter.interrupt();
+    });
+    Ok(())
+}

@@ -1,0 +1,89 @@
+//! Messages as lines: `topic<TAB>payload-as-json`.
+
+use std::borrow::Cow;
+use std::io::{self, IsTerminal, Write};
+
+use serde::de::IgnoredAny;
+
+use crate::message::{Encoding, msgpack};
+
+/// Prints messages on stdout, in colour where a person looks at it.
+pub(super) struct Printer {
+    encoding: Encoding,
+    colour: bool,
+}
+
+impl Printer {
+    /// Colour on a terminal, unless `NO_COLOR` is set (no-color.org).
+    pub(super) fn stdout(encoding: Encoding) -> Self {
+        let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        Self { encoding, colour: io::stdout().is_terminal() && !no_color }
+    }
+
+    /// Prints one message.
+    ///
+    /// # Errors
+    /// Those of stdout, which may be a pipe that nobody reads any more.
+    pub(super) fn print(&self, topic: &[u8], payload: &[u8]) -> io::Result<()> {
+        let (topic, payload) = (one_line(topic), as_json(payload, self.encoding));
+        let mut stdout = io::stdout().lock();
+        if self.colour {
+            writeln!(stdout, "\x1b[1;36m{topic}\x1b[0m\t{payload}")?;
+        } else {
+            writeln!(stdout, "{topic}\t{payload}")?;
+        }
+        stdout.flush()
+    }
+}
+
+/// A topic of another publisher may hold anything; a tab or a newline in it would break the line, an escape sequence
+/// the terminal.
+fn one_line(topic: &[u8]) -> String {
+    let escape = |c: char| if c.is_control() { c.escape_default().collect() } else { String::from(c) };
+    String::from_utf8_lossy(topic).chars().map(escape).collect()
+}
+
+/// JSON on one line: a newline in it can only be white space. What is not encoded as it should be is shown as a string.
+fn as_json(payload: &[u8], encoding: Encoding) -> Cow<'_, str> {
+    let json = match encoding {
+        Encoding::Json => std::str::from_utf8(payload).ok().filter(|text| is_json(text)).map(Cow::Borrowed),
+        Encoding::Msgpack => msgpack::to_json(payload).ok().map(Cow::Owned),
+    };
+    match json {
+        Some(text) if text.contains(['\n', '\r']) => text.replace(['\n', '\r'], " ").into(),
+        Some(text) => text,
+        None => serde_json::Value::from(String::from_utf8_lossy(payload)).to_string().into(),
+    }
+}
+
+fn is_json(text: &str) -> bool {
+    serde_json::from_str::<IgnoredAny>(text).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_stays_as_it_is_but_for_line_breaks() {
+        assert_eq!(as_json(b"{\"a\" : 1.0}", Encoding::Json), "{\"a\" : 1.0}");
+        assert_eq!(as_json(b"{\n  \"a\\n\": 1\r\n}", Encoding::Json), "{   \"a\\n\": 1  }");
+    }
+
+    #[test]
+    fn anything_else_becomes_a_string() {
+        assert_eq!(as_json(b"a\n\"b\"", Encoding::Json), r#""a\n\"b\"""#);
+        assert_eq!(as_json(b"\xff", Encoding::Json), "\"\u{fffd}\"");
+    }
+
+    #[test]
+    fn message_pack_is_shown_as_json() {
+        assert_eq!(as_json(b"\x81\xa1a\x01", Encoding::Msgpack), r#"{"a":1}"#);
+        assert_eq!(as_json(b"{}", Encoding::Msgpack), r#""{}""#);
+    }
+
+    #[test]
+    fn a_topic_cannot_break_the_line_or_the_terminal() {
+        assert_eq!(one_line(b"a\tb\nc\x1b[0m"), "a\\tb\\nc\\u{1b}[0m");
+    }
+}
