@@ -34,6 +34,14 @@ fn head_octets() {
     assert_eq!((status(&padded(rest)), status(&padded(rest + 1))), (200, 431));
 }
 
+/// Octet by octet, each octet is looked at once: looked at from its start each time, this head would take hours.
+#[test]
+fn a_long_head_costs_no_more_for_its_pieces() {
+    let limits = Limits { head_bytes: 1024 * 1024, ..Limits::default() };
+    let head = padded(limits.head_bytes - 1_000);
+    assert_eq!(run(&limits, head.chunks(1), Through::Input).answers[0].status, 200);
+}
+
 #[test]
 fn field_lines() {
     // Three of them are needed.

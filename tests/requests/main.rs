@@ -8,6 +8,7 @@
 //! | `token` | is every token let in, and nothing told of a wrong one? |
 //! | `endings` | what if the client leaves, a deadline passes, or the gateway stops, in each state? |
 //! | `pressure` | do long pipelines, large bodies and slow readers lose nothing and stay bounded? |
+//! | `interim` | is 100 sent where the body is waited for, and nowhere else? |
 //! | `random` | does the same hold of what nobody thought of? |
 
 #![allow(
@@ -24,6 +25,7 @@ mod properties;
 mod endings;
 mod expectation;
 mod files;
+mod interim;
 mod limits;
 mod octets;
 mod precedence;
