@@ -17,7 +17,7 @@ mod connections;
 mod documents;
 mod heads;
 
-pub(crate) use chunks::chunked;
+pub(crate) use chunks::{chunked, decode};
 pub(crate) use connections::{exchange, split};
 pub(crate) use documents::{message, settings};
 pub(crate) use heads::{framing, head, target_query};

@@ -3,6 +3,13 @@
 //! | file | the question it answers |
 //! |---|---|
 //! | `files` | does every connection of `tests/data` end as written beside it, however its octets are split? |
+//! | `limits` | what of the limits that are too long for a file, at the limit and one past it? |
+//! | `precedence` | which of several faults is answered? |
+//! | `token` | is every token let in, and nothing told of a wrong one? |
+//! | `endings` | what if the client leaves, a deadline passes, or the gateway stops, in each state? |
+//! | `pressure` | do long pipelines, large bodies and slow readers lose nothing and stay bounded? |
+//! | `interim` | is 100 sent where the body is waited for, and nowhere else? |
+//! | `random` | does the same hold of what nobody thought of? |
 
 #![allow(
     clippy::expect_used,
@@ -18,5 +25,10 @@ mod properties;
 mod endings;
 mod expectation;
 mod files;
+mod interim;
+mod limits;
 mod octets;
+mod precedence;
 mod pressure;
+mod random;
+mod token;
