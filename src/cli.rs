@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use argh::FromArgs;
 
-use crate::message::Check;
+use crate::message::{Check, Encoding};
 
 /// The REST entrance of a local adapter: JSON messages posted to /api/message become ZeroMQ messages.
 #[derive(FromArgs, Debug)]
@@ -47,12 +47,16 @@ pub enum Command {
 #[derive(FromArgs, Debug)]
 #[argh(subcommand, name = "serve")]
 pub struct ServeArguments {
-    /// user settings file with OPEN_REST_API and TOKEN (default: adapter/user_settings.py in $XDG_CONFIG_HOME)
+    /// user settings file with OPEN_REST_API and TOKEN (default: adapter/user_settings.py in $XDG_CONFIG_HOME,
+    /// or in ~/.config)
     #[argh(option, arg_name = "path")]
     pub settings: Option<PathBuf>,
-    /// address and port to listen on, repeatable; port 0 for any free one (default: 127.0.0.1:12358, and [::1]:12358
-    /// where there is IPv6)
-    #[argh(option, arg_name = "addr:port")]
+    /// Addresses and ports to listen on; port 0 for any free one.
+    #[argh(
+        option,
+        arg_name = "addr:port",
+        description = "address and port to listen on, repeatable; port 0 for any free one (default: 127.0.0.1:12358, and [::1]:12358 where there is IPv6)"
+    )]
     pub listen: Vec<SocketAddr>,
     /// serve http instead of https
     #[argh(switch)]
@@ -67,6 +71,9 @@ pub struct ServeArguments {
     /// through it
     #[argh(switch)]
     pub hub: bool,
+    /// how payloads are published: json, as they came, or msgpack (default: json)
+    #[argh(option, arg_name = "how", default = "Encoding::Json")]
+    pub encoding: Encoding,
     /// check the messages of known topics field by field, or the envelope alone: known|envelope (default: known)
     #[argh(option, arg_name = "what", default = "Check::Known")]
     pub check: Check,
@@ -91,7 +98,7 @@ pub struct ServeArguments {
     /// most body bytes held by all connections together, and by the queue to the bus (default: 67108864)
     #[argh(option, arg_name = "bytes", default = "Count(64 << 20)")]
     pub max_buffered: Count<{ 1 << 40 }>,
-    /// seconds for a head to arrive (default: 10)
+    /// seconds for a head to arrive, the TLS handshake included (default: 10)
     #[argh(option, arg_name = "s", default = "Seconds::new(10)")]
     pub head_timeout: Seconds,
     /// seconds for a body to arrive, and for an answer to be taken (default: 30)
@@ -100,10 +107,10 @@ pub struct ServeArguments {
     /// seconds between two requests of a connection (default: 75)
     #[argh(option, arg_name = "s", default = "Seconds::new(75)")]
     pub idle_timeout: Seconds,
-    /// seconds to finish in when asked to stop (default: 5)
+    /// seconds for the whole stop, once asked for (default: 5)
     #[argh(option, arg_name = "s", default = "Seconds::new(5)")]
     pub drain_timeout: Seconds,
-    /// messages between the HTTP side and the bus thread (default: 65536)
+    /// most messages that wait between the HTTP side and the bus thread (default: 65536)
     #[argh(option, arg_name = "n", default = "Count(65_536)")]
     pub queue: Count<{ 1 << 24 }>,
     /// stop gracefully when stdin reaches its end
@@ -151,6 +158,9 @@ pub struct ListenArguments {
     /// beginning of the topics to print, repeatable (default: all)
     #[argh(option, arg_name = "prefix")]
     pub topic: Vec<String>,
+    /// how payloads are encoded: json or msgpack (default: json)
+    #[argh(option, arg_name = "how", default = "Encoding::Json")]
+    pub encoding: Encoding,
     /// exit after so many messages
     #[argh(option, arg_name = "n")]
     pub count: Option<Count<{ u64::MAX }>>,
@@ -166,7 +176,8 @@ pub enum Exit {
 }
 
 impl Arguments {
-    /// Parses what follows the program's name. `--option=value` is `--option value`.
+    /// Parses what follows the program's name. `--option=value` is `--option value`; `-h`, alone or right after the
+    /// command, is `--help`.
     ///
     /// # Errors
     /// [`Exit`], with what to print.
@@ -174,10 +185,14 @@ impl Arguments {
         let words: Result<Vec<_>, _> = arguments.into_iter().map(OsString::into_string).collect();
         let words = words.map_err(|_| Exit::Usage("the arguments must be UTF-8".into()))?;
         let words: Vec<String> = words.into_iter().flat_map(split_assignment).collect();
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
+        // Further on it may be the value of an option.
+        for word in words.iter_mut().take(2).filter(|word| **word == "-h") {
+            *word = "--help";
+        }
         let parsed = Self::from_args(&[env!("CARGO_PKG_NAME")], &words).map_err(|early| match early.status {
             Ok(()) => Exit::Asked(early.output),
-            Err(()) => Exit::Usage(early.output),
+            Err(()) => Exit::Usage(format!("{}; see --help", early.output.trim_end())),
         })?;
         match parsed {
             Self { version: true, .. } => {
@@ -268,6 +283,18 @@ impl FromStr for Check {
     }
 }
 
+impl FromStr for Encoding {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "json" => Ok(Self::Json),
+            "msgpack" => Ok(Self::Msgpack),
+            _ => Err("neither json nor msgpack"),
+        }
+    }
+}
+
 /// `--io`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Io {
@@ -314,6 +341,7 @@ mod tests {
         assert_eq!((serve.max_body.get(), serve.max_head.get(), serve.workers.get()), (1_048_576, 16_384, 1));
         assert_eq!(serve.head_timeout.get(), Duration::from_secs(10));
         assert!(serve.listen.is_empty() && !serve.plain && serve.io == Io::Auto);
+        assert_eq!(serve.encoding, Encoding::Json);
     }
 
     #[test]
@@ -340,6 +368,7 @@ mod tests {
             "serve --head-timeout nan",
             "serve --io select",
             "serve --check all",
+            "serve --encoding xml",
             "serve x",
         ] {
             assert!(matches!(parse(line), Err(Exit::Usage(_))), "{line}");
@@ -348,7 +377,7 @@ mod tests {
 
     #[test]
     fn help_and_version_are_no_errors() {
-        for line in ["--help", "serve --help", "demo --help", "listen --help", "--version"] {
+        for line in ["--help", "-h", "serve --help", "serve -h", "demo --help", "listen --help", "--version"] {
             assert!(matches!(parse(line), Err(Exit::Asked(_))), "{line}");
         }
     }

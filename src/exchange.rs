@@ -328,18 +328,22 @@ impl Exchange {
     fn chunk(&mut self, rest: &[u8], turn: &mut Turn<'_, impl Gate>) -> Option<usize> {
         let State::Chunked(chunked) = &mut self.state else { return None };
         let limit = turn.gate.policy().body_bytes;
-        let run = match chunked.decoder.decode(rest) {
-            Ok(run) if (chunked.content.len() + run.content.len()) as u64 > limit => Err(Refusal::TooLarge(limit)),
-            Ok(run) => Ok(run),
-            Err(fault) => Err(Refusal::Framing(fault)),
-        };
-        let (reply, decoder) = (chunked.reply, chunked.decoder);
+        let unread = chunked.decoder;
+        let run = chunked.decoder.decode(rest).map_err(Refusal::Framing).and_then(|run| {
+            // A chunk is judged by its size, before any of it is held.
+            let bytes = (chunked.content.len() + run.content.len()) as u64;
+            let fits = bytes.saturating_add(chunked.decoder.left()) <= limit;
+            fits.then_some(run).ok_or(Refusal::TooLarge(limit))
+        });
+        let reply = chunked.reply;
         match run {
             Ok(run) if !chunked.hold.grow(run.content.len()) => {
-                let unread = Unread::Chunked { decoder, left: DISCARD_BYTES };
-                let reply = self.discard(unread, Expectation::None, reply);
+                // The run is decoded again to be dropped: what may be dropped counts from the start of the body,
+                // however it was split.
+                let left = DISCARD_BYTES.saturating_sub(chunked.content.len() as u64);
+                let reply = self.discard(Unread::Chunked { decoder: unread, left }, Expectation::None, reply);
                 turn.problem(&Refusal::Unavailable(Unavailable::Buffered), reply);
-                Some(run.used)
+                Some(0)
             }
             Ok(run) => {
                 chunked.content.extend_from_slice(run.content);
@@ -359,10 +363,7 @@ impl Exchange {
     /// Judges a whole body, and publishes it if it is a message. The length of the body.
     fn deliver(&mut self, body: &[u8], mut reply: Reply, turn: &mut Turn<'_, impl Gate>) -> usize {
         reply.persistent &= !self.finishing;
-        let published = message::parse(body, turn.gate.policy().check)
-            .map_err(Refusal::Message)
-            .and_then(|message| turn.gate.publish(&message).map_err(Refusal::Unavailable));
-        match published {
+        match publish(body, turn.gate) {
             Ok(()) => turn.accepted(reply),
             Err(refusal) => turn.problem(&refusal, reply),
         }
@@ -377,12 +378,12 @@ impl Exchange {
         // A client that waits for 100 may or may not send the body after another answer (RFC 9110 §10.1.1): only a
         // close leaves no doubt where its next request begins.
         let in_doubt = expectation != Expectation::None && !empty;
-        let asked = reply.persistent;
-        reply.persistent &= !long && !in_doubt;
+        let wanted = reply.persistent && !self.finishing;
+        reply.persistent = wanted && !long && !in_doubt;
         self.state = match (reply.persistent, empty) {
             (true, true) => START,
             (true, false) => State::Discard(unread),
-            (false, _) => State::Closed(if asked { CloseReason::Refused } else { CloseReason::Asked }),
+            (false, _) => State::Closed(if wanted { CloseReason::Refused } else { CloseReason::Asked }),
         };
         reply
     }
@@ -419,6 +420,14 @@ impl Exchange {
         turn.problem(refusal, Reply { persistent: false, ..reply });
         self.state = State::Closed(CloseReason::Refused);
     }
+}
+
+/// Publishes what a body says.
+fn publish(body: &[u8], gate: &impl Gate) -> Result<(), Refusal> {
+    let policy = gate.policy();
+    let message = message::parse(body, policy.check).map_err(Refusal::Message)?;
+    let payload = message.encode(policy.encoding).map_err(Refusal::Message)?;
+    gate.publish(message.topic(), &payload).map_err(Refusal::Unavailable)
 }
 
 impl Unread {

@@ -6,7 +6,7 @@ use crate::budget::Budget;
 use crate::http1::fields::{Expectation, Framing, MediaType};
 use crate::http1::head::{Head, Method};
 use crate::http1::response::{AllowedOrigins, HttpDate, Responder};
-use crate::message::{Check, Message};
+use crate::message::{Check, Encoding};
 use crate::problem::{Refusal, Status, Unavailable};
 use crate::token::Token;
 
@@ -25,6 +25,8 @@ pub struct Policy {
     pub body_bytes: u64,
     /// `--check`
     pub check: Check,
+    /// `--encoding`
+    pub encoding: Encoding,
     /// `--allow-origin`
     pub origins: AllowedOrigins,
 }
@@ -42,11 +44,11 @@ pub trait Gate {
     /// # Errors
     /// Why not.
     fn available(&self) -> Result<(), Unavailable>;
-    /// Hands a message over: after `Ok` it will be given to the bus, whatever comes.
+    /// Hands a message over, the payload encoded as the policy has it: after `Ok` it will be given to the bus, whatever comes.
     ///
     /// # Errors
     /// Why not; then nothing was handed over.
-    fn publish(&self, message: &Message<'_>) -> Result<(), Unavailable>;
+    fn publish(&self, topic: &str, payload: &[u8]) -> Result<(), Unavailable>;
     /// The date of the answers.
     fn date(&self) -> HttpDate;
     /// Counts an answer.

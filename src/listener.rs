@@ -102,9 +102,11 @@ fn is_absent(error: &io::Error) -> bool {
 /// Accepts connections until the socket is shut down. Never dropped while it waits, which on a ring would leave an
 /// operation behind.
 pub(crate) async fn accept<S: Stream>(worker: Rc<Worker<S>>, listener: impl Listener<Stream = S>) {
+    let mut failing = false;
     loop {
         match listener.accept().await {
             Ok(stream) => {
+                failing = false;
                 // Answers are written whole; to hold a small one back would only delay it.
                 let _ = set_tcp_nodelay(stream.socket(), true);
                 // At the limit of connections this one waits, and others in the backlog, at no cost to those connected.
@@ -117,7 +119,9 @@ pub(crate) async fn accept<S: Stream>(worker: Rc<Worker<S>>, listener: impl List
                 // Errors of the connection, not of the socket.
                 Some(Errno::CONNABORTED | Errno::INTR | Errno::PROTO) => {}
                 _ => {
-                    log(format_args!("cannot accept: {error}"));
+                    if !std::mem::replace(&mut failing, true) {
+                        log(format_args!("cannot accept connections for now: {error}"));
+                    }
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             },

@@ -14,7 +14,7 @@ fn main() -> ExitCode {
         Err(Exit::Usage(text)) => return fail(&Failure::Usage(text)),
     };
     let ended = match command {
-        Command::Serve(arguments) => commands::serve::run(arguments),
+        Command::Serve(arguments) => commands::serve::run(&arguments),
         Command::Listen(arguments) => commands::listen::run(arguments),
         Command::Demo(arguments) => commands::demo::run(&arguments),
     };

@@ -5,12 +5,13 @@
 //! and whatever was refused goes through `walk`, which is slower, knows where it stands, and never recurses.
 //!
 //! Precedence: a syntax error counts wherever it stands, also behind other faults; then nesting and surrogates; then
-//! the topic, the payload, and the payload's fields.
+//! the topic, the payload, and the payload's fields. Numbers count last, and only where the bus cannot carry them.
 
 mod check;
 mod fault;
 mod field;
 mod glance;
+pub mod msgpack;
 mod pointer;
 mod quoted;
 #[cfg(test)]
@@ -55,6 +56,18 @@ impl<'b> Message<'b> {
     pub fn payload(&self) -> &'b [u8] {
         self.payload.0.as_bytes()
     }
+
+    /// The payload as it is published: its very bytes as JSON, or encoded anew.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault::NotMessage`] for a number that `encoding` cannot hold.
+    pub fn encode(&self, encoding: Encoding) -> Result<Cow<'b, [u8]>, Fault> {
+        match encoding {
+            Encoding::Json => Ok(Cow::Borrowed(self.payload())),
+            Encoding::Msgpack => msgpack::encode(self.payload.0).map(Cow::Owned),
+        }
+    }
 }
 
 /// How much of a message is checked.
@@ -65,6 +78,16 @@ pub enum Check {
     Known,
     /// Topic and payload alone.
     Envelope,
+}
+
+/// How payloads are published.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Encoding {
+    /// As they came.
+    #[default]
+    Json,
+    /// As the same values in MessagePack, see [`msgpack`].
+    Msgpack,
 }
 
 /// Reads `body` as a message.

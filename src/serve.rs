@@ -5,8 +5,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::mpsc;
 use tokio::time::{Interval, interval_at};
 
 use crate::bus::{Bus, BusConfig, BusEvent};
@@ -19,6 +17,7 @@ use crate::gate::{ENDPOINT, Policy};
 use crate::listener::Listening;
 use crate::settings::watch::Watch;
 use crate::settings::{self, Access, DisabledReason};
+use crate::signals::{Asked, EndOfInput, Signals};
 use crate::token::Token;
 use crate::worker::{Service, Shared};
 use crate::workers::Workers;
@@ -85,46 +84,6 @@ pub fn serve(config: Config, source: Source, emit: Emit) -> Result<(), Failure> 
     })
 }
 
-/// The signals that mean something (signal(7)).
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-    hangup: Signal,
-    user1: Signal,
-}
-
-/// What a signal asks for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Asked {
-    Stop,
-    Reload,
-    Stats,
-}
-
-impl Signals {
-    fn install() -> std::io::Result<Self> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-            hangup: signal(SignalKind::hangup())?,
-            user1: signal(SignalKind::user_defined1())?,
-        })
-    }
-
-    async fn next(&mut self) -> Asked {
-        tokio::select! {
-            _ = self.terminate.recv() => Asked::Stop,
-            _ = self.interrupt.recv() => Asked::Stop,
-            _ = self.hangup.recv() => Asked::Reload,
-            _ = self.user1.recv() => Asked::Stats,
-        }
-    }
-
-    async fn stop(&mut self) {
-        while self.next().await != Asked::Stop {}
-    }
-}
-
 struct Gateway {
     config: Config,
     emit: Emit,
@@ -176,12 +135,12 @@ impl Gateway {
                 watch.ok()
             }
         };
-        let mut stdin = self.config.watch_stdin.then(end_of_stdin);
+        let mut stdin = self.config.watch_stdin.then(EndOfInput::of_stdin);
         let mut stats = self.config.stats.map(|period| interval_at(tokio::time::Instant::now() + period, period));
         loop {
             let asked = tokio::select! {
                 asked = signals.next() => asked,
-                () = or_never(stdin.as_mut().map(End::reached)) => Asked::Stop,
+                () = or_never(stdin.as_mut().map(EndOfInput::reached)) => Asked::Stop,
                 _ = or_never(stats.as_mut().map(Interval::tick)) => Asked::Stats,
                 () = or_never(watch.as_mut().map(Watch::changed)) => {
                     self.reload(&source, false)?;
@@ -310,24 +269,5 @@ async fn or_never<T>(future: Option<impl Future<Output = T>>) -> T {
     match future {
         Some(future) => future.await,
         None => std::future::pending().await,
-    }
-}
-
-/// The end of stdin. A thread of its own waits for it, since stdin may be anything, a file or a terminal shared with
-/// others too, which must not be made non-blocking.
-struct End(mpsc::Receiver<()>);
-
-fn end_of_stdin() -> End {
-    let (sender, receiver) = mpsc::channel(1);
-    std::thread::spawn(move || {
-        let _dropped_at_the_end = sender;
-        let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
-    });
-    End(receiver)
-}
-
-impl End {
-    async fn reached(&mut self) {
-        let _ = self.0.recv().await;
     }
 }

@@ -19,7 +19,6 @@ use crate::events::log;
 use crate::gate::{Gate, Policy};
 use crate::http1::response::HttpDate;
 use crate::listener::{Listening, accept};
-use crate::message::Message;
 use crate::problem::{Status, Unavailable};
 use crate::token::Token;
 use crate::transport::{Listener, Stream, Transport};
@@ -266,8 +265,8 @@ impl<S: Stream> Gate for WorkerGate<'_, S> {
         self.worker.shared.publisher.available()
     }
 
-    fn publish(&self, message: &Message<'_>) -> Result<(), Unavailable> {
-        self.worker.shared.publisher.publish(message.topic(), message.payload())?;
+    fn publish(&self, topic: &str, payload: &[u8]) -> Result<(), Unavailable> {
+        self.worker.shared.publisher.publish(topic, payload)?;
         self.worker.published.notify_one();
         Ok(())
     }

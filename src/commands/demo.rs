@@ -5,11 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::listen::print_messages;
+use super::print::Printer;
 use super::serve::{self, PORT};
 use crate::bus::{Hub, Subscriber};
 use crate::cli::DemoArguments;
 use crate::events::{Event, log};
 use crate::exit::Failure;
+use crate::message::Encoding;
 use crate::serve::{Emit, Source, serve};
 use crate::token::Token;
 
@@ -34,7 +36,7 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
         return Err(Failure::Configuration("the listener could not subscribe".into()));
     }
     let interrupter = subscriber.interrupter();
-    let printing = std::thread::spawn(move || print_messages(&mut subscriber, None));
+    let printing = std::thread::spawn(move || print_messages(&mut subscriber, &Printer::stdout(Encoding::Json), None));
 
     let token = fresh_token()?;
     let config = serve::demo_config(arguments, arguments.listen.unwrap_or_else(free_address), hub.publishers())?;

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use tokio::signal::unix::{SignalKind, signal};
-
 use super::print::Printer;
 use super::serve::connectable;
 use crate::bus::{HUB_SUBSCRIBERS, Interrupter, Received, Subscriber};
 use crate::cli::ListenArguments;
 use crate::events::log;
 use crate::exit::Failure;
+use crate::signals::Signals;
 
 /// Runs the command.
 ///
@@ -24,13 +23,12 @@ pub fn run(arguments: ListenArguments) -> Result<(), Failure> {
     let mut subscriber = Subscriber::connect(&endpoints, &arguments.topic).map_err(Failure::configuration)?;
     interrupt_on_signals(subscriber.interrupter())?;
     let count = arguments.count.map(crate::cli::Count::get);
-    print_messages(&mut subscriber, count);
+    print_messages(&mut subscriber, &Printer::stdout(arguments.encoding), count);
     Ok(())
 }
 
 /// Prints what comes, until it is interrupted, `count` messages were printed, or nobody reads them.
-pub(super) fn print_messages(subscriber: &mut Subscriber, count: Option<u64>) {
-    let printer = Printer::stdout();
+pub(super) fn print_messages(subscriber: &mut Subscriber, printer: &Printer, count: Option<u64>) {
     let mut printed = 0;
     while count.is_none_or(|count| printed < count) {
         match subscriber.recv(Duration::MAX) {
@@ -52,18 +50,10 @@ fn interrupt_on_signals(interrupter: Interrupter) -> Result<(), Failure> {
     // Installed before the thread starts, so that no signal is missed.
     let mut signals = {
         let _context = runtime.enter();
-        (
-            signal(SignalKind::interrupt()).map_err(Failure::configuration)?,
-            signal(SignalKind::terminate()).map_err(Failure::configuration)?,
-        )
+        Signals::install().map_err(Failure::configuration)?
     };
     std::thread::spawn(move || {
-        runtime.block_on(async {
-            tokio::select! {
-                _ = signals.0.recv() => {}
-                _ = signals.1.recv() => {}
-            }
-        });
+        runtime.block_on(signals.stop());
         interrupter.interrupt();
     });
     Ok(())

@@ -5,16 +5,19 @@ use std::io::{self, IsTerminal, Write};
 
 use serde::de::IgnoredAny;
 
+use crate::message::{Encoding, msgpack};
+
 /// Prints messages on stdout, in colour where a person looks at it.
 pub(super) struct Printer {
+    encoding: Encoding,
     colour: bool,
 }
 
 impl Printer {
     /// Colour on a terminal, unless `NO_COLOR` is set (no-color.org).
-    pub(super) fn stdout() -> Self {
+    pub(super) fn stdout(encoding: Encoding) -> Self {
         let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        Self { colour: io::stdout().is_terminal() && !no_color }
+        Self { encoding, colour: io::stdout().is_terminal() && !no_color }
     }
 
     /// Prints one message.
@@ -22,7 +25,7 @@ impl Printer {
     /// # Errors
     /// Those of stdout, which may be a pipe that nobody reads any more.
     pub(super) fn print(&self, topic: &[u8], payload: &[u8]) -> io::Result<()> {
-        let (topic, payload) = (one_line(topic), as_json(payload));
+        let (topic, payload) = (one_line(topic), as_json(payload, self.encoding));
         let mut stdout = io::stdout().lock();
         if self.colour {
             writeln!(stdout, "\x1b[1;36m{topic}\x1b[0m\t{payload}")?;
@@ -40,18 +43,21 @@ fn one_line(topic: &[u8]) -> String {
     String::from_utf8_lossy(topic).chars().map(escape).collect()
 }
 
-/// JSON on one line: a newline in it can only be white space. What is no JSON is shown as a string of it.
-fn as_json(payload: &[u8]) -> Cow<'_, str> {
-    match std::str::from_utf8(payload) {
-        Ok(text) if serde_json::from_str::<IgnoredAny>(text).is_ok() => {
-            if text.contains(['\n', '\r']) {
-                text.replace(['\n', '\r'], " ").into()
-            } else {
-                text.into()
-            }
-        }
-        _ => serde_json::Value::from(String::from_utf8_lossy(payload)).to_string().into(),
+/// JSON on one line: a newline in it can only be white space. What is not encoded as it should be is shown as a string.
+fn as_json(payload: &[u8], encoding: Encoding) -> Cow<'_, str> {
+    let json = match encoding {
+        Encoding::Json => std::str::from_utf8(payload).ok().filter(|text| is_json(text)).map(Cow::Borrowed),
+        Encoding::Msgpack => msgpack::to_json(payload).ok().map(Cow::Owned),
+    };
+    match json {
+        Some(text) if text.contains(['\n', '\r']) => text.replace(['\n', '\r'], " ").into(),
+        Some(text) => text,
+        None => serde_json::Value::from(String::from_utf8_lossy(payload)).to_string().into(),
     }
+}
+
+fn is_json(text: &str) -> bool {
+    serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
 #[cfg(test)]
@@ -60,14 +66,20 @@ mod tests {
 
     #[test]
     fn json_stays_as_it_is_but_for_line_breaks() {
-        assert_eq!(as_json(b"{\"a\" : 1.0}"), "{\"a\" : 1.0}");
-        assert_eq!(as_json(b"{\n  \"a\\n\": 1\r\n}"), "{   \"a\\n\": 1  }");
+        assert_eq!(as_json(b"{\"a\" : 1.0}", Encoding::Json), "{\"a\" : 1.0}");
+        assert_eq!(as_json(b"{\n  \"a\\n\": 1\r\n}", Encoding::Json), "{   \"a\\n\": 1  }");
     }
 
     #[test]
     fn anything_else_becomes_a_string() {
-        assert_eq!(as_json(b"a\n\"b\""), r#""a\n\"b\"""#);
-        assert_eq!(as_json(b"\xff"), "\"\u{fffd}\"");
+        assert_eq!(as_json(b"a\n\"b\"", Encoding::Json), r#""a\n\"b\"""#);
+        assert_eq!(as_json(b"\xff", Encoding::Json), "\"\u{fffd}\"");
+    }
+
+    #[test]
+    fn message_pack_is_shown_as_json() {
+        assert_eq!(as_json(b"\x81\xa1a\x01", Encoding::Msgpack), r#"{"a":1}"#);
+        assert_eq!(as_json(b"{}", Encoding::Msgpack), r#""{}""#);
     }
 
     #[test]

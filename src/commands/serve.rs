@@ -26,14 +26,13 @@ const OTHER_DESCRIPTORS: u64 = 64;
 ///
 /// # Errors
 /// [`Failure`].
-pub fn run(arguments: ServeArguments) -> Result<(), Failure> {
+pub fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     let settings = match &arguments.settings {
         Some(path) => path.clone(),
         None => settings::default_path().map_err(Failure::configuration)?,
     };
-    let with_hub = arguments.hub;
     let mut config = config(arguments)?;
-    let hub = if with_hub { Some(start_hub()?) } else { None };
+    let hub = if arguments.hub { Some(start_hub()?) } else { None };
     let mut hub_drain = Duration::ZERO;
     if let Some(hub) = &hub {
         config.bus.connect.push(hub.publishers().clone());
@@ -41,7 +40,7 @@ pub fn run(arguments: ServeArguments) -> Result<(), Failure> {
         hub_drain = config.drain_timeout / 4;
         config.drain_timeout -= hub_drain;
     }
-    let served = serve(config, Source::File(settings), Arc::new(|event| emit(event)));
+    let served = serve(config, Source::File(settings), Arc::new(emit));
     if let Some(hub) = hub {
         let _ = hub.stop(hub_drain);
     }
@@ -51,7 +50,7 @@ pub fn run(arguments: ServeArguments) -> Result<(), Failure> {
 /// What `demo` serves: on one address, to one hub, and else as `serve` does by default.
 pub(crate) fn demo_config(demo: &DemoArguments, listen: SocketAddr, hub: &Endpoint) -> Result<Config, Failure> {
     let serve = ServeArguments { plain: demo.plain, check: demo.check, io: demo.io, ..ServeArguments::default() };
-    let mut config = config(ServeArguments { listen: vec![listen], connect: vec![hub.as_str().into()], ..serve })?;
+    let mut config = config(&ServeArguments { listen: vec![listen], connect: vec![hub.as_str().into()], ..serve })?;
     config.listen_optional.clear();
     Ok(config)
 }
@@ -61,7 +60,7 @@ pub(crate) fn start_hub() -> Result<Hub, Failure> {
     Hub::start(&bindable(HUB_PUBLISHERS)?, &bindable(HUB_SUBSCRIBERS)?).map_err(Failure::configuration)
 }
 
-fn config(arguments: ServeArguments) -> Result<Config, Failure> {
+fn config(arguments: &ServeArguments) -> Result<Config, Failure> {
     if !arguments.plain {
         return Err(Failure::Usage("https is not served yet; pass --plain".into()));
     }
@@ -83,6 +82,7 @@ fn config(arguments: ServeArguments) -> Result<Config, Failure> {
             head_bytes: arguments.max_head.size(),
             body_bytes: arguments.max_body.get(),
             check: arguments.check,
+            encoding: arguments.encoding,
             origins: origins(&arguments.allow_origin),
         },
         timeouts: Timeouts {
@@ -91,7 +91,7 @@ fn config(arguments: ServeArguments) -> Result<Config, Failure> {
             idle: arguments.idle_timeout.get(),
         },
         drain_timeout: arguments.drain_timeout.get(),
-        bus: bus(&arguments)?,
+        bus: bus(arguments)?,
         watch_stdin: arguments.watch_stdin,
         stats: arguments.stats.map(Seconds::get),
     })

@@ -89,6 +89,12 @@ impl ChunkedDecoder {
         Ok(Decoded { used, content: &[], done: self.state == State::Done })
     }
 
+    /// What is still to come of the chunk whose size was read last.
+    #[must_use]
+    pub fn left(&self) -> u64 {
+        if let State::Data(left) = self.state { left } else { 0 }
+    }
+
     /// One octet of framing.
     fn frame(&mut self, state: State, byte: u8) -> Result<State, Malformed> {
         match state {

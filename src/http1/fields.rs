@@ -103,18 +103,11 @@ impl<'b> Reading<'b> {
         let is = |known: &str| name.eq_ignore_ascii_case(known);
         // By length first: one comparison for each line of no interest.
         match name.len() {
-            4 if is("Host") => {
-                if self.host.replace(value).is_some() {
-                    return Err(Malformed::HostRepeated);
-                }
-            }
-            6 if is("Expect") => {
-                if value.eq_ignore_ascii_case(b"100-continue") {
-                    self.expect_continue = true
-                } else {
-                    self.expect_unknown = true
-                }
-            }
+            4 if is("Host") => once(&mut self.host, value, Malformed::HostRepeated)?,
+            6 if is("Expect") => match value.eq_ignore_ascii_case(b"100-continue") {
+                true => self.expect_continue = true,
+                false => self.expect_unknown = true,
+            },
             6 if is("Origin") => self.origin = Some(value),
             10 if is("Connection") => self.connection(value),
             12 if is("Content-Type") => {
@@ -123,10 +116,7 @@ impl<'b> Reading<'b> {
                 self.media_type = Some(if second { MediaType::Other } else { media_type(value) });
             }
             14 if is("Content-Length") => {
-                let length = content_length(value)?;
-                if self.length.replace(length).is_some() {
-                    return Err(Malformed::LengthRepeated);
-                }
+                once(&mut self.length, content_length(value)?, Malformed::LengthRepeated)?;
             }
             16 if is("Content-Encoding") => {
                 self.encoded |= !list_members(value).all(|coding| coding.eq_ignore_ascii_case(b"identity"))
@@ -210,6 +200,14 @@ impl<'b> Reading<'b> {
             return Err(Malformed::CodingInvalid);
         }
         Ok(if self.codings == 1 && self.chunked == 1 { Coding::Chunked } else { Coding::Unknown })
+    }
+}
+
+/// A field that may be given once (RFC 9110 §5.3).
+fn once<T>(field: &mut Option<T>, value: T, repeated: Malformed) -> Result<(), Malformed> {
+    match field.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(repeated),
     }
 }
 

@@ -121,6 +121,10 @@ pub enum Reason {
     TooDeep,
     /// An escape is half a character.
     LoneSurrogate,
+    /// An integer that neither `i64` nor `u64` holds, where payloads are published in MessagePack.
+    IntegerRange,
+    /// A number beyond the largest `f64`, where payloads are published in MessagePack.
+    FloatRange,
     /// At least one of these two fields is required.
     Neither(&'static str, &'static str),
     /// A field and what is wrong with it.
@@ -133,6 +137,8 @@ impl fmt::Display for Reason {
             Self::NotAnObject => f.write_str("the body must be an object"),
             Self::TooDeep => write!(f, "nesting deeper than {MAX_DEPTH} levels"),
             Self::LoneSurrogate => f.write_str("a `\\u` escape is a lone surrogate"),
+            Self::IntegerRange => f.write_str("an integer does not fit in 64 bits"),
+            Self::FloatRange => f.write_str("a number does not fit in a 64-bit float"),
             Self::Neither(one, other) => write!(f, "`{one}` or `{other}` is required"),
             Self::Field(name, flaw) => write!(f, "`{name}` {flaw}"),
         }

@@ -5,7 +5,7 @@
 
 use super::quoted::Quoted;
 use super::trail::Trail;
-use super::{Fault, MAX_DEPTH, Reason, Syntax};
+use super::{Fault, MAX_DEPTH, Pointer, Reason, Syntax};
 
 /// Checks all of `text`.
 ///
@@ -19,6 +19,18 @@ pub(super) fn check(text: &str) -> Result<(), Fault> {
         Ok(()) => walk.trail.map(drop),
         Err(reason) => Err(Fault::not_json(text.get(..walk.at).unwrap_or(text), reason)),
     }
+}
+
+/// The pointer to the value that begins at `offset` of the text of a payload that passed its checks.
+#[cold]
+pub(super) fn pointer_in_payload(payload: &str, offset: usize) -> Pointer {
+    let mut walk = Walk::new(payload);
+    if let Some(key) = Quoted::new("\"payload\"") {
+        walk.track(Trail::enter);
+        walk.track(|trail| trail.enter_member(key));
+    }
+    while walk.next_token().is_ok() && walk.at < offset && walk.pass_value() == Ok(true) {}
+    walk.trail.map_or_else(|_| Pointer::default(), |trail| trail.pointer())
 }
 
 #[derive(Clone, Copy)]
@@ -50,12 +62,13 @@ impl<'b> Walk<'b> {
 
     /// Reads all of the text. A syntax error stands at the next byte.
     fn document(&mut self) -> Result<(), Syntax> {
-        loop {
-            let whole = self.begin_value()?;
-            if whole && !self.next_value()? {
-                return Ok(());
-            }
-        }
+        while self.pass_value()? {}
+        Ok(())
+    }
+
+    /// Reads from where a value begins to where the next one does, be it within; `false` at the end of the document.
+    fn pass_value(&mut self) -> Result<bool, Syntax> {
+        if self.begin_value()? { self.next_value() } else { Ok(true) }
     }
 
     /// Reads a value that holds no others. Of one that does, reads up to the first of those, and returns `false`.

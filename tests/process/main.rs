@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `topics` | does every message of the specification's table arrive as it stood, and its broken neighbour not? |
 //! | `statuses` | does every row of the contract's status table hold, in its order? |
+//! | `encoding` | does a payload arrive in MessagePack where that is asked for? |
 //! | `settings` | does the gateway follow `user_settings.py` while it runs? |
 //! | `lifecycle` | can a parent start it, watch it and stop it without losing a message? |
 //! | `adapter_states` | do the transitions of the specification's section 3 happen, driven by HTTP alone? |
@@ -24,6 +25,7 @@
 
 mod adapter;
 mod adapter_states;
+mod encoding;
 mod harness;
 mod lifecycle;
 mod listen_and_demo;

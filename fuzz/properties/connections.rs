@@ -1,0 +1,65 @@
+//! Whole connections: what [`Connection`] asserts of every turn and every outcome, under limits that are met.
+
+use adapter_gateway::exchange::{Exchange, Next};
+
+use super::connection::{Connection, End, Outcome, Through, run, whole};
+use super::gate::{FakeGate, Limits};
+use super::pieces::ways;
+
+/// One of the ways in which a connection ends before its time.
+type GiveUp = fn(&mut Exchange, &mut Vec<u8>, &FakeGate) -> Next;
+
+/// Limits so small that a short input meets them.
+fn tight() -> Limits {
+    Limits { head_bytes: 160, body_bytes: 80, buffered_bytes: 60, queue: 3, ..Limits::default() }
+}
+
+/// A connection, ended in each of the ways that it can end.
+pub(crate) fn exchange(input: &[u8]) {
+    for limits in [Limits::default(), tight()] {
+        let Outcome { answers, published, end } = whole(&limits, input);
+        let end_of_input: GiveUp = |exchange, out, gate| exchange.end_of_input(out, gate);
+        let time_out: GiveUp = |exchange, out, gate| exchange.time_out(out, gate);
+        for give_up in [end_of_input, time_out] {
+            let mut connection = Connection::new(&limits);
+            connection.feed(input, Through::Input);
+            connection.turn(give_up);
+            connection.feed(input, Through::Input);
+            let ended = connection.outcome();
+            assert!(matches!(ended.end, End::Closed(_)), "{:?}", ended.end);
+            assert_eq!(ended.published, published, "giving up publishes nothing");
+            assert!(ended.answers.starts_with(&answers) && ended.answers.len() <= answers.len() + 1);
+        }
+        finishing(&limits, input, end);
+    }
+}
+
+/// Whatever was begun is answered, and nothing else.
+fn finishing(limits: &Limits, input: &[u8], end: End) {
+    let mut connection = Connection::new(limits);
+    connection.feed(input, Through::Input);
+    if connection.exchange.finish() {
+        return;
+    }
+    let before = connection.gate.answered.borrow().len();
+    connection.feed(input, Through::Input);
+    let after = connection.outcome();
+    assert!(after.answers.len() <= before + 1, "one request at most was in flight: {end:?}");
+}
+
+/// A connection in pieces, which must not make a difference.
+pub(crate) fn split(input: &[u8]) {
+    for limits in [Limits::default(), tight()] {
+        let outcome = whole(&limits, input);
+        for pieces in ways(input) {
+            for through in [Through::Input, Through::BodySpace] {
+                assert_eq!(
+                    run(&limits, pieces.iter().copied(), through),
+                    outcome,
+                    "{} pieces, {through:?}",
+                    pieces.len()
+                );
+            }
+        }
+    }
+}

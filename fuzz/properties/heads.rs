@@ -1,0 +1,140 @@
+//! Heads: found and read the same however they are split; and what is accepted means the same to a plain reader, who
+//! knows no fast path.
+
+use adapter_gateway::http1::fields::Framing;
+use adapter_gateway::http1::head::{Head, HeadFault, HeadSearch, Version};
+
+use super::pieces::ways;
+
+/// `--max-head` of these properties: short, so that the limit is met.
+const HEAD_BYTES: usize = 2 * 1024;
+
+/// A head, and whatever follows it.
+pub(crate) fn head(input: &[u8]) {
+    let [whole, bytewise, thirds] = ways(input).map(|pieces| search(&pieces));
+    assert_eq!(whole, bytewise, "octet by octet");
+    assert_eq!(whole, thirds, "in three pieces");
+    if let Ok(Some(end)) = whole {
+        let head = &input[..end];
+        assert!(end <= HEAD_BYTES && head.ends_with(b"\r\n\r\n"));
+        agrees_with_a_plain_reader(head, &Head::parse(head).unwrap());
+    }
+}
+
+/// Field lines, behind a request line and a host that are fine.
+pub(crate) fn framing(lines: &[u8]) {
+    let head = [b"POST / HTTP/1.1\r\nHost: localhost\r\n", lines, b"\r\n\r\n"].concat();
+    // The lines may hold the end of the head themselves.
+    let mut search = HeadSearch::START;
+    let Ok(Some(end)) = search.find(&head, head.len()) else { return };
+    if let Ok(read) = Head::parse(&head[..end]) {
+        agrees_with_a_plain_reader(&head[..end], &read);
+    }
+}
+
+/// A request target.
+pub(crate) fn target_query(target: &[u8]) {
+    let head = [b"POST ", target, b" HTTP/1.1\r\nHost: localhost\r\n\r\n"].concat();
+    let Ok(head) = Head::parse(&head) else { return };
+    assert!(target.iter().all(|byte| byte.is_ascii_graphic() && *byte != b'#'));
+    let (path, query) = (head.target.path, head.target.query);
+    assert!(path.starts_with('/') && !path.contains('?'), "POST has a path");
+    // RFC 9110 §4.2.3: the empty path of an absolute-form is "/".
+    let sent = |part: &str| part.is_empty() || target.windows(part.len()).any(|window| window == part.as_bytes());
+    assert!((path == "/" || sent(path)) && sent(query) && target.ends_with(query.as_bytes()));
+
+    let values: Vec<Vec<u8>> = head.target.parameters("token").map(Into::into).collect();
+    let plain: Vec<Vec<u8>> = query
+        .split('&')
+        .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+        .filter(|(name, _)| decode(name) == b"token")
+        .map(|(_, value)| decode(value))
+        .collect();
+    assert_eq!(values, plain);
+}
+
+/// The end of a head that comes in these pieces, or why it is refused.
+fn search(pieces: &[&[u8]]) -> Result<Option<usize>, HeadFault> {
+    let (mut search, mut held) = (HeadSearch::START, Vec::new());
+    for piece in pieces {
+        held.extend_from_slice(piece);
+        if let Some(end) = search.find(&held, HEAD_BYTES)? {
+            return Head::parse(&held[..end]).map(|_| Some(end));
+        }
+    }
+    Ok(None)
+}
+
+/// Reads `octets` by splitting at CRLF and at the first colon, and compares what counts.
+fn agrees_with_a_plain_reader(octets: &[u8], head: &Head<'_>) {
+    let text = octets.strip_suffix(b"\r\n\r\n").unwrap();
+    let lines: Vec<&[u8]> = split_crlf(text);
+    // RFC 9112 §2.2, RFC 9110 §5.5: no control octet but the tab, and no CR or LF but those between lines.
+    assert!(lines.iter().all(|line| line.iter().all(|byte| !byte.is_ascii_control() || *byte == b'\t')));
+    let fields: Vec<(String, &[u8])> = lines[1..].iter().map(|line| field(line)).collect();
+    let all =
+        |wanted: &str| fields.iter().filter(|(name, _)| name == wanted).map(|(_, value)| *value).collect::<Vec<_>>();
+
+    // RFC 9112 §3.2.
+    let hosts = all("host").len();
+    assert!(hosts == 1 || (hosts == 0 && head.version == Version::Http10), "{hosts} hosts");
+    let (lengths, codings) = (all("content-length"), all("transfer-encoding"));
+    match head.fields.framing {
+        // RFC 9112 §6.3, items 3 and 4.
+        Framing::Chunked => {
+            assert!(lengths.is_empty() && head.version == Version::Http11);
+            assert!(matches!(codings.as_slice(), [one] if one.eq_ignore_ascii_case(b"chunked")));
+        }
+        // RFC 9112 §6.3, items 5 to 7.
+        Framing::Length(length) => {
+            assert!(codings.is_empty());
+            let told = match lengths.as_slice() {
+                [] => "0".to_owned(),
+                [one] => String::from_utf8(one.to_vec()).unwrap(),
+                more => panic!("{} lengths", more.len()),
+            };
+            assert!(!told.is_empty() && told.bytes().all(|byte| byte.is_ascii_digit()));
+            let number = told.trim_start_matches('0');
+            assert_eq!(if number.is_empty() { "0" } else { number }, length.to_string());
+        }
+    }
+}
+
+fn split_crlf(text: &[u8]) -> Vec<&[u8]> {
+    let mut lines = Vec::new();
+    let mut rest = text;
+    while let Some(at) = rest.windows(2).position(|pair| pair == b"\r\n") {
+        lines.push(&rest[..at]);
+        rest = &rest[at + 2..];
+    }
+    lines.push(rest);
+    lines
+}
+
+/// `field-name ":" OWS field-value OWS` (RFC 9112 §5), the name in lower case.
+fn field(line: &[u8]) -> (String, &[u8]) {
+    let colon = line.iter().position(|&byte| byte == b':').expect("a colon");
+    let (name, value) = (&line[..colon], &line[colon + 1..]);
+    let tchar = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
+    assert!(!name.is_empty() && name.iter().all(tchar), "{}", name.escape_ascii());
+    (String::from_utf8(name.to_ascii_lowercase()).unwrap(), value.trim_ascii())
+}
+
+/// Percent-decoding, octet by octet; what is no encoding stands for itself.
+fn decode(text: &str) -> Vec<u8> {
+    let (mut decoded, mut rest) = (Vec::new(), text.as_bytes());
+    while let Some((&byte, behind)) = rest.split_first() {
+        let digit = |at: usize| behind.get(at).and_then(|&byte| char::from(byte).to_digit(16));
+        match (byte, digit(0), digit(1)) {
+            (b'%', Some(high), Some(low)) => {
+                decoded.push((high * 16 + low) as u8);
+                rest = &behind[2..];
+            }
+            _ => {
+                decoded.push(byte);
+                rest = behind;
+            }
+        }
+    }
+    decoded
+}

@@ -1,0 +1,38 @@
+//! What must hold of the core, whatever it is given: one function for each fuzz target, and the means to drive a
+//! connection without I/O.
+//!
+//! Included by path: by the fuzz targets, by the test that replays their corpora on stable, and by the tests of
+//! requests. No part of the crate depends on it.
+
+#![allow(dead_code, reason = "each of those uses a part of it")]
+#![allow(unused_imports, reason = "likewise")]
+
+pub(crate) mod answers;
+pub(crate) mod connection;
+pub(crate) mod gate;
+pub(crate) mod pieces;
+
+mod chunks;
+mod connections;
+mod documents;
+mod heads;
+
+pub(crate) use chunks::{chunked, decode};
+pub(crate) use connections::{exchange, split};
+pub(crate) use documents::{message, settings};
+pub(crate) use heads::{framing, head, target_query};
+
+/// Panics where the octets break it.
+pub(crate) type Property = fn(&[u8]);
+
+/// All of them, by the name of the target, of its corpus and of its regressions.
+pub(crate) const ALL: [(&str, Property); 8] = [
+    ("head", head),
+    ("framing", framing),
+    ("target_query", target_query),
+    ("chunked", chunked),
+    ("exchange", exchange),
+    ("split", split),
+    ("message", message),
+    ("settings", settings),
+];

@@ -1,0 +1,29 @@
+//! Both directions: through [`parse`] and [`Message::encode`](super::super::Message::encode), and [`to_json`].
+
+mod faults;
+mod properties;
+mod python;
+mod shown;
+mod sizes;
+mod values;
+
+use super::super::{Check, Encoding, Fault, parse};
+use super::to_json;
+
+fn encoded(payload: &str) -> Result<Vec<u8>, Fault> {
+    let body = format!(r#"{{"topic":"t","payload":{payload}}}"#);
+    let message = parse(body.as_bytes(), Check::Envelope)?;
+    message.encode(Encoding::Msgpack).map(std::borrow::Cow::into_owned)
+}
+
+#[track_caller]
+fn encode(payload: &str) -> Vec<u8> {
+    encoded(payload).unwrap_or_else(|fault| panic!("{fault} at {:?}: {payload}", fault.pointer()))
+}
+
+/// The frame of `value` alone, which stands in a payload of one member with an empty key.
+#[track_caller]
+fn encode_value(value: &str) -> Vec<u8> {
+    let frame = encode(&format!(r#"{{"":{value}}}"#));
+    frame.strip_prefix(b"\x81\xa0").expect("a map of one empty key").to_vec()
+}

@@ -1,0 +1,117 @@
+//! Each class of lengths, at its ends.
+
+use super::{encode, encode_value, to_json};
+
+/// A length and the header for it.
+type Header = (usize, &'static [u8]);
+
+const STRINGS: [Header; 8] = [
+    (0, &[0xa0]),
+    (31, &[0xbf]),
+    (32, &[0xd9, 32]),
+    (255, &[0xd9, 0xff]),
+    (256, &[0xda, 1, 0]),
+    (65_535, &[0xda, 0xff, 0xff]),
+    (65_536, &[0xdb, 0, 1, 0, 0]),
+    (1_000_000, &[0xdb, 0, 0x0f, 0x42, 0x40]),
+];
+
+const ARRAYS: [Header; 8] = [
+    (0, &[0x90]),
+    (1, &[0x91]),
+    (15, &[0x9f]),
+    (16, &[0xdc, 0, 16]),
+    (255, &[0xdc, 0, 0xff]),
+    (256, &[0xdc, 1, 0]),
+    (65_535, &[0xdc, 0xff, 0xff]),
+    (65_536, &[0xdd, 0, 1, 0, 0]),
+];
+
+const MAPS: [Header; 8] = [
+    (0, &[0x80]),
+    (1, &[0x81]),
+    (15, &[0x8f]),
+    (16, &[0xde, 0, 16]),
+    (255, &[0xde, 0, 0xff]),
+    (256, &[0xde, 1, 0]),
+    (65_535, &[0xde, 0xff, 0xff]),
+    (65_536, &[0xdf, 0, 1, 0, 0]),
+];
+
+fn list(item: &str, times: usize) -> String {
+    vec![item; times].join(",")
+}
+
+#[track_caller]
+fn assert_both_ways(json: &str, frame: &[u8]) {
+    let encoded = encode_value(json);
+    assert!(encoded == frame, "{:02x?}… instead of {:02x?}…", encoded.get(..8), frame.get(..8));
+    assert!(to_json(frame).unwrap() == json);
+}
+
+#[test]
+fn strings() {
+    for (bytes, header) in STRINGS {
+        let text = "s".repeat(bytes);
+        assert_both_ways(&format!("\"{text}\""), &[header, text.as_bytes()].concat());
+    }
+}
+
+#[test]
+fn a_string_counts_its_bytes_once_decoded() {
+    let escaped = "\\u00e9".repeat(16);
+    assert_eq!(encode_value(&format!("\"{escaped}\"")), [&b"\xd9\x20"[..], "é".repeat(16).as_bytes()].concat());
+}
+
+#[test]
+fn keys() {
+    for (bytes, header) in STRINGS {
+        let key = "k".repeat(bytes);
+        assert_both_ways(&format!("{{\"{key}\":0}}"), &[&[0x81], header, key.as_bytes(), &[0]].concat());
+    }
+}
+
+#[test]
+fn arrays() {
+    for (members, header) in ARRAYS {
+        assert_both_ways(&format!("[{}]", list("7", members)), &[header, &vec![7; members]].concat());
+    }
+}
+
+#[test]
+fn maps() {
+    for (members, header) in MAPS {
+        let content = b"\xa1k\x07".repeat(members);
+        assert_both_ways(&format!("{{{}}}", list("\"k\":7", members)), &[header, &content].concat());
+    }
+}
+
+/// Long containers in long containers, before and behind them, and short ones at each place.
+#[test]
+fn long_headers_leave_room_for_each_other() {
+    let mut json = "[]".to_owned();
+    let mut frame = vec![0x90];
+    for members in [16, 3, 300, 20] {
+        json = format!("[{},{json},{{{}}}]", list("true", members), list("\"\":[]", 17));
+        frame = [
+            if members + 2 > 15 { vec![0xdc, ((members + 2) >> 8) as u8, (members + 2) as u8] } else { vec![0x95] },
+            vec![0xc3; members],
+            frame,
+            vec![0xde, 0, 17],
+            [0xa0, 0x90].repeat(17),
+        ]
+        .concat();
+        assert_both_ways(&json, &frame);
+    }
+    assert_eq!(encode(&format!("{{\"a\":{json}}}")), [b"\x81\xa1a".to_vec(), frame].concat());
+}
+
+/// Nothing in JSON grows more than a float: 4 bytes to 9, commas included.
+#[test]
+fn frames_are_bounded() {
+    for item in ["1e0", "[]", "{}", "\"\"", "0", "128", "65536", "[1e0]", "null"] {
+        let json = format!("{{\"\":[{}]}}", list(item, 10_000));
+        let frame = encode(&json);
+        assert!(frame.len() * 4 <= json.len() * 9, "{} bytes of {} for {item}", frame.len(), json.len());
+    }
+}

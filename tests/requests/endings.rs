@@ -1,0 +1,128 @@
+//! How a connection ends that does not end by itself: the client leaves, a deadline passes, the gateway stops.
+
+use adapter_gateway::exchange::{CloseReason, Next};
+
+use crate::octets::{GET, MESSAGE, chunk, chunked, length, post};
+use crate::properties::answers::Answer;
+use crate::properties::connection::{Connection, End, Through};
+use crate::properties::gate::Limits;
+
+/// A state of a connection: its name, and the octets that lead there.
+fn states() -> [(&'static str, Vec<u8>); 10] {
+    let message = post(MESSAGE);
+    let head_only = [b"POST / HTTP/1.1\r\nHost: localhost\r\n".as_slice(), &length(10), b"\r\n"].concat();
+    [
+        ("no request yet", Vec::new()),
+        ("in an empty line", b"\r".to_vec()),
+        ("in a head", b"POST /api/message".to_vec()),
+        ("in a body of known length", message[..message.len() - 1].to_vec()),
+        ("in a chunk size", chunked(b"4")),
+        ("in a chunk", chunked(b"46\r\n{")),
+        ("in a trailer", chunked(&[chunk(MESSAGE), b"0\r\nx".to_vec()].concat())),
+        ("in a body that is dropped", head_only),
+        ("between requests", message.clone()),
+        ("in the head of another request", [message.as_slice(), b"P"].concat()),
+    ]
+}
+
+fn at(octets: &[u8]) -> Connection {
+    let mut connection = Connection::new(&Limits::default());
+    connection.feed(octets, Through::Input);
+    connection
+}
+
+fn statuses(answers: &[Answer]) -> Vec<(u16, bool)> {
+    answers.iter().map(|answer| (answer.status, answer.closes())).collect()
+}
+
+/// What the states come to when something ends them, in their order.
+fn endings(end: impl Fn(&mut Connection) -> Next, expected: [&[(u16, bool)]; 10], reason: CloseReason) {
+    for ((state, octets), expected) in states().into_iter().zip(expected) {
+        let mut connection = at(&octets);
+        assert_eq!(end(&mut connection), Next::Close(reason), "{state}");
+        connection.feed(&post(MESSAGE), Through::Input);
+        assert_eq!(statuses(&connection.outcome().answers), expected, "{state}");
+    }
+}
+
+/// RFC 9112 §8: an incomplete request is answered as such, where anyone may still read.
+#[test]
+fn the_client_leaves() {
+    let [kept, cut, dropped] = [(200, false), (400, true), (404, false)];
+    endings(
+        |connection| connection.turn(|exchange, out, gate| exchange.end_of_input(out, gate)),
+        [&[], &[cut], &[cut], &[cut], &[cut], &[cut], &[cut], &[dropped], &[kept], &[kept, cut]],
+        CloseReason::EndOfInput,
+    );
+}
+
+/// RFC 9110 §15.5.9: 408 to a request that has begun; an idle connection is closed without a word.
+#[test]
+fn a_deadline_passes() {
+    let [kept, late, dropped] = [(200, false), (408, true), (404, false)];
+    endings(
+        |connection| connection.turn(|exchange, out, gate| exchange.time_out(out, gate)),
+        [&[], &[late], &[late], &[late], &[late], &[late], &[late], &[dropped], &[kept], &[kept, late]],
+        CloseReason::TimedOut,
+    );
+}
+
+#[test]
+fn which_part_was_late_is_told() {
+    for (octets, part) in [(&b"POST"[..], "head"), (&post(MESSAGE)[..150], "body")] {
+        let mut connection = at(octets);
+        connection.turn(|exchange, out, gate| exchange.time_out(out, gate));
+        let outcome = connection.outcome();
+        let problem = outcome.answers[0].problem().unwrap();
+        assert_eq!(problem["detail"], format!("the {part} took too long to arrive"));
+    }
+}
+
+/// `finish` closes what is idle, and lets the rest end with the request that it is in.
+#[test]
+fn the_gateway_stops() {
+    for (state, octets) in states() {
+        let idle = matches!(state, "no request yet" | "between requests");
+        assert_eq!(at(&octets).exchange.finish(), idle, "{state}");
+    }
+    assert!(at(b"garbage\r\n").exchange.finish(), "closed already");
+}
+
+#[test]
+fn a_request_in_flight_is_answered_with_a_close() {
+    let message = post(MESSAGE);
+    let chunks = chunked(&[chunk(MESSAGE), b"0\r\n\r\n".to_vec()].concat());
+    for request in [message, chunks, GET.to_vec()] {
+        for cut in 1..request.len() {
+            let mut connection = at(&request[..cut]);
+            assert!(!connection.exchange.finish());
+            let end = connection.feed(&[&request[cut..], GET].concat(), Through::BodySpace);
+            assert_eq!(end, End::Closed(CloseReason::Asked), "cut at {cut}");
+            let answers = connection.outcome().answers;
+            assert!(answers.len() == 1 && answers[0].closes(), "cut at {cut}");
+        }
+    }
+}
+
+/// The answer to a request whose body is still to be dropped was given before: only the end of the body is waited for,
+/// and a request that came with it is the last.
+#[test]
+fn a_body_that_is_dropped_is_the_last() {
+    for (behind, expected) in [(&b""[..], &[(404, false)][..]), (GET, &[(404, false), (404, true)])] {
+        let mut connection = at(&states()[7].1);
+        assert!(!connection.exchange.finish());
+        let end = connection.feed(&[b"0123456789", behind].concat(), Through::Input);
+        assert_eq!(end, End::Closed(CloseReason::Asked));
+        assert_eq!(statuses(&connection.outcome().answers), expected);
+    }
+}
+
+/// A body that does not fit into the buffers any more is refused while it comes in, and the gateway stops meanwhile.
+#[test]
+fn a_body_that_finds_no_room_is_answered_with_a_close() {
+    let mut connection = Connection::new(&Limits { buffered_bytes: 10, ..Limits::default() });
+    connection.feed(&chunked(b"46\r\n"), Through::Input);
+    assert!(!connection.exchange.finish());
+    assert_eq!(connection.feed(MESSAGE, Through::Input), End::Closed(CloseReason::Asked));
+    assert_eq!(statuses(&connection.outcome().answers), [(503, true)]);
+}

@@ -1,0 +1,106 @@
+//! The text beside a connection's octets: the rule, the limits that differ from the defaults, the outcome.
+//!
+//! ```text
+//! # RFC 9112 §6.3, item 3: both lengths.        the rule
+//! with max-body 10                               a limit, where it is not the default
+//! 200 keep, published TOPIC PAYLOAD              an answer, whether the connection stays, what reached the bus
+//! 400 close, KIND: DETAIL                        a problem document
+//!     Allow: POST, OPTIONS                       a field that not every answer has
+//! closed: refused                                the end
+//! ```
+
+use std::fmt::Write;
+
+use adapter_gateway::exchange::{CloseReason, Waiting};
+use adapter_gateway::http1::response::AllowedOrigins;
+use adapter_gateway::message::Check;
+use adapter_gateway::problem::Unavailable;
+
+use crate::properties::answers::Answer;
+use crate::properties::connection::{End, Outcome};
+use crate::properties::gate::Limits;
+
+/// Fields that every answer has, or that the rest of its line tells of.
+const USUAL_FIELDS: [&str; 4] = ["Date", "Content-Type", "Content-Length", "Connection"];
+
+/// The lines above the outcome: the rule and the limits.
+pub(crate) fn preamble(text: &str) -> String {
+    let mut preamble = String::new();
+    for line in text.lines().take_while(|line| line.starts_with("# ") || line.starts_with("with ")) {
+        let _ = writeln!(preamble, "{line}");
+    }
+    preamble
+}
+
+/// The limits of the lines that begin with `with`.
+pub(crate) fn limits(text: &str) -> Limits {
+    let mut limits = Limits::default();
+    for line in text.lines().filter_map(|line| line.strip_prefix("with ")) {
+        let (name, value) = line.split_once(' ').unwrap_or((line, ""));
+        match name {
+            "max-head" => limits.head_bytes = value.parse().unwrap(),
+            "max-body" => limits.body_bytes = value.parse().unwrap(),
+            "max-buffered" => limits.buffered_bytes = value.parse().unwrap(),
+            "queue" => limits.queue = value.parse().unwrap(),
+            "no-hub" => limits.unavailable = Some(Unavailable::NotConnected),
+            "stalled" => limits.unavailable = Some(Unavailable::Stalled),
+            "disabled" => limits.token = None,
+            "envelope" => limits.check = Check::Envelope,
+            "origin" => limits.origins = AllowedOrigins::These([value.into()].into()),
+            _ => panic!("no limit is called {name}"),
+        }
+    }
+    limits
+}
+
+/// The outcome, in lines.
+pub(crate) fn render(outcome: &Outcome) -> String {
+    let mut text = String::new();
+    let mut published = outcome.published.iter();
+    for answer in &outcome.answers {
+        let connection = if answer.closes() { "close" } else { "keep" };
+        let _ = write!(text, "{} {connection}", answer.status);
+        match answer.status {
+            200 => {
+                let message = published.next().unwrap();
+                let _ = write!(text, ", published {} {}", message.topic, String::from_utf8_lossy(&message.payload));
+            }
+            204 => {}
+            _ => text.push_str(&problem(answer)),
+        }
+        text.push('\n');
+        for (name, value) in &answer.fields {
+            let usual = USUAL_FIELDS.contains(&name.as_str()) || (name, value) == (&ORIGIN.into(), &"*".into());
+            // HTTP/1.0 is told that the connection stays.
+            if !usual || (name == "Connection" && value == "keep-alive") {
+                let _ = writeln!(text, "    {name}: {value}");
+            }
+        }
+    }
+    text.push_str(end(outcome.end));
+    text.push('\n');
+    text
+}
+
+const ORIGIN: &str = "Access-Control-Allow-Origin";
+
+fn problem(answer: &Answer) -> String {
+    let Some(problem) = answer.problem() else { return ", without content".into() };
+    let member = |name: &str| problem[name].as_str().unwrap_or_default().to_owned();
+    let kind = member("type").rsplit(':').next().unwrap_or_default().to_owned();
+    let place = problem["pointer"].as_str().map(|pointer| format!(" at \"{pointer}\"")).unwrap_or_default();
+    format!(", {kind}{place}: {}", member("detail"))
+}
+
+fn end(end: End) -> &'static str {
+    match end {
+        End::Open(Waiting::First) => "open: no request yet",
+        End::Open(Waiting::Another) => "open: between requests",
+        End::Open(Waiting::Head) => "open: in a head",
+        End::Open(Waiting::Body) => "open: in a body",
+        End::Closed(CloseReason::Asked) => "closed: asked",
+        End::Closed(CloseReason::Refused) => "closed: refused",
+        End::Closed(CloseReason::EndOfInput) => "closed: end of input",
+        End::Closed(CloseReason::TimedOut) => "closed: timed out",
+    }
+}

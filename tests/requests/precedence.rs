@@ -1,0 +1,106 @@
+//! A request with several faults is answered for the first of them in the contract's table.
+
+use adapter_gateway::problem::Unavailable;
+
+use crate::octets::{GET, TARGET};
+use crate::properties::connection::whole;
+use crate::properties::gate::Limits;
+
+/// The faults that a request can have together, in the order in which they are checked, with their answers.
+const LADDER: [(Fault, u16); 16] = [
+    (Fault::FieldLine, 400),
+    (Fault::FieldLines, 431),
+    (Fault::LongTarget, 414),
+    (Fault::Version, 505),
+    (Fault::TransferCoding, 501),
+    (Fault::Path, 404),
+    (Fault::Method, 405),
+    (Fault::Token, 401),
+    (Fault::ContentType, 415),
+    (Fault::ContentEncoding, 415),
+    (Fault::Expectation, 417),
+    (Fault::LargeBody, 413),
+    (Fault::NoHub, 503),
+    (Fault::NotJson, 400),
+    (Fault::NoMessage, 422),
+    (Fault::None, 200),
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+enum Fault {
+    FieldLine,
+    FieldLines,
+    LongTarget,
+    Version,
+    TransferCoding,
+    Path,
+    Method,
+    Token,
+    ContentType,
+    ContentEncoding,
+    Expectation,
+    LargeBody,
+    NoHub,
+    NotJson,
+    NoMessage,
+    None,
+}
+
+/// A request with this fault and all those after it.
+fn faulty_from(first: Fault) -> (Limits, Vec<u8>) {
+    let has = |fault| first <= fault;
+    let pick = |fault, wrong: &'static str, right: &'static str| if has(fault) { wrong } else { right };
+    let limits = Limits {
+        body_bytes: if has(Fault::LargeBody) { 8 } else { 1_000 },
+        unavailable: has(Fault::NoHub).then_some(Unavailable::NotConnected),
+        ..Limits::default()
+    };
+    let body = match () {
+        () if has(Fault::NotJson) => "{\"topic\":1,",
+        () if has(Fault::NoMessage) => "{\"topic\":1}",
+        () => "{\"topic\":\"t\",\"payload\":{}}",
+    };
+    let right_query = TARGET.split_once('?').unwrap().1;
+    let path = pick(Fault::Path, "/elsewhere", "/api/message");
+    let query = if has(Fault::Token) { "token=wrong" } else { right_query };
+    let padding = "&x".repeat(if has(Fault::LongTarget) { 4_100 } else { 0 });
+    let lines = [
+        format!("{} {path}?{query}{padding} ", pick(Fault::Method, "PUT", "POST")),
+        pick(Fault::Version, "HTTP/2.0\r\n", "HTTP/1.1\r\n").into(),
+        "Host: localhost\r\n".into(),
+        pick(Fault::ContentType, "Content-Type: text/plain\r\n", "Content-Type: application/json\r\n").into(),
+        pick(Fault::ContentEncoding, "Content-Encoding: gzip\r\n", "").into(),
+        pick(Fault::Expectation, "Expect: x\r\n", "").into(),
+        // Both together are malformed.
+        if has(Fault::TransferCoding) {
+            "Transfer-Encoding: gzip\r\n".into()
+        } else {
+            format!("Content-Length: {}\r\n", body.len())
+        },
+        pick(Fault::FieldLine, "X : y\r\n", "").into(),
+        "X: y\r\n".repeat(if has(Fault::FieldLines) { 101 } else { 0 }),
+        "\r\n".into(),
+        body.into(),
+    ];
+    (limits, lines.concat().into_bytes())
+}
+
+#[test]
+fn the_first_fault_of_the_table_answers() {
+    for (fault, status) in LADDER {
+        let (limits, octets) = faulty_from(fault);
+        let outcome = whole(&limits, &octets);
+        assert_eq!(outcome.answers.first().map(|answer| answer.status), Some(status), "{fault:?}");
+        assert_eq!(outcome.published.len(), usize::from(fault == Fault::None));
+    }
+}
+
+/// OPTIONS asks for nothing but the path.
+#[test]
+fn options_comes_before_method_and_token() {
+    let octets = b"OPTIONS /api/message HTTP/1.1\r\nHost: localhost\r\nExpect: x\r\nContent-Encoding: gzip\r\n\r\n";
+    let limits = Limits { unavailable: Some(Unavailable::Stalled), ..Limits::default() };
+    let outcome = whole(&limits, &[octets, GET].concat());
+    let statuses: Vec<_> = outcome.answers.iter().map(|answer| answer.status).collect();
+    assert_eq!(statuses, [204, 404]);
+}

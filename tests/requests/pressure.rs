@@ -1,0 +1,137 @@
+//! Much at once: long pipelines, large bodies, answers faster than a client takes them.
+
+use adapter_gateway::exchange::{ANSWER_BYTES, CloseReason, DISCARD_BYTES, Exchange, Next, Waiting};
+
+use crate::octets::{GET, LAST_CHUNK, MESSAGE, chunk, chunked, message_of, post, post_to, request};
+use crate::properties::connection::{Connection, End, Through, run, whole};
+use crate::properties::gate::{FakeGate, Limits};
+
+/// The answers to one call are bounded, whatever is behind it.
+#[test]
+fn answers_stop_at_their_bound_and_go_on() {
+    let gate = FakeGate::new(&Limits::default());
+    let mut exchange = Exchange::default();
+    let (mut turns, mut next) = (0, exchange.receive(&GET.repeat(2_000), &mut Vec::new(), &gate));
+    while next == Next::Again {
+        let mut out = Vec::new();
+        next = exchange.receive(&[], &mut out, &gate);
+        assert!(out.len() < ANSWER_BYTES + 1_024, "one answer past the bound at most");
+        turns += 1;
+    }
+    assert_eq!(next, Next::Read(Waiting::Another));
+    assert_eq!(gate.answered.borrow().len(), 2_000);
+    assert!(turns > 2);
+}
+
+#[test]
+fn long_pipelines_lose_nothing() {
+    let requests: Vec<_> = (0..1_000)
+        .flat_map(|number| {
+            let body = format!(r#"{{"topic":"t","payload":{{"number":{number}}}}}"#);
+            let refused = post_to("/", body.as_bytes());
+            let chunks = chunked(&[chunk(body.as_bytes()), LAST_CHUNK.to_vec()].concat());
+            [post(body.as_bytes()), refused, chunks].concat()
+        })
+        .collect();
+    let outcome = whole(&Limits::default(), &requests);
+    let statuses: Vec<_> = outcome.answers.iter().map(|answer| answer.status).collect();
+    assert_eq!(statuses, [200, 404, 200].repeat(1_000));
+    for (at, published) in outcome.published.iter().enumerate() {
+        assert_eq!(published.payload, format!(r#"{{"number":{}}}"#, at / 2).into_bytes());
+    }
+    for step in [1_021, 4_096, 65_536] {
+        assert_eq!(run(&Limits::default(), requests.chunks(step), Through::BodySpace), outcome, "by {step}");
+    }
+}
+
+/// A close within a long pipeline, before and behind the bound on answers.
+#[test]
+fn nothing_is_looked_at_behind_a_close() {
+    for before in [1, 150, 400, 1_000] {
+        let pipeline = [GET.repeat(before).as_slice(), b"BAD\r\n\r\n", &post(MESSAGE)].concat();
+        let outcome = whole(&Limits::default(), &pipeline);
+        assert_eq!(outcome.answers.len(), before + 1);
+        assert_eq!((outcome.published.len(), outcome.end), (0, End::Closed(CloseReason::Refused)));
+    }
+}
+
+/// The rest of a body of known length is read to where it stays.
+#[test]
+fn body_space_is_offered_for_the_rest_of_a_body() {
+    let body = message_of(100_000);
+    let request = post(&body);
+    let mut connection = Connection::new(&Limits::default());
+    assert!(connection.exchange.body_space().is_none(), "in no body");
+    let head_bytes = request.len() - body.len();
+    connection.feed(&request[..head_bytes + 10], Through::Input);
+    let space = connection.exchange.body_space().expect("room for the rest");
+    assert!(space.len() == 10 && space.capacity() >= body.len());
+    assert!(space.capacity() < body.len() + 64, "and for little more");
+    connection.feed(&request[head_bytes + 10..], Through::BodySpace);
+    assert!(connection.exchange.body_space().is_none(), "in no body any more");
+    assert_eq!(connection.outcome().answers[0].status, 200);
+}
+
+/// What the space takes beyond the body is the next request.
+#[test]
+fn body_space_loses_nothing_behind_the_body() {
+    let requests = [post(&message_of(1_000)), post(MESSAGE)].concat();
+    for first in [200, 500, 1_100] {
+        let pieces = [&requests[..first], &requests[first..]];
+        let outcome = run(&Limits::default(), pieces, Through::BodySpace);
+        assert_eq!(outcome.published.len(), 2);
+    }
+}
+
+/// RFC 9112 §9.3: a refused body is dropped up to a bound, and longer ones close.
+#[test]
+fn refused_bodies_at_their_bound_and_one_past_it() {
+    let bound = usize::try_from(DISCARD_BYTES).unwrap();
+    for (bytes, kept) in [(bound, true), (bound + 1, false)] {
+        let body = vec![b'x'; bytes];
+        let by_length = [post_to("/", &body), post(MESSAGE)].concat();
+        let wire = [chunk(&body[..100]), chunk(&body[100..]), LAST_CHUNK.to_vec()].concat();
+        let by_chunks = [request("GET", "/", b"Transfer-Encoding: chunked\r\n", &wire), post(MESSAGE)].concat();
+        for pipeline in [by_length, by_chunks] {
+            let outcome = whole(&Limits::default(), &pipeline);
+            assert_eq!(outcome.answers[0].status, 404);
+            assert_eq!(outcome.published.len(), usize::from(kept), "{bytes} octets");
+            assert_eq!(matches!(outcome.end, End::Open(_)), kept);
+            assert_eq!(run(&Limits::default(), pipeline.chunks(997), Through::Input), outcome);
+        }
+    }
+}
+
+/// The same bound for a body that finds no room in the buffers, counted from its start however it was split.
+#[test]
+fn bodies_without_room_at_their_bound_and_one_past_it() {
+    let bound = usize::try_from(DISCARD_BYTES).unwrap();
+    let limits = Limits { buffered_bytes: 1_000, ..Limits::default() };
+    for (bytes, kept) in [(bound, true), (bound + 1, false)] {
+        let body = vec![b'x'; bytes];
+        let wire = [chunk(&body[..600]), chunk(&body[600..]), LAST_CHUNK.to_vec()].concat();
+        let pipeline = [chunked(&wire), post(MESSAGE)].concat();
+        let outcome = whole(&limits, &pipeline);
+        assert_eq!((outcome.answers[0].status, outcome.published.len()), (503, usize::from(kept)), "{bytes} octets");
+        for step in [1, 997, 60_000] {
+            assert_eq!(run(&limits, pipeline.chunks(step), Through::Input), outcome, "{bytes} octets by {step}");
+        }
+    }
+}
+
+/// Bodies in flight on several connections share the buffers, and give back what they held.
+#[test]
+fn buffers_are_shared_and_given_back() {
+    let gate = FakeGate::new(&Limits { buffered_bytes: 1_500, ..Limits::default() });
+    let request = post(&message_of(1_000));
+    let [mut first, mut second, mut third] = [(); 3].map(|()| Exchange::default());
+    let receive = |exchange: &mut Exchange, input: &[u8]| {
+        exchange.receive(input, &mut Vec::new(), &gate);
+        gate.answered.borrow().last().copied()
+    };
+    assert_eq!(receive(&mut first, &request[..500]), None, "held");
+    assert_eq!(receive(&mut second, &request[..500]), Some(503), "no room beside it");
+    assert_eq!(receive(&mut third, &request), Some(503), "not even for a body that is there");
+    assert_eq!(receive(&mut first, &request[500..]), Some(200));
+    assert_eq!(receive(&mut third, &request), Some(200), "room again");
+}

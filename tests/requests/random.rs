@@ -1,0 +1,150 @@
+//! Random requests, in random pieces, with random faults.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+
+use adapter_gateway::exchange::Waiting;
+
+use crate::octets::{GET, LAST_CHUNK, MESSAGE, chunk, chunked, post, post_to, request};
+use crate::properties::connection::{End, Outcome, Through, run, whole};
+use crate::properties::gate::Limits;
+use crate::properties::{self, decode};
+
+/// One request: those that leave the connection open, and some that do not.
+fn one() -> impl Strategy<Value = Vec<u8>> {
+    let body = r#"\{"topic":"t","payload":\{"x":"[a-z]{0,20}"\}\}"#;
+    let pieces = vec(any::<Index>(), 0..4);
+    prop_oneof![
+        4 => body.prop_map(|body| post(body.as_bytes())),
+        4 => (body, pieces).prop_map(|(body, at)| chunked(&encode(body.as_bytes(), &at))),
+        1 => Just(post(b"{}")),
+        1 => Just(post_to("/", MESSAGE)),
+        1 => Just(GET.to_vec()),
+        1 => Just([b"\r\n", GET].concat()),
+        1 => Just(request("HEAD", "/", b"", b"")),
+        1 => Just(request("GET", "/", b"Transfer-Encoding: chunked\r\n", &[chunk(MESSAGE), LAST_CHUNK.to_vec()].concat())),
+        1 => select(vec![
+            post(MESSAGE).replacen(b"HTTP/1.1", b"HTTP/1.0"),
+            request("POST", crate::octets::TARGET, b"Content-Length: 2\r\nContent-Length: 2\r\n", b"{}"),
+            chunked(b"2\r\n{}x"),
+            b"garbage\r\n\r\n".to_vec(),
+        ]),
+    ]
+}
+
+trait Replacen {
+    fn replacen(self, from: &[u8], to: &[u8]) -> Vec<u8>;
+}
+
+impl Replacen for Vec<u8> {
+    fn replacen(self, from: &[u8], to: &[u8]) -> Vec<u8> {
+        let at = self.windows(from.len()).position(|window| window == from).unwrap();
+        [&self[..at], to, &self[at + from.len()..]].concat()
+    }
+}
+
+/// `content` in chunks that end at these places.
+fn encode(content: &[u8], at: &[Index]) -> Vec<u8> {
+    let chunks: Vec<_> = cut(content, at).into_iter().filter(|run| !run.is_empty()).flat_map(chunk).collect();
+    [chunks.as_slice(), LAST_CHUNK].concat()
+}
+
+fn cut<'o>(octets: &'o [u8], at: &[Index]) -> Vec<&'o [u8]> {
+    let mut places: Vec<_> = at.iter().map(|index| index.index(octets.len() + 1)).collect();
+    places.extend([0, octets.len()]);
+    places.sort_unstable();
+    places.windows(2).map(|pair| &octets[pair[0]..pair[1]]).collect()
+}
+
+/// An edit of one octet: put in, taken out, or exchanged.
+#[derive(Clone, Debug)]
+struct Edit {
+    at: Index,
+    octet: u8,
+    kind: u8,
+}
+
+fn edit() -> impl Strategy<Value = Edit> {
+    let octet = prop_oneof![select(b"\r\n \t\0:;,0f\x7f\x80".to_vec()), any::<u8>()];
+    (any::<Index>(), octet, 0..3_u8).prop_map(|(at, octet, kind)| Edit { at, octet, kind })
+}
+
+fn edited(mut octets: Vec<u8>, edits: &[Edit]) -> Vec<u8> {
+    for Edit { at, octet, kind } in edits {
+        let at = at.index(octets.len());
+        match kind {
+            0 => octets.insert(at, *octet),
+            1 if octets.len() > 1 => drop(octets.remove(at)),
+            _ => octets[at] = *octet,
+        }
+    }
+    octets
+}
+
+/// What the requests come to one by one, each on a connection of its own, up to the first that closes.
+fn one_by_one(requests: &[Vec<u8>]) -> Outcome {
+    let mut all = whole(&Limits::default(), b"");
+    for request in requests {
+        let one = whole(&Limits::default(), request);
+        all.answers.extend(one.answers);
+        all.published.extend(one.published);
+        all.end = one.end;
+        if all.end != End::Open(Waiting::Another) {
+            break;
+        }
+    }
+    all
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_pipeline_is_its_requests(requests in vec(one(), 1..8), at in vec(any::<Index>(), 0..6)) {
+        let octets = requests.concat();
+        for through in [Through::Input, Through::BodySpace] {
+            prop_assert_eq!(&run(&Limits::default(), cut(&octets, &at), through), &one_by_one(&requests));
+        }
+    }
+
+    #[test]
+    fn a_damaged_pipeline_is_the_same_however_split(
+        requests in vec(one(), 1..4), edits in vec(edit(), 1..4), at in vec(any::<Index>(), 0..6),
+    ) {
+        let octets = edited(requests.concat(), &edits);
+        prop_assert_eq!(run(&Limits::default(), cut(&octets, &at), Through::Input), whole(&Limits::default(), &octets));
+        properties::split(&octets);
+        properties::exchange(&octets);
+    }
+
+    #[test]
+    fn a_damaged_head_is_found_and_read_the_same_however_split(request in one(), edits in vec(edit(), 0..4)) {
+        let octets = edited(request, &edits);
+        properties::head(&octets);
+        properties::framing(&octets);
+        properties::target_query(&octets);
+    }
+
+    #[test]
+    fn chunks_hold_what_was_put_into_them(
+        content in vec(any::<u8>(), 0..200),
+        chunks in vec(any::<Index>(), 0..8),
+        extension in "(;[a-z]{1,4}(=(\"[ -!#-~]{0,4}\"|[a-z]{1,4}))?){0,2}",
+        trailers in "([A-Za-z-]{1,6}:[ -~]{0,6}\r\n){0,3}",
+        behind in vec(any::<u8>(), 0..10),
+        edits in vec(edit(), 1..4),
+        at in vec(any::<Index>(), 0..6),
+    ) {
+        let runs: Vec<_> = cut(&content, &chunks).into_iter().filter(|run| !run.is_empty()).collect();
+        let mut wire: Vec<_> = runs
+            .into_iter()
+            .flat_map(|run| [format!("{:X}{extension}\r\n", run.len()).as_bytes(), run, b"\r\n"].concat())
+            .collect();
+        wire.extend(format!("0{extension}\r\n{trailers}\r\n").bytes());
+        let body_bytes = wire.len();
+        wire.extend(&behind);
+        prop_assert_eq!(decode(&cut(&wire, &at)), Ok(Some((content, body_bytes))));
+        properties::chunked(&edited(wire, &edits));
+    }
+}

@@ -1,0 +1,59 @@
+//! The token: percent-decoded, once, and nothing told of how it is wrong.
+
+use proptest::prelude::*;
+
+use crate::octets::{MESSAGE, post_to};
+use crate::properties::connection::{Connection, Through, whole};
+use crate::properties::gate::Limits;
+
+/// A token of all that is hard about a query.
+const HARD: &str = "a+b/c=d&e%f?g#h i;j\u{e9}\u{1f600}";
+
+fn status(token: &'static str, query: &str) -> u16 {
+    let limits = Limits { token: Some(token), ..Limits::default() };
+    let outcome = whole(&limits, &post_to(&format!("/api/message{query}"), MESSAGE));
+    outcome.answers[0].status
+}
+
+/// Every octet encoded, or those alone for which `needs` says so.
+fn encode(token: &str, needs: impl Fn(u8) -> bool) -> String {
+    token.bytes().map(|byte| if needs(byte) { format!("%{byte:02x}") } else { char::from(byte).to_string() }).collect()
+}
+
+#[test]
+fn any_token_can_be_sent() {
+    assert_eq!(status(HARD, &format!("?token={}", encode(HARD, |_| true))), 200);
+    let needed = encode(HARD, |byte| b"&%#".contains(&byte) || !byte.is_ascii_graphic());
+    assert_eq!(status(HARD, &format!("?token={needed}")), 200, "{needed}");
+    assert_eq!(status("a+b", "?token=a+b"), 200, "a plus is a plus");
+    assert_eq!(status("a b", "?token=a+b"), 401, "and no blank");
+    assert_eq!(status("a%b", "?token=a%b"), 200, "what is no encoding stands for itself");
+}
+
+#[test]
+fn every_401_is_the_same() {
+    let answer = |query: &str| {
+        let mut connection = Connection::new(&Limits::default());
+        connection.feed(&post_to(&format!("/api/message{query}"), MESSAGE), Through::Input);
+        connection.wire
+    };
+    let missing = answer("");
+    assert!(missing.starts_with(b"HTTP/1.1 401 Unauthorized\r\n"));
+    let wrong = ["?token", "?token=", "?token=t0keN", "?token=t0ke", "?token=t0ken0", "?token=t0ken&token=t0ken"];
+    for query in wrong.into_iter().chain(["?token=x&token=y", "?token=t0ken&token=", "?Token=t0ken", "?token=%ff"]) {
+        assert_eq!(answer(query), missing, "{query}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_other_token_matches(token in "\\PC{1,12}", other in "\\PC{1,12}") {
+        let limits = |token: &str| Limits { token: Some(Box::leak(token.into())), ..Limits::default() };
+        let request = post_to(&format!("/api/message?token={}", encode(&token, |_| true)), MESSAGE);
+        prop_assert_eq!(whole(&limits(&token), &request).answers[0].status, 200);
+        let expected = if token == other { 200 } else { 401 };
+        prop_assert_eq!(whole(&limits(&other), &request).answers[0].status, expected);
+    }
+}
