@@ -47,7 +47,14 @@ pub enum Event<'a> {
         accepted: u64,
         /// Messages that were handed to libzmq.
         published: u64,
+        /// Messages that were still waiting when the time to stop was over; left out where there are none.
+        #[serde(skip_serializing_if = "is_zero")]
+        undelivered: u64,
     },
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// The counters since the start, and the present state.

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use tokio::time::{Interval, interval_at};
 
-use crate::bus::{Bus, BusConfig, BusEvent};
+use crate::bus::{self, Bus, BusConfig, BusEvent};
+use crate::certificates::Certificates;
 use crate::cli::Io;
 use crate::connection::Timeouts;
 use crate::counters::{Counters, Totals};
@@ -18,6 +19,7 @@ use crate::listener::Listening;
 use crate::settings::watch::Watch;
 use crate::settings::{self, Access, DisabledReason};
 use crate::signals::{Asked, EndOfInput, Signals};
+use crate::tls::source::CertificateSource;
 use crate::token::Token;
 use crate::worker::{Service, Shared};
 use crate::workers::Workers;
@@ -32,6 +34,8 @@ pub struct Config {
     pub listen: Vec<SocketAddr>,
     /// Addresses that are listened on where the host has them.
     pub listen_optional: Vec<SocketAddr>,
+    /// The certificate of https; none for plain http.
+    pub certificate: Option<CertificateSource>,
     /// How sockets are waited for.
     pub io: Io,
     /// Worker threads.
@@ -90,6 +94,8 @@ struct Gateway {
     bus: Bus,
     workers: Workers,
     listening: Option<Arc<Listening>>,
+    /// Loaded, or made, when it is first needed.
+    certificates: Option<Certificates>,
     /// What the settings said last; `None` before they were read.
     access: Option<Access>,
     /// Why they were refused last, since when nothing else was read.
@@ -116,8 +122,14 @@ impl Gateway {
             publisher: bus.publisher(),
         };
         let workers = Workers::start(config.io, config.workers, shared)?;
+        let certificates = match &config.certificate {
+            // Files that are given are known to be good before anything is promised.
+            Some(source @ CertificateSource::Files { .. }) => Some(Certificates::load(source.clone())?),
+            _ => None,
+        };
         let (listening, access, rejected) = (None, None, None);
-        Ok(Self { config, emit, bus, workers, listening, access, rejected, started: Instant::now() })
+        let started = Instant::now();
+        Ok(Self { config, emit, bus, workers, listening, certificates, access, rejected, started })
     }
 
     /// Follows the settings until it is time to stop.
@@ -146,11 +158,18 @@ impl Gateway {
                     self.reload(&source, false)?;
                     continue;
                 }
+                () = or_never(self.certificates.as_mut().map(Certificates::due)) => {
+                    self.reload_certificates();
+                    continue;
+                }
             };
             match asked {
                 Asked::Stop => return Ok(()),
                 Asked::Stats => self.tell_stats(),
-                Asked::Reload => self.reload(&source, true)?,
+                Asked::Reload => {
+                    self.reload_certificates();
+                    self.reload(&source, true)?;
+                }
             }
         }
     }
@@ -189,20 +208,32 @@ impl Gateway {
     }
 
     fn open(&mut self, token: &Token) -> Result<(), Failure> {
-        if let Some(listening) = &self.listening {
-            self.workers.direct(Service::Open { listening: Arc::clone(listening), token: token.clone() });
-            return Ok(());
+        if let (Some(source), None) = (&self.config.certificate, &self.certificates) {
+            self.certificates = Some(Certificates::load(source.clone())?);
         }
-        let bound = Listening::bind(&self.config.listen, &self.config.listen_optional);
-        let listening = Arc::new(bound.map_err(Failure::from)?);
-        self.workers.direct(Service::Open { listening: Arc::clone(&listening), token: token.clone() });
-        for address in listening.addresses() {
-            let url = format!("http://{address}{ENDPOINT}");
-            (self.emit)(&Event::Listening { url: &url, pid: std::process::id(), io: self.workers.io() });
-            log(format_args!("listening on {url}, waiting by {}", self.workers.io()));
+        let fresh = self.listening.is_none();
+        let listening = match self.listening.take() {
+            Some(listening) => listening,
+            None => Arc::new(Listening::bind(&self.config.listen, &self.config.listen_optional)?),
+        };
+        let tls = self.certificates.as_ref().map(Certificates::acceptor);
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        self.workers.direct(Service::Open { listening: Arc::clone(&listening), token: token.clone(), tls });
+        if fresh {
+            for address in listening.addresses() {
+                let url = format!("{scheme}://{address}{ENDPOINT}");
+                (self.emit)(&Event::Listening { url: &url, pid: std::process::id(), io: self.workers.io() });
+                log(format_args!("listening on {url}, waiting by {}", self.workers.io()));
+            }
         }
         self.listening = Some(listening);
         Ok(())
+    }
+
+    fn reload_certificates(&mut self) {
+        if let Some(certificates) = &mut self.certificates {
+            certificates.reload();
+        }
     }
 
     fn close(&mut self, reason: &DisabledReason) {
@@ -231,11 +262,11 @@ impl Gateway {
             self.workers.drain(Instant::now()).await;
         }
         let left = if in_time { deadline.saturating_duration_since(Instant::now()) } else { Duration::ZERO };
-        let totals = self.bus.stop(left);
-        if totals.undelivered > 0 {
-            log(format_args!("{} accepted messages could not be handed to the bus in time", totals.undelivered));
+        let bus::Totals { accepted, published, undelivered } = self.bus.stop(left);
+        if undelivered > 0 {
+            log(format_args!("{undelivered} accepted messages could not be handed to the bus in time"));
         }
-        (self.emit)(&Event::Stopped { accepted: totals.accepted, published: totals.published });
+        (self.emit)(&Event::Stopped { accepted, published, undelivered });
     }
 
     fn tell_stats(&self) {

@@ -1,6 +1,7 @@
 //! `adapter-gateway serve`: the gateway as the adapter launches it.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use crate::gate::Policy;
 use crate::http1::response::AllowedOrigins;
 use crate::serve::{Config, Source, serve};
 use crate::settings;
+use crate::tls::source::CertificateSource;
 
 /// The port of the specification's examples.
 pub(crate) const PORT: u16 = 12358;
@@ -32,6 +34,7 @@ pub fn run(arguments: &ServeArguments) -> Result<(), Failure> {
         None => settings::default_path().map_err(Failure::configuration)?,
     };
     let mut config = config(arguments)?;
+    config.certificate = certificate(arguments, &settings)?;
     let hub = if arguments.hub { Some(start_hub()?) } else { None };
     let mut hub_drain = Duration::ZERO;
     if let Some(hub) = &hub {
@@ -61,9 +64,6 @@ pub(crate) fn start_hub() -> Result<Hub, Failure> {
 }
 
 fn config(arguments: &ServeArguments) -> Result<Config, Failure> {
-    if !arguments.plain {
-        return Err(Failure::Usage("https is not served yet; pass --plain".into()));
-    }
     let (listen, listen_optional) = if arguments.listen.is_empty() {
         // Clients that resolve localhost to ::1 first must not be refused.
         let (v4, v6) = (Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into());
@@ -74,6 +74,7 @@ fn config(arguments: &ServeArguments) -> Result<Config, Failure> {
     Ok(Config {
         listen,
         listen_optional,
+        certificate: None,
         io: arguments.io,
         workers: arguments.workers.size(),
         connections: connections(arguments.max_connections.get()),
@@ -95,6 +96,18 @@ fn config(arguments: &ServeArguments) -> Result<Config, Failure> {
         watch_stdin: arguments.watch_stdin,
         stats: arguments.stats.map(Seconds::get),
     })
+}
+
+fn certificate(arguments: &ServeArguments, settings: &Path) -> Result<Option<CertificateSource>, Failure> {
+    match (arguments.plain, &arguments.tls_cert, &arguments.tls_key) {
+        (true, None, None) => Ok(None),
+        (true, ..) => Err(Failure::Usage("--plain serves http, which has no certificate".into())),
+        (false, None, None) => Ok(Some(CertificateSource::beside(settings))),
+        (false, Some(certificate), Some(key)) => {
+            Ok(Some(CertificateSource::Files { certificate: certificate.clone(), key: key.clone() }))
+        }
+        (false, ..) => Err(Failure::Usage("--tls-cert and --tls-key go together".into())),
+    }
 }
 
 fn bus(arguments: &ServeArguments) -> Result<BusConfig, Failure> {
