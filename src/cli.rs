@@ -34,6 +34,7 @@ pub struct Arguments {
 /// A command.
 #[derive(FromArgs, Debug)]
 #[argh(subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one, and it is made once")]
 pub enum Command {
     /// `serve`
     Serve(ServeArguments),

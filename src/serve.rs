@@ -15,7 +15,7 @@ use crate::counters::{Counters, Totals};
 use crate::events::{EndpointStats, Event, Stats, log};
 use crate::exit::Failure;
 use crate::gate::{ENDPOINT, Policy};
-use crate::listener::Listening;
+use crate::listener::{ListenError, Listening};
 use crate::settings::watch::Watch;
 use crate::settings::{self, Access, DisabledReason};
 use crate::signals::{Asked, EndOfInput, Signals};
@@ -34,6 +34,8 @@ pub struct Config {
     pub listen: Vec<SocketAddr>,
     /// Addresses that are listened on where the host has them.
     pub listen_optional: Vec<SocketAddr>,
+    /// Whether any free port will do where one of `listen` is taken.
+    pub any_port: bool,
     /// The certificate of https; none for plain http.
     pub certificate: Option<CertificateSource>,
     /// How sockets are waited for.
@@ -214,7 +216,7 @@ impl Gateway {
         let fresh = self.listening.is_none();
         let listening = match self.listening.take() {
             Some(listening) => listening,
-            None => Arc::new(Listening::bind(&self.config.listen, &self.config.listen_optional)?),
+            None => Arc::new(self.listen()?),
         };
         let tls = self.certificates.as_ref().map(Certificates::acceptor);
         let scheme = if tls.is_some() { "https" } else { "http" };
@@ -228,6 +230,17 @@ impl Gateway {
         }
         self.listening = Some(listening);
         Ok(())
+    }
+
+    fn listen(&self) -> Result<Listening, ListenError> {
+        let Config { listen, listen_optional, any_port, .. } = &self.config;
+        match Listening::bind(listen, listen_optional) {
+            Err(taken) if *any_port && taken.error.kind() == std::io::ErrorKind::AddrInUse => {
+                let anywhere: Vec<_> = listen.iter().map(|address| SocketAddr::new(address.ip(), 0)).collect();
+                Listening::bind(&anywhere, &[])
+            }
+            bound => bound,
+        }
     }
 
     fn reload_certificates(&mut self) {

@@ -1,13 +1,12 @@
 //! `adapter-gateway demo`: everything on one machine, with no adapter.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::listen::print_messages;
 use super::print::Printer;
-use super::serve::{self, PORT};
+use super::serve;
 use crate::bus::{Hub, Subscriber};
 use crate::cli::DemoArguments;
 use crate::events::{Event, log};
@@ -41,7 +40,7 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
     let printing = std::thread::spawn(move || print_messages(&mut subscriber, &Printer::stdout(Encoding::Json), None));
 
     let token = random_hex()?;
-    let mut config = serve::demo_config(arguments, arguments.listen.unwrap_or_else(free_address), hub.publishers())?;
+    let mut config = serve::demo_config(arguments, hub.publishers())?;
     // Gone with the demo, as its certificate is.
     let directory = Scratch(std::env::temp_dir().join(format!("adapter-gateway-demo-{}", random_hex()?)));
     let mut trust = None;
@@ -68,12 +67,6 @@ fn start_hub() -> Result<Hub, Failure> {
     }
     let free = serve::bindable("tcp://127.0.0.1:*")?;
     Hub::start(&free, &free).map_err(Failure::configuration)
-}
-
-/// The usual port, or a free one where an adapter holds it.
-fn free_address() -> SocketAddr {
-    let usual = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));
-    if TcpListener::bind(usual).is_ok() { usual } else { SocketAddr::from((Ipv4Addr::LOCALHOST, 0)) }
 }
 
 fn random_hex() -> Result<String, Failure> {

@@ -50,12 +50,18 @@ pub fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     served
 }
 
-/// What `demo` serves: on one address, to one hub, and else as `serve` does by default.
-pub(crate) fn demo_config(demo: &DemoArguments, listen: SocketAddr, hub: &Endpoint) -> Result<Config, Failure> {
-    let serve = ServeArguments { plain: demo.plain, check: demo.check, io: demo.io, ..ServeArguments::default() };
-    let mut config = config(&ServeArguments { listen: vec![listen], connect: vec![hub.as_str().into()], ..serve })?;
-    config.listen_optional.clear();
-    Ok(config)
+/// What `demo` serves: on the one address given, or on the usual one or any where that is taken; to one hub; and else
+/// as `serve` does by default.
+pub(crate) fn demo_config(demo: &DemoArguments, hub: &Endpoint) -> Result<Config, Failure> {
+    let usual = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));
+    let serve = ServeArguments {
+        listen: vec![demo.listen.unwrap_or(usual)],
+        connect: vec![hub.as_str().into()],
+        check: demo.check,
+        io: demo.io,
+        ..ServeArguments::default()
+    };
+    Ok(Config { any_port: demo.listen.is_none(), ..config(&serve)? })
 }
 
 /// The embedded hub at its usual endpoints.
@@ -74,6 +80,7 @@ fn config(arguments: &ServeArguments) -> Result<Config, Failure> {
     Ok(Config {
         listen,
         listen_optional,
+        any_port: false,
         certificate: None,
         io: arguments.io,
         workers: arguments.workers.size(),

@@ -49,7 +49,7 @@ impl Session {
         let mut peer_closed = false;
         while !ciphertext.is_empty() {
             // Nothing is taken after close_notify.
-            if self.connection.read_tls(&mut ciphertext).map_err(TlsFault::overlong)? == 0 {
+            if self.connection.read_tls(&mut ciphertext).map_err(|error| TlsFault::overlong(&error))? == 0 {
                 break;
             }
             let state = self.connection.process_new_packets().map_err(TlsFault)?;
@@ -124,7 +124,7 @@ impl fmt::Debug for Session {
 pub struct TlsFault(rustls::Error);
 
 impl TlsFault {
-    fn overlong(error: io::Error) -> Self {
+    fn overlong(error: &io::Error) -> Self {
         Self(rustls::Error::General(error.to_string()))
     }
 }
