@@ -5,6 +5,7 @@
 
 #![allow(
     clippy::expect_used,
+    clippy::indexing_slicing,
     clippy::panic,
     clippy::unwrap_used,
     reason = "a test that meets the unexpected has one thing to do: fail where it stands"
