@@ -4,7 +4,7 @@
 //! An example needs its client; where that is not installed, its test says so and passes.
 
 #![allow(
-    clippy::expect_used,
+    clippy::indexing_slicing,
     clippy::panic,
     clippy::unwrap_used,
     reason = "a test that meets the unexpected has one thing to do: fail where it stands"
