@@ -36,9 +36,11 @@ pub(crate) async fn serve<S: Stream>(worker: Rc<Worker<S>>, member: Rc<Member<S>
     if let Ok(channel) = Channel::new(&worker, &member.stream) {
         let exchange = Exchange::default();
         let mut connection = Connection { worker: &worker, member: &member, exchange, channel };
-        let answered = connection.run().await;
-        if answered.is_ok_and(|reason| reason != CloseReason::EndOfInput) {
-            let _ = timeout(LINGER_TIMEOUT, connection.linger()).await;
+        match connection.run().await {
+            Ok(CloseReason::EndOfInput) => drop(connection.channel.end()),
+            Ok(_) => drop(timeout(LINGER_TIMEOUT, connection.linger()).await),
+            // Nothing more can be said.
+            Err(_) => {}
         }
     }
     // Ends the poll that a passed deadline may have left behind, which would keep the socket open.

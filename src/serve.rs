@@ -12,7 +12,7 @@ use crate::certificates::Certificates;
 use crate::cli::Io;
 use crate::connection::Timeouts;
 use crate::counters::{Counters, Totals};
-use crate::events::{EndpointStats, Event, Stats, log};
+use crate::events::{Emit, EndpointStats, Event, Stats, log};
 use crate::exit::Failure;
 use crate::gate::{ENDPOINT, Policy};
 use crate::listener::{ListenError, Listening};
@@ -68,9 +68,6 @@ pub enum Source {
     /// A token made for this run.
     Fixed(Token),
 }
-
-/// Who is told of events.
-pub type Emit = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
 
 /// Runs the gateway until it is asked to stop.
 ///

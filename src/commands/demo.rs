@@ -9,10 +9,10 @@ use super::print::Printer;
 use super::serve;
 use crate::bus::{Hub, Subscriber};
 use crate::cli::DemoArguments;
-use crate::events::{Event, log};
+use crate::events::{Emit, Event, log};
 use crate::exit::Failure;
 use crate::message::Encoding;
-use crate::serve::{Emit, Source, serve};
+use crate::serve::{Source, serve};
 use crate::tls::source::CertificateSource;
 use crate::token::Token;
 

@@ -2,7 +2,6 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -10,7 +9,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::bus::{BusConfig, Endpoint, EndpointError, HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub};
 use crate::cli::{DemoArguments, Seconds, ServeArguments};
 use crate::connection::Timeouts;
-use crate::events::{emit, log};
+use crate::events::{Stdout, log};
 use crate::exit::Failure;
 use crate::gate::Policy;
 use crate::http1::response::AllowedOrigins;
@@ -43,7 +42,9 @@ pub fn run(arguments: &ServeArguments) -> Result<(), Failure> {
         hub_drain = config.drain_timeout / 4;
         config.drain_timeout -= hub_drain;
     }
-    let served = serve(config, Source::File(settings), Arc::new(emit));
+    let (emit, stdout) = Stdout::start();
+    let served = serve(config, Source::File(settings), emit);
+    stdout.finish();
     if let Some(hub) = hub {
         let _ = hub.stop(hub_drain);
     }
