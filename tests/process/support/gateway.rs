@@ -25,6 +25,7 @@ pub(crate) struct Builder {
     listen: Vec<SocketAddr>,
     bus: Vec<String>,
     arguments: Vec<String>,
+    scheme: &'static str,
     stdin: Stdio,
     closes_stdout_after: Option<&'static str>,
 }
@@ -34,6 +35,7 @@ pub(crate) struct Gateway {
     process: Process,
     pub(crate) settings: SettingsFile,
     token: String,
+    scheme: &'static str,
     /// Events that came and that nobody has waited for yet.
     pending: VecDeque<Value>,
     addresses: Vec<SocketAddr>,
@@ -92,6 +94,12 @@ impl Builder {
         self
     }
 
+    /// Serves https, instead of plain http.
+    pub(crate) fn https(mut self) -> Self {
+        self.scheme = "https";
+        self
+    }
+
     pub(crate) fn piped_stdin(mut self) -> Self {
         self.stdin = Stdio::piped();
         self
@@ -105,7 +113,11 @@ impl Builder {
 
     /// Starts it and waits for nothing.
     pub(crate) fn spawn(self) -> Gateway {
-        let settings = SettingsFile::absent();
+        self.spawn_beside(SettingsFile::absent())
+    }
+
+    /// The same where the directory of the settings is there already.
+    pub(crate) fn spawn_beside(self, settings: SettingsFile) -> Gateway {
         if let Some(text) = &self.settings {
             settings.write(text);
         }
@@ -116,7 +128,7 @@ impl Builder {
             last.is_some_and(|name| is(&parse_event(line), name))
         });
         let (pending, addresses) = (VecDeque::new(), Vec::new());
-        Gateway { process, settings, token: self.token, pending, addresses }
+        Gateway { process, settings, token: self.token, scheme: self.scheme, pending, addresses }
     }
 
     /// Starts it and waits until it accepts requests.
@@ -128,7 +140,10 @@ impl Builder {
 
     fn command(&self, settings: &SettingsFile) -> Command {
         let mut command = binary();
-        command.args(["serve", "--plain"]);
+        command.arg("serve");
+        if self.scheme == "http" {
+            command.arg("--plain");
+        }
         if self.by_default_path {
             command.env("XDG_CONFIG_HOME", settings.config_home());
         } else {
@@ -157,6 +172,7 @@ impl Gateway {
             listen: Vec::new(),
             bus: Vec::new(),
             arguments: Vec::new(),
+            scheme: "http",
             stdin: Stdio::null(),
             closes_stdout_after: None,
         }
@@ -197,7 +213,7 @@ impl Gateway {
     pub(crate) fn wait_listening(&mut self) -> Value {
         let event = self.wait_event("listening");
         let url = event["url"].as_str().expect("a url");
-        let address = url.strip_prefix("http://").and_then(|rest| rest.strip_suffix("/api/message"));
+        let address = url.strip_prefix(&format!("{}://", self.scheme)).and_then(|it| it.strip_suffix("/api/message"));
         let address = address.unwrap_or_else(|| panic!("url {url}"));
         self.addresses.push(address.parse().unwrap());
         event
@@ -238,6 +254,11 @@ impl Gateway {
 
     pub(crate) fn signal(&self, signal: Signal) {
         self.process.signal(signal);
+    }
+
+    /// What it has logged so far.
+    pub(crate) fn log(&self) -> String {
+        self.process.transcript().stderr
     }
 
     pub(crate) fn close_stdin(&mut self) {
