@@ -34,6 +34,7 @@ pub struct Arguments {
 /// A command.
 #[derive(FromArgs, Debug)]
 #[argh(subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one, and it is made once")]
 pub enum Command {
     /// `serve`
     Serve(ServeArguments),
@@ -47,7 +48,8 @@ pub enum Command {
 #[derive(FromArgs, Debug)]
 #[argh(subcommand, name = "serve")]
 pub struct ServeArguments {
-    /// user settings file with OPEN_REST_API and TOKEN (default: adapter/user_settings.py in $XDG_CONFIG_HOME)
+    /// user settings file with OPEN_REST_API and TOKEN (default: adapter/user_settings.py in $XDG_CONFIG_HOME,
+    /// or in ~/.config)
     #[argh(option, arg_name = "path")]
     pub settings: Option<PathBuf>,
     /// Addresses and ports to listen on; port 0 for any free one.
@@ -60,6 +62,12 @@ pub struct ServeArguments {
     /// serve http instead of https
     #[argh(switch)]
     pub plain: bool,
+    /// certificate chain in PEM, with --tls-key (default: a self-signed one, gateway-cert.pem beside the settings file)
+    #[argh(option, arg_name = "pem")]
+    pub tls_cert: Option<PathBuf>,
+    /// private key in PEM, with --tls-cert (default: gateway-key.pem beside the settings file)
+    #[argh(option, arg_name = "pem")]
+    pub tls_key: Option<PathBuf>,
     /// publish to this hub, repeatable (default: tcp://127.0.0.1:16130)
     #[argh(option, arg_name = "url")]
     pub connect: Vec<String>,
@@ -97,7 +105,7 @@ pub struct ServeArguments {
     /// most body bytes held by all connections together, and by the queue to the bus (default: 67108864)
     #[argh(option, arg_name = "bytes", default = "Count(64 << 20)")]
     pub max_buffered: Count<{ 1 << 40 }>,
-    /// seconds for a head to arrive (default: 10)
+    /// seconds for a head to arrive, the TLS handshake included (default: 10)
     #[argh(option, arg_name = "s", default = "Seconds::new(10)")]
     pub head_timeout: Seconds,
     /// seconds for a body to arrive, and for an answer to be taken (default: 30)
@@ -106,10 +114,10 @@ pub struct ServeArguments {
     /// seconds between two requests of a connection (default: 75)
     #[argh(option, arg_name = "s", default = "Seconds::new(75)")]
     pub idle_timeout: Seconds,
-    /// seconds to finish in when asked to stop (default: 5)
+    /// seconds for the whole stop, once asked for (default: 5)
     #[argh(option, arg_name = "s", default = "Seconds::new(5)")]
     pub drain_timeout: Seconds,
-    /// messages between the HTTP side and the bus thread (default: 65536)
+    /// most messages that wait between the HTTP side and the bus thread (default: 65536)
     #[argh(option, arg_name = "n", default = "Count(65_536)")]
     pub queue: Count<{ 1 << 24 }>,
     /// stop gracefully when stdin reaches its end
@@ -175,7 +183,8 @@ pub enum Exit {
 }
 
 impl Arguments {
-    /// Parses what follows the program's name. `--option=value` is `--option value`.
+    /// Parses what follows the program's name. `--option=value` is `--option value`; `-h`, alone or right after the
+    /// command, is `--help`.
     ///
     /// # Errors
     /// [`Exit`], with what to print.
@@ -183,10 +192,14 @@ impl Arguments {
         let words: Result<Vec<_>, _> = arguments.into_iter().map(OsString::into_string).collect();
         let words = words.map_err(|_| Exit::Usage("the arguments must be UTF-8".into()))?;
         let words: Vec<String> = words.into_iter().flat_map(split_assignment).collect();
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
+        // Further on it may be the value of an option.
+        for word in words.iter_mut().take(2).filter(|word| **word == "-h") {
+            *word = "--help";
+        }
         let parsed = Self::from_args(&[env!("CARGO_PKG_NAME")], &words).map_err(|early| match early.status {
             Ok(()) => Exit::Asked(early.output),
-            Err(()) => Exit::Usage(early.output),
+            Err(()) => Exit::Usage(format!("{}; see --help", early.output.trim_end())),
         })?;
         match parsed {
             Self { version: true, .. } => {
@@ -371,7 +384,7 @@ mod tests {
 
     #[test]
     fn help_and_version_are_no_errors() {
-        for line in ["--help", "serve --help", "demo --help", "listen --help", "--version"] {
+        for line in ["--help", "-h", "serve --help", "serve -h", "demo --help", "listen --help", "--version"] {
             assert!(matches!(parse(line), Err(Exit::Asked(_))), "{line}");
         }
     }

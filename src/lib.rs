@@ -18,7 +18,7 @@
 //!
 //! | layer | modules | what it knows |
 //! |---|---|---|
-//! | program | [`cli`], [`commands`], [`serve`], [`exit`], [`events`] | arguments, signals, the parent process |
+//! | program | [`cli`], [`commands`], [`serve`], `signals`, [`exit`], [`events`] | arguments, signals, the parent process |
 //! | shell | [`worker`], [`listener`], `connection`, `workers`, [`transport`], [`bus`], [`settings`], [`counters`] | sockets, threads, files, time |
 //! | core | [`exchange`], [`gate`], [`http1`], [`message`], [`vocabulary`], [`problem`], [`token`], [`budget`] | octets |
 //!
@@ -39,6 +39,8 @@
 
 pub mod budget;
 pub mod bus;
+mod certificates;
+mod channel;
 pub mod cli;
 pub mod commands;
 mod connection;
@@ -53,6 +55,8 @@ pub mod message;
 pub mod problem;
 pub mod serve;
 pub mod settings;
+mod signals;
+pub mod tls;
 pub mod token;
 pub mod transport;
 pub mod vocabulary;

@@ -5,20 +5,21 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::mpsc;
 use tokio::time::{Interval, interval_at};
 
-use crate::bus::{Bus, BusConfig, BusEvent};
+use crate::bus::{self, Bus, BusConfig, BusEvent};
+use crate::certificates::Certificates;
 use crate::cli::Io;
 use crate::connection::Timeouts;
 use crate::counters::{Counters, Totals};
-use crate::events::{EndpointStats, Event, Stats, log};
+use crate::events::{Emit, EndpointStats, Event, Stats, log};
 use crate::exit::Failure;
 use crate::gate::{ENDPOINT, Policy};
-use crate::listener::Listening;
+use crate::listener::{ListenError, Listening};
 use crate::settings::watch::Watch;
 use crate::settings::{self, Access, DisabledReason};
+use crate::signals::{Asked, EndOfInput, Signals};
+use crate::tls::source::CertificateSource;
 use crate::token::Token;
 use crate::worker::{Service, Shared};
 use crate::workers::Workers;
@@ -33,6 +34,10 @@ pub struct Config {
     pub listen: Vec<SocketAddr>,
     /// Addresses that are listened on where the host has them.
     pub listen_optional: Vec<SocketAddr>,
+    /// Whether any free port will do where one of `listen` is taken.
+    pub any_port: bool,
+    /// The certificate of https; none for plain http.
+    pub certificate: Option<CertificateSource>,
     /// How sockets are waited for.
     pub io: Io,
     /// Worker threads.
@@ -64,9 +69,6 @@ pub enum Source {
     Fixed(Token),
 }
 
-/// Who is told of events.
-pub type Emit = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
-
 /// Runs the gateway until it is asked to stop.
 ///
 /// # Errors
@@ -85,52 +87,14 @@ pub fn serve(config: Config, source: Source, emit: Emit) -> Result<(), Failure> 
     })
 }
 
-/// The signals that mean something (signal(7)).
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-    hangup: Signal,
-    user1: Signal,
-}
-
-/// What a signal asks for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Asked {
-    Stop,
-    Reload,
-    Stats,
-}
-
-impl Signals {
-    fn install() -> std::io::Result<Self> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-            hangup: signal(SignalKind::hangup())?,
-            user1: signal(SignalKind::user_defined1())?,
-        })
-    }
-
-    async fn next(&mut self) -> Asked {
-        tokio::select! {
-            _ = self.terminate.recv() => Asked::Stop,
-            _ = self.interrupt.recv() => Asked::Stop,
-            _ = self.hangup.recv() => Asked::Reload,
-            _ = self.user1.recv() => Asked::Stats,
-        }
-    }
-
-    async fn stop(&mut self) {
-        while self.next().await != Asked::Stop {}
-    }
-}
-
 struct Gateway {
     config: Config,
     emit: Emit,
     bus: Bus,
     workers: Workers,
     listening: Option<Arc<Listening>>,
+    /// Loaded, or made, when it is first needed.
+    certificates: Option<Certificates>,
     /// What the settings said last; `None` before they were read.
     access: Option<Access>,
     /// Why they were refused last, since when nothing else was read.
@@ -157,8 +121,14 @@ impl Gateway {
             publisher: bus.publisher(),
         };
         let workers = Workers::start(config.io, config.workers, shared)?;
+        let certificates = match &config.certificate {
+            // Files that are given are known to be good before anything is promised.
+            Some(source @ CertificateSource::Files { .. }) => Some(Certificates::load(source.clone())?),
+            _ => None,
+        };
         let (listening, access, rejected) = (None, None, None);
-        Ok(Self { config, emit, bus, workers, listening, access, rejected, started: Instant::now() })
+        let started = Instant::now();
+        Ok(Self { config, emit, bus, workers, listening, certificates, access, rejected, started })
     }
 
     /// Follows the settings until it is time to stop.
@@ -176,22 +146,29 @@ impl Gateway {
                 watch.ok()
             }
         };
-        let mut stdin = self.config.watch_stdin.then(end_of_stdin);
+        let mut stdin = self.config.watch_stdin.then(EndOfInput::of_stdin);
         let mut stats = self.config.stats.map(|period| interval_at(tokio::time::Instant::now() + period, period));
         loop {
             let asked = tokio::select! {
                 asked = signals.next() => asked,
-                () = or_never(stdin.as_mut().map(End::reached)) => Asked::Stop,
+                () = or_never(stdin.as_mut().map(EndOfInput::reached)) => Asked::Stop,
                 _ = or_never(stats.as_mut().map(Interval::tick)) => Asked::Stats,
                 () = or_never(watch.as_mut().map(Watch::changed)) => {
                     self.reload(&source, false)?;
+                    continue;
+                }
+                () = or_never(self.certificates.as_mut().map(Certificates::due)) => {
+                    self.reload_certificates();
                     continue;
                 }
             };
             match asked {
                 Asked::Stop => return Ok(()),
                 Asked::Stats => self.tell_stats(),
-                Asked::Reload => self.reload(&source, true)?,
+                Asked::Reload => {
+                    self.reload_certificates();
+                    self.reload(&source, true)?;
+                }
             }
         }
     }
@@ -230,20 +207,43 @@ impl Gateway {
     }
 
     fn open(&mut self, token: &Token) -> Result<(), Failure> {
-        if let Some(listening) = &self.listening {
-            self.workers.direct(Service::Open { listening: Arc::clone(listening), token: token.clone() });
-            return Ok(());
+        if let (Some(source), None) = (&self.config.certificate, &self.certificates) {
+            self.certificates = Some(Certificates::load(source.clone())?);
         }
-        let bound = Listening::bind(&self.config.listen, &self.config.listen_optional);
-        let listening = Arc::new(bound.map_err(Failure::from)?);
-        self.workers.direct(Service::Open { listening: Arc::clone(&listening), token: token.clone() });
-        for address in listening.addresses() {
-            let url = format!("http://{address}{ENDPOINT}");
-            (self.emit)(&Event::Listening { url: &url, pid: std::process::id(), io: self.workers.io() });
-            log(format_args!("listening on {url}, waiting by {}", self.workers.io()));
+        let fresh = self.listening.is_none();
+        let listening = match self.listening.take() {
+            Some(listening) => listening,
+            None => Arc::new(self.listen()?),
+        };
+        let tls = self.certificates.as_ref().map(Certificates::acceptor);
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        self.workers.direct(Service::Open { listening: Arc::clone(&listening), token: token.clone(), tls });
+        if fresh {
+            for address in listening.addresses() {
+                let url = format!("{scheme}://{address}{ENDPOINT}");
+                (self.emit)(&Event::Listening { url: &url, pid: std::process::id(), io: self.workers.io() });
+                log(format_args!("listening on {url}, waiting by {}", self.workers.io()));
+            }
         }
         self.listening = Some(listening);
         Ok(())
+    }
+
+    fn listen(&self) -> Result<Listening, ListenError> {
+        let Config { listen, listen_optional, any_port, .. } = &self.config;
+        match Listening::bind(listen, listen_optional) {
+            Err(taken) if *any_port && taken.error.kind() == std::io::ErrorKind::AddrInUse => {
+                let anywhere: Vec<_> = listen.iter().map(|address| SocketAddr::new(address.ip(), 0)).collect();
+                Listening::bind(&anywhere, &[])
+            }
+            bound => bound,
+        }
+    }
+
+    fn reload_certificates(&mut self) {
+        if let Some(certificates) = &mut self.certificates {
+            certificates.reload();
+        }
     }
 
     fn close(&mut self, reason: &DisabledReason) {
@@ -272,11 +272,11 @@ impl Gateway {
             self.workers.drain(Instant::now()).await;
         }
         let left = if in_time { deadline.saturating_duration_since(Instant::now()) } else { Duration::ZERO };
-        let totals = self.bus.stop(left);
-        if totals.undelivered > 0 {
-            log(format_args!("{} accepted messages could not be handed to the bus in time", totals.undelivered));
+        let bus::Totals { accepted, published, undelivered } = self.bus.stop(left);
+        if undelivered > 0 {
+            log(format_args!("{undelivered} accepted messages could not be handed to the bus in time"));
         }
-        (self.emit)(&Event::Stopped { accepted: totals.accepted, published: totals.published });
+        (self.emit)(&Event::Stopped { accepted, published, undelivered });
     }
 
     fn tell_stats(&self) {
@@ -310,24 +310,5 @@ async fn or_never<T>(future: Option<impl Future<Output = T>>) -> T {
     match future {
         Some(future) => future.await,
         None => std::future::pending().await,
-    }
-}
-
-/// The end of stdin. A thread of its own waits for it, since stdin may be anything, a file or a terminal shared with
-/// others too, which must not be made non-blocking.
-struct End(mpsc::Receiver<()>);
-
-fn end_of_stdin() -> End {
-    let (sender, receiver) = mpsc::channel(1);
-    std::thread::spawn(move || {
-        let _dropped_at_the_end = sender;
-        let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
-    });
-    End(receiver)
-}
-
-impl End {
-    async fn reached(&mut self) {
-        let _ = self.0.recv().await;
     }
 }

@@ -20,11 +20,12 @@ use crate::gate::{Gate, Policy};
 use crate::http1::response::HttpDate;
 use crate::listener::{Listening, accept};
 use crate::problem::{Status, Unavailable};
+use crate::tls::acceptor::Acceptor;
 use crate::token::Token;
 use crate::transport::{Listener, Stream, Transport};
 
 /// Octets read at once, into one buffer for all connections of a worker: a whole pipeline, or a body of the usual size.
-const READ_BYTES: usize = 64 * 1024;
+pub(crate) const READ_BYTES: usize = 64 * 1024;
 
 /// What connections that outlive the drain get to end after they were shut down.
 const ABORT_TIMEOUT: Duration = Duration::from_millis(100);
@@ -55,6 +56,8 @@ pub enum Service {
         listening: Arc<Listening>,
         /// With this token.
         token: Token,
+        /// In TLS, begun by this; in plain http where there is none.
+        tls: Option<Arc<Acceptor>>,
     },
     /// Nothing listens; the requests in flight are served, and the worker ends when its connections have.
     Draining {
@@ -88,6 +91,9 @@ pub(crate) struct Worker<S> {
     pub(crate) input: RefCell<Vec<u8>>,
     /// The answers to it, likewise.
     pub(crate) output: RefCell<Vec<u8>>,
+    /// What was read last where TLS is spoken, and the answers to it, likewise.
+    pub(crate) records_in: RefCell<Vec<u8>>,
+    pub(crate) records_out: RefCell<Vec<u8>>,
 }
 
 /// Runs a worker until it has drained.
@@ -107,6 +113,8 @@ pub(crate) fn run<T: Transport>(
         date: Cell::new((0, HttpDate::new(SystemTime::UNIX_EPOCH))),
         input: RefCell::new(Vec::with_capacity(READ_BYTES)),
         output: RefCell::default(),
+        records_in: RefCell::default(),
+        records_out: RefCell::default(),
     });
     event_loop.block_on(async move {
         spawn_local(wake_bus(Rc::clone(&worker)));
@@ -220,6 +228,14 @@ impl<S: Stream> Worker<S> {
 
     pub(crate) fn timeouts(&self) -> &Timeouts {
         &self.shared.timeouts
+    }
+
+    /// What begins connections in TLS, where it is spoken.
+    pub(crate) fn tls(&self) -> Option<Arc<Acceptor>> {
+        match &*self.service.borrow() {
+            Service::Open { tls, .. } => tls.clone(),
+            Service::Closed | Service::Draining { .. } => None,
+        }
     }
 
     pub(crate) fn counters(&self) -> &Counters {

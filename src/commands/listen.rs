@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use tokio::signal::unix::{SignalKind, signal};
-
 use super::print::Printer;
 use super::serve::connectable;
 use crate::bus::{HUB_SUBSCRIBERS, Interrupter, Received, Subscriber};
 use crate::cli::ListenArguments;
 use crate::events::log;
 use crate::exit::Failure;
+use crate::signals::Signals;
 
 /// Runs the command.
 ///
@@ -51,18 +50,10 @@ fn interrupt_on_signals(interrupter: Interrupter) -> Result<(), Failure> {
     // Installed before the thread starts, so that no signal is missed.
     let mut signals = {
         let _context = runtime.enter();
-        (
-            signal(SignalKind::interrupt()).map_err(Failure::configuration)?,
-            signal(SignalKind::terminate()).map_err(Failure::configuration)?,
-        )
+        Signals::install().map_err(Failure::configuration)?
     };
     std::thread::spawn(move || {
-        runtime.block_on(async {
-            tokio::select! {
-                _ = signals.0.recv() => {}
-                _ = signals.1.recv() => {}
-            }
-        });
+        runtime.block_on(signals.stop());
         interrupter.interrupt();
     });
     Ok(())

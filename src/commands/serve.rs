@@ -1,7 +1,7 @@
 //! `adapter-gateway serve`: the gateway as the adapter launches it.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -9,12 +9,13 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::bus::{BusConfig, Endpoint, EndpointError, HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub};
 use crate::cli::{DemoArguments, Seconds, ServeArguments};
 use crate::connection::Timeouts;
-use crate::events::{emit, log};
+use crate::events::{Stdout, log};
 use crate::exit::Failure;
 use crate::gate::Policy;
 use crate::http1::response::AllowedOrigins;
 use crate::serve::{Config, Source, serve};
 use crate::settings;
+use crate::tls::source::CertificateSource;
 
 /// The port of the specification's examples.
 pub(crate) const PORT: u16 = 12358;
@@ -32,6 +33,7 @@ pub fn run(arguments: &ServeArguments) -> Result<(), Failure> {
         None => settings::default_path().map_err(Failure::configuration)?,
     };
     let mut config = config(arguments)?;
+    config.certificate = certificate(arguments, &settings)?;
     let hub = if arguments.hub { Some(start_hub()?) } else { None };
     let mut hub_drain = Duration::ZERO;
     if let Some(hub) = &hub {
@@ -40,19 +42,27 @@ pub fn run(arguments: &ServeArguments) -> Result<(), Failure> {
         hub_drain = config.drain_timeout / 4;
         config.drain_timeout -= hub_drain;
     }
-    let served = serve(config, Source::File(settings), Arc::new(emit));
+    let (emit, stdout) = Stdout::start();
+    let served = serve(config, Source::File(settings), emit);
+    stdout.finish();
     if let Some(hub) = hub {
         let _ = hub.stop(hub_drain);
     }
     served
 }
 
-/// What `demo` serves: on one address, to one hub, and else as `serve` does by default.
-pub(crate) fn demo_config(demo: &DemoArguments, listen: SocketAddr, hub: &Endpoint) -> Result<Config, Failure> {
-    let serve = ServeArguments { plain: demo.plain, check: demo.check, io: demo.io, ..ServeArguments::default() };
-    let mut config = config(&ServeArguments { listen: vec![listen], connect: vec![hub.as_str().into()], ..serve })?;
-    config.listen_optional.clear();
-    Ok(config)
+/// What `demo` serves: on the one address given, or on the usual one or any where that is taken; to one hub; and else
+/// as `serve` does by default.
+pub(crate) fn demo_config(demo: &DemoArguments, hub: &Endpoint) -> Result<Config, Failure> {
+    let usual = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));
+    let serve = ServeArguments {
+        listen: vec![demo.listen.unwrap_or(usual)],
+        connect: vec![hub.as_str().into()],
+        check: demo.check,
+        io: demo.io,
+        ..ServeArguments::default()
+    };
+    Ok(Config { any_port: demo.listen.is_none(), ..config(&serve)? })
 }
 
 /// The embedded hub at its usual endpoints.
@@ -61,9 +71,6 @@ pub(crate) fn start_hub() -> Result<Hub, Failure> {
 }
 
 fn config(arguments: &ServeArguments) -> Result<Config, Failure> {
-    if !arguments.plain {
-        return Err(Failure::Usage("https is not served yet; pass --plain".into()));
-    }
     let (listen, listen_optional) = if arguments.listen.is_empty() {
         // Clients that resolve localhost to ::1 first must not be refused.
         let (v4, v6) = (Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into());
@@ -74,6 +81,8 @@ fn config(arguments: &ServeArguments) -> Result<Config, Failure> {
     Ok(Config {
         listen,
         listen_optional,
+        any_port: false,
+        certificate: None,
         io: arguments.io,
         workers: arguments.workers.size(),
         connections: connections(arguments.max_connections.get()),
@@ -95,6 +104,18 @@ fn config(arguments: &ServeArguments) -> Result<Config, Failure> {
         watch_stdin: arguments.watch_stdin,
         stats: arguments.stats.map(Seconds::get),
     })
+}
+
+fn certificate(arguments: &ServeArguments, settings: &Path) -> Result<Option<CertificateSource>, Failure> {
+    match (arguments.plain, &arguments.tls_cert, &arguments.tls_key) {
+        (true, None, None) => Ok(None),
+        (true, ..) => Err(Failure::Usage("--plain serves http, which has no certificate".into())),
+        (false, None, None) => Ok(Some(CertificateSource::beside(settings))),
+        (false, Some(certificate), Some(key)) => {
+            Ok(Some(CertificateSource::Files { certificate: certificate.clone(), key: key.clone() }))
+        }
+        (false, ..) => Err(Failure::Usage("--tls-cert and --tls-key go together".into())),
+    }
 }
 
 fn bus(arguments: &ServeArguments) -> Result<BusConfig, Failure> {

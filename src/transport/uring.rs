@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use io_uring::{cqueue, opcode, types};
 use rustix::event::PollFlags;
+use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 use tokio_uring::{OneshotOutputTransform, UnsubmittedOneshot};
 
@@ -27,10 +28,18 @@ impl Transport for Uring {
     const NAME: &'static str = "uring";
 
     fn new() -> io::Result<Self> {
-        let mut ring = tokio_uring::uring_builder();
+        let mut tuned = tokio_uring::uring_builder();
         // The thread that submits looks at the completions too, so the kernel need not interrupt it for each.
-        ring.setup_coop_taskrun().setup_single_issuer();
-        tokio_uring::Runtime::new(tokio_uring::builder().entries(RING_ENTRIES).uring_builder(&ring)).map(Self)
+        tuned.setup_coop_taskrun().setup_single_issuer();
+        let plain = tokio_uring::uring_builder();
+        let ring = |ring| tokio_uring::Runtime::new(tokio_uring::builder().entries(RING_ENTRIES).uring_builder(ring));
+        ring(&tuned)
+            .or_else(|error| match Errno::from_io_error(&error) {
+                // Kernels before 6.0 know of no such flags.
+                Some(Errno::INVAL) => ring(&plain),
+                _ => Err(error),
+            })
+            .map(Self)
     }
 
     fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
@@ -52,7 +61,7 @@ impl Listener for UringListener {
         loop {
             match accept_with(&*self.0, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
                 Ok(socket) => return Ok(UringStream(Rc::new(socket.into()))),
-                Err(rustix::io::Errno::WOULDBLOCK) => poll(&self.0, PollFlags::IN).await?,
+                Err(Errno::WOULDBLOCK) => poll(&self.0, PollFlags::IN).await?,
                 Err(error) => return Err(error.into()),
             }
         }

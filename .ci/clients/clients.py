@@ -1,0 +1,221 @@
+"""Real HTTP clients against the real gateway: `clients.py GATEWAY`.
+
+Each client posts every message of the specification in both vocabularies, then one with a wrong token. Two
+subscribers, pyzmq's and the gateway's own `listen`, must see exactly what was posted, in order. All of it over http,
+and again over https.
+"""
+
+import asyncio
+import functools
+import json
+import os
+import shutil
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import aiohttp
+import requests
+
+import browser
+import curl
+from gateway import Gateway, Listener, NotYet, Subscriber, check, heard_until_marker, until_heard
+from messages import messages
+
+HERE = Path(__file__).resolve().parent
+ACCEPTED = [200, {"status": "accepted"}]
+# No proxy stands between a client and the loopback interface.
+ENVIRONMENT = {
+    name: value for name, value in os.environ.items() if name.lower() not in ("http_proxy", "https_proxy", "all_proxy")
+}
+
+
+def run(command, **options):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=ENVIRONMENT, **options)
+    check(done.returncode == 0, Path(command[0]).name, "ended with", done.returncode, done.stdout, done.stderr)
+    return done.stdout
+
+
+def with_httpie(gateway, url, bodies):
+    http = Path(sys.executable).with_name("http")
+    verify = ["--verify", gateway.certificate] if gateway.certificate else []
+    answers = []
+    for body in bodies:
+        command = [http, "--ignore-netrc", "--timeout=20", "--print=hb", "--pretty=none", *verify, "POST", url]
+        head, _, answer = run(command, input=body).replace("\r", "").partition("\n\n")
+        answers.append([int(head.split()[1]), json.loads(answer)])
+    return answers
+
+
+def with_requests(gateway, url, bodies):
+    with requests.Session() as session:
+        session.trust_env = False
+        session.verify = gateway.certificate or True
+        responses = [session.post(url, json=json.loads(body), timeout=20) for body in bodies]
+    return [[response.status_code, response.json()] for response in responses]
+
+
+def with_aiohttp(gateway, url, bodies):
+    async def post():
+        trust = ssl.create_default_context(cafile=gateway.certificate) if gateway.certificate else True
+        timeout = aiohttp.ClientTimeout(total=60)
+        connector = aiohttp.TCPConnector(ssl=trust)
+        async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
+            answers = []
+            for body in bodies:
+                async with session.post(url, json=json.loads(body)) as response:
+                    answers.append([response.status, await response.json(content_type=None)])
+            return answers
+
+    return asyncio.run(post())
+
+
+def with_node(gateway, url, bodies):
+    trust = {"NODE_EXTRA_CA_CERTS": gateway.certificate} if gateway.certificate else {}
+    done = subprocess.run(
+        ["node", HERE / "fetch.mjs"],
+        input=json.dumps({"url": url, "bodies": bodies}),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=ENVIRONMENT | trust,
+    )
+    check(done.returncode == 0, "node ended with", done.returncode, done.stderr)
+    return json.loads(done.stdout)
+
+
+def with_chromium(way):
+    def post(gateway, url, bodies):
+        return browser.run_page([{"way": way, "url": url, "body": body} for body in bodies], gateway.certificate)
+
+    return post
+
+
+CLIENTS = {
+    "httpie": with_httpie,
+    "Python requests": with_requests,
+    "aiohttp": with_aiohttp,
+    "Node fetch": with_node,
+    "Chromium fetch": with_chromium("fetch"),
+    "Chromium XMLHttpRequest": with_chromium("XMLHttpRequest"),
+}
+
+
+def every_message(post, gateway, subscribers):
+    """The client's messages arrive, and a wrong token is an answer that it can read."""
+    posted = list(messages().values())
+    answers = post(gateway, gateway.target, [json.dumps(message) for message in posted])
+    check(answers == [ACCEPTED] * len(posted), answers)
+    [[status, problem]] = post(gateway, f"{gateway.url}?token=wrong", [json.dumps(posted[0])])
+    check(status == 401 and problem["status"] == 401 and problem["type"].endswith(":token"), status, problem)
+    expected = [(message["topic"], message["payload"]) for message in posted]
+    for heard in heard_until_marker(gateway, subscribers):
+        check([(topic, json.loads(payload)) for topic, payload in heard] == expected, "heard:", heard)
+
+
+def with_curl(gateway, subscribers):
+    expected = [pair for test in curl.CHECKS for pair in test(gateway)]
+    python, listen = heard_until_marker(gateway, subscribers)
+    check(python == expected, "pyzmq heard", [(topic, payload[:200]) for topic, payload in python])
+    # The very octets of the payload, also through `listen`.
+    check(listen == [(topic, payload.decode()) for topic, payload in expected], "listen heard something else")
+
+
+def with_newman(gateway, subscribers):
+    collection = HERE / "collection.json"
+    expected = list(messages().values())
+    items = json.loads(collection.read_text())["item"]
+    bodies = [json.loads(item["request"]["body"]["raw"]) for item in items if item["name"] != "wrong token"]
+    check(bodies == expected, "the collection holds other messages than the OpenAPI document")
+    with tempfile.TemporaryDirectory(prefix="adapter-gateway-ci-") as directory:
+        environment = Path(directory) / "environment.json"
+        values = [{"key": "base_url", "value": gateway.url.removesuffix("/api/message")}]
+        values.append({"key": "token", "value": gateway.token})
+        environment.write_text(json.dumps({"name": "ci", "values": values}))
+        report = Path(directory) / "report.json"
+        command = [os.environ["NEWMAN"], "run", collection, "-e", environment, "--timeout-request", "20000"]
+        command += ["--reporters", "json", "--reporter-json-export", report]
+        if gateway.certificate:
+            command += ["--ssl-extra-ca-certs", gateway.certificate]
+        run(command)
+        statistics = json.loads(report.read_text())["run"]["stats"]
+    for what, least in [("requests", len(items)), ("assertions", len(items))]:
+        counts = statistics[what]
+        check(counts["total"] >= least and counts["failed"] == 0, what, counts)
+    for heard in heard_until_marker(gateway, subscribers):
+        check([{"topic": topic, "payload": json.loads(payload)} for topic, payload in heard] == expected, heard)
+
+
+def listen_counts(gateway):
+    """`listen --count` prints so many messages of its topics, and ends."""
+    listen = Listener(gateway.binary, "--connect", gateway.endpoint, "--topic", "ci/count", "--count", "3")
+    posted = 0
+    while listen.process.poll() is None:
+        check(posted < 400, "listen --count did not end")
+        gateway.post({"topic": "ci/other", "payload": {}})
+        status, _ = gateway.post({"topic": "ci/count", "payload": {"n": posted}})
+        check(status == 200, status)
+        posted += 1
+        time.sleep(0.05)
+    check(listen.process.returncode == 0, "listen ended with", listen.process.returncode)
+    lines = []
+    while (line := listen.lines.next()) is not None:
+        lines.append(line)
+    first = json.loads(lines[0].split("\t")[1])["n"]
+    check(lines == [f'ci/count\t{{"n": {first + n}}}' for n in range(3)], lines)
+    listen.process.stdout.close()
+
+
+def timed(name, test, *arguments):
+    start = time.monotonic()
+    try:
+        test(*arguments)
+    except Exception as error:
+        print(f"  FAILED  {name}: {error}", flush=True)
+        return False
+    print(f"  ok      {name} ({time.monotonic() - start:.1f} s)", flush=True)
+    return True
+
+
+def over(binary, plain):
+    """All clients over one scheme. How many checks passed and failed."""
+    results = []
+    with Gateway(binary, plain=plain) as gateway:
+        print(f"  {gateway.url}", flush=True)
+        with Subscriber(gateway.endpoint) as python, Listener(binary, "--connect", gateway.endpoint) as listen:
+            subscribers = [python, listen]
+            until_heard(gateway, subscribers)
+            tests = [("curl", with_curl), ("newman", with_newman)]
+            tests += [(name, functools.partial(every_message, post)) for name, post in CLIENTS.items()]
+            for name, test in tests:
+                results.append(timed(name, test, gateway, subscribers))
+                if not results[-1]:
+                    # What was left over is none of the next client's.
+                    heard_until_marker(gateway, subscribers)
+            check(python.next(timeout=0) is None and listen.next(timeout=0.1) is None, "more was heard than was posted")
+        results.append(timed("listen --count", listen_counts, gateway))
+        stopped = gateway.stop()
+        results.append(timed("the counts agree", check, stopped["accepted"] == stopped["published"] > 100, stopped))
+    return results
+
+
+def main():
+    binary = sys.argv[1]
+    for tool in ["curl", "node", "chromium", "certutil"]:
+        check(shutil.which(tool), tool, "is not installed")
+    results = over(binary, plain=True)
+    skipped = 0
+    try:
+        results += over(binary, plain=False)
+    except NotYet:
+        skipped = 1
+        print("  SKIPPED: the clients over https: the gateway does not serve https yet", flush=True)
+    print(f"clients: {sum(results)} passed, {len(results) - sum(results)} failed, {skipped} skipped")
+    sys.exit(not all(results))
+
+
+if __name__ == "__main__":
+    main()
