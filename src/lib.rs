@@ -16,6 +16,7 @@ pub mod message;
 pub mod problem;
 pub mod serve;
 pub mod settings;
+pub mod tls;
 pub mod token;
 pub mod transport;
 pub mod vocabulary;
