@@ -72,7 +72,7 @@ impl Pair {
             if sent.is_empty() && back.is_empty() {
                 return Ok(plaintext);
             }
-            self.to_client(&back).unwrap();
+            self.client_reads(&back).unwrap();
         }
     }
 
@@ -94,11 +94,11 @@ impl Pair {
     pub(super) fn answer(&mut self, plaintext: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::new();
         self.session.send(plaintext, &mut bytes);
-        self.to_client(&bytes).unwrap()
+        self.client_reads(&bytes).unwrap()
     }
 
     /// What the client reads of these bytes, or its refusal.
-    pub(super) fn to_client(&mut self, mut bytes: &[u8]) -> Result<Vec<u8>, rustls::Error> {
+    pub(super) fn client_reads(&mut self, mut bytes: &[u8]) -> Result<Vec<u8>, rustls::Error> {
         let mut plaintext = Vec::new();
         while !bytes.is_empty() {
             if self.client.read_tls(&mut bytes).unwrap() == 0 {

@@ -33,7 +33,7 @@ fn another_name_is_refused_by_the_client() {
     assert!(progress.unwrap().to_send);
     let mut flight = Vec::new();
     pair.session.flush(&mut flight);
-    assert!(matches!(pair.to_client(&flight), Err(Error::InvalidCertificate(_))));
+    assert!(matches!(pair.client_reads(&flight), Err(Error::InvalidCertificate(_))));
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn a_new_identity_leaves_connections_alone_and_ends_resumption() {
     refused.receive().0.unwrap();
     let mut flight = Vec::new();
     refused.session.flush(&mut flight);
-    assert!(matches!(refused.to_client(&flight), Err(Error::InvalidCertificate(_))));
+    assert!(matches!(refused.client_reads(&flight), Err(Error::InvalidCertificate(_))));
     rig.directory = other;
     let mut after = Pair::new(&rig.acceptor, &rig.client(&TLS13, &[]), "localhost");
     after.settle(usize::MAX).unwrap();
@@ -103,7 +103,7 @@ fn application_protocols_are_http_1_or_none() {
         assert_eq!(fault.to_string(), Error::NoApplicationProtocol.to_string());
         let mut alert = Vec::new();
         pair.session.flush(&mut alert);
-        assert_eq!(pair.to_client(&alert), Err(Error::AlertReceived(AlertDescription::NoApplicationProtocol)));
+        assert_eq!(pair.client_reads(&alert), Err(Error::AlertReceived(AlertDescription::NoApplicationProtocol)));
     }
 }
 
@@ -149,7 +149,7 @@ fn tampering_is_a_fault_and_the_peer_is_told() {
         assert!(plaintext.is_empty());
         let mut alert = Vec::new();
         pair.session.send(b"no answer goes out any more", &mut alert);
-        assert_eq!(pair.to_client(&alert), Err(Error::AlertReceived(AlertDescription::BadRecordMac)));
+        assert_eq!(pair.client_reads(&alert), Err(Error::AlertReceived(AlertDescription::BadRecordMac)));
     }
 }
 
@@ -195,7 +195,7 @@ fn the_gateway_closes() {
         let mut bytes = Vec::new();
         pair.session.send(b"the last answer", &mut bytes);
         pair.session.close_notify(&mut bytes);
-        assert_eq!(pair.to_client(&bytes).unwrap(), b"the last answer");
+        assert_eq!(pair.client_reads(&bytes).unwrap(), b"the last answer");
         assert!(pair.client.process_new_packets().unwrap().peer_has_closed());
         pair.ask(b"after the end");
         assert_eq!(pair.settle(usize::MAX).unwrap(), b"after the end", "only the gateway's side is closed");
