@@ -55,6 +55,7 @@ pub mod message;
 pub mod problem;
 pub mod serve;
 pub mod settings;
+mod signals;
 pub mod tls;
 pub mod token;
 pub mod transport;
