@@ -1,13 +1,12 @@
 //! TLS without I/O: certificates, and a connection as bytes in and bytes out.
 //!
-//! A [`source::Source`] loads an [`certificate::Identity`]: from the files of `--tls-cert` and `--tls-key`
+//! A [`source::CertificateSource`] loads a [`certificate::Identity`]: from the files of `--tls-cert` and `--tls-key`
 //! ([`certificate`]), or the pair that the gateway makes for itself ([`self_signed`]). An [`acceptor::Acceptor`] begins
 //! each connection with the identity of the moment, so that a new one drops no connection. A [`session::Session`] is
 //! one connection. [`plain_http`] answers those who forgot the s in https.
 //!
-//! Invariants: only [`certificate`], [`self_signed`] and [`files`] touch the file system, nothing here touches a
-//! socket, and the clock is a parameter wherever a certificate's validity counts. No type of this module shows a private
-//! key in its `Debug` or `Display` form.
+//! Invariants: `files` alone touches the file system, nothing here touches a socket, and the clock is a parameter
+//! wherever a certificate's validity counts. No type of this module shows a private key in its `Debug` or `Display` form.
 
 pub mod acceptor;
 pub mod certificate;
@@ -18,6 +17,7 @@ pub mod plain_http;
 pub mod self_signed;
 pub mod session;
 pub mod source;
+mod validity;
+
 #[cfg(test)]
 mod tests;
-mod validity;

@@ -1,1 +1,7 @@
-//! Tests of the parts together, with real clients.
+//! The parts together: certificates on a disk, and sessions with rustls' own client and with the clients people use.
+
+mod certificates;
+mod client;
+mod programs;
+mod self_signed;
+mod sessions;
