@@ -98,7 +98,7 @@ fn descriptors_connections_and_memory_come_back() {
     let left = || descriptors(gateway.id()).checked_sub(descriptors_before).filter(|&left| left > 0);
     eventually("the descriptors are back", || left().is_none().then_some(()));
     let growth = resident_kib(gateway.id()).saturating_sub(resident_before);
-    println!("{} descriptors before and after, {resident_before} KiB, then {growth} more", descriptors_before);
+    println!("{descriptors_before} descriptors before and after, {resident_before} KiB, then {growth} more");
     assert!(growth < GROWTH_KIB, "{growth} KiB more");
     drop((deaf, waiting));
     gateway.post(FINE).assert_accepted();
