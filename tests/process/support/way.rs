@@ -31,8 +31,12 @@ pub(crate) fn way() -> &'static str {
     *WAY
 }
 
-/// Whether the kernel grants a ring, asked without the gateway's own code.
+/// Whether the kernel grants a ring, asked without the gateway's own code, and in a thread of its own: the end of a
+/// ring interrupts the system calls of the thread that made it.
 pub(crate) fn ring() -> std::io::Result<()> {
-    let mut ring = IoUring::<squeue::Entry, cqueue::Entry>::builder();
-    ring.setup_coop_taskrun().setup_single_issuer().build(RING_ENTRIES).map(drop)
+    let ask = || {
+        let mut ring = IoUring::<squeue::Entry, cqueue::Entry>::builder();
+        ring.setup_coop_taskrun().setup_single_issuer().build(RING_ENTRIES).map(drop)
+    };
+    std::thread::spawn(ask).join().unwrap()
 }
