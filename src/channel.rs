@@ -1,9 +1,11 @@
 //! What lies between a socket and the exchange: system calls, and TLS where it is spoken.
 
 use std::io;
+use std::sync::Arc;
 
 use rustix::net::{SendFlags, Shutdown, send, shutdown};
 
+use crate::tls::acceptor::Acceptor;
 use crate::tls::plain_http;
 use crate::tls::session::Session;
 use crate::transport::Stream;
@@ -22,6 +24,8 @@ pub(crate) enum Arrived {
     End,
     /// Plain http where TLS is spoken; it was answered.
     PlainHttp,
+    /// What is not TLS, or not ours; the client was told so.
+    Fault,
 }
 
 /// One connection's octets.
@@ -36,8 +40,9 @@ pub(crate) struct Channel<'w, S> {
 }
 
 impl<'w, S: Stream> Channel<'w, S> {
-    pub(crate) fn new(worker: &'w Worker<S>, stream: &'w S) -> io::Result<Self> {
-        let tls = worker.tls().map(|acceptor| acceptor.accept()).transpose().map_err(io::Error::other)?.map(Box::new);
+    /// In TLS where there is an acceptor to begin it.
+    pub(crate) fn new(worker: &'w Worker<S>, stream: &'w S, tls: Option<Arc<Acceptor>>) -> io::Result<Self> {
+        let tls = tls.map(|acceptor| acceptor.accept()).transpose().map_err(io::Error::other)?.map(Box::new);
         Ok(Self { worker, stream, tls, unsent: Vec::new(), silent_so_far: true })
     }
 
@@ -68,7 +73,7 @@ impl<'w, S: Stream> Channel<'w, S> {
             Err(_fault) => {
                 // The alert that says what is wrong with it is all that is left to send.
                 self.write(&[])?;
-                Ok(Arrived::End)
+                Ok(Arrived::Fault)
             }
         }
     }

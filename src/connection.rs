@@ -3,6 +3,7 @@
 use std::io;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::net::{Shutdown, shutdown};
@@ -11,6 +12,7 @@ use tokio::time::{Instant, Sleep, sleep_until, timeout};
 use crate::channel::{Arrived, Channel};
 use crate::exchange::{CloseReason, Exchange, Next, Waiting};
 use crate::problem::Status;
+use crate::tls::acceptor::Acceptor;
 use crate::transport::Stream;
 use crate::worker::{Member, Worker, WorkerGate};
 
@@ -32,10 +34,10 @@ pub struct Timeouts {
 }
 
 /// Serves a connection to its end.
-pub(crate) async fn serve<S: Stream>(worker: Rc<Worker<S>>, member: Rc<Member<S>>) {
-    if let Ok(channel) = Channel::new(&worker, &member.stream) {
+pub(crate) async fn serve<S: Stream>(worker: Rc<Worker<S>>, member: Rc<Member<S>>, tls: Option<Arc<Acceptor>>) {
+    if let Ok(channel) = Channel::new(&worker, &member.stream, tls) {
         let exchange = Exchange::default();
-        let mut connection = Connection { worker: &worker, member: &member, exchange, channel };
+        let mut connection = Connection { worker: &worker, member: &member, exchange, channel, ended: false };
         match connection.run().await {
             Ok(CloseReason::EndOfInput) => drop(connection.channel.end()),
             Ok(_) => drop(timeout(LINGER_TIMEOUT, connection.linger()).await),
@@ -52,6 +54,8 @@ struct Connection<'w, S> {
     member: &'w Member<S>,
     exchange: Exchange,
     channel: Channel<'w, S>,
+    /// The client sends no more.
+    ended: bool,
 }
 
 impl<S: Stream> Connection<'_, S> {
@@ -66,6 +70,9 @@ impl<S: Stream> Connection<'_, S> {
             match next {
                 Next::Close(reason) => return Ok(reason),
                 Next::Again => next = self.turn(|exchange, out, gate| exchange.receive(&[], out, gate))?,
+                Next::Read(_) if self.ended => {
+                    next = self.turn(|exchange, out, gate| exchange.end_of_input(out, gate))?
+                }
                 Next::Read(waiting) => {
                     // A part of a request has one deadline, however many octets it comes in.
                     if phase != Some((waiting, self.exchange.requests())) {
@@ -109,21 +116,21 @@ impl<S: Stream> Connection<'_, S> {
         let mut input = self.worker.input.borrow_mut();
         input.clear();
         let arrived = self.channel.read(&mut input, self.exchange.body_space())?;
-        let next = match arrived {
+        match arrived {
             Arrived::Nothing => return Ok(unready),
-            Arrived::Data | Arrived::DataAndEnd => {
-                self.turn(|exchange, out, gate| exchange.receive(&input, out, gate))?
+            Arrived::Data => {}
+            Arrived::DataAndEnd => self.ended = true,
+            Arrived::End => {
+                self.ended = true;
+                return Ok(unready);
             }
             Arrived::PlainHttp => {
                 self.worker.counters().answered(Status::BadRequest);
                 return Ok(Next::Close(CloseReason::Refused));
             }
-            Arrived::End => unready,
-        };
-        match (arrived, next) {
-            (Arrived::Data, _) | (_, Next::Close(_)) => Ok(next),
-            _ => self.turn(|exchange, out, gate| exchange.end_of_input(out, gate)),
+            Arrived::Fault => return Ok(Next::Close(CloseReason::Refused)),
         }
+        self.turn(|exchange, out, gate| exchange.receive(&input, out, gate))
     }
 
     /// Lets the exchange act, and writes what the socket takes of its answers.

@@ -174,13 +174,16 @@ impl<S: Stream> Worker<S> {
 
     /// Serves a connection in a task of its own.
     pub(crate) fn adopt(self: &Rc<Self>, stream: S, permit: OwnedSemaphorePermit) {
-        if !matches!(*self.service.borrow(), Service::Open { .. }) {
+        // Now: once the service has changed, nothing would tell that TLS is spoken here.
+        let tls = match &*self.service.borrow() {
+            Service::Open { tls, .. } => tls.clone(),
             // It waited for its permit while the service was closed.
-            return;
-        }
+            Service::Closed | Service::Draining { .. } => return,
+        };
         let member = Rc::new(Member { stream, idle: Cell::new(true), finishing: Cell::new(false), _permit: permit });
         let key = self.members.borrow_mut().insert(Rc::clone(&member));
         self.counters().opened();
+<<<<<<< HEAD
         spawn_local(Rc::clone(self).attend(member, key));
     }
 
@@ -195,6 +198,20 @@ impl<S: Stream> Worker<S> {
             members.shrink_to_fit();
             self.emptied.notify_one();
         }
+=======
+        let worker = Rc::clone(self);
+        spawn_local(async move {
+            connection::serve(Rc::clone(&worker), member, tls).await;
+            let mut members = worker.members.borrow_mut();
+            members.remove(key);
+            worker.counters().closed();
+            if members.is_empty() {
+                // The room that a rush of connections took is not kept.
+                members.shrink_to_fit();
+                worker.emptied.notify_one();
+            }
+        });
+>>>>>>> tls-tests
     }
 
     /// Lets every connection end with the request that it is in; those in none end at once.
@@ -230,14 +247,6 @@ impl<S: Stream> Worker<S> {
 
     pub(crate) fn timeouts(&self) -> &Timeouts {
         &self.shared.timeouts
-    }
-
-    /// What begins connections in TLS, where it is spoken.
-    pub(crate) fn tls(&self) -> Option<Arc<Acceptor>> {
-        match &*self.service.borrow() {
-            Service::Open { tls, .. } => tls.clone(),
-            Service::Closed | Service::Draining { .. } => None,
-        }
     }
 
     pub(crate) fn counters(&self) -> &Counters {

@@ -31,6 +31,7 @@ pub(crate) struct Builder {
     no_uring: Option<Errno>,
     limits: Option<&'static str>,
     arguments: Vec<String>,
+    scheme: &'static str,
     stdin: Stdio,
     closes_stdout_after: Option<&'static str>,
 }
@@ -40,6 +41,7 @@ pub(crate) struct Gateway {
     process: Process,
     pub(crate) settings: SettingsFile,
     token: String,
+    scheme: &'static str,
     /// Events that came and that nobody has waited for yet.
     pending: VecDeque<Value>,
     addresses: Vec<SocketAddr>,
@@ -99,6 +101,7 @@ impl Builder {
         self
     }
 
+<<<<<<< HEAD
     /// Asks for one way of waiting, instead of that of this run, and tells which one `listening` must name.
     pub(crate) fn io(mut self, asked: &'static str, expected: &'static str) -> Self {
         (self.io, self.expected_io) = (asked, expected);
@@ -114,6 +117,11 @@ impl Builder {
     /// Starts it behind `ulimit` with these arguments.
     pub(crate) fn limits(mut self, ulimit: &'static str) -> Self {
         self.limits = Some(ulimit);
+=======
+    /// Serves https, instead of plain http.
+    pub(crate) fn https(mut self) -> Self {
+        self.scheme = "https";
+>>>>>>> tls-tests
         self
     }
 
@@ -130,7 +138,11 @@ impl Builder {
 
     /// Starts it and waits for nothing.
     pub(crate) fn spawn(self) -> Gateway {
-        let settings = SettingsFile::absent();
+        self.spawn_beside(SettingsFile::absent())
+    }
+
+    /// The same where the directory of the settings is there already.
+    pub(crate) fn spawn_beside(self, settings: SettingsFile) -> Gateway {
         if let Some(text) = &self.settings {
             settings.write(text);
         }
@@ -143,7 +155,11 @@ impl Builder {
             Some(errno) => without_uring(errno, || Process::spawn_reading_until(&mut command, is_last)),
         };
         let (pending, addresses) = (VecDeque::new(), Vec::new());
+<<<<<<< HEAD
         Gateway { process, settings, token: self.token, pending, addresses, expected_io: self.expected_io }
+=======
+        Gateway { process, settings, token: self.token, scheme: self.scheme, pending, addresses }
+>>>>>>> tls-tests
     }
 
     /// Starts it and waits until it accepts requests.
@@ -155,7 +171,10 @@ impl Builder {
 
     fn command(&self, settings: &SettingsFile) -> Command {
         let mut command = binary();
-        command.args(["serve", "--plain"]);
+        command.arg("serve");
+        if self.scheme == "http" {
+            command.arg("--plain");
+        }
         if self.by_default_path {
             command.env("XDG_CONFIG_HOME", settings.config_home());
         } else {
@@ -191,6 +210,7 @@ impl Gateway {
             no_uring: None,
             limits: None,
             arguments: Vec::new(),
+            scheme: "http",
             stdin: Stdio::null(),
             closes_stdout_after: None,
         }
@@ -232,7 +252,7 @@ impl Gateway {
         let event = self.wait_event("listening");
         assert_eq!(event["io"], self.expected_io, "{event}");
         let url = event["url"].as_str().expect("a url");
-        let address = url.strip_prefix("http://").and_then(|rest| rest.strip_suffix("/api/message"));
+        let address = url.strip_prefix(&format!("{}://", self.scheme)).and_then(|it| it.strip_suffix("/api/message"));
         let address = address.unwrap_or_else(|| panic!("url {url}"));
         self.addresses.push(address.parse().unwrap());
         event
@@ -273,6 +293,11 @@ impl Gateway {
 
     pub(crate) fn signal(&self, signal: Signal) {
         self.process.signal(signal);
+    }
+
+    /// What it has logged so far.
+    pub(crate) fn log(&self) -> String {
+        self.process.transcript().stderr
     }
 
     pub(crate) fn close_stdin(&mut self) {

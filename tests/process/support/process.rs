@@ -145,6 +145,11 @@ impl Process {
         for reader in self.readers.drain(..) {
             let _ = reader.join();
         }
+        self.transcript()
+    }
+
+    /// All it has written so far.
+    pub(crate) fn transcript(&self) -> Transcript {
         self.transcript.lock().unwrap().clone()
     }
 }
