@@ -3,8 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use rustix::buffer::spare_capacity;
-use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
+use rustix::net::{SendFlags, Shutdown, send, shutdown};
 
 use crate::tls::acceptor::Acceptor;
 use crate::tls::plain_http;
@@ -136,7 +135,7 @@ impl<'w, S: Stream> Channel<'w, S> {
 
 /// Appends what the socket has to the spare capacity of `into`. `None` if it has nothing yet.
 fn receive<S: Stream>(worker: &Worker<S>, stream: &S, into: &mut Vec<u8>) -> io::Result<Option<usize>> {
-    match stream.try_read(|socket| Ok(recv(socket, spare_capacity(into), RecvFlags::empty())?.1)) {
+    match stream.try_read(into) {
         Ok(bytes) => {
             worker.counters().received(bytes);
             Ok(Some(bytes))

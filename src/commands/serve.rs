@@ -20,8 +20,15 @@ use crate::tls::source::CertificateSource;
 /// The port of the specification's examples.
 pub(crate) const PORT: u16 = 12358;
 
-/// Descriptors that are not connections: listeners, rings, ZeroMQ's sockets, standard streams, the settings.
+/// Descriptors that are not connections, with one worker: listeners, rings, ZeroMQ's sockets, standard streams, the
+/// settings.
 const OTHER_DESCRIPTORS: u64 = 64;
+
+/// Those of each further worker: its ring, what tokio waits and is woken by.
+const WORKER_DESCRIPTORS: u64 = 5;
+
+/// And for each listener of a further worker: its handle on it, and an accepted connection that waits for its turn.
+const LISTENER_DESCRIPTORS: u64 = 2;
 
 /// Runs the command.
 ///
@@ -78,6 +85,9 @@ fn config(arguments: &ServeArguments) -> Result<Config, Failure> {
     } else {
         (arguments.listen.clone(), Vec::new())
     };
+    let listeners = (listen.len() + listen_optional.len()) as u64;
+    let further_workers = arguments.workers.get() - 1;
+    let others = OTHER_DESCRIPTORS + further_workers * (WORKER_DESCRIPTORS + LISTENER_DESCRIPTORS * listeners);
     Ok(Config {
         listen,
         listen_optional,
@@ -85,7 +95,7 @@ fn config(arguments: &ServeArguments) -> Result<Config, Failure> {
         certificate: None,
         io: arguments.io,
         workers: arguments.workers.size(),
-        connections: connections(arguments.max_connections.get()),
+        connections: connections(arguments.max_connections.get(), others),
         buffered_bytes: arguments.max_buffered.size(),
         policy: Policy {
             head_bytes: arguments.max_head.size(),
@@ -156,15 +166,15 @@ fn origins(allowed: &[String]) -> AllowedOrigins {
 
 /// Raises the soft limit of descriptors as far as it goes, and caps the connections below it: without descriptors
 /// nothing could be accepted, and nothing else opened.
-fn connections(wanted: u64) -> usize {
+fn connections(wanted: u64, others: u64) -> usize {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    let needed = wanted.saturating_add(OTHER_DESCRIPTORS);
+    let needed = wanted.saturating_add(others);
     let raised = needed.min(maximum.unwrap_or(u64::MAX)).max(current.unwrap_or(u64::MAX));
     let current = match setrlimit(Resource::Nofile, Rlimit { current: Some(raised), maximum }) {
         Ok(()) => raised,
         Err(_) => current.unwrap_or(u64::MAX),
     };
-    let possible = current.saturating_sub(OTHER_DESCRIPTORS).max(1);
+    let possible = current.saturating_sub(others).max(1);
     if possible < wanted {
         log(format_args!("at most {possible} connections, since the limit of descriptors is {current}"));
     }

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 use tokio_uring::{OneshotOutputTransform, UnsubmittedOneshot};
 
-use super::{Listener, Stream, Transport};
+use super::{Listener, Stream, Transport, receive};
 
 /// Entries of the submission queue. A full one is submitted before the turn ends; nothing is lost.
 const RING_ENTRIES: u32 = 1024;
@@ -84,8 +84,8 @@ impl Stream for UringStream {
         poll(&self.0, PollFlags::OUT).await
     }
 
-    fn try_read<R>(&self, read: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>) -> io::Result<R> {
-        read(self.0.as_fd())
+    fn try_read(&self, into: &mut Vec<u8>) -> io::Result<usize> {
+        receive(self.0.as_fd(), into)
     }
 
     fn try_write<R>(&self, write: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>) -> io::Result<R> {

@@ -5,14 +5,16 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use rustix::io::Errno;
 use rustix::process::Signal;
 use serde_json::Value;
 
 use super::PATIENCE;
 use super::http::{Client, Response};
-use super::process::{Process, Transcript, binary};
+use super::process::{Process, Transcript, binary, limited, without_uring};
 use super::request::Request;
 use super::settings_file::{SettingsFile, TOKEN_MARK, enabled, token};
+use super::way::way;
 
 /// A port of its own, which the `listening` event tells.
 pub(crate) const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
@@ -24,6 +26,10 @@ pub(crate) struct Builder {
     token: String,
     listen: Vec<SocketAddr>,
     bus: Vec<String>,
+    io: &'static str,
+    expected_io: &'static str,
+    no_uring: Option<Errno>,
+    limits: Option<&'static str>,
     arguments: Vec<String>,
     scheme: &'static str,
     stdin: Stdio,
@@ -39,6 +45,7 @@ pub(crate) struct Gateway {
     /// Events that came and that nobody has waited for yet.
     pending: VecDeque<Value>,
     addresses: Vec<SocketAddr>,
+    expected_io: &'static str,
 }
 
 /// The counts of the `stopped` event.
@@ -94,9 +101,27 @@ impl Builder {
         self
     }
 
+<<<<<<< HEAD
+    /// Asks for one way of waiting, instead of that of this run, and tells which one `listening` must name.
+    pub(crate) fn io(mut self, asked: &'static str, expected: &'static str) -> Self {
+        (self.io, self.expected_io) = (asked, expected);
+        self
+    }
+
+    /// Starts it where the kernel answers `io_uring_setup` with this error.
+    pub(crate) fn where_uring_is(mut self, refused: Errno) -> Self {
+        self.no_uring = Some(refused);
+        self
+    }
+
+    /// Starts it behind `ulimit` with these arguments.
+    pub(crate) fn limits(mut self, ulimit: &'static str) -> Self {
+        self.limits = Some(ulimit);
+=======
     /// Serves https, instead of plain http.
     pub(crate) fn https(mut self) -> Self {
         self.scheme = "https";
+>>>>>>> tls-tests
         self
     }
 
@@ -124,11 +149,17 @@ impl Builder {
         let mut command = self.command(&settings);
         command.stdin(self.stdin);
         let last = self.closes_stdout_after;
-        let process = Process::spawn_reading_until(&mut command, move |line| {
-            last.is_some_and(|name| is(&parse_event(line), name))
-        });
+        let is_last = move |line: &str| last.is_some_and(|name| is(&parse_event(line), name));
+        let process = match self.no_uring {
+            None => Process::spawn_reading_until(&mut command, is_last),
+            Some(errno) => without_uring(errno, || Process::spawn_reading_until(&mut command, is_last)),
+        };
         let (pending, addresses) = (VecDeque::new(), Vec::new());
+<<<<<<< HEAD
+        Gateway { process, settings, token: self.token, pending, addresses, expected_io: self.expected_io }
+=======
         Gateway { process, settings, token: self.token, scheme: self.scheme, pending, addresses }
+>>>>>>> tls-tests
     }
 
     /// Starts it and waits until it accepts requests.
@@ -157,8 +188,11 @@ impl Builder {
             let endpoint = settings.config_home().join("bus");
             command.args(["--bind", &format!("ipc://{}", endpoint.display())]);
         }
-        command.args(&self.bus).args(&self.arguments);
-        command
+        command.args(["--io", self.io]).args(&self.bus).args(&self.arguments);
+        match self.limits {
+            None => command,
+            Some(limits) => limited(limits, &command),
+        }
     }
 }
 
@@ -171,6 +205,10 @@ impl Gateway {
             token,
             listen: Vec::new(),
             bus: Vec::new(),
+            io: way(),
+            expected_io: way(),
+            no_uring: None,
+            limits: None,
             arguments: Vec::new(),
             scheme: "http",
             stdin: Stdio::null(),
@@ -212,6 +250,7 @@ impl Gateway {
     /// Waits for one listener to open and remembers its address.
     pub(crate) fn wait_listening(&mut self) -> Value {
         let event = self.wait_event("listening");
+        assert_eq!(event["io"], self.expected_io, "{event}");
         let url = event["url"].as_str().expect("a url");
         let address = url.strip_prefix(&format!("{}://", self.scheme)).and_then(|it| it.strip_suffix("/api/message"));
         let address = address.unwrap_or_else(|| panic!("url {url}"));

@@ -116,7 +116,13 @@ impl<S: Read + Write> Client<S> {
 
     fn read_more(&mut self) -> io::Result<()> {
         let mut bytes = [0; 16 * 1024];
-        let length = self.stream.read(&mut bytes)?;
+        // A process that is stopped and continued has its system calls interrupted.
+        let length = loop {
+            match self.stream.read(&mut bytes) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => break read?,
+            }
+        };
         if length == 0 {
             return Err(ErrorKind::UnexpectedEof.into());
         }
