@@ -120,6 +120,7 @@ impl Builder {
     }
 
     /// Serves https, instead of plain http.
+    #[allow(dead_code, reason = "for tests/https, which shares this")]
     pub(crate) fn https(mut self) -> Self {
         self.scheme = "https";
         self
@@ -293,6 +294,7 @@ impl Gateway {
     }
 
     /// What it has logged so far.
+    #[allow(dead_code, reason = "for tests/https, which shares this")]
     pub(crate) fn log(&self) -> String {
         self.process.transcript().stderr
     }
