@@ -33,12 +33,16 @@ impl Rig {
     /// that way is left out, as `--io auto` leaves it out.
     pub(crate) fn each_way(arguments: &[&str]) -> impl Iterator<Item = Self> {
         let ways = WAYS.into_iter().filter(|way| *way != "uring" || has_uring());
-        ways.map(move |way| Self::with(arguments.iter().copied().chain(["--io", way])))
+        ways.map(move |way| Self::launch(Gateway::serve().io(way, way).arguments(arguments.iter().copied())))
     }
 
     /// Started with these further options, its certificate its own.
     pub(crate) fn with<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Self {
-        let (gateway, bus) = start(Gateway::serve().arguments(arguments));
+        Self::launch(Gateway::serve().arguments(arguments))
+    }
+
+    fn launch(builder: Builder) -> Self {
+        let (gateway, bus) = start(builder);
         let dialect = Dialect::trusting_file(&own_certificate(&gateway));
         Self { gateway, bus, dialect }
     }
