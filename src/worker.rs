@@ -183,11 +183,11 @@ impl<S: Stream> Worker<S> {
         let member = Rc::new(Member { stream, idle: Cell::new(true), finishing: Cell::new(false), _permit: permit });
         let key = self.members.borrow_mut().insert(Rc::clone(&member));
         self.counters().opened();
-        spawn_local(Rc::clone(self).attend(member, key, tls));
+        spawn_local(Rc::clone(self).attend(member, tls, key));
     }
 
     /// The task of a connection.
-    async fn attend(self: Rc<Self>, member: Rc<Member<S>>, key: usize, tls: Option<Arc<Acceptor>>) {
+    async fn attend(self: Rc<Self>, member: Rc<Member<S>>, tls: Option<Arc<Acceptor>>, key: usize) {
         connection::serve(Rc::clone(&self), member, tls).await;
         let mut members = self.members.borrow_mut();
         members.remove(key);

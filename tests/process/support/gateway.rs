@@ -120,7 +120,6 @@ impl Builder {
     }
 
     /// Serves https, instead of plain http.
-    #[allow(dead_code, reason = "for tests/https, which shares this")]
     pub(crate) fn https(mut self) -> Self {
         self.scheme = "https";
         self
@@ -156,7 +155,7 @@ impl Builder {
             Some(errno) => without_uring(errno, || Process::spawn_reading_until(&mut command, is_last)),
         };
         let (pending, addresses) = (VecDeque::new(), Vec::new());
-        let Self { token, scheme, expected_io, .. } = self;
+        let (token, scheme, expected_io) = (self.token, self.scheme, self.expected_io);
         Gateway { process, settings, token, scheme, pending, addresses, expected_io }
     }
 
@@ -294,7 +293,6 @@ impl Gateway {
     }
 
     /// What it has logged so far.
-    #[allow(dead_code, reason = "for tests/https, which shares this")]
     pub(crate) fn log(&self) -> String {
         self.process.transcript().stderr
     }
