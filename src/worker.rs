@@ -183,13 +183,12 @@ impl<S: Stream> Worker<S> {
         let member = Rc::new(Member { stream, idle: Cell::new(true), finishing: Cell::new(false), _permit: permit });
         let key = self.members.borrow_mut().insert(Rc::clone(&member));
         self.counters().opened();
-<<<<<<< HEAD
-        spawn_local(Rc::clone(self).attend(member, key));
+        spawn_local(Rc::clone(self).attend(member, tls, key));
     }
 
     /// The task of a connection.
-    async fn attend(self: Rc<Self>, member: Rc<Member<S>>, key: usize) {
-        connection::serve(Rc::clone(&self), member).await;
+    async fn attend(self: Rc<Self>, member: Rc<Member<S>>, tls: Option<Arc<Acceptor>>, key: usize) {
+        connection::serve(Rc::clone(&self), member, tls).await;
         let mut members = self.members.borrow_mut();
         members.remove(key);
         self.counters().closed();
@@ -198,20 +197,6 @@ impl<S: Stream> Worker<S> {
             members.shrink_to_fit();
             self.emptied.notify_one();
         }
-=======
-        let worker = Rc::clone(self);
-        spawn_local(async move {
-            connection::serve(Rc::clone(&worker), member, tls).await;
-            let mut members = worker.members.borrow_mut();
-            members.remove(key);
-            worker.counters().closed();
-            if members.is_empty() {
-                // The room that a rush of connections took is not kept.
-                members.shrink_to_fit();
-                worker.emptied.notify_one();
-            }
-        });
->>>>>>> tls-tests
     }
 
     /// Lets every connection end with the request that it is in; those in none end at once.
@@ -317,7 +302,7 @@ mod tests {
     /// pays for what a branch of its future keeps across a wait.
     const TASK_BYTES: usize = 896;
 
-    fn size_of_output<A, B, C, F>(_function: impl FnOnce(A, B, C) -> F) -> usize {
+    fn size_of_output<A, B, C, D, F>(_function: impl FnOnce(A, B, C, D) -> F) -> usize {
         size_of::<F>()
     }
 

@@ -37,5 +37,6 @@ mod lifecycle;
 mod listen_and_demo;
 pub(crate) mod settings;
 pub(crate) mod statuses;
+#[allow(dead_code, reason = "shared with tests/https, which uses the rest of it")]
 pub(crate) mod support;
 mod topics;

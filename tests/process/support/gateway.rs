@@ -101,7 +101,6 @@ impl Builder {
         self
     }
 
-<<<<<<< HEAD
     /// Asks for one way of waiting, instead of that of this run, and tells which one `listening` must name.
     pub(crate) fn io(mut self, asked: &'static str, expected: &'static str) -> Self {
         (self.io, self.expected_io) = (asked, expected);
@@ -117,11 +116,12 @@ impl Builder {
     /// Starts it behind `ulimit` with these arguments.
     pub(crate) fn limits(mut self, ulimit: &'static str) -> Self {
         self.limits = Some(ulimit);
-=======
+        self
+    }
+
     /// Serves https, instead of plain http.
     pub(crate) fn https(mut self) -> Self {
         self.scheme = "https";
->>>>>>> tls-tests
         self
     }
 
@@ -155,11 +155,8 @@ impl Builder {
             Some(errno) => without_uring(errno, || Process::spawn_reading_until(&mut command, is_last)),
         };
         let (pending, addresses) = (VecDeque::new(), Vec::new());
-<<<<<<< HEAD
-        Gateway { process, settings, token: self.token, pending, addresses, expected_io: self.expected_io }
-=======
-        Gateway { process, settings, token: self.token, scheme: self.scheme, pending, addresses }
->>>>>>> tls-tests
+        let Self { token, scheme, expected_io, .. } = self;
+        Gateway { process, settings, token, scheme, pending, addresses, expected_io }
     }
 
     /// Starts it and waits until it accepts requests.
