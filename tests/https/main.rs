@@ -33,7 +33,7 @@ mod reload;
 mod requests;
 mod rig;
 mod strangers;
-#[allow(dead_code, reason = "shared with tests/process, which uses all of it")]
+#[allow(dead_code, reason = "shared with tests/process, each of which uses some of it")]
 #[path = "../process/support/mod.rs"]
 mod support;
 mod timeouts;

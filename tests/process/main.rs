@@ -37,6 +37,6 @@ mod lifecycle;
 mod listen_and_demo;
 pub(crate) mod settings;
 pub(crate) mod statuses;
-#[allow(dead_code, reason = "shared with tests/https, which uses the rest of it")]
+#[allow(dead_code, reason = "shared with tests/https and others, each of which uses some of it")]
 pub(crate) mod support;
 mod topics;

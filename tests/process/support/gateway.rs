@@ -155,7 +155,7 @@ impl Builder {
             Some(errno) => without_uring(errno, || Process::spawn_reading_until(&mut command, is_last)),
         };
         let (pending, addresses) = (VecDeque::new(), Vec::new());
-        let Self { token, scheme, expected_io, .. } = self;
+        let (token, scheme, expected_io) = (self.token, self.scheme, self.expected_io);
         Gateway { process, settings, token, scheme, pending, addresses, expected_io }
     }
 
