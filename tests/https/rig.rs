@@ -5,15 +5,18 @@ use std::path::PathBuf;
 use crate::client::{Dialect, Tls};
 use crate::support::gateway::{Builder, Gateway};
 use crate::support::http::Client;
+use crate::support::process::run;
 use crate::support::request::Request;
 use crate::support::subscriber::{Message, Subscriber};
-use crate::support::way::ring;
 
 /// A body that is accepted.
 pub(crate) const FINE: &str = r#"{"topic":"t","payload":{}}"#;
 
 /// The ways to wait for sockets.
 pub(crate) const WAYS: [&str; 2] = ["uring", "epoll"];
+
+/// The exit status where io_uring is asked for and unavailable.
+const NO_URING: i32 = 5;
 
 pub(crate) struct Rig {
     pub(crate) gateway: Gateway,
@@ -29,17 +32,16 @@ impl Rig {
     /// One for each way to wait for sockets, started with these further options. Where the kernel refuses io_uring,
     /// that way is left out, as `--io auto` leaves it out.
     pub(crate) fn each_way(arguments: &[&str]) -> impl Iterator<Item = Self> {
-        let ways = WAYS.into_iter().filter(|way| *way != "uring" || ring().is_ok());
-        ways.map(move |way| Self::of(Gateway::serve().io(way, way).arguments(arguments.iter().copied())))
+        let ways = WAYS.into_iter().filter(|way| *way != "uring" || has_uring());
+        ways.map(move |way| Self::launch(Gateway::serve().io(way, way).arguments(arguments.iter().copied())))
     }
 
-    /// Started with these further options.
+    /// Started with these further options, its certificate its own.
     pub(crate) fn with<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Self {
-        Self::of(Gateway::serve().arguments(arguments))
+        Self::launch(Gateway::serve().arguments(arguments))
     }
 
-    /// Its certificate its own.
-    fn of(builder: Builder) -> Self {
+    fn launch(builder: Builder) -> Self {
         let (gateway, bus) = start(builder);
         let dialect = Dialect::trusting_file(&own_certificate(&gateway));
         Self { gateway, bus, dialect }
@@ -77,4 +79,10 @@ pub(crate) fn start(builder: Builder) -> (Gateway, Subscriber) {
 /// The certificate that the gateway keeps beside its settings.
 pub(crate) fn own_certificate(gateway: &Gateway) -> PathBuf {
     gateway.settings.path().with_file_name("gateway-cert.pem")
+}
+
+/// Whether io_uring is the fault that is told, of two.
+fn has_uring() -> bool {
+    let nowhere = "/nonexistent/pair.pem";
+    run(["serve", "--io", "uring", "--tls-cert", nowhere, "--tls-key", nowhere]).0 != NO_URING
 }

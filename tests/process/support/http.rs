@@ -44,7 +44,6 @@ impl<S: Read + Write> Client<S> {
     }
 
     /// What it speaks over.
-    #[allow(dead_code, reason = "for tests/https, which shares this")]
     pub(crate) fn stream(&mut self) -> &mut S {
         &mut self.stream
     }
