@@ -50,11 +50,11 @@ fn pipelined_requests_keep_their_order() {
         let site = Site::with(Kind::Gated, ["--workers", workers]);
         std::thread::scope(|scope| {
             for client in 0..CONNECTIONS {
-                let gateway = &site.gateway;
+                let mut connection = site.gateway.client();
+                let requests = (0..REQUESTS).map(|number| site.gateway.request(message(client, number, "").body()));
+                let requests: Vec<u8> = requests.flat_map(|request| request.bytes()).collect();
                 scope.spawn(move || {
-                    let mut connection = gateway.client();
-                    let requests = (0..REQUESTS).flat_map(|n| gateway.request(message(client, n, "").body()).bytes());
-                    connection.send(requests.collect::<Vec<u8>>());
+                    connection.send(requests);
                     (0..REQUESTS).for_each(|_| connection.response().assert_accepted());
                 });
             }

@@ -130,7 +130,8 @@ fn run_gated(publishers: &str, subscribers: &str) {
         // Without stdin once it has ended, since it would be readable for ever.
         let watched = if end_at.is_some() { 2 } else { 3 };
         zmq::poll(&mut items[..watched], 20).unwrap();
-        let (message, subscription, over) = (items[0].is_readable(), items[1].is_readable(), items[2].is_readable());
+        // The end of a pipe is an error to libzmq's poll.
+        let (message, subscription, over) = (items[0].is_readable(), items[1].is_readable(), items[2].is_error());
         if message {
             downstream.send_multipart(upstream.recv_multipart(0).unwrap(), 0).unwrap();
         }

@@ -161,7 +161,8 @@ fn stopped_until_all_is_full_and_then_killed() {
 #[test]
 fn its_port_taken_by_a_stranger_and_given_back() {
     const PADDING: usize = 200;
-    const VISITS: usize = 3;
+    // One that libzmq waits on, since it may be the beginning of an old ZMTP, and ones that it takes for a protocol error.
+    const GREETINGS: [&[u8]; 3] = [b"HTTP/1.1 400 Bad Request\r\n\r\n", &[0xff; 64], &[0; 64]];
     let mut site = Site::with(Kind::Gated, []);
     let load = Load::on(&site.gateway, CLIENTS, PADDING);
     load.wait_for_many(SOME, "200s", Instant::now(), accepted);
@@ -169,11 +170,11 @@ fn its_port_taken_by_a_stranger_and_given_back() {
     site.hub.take().unwrap().kill();
     {
         let stranger = TcpListener::bind(site.place.publishers.strip_prefix("tcp://").unwrap()).unwrap();
-        for _ in 0..VISITS {
+        for greeting in GREETINGS {
             let (mut visitor, _) = stranger.accept().unwrap();
-            let _ = visitor.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
-            // To its end: closed by the gateway, which does not take this for a hub.
-            let _ = visitor.read_to_end(&mut Vec::new());
+            let _gone_is_fine = visitor.write_all(greeting);
+            // Its answer, or its end.
+            let _ = visitor.read(&mut [0; 64]);
         }
     }
     let back = site.restart_hub();
