@@ -469,5 +469,8 @@ impl<G: Gate> Turn<'_, G> {
     fn problem(&mut self, refusal: &Refusal, reply: Reply) {
         self.gate.responder().problem(refusal, reply, self.out);
         self.gate.answered(refusal.status());
+        if let Refusal::Unavailable(reason) = refusal {
+            self.gate.turned_away(*reason);
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::{Interval, interval_at};
 
-use crate::bus::{self, Bus, BusConfig, BusEvent};
+use crate::bus::{Bus, BusConfig, BusEvent};
 use crate::certificates::Certificates;
 use crate::cli::Io;
 use crate::connection::Timeouts;
@@ -93,7 +93,7 @@ pub fn serve(config: Config, source: Source, emit: Emit) -> Result<(), Failure> 
 struct Gateway {
     config: Config,
     emit: Emit,
-    bus: Bus,
+    bus: Arc<Bus>,
     workers: Workers,
     listening: Option<Arc<Listening>>,
     /// Loaded, or made, when it is first needed.
@@ -116,6 +116,7 @@ impl Gateway {
             told(&Event::Bus { state, endpoint: endpoint.as_str() });
         })
         .map_err(|error| Failure::Configuration(error.to_string()))?;
+        let bus = Arc::new(bus);
         let shared = Shared {
             policy: config.policy.clone(),
             timeouts: config.timeouts,
@@ -167,7 +168,7 @@ impl Gateway {
             };
             match asked {
                 Asked::Stop => return Ok(()),
-                Asked::Stats => self.tell_stats(),
+                Asked::Stats => (self.emit)(&Event::Stats(self.stats())),
                 Asked::Reload => {
                     self.reload_certificates();
                     self.reload(&source, true)?;
@@ -275,14 +276,20 @@ impl Gateway {
             self.workers.drain(Instant::now()).await;
         }
         let left = if in_time { deadline.saturating_duration_since(Instant::now()) } else { Duration::ZERO };
-        let bus::Totals { accepted, published, undelivered } = self.bus.stop(left);
+        tokio::select! {
+            () = stop_bus(Arc::clone(&self.bus), left) => {}
+            // The process ends with the bus's thread at work: nothing in libzmq can be told to hurry.
+            () = signals.stop() => {}
+        }
+        let stats = self.stats();
+        let undelivered = stats.queue_depth;
         if undelivered > 0 {
             log(format_args!("{undelivered} accepted messages could not be handed to the bus in time"));
         }
-        (self.emit)(&Event::Stopped { accepted, published, undelivered });
+        (self.emit)(&Event::Stopped { undelivered, stats });
     }
 
-    fn tell_stats(&self) {
+    fn stats(&self) -> Stats {
         let bus = self.bus.counters();
         let http: Totals = self.workers.counters().map(AsRef::<Counters>::as_ref).collect();
         let endpoints = bus.endpoints.into_iter().map(|endpoint| EndpointStats {
@@ -290,9 +297,10 @@ impl Gateway {
             connected: endpoint.connected,
             reconnects: endpoint.reconnects,
         });
-        (self.emit)(&Event::Stats(Stats {
+        Stats {
             uptime_s: self.started.elapsed().as_secs(),
             answers: http.answers,
+            refused: http.refused,
             accepted: bus.accepted,
             published: bus.published,
             queue_depth: bus.depth,
@@ -304,7 +312,22 @@ impl Gateway {
             connections: http.connections,
             connections_accepted: http.connections_accepted,
             endpoints: endpoints.collect(),
-        }));
+        }
+    }
+}
+
+/// Stops the bus, in a thread of its own so that signals are still heard.
+async fn stop_bus(bus: Arc<Bus>, deadline: Duration) {
+    let (sender, stopped) = tokio::sync::oneshot::channel();
+    let stop = {
+        let bus = Arc::clone(&bus);
+        move || {
+            // Nobody waits any more when it was asked twice.
+            let _ = sender.send(bus.stop(deadline));
+        }
+    };
+    if std::thread::Builder::new().name("bus-stop".into()).spawn(stop).is_err() || stopped.await.is_err() {
+        bus.stop(deadline);
     }
 }
 
