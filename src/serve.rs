@@ -27,6 +27,13 @@ use crate::workers::Workers;
 /// The part of the drain that is kept for the bus, at most: connections are cut off so long before its end.
 const BUS_DRAIN: Duration = Duration::from_secs(1);
 
+/// How long an address that is taken is tried again. The kernel takes a ring apart, and with it the listening socket
+/// that has an accept pending, only after its process was killed and reaped: some 20 ms later.
+const RELEASE: Duration = Duration::from_secs(1);
+
+/// The pause between two such attempts.
+const RELEASE_PAUSE: Duration = Duration::from_millis(5);
+
 /// How the gateway runs. Every value holds.
 #[derive(Debug)]
 pub struct Config {
@@ -235,12 +242,21 @@ impl Gateway {
 
     fn listen(&self) -> Result<Listening, ListenError> {
         let Config { listen, listen_optional, any_port, .. } = &self.config;
-        match Listening::bind(listen, listen_optional) {
-            Err(taken) if *any_port && taken.error.kind() == std::io::ErrorKind::AddrInUse => {
+        let until = Instant::now() + RELEASE;
+        loop {
+            let taken = match Listening::bind(listen, listen_optional) {
+                Err(taken) if taken.error.kind() == std::io::ErrorKind::AddrInUse => taken,
+                bound => return bound,
+            };
+            if *any_port {
                 let anywhere: Vec<_> = listen.iter().map(|address| SocketAddr::new(address.ip(), 0)).collect();
-                Listening::bind(&anywhere, &[])
+                return Listening::bind(&anywhere, &[]);
             }
-            bound => bound,
+            if Instant::now() >= until {
+                return Err(taken);
+            }
+            // Nothing is served yet that would have to wait for this thread.
+            std::thread::sleep(RELEASE_PAUSE);
         }
     }
 

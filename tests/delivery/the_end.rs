@@ -149,9 +149,9 @@ fn after_a_kill_a_new_gateway_takes_the_port_at_once() {
     let mut gateway = start();
     let load = Load::on(&gateway, 3, 200);
     load.wait_for_many(SOME, "200s", Instant::now(), accepted);
-    let killed = Instant::now();
     gateway.signal(Signal::KILL);
     drop(gateway.end());
+    let killed = Instant::now();
     let gateway = start();
     let served = load.wait_for_many(SOME, "200s", killed, accepted);
     let ready = Instant::now();
