@@ -125,8 +125,11 @@ fn run_gated(publishers: &str, subscribers: &str) {
     let mut open = false;
     let mut end_at = None;
     while end_at.is_none_or(|end_at| Instant::now() < end_at) {
-        let mut items =
-            [upstream.as_poll_item(zmq::POLLIN), downstream.as_poll_item(zmq::POLLIN), zmq::PollItem::from_fd(0, zmq::POLLIN)];
+        let mut items = [
+            upstream.as_poll_item(zmq::POLLIN),
+            downstream.as_poll_item(zmq::POLLIN),
+            zmq::PollItem::from_fd(0, zmq::POLLIN),
+        ];
         // Without stdin once it has ended, since it would be readable for ever.
         let watched = if end_at.is_some() { 2 } else { 3 };
         zmq::poll(&mut items[..watched], 20).unwrap();

@@ -21,6 +21,8 @@ const PIPE_MESSAGES: usize = 256;
 const WRITE_BUFFER_BYTES: usize = 8 * 1024;
 /// When the gateway must serve again after its hub is back: libzmq dials every 100 to 800 ms.
 const SERVES_AGAIN: Duration = Duration::from_secs(5);
+/// How late a client may read an answer on a loaded machine.
+const LATE: Duration = Duration::from_secs(1);
 
 /// A gateway, its hub, and a subscriber that stays.
 pub(crate) struct Site {
@@ -93,7 +95,7 @@ fn killed_under_load_and_restarted() {
     assert!(tally.lost.len() <= bound, "{} lost", tally.lost.len());
     assert!(served.saturating_duration_since(back) < SERVES_AGAIN);
     // What is lost was on its way when the hub died.
-    assert!(tally.lost.iter().all(|at| *at < back), "lost with the hub there");
+    assert!(tally.lost.iter().all(|at| *at < noticed + LATE), "lost with the hub away, or back");
 }
 
 #[test]
@@ -225,7 +227,8 @@ fn one_of_two_endpoints_fails_and_comes_back() {
     println!("one of two hubs killed: the other {stayed}; the killed one {failed}");
     stayed.assert_nothing_lost();
     assert!(stayed.refused.is_empty(), "{stayed}");
-    let away = |at: &Instant| *at + Duration::from_secs(1) >= killed && *at <= connected;
+    // An answer is read, and an event is seen, some time after they were written.
+    let away = |at: &Instant| *at + LATE >= killed && *at <= connected + LATE;
     assert!(failed.lost.iter().all(away), "lost while it was there");
     assert!(failed.lost.len() >= SOME / 2, "{failed}");
 }

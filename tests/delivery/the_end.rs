@@ -85,7 +85,11 @@ fn assert_told(site: &mut Site, answers: &[Answer]) -> Value {
     let undelivered = count(&last, "undelivered");
     assert_eq!(undelivered, 100, "the queue: {last}");
     assert_eq!(count(&last, "accepted"), count(&last, "published") + undelivered, "{last}");
-    assert!(written.stderr.contains("100 accepted messages could not be handed to the bus in time"), "{}", written.stderr);
+    assert!(
+        written.stderr.contains("100 accepted messages could not be handed to the bus in time"),
+        "{}",
+        written.stderr
+    );
     assert!(answers.iter().any(|it| it.outcome == Outcome::Accepted));
     last
 }
