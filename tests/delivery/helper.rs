@@ -15,7 +15,7 @@ const TASK: &str = "ADAPTER_GATEWAY_TEST_TASK";
 /// How long a gated hub that is asked to end goes on passing messages on.
 const LAST_MESSAGES: Duration = Duration::from_millis(200);
 /// Messages that a gated hub takes from a publisher ahead of passing them on.
-pub(crate) const HUB_MESSAGES: i32 = 256;
+pub(crate) const HUB_MESSAGES: usize = 256;
 
 /// What kind of hub.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,7 +48,17 @@ impl Place {
 impl HubProcess {
     /// Returns once subscribers may connect.
     pub(crate) fn start(kind: Kind, place: &Place) -> Self {
-        let mut command = Command::new(std::env::current_exe().unwrap());
+        Self::start_as(Command::new(std::env::current_exe().unwrap()), kind, place)
+    }
+
+    /// The same in a network namespace.
+    pub(crate) fn start_in(namespace: &str, kind: Kind, place: &Place) -> Self {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", namespace]).arg(std::env::current_exe().unwrap());
+        Self::start_as(command, kind, place)
+    }
+
+    fn start_as(mut command: Command, kind: Kind, place: &Place) -> Self {
         command.args(["--exact", "helper::does_its_task", "--nocapture", "--test-threads=1"]);
         command.env(TASK, format!("{kind:?} {} {}", place.publishers, place.subscribers));
         // Its end ends the helper too: none outlives the tests.
@@ -119,7 +129,7 @@ fn run_gated(publishers: &str, subscribers: &str) {
     println!("\nsubscribers may come");
 
     let upstream = context.socket(zmq::XSUB).unwrap();
-    upstream.set_rcvhwm(HUB_MESSAGES).unwrap();
+    upstream.set_rcvhwm(HUB_MESSAGES.try_into().unwrap()).unwrap();
     upstream.set_linger(0).unwrap();
     upstream.send(&b"\x01"[..], 0).unwrap();
     let mut open = false;

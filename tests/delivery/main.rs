@@ -4,6 +4,7 @@
 //! | file | the question it answers |
 //! |---|---|
 //! | `hub_faults` | killed, stopped, restarted, replaced by a stranger, one of two: what is lost, what does a client see? |
+//! | `network` | the way to the hub is cut and healed; only for root, where network namespaces may be made |
 //! | `back_pressure` | a subscriber or a hub that does not read: is memory bounded, and does everything arrive? |
 //! | `first_and_order` | does the very first message arrive, and do messages keep their order? |
 //! | `the_end` | is what was accepted delivered when the gateway is stopped, by whatever means? |
@@ -26,6 +27,7 @@ mod first_and_order;
 mod helper;
 mod hub_faults;
 mod load;
+mod network;
 mod stats;
 #[allow(dead_code, reason = "shared with the `process` tests, which use the rest of it")]
 #[path = "../process/support/mod.rs"]
