@@ -46,13 +46,12 @@ pub enum Event<'a> {
     Stats(Stats),
     /// The last line.
     Stopped {
-        /// Messages that were answered 200.
-        accepted: u64,
-        /// Messages that were handed to libzmq.
-        published: u64,
         /// Messages that were still waiting when the time to stop was over; left out where there are none.
         #[serde(skip_serializing_if = "is_zero")]
         undelivered: u64,
+        /// The counters as they ended.
+        #[serde(flatten)]
+        stats: Stats,
     },
 }
 
@@ -67,6 +66,8 @@ pub struct Stats {
     pub uptime_s: u64,
     /// Answers by status code.
     pub answers: BTreeMap<u16, u64>,
+    /// Answers 503 by reason: the last part of the problem's type.
+    pub refused: BTreeMap<&'static str, u64>,
     /// Messages that were answered 200.
     pub accepted: u64,
     /// Messages that were handed to libzmq.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::{Interval, interval_at};
 
-use crate::bus::{self, Bus, BusConfig, BusEvent};
+use crate::bus::{Bus, BusConfig, BusEvent};
 use crate::certificates::Certificates;
 use crate::cli::Io;
 use crate::connection::Timeouts;
@@ -26,6 +26,13 @@ use crate::workers::Workers;
 
 /// The part of the drain that is kept for the bus, at most: connections are cut off so long before its end.
 const BUS_DRAIN: Duration = Duration::from_secs(1);
+
+/// How long an address that is taken is tried again. The kernel takes a ring apart, and with it the listening socket
+/// that has an accept pending, only after its process was killed and reaped: some 20 ms later.
+const RELEASE: Duration = Duration::from_secs(1);
+
+/// The pause between two such attempts.
+const RELEASE_PAUSE: Duration = Duration::from_millis(5);
 
 /// How the gateway runs. Every value holds.
 #[derive(Debug)]
@@ -90,7 +97,7 @@ pub fn serve(config: Config, source: Source, emit: Emit) -> Result<(), Failure> 
 struct Gateway {
     config: Config,
     emit: Emit,
-    bus: Bus,
+    bus: Arc<Bus>,
     workers: Workers,
     listening: Option<Arc<Listening>>,
     /// Loaded, or made, when it is first needed.
@@ -113,6 +120,7 @@ impl Gateway {
             told(&Event::Bus { state, endpoint: endpoint.as_str() });
         })
         .map_err(|error| Failure::Configuration(error.to_string()))?;
+        let bus = Arc::new(bus);
         let shared = Shared {
             policy: config.policy.clone(),
             timeouts: config.timeouts,
@@ -164,7 +172,7 @@ impl Gateway {
             };
             match asked {
                 Asked::Stop => return Ok(()),
-                Asked::Stats => self.tell_stats(),
+                Asked::Stats => (self.emit)(&Event::Stats(self.stats())),
                 Asked::Reload => {
                     self.reload_certificates();
                     self.reload(&source, true)?;
@@ -231,12 +239,21 @@ impl Gateway {
 
     fn listen(&self) -> Result<Listening, ListenError> {
         let Config { listen, listen_optional, any_port, .. } = &self.config;
-        match Listening::bind(listen, listen_optional) {
-            Err(taken) if *any_port && taken.error.kind() == std::io::ErrorKind::AddrInUse => {
+        let until = Instant::now() + RELEASE;
+        loop {
+            let taken = match Listening::bind(listen, listen_optional) {
+                Err(taken) if taken.error.kind() == std::io::ErrorKind::AddrInUse => taken,
+                bound => return bound,
+            };
+            if *any_port {
                 let anywhere: Vec<_> = listen.iter().map(|address| SocketAddr::new(address.ip(), 0)).collect();
-                Listening::bind(&anywhere, &[])
+                return Listening::bind(&anywhere, &[]);
             }
-            bound => bound,
+            if Instant::now() >= until {
+                return Err(taken);
+            }
+            // Nothing is served yet that would have to wait for this thread.
+            std::thread::sleep(RELEASE_PAUSE);
         }
     }
 
@@ -272,14 +289,20 @@ impl Gateway {
             self.workers.drain(Instant::now()).await;
         }
         let left = if in_time { deadline.saturating_duration_since(Instant::now()) } else { Duration::ZERO };
-        let bus::Totals { accepted, published, undelivered } = self.bus.stop(left);
+        tokio::select! {
+            () = stop_bus(Arc::clone(&self.bus), left) => {}
+            // The process ends with the bus's thread at work: nothing in libzmq can be told to hurry.
+            () = signals.stop() => {}
+        }
+        let stats = self.stats();
+        let undelivered = stats.queue_depth;
         if undelivered > 0 {
             log(format_args!("{undelivered} accepted messages could not be handed to the bus in time"));
         }
-        (self.emit)(&Event::Stopped { accepted, published, undelivered });
+        (self.emit)(&Event::Stopped { undelivered, stats });
     }
 
-    fn tell_stats(&self) {
+    fn stats(&self) -> Stats {
         let bus = self.bus.counters();
         let http: Totals = self.workers.counters().map(AsRef::<Counters>::as_ref).collect();
         let endpoints = bus.endpoints.into_iter().map(|endpoint| EndpointStats {
@@ -287,9 +310,10 @@ impl Gateway {
             connected: endpoint.connected,
             reconnects: endpoint.reconnects,
         });
-        (self.emit)(&Event::Stats(Stats {
+        Stats {
             uptime_s: self.started.elapsed().as_secs(),
             answers: http.answers,
+            refused: http.refused,
             accepted: bus.accepted,
             published: bus.published,
             queue_depth: bus.depth,
@@ -301,7 +325,22 @@ impl Gateway {
             connections: http.connections,
             connections_accepted: http.connections_accepted,
             endpoints: endpoints.collect(),
-        }));
+        }
+    }
+}
+
+/// Stops the bus, in a thread of its own so that signals are still heard.
+async fn stop_bus(bus: Arc<Bus>, deadline: Duration) {
+    let (sender, stopped) = tokio::sync::oneshot::channel();
+    let stop = {
+        let bus = Arc::clone(&bus);
+        move || {
+            // Nobody waits any more when it was asked twice.
+            let _ = sender.send(bus.stop(deadline));
+        }
+    };
+    if std::thread::Builder::new().name("bus-stop".into()).spawn(stop).is_err() || stopped.await.is_err() {
+        bus.stop(deadline);
     }
 }
 

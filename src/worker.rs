@@ -290,6 +290,10 @@ impl<S: Stream> Gate for WorkerGate<'_, S> {
     fn answered(&self, status: Status) {
         self.worker.counters().answered(status);
     }
+
+    fn turned_away(&self, reason: Unavailable) {
+        self.worker.counters().turned_away(reason);
+    }
 }
 
 #[cfg(test)]

@@ -33,5 +33,8 @@ impl<G: Gate> Turn<'_, G> {
     pub(super) fn problem(&mut self, refusal: &Refusal, reply: Reply) {
         self.gate.responder().problem(refusal, reply, self.out);
         self.gate.answered(refusal.status());
+        if let Refusal::Unavailable(reason) = refusal {
+            self.gate.turned_away(*reason);
+        }
     }
 }

@@ -112,6 +112,12 @@ impl Process {
         }
     }
 
+    /// The same where none may come within `bound`.
+    #[allow(dead_code, reason = "for the `delivery` tests")]
+    pub(crate) fn next_line_within(&self, bound: Duration) -> Option<String> {
+        self.lines.recv_timeout(bound).ok()
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         rustix::process::kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
