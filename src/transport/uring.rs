@@ -28,18 +28,10 @@ impl Transport for Uring {
     const NAME: &'static str = "uring";
 
     fn new() -> io::Result<Self> {
-        let mut tuned = tokio_uring::uring_builder();
-        // The thread that submits looks at the completions too, so the kernel need not interrupt it for each.
-        tuned.setup_coop_taskrun().setup_single_issuer();
-        let plain = tokio_uring::uring_builder();
-        let ring = |ring| tokio_uring::Runtime::new(tokio_uring::builder().entries(RING_ENTRIES).uring_builder(ring));
-        ring(&tuned)
-            .or_else(|error| match Errno::from_io_error(&error) {
-                // Kernels before 6.0 know of no such flags.
-                Some(Errno::INVAL) => ring(&plain),
-                _ => Err(error),
-            })
-            .map(Self)
+        let mut ring = tokio_uring::uring_builder();
+        // The thread that submits looks at the completions too, so the kernel, from 6.0 on, need not interrupt it.
+        ring.setup_coop_taskrun().setup_single_issuer();
+        tokio_uring::Runtime::new(tokio_uring::builder().entries(RING_ENTRIES).uring_builder(&ring)).map(Self)
     }
 
     fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
