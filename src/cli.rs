@@ -34,6 +34,7 @@ pub struct Arguments {
 /// A command.
 #[derive(FromArgs, Debug)]
 #[argh(subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one, and it is made once")]
 pub enum Command {
     /// `serve`
     Serve(ServeArguments),
@@ -61,6 +62,12 @@ pub struct ServeArguments {
     /// serve http instead of https
     #[argh(switch)]
     pub plain: bool,
+    /// certificate chain in PEM, with --tls-key (default: a self-signed one, gateway-cert.pem beside the settings file)
+    #[argh(option, arg_name = "pem")]
+    pub tls_cert: Option<PathBuf>,
+    /// private key in PEM, with --tls-cert (default: gateway-key.pem beside the settings file)
+    #[argh(option, arg_name = "pem")]
+    pub tls_key: Option<PathBuf>,
     /// publish to this hub, repeatable (default: tcp://127.0.0.1:16130)
     #[argh(option, arg_name = "url")]
     pub connect: Vec<String>,

@@ -3,13 +3,16 @@
 use std::io;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::buffer::spare_capacity;
-use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
-use tokio::time::{Instant, Sleep, sleep_until};
+use rustix::net::{Shutdown, shutdown};
+use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
+use crate::channel::{Arrived, Channel};
 use crate::exchange::{CloseReason, Exchange, Next, Waiting};
+use crate::problem::Status;
+use crate::tls::acceptor::Acceptor;
 use crate::transport::Stream;
 use crate::worker::{Member, Worker, WorkerGate};
 
@@ -31,12 +34,16 @@ pub struct Timeouts {
 }
 
 /// Serves a connection to its end.
-pub(crate) async fn serve<S: Stream>(worker: Rc<Worker<S>>, member: Rc<Member<S>>) {
-    let mut connection =
-        Connection { worker: &worker, member: &member, exchange: Exchange::default(), unsent: Vec::new() };
-    let answered = connection.run().await;
-    if answered.is_ok_and(|reason| reason != CloseReason::EndOfInput) {
-        let _ = tokio::time::timeout(LINGER_TIMEOUT, linger(&worker, &member.stream)).await;
+pub(crate) async fn serve<S: Stream>(worker: Rc<Worker<S>>, member: Rc<Member<S>>, tls: Option<Arc<Acceptor>>) {
+    if let Ok(channel) = Channel::new(&worker, &member.stream, tls) {
+        let exchange = Exchange::default();
+        let mut connection = Connection { worker: &worker, member: &member, exchange, channel, ended: false };
+        match connection.run().await {
+            Ok(CloseReason::EndOfInput) => drop(connection.channel.end()),
+            Ok(_) => drop(timeout(LINGER_TIMEOUT, connection.linger()).await),
+            // Nothing more can be said.
+            Err(_) => {}
+        }
     }
     // Ends the poll that a passed deadline may have left behind, which would keep the socket open.
     let _ = shutdown(member.stream.socket(), Shutdown::Both);
@@ -46,8 +53,9 @@ struct Connection<'w, S> {
     worker: &'w Worker<S>,
     member: &'w Member<S>,
     exchange: Exchange,
-    /// Answers that the client has not taken yet.
-    unsent: Vec<u8>,
+    channel: Channel<'w, S>,
+    /// The client sends no more.
+    ended: bool,
 }
 
 impl<S: Stream> Connection<'_, S> {
@@ -62,6 +70,9 @@ impl<S: Stream> Connection<'_, S> {
             match next {
                 Next::Close(reason) => return Ok(reason),
                 Next::Again => next = self.turn(|exchange, out, gate| exchange.receive(&[], out, gate))?,
+                Next::Read(_) if self.ended => {
+                    next = self.turn(|exchange, out, gate| exchange.end_of_input(out, gate))?
+                }
                 Next::Read(waiting) => {
                     // A part of a request has one deadline, however many octets it comes in.
                     if phase != Some((waiting, self.exchange.requests())) {
@@ -82,8 +93,9 @@ impl<S: Stream> Connection<'_, S> {
                     };
                 }
             }
-            if !self.unsent.is_empty() {
-                self.write_rest().await?;
+            if self.channel.has_unsent() {
+                // Nothing more is read from a client before it has taken its answers.
+                timeout(self.worker.timeouts().body, self.channel.flush()).await??;
             }
         }
     }
@@ -103,16 +115,22 @@ impl<S: Stream> Connection<'_, S> {
     fn read(&mut self, unready: Next) -> io::Result<Next> {
         let mut input = self.worker.input.borrow_mut();
         input.clear();
-        let read = receive(&self.member.stream, self.exchange.body_space().unwrap_or(&mut input));
-        match read {
-            Ok(0) => self.turn(|exchange, out, gate| exchange.end_of_input(out, gate)),
-            Ok(bytes) => {
-                self.worker.counters().received(bytes);
-                self.turn(|exchange, out, gate| exchange.receive(&input, out, gate))
+        let arrived = self.channel.read(&mut input, self.exchange.body_space())?;
+        match arrived {
+            Arrived::Nothing => return Ok(unready),
+            Arrived::Data => {}
+            Arrived::DataAndEnd => self.ended = true,
+            Arrived::End => {
+                self.ended = true;
+                return Ok(unready);
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(unready),
-            Err(error) => Err(error),
+            Arrived::PlainHttp => {
+                self.worker.counters().answered(Status::BadRequest);
+                return Ok(Next::Close(CloseReason::Refused));
+            }
+            Arrived::Fault => return Ok(Next::Close(CloseReason::Refused)),
         }
+        self.turn(|exchange, out, gate| exchange.receive(&input, out, gate))
     }
 
     /// Lets the exchange act, and writes what the socket takes of its answers.
@@ -123,61 +141,23 @@ impl<S: Stream> Connection<'_, S> {
         let mut out = self.worker.output.borrow_mut();
         out.clear();
         let next = act(&mut self.exchange, &mut out, &self.worker.gate());
-        let written = if out.is_empty() { 0 } else { self.write(&out)? };
-        self.unsent.extend_from_slice(out.get(written..).unwrap_or_default());
+        self.channel.write(&out)?;
         Ok(next)
     }
 
-    /// Writes until the socket takes no more. What it took.
-    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
-        let mut written = 0;
-        while let Some(rest) = bytes.get(written..).filter(|rest| !rest.is_empty()) {
-            match self.member.stream.try_write(|socket| Ok(send(socket, rest, SendFlags::NOSIGNAL)?)) {
-                Ok(taken) => written += taken,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) => return Err(error),
+    /// Ends the writing side, and reads until the client ends its own.
+    async fn linger(&mut self) -> io::Result<()> {
+        self.channel.end()?;
+        let mut dropped = 0;
+        while dropped < LINGER_BYTES {
+            self.member.stream.readable().await?;
+            match self.channel.drop_input()? {
+                Some(bytes) => dropped += bytes,
+                None => break,
             }
         }
-        self.worker.counters().sent(written);
-        Ok(written)
+        Ok(())
     }
-
-    /// Waits for the client to take its answers; nothing more is read from it before.
-    async fn write_rest(&mut self) -> io::Result<()> {
-        let unsent = std::mem::take(&mut self.unsent);
-        let mut rest = unsent.as_slice();
-        let write_all = async {
-            while !rest.is_empty() {
-                self.member.stream.writable().await?;
-                rest = rest.get(self.write(rest)?..).unwrap_or_default();
-            }
-            Ok(())
-        };
-        tokio::time::timeout(self.worker.timeouts().body, write_all).await?
-    }
-}
-
-/// Appends what the socket has to the spare capacity of `into`.
-fn receive<S: Stream>(stream: &S, into: &mut Vec<u8>) -> io::Result<usize> {
-    stream.try_read(|socket| Ok(recv(socket, spare_capacity(into), RecvFlags::empty())?.1))
-}
-
-/// Ends the writing side, and reads until the client ends its own.
-async fn linger<S: Stream>(worker: &Worker<S>, stream: &S) -> io::Result<()> {
-    shutdown(stream.socket(), Shutdown::Write)?;
-    let mut dropped = 0;
-    while dropped < LINGER_BYTES {
-        stream.readable().await?;
-        let mut input = worker.input.borrow_mut();
-        input.clear();
-        match receive(stream, &mut input) {
-            Ok(0) => break,
-            Ok(bytes) => dropped += bytes,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }
 
 /// A deadline that moves with each request and costs the timer nothing while it only moves away: the timer is set

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::problem::Status;
+use crate::problem::{Status, Unavailable};
 
 /// The counters of one worker. Written by that worker alone, read by any thread.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Counters {
     answers: [AtomicU64; Status::ALL.len()],
+    refused: [AtomicU64; Unavailable::ALL.len()],
     bytes_in: AtomicU64,
     bytes_out: AtomicU64,
     accepted: AtomicU64,
@@ -21,6 +22,8 @@ pub struct Counters {
 pub struct Totals {
     /// Answers by status code; those never given are left out.
     pub answers: BTreeMap<u16, u64>,
+    /// Answers 503 by reason, as in the problem's type; reasons that never were are left out.
+    pub refused: BTreeMap<&'static str, u64>,
     /// Octets read from connections.
     pub bytes_in: u64,
     /// Octets written to connections.
@@ -41,6 +44,14 @@ impl Counters {
     pub fn answered(&self, status: Status) {
         let row = Status::ALL.iter().position(|&known| known == status);
         if let Some(counter) = row.and_then(|row| self.answers.get(row)) {
+            add(counter, 1);
+        }
+    }
+
+    /// An answer was 503 for this reason.
+    pub fn turned_away(&self, reason: Unavailable) {
+        let row = Unavailable::ALL.iter().position(|&known| known == reason);
+        if let Some(counter) = row.and_then(|row| self.refused.get(row)) {
             add(counter, 1);
         }
     }
@@ -76,6 +87,12 @@ impl<'c> FromIterator<&'c Counters> for Totals {
                     *totals.answers.entry(status.code()).or_default() += count;
                 }
             }
+            for (reason, counter) in Unavailable::ALL.iter().zip(&worker.refused) {
+                let count = counter.load(Ordering::Relaxed);
+                if count > 0 {
+                    *totals.refused.entry(reason.kind()).or_default() += count;
+                }
+            }
             totals.bytes_in += worker.bytes_in.load(Ordering::Relaxed);
             totals.bytes_out += worker.bytes_out.load(Ordering::Relaxed);
             // Closed is read first: a connection that opens meanwhile must not make the difference negative.
@@ -102,8 +119,10 @@ mod tests {
         }
         workers[0].closed();
         workers[1].answered(Status::NotFound);
+        workers[1].turned_away(Unavailable::Stalled);
         let totals: Totals = workers.iter().collect();
         assert_eq!((totals.connections_accepted, totals.connections, totals.bytes_in), (2, 1, 6));
         assert_eq!(totals.answers, BTreeMap::from([(200, 2), (404, 1)]));
+        assert_eq!(totals.refused, BTreeMap::from([("subscriber-stalled", 1)]));
     }
 }

@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -43,11 +46,17 @@ pub enum Event<'a> {
     Stats(Stats),
     /// The last line.
     Stopped {
-        /// Messages that were answered 200.
-        accepted: u64,
-        /// Messages that were handed to libzmq.
-        published: u64,
+        /// Messages that were still waiting when the time to stop was over; left out where there are none.
+        #[serde(skip_serializing_if = "is_zero")]
+        undelivered: u64,
+        /// The counters as they ended.
+        #[serde(flatten)]
+        stats: Stats,
     },
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// The counters since the start, and the present state.
@@ -57,6 +66,8 @@ pub struct Stats {
     pub uptime_s: u64,
     /// Answers by status code.
     pub answers: BTreeMap<u16, u64>,
+    /// Answers 503 by reason: the last part of the problem's type.
+    pub refused: BTreeMap<&'static str, u64>,
     /// Messages that were answered 200.
     pub accepted: u64,
     /// Messages that were handed to libzmq.
@@ -92,12 +103,48 @@ pub struct EndpointStats {
     pub reconnects: u64,
 }
 
-/// Writes an event to stdout. A parent that no longer listens is no reason to stop.
-pub fn emit(event: &Event<'_>) {
-    if let Ok(mut line) = serde_json::to_vec(event) {
-        line.push(b'\n');
-        let mut stdout = io::stdout().lock();
-        let _ = stdout.write_all(&line).and_then(|()| stdout.flush());
+/// Who is told of events.
+pub type Emit = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
+
+/// Events that may wait for a parent that is slow to read. Beyond them the newest are dropped: whoever reads none of
+/// a thousand will not miss the next.
+const WAITING_EVENTS: usize = 1024;
+
+/// What a parent that is slow to read gets to read the last of them.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// Writes events to stdout on a thread of its own, so that a parent that does not read holds up nothing.
+#[derive(Debug)]
+pub struct Stdout {
+    written: Receiver<()>,
+}
+
+impl Stdout {
+    /// Starts the thread. Events are written in the order in which they are told.
+    #[must_use]
+    pub fn start() -> (Emit, Self) {
+        let (sender, lines) = sync_channel::<Vec<u8>>(WAITING_EVENTS);
+        let (done, written) = sync_channel(1);
+        std::thread::spawn(move || {
+            for line in lines {
+                // A parent that closed its end is no reason to stop.
+                let mut stdout = io::stdout().lock();
+                let _ = stdout.write_all(&line).and_then(|()| stdout.flush());
+            }
+            let _ = done.send(());
+        });
+        let emit = move |event: &Event<'_>| {
+            if let Ok(mut line) = serde_json::to_vec(event) {
+                line.push(b'\n');
+                let _ = sender.try_send(line);
+            }
+        };
+        (Arc::new(emit), Self { written })
+    }
+
+    /// Waits until all events are written, once nobody can tell any more.
+    pub fn finish(self) {
+        let _ = self.written.recv_timeout(LAST_WORDS);
     }
 }
 

@@ -54,9 +54,9 @@ impl fmt::Display for Failure {
             Self::Usage(what) | Self::Configuration(what) | Self::Listen(what) => f.write_str(what),
             Self::NoUring(error) => write!(
                 f,
-                "io_uring is not available: {error}. Cures: `sysctl kernel.io_uring_disabled=0` where it is 1 or 2; in a \
-                 container, a seccomp profile that allows io_uring_setup, io_uring_enter and io_uring_register; on kernels \
-                 before 5.12, a higher memlock limit (`ulimit -l`). Or leave --io at auto, which falls back to epoll."
+                "io_uring is not available: {error}. Cures: a kernel from 6.0 on; `sysctl kernel.io_uring_disabled=0` where it \
+                 is 1 or 2; in a container, a seccomp profile that allows io_uring_setup, io_uring_enter and \
+                 io_uring_register; where the kernel counts rings against it, a higher memlock limit (`ulimit -l`). Or leave --io at auto, which falls back to epoll."
             ),
         }
     }

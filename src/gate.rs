@@ -53,6 +53,8 @@ pub trait Gate {
     fn date(&self) -> HttpDate;
     /// Counts an answer.
     fn answered(&self, status: Status);
+    /// Counts why a 503 was given, beside the answer.
+    fn turned_away(&self, _reason: Unavailable) {}
     /// What writes the answers now.
     fn responder(&self) -> Responder<'_> {
         Responder { origins: &self.policy().origins, date: self.date() }

@@ -39,6 +39,8 @@
 
 pub mod budget;
 pub mod bus;
+mod certificates;
+mod channel;
 pub mod cli;
 pub mod commands;
 mod connection;
@@ -54,6 +56,7 @@ pub mod problem;
 pub mod serve;
 pub mod settings;
 mod signals;
+pub mod tls;
 pub mod token;
 pub mod transport;
 pub mod vocabulary;

@@ -21,6 +21,9 @@ const BACKLOG: i32 = 4096;
 /// once, at the cost of a core.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// Connections accepted in a row before those that are there get their turn: a rush of new ones must not starve them.
+const ACCEPT_BATCH: u32 = 32;
+
 /// Bound and listening sockets.
 #[derive(Debug)]
 pub struct Listening {
@@ -103,6 +106,7 @@ fn is_absent(error: &io::Error) -> bool {
 /// operation behind.
 pub(crate) async fn accept<S: Stream>(worker: Rc<Worker<S>>, listener: impl Listener<Stream = S>) {
     let mut failing = false;
+    let mut accepted = 0u32;
     loop {
         match listener.accept().await {
             Ok(stream) => {
@@ -112,6 +116,10 @@ pub(crate) async fn accept<S: Stream>(worker: Rc<Worker<S>>, listener: impl List
                 // At the limit of connections this one waits, and others in the backlog, at no cost to those connected.
                 let Ok(permit) = Arc::clone(worker.connections()).acquire_owned().await else { return };
                 worker.adopt(stream, permit);
+                accepted = accepted.wrapping_add(1);
+                if accepted.is_multiple_of(ACCEPT_BATCH) {
+                    tokio::task::yield_now().await;
+                }
             }
             Err(error) => match Errno::from_io_error(&error) {
                 // The socket was shut down (accept(2): "not listening").

@@ -101,6 +101,25 @@ pub enum Unavailable {
     Disabled,
 }
 
+impl Unavailable {
+    /// All of them: the rows of the counters.
+    pub const ALL: [Self; 6] =
+        [Self::NotConnected, Self::QueueFull, Self::Stalled, Self::Stopping, Self::Buffered, Self::Disabled];
+
+    /// The last part of the problem's type.
+    #[must_use]
+    pub const fn kind(self) -> &'static str {
+        match self {
+            Self::NotConnected => "bus-not-connected",
+            Self::QueueFull => "queue-full",
+            Self::Stalled => "subscriber-stalled",
+            Self::Stopping => "stopping",
+            Self::Buffered => "buffers-full",
+            Self::Disabled => "disabled",
+        }
+    }
+}
+
 impl fmt::Display for Unavailable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -186,12 +205,7 @@ impl Refusal {
             Self::ContentEncoding => (Status::UnsupportedMediaType, "content-encoding"),
             Self::Expectation => (Status::ExpectationFailed, "expectation"),
             Self::TooLarge(_) => (Status::ContentTooLarge, "body-too-large"),
-            Self::Unavailable(Unavailable::NotConnected) => (Status::ServiceUnavailable, "bus-not-connected"),
-            Self::Unavailable(Unavailable::QueueFull) => (Status::ServiceUnavailable, "queue-full"),
-            Self::Unavailable(Unavailable::Stalled) => (Status::ServiceUnavailable, "subscriber-stalled"),
-            Self::Unavailable(Unavailable::Stopping) => (Status::ServiceUnavailable, "stopping"),
-            Self::Unavailable(Unavailable::Buffered) => (Status::ServiceUnavailable, "buffers-full"),
-            Self::Unavailable(Unavailable::Disabled) => (Status::ServiceUnavailable, "disabled"),
+            Self::Unavailable(reason) => (Status::ServiceUnavailable, reason.kind()),
             Self::Message(Fault::NotJson { .. }) => (Status::BadRequest, "not-json"),
             Self::Message(Fault::NotMessage { .. }) => (Status::UnprocessableContent, "not-a-message"),
             Self::Timeout(_) => (Status::RequestTimeout, "timeout"),

@@ -8,22 +8,31 @@ use std::time::{Duration, Instant};
 use tokio::time::{Interval, interval_at};
 
 use crate::bus::{Bus, BusConfig, BusEvent};
+use crate::certificates::Certificates;
 use crate::cli::Io;
 use crate::connection::Timeouts;
 use crate::counters::{Counters, Totals};
-use crate::events::{EndpointStats, Event, Stats, log};
+use crate::events::{Emit, EndpointStats, Event, Stats, log};
 use crate::exit::Failure;
 use crate::gate::{ENDPOINT, Policy};
-use crate::listener::Listening;
+use crate::listener::{ListenError, Listening};
 use crate::settings::watch::Watch;
 use crate::settings::{self, Access, DisabledReason};
 use crate::signals::{Asked, EndOfInput, Signals};
+use crate::tls::source::CertificateSource;
 use crate::token::Token;
 use crate::worker::{Service, Shared};
 use crate::workers::Workers;
 
 /// The part of the drain that is kept for the bus, at most: connections are cut off so long before its end.
 const BUS_DRAIN: Duration = Duration::from_secs(1);
+
+/// How long an address that is taken is tried again. The kernel takes a ring apart, and with it the listening socket
+/// that has an accept pending, only after its process was killed and reaped: some 20 ms later.
+const RELEASE: Duration = Duration::from_secs(1);
+
+/// The pause between two such attempts.
+const RELEASE_PAUSE: Duration = Duration::from_millis(5);
 
 /// How the gateway runs. Every value holds.
 #[derive(Debug)]
@@ -32,6 +41,10 @@ pub struct Config {
     pub listen: Vec<SocketAddr>,
     /// Addresses that are listened on where the host has them.
     pub listen_optional: Vec<SocketAddr>,
+    /// Whether any free port will do where one of `listen` is taken.
+    pub any_port: bool,
+    /// The certificate of https; none for plain http.
+    pub certificate: Option<CertificateSource>,
     /// How sockets are waited for.
     pub io: Io,
     /// Worker threads.
@@ -63,9 +76,6 @@ pub enum Source {
     Fixed(Token),
 }
 
-/// Who is told of events.
-pub type Emit = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
-
 /// Runs the gateway until it is asked to stop.
 ///
 /// # Errors
@@ -87,9 +97,11 @@ pub fn serve(config: Config, source: Source, emit: Emit) -> Result<(), Failure> 
 struct Gateway {
     config: Config,
     emit: Emit,
-    bus: Bus,
+    bus: Arc<Bus>,
     workers: Workers,
     listening: Option<Arc<Listening>>,
+    /// Loaded, or made, when it is first needed.
+    certificates: Option<Certificates>,
     /// What the settings said last; `None` before they were read.
     access: Option<Access>,
     /// Why they were refused last, since when nothing else was read.
@@ -108,6 +120,7 @@ impl Gateway {
             told(&Event::Bus { state, endpoint: endpoint.as_str() });
         })
         .map_err(|error| Failure::Configuration(error.to_string()))?;
+        let bus = Arc::new(bus);
         let shared = Shared {
             policy: config.policy.clone(),
             timeouts: config.timeouts,
@@ -116,8 +129,14 @@ impl Gateway {
             publisher: bus.publisher(),
         };
         let workers = Workers::start(config.io, config.workers, shared)?;
+        let certificates = match &config.certificate {
+            // Files that are given are known to be good before anything is promised.
+            Some(source @ CertificateSource::Files { .. }) => Some(Certificates::load(source.clone())?),
+            _ => None,
+        };
         let (listening, access, rejected) = (None, None, None);
-        Ok(Self { config, emit, bus, workers, listening, access, rejected, started: Instant::now() })
+        let started = Instant::now();
+        Ok(Self { config, emit, bus, workers, listening, certificates, access, rejected, started })
     }
 
     /// Follows the settings until it is time to stop.
@@ -146,11 +165,18 @@ impl Gateway {
                     self.reload(&source, false)?;
                     continue;
                 }
+                () = or_never(self.certificates.as_mut().map(Certificates::due)) => {
+                    self.reload_certificates();
+                    continue;
+                }
             };
             match asked {
                 Asked::Stop => return Ok(()),
-                Asked::Stats => self.tell_stats(),
-                Asked::Reload => self.reload(&source, true)?,
+                Asked::Stats => (self.emit)(&Event::Stats(self.stats())),
+                Asked::Reload => {
+                    self.reload_certificates();
+                    self.reload(&source, true)?;
+                }
             }
         }
     }
@@ -189,20 +215,52 @@ impl Gateway {
     }
 
     fn open(&mut self, token: &Token) -> Result<(), Failure> {
-        if let Some(listening) = &self.listening {
-            self.workers.direct(Service::Open { listening: Arc::clone(listening), token: token.clone() });
-            return Ok(());
+        if let (Some(source), None) = (&self.config.certificate, &self.certificates) {
+            self.certificates = Some(Certificates::load(source.clone())?);
         }
-        let bound = Listening::bind(&self.config.listen, &self.config.listen_optional);
-        let listening = Arc::new(bound.map_err(Failure::from)?);
-        self.workers.direct(Service::Open { listening: Arc::clone(&listening), token: token.clone() });
-        for address in listening.addresses() {
-            let url = format!("http://{address}{ENDPOINT}");
-            (self.emit)(&Event::Listening { url: &url, pid: std::process::id(), io: self.workers.io() });
-            log(format_args!("listening on {url}, waiting by {}", self.workers.io()));
+        let fresh = self.listening.is_none();
+        let listening = match self.listening.take() {
+            Some(listening) => listening,
+            None => Arc::new(self.listen()?),
+        };
+        let tls = self.certificates.as_ref().map(Certificates::acceptor);
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        self.workers.direct(Service::Open { listening: Arc::clone(&listening), token: token.clone(), tls });
+        if fresh {
+            for address in listening.addresses() {
+                let url = format!("{scheme}://{address}{ENDPOINT}");
+                (self.emit)(&Event::Listening { url: &url, pid: std::process::id(), io: self.workers.io() });
+                log(format_args!("listening on {url}, waiting by {}", self.workers.io()));
+            }
         }
         self.listening = Some(listening);
         Ok(())
+    }
+
+    fn listen(&self) -> Result<Listening, ListenError> {
+        let Config { listen, listen_optional, any_port, .. } = &self.config;
+        let until = Instant::now() + RELEASE;
+        loop {
+            let taken = match Listening::bind(listen, listen_optional) {
+                Err(taken) if taken.error.kind() == std::io::ErrorKind::AddrInUse => taken,
+                bound => return bound,
+            };
+            if *any_port {
+                let anywhere: Vec<_> = listen.iter().map(|address| SocketAddr::new(address.ip(), 0)).collect();
+                return Listening::bind(&anywhere, &[]);
+            }
+            if Instant::now() >= until {
+                return Err(taken);
+            }
+            // Nothing is served yet that would have to wait for this thread.
+            std::thread::sleep(RELEASE_PAUSE);
+        }
+    }
+
+    fn reload_certificates(&mut self) {
+        if let Some(certificates) = &mut self.certificates {
+            certificates.reload();
+        }
     }
 
     fn close(&mut self, reason: &DisabledReason) {
@@ -231,14 +289,20 @@ impl Gateway {
             self.workers.drain(Instant::now()).await;
         }
         let left = if in_time { deadline.saturating_duration_since(Instant::now()) } else { Duration::ZERO };
-        let totals = self.bus.stop(left);
-        if totals.undelivered > 0 {
-            log(format_args!("{} accepted messages could not be handed to the bus in time", totals.undelivered));
+        tokio::select! {
+            () = stop_bus(Arc::clone(&self.bus), left) => {}
+            // The process ends with the bus's thread at work: nothing in libzmq can be told to hurry.
+            () = signals.stop() => {}
         }
-        (self.emit)(&Event::Stopped { accepted: totals.accepted, published: totals.published });
+        let stats = self.stats();
+        let undelivered = stats.queue_depth;
+        if undelivered > 0 {
+            log(format_args!("{undelivered} accepted messages could not be handed to the bus in time"));
+        }
+        (self.emit)(&Event::Stopped { undelivered, stats });
     }
 
-    fn tell_stats(&self) {
+    fn stats(&self) -> Stats {
         let bus = self.bus.counters();
         let http: Totals = self.workers.counters().map(AsRef::<Counters>::as_ref).collect();
         let endpoints = bus.endpoints.into_iter().map(|endpoint| EndpointStats {
@@ -246,9 +310,10 @@ impl Gateway {
             connected: endpoint.connected,
             reconnects: endpoint.reconnects,
         });
-        (self.emit)(&Event::Stats(Stats {
+        Stats {
             uptime_s: self.started.elapsed().as_secs(),
             answers: http.answers,
+            refused: http.refused,
             accepted: bus.accepted,
             published: bus.published,
             queue_depth: bus.depth,
@@ -260,7 +325,22 @@ impl Gateway {
             connections: http.connections,
             connections_accepted: http.connections_accepted,
             endpoints: endpoints.collect(),
-        }));
+        }
+    }
+}
+
+/// Stops the bus, in a thread of its own so that signals are still heard.
+async fn stop_bus(bus: Arc<Bus>, deadline: Duration) {
+    let (sender, stopped) = tokio::sync::oneshot::channel();
+    let stop = {
+        let bus = Arc::clone(&bus);
+        move || {
+            // Nobody waits any more when it was asked twice.
+            let _ = sender.send(bus.stop(deadline));
+        }
+    };
+    if std::thread::Builder::new().name("bus-stop".into()).spawn(stop).is_err() || stopped.await.is_err() {
+        bus.stop(deadline);
     }
 }
 

@@ -20,11 +20,12 @@ use crate::gate::{Gate, Policy};
 use crate::http1::response::HttpDate;
 use crate::listener::{Listening, accept};
 use crate::problem::{Status, Unavailable};
+use crate::tls::acceptor::Acceptor;
 use crate::token::Token;
 use crate::transport::{Listener, Stream, Transport};
 
 /// Octets read at once, into one buffer for all connections of a worker: a whole pipeline, or a body of the usual size.
-const READ_BYTES: usize = 64 * 1024;
+pub(crate) const READ_BYTES: usize = 64 * 1024;
 
 /// What connections that outlive the drain get to end after they were shut down.
 const ABORT_TIMEOUT: Duration = Duration::from_millis(100);
@@ -55,6 +56,8 @@ pub enum Service {
         listening: Arc<Listening>,
         /// With this token.
         token: Token,
+        /// In TLS, begun by this; in plain http where there is none.
+        tls: Option<Arc<Acceptor>>,
     },
     /// Nothing listens; the requests in flight are served, and the worker ends when its connections have.
     Draining {
@@ -88,6 +91,9 @@ pub(crate) struct Worker<S> {
     pub(crate) input: RefCell<Vec<u8>>,
     /// The answers to it, likewise.
     pub(crate) output: RefCell<Vec<u8>>,
+    /// What was read last where TLS is spoken, and the answers to it, likewise.
+    pub(crate) records_in: RefCell<Vec<u8>>,
+    pub(crate) records_out: RefCell<Vec<u8>>,
 }
 
 /// Runs a worker until it has drained.
@@ -107,6 +113,8 @@ pub(crate) fn run<T: Transport>(
         date: Cell::new((0, HttpDate::new(SystemTime::UNIX_EPOCH))),
         input: RefCell::new(Vec::with_capacity(READ_BYTES)),
         output: RefCell::default(),
+        records_in: RefCell::default(),
+        records_out: RefCell::default(),
     });
     event_loop.block_on(async move {
         spawn_local(wake_bus(Rc::clone(&worker)));
@@ -166,25 +174,29 @@ impl<S: Stream> Worker<S> {
 
     /// Serves a connection in a task of its own.
     pub(crate) fn adopt(self: &Rc<Self>, stream: S, permit: OwnedSemaphorePermit) {
-        if !matches!(*self.service.borrow(), Service::Open { .. }) {
+        // Now: once the service has changed, nothing would tell that TLS is spoken here.
+        let tls = match &*self.service.borrow() {
+            Service::Open { tls, .. } => tls.clone(),
             // It waited for its permit while the service was closed.
-            return;
-        }
+            Service::Closed | Service::Draining { .. } => return,
+        };
         let member = Rc::new(Member { stream, idle: Cell::new(true), finishing: Cell::new(false), _permit: permit });
         let key = self.members.borrow_mut().insert(Rc::clone(&member));
         self.counters().opened();
-        let worker = Rc::clone(self);
-        spawn_local(async move {
-            connection::serve(Rc::clone(&worker), member).await;
-            let mut members = worker.members.borrow_mut();
-            members.remove(key);
-            worker.counters().closed();
-            if members.is_empty() {
-                // The room that a rush of connections took is not kept.
-                members.shrink_to_fit();
-                worker.emptied.notify_one();
-            }
-        });
+        spawn_local(Rc::clone(self).attend(member, tls, key));
+    }
+
+    /// The task of a connection.
+    async fn attend(self: Rc<Self>, member: Rc<Member<S>>, tls: Option<Arc<Acceptor>>, key: usize) {
+        connection::serve(Rc::clone(&self), member, tls).await;
+        let mut members = self.members.borrow_mut();
+        members.remove(key);
+        self.counters().closed();
+        if members.is_empty() {
+            // The room that a rush of connections took is not kept.
+            members.shrink_to_fit();
+            self.emptied.notify_one();
+        }
     }
 
     /// Lets every connection end with the request that it is in; those in none end at once.
@@ -277,5 +289,34 @@ impl<S: Stream> Gate for WorkerGate<'_, S> {
 
     fn answered(&self, status: Status) {
         self.worker.counters().answered(status);
+    }
+
+    fn turned_away(&self, reason: Unavailable) {
+        self.worker.counters().turned_away(reason);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::epoll::Epoll;
+    use crate::transport::uring::Uring;
+
+    /// The most that the task of a connection may take, in bytes, on 64-bit machines. Each of 10,000 idle connections
+    /// pays for what a branch of its future keeps across a wait.
+    const TASK_BYTES: usize = 896;
+
+    fn size_of_output<A, B, C, D, F>(_function: impl FnOnce(A, B, C, D) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn the_task_of_a_connection_stays_small() {
+        let sizes = [
+            size_of_output(Worker::<<Uring as Transport>::Stream>::attend),
+            size_of_output(Worker::<<Epoll as Transport>::Stream>::attend),
+        ];
+        println!("a connection's task: {sizes:?} bytes (uring, epoll)");
+        assert!(sizes.iter().all(|&bytes| bytes <= TASK_BYTES), "{sizes:?}");
     }
 }

@@ -47,8 +47,11 @@ impl Workers {
             Io::Uring => Failure::NoUring(error.to_string()),
             Io::Auto | Io::Epoll => Failure::Configuration(format!("no event loop: {error}")),
         })?;
+        if let Some(error) = ways.iter().find_map(|way| way.refused.as_ref()) {
+            log(format_args!("io_uring is not available ({error}); waiting by epoll"));
+        }
         // Where only some got a ring, the slower way is the one to tell.
-        let io = if ways.iter().all(|&way| way == Uring::NAME) { Uring::NAME } else { Epoll::NAME };
+        let io = if ways.iter().all(|way| way.name == Uring::NAME) { Uring::NAME } else { Epoll::NAME };
         Ok(Self { io, counters, service, running })
     }
 
@@ -88,28 +91,32 @@ struct Start {
     service: watch::Receiver<Service>,
 }
 
-/// The name of the way that a worker waits by, or why it has none.
-type Ready = std::sync::mpsc::Sender<io::Result<&'static str>>;
+/// How a worker waits.
+struct Way {
+    name: &'static str,
+    /// Why not by io_uring, where it asked for that.
+    refused: Option<io::Error>,
+}
+
+/// Who is told once how a worker waits, or why it cannot.
+type Ready = std::sync::mpsc::Sender<io::Result<Way>>;
 
 impl Start {
     fn run(self, io: Io, ready: &Ready) {
         match io {
-            Io::Uring => self.run_on(Uring::new(), ready),
-            Io::Epoll => self.run_on(Epoll::new(), ready),
+            Io::Uring => self.run_on(Uring::new(), None, ready),
+            Io::Epoll => self.run_on(Epoll::new(), None, ready),
             Io::Auto => match Uring::new() {
-                Ok(event_loop) => self.run_on(Ok(event_loop), ready),
-                Err(error) => {
-                    log(format_args!("io_uring is not available ({error}); waiting by epoll"));
-                    self.run_on(Epoll::new(), ready);
-                }
+                Ok(event_loop) => self.run_on(Ok(event_loop), None, ready),
+                Err(error) => self.run_on(Epoll::new(), Some(error), ready),
             },
         }
     }
 
-    fn run_on<T: Transport>(self, event_loop: io::Result<T>, ready: &Ready) {
+    fn run_on<T: Transport>(self, event_loop: io::Result<T>, refused: Option<io::Error>, ready: &Ready) {
         match event_loop {
             Ok(event_loop) => {
-                let _ = ready.send(Ok(T::NAME));
+                let _ = ready.send(Ok(Way { name: T::NAME, refused }));
                 worker::run(&event_loop, self.shared, self.counters, self.service);
             }
             Err(error) => {

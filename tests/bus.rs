@@ -496,6 +496,12 @@ fn switches_in_300_ms(task: &str) -> u64 {
     switches(task) - before
 }
 
+/// As the README says where it tells what CURVE would take.
+#[test]
+fn the_bundled_libzmq_has_no_curve() {
+    assert_eq!(zmq::has("curve"), Some(false));
+}
+
 #[test]
 fn an_idle_thread_never_wakes_up() {
     let hub = Hub::new();

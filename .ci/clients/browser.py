@@ -1,8 +1,9 @@
-"""Headless Chromium with a page of another origin, which posts messages."""
+"""Headless browsers with a page of another origin, which posts messages."""
 
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -13,7 +14,7 @@ from pathlib import Path
 from gateway import check
 
 PATIENCE_S = 60
-FLAGS = [
+CHROMIUM_FLAGS = [
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
@@ -63,25 +64,49 @@ class PageHandler(BaseHTTPRequestHandler):
         pass
 
 
-def trust(home, certificate):
-    """Puts the certificate where Chromium on Linux looks for those that its user trusts."""
-    store = Path(home) / ".pki" / "nssdb"
+def trust(store, authority):
+    """Makes a store of certificates that its user trusts, with the authority in it if there is one."""
     store.mkdir(parents=True)
+    certutil = ["certutil", "-d", f"sql:{store}"]
     quiet = {"check": True, "stdout": subprocess.DEVNULL}
-    subprocess.run(["certutil", "-d", f"sql:{store}", "-N", "--empty-password"], **quiet)
-    subprocess.run(
-        ["certutil", "-d", f"sql:{store}", "-A", "-t", "P,,", "-n", "adapter-gateway", "-i", certificate], **quiet
-    )
+    subprocess.run([*certutil, "-N", "--empty-password"], **quiet)
+    if authority:
+        subprocess.run([*certutil, "-A", "-t", "C,,", "-n", "adapter-gateway", "-i", authority], **quiet)
+
+
+def chromium(home, authority):
+    """Its command; on Linux it looks for what its user trusts in a store of its own."""
+    trust(home / ".pki" / "nssdb", authority)
+    return ["chromium", *CHROMIUM_FLAGS, f"--user-data-dir={home}/profile", "--remote-debugging-port=0"]
+
+
+def firefox(home, authority):
+    """Its command; it looks for what its user trusts in the profile."""
+    profile = home / "profile"
+    trust(profile, authority)
+    profile.joinpath("user.js").write_text('user_pref("network.proxy.type", 0);\n')
+    return [firefox_command(), "--headless", "--no-remote", "--profile", profile]
+
+
+def firefox_command():
+    return shutil.which("firefox-esr") or shutil.which("firefox")
+
+
+BROWSERS = {"Chromium": chromium, "Firefox": firefox}
+
+
+def installed():
+    """Chromium, which `.ci/install` installs, and Firefox where it happens to be."""
+    return [name for name in BROWSERS if name != "Firefox" or firefox_command()]
 
 
 @contextlib.contextmanager
-def chromium(url, certificate):
-    with tempfile.TemporaryDirectory(prefix="adapter-gateway-ci-", ignore_cleanup_errors=True) as home:
-        if certificate:
-            trust(home, certificate)
+def browsing(name, url, authority):
+    with tempfile.TemporaryDirectory(prefix="adapter-gateway-ci-", ignore_cleanup_errors=True) as directory:
+        home = Path(directory)
         process = subprocess.Popen(
-            ["chromium", *FLAGS, f"--user-data-dir={home}/profile", "--remote-debugging-port=0", url],
-            env={**os.environ, "HOME": home, "XDG_CONFIG_HOME": f"{home}/config", "XDG_CACHE_HOME": f"{home}/cache"},
+            [*BROWSERS[name](home, authority), url],
+            env={**os.environ, "HOME": directory, "XDG_CONFIG_HOME": f"{home}/config", "XDG_CACHE_HOME": f"{home}/cache"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -95,12 +120,12 @@ def chromium(url, certificate):
             process.wait()
 
 
-def run_page(tasks, certificate):
-    """What the page got for each task (way, url, body): status and answer."""
+def run_page(name, tasks, authority):
+    """What the page got in this browser for each task (way, url, body): status and answer."""
     with PageServer(tasks) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         # `localhost`, so that the origin differs from the gateway's in more than its port.
-        with chromium(f"http://localhost:{server.server_port}/", certificate):
+        with browsing(name, f"http://localhost:{server.server_port}/", authority):
             answered = server.answered.wait(PATIENCE_S)
         server.shutdown()
     check(answered, "the page told nothing within", PATIENCE_S, "s")

@@ -19,10 +19,6 @@ import zmq
 PATIENCE_S = 20
 
 
-class NotYet(Exception):
-    """What is asked for is not built into the gateway."""
-
-
 def check(condition, *what):
     """An assertion that -O leaves in place."""
     if not condition:
@@ -93,10 +89,7 @@ class Gateway(AbstractContextManager):
         if event is not None:
             return event
         status = self.process.wait(PATIENCE_S)
-        log = self.log()
-        if status == 2 and "not served yet" in log:
-            raise NotYet("https")
-        raise AssertionError(f"the gateway ended with status {status}: {log}")
+        raise AssertionError(f"the gateway ended with status {status}: {self.log()}")
 
     def event(self, name, **fields):
         """The next event of this name with these fields; None at the end of the events."""
@@ -117,8 +110,13 @@ class Gateway(AbstractContextManager):
 
     @property
     def certificate(self):
-        """The certificate to trust; None over plain http."""
+        """What clients that take a file trust; None over plain http."""
         return None if self.plain else str(self.directory / "gateway-cert.pem")
+
+    @property
+    def authority(self):
+        """What browsers trust, which import one certificate; None over plain http."""
+        return None if self.plain else str(self.directory / "gateway-ca.pem")
 
     @property
     def target(self):

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from gateway import Gateway, NotYet, Subscriber, check, heard_until_marker, until_heard
+from gateway import Gateway, Subscriber, check, heard_until_marker, until_heard
 from messages import DOCUMENT, document, messages
 
 HERE = Path(__file__).resolve().parent
@@ -66,12 +66,7 @@ def schemathesis(gateway):
 
 def main():
     example_of_each_answer()
-    try:
-        gateway = Gateway(sys.argv[1], plain=False)
-    except NotYet:
-        print("  https is not served yet: the document is checked over http", flush=True)
-        gateway = Gateway(sys.argv[1])
-    with gateway:
+    with Gateway(sys.argv[1], plain=False) as gateway:
         example_of_each_message(gateway)
         schemathesis(gateway)
         check(gateway.process.poll() is None, "the gateway ended")

@@ -1,9 +1,9 @@
-//! Documents: message bodies, compared with `serde_json`, and settings files.
+//! Documents: message bodies and MessagePack frames, compared with `serde_json`, and settings files.
 
 use std::collections::HashMap;
 use std::fmt;
 
-use adapter_gateway::message::{self, Check, Fault, MAX_TOPIC_BYTES};
+use adapter_gateway::message::{self, Check, Encoding, Fault, MAX_TOPIC_BYTES, Message, msgpack};
 use adapter_gateway::settings;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
@@ -26,6 +26,7 @@ pub(crate) fn message(body: &[u8]) {
                 assert!(is_envelope(body, value));
                 assert_eq!(value["topic"], message.topic());
                 assert_eq!(value["payload"], serde_json::from_slice::<Value>(payload).unwrap());
+                encodes(message, &value["payload"]);
             }
         }
         Err(Fault::NotJson { .. }) => assert!(!json),
@@ -35,6 +36,44 @@ pub(crate) fn message(body: &[u8]) {
     if let Ok(known) = message::parse(body, Check::Known) {
         assert_eq!(Ok(known), envelope);
     }
+}
+
+/// In MessagePack a payload is the same value, or it is refused for a number that does not fit.
+fn encodes(message: &Message<'_>, payload: &Value) {
+    let Ok(frame) = message.encode(Encoding::Msgpack) else {
+        let mut digits = message.payload().split(|byte| !byte.is_ascii_digit());
+        assert!(digits.any(|digits| digits.len() >= 19), "64 bits hold every integer of 18 digits");
+        return;
+    };
+    assert!(frame.len() <= message.payload().len() * 9 / 4);
+    let shown = serde_json::from_str(&msgpack::to_json(&frame).unwrap()).unwrap();
+    assert!(is_same(payload, &shown), "{payload} became {shown}");
+}
+
+/// Equal, but for the last bits of floats, which serde_json does not always read to the nearest.
+fn is_same(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) => {
+            let (a, b) = (one.as_f64().unwrap(), other.as_f64().unwrap());
+            one == other || (a - b).abs() <= a.abs() * 1e-14
+        }
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_same(one, other))
+        }
+        (Value::Object(one), Value::Object(other)) => {
+            one.len() == other.len()
+                && one.iter().all(|(name, one)| other.get(name).is_some_and(|other| is_same(one, other)))
+        }
+        _ => one == other,
+    }
+}
+
+/// A frame, as a subscriber may receive it: shown as JSON, or refused.
+pub(crate) fn msgpack(frame: &[u8]) {
+    let Ok(json) = msgpack::to_json(frame) else { return };
+    // serde_json reads 128 levels, and no more.
+    let deep = json.bytes().filter(|byte| matches!(byte, b'[' | b'{')).count() > 127;
+    assert!(deep || serde_json::from_str::<IgnoredAny>(&json).is_ok(), "{json}");
 }
 
 /// The contract's envelope.

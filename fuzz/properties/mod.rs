@@ -19,14 +19,14 @@ mod heads;
 
 pub(crate) use chunks::{chunked, decode};
 pub(crate) use connections::{exchange, split};
-pub(crate) use documents::{message, settings};
+pub(crate) use documents::{message, msgpack, settings};
 pub(crate) use heads::{framing, head, target_query};
 
 /// Panics where the octets break it.
 pub(crate) type Property = fn(&[u8]);
 
 /// All of them, by the name of the target, of its corpus and of its regressions.
-pub(crate) const ALL: [(&str, Property); 8] = [
+pub(crate) const ALL: [(&str, Property); 9] = [
     ("head", head),
     ("framing", framing),
     ("target_query", target_query),
@@ -34,5 +34,6 @@ pub(crate) const ALL: [(&str, Property); 8] = [
     ("exchange", exchange),
     ("split", split),
     ("message", message),
+    ("msgpack", msgpack),
     ("settings", settings),
 ];

@@ -29,7 +29,7 @@ mod subscriber;
 mod thread;
 mod wait;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use std::{fmt, io};
@@ -128,7 +128,7 @@ type OnEvent = Box<dyn Fn(BusEvent) + Send>;
 /// The running bus thread. Dropping it stops it at once; [`Bus::stop`] delivers first.
 pub struct Bus {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Bus {
@@ -147,7 +147,7 @@ impl Bus {
             .map_err(|error| BusError::Setup(error.into()))?;
         let thread =
             std::thread::Builder::new().name("bus".into()).spawn(move || bus_thread.run()).map_err(BusError::Setup)?;
-        Ok(Self { shared, thread: Some(thread) })
+        Ok(Self { shared, thread: Mutex::new(Some(thread)) })
     }
 
     /// A handle for publishing.
@@ -164,16 +164,15 @@ impl Bus {
 
     /// Accepts nothing more, hands everything accepted to libzmq, gives libzmq the rest of the time
     /// to write it out, and ends the thread. Returns within `deadline`, give or take a scheduling
-    /// delay, with whatever could not be handed over counted as undelivered.
-    #[must_use]
-    pub fn stop(mut self, deadline: Duration) -> Totals {
+    /// delay, with whatever could not be handed over counted as undelivered. The first call decides.
+    pub fn stop(&self, deadline: Duration) -> Totals {
         self.halt(deadline);
         let counters = self.counters();
         Totals { accepted: counters.accepted, published: counters.published, undelivered: counters.depth }
     }
 
-    fn halt(&mut self, deadline: Duration) {
-        let Some(thread) = self.thread.take() else {
+    fn halt(&self, deadline: Duration) {
+        let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() else {
             return;
         };
         // Set before the close: the thread reads it once it sees the close.

@@ -1,22 +1,23 @@
 //! `adapter-gateway demo`: everything on one machine, with no adapter.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::listen::print_messages;
 use super::print::Printer;
-use super::serve::{self, PORT};
+use super::serve;
 use crate::bus::{Hub, Subscriber};
 use crate::cli::DemoArguments;
-use crate::events::{Event, log};
+use crate::events::{Emit, Event, log};
 use crate::exit::Failure;
 use crate::message::Encoding;
-use crate::serve::{Emit, Source, serve};
+use crate::serve::{Source, serve};
+use crate::tls::source::CertificateSource;
 use crate::token::Token;
 
-/// Random octets of the token: too many to guess, few enough to read.
-const TOKEN_BYTES: usize = 16;
+/// Random octets of a name or a token: too many to guess, few enough to read.
+const RANDOM_BYTES: usize = 16;
 
 /// What the listener's subscription gets to reach the hub, which is in the same process.
 const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -38,11 +39,19 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
     let interrupter = subscriber.interrupter();
     let printing = std::thread::spawn(move || print_messages(&mut subscriber, &Printer::stdout(Encoding::Json), None));
 
-    let token = fresh_token()?;
-    let config = serve::demo_config(arguments, arguments.listen.unwrap_or_else(free_address), hub.publishers())?;
+    let token = random_hex()?;
+    let mut config = serve::demo_config(arguments, hub.publishers())?;
+    // Gone with the demo, as its certificate is.
+    let directory = Scratch(std::env::temp_dir().join(format!("adapter-gateway-demo-{}", random_hex()?)));
+    let mut trust = None;
+    if !arguments.plain {
+        let source = CertificateSource::SelfSigned { directory: directory.0.clone() };
+        trust = source.trust_anchor();
+        config.certificate = Some(source);
+    }
     log(format_args!("publishers may connect to {}, subscribers to {}", hub.publishers(), hub.subscribers()));
     let served = match Token::new(&token) {
-        Some(secret) => serve(config, Source::Fixed(secret), welcome(token)),
+        Some(secret) => serve(config, Source::Fixed(secret), welcome(token, trust)),
         None => Ok(()),
     };
     let _ = hub.stop(HUB_DRAIN);
@@ -60,20 +69,23 @@ fn start_hub() -> Result<Hub, Failure> {
     Hub::start(&free, &free).map_err(Failure::configuration)
 }
 
-/// The usual port, or a free one where an adapter holds it.
-fn free_address() -> SocketAddr {
-    let usual = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));
-    if TcpListener::bind(usual).is_ok() { usual } else { SocketAddr::from((Ipv4Addr::LOCALHOST, 0)) }
-}
-
-fn fresh_token() -> Result<String, Failure> {
-    let mut bytes = [0; TOKEN_BYTES];
+fn random_hex() -> Result<String, Failure> {
+    let mut bytes = [0; RANDOM_BYTES];
     getrandom::fill(&mut bytes).map_err(Failure::configuration)?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
+/// A directory that is removed on drop.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
 /// Tells a person what to do, once both sides are ready.
-fn welcome(token: String) -> Emit {
+fn welcome(token: String, trust: Option<PathBuf>) -> Emit {
     #[derive(Default)]
     struct Seen {
         url: Option<String>,
@@ -88,21 +100,22 @@ fn welcome(token: String) -> Emit {
             _ => return,
         }
         if let (Some(url), true) = (seen.url.as_deref(), seen.connected) {
-            print_welcome(url, &token);
+            print_welcome(url, &token, trust.as_deref());
             seen.url = None;
         }
     })
 }
 
-fn print_welcome(url: &str, token: &str) {
+fn print_welcome(url: &str, token: &str, trust: Option<&Path>) {
     use std::io::Write;
+    let trust = trust.map(|path| format!(" --cacert '{}'", path.display())).unwrap_or_default();
     let message = r#"{"topic":"adapter/extensions/data","payload":{"extension_id":"demo","content":"hello"}}"#;
     let mut stdout = std::io::stdout().lock();
     // A pipe that nobody reads is no reason to stop.
     let _ = writeln!(
         stdout,
         "The gateway takes messages at {url}. Paste this into another terminal:\n\n\
-         curl -sS '{url}?token={token}' -H 'Content-Type: application/json' -d '{message}'\n\n\
+         curl -sS{trust} '{url}?token={token}' -H 'Content-Type: application/json' -d '{message}'\n\n\
          Each message is printed here as a subscriber sees it: topic, tab, payload. Ctrl-C ends the demo.\n"
     )
     .and_then(|()| stdout.flush());

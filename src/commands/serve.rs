@@ -1,7 +1,7 @@
 //! `adapter-gateway serve`: the gateway as the adapter launches it.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -9,18 +9,26 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::bus::{BusConfig, Endpoint, EndpointError, HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub};
 use crate::cli::{DemoArguments, Seconds, ServeArguments};
 use crate::connection::Timeouts;
-use crate::events::{emit, log};
+use crate::events::{Stdout, log};
 use crate::exit::Failure;
 use crate::gate::Policy;
 use crate::http1::response::AllowedOrigins;
 use crate::serve::{Config, Source, serve};
 use crate::settings;
+use crate::tls::source::CertificateSource;
 
 /// The port of the specification's examples.
 pub(crate) const PORT: u16 = 12358;
 
-/// Descriptors that are not connections: listeners, rings, ZeroMQ's sockets, standard streams, the settings.
+/// Descriptors that are not connections, with one worker: listeners, rings, ZeroMQ's sockets, standard streams, the
+/// settings.
 const OTHER_DESCRIPTORS: u64 = 64;
+
+/// Those of each further worker: its ring, what tokio waits and is woken by.
+const WORKER_DESCRIPTORS: u64 = 5;
+
+/// And for each listener of a further worker: its handle on it, and an accepted connection that waits for its turn.
+const LISTENER_DESCRIPTORS: u64 = 2;
 
 /// Runs the command.
 ///
@@ -32,6 +40,7 @@ pub fn run(arguments: &ServeArguments) -> Result<(), Failure> {
         None => settings::default_path().map_err(Failure::configuration)?,
     };
     let mut config = config(arguments)?;
+    config.certificate = certificate(arguments, &settings)?;
     let hub = if arguments.hub { Some(start_hub()?) } else { None };
     let mut hub_drain = Duration::ZERO;
     if let Some(hub) = &hub {
@@ -40,19 +49,27 @@ pub fn run(arguments: &ServeArguments) -> Result<(), Failure> {
         hub_drain = config.drain_timeout / 4;
         config.drain_timeout -= hub_drain;
     }
-    let served = serve(config, Source::File(settings), Arc::new(emit));
+    let (emit, stdout) = Stdout::start();
+    let served = serve(config, Source::File(settings), emit);
+    stdout.finish();
     if let Some(hub) = hub {
         let _ = hub.stop(hub_drain);
     }
     served
 }
 
-/// What `demo` serves: on one address, to one hub, and else as `serve` does by default.
-pub(crate) fn demo_config(demo: &DemoArguments, listen: SocketAddr, hub: &Endpoint) -> Result<Config, Failure> {
-    let serve = ServeArguments { plain: demo.plain, check: demo.check, io: demo.io, ..ServeArguments::default() };
-    let mut config = config(&ServeArguments { listen: vec![listen], connect: vec![hub.as_str().into()], ..serve })?;
-    config.listen_optional.clear();
-    Ok(config)
+/// What `demo` serves: on the one address given, or on the usual one or any where that is taken; to one hub; and else
+/// as `serve` does by default.
+pub(crate) fn demo_config(demo: &DemoArguments, hub: &Endpoint) -> Result<Config, Failure> {
+    let usual = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));
+    let serve = ServeArguments {
+        listen: vec![demo.listen.unwrap_or(usual)],
+        connect: vec![hub.as_str().into()],
+        check: demo.check,
+        io: demo.io,
+        ..ServeArguments::default()
+    };
+    Ok(Config { any_port: demo.listen.is_none(), ..config(&serve)? })
 }
 
 /// The embedded hub at its usual endpoints.
@@ -61,9 +78,6 @@ pub(crate) fn start_hub() -> Result<Hub, Failure> {
 }
 
 fn config(arguments: &ServeArguments) -> Result<Config, Failure> {
-    if !arguments.plain {
-        return Err(Failure::Usage("https is not served yet; pass --plain".into()));
-    }
     let (listen, listen_optional) = if arguments.listen.is_empty() {
         // Clients that resolve localhost to ::1 first must not be refused.
         let (v4, v6) = (Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into());
@@ -71,12 +85,17 @@ fn config(arguments: &ServeArguments) -> Result<Config, Failure> {
     } else {
         (arguments.listen.clone(), Vec::new())
     };
+    let listeners = (listen.len() + listen_optional.len()) as u64;
+    let further_workers = arguments.workers.get() - 1;
+    let others = OTHER_DESCRIPTORS + further_workers * (WORKER_DESCRIPTORS + LISTENER_DESCRIPTORS * listeners);
     Ok(Config {
         listen,
         listen_optional,
+        any_port: false,
+        certificate: None,
         io: arguments.io,
         workers: arguments.workers.size(),
-        connections: connections(arguments.max_connections.get()),
+        connections: connections(arguments.max_connections.get(), others),
         buffered_bytes: arguments.max_buffered.size(),
         policy: Policy {
             head_bytes: arguments.max_head.size(),
@@ -95,6 +114,18 @@ fn config(arguments: &ServeArguments) -> Result<Config, Failure> {
         watch_stdin: arguments.watch_stdin,
         stats: arguments.stats.map(Seconds::get),
     })
+}
+
+fn certificate(arguments: &ServeArguments, settings: &Path) -> Result<Option<CertificateSource>, Failure> {
+    match (arguments.plain, &arguments.tls_cert, &arguments.tls_key) {
+        (true, None, None) => Ok(None),
+        (true, ..) => Err(Failure::Usage("--plain serves http, which has no certificate".into())),
+        (false, None, None) => Ok(Some(CertificateSource::beside(settings))),
+        (false, Some(certificate), Some(key)) => {
+            Ok(Some(CertificateSource::Files { certificate: certificate.clone(), key: key.clone() }))
+        }
+        (false, ..) => Err(Failure::Usage("--tls-cert and --tls-key go together".into())),
+    }
 }
 
 fn bus(arguments: &ServeArguments) -> Result<BusConfig, Failure> {
@@ -135,15 +166,15 @@ fn origins(allowed: &[String]) -> AllowedOrigins {
 
 /// Raises the soft limit of descriptors as far as it goes, and caps the connections below it: without descriptors
 /// nothing could be accepted, and nothing else opened.
-fn connections(wanted: u64) -> usize {
+fn connections(wanted: u64, others: u64) -> usize {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    let needed = wanted.saturating_add(OTHER_DESCRIPTORS);
+    let needed = wanted.saturating_add(others);
     let raised = needed.min(maximum.unwrap_or(u64::MAX)).max(current.unwrap_or(u64::MAX));
     let current = match setrlimit(Resource::Nofile, Rlimit { current: Some(raised), maximum }) {
         Ok(()) => raised,
         Err(_) => current.unwrap_or(u64::MAX),
     };
-    let possible = current.saturating_sub(OTHER_DESCRIPTORS).max(1);
+    let possible = current.saturating_sub(others).max(1);
     if possible < wanted {
         log(format_args!("at most {possible} connections, since the limit of descriptors is {current}"));
     }

@@ -1,5 +1,6 @@
 //! Waiting on epoll, by tokio's reactor.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::io;
 use std::net;
@@ -9,7 +10,7 @@ use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::LocalSet;
 
-use super::{Listener, Stream, Transport};
+use super::{Listener, Stream, Transport, receive};
 
 /// tokio's single-threaded runtime.
 pub struct Epoll {
@@ -18,7 +19,7 @@ pub struct Epoll {
 }
 
 impl Transport for Epoll {
-    type Stream = TcpStream;
+    type Stream = EpollStream;
     type Listener = TcpListener;
 
     const NAME: &'static str = "epoll";
@@ -34,35 +35,56 @@ impl Transport for Epoll {
 }
 
 impl Listener for TcpListener {
-    type Stream = TcpStream;
+    type Stream = EpollStream;
 
     fn new(listener: net::TcpListener) -> io::Result<Self> {
         Self::from_std(listener)
     }
 
-    async fn accept(&self) -> io::Result<TcpStream> {
-        Self::accept(self).await.map(|(stream, _peer)| stream)
+    async fn accept(&self) -> io::Result<EpollStream> {
+        Self::accept(self).await.map(|(stream, _peer)| EpollStream { stream, more: Cell::new(false) })
     }
 }
 
-impl Stream for TcpStream {
+/// A connection.
+pub struct EpollStream {
+    stream: TcpStream,
+    /// Whether the last read may have left something behind.
+    more: Cell<bool>,
+}
+
+impl Stream for EpollStream {
     fn socket(&self) -> BorrowedFd<'_> {
-        self.as_fd()
+        self.stream.as_fd()
     }
 
     async fn readable(&self) -> io::Result<()> {
-        Self::readable(self).await
+        if self.more.replace(false) {
+            tokio::task::yield_now().await;
+        }
+        self.stream.readable().await
     }
 
     async fn writable(&self) -> io::Result<()> {
-        Self::writable(self).await
+        self.stream.writable().await
     }
 
-    fn try_read<R>(&self, read: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>) -> io::Result<R> {
-        self.try_io(Interest::READABLE, || read(self.as_fd()))
+    fn try_read(&self, into: &mut Vec<u8>) -> io::Result<usize> {
+        let room = into.spare_capacity_mut().len();
+        let mut last = None;
+        let read = self.stream.try_io(Interest::READABLE, || match receive(self.stream.as_fd(), into)? {
+            // All there was (epoll(7)): the reactor need not be told by another read, which would find nothing.
+            bytes if bytes < room => {
+                last = Some(bytes);
+                Err(io::ErrorKind::WouldBlock.into())
+            }
+            bytes => Ok(bytes),
+        });
+        self.more.set(read.is_ok());
+        last.map_or(read, Ok)
     }
 
     fn try_write<R>(&self, write: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>) -> io::Result<R> {
-        self.try_io(Interest::WRITABLE, || write(self.as_fd()))
+        self.stream.try_io(Interest::WRITABLE, || write(self.stream.as_fd()))
     }
 }

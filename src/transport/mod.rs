@@ -11,6 +11,9 @@ use std::io;
 use std::net;
 use std::os::fd::BorrowedFd;
 
+use rustix::buffer::spare_capacity;
+use rustix::net::{RecvFlags, recv};
+
 pub mod epoll;
 pub mod uring;
 
@@ -60,15 +63,24 @@ pub trait Stream: Sized + 'static {
     /// Waits until a write would not block.
     fn writable(&self) -> impl Future<Output = io::Result<()>>;
 
-    /// Tries a read. After [`io::ErrorKind::WouldBlock`] the next [`Stream::readable`] waits.
+    /// Tries a read into the spare capacity of `into`, of which there is some; the octets read. After
+    /// [`io::ErrorKind::WouldBlock`], and after a read that left capacity to spare, the next [`Stream::readable`] waits;
+    /// after any other it lets the tasks that are ready go first, so that no client who sends faster than it is served
+    /// keeps the others waiting.
     ///
     /// # Errors
-    /// Those of `read`.
-    fn try_read<R>(&self, read: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>) -> io::Result<R>;
+    /// Of the kernel.
+    fn try_read(&self, into: &mut Vec<u8>) -> io::Result<usize>;
 
-    /// Tries a write, likewise.
+    /// Tries a write. After [`io::ErrorKind::WouldBlock`] the next [`Stream::writable`] waits.
     ///
     /// # Errors
     /// Those of `write`.
     fn try_write<R>(&self, write: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>) -> io::Result<R>;
+}
+
+/// Reads into the spare capacity of `into`; the octets read.
+fn receive(socket: BorrowedFd<'_>, into: &mut Vec<u8>) -> io::Result<usize> {
+    let (_, bytes) = recv(socket, spare_capacity(into), RecvFlags::empty())?;
+    Ok(bytes)
 }

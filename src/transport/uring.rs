@@ -9,10 +9,11 @@ use std::rc::Rc;
 
 use io_uring::{cqueue, opcode, types};
 use rustix::event::PollFlags;
+use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 use tokio_uring::{OneshotOutputTransform, UnsubmittedOneshot};
 
-use super::{Listener, Stream, Transport};
+use super::{Listener, Stream, Transport, receive};
 
 /// Entries of the submission queue. A full one is submitted before the turn ends; nothing is lost.
 const RING_ENTRIES: u32 = 1024;
@@ -28,7 +29,7 @@ impl Transport for Uring {
 
     fn new() -> io::Result<Self> {
         let mut ring = tokio_uring::uring_builder();
-        // The thread that submits looks at the completions too, so the kernel need not interrupt it for each.
+        // The thread that submits looks at the completions too, so the kernel, from 6.0 on, need not interrupt it.
         ring.setup_coop_taskrun().setup_single_issuer();
         tokio_uring::Runtime::new(tokio_uring::builder().entries(RING_ENTRIES).uring_builder(&ring)).map(Self)
     }
@@ -52,7 +53,7 @@ impl Listener for UringListener {
         loop {
             match accept_with(&*self.0, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
                 Ok(socket) => return Ok(UringStream(Rc::new(socket.into()))),
-                Err(rustix::io::Errno::WOULDBLOCK) => poll(&self.0, PollFlags::IN).await?,
+                Err(Errno::WOULDBLOCK) => poll(&self.0, PollFlags::IN).await?,
                 Err(error) => return Err(error.into()),
             }
         }
@@ -75,8 +76,8 @@ impl Stream for UringStream {
         poll(&self.0, PollFlags::OUT).await
     }
 
-    fn try_read<R>(&self, read: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>) -> io::Result<R> {
-        read(self.0.as_fd())
+    fn try_read(&self, into: &mut Vec<u8>) -> io::Result<usize> {
+        receive(self.0.as_fd(), into)
     }
 
     fn try_write<R>(&self, write: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>) -> io::Result<R> {

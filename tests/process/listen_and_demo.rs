@@ -11,6 +11,7 @@ use crate::support::http::Client;
 use crate::support::process::{Process, Transcript, binary, run};
 use crate::support::request::Request;
 use crate::support::subscriber::ipc_endpoint;
+use crate::support::way::way;
 
 /// A publisher that knows when it is heard.
 fn publisher(endpoint: &str) -> zmq::Socket {
@@ -67,7 +68,7 @@ fn listen_without_a_topic_hears_everything_until_it_is_interrupted() {
 fn the_line_that_demo_prints_works_when_pasted() {
     let (_, help) = run(["demo", "--help"]);
     let plain = help.stdout.contains("--plain").then_some("--plain");
-    let mut demo = Process::spawn(binary().arg("demo").args(plain));
+    let mut demo = Process::spawn(binary().args(["demo", "--io", way()]).args(plain));
     let line = next_line(&demo, |line| line.trim_start().starts_with("curl "));
     let message = paste(&line);
 
@@ -87,7 +88,7 @@ fn the_line_that_demo_prints_works_when_pasted() {
 /// It must not get in the way of an adapter, nor of itself.
 #[test]
 fn two_demos_run_side_by_side() {
-    let demos = [(); 2].map(|()| Process::spawn(binary().arg("demo")));
+    let demos = [(); 2].map(|()| Process::spawn(binary().args(["demo", "--io", way()])));
     let lines = demos.each_ref().map(|demo| next_line(demo, |line| line.trim_start().starts_with("curl ")));
     assert_ne!(lines[0], lines[1], "each has its own token");
     for mut demo in demos {

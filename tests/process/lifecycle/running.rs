@@ -7,6 +7,7 @@ use rustix::process::Signal;
 use crate::statuses::FINE;
 use crate::support::gateway::Gateway;
 use crate::support::rig::Rig;
+use crate::support::usage::cpu_ticks;
 
 #[test]
 fn sigusr1_prints_stats_each_time() {
@@ -79,14 +80,6 @@ fn an_idle_gateway_uses_no_cpu() {
         }
     }
     panic!("clock ticks used in each idle second: {used:?}");
-}
-
-/// User and system time of all its threads: fields 14 and 15 of proc_pid_stat(5), of which the
-/// second, in parentheses, may itself hold spaces.
-fn cpu_ticks(process: u32) -> u64 {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
-    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
-    [14, 15].iter().map(|field| fields[field - 3].parse::<u64>().unwrap()).sum()
 }
 
 #[test]

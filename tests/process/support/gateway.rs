@@ -5,14 +5,16 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use rustix::io::Errno;
 use rustix::process::Signal;
 use serde_json::Value;
 
 use super::PATIENCE;
 use super::http::{Client, Response};
-use super::process::{Process, Transcript, binary};
+use super::process::{Process, Transcript, binary, limited, without_uring};
 use super::request::Request;
 use super::settings_file::{SettingsFile, TOKEN_MARK, enabled, token};
+use super::way::way;
 
 /// A port of its own, which the `listening` event tells.
 pub(crate) const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
@@ -24,7 +26,12 @@ pub(crate) struct Builder {
     token: String,
     listen: Vec<SocketAddr>,
     bus: Vec<String>,
+    io: &'static str,
+    expected_io: &'static str,
+    no_uring: Option<Errno>,
+    limits: Option<&'static str>,
     arguments: Vec<String>,
+    scheme: &'static str,
     stdin: Stdio,
     closes_stdout_after: Option<&'static str>,
 }
@@ -34,9 +41,11 @@ pub(crate) struct Gateway {
     process: Process,
     pub(crate) settings: SettingsFile,
     token: String,
+    scheme: &'static str,
     /// Events that came and that nobody has waited for yet.
     pending: VecDeque<Value>,
     addresses: Vec<SocketAddr>,
+    expected_io: &'static str,
 }
 
 /// The counts of the `stopped` event.
@@ -92,6 +101,30 @@ impl Builder {
         self
     }
 
+    /// Asks for one way of waiting, instead of that of this run, and tells which one `listening` must name.
+    pub(crate) fn io(mut self, asked: &'static str, expected: &'static str) -> Self {
+        (self.io, self.expected_io) = (asked, expected);
+        self
+    }
+
+    /// Starts it where the kernel answers `io_uring_setup` with this error.
+    pub(crate) fn where_uring_is(mut self, refused: Errno) -> Self {
+        self.no_uring = Some(refused);
+        self
+    }
+
+    /// Starts it behind `ulimit` with these arguments.
+    pub(crate) fn limits(mut self, ulimit: &'static str) -> Self {
+        self.limits = Some(ulimit);
+        self
+    }
+
+    /// Serves https, instead of plain http.
+    pub(crate) fn https(mut self) -> Self {
+        self.scheme = "https";
+        self
+    }
+
     pub(crate) fn piped_stdin(mut self) -> Self {
         self.stdin = Stdio::piped();
         self
@@ -105,18 +138,25 @@ impl Builder {
 
     /// Starts it and waits for nothing.
     pub(crate) fn spawn(self) -> Gateway {
-        let settings = SettingsFile::absent();
+        self.spawn_beside(SettingsFile::absent())
+    }
+
+    /// The same where the directory of the settings is there already.
+    pub(crate) fn spawn_beside(self, settings: SettingsFile) -> Gateway {
         if let Some(text) = &self.settings {
             settings.write(text);
         }
         let mut command = self.command(&settings);
         command.stdin(self.stdin);
         let last = self.closes_stdout_after;
-        let process = Process::spawn_reading_until(&mut command, move |line| {
-            last.is_some_and(|name| is(&parse_event(line), name))
-        });
+        let is_last = move |line: &str| last.is_some_and(|name| is(&parse_event(line), name));
+        let process = match self.no_uring {
+            None => Process::spawn_reading_until(&mut command, is_last),
+            Some(errno) => without_uring(errno, || Process::spawn_reading_until(&mut command, is_last)),
+        };
         let (pending, addresses) = (VecDeque::new(), Vec::new());
-        Gateway { process, settings, token: self.token, pending, addresses }
+        let (token, scheme, expected_io) = (self.token, self.scheme, self.expected_io);
+        Gateway { process, settings, token, scheme, pending, addresses, expected_io }
     }
 
     /// Starts it and waits until it accepts requests.
@@ -128,7 +168,10 @@ impl Builder {
 
     fn command(&self, settings: &SettingsFile) -> Command {
         let mut command = binary();
-        command.args(["serve", "--plain"]);
+        command.arg("serve");
+        if self.scheme == "http" {
+            command.arg("--plain");
+        }
         if self.by_default_path {
             command.env("XDG_CONFIG_HOME", settings.config_home());
         } else {
@@ -142,8 +185,11 @@ impl Builder {
             let endpoint = settings.config_home().join("bus");
             command.args(["--bind", &format!("ipc://{}", endpoint.display())]);
         }
-        command.args(&self.bus).args(&self.arguments);
-        command
+        command.args(["--io", self.io]).args(&self.bus).args(&self.arguments);
+        match self.limits {
+            None => command,
+            Some(limits) => limited(limits, &command),
+        }
     }
 }
 
@@ -156,7 +202,12 @@ impl Gateway {
             token,
             listen: Vec::new(),
             bus: Vec::new(),
+            io: way(),
+            expected_io: way(),
+            no_uring: None,
+            limits: None,
             arguments: Vec::new(),
+            scheme: "http",
             stdin: Stdio::null(),
             closes_stdout_after: None,
         }
@@ -196,8 +247,9 @@ impl Gateway {
     /// Waits for one listener to open and remembers its address.
     pub(crate) fn wait_listening(&mut self) -> Value {
         let event = self.wait_event("listening");
+        assert_eq!(event["io"], self.expected_io, "{event}");
         let url = event["url"].as_str().expect("a url");
-        let address = url.strip_prefix("http://").and_then(|rest| rest.strip_suffix("/api/message"));
+        let address = url.strip_prefix(&format!("{}://", self.scheme)).and_then(|it| it.strip_suffix("/api/message"));
         let address = address.unwrap_or_else(|| panic!("url {url}"));
         self.addresses.push(address.parse().unwrap());
         event
@@ -238,6 +290,11 @@ impl Gateway {
 
     pub(crate) fn signal(&self, signal: Signal) {
         self.process.signal(signal);
+    }
+
+    /// What it has logged so far.
+    pub(crate) fn log(&self) -> String {
+        self.process.transcript().stderr
     }
 
     pub(crate) fn close_stdin(&mut self) {

@@ -10,9 +10,9 @@ use serde_json::Value;
 use super::PATIENCE;
 use super::request::Request;
 
-/// One connection.
-pub(crate) struct Client {
-    stream: TcpStream,
+/// One connection, over TCP or what lies on it.
+pub(crate) struct Client<S = TcpStream> {
+    stream: S,
     unread: Vec<u8>,
 }
 
@@ -34,7 +34,18 @@ impl Client {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(Self { stream, unread: Vec::new() })
+        Ok(Self::over(stream))
+    }
+}
+
+impl<S: Read + Write> Client<S> {
+    pub(crate) fn over(stream: S) -> Self {
+        Self { stream, unread: Vec::new() }
+    }
+
+    /// What it speaks over.
+    pub(crate) fn stream(&mut self) -> &mut S {
+        &mut self.stream
     }
 
     /// Sends bytes as they are. A peer that has refused and closed already is no error here: its
@@ -105,7 +116,13 @@ impl Client {
 
     fn read_more(&mut self) -> io::Result<()> {
         let mut bytes = [0; 16 * 1024];
-        let length = self.stream.read(&mut bytes)?;
+        // A process that is stopped and continued has its system calls interrupted.
+        let length = loop {
+            match self.stream.read(&mut bytes) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => break read?,
+            }
+        };
         if length == 0 {
             return Err(ErrorKind::UnexpectedEof.into());
         }

@@ -1,5 +1,6 @@
 //! What every test stands on: the child process, an HTTP client, a ZeroMQ subscriber.
 
+pub(crate) mod crude;
 pub(crate) mod gateway;
 pub(crate) mod http;
 pub(crate) mod hub;
@@ -9,6 +10,8 @@ pub(crate) mod request;
 pub(crate) mod rig;
 pub(crate) mod settings_file;
 pub(crate) mod subscriber;
+pub(crate) mod usage;
+pub(crate) mod way;
 pub(crate) mod worker;
 
 use std::time::{Duration, Instant};

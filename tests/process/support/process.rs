@@ -8,9 +8,15 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal};
 
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+
 use super::PATIENCE;
+
+/// The number of the system call, the same on every architecture (since kernel 5.1 they share their numbers).
+const IO_URING_SETUP: i64 = 425;
 
 /// Everything a child has written so far.
 #[derive(Clone, Debug, Default)]
@@ -33,6 +39,31 @@ pub(crate) fn binary() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_adapter-gateway"));
     command.stdin(Stdio::null());
     command
+}
+
+/// The same command behind the shell's `ulimit` with these arguments, under the same process id.
+pub(crate) fn limited(ulimit: &str, command: &Command) -> Command {
+    let mut limited = Command::new("sh");
+    limited.args(["-c", &format!("ulimit {ulimit} && exec \"$@\""), "sh"]);
+    limited.arg(command.get_program()).args(command.get_args()).stdin(Stdio::null());
+    let set = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    limited.envs(set);
+    limited
+}
+
+/// Calls `start` in a thread for which, and for whose children, the kernel answers `io_uring_setup` with this error. A
+/// filter binds the thread that sets it and what that thread starts, so nothing unsafe is needed between fork and exec.
+pub(crate) fn without_uring<T: Send>(refused: Errno, start: impl FnOnce() -> T + Send) -> T {
+    let refusal = SeccompAction::Errno(u32::try_from(refused.raw_os_error()).unwrap());
+    let rules = [(IO_URING_SETUP, Vec::new())].into();
+    let machine = std::env::consts::ARCH.try_into().expect("an architecture that seccompiler knows");
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refusal, machine).unwrap();
+    let program: BpfProgram = filter.try_into().unwrap();
+    let confined = || {
+        seccompiler::apply_filter(&program).expect("a filter can be set");
+        start()
+    };
+    std::thread::scope(|threads| threads.spawn(confined).join().unwrap())
 }
 
 /// Runs the binary to its end, for commands that end by themselves.
@@ -81,6 +112,12 @@ impl Process {
         }
     }
 
+    /// The same where none may come within `bound`.
+    #[allow(dead_code, reason = "for the `delivery` tests")]
+    pub(crate) fn next_line_within(&self, bound: Duration) -> Option<String> {
+        self.lines.recv_timeout(bound).ok()
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         rustix::process::kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
@@ -114,6 +151,11 @@ impl Process {
         for reader in self.readers.drain(..) {
             let _ = reader.join();
         }
+        self.transcript()
+    }
+
+    /// All it has written so far.
+    pub(crate) fn transcript(&self) -> Transcript {
         self.transcript.lock().unwrap().clone()
     }
 }

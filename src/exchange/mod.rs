@@ -3,6 +3,9 @@
 //! It finds the ends of heads and bodies in what arrives, however it is split; what becomes of a request is decided in
 //! [`crate::gate`] by its head and in [`crate::message`] by its body.
 
+mod turn;
+mod unread;
+
 use crate::budget::Hold;
 use crate::gate::{Admitted, Gate, admit};
 use crate::http1::chunked::ChunkedDecoder;
@@ -10,12 +13,10 @@ use crate::http1::fields::{Expectation, Framing};
 use crate::http1::head::{Head, HeadFault, HeadSearch};
 use crate::http1::malformed::Malformed;
 use crate::http1::response::{CONTINUE, Reply};
-use crate::message;
-use crate::problem::{Refusal, Slow, Status, Unavailable};
-
-/// Octets of a refused body that are read and dropped so that the connection can go on: what one read brings. Reading
-/// a longer one costs more than a new connection.
-pub const DISCARD_BYTES: u64 = 64 * 1024;
+use crate::problem::{Refusal, Slow, Unavailable};
+use turn::Turn;
+pub use unread::DISCARD_BYTES;
+use unread::Unread;
 
 /// Octets of answers after which they are written before more requests are looked at, so that a pipeline of small
 /// requests with large answers cannot fill the memory.
@@ -98,23 +99,6 @@ struct ChunkedBody {
     content: Vec<u8>,
     reply: Reply,
     hold: Hold,
-}
-
-/// A body, or what is left of it, that nobody wants.
-#[derive(Clone, Copy, Debug)]
-enum Unread {
-    Length(u64),
-    /// `left` is what may still be dropped of the content.
-    Chunked {
-        decoder: ChunkedDecoder,
-        left: u64,
-    },
-}
-
-/// Where answers go, and messages.
-struct Turn<'t, G> {
-    out: &'t mut Vec<u8>,
-    gate: &'t G,
 }
 
 impl Default for Exchange {
@@ -363,7 +347,7 @@ impl Exchange {
     /// Judges a whole body, and publishes it if it is a message. The length of the body.
     fn deliver(&mut self, body: &[u8], mut reply: Reply, turn: &mut Turn<'_, impl Gate>) -> usize {
         reply.persistent &= !self.finishing;
-        match publish(body, turn.gate) {
+        match turn.publish(body) {
             Ok(()) => turn.accepted(reply),
             Err(refusal) => turn.problem(&refusal, reply),
         }
@@ -419,55 +403,5 @@ impl Exchange {
     fn refuse_and_close(&mut self, refusal: &Refusal, reply: Reply, turn: &mut Turn<'_, impl Gate>) {
         turn.problem(refusal, Reply { persistent: false, ..reply });
         self.state = State::Closed(CloseReason::Refused);
-    }
-}
-
-/// Publishes what a body says.
-fn publish(body: &[u8], gate: &impl Gate) -> Result<(), Refusal> {
-    let policy = gate.policy();
-    let message = message::parse(body, policy.check).map_err(Refusal::Message)?;
-    let payload = message.encode(policy.encoding).map_err(Refusal::Message)?;
-    gate.publish(message.topic(), &payload).map_err(Refusal::Unavailable)
-}
-
-impl Unread {
-    fn new(framing: Framing) -> Self {
-        match framing {
-            Framing::Length(bytes) => Self::Length(bytes),
-            Framing::Chunked => Self::Chunked { decoder: ChunkedDecoder::default(), left: DISCARD_BYTES },
-        }
-    }
-
-    /// Octets that were dropped from `rest`, and whether the body ended; `None` if it is malformed or too long.
-    fn drop_from(&mut self, rest: &[u8]) -> Option<(usize, bool)> {
-        match self {
-            Self::Length(left) => {
-                let dropped = usize::try_from(*left).unwrap_or(usize::MAX).min(rest.len());
-                *left -= dropped as u64;
-                Some((dropped, *left == 0))
-            }
-            Self::Chunked { decoder, left } => {
-                let run = decoder.decode(rest).ok()?;
-                *left = left.checked_sub(run.content.len() as u64)?;
-                Some((run.used, run.done))
-            }
-        }
-    }
-}
-
-impl<G: Gate> Turn<'_, G> {
-    fn accepted(&mut self, reply: Reply) {
-        self.gate.responder().accepted(reply, self.out);
-        self.gate.answered(Status::Ok);
-    }
-
-    fn options(&mut self, reply: Reply, private_network: bool) {
-        self.gate.responder().options(reply, private_network, self.out);
-        self.gate.answered(Status::NoContent);
-    }
-
-    fn problem(&mut self, refusal: &Refusal, reply: Reply) {
-        self.gate.responder().problem(refusal, reply, self.out);
-        self.gate.answered(refusal.status());
     }
 }

@@ -1,0 +1,40 @@
+//! What one turn of a connection does to the outside: answers and messages.
+
+use crate::gate::Gate;
+use crate::http1::response::Reply;
+use crate::message;
+use crate::problem::{Refusal, Status};
+
+/// Where answers go, and messages.
+pub(super) struct Turn<'t, G> {
+    pub(super) out: &'t mut Vec<u8>,
+    pub(super) gate: &'t G,
+}
+
+impl<G: Gate> Turn<'_, G> {
+    /// Publishes what a body says.
+    pub(super) fn publish(&self, body: &[u8]) -> Result<(), Refusal> {
+        let policy = self.gate.policy();
+        let message = message::parse(body, policy.check).map_err(Refusal::Message)?;
+        let payload = message.encode(policy.encoding).map_err(Refusal::Message)?;
+        self.gate.publish(message.topic(), &payload).map_err(Refusal::Unavailable)
+    }
+
+    pub(super) fn accepted(&mut self, reply: Reply) {
+        self.gate.responder().accepted(reply, self.out);
+        self.gate.answered(Status::Ok);
+    }
+
+    pub(super) fn options(&mut self, reply: Reply, private_network: bool) {
+        self.gate.responder().options(reply, private_network, self.out);
+        self.gate.answered(Status::NoContent);
+    }
+
+    pub(super) fn problem(&mut self, refusal: &Refusal, reply: Reply) {
+        self.gate.responder().problem(refusal, reply, self.out);
+        self.gate.answered(refusal.status());
+        if let Refusal::Unavailable(reason) = refusal {
+            self.gate.turned_away(*reason);
+        }
+    }
+}

@@ -1,0 +1,176 @@
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use crate::tls::certificate::{Loaded, MAX_FILE_BYTES, load};
+use crate::tls::fault::{CertificateError, Notice};
+use crate::tls::self_signed::{self, CERTIFICATE_FILE, KEY_FILE};
+
+/// Pairs that OpenSSL made: `openssl req -x509 -days 36500 -subj /CN=localhost -addext subjectAltName=DNS:localhost`.
+const EC_CERTIFICATE: &str = include_str!("data/ec-cert.pem");
+const EC_SEC1: &str = include_str!("data/ec-sec1.pem");
+const EC_PKCS8: &str = include_str!("data/ec-pkcs8.pem");
+const EC_SEC1_ENCRYPTED: &str = include_str!("data/ec-sec1-encrypted.pem");
+const EC_PKCS8_ENCRYPTED: &str = include_str!("data/ec-pkcs8-encrypted.pem");
+const RSA_CERTIFICATE: &str = include_str!("data/rsa-cert.pem");
+const RSA_PKCS1: &str = include_str!("data/rsa-pkcs1.pem");
+const RSA_PKCS8: &str = include_str!("data/rsa-pkcs8.pem");
+/// Of one day in 2020.
+const EXPIRED_CERTIFICATE: &str = include_str!("data/expired-cert.pem");
+/// Of X.509 version 1.
+const V1_CERTIFICATE: &str = include_str!("data/v1-cert.pem");
+const SECP256K1_KEY: &str = include_str!("data/secp256k1.pem");
+
+struct Files {
+    _directory: tempfile::TempDir,
+    certificate: PathBuf,
+    key: PathBuf,
+}
+
+impl Files {
+    fn new(certificate: &str, key: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let paths = [("server.crt", certificate), ("server.key", key)].map(|(name, content)| {
+            let path = directory.path().join(name);
+            fs::write(&path, content).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+            path
+        });
+        let [certificate, key] = paths;
+        Self { _directory: directory, certificate, key }
+    }
+
+    fn load(&self) -> Result<Loaded, CertificateError> {
+        load(&self.certificate, &self.key, SystemTime::now())
+    }
+}
+
+#[test]
+fn every_form_of_key_is_taken() {
+    for (certificate, key) in [
+        (EC_CERTIFICATE, EC_SEC1),
+        (EC_CERTIFICATE, EC_PKCS8),
+        (RSA_CERTIFICATE, RSA_PKCS1),
+        (RSA_CERTIFICATE, RSA_PKCS8),
+    ] {
+        let loaded = Files::new(certificate, key).load().unwrap();
+        assert_eq!((loaded.notices, loaded.renew_at), (Vec::new(), None));
+    }
+}
+
+#[test]
+fn a_chain_is_taken_whole_and_text_around_it_ignored() {
+    let chain = format!("subject=CN = localhost\n{EC_CERTIFICATE}\nissuer=...\r\n{RSA_CERTIFICATE}");
+    let loaded = Files::new(&chain, EC_PKCS8).load().unwrap();
+    assert_eq!(loaded.identity.certified_key().cert.len(), 2);
+}
+
+#[test]
+fn certificate_and_key_may_be_one_file() {
+    let files = Files::new(&format!("{EC_SEC1}{EC_CERTIFICATE}"), "");
+    load(&files.certificate, &files.certificate, SystemTime::now()).unwrap();
+}
+
+#[test]
+fn a_fault_names_the_file_and_what_is_wrong() {
+    let torn = EC_PKCS8.split_at(100).0;
+    for (certificate, key, at_fault, expected) in [
+        ("", EC_PKCS8, "server.crt", "the file is empty"),
+        (EC_PKCS8, EC_PKCS8, "server.crt", "no certificate in PEM form (-----BEGIN CERTIFICATE-----)"),
+        (&EC_CERTIFICATE[..200], EC_PKCS8, "server.crt", "damaged PEM: a section without its end, or not base64"),
+        (V1_CERTIFICATE, EC_PKCS8, "server.crt", "the first certificate is not a valid X.509 version 3 certificate"),
+        (EC_CERTIFICATE, "", "server.key", "the file is empty"),
+        (EC_CERTIFICATE, EC_CERTIFICATE, "server.key", "no private key in PEM form (-----BEGIN PRIVATE KEY-----)"),
+        (EC_CERTIFICATE, torn, "server.key", "damaged PEM: a section without its end, or not base64"),
+        (
+            EC_CERTIFICATE,
+            EC_PKCS8_ENCRYPTED,
+            "server.key",
+            "the private key is encrypted; `openssl pkey -in KEY -out PLAIN_KEY` takes the passphrase off",
+        ),
+        (
+            EC_CERTIFICATE,
+            EC_SEC1_ENCRYPTED,
+            "server.key",
+            "the private key is encrypted; `openssl pkey -in KEY -out PLAIN_KEY` takes the passphrase off",
+        ),
+        (
+            EC_CERTIFICATE,
+            SECP256K1_KEY,
+            "server.key",
+            "the private key is damaged or of a kind that is not supported: RSA of 2048 to 4096 bits, ECDSA P-256 or P-384, \
+             and Ed25519 are",
+        ),
+    ] {
+        let files = Files::new(certificate, key);
+        let path = files.certificate.with_file_name(at_fault);
+        assert_eq!(files.load().unwrap_err().to_string(), format!("{}: {expected}", path.display()));
+    }
+}
+
+#[test]
+fn a_key_of_another_certificate_names_both_files() {
+    for (certificate, key) in [(EC_CERTIFICATE, RSA_PKCS8), (RSA_CERTIFICATE, EC_PKCS8)] {
+        let files = Files::new(certificate, key);
+        let expected = format!(
+            "{}: the private key does not match the first certificate of {}",
+            files.key.display(),
+            files.certificate.display()
+        );
+        assert_eq!(files.load().unwrap_err().to_string(), expected);
+    }
+}
+
+#[test]
+fn no_error_quotes_the_key() {
+    let broken = EC_PKCS8.replace("-----END", "!!!!-----END");
+    let secret = EC_PKCS8.lines().nth(1).unwrap();
+    let error = Files::new(EC_CERTIFICATE, &broken).load().unwrap_err();
+    assert!(!format!("{error} {error:?}").contains(&secret[..8]), "{error:?}");
+}
+
+#[test]
+fn what_cannot_be_read_is_told_as_the_system_has_it() {
+    let files = Files::new(EC_CERTIFICATE, EC_PKCS8);
+    fs::remove_file(&files.key).unwrap();
+    let expected = format!("{}: No such file or directory (os error 2)", files.key.display());
+    assert_eq!(files.load().unwrap_err().to_string(), expected);
+    fs::create_dir(&files.key).unwrap();
+    assert_eq!(files.load().unwrap_err().to_string(), format!("{}: not a regular file", files.key.display()));
+    let endless = load(Path::new("/dev/zero"), &files.key, SystemTime::now());
+    assert_eq!(endless.unwrap_err().to_string(), "/dev/zero: not a regular file");
+    fs::File::create(&files.certificate).unwrap().set_len(MAX_FILE_BYTES as u64 + 1).unwrap();
+    assert!(files.load().unwrap_err().to_string().ends_with("server.crt: the file is larger than 1 MiB"));
+}
+
+#[test]
+fn an_expired_certificate_is_told_and_served() {
+    let files = Files::new(EXPIRED_CERTIFICATE, EC_PKCS8);
+    let [notice] = <[Notice; 1]>::try_from(files.load().unwrap().notices).unwrap();
+    assert_eq!(
+        notice.to_string(),
+        format!("{}: the certificate expired on Thu, 02 Jan 2020 00:00:00 GMT", files.certificate.display())
+    );
+}
+
+#[test]
+fn a_certificate_of_the_future_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let now = SystemTime::now();
+    self_signed::load(directory.path(), now).unwrap();
+    let [certificate, key] = [CERTIFICATE_FILE, KEY_FILE].map(|name| directory.path().join(name));
+    let notices = |at| load(&certificate, &key, at).unwrap().notices;
+    assert_eq!(notices(now), []);
+    let before = now - Duration::from_secs(2 * 86_400);
+    assert!(matches!(notices(before)[..], [Notice::NotYetValid { .. }]));
+}
+
+#[test]
+fn an_open_key_is_told_and_left_alone() {
+    let files = Files::new(EC_CERTIFICATE, EC_PKCS8);
+    fs::set_permissions(&files.key, fs::Permissions::from_mode(0o640)).unwrap();
+    for _ in 0..2 {
+        assert_eq!(files.load().unwrap().notices, [Notice::KeyExposed { path: files.key.clone(), mode: 0o640 }]);
+    }
+}

@@ -1,0 +1,118 @@
+//! A client in the same process, and the exchange of bytes with it.
+
+use std::io::{Read, Write};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion};
+
+use crate::tls::acceptor::Acceptor;
+use crate::tls::certificate::Identity;
+use crate::tls::self_signed::{self, AUTHORITY_FILE};
+use crate::tls::session::{Progress, Session, TlsFault};
+
+/// A gateway with a pair of its own, and what its clients trust.
+pub(super) struct Rig {
+    pub(super) directory: tempfile::TempDir,
+    pub(super) acceptor: Acceptor,
+}
+
+impl Rig {
+    pub(super) fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let acceptor = Acceptor::new(identity(directory.path())).unwrap();
+        Self { directory, acceptor }
+    }
+
+    /// Settings of a client that trusts the authority of the pair that is there now.
+    pub(super) fn client(&self, version: &'static SupportedProtocolVersion, protocols: &[&str]) -> Arc<ClientConfig> {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_file(self.directory.path().join(AUTHORITY_FILE)).unwrap()).unwrap();
+        let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_protocol_versions(&[version])
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
+        Arc::new(config)
+    }
+}
+
+pub(super) fn identity(directory: &std::path::Path) -> Identity {
+    self_signed::load(directory, SystemTime::now()).unwrap().identity
+}
+
+/// Both ends of a connection.
+pub(super) struct Pair {
+    pub(super) client: ClientConnection,
+    pub(super) session: Session,
+}
+
+impl Pair {
+    pub(super) fn new(acceptor: &Acceptor, config: &Arc<ClientConfig>, name: &str) -> Self {
+        let name = ServerName::try_from(name.to_owned()).unwrap();
+        let client = ClientConnection::new(Arc::clone(config), name).unwrap();
+        Self { client, session: acceptor.accept().unwrap() }
+    }
+
+    /// Lets the bytes flow until both ends have nothing to say, at most `step` of the client's at a time. What the
+    /// gateway has read.
+    pub(super) fn settle(&mut self, step: usize) -> Result<Vec<u8>, TlsFault> {
+        let mut plaintext = Vec::new();
+        loop {
+            let sent = self.client_bytes();
+            for part in sent.chunks(step) {
+                self.session.receive(part, &mut plaintext)?;
+            }
+            let mut back = Vec::new();
+            self.session.flush(&mut back);
+            if sent.is_empty() && back.is_empty() {
+                return Ok(plaintext);
+            }
+            self.client_reads(&back).unwrap();
+        }
+    }
+
+    /// What the client has to say, and the gateway's progress with it, which may be a fault.
+    pub(super) fn receive(&mut self) -> (Result<Progress, TlsFault>, Vec<u8>) {
+        let (sent, mut plaintext) = (self.client_bytes(), Vec::new());
+        (self.session.receive(&sent, &mut plaintext), plaintext)
+    }
+
+    pub(super) fn client_bytes(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        while self.client.wants_write() {
+            self.client.write_tls(&mut bytes).unwrap();
+        }
+        bytes
+    }
+
+    /// Sends an answer. What the client reads of it.
+    pub(super) fn answer(&mut self, plaintext: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.session.send(plaintext, &mut bytes);
+        self.client_reads(&bytes).unwrap()
+    }
+
+    /// What the client reads of these bytes, or its refusal.
+    pub(super) fn client_reads(&mut self, mut bytes: &[u8]) -> Result<Vec<u8>, rustls::Error> {
+        let mut plaintext = Vec::new();
+        while !bytes.is_empty() {
+            if self.client.read_tls(&mut bytes).unwrap() == 0 {
+                break;
+            }
+            self.client.process_new_packets()?;
+            // Whatever it has; that there is no more is no fault.
+            let _ = self.client.reader().read_to_end(&mut plaintext);
+        }
+        Ok(plaintext)
+    }
+
+    pub(super) fn ask(&mut self, plaintext: &[u8]) {
+        self.client.set_buffer_limit(None);
+        self.client.writer().write_all(plaintext).unwrap();
+    }
+}

@@ -1,0 +1,180 @@
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use crate::tls::certificate::Loaded;
+use crate::tls::fault::Notice;
+use crate::tls::self_signed::{AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, load};
+use crate::tls::source::CertificateSource;
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().mode() & 0o7777
+}
+
+/// Why a new pair was made; `None` where the last one was kept.
+fn replaced(loaded: &Loaded) -> Option<Option<&str>> {
+    loaded.notices.iter().find_map(|notice| match notice {
+        Notice::Made { replaced, .. } => Some(replaced.as_deref()),
+        _ => None,
+    })
+}
+
+#[test]
+fn it_is_made_once_with_its_directory_and_kept() {
+    let root = tempfile::tempdir().unwrap();
+    let directory = root.path().join("a/b");
+    let source = CertificateSource::beside(&directory.join("user_settings.py"));
+    let now = SystemTime::now();
+    let made = source.load(now).unwrap();
+    assert_eq!(replaced(&made), Some(None));
+    assert_eq!((mode(&root.path().join("a")), mode(&directory)), (0o700, 0o700));
+    let [certificate, key] = source.files();
+    assert_eq!((mode(&certificate), mode(&key)), (0o644, 0o600));
+    assert_eq!((certificate, key), (directory.join(CERTIFICATE_FILE), directory.join(KEY_FILE)));
+    let mut names: Vec<_> = fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, [AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE], "nothing else is left behind");
+
+    let kept = source.load(now).unwrap();
+    assert_eq!((kept.identity, kept.notices), (made.identity, Vec::new()));
+}
+
+#[test]
+fn it_is_renewed_a_month_before_its_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let now = SystemTime::now();
+    let made = load(directory.path(), now).unwrap();
+    let renew_at = made.renew_at.unwrap();
+    let days = renew_at.duration_since(now).unwrap().as_secs_f64() / DAY.as_secs_f64();
+    assert!((788.9..789.1).contains(&days), "{days}");
+
+    let kept = load(directory.path(), renew_at - Duration::from_secs(1)).unwrap();
+    assert_eq!(kept.identity, made.identity);
+    let renewed = load(directory.path(), renew_at).unwrap();
+    assert_ne!(renewed.identity, made.identity);
+    assert_eq!(replaced(&renewed), Some(Some("the last one ends in less than 30 days")));
+    assert!(renewed.renew_at.unwrap() > renew_at + 700 * DAY);
+}
+
+#[test]
+fn one_of_a_clock_that_was_ahead_is_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    let now = SystemTime::now();
+    load(directory.path(), now + 1000 * DAY).unwrap();
+    assert_eq!(replaced(&load(directory.path(), now).unwrap()), Some(Some("the last one is not valid yet")));
+}
+
+#[test]
+fn a_clock_out_of_the_calendar_does_not_panic() {
+    let directory = tempfile::tempdir().unwrap();
+    let before_1970 = SystemTime::UNIX_EPOCH - DAY;
+    load(directory.path(), before_1970).unwrap();
+    let far = SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 50);
+    assert!(load(directory.path(), far).unwrap_err().to_string().contains("a certificate cannot be made"));
+}
+
+#[test]
+fn one_file_without_the_other_is_replaced() {
+    for lost in [CERTIFICATE_FILE, KEY_FILE] {
+        let directory = tempfile::tempdir().unwrap();
+        let now = SystemTime::now();
+        let made = load(directory.path(), now).unwrap();
+        fs::remove_file(directory.path().join(lost)).unwrap();
+        let again = load(directory.path(), now).unwrap();
+        assert_ne!(again.identity, made.identity);
+        assert!(replaced(&again).unwrap().unwrap().contains(lost));
+        assert_eq!(load(directory.path(), now).unwrap().identity, again.identity);
+    }
+}
+
+#[test]
+fn what_is_damaged_or_does_not_belong_together_is_replaced() {
+    let now = SystemTime::now();
+    let other = tempfile::tempdir().unwrap();
+    load(other.path(), now).unwrap();
+    let key_of_another = fs::read(other.path().join(KEY_FILE)).unwrap();
+    let damaged = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n".to_vec();
+    for (file, content, reason) in [
+        (KEY_FILE, key_of_another, "does not match"),
+        (KEY_FILE, Vec::new(), "empty"),
+        (CERTIFICATE_FILE, damaged, "not a valid X.509"),
+        (CERTIFICATE_FILE, b"no PEM".to_vec(), "no certificate"),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        load(directory.path(), now).unwrap();
+        fs::write(directory.path().join(file), content).unwrap();
+        let again = load(directory.path(), now).unwrap();
+        assert!(replaced(&again).unwrap().unwrap().contains(reason), "{:?}", again.notices);
+        assert_eq!(mode(&directory.path().join(KEY_FILE)), 0o600);
+    }
+}
+
+#[test]
+fn one_with_other_names_is_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    let pair = rcgen::generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
+    fs::write(directory.path().join(CERTIFICATE_FILE), pair.cert.pem()).unwrap();
+    fs::write(directory.path().join(KEY_FILE), pair.signing_key.serialize_pem()).unwrap();
+    // rcgen's own default is a validity without an end to speak of.
+    let again = load(directory.path(), SystemTime::now()).unwrap();
+    assert_eq!(replaced(&again), Some(Some("the last one does not name localhost, 127.0.0.1 and ::1")));
+}
+
+#[test]
+fn an_open_key_is_closed_and_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let now = SystemTime::now();
+    let made = load(directory.path(), now).unwrap();
+    let key = directory.path().join(KEY_FILE);
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
+    let again = load(directory.path(), now).unwrap();
+    assert_eq!(again.identity, made.identity);
+    assert_eq!(again.notices, [Notice::KeyClosed { path: key.clone(), mode: 0o644 }]);
+    assert_eq!(mode(&key), 0o600);
+}
+
+#[test]
+fn what_is_no_file_is_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::create_dir(directory.path().join(KEY_FILE)).unwrap();
+    load(directory.path(), SystemTime::now()).unwrap_err();
+    let directory = tempfile::tempdir().unwrap();
+    load(directory.path(), SystemTime::now()).unwrap();
+    fs::remove_file(directory.path().join(CERTIFICATE_FILE)).unwrap();
+    fs::create_dir(directory.path().join(CERTIFICATE_FILE)).unwrap();
+    let error = load(directory.path(), SystemTime::now()).unwrap_err();
+    assert_eq!(error.to_string(), format!("{}: not a regular file", directory.path().join(CERTIFICATE_FILE).display()));
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("file");
+    fs::write(&file, "").unwrap();
+    let error = load(&file.join("below"), SystemTime::now()).unwrap_err().to_string();
+    assert!(error.starts_with(&format!("{}: cannot be written: ", file.join("below").display())), "{error}");
+}
+
+#[test]
+fn a_dangling_link_in_the_way_is_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    let outside = directory.path().join("outside");
+    symlink(&outside, directory.path().join(KEY_FILE)).unwrap();
+    load(directory.path(), SystemTime::now()).unwrap();
+    assert!(!outside.exists(), "a key is never written through a link");
+    assert!(fs::symlink_metadata(directory.path().join(KEY_FILE)).unwrap().is_file());
+}
+
+#[test]
+fn gateways_that_start_at_once_agree() {
+    let directory = tempfile::tempdir().unwrap();
+    let now = SystemTime::now();
+    let identities: Vec<_> = std::thread::scope(|scope| {
+        let loads: Vec<_> = (0..8).map(|_| scope.spawn(|| load(directory.path(), now).unwrap().identity)).collect();
+        loads.into_iter().map(|load| load.join().unwrap()).collect()
+    });
+    assert!(identities.iter().all(|identity| *identity == identities[0]));
+}

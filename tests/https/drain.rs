@@ -1,0 +1,94 @@
+//! The end under load: whatever was answered with 200 is on the bus.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::mpsc::{Sender, channel};
+
+use rustix::process::Signal;
+
+use crate::client::Dialect;
+use crate::rig::Rig;
+use crate::support::gateway::Gateway;
+use crate::support::http::Client;
+use crate::support::request::Request;
+use crate::support::subscriber::Message;
+use crate::support::worker::TURN;
+
+/// How many threads post, and after how many 200s the signal comes.
+const CLIENTS: usize = 4;
+const ACCEPTED_BEFORE_THE_SIGNAL: usize = 1000;
+
+/// Messages on one connection, so that handshakes are a part of the load.
+const PER_CONNECTION: usize = 20;
+
+#[test]
+fn every_200_under_load_is_on_the_bus_when_it_has_stopped() {
+    for mut rig in Rig::each_way(&["--workers", "2"]) {
+        let answered = load_until_it_stops(&mut rig.gateway, &rig.dialect);
+        let stopped = rig.gateway.expect_stopped();
+        let received: Vec<Message> = (0..stopped.published).map(|_| rig.bus.next()).collect();
+        assert_eq!(rig.bus.next_within(TURN), None, "more on the bus than it says it published");
+        let distinct: BTreeSet<&Message> = received.iter().collect();
+        assert_eq!(distinct.len(), received.len(), "published twice");
+        let lost: Vec<_> = answered.iter().filter(|it| !distinct.contains(it)).collect();
+        assert!(lost.is_empty(), "answered 200 and never published: {lost:?}");
+        assert!(answered.len() >= ACCEPTED_BEFORE_THE_SIGNAL);
+    }
+}
+
+#[test]
+fn a_request_in_flight_is_answered_and_then_the_connection_ended() {
+    for mut rig in Rig::each_way(&[]) {
+        let late = Message::new("late", r#"{"in":"time"}"#);
+        let request = rig.request(late.body()).field("Expect", "100-continue");
+        let mut slow = rig.client();
+        slow.send(request.head());
+        assert_eq!(slow.response().status, 100, "its head is in");
+        let mut idle = rig.client();
+        rig.gateway.signal(Signal::TERM);
+        idle.expect_close();
+        slow.send(request.body());
+        let response = slow.response();
+        response.assert_accepted();
+        assert!(response.closes(), "{response:?}");
+        slow.expect_close();
+        assert_eq!(rig.bus.next(), late);
+        assert_eq!(rig.gateway.expect_stopped().accepted, 1);
+    }
+}
+
+/// Posts from several threads, sends SIGTERM in the midst of it, and returns what got a 200.
+fn load_until_it_stops(gateway: &mut Gateway, dialect: &Dialect) -> Vec<Message> {
+    let (sender, answers) = channel();
+    let (address, target) = (gateway.address(), gateway.target());
+    std::thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            let (sender, target) = (sender.clone(), &target);
+            scope.spawn(move || post_until_refused(address, dialect, target, client, &sender));
+        }
+        drop(sender);
+        let mut answered: Vec<Message> = answers.iter().take(ACCEPTED_BEFORE_THE_SIGNAL).collect();
+        gateway.signal(Signal::TERM);
+        answered.extend(answers.iter());
+        answered
+    })
+}
+
+/// One client: a message after the other, on one connection after the other, as long as there is somebody to talk to.
+fn post_until_refused(address: SocketAddr, dialect: &Dialect, target: &str, client: usize, answered: &Sender<Message>) {
+    let mut number = 0;
+    while let Ok(connection) = dialect.dial(address, "localhost") {
+        let mut connection = Client::over(connection);
+        for _ in 0..PER_CONNECTION {
+            number += 1;
+            let message = Message::new("load", &format!(r#"{{"client":{client},"number":{number}}}"#));
+            connection.send(Request::post(target, message.body()).bytes());
+            let Ok(response) = connection.try_response() else { break };
+            response.assert_accepted();
+            answered.send(message).unwrap();
+            if response.closes() {
+                break;
+            }
+        }
+    }
+}

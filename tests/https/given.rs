@@ -1,0 +1,140 @@
+//! `--tls-cert` and `--tls-key`.
+
+use std::path::Path;
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+use crate::client::Dialect;
+use crate::pair::Pair;
+use crate::rig::{FINE, start};
+use crate::support::gateway::Gateway;
+use crate::support::process::run;
+
+/// A PKCS#8 key behind a passphrase.
+const ENCRYPTED_KEY: &str = include_str!("data/encrypted-key.pem");
+
+#[test]
+fn every_kind_of_key_is_served() {
+    for (kind, pair) in Pair::kinds() {
+        let files = pair.in_files();
+        let (gateway, bus) = start(Gateway::serve().arguments(files.arguments()));
+        let mut client = Dialect::trusting([pair.leaf()]).client(gateway.address());
+        assert_eq!(client.stream().presented(), pair.leaf(), "{kind}");
+        client.exchange(&gateway.request(FINE)).assert_accepted();
+        bus.next();
+        let beside = gateway.settings.path().with_file_name("gateway-cert.pem");
+        assert!(!beside.exists(), "a pair of its own was made for nothing");
+    }
+}
+
+#[test]
+fn both_may_be_one_file_and_a_chain_is_sent_whole() {
+    let (pair, next) = (Pair::ec(), Pair::ec());
+    let files = pair.in_files();
+    std::fs::write(&files.certificate, format!("{}{}{}", pair.key, pair.certificate, next.certificate)).unwrap();
+    let path = files.certificate.to_str().unwrap();
+    let (gateway, _bus) = start(Gateway::serve().arguments(["--tls-cert", path, "--tls-key", path]));
+    let mut tls = Dialect::trusting([pair.leaf()]).dial(gateway.address(), "localhost").unwrap();
+    assert_eq!(tls.connection().peer_certificates().unwrap(), [pair.leaf(), next.leaf()]);
+}
+
+#[test]
+fn an_expired_certificate_is_served_with_a_warning() {
+    let files = Pair::valid(-30, -1).in_files();
+    let (gateway, _bus) = start(Gateway::serve().arguments(files.arguments()));
+    assert!(gateway.log().contains("the certificate expired on"), "{}", gateway.log());
+}
+
+#[test]
+fn a_key_that_others_may_read_is_told() {
+    let files = Pair::ec().in_files();
+    let (gateway, _bus) = start(Gateway::serve().arguments(files.arguments()));
+    assert!(gateway.log().contains("open to others than its owner"), "{}", gateway.log());
+}
+
+/// Exits with 3 and names the file, its fault, and no secret; whether the settings open the gateway or not.
+fn expect_fault(files: &[&str; 4], named: &Path, fault: &str) {
+    for builder in [Gateway::serve(), Gateway::serve().no_settings()] {
+        let mut gateway = builder.https().arguments(files.iter().copied()).spawn();
+        assert_eq!(gateway.wait_exit(), 3, "{fault}");
+        let log = gateway.end().stderr;
+        assert!(log.contains(named.to_str().unwrap()) && log.contains(fault), "{fault}: {log}");
+        assert!(!log.contains("PRIVATE KEY-----\n"), "{log}");
+    }
+}
+
+#[test]
+fn each_fault_of_a_certificate_is_named_with_its_file() {
+    let pair = Pair::ec();
+    let faults: [(&str, &str); 5] = [
+        ("", "the file is empty"),
+        ("hello", "no certificate in PEM form"),
+        (&pair.key, "no certificate in PEM form"),
+        ("-----BEGIN CERTIFICATE-----\n%%%%\n-----END CERTIFICATE-----\n", "damaged PEM"),
+        ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "not a valid X.509"),
+    ];
+    for (content, fault) in faults {
+        let files = pair.in_files();
+        std::fs::write(&files.certificate, content).unwrap();
+        expect_fault(&files.arguments(), &files.certificate, fault);
+    }
+}
+
+#[test]
+fn each_fault_of_a_key_is_named_with_its_file() {
+    let (pair, other) = (Pair::ec(), Pair::ec());
+    let faults: [(&str, &str); 6] = [
+        ("", "the file is empty"),
+        (&pair.certificate, "no private key in PEM form"),
+        (&other.key, "does not match"),
+        (ENCRYPTED_KEY, "is encrypted"),
+        ("-----BEGIN PRIVATE KEY-----\n%%%%\n-----END PRIVATE KEY-----\n", "damaged PEM"),
+        (
+            "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n",
+            "damaged or of a kind that is not supported",
+        ),
+    ];
+    for (content, fault) in faults {
+        let files = pair.in_files();
+        std::fs::write(&files.key, content).unwrap();
+        expect_fault(&files.arguments(), &files.key, fault);
+    }
+}
+
+#[test]
+fn a_file_that_is_none_is_named() {
+    let files = Pair::ec().in_files();
+    let odd = files.directory().join("odd.pem");
+    let path = odd.to_str().unwrap();
+    let as_certificate = ["--tls-cert", path, "--tls-key", files.key.to_str().unwrap()];
+    let as_key = ["--tls-cert", files.certificate.to_str().unwrap(), "--tls-key", path];
+    let expect = |fault| [as_certificate, as_key].iter().for_each(|files| expect_fault(files, &odd, fault));
+
+    expect("No such file");
+    std::fs::create_dir(&odd).unwrap();
+    expect("not a regular file");
+    std::fs::remove_dir(&odd).unwrap();
+    mknodat(CWD, &odd, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    expect("not a regular file");
+    std::fs::remove_file(&odd).unwrap();
+    std::fs::write(&odd, vec![b'\n'; 1024 * 1024 + 1]).unwrap();
+    expect("larger than 1 MiB");
+}
+
+#[test]
+fn one_without_the_other_or_with_plain_is_a_usage_error() {
+    let files = Pair::ec().in_files();
+    let [cert, certificate, key_option, key] = files.arguments();
+    let combinations: [&[&str]; 5] = [
+        &[cert, certificate],
+        &[key_option, key],
+        &["--plain", cert, certificate],
+        &["--plain", key_option, key],
+        &["--plain", cert, certificate, key_option, key],
+    ];
+    for arguments in combinations {
+        let (status, output) = run(["serve"].iter().chain(arguments).copied());
+        assert_eq!(status, 2, "{arguments:?}: {}", output.stderr);
+        assert!(!output.stderr.is_empty() && output.stdout.is_empty(), "{output:?}");
+    }
+}
