@@ -293,12 +293,12 @@ impl Gateway {
         let left = || if in_time { deadline.saturating_duration_since(Instant::now()) } else { Duration::ZERO };
         // What the bus hands over last must pass through the hub within the same time.
         let hub_share = if self.config.hub.is_some() { left() / 2 } else { Duration::ZERO };
-        tokio::select! {
-            () = stop_bus(Arc::clone(&self.bus), left().saturating_sub(hub_share)) => {}
+        let hub_left = tokio::select! {
+            () = stop_bus(Arc::clone(&self.bus), left().saturating_sub(hub_share)) => left(),
             // The process ends with the bus's thread at work: nothing in libzmq can be told to hurry.
-            () = signals.stop() => {}
-        }
-        let hub = self.config.hub.take().map(|hub| hub.stop(left()));
+            () = signals.stop() => Duration::ZERO,
+        };
+        let hub = self.config.hub.take().map(|hub| hub.stop(hub_left));
         let stats = Stats { hub: hub.map(hub_stats), ..self.stats() };
         let undelivered = stats.queue_depth;
         if undelivered > 0 {
