@@ -74,10 +74,15 @@ pub struct ServeArguments {
     /// publish on this endpoint, repeatable; given alone it replaces the default --connect
     #[argh(option, arg_name = "url")]
     pub bind: Vec<String>,
-    /// run an embedded hub, tcp://127.0.0.1:16130 for publishers and tcp://127.0.0.1:16103 for subscribers, and publish
-    /// through it
+    /// run an embedded hub, and publish through it
     #[argh(switch)]
     pub hub: bool,
+    /// where publishers connect to the embedded hub, port * for any (default: tcp://127.0.0.1:16130)
+    #[argh(option, arg_name = "url")]
+    pub hub_publishers: Option<String>,
+    /// where subscribers connect to the embedded hub, port * for any (default: tcp://127.0.0.1:16103)
+    #[argh(option, arg_name = "url")]
+    pub hub_subscribers: Option<String>,
     /// how payloads are published: json, as they came, or msgpack (default: json)
     #[argh(option, arg_name = "how", default = "Encoding::Json")]
     pub encoding: Encoding,

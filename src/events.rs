@@ -90,6 +90,18 @@ pub struct Stats {
     pub connections_accepted: u64,
     /// The endpoints of the bus.
     pub endpoints: Vec<EndpointStats>,
+    /// The embedded hub, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hub: Option<HubStats>,
+}
+
+/// The embedded hub.
+#[derive(Debug, Serialize)]
+pub struct HubStats {
+    /// Messages passed on, also those that nobody had subscribed to.
+    pub forwarded: u64,
+    /// How often a subscriber's full pipe held it up.
+    pub pipe_full: u64,
 }
 
 /// An endpoint of the bus.

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use tokio::time::{Interval, interval_at};
 
-use crate::bus::{Bus, BusConfig, BusEvent};
+use crate::bus::{Bus, BusConfig, BusEvent, Hub, HubCounters};
 use crate::certificates::Certificates;
 use crate::cli::Io;
 use crate::connection::Timeouts;
 use crate::counters::{Counters, Totals};
-use crate::events::{Emit, EndpointStats, Event, Stats, log};
+use crate::events::{Emit, EndpointStats, Event, HubStats, Stats, log};
 use crate::exit::Failure;
 use crate::gate::{ENDPOINT, Policy};
 use crate::listener::{ListenError, Listening};
@@ -61,6 +61,8 @@ pub struct Config {
     pub drain_timeout: Duration,
     /// What is published to, and the queue to it.
     pub bus: BusConfig,
+    /// The embedded hub, which runs already and is stopped after the bus.
+    pub hub: Option<Hub>,
     /// Whether the end of stdin stops the gateway.
     pub watch_stdin: bool,
     /// How often the counters are told.
@@ -288,13 +290,16 @@ impl Gateway {
         if !in_time {
             self.workers.drain(Instant::now()).await;
         }
-        let left = if in_time { deadline.saturating_duration_since(Instant::now()) } else { Duration::ZERO };
-        tokio::select! {
-            () = stop_bus(Arc::clone(&self.bus), left) => {}
+        let left = || if in_time { deadline.saturating_duration_since(Instant::now()) } else { Duration::ZERO };
+        // What the bus hands over last must pass through the hub within the same time.
+        let hub_share = if self.config.hub.is_some() { left() / 2 } else { Duration::ZERO };
+        let hub_left = tokio::select! {
+            () = stop_bus(Arc::clone(&self.bus), left().saturating_sub(hub_share)) => left(),
             // The process ends with the bus's thread at work: nothing in libzmq can be told to hurry.
-            () = signals.stop() => {}
-        }
-        let stats = self.stats();
+            () = signals.stop() => Duration::ZERO,
+        };
+        let hub = self.config.hub.take().map(|hub| hub.stop(hub_left));
+        let stats = Stats { hub: hub.map(hub_stats), ..self.stats() };
         let undelivered = stats.queue_depth;
         if undelivered > 0 {
             log(format_args!("{undelivered} accepted messages could not be handed to the bus in time"));
@@ -325,8 +330,13 @@ impl Gateway {
             connections: http.connections,
             connections_accepted: http.connections_accepted,
             endpoints: endpoints.collect(),
+            hub: self.config.hub.as_ref().map(|hub| hub_stats(hub.counters())),
         }
     }
+}
+
+fn hub_stats(counters: HubCounters) -> HubStats {
+    HubStats { forwarded: counters.forwarded, pipe_full: counters.pipe_full }
 }
 
 /// Stops the bus, in a thread of its own so that signals are still heard.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::listen::print_messages;
 use super::print::Printer;
 use super::serve;
-use crate::bus::{Hub, Subscriber};
+use crate::bus::{HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub, Subscriber};
 use crate::cli::DemoArguments;
 use crate::events::{Emit, Event, log};
 use crate::exit::Failure;
@@ -22,8 +22,8 @@ const RANDOM_BYTES: usize = 16;
 /// What the listener's subscription gets to reach the hub, which is in the same process.
 const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What the hub gets to pass on what it has when it ends.
-const HUB_DRAIN: Duration = Duration::from_millis(500);
+/// Any free port of this machine.
+const ANYWHERE: &str = "tcp://127.0.0.1:*";
 
 /// Runs the command until it is interrupted.
 ///
@@ -50,11 +50,11 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
         config.certificate = Some(source);
     }
     log(format_args!("publishers may connect to {}, subscribers to {}", hub.publishers(), hub.subscribers()));
+    config.hub = Some(hub);
     let served = match Token::new(&token) {
         Some(secret) => serve(config, Source::Fixed(secret), welcome(token, trust)),
         None => Ok(()),
     };
-    let _ = hub.stop(HUB_DRAIN);
     interrupter.interrupt();
     let _ = printing.join();
     served
@@ -62,11 +62,7 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
 
 /// At the usual endpoints, or at free ones where an adapter holds those.
 fn start_hub() -> Result<Hub, Failure> {
-    if let Ok(hub) = serve::start_hub() {
-        return Ok(hub);
-    }
-    let free = serve::bindable("tcp://127.0.0.1:*")?;
-    Hub::start(&free, &free).map_err(Failure::configuration)
+    serve::start_hub(HUB_PUBLISHERS, HUB_SUBSCRIBERS).or_else(|_| serve::start_hub(ANYWHERE, ANYWHERE))
 }
 
 fn random_hex() -> Result<String, Failure> {

@@ -2,7 +2,6 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
-use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -41,20 +40,13 @@ pub fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     };
     let mut config = config(arguments)?;
     config.certificate = certificate(arguments, &settings)?;
-    let hub = if arguments.hub { Some(start_hub()?) } else { None };
-    let mut hub_drain = Duration::ZERO;
-    if let Some(hub) = &hub {
+    config.hub = hub(arguments)?;
+    if let Some(hub) = &config.hub {
         config.bus.connect.push(hub.publishers().clone());
-        // What the gateway hands over last must pass through the hub within the same time.
-        hub_drain = config.drain_timeout / 4;
-        config.drain_timeout -= hub_drain;
     }
     let (emit, stdout) = Stdout::start();
     let served = serve(config, Source::File(settings), emit);
     stdout.finish();
-    if let Some(hub) = hub {
-        let _ = hub.stop(hub_drain);
-    }
     served
 }
 
@@ -72,9 +64,23 @@ pub(crate) fn demo_config(demo: &DemoArguments, hub: &Endpoint) -> Result<Config
     Ok(Config { any_port: demo.listen.is_none(), ..config(&serve)? })
 }
 
-/// The embedded hub at its usual endpoints.
-pub(crate) fn start_hub() -> Result<Hub, Failure> {
-    Hub::start(&bindable(HUB_PUBLISHERS)?, &bindable(HUB_SUBSCRIBERS)?).map_err(Failure::configuration)
+/// The embedded hub, where one is asked for.
+fn hub(arguments: &ServeArguments) -> Result<Option<Hub>, Failure> {
+    match (arguments.hub, &arguments.hub_publishers, &arguments.hub_subscribers) {
+        (false, None, None) => Ok(None),
+        (false, ..) => Err(Failure::Usage("--hub-publishers and --hub-subscribers need --hub".into())),
+        (true, publishers, subscribers) => {
+            let publishers = publishers.as_deref().unwrap_or(HUB_PUBLISHERS);
+            let hub = start_hub(publishers, subscribers.as_deref().unwrap_or(HUB_SUBSCRIBERS))?;
+            log(format_args!("publishers may connect to {}, subscribers to {}", hub.publishers(), hub.subscribers()));
+            Ok(Some(hub))
+        }
+    }
+}
+
+/// An embedded hub at these endpoints.
+pub(crate) fn start_hub(publishers: &str, subscribers: &str) -> Result<Hub, Failure> {
+    Hub::start(&bindable(publishers)?, &bindable(subscribers)?).map_err(Failure::configuration)
 }
 
 fn config(arguments: &ServeArguments) -> Result<Config, Failure> {
@@ -111,6 +117,7 @@ fn config(arguments: &ServeArguments) -> Result<Config, Failure> {
         },
         drain_timeout: arguments.drain_timeout.get(),
         bus: bus(arguments)?,
+        hub: None,
         watch_stdin: arguments.watch_stdin,
         stats: arguments.stats.map(Seconds::get),
     })
@@ -149,7 +156,7 @@ pub(crate) fn connectable(url: &str) -> Result<Endpoint, Failure> {
 }
 
 /// An endpoint to bind, on any port too.
-pub(crate) fn bindable(url: &str) -> Result<Endpoint, Failure> {
+fn bindable(url: &str) -> Result<Endpoint, Failure> {
     url.parse().map_err(|error| bad_endpoint(url, error))
 }
 

@@ -56,6 +56,7 @@ fn sent(gateway: &Gateway, request: &Request) -> TcpStream {
 
 #[test]
 fn answers_octets_and_connections_of_a_known_load() {
+    let start = Instant::now();
     let mut rig = Rig::start();
     let fine = || rig.request(message(0, 0, "").body());
     let load = [
@@ -93,6 +94,7 @@ fn answers_octets_and_connections_of_a_known_load() {
         Some(stats(&mut rig.gateway)).filter(|told| told["bytes_out"] == bytes_out)
     });
     assert_eq!((&told["connections"], &told["connections_accepted"]), (&json!(10), &json!(connections + 10)), "{told}");
+    assert!(told["uptime_s"].as_u64().unwrap() <= start.elapsed().as_secs(), "{told}");
     assert_eq!(told["answers"], Value::Object(answers));
     assert_eq!(told["bytes_in"], bytes_in, "{told}");
     assert_eq!((&told["accepted"], &told["refused"]), (&json!(15), &json!({})), "{told}");

@@ -13,7 +13,7 @@ use crate::support::net::{free_address, refuses};
 use crate::support::process::Transcript;
 use crate::support::subscriber::{Message, Subscriber};
 use crate::support::{PATIENCE, eventually};
-use crate::tally::Tally;
+use crate::tally::{Tally, numbers};
 
 const SOME: usize = 2_000;
 
@@ -106,6 +106,47 @@ fn the_drain_time_out_holds_with_a_stalled_hub_and_what_is_left_is_told() {
     assert!(took < Duration::from_secs(10), "{took:?}");
 }
 
+/// The same with a hub that is gone: it may come back, so the time is used.
+#[test]
+fn the_drain_time_out_holds_with_the_hub_away_too() {
+    let (mut site, answers) = full(&["1"]);
+    site.hub.take().unwrap().kill();
+    site.gateway.wait_for("disconnected", |event| event["state"] == "disconnected");
+    let asked = Instant::now();
+    site.gateway.signal(Signal::TERM);
+    assert_told(&mut site, &answers);
+    let took = asked.elapsed();
+    println!("SIGTERM with the hub away, --drain-timeout 1: ended after {took:?}");
+    assert!(took >= Duration::from_millis(900), "it tried for {took:?} only");
+    assert!(took < Duration::from_secs(10), "{took:?}");
+}
+
+/// One that comes back during the drain gets what waits, the pipe included.
+#[test]
+fn a_hub_that_comes_back_during_the_drain_gets_what_waits() {
+    let (mut site, answers) = full(&["25"]);
+    site.hub.take().unwrap().kill();
+    site.gateway.wait_for("disconnected", |event| event["state"] == "disconnected");
+    site.gateway.signal(Signal::TERM);
+    let address = site.gateway.address();
+    eventually("the drain", || refuses(address).then_some(()));
+    site.restart_hub();
+    let (code, _, last) = ended(&mut site.gateway);
+    assert_eq!((code, count(&last, "accepted")), (0, count(&last, "published")), "{last}");
+    // The very last one accepted arrives; those before it in their order.
+    let newest = answers.iter().rev().find(|it| it.outcome == Outcome::Accepted).unwrap();
+    let mut received = Vec::new();
+    loop {
+        let message = site.subscriber.next();
+        let is_last = message.topic == TOPIC && numbers(&message) == (newest.client, newest.number);
+        received.push(message);
+        if is_last {
+            break;
+        }
+    }
+    println!("SIGTERM, and the hub comes back during the drain: {}", Tally::of(&answers, &received));
+}
+
 #[test]
 fn a_second_signal_cuts_the_drain_short() {
     let (mut site, answers) = full(&["25"]);
@@ -135,6 +176,19 @@ fn a_hub_that_goes_on_during_the_drain_gets_everything() {
     let tally = Tally::of(&answers, &take(&site.subscriber, all));
     println!("SIGTERM, and the hub goes on during the drain: {tally}");
     tally.assert_nothing_lost();
+}
+
+/// The kernel takes a ring apart some 10 ms after its process was reaped, in half of the cases, and with it the listening
+/// socket that had an accept pending.
+#[test]
+fn each_of_ten_gateways_takes_the_port_of_the_one_killed_before() {
+    let address = free_address();
+    for _ in 0..10 {
+        let mut gateway = Gateway::serve().listen(address).start();
+        gateway.post(r#"{"topic":"t","payload":{}}"#).assert_accepted();
+        gateway.signal(Signal::KILL);
+        gateway.end();
+    }
 }
 
 /// What a parent may rely on after a crash: the port is free at once, also with connections open.

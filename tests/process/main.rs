@@ -6,6 +6,7 @@
 //! | `topics` | does every message of the specification's table arrive as it stood, and its broken neighbour not? |
 //! | `statuses` | does every row of the contract's status table hold, in its order? |
 //! | `encoding` | does a payload arrive in MessagePack where that is asked for? |
+//! | `hub` | do messages cross the embedded hub? |
 //! | `settings` | does the gateway follow `user_settings.py` while it runs? |
 //! | `io` | does it run where io_uring is refused, and say so? |
 //! | `endurance` | does it stay whole and fair when clients are rude, greedy or many? |
@@ -32,6 +33,7 @@ mod adapter_states;
 mod encoding;
 mod endurance;
 mod harness;
+mod hub;
 mod io;
 mod lifecycle;
 mod listen_and_demo;
