@@ -94,6 +94,28 @@ fn disabling_closes_the_port_and_connections_that_are_idle() {
     idle.expect_close();
 }
 
+/// A request of which a part has come is told why it comes to nothing, and that is counted.
+#[test]
+fn a_request_that_disabling_overtakes_is_503_and_counted() {
+    let mut gateway = Gateway::serve().start();
+    let mut client = gateway.client();
+    let request = gateway.request(FINE).bytes();
+    let (begun, rest) = request.split_at(request.len() / 2);
+    // One write, so that the answer to the first says that the beginning of the second was read with it.
+    client.send([&request, begun].concat());
+    client.response().assert_accepted();
+
+    gateway.settings.write(disabled());
+    gateway.wait_event("disabled");
+    client.send(rest);
+    let refused = client.response();
+    assert_eq!(refused.status, 503, "{refused:?}");
+    client.expect_close();
+    gateway.signal(Signal::USR1);
+    let stats = gateway.wait_event("stats");
+    assert_eq!(stats["refused"], serde_json::json!({ "disabled": 1 }), "{stats}");
+}
+
 #[test]
 fn a_file_that_is_removed_disables_and_one_that_comes_back_enables() {
     let mut gateway = Gateway::serve().listen(free_address()).start();
