@@ -17,9 +17,10 @@ use crate::transport::Stream;
 use crate::worker::{Member, Worker, WorkerGate};
 
 /// How long, and for how many octets, a closed connection is still read so that the client gets to read the answer: a
-/// close with unread input would reset the connection and may destroy the answer (RFC 9112 §9.6).
+/// close with unread input would reset the connection and may destroy the answer (RFC 9112 §9.6). What is read is
+/// dropped, so the octets cost no memory: the bound is many times `--max-body`, and it is the time that ends most.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
-const LINGER_BYTES: usize = 1024 * 1024;
+const LINGER_BYTES: usize = 64 * 1024 * 1024;
 
 /// The deadlines of a connection.
 #[derive(Clone, Copy, Debug)]
