@@ -113,7 +113,6 @@ impl Process {
     }
 
     /// The same where none may come within `bound`.
-    #[allow(dead_code, reason = "for the `delivery` tests")]
     pub(crate) fn next_line_within(&self, bound: Duration) -> Option<String> {
         self.lines.recv_timeout(bound).ok()
     }
