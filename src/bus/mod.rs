@@ -21,7 +21,7 @@ mod link;
 mod monitor;
 mod outlet;
 mod publisher;
-mod queue;
+pub mod queue;
 mod raw;
 mod shared;
 mod socket;

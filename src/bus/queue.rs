@@ -15,7 +15,7 @@ const MESSAGE_OVERHEAD_BYTES: usize = 256;
 const CLOSED: u64 = 1 << 63;
 
 /// A message ready to be sent: nothing is left to do with it but to hand it over.
-pub(super) struct Parcel {
+pub struct Parcel {
     pub(super) topic: Frame,
     pub(super) payload: Frame,
     weight: usize,
@@ -23,7 +23,7 @@ pub(super) struct Parcel {
 
 /// Why the queue took nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub enum Refusal {
     /// The bound in messages or in bytes is reached, or memory is.
     Full,
     /// [`Queue::close`] was called.
@@ -39,7 +39,7 @@ struct Line<T>(T);
 /// is done with it, so the message in the consumer's hand counts too.
 ///
 /// Invariant: `released <= accepted`, and `accepted - released <= capacity`.
-pub(super) struct Queue {
+pub struct Queue {
     parcels: SegQueue<Parcel>,
     /// Messages ever let in, and `CLOSED`. One word, so that none gets in after the close.
     accepted: Line<AtomicU64>,
@@ -56,7 +56,7 @@ pub(super) struct Queue {
 impl Queue {
     /// A queue of at most `capacity` messages weighing at most `max_bytes` together; one message
     /// heavier than that may enter when it is alone. Takes no memory for what is not inside.
-    pub(super) fn new(capacity: usize, max_bytes: usize) -> Self {
+    pub fn new(capacity: usize, max_bytes: usize) -> Self {
         Self {
             parcels: SegQueue::new(),
             accepted: Line(AtomicU64::new(0)),
@@ -78,7 +78,7 @@ impl Queue {
     }
 
     /// Copies the message in. The bounds are checked before anything is copied.
-    pub(super) fn push(&self, topic: &[u8], payload: &[u8]) -> Result<(), Refusal> {
+    pub fn push(&self, topic: &[u8], payload: &[u8]) -> Result<(), Refusal> {
         let weight = topic.len() + payload.len() + MESSAGE_OVERHEAD_BYTES;
         let weight_before = self.bytes.0.fetch_add(weight, Ordering::Relaxed);
         let fits = weight_before == 0 || weight_before.saturating_add(weight) <= self.max_bytes;
@@ -95,12 +95,12 @@ impl Queue {
     }
 
     /// The oldest message; its place is held until [`Queue::release`].
-    pub(super) fn pop(&self) -> Option<Parcel> {
+    pub fn pop(&self) -> Option<Parcel> {
         self.parcels.pop()
     }
 
     /// The consumer is done with `messages` messages of `bytes` weight together.
-    pub(super) fn release(&self, messages: u64, bytes: usize) {
+    pub fn release(&self, messages: u64, bytes: usize) {
         // The depth only falls here, so its highest value is seen here.
         let deepest = self.depth().max(self.high_water.load(Ordering::Relaxed));
         self.high_water.store(deepest, Ordering::Relaxed);
@@ -180,7 +180,7 @@ impl Parcel {
     }
 
     /// Weight against the queue's bound, in bytes.
-    pub(super) fn weight(&self) -> usize {
+    pub fn weight(&self) -> usize {
         self.weight
     }
 }

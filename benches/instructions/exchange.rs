@@ -1,0 +1,73 @@
+//! A connection's octets in, its answers out, and the messages handed to a gate that only counts them.
+
+use adapter_gateway::exchange::{Exchange, Next, Waiting};
+use gungraun::{library_benchmark, library_benchmark_group};
+
+use super::gate::CountingGate;
+use super::inputs::{BODY, BROWSER_HEAD, TOKEN, WRK_HEAD};
+
+library_benchmark_group!(name = exchanges, benchmarks = [receive]);
+
+/// Requests in one read.
+const PIPELINED: usize = 16;
+
+/// A connection that was answered once, before the same arrives again.
+struct Connection {
+    exchange: Exchange,
+    gate: CountingGate,
+    pieces: Vec<String>,
+    out: Vec<u8>,
+    answers: Vec<u8>,
+}
+
+#[library_benchmark(setup = open, teardown = check)]
+#[bench::whole(vec![wrk()], "200 OK")]
+#[bench::browser(vec![[BROWSER_HEAD, BODY].concat()], "200 OK")]
+#[bench::head_and_body_apart(vec![WRK_HEAD.into(), BODY.into()], "200 OK")]
+#[bench::pipelined_by_16(vec![wrk().repeat(PIPELINED)], "200 OK")]
+#[bench::chunked(vec![chunked()], "200 OK")]
+#[bench::token_refused(vec![wrk().replace(TOKEN, "7f3a9c0e5b1d48267f3a9c0e5b1d4827")], "401 Unauthorized")]
+fn receive(mut connection: Box<Connection>) -> Box<Connection> {
+    connection.receive();
+    connection
+}
+
+impl Connection {
+    fn receive(&mut self) {
+        for piece in &self.pieces {
+            let next = self.exchange.receive(piece.as_bytes(), &mut self.out, &self.gate);
+            assert!(matches!(next, Next::Read(Waiting::Another | Waiting::Body)));
+        }
+    }
+}
+
+fn wrk() -> String {
+    [WRK_HEAD, BODY].concat()
+}
+
+/// The body in two chunks.
+fn chunked() -> String {
+    let head = WRK_HEAD.replace("Content-Length: 110", "Transfer-Encoding: chunked");
+    let (first, second) = BODY.split_at(BODY.len() / 2);
+    format!("{head}{:x}\r\n{first}\r\n{:x}\r\n{second}\r\n0\r\n\r\n", first.len(), second.len())
+}
+
+fn open(pieces: Vec<String>, status: &str) -> Box<Connection> {
+    let requests = pieces.concat().matches("POST ").count();
+    let (exchange, gate) = (Exchange::default(), CountingGate::default());
+    let mut connection = Connection { exchange, gate, pieces, out: Vec::new(), answers: Vec::new() };
+    connection.receive();
+    connection.answers.clone_from(&connection.out);
+    connection.out.clear();
+
+    let answers = String::from_utf8_lossy(&connection.answers);
+    assert_eq!(answers.matches(&format!("HTTP/1.1 {status}\r\n")).count(), requests);
+    assert_eq!(connection.gate.published(), if status == "200 OK" { requests } else { 0 });
+    Box::new(connection)
+}
+
+/// The second time was as the first.
+fn check(connection: Box<Connection>) {
+    let Connection { out, answers, .. } = *connection;
+    assert_eq!(out, answers);
+}

@@ -1,0 +1,51 @@
+//! What is sent to the gateway.
+
+/// Octets of a large body.
+const LARGE_BYTES: usize = 64 * 1024;
+
+/// As `demo` makes it.
+pub(crate) const TOKEN: &str = "7f3a9c0e5b1d48267f3a9c0e5b1d4826";
+
+/// What `wrk` sends for a message of 110 octets.
+pub(crate) const WRK_HEAD: &str = "POST /api/message?token=7f3a9c0e5b1d48267f3a9c0e5b1d4826 HTTP/1.1\r\n\
+    Content-Length: 110\r\n\
+    Content-Type: application/json\r\n\
+    Host: 127.0.0.1:8000\r\n\r\n";
+
+/// What Chromium sends for a `fetch` of a page elsewhere.
+pub(crate) const BROWSER_HEAD: &str = "POST /api/message?token=7f3a9c0e5b1d48267f3a9c0e5b1d4826 HTTP/1.1\r\n\
+    Host: 127.0.0.1:8000\r\n\
+    Connection: keep-alive\r\n\
+    Content-Length: 110\r\n\
+    sec-ch-ua-platform: \"Linux\"\r\n\
+    User-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36\r\n\
+    Content-Type: application/json\r\n\
+    Accept: */*\r\n\
+    Origin: http://localhost:3000\r\n\
+    Sec-Fetch-Site: cross-site\r\n\
+    Sec-Fetch-Mode: cors\r\n\
+    Referer: http://localhost:3000/\r\n\
+    Accept-Encoding: gzip, deflate, br, zstd\r\n\
+    Accept-Language: en-GB,en;q=0.9\r\n\r\n";
+
+/// A message of 110 octets, of a topic that the vocabulary knows.
+pub(crate) const BODY: &str = "{\"topic\":\"adapter/nodes/data\",\
+    \"payload\":{\"node_id\":\"eim/extension_weather\",\"content\":\"temperature is 21.5 C\"}}";
+
+/// A message of [`LARGE_BYTES`], nearly all of it one string.
+pub(crate) fn long_string() -> Vec<u8> {
+    large("\"", "a", "\"")
+}
+
+/// A message of [`LARGE_BYTES`], nearly all of it an array of small objects.
+pub(crate) fn small_objects() -> Vec<u8> {
+    large("\"\",\"values\":[{}", ",{\"id\":1234,\"on\":true,\"name\":\"lamp\",\"level\":0.5}", "]")
+}
+
+/// A message of [`LARGE_BYTES`] at most, whose content repeats `part`.
+fn large(start: &str, part: &str, end: &str) -> Vec<u8> {
+    let before = format!("{{\"topic\":\"adapter/nodes/data\",\"payload\":{{\"node_id\":\"n\",\"content\":{start}");
+    let after = format!("{end}}}}}");
+    let times = (LARGE_BYTES - before.len() - after.len()) / part.len();
+    [before, part.repeat(times), after].concat().into_bytes()
+}

@@ -1,0 +1,27 @@
+//! How many instructions the core takes for a request, part by part. Unlike seconds, they are the same on a busy
+//! machine: `.ci/instructions` holds them to those of the file `baseline`.
+//!
+//! What is counted was done once before, and its result was checked: the first call also pays for what it finds out
+//! about the processor, and for the room that later calls find.
+
+#![allow(clippy::unwrap_used, reason = "a wrong result is to stop the benchmark")]
+#![allow(missing_docs, reason = "by what the macros write")]
+
+mod exchange;
+mod gate;
+mod hand_off;
+mod head;
+mod inputs;
+mod message;
+
+use exchange::exchanges;
+use gungraun::{Callgrind, LibraryBenchmarkConfig, main};
+use hand_off::hand_offs;
+use head::heads;
+use message::messages;
+
+main!(
+    // Caches are not simulated: their sizes would be those of one machine.
+    config = LibraryBenchmarkConfig::default().tool(Callgrind::with_args(["--cache-sim=no"])),
+    library_benchmark_groups = [heads, messages, exchanges, hand_offs]
+);

@@ -1,0 +1,41 @@
+//! A body read as a message, and its payload encoded anew.
+
+use std::borrow::Cow;
+use std::hint::black_box;
+
+use adapter_gateway::message::{self as core, Check, Encoding, Message, msgpack};
+use gungraun::{library_benchmark, library_benchmark_group};
+
+use super::inputs::{BODY, long_string, small_objects};
+
+library_benchmark_group!(name = messages, benchmarks = [parse, encode]);
+
+#[library_benchmark(setup = checked)]
+#[bench::known(BODY.into(), Check::Known)]
+#[bench::envelope(BODY.into(), Check::Envelope)]
+#[bench::long_string(long_string(), Check::Known)]
+#[bench::small_objects(small_objects(), Check::Known)]
+fn parse((body, check): (&'static [u8], Check)) -> Message<'static> {
+    black_box(core::parse(black_box(body), black_box(check)).unwrap())
+}
+
+fn checked(body: Vec<u8>, check: Check) -> (&'static [u8], Check) {
+    let body = body.leak();
+    assert_eq!(core::parse(body, check).unwrap().topic(), "adapter/nodes/data");
+    (body, check)
+}
+
+#[library_benchmark(setup = parsed)]
+#[bench::known(BODY.into())]
+#[bench::long_string(long_string())]
+#[bench::small_objects(small_objects())]
+fn encode(message: Message<'static>) -> Cow<'static, [u8]> {
+    black_box(black_box(&message).encode(Encoding::Msgpack).unwrap())
+}
+
+fn parsed(body: Vec<u8>) -> Message<'static> {
+    let message = core::parse(body.leak(), Check::Known).unwrap();
+    let encoded = message.encode(Encoding::Msgpack).unwrap();
+    assert_eq!(msgpack::to_json(&encoded).unwrap().as_bytes(), message.payload());
+    message
+}
