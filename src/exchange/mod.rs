@@ -165,7 +165,11 @@ impl Exchange {
 
     fn waiting(&self) -> Option<Waiting> {
         match &self.state {
-            State::Head { empty_line_skipped: false, .. } if self.held.is_empty() => {
+            // The empty line that may stand before a request (RFC 9112 §2.2), whole or in part, is none of it: old clients
+            // send one behind a body, and are idle then.
+            State::Head { empty_line_skipped, .. }
+                if self.held.is_empty() || (!empty_line_skipped && self.held == b"\r") =>
+            {
                 Some(if self.requests == 0 { Waiting::First } else { Waiting::Another })
             }
             State::Head { .. } => Some(Waiting::Head),

@@ -18,7 +18,7 @@
 //! |---|---|---|
 //! | a body of `Content-Length`: digits, white space around them, zeros before them | 9110 §8.6, 9112 §6.3 | `accept/length*` |
 //! | a chunked body; extensions and trailers are passed over | 9112 §7.1 | `accept/chunked*` |
-//! | one empty line before a request line | 9112 §2.2 | `accept/leading-empty-line`, `accept/empty-line-between` |
+//! | one empty line before a request line, or where none follows | 9112 §2.2 | `accept/leading-empty-line`, `accept/empty-line-*` |
 //! | absolute-form | 9112 §3.2.2 | `accept/absolute-form*` |
 //! | what browsers leave unencoded in a query | 3986 §3.4, relaxed | `accept/target-unencoded` |
 //! | HTTP/1.0, and minor versions above 1 as 1.1 | 9110 §2.5, 9112 §9.3 | `accept/version-1.*` |
