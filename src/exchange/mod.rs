@@ -10,7 +10,7 @@ use crate::budget::Hold;
 use crate::gate::{Admitted, Gate, admit};
 use crate::http1::chunked::ChunkedDecoder;
 use crate::http1::fields::{Expectation, Framing};
-use crate::http1::head::{Head, HeadFault, HeadSearch};
+use crate::http1::head::{Head, HeadFault, HeadSearch, Method};
 use crate::http1::malformed::Malformed;
 use crate::http1::response::{CONTINUE, Reply};
 use crate::problem::{Refusal, Slow, Unavailable};
@@ -363,9 +363,9 @@ impl Exchange {
     fn discard(&mut self, unread: Unread, expectation: Expectation, mut reply: Reply) -> Reply {
         let empty = matches!(unread, Unread::Length(0));
         let long = matches!(unread, Unread::Length(bytes) if bytes > DISCARD_BYTES);
-        // A client that waits for 100 may or may not send the body after another answer (RFC 9110 §10.1.1): only a
-        // close leaves no doubt where its next request begins.
-        let in_doubt = expectation != Expectation::None && !empty;
+        // A client that waits for 100 may or may not send the body after another answer (RFC 9110 §10.1.1), and one that
+        // asks for a tunnel may have begun to use it (§9.3.6): only a close leaves no doubt where the next request begins.
+        let in_doubt = (expectation != Expectation::None && !empty) || reply.method == Method::Connect;
         let wanted = reply.persistent && !self.finishing;
         reply.persistent = wanted && !long && !in_doubt;
         self.state = match (reply.persistent, empty) {

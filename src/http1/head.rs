@@ -41,6 +41,8 @@ pub enum Method {
     Options,
     /// Not allowed, and answered without content (RFC 9110 §9.3.2).
     Head,
+    /// Not allowed; and what follows it may be meant for the tunnel that it asks for (RFC 9110 §9.3.6).
+    Connect,
     /// Not allowed, known or not.
     Other,
 }
@@ -202,3 +204,4 @@ impl<'b> Head<'b> {
         Ok(Self { method, target: line.target, version, fields })
     }
 }
+            b"CONNECT" => Method::Connect,
