@@ -55,7 +55,7 @@
 //! |---|---|---|
 //! | a head over `--max-head`, more than 100 lines: 431, close | 6585 §5 | `reject/head-over-max*`, `limits::field_lines` |
 //! | a target over 8 KiB: 414, close | 9112 §3 | `limits::target_octets` |
-//! | a major version other than 1: 505, close | 9110 §15.6.6 | `reject/version-0.9`, `reject/version-2.0` |
+//! | a major version other than 1, whatever its target and fields say: 505, close | 9110 §2.5, §15.6.6, 9113 §3.4 | `reject/version-0.9`, `reject/version-2.0*` |
 //! | a coding other than chunked: 501, close | 9112 §6.1 | `reject/coding-unknown*`, `reject/coding-identity` |
 //! | *another path: 404* | 9110 §15.5.5 | `reject/path-*`, `reject/options-unknown-path` |
 //! | *`CONNECT` to a host and port, which are no path: 404, close* | 9110 §9.3.6 | `reject/target-connect` |
