@@ -20,7 +20,7 @@ mod works;
 
 use std::fs;
 use std::num::NonZeroU64;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -45,6 +45,9 @@ struct Arguments {
     /// only servers whose name contains this
     #[argh(option)]
     server: Option<String>,
+    /// another build of the gateway, to be measured beside this one
+    #[argh(option)]
+    against: Option<PathBuf>,
     /// rounds of each load (5)
     #[argh(option, default = "5")]
     rounds: usize,
@@ -77,7 +80,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
     setrlimit(Resource::Nofile, Rlimit { current: descriptors.maximum, maximum: descriptors.maximum })?;
     // An open loop is as exact as its sleeps.
     rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?;
-    let programs = Programs::build(arguments.server.as_deref().unwrap_or_default())?;
+    let programs = Programs::build(arguments.server.as_deref().unwrap_or_default(), arguments.against.clone())?;
     cores.enter_load()?;
     let start = Instant::now();
     let subscriber = Subscriber::bind(start)?;

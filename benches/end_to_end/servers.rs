@@ -15,6 +15,8 @@ use crate::request::TOKEN;
 pub(crate) enum Server {
     /// The gateway as it is launched where io_uring is to be had.
     Gateway,
+    /// Another build of it.
+    GatewayOther,
     /// The gateway with `--io epoll`.
     GatewayEpoll,
     /// The gateway with `--workers 2`.
@@ -38,6 +40,7 @@ impl Server {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Gateway => "gateway",
+            Self::GatewayOther => "gateway, other build",
             Self::GatewayEpoll => "gateway, epoll",
             Self::GatewayTwoWorkers => "gateway, 2 workers",
             Self::Axum => "axum",
@@ -51,7 +54,7 @@ impl Server {
 
     /// Whether it is the gateway.
     pub(crate) fn is_gateway(self) -> bool {
-        matches!(self, Self::Gateway | Self::GatewayEpoll | Self::GatewayTwoWorkers)
+        matches!(self, Self::Gateway | Self::GatewayOther | Self::GatewayEpoll | Self::GatewayTwoWorkers)
     }
 
     /// Whether its messages reach the subscriber.
@@ -63,6 +66,7 @@ impl Server {
 /// The programs, built, and what they are started with.
 pub(crate) struct Programs {
     wanted: String,
+    against: Option<PathBuf>,
     directory: TempDir,
     peers: Vec<PathBuf>,
     python: Option<PathBuf>,
@@ -70,7 +74,7 @@ pub(crate) struct Programs {
 
 impl Programs {
     /// Builds the peers, if any server whose name contains `wanted` is one.
-    pub(crate) fn build(wanted: &str) -> Result<Self, Failure> {
+    pub(crate) fn build(wanted: &str, against: Option<PathBuf>) -> Result<Self, Failure> {
         let directory = TempDir::new()?;
         let settings = format!("OPEN_REST_API = True\nTOKEN = \"{TOKEN}\"\n");
         fs::write(directory.path().join("user_settings.py"), settings)?;
@@ -82,12 +86,17 @@ impl Programs {
         }
         let peers =
             if Server::Gateway.name().contains(wanted) && !wanted.is_empty() { Vec::new() } else { build_peers()? };
-        Ok(Self { wanted: wanted.to_owned(), directory, peers, python })
+        Ok(Self { wanted: wanted.to_owned(), against, directory, peers, python })
     }
 
     /// Whether it is wanted, and can be run here.
     pub(crate) fn has(&self, server: Server) -> bool {
-        server.name().contains(&self.wanted) && (server != Server::Aiohttp || self.python.is_some())
+        server.name().contains(&self.wanted)
+            && match server {
+                Server::Aiohttp => self.python.is_some(),
+                Server::GatewayOther => self.against.is_some(),
+                _ => true,
+            }
     }
 
     /// The authority of the gateway's own certificate, made when it first ran.
@@ -120,7 +129,9 @@ impl Programs {
     }
 
     fn gateway(&self, server: Server, tls: bool, hub: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_adapter-gateway"));
+        let other = self.against.as_ref().filter(|_| server == Server::GatewayOther);
+        let this = Path::new(env!("CARGO_BIN_EXE_adapter-gateway"));
+        let mut command = Command::new(other.map_or(this, PathBuf::as_path));
         command.args(["serve", "--listen", "127.0.0.1:0", "--connect", hub, "--settings"]);
         command.arg(self.file("user_settings.py"));
         match server {

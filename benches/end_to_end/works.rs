@@ -2,7 +2,7 @@
 
 use crate::measure::{CONNECTIONS, Metric, SMALL_BYTES, Strain};
 use crate::servers::Server::{
-    self, Aiohttp, Axum, AxumPlain, Canned, Gateway, GatewayEpoll, GatewayTwoWorkers, Hyper, HyperTls,
+    self, Aiohttp, Axum, AxumPlain, Canned, Gateway, GatewayEpoll, GatewayOther, GatewayTwoWorkers, Hyper, HyperTls,
 };
 
 /// One row of what is measured: servers under the same load, in turns.
@@ -61,16 +61,16 @@ const fn large(body_bytes: usize) -> Strain {
     Strain::Closed { connections: 8, pipelined: 1, body_bytes }
 }
 
-const ALL: &[Server] = &[Gateway, GatewayEpoll, Axum, AxumPlain];
-const TLS: &[Server] = &[Gateway, GatewayEpoll, HyperTls];
-const OWN: &[Server] = &[Gateway, GatewayEpoll];
+const ALL: &[Server] = &[Gateway, GatewayOther, GatewayEpoll, Axum, AxumPlain];
+const TLS: &[Server] = &[Gateway, GatewayOther, GatewayEpoll, HyperTls];
+const OWN: &[Server] = &[Gateway, GatewayOther, GatewayEpoll];
 
 /// All of it.
 pub(crate) const WORKS: &[Work] = &[
     plain(
         "keep-alive, 64 connections",
         small(CONNECTIONS, 1),
-        &[Gateway, GatewayEpoll, Axum, AxumPlain, Canned, Aiohttp],
+        &[Gateway, GatewayOther, GatewayEpoll, Axum, AxumPlain, Canned, Aiohttp],
         &[
             at_most(Axum, Metric::CpuPerRequest, 0.60),
             at_least(Axum, Metric::Requests, 1.6),
@@ -81,7 +81,7 @@ pub(crate) const WORKS: &[Work] = &[
     plain(
         "pipelined by 16, 64 connections",
         small(CONNECTIONS, 16),
-        &[Gateway, GatewayEpoll, Hyper, Canned],
+        &[Gateway, GatewayOther, GatewayEpoll, Hyper, Canned],
         &[at_most(Hyper, Metric::CpuPerRequest, 0.25), at_least(Hyper, Metric::Requests, 3.5)],
     ),
     plain("bodies of 64 KiB", large(64 * 1024), ALL, &[at_most(Axum, Metric::CpuPerMegabyte, 0.65)]),
@@ -102,8 +102,13 @@ pub(crate) const WORKS: &[Work] = &[
     plain("1,000 connections", small(1_000, 1), OWN, &[]),
     plain("10,000 connections", small(10_000, 1), OWN, &[]),
     plain("two cores for the server", small(CONNECTIONS, 1), &[Gateway, GatewayTwoWorkers], &[]),
-    plain("5,000 idle connections", Strain::Idle { connections: 5_000 }, &[Gateway, GatewayEpoll, Axum], &[]),
-    plain("start", Strain::Start, &[Gateway, GatewayEpoll, Axum, Aiohttp], &[]),
+    plain(
+        "5,000 idle connections",
+        Strain::Idle { connections: 5_000 },
+        &[Gateway, GatewayOther, GatewayEpoll, Axum],
+        &[],
+    ),
+    plain("start", Strain::Start, &[Gateway, GatewayOther, GatewayEpoll, Axum, Aiohttp], &[]),
     https(
         "https, keep-alive, 64 connections",
         small(CONNECTIONS, 1),
