@@ -66,6 +66,32 @@ fn a_request_in_flight_is_answered_and_then_the_connection_closed() {
     assert_eq!(gateway.expect_stopped().accepted, 2);
 }
 
+/// Whether the gateway had read it by then or not: here it wakes up to both at once.
+#[test]
+fn a_request_of_which_an_octet_came_before_the_signal_is_answered() {
+    let mut gateway = Gateway::serve().start();
+    let request = gateway.request(FINE);
+    let mut clients: Vec<_> = (0..50).map(|_| gateway.client()).collect();
+    clients.iter_mut().for_each(|client| client.exchange(&request).assert_accepted());
+    let mut idle = clients.pop().unwrap();
+    let bytes = request.bytes();
+    let cut = |number| bytes.split_at(1 + number % (bytes.len() - 1));
+    let (begun, rest): (Vec<_>, Vec<_>) = (0..clients.len()).map(cut).unzip();
+    gateway.signal(Signal::STOP);
+    clients.iter_mut().zip(begun).for_each(|(client, begun)| client.send(begun));
+    gateway.signal(Signal::TERM);
+    gateway.signal(Signal::CONT);
+    idle.expect_close();
+    for (mut client, rest) in clients.into_iter().zip(rest) {
+        client.send(rest);
+        let response = client.response();
+        response.assert_accepted();
+        assert!(response.closes(), "{response:?}");
+        client.expect_close();
+    }
+    gateway.expect_stopped();
+}
+
 #[test]
 fn a_client_that_never_finishes_does_not_hold_the_end_back() {
     let mut gateway = Gateway::serve().arguments(["--drain-timeout", "1"]).start();
