@@ -1,6 +1,7 @@
 //! The end: whatever was answered with 200 is on the bus, and whoever is in flight gets an answer.
 
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::mpsc::{Sender, channel};
 
@@ -8,7 +9,7 @@ use rustix::process::Signal;
 
 use crate::statuses::FINE;
 use crate::support::gateway::Gateway;
-use crate::support::http::Client;
+use crate::support::http::{Client, Response};
 use crate::support::net::{dead_endpoint, free_address, refuses};
 use crate::support::request::Request;
 use crate::support::subscriber::{Message, Subscriber, ipc_endpoint};
@@ -153,9 +154,7 @@ fn post_until_refused(address: SocketAddr, target: &str, client: usize, answered
             number += 1;
             let message = Message::new("load", &format!(r#"{{"client":{client},"number":{number}}}"#));
             connection.send(Request::post(target, message.body()).bytes());
-            let Ok(response) = connection.try_response() else {
-                break;
-            };
+            let Some(response) = answer(&mut connection) else { break };
             response.assert_accepted();
             answered.send(message).unwrap();
             if response.closes() {
@@ -163,6 +162,12 @@ fn post_until_refused(address: SocketAddr, target: &str, client: usize, answered
             }
         }
     }
+}
+
+/// `None` where the connection ended instead. Silence is neither.
+fn answer(connection: &mut Client) -> Option<Response> {
+    let answered = connection.try_response();
+    answered.inspect_err(|error| assert_ne!(error.kind(), ErrorKind::WouldBlock, "no answer in time")).ok()
 }
 
 /// A subscriber that connects to the gateway's own endpoint, with no hub between.
