@@ -9,6 +9,7 @@ use rustix::process::Signal;
 use crate::helper::{HUB_MESSAGES, HubProcess, Kind, Place};
 use crate::load::{Load, accepted, refused_as};
 use crate::support::gateway::Gateway;
+use crate::support::net::visitor;
 use crate::support::subscriber::Subscriber;
 use crate::tally::{Tally, post_last, take_all, take_until};
 
@@ -201,7 +202,7 @@ fn its_port_taken_by_a_stranger_and_given_back() {
     {
         let stranger = TcpListener::bind(site.place.publishers.strip_prefix("tcp://").unwrap()).unwrap();
         for greeting in GREETINGS {
-            let (mut visitor, _) = stranger.accept().unwrap();
+            let mut visitor = visitor(&stranger);
             let _gone_is_fine = visitor.write_all(greeting);
             // Its answer, or its end.
             let _ = visitor.read(&mut [0; 64]);

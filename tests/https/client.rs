@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::client::Resumption;
 use rustls::crypto::ring;
@@ -13,6 +14,9 @@ use rustls::{ALL_VERSIONS, ClientConfig, ClientConnection, RootCertStore, Stream
 
 use crate::support::PATIENCE;
 use crate::support::http::Client;
+
+/// Between two octets that drip.
+const TRICKLE: Duration = Duration::from_millis(20);
 
 /// A connection. `read` gives 0 after close_notify alone; a socket that ends without is [`ErrorKind::ConnectionAborted`].
 pub(crate) struct Tls(StreamOwned<ClientConnection, TcpStream>);
@@ -139,6 +143,17 @@ impl Tls {
     /// Sends octets as they are.
     pub(crate) fn send_raw(&self, octets: &[u8]) {
         (&self.0.sock).write_all(octets).unwrap();
+    }
+
+    /// Sends one octet after the other until the gateway says something, or ends its side, which it must before the last.
+    pub(crate) fn drip(&self, octets: &[u8]) {
+        self.0.sock.set_read_timeout(Some(TRICKLE)).unwrap();
+        let said = octets.iter().any(|octet| {
+            self.send_raw(&[*octet]);
+            self.0.sock.peek(&mut [0]).is_ok()
+        });
+        assert!(said, "not a word until the last octet");
+        self.0.sock.set_read_timeout(Some(PATIENCE)).unwrap();
     }
 
     /// Ends the client's side of the socket without a word of TLS.

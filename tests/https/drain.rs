@@ -1,16 +1,16 @@
 //! The end under load: whatever was answered with 200 is on the bus.
 
 use std::collections::BTreeSet;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
 use std::sync::mpsc::{Sender, channel};
 
 use rustix::process::Signal;
 
-use crate::client::{Dialect, socket};
+use crate::client::{Dialect, Tls, socket};
 use crate::rig::{FINE, Rig};
 use crate::support::gateway::Gateway;
-use crate::support::http::Client;
+use crate::support::http::{Client, Response};
 use crate::support::request::Request;
 use crate::support::subscriber::Message;
 use crate::support::worker::TURN;
@@ -147,7 +147,7 @@ fn post_until_refused(address: SocketAddr, dialect: &Dialect, target: &str, clie
             number += 1;
             let message = Message::new("load", &format!(r#"{{"client":{client},"number":{number}}}"#));
             connection.send(Request::post(target, message.body()).bytes());
-            let Ok(response) = connection.try_response() else { break };
+            let Some(response) = answer(&mut connection) else { break };
             response.assert_accepted();
             answered.send(message).unwrap();
             if response.closes() {
@@ -155,4 +155,10 @@ fn post_until_refused(address: SocketAddr, dialect: &Dialect, target: &str, clie
             }
         }
     }
+}
+
+/// `None` where the connection ended instead. Silence is neither.
+fn answer(connection: &mut Client<Tls>) -> Option<Response> {
+    let answered = connection.try_response();
+    answered.inspect_err(|error| assert_ne!(error.kind(), ErrorKind::WouldBlock, "no answer in time")).ok()
 }

@@ -97,6 +97,18 @@ fn a_handshake_that_stalls_is_closed_in_time() {
 }
 
 #[test]
+fn a_handshake_that_drips_is_closed_in_time() {
+    for rig in Rig::each_way(&["--head-timeout", "1"]) {
+        let since = Instant::now();
+        let mut tls = rig.dialect.begin(rig.gateway.address(), "localhost").unwrap();
+        let hello = tls.pending();
+        tls.drip(&hello);
+        read_out(tls.socket());
+        assert!(since.elapsed() >= AT_LEAST, "after {:?} already", since.elapsed());
+    }
+}
+
+#[test]
 fn rude_clients_leave_nothing_behind() {
     const CLIENTS: usize = 500;
     for rig in Rig::each_way(&["--head-timeout", "2", "--body-timeout", "2"]) {

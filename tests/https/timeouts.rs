@@ -2,9 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use crate::client::Tls;
-use crate::rig::{FINE, Rig};
+use rustls::version::TLS12;
+
+use crate::client::{Dialect, Tls};
+use crate::rig::{FINE, Rig, own_certificate};
 use crate::support::http::Client;
+use crate::support::request::Request;
 
 const AT_LEAST: Duration = Duration::from_millis(900);
 
@@ -46,19 +49,43 @@ fn a_body_that_does_not_end_is_408() {
     }
 }
 
+/// Long enough to drip for many times the deadline.
+fn long(rig: &Rig) -> Request {
+    rig.request(format!("{FINE}{}", " ".repeat(500)))
+}
+
 /// Octets of TLS are no octets of a body: a record that never ends does not put the deadline off.
 #[test]
-fn a_record_that_does_not_end_is_408() {
+fn a_body_in_a_record_that_does_not_end_is_408() {
     let rig = Rig::with(["--body-timeout", "1"]);
     let mut client = rig.client();
-    let request = rig.request(FINE);
+    let request = long(&rig).field("Expect", "100-continue");
     client.send(request.head());
+    assert_eq!(client.response().status, 100);
     let since = Instant::now();
     let record = client.stream().records(request.body());
-    for octet in &record[..record.len() - 1] {
-        client.stream().send_raw(&[*octet]);
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    client.stream().drip(&record);
     expect_408(client, since);
+    rig.assert_bus_is_quiet();
+}
+
+/// Nor are they those of a head, and nothing that could be answered has come.
+#[test]
+fn a_head_in_a_record_that_does_not_end_is_closed_without_a_word() {
+    let rig = Rig::with(["--head-timeout", "1", "--idle-timeout", "1"]);
+    // The one that says nothing of its own accord behind the handshake.
+    let dialect = Dialect::version(&own_certificate(&rig.gateway), &TLS12);
+    for again in [false, true] {
+        let since = Instant::now();
+        let mut client = dialect.client(rig.gateway.address());
+        if again {
+            client.exchange(&rig.request(FINE)).assert_accepted();
+            rig.expect_fine();
+        }
+        let record = client.stream().records(&long(&rig).bytes());
+        client.stream().drip(&record);
+        client.expect_close();
+        assert!(since.elapsed() >= AT_LEAST, "after {:?} already", since.elapsed());
+    }
     rig.assert_bus_is_quiet();
 }

@@ -1,6 +1,7 @@
 //! The end: whatever was answered with 200 is on the bus, and whoever is in flight gets an answer.
 
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::mpsc::{Sender, channel};
 
@@ -8,7 +9,7 @@ use rustix::process::Signal;
 
 use crate::statuses::FINE;
 use crate::support::gateway::Gateway;
-use crate::support::http::Client;
+use crate::support::http::{Client, Response};
 use crate::support::net::{dead_endpoint, free_address, refuses};
 use crate::support::request::Request;
 use crate::support::subscriber::{Message, Subscriber, ipc_endpoint};
@@ -66,16 +67,23 @@ fn a_request_in_flight_is_answered_and_then_the_connection_closed() {
     assert_eq!(gateway.expect_stopped().accepted, 2);
 }
 
-/// Whatever the gateway had read by then.
+/// Whether the gateway had read it by then or not: here it wakes up to both at once.
 #[test]
 fn a_request_of_which_an_octet_came_before_the_signal_is_answered() {
     let mut gateway = Gateway::serve().start();
-    let request = gateway.request(FINE).bytes();
-    let parts = (0..50).map(|number| request.split_at(1 + number % (request.len() - 1)));
-    let mut begun: Vec<_> = parts.map(|(part, rest)| (gateway.client(), part, rest)).collect();
-    begun.iter_mut().for_each(|(client, part, _)| client.send(*part));
+    let request = gateway.request(FINE);
+    let mut clients: Vec<_> = (0..50).map(|_| gateway.client()).collect();
+    clients.iter_mut().for_each(|client| client.exchange(&request).assert_accepted());
+    let mut idle = clients.pop().unwrap();
+    let bytes = request.bytes();
+    let cut = |number| bytes.split_at(1 + number % (bytes.len() - 1));
+    let (begun, rest): (Vec<_>, Vec<_>) = (0..clients.len()).map(cut).unzip();
+    gateway.signal(Signal::STOP);
+    clients.iter_mut().zip(begun).for_each(|(client, begun)| client.send(begun));
     gateway.signal(Signal::TERM);
-    for (mut client, _, rest) in begun {
+    gateway.signal(Signal::CONT);
+    idle.expect_close();
+    for (mut client, rest) in clients.into_iter().zip(rest) {
         client.send(rest);
         let response = client.response();
         response.assert_accepted();
@@ -146,9 +154,7 @@ fn post_until_refused(address: SocketAddr, target: &str, client: usize, answered
             number += 1;
             let message = Message::new("load", &format!(r#"{{"client":{client},"number":{number}}}"#));
             connection.send(Request::post(target, message.body()).bytes());
-            let Ok(response) = connection.try_response() else {
-                break;
-            };
+            let Some(response) = answer(&mut connection) else { break };
             response.assert_accepted();
             answered.send(message).unwrap();
             if response.closes() {
@@ -156,6 +162,12 @@ fn post_until_refused(address: SocketAddr, target: &str, client: usize, answered
             }
         }
     }
+}
+
+/// `None` where the connection ended instead. Silence is neither.
+fn answer(connection: &mut Client) -> Option<Response> {
+    let answered = connection.try_response();
+    answered.inspect_err(|error| assert_ne!(error.kind(), ErrorKind::WouldBlock, "no answer in time")).ok()
 }
 
 /// A subscriber that connects to the gateway's own endpoint, with no hub between.

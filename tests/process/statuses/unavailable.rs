@@ -4,7 +4,7 @@ use std::net::TcpListener;
 
 use super::FINE;
 use crate::support::gateway::Gateway;
-use crate::support::net::dead_endpoint;
+use crate::support::net::{dead_endpoint, visitor};
 use crate::support::subscriber::{Message, Subscriber, ipc_endpoint};
 
 fn expect_503(gateway: &Gateway) {
@@ -25,7 +25,7 @@ fn a_port_that_speaks_no_zeromq_is_no_hub() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("tcp://{}", silent.local_addr().unwrap());
     let gateway = Gateway::serve().connect(&endpoint).start();
-    let _connection = silent.accept().unwrap();
+    let _connection = visitor(&silent);
     expect_503(&gateway);
 }
 

@@ -3,6 +3,10 @@
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::PATIENCE;
+
 /// A free address that stays free while nothing listens on it. A port of 127.0.0.1 would not: the
 /// kernel may give it to the next test that asks for any port. So each call has a host of its own
 /// in 127/8, from the process's id and a counter.
@@ -25,4 +29,13 @@ pub(crate) fn refuses(address: SocketAddr) -> bool {
         Ok(_open) => false,
         Err(error) => error.kind() == std::io::ErrorKind::ConnectionRefused,
     }
+}
+
+/// The next to connect.
+pub(crate) fn visitor(listener: &TcpListener) -> TcpStream {
+    let bound = Timespec::try_from(PATIENCE).unwrap();
+    assert_eq!(poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&bound)), Ok(1), "nobody came");
+    let (visitor, _) = listener.accept().unwrap();
+    visitor.set_read_timeout(Some(PATIENCE)).unwrap();
+    visitor
 }
