@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
+use rustix::io::ioctl_fionread;
 use rustix::net::{SendFlags, Shutdown, send, shutdown};
 
 use crate::tls::acceptor::Acceptor;
@@ -14,9 +15,9 @@ use crate::worker::{READ_BYTES, Worker};
 /// What a read brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arrived {
-    /// Nothing; the socket was not ready after all.
+    /// No word of the client: the socket was not ready after all, or what came was TLS's own, or part of a record.
     Nothing,
-    /// Octets. None of them need be the client's words: those of a TLS handshake are not.
+    /// What the client said.
     Data,
     /// Octets, and the end of the client's side behind them.
     DataAndEnd,
@@ -69,13 +70,29 @@ impl<'w, S: Stream> Channel<'w, S> {
             return Ok(Arrived::PlainHttp);
         }
         match session.receive(&records, into) {
-            Ok(progress) => Ok(if progress.peer_closed { Arrived::DataAndEnd } else { Arrived::Data }),
+            Ok(progress) if progress.peer_closed => Ok(Arrived::DataAndEnd),
+            Ok(_) if into.is_empty() => {
+                // What the handshake has to say.
+                self.write(&[])?;
+                Ok(Arrived::Nothing)
+            }
+            Ok(_) => Ok(Arrived::Data),
             Err(_fault) => {
                 // The alert that says what is wrong with it is all that is left to send.
                 self.write(&[])?;
                 Ok(Arrived::Fault)
             }
         }
+    }
+
+    /// Whether the client has begun to say something of which [`Channel::read`] could give nothing yet.
+    pub(crate) fn is_within_record(&self) -> bool {
+        self.tls.as_ref().is_some_and(|session| session.is_within_record())
+    }
+
+    /// Whether octets have arrived that were not read.
+    pub(crate) fn has_unread(&self) -> io::Result<bool> {
+        Ok(ioctl_fionread(self.stream.socket())? > 0)
     }
 
     /// Writes what the socket takes, and keeps the rest. With TLS, also what the handshake has to say.

@@ -55,7 +55,7 @@ struct Connection<'w, S> {
     member: &'w Member<S>,
     exchange: Exchange,
     channel: Channel<'w, S>,
-    /// The client sends no more.
+    /// The client sends no more, or no more of it is wanted.
     ended: bool,
 }
 
@@ -74,15 +74,21 @@ impl<S: Stream> Connection<'_, S> {
                 Next::Read(_) if self.ended => {
                     next = self.turn(|exchange, out, gate| exchange.end_of_input(out, gate))?
                 }
-                Next::Read(waiting) => {
+                Next::Read(mut waiting) => {
+                    let finishing = member.finishing.get();
+                    if finishing && matches!(waiting, Waiting::First | Waiting::Another) {
+                        if self.channel.is_within_record() {
+                            // For all that can be known, a request has begun.
+                            waiting = Waiting::Head;
+                        } else if !self.channel.has_unread()? {
+                            self.ended = true;
+                            continue;
+                        }
+                    }
                     // A part of a request has one deadline, however many octets it comes in.
                     if phase != Some((waiting, self.exchange.requests())) {
                         self.arm(&mut deadline, waiting);
                         phase = Some((waiting, self.exchange.requests()));
-                    }
-                    self.member.idle.set(matches!(waiting, Waiting::First | Waiting::Another));
-                    if self.member.finishing.get() && self.exchange.finish() {
-                        return Ok(CloseReason::Asked);
                     }
                     next = tokio::select! {
                         biased;
@@ -90,6 +96,7 @@ impl<S: Stream> Connection<'_, S> {
                             ready?;
                             self.read(next)?
                         }
+                        () = member.told_to_finish(), if !finishing => continue,
                         () = deadline.passed() => self.turn(|exchange, out, gate| exchange.time_out(out, gate))?,
                     };
                 }

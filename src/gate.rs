@@ -79,7 +79,7 @@ pub(crate) fn admit(head: &Head<'_>, gate: &impl Gate) -> Result<Admitted, Refus
     match head.method {
         Method::Options => return Ok(Admitted::Options),
         Method::Post => {}
-        Method::Head | Method::Other => return Err(Refusal::Method),
+        Method::Head | Method::Connect | Method::Other => return Err(Refusal::Method),
     }
     let token = gate.token().ok_or(Refusal::Unavailable(Unavailable::Disabled))?;
     if !shows(head, token) {

@@ -1,8 +1,10 @@
 //! One worker thread: its event loop, its connections, and what they share.
 
 use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Poll, Waker};
 use std::time::{Duration, SystemTime};
 
 use rustix::net::{Shutdown, shutdown};
@@ -71,11 +73,37 @@ pub enum Service {
 /// A connection, as the worker sees it.
 pub(crate) struct Member<S> {
     pub(crate) stream: S,
-    /// Whether it is between two requests.
-    pub(crate) idle: Cell<bool>,
     /// Whether it is to end with the request that it is in.
     pub(crate) finishing: Cell<bool>,
+    /// Who waits to be told so.
+    waiting: Cell<Option<Waker>>,
     _permit: OwnedSemaphorePermit,
+}
+
+impl<S> Member<S> {
+    fn new(stream: S, permit: OwnedSemaphorePermit) -> Self {
+        Self { stream, finishing: Cell::new(false), waiting: Cell::new(None), _permit: permit }
+    }
+
+    /// Has it end with the request that it is in; at once if it is in none.
+    fn finish(&self) {
+        self.finishing.set(true);
+        if let Some(task) = self.waiting.take() {
+            task.wake();
+        }
+    }
+
+    /// Resolves when it is to end. For the connection's task alone, and smaller than a [`Notify`]'s future, for which
+    /// each idle connection would pay.
+    pub(crate) fn told_to_finish(&self) -> impl Future<Output = ()> {
+        poll_fn(|context| {
+            if self.finishing.get() {
+                return Poll::Ready(());
+            }
+            self.waiting.set(Some(context.waker().clone()));
+            Poll::Pending
+        })
+    }
 }
 
 /// What the connections of one worker share.
@@ -180,7 +208,7 @@ impl<S: Stream> Worker<S> {
             // It waited for its permit while the service was closed.
             Service::Closed | Service::Draining { .. } => return,
         };
-        let member = Rc::new(Member { stream, idle: Cell::new(true), finishing: Cell::new(false), _permit: permit });
+        let member = Rc::new(Member::new(stream, permit));
         let key = self.members.borrow_mut().insert(Rc::clone(&member));
         self.counters().opened();
         spawn_local(Rc::clone(self).attend(member, tls, key));
@@ -201,13 +229,7 @@ impl<S: Stream> Worker<S> {
 
     /// Lets every connection end with the request that it is in; those in none end at once.
     fn finish_all(&self) {
-        for (_, member) in self.members.borrow().iter() {
-            member.finishing.set(true);
-            if member.idle.get() {
-                // Wakes it with an end of input; what has arrived is still read and answered.
-                let _ = shutdown(member.stream.socket(), Shutdown::Read);
-            }
-        }
+        self.members.borrow().iter().for_each(|(_, member)| member.finish());
     }
 
     async fn drain(&self, deadline: Instant) {

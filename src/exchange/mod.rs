@@ -10,7 +10,7 @@ use crate::budget::Hold;
 use crate::gate::{Admitted, Gate, admit};
 use crate::http1::chunked::ChunkedDecoder;
 use crate::http1::fields::{Expectation, Framing};
-use crate::http1::head::{Head, HeadFault, HeadSearch};
+use crate::http1::head::{Head, HeadFault, HeadSearch, Method};
 use crate::http1::malformed::Malformed;
 use crate::http1::response::{CONTINUE, Reply};
 use crate::problem::{Refusal, Slow, Unavailable};
@@ -165,7 +165,11 @@ impl Exchange {
 
     fn waiting(&self) -> Option<Waiting> {
         match &self.state {
-            State::Head { empty_line_skipped: false, .. } if self.held.is_empty() => {
+            // The empty line that may stand before a request (RFC 9112 §2.2), whole or in part, is none of it: old clients
+            // send one behind a body, and are idle then.
+            State::Head { empty_line_skipped, .. }
+                if self.held.is_empty() || (!empty_line_skipped && self.held == b"\r") =>
+            {
                 Some(if self.requests == 0 { Waiting::First } else { Waiting::Another })
             }
             State::Head { .. } => Some(Waiting::Head),
@@ -359,9 +363,9 @@ impl Exchange {
     fn discard(&mut self, unread: Unread, expectation: Expectation, mut reply: Reply) -> Reply {
         let empty = matches!(unread, Unread::Length(0));
         let long = matches!(unread, Unread::Length(bytes) if bytes > DISCARD_BYTES);
-        // A client that waits for 100 may or may not send the body after another answer (RFC 9110 §10.1.1): only a
-        // close leaves no doubt where its next request begins.
-        let in_doubt = expectation != Expectation::None && !empty;
+        // A client that waits for 100 may or may not send the body after another answer (RFC 9110 §10.1.1), and one that
+        // asks for a tunnel may have begun to use it (§9.3.6): only a close leaves no doubt where the next request begins.
+        let in_doubt = (expectation != Expectation::None && !empty) || reply.method == Method::Connect;
         let wanted = reply.persistent && !self.finishing;
         reply.persistent = wanted && !long && !in_doubt;
         self.state = match (reply.persistent, empty) {

@@ -1,6 +1,6 @@
 //! The head of a request: where it ends, its request line, its fields.
 
-use httparse::{EMPTY_HEADER, Status};
+use httparse::{EMPTY_HEADER, Header, Status};
 use memchr::memmem;
 
 use super::fields::{Coding, Fields};
@@ -41,6 +41,8 @@ pub enum Method {
     Options,
     /// Not allowed, and answered without content (RFC 9110 §9.3.2).
     Head,
+    /// Not allowed; and what follows it may be meant for the tunnel that it asks for (RFC 9110 §9.3.6).
+    Connect,
     /// Not allowed, known or not.
     Other,
 }
@@ -128,10 +130,10 @@ impl HeadSearch {
 
 struct RequestLine<'b> {
     method: &'b [u8],
-    target: Target<'b>,
     target_bytes: usize,
-    major: u8,
-    minor: u8,
+    /// `None` for another major version: its targets and fields are not for HTTP/1 to judge (RFC 9110 §2.5), as the
+    /// `PRI * HTTP/2.0` that begins HTTP/2 shows (RFC 9113 §3.4).
+    http1: Option<(Target<'b>, Version)>,
 }
 
 impl<'b> RequestLine<'b> {
@@ -148,12 +150,20 @@ impl<'b> RequestLine<'b> {
         if method.is_empty() || !method.bytes().all(is_tchar) {
             return Err(Malformed::RequestLine);
         }
+        if target.is_empty() {
+            return Err(Malformed::Target);
+        }
         // RFC 9112 §2.3: `HTTP/` in capitals, one digit, a dot, one digit.
         let &[b'H', b'T', b'T', b'P', b'/', major @ b'0'..=b'9', b'.', minor @ b'0'..=b'9'] = version.as_bytes() else {
             return Err(Malformed::RequestLine);
         };
         let method = method.as_bytes();
-        Ok(Self { method, target: Target::parse(method, target)?, target_bytes: target.len(), major, minor })
+        let http1 = match (major, minor) {
+            (b'1', b'0') => Some((Target::parse(method, target)?, Version::Http10)),
+            (b'1', _) => Some((Target::parse(method, target)?, Version::Http11)),
+            _ => None,
+        };
+        Ok(Self { method, target_bytes: target.len(), http1 })
     }
 }
 
@@ -175,21 +185,20 @@ impl<'b> Head<'b> {
         let line_end = memmem::find(head, b"\r\n").ok_or(Malformed::RequestLine)?;
         let (line, rest) = head.split_at_checked(line_end).ok_or(Malformed::RequestLine)?;
         let line = RequestLine::parse(line)?;
-        let version = if (line.major, line.minor) == (b'1', b'0') { Version::Http10 } else { Version::Http11 };
-
-        let mut lines = [EMPTY_HEADER; FIELD_LINES];
-        let lines = match httparse::parse_headers(rest.get(2..).unwrap_or_default(), &mut lines) {
-            Ok(Status::Complete((_, lines))) => lines,
-            Err(httparse::Error::TooManyHeaders) => return Err(HeadFault::TooLarge),
-            Ok(Status::Partial) | Err(_) => return Err(Malformed::FieldLine.into()),
+        let mut few = [EMPTY_HEADER; FIELD_LINES];
+        let mut many = Vec::new();
+        let lines = field_lines(rest.get(2..).unwrap_or_default(), &mut few, &mut many)?;
+        let http1 = match line.http1 {
+            Some((target, version)) => Some((target, version, Fields::read(lines, version)?)),
+            None => None,
         };
-        let (fields, coding) = Fields::read(lines, version)?;
+        if lines.len() > FIELD_LINES {
+            return Err(HeadFault::TooLarge);
+        }
         if line.target_bytes > TARGET_BYTES {
             return Err(HeadFault::TargetTooLong);
         }
-        if line.major != b'1' {
-            return Err(HeadFault::Version);
-        }
+        let Some((target, version, (fields, coding))) = http1 else { return Err(HeadFault::Version) };
         if coding == Coding::Unknown {
             return Err(HeadFault::TransferCoding);
         }
@@ -197,8 +206,29 @@ impl<'b> Head<'b> {
             b"POST" => Method::Post,
             b"OPTIONS" => Method::Options,
             b"HEAD" => Method::Head,
+            b"CONNECT" => Method::Connect,
             _ => Method::Other,
         };
-        Ok(Self { method, target: line.target, version, fields })
+        Ok(Self { method, target, version, fields })
+    }
+}
+
+/// All lines of a head, in `few` or, though it will be refused for having so many, in `many`: what is malformed among
+/// them is to be answered first.
+fn field_lines<'l, 'b>(
+    octets: &'b [u8],
+    few: &'l mut [Header<'b>],
+    many: &'l mut Vec<Header<'b>>,
+) -> Result<&'l [Header<'b>], Malformed> {
+    let parsed = match httparse::parse_headers(octets, few) {
+        Err(httparse::Error::TooManyHeaders) => {
+            many.resize(memchr::memchr_iter(b'\n', octets).count(), EMPTY_HEADER);
+            httparse::parse_headers(octets, many)
+        }
+        parsed => parsed,
+    };
+    match parsed {
+        Ok(Status::Complete((_, lines))) => Ok(lines),
+        Ok(Status::Partial) | Err(_) => Err(Malformed::FieldLine),
     }
 }

@@ -18,7 +18,7 @@
 //! |---|---|---|
 //! | a body of `Content-Length`: digits, white space around them, zeros before them | 9110 §8.6, 9112 §6.3 | `accept/length*` |
 //! | a chunked body; extensions and trailers are passed over | 9112 §7.1 | `accept/chunked*` |
-//! | one empty line before a request line | 9112 §2.2 | `accept/leading-empty-line`, `accept/empty-line-between` |
+//! | one empty line before a request line, or where none follows | 9112 §2.2 | `accept/leading-empty-line`, `accept/empty-line-*` |
 //! | absolute-form | 9112 §3.2.2 | `accept/absolute-form*` |
 //! | what browsers leave unencoded in a query | 3986 §3.4, relaxed | `accept/target-unencoded` |
 //! | HTTP/1.0, and minor versions above 1 as 1.1 | 9110 §2.5, 9112 §9.3 | `accept/version-1.*` |
@@ -37,7 +37,7 @@
 //! | refused with 400 and a close | RFC | held by |
 //! |---|---|---|
 //! | a request line that is not `method SP target SP HTTP/d.d`, HTTP/0.9 too | 9112 §3, §2.3 | `reject/request-line-*`, `reject/method-empty`, `reject/method-no-token`, `reject/method-obs-text`, `reject/version-*` |
-//! | a target of none of the four forms | 9112 §3.2 | `reject/target-*` |
+//! | a target of none of the four forms, or of one that is not for its method | 9112 §3.2, 9110 §9.3.6 | `reject/target-*` |
 //! | a control octet, in any part of a head | 9110 §5.5, 9112 §2.2 | `reject/nul-*`, `reject/escape-*`, `reject/del-*`, `reject/garbage` |
 //! | a bare CR | 9112 §2.2 | `reject/cr-*` |
 //! | a bare LF, stricter than it must be | 9112 §2.2 | `reject/lf-*` |
@@ -55,9 +55,10 @@
 //! |---|---|---|
 //! | a head over `--max-head`, more than 100 lines: 431, close | 6585 §5 | `reject/head-over-max*`, `limits::field_lines` |
 //! | a target over 8 KiB: 414, close | 9112 §3 | `limits::target_octets` |
-//! | a major version other than 1: 505, close | 9110 §15.6.6 | `reject/version-0.9`, `reject/version-2.0` |
+//! | a major version other than 1, whatever its target and fields say: 505, close | 9110 §2.5, §15.6.6, 9113 §3.4 | `reject/version-0.9`, `reject/version-2.0*` |
 //! | a coding other than chunked: 501, close | 9112 §6.1 | `reject/coding-unknown*`, `reject/coding-identity` |
 //! | *another path: 404* | 9110 §15.5.5 | `reject/path-*`, `reject/options-unknown-path` |
+//! | *`CONNECT` to a host and port, which are no path: 404, close* | 9110 §9.3.6 | `reject/target-connect` |
 //! | *another method: 405, to `HEAD` without content* | 9110 §15.5.6, §9.3.2 | `reject/method-*` |
 //! | *the token missing, repeated or wrong: 401, one and the same* | 9110 §15.5.2 | `reject/token-*`, `token::every_401_is_the_same` |
 //! | *another media type or coding of the content: 415* | 9110 §15.5.16 | `reject/content-type-*`, `reject/content-encoding-*` |

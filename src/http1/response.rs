@@ -91,7 +91,7 @@ pub struct Reply {
     pub persistent: bool,
     /// HTTP/1.0 must be told that it stays open (RFC 9112 §9.3).
     pub version: Version,
-    /// The answer to HEAD has no body (RFC 9110 §9.3.2).
+    /// The answer to HEAD has no body (RFC 9110 §9.3.2), the one to CONNECT no other behind it (§9.3.6).
     pub method: Method,
     /// For `Access-Control-Allow-Origin`.
     pub grant: Grant,

@@ -29,18 +29,24 @@ impl<'b> Target<'b> {
         if !target.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#') {
             return Err(Malformed::Target);
         }
+        if method == b"CONNECT" {
+            return Self::authority(target);
+        }
         if target.starts_with('/') {
             return Ok(Self::split(target));
         }
         match (method, target) {
             // RFC 9112 §3.2.4: asterisk-form is for OPTIONS alone.
             (b"OPTIONS", "*") => Ok(Self { path: "*", query: "" }),
-            // RFC 9112 §3.2.3: authority-form is for CONNECT alone, and CONNECT has no other.
-            (b"CONNECT", authority) if is_authority(authority) && authority.contains(':') => {
-                Ok(Self { path: "", query: "" })
-            }
             _ => Self::absolute(target),
         }
+    }
+
+    /// RFC 9112 §3.2.3: authority-form is for CONNECT alone, and CONNECT has no other. A port that is empty or no port
+    /// at all is to be refused (RFC 9110 §9.3.6).
+    fn authority(target: &str) -> Result<Self, Malformed> {
+        let port = target.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+        if is_authority(target) && port.is_some() { Ok(Self { path: "", query: "" }) } else { Err(Malformed::Target) }
     }
 
     /// RFC 9112 §3.2.2: absolute-form is accepted in every request; its authority stands in for `Host`.
@@ -146,6 +152,7 @@ mod tests {
         assert_eq!(parse("POST", "http://h?q"), Some(("/", "q")));
         assert_eq!(parse("OPTIONS", "*"), Some(("*", "")));
         assert_eq!(parse("CONNECT", "h:1"), Some(("", "")));
+        assert_eq!(parse("CONNECT", "[::1]:65535"), Some(("", "")));
     }
 
     #[test]
@@ -156,6 +163,12 @@ mod tests {
             ("POST", "api/message"),
             ("POST", "h:1"),
             ("CONNECT", "h"),
+            ("CONNECT", "h:"),
+            ("CONNECT", "h:65536"),
+            ("CONNECT", "[::1]"),
+            ("CONNECT", "/"),
+            ("CONNECT", "*"),
+            ("CONNECT", "http://h:1/"),
             ("POST", "ftp://h/"),
             ("POST", "http://"),
             ("POST", "http:///x"),

@@ -14,6 +14,7 @@ pub mod fault;
 mod files;
 mod issue;
 pub mod plain_http;
+mod records;
 pub mod self_signed;
 pub mod session;
 pub mod source;

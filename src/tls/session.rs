@@ -10,6 +10,8 @@ use std::{error, fmt};
 use rustls::HandshakeKind;
 use rustls::server::{ServerConfig, ServerConnection};
 
+use super::records::Records;
+
 /// The plaintext of one record, at most (RFC 8446 §5.1). As much as rustls may hold of what is to be sent, since each
 /// record is taken at once.
 const RECORD_BYTES: usize = 16 * 1024;
@@ -24,6 +26,7 @@ const KEPT_BYTES: usize = 4096;
 /// The server's side of a TLS connection.
 pub struct Session {
     connection: ServerConnection,
+    received: Records,
     peer_closed: bool,
 }
 
@@ -42,7 +45,7 @@ impl Session {
     pub(super) fn new(config: Arc<ServerConfig>) -> Result<Self, rustls::Error> {
         let mut connection = ServerConnection::new(config)?;
         connection.set_buffer_limit(Some(RECORD_BYTES));
-        Ok(Self { connection, peer_closed: false })
+        Ok(Self { connection, received: Records::default(), peer_closed: false })
     }
 
     /// Takes bytes of the socket, all of them, and appends what they say to `plaintext`: never more than
@@ -52,6 +55,7 @@ impl Session {
     /// [`TlsFault`], after which the connection is of no use: flush, which tells the peer why, and close.
     pub fn receive(&mut self, mut ciphertext: &[u8], plaintext: &mut Vec<u8>) -> Result<Progress, TlsFault> {
         let many = ciphertext.len() > KEPT_BYTES;
+        self.received.follow(ciphertext);
         // Nothing counts after close_notify.
         while !ciphertext.is_empty() && !self.peer_closed {
             let read = self.connection.read_tls(&mut ciphertext);
@@ -102,6 +106,13 @@ impl Session {
     pub fn close_notify(&mut self, ciphertext: &mut Vec<u8>) {
         self.connection.send_close_notify();
         self.flush(ciphertext);
+    }
+
+    /// Whether the peer has begun to say something that cannot be read yet: a record of it is not all there. In the
+    /// handshake, and after close_notify, it has nothing to say.
+    #[must_use]
+    pub fn is_within_record(&self) -> bool {
+        self.received.in_application_data() && !self.peer_closed && !self.connection.is_handshaking()
     }
 
     /// Whether the handshake was spared most of its cost because the client had been here before. `None` during it.

@@ -1,13 +1,14 @@
 //! The end under load: whatever was answered with 200 is on the bus.
 
 use std::collections::BTreeSet;
+use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::mpsc::{Sender, channel};
 
 use rustix::process::Signal;
 
-use crate::client::Dialect;
-use crate::rig::Rig;
+use crate::client::{Dialect, socket};
+use crate::rig::{FINE, Rig};
 use crate::support::gateway::Gateway;
 use crate::support::http::Client;
 use crate::support::request::Request;
@@ -54,6 +55,69 @@ fn a_request_in_flight_is_answered_and_then_the_connection_ended() {
         slow.expect_close();
         assert_eq!(rig.bus.next(), late);
         assert_eq!(rig.gateway.expect_stopped().accepted, 1);
+    }
+}
+
+/// Where TLS is spoken, what has arrived of a request may be a part of a record, in which nobody can read.
+#[test]
+fn a_request_is_in_flight_from_the_first_octet_of_its_record() {
+    for mut rig in Rig::each_way(&[]) {
+        let mut cut: Vec<_> = [1, 4, 5, 6, 100]
+            .into_iter()
+            .flat_map(|come| [false, true].map(|again| (come, again)))
+            .map(|(come, again)| {
+                let mut client = rig.client();
+                if again {
+                    client.exchange(&rig.request(FINE)).assert_accepted();
+                    rig.expect_fine();
+                }
+                let mut record = client.stream().records(&rig.request(FINE).bytes());
+                let rest = record.split_off(come);
+                client.stream().send_raw(&record);
+                (client, rest)
+            })
+            .collect();
+        let mut idle = rig.client();
+        rig.gateway.signal(Signal::TERM);
+        idle.expect_close();
+        for (client, rest) in &mut cut {
+            client.stream().send_raw(rest);
+            let response = client.response();
+            response.assert_accepted();
+            assert!(response.closes(), "{response:?}");
+            client.expect_close();
+            rig.expect_fine();
+        }
+        rig.gateway.expect_stopped();
+    }
+}
+
+/// No request is in flight before the handshake is done: whoever stalls there is not waited for.
+#[test]
+fn a_handshake_in_flight_does_not_hold_the_end_back() {
+    let longer_than_any_wait = ["--drain-timeout", "120", "--head-timeout", "120"];
+    for mut rig in Rig::each_way(&longer_than_any_wait) {
+        let address = rig.gateway.address();
+        let mut hello = rig.dialect.begin(address, "localhost").unwrap();
+        let hello = hello.pending();
+        let _stalled = [0, 1, 5, 6, hello.len() - 1, hello.len()].map(|come| {
+            let mut stranger = socket(address).unwrap();
+            stranger.write_all(&hello[..come]).unwrap();
+            stranger
+        });
+        rig.gateway.signal(Signal::TERM);
+        rig.gateway.expect_stopped();
+    }
+}
+
+#[test]
+fn a_record_that_does_not_end_holds_the_end_back_for_the_time_of_a_drain_at_most() {
+    for mut rig in Rig::each_way(&["--drain-timeout", "1", "--head-timeout", "120"]) {
+        let mut client = rig.client();
+        let record = client.stream().records(&rig.request(FINE).bytes());
+        client.stream().send_raw(&record[..record.len() - 1]);
+        rig.gateway.signal(Signal::TERM);
+        rig.gateway.expect_stopped();
     }
 }
 

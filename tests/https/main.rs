@@ -10,6 +10,7 @@
 //! | `strangers` | what becomes of plain http, garbage, stalled handshakes and rude clients? |
 //! | `timeouts` | are deadlines answered readably? |
 //! | `reload` | does a new certificate reach new connections and leave the others alone? |
+//! | `renewal` | is the gateway's own certificate renewed by the clock, while it serves? |
 //! | `drain` | is every 200 on the bus when the gateway has stopped under load? |
 //!
 //! The harness is that of `tests/process`; whatever depends on how sockets are waited for runs both ways.
@@ -30,6 +31,7 @@ mod handshakes;
 mod own_pair;
 mod pair;
 mod reload;
+mod renewal;
 mod requests;
 mod rig;
 mod strangers;

@@ -11,7 +11,7 @@ use crate::support::gateway::Gateway;
 use crate::support::settings_file::{SettingsFile, disabled, enabled, token};
 
 /// Certificate, key, authority.
-fn files(settings: &Path) -> [PathBuf; 3] {
+pub(crate) fn files(settings: &Path) -> [PathBuf; 3] {
     ["gateway-cert.pem", "gateway-key.pem", "gateway-ca.pem"].map(|name| settings.with_file_name(name))
 }
 
@@ -19,12 +19,12 @@ fn contents(settings: &Path) -> [Vec<u8>; 3] {
     files(settings).map(|path| std::fs::read(path).unwrap())
 }
 
-fn mode(path: &Path) -> u32 {
+pub(crate) fn mode(path: &Path) -> u32 {
     std::fs::metadata(path).unwrap().permissions().mode() & 0o7777
 }
 
 /// Settings that open the gateway, with a pair beside them where there is one.
-fn settings_beside(pair: Option<&Pair>) -> SettingsFile {
+pub(crate) fn settings_beside(pair: Option<&Pair>) -> SettingsFile {
     let settings = SettingsFile::absent();
     settings.write(&enabled(&token("of-the-test")));
     if let Some(pair) = pair {

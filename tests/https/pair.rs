@@ -52,9 +52,13 @@ impl Pair {
 
     /// Valid from and until so many days from now.
     pub(crate) fn valid(from_days: i64, until_days: i64) -> Self {
-        let mut params = CertificateParams::new(NAMES.map(str::to_owned)).unwrap();
         let now = OffsetDateTime::now_utc();
-        (params.not_before, params.not_after) = (now + from_days.days(), now + until_days.days());
+        Self::valid_between(now + from_days.days(), now + until_days.days())
+    }
+
+    pub(crate) fn valid_between(from: OffsetDateTime, until: OffsetDateTime) -> Self {
+        let mut params = CertificateParams::new(NAMES.map(str::to_owned)).unwrap();
+        (params.not_before, params.not_after) = (from, until);
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).unwrap();
         Self { certificate: params.self_signed(&key).unwrap().pem(), key: key.serialize_pem() }
     }

@@ -77,8 +77,8 @@ fn faulty_from(first: Fault) -> (Limits, Vec<u8>) {
         } else {
             format!("Content-Length: {}\r\n", body.len())
         },
-        pick(Fault::FieldLine, "X : y\r\n", "").into(),
         "X: y\r\n".repeat(if has(Fault::FieldLines) { 101 } else { 0 }),
+        pick(Fault::FieldLine, "X : y\r\n", "").into(),
         "\r\n".into(),
         body.into(),
     ];
@@ -103,4 +103,23 @@ fn options_comes_before_method_and_token() {
     let outcome = whole(&limits, &[octets, GET].concat());
     let statuses: Vec<_> = outcome.answers.iter().map(|answer| answer.status).collect();
     assert_eq!(statuses, [204, 404]);
+}
+
+/// The hundred lines that are looked at hide nothing behind them.
+#[test]
+fn malformed_lines_come_before_too_many() {
+    let host = "Host: localhost\r\n";
+    for (first, last, status) in [
+        (host, "", 431),
+        ("", host, 431),
+        ("", "", 400),
+        (host, host, 400),
+        (host, "Content-Length: x\r\n", 400),
+        (host, "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n", 400),
+        (host, " folded\r\n", 400),
+    ] {
+        let octets = format!("POST {TARGET} HTTP/1.1\r\n{first}{}{last}\r\n", "X: y\r\n".repeat(100));
+        let answers = whole(&Limits::default(), octets.as_bytes()).answers;
+        assert_eq!((answers.len(), answers[0].status), (1, status), "{first:?} {last:?}");
+    }
 }

@@ -66,6 +66,25 @@ fn a_request_in_flight_is_answered_and_then_the_connection_closed() {
     assert_eq!(gateway.expect_stopped().accepted, 2);
 }
 
+/// Whatever the gateway had read by then.
+#[test]
+fn a_request_of_which_an_octet_came_before_the_signal_is_answered() {
+    let mut gateway = Gateway::serve().start();
+    let request = gateway.request(FINE).bytes();
+    let parts = (0..50).map(|number| request.split_at(1 + number % (request.len() - 1)));
+    let mut begun: Vec<_> = parts.map(|(part, rest)| (gateway.client(), part, rest)).collect();
+    begun.iter_mut().for_each(|(client, part, _)| client.send(*part));
+    gateway.signal(Signal::TERM);
+    for (mut client, _, rest) in begun {
+        client.send(rest);
+        let response = client.response();
+        response.assert_accepted();
+        assert!(response.closes(), "{response:?}");
+        client.expect_close();
+    }
+    gateway.expect_stopped();
+}
+
 #[test]
 fn a_client_that_never_finishes_does_not_hold_the_end_back() {
     let mut gateway = Gateway::serve().arguments(["--drain-timeout", "1"]).start();

@@ -1,0 +1,160 @@
+//! Loads: as fast as answers come, or at a rate of their own.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::buffer::spare_capacity;
+use rustix::event::{Timespec, epoll};
+use rustls::{ClientConfig, HandshakeKind};
+
+use crate::Failure;
+use crate::connection::{Connection, READ_BYTES};
+use crate::request::{Answers, Request, since_ns};
+
+/// What a server gets for its next answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Connections looked at between two looks at the clock.
+const EVENTS: usize = 256;
+
+/// Connections to one server, and what they await.
+pub(crate) struct Load {
+    connections: Vec<Connection>,
+    epoll: OwnedFd,
+    events: Vec<epoll::Event>,
+    buffer: Vec<u8>,
+    answers: Answers,
+}
+
+/// What came of a load.
+pub(crate) struct Outcome {
+    pub(crate) requests: u64,
+    pub(crate) elapsed: Duration,
+    /// From sending a request (open loop: from when it was due) to its answer, in ns; where that was asked for.
+    pub(crate) delays_ns: Vec<u64>,
+}
+
+impl Load {
+    /// So many connections.
+    pub(crate) fn connect(address: SocketAddr, tls: Option<&Arc<ClientConfig>>, count: usize) -> Result<Self, Failure> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let mut connections = Vec::with_capacity(count);
+        for index in 0..count {
+            let connection = Connection::open(address, tls)?;
+            // Edge-triggered, so that nothing is to be changed while the load runs.
+            let interest = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
+            epoll::add(&epoll, &connection.socket, epoll::EventData::new_u64(index as u64), interest)?;
+            connections.push(connection);
+        }
+        let (events, buffer) = (Vec::with_capacity(EVENTS), vec![0; READ_BYTES]);
+        Ok(Self { connections, epoll, events, buffer, answers: Answers::default() })
+    }
+
+    /// How the connections shook hands.
+    pub(crate) fn handshake_kinds(&self) -> impl Iterator<Item = Option<HandshakeKind>> {
+        self.connections.iter().map(Connection::handshake_kind)
+    }
+
+    /// Each connection sends again when it is answered, for so long. Stamps, where there is a time to count from.
+    pub(crate) fn closed_loop(
+        &mut self,
+        request: &mut Request,
+        duration: Duration,
+        stamps_from: Option<Instant>,
+    ) -> Result<Outcome, Failure> {
+        let start = Instant::now();
+        let mut sent_ns = vec![0; self.connections.len()];
+        let mut delays_ns = Vec::new();
+        let mut requests = 0;
+        let mut send = |connection: &mut Connection, sent_ns: &mut u64| {
+            if let Some(from) = stamps_from {
+                *sent_ns = since_ns(from);
+                request.stamp(*sent_ns);
+            }
+            requests += request.pipelined as u64;
+            connection.send(&request.bytes, request.pipelined)
+        };
+        for (connection, sent_ns) in self.connections.iter_mut().zip(&mut sent_ns) {
+            send(connection, sent_ns)?;
+        }
+        let mut busy = self.connections.len();
+        while busy > 0 {
+            self.wait(ANSWER_TIMEOUT)?;
+            let over = start.elapsed() >= duration;
+            for event in &self.events {
+                let index = event.data.u64() as usize;
+                let connection = self.connections.get_mut(index).ok_or("an event of no connection")?;
+                connection.flush()?;
+                let answered = connection.receive(&mut self.buffer, &mut self.answers)?;
+                if answered == 0 || connection.awaited > 0 {
+                    continue;
+                }
+                let sent_ns = sent_ns.get_mut(index).ok_or("an event of no connection")?;
+                if let Some(from) = stamps_from {
+                    delays_ns.push(since_ns(from) - *sent_ns);
+                }
+                match over {
+                    true => busy -= 1,
+                    false => send(connection, sent_ns)?,
+                }
+            }
+        }
+        Ok(Outcome { requests, elapsed: start.elapsed(), delays_ns })
+    }
+
+    /// A request every so often, on the connection that is idle longest; one that finds none idle waits, and its
+    /// waiting counts.
+    pub(crate) fn open_loop(
+        &mut self,
+        request: &mut Request,
+        rate: f64,
+        duration: Duration,
+        from: Instant,
+    ) -> Result<Outcome, Failure> {
+        let (start, start_ns) = (Instant::now(), since_ns(from));
+        let mut due_ns = vec![0; self.connections.len()];
+        let mut delays_ns = Vec::with_capacity((rate * duration.as_secs_f64()) as usize);
+        let mut idle: VecDeque<usize> = (0..self.connections.len()).collect();
+        let total = (rate * duration.as_secs_f64()) as u64;
+        let due = |nth: u64| start_ns + (nth as f64 * 1e9 / rate) as u64;
+        let mut sent = 0;
+        while (delays_ns.len() as u64) < total {
+            let mut now = since_ns(from);
+            while sent < total && due(sent) <= now {
+                let Some(index) = idle.pop_front() else { break };
+                let connection = self.connections.get_mut(index).ok_or("an index of no connection")?;
+                *due_ns.get_mut(index).ok_or("an index of no connection")? = due(sent);
+                request.stamp(due(sent));
+                connection.send(&request.bytes, request.pipelined)?;
+                sent += 1;
+                now = since_ns(from);
+            }
+            let until_next = Duration::from_nanos(due(sent).saturating_sub(now));
+            self.wait(if sent < total && !idle.is_empty() { until_next } else { ANSWER_TIMEOUT })?;
+            for event in &self.events {
+                let index = event.data.u64() as usize;
+                let connection = self.connections.get_mut(index).ok_or("an event of no connection")?;
+                connection.flush()?;
+                if connection.receive(&mut self.buffer, &mut self.answers)? > 0 {
+                    delays_ns.push(since_ns(from) - due_ns.get(index).ok_or("an event of no connection")?);
+                    idle.push_back(index);
+                }
+            }
+        }
+        Ok(Outcome { requests: total, elapsed: start.elapsed(), delays_ns })
+    }
+
+    /// Waits for connections; none may come only where the wait was shorter than an answer may take.
+    fn wait(&mut self, timeout: Duration) -> Result<(), Failure> {
+        self.events.clear();
+        let timespec = Timespec::try_from(timeout)?;
+        match epoll::wait(&self.epoll, spare_capacity(&mut self.events), Some(&timespec)) {
+            Ok(0) if timeout == ANSWER_TIMEOUT => Err("the server does not answer".into()),
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! The plot of the README: the processor time that each server needs for the same work, the gateway's being one.
+
+use std::fmt::Write as _;
+
+use crate::measure::Metric;
+use crate::rounds::Results;
+use crate::servers::Server;
+use crate::stats::median;
+use crate::works::Work;
+
+const WIDTH: f64 = 860.0;
+const NAMES_WIDTH: f64 = 170.0;
+const FIGURES_WIDTH: f64 = 60.0;
+const BAR_HEIGHT: f64 = 16.0;
+const GAP: f64 = 5.0;
+const TITLE_HEIGHT: f64 = 30.0;
+
+/// The servers of one load, and how they stand to the gateway.
+struct Group<'w> {
+    title: String,
+    bars: Vec<(&'w str, f64)>,
+}
+
+/// Draws those loads whose figure is processor time and that have a peer to show.
+pub(crate) fn draw(measured: &[(&Work, Results)]) -> String {
+    let groups: Vec<_> = measured.iter().filter_map(|(work, results)| group(work, results)).collect();
+    let most = groups.iter().flat_map(|group| &group.bars).map(|bar| bar.1).fold(1.0, f64::max);
+    let scale = (WIDTH - NAMES_WIDTH - FIGURES_WIDTH) / most;
+    let (mut y, mut body) = (TITLE_HEIGHT, String::new());
+    for group in &groups {
+        let _ = writeln!(body, r#"<text x="0" y="{y}" class="title">{}</text>"#, group.title);
+        y += GAP;
+        for &(name, ratio) in &group.bars {
+            let class = if ratio == 1.0 { "own" } else { "peer" };
+            let (text_y, length) = (y + BAR_HEIGHT - 4.0, ratio * scale);
+            let (bar_x, figure_x) = (NAMES_WIDTH, NAMES_WIDTH + length + GAP);
+            let _ = writeln!(body, r#"<text x="{}" y="{text_y}" class="name">{name}</text>"#, NAMES_WIDTH - GAP);
+            let _ = writeln!(
+                body,
+                r#"<rect x="{bar_x}" y="{y}" width="{length:.1}" height="{BAR_HEIGHT}" class="{class}"/>"#
+            );
+            let _ = writeln!(body, r#"<text x="{figure_x:.1}" y="{text_y}">{ratio:.2}</text>"#);
+            y += BAR_HEIGHT + GAP;
+        }
+        y += TITLE_HEIGHT - GAP;
+    }
+    let height = y - TITLE_HEIGHT + 2.0 * GAP;
+    format!(
+        r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img" aria-label="Processor time of each server for the same work, the gateway's being one">
+<style>text {{ font: 13px system-ui, sans-serif; fill: #333; }} .title {{ font-weight: 600; }} .name {{ text-anchor: end; }} .own {{ fill: green; }} .peer {{ fill: #999; }} .paper {{ fill: #fff; }}</style>
+<rect width="100%" height="100%" class="paper"/>
+{body}</svg>
+"##
+    )
+}
+
+fn group<'w>(work: &Work, results: &Results) -> Option<Group<'w>> {
+    let metrics = results.metrics();
+    let metric = Metric::CpuPerRequest;
+    let mut bars: Vec<_> = results
+        .servers()
+        .filter(|server| !server.is_gateway() && server.publishes())
+        .map(|server| (server.name(), median(results.ratios(server, Server::Gateway, metric))))
+        .collect();
+    if bars.is_empty() || !metrics.contains(&metric) {
+        return None;
+    }
+    bars.sort_by(|one, other| one.1.total_cmp(&other.1));
+    bars.insert(0, (Server::Gateway.name(), 1.0));
+    Some(Group { title: format!("{}: processor time for the same work", work.name), bars })
+}

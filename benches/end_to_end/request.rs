@@ -1,0 +1,101 @@
+//! Requests, and the check of their answers.
+
+use std::time::Instant;
+
+use crate::Failure;
+
+/// The token of every server.
+pub(crate) const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
+/// The body of every answer.
+const ACCEPTED: &[u8] = br#"{"status":"accepted"}"#;
+
+/// Digits of a stamp: nanoseconds, as many as `u64` has.
+const STAMP_DIGITS: usize = 20;
+
+/// What comes before the stamp in a body, and so in a payload.
+const BEFORE_STAMP: &[u8] = br#""content":""#;
+
+/// One request, or a pipeline of equal ones, with room for a stamp in each.
+#[derive(Clone)]
+pub(crate) struct Request {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) pipelined: usize,
+    stamp_at: usize,
+}
+
+impl Request {
+    /// `pipelined` requests with a body of `body_bytes` each.
+    pub(crate) fn new(body_bytes: usize, pipelined: usize) -> Self {
+        let (before, after) =
+            (r#"{"topic":"adapter/nodes/data","payload":{"node_id":"bench","#.to_owned() + r#""content":""#, r#""}}"#);
+        let filling = body_bytes.saturating_sub(before.len() + STAMP_DIGITS + after.len());
+        let body = format!("{before}{:0STAMP_DIGITS$}{}{after}", 0, "x".repeat(filling));
+        let head = format!(
+            "POST /api/message?token={TOKEN} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n\
+             Content-Length: {}\r\n\r\n",
+            body.len()
+        );
+        let stamp_at = head.len() + before.len();
+        Self { bytes: (head + &body).into_bytes().repeat(pipelined), pipelined, stamp_at }
+    }
+
+    /// Writes the time into the first request.
+    pub(crate) fn stamp(&mut self, time_ns: u64) {
+        let digits = format!("{time_ns:0STAMP_DIGITS$}");
+        if let Some(room) = self.bytes.get_mut(self.stamp_at..self.stamp_at + STAMP_DIGITS) {
+            room.copy_from_slice(digits.as_bytes());
+        }
+    }
+}
+
+/// The time that a payload was stamped with.
+pub(crate) fn stamp_of(payload: &[u8]) -> Option<u64> {
+    let at = payload.windows(BEFORE_STAMP.len()).position(|window| window == BEFORE_STAMP)? + BEFORE_STAMP.len();
+    std::str::from_utf8(payload.get(at..at + STAMP_DIGITS)?).ok()?.parse().ok()
+}
+
+/// Nanoseconds since `start`.
+pub(crate) fn since_ns(start: Instant) -> u64 {
+    u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Knows an answer when it sees one: the first is parsed, the others must be of the same length, status and body.
+#[derive(Default)]
+pub(crate) struct Answers {
+    bytes: usize,
+}
+
+impl Answers {
+    /// How many answers `input` begins with, and their octets. What is behind them is the beginning of another.
+    pub(crate) fn count(&mut self, input: &[u8]) -> Result<(usize, usize), Failure> {
+        if self.bytes == 0 {
+            match whole_answer(input)? {
+                Some(bytes) => self.bytes = bytes,
+                None => return Ok((0, 0)),
+            }
+        }
+        let answers = input.chunks_exact(self.bytes);
+        let count = answers.len();
+        for answer in answers {
+            if !(answer.starts_with(b"HTTP/1.1 200 OK\r\n") && answer.ends_with(ACCEPTED)) {
+                return Err(format!("an answer that is none: {}", String::from_utf8_lossy(answer)).into());
+            }
+        }
+        Ok((count, count * self.bytes))
+    }
+}
+
+/// The length of the answer that `input` begins with.
+fn whole_answer(input: &[u8]) -> Result<Option<usize>, Failure> {
+    let mut fields = [httparse::EMPTY_HEADER; 32];
+    let mut response = httparse::Response::new(&mut fields);
+    let httparse::Status::Complete(head) = response.parse(input)? else { return Ok(None) };
+    let length = response.headers.iter().find(|field| field.name.eq_ignore_ascii_case("content-length"));
+    let length: usize = std::str::from_utf8(length.ok_or("an answer without Content-Length")?.value)?.parse()?;
+    let Some(body) = input.get(head..head + length) else { return Ok(None) };
+    if response.code != Some(200) || body != ACCEPTED {
+        return Err(format!("answered {:?} {}", response.code, String::from_utf8_lossy(body)).into());
+    }
+    Ok(Some(head + length))
+}

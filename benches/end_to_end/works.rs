@@ -1,0 +1,116 @@
+//! What is measured beside whom, and what is aimed at.
+
+use crate::measure::{CONNECTIONS, Metric, SMALL_BYTES, Strain};
+use crate::servers::Server::{
+    self, Aiohttp, Axum, AxumPlain, Canned, Gateway, GatewayEpoll, GatewayTwoWorkers, Hyper, HyperTls,
+};
+
+/// One row of what is measured: servers under the same load, in turns.
+pub(crate) struct Work {
+    pub(crate) name: &'static str,
+    pub(crate) strain: Strain,
+    pub(crate) tls: bool,
+    pub(crate) servers: &'static [Server],
+    pub(crate) targets: &'static [Target],
+}
+
+/// A ratio of medians: the gateway to a peer.
+pub(crate) struct Target {
+    pub(crate) beside: Server,
+    pub(crate) metric: Metric,
+    pub(crate) bound: Bound,
+}
+
+/// What a ratio is to be.
+#[derive(Clone, Copy)]
+pub(crate) enum Bound {
+    AtMost(f64),
+    AtLeast(f64),
+}
+
+impl Bound {
+    pub(crate) fn holds(self, ratio: f64) -> bool {
+        match self {
+            Self::AtMost(bound) => ratio <= bound,
+            Self::AtLeast(bound) => ratio >= bound,
+        }
+    }
+}
+
+const fn at_most(beside: Server, metric: Metric, bound: f64) -> Target {
+    Target { beside, metric, bound: Bound::AtMost(bound) }
+}
+
+const fn at_least(beside: Server, metric: Metric, bound: f64) -> Target {
+    Target { beside, metric, bound: Bound::AtLeast(bound) }
+}
+
+const fn plain(name: &'static str, strain: Strain, servers: &'static [Server], targets: &'static [Target]) -> Work {
+    Work { name, strain, tls: false, servers, targets }
+}
+
+const fn https(name: &'static str, strain: Strain, servers: &'static [Server], targets: &'static [Target]) -> Work {
+    Work { name, strain, tls: true, servers, targets }
+}
+
+const fn small(connections: usize, pipelined: usize) -> Strain {
+    Strain::Closed { connections, pipelined, body_bytes: SMALL_BYTES }
+}
+
+const fn large(body_bytes: usize) -> Strain {
+    Strain::Closed { connections: 8, pipelined: 1, body_bytes }
+}
+
+const ALL: &[Server] = &[Gateway, GatewayEpoll, Axum, AxumPlain];
+const TLS: &[Server] = &[Gateway, GatewayEpoll, HyperTls];
+const OWN: &[Server] = &[Gateway, GatewayEpoll];
+
+/// All of it.
+pub(crate) const WORKS: &[Work] = &[
+    plain(
+        "keep-alive, 64 connections",
+        small(CONNECTIONS, 1),
+        &[Gateway, GatewayEpoll, Axum, AxumPlain, Canned, Aiohttp],
+        &[
+            at_most(Axum, Metric::CpuPerRequest, 0.60),
+            at_least(Axum, Metric::Requests, 1.6),
+            at_most(Canned, Metric::CpuPerRequest, 1.15),
+            at_least(Aiohttp, Metric::Requests, 7.5),
+        ],
+    ),
+    plain(
+        "pipelined by 16, 64 connections",
+        small(CONNECTIONS, 16),
+        &[Gateway, GatewayEpoll, Hyper, Canned],
+        &[at_most(Hyper, Metric::CpuPerRequest, 0.25), at_least(Hyper, Metric::Requests, 3.5)],
+    ),
+    plain("bodies of 64 KiB", large(64 * 1024), ALL, &[at_most(Axum, Metric::CpuPerMegabyte, 0.65)]),
+    plain("bodies of 1 MB", large(1_000_000), ALL, &[at_most(Axum, Metric::CpuPerMegabyte, 0.65)]),
+    plain(
+        "one request at a time",
+        Strain::OneByOne,
+        ALL,
+        &[at_most(Axum, Metric::PublishP50, 0.9), at_most(Axum, Metric::PublishP99, 1.0)],
+    ),
+    plain(
+        "half of axum's most, open loop",
+        Strain::HalfLoad,
+        ALL,
+        &[at_most(Axum, Metric::PublishP99, 1.0), at_most(Axum, Metric::HttpP99, 1.0)],
+    ),
+    plain("1 connection", small(1, 1), OWN, &[]),
+    plain("1,000 connections", small(1_000, 1), OWN, &[]),
+    plain("10,000 connections", small(10_000, 1), OWN, &[]),
+    plain("two cores for the server", small(CONNECTIONS, 1), &[Gateway, GatewayTwoWorkers], &[]),
+    plain("5,000 idle connections", Strain::Idle { connections: 5_000 }, &[Gateway, GatewayEpoll, Axum], &[]),
+    plain("start", Strain::Start, &[Gateway, GatewayEpoll, Axum, Aiohttp], &[]),
+    https(
+        "https, keep-alive, 64 connections",
+        small(CONNECTIONS, 1),
+        TLS,
+        &[at_most(HyperTls, Metric::CpuPerRequest, 0.75)],
+    ),
+    https("https, full handshakes", Strain::Handshakes { resumed: false }, TLS, &[]),
+    https("https, resumed handshakes", Strain::Handshakes { resumed: true }, TLS, &[]),
+    https("https, 5,000 idle connections", Strain::Idle { connections: 5_000 }, TLS, &[]),
+];

@@ -1,0 +1,111 @@
+//! The floor of a runtime: each request gets one answer, made at the start. No token, no JSON, no ZeroMQ.
+//!
+//! Waits, reads and writes are the gateway's: a one-shot poll, a direct `recv(2)` into a buffer that all connections
+//! share, a direct `send(2)` of all the answers to one read.
+
+use std::cell::RefCell;
+use std::io;
+use std::rc::Rc;
+use std::time::SystemTime;
+
+use adapter_gateway::http1::head::{Method, Version};
+use adapter_gateway::http1::response::{AllowedOrigins, Grant, HttpDate, Reply, Responder};
+use adapter_gateway::transport::{Listener, Stream, Transport};
+use rustix::net::sockopt::set_tcp_nodelay;
+use rustix::net::{SendFlags, send};
+use tokio::task::spawn_local;
+
+use crate::Outcome;
+use crate::requests::Requests;
+use crate::start::{Arguments, announce};
+
+/// Octets read at once, as many as the gateway reads.
+const READ_BYTES: usize = 64 * 1024;
+
+/// What all connections share; nobody holds a buffer across a wait.
+struct Shared {
+    answer: Vec<u8>,
+    input: RefCell<Vec<u8>>,
+    output: RefCell<Vec<u8>>,
+}
+
+/// Serves on an event loop of `T` until the process ends.
+///
+/// # Errors
+/// Of the system.
+pub fn serve<T: Transport>(arguments: &Arguments) -> Outcome {
+    let socket = arguments.listen()?;
+    let shared = Rc::new(Shared {
+        answer: answer(),
+        input: RefCell::new(Vec::with_capacity(READ_BYTES)),
+        output: RefCell::default(),
+    });
+    T::new()?.block_on(async {
+        announce("http", &socket)?;
+        let listener = T::Listener::new(socket)?;
+        loop {
+            let stream = listener.accept().await?;
+            set_tcp_nodelay(stream.socket(), true)?;
+            spawn_local(attend(stream, Rc::clone(&shared)));
+        }
+    })
+}
+
+/// What the gateway answers to an accepted message, at the time of the start.
+fn answer() -> Vec<u8> {
+    let responder = Responder { origins: &AllowedOrigins::Any, date: HttpDate::new(SystemTime::now()) };
+    let reply = Reply { persistent: true, version: Version::Http11, method: Method::Post, grant: Grant::Any };
+    let mut answer = Vec::new();
+    responder.accepted(reply, &mut answer);
+    answer
+}
+
+async fn attend<S: Stream>(stream: S, shared: Rc<Shared>) {
+    let mut requests = Requests::default();
+    // A client that breaks off is no fault of the server's.
+    while let Ok(true) = turn(&stream, &mut requests, &shared).await {}
+}
+
+/// Waits for requests and answers them. Whether the connection goes on.
+async fn turn<S: Stream>(stream: &S, requests: &mut Requests, shared: &Shared) -> io::Result<bool> {
+    stream.readable().await?;
+    let Some(unsent) = exchange(stream, requests, shared)? else { return Ok(false) };
+    let mut rest = unsent.as_slice();
+    while !rest.is_empty() {
+        stream.writable().await?;
+        rest = send_some(stream, rest)?;
+    }
+    Ok(true)
+}
+
+/// Reads once, and answers the requests that end in what was read. What the socket did not take of the answers; `None`
+/// at the end of the connection.
+fn exchange<S: Stream>(stream: &S, requests: &mut Requests, shared: &Shared) -> io::Result<Option<Vec<u8>>> {
+    let (mut input, mut output) = (shared.input.borrow_mut(), shared.output.borrow_mut());
+    input.clear();
+    match stream.try_read(&mut input) {
+        Ok(0) => return Ok(None),
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Some(Vec::new())),
+        Err(error) => return Err(error),
+    }
+    let Ok(ended) = requests.ends_in(&input) else { return Ok(None) };
+    output.clear();
+    for _ in 0..ended {
+        output.extend_from_slice(&shared.answer);
+    }
+    Ok(Some(send_some(stream, &output)?.to_vec()))
+}
+
+/// Writes what the socket takes. The rest.
+fn send_some<'b, S: Stream>(stream: &S, bytes: &'b [u8]) -> io::Result<&'b [u8]> {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        match stream.try_write(|socket| Ok(send(socket, rest, SendFlags::NOSIGNAL)?)) {
+            Ok(taken) => rest = rest.get(taken..).unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(rest)
+}

@@ -1,0 +1,28 @@
+//! axum's router on hyper itself, which `axum::serve` would set up to flush each answer of a pipeline.
+
+use std::io;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+
+/// The next connection.
+///
+/// # Errors
+/// Of the system.
+pub async fn accept(listener: &TcpListener) -> io::Result<TcpStream> {
+    let (stream, _peer) = listener.accept().await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+/// Serves a connection to its end.
+pub async fn attend<S: AsyncRead + AsyncWrite + Unpin>(stream: S, router: Router) {
+    let mut http = http1::Builder::new();
+    http.pipeline_flush(true);
+    // A client that breaks off is no fault of the server's.
+    let _ = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)).await;
+}

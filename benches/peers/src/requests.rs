@@ -1,0 +1,114 @@
+//! Where requests end: heads by httparse, bodies by `Content-Length`. Nothing else is looked at.
+
+use std::mem::MaybeUninit;
+
+use httparse::{Request, Status};
+
+/// Field lines in a head, at most.
+const FIELD_LINES: usize = 64;
+
+/// What is known of the request that a connection is in.
+#[derive(Default)]
+pub struct Requests {
+    /// The part of a head that was read.
+    head: Vec<u8>,
+    /// What is to come of a body.
+    body: Option<usize>,
+}
+
+/// Not HTTP, or of another framing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unframed;
+
+impl Requests {
+    /// Takes in all of `input`, however it is split. How many requests end in it.
+    ///
+    /// # Errors
+    /// [`Unframed`]: there is no telling where they end.
+    pub fn ends_in(&mut self, input: &[u8]) -> Result<usize, Unframed> {
+        if self.head.is_empty() {
+            return self.walk(input);
+        }
+        let mut held = std::mem::take(&mut self.head);
+        held.extend_from_slice(input);
+        self.walk(&held)
+    }
+
+    fn walk(&mut self, mut rest: &[u8]) -> Result<usize, Unframed> {
+        let mut ended = 0;
+        while !rest.is_empty() {
+            let body = match self.body.take() {
+                Some(body) => body,
+                None => match framing(rest)? {
+                    Some((behind, body)) => {
+                        rest = behind;
+                        body
+                    }
+                    None => {
+                        self.head = rest.to_vec();
+                        break;
+                    }
+                },
+            };
+            match rest.split_at_checked(body) {
+                Some((_, behind)) => {
+                    ended += 1;
+                    rest = behind;
+                }
+                None => {
+                    self.body = Some(body - rest.len());
+                    break;
+                }
+            }
+        }
+        Ok(ended)
+    }
+}
+
+/// What follows the head that `bytes` begin with, and how much of it is a body. `None`: the head has no end yet.
+fn framing(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, Unframed> {
+    let mut fields = [const { MaybeUninit::uninit() }; FIELD_LINES];
+    let mut request = Request::new(&mut []);
+    match request.parse_with_uninit_headers(bytes, &mut fields) {
+        Ok(Status::Complete(head)) => {
+            let length = request.headers.iter().find(|field| field.name.eq_ignore_ascii_case("content-length"));
+            let body = length.map_or(Some(0), |field| str::from_utf8(field.value).ok()?.parse().ok());
+            Ok(bytes.get(head..).zip(body).map(Some).ok_or(Unframed)?)
+        }
+        Ok(Status::Partial) => Ok(None),
+        Err(_) => Err(Unframed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PIPELINE: &[u8] = b"POST /a HTTP/1.1\r\nHost: a\r\ncontent-length: 5\r\n\r\n\r\n\r\n.\
+        GET / HTTP/1.1\r\n\r\n\
+        POST /b HTTP/1.1\r\nContent-Length: 0\r\n\r\n";
+
+    #[test]
+    fn three_requests_end_wherever_they_are_split() {
+        for at in 0..=PIPELINE.len() {
+            let (first, second) = PIPELINE.split_at(at);
+            let mut requests = Requests::default();
+            let ended = requests.ends_in(first).and_then(|ended| Ok(ended + requests.ends_in(second)?));
+            assert_eq!(ended, Ok(3), "split at {at}");
+        }
+    }
+
+    #[test]
+    fn three_requests_end_byte_by_byte() {
+        let mut requests = Requests::default();
+        let ended: Result<usize, _> = PIPELINE.chunks(1).map(|byte| requests.ends_in(byte)).sum();
+        assert_eq!(ended, Ok(3));
+    }
+
+    #[test]
+    fn what_has_no_end_is_told() {
+        for odd in [&b"\0"[..], b"POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n"] {
+            assert_eq!(Requests::default().ends_in(odd), Err(Unframed));
+        }
+    }
+}

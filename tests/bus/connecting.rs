@@ -1,0 +1,79 @@
+//! When does a hub count as connected?
+
+use std::time::{Duration, Instant};
+
+use adapter_gateway::bus::{Bus, BusConfig, BusEvent};
+
+use crate::rig::{Hub, PATIENCE, connecting, eventually, number_in, start};
+
+#[test]
+fn the_first_message_after_connected_arrives() {
+    for number in 0..50 {
+        let hub = Hub::new();
+        let running = start(connecting(&[&hub.url]));
+        assert_eq!(running.expect_connected(&hub).as_str(), hub.url);
+        assert_eq!(running.publisher.available(), Ok(()));
+        running.publish(number);
+        assert_eq!(number_in(&hub.receive().unwrap()), number);
+    }
+}
+
+#[test]
+fn a_hub_over_ipc() {
+    let directory = tempfile::tempdir().unwrap();
+    let hub = Hub::at(&format!("ipc://{}/hub", directory.path().display()), 0);
+    let running = start(connecting(&[&hub.url]));
+    running.expect_connected(&hub);
+    running.publish(7);
+    assert_eq!(number_in(&hub.receive().unwrap()), 7);
+}
+
+#[test]
+fn a_hub_without_a_subscription_counts_as_connected_after_the_grace() {
+    let socket = zmq::Context::new().socket(zmq::SUB).unwrap();
+    socket.bind("tcp://127.0.0.1:*").unwrap();
+    let url = socket.get_last_endpoint().unwrap().unwrap();
+    let started = Instant::now();
+    let running = start(connecting(&[&url]));
+    let event = running.events.recv_timeout(PATIENCE).unwrap();
+    assert!(matches!(event, BusEvent::Connected { .. }), "{event:?}");
+    assert!(started.elapsed() >= Duration::from_millis(250));
+    running.publish(1); // nobody wants it: dropped, as publish/subscribe has it
+    eventually("published", || running.bus.counters().published == 1);
+}
+
+#[test]
+fn with_one_of_two_hubs_down_the_other_is_served() {
+    let (up, down) = (Hub::new(), Hub::new());
+    let down_url = down.url.clone();
+    drop(down);
+    let running = start(connecting(&[&down_url, &up.url]));
+    assert_eq!(running.expect_connected(&up).as_str(), up.url);
+    running.publish(1);
+    assert_eq!(number_in(&up.receive().unwrap()), 1);
+
+    let down = Hub::at(&down_url, 0);
+    assert_eq!(running.expect_connected(&down).as_str(), down_url);
+    for number in 2..1_000 {
+        running.publish(number);
+    }
+    for number in 2..1_000 {
+        assert_eq!(number_in(&up.receive().unwrap()), number);
+        assert_eq!(number_in(&down.receive().unwrap()), number);
+    }
+}
+
+#[test]
+fn a_taken_port_is_an_error_that_names_it() {
+    let first = Hub::new();
+    let bind = vec![first.url.parse().unwrap()];
+    let error = Bus::start(BusConfig { bind, ..BusConfig::default() }, |_| {}).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains(&first.url) && text.contains("in use"), "{text}");
+}
+
+/// As the README says where it tells what CURVE would take.
+#[test]
+fn the_bundled_libzmq_has_no_curve() {
+    assert_eq!(zmq::has("curve"), Some(false));
+}

@@ -1,0 +1,80 @@
+//! Is a hub that goes away noticed, and one that comes back served?
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+use adapter_gateway::bus::Unavailable;
+
+use crate::rig::{Hub, PATIENCE, TOPIC, connecting, number_in, start};
+
+#[test]
+fn a_hub_that_comes_back_gets_what_was_accepted_meanwhile() {
+    let hub = Hub::new();
+    let url = hub.url.clone();
+    let running = start(connecting(&[&url]));
+    running.expect_connected(&hub);
+    running.publish(1);
+    assert_eq!(number_in(&hub.receive().unwrap()), 1);
+    drop(hub);
+    // Accepted until the loss is noticed; all of it must arrive at the next hub but for what the
+    // kernel had taken for the dead one, so nothing is published before the loss can be seen.
+    running.expect_disconnected();
+    assert_eq!(running.publisher.available(), Err(Unavailable::NotConnected));
+    assert_eq!(running.publisher.publish(TOPIC, b"x"), Err(Unavailable::NotConnected));
+
+    let back_since = Instant::now();
+    let hub = Hub::at(&url, 0);
+    running.expect_connected(&hub);
+    assert!(back_since.elapsed() < Duration::from_secs(2), "{:?}", back_since.elapsed());
+    running.publish(2);
+    assert_eq!(number_in(&hub.receive().unwrap()), 2);
+    assert_eq!(running.bus.counters().endpoints[0].reconnects, 1);
+}
+
+#[test]
+fn what_waits_for_a_stalled_hub_survives_its_death() {
+    let hub = Hub::at("tcp://127.0.0.1:*", 10);
+    let url = hub.url.clone();
+    let mut config = connecting(&[&url]);
+    config.queue_messages = 100;
+    config.pipe_messages = 50;
+    let running = start(config);
+    running.expect_connected(&hub);
+    let (accepted, _) = running.publish_until_refused(0, 8_192);
+    drop(hub);
+    running.expect_disconnected();
+
+    let hub = Hub::at(&url, 0);
+    running.expect_connected(&hub);
+    let first = number_in(&hub.receive().unwrap());
+    for number in first + 1..accepted {
+        assert_eq!(number_in(&hub.receive().expect("lost")), number);
+    }
+    // The queue held 100; the pipe's 50 (less those in its low-water half) came through as well.
+    assert!(accepted - first >= 100 + 25, "{first} of {accepted}");
+}
+
+/// Something that is no hub listens there first. libzmq gives such an endpoint up for good.
+#[test]
+fn an_endpoint_with_a_stranger_behind_it_is_dialled_again() {
+    let stranger = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("tcp://{}", stranger.local_addr().unwrap());
+    let running = start(connecting(&[&url]));
+    let (mut connection, _) = stranger.accept().unwrap();
+    connection.set_read_timeout(Some(PATIENCE)).unwrap();
+    // A good greeting, then a frame that is no handshake command.
+    let mut greeting = [0; 64];
+    greeting[..12].copy_from_slice(b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\0");
+    greeting[12..16].copy_from_slice(b"NULL");
+    connection.write_all(&greeting).unwrap();
+    connection.write_all(b"\x04\x05\x04JUNK").unwrap();
+    let mut sink = Vec::new();
+    let _ = connection.read_to_end(&mut sink);
+    drop((connection, stranger));
+
+    let hub = Hub::at(&url, 0);
+    running.expect_connected(&hub);
+    running.publish(1);
+    assert_eq!(number_in(&hub.receive().unwrap()), 1);
+}

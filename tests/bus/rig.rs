@@ -1,0 +1,143 @@
+//! A stand-in hub, and a bus that runs against it.
+
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use adapter_gateway::bus::{Bus, BusConfig, BusEvent, Endpoint, Publisher, Unavailable};
+
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const TOPIC: &str = "adapter/nodes/data";
+
+/// A subscriber that binds, as the hub's publishers' side does. Its context ends with it, so that
+/// its port is free again.
+pub(crate) struct Hub {
+    pub(crate) socket: zmq::Socket,
+    pub(crate) url: String,
+}
+
+impl Hub {
+    pub(crate) fn at(url: &str, receive_hwm: i32) -> Self {
+        let socket = zmq::Context::new().socket(zmq::SUB).unwrap();
+        socket.set_rcvhwm(receive_hwm).unwrap();
+        if receive_hwm > 0 {
+            // Less in the kernel too, so that a stall is felt after few messages.
+            socket.set_rcvbuf(4_096).unwrap();
+        }
+        socket.set_linger(0).unwrap();
+        socket.set_subscribe(b"").unwrap();
+        let started = Instant::now();
+        while let Err(error) = socket.bind(url) {
+            // The port of a hub that just ended is given back by its I/O thread.
+            assert!(started.elapsed() < PATIENCE, "{url}: {error}");
+            thread::yield_now();
+        }
+        let url = socket.get_last_endpoint().unwrap().unwrap();
+        Self { socket, url }
+    }
+
+    pub(crate) fn new() -> Self {
+        Self::at("tcp://127.0.0.1:*", 0)
+    }
+
+    pub(crate) fn receive(&self) -> Option<Vec<u8>> {
+        receive(&self.socket, PATIENCE)
+    }
+}
+
+pub(crate) fn receive(socket: &zmq::Socket, patience: Duration) -> Option<Vec<u8>> {
+    let patience_ms = i32::try_from(patience.as_millis()).unwrap();
+    socket.set_rcvtimeo(patience_ms).unwrap();
+    let mut frames = socket.recv_multipart(0).ok()?;
+    assert_eq!(frames.len(), 2);
+    frames.pop()
+}
+
+pub(crate) struct Running {
+    pub(crate) bus: Bus,
+    pub(crate) publisher: Publisher,
+    pub(crate) events: Receiver<BusEvent>,
+}
+
+pub(crate) fn start(config: BusConfig) -> Running {
+    let (told, events) = channel();
+    let bus = Bus::start(config, move |event| drop(told.send(event))).unwrap();
+    let publisher = bus.publisher();
+    Running { bus, publisher, events }
+}
+
+pub(crate) fn connecting(urls: &[&str]) -> BusConfig {
+    let connect = urls.iter().map(|url| url.parse().unwrap()).collect();
+    BusConfig { connect, ..BusConfig::default() }
+}
+
+impl Running {
+    /// Waits for the next event while `hub` lives. A socket sends its subscriptions from the
+    /// thread that uses it, and only while that thread is inside libzmq.
+    pub(crate) fn expect_connected(&self, hub: &Hub) -> Endpoint {
+        self.expect_connected_of(&[hub])
+    }
+
+    pub(crate) fn expect_connected_of(&self, hubs: &[&Hub]) -> Endpoint {
+        let started = Instant::now();
+        while started.elapsed() < PATIENCE {
+            for hub in hubs {
+                hub.socket.get_events().unwrap();
+            }
+            match self.events.recv_timeout(Duration::from_millis(1)) {
+                Ok(BusEvent::Connected { endpoint }) => return endpoint,
+                Ok(other) => panic!("{other:?} instead of Connected"),
+                Err(_) => {}
+            }
+        }
+        panic!("never connected");
+    }
+
+    pub(crate) fn expect_disconnected(&self) {
+        let event = self.events.recv_timeout(PATIENCE);
+        assert!(matches!(event, Ok(BusEvent::Disconnected { .. })), "{event:?}");
+    }
+
+    pub(crate) fn publish(&self, number: u32) {
+        self.publisher.publish(TOPIC, &number.to_le_bytes()).unwrap();
+        self.publisher.wake();
+    }
+
+    /// Publishes numbers from `first` on until refused; returns the first number not accepted.
+    pub(crate) fn publish_until_refused(&self, first: u32, padding: usize) -> (u32, Unavailable) {
+        let mut payload = vec![0; 4 + padding];
+        let mut quiet_since = Instant::now();
+        let mut number = first;
+        let mut seen = self.bus.counters().published;
+        loop {
+            assert!(number < first + 100_000, "nothing pushes back");
+            payload[..4].copy_from_slice(&number.to_le_bytes());
+            match self.publisher.publish(TOPIC, &payload) {
+                Ok(()) => number += 1,
+                // Full for good only once nothing more leaves the queue for a while.
+                Err(why) => {
+                    let published = self.bus.counters().published;
+                    if published != seen {
+                        (seen, quiet_since) = (published, Instant::now());
+                    } else if quiet_since.elapsed() > Duration::from_millis(200) {
+                        return (number, why);
+                    }
+                    thread::yield_now();
+                }
+            }
+            self.publisher.wake();
+        }
+    }
+}
+
+pub(crate) fn number_in(payload: &[u8]) -> u32 {
+    u32::from_le_bytes(payload[..4].try_into().unwrap())
+}
+
+pub(crate) fn eventually(what: &str, condition: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !condition() {
+        assert!(started.elapsed() < PATIENCE, "never: {what}");
+        thread::yield_now();
+    }
+}

@@ -1,0 +1,71 @@
+//! Does a stop hand over what was accepted, and keep its deadline?
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use adapter_gateway::bus::Unavailable;
+
+use crate::rig::{Hub, PATIENCE, Running, TOPIC, connecting, eventually, receive, start};
+
+#[test]
+fn stop_under_load_delivers_everything_accepted() {
+    let hub = Hub::new();
+    let running = start(connecting(&[&hub.url]));
+    running.expect_connected(&hub);
+    let Running { bus, publisher, .. } = running;
+    let receiver = thread::spawn(move || {
+        let mut count = 0u64;
+        while receive(&hub.socket, Duration::from_secs(1)).is_some() {
+            count += 1;
+        }
+        count
+    });
+    let producers: Vec<_> = (0..3)
+        .map(|_| {
+            let publisher = publisher.clone();
+            thread::spawn(move || {
+                let mut accepted = 0u64;
+                loop {
+                    match publisher.publish(TOPIC, &[7; 100]) {
+                        Ok(()) => accepted += 1,
+                        Err(Unavailable::Stopping) => return accepted,
+                        Err(_) => thread::yield_now(),
+                    }
+                    publisher.wake();
+                }
+            })
+        })
+        .collect();
+    eventually("under load", || bus.counters().published > 20_000);
+    let totals = bus.stop(PATIENCE);
+    let accepted: u64 = producers.into_iter().map(|producer| producer.join().unwrap()).sum();
+    assert_eq!((totals.accepted, totals.published, totals.undelivered), (accepted, accepted, 0));
+    assert_eq!(receiver.join().unwrap(), accepted);
+}
+
+#[test]
+fn stop_with_a_stalled_subscriber_keeps_its_deadline_and_counts() {
+    const DEADLINE: Duration = Duration::from_millis(300);
+    let hub = Hub::at("tcp://127.0.0.1:*", 1);
+    let mut config = connecting(&[&hub.url]);
+    config.queue_messages = 50;
+    config.pipe_messages = 1;
+    let running = start(config);
+    running.expect_connected(&hub);
+    let (accepted, _) = running.publish_until_refused(0, 65_536);
+    let started = Instant::now();
+    let totals = running.bus.stop(DEADLINE);
+    assert!(started.elapsed() < DEADLINE + Duration::from_millis(300), "{:?}", started.elapsed());
+    assert_eq!((totals.accepted, totals.undelivered), (u64::from(accepted), 50));
+    assert_eq!(totals.published, totals.accepted - 50);
+    assert_eq!(running.publisher.publish(TOPIC, b""), Err(Unavailable::Stopping));
+}
+
+#[test]
+fn stop_without_any_hub_is_immediate() {
+    let running = start(connecting(&["tcp://127.0.0.1:9"]));
+    let started = Instant::now();
+    let totals = running.bus.stop(PATIENCE);
+    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+    assert_eq!((totals.accepted, totals.undelivered), (0, 0));
+}
