@@ -26,7 +26,7 @@ pub struct Parcel {
 pub enum Refusal {
     /// The bound in messages or in bytes is reached, or memory is.
     Full,
-    /// [`Queue::close`] was called.
+    /// The queue was closed.
     Closed,
 }
 
@@ -78,6 +78,9 @@ impl Queue {
     }
 
     /// Copies the message in. The bounds are checked before anything is copied.
+    ///
+    /// # Errors
+    /// Nothing was copied in.
     pub fn push(&self, topic: &[u8], payload: &[u8]) -> Result<(), Refusal> {
         let weight = topic.len() + payload.len() + MESSAGE_OVERHEAD_BYTES;
         let weight_before = self.bytes.0.fetch_add(weight, Ordering::Relaxed);
