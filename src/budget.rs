@@ -31,8 +31,14 @@ impl Budget {
 
     /// Holds so many octets; `None` if they are not free.
     pub fn hold(self: &Arc<Self>, bytes: usize) -> Option<Hold> {
-        let mut hold = Hold { budget: Arc::clone(self), bytes: 0 };
+        let mut hold = self.hold_nothing();
         hold.grow(bytes).then_some(hold)
+    }
+
+    /// Holds nothing yet.
+    #[must_use]
+    pub fn hold_nothing(self: &Arc<Self>) -> Hold {
+        Hold { budget: Arc::clone(self), bytes: 0 }
     }
 }
 

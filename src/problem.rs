@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::http1::head::{FIELD_LINES, HeadFault};
 use crate::http1::malformed::Malformed;
 use crate::http1::target::TARGET_BYTES;
-use crate::message::Fault;
+use crate::message::{Fault, Pointer};
 
 /// A status code that the gateway answers with (RFC 9110 §15).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -276,7 +276,7 @@ impl Refusal {
     pub fn document(&self) -> Vec<u8> {
         let (status, kind) = self.kind();
         let pointer = match self {
-            Self::Message(Fault::NotMessage { pointer, .. }) => Some(pointer.as_str()),
+            Self::Message(fault) => fault.pointer().map(Pointer::as_str),
             _ => None,
         };
         let problem = Problem {

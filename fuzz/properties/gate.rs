@@ -35,6 +35,7 @@ pub(crate) struct Limits {
     pub(crate) unavailable: Option<Unavailable>,
     pub(crate) token: Option<&'static str>,
     pub(crate) check: Check,
+    pub(crate) encoding: Encoding,
     pub(crate) origins: AllowedOrigins,
 }
 
@@ -48,6 +49,7 @@ impl Default for Limits {
             unavailable: None,
             token: Some(TOKEN),
             check: Check::Known,
+            encoding: Encoding::Json,
             origins: AllowedOrigins::Any,
         }
     }
@@ -73,7 +75,7 @@ impl FakeGate {
                 head_bytes: limits.head_bytes,
                 body_bytes: limits.body_bytes,
                 check: limits.check,
-                encoding: Encoding::Json,
+                encoding: limits.encoding,
                 origins: limits.origins.clone(),
             },
             token: limits.token.and_then(Token::new),

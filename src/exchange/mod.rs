@@ -290,18 +290,19 @@ impl Exchange {
         rest: &[u8],
         turn: &mut Turn<'_, impl Gate>,
     ) -> Result<usize, Refusal> {
-        let hold = |bytes| turn.gate.buffers().hold(bytes).ok_or(Refusal::Unavailable(Unavailable::Buffered));
+        let buffers = turn.gate.buffers();
         let state = match head.fields.framing {
             Framing::Length(bytes) => {
                 let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
                 if let Some(body) = rest.get(..bytes) {
                     return Ok(self.deliver(body, reply, turn));
                 }
-                State::Length { bytes, reply, _hold: hold(bytes)? }
+                let hold = buffers.hold(bytes).ok_or(Refusal::Unavailable(Unavailable::Buffered))?;
+                State::Length { bytes, reply, _hold: hold }
             }
             Framing::Chunked => {
-                let (decoder, content) = (ChunkedDecoder::default(), Vec::new());
-                State::Chunked(Box::new(ChunkedBody { decoder, content, reply, hold: hold(0)? }))
+                let (decoder, content, hold) = (ChunkedDecoder::default(), Vec::new(), buffers.hold_nothing());
+                State::Chunked(Box::new(ChunkedBody { decoder, content, reply, hold }))
             }
         };
         self.state = state;

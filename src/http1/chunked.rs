@@ -69,8 +69,8 @@ impl ChunkedDecoder {
     /// The first octet that is not as RFC 9112 §7.1 has it, or that passes a bound.
     pub fn decode<'b>(&mut self, input: &'b [u8]) -> Result<Decoded<'b>, Malformed> {
         let mut used = 0;
-        while let Some(rest) = input.get(used..).filter(|rest| !rest.is_empty()) {
-            match self.state {
+        while let Some(rest @ [byte, ..]) = input.get(used..) {
+            self.state = match self.state {
                 State::Done => break,
                 State::Data(left) => {
                     let run = usize::try_from(left).unwrap_or(usize::MAX).min(rest.len());
@@ -78,13 +78,18 @@ impl ChunkedDecoder {
                     self.state = if run as u64 == left { State::DataCr } else { State::Data(left - run as u64) };
                     return Ok(Decoded { used: used + run, content, done: false });
                 }
-                state => {
-                    if let Some(&byte) = rest.first() {
-                        self.state = self.frame(state, byte)?;
-                    }
-                    used += 1;
+                State::DataCr => expect(*byte == b'\r', State::DataLf, Malformed::ChunkEnd)?,
+                State::DataLf => expect(*byte == b'\n', State::SizeStart, Malformed::ChunkEnd)?,
+                State::SizeStart
+                | State::Size(_)
+                | State::BeforeExtension(_)
+                | State::Extension(_)
+                | State::SizeLf(_) => self.size_line(*byte)?,
+                State::TrailerStart | State::TrailerName | State::TrailerValue | State::TrailerLf | State::EndLf => {
+                    self.trailer(*byte)?
                 }
-            }
+            };
+            used += 1;
         }
         Ok(Decoded { used, content: &[], done: self.state == State::Done })
     }
@@ -95,32 +100,13 @@ impl ChunkedDecoder {
         if let State::Data(left) = self.state { left } else { 0 }
     }
 
-    /// One octet of framing.
-    fn frame(&mut self, state: State, byte: u8) -> Result<State, Malformed> {
-        match state {
-            State::SizeStart | State::Size(_) | State::BeforeExtension(_) | State::Extension(_) | State::SizeLf(_) => {
-                self.section_bytes += 1;
-                if self.section_bytes > CHUNK_LINE_BYTES {
-                    return Err(Malformed::ChunkLine);
-                }
-                self.size_line(state, byte)
-            }
-            State::DataCr => expect(byte == b'\r', State::DataLf, Malformed::ChunkEnd),
-            State::DataLf => expect(byte == b'\n', State::SizeStart, Malformed::ChunkEnd),
-            State::TrailerStart | State::TrailerName | State::TrailerValue | State::TrailerLf | State::EndLf => {
-                self.section_bytes += 1;
-                if self.section_bytes > TRAILER_BYTES {
-                    return Err(Malformed::Trailer);
-                }
-                trailer(state, byte)
-            }
-            State::Data(_) | State::Done => Ok(state),
-        }
-    }
-
     /// `chunk-size [ chunk-ext ] CRLF`, where white space may stand only around the `;` and `=` of an extension.
-    fn size_line(&mut self, state: State, byte: u8) -> Result<State, Malformed> {
-        match (state, byte) {
+    fn size_line(&mut self, byte: u8) -> Result<State, Malformed> {
+        self.section_bytes += 1;
+        if self.section_bytes > CHUNK_LINE_BYTES {
+            return Err(Malformed::ChunkLine);
+        }
+        match (self.state, byte) {
             (State::SizeStart, _) => Ok(State::Size(hex(byte)?)),
             (State::Size(size), b'\r') | (State::Extension(size), b'\r') => Ok(State::SizeLf(size)),
             (State::Size(size) | State::BeforeExtension(size), b';') => Ok(State::Extension(size)),
@@ -141,19 +127,23 @@ impl ChunkedDecoder {
             _ => Err(Malformed::ChunkLine),
         }
     }
-}
 
-/// `*( field-line CRLF ) CRLF` (RFC 9112 §7.1.2): read to find the end, then dropped.
-fn trailer(state: State, byte: u8) -> Result<State, Malformed> {
-    match (state, byte) {
-        (State::TrailerStart, b'\r') => Ok(State::EndLf),
-        (State::TrailerStart | State::TrailerName, _) if is_tchar(byte) => Ok(State::TrailerName),
-        (State::TrailerName, b':') => Ok(State::TrailerValue),
-        (State::TrailerValue, b'\r') => Ok(State::TrailerLf),
-        (State::TrailerValue, _) if !byte.is_ascii_control() || byte == b'\t' => Ok(State::TrailerValue),
-        (State::TrailerLf, b'\n') => Ok(State::TrailerStart),
-        (State::EndLf, b'\n') => Ok(State::Done),
-        _ => Err(Malformed::Trailer),
+    /// `*( field-line CRLF ) CRLF` (RFC 9112 §7.1.2): read to find the end, then dropped.
+    fn trailer(&mut self, byte: u8) -> Result<State, Malformed> {
+        self.section_bytes += 1;
+        if self.section_bytes > TRAILER_BYTES {
+            return Err(Malformed::Trailer);
+        }
+        match (self.state, byte) {
+            (State::TrailerStart, b'\r') => Ok(State::EndLf),
+            (State::TrailerStart | State::TrailerName, _) if is_tchar(byte) => Ok(State::TrailerName),
+            (State::TrailerName, b':') => Ok(State::TrailerValue),
+            (State::TrailerValue, b'\r') => Ok(State::TrailerLf),
+            (State::TrailerValue, _) if !byte.is_ascii_control() || byte == b'\t' => Ok(State::TrailerValue),
+            (State::TrailerLf, b'\n') => Ok(State::TrailerStart),
+            (State::EndLf, b'\n') => Ok(State::Done),
+            _ => Err(Malformed::Trailer),
+        }
     }
 }
 

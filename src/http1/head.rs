@@ -158,11 +158,8 @@ impl<'b> RequestLine<'b> {
             return Err(Malformed::RequestLine);
         };
         let method = method.as_bytes();
-        let http1 = match (major, minor) {
-            (b'1', b'0') => Some((Target::parse(method, target)?, Version::Http10)),
-            (b'1', _) => Some((Target::parse(method, target)?, Version::Http11)),
-            _ => None,
-        };
+        let version = if minor == b'0' { Version::Http10 } else { Version::Http11 };
+        let http1 = if major == b'1' { Some((Target::parse(method, target)?, version)) } else { None };
         Ok(Self { method, target_bytes: target.len(), http1 })
     }
 }

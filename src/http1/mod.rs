@@ -64,7 +64,7 @@
 //! | *another media type or coding of the content: 415* | 9110 §15.5.16 | `reject/content-type-*`, `reject/content-encoding-*` |
 //! | *another expectation: 417* | 9110 §15.5.18, §10.1.1 | `reject/expect-*` |
 //! | *a body over `--max-body`: 413, close* | 9110 §15.5.14 | `reject/body-*` |
-//! | *no room, a full queue, no hub: 503* | 9110 §15.6.4 | `reject/buffered-*`, `reject/queue-full`, `reject/no-hub*`, `reject/stalled`, `reject/disabled*` |
+//! | *no room, a full queue, no hub: 503* | 9110 §15.6.4 | `reject/buffered-*`, `reject/queue-full`, `reject/no-hub*`, `reject/stalled`, `reject/stopping`, `reject/disabled*` |
 //! | *a body that is no JSON: 400* | 8259 | `reject/json-*` |
 //! | *JSON that is no message: 422* | 9110 §15.5.21 | `reject/message-*` |
 //! | *and a refusal that leaves no doubt keeps the connection* | 9112 §9.3 | `reject/pipeline-bad-message`, `reject/smuggled-*` |

@@ -1,7 +1,5 @@
 //! JSON pointers (RFC 6901), bounded.
 
-use std::fmt;
-
 /// Bytes of a pointer. It only helps a person find the fault, and is not to carry a body's keys back at any length.
 pub const MAX_POINTER_BYTES: usize = 256;
 
@@ -29,12 +27,6 @@ impl Pointer {
             }
         }
         Self(pointer)
-    }
-}
-
-impl fmt::Display for Pointer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 

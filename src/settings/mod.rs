@@ -8,6 +8,8 @@
 
 mod encoding;
 mod fault;
+mod inotify;
+mod lookups;
 mod nesting;
 mod python;
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! One named test for each way in which a settings file changes, with real files.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -352,6 +352,6 @@ fn a_relative_path_is_of_the_working_directory() {
 
 #[test]
 fn an_error_names_the_directory() {
-    let error = WatchError::Directory { path: "/closed".into(), error: notify::Error::generic("no") };
+    let error = WatchError::Directory { path: "/closed".into(), error: io::Error::other("no") };
     assert_eq!(error.to_string(), "cannot watch /closed: no");
 }

@@ -95,6 +95,21 @@ fn which_part_was_late_is_told() {
     }
 }
 
+/// Each head starts new deadlines, and nothing else does: its parts do not, nor does the empty line before it.
+#[test]
+fn heads_are_counted() {
+    let message = post(MESSAGE);
+    let head_bytes = message.len() - MESSAGE.len();
+    let mut connection = at(b"\r\n");
+    for number in 1..=3 {
+        for (octet, bytes) in message.iter().zip(1..) {
+            connection.feed(&[*octet], Through::Input);
+            let heads = if bytes < head_bytes { number - 1 } else { number };
+            assert_eq!(connection.exchange.requests(), heads, "after {bytes} octets");
+        }
+    }
+}
+
 /// `finish` closes what is idle, and lets the rest end with the request that it is in.
 #[test]
 fn the_gateway_stops() {

@@ -13,7 +13,7 @@ use std::fmt::Write;
 
 use adapter_gateway::exchange::{CloseReason, Waiting};
 use adapter_gateway::http1::response::AllowedOrigins;
-use adapter_gateway::message::Check;
+use adapter_gateway::message::{Check, Encoding};
 use adapter_gateway::problem::Unavailable;
 
 use crate::properties::answers::Answer;
@@ -44,8 +44,10 @@ pub(crate) fn limits(text: &str) -> Limits {
             "queue" => limits.queue = value.parse().unwrap(),
             "no-hub" => limits.unavailable = Some(Unavailable::NotConnected),
             "stalled" => limits.unavailable = Some(Unavailable::Stalled),
+            "stopping" => limits.unavailable = Some(Unavailable::Stopping),
             "disabled" => limits.token = None,
             "envelope" => limits.check = Check::Envelope,
+            "msgpack" => limits.encoding = Encoding::Msgpack,
             "origin" => limits.origins = AllowedOrigins::These([value.into()].into()),
             _ => panic!("no limit is called {name}"),
         }

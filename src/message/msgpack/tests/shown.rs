@@ -104,7 +104,9 @@ fn every_cut_of_a_frame_is_noticed() {
 #[test]
 fn lengths_that_nothing_backs_cost_nothing() {
     for marker in [0xc6, 0xc9, 0xdb, 0xdd, 0xdf] {
-        refuse(&[marker, 0xff, 0xff, 0xff, 0xff], NotMessagePack::UnexpectedEnd);
+        for bytes in 1..=5 {
+            refuse(&[marker, 0xff, 0xff, 0xff, 0xff][..bytes], NotMessagePack::UnexpectedEnd);
+        }
     }
 }
 
@@ -129,8 +131,16 @@ fn depth_at_the_limit_and_past_it() {
 
 #[test]
 fn reasons_are_worded() {
-    assert_eq!(to_json(b"\xc1").unwrap_err().to_string(), "invalid byte 0xc1");
-    assert_eq!(to_json(&[0x91; 600]).unwrap_err().to_string(), "nesting deeper than 512 levels");
+    for (frame, reason) in [
+        (&b""[..], "unexpected end of the frame"),
+        (b"\xc0\xc0", "expected the end of the frame"),
+        (b"\xc1", "invalid byte 0xc1"),
+        (b"\xa1\xff", "invalid UTF-8"),
+        (b"\x81\x90\xc0", "a key is neither a string nor a number"),
+        (&[0x91; 600], "nesting deeper than 512 levels"),
+    ] {
+        assert_eq!(to_json(frame).unwrap_err().to_string(), reason);
+    }
 }
 
 #[test]
