@@ -1,20 +1,10 @@
 //! Deadlines in TLS. Each test waits out a timeout of one second, the shortest there is.
 
+use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::client::Tls;
 use crate::rig::{FINE, Rig};
-use crate::support::http::Client;
-
-const AT_LEAST: Duration = Duration::from_millis(900);
-
-fn expect_408(mut client: Client<Tls>, since: Instant) {
-    let response = client.response();
-    assert_eq!((response.status, response.closes()), (408, true));
-    response.problem();
-    client.expect_close();
-    assert!(since.elapsed() >= AT_LEAST, "after {:?} already", since.elapsed());
-}
+use crate::support::late::expect_408;
 
 #[test]
 fn a_head_that_does_not_end_is_408() {
@@ -57,7 +47,7 @@ fn a_record_that_does_not_end_is_408() {
     let record = client.stream().records(request.body());
     for octet in &record[..record.len() - 1] {
         client.stream().send_raw(&[*octet]);
-        std::thread::sleep(Duration::from_millis(2));
+        thread::sleep(Duration::from_millis(2));
     }
     expect_408(client, since);
     rig.assert_bus_is_quiet();
