@@ -90,7 +90,8 @@ impl std::error::Error for WatchError {
 }
 
 impl Watch {
-    /// Begins to watch `path`, on the runtime that this is called in. What is read after this, and changes after it was read, is told by [`Watch::changed`].
+    /// Begins to watch `path`, on the runtime that this is called in. What is read after this, and changes after it was
+    /// read, is told by [`Watch::changed`].
     ///
     /// # Errors
     ///

@@ -2,6 +2,7 @@
 
 use crate::client::Dialect;
 use crate::rig::{FINE, Rig};
+use crate::support::pipeline;
 use crate::support::subscriber::Message;
 
 /// The smallest record that rustls cuts, with what a record adds to its plaintext.
@@ -28,26 +29,7 @@ fn a_connection_is_kept() {
 #[test]
 fn a_hundred_requests_in_one_write_are_answered_in_order() {
     for rig in Rig::each_way(&[]) {
-        let message = |number: usize| Message::new("t", &format!(r#"{{"number": {number}}}"#));
-        let mut bytes = Vec::new();
-        for number in 0..100 {
-            let request = rig.request(message(number).body());
-            let request = match number % 4 {
-                1 => request.target("/elsewhere"),
-                2 => request.target("/api/message?token=wrong"),
-                3 => request.chunked(8),
-                _ => request,
-            };
-            bytes.extend(request.bytes());
-        }
-        let mut client = rig.client();
-        client.send(bytes);
-        for number in 0..100 {
-            assert_eq!(client.response().status, [200, 404, 401, 200][number % 4], "number {number}");
-        }
-        for number in (0..100).filter(|number| [0, 3].contains(&(number % 4))) {
-            assert_eq!(rig.bus.next(), message(number));
-        }
+        pipeline::assert_answered_in_order(rig.client(), &rig.bus, |body| rig.request(body));
         rig.assert_bus_is_quiet();
     }
 }

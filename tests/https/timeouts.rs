@@ -1,23 +1,13 @@
 //! Deadlines in TLS. Each test waits out a timeout of one second, the shortest there is.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustls::version::TLS12;
 
-use crate::client::{Dialect, Tls};
+use crate::client::Dialect;
 use crate::rig::{FINE, Rig, own_certificate};
-use crate::support::http::Client;
+use crate::support::late::{AT_LEAST, expect_408};
 use crate::support::request::Request;
-
-const AT_LEAST: Duration = Duration::from_millis(900);
-
-fn expect_408(mut client: Client<Tls>, since: Instant) {
-    let response = client.response();
-    assert_eq!((response.status, response.closes()), (408, true));
-    response.problem();
-    client.expect_close();
-    assert!(since.elapsed() >= AT_LEAST, "after {:?} already", since.elapsed());
-}
 
 #[test]
 fn a_head_that_does_not_end_is_408() {

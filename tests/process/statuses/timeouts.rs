@@ -1,22 +1,10 @@
 //! Clients that take too long. Each test waits out a timeout of one second, the shortest there is.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::FINE;
-use crate::support::http::Client;
+use crate::support::late::{AT_LEAST, expect_408};
 use crate::support::rig::Rig;
-
-/// The patience asked of the gateway, less a little for clocks that round.
-const AT_LEAST: Duration = Duration::from_millis(900);
-
-/// Reads a 408 and the close, and not before the timeout.
-fn expect_408(mut client: Client, since: Instant) {
-    let response = client.response();
-    assert_eq!(response.status, 408);
-    response.problem();
-    client.expect_close();
-    assert!(since.elapsed() >= AT_LEAST, "after {:?} already", since.elapsed());
-}
 
 #[test]
 fn a_head_that_does_not_end_is_408() {

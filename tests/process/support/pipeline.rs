@@ -1,0 +1,34 @@
+//! A pipeline of a hundred requests, of which each fourth is of the same kind.
+
+use std::io::{Read, Write};
+
+use super::http::Client;
+use super::request::Request;
+use super::subscriber::{Message, Subscriber};
+
+/// Sends it in one write. `request` is a message with the given body, as the gateway of `client` and `bus` takes it.
+pub(crate) fn assert_answered_in_order<S: Read + Write>(
+    mut client: Client<S>,
+    bus: &Subscriber,
+    request: impl Fn(String) -> Request,
+) {
+    let message = |number: usize| Message::new("t", &format!(r#"{{"number": {number}}}"#));
+    let mut bytes = Vec::new();
+    for number in 0..100 {
+        let request = request(message(number).body());
+        let request = match number % 4 {
+            1 => request.target("/elsewhere"),
+            2 => request.target("/api/message?token=wrong"),
+            3 => request.chunked(8),
+            _ => request,
+        };
+        bytes.extend(request.bytes());
+    }
+    client.send(bytes);
+    for number in 0..100 {
+        assert_eq!(client.response().status, [200, 404, 401, 200][number % 4], "number {number}");
+    }
+    for number in (0..100).filter(|number| [0, 3].contains(&(number % 4))) {
+        assert_eq!(bus.next(), message(number));
+    }
+}
