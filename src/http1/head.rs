@@ -11,6 +11,10 @@ use super::target::{TARGET_BYTES, Target};
 /// Field lines in a head: browsers send about 20, proxies add some; more than 100 is an attack or a mistake. 431.
 pub const FIELD_LINES: usize = 100;
 
+/// Field lines for which there is room on the stack: what browsers send. Room for all would cost every request more to
+/// prepare than to fill.
+const USUAL_FIELD_LINES: usize = 24;
+
 /// Why a head is refused. In the order of the variants where several apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HeadFault {
@@ -141,13 +145,9 @@ impl<'b> RequestLine<'b> {
     fn parse(line: &'b [u8]) -> Result<Self, Malformed> {
         // RFC 9112 §3.2: only ASCII may stand in a target, and the other parts are narrower still.
         let line = std::str::from_utf8(line).ok().filter(|line| line.is_ascii()).ok_or(Malformed::RequestLine)?;
-        let mut parts = line.split(' ');
-        let (Some(method), Some(target), Some(version), None) =
-            (parts.next(), parts.next(), parts.next(), parts.next())
-        else {
-            return Err(Malformed::RequestLine);
-        };
-        if method.is_empty() || !method.bytes().all(is_tchar) {
+        let (method, rest) = split_at_space(line, memchr::memchr).ok_or(Malformed::RequestLine)?;
+        let (target, version) = split_at_space(rest, memchr::memrchr).ok_or(Malformed::RequestLine)?;
+        if method.is_empty() || !method.bytes().all(is_tchar) || memchr::memchr(b' ', target.as_bytes()).is_some() {
             return Err(Malformed::RequestLine);
         }
         if target.is_empty() {
@@ -176,13 +176,13 @@ impl<'b> Head<'b> {
 
     fn read(head: &'b [u8]) -> Result<Self, HeadFault> {
         // httparse takes a bare LF for the end of a line, as RFC 9112 §2.2 allows; here it is refused.
-        if head.windows(2).fold(false, |bare, pair| bare | matches!(pair, &[before, b'\n'] if before != b'\r')) {
-            return Err(Malformed::ControlOctet.into());
-        }
-        let line_end = memmem::find(head, b"\r\n").ok_or(Malformed::RequestLine)?;
+        let mut ends = memchr::memchr_iter(b'\n', head).map(|lf| lf.checked_sub(1));
+        let is_cr = |at: Option<usize>| at.and_then(|at| head.get(at)) == Some(&b'\r');
+        let first = ends.next().filter(|&end| is_cr(end)).flatten();
+        let Some(line_end) = first.filter(|_| ends.all(is_cr)) else { return Err(Malformed::ControlOctet.into()) };
         let (line, rest) = head.split_at_checked(line_end).ok_or(Malformed::RequestLine)?;
         let line = RequestLine::parse(line)?;
-        let mut few = [EMPTY_HEADER; FIELD_LINES];
+        let mut few = [EMPTY_HEADER; USUAL_FIELD_LINES];
         let mut many = Vec::new();
         let lines = field_lines(rest.get(2..).unwrap_or_default(), &mut few, &mut many)?;
         let http1 = match line.http1 {
@@ -210,8 +210,14 @@ impl<'b> Head<'b> {
     }
 }
 
-/// All lines of a head, in `few` or, though it will be refused for having so many, in `many`: what is malformed among
-/// them is to be answered first.
+/// Splits at the first or the last space, which is neither part's.
+fn split_at_space(text: &str, find: impl FnOnce(u8, &[u8]) -> Option<usize>) -> Option<(&str, &str)> {
+    let (before, rest) = text.split_at_checked(find(b' ', text.as_bytes())?)?;
+    Some((before, rest.get(1..)?))
+}
+
+/// All lines of a head, in `few` or else in `many`; also of one that will be refused for having so many, since what is
+/// malformed among them is to be answered first.
 fn field_lines<'l, 'b>(
     octets: &'b [u8],
     few: &'l mut [Header<'b>],
