@@ -139,7 +139,13 @@ impl Bus {
     /// An endpoint that cannot be bound or connected to, or no room for a socket or a thread.
     pub fn start(config: BusConfig, on_event: impl Fn(BusEvent) + Send + 'static) -> Result<Self, BusError> {
         let context = zmq::Context::new();
-        let (outlets, gauges) = open_outlets(&context, config.bind, config.connect, config.pipe_messages)?;
+        // libzmq starts its own threads with the first socket, in the manner of the thread that asks for it.
+        let open = || {
+            raw::wait_in_turn();
+            open_outlets(&context, config.bind, config.connect, config.pipe_messages)
+        };
+        let (outlets, gauges) = std::thread::scope(|scope| scope.spawn(open).join())
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         let queue = Queue::new(config.queue_messages, config.queue_bytes);
         let shared = Arc::new(Shared::new(queue, gauges).map_err(BusError::Setup)?);
         let fanout = Fanout::new(outlets);

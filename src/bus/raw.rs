@@ -1,4 +1,4 @@
-//! The only `unsafe` of the crate: what the zmq crate does not wrap.
+//! The only `unsafe` of the crate: what the zmq crate does not wrap, and a scheduling policy.
 //!
 //! Its `Message` is consumed by a send that fails, so back-pressure would lose what it refuses; it
 //! cannot be shared between sockets without a copy; its `bind` and `connect` panic on an errno that
@@ -48,6 +48,19 @@ fn with_address(socket: &mut zmq::Socket, address: &str, call: AddressCall) -> i
     // SAFETY: a live socket, borrowed exclusively, and a string with its NUL that outlives the
     // call; libzmq copies it.
     checked(unsafe { call(socket.as_mut_ptr(), address.as_ptr()) })
+}
+
+/// From now on this thread, and those that it starts, wait their turn when they wake up (`SCHED_BATCH`, sched(7)): they
+/// interrupt nobody, and lose nothing of their share. A refusal changes nothing but the speed.
+///
+/// Else, where one core has it all, libzmq's thread interrupts the bus thread at the first message of a batch, and the
+/// bus thread the worker in its turn: two changes of thread for a few messages.
+pub(super) fn wait_in_turn() {
+    // SAFETY: all integers, for which zero is a value.
+    let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
+    parameters.sched_priority = 0; // the only one that this policy has
+    // SAFETY: 0 is the calling thread; the parameters are read during the call.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const parameters) };
 }
 
 /// One frame of a message, owned. Up to 33 bytes are held in place, more on libzmq's heap.
@@ -210,6 +223,20 @@ mod tests {
         assert_eq!((frame.bytes(), frame.has_more()), (&long()[..], false));
         let nothing = frame.receive(&mut right).unwrap_err();
         assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn threads_inherit_that_they_wait_their_turn() {
+        // The 39th value after the name, which stands in parentheses (proc_pid_stat(5)): the policy.
+        let policy = || {
+            let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+            stat.rsplit(')').next().unwrap().split_whitespace().nth(38).unwrap().to_owned()
+        };
+        let inherited = std::thread::spawn(move || {
+            wait_in_turn();
+            std::thread::spawn(policy).join().unwrap()
+        });
+        assert_eq!(inherited.join().unwrap(), libc::SCHED_BATCH.to_string());
     }
 
     #[test]

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use super::fanout::{Fanout, Offer};
 use super::queue::Parcel;
 use super::shared::Shared;
-use super::{BusEvent, OnEvent, wait};
+use super::{BusEvent, OnEvent, raw, wait};
 
 /// Messages sent before the sockets' news are looked at again: at some 0.2 µs each, 0.1 ms.
 const BATCH_MESSAGES: u64 = 512;
@@ -63,6 +63,7 @@ impl BusThread {
 
     /// Runs until the queue is closed and empty, or the deadline of the stop has passed.
     pub(super) fn run(mut self) {
+        raw::wait_in_turn();
         loop {
             self.tend();
             let batch = self.send_batch();
