@@ -2,15 +2,18 @@
 //!
 //! It is in one of three moods. Messages are there: it sends them, looking at the sockets' news
 //! between batches. A message cannot be sent: it waits on the sockets, and producers are not
-//! listened to, so they never write to the bell. Nothing is there: it sleeps once for a short time,
-//! so that a steady flow is taken in small batches with no wake-up from the producers, looks
-//! again, and then parks until the bell or a socket wakes it. Parked, it has no timer.
+//! listened to, so they never write to the bell. Nothing is there: it parks, without a timer, until
+//! the bell or a socket wakes it.
+//!
+//! It gathers nothing and waits for nothing. The bell rings once for all messages of a turn of a
+//! worker's event loop, and this thread does not interrupt the worker that rings
+//! ([`raw::wait_in_turn`]): under load it finds the messages of some turns, and a single message
+//! leaves at once.
 
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::fanout::{Fanout, Offer};
 use super::queue::Parcel;
@@ -19,13 +22,6 @@ use super::{BusEvent, OnEvent, raw, wait};
 
 /// Messages sent before the sockets' news are looked at again: at some 0.2 µs each, 0.1 ms.
 const BATCH_MESSAGES: u64 = 512;
-
-/// How long the thread sleeps before it looks at an empty queue once more and parks. Longer gathers
-/// more messages for one wake-up of this thread and of libzmq's, and delays them by as much. At
-/// 20,000 messages a second, one by one, this thread's CPU time a message and the median delay
-/// were 7.3 µs and 63 µs without it, 5.8 and 141 with 100 µs, 3.7 and 220 with 200 µs, 1.9 and 352
-/// with 500 µs.
-const LOOK_AGAIN: Duration = Duration::from_micros(200);
 
 /// The state of the bus thread.
 pub(super) struct BusThread {
@@ -138,12 +134,8 @@ impl BusThread {
         queue.is_closed() && (queue.depth() == 0 || late())
     }
 
-    /// The queue was found empty: gather for a moment, look again, park.
+    /// The queue was found empty: park.
     fn rest(&mut self) {
-        thread::sleep(LOOK_AGAIN);
-        if self.has_work() {
-            return;
-        }
         self.shared.bell.park();
         // Sending may have taken in news of a socket together with the edge that would have told
         // of it, hence the look at the news; the look at the queue is the bell's condition.
