@@ -138,6 +138,7 @@ impl Bus {
     /// # Errors
     /// An endpoint that cannot be bound or connected to, or no room for a socket or a thread.
     pub fn start(config: BusConfig, on_event: impl Fn(BusEvent) + Send + 'static) -> Result<Self, BusError> {
+        raw::keep_freed_memory();
         let context = zmq::Context::new();
         // libzmq starts its own threads with the first socket, in the manner of the thread that asks for it.
         let open = || {

@@ -1,4 +1,4 @@
-//! The only `unsafe` of the crate: what the zmq crate does not wrap, and a scheduling policy.
+//! The only `unsafe` of the crate: what the zmq crate does not wrap, and two settings of libc.
 //!
 //! Its `Message` is consumed by a send that fails, so back-pressure would lose what it refuses; it
 //! cannot be shared between sockets without a copy; its `bind` and `connect` panic on an errno that
@@ -61,6 +61,19 @@ pub(super) fn wait_in_turn() {
     parameters.sched_priority = 0; // the only one that this policy has
     // SAFETY: 0 is the calling thread; the parameters are read during the call.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const parameters) };
+}
+
+/// Bytes of freed memory that the allocator keeps for what comes next, and bytes from which an allocation gets pages of
+/// its own: some bodies of the usual limit.
+const KEPT_BYTES: c_int = 4 * 1024 * 1024;
+
+/// Lets the allocator keep what large bodies leave behind (mallopt(3)). As it is, it gives 128 KiB back to the kernel as
+/// soon as they are free, and each body is paid for with pages that are mapped, zeroed and unmapped.
+pub(super) fn keep_freed_memory() {
+    for parameter in [libc::M_TRIM_THRESHOLD, libc::M_MMAP_THRESHOLD] {
+        // SAFETY: integers alone, under the allocator's own lock.
+        unsafe { libc::mallopt(parameter, KEPT_BYTES) };
+    }
 }
 
 /// One frame of a message, owned. Up to 33 bytes are held in place, more on libzmq's heap.
