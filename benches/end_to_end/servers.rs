@@ -75,7 +75,8 @@ pub(crate) struct Programs {
 impl Programs {
     /// Builds the peers, if any server whose name contains `wanted` is one.
     pub(crate) fn build(wanted: &str, against: Option<PathBuf>) -> Result<Self, Failure> {
-        let directory = TempDir::new()?;
+        // Not in /tmp: to watch a directory costs the kernel a look at all names in it that it remembers.
+        let directory = TempDir::new_in(env!("CARGO_TARGET_TMPDIR"))?;
         let settings = format!("OPEN_REST_API = True\nTOKEN = \"{TOKEN}\"\n");
         fs::write(directory.path().join("user_settings.py"), settings)?;
         let python = std::env::var_os("PYTHON").map_or_else(|| "python3".into(), PathBuf::from);
