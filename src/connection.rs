@@ -35,8 +35,14 @@ pub struct Timeouts {
 }
 
 /// Serves a connection to its end.
-pub(crate) async fn serve<S: Stream>(worker: Rc<Worker<S>>, member: Rc<Member<S>>, tls: Option<Arc<Acceptor>>) {
-    if let Ok(channel) = Channel::new(&worker, &member.stream, tls) {
+#[expect(clippy::manual_async_fn, reason = "which would keep its arguments twice, as long as the connection idles")]
+pub(crate) fn serve<S: Stream>(
+    worker: Rc<Worker<S>>,
+    member: Rc<Member<S>>,
+    tls: Option<Arc<Acceptor>>,
+) -> impl Future<Output = ()> {
+    async move {
+        let Ok(channel) = Channel::new(&worker, &member.stream, tls) else { return };
         let exchange = Exchange::default();
         let mut connection = Connection { worker: &worker, member: &member, exchange, channel, ended: false };
         match connection.run().await {
@@ -45,9 +51,9 @@ pub(crate) async fn serve<S: Stream>(worker: Rc<Worker<S>>, member: Rc<Member<S>
             // Nothing more can be said.
             Err(_) => {}
         }
+        // Ends the poll that a passed deadline may have left behind, which would keep the socket open.
+        let _ = shutdown(member.stream.socket(), Shutdown::Both);
     }
-    // Ends the poll that a passed deadline may have left behind, which would keep the socket open.
-    let _ = shutdown(member.stream.socket(), Shutdown::Both);
 }
 
 struct Connection<'w, S> {
@@ -102,8 +108,9 @@ impl<S: Stream> Connection<'_, S> {
                 }
             }
             if self.channel.has_unsent() {
-                // Nothing more is read from a client before it has taken its answers.
-                timeout(self.worker.timeouts().body, self.channel.flush()).await??;
+                // Nothing more is read from a client before it has taken its answers. Boxed: few are that slow, and all
+                // would have the room for it in their tasks.
+                Box::pin(timeout(self.worker.timeouts().body, self.channel.flush())).await??;
             }
         }
     }

@@ -215,15 +215,23 @@ impl<S: Stream> Worker<S> {
     }
 
     /// The task of a connection.
-    async fn attend(self: Rc<Self>, member: Rc<Member<S>>, tls: Option<Arc<Acceptor>>, key: usize) {
-        connection::serve(Rc::clone(&self), member, tls).await;
-        let mut members = self.members.borrow_mut();
-        members.remove(key);
-        self.counters().closed();
-        if members.is_empty() {
-            // The room that a rush of connections took is not kept.
-            members.shrink_to_fit();
-            self.emptied.notify_one();
+    #[expect(clippy::manual_async_fn, reason = "see connection::serve")]
+    fn attend(
+        self: Rc<Self>,
+        member: Rc<Member<S>>,
+        tls: Option<Arc<Acceptor>>,
+        key: usize,
+    ) -> impl Future<Output = ()> {
+        async move {
+            connection::serve(Rc::clone(&self), member, tls).await;
+            let mut members = self.members.borrow_mut();
+            members.remove(key);
+            self.counters().closed();
+            if members.is_empty() {
+                // The room that a rush of connections took is not kept.
+                members.shrink_to_fit();
+                self.emptied.notify_one();
+            }
         }
     }
 
@@ -324,9 +332,10 @@ mod tests {
     use crate::transport::epoll::Epoll;
     use crate::transport::uring::Uring;
 
-    /// The most that the task of a connection may take, in bytes, on 64-bit machines. Each of 10,000 idle connections
-    /// pays for what a branch of its future keeps across a wait.
-    const TASK_BYTES: usize = 896;
+    /// The most that the task of a connection may take, in bytes, on 64-bit machines, by io_uring and by epoll. Each of
+    /// 10,000 idle connections pays for what a branch of its future keeps across a wait: tokio adds 104 bytes and
+    /// rounds up to 128, so these make 640 and 768.
+    const TASK_BYTES: [usize; 2] = [536, 664];
 
     fn size_of_output<A, B, C, D, F>(_function: impl FnOnce(A, B, C, D) -> F) -> usize {
         size_of::<F>()
@@ -339,6 +348,6 @@ mod tests {
             size_of_output(Worker::<<Epoll as Transport>::Stream>::attend),
         ];
         println!("a connection's task: {sizes:?} bytes (uring, epoll)");
-        assert!(sizes.iter().all(|&bytes| bytes <= TASK_BYTES), "{sizes:?}");
+        assert!(sizes.iter().zip(TASK_BYTES).all(|(&bytes, most)| bytes <= most), "{sizes:?}");
     }
 }
