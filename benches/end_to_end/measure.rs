@@ -128,11 +128,14 @@ impl Bench {
                 let load = || connected.closed_loop(&mut request, self.duration, None);
                 let (outcome, cpu) = self.run(subject, load)?;
                 let megabytes = outcome.requests as f64 * body_bytes as f64 / 1e6;
-                Ok(vec![
+                let mut figures = vec![
                     (Metric::CpuPerRequest, cpu.as_secs_f64() * 1e6 / outcome.requests as f64),
-                    (Metric::CpuPerMegabyte, cpu.as_secs_f64() * 1e3 / megabytes),
                     (Metric::Requests, outcome.requests as f64 / outcome.elapsed.as_secs_f64()),
-                ])
+                ];
+                if body_bytes > SMALL_BYTES {
+                    figures.push((Metric::CpuPerMegabyte, cpu.as_secs_f64() * 1e3 / megabytes));
+                }
+                Ok(figures)
             }
             Strain::OneByOne => {
                 let mut request = Request::new(SMALL_BYTES, 1);

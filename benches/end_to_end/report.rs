@@ -47,10 +47,8 @@ pub(crate) fn targets(measured: &[(&Work, Results)]) -> String {
 /// Three digits that count, and separators of thousands.
 fn number(value: f64) -> String {
     match value {
-        value if value >= 1e4 => {
-            let thousands = (value / 1e3).round();
-            format!("{thousands},000")
-        }
+        value if value >= 1e6 => format!("{:.2} million", value / 1e6),
+        value if value >= 1e4 => format!("{:.0},000", value / 1e3),
         value if value >= 100.0 => format!("{value:.0}"),
         value if value >= 10.0 => format!("{value:.1}"),
         value => format!("{value:.2}"),

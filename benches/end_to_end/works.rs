@@ -65,6 +65,9 @@ const ALL: &[Server] = &[Gateway, GatewayOther, GatewayEpoll, Axum, AxumPlain];
 const TLS: &[Server] = &[Gateway, GatewayOther, GatewayEpoll, HyperTls];
 const OWN: &[Server] = &[Gateway, GatewayOther, GatewayEpoll];
 
+const LARGE: &[Target] =
+    &[at_most(AxumPlain, Metric::CpuPerMegabyte, 0.65), at_most(Axum, Metric::CpuPerMegabyte, 0.65)];
+
 /// All of it.
 pub(crate) const WORKS: &[Work] = &[
     plain(
@@ -72,7 +75,9 @@ pub(crate) const WORKS: &[Work] = &[
         small(CONNECTIONS, 1),
         &[Gateway, GatewayOther, GatewayEpoll, Axum, AxumPlain, Canned, Aiohttp],
         &[
+            at_most(AxumPlain, Metric::CpuPerRequest, 0.60),
             at_most(Axum, Metric::CpuPerRequest, 0.60),
+            at_least(AxumPlain, Metric::Requests, 1.6),
             at_least(Axum, Metric::Requests, 1.6),
             at_most(Canned, Metric::CpuPerRequest, 1.15),
             at_least(Aiohttp, Metric::Requests, 7.5),
@@ -84,19 +89,29 @@ pub(crate) const WORKS: &[Work] = &[
         &[Gateway, GatewayOther, GatewayEpoll, Hyper, Canned],
         &[at_most(Hyper, Metric::CpuPerRequest, 0.25), at_least(Hyper, Metric::Requests, 3.5)],
     ),
-    plain("bodies of 64 KiB", large(64 * 1024), ALL, &[at_most(Axum, Metric::CpuPerMegabyte, 0.65)]),
-    plain("bodies of 1 MB", large(1_000_000), ALL, &[at_most(Axum, Metric::CpuPerMegabyte, 0.65)]),
+    plain("bodies of 64 KiB", large(64 * 1024), ALL, LARGE),
+    plain("bodies of 1 MB", large(1_000_000), ALL, LARGE),
     plain(
         "one request at a time",
         Strain::OneByOne,
         ALL,
-        &[at_most(Axum, Metric::PublishP50, 0.9), at_most(Axum, Metric::PublishP99, 1.0)],
+        &[
+            at_most(AxumPlain, Metric::PublishP50, 0.9),
+            at_most(Axum, Metric::PublishP50, 0.9),
+            at_most(AxumPlain, Metric::PublishP99, 1.0),
+            at_most(Axum, Metric::PublishP99, 1.0),
+        ],
     ),
     plain(
         "half of axum's most, open loop",
         Strain::HalfLoad,
         ALL,
-        &[at_most(Axum, Metric::PublishP99, 1.0), at_most(Axum, Metric::HttpP99, 1.0)],
+        &[
+            at_most(AxumPlain, Metric::PublishP99, 1.0),
+            at_most(Axum, Metric::PublishP99, 1.0),
+            at_most(AxumPlain, Metric::HttpP99, 1.0),
+            at_most(Axum, Metric::HttpP99, 1.0),
+        ],
     ),
     plain("1 connection", small(1, 1), OWN, &[]),
     plain("1,000 connections", small(1_000, 1), OWN, &[]),
