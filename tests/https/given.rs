@@ -42,14 +42,14 @@ fn both_may_be_one_file_and_a_chain_is_sent_whole() {
 fn an_expired_certificate_is_served_with_a_warning() {
     let files = Pair::valid(-30, -1).in_files();
     let (gateway, _bus) = start(Gateway::serve().arguments(files.arguments()));
-    assert!(gateway.log().contains("the certificate expired on"), "{}", gateway.log());
+    gateway.expect_log("the certificate expired on");
 }
 
 #[test]
 fn a_key_that_others_may_read_is_told() {
     let files = Pair::ec().in_files();
     let (gateway, _bus) = start(Gateway::serve().arguments(files.arguments()));
-    assert!(gateway.log().contains("open to others than its owner"), "{}", gateway.log());
+    gateway.expect_log("open to others than its owner");
 }
 
 /// Exits with 3 and names the file, its fault, and no secret; whether the settings open the gateway or not.

@@ -84,7 +84,7 @@ fn a_second_start_uses_the_same_pair_byte_for_byte() {
     // What others could read is closed to them, which makes it no other key.
     let [_, key, _] = files(gateway.settings.path());
     assert_eq!(mode(&key), 0o600);
-    assert!(gateway.log().contains("is now closed"), "{}", gateway.log());
+    gateway.expect_log("is now closed");
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn a_pair_that_is_of_no_use_is_renewed() {
         let gateway = serve(settings_beside(Some(&pair)));
         let [certificate, key, _] = contents(gateway.settings.path());
         assert_ne!((certificate, key), (pair.certificate.into_bytes(), pair.key.into_bytes()), "{what} was kept");
-        assert!(gateway.log().contains("a new self-signed certificate, since"), "{what}: {}", gateway.log());
+        gateway.expect_log("a new self-signed certificate, since");
         Dialect::trusting_file(&own_certificate(&gateway)).client(gateway.address());
     }
     let gateway = serve(settings_beside(Some(&good)));

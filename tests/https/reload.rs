@@ -43,10 +43,6 @@ impl Given {
         self.early.exchange(&self.gateway.request(FINE)).assert_accepted();
         self.bus.next();
     }
-
-    fn wait_until_it_logs(&self, what: &str) {
-        eventually(what, || self.gateway.log().contains(what).then_some(()));
-    }
 }
 
 #[test]
@@ -90,15 +86,15 @@ fn sighup_reads_them_again() {
 fn what_cannot_be_used_changes_nothing_and_is_told() {
     let mut given = Given::start();
     replace(&given.files.certificate, "not a certificate");
-    given.wait_until_it_logs(
-        "no certificate in PEM form (-----BEGIN CERTIFICATE-----); the certificate stays as it was",
-    );
+    given
+        .gateway
+        .expect_log("no certificate in PEM form (-----BEGIN CERTIFICATE-----); the certificate stays as it was");
     assert!(given.presents(&given.pair));
     replace(&given.files.certificate, &Pair::ec().certificate);
-    given.wait_until_it_logs("does not match");
+    given.gateway.expect_log("does not match");
     assert!(given.presents(&given.pair));
     std::fs::remove_file(&given.files.key).unwrap();
-    given.wait_until_it_logs("No such file");
+    given.gateway.expect_log("No such file");
     assert!(given.presents(&given.pair));
     given.expect_the_early_one_goes_on();
 
@@ -135,5 +131,6 @@ fn one_that_is_no_news_is_no_event() {
     let next = Pair::ec();
     given.files.replace(&next);
     given.wait_until_it_presents(&next);
+    given.gateway.expect_log("new connections get the new certificate");
     assert_eq!(given.gateway.log().matches("new connections get the new certificate").count(), 1);
 }

@@ -9,12 +9,12 @@ use rustix::io::Errno;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::PATIENCE;
 use super::http::{Client, Response};
 use super::process::{Process, Transcript, binary, limited, without_uring};
 use super::request::Request;
 use super::settings_file::{SettingsFile, TOKEN_MARK, enabled, token};
 use super::way::way;
+use super::{PATIENCE, eventually};
 
 /// A port of its own, which the `listening` event tells.
 pub(crate) const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
@@ -295,6 +295,11 @@ impl Gateway {
     /// What it has logged so far.
     pub(crate) fn log(&self) -> String {
         self.process.transcript().stderr
+    }
+
+    /// Waits until it has logged `text`; the log comes by another way than the events.
+    pub(crate) fn expect_log(&self, text: &str) {
+        eventually(text, || self.log().contains(text).then_some(()));
     }
 
     pub(crate) fn close_stdin(&mut self) {
