@@ -17,6 +17,7 @@ mod quoted;
 #[cfg(test)]
 mod tests;
 mod trail;
+mod usual;
 mod walk;
 
 use std::borrow::Cow;
@@ -101,6 +102,16 @@ pub fn parse(body: &[u8], check: Check) -> Result<Message<'_>, Fault> {
     if glance::may_hide_faults(text) {
         walk::check(text)?;
     }
+    if check == Check::Known
+        && let Some(message) = usual::read(text)
+    {
+        return Ok(message);
+    }
+    read(text, check)
+}
+
+/// Reads a message of any kind, and knows what is wrong with what is none.
+fn read(text: &str, check: Check) -> Result<Message<'_>, Fault> {
     let [topic, payload] = field::pick(text, "", ["topic", "payload"]).ok_or_else(|| refusal(text))?;
     let message = Message { topic: Topic::new(&topic)?, payload: Payload::new(&payload)? };
     if check == Check::Known

@@ -1,31 +1,35 @@
 //! A known topic's payload, checked field by field against its row of the vocabulary.
 
-use super::field::Field;
+use super::field::{Field, PAYLOAD};
 use super::{Fault, Flaw, Pointer, Reason};
 use crate::vocabulary::{Content, Row, Who};
 
-const PAYLOAD: &str = "/payload";
 const CONTENT: &str = "/payload/content";
 const SERVICE_DATA: &str = "/payload/content/service_data";
 
 /// Checks that `payload` is what `row` asks for.
 pub(super) fn payload(payload: &Field, row: &Row) -> Result<(), Fault> {
-    let content = match row.who {
-        Who::One(name) => {
-            let [who, content] = payload.fields(PAYLOAD, [name, "content"])?;
-            who.non_empty_text()?;
-            content
-        }
-        Who::Either(one, other) => {
-            let [one, other, content] = payload.fields(PAYLOAD, [one, other, "content"])?;
-            either(&one, &other)?;
-            content
-        }
-    };
+    fields(&payload.fields(PAYLOAD, names(row))?, row)
+}
+
+/// The fields that `row` knows: who, perhaps in other words, and the content.
+pub(super) fn names(row: &Row) -> [&'static str; 3] {
+    match row.who {
+        Who::One(name) => [name, name, "content"],
+        Who::Either(one, other) => [one, other, "content"],
+    }
+}
+
+/// Checks the fields that are named by [`names`].
+pub(super) fn fields([who, other, content]: &[Field; 3], row: &Row) -> Result<(), Fault> {
+    match row.who {
+        Who::One(_) => who.non_empty_text().map(drop)?,
+        Who::Either(..) => either(who, other)?,
+    }
     match row.content {
         Content::Text => content.text().map(drop),
-        Content::Switch => switch(&content),
-        Content::ServiceCall => service_call(&content),
+        Content::Switch => switch(content),
+        Content::ServiceCall => service_call(content),
     }
 }
 

@@ -7,6 +7,9 @@ use serde_json::value::RawValue;
 
 use super::{Fault, Flaw, Pointer, Quoted, Reason};
 
+/// The pointer to the payload.
+pub(super) const PAYLOAD: &str = "/payload";
+
 /// A field that was looked for, and what was found.
 pub(super) struct Field<'b> {
     /// The pointer to the object.
@@ -42,6 +45,16 @@ pub(super) fn pick<'b, const N: usize>(
 }
 
 impl<'b> Field<'b> {
+    /// The body's field `name`, found.
+    pub(super) fn of(name: &'static str, value: &'b RawValue) -> Self {
+        Self { parent: "", name, found: Found::Value(value) }
+    }
+
+    /// The payload's field `name`, to be looked for.
+    pub(super) fn wanted(name: &'static str) -> Self {
+        Self { parent: PAYLOAD, name, found: Found::Nothing }
+    }
+
     /// The key that was looked for.
     pub(super) fn key(&self) -> &'static str {
         self.name
@@ -95,7 +108,7 @@ impl<'b> Field<'b> {
 }
 
 /// Fills in fields that were found nowhere so far.
-struct Fields<'f, 'b>(&'f mut [Field<'b>]);
+pub(super) struct Fields<'f, 'b>(pub(super) &'f mut [Field<'b>]);
 
 impl<'b> Visitor<'b> for Fields<'_, 'b> {
     type Value = ();

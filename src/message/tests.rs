@@ -6,6 +6,7 @@ mod limits;
 mod properties;
 mod surrogates;
 mod syntax;
+mod usual;
 
 use super::{Check, Fault, parse};
 

@@ -81,7 +81,7 @@ fn known() -> impl Strategy<Value = Value> {
 }
 
 /// Documents that are messages, nearly so, or not at all.
-fn document() -> impl Strategy<Value = Value> {
+pub(super) fn document() -> impl Strategy<Value = Value> {
     let near = (string(), object(value()), object(value())).prop_map(|(topic, payload, mut rest)| {
         rest.insert("topic".to_owned(), Value::from(topic));
         rest.insert("payload".to_owned(), Value::from(payload));
