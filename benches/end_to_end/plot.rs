@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::measure::Metric;
+use crate::measure::{Metric, Strain};
 use crate::rounds::Results;
 use crate::servers::Server;
 use crate::stats::median;
@@ -15,31 +15,36 @@ const BAR_HEIGHT: f64 = 16.0;
 const GAP: f64 = 5.0;
 const TITLE_HEIGHT: f64 = 30.0;
 
+/// The longest bar, in times of the gateway's. One that would be longer is cut, and says so.
+const LONGEST: f64 = 3.0;
+
 /// The servers of one load, and how they stand to the gateway.
 struct Group<'w> {
-    title: String,
+    title: &'w str,
     bars: Vec<(&'w str, f64)>,
 }
 
 /// Draws those loads whose figure is processor time and that have a peer to show.
 pub(crate) fn draw(measured: &[(&Work, Results)]) -> String {
     let groups: Vec<_> = measured.iter().filter_map(|(work, results)| group(work, results)).collect();
-    let most = groups.iter().flat_map(|group| &group.bars).map(|bar| bar.1).fold(1.0, f64::max);
-    let scale = (WIDTH - NAMES_WIDTH - FIGURES_WIDTH) / most;
-    let (mut y, mut body) = (TITLE_HEIGHT, String::new());
+    let scale = (WIDTH - NAMES_WIDTH - FIGURES_WIDTH) / LONGEST;
+    let mut body =
+        format!(r#"<text x="0" y="{BAR_HEIGHT}">Processor time for the same work, the gateway's being 1</text>"#);
+    let mut y = BAR_HEIGHT + TITLE_HEIGHT;
     for group in &groups {
         let _ = writeln!(body, r#"<text x="0" y="{y}" class="title">{}</text>"#, group.title);
         y += GAP;
         for &(name, ratio) in &group.bars {
             let class = if ratio == 1.0 { "own" } else { "peer" };
-            let (text_y, length) = (y + BAR_HEIGHT - 4.0, ratio * scale);
+            let (text_y, length) = (y + BAR_HEIGHT - 4.0, ratio.min(LONGEST) * scale);
+            let cut = if ratio > LONGEST { "… " } else { "" };
             let (bar_x, figure_x) = (NAMES_WIDTH, NAMES_WIDTH + length + GAP);
             let _ = writeln!(body, r#"<text x="{}" y="{text_y}" class="name">{name}</text>"#, NAMES_WIDTH - GAP);
             let _ = writeln!(
                 body,
                 r#"<rect x="{bar_x}" y="{y}" width="{length:.1}" height="{BAR_HEIGHT}" class="{class}"/>"#
             );
-            let _ = writeln!(body, r#"<text x="{figure_x:.1}" y="{text_y}">{ratio:.2}</text>"#);
+            let _ = writeln!(body, r#"<text x="{figure_x:.1}" y="{text_y}">{cut}{ratio:.2}</text>"#);
             y += BAR_HEIGHT + GAP;
         }
         y += TITLE_HEIGHT - GAP;
@@ -55,17 +60,17 @@ pub(crate) fn draw(measured: &[(&Work, Results)]) -> String {
 }
 
 fn group<'w>(work: &Work, results: &Results) -> Option<Group<'w>> {
-    let metrics = results.metrics();
     let metric = Metric::CpuPerRequest;
+    let is_of_processor_time = matches!(work.strain, Strain::Closed { .. } | Strain::Handshakes { .. });
     let mut bars: Vec<_> = results
         .servers()
         .filter(|server| !server.is_gateway() && server.publishes())
         .map(|server| (server.name(), median(results.ratios(server, Server::Gateway, metric))))
         .collect();
-    if bars.is_empty() || !metrics.contains(&metric) {
+    if bars.is_empty() || !is_of_processor_time {
         return None;
     }
     bars.sort_by(|one, other| one.1.total_cmp(&other.1));
     bars.insert(0, (Server::Gateway.name(), 1.0));
-    Some(Group { title: format!("{}: processor time for the same work", work.name), bars })
+    Some(Group { title: work.name, bars })
 }
