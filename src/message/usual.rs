@@ -15,6 +15,10 @@ use crate::vocabulary;
 
 /// The message that `text` is under [`Check::Known`](super::Check::Known), if it is a usual one.
 pub(super) fn read(text: &str) -> Option<Message<'_>> {
+    // As in `pick`: serde_json would echo a big string in its error.
+    if !text.trim_ascii_start().starts_with('{') {
+        return None;
+    }
     let mut json = serde_json::Deserializer::from_str(text);
     let message = json.deserialize_map(Body(text)).ok()?;
     json.end().ok()?;
@@ -39,6 +43,7 @@ impl<'b> Visitor<'b> for Body<'b> {
         let payload = match vocabulary::find(&topic.0) {
             None => Some(Payload::new(&Field::of("payload", map.next_value::<&RawValue>()?)).map_err(|_| unusual())?),
             Some(row) => {
+                object_start(self.0, key.end).ok_or_else(unusual)?;
                 let mut fields = check::names(row).map(Field::wanted);
                 map.next_value_seed(Known(&mut fields))?;
                 check::fields(&fields, row).map_err(|_| unusual())?;
@@ -58,10 +63,16 @@ impl<'b> Visitor<'b> for Body<'b> {
     }
 }
 
+/// Where the value of the key that ends at `key_end` begins, if it is an object.
+fn object_start(text: &str, key_end: usize) -> Option<usize> {
+    let value = text.get(key_end + 1..)?.trim_ascii_start().strip_prefix(':')?.trim_ascii_start();
+    value.starts_with('{').then(|| text.len() - value.len())
+}
+
 /// The object that is the value of the key that ends at `key_end`. Between it and the next key, which begins at `behind`,
 /// or else the end of the object that it is in, nothing but a comma, a quote and white space can stand.
 fn object_between(text: &str, key_end: usize, behind: Option<usize>) -> Option<Payload<'_>> {
-    let start = key_end + text.get(key_end..)?.find('{')?;
+    let start = object_start(text, key_end)?;
     let behind = behind.or_else(|| text.rfind('}'))?;
     let end = text.get(..behind)?.rfind('}')? + 1;
     text.get(start..end).map(Payload)

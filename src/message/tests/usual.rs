@@ -41,6 +41,14 @@ fn the_unusual_is_left_alone_and_still_a_message() {
     }
 }
 
+/// A string in the place of an object is not read to be quoted in an error.
+#[test]
+fn what_is_no_object_is_left_alone() {
+    for body in [r#""x""#, r#"{"topic":"adapter/nodes/data","payload":"x"}"#, r#"{"topic":"t","payload":[]}"#] {
+        assert_eq!(usual::read(body), None, "{body}");
+    }
+}
+
 /// The document with its topic first, which `serde_json` would sort behind the payload.
 fn topic_first(document: &Value, pretty: bool) -> Option<String> {
     let members = document.as_object()?;
