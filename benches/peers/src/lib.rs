@@ -15,7 +15,6 @@
 //! | `hyper_pipeline` | axum's router on hyper, a pipeline answered in one write | the gateway's |
 //! | `hyper_tls` | the same behind rustls | the gateway's |
 //! | `canned_tokio_uring` | ends of requests on io_uring, one answer to all | none |
-//! | `canned_epoll` | the same on epoll | none |
 //!
 //! And `aiohttp_pyzmq.py`, beside this package's manifest, is what adapters are written in; it needs what
 //! `requirements.txt` says.
