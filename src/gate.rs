@@ -1,14 +1,19 @@
 //! What a request must pass to reach the bus: the contract's status table, in its order.
 
+mod recent;
+
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use crate::budget::Budget;
 use crate::http1::fields::{Expectation, Framing, MediaType};
 use crate::http1::head::{Head, Method};
-use crate::http1::response::{AllowedOrigins, HttpDate, Responder};
+use crate::http1::response::{AllowedOrigins, HttpDate, Reply, Responder};
 use crate::message::{Check, Encoding};
 use crate::problem::{Refusal, Status, Unavailable};
 use crate::token::Token;
+
+pub use recent::RecentHeads;
 
 /// The path of the one endpoint.
 pub const ENDPOINT: &str = "/api/message";
@@ -49,6 +54,8 @@ pub trait Gate {
     /// # Errors
     /// Why not; then nothing was handed over.
     fn publish(&self, topic: &str, payload: &[u8]) -> Result<(), Unavailable>;
+    /// The heads that were let in lately by this gate; nobody borrows them across a call.
+    fn recent_heads(&self) -> &RefCell<RecentHeads>;
     /// The date of the answers.
     fn date(&self) -> HttpDate;
     /// Counts an answer.
@@ -70,7 +77,30 @@ pub(crate) enum Admitted {
     Message,
 }
 
-/// Decides on a request by its head alone.
+/// What is still needed of a request once its head was judged.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
+    pub(crate) framing: Framing,
+    pub(crate) expectation: Expectation,
+    pub(crate) private_network: bool,
+    pub(crate) reply: Reply,
+}
+
+impl Request {
+    pub(crate) fn new(head: &Head<'_>, policy: &Policy) -> Self {
+        let fields = &head.fields;
+        let reply = Reply {
+            persistent: fields.persistent,
+            version: head.version,
+            method: head.method,
+            grant: policy.origins.grant(fields.origin),
+        };
+        let (framing, expectation) = (fields.framing, fields.expectation);
+        Self { framing, expectation, private_network: fields.private_network, reply }
+    }
+}
+
+/// Decides on a request by its head, the token and the policy alone.
 pub(crate) fn admit(head: &Head<'_>, gate: &impl Gate) -> Result<Admitted, Refusal> {
     let fields = &head.fields;
     if head.target.path != ENDPOINT {
@@ -94,17 +124,21 @@ pub(crate) fn admit(head: &Head<'_>, gate: &impl Gate) -> Result<Admitted, Refus
     if fields.expectation == Expectation::Unknown {
         return Err(Refusal::Expectation);
     }
-    if let Framing::Length(bytes) = fields.framing {
-        let limit = gate.policy().body_bytes;
-        if bytes > limit {
-            return Err(Refusal::TooLarge(limit));
-        }
-        if !usize::try_from(bytes).is_ok_and(|bytes| gate.buffers().fits(bytes)) {
-            return Err(Refusal::Unavailable(Unavailable::Buffered));
-        }
+    let limit = gate.policy().body_bytes;
+    match fields.framing {
+        Framing::Length(bytes) if bytes > limit => Err(Refusal::TooLarge(limit)),
+        Framing::Length(_) | Framing::Chunked => Ok(Admitted::Message),
     }
-    gate.available().map_err(Refusal::Unavailable)?;
-    Ok(Admitted::Message)
+}
+
+/// Whether the message of an admitted request could be taken now.
+pub(crate) fn has_room(request: &Request, gate: &impl Gate) -> Result<(), Unavailable> {
+    match request.framing {
+        Framing::Length(bytes) if !usize::try_from(bytes).is_ok_and(|bytes| gate.buffers().fits(bytes)) => {
+            Err(Unavailable::Buffered)
+        }
+        Framing::Length(_) | Framing::Chunked => gate.available(),
+    }
 }
 
 /// Whether the query holds the token, once. All values are compared, so that the time tells nothing of them.

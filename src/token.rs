@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use subtle::ConstantTimeEq;
+use constant_time_eq::constant_time_eq;
 
 /// A non-empty access token. Never printed: its `Debug` form hides it.
 #[derive(Clone, PartialEq, Eq)]
@@ -18,7 +18,7 @@ impl Token {
     /// Whether `candidate` is this token. The time taken tells its length at most, never its bytes.
     #[must_use]
     pub fn matches(&self, candidate: &[u8]) -> bool {
-        self.0.ct_eq(candidate).into()
+        constant_time_eq(&self.0, candidate)
     }
 }
 

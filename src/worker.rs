@@ -18,7 +18,7 @@ use crate::bus::Publisher;
 use crate::connection::{self, Timeouts};
 use crate::counters::Counters;
 use crate::events::log;
-use crate::gate::{Gate, Policy};
+use crate::gate::{Gate, Policy, RecentHeads};
 use crate::http1::response::HttpDate;
 use crate::listener::{Listening, accept};
 use crate::problem::{Status, Unavailable};
@@ -115,6 +115,7 @@ pub(crate) struct Worker<S> {
     emptied: Notify,
     published: Notify,
     date: Cell<(u64, HttpDate)>,
+    recent_heads: RefCell<RecentHeads>,
     /// What was read last; nobody holds it across a wait.
     pub(crate) input: RefCell<Vec<u8>>,
     /// The answers to it, likewise.
@@ -139,6 +140,7 @@ pub(crate) fn run<T: Transport>(
         emptied: Notify::new(),
         published: Notify::new(),
         date: Cell::new((0, HttpDate::new(SystemTime::UNIX_EPOCH))),
+        recent_heads: RefCell::default(),
         input: RefCell::new(Vec::with_capacity(READ_BYTES)),
         output: RefCell::default(),
         records_in: RefCell::default(),
@@ -311,6 +313,10 @@ impl<S: Stream> Gate for WorkerGate<'_, S> {
         self.worker.shared.publisher.publish(topic, payload)?;
         self.worker.published.notify_one();
         Ok(())
+    }
+
+    fn recent_heads(&self) -> &RefCell<RecentHeads> {
+        &self.worker.recent_heads
     }
 
     fn date(&self) -> HttpDate {

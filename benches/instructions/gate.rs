@@ -1,11 +1,11 @@
 //! A gate without a bus, settings or a clock, which counts the messages.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use adapter_gateway::budget::Budget;
-use adapter_gateway::gate::{Gate, Policy};
+use adapter_gateway::gate::{Gate, Policy, RecentHeads};
 use adapter_gateway::http1::response::{AllowedOrigins, HttpDate};
 use adapter_gateway::message::{Check, Encoding};
 use adapter_gateway::problem::{Status, Unavailable};
@@ -17,6 +17,7 @@ pub(crate) struct CountingGate {
     policy: Policy,
     token: Option<Token>,
     buffers: Arc<Budget>,
+    recent_heads: RefCell<RecentHeads>,
     date: HttpDate,
     published: Cell<usize>,
 }
@@ -40,6 +41,7 @@ impl Default for CountingGate {
             },
             token: Token::new(TOKEN),
             buffers: Budget::new(64 * 1024 * 1024),
+            recent_heads: RefCell::default(),
             date: HttpDate::new(SystemTime::UNIX_EPOCH),
             published: Cell::new(0),
         }
@@ -66,6 +68,10 @@ impl Gate for CountingGate {
     fn publish(&self, _topic: &str, _payload: &[u8]) -> Result<(), Unavailable> {
         self.published.set(self.published.get() + 1);
         Ok(())
+    }
+
+    fn recent_heads(&self) -> &RefCell<RecentHeads> {
+        &self.recent_heads
     }
 
     fn date(&self) -> HttpDate {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use adapter_gateway::budget::Budget;
-use adapter_gateway::gate::{Gate, Policy};
+use adapter_gateway::gate::{Gate, Policy, RecentHeads};
 use adapter_gateway::http1::response::{AllowedOrigins, HttpDate};
 use adapter_gateway::message::{Check, Encoding};
 use adapter_gateway::problem::{Status, Unavailable};
@@ -64,6 +64,7 @@ pub(crate) struct FakeGate {
     buffered_bytes: usize,
     unavailable: Option<Unavailable>,
     room: Cell<usize>,
+    recent_heads: RefCell<RecentHeads>,
     pub(crate) published: RefCell<Vec<Published>>,
     pub(crate) answered: RefCell<Vec<u16>>,
 }
@@ -83,6 +84,7 @@ impl FakeGate {
             buffered_bytes: limits.buffered_bytes,
             unavailable: limits.unavailable,
             room: Cell::new(limits.queue),
+            recent_heads: RefCell::default(),
             published: RefCell::default(),
             answered: RefCell::default(),
         }
@@ -116,6 +118,10 @@ impl Gate for FakeGate {
         self.room.set(left);
         self.published.borrow_mut().push(Published { topic: topic.to_owned(), payload: payload.to_vec() });
         Ok(())
+    }
+
+    fn recent_heads(&self) -> &RefCell<RecentHeads> {
+        &self.recent_heads
     }
 
     fn date(&self) -> HttpDate {

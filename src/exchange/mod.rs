@@ -3,17 +3,19 @@
 //! It finds the ends of heads and bodies in what arrives, however it is split; what becomes of a request is decided in
 //! [`crate::gate`] by its head and in [`crate::message`] by its body.
 
+mod next;
 mod turn;
 mod unread;
 
 use crate::budget::Hold;
-use crate::gate::{Admitted, Gate, admit};
+use crate::gate::{Admitted, Gate, Request, admit, has_room};
 use crate::http1::chunked::ChunkedDecoder;
 use crate::http1::fields::{Expectation, Framing};
-use crate::http1::head::{Head, HeadFault, HeadSearch, Method};
+use crate::http1::head::{Head, HeadSearch, Method};
 use crate::http1::malformed::Malformed;
 use crate::http1::response::{CONTINUE, Reply};
 use crate::problem::{Refusal, Slow, Unavailable};
+pub use next::{CloseReason, Next, Waiting};
 use turn::Turn;
 pub use unread::DISCARD_BYTES;
 use unread::Unread;
@@ -21,43 +23,6 @@ use unread::Unread;
 /// Octets of answers after which they are written before more requests are looked at, so that a pipeline of small
 /// requests with large answers cannot fill the memory.
 pub const ANSWER_BYTES: usize = 64 * 1024;
-
-/// What a connection must do next, after it wrote the answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// Read more.
-    Read(Waiting),
-    /// Call [`Exchange::receive`] again with nothing: there is more to answer.
-    Again,
-    /// Close.
-    Close(CloseReason),
-}
-
-/// What a connection waits for. Each has its deadline.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Waiting {
-    /// The first octet of the first request.
-    First,
-    /// The first octet of another request.
-    Another,
-    /// The rest of a head.
-    Head,
-    /// The rest of a body, to be used or dropped.
-    Body,
-}
-
-/// Why a connection closes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CloseReason {
-    /// The client or its version of HTTP asked for it, or the gateway stops.
-    Asked,
-    /// After a refusal there is no telling, or no use in finding out, where the next request begins.
-    Refused,
-    /// The client ended the connection.
-    EndOfInput,
-    /// A deadline passed.
-    TimedOut,
-}
 
 /// One connection.
 #[derive(Debug)]
@@ -236,68 +201,65 @@ impl Exchange {
             *empty_line_skipped = rest.len() >= 2;
             return empty_line_skipped.then_some(2);
         }
-        let head = search.find(rest, turn.gate.policy().head_bytes).and_then(|end| {
-            let parts = end.and_then(|end| rest.split_at_checked(end));
-            parts.map(|(head, rest)| Ok::<_, HeadFault>((Head::parse(head)?, head.len(), rest))).transpose()
-        });
-        match head {
-            Ok(Some((head, head_bytes, rest))) => {
+        let gate = turn.gate;
+        let recalled = gate.token().and_then(|token| gate.recent_heads().borrow().find(rest, token));
+        if let Some((head_bytes, request)) = recalled {
+            self.requests = self.requests.wrapping_add(1);
+            return Some(head_bytes + self.message(request, rest.get(head_bytes..).unwrap_or_default(), turn));
+        }
+        let (octets, rest) = match search.find(rest, gate.policy().head_bytes) {
+            Ok(end) => end.and_then(|end| rest.split_at_checked(end))?,
+            Err(fault) => return self.refuse_and_close(&fault.into(), Reply::UNREAD, turn),
+        };
+        match Head::parse(octets) {
+            Ok(head) => {
                 self.requests = self.requests.wrapping_add(1);
-                Some(head_bytes + self.request(&head, rest, turn))
+                Some(octets.len() + self.request(&head, octets, rest, turn))
             }
-            Ok(None) => None,
-            Err(fault) => {
-                self.refuse_and_close(&fault.into(), Reply::UNREAD, turn);
-                None
-            }
+            Err(fault) => self.refuse_and_close(&fault.into(), Reply::UNREAD, turn),
         }
     }
 
     /// A request whose head was read; `rest` is what follows it. What was used of `rest`.
-    fn request(&mut self, head: &Head<'_>, rest: &[u8], turn: &mut Turn<'_, impl Gate>) -> usize {
-        let fields = &head.fields;
-        let reply = Reply {
-            persistent: fields.persistent && !self.finishing,
-            version: head.version,
-            method: head.method,
-            grant: turn.gate.policy().origins.grant(fields.origin),
-        };
-        let used = match admit(head, turn.gate) {
-            Ok(Admitted::Message) => self.body(head, reply, rest, turn),
+    fn request(&mut self, head: &Head<'_>, octets: &[u8], rest: &[u8], turn: &mut Turn<'_, impl Gate>) -> usize {
+        let gate = turn.gate;
+        let request = Request::new(head, gate.policy());
+        match admit(head, gate) {
+            Ok(Admitted::Message) => {
+                if let Some(token) = gate.token() {
+                    gate.recent_heads().borrow_mut().keep(octets, token, request);
+                }
+                return self.message(request, rest, turn);
+            }
             Ok(Admitted::Options) => {
-                let reply = self.discard(Unread::new(fields.framing), fields.expectation, reply);
-                turn.options(reply, fields.private_network);
-                Ok(0)
+                let reply = self.discard(Unread::new(request.framing), request.expectation, request.reply);
+                turn.options(reply, request.private_network);
             }
-            Err(refusal) => Err(refusal),
-        };
-        used.unwrap_or_else(|refusal| {
-            if refusal.closes() {
-                self.refuse_and_close(&refusal, reply, turn);
-            } else {
-                let reply = self.discard(Unread::new(fields.framing), fields.expectation, reply);
-                turn.problem(&refusal, reply);
-            }
+            Err(refusal) => self.refuse(&refusal, request, turn),
+        }
+        0
+    }
+
+    /// A request that was let in by its head. What was used of `rest`.
+    fn message(&mut self, request: Request, rest: &[u8], turn: &mut Turn<'_, impl Gate>) -> usize {
+        let used = has_room(&request, turn.gate).and_then(|()| self.body(request, rest, turn));
+        used.unwrap_or_else(|reason| {
+            self.refuse(&Refusal::Unavailable(reason), request, turn);
             0
         })
     }
 
     /// Delivers the body of an admitted request where it stands, or prepares to receive it.
-    fn body(
-        &mut self,
-        head: &Head<'_>,
-        reply: Reply,
-        rest: &[u8],
-        turn: &mut Turn<'_, impl Gate>,
-    ) -> Result<usize, Refusal> {
+    fn body(&mut self, request: Request, rest: &[u8], turn: &mut Turn<'_, impl Gate>) -> Result<usize, Unavailable> {
+        let Request { framing, expectation, reply, .. } = request;
         let buffers = turn.gate.buffers();
-        let state = match head.fields.framing {
+        let state = match framing {
             Framing::Length(bytes) => {
                 let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
                 if let Some(body) = rest.get(..bytes) {
                     return Ok(self.deliver(body, reply, turn));
                 }
-                let hold = buffers.hold(bytes).ok_or(Refusal::Unavailable(Unavailable::Buffered))?;
+                let hold = buffers.hold(bytes).ok_or(Unavailable::Buffered)?;
                 State::Length { bytes, reply, _hold: hold }
             }
             Framing::Chunked => {
@@ -307,7 +269,7 @@ impl Exchange {
         };
         self.state = state;
         // RFC 9110 §10.1.1: not needed once some of the body has come.
-        if head.fields.expectation == Expectation::Continue && rest.is_empty() {
+        if expectation == Expectation::Continue && rest.is_empty() {
             turn.out.extend_from_slice(CONTINUE);
         }
         Ok(0)
@@ -342,10 +304,7 @@ impl Exchange {
                 }
                 Some(run.used)
             }
-            Err(refusal) => {
-                self.refuse_and_close(&refusal, reply, turn);
-                None
-            }
+            Err(refusal) => self.refuse_and_close(&refusal, reply, turn),
         }
     }
 
@@ -402,11 +361,23 @@ impl Exchange {
             (State::Chunked(chunked), _) => (in_body, chunked.reply),
             _ => return,
         };
-        self.refuse_and_close(&refusal, reply, turn);
+        let _ = self.refuse_and_close(&refusal, reply, turn);
     }
 
-    fn refuse_and_close(&mut self, refusal: &Refusal, reply: Reply, turn: &mut Turn<'_, impl Gate>) {
+    /// Refuses a request by its head.
+    fn refuse(&mut self, refusal: &Refusal, request: Request, turn: &mut Turn<'_, impl Gate>) {
+        if refusal.closes() {
+            let _ = self.refuse_and_close(refusal, request.reply, turn);
+        } else {
+            let reply = self.discard(Unread::new(request.framing), request.expectation, request.reply);
+            turn.problem(refusal, reply);
+        }
+    }
+
+    /// Nothing more is to be done; hence `None`.
+    fn refuse_and_close(&mut self, refusal: &Refusal, reply: Reply, turn: &mut Turn<'_, impl Gate>) -> Option<usize> {
         turn.problem(refusal, Reply { persistent: false, ..reply });
         self.state = State::Closed(CloseReason::Refused);
+        None
     }
 }
