@@ -113,7 +113,8 @@ pub fn parse(body: &[u8], check: Check) -> Result<Message<'_>, Fault> {
 /// Reads a message of any kind, and knows what is wrong with what is none.
 fn read(text: &str, check: Check) -> Result<Message<'_>, Fault> {
     let [topic, payload] = field::pick(text, "", ["topic", "payload"]).ok_or_else(|| refusal(text))?;
-    let message = Message { topic: Topic::new(&topic)?, payload: Payload::new(&payload)? };
+    let decoded = Topic::new(topic.text()?.decode()).map_err(|flaw| topic.fault(flaw))?;
+    let message = Message { topic: decoded, payload: Payload::new(&payload)? };
     if check == Check::Known
         && let Some(row) = vocabulary::find(message.topic())
     {
@@ -127,12 +128,13 @@ fn read(text: &str, check: Check) -> Result<Message<'_>, Fault> {
 struct Topic<'b>(Cow<'b, str>);
 
 impl<'b> Topic<'b> {
-    fn new(field: &Field<'b>) -> Result<Self, Fault> {
-        let topic = field.non_empty_text()?.decode();
-        if topic.len() > MAX_TOPIC_BYTES {
-            Err(field.fault(Flaw::TooLong))
+    fn new(topic: Cow<'b, str>) -> Result<Self, Flaw> {
+        if topic.is_empty() {
+            Err(Flaw::Empty)
+        } else if topic.len() > MAX_TOPIC_BYTES {
+            Err(Flaw::TooLong)
         } else if topic.contains(char::is_control) {
-            Err(field.fault(Flaw::ControlCharacter))
+            Err(Flaw::ControlCharacter)
         } else {
             Ok(Self(topic))
         }

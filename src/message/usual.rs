@@ -3,11 +3,10 @@
 //!
 //! Whatever is unusual or wrong is left to the slower way, which reads a payload twice and knows what is wrong with it.
 
+use std::borrow::Cow;
 use std::fmt;
-use std::ops::Range;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
-use serde_json::value::RawValue;
 
 use super::field::{Field, Fields};
 use super::{Message, Payload, Topic, check};
@@ -37,30 +36,38 @@ impl<'b> Visitor<'b> for Body<'b> {
 
     fn visit_map<A: MapAccess<'b>>(self, mut map: A) -> Result<Message<'b>, A::Error> {
         let unusual = || A::Error::custom("unusual");
-        let Some((Some("topic"), _)) = map.next_key_seed(Key(self.0))? else { return Err(unusual()) };
-        let topic = Topic::new(&Field::of("topic", map.next_value()?)).map_err(|_| unusual())?;
-        let Some((Some("payload"), key)) = map.next_key_seed(Key(self.0))? else { return Err(unusual()) };
-        let payload = match vocabulary::find(&topic.0) {
-            None => Some(Payload::new(&Field::of("payload", map.next_value::<&RawValue>()?)).map_err(|_| unusual())?),
+        let Some(Some("topic")) = map.next_key_seed(Plain)? else { return Err(unusual()) };
+        let topic = map.next_value_seed(Plain)?.ok_or_else(unusual)?;
+        let Some(Some(key @ "payload")) = map.next_key_seed(Plain)? else { return Err(unusual()) };
+        let start = object_start(self.0, offset(self.0, key) + key.len());
+        let (topic, payload) = match vocabulary::find(topic) {
+            None => {
+                let payload = Field::of("payload", map.next_value()?);
+                let topic = Topic::new(Cow::Borrowed(topic)).map_err(|_| unusual())?;
+                (topic, Some(Payload::new(&payload).map_err(|_| unusual())?))
+            }
             Some(row) => {
-                object_start(self.0, key.end).ok_or_else(unusual)?;
+                start.ok_or_else(unusual)?;
                 let mut fields = check::names(row).map(Field::wanted);
                 map.next_value_seed(Known(&mut fields))?;
                 check::fields(&fields, row).map_err(|_| unusual())?;
-                None
+                (Topic(Cow::Borrowed(topic)), None)
             }
         };
         let mut behind = None;
-        while let Some((name, place)) = map.next_key_seed(Key(self.0))? {
-            if name.is_some() {
-                return Err(unusual());
-            }
+        while let Some(key) = map.next_key_seed(Plain)? {
+            let key = key.filter(|key| !["topic", "payload"].contains(key)).ok_or_else(unusual)?;
             map.next_value::<IgnoredAny>()?;
-            behind.get_or_insert(place.start);
+            behind.get_or_insert(offset(self.0, key));
         }
-        let payload = payload.or_else(|| object_between(self.0, key.end, behind)).ok_or_else(unusual)?;
+        let payload = payload.or_else(|| object_between(self.0, start?, behind)).ok_or_else(unusual)?;
         Ok(Message { topic, payload })
     }
+}
+
+/// Where `part` stands in `text`, which it was borrowed from.
+fn offset(text: &str, part: &str) -> usize {
+    part.as_ptr().addr().wrapping_sub(text.as_ptr().addr())
 }
 
 /// Where the value of the key that ends at `key_end` begins, if it is an object.
@@ -69,12 +76,12 @@ fn object_start(text: &str, key_end: usize) -> Option<usize> {
     value.starts_with('{').then(|| text.len() - value.len())
 }
 
-/// The object that is the value of the key that ends at `key_end`. Between it and the next key, which begins at `behind`,
-/// or else the end of the object that it is in, nothing but a comma, a quote and white space can stand.
-fn object_between(text: &str, key_end: usize, behind: Option<usize>) -> Option<Payload<'_>> {
-    let start = object_start(text, key_end)?;
-    let behind = behind.or_else(|| text.rfind('}'))?;
-    let end = text.get(..behind)?.rfind('}')? + 1;
+/// The object that begins at `start`. Between it and the next key, which begins at `behind`, or else the end of the
+/// object that it is in, nothing but a comma, a quote and white space can stand.
+fn object_between(text: &str, start: usize, behind: Option<usize>) -> Option<Payload<'_>> {
+    let closing_brace = |text: &str| memchr::memrchr(b'}', text.as_bytes());
+    let behind = behind.or_else(|| closing_brace(text))?;
+    let end = closing_brace(text.get(..behind)?)? + 1;
     text.get(start..end).map(Payload)
 }
 
@@ -89,27 +96,29 @@ impl<'b> DeserializeSeed<'b> for Known<'_, 'b> {
     }
 }
 
-/// Reads a key of the body: which of a message's it is, and where it stands in the text.
-struct Key<'b>(&'b str);
+/// Reads a string as it stands in the text; `None` for one with escapes, which does not stand there.
+struct Plain;
 
-impl<'b> DeserializeSeed<'b> for Key<'b> {
-    type Value = (Option<&'static str>, Range<usize>);
+impl<'b> DeserializeSeed<'b> for Plain {
+    type Value = Option<&'b str>;
 
     fn deserialize<D: Deserializer<'b>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         deserializer.deserialize_str(self)
     }
 }
 
-impl<'b> Visitor<'b> for Key<'b> {
-    type Value = (Option<&'static str>, Range<usize>);
+impl<'b> Visitor<'b> for Plain {
+    type Value = Option<&'b str>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a key without escapes")
+        f.write_str("a string")
     }
 
-    fn visit_borrowed_str<E>(self, key: &'b str) -> Result<Self::Value, E> {
-        let start = key.as_ptr().addr().wrapping_sub(self.0.as_ptr().addr());
-        let name = ["topic", "payload"].into_iter().find(|&name| name == key);
-        Ok((name, start..start + key.len()))
+    fn visit_borrowed_str<E>(self, text: &'b str) -> Result<Self::Value, E> {
+        Ok(Some(text))
+    }
+
+    fn visit_str<E>(self, _text: &str) -> Result<Self::Value, E> {
+        Ok(None)
     }
 }
