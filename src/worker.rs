@@ -100,7 +100,9 @@ impl<S> Member<S> {
             if self.finishing.get() {
                 return Poll::Ready(());
             }
-            self.waiting.set(Some(context.waker().clone()));
+            // Nearly always the same task waits again, and its waker is there already.
+            let waiting = self.waiting.take().filter(|waker| waker.will_wake(context.waker()));
+            self.waiting.set(Some(waiting.unwrap_or_else(|| context.waker().clone())));
             Poll::Pending
         })
     }
