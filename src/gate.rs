@@ -10,6 +10,7 @@ use crate::http1::fields::{Expectation, Framing, MediaType};
 use crate::http1::head::{Head, Method};
 use crate::http1::response::{AllowedOrigins, HttpDate, Reply, Responder};
 use crate::message::{Check, Encoding};
+use crate::payload::Payload;
 use crate::problem::{Refusal, Status, Unavailable};
 use crate::token::Token;
 
@@ -53,7 +54,7 @@ pub trait Gate {
     ///
     /// # Errors
     /// Why not; then nothing was handed over.
-    fn publish(&self, topic: &str, payload: &[u8]) -> Result<(), Unavailable>;
+    fn publish(&self, topic: &str, payload: Payload<'_>) -> Result<(), Unavailable>;
     /// The heads that were let in lately by this gate; nobody borrows them across a call.
     fn recent_heads(&self) -> &RefCell<RecentHeads>;
     /// The date of the answers.

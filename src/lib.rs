@@ -20,7 +20,7 @@
 //! |---|---|---|
 //! | program | [`cli`], [`commands`], [`serve`], `signals`, [`exit`], [`events`] | arguments, signals, the parent process |
 //! | shell | [`worker`], [`listener`], `connection`, `workers`, [`transport`], [`bus`], [`settings`], [`counters`] | sockets, threads, files, time |
-//! | core | [`exchange`], [`gate`], [`http1`], [`message`], [`vocabulary`], [`problem`], [`token`], [`budget`] | octets |
+//! | core | [`exchange`], [`gate`], [`http1`], [`message`], [`vocabulary`], [`problem`], [`token`], [`payload`], [`budget`] | octets |
 //!
 //! # Invariants
 //!
@@ -52,6 +52,7 @@ pub mod gate;
 pub mod http1;
 pub mod listener;
 pub mod message;
+pub mod payload;
 pub mod problem;
 pub mod serve;
 pub mod settings;

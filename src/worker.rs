@@ -21,6 +21,7 @@ use crate::events::log;
 use crate::gate::{Gate, Policy, RecentHeads};
 use crate::http1::response::HttpDate;
 use crate::listener::{Listening, accept};
+use crate::payload::Payload;
 use crate::problem::{Status, Unavailable};
 use crate::tls::acceptor::Acceptor;
 use crate::token::Token;
@@ -311,7 +312,7 @@ impl<S: Stream> Gate for WorkerGate<'_, S> {
         self.worker.shared.publisher.available()
     }
 
-    fn publish(&self, topic: &str, payload: &[u8]) -> Result<(), Unavailable> {
+    fn publish(&self, topic: &str, payload: Payload<'_>) -> Result<(), Unavailable> {
         self.worker.shared.publisher.publish(topic, payload)?;
         self.worker.published.notify_one();
         Ok(())

@@ -8,6 +8,7 @@ use adapter_gateway::budget::Budget;
 use adapter_gateway::gate::{Gate, Policy, RecentHeads};
 use adapter_gateway::http1::response::{AllowedOrigins, HttpDate};
 use adapter_gateway::message::{Check, Encoding};
+use adapter_gateway::payload::Payload;
 use adapter_gateway::problem::{Status, Unavailable};
 use adapter_gateway::token::Token;
 
@@ -65,7 +66,7 @@ impl Gate for CountingGate {
         Ok(())
     }
 
-    fn publish(&self, _topic: &str, _payload: &[u8]) -> Result<(), Unavailable> {
+    fn publish(&self, _topic: &str, _payload: Payload<'_>) -> Result<(), Unavailable> {
         self.published.set(self.published.get() + 1);
         Ok(())
     }

@@ -33,7 +33,7 @@ fn running() -> (Bus, Publisher) {
 
 fn fill(publisher: &Publisher) {
     for _ in 0..MESSAGES {
-        publisher.publish(black_box(TOPIC), black_box(BODY.as_bytes())).unwrap();
+        publisher.publish(black_box(TOPIC), black_box(BODY)).unwrap();
     }
 }
 
@@ -56,7 +56,7 @@ fn filled() -> Box<Queue> {
     for _ in 0..2 {
         drain(&queue);
         for _ in 0..MESSAGES {
-            queue.push(TOPIC.as_bytes(), BODY.as_bytes()).unwrap();
+            queue.push(TOPIC.as_bytes(), BODY.into()).unwrap();
         }
     }
     Box::new(queue)

@@ -8,6 +8,7 @@ use adapter_gateway::budget::Budget;
 use adapter_gateway::gate::{Gate, Policy, RecentHeads};
 use adapter_gateway::http1::response::{AllowedOrigins, HttpDate};
 use adapter_gateway::message::{Check, Encoding};
+use adapter_gateway::payload::Payload;
 use adapter_gateway::problem::{Status, Unavailable};
 use adapter_gateway::token::Token;
 
@@ -113,10 +114,10 @@ impl Gate for FakeGate {
         self.unavailable.map_or(Ok(()), Err)
     }
 
-    fn publish(&self, topic: &str, payload: &[u8]) -> Result<(), Unavailable> {
+    fn publish(&self, topic: &str, payload: Payload<'_>) -> Result<(), Unavailable> {
         let left = self.room.get().checked_sub(1).ok_or(Unavailable::QueueFull)?;
         self.room.set(left);
-        self.published.borrow_mut().push(Published { topic: topic.to_owned(), payload: payload.to_vec() });
+        self.published.borrow_mut().push(Published { topic: topic.to_owned(), payload: payload.octets().to_vec() });
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! The bus: one thread that owns every ZeroMQ socket, and the bounded queue to it.
 //!
-//! A worker copies a message into the queue once ([`Publisher::publish`]); the thread hands it to
-//! libzmq. Nothing is dropped on the way: a subscriber that does not read fills its pipe, the full
+//! A worker copies a message into the queue once, or lets the buffer of a large one go with it
+//! ([`Publisher::publish`]); the thread hands it to libzmq. Nothing is dropped on the way: a subscriber that does not read fills its pipe, the full
 //! pipe fills the queue, and the full queue refuses ([`Unavailable`]). The bounds are: the queue in
 //! messages and in bytes, and [`BusConfig::pipe_messages`] messages for each subscriber in libzmq.
 //!

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use super::queue::Refusal;
 use super::shared::Shared;
+use crate::payload::Payload;
 use crate::problem::Unavailable;
 
 /// Publishes from any thread. Cheap to clone.
@@ -28,15 +29,15 @@ impl Publisher {
         self.shared.queue.has_room().map_err(|refusal| self.reason(refusal))
     }
 
-    /// Copies the message into the queue. `Ok` means that it will be handed to libzmq, even if the
+    /// Copies the message into the queue, but for a payload that comes with its buffer, which is kept instead. `Ok` means that it will be handed to libzmq, even if the
     /// bus is stopped next or every connection is lost and comes back. Does not wake the bus
     /// thread: call [`Publisher::wake`] after the last message of a turn.
     ///
     /// # Errors
     /// Nothing was published and nothing will be.
-    pub fn publish(&self, topic: &str, payload: &[u8]) -> Result<(), Unavailable> {
+    pub fn publish<'p>(&self, topic: &str, payload: impl Into<Payload<'p>>) -> Result<(), Unavailable> {
         self.check_connected()?;
-        let pushed = self.shared.queue.push(topic.as_bytes(), payload);
+        let pushed = self.shared.queue.push(topic.as_bytes(), payload.into());
         pushed.map_err(|refusal| self.reason(refusal))
     }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crossbeam_queue::SegQueue;
 
 use super::raw::Frame;
+use crate::payload::Payload;
 
 /// What a queued message weighs beside its content, in bytes: two 64-byte frames, its slot in the
 /// queue, libzmq's header of a heap-held frame and the allocator's rounding. Without it a flood
@@ -77,12 +78,12 @@ impl Queue {
         Ok(())
     }
 
-    /// Copies the message in. The bounds are checked before anything is copied.
+    /// Copies the message in, or keeps the buffer of its payload. The bounds are checked before anything is copied.
     ///
     /// # Errors
     /// Nothing was copied in.
-    pub fn push(&self, topic: &[u8], payload: &[u8]) -> Result<(), Refusal> {
-        let weight = topic.len() + payload.len() + MESSAGE_OVERHEAD_BYTES;
+    pub fn push(&self, topic: &[u8], payload: Payload<'_>) -> Result<(), Refusal> {
+        let weight = topic.len() + payload.held_bytes() + MESSAGE_OVERHEAD_BYTES;
         let weight_before = self.bytes.0.fetch_add(weight, Ordering::Relaxed);
         let fits = weight_before == 0 || weight_before.saturating_add(weight) <= self.max_bytes;
         let parcel = if fits { Parcel::new(topic, payload, weight) } else { None };
@@ -178,8 +179,12 @@ impl Queue {
 }
 
 impl Parcel {
-    fn new(topic: &[u8], payload: &[u8], weight: usize) -> Option<Self> {
-        Some(Self { topic: Frame::copy_of(topic)?, payload: Frame::copy_of(payload)?, weight })
+    fn new(topic: &[u8], payload: Payload<'_>, weight: usize) -> Option<Self> {
+        let payload = match payload {
+            Payload::Lent(octets) => Frame::copy_of(octets),
+            Payload::Kept { buffer, part } => Frame::part_of(buffer, part),
+        };
+        Some(Self { topic: Frame::copy_of(topic)?, payload: payload?, weight })
     }
 
     /// Weight against the queue's bound, in bytes.
@@ -202,8 +207,8 @@ mod tests {
     #[test]
     fn messages_leave_in_the_order_they_came() {
         let queue = Queue::new(10, usize::MAX);
-        queue.push(b"t", b"1").unwrap();
-        queue.push(b"t", b"2").unwrap();
+        queue.push(b"t", b"1".into()).unwrap();
+        queue.push(b"t", b"2".into()).unwrap();
         assert_eq!(take(&queue).unwrap(), b"1");
         assert_eq!(take(&queue).unwrap(), b"2");
         assert!(take(&queue).is_none());
@@ -212,9 +217,9 @@ mod tests {
     #[test]
     fn a_place_is_held_until_released() {
         let queue = Queue::new(1, usize::MAX);
-        queue.push(b"t", b"1").unwrap();
+        queue.push(b"t", b"1".into()).unwrap();
         let parcel = queue.pop().unwrap();
-        assert_eq!(queue.push(b"t", b"2"), Err(Refusal::Full));
+        assert_eq!(queue.push(b"t", b"2".into()), Err(Refusal::Full));
         assert_eq!(queue.has_room(), Err(Refusal::Full));
         queue.release(1, parcel.weight());
         assert_eq!(queue.has_room(), Ok(()));
@@ -226,30 +231,30 @@ mod tests {
         let queue = Queue::new(1_000, 4 * 1_000);
         let payload = [0; 1_000 - MESSAGE_OVERHEAD_BYTES - 1];
         for _ in 0..4 {
-            queue.push(b"t", &payload).unwrap();
+            queue.push(b"t", (&payload).into()).unwrap();
         }
-        assert_eq!(queue.push(b"", b""), Err(Refusal::Full));
+        assert_eq!(queue.push(b"", b"".into()), Err(Refusal::Full));
         assert_eq!(queue.has_room(), Err(Refusal::Full));
         assert_eq!(queue.bytes(), 4_000);
         take(&queue).unwrap();
-        assert_eq!(queue.push(b"t", &payload), Ok(()));
+        assert_eq!(queue.push(b"t", (&payload).into()), Ok(()));
     }
 
     #[test]
     fn one_message_heavier_than_the_bound_may_enter_alone() {
         let queue = Queue::new(10, 100);
-        queue.push(b"t", &[0; 1_000]).unwrap();
-        assert_eq!(queue.push(b"t", &[0; 1_000]), Err(Refusal::Full));
+        queue.push(b"t", (&[0; 1_000]).into()).unwrap();
+        assert_eq!(queue.push(b"t", (&[0; 1_000]).into()), Err(Refusal::Full));
         take(&queue).unwrap();
-        queue.push(b"t", &[0; 1_000]).unwrap();
+        queue.push(b"t", (&[0; 1_000]).into()).unwrap();
     }
 
     #[test]
     fn nothing_enters_after_the_close_and_nothing_inside_is_lost() {
         let queue = Queue::new(10, usize::MAX);
-        queue.push(b"t", b"1").unwrap();
+        queue.push(b"t", b"1".into()).unwrap();
         queue.close();
-        assert_eq!(queue.push(b"t", b"2"), Err(Refusal::Closed));
+        assert_eq!(queue.push(b"t", b"2".into()), Err(Refusal::Closed));
         assert_eq!((queue.accepted(), queue.depth()), (1, 1));
         assert_eq!(take(&queue).unwrap(), b"1");
         assert_eq!(queue.depth(), 0);
@@ -265,7 +270,7 @@ mod tests {
             for _ in 0..3 {
                 scope.spawn(|| {
                     for _ in 0..EACH {
-                        while queue.push(b"t", b"x").is_err() {
+                        while queue.push(b"t", b"x".into()).is_err() {
                             thread::yield_now();
                         }
                     }

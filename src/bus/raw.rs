@@ -7,6 +7,8 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_char, c_int, c_void};
+use std::ops::Range;
+use std::sync::Arc;
 use std::{io, slice};
 
 use zmq_sys::{zmq_msg_t, zmq_setsockopt};
@@ -105,6 +107,27 @@ impl Frame {
         Some(Self(message))
     }
 
+    /// A frame of `part` of `buffer`, without a copy; the buffer is kept for as long as libzmq has any of it. `None`
+    /// when there is no memory for the frame, or no such part.
+    pub(super) fn part_of(buffer: &Arc<Vec<u8>>, part: Range<usize>) -> Option<Self> {
+        let octets = buffer.get(part)?;
+        let mut message = zmq_msg_t::default();
+        let data = octets.as_ptr().cast_mut().cast::<c_void>();
+        let keeper = Arc::into_raw(Arc::clone(buffer));
+        // SAFETY: as in `empty`. The data lies in the vector that `keeper` counts, which nobody can change or free
+        // before `let_go` has given that count back; libzmq only reads it, from any thread, as `Vec<u8>` allows.
+        let rc = unsafe {
+            let keeper = keeper.cast_mut().cast::<c_void>();
+            zmq_sys::zmq_msg_init_data(&raw mut message, data, octets.len(), Some(let_go), keeper)
+        };
+        if rc != 0 {
+            // SAFETY: the count taken above, which libzmq did not take over.
+            drop(unsafe { Arc::from_raw(keeper) });
+            return None;
+        }
+        Some(Self(message))
+    }
+
     /// A second frame of the same content; long content is counted, not copied.
     pub(super) fn share(&mut self) -> Self {
         let mut twin = Self::empty();
@@ -149,6 +172,12 @@ impl Frame {
             checked(unsafe { zmq_sys::zmq_msg_recv(&raw mut self.0, socket.as_mut_ptr(), zmq::DONTWAIT) })
         })
     }
+}
+
+/// What libzmq calls, once, when the last frame of a buffer is gone.
+unsafe extern "C" fn let_go(_data: *mut c_void, keeper: *mut c_void) {
+    // SAFETY: `keeper` is the count that `part_of` took for this call.
+    drop(unsafe { Arc::from_raw(keeper.cast::<Vec<u8>>().cast_const()) });
 }
 
 impl Drop for Frame {
@@ -203,6 +232,38 @@ mod tests {
             drop(frame);
             assert_eq!(twin.bytes(), bytes);
         }
+    }
+
+    #[test]
+    fn a_part_is_equal_and_lets_go_of_its_buffer_with_the_last_frame() {
+        let buffer = Arc::new(long());
+        let part = &buffer[1..9_000];
+        let mut frame = Frame::part_of(&buffer, 1..9_000).unwrap();
+        assert_eq!(frame.bytes().as_ptr(), part.as_ptr());
+        let twin = frame.share();
+        drop(frame);
+        assert_eq!((twin.bytes(), Arc::strong_count(&buffer)), (part, 2));
+        std::thread::spawn(move || drop(twin)).join().unwrap();
+        assert_eq!(Arc::strong_count(&buffer), 1);
+        assert!(Frame::part_of(&buffer, 1..10_001).is_none(), "no such part");
+    }
+
+    #[test]
+    fn a_part_that_is_sent_is_kept_until_it_was_received() {
+        let context = zmq::Context::new();
+        let mut left = context.socket(zmq::PAIR).unwrap();
+        let mut right = context.socket(zmq::PAIR).unwrap();
+        left.bind("inproc://parts").unwrap();
+        right.connect("inproc://parts").unwrap();
+        let buffer = Arc::new(long());
+        Frame::part_of(&buffer, 0..buffer.len()).unwrap().send(&mut left, false).unwrap();
+        let sent = Arc::downgrade(&buffer);
+        drop(buffer);
+        let mut frame = Frame::empty();
+        frame.receive(&mut right).unwrap();
+        assert_eq!(frame.bytes(), long());
+        drop(frame);
+        assert_eq!(sent.strong_count(), 0);
     }
 
     #[test]

@@ -7,6 +7,8 @@ mod next;
 mod turn;
 mod unread;
 
+use std::borrow::Cow;
+
 use crate::budget::Hold;
 use crate::gate::{Admitted, Gate, Request, admit, has_room};
 use crate::http1::chunked::ChunkedDecoder;
@@ -82,6 +84,12 @@ impl Exchange {
             self.hold_back(held, input.get(used..).unwrap_or_default());
         } else {
             held.extend_from_slice(input);
+            if let State::Length { bytes, reply, .. } = self.state
+                && bytes == held.len()
+            {
+                self.deliver(Cow::Owned(held), reply, &mut turn);
+                return self.next(turn.out);
+            }
             let used = self.run(&held, &mut turn);
             if used < held.len() {
                 held.drain(..used);
@@ -179,7 +187,7 @@ impl Exchange {
                 State::Head { .. } => self.head(rest, turn),
                 State::Length { bytes, reply, .. } => {
                     let reply = *reply;
-                    rest.get(..*bytes).map(|body| self.deliver(body, reply, turn))
+                    rest.get(..*bytes).map(|body| self.deliver(body.into(), reply, turn))
                 }
                 State::Chunked(_) => self.chunk(rest, turn),
                 State::Discard(_) => self.drop_unread(rest),
@@ -257,7 +265,7 @@ impl Exchange {
             Framing::Length(bytes) => {
                 let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
                 if let Some(body) = rest.get(..bytes) {
-                    return Ok(self.deliver(body, reply, turn));
+                    return Ok(self.deliver(body.into(), reply, turn));
                 }
                 let hold = buffers.hold(bytes).ok_or(Unavailable::Buffered)?;
                 State::Length { bytes, reply, _hold: hold }
@@ -300,7 +308,7 @@ impl Exchange {
                 chunked.content.extend_from_slice(run.content);
                 if run.done {
                     let content = std::mem::take(&mut chunked.content);
-                    self.deliver(&content, reply, turn);
+                    self.deliver(content.into(), reply, turn);
                 }
                 Some(run.used)
             }
@@ -309,14 +317,15 @@ impl Exchange {
     }
 
     /// Judges a whole body, and publishes it if it is a message. The length of the body.
-    fn deliver(&mut self, body: &[u8], mut reply: Reply, turn: &mut Turn<'_, impl Gate>) -> usize {
+    fn deliver(&mut self, body: Cow<'_, [u8]>, mut reply: Reply, turn: &mut Turn<'_, impl Gate>) -> usize {
+        let body_bytes = body.len();
         reply.persistent &= !self.finishing;
         match turn.publish(body) {
             Ok(()) => turn.accepted(reply),
             Err(refusal) => turn.problem(&refusal, reply),
         }
         self.state = if reply.persistent { START } else { State::Closed(CloseReason::Asked) };
-        body.len()
+        body_bytes
     }
 
     /// Prepares to drop a small body that will not be read, or to close (RFC 9112 §9.3).

@@ -1,8 +1,12 @@
 //! What one turn of a connection does to the outside: answers and messages.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use crate::gate::Gate;
 use crate::http1::response::Reply;
 use crate::message;
+use crate::payload::Payload;
 use crate::problem::{Refusal, Status};
 
 /// Where answers go, and messages.
@@ -12,12 +16,26 @@ pub(super) struct Turn<'t, G> {
 }
 
 impl<G: Gate> Turn<'_, G> {
-    /// Publishes what a body says.
-    pub(super) fn publish(&self, body: &[u8]) -> Result<(), Refusal> {
+    /// Publishes what a body says; with the body itself where that is the connection's no more.
+    pub(super) fn publish(&self, body: Cow<'_, [u8]>) -> Result<(), Refusal> {
+        match body {
+            Cow::Borrowed(body) => self.publish_from(body, None),
+            Cow::Owned(body) => {
+                let body = Arc::new(body);
+                self.publish_from(&body, Some(&body))
+            }
+        }
+    }
+
+    fn publish_from(&self, body: &[u8], buffer: Option<&Arc<Vec<u8>>>) -> Result<(), Refusal> {
         let policy = self.gate.policy();
         let message = message::parse(body, policy.check).map_err(Refusal::Message)?;
         let payload = message.encode(policy.encoding).map_err(Refusal::Message)?;
-        self.gate.publish(message.topic(), &payload).map_err(Refusal::Unavailable)
+        let payload = match buffer {
+            Some(buffer) => Payload::of(buffer, &payload),
+            None => Payload::Lent(&payload),
+        };
+        self.gate.publish(message.topic(), payload).map_err(Refusal::Unavailable)
     }
 
     pub(super) fn accepted(&mut self, reply: Reply) {
