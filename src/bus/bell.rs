@@ -1,7 +1,7 @@
 //! Waking the bus thread, and not waking it when it is awake anyway.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 use rustix::event::{EventfdFlags, eventfd};
@@ -51,10 +51,12 @@ impl Bell {
         // Fails when it did not ring, since it would block.
         rustix::io::read(&self.fd, &mut [0; 8]).is_ok()
     }
+}
 
-    /// Readable while the bell rings.
-    pub(super) fn raw_fd(&self) -> RawFd {
-        self.fd.as_raw_fd()
+/// Readable while the bell rings.
+impl AsFd for Bell {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 }
 

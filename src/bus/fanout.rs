@@ -4,10 +4,12 @@
 //! So the slowest connected endpoint sets the pace, one that is away is not waited for, and while
 //! all are away nothing is thrown away.
 
+use std::io;
 use std::time::Instant;
 
 use super::outlet::{Outlet, Report, Sent};
 use super::queue::Parcel;
+use super::wait::Waiter;
 
 /// What became of the message in hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,13 +75,9 @@ impl Fanout {
         self.branches.iter().filter_map(|branch| branch.outlet.deadline()).min()
     }
 
-    /// See [`Outlet::raw_fds`].
-    pub(super) fn raw_fds(&self) -> zmq::Result<Vec<i32>> {
-        let mut fds = Vec::new();
-        for branch in &self.branches {
-            fds.append(&mut branch.outlet.raw_fds()?);
-        }
-        Ok(fds)
+    /// See [`Outlet::watch`].
+    pub(super) fn watch(&self, waiter: &Waiter) -> io::Result<()> {
+        self.branches.iter().try_for_each(|branch| branch.outlet.watch(waiter))
     }
 
     /// See [`Outlet::close`].

@@ -6,7 +6,6 @@
 //! 503 where the message came from. Counting drops would be the other choice; it would break the
 //! promise of a 200 silently, where back-pressure breaks nothing.
 
-use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
@@ -15,9 +14,10 @@ use std::{fmt, io};
 
 use super::bell::Bell;
 use super::endpoint::Endpoint;
-use super::raw::Frame;
+use super::raw::{self, Frame};
 use super::socket::{self, Subscription};
-use super::{BusError, PIPE_MESSAGES, wait};
+use super::wait::{self, Waiter};
+use super::{BusError, PIPE_MESSAGES};
 
 /// Where publishers connect to, by convention.
 pub const HUB_PUBLISHERS: &str = "tcp://127.0.0.1:16130";
@@ -172,11 +172,11 @@ struct Forwarder {
     downstream: zmq::Socket,
     shared: Arc<Shared>,
     in_hand: Option<Frame>,
-    /// Descriptors of the bell and of both sockets, to wait on when nothing is there.
-    all_fds: [RawFd; 3],
+    /// Waits on both sockets, when nothing is there.
+    all: Waiter,
     /// The same without the publishers' side. While a subscriber has no room it is not read, so
     /// its descriptor would stay readable and the wait would spin.
-    room_fds: [RawFd; 2],
+    room: Waiter,
 }
 
 /// How a batch ended.
@@ -192,16 +192,12 @@ enum Batch {
 
 impl Forwarder {
     fn new(context: zmq::Context, [upstream, downstream]: [zmq::Socket; 2], shared: Arc<Shared>) -> io::Result<Self> {
-        let (bell, up, down) = (shared.bell.raw_fd(), upstream.get_fd()?, downstream.get_fd()?);
-        Ok(Self {
-            context,
-            upstream,
-            downstream,
-            shared,
-            in_hand: None,
-            all_fds: [bell, up, down],
-            room_fds: [bell, down],
-        })
+        let (all, room) = (Waiter::new(&shared.bell)?, Waiter::new(&shared.bell)?);
+        all.add(raw::descriptor(&upstream)?)?;
+        for waiter in [&all, &room] {
+            waiter.add(raw::descriptor(&downstream)?)?;
+        }
+        Ok(Self { context, upstream, downstream, shared, in_hand: None, all, room })
     }
 
     fn run(mut self) {
@@ -217,14 +213,13 @@ impl Forwarder {
             }
             let woken = match batch {
                 Batch::Cut => continue,
-                Batch::Full => wait::wait(&self.room_fds, Some(Instant::now() + wait::FULL_RECHECK)),
+                Batch::Full => self.room.wait(Some(Instant::now() + wait::FULL_RECHECK)),
                 Batch::Empty => {
                     let until = stop_at.map(|stop_at| stop_at.min(Instant::now() + QUIET));
-                    wait::wait(&self.all_fds, until)
+                    self.all.wait(until)
                 }
             };
-            self.shared.bell.hush();
-            if batch == Batch::Empty && stop_at.is_some() && !woken {
+            if batch == Batch::Empty && stop_at.is_some() && woken.is_late() {
                 break;
             }
         }

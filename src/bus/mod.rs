@@ -1,9 +1,10 @@
 //! The bus: one thread that owns every ZeroMQ socket, and the bounded queue to it.
 //!
 //! A worker copies a message into the queue once, or lets the buffer of a large one go with it
-//! ([`Publisher::publish`]); the thread hands it to libzmq. Nothing is dropped on the way: a subscriber that does not read fills its pipe, the full
-//! pipe fills the queue, and the full queue refuses ([`Unavailable`]). The bounds are: the queue in
-//! messages and in bytes, and [`BusConfig::pipe_messages`] messages for each subscriber in libzmq.
+//! ([`Publisher::publish`]); the thread hands it to libzmq. Nothing is dropped on the way: a
+//! subscriber that does not read fills its pipe, the full pipe fills the queue, and the full queue
+//! refuses ([`Unavailable`]). The bounds are: the queue in messages and in bytes, and
+//! [`BusConfig::pipe_messages`] messages for each subscriber in libzmq.
 //!
 //! A message accepted while a hub was connected waits in the queue, or in libzmq's pipe, while the
 //! connection is away. Lost with a hub that dies is what it had taken and not passed on, and what
@@ -150,8 +151,8 @@ impl Bus {
         let queue = Queue::new(config.queue_messages, config.queue_bytes);
         let shared = Arc::new(Shared::new(queue, gauges).map_err(BusError::Setup)?);
         let fanout = Fanout::new(outlets);
-        let bus_thread = BusThread::new(context, Arc::clone(&shared), fanout, Box::new(on_event))
-            .map_err(|error| BusError::Setup(error.into()))?;
+        let bus_thread =
+            BusThread::new(context, Arc::clone(&shared), fanout, Box::new(on_event)).map_err(BusError::Setup)?;
         let thread =
             std::thread::Builder::new().name("bus".into()).spawn(move || bus_thread.run()).map_err(BusError::Setup)?;
         Ok(Self { shared, thread: Mutex::new(Some(thread)) })

@@ -1,7 +1,9 @@
 //! libzmq's socket monitor: what happens to the connection behind a socket.
 
+use std::os::fd::BorrowedFd;
+
 use super::link::Sign;
-use super::raw::Frame;
+use super::raw::{self, Frame};
 
 /// The events a [`Monitor`] asks for. The `HANDSHAKE_FAILED` ones are left out: `DISCONNECTED`
 /// follows each of them.
@@ -41,8 +43,8 @@ impl Monitor {
     }
 
     /// Readable when [`Monitor::next`] may have something.
-    pub(super) fn raw_fd(&self) -> zmq::Result<i32> {
-        self.pair.get_fd()
+    pub(super) fn descriptor(&self) -> zmq::Result<BorrowedFd<'_>> {
+        raw::descriptor(&self.pair)
     }
 
     /// Every event has a second frame: the address, known already.

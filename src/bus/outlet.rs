@@ -22,6 +22,7 @@ use super::queue::Parcel;
 use super::raw;
 use super::shared::Gauge;
 use super::socket::{self, Subscription};
+use super::wait::Waiter;
 
 /// Told which endpoint became connected (`true`) or lost its connection.
 pub(super) type Report<'a> = dyn FnMut(&Gauge, bool) + 'a;
@@ -111,7 +112,7 @@ impl Outlet {
     }
 
     /// Takes in what happened to the connection and who subscribed, and reports each change of a
-    /// `--connect` endpoint. Leaves nothing unread, as waiting on [`Outlet::raw_fds`] demands.
+    /// `--connect` endpoint. Leaves nothing unread, as [`Outlet::watch`] demands.
     pub(super) fn tend(&mut self, now: Instant, report: &mut Report<'_>) {
         let Some(dial) = &mut self.dial else {
             while socket::next_subscription(&mut self.socket).is_some() {}
@@ -143,15 +144,14 @@ impl Outlet {
         self.dial.as_ref().and_then(|dial| dial.link.deadline())
     }
 
-    /// Descriptors that become readable when the socket or its monitor has news, room in a full
-    /// pipe included. They are edge-triggered: they tell of what came after the last
-    /// [`Outlet::tend`].
-    pub(super) fn raw_fds(&self) -> zmq::Result<Vec<i32>> {
-        let mut fds = vec![self.socket.get_fd()?];
-        if let Some(dial) = &self.dial {
-            fds.push(dial.monitor.raw_fd()?);
+    /// Has `waiter` wait for news of the socket and of its monitor, room in a full pipe included: for what comes after
+    /// the last [`Outlet::tend`].
+    pub(super) fn watch(&self, waiter: &Waiter) -> io::Result<()> {
+        waiter.add(raw::descriptor(&self.socket)?)?;
+        match &self.dial {
+            Some(dial) => waiter.add(dial.monitor.descriptor()?),
+            None => Ok(()),
         }
-        Ok(fds)
     }
 
     /// Closes the socket; libzmq goes on sending for at most `linger_ms`.

@@ -8,6 +8,7 @@
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ops::Range;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::{io, slice};
 
@@ -50,6 +51,12 @@ fn with_address(socket: &mut zmq::Socket, address: &str, call: AddressCall) -> i
     // SAFETY: a live socket, borrowed exclusively, and a string with its NUL that outlives the
     // call; libzmq copies it.
     checked(unsafe { call(socket.as_mut_ptr(), address.as_ptr()) })
+}
+
+/// The descriptor that becomes readable when the socket has news (`ZMQ_FD`).
+pub(super) fn descriptor(socket: &zmq::Socket) -> zmq::Result<BorrowedFd<'_>> {
+    // SAFETY: it belongs to the socket, which closes it at its own end and not before, and is borrowed for as long.
+    socket.get_fd().map(|fd| unsafe { BorrowedFd::borrow_raw(fd) })
 }
 
 /// From now on this thread, and those that it starts, wait their turn when they wake up (`SCHED_BATCH`, sched(7)): they

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use super::bell::Bell;
 use super::endpoint::Endpoint;
 use super::raw::{self, Frame};
-use super::{BusError, socket, wait};
+use super::wait::Waiter;
+use super::{BusError, socket};
 
 /// Messages that may wait for a reader that is slow, such as a terminal. Then the hub feels it.
 const RECEIVE_MESSAGES: i32 = 100_000;
@@ -16,6 +17,7 @@ const RECEIVE_MESSAGES: i32 = 100_000;
 pub struct Subscriber {
     socket: zmq::Socket,
     bell: Arc<Bell>,
+    waiter: Waiter,
 }
 
 /// What came.
@@ -59,7 +61,9 @@ impl Subscriber {
             connected.map_err(BusError::about(endpoint))?;
         }
         let bell = Arc::new(Bell::new().map_err(BusError::Setup)?);
-        Ok(Self { socket, bell })
+        let waiter = Waiter::new(&bell).map_err(BusError::Setup)?;
+        raw::descriptor(&socket).map_err(io::Error::from).and_then(|fd| waiter.add(fd)).map_err(BusError::Setup)?;
+        Ok(Self { socket, bell, waiter })
     }
 
     /// A handle that ends the current [`Subscriber::recv`], or the next one.
@@ -72,7 +76,6 @@ impl Subscriber {
     /// goes before an interruption.
     pub fn recv(&mut self, timeout: Duration) -> Option<Received> {
         let until = Instant::now().checked_add(timeout);
-        let fds = [self.bell.raw_fd(), self.socket.get_fd().ok()?];
         loop {
             if let Some(received) = self.next_message() {
                 return Some(received);
@@ -83,7 +86,7 @@ impl Subscriber {
             if until.is_some_and(|until| Instant::now() >= until) {
                 return None;
             }
-            wait::wait(&fds, until);
+            self.waiter.wait(until);
         }
     }
 

@@ -10,7 +10,7 @@
 //! ([`raw::wait_in_turn`]): under load it finds the messages of some turns, and a single message
 //! leaves at once.
 
-use std::os::fd::RawFd;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -18,7 +18,8 @@ use std::time::Instant;
 use super::fanout::{Fanout, Offer};
 use super::queue::Parcel;
 use super::shared::Shared;
-use super::{BusEvent, OnEvent, raw, wait};
+use super::wait::{self, Waiter};
+use super::{BusEvent, OnEvent, raw};
 
 /// Messages sent before the sockets' news are looked at again: at some 0.2 µs each, 0.1 ms.
 const BATCH_MESSAGES: u64 = 512;
@@ -30,8 +31,7 @@ pub(super) struct BusThread {
     fanout: Fanout,
     on_event: OnEvent,
     in_hand: Option<Parcel>,
-    /// Descriptors to wait on: the bell's first, then the sockets'.
-    fds: Vec<RawFd>,
+    waiter: Waiter,
 }
 
 /// How a batch ended.
@@ -51,28 +51,31 @@ impl BusThread {
         shared: Arc<Shared>,
         fanout: Fanout,
         on_event: OnEvent,
-    ) -> zmq::Result<Self> {
-        let mut fds = vec![shared.bell.raw_fd()];
-        fds.append(&mut fanout.raw_fds()?);
-        Ok(Self { context, shared, fanout, on_event, in_hand: None, fds })
+    ) -> io::Result<Self> {
+        let waiter = Waiter::new(&shared.bell)?;
+        fanout.watch(&waiter)?;
+        Ok(Self { context, shared, fanout, on_event, in_hand: None, waiter })
     }
 
     /// Runs until the queue is closed and empty, or the deadline of the stop has passed.
     pub(super) fn run(mut self) {
         raw::wait_in_turn();
+        let mut news = true;
         loop {
-            self.tend();
+            if news {
+                self.tend();
+            }
             let batch = self.send_batch();
             self.note_stall(batch);
             if self.is_over() {
                 break;
             }
-            match batch {
-                Batch::Cut => {}
+            news = match batch {
+                Batch::Cut => true,
                 Batch::Empty => self.rest(),
                 Batch::Stuck(Offer::Full) => self.wait(Some(Instant::now() + wait::FULL_RECHECK)),
                 Batch::Stuck(_) => self.wait(None),
-            }
+            };
         }
         self.close();
     }
@@ -134,26 +137,26 @@ impl BusThread {
         queue.is_closed() && (queue.depth() == 0 || late())
     }
 
-    /// The queue was found empty: park.
-    fn rest(&mut self) {
+    /// The queue was found empty: park. Whether a socket may have news then.
+    fn rest(&mut self) -> bool {
         self.shared.bell.park();
         // Sending may have taken in news of a socket together with the edge that would have told
         // of it, hence the look at the news; the look at the queue is the bell's condition.
-        if !self.has_work() && !self.tend() {
-            self.wait(None);
-        }
+        let news = self.has_work() || self.tend() || self.wait(None);
         self.shared.bell.unpark();
+        news
     }
 
     fn has_work(&self) -> bool {
         !self.shared.queue.is_empty() || self.shared.queue.is_closed()
     }
 
-    /// Waits for the bell, for news of a socket, or until `until` or a pending deadline.
-    fn wait(&mut self, until: Option<Instant>) {
+    /// Waits for the bell, for news of a socket, or until `until` or a pending deadline. Whether a socket may have news:
+    /// not where the bell alone rang.
+    fn wait(&mut self, until: Option<Instant>) -> bool {
         let deadlines = [until, self.fanout.deadline(), self.shared.stop_at.get().copied()];
-        wait::wait(&self.fds, deadlines.into_iter().flatten().min());
-        self.shared.bell.hush();
+        let woken = self.waiter.wait(deadlines.into_iter().flatten().min());
+        woken.news || woken.is_late()
     }
 
     /// Closes everything within what is left of the deadline.

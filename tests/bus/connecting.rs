@@ -28,6 +28,24 @@ fn a_hub_over_ipc() {
     assert_eq!(number_in(&hub.receive().unwrap()), 7);
 }
 
+/// libzmq takes the settings of TCP keep-alive without a word where it was built to do nothing with them.
+#[test]
+fn the_kernel_probes_a_connection_that_is_silent() {
+    let hub = Hub::new();
+    let running = start(connecting(&[&hub.url]));
+    running.expect_connected(&hub);
+    let port: u16 = hub.url.rsplit(':').next().unwrap().parse().unwrap();
+    let to_hub = format!("0100007F:{port:04X}");
+    eventually("a keep-alive timer", || {
+        // The second field is the peer, the fifth the timer: 02 is keep-alive (proc_net_tcp.rst of the kernel).
+        let connections = std::fs::read_to_string("/proc/net/tcp").unwrap();
+        connections.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).any(|fields| {
+            fields.get(2).is_some_and(|peer| *peer == to_hub)
+                && fields.get(5).is_some_and(|timer| timer.starts_with("02:"))
+        })
+    });
+}
+
 #[test]
 fn a_hub_without_a_subscription_counts_as_connected_after_the_grace() {
     let socket = zmq::Context::new().socket(zmq::SUB).unwrap();
