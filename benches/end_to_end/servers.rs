@@ -27,10 +27,14 @@ pub(crate) enum Server {
     AxumPlain,
     /// axum's router on hyper with `pipeline_flush`, with the gateway's own bus thread.
     Hyper,
-    /// The same behind tokio-rustls.
+    /// The same, with a channel and a plain ZeroMQ thread.
+    HyperPlain,
+    /// hyper with the gateway's bus thread, behind tokio-rustls.
     HyperTls,
-    /// tokio-uring with a canned answer; publishes nothing.
+    /// tokio-uring with a canned answer, by the gateway's waits, reads and writes; publishes nothing.
     Canned,
+    /// tokio-uring with a canned answer, by its own streams; publishes nothing.
+    CannedStream,
     /// aiohttp and pyzmq.
     Aiohttp,
 }
@@ -46,8 +50,10 @@ impl Server {
             Self::Axum => "axum",
             Self::AxumPlain => "axum, plain bus",
             Self::Hyper => "hyper, pipeline_flush",
+            Self::HyperPlain => "hyper, plain bus",
             Self::HyperTls => "hyper, tokio-rustls",
             Self::Canned => "canned answer",
+            Self::CannedStream => "canned answer, TcpStream",
             Self::Aiohttp => "aiohttp, pyzmq",
         }
     }
@@ -59,7 +65,7 @@ impl Server {
 
     /// Whether its messages reach the subscriber.
     pub(crate) fn publishes(self) -> bool {
-        self != Self::Canned
+        !matches!(self, Self::Canned | Self::CannedStream)
     }
 }
 
@@ -119,7 +125,9 @@ impl Programs {
             Server::AxumPlain => self.peer("axum_mpsc")?,
             Server::Hyper => self.peer("hyper_pipeline")?,
             Server::HyperTls => self.peer("hyper_tls")?,
+            Server::HyperPlain => self.peer("hyper_mpsc")?,
             Server::Canned => self.peer("canned_tokio_uring")?,
+            Server::CannedStream => self.peer("canned_tcp_stream")?,
             _ => self.peer("axum_good_bus")?,
         };
         command.args(["--hub", hub]).env("PEER_TOKEN", TOKEN);

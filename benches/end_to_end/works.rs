@@ -2,7 +2,8 @@
 
 use crate::measure::{CONNECTIONS, Metric, SMALL_BYTES, Strain};
 use crate::servers::Server::{
-    self, Aiohttp, Axum, AxumPlain, Canned, Gateway, GatewayEpoll, GatewayOther, GatewayTwoWorkers, Hyper, HyperTls,
+    self, Aiohttp, Axum, AxumPlain, Canned, CannedStream, Gateway, GatewayEpoll, GatewayOther, GatewayTwoWorkers,
+    Hyper, HyperPlain, HyperTls,
 };
 
 /// One row of what is measured: servers under the same load, in turns.
@@ -73,12 +74,13 @@ pub(crate) const WORKS: &[Work] = &[
     plain(
         "keep-alive, 64 connections",
         small(CONNECTIONS, 1),
-        &[Gateway, GatewayOther, GatewayEpoll, Axum, AxumPlain, Canned, Aiohttp],
+        &[Gateway, GatewayOther, GatewayEpoll, Axum, AxumPlain, Canned, CannedStream, Aiohttp],
         &[
             at_most(AxumPlain, Metric::CpuPerRequest, 0.60),
             at_most(Axum, Metric::CpuPerRequest, 0.60),
             at_least(AxumPlain, Metric::Requests, 1.6),
             at_least(Axum, Metric::Requests, 1.6),
+            at_most(CannedStream, Metric::CpuPerRequest, 1.15),
             at_most(Canned, Metric::CpuPerRequest, 1.15),
             at_least(Aiohttp, Metric::Requests, 7.5),
         ],
@@ -86,8 +88,13 @@ pub(crate) const WORKS: &[Work] = &[
     plain(
         "pipelined by 16, 64 connections",
         small(CONNECTIONS, 16),
-        &[Gateway, GatewayOther, GatewayEpoll, Hyper, Canned],
-        &[at_most(Hyper, Metric::CpuPerRequest, 0.25), at_least(Hyper, Metric::Requests, 3.5)],
+        &[Gateway, GatewayOther, GatewayEpoll, Hyper, HyperPlain, Canned, CannedStream],
+        &[
+            at_most(HyperPlain, Metric::CpuPerRequest, 0.25),
+            at_most(Hyper, Metric::CpuPerRequest, 0.25),
+            at_least(HyperPlain, Metric::Requests, 3.5),
+            at_least(Hyper, Metric::Requests, 3.5),
+        ],
     ),
     plain("bodies of 64 KiB", large(64 * 1024), ALL, LARGE),
     plain("bodies of 1 MB", large(1_000_000), ALL, LARGE),

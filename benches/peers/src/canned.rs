@@ -52,7 +52,8 @@ pub fn serve<T: Transport>(arguments: &Arguments) -> Outcome {
 }
 
 /// What the gateway answers to an accepted message, at the time of the start.
-fn answer() -> Vec<u8> {
+#[must_use]
+pub fn answer() -> Vec<u8> {
     let responder = Responder { origins: &AllowedOrigins::Any, date: HttpDate::new(SystemTime::now()) };
     let reply = Reply { persistent: true, version: Version::Http11, method: Method::Post, grant: Grant::Any };
     let mut answer = Vec::new();

@@ -9,6 +9,22 @@ use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::Outcome;
+use crate::start::{Arguments, announce};
+
+/// Serves in plain http until the process ends.
+///
+/// # Errors
+/// Of the system.
+pub async fn serve(arguments: &Arguments, router: Router) -> Outcome {
+    let socket = arguments.listen()?;
+    announce("http", &socket)?;
+    let listener = TcpListener::from_std(socket)?;
+    loop {
+        tokio::spawn(attend(accept(&listener).await?, router.clone()));
+    }
+}
+
 /// The next connection.
 ///
 /// # Errors

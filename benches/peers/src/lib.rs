@@ -13,8 +13,10 @@
 //! | `axum_mpsc` | `axum::serve` | a channel to a thread that sends: the plain way |
 //! | `axum_good_bus` | `axum::serve` | the gateway's |
 //! | `hyper_pipeline` | axum's router on hyper, a pipeline answered in one write | the gateway's |
-//! | `hyper_tls` | the same behind rustls | the gateway's |
-//! | `canned_tokio_uring` | ends of requests on io_uring, one answer to all | none |
+//! | `hyper_mpsc` | as `hyper_pipeline` | a channel to a thread that sends |
+//! | `hyper_tls` | as `hyper_pipeline`, behind rustls | the gateway's |
+//! | `canned_tokio_uring` | ends of requests by the gateway's waits on io_uring, one answer to all | none |
+//! | `canned_tcp_stream` | the same by tokio-uring's own streams | none |
 //!
 //! And `aiohttp_pyzmq.py`, beside this package's manifest, is what adapters are written in; it needs what
 //! `requirements.txt` says.
