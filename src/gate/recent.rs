@@ -66,3 +66,73 @@ impl fmt::Debug for RecentHeads {
         write!(f, "RecentHeads({})", self.heads.len())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http1::fields::{Expectation, Framing};
+    use crate::http1::response::Reply;
+
+    const HEAD: &[u8] = b"POST /?token=t HTTP/1.1\r\n\r\n";
+
+    fn token(token: &str) -> Token {
+        Token::new(token).unwrap()
+    }
+
+    fn of_length(bytes: u64) -> Request {
+        let (expectation, reply) = (Expectation::None, Reply::UNREAD);
+        Request { framing: Framing::Length(bytes), expectation, private_network: false, reply }
+    }
+
+    fn length(recent: &RecentHeads, input: &[u8]) -> Option<Framing> {
+        recent.find(input, &token("t")).map(|(_, request)| request.framing)
+    }
+
+    #[test]
+    fn a_head_is_found_in_front_of_its_body_and_whole_alone() {
+        let mut recent = RecentHeads::default();
+        recent.keep(HEAD, &token("t"), of_length(1));
+        let (bytes, _) = recent.find(&[HEAD, b"{}"].concat(), &token("t")).unwrap();
+        assert_eq!(bytes, HEAD.len());
+        assert_eq!(length(&recent, &HEAD[..HEAD.len() - 1]), None);
+        assert_eq!(length(&recent, &HEAD.to_ascii_lowercase()), None);
+        assert_eq!(length(&recent, b""), None);
+    }
+
+    #[test]
+    fn no_head_outlives_its_token() {
+        let mut recent = RecentHeads::default();
+        recent.keep(HEAD, &token("t"), of_length(1));
+        assert!(recent.find(HEAD, &token("other")).is_none());
+        recent.keep(b"\r\n\r\n", &token("other"), of_length(2));
+        assert_eq!(length(&recent, HEAD), None, "also when its token is back");
+    }
+
+    #[test]
+    fn the_oldest_makes_room() {
+        let mut recent = RecentHeads::default();
+        let head = |number: usize| format!("{number}\r\n\r\n").into_bytes();
+        for number in 0..=HEADS {
+            recent.keep(&head(number), &token("t"), of_length(number as u64));
+        }
+        assert_eq!(length(&recent, &head(0)), None);
+        for number in 1..=HEADS {
+            assert_eq!(length(&recent, &head(number)), Some(Framing::Length(number as u64)));
+        }
+    }
+
+    #[test]
+    fn a_head_of_unusual_size_is_not_kept() {
+        let mut recent = RecentHeads::default();
+        let head = [&[b'x'; HEAD_BYTES], &b"\r\n\r\n"[..]].concat();
+        recent.keep(&head, &token("t"), of_length(1));
+        assert_eq!(length(&recent, &head), None);
+    }
+
+    #[test]
+    fn debug_shows_nothing_of_them() {
+        let mut recent = RecentHeads::default();
+        recent.keep(HEAD, &token("t"), of_length(1));
+        assert_eq!(format!("{recent:?}"), "RecentHeads(1)");
+    }
+}

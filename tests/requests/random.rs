@@ -118,6 +118,16 @@ proptest! {
         properties::exchange(&octets);
     }
 
+    /// Heads that were let in are remembered; what differs from one of them in an octet is another.
+    #[test]
+    fn a_request_is_the_same_behind_one_that_resembles_it(
+        request in one(), edits in vec(edit(), 0..3), at in vec(any::<Index>(), 0..3),
+    ) {
+        let requests = [request.clone(), edited(request, &edits)];
+        let octets = requests.concat();
+        prop_assert_eq!(&run(&Limits::default(), cut(&octets, &at), Through::Input), &one_by_one(&requests));
+    }
+
     #[test]
     fn a_damaged_head_is_found_and_read_the_same_however_split(request in one(), edits in vec(edit(), 0..4)) {
         let octets = edited(request, &edits);
