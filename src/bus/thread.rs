@@ -102,18 +102,17 @@ impl BusThread {
             if sent == BATCH_MESSAGES {
                 break Batch::Cut;
             }
-            let Some(mut parcel) = self.in_hand.take().or_else(|| self.shared.queue.pop()) else {
-                break Batch::Empty;
-            };
-            match self.fanout.offer(&mut parcel) {
+            if self.in_hand.is_none() {
+                self.in_hand = self.shared.queue.pop();
+            }
+            let Some(parcel) = &mut self.in_hand else { break Batch::Empty };
+            match self.fanout.offer(parcel) {
                 Offer::Taken => {
                     sent += 1;
                     sent_bytes += parcel.weight();
+                    self.in_hand = None;
                 }
-                stuck => {
-                    self.in_hand = Some(parcel);
-                    break Batch::Stuck(stuck);
-                }
+                stuck => break Batch::Stuck(stuck),
             }
         };
         if sent > 0 {
