@@ -20,7 +20,9 @@ impl<G: Gate> Turn<'_, G> {
     pub(super) fn publish(&self, body: Cow<'_, [u8]>) -> Result<(), Refusal> {
         match body {
             Cow::Borrowed(body) => self.publish_from(body, None),
-            Cow::Owned(body) => {
+            Cow::Owned(mut body) => {
+                // What libzmq may hold is bounded in messages, and counted with the largest body (`--max-body`).
+                body.shrink_to_fit();
                 let body = Arc::new(body);
                 self.publish_from(&body, Some(&body))
             }
