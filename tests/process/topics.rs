@@ -211,3 +211,30 @@ fn every_part_of_a_home_automation_call_is_required() {
     }
     rig.assert_bus_is_quiet();
 }
+
+/// However a large body comes, and whatever else is in it, the subscriber gets the payload's bytes.
+#[test]
+fn large_payloads_arrive_as_they_were_sent() {
+    let rig = Rig::start();
+    for numbers in [600, 1_000, 12_000, 120_000] {
+        let values: Vec<_> = (0..numbers).map(|number: u32| number.to_string()).collect();
+        let message = Message::new("t", &format!(r#"{{"values":[{}]}}"#, values.join(",")));
+        // Most of the body, where there is room for it.
+        let padding = "x".repeat((3 * message.payload.len()).min(900_000 - message.payload.len()));
+        let beside = message.body().replacen('{', &format!(r#"{{"beside":"{padding}","#), 1);
+        for body in [message.body(), beside] {
+            let request = rig.request(&body);
+            for request in [request.clone(), request.chunked(10_000)] {
+                let mut client = rig.client();
+                client.exchange(&request).assert_accepted();
+                assert!(rig.bus.next() == message, "{numbers} numbers, whole");
+                for piece in [request.head(), request.body()[..2_000].to_vec(), request.body()[2_000..].to_vec()] {
+                    client.send(piece);
+                    std::thread::yield_now();
+                }
+                client.response().assert_accepted();
+                assert!(rig.bus.next() == message, "{numbers} numbers, in pieces");
+            }
+        }
+    }
+}
