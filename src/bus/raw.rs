@@ -1,8 +1,9 @@
 //! The only `unsafe` of the crate: what the zmq crate does not wrap, and two settings of libc.
 //!
 //! Its `Message` is consumed by a send that fails, so back-pressure would lose what it refuses; it
-//! cannot be shared between sockets without a copy, nor lie in a part of a buffer; its `bind` and `connect` panic on an errno that
-//! it does not know, such as `ENOTDIR`; and `ZMQ_XPUB_NODROP` is missing.
+//! cannot be shared between sockets without a copy, nor lie in a part of a buffer; its `bind` and
+//! `connect` panic on an errno that it does not know, such as `ENOTDIR`; and `ZMQ_XPUB_NODROP` is
+//! missing.
 
 #![allow(unsafe_code)]
 
