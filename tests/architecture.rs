@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules that do no I/O and know no clock.
-const CORE: &[&str] = &["exchange", "gate", "http1", "message", "vocabulary", "problem", "token", "budget"];
+const CORE: &[&str] = &["exchange", "gate", "http1", "message", "vocabulary", "problem", "token", "payload", "budget"];
 
 /// What they must not name.
 const SHELL: &[&str] =
