@@ -101,6 +101,18 @@ impl Request {
     }
 }
 
+/// What the head at the start of `input` asks for, and its length, if it was let in lately; [`admit`] would again.
+pub(crate) fn recall(input: &[u8], gate: &impl Gate) -> Option<(usize, Request)> {
+    gate.recent_heads().borrow().find(input, gate.token()?)
+}
+
+/// Has [`recall`] know a head that was let in.
+pub(crate) fn remember(head: &[u8], request: Request, gate: &impl Gate) {
+    if let Some(token) = gate.token() {
+        gate.recent_heads().borrow_mut().keep(head, token, request);
+    }
+}
+
 /// Decides on a request by its head, the token and the policy alone.
 pub(crate) fn admit(head: &Head<'_>, gate: &impl Gate) -> Result<Admitted, Refusal> {
     let fields = &head.fields;

@@ -34,8 +34,8 @@
 //!   deadline drops a future.
 //! * What a peer can make the process hold is bounded: by `--max-head` and `--max-connections`, by `--max-buffered`,
 //!   by the queue's bounds, by libzmq's pipes.
-//! * A token, and a head that holds one, is compared in constant time; and no secret is ever logged, printed or put into an error; only `demo`
-//!   shows the token that it made.
+//! * A token, and a head that holds one, is compared in constant time; and no secret is ever logged, printed or put into
+//!   an error; only `demo` shows the token that it made.
 
 pub mod budget;
 pub mod bus;

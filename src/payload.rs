@@ -5,7 +5,7 @@ use std::ptr;
 use std::sync::Arc;
 
 /// Octets from which a payload goes with its buffer: below, a copy costs less than to count who holds the buffer.
-pub const KEPT_BYTES: usize = 4 * 1024;
+pub const MIN_KEPT_BYTES: usize = 4 * 1024;
 
 /// Octets to be published.
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ impl<'p> Payload<'p> {
         let start = octets.as_ptr().addr().wrapping_sub(buffer.as_ptr().addr());
         let part = start..start.saturating_add(octets.len());
         let lies_there = buffer.get(part.clone()).is_some_and(|part| ptr::eq(part, octets));
-        if lies_there && octets.len() >= KEPT_BYTES && octets.len() >= buffer.capacity() / 2 {
+        if lies_there && octets.len() >= MIN_KEPT_BYTES && octets.len() >= buffer.capacity() / 2 {
             Self::Kept { buffer, part }
         } else {
             Self::Lent(octets)
@@ -76,15 +76,17 @@ mod tests {
 
     #[test]
     fn large_parts_go_with_their_buffer() {
-        let buffer = Arc::new(vec![0; 2 * KEPT_BYTES]);
-        assert!(is_kept(&buffer, &buffer) && is_kept(&buffer, &buffer[KEPT_BYTES..]) && is_kept(&buffer, &buffer[1..]));
+        let buffer = Arc::new(vec![0; 2 * MIN_KEPT_BYTES]);
+        assert!(
+            is_kept(&buffer, &buffer) && is_kept(&buffer, &buffer[MIN_KEPT_BYTES..]) && is_kept(&buffer, &buffer[1..])
+        );
     }
 
     #[test]
     fn others_are_copied() {
-        let buffer = Arc::new(vec![0; 3 * KEPT_BYTES]);
-        assert!(!is_kept(&buffer, &buffer[..KEPT_BYTES]), "most of the buffer would be kept for nothing");
-        let (small, elsewhere) = (Arc::new(vec![0; KEPT_BYTES - 1]), vec![0; 3 * KEPT_BYTES]);
+        let buffer = Arc::new(vec![0; 3 * MIN_KEPT_BYTES]);
+        assert!(!is_kept(&buffer, &buffer[..MIN_KEPT_BYTES]), "most of the buffer would be kept for nothing");
+        let (small, elsewhere) = (Arc::new(vec![0; MIN_KEPT_BYTES - 1]), vec![0; 3 * MIN_KEPT_BYTES]);
         assert!(!is_kept(&small, &small), "a copy costs less");
         assert!(!is_kept(&buffer, &elsewhere), "not in the buffer at all");
     }

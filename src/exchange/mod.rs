@@ -10,7 +10,7 @@ mod unread;
 use std::borrow::Cow;
 
 use crate::budget::Hold;
-use crate::gate::{Admitted, Gate, Request, admit, has_room};
+use crate::gate::{Admitted, Gate, Request, admit, has_room, recall, remember};
 use crate::http1::chunked::ChunkedDecoder;
 use crate::http1::fields::{Expectation, Framing};
 use crate::http1::head::{Head, HeadSearch, Method};
@@ -209,34 +209,33 @@ impl Exchange {
             *empty_line_skipped = rest.len() >= 2;
             return empty_line_skipped.then_some(2);
         }
-        let gate = turn.gate;
-        let recalled = gate.token().and_then(|token| gate.recent_heads().borrow().find(rest, token));
-        if let Some((head_bytes, request)) = recalled {
+        if let Some((head_bytes, request)) = recall(rest, turn.gate) {
             self.requests = self.requests.wrapping_add(1);
             return Some(head_bytes + self.message(request, rest.get(head_bytes..).unwrap_or_default(), turn));
         }
-        let (octets, rest) = match search.find(rest, gate.policy().head_bytes) {
-            Ok(end) => end.and_then(|end| rest.split_at_checked(end))?,
-            Err(fault) => return self.refuse_and_close(&fault.into(), Reply::UNREAD, turn),
-        };
-        match Head::parse(octets) {
-            Ok(head) => {
+        let found = search.find(rest, turn.gate.policy().head_bytes).and_then(|end| {
+            let Some((octets, rest)) = end.and_then(|end| rest.split_at_checked(end)) else { return Ok(None) };
+            Ok(Some((Head::parse(octets)?, octets, rest)))
+        });
+        match found {
+            Ok(found) => {
+                let (head, octets, rest) = found?;
                 self.requests = self.requests.wrapping_add(1);
                 Some(octets.len() + self.request(&head, octets, rest, turn))
             }
-            Err(fault) => self.refuse_and_close(&fault.into(), Reply::UNREAD, turn),
+            Err(fault) => {
+                self.refuse_and_close(&fault.into(), Reply::UNREAD, turn);
+                None
+            }
         }
     }
 
     /// A request whose head was read; `rest` is what follows it. What was used of `rest`.
     fn request(&mut self, head: &Head<'_>, octets: &[u8], rest: &[u8], turn: &mut Turn<'_, impl Gate>) -> usize {
-        let gate = turn.gate;
-        let request = Request::new(head, gate.policy());
-        match admit(head, gate) {
+        let request = Request::new(head, turn.gate.policy());
+        match admit(head, turn.gate) {
             Ok(Admitted::Message) => {
-                if let Some(token) = gate.token() {
-                    gate.recent_heads().borrow_mut().keep(octets, token, request);
-                }
+                remember(octets, request, turn.gate);
                 return self.message(request, rest, turn);
             }
             Ok(Admitted::Options) => {
@@ -312,7 +311,10 @@ impl Exchange {
                 }
                 Some(run.used)
             }
-            Err(refusal) => self.refuse_and_close(&refusal, reply, turn),
+            Err(refusal) => {
+                self.refuse_and_close(&refusal, reply, turn);
+                None
+            }
         }
     }
 
@@ -370,23 +372,21 @@ impl Exchange {
             (State::Chunked(chunked), _) => (in_body, chunked.reply),
             _ => return,
         };
-        let _ = self.refuse_and_close(&refusal, reply, turn);
+        self.refuse_and_close(&refusal, reply, turn);
     }
 
     /// Refuses a request by its head.
     fn refuse(&mut self, refusal: &Refusal, request: Request, turn: &mut Turn<'_, impl Gate>) {
         if refusal.closes() {
-            let _ = self.refuse_and_close(refusal, request.reply, turn);
+            self.refuse_and_close(refusal, request.reply, turn);
         } else {
             let reply = self.discard(Unread::new(request.framing), request.expectation, request.reply);
             turn.problem(refusal, reply);
         }
     }
 
-    /// Nothing more is to be done; hence `None`.
-    fn refuse_and_close(&mut self, refusal: &Refusal, reply: Reply, turn: &mut Turn<'_, impl Gate>) -> Option<usize> {
+    fn refuse_and_close(&mut self, refusal: &Refusal, reply: Reply, turn: &mut Turn<'_, impl Gate>) {
         turn.problem(refusal, Reply { persistent: false, ..reply });
         self.state = State::Closed(CloseReason::Refused);
-        None
     }
 }

@@ -45,11 +45,6 @@ pub(super) fn pick<'b, const N: usize>(
 }
 
 impl<'b> Field<'b> {
-    /// The body's field `name`, found.
-    pub(super) fn of(name: &'static str, value: &'b RawValue) -> Self {
-        Self { parent: "", name, found: Found::Value(value) }
-    }
-
     /// The payload's field `name`, to be looked for.
     pub(super) fn wanted(name: &'static str) -> Self {
         Self { parent: PAYLOAD, name, found: Found::Nothing }

@@ -39,19 +39,17 @@ impl<'b> Visitor<'b> for Body<'b> {
         let Some(Some("topic")) = map.next_key_seed(Plain)? else { return Err(unusual()) };
         let topic = map.next_value_seed(Plain)?.ok_or_else(unusual)?;
         let Some(Some(key @ "payload")) = map.next_key_seed(Plain)? else { return Err(unusual()) };
-        let start = object_start(self.0, offset(self.0, key) + key.len());
-        let (topic, payload) = match vocabulary::find(topic) {
+        let start = object_start(self.0, offset(self.0, key) + key.len()).ok_or_else(unusual)?;
+        let topic = match vocabulary::find(topic) {
             None => {
-                let payload = Field::of("payload", map.next_value()?);
-                let topic = Topic::new(Cow::Borrowed(topic)).map_err(|_| unusual())?;
-                (topic, Some(Payload::new(&payload).map_err(|_| unusual())?))
+                map.next_value::<IgnoredAny>()?;
+                Topic::new(Cow::Borrowed(topic)).map_err(|_| unusual())?
             }
             Some(row) => {
-                start.ok_or_else(unusual)?;
                 let mut fields = check::names(row).map(Field::wanted);
                 map.next_value_seed(Known(&mut fields))?;
                 check::fields(&fields, row).map_err(|_| unusual())?;
-                (Topic(Cow::Borrowed(topic)), None)
+                Topic(Cow::Borrowed(topic))
             }
         };
         let mut behind = None;
@@ -60,7 +58,7 @@ impl<'b> Visitor<'b> for Body<'b> {
             map.next_value::<IgnoredAny>()?;
             behind.get_or_insert(offset(self.0, key));
         }
-        let payload = payload.or_else(|| object_between(self.0, start?, behind)).ok_or_else(unusual)?;
+        let payload = object_between(self.0, start, behind).ok_or_else(unusual)?;
         Ok(Message { topic, payload })
     }
 }
