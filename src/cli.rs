@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use argh::FromArgs;
 
-use crate::message::{Check, Encoding};
+use crate::proto::message::{Check, Encoding};
 
 /// The REST entrance of a local adapter: JSON messages posted to /api/message become ZeroMQ messages.
 #[derive(FromArgs, Debug)]

@@ -18,9 +18,9 @@
 //!
 //! | layer | modules | what it knows |
 //! |---|---|---|
-//! | program | [`cli`], [`commands`], [`serve`], `signals`, [`exit`], [`events`] | arguments, signals, the parent process |
-//! | shell | [`worker`], [`listener`], `connection`, `workers`, [`transport`], [`bus`], [`settings`], [`counters`] | sockets, threads, files, time |
-//! | core | [`exchange`], [`gate`], [`http1`], [`message`], [`vocabulary`], [`problem`], [`token`], [`payload`], [`budget`] | octets |
+//! | program | [`cli`], [`commands`], [`gateway`] | arguments, signals, the parent process |
+//! | shell | [`server`], [`bus`], [`tls`], [`settings`], `watch` | sockets, threads, files, time |
+//! | core | [`proto`] | octets |
 //!
 //! # Invariants
 //!
@@ -30,36 +30,19 @@
 //! * A message is answered 200 after it is in the queue, and what is in the queue is handed to libzmq even if the
 //!   process is asked to stop next.
 //! * One thread owns every ZeroMQ socket of the gateway; the embedded hub, a component of its own, has another.
-//! * No buffer belongs to the kernel while a connection waits ([`transport`]), so nothing is lost or leaked when a
+//! * No buffer belongs to the kernel while a connection waits ([`server::transport`]), so nothing is lost or leaked when a
 //!   deadline drops a future.
 //! * What a peer can make the process hold is bounded: by `--max-head` and `--max-connections`, by `--max-buffered`,
 //!   by the queue's bounds, by libzmq's pipes.
 //! * A token, and a head that holds one, is compared in constant time; and no secret is ever logged, printed or put into
 //!   an error; only `demo` shows the token that it made.
 
-pub mod budget;
 pub mod bus;
-mod certificates;
-mod channel;
 pub mod cli;
 pub mod commands;
-mod connection;
-pub mod counters;
-pub mod events;
-pub mod exchange;
-pub mod exit;
-pub mod gate;
-pub mod http1;
-pub mod listener;
-pub mod message;
-pub mod payload;
-pub mod problem;
-pub mod serve;
+pub mod gateway;
+pub mod proto;
+pub mod server;
 pub mod settings;
-mod signals;
 pub mod tls;
-pub mod token;
-pub mod transport;
-pub mod vocabulary;
-pub mod worker;
-mod workers;
+pub mod watch;

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use adapter_gateway::cli::{Arguments, Command, Exit};
 use adapter_gateway::commands;
-use adapter_gateway::events::log;
-use adapter_gateway::exit::Failure;
+use adapter_gateway::gateway::events::log;
+use adapter_gateway::gateway::exit::Failure;
 
 fn main() -> ExitCode {
     let command = match Arguments::parse(std::env::args_os().skip(1)) {

@@ -15,14 +15,14 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use adapter_gateway::problem::Status;
+use adapter_gateway::proto::problem::Status;
 use serde_json::Value;
 
 const README: &str = include_str!("../README.md");
 
 /// The program, and what its source says of problems.
 const GATEWAY: &str = env!("CARGO_BIN_EXE_adapter-gateway");
-const PROBLEMS: &str = include_str!("../src/problem.rs");
+const PROBLEMS: &str = include_str!("../src/proto/problem.rs");
 
 /// How long a message may take to arrive, in ms.
 const PATIENCE_MS: i32 = 30_000;

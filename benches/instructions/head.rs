@@ -2,8 +2,8 @@
 
 use std::hint::black_box;
 
-use adapter_gateway::http1::fields::Framing;
-use adapter_gateway::http1::head::{Head, HeadSearch};
+use adapter_gateway::proto::http1::fields::Framing;
+use adapter_gateway::proto::http1::head::{Head, HeadSearch};
 use gungraun::{library_benchmark, library_benchmark_group};
 
 use super::inputs::{BODY, BROWSER_HEAD, WRK_HEAD};

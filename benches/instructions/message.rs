@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::hint::black_box;
 
-use adapter_gateway::message::{self as core, Check, Encoding, Message, msgpack};
+use adapter_gateway::proto::message::{self as core, Check, Encoding, Message, msgpack};
 use gungraun::{library_benchmark, library_benchmark_group};
 
 use super::inputs::{BODY, long_string, small_objects};

@@ -1,7 +1,7 @@
 //! The chunked coding: decoded the same however it is split, and as a plain reader decodes it who has all of it.
 
-use adapter_gateway::http1::chunked::ChunkedDecoder;
-use adapter_gateway::http1::malformed::Malformed;
+use adapter_gateway::proto::http1::chunked::ChunkedDecoder;
+use adapter_gateway::proto::http1::malformed::Malformed;
 
 use super::pieces::ways;
 

@@ -1,6 +1,6 @@
 //! A whole connection over the core: pieces of octets in, its outcome out.
 
-use adapter_gateway::exchange::{ANSWER_BYTES, CloseReason, Exchange, Next, Waiting};
+use adapter_gateway::proto::connection::{ANSWER_BYTES, CloseReason, Exchange, Next, Waiting};
 
 use super::answers::{self, Answer};
 use super::gate::{FakeGate, Limits, Published};

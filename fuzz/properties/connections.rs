@@ -1,6 +1,6 @@
 //! Whole connections: what [`Connection`] asserts of every turn and every outcome, under limits that are met.
 
-use adapter_gateway::exchange::{Exchange, Next};
+use adapter_gateway::proto::connection::{Exchange, Next};
 
 use super::connection::{Connection, End, Outcome, Through, run, whole};
 use super::gate::{FakeGate, Limits};

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use adapter_gateway::message::{self, Check, Encoding, Fault, MAX_TOPIC_BYTES, Message, msgpack};
+use adapter_gateway::proto::message::{self, Check, Encoding, Fault, MAX_TOPIC_BYTES, Message, msgpack};
 use adapter_gateway::settings;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};

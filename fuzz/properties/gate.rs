@@ -4,13 +4,13 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use adapter_gateway::budget::Budget;
-use adapter_gateway::gate::{Gate, Policy, RecentHeads};
-use adapter_gateway::http1::response::{AllowedOrigins, HttpDate};
-use adapter_gateway::message::{Check, Encoding};
-use adapter_gateway::payload::Payload;
-use adapter_gateway::problem::{Status, Unavailable};
-use adapter_gateway::token::Token;
+use adapter_gateway::proto::admission::{Gate, Policy, RecentHeads};
+use adapter_gateway::proto::budget::Budget;
+use adapter_gateway::proto::http1::response::{AllowedOrigins, HttpDate};
+use adapter_gateway::proto::message::{Check, Encoding};
+use adapter_gateway::proto::payload::Payload;
+use adapter_gateway::proto::problem::{Status, Unavailable};
+use adapter_gateway::proto::token::Token;
 
 /// The token that every recorded request shows.
 pub(crate) const TOKEN: &str = "t0ken";

@@ -35,7 +35,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
-pub use crate::problem::Unavailable;
+pub use crate::proto::problem::Unavailable;
 pub use endpoint::{Endpoint, EndpointError};
 pub use hub::{HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub, HubCounters};
 pub use publisher::Publisher;

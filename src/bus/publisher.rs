@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 
 use super::queue::Refusal;
 use super::shared::Shared;
-use crate::payload::Payload;
-use crate::problem::Unavailable;
+use crate::proto::payload::Payload;
+use crate::proto::problem::Unavailable;
 
 /// Publishes from any thread. Cheap to clone.
 #[derive(Clone)]

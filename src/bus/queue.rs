@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crossbeam_queue::SegQueue;
 
 use super::raw::Frame;
-use crate::payload::Payload;
+use crate::proto::payload::Payload;
 
 /// What a queued message weighs beside its content, in bytes: two 64-byte frames, its slot in the
 /// queue, libzmq's header of a heap-held frame and the allocator's rounding. Without it a flood

@@ -9,12 +9,12 @@ use super::print::Printer;
 use super::serve;
 use crate::bus::{HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub, Subscriber};
 use crate::cli::DemoArguments;
-use crate::events::{Emit, Event, log};
-use crate::exit::Failure;
-use crate::message::Encoding;
-use crate::serve::{Source, serve};
+use crate::gateway::events::{Emit, Event, log};
+use crate::gateway::exit::Failure;
+use crate::gateway::{Source, serve};
+use crate::proto::message::Encoding;
+use crate::proto::token::Token;
 use crate::tls::source::CertificateSource;
-use crate::token::Token;
 
 /// Random octets of a name or a token: too many to guess, few enough to read.
 const RANDOM_BYTES: usize = 16;

@@ -6,9 +6,9 @@ use super::print::Printer;
 use super::serve::connectable;
 use crate::bus::{HUB_SUBSCRIBERS, Interrupter, Received, Subscriber};
 use crate::cli::ListenArguments;
-use crate::events::log;
-use crate::exit::Failure;
-use crate::signals::Signals;
+use crate::gateway::events::log;
+use crate::gateway::exit::Failure;
+use crate::gateway::signals::Signals;
 
 /// Runs the command.
 ///

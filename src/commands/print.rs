@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Write};
 
 use serde::de::IgnoredAny;
 
-use crate::message::{Encoding, msgpack};
+use crate::proto::message::{Encoding, msgpack};
 
 /// Prints messages on stdout, in colour where a person looks at it.
 pub(super) struct Printer {

@@ -7,12 +7,12 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::bus::{BusConfig, Endpoint, EndpointError, HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub};
 use crate::cli::{DemoArguments, Seconds, ServeArguments};
-use crate::connection::Timeouts;
-use crate::events::{Stdout, log};
-use crate::exit::Failure;
-use crate::gate::Policy;
-use crate::http1::response::AllowedOrigins;
-use crate::serve::{Config, Source, serve};
+use crate::gateway::events::{Stdout, log};
+use crate::gateway::exit::Failure;
+use crate::gateway::{Config, Source, serve};
+use crate::proto::admission::Policy;
+use crate::proto::http1::response::AllowedOrigins;
+use crate::server::connection::Timeouts;
 use crate::settings;
 use crate::tls::source::CertificateSource;
 

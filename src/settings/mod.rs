@@ -8,16 +8,11 @@
 
 mod encoding;
 mod fault;
-mod inotify;
-mod lookups;
 mod nesting;
 mod python;
 #[cfg(test)]
 mod python_tests;
 mod semantics;
-pub mod watch;
-#[cfg(test)]
-mod watch_tests;
 
 use std::fmt;
 use std::fs::{self, File};
@@ -27,7 +22,7 @@ use std::path::{Path, PathBuf};
 pub use fault::SettingsFault;
 pub use python::{MAX_FILE_BYTES, parse};
 
-use crate::token::Token;
+use crate::proto::token::Token;
 
 /// What a settings file says.
 #[derive(Clone, Debug, PartialEq, Eq)]

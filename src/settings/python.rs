@@ -10,7 +10,7 @@ use ruff_text_size::Ranged;
 
 use super::fault::{Problem, SettingsFault};
 use super::{Access, DisabledReason, encoding, nesting, semantics};
-use crate::token::Token;
+use crate::proto::token::Token;
 
 /// The largest settings file, in bytes. Files of settings are of a few kilobytes; the parser takes some fifty times
 /// the text in memory, which this keeps to tens of megabytes for a moment.

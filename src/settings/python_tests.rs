@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use super::{Access, DisabledReason, MAX_FILE_BYTES, parse};
-use crate::token::Token;
+use crate::proto::token::Token;
 
 /// In each case that holds a token or may lead to one.
 const SECRET: &str = "s3cret";

@@ -1,6 +1,6 @@
 //! How a connection ends that does not end by itself: the client leaves, a deadline passes, the gateway stops.
 
-use adapter_gateway::exchange::{CloseReason, Next};
+use adapter_gateway::proto::connection::{CloseReason, Next};
 
 use crate::octets::{GET, MESSAGE, chunk, chunked, length, post};
 use crate::properties::answers::Answer;

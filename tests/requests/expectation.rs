@@ -11,10 +11,10 @@
 
 use std::fmt::Write;
 
-use adapter_gateway::exchange::{CloseReason, Waiting};
-use adapter_gateway::http1::response::AllowedOrigins;
-use adapter_gateway::message::{Check, Encoding};
-use adapter_gateway::problem::Unavailable;
+use adapter_gateway::proto::connection::{CloseReason, Waiting};
+use adapter_gateway::proto::http1::response::AllowedOrigins;
+use adapter_gateway::proto::message::{Check, Encoding};
+use adapter_gateway::proto::problem::Unavailable;
 
 use crate::properties::answers::Answer;
 use crate::properties::connection::{End, Outcome};

@@ -1,8 +1,8 @@
 //! Limits that are too long for a file, at the limit and one past it.
 
-use adapter_gateway::http1::chunked::{CHUNK_LINE_BYTES, EXTENSION_BYTES, TRAILER_BYTES};
-use adapter_gateway::http1::head::FIELD_LINES;
-use adapter_gateway::http1::target::TARGET_BYTES;
+use adapter_gateway::proto::http1::chunked::{CHUNK_LINE_BYTES, EXTENSION_BYTES, TRAILER_BYTES};
+use adapter_gateway::proto::http1::head::FIELD_LINES;
+use adapter_gateway::proto::http1::target::TARGET_BYTES;
 
 use crate::octets::{LAST_CHUNK, MESSAGE, TARGET, chunk, chunked, length, message_of, post_to, request};
 use crate::properties::connection::{Through, run, whole};

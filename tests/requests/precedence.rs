@@ -1,6 +1,6 @@
 //! A request with several faults is answered for the first of them in the contract's table.
 
-use adapter_gateway::problem::Unavailable;
+use adapter_gateway::proto::problem::Unavailable;
 
 use crate::octets::{GET, TARGET};
 use crate::properties::connection::whole;

@@ -1,6 +1,6 @@
 //! Much at once: long pipelines, large bodies, answers faster than a client takes them.
 
-use adapter_gateway::exchange::{ANSWER_BYTES, CloseReason, DISCARD_BYTES, Exchange, Next, Waiting};
+use adapter_gateway::proto::connection::{ANSWER_BYTES, CloseReason, DISCARD_BYTES, Exchange, Next, Waiting};
 
 use crate::octets::{GET, LAST_CHUNK, MESSAGE, chunk, chunked, message_of, post, post_to, request};
 use crate::properties::connection::{Connection, End, Through, run, whole};

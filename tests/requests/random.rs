@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
-use adapter_gateway::exchange::Waiting;
+use adapter_gateway::proto::connection::Waiting;
 
 use crate::octets::{GET, LAST_CHUNK, MESSAGE, chunk, chunked, post, post_to, request};
 use crate::properties::connection::{End, Outcome, Through, run, whole};

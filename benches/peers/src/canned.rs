@@ -8,9 +8,9 @@ use std::io;
 use std::rc::Rc;
 use std::time::SystemTime;
 
-use adapter_gateway::http1::head::{Method, Version};
-use adapter_gateway::http1::response::{AllowedOrigins, Grant, HttpDate, Reply, Responder};
-use adapter_gateway::transport::{Listener, Stream, Transport};
+use adapter_gateway::proto::http1::head::{Method, Version};
+use adapter_gateway::proto::http1::response::{AllowedOrigins, Grant, HttpDate, Reply, Responder};
+use adapter_gateway::server::transport::{Listener, Stream, Transport};
 use rustix::net::sockopt::set_tcp_nodelay;
 use rustix::net::{SendFlags, send};
 use tokio::task::spawn_local;

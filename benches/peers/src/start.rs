@@ -3,8 +3,8 @@
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 
-use adapter_gateway::gate::ENDPOINT;
-use adapter_gateway::listener::Listening;
+use adapter_gateway::proto::admission::ENDPOINT;
+use adapter_gateway::server::listener::Listening;
 use argh::FromArgs;
 
 use crate::Outcome;

@@ -3,8 +3,8 @@
 use std::io;
 use std::rc::Rc;
 
-use adapter_gateway::transport::Transport;
-use adapter_gateway::transport::uring::Uring;
+use adapter_gateway::server::transport::Transport;
+use adapter_gateway::server::transport::uring::Uring;
 use peers::Outcome;
 use peers::canned::answer;
 use peers::requests::Requests;

@@ -1,6 +1,6 @@
 //! The floor of tokio-uring.
 
-use adapter_gateway::transport::uring::Uring;
+use adapter_gateway::server::transport::uring::Uring;
 use peers::start::Arguments;
 use peers::{Outcome, canned};
 

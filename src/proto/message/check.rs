@@ -1,0 +1,73 @@
+//! A known topic's payload, checked field by field against its row of the vocabulary.
+
+use super::field::{Field, PAYLOAD};
+use super::{Fault, Flaw, Pointer, Reason};
+use crate::proto::message::topics::{Content, Row, Who};
+
+const CONTENT: &str = "/payload/content";
+const SERVICE_DATA: &str = "/payload/content/service_data";
+
+/// Checks that `payload` is what `row` asks for.
+pub(super) fn payload(payload: &Field, row: &Row) -> Result<(), Fault> {
+    fields(&payload.fields(PAYLOAD, names(row))?, row)
+}
+
+/// The fields that `row` knows: who, perhaps in other words, and the content.
+pub(super) fn names(row: &Row) -> [&'static str; 3] {
+    match row.who {
+        Who::One(name) => [name, name, "content"],
+        Who::Either(one, other) => [one, other, "content"],
+    }
+}
+
+/// Checks the fields that are named by [`names`].
+pub(super) fn fields([who, other, content]: &[Field; 3], row: &Row) -> Result<(), Fault> {
+    match row.who {
+        Who::One(_) => who.non_empty_text().map(drop)?,
+        Who::Either(..) => either(who, other)?,
+    }
+    match row.content {
+        Content::Text => content.text().map(drop),
+        Content::Switch => switch(content),
+        Content::ServiceCall => service_call(content),
+    }
+}
+
+/// At least one of two names, and no bad one.
+fn either(one: &Field, other: &Field) -> Result<(), Fault> {
+    if one.is_missing() && other.is_missing() {
+        return Err(Fault::not_message(Pointer::to(["payload"]), Reason::Neither(one.key(), other.key())));
+    }
+    for given in [one, other] {
+        if !given.is_missing() {
+            given.non_empty_text()?;
+        }
+    }
+    Ok(())
+}
+
+fn switch(content: &Field) -> Result<(), Fault> {
+    match content.text()?.decode().as_ref() {
+        "start" | "stop" => Ok(()),
+        _ => Err(content.fault(Flaw::NotASwitch)),
+    }
+}
+
+fn service_call(content: &Field) -> Result<(), Fault> {
+    let names = ["type", "domain", "service", "service_data"];
+    let [kind, domain, service, data] = content.fields(CONTENT, names)?;
+    kind.text()?;
+    let domain = domain.text()?.decode();
+    service.text()?;
+    let [entity_id] = data.fields(SERVICE_DATA, ["entity_id"])?;
+    entity(&entity_id, &domain)
+}
+
+/// `<domain>.<device_name>`, neither part empty. The first dot parts them: a device's name may hold more.
+fn entity(entity_id: &Field, domain: &str) -> Result<(), Fault> {
+    match entity_id.text()?.decode().split_once('.') {
+        Some(("", _) | (_, "")) | None => Err(entity_id.fault(Flaw::NotAnEntity)),
+        Some((own, _)) if own != domain => Err(entity_id.fault(Flaw::OtherDomain)),
+        Some(_) => Ok(()),
+    }
+}

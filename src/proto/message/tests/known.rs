@@ -1,0 +1,212 @@
+//! Every row of the vocabulary, and each of its broken neighbours.
+
+use super::{Check, accept, parse, refuse};
+use crate::proto::message::topics::{Content, Row, TABLE, Who};
+
+const SERVICE_CALL: &str =
+    r#"{"type":"call_service","domain":"light","service":"turn_on","service_data":{"entity_id":"light.lamp"}}"#;
+
+/// A body for `topic` whose payload has these members.
+fn body(topic: &str, members: &[&str]) -> String {
+    format!(r#"{{"topic":"{topic}","payload":{{{}}}}}"#, members.join(","))
+}
+
+/// A body that calls a service with this `content`.
+fn call(content: &str) -> String {
+    body("to_homeauto", &[r#""node_id":"n""#, &format!(r#""content":{content}"#)])
+}
+
+fn good_content(row: &Row) -> String {
+    let value = match row.content {
+        Content::Text => r#""""#,
+        Content::Switch => r#""start""#,
+        Content::ServiceCall => SERVICE_CALL,
+    };
+    format!(r#""content":{value}"#)
+}
+
+fn names(row: &Row) -> Vec<&'static str> {
+    match row.who {
+        Who::One(name) => vec![name],
+        Who::Either(one, other) => vec![one, other],
+    }
+}
+
+/// Every row with every name that will do for it, and the other fields that it needs.
+fn each(test: impl Fn(&Row, &str, &str)) {
+    for row in &TABLE {
+        for name in names(row) {
+            test(row, name, &good_content(row));
+        }
+    }
+}
+
+#[test]
+fn the_table_is_that_of_the_contract() {
+    let rows = TABLE.iter().map(|row| format!("{} {}", row.topic, names(row).join("|")));
+    assert_eq!(
+        rows.collect::<Vec<_>>(),
+        [
+            "adapter/nodes/data node_id",
+            "adapter/extensions/data extension_id",
+            "visual/extensions/command node_id|extension_id",
+            "core/exts/operate node_name",
+            "core/extensions/operate extension_name",
+            "core/nodes/operate node_name|extension_name",
+            "core/node/statu/change node_name",
+            "core/extension/statu/change extension_name",
+            "to_homeauto node_id|extension_id",
+        ]
+    );
+}
+
+#[test]
+fn every_row_passes() {
+    each(|row, name, content| accept(&body(row.topic, &[&format!(r#""{name}":"n""#), content])));
+}
+
+#[test]
+fn keys_and_values_pass_escaped() {
+    accept(r#"{"topic":"core\/exts/oper\u0061te","payload":{"node_n\u0061me":"\n","content":"st\u006Fp"}}"#);
+}
+
+#[test]
+fn extra_fields_pass_also_twice_and_in_the_other_vocabulary() {
+    accept(r#"{"topic":"adapter/nodes/data","payload":{"node_id":"n","content":"c","extension_id":1,"x":0,"x":{}}}"#);
+    accept(r#"{"topic":"core/extensions/operate","payload":{"node_name":"","extension_name":"e","content":"stop"}}"#);
+}
+
+#[test]
+fn envelope_check_leaves_known_topics_alone() {
+    for row in &TABLE {
+        parse(body(row.topic, &[r#""content":1,"content":2"#]).as_bytes(), Check::Envelope).unwrap();
+    }
+}
+
+#[test]
+fn name_missing() {
+    for row in &TABLE {
+        let body = body(row.topic, &[&good_content(row)]);
+        match row.who {
+            Who::One(name) => refuse(&body, &format!("/payload/{name}"), &format!("`{name}` is missing")),
+            Who::Either(one, other) => refuse(&body, "/payload", &format!("`{one}` or `{other}` is required")),
+        }
+    }
+}
+
+#[test]
+fn name_of_another_type_empty_or_twice() {
+    for (member, flaw) in [
+        (r#""NAME":1"#, "must be a string"),
+        (r#""NAME":null"#, "must be a string"),
+        (r#""NAME":["n"]"#, "must be a string"),
+        (r#""NAME":"""#, "must not be empty"),
+        (r#""NAME":"n","NAME":"n""#, "is given more than once"),
+    ] {
+        each(|row, name, content| {
+            let member = member.replace("NAME", name);
+            refuse(&body(row.topic, &[&member, content]), &format!("/payload/{name}"), &format!("`{name}` {flaw}"));
+        });
+    }
+}
+
+#[test]
+fn of_two_names_both_must_be_valid() {
+    for row in TABLE.iter().filter(|row| names(row).len() == 2) {
+        let content = good_content(row);
+        let [one, other] = names(row).try_into().unwrap();
+        accept(&body(row.topic, &[&format!(r#""{one}":"n","{other}":"n""#), &content]));
+        for (good, bad) in [(one, other), (other, one)] {
+            let body = body(row.topic, &[&format!(r#""{good}":"n","{bad}":null"#), &content]);
+            refuse(&body, &format!("/payload/{bad}"), &format!("`{bad}` must be a string"));
+        }
+    }
+}
+
+#[test]
+fn content_missing_or_twice() {
+    each(|row, name, content| {
+        let name = format!(r#""{name}":"n""#);
+        refuse(&body(row.topic, &[&name]), "/payload/content", "`content` is missing");
+        let escaped = content.replace("\"content\"", "\"c\\u006fntent\"");
+        for again in [content, escaped.as_str(), "\"content\":0"] {
+            refuse(&body(row.topic, &[content, &name, again]), "/payload/content", "`content` is given more than once");
+        }
+    });
+}
+
+#[test]
+fn content_of_another_type() {
+    each(|row, name, _| {
+        let wanted = match row.content {
+            Content::ServiceCall => "`content` must be an object",
+            Content::Text | Content::Switch => "`content` must be a string",
+        };
+        for other in ["1", "null", "true", r#"["start"]"#] {
+            let members = format!(r#""{name}":"n","content":{other}"#);
+            refuse(&body(row.topic, &[&members]), "/payload/content", wanted);
+        }
+    });
+    refuse(&call("\"turn_on\""), "/payload/content", "`content` must be an object");
+}
+
+#[test]
+fn switch_is_start_or_stop() {
+    for row in TABLE.iter().filter(|row| row.content == Content::Switch) {
+        for name in names(row) {
+            accept(&body(row.topic, &[&format!(r#""{name}":"n","content":"stop""#)]));
+            for other in ["", "Start", "stop ", "restart"] {
+                let members = format!(r#""{name}":"n","content":"{other}""#);
+                refuse(&body(row.topic, &[&members]), "/payload/content", "`content` must be `start` or `stop`");
+            }
+        }
+    }
+}
+
+#[test]
+fn service_call_lacks_a_field_has_it_twice_or_of_another_type() {
+    let members = [
+        ("type", r#""type":"t""#, "string"),
+        ("domain", r#""domain":"d""#, "string"),
+        ("service", r#""service":"s""#, "string"),
+        ("service_data", r#""service_data":{"entity_id":"d.e"}"#, "object"),
+    ];
+    for (name, member, kind) in members {
+        let rest: Vec<_> = members.iter().filter(|other| other.0 != name).map(|other| other.1).collect();
+        let rest = rest.join(",");
+        let article = if kind == "object" { "an" } else { "a" };
+        accept(&call(&format!("{{{member},{rest}}}")));
+        for (bad, flaw) in [
+            (format!("{{{rest}}}"), "is missing".to_owned()),
+            (format!("{{{member},{rest},{member}}}"), "is given more than once".to_owned()),
+            (format!("{{{rest},\"{name}\":7}}"), format!("must be {article} {kind}")),
+        ] {
+            let pointer = format!("/payload/content/{name}");
+            refuse(&call(&bad), &pointer, &format!("`{name}` {flaw}"));
+        }
+    }
+}
+
+#[test]
+fn extra_fields_of_a_service_call_pass() {
+    accept(&call(&SERVICE_CALL.replace("{\"", r#"{"x":1,"x":2,""#)));
+}
+
+#[test]
+fn entity_id_is_domain_and_device() {
+    for (member, detail) in [
+        (r#""x":0"#, "`entity_id` is missing"),
+        (r#""entity_id":7"#, "`entity_id` must be a string"),
+        (r#""entity_id":"light.lamp","entity_id":"light.lamp""#, "`entity_id` is given more than once"),
+        (r#""entity_id":"""#, "`entity_id` must be `<domain>.<device_name>`"),
+        (r#""entity_id":"light""#, "`entity_id` must be `<domain>.<device_name>`"),
+        (r#""entity_id":"light.""#, "`entity_id` must be `<domain>.<device_name>`"),
+        (r#""entity_id":".lamp""#, "`entity_id` must be `<domain>.<device_name>`"),
+        (r#""entity_id":"cover.lamp""#, "`entity_id` must be of the same domain as `domain`"),
+        (r#""entity_id":"Light.lamp""#, "`entity_id` must be of the same domain as `domain`"),
+    ] {
+        let content = SERVICE_CALL.replace(r#""entity_id":"light.lamp""#, member);
+        refuse(&call(&content), "/payload/content/service_data/entity_id", detail);
+    }
+    accept(&call(&SERVICE_CALL.replace("light.lamp", "l\\u0069ght.lamp.left")));
+}

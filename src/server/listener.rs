@@ -1,0 +1,138 @@
+//! Listening sockets, shared by the workers, and the loop that accepts from them.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::{Shutdown, shutdown, sockopt::set_tcp_nodelay};
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::gateway::events::log;
+use crate::server::transport::{Listener, Stream};
+use crate::server::worker::Worker;
+
+/// Connections that the kernel completes before they are accepted. It takes less where `net.core.somaxconn` says so.
+const BACKLOG: i32 = 4096;
+
+/// How long accepting pauses when the process is out of descriptors or memory: without a pause it would fail again at
+/// once, at the cost of a core.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Connections accepted in a row before those that are there get their turn: a rush of new ones must not starve them.
+const ACCEPT_BATCH: u32 = 32;
+
+/// Bound and listening sockets.
+#[derive(Debug)]
+pub struct Listening {
+    sockets: Vec<TcpListener>,
+    addresses: Vec<SocketAddr>,
+}
+
+/// An address that cannot be listened on.
+#[derive(Debug)]
+pub struct ListenError {
+    /// The address.
+    pub address: SocketAddr,
+    /// Why.
+    pub error: io::Error,
+}
+
+impl Listening {
+    /// Binds all of `required`, and of `optional` those that this host has an address family for.
+    ///
+    /// # Errors
+    /// The first address that fails: taken, not permitted, not of this host.
+    pub fn bind(required: &[SocketAddr], optional: &[SocketAddr]) -> Result<Self, ListenError> {
+        let mut sockets = Vec::new();
+        let mut addresses = Vec::new();
+        for &address in required.iter().chain(optional) {
+            match bind(address) {
+                Ok(socket) => {
+                    addresses.push(socket.local_addr().unwrap_or(address));
+                    sockets.push(socket);
+                }
+                Err(error) if optional.contains(&address) && is_absent(&error) => {
+                    log(format_args!("not listening on {address}: {error}"));
+                }
+                Err(error) => return Err(ListenError { address, error }),
+            }
+        }
+        Ok(Self { sockets, addresses })
+    }
+
+    /// The addresses bound, with the ports that the kernel chose.
+    #[must_use]
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// A handle on each socket, for one worker.
+    pub fn sockets(&self) -> impl Iterator<Item = io::Result<TcpListener>> {
+        self.sockets.iter().map(TcpListener::try_clone)
+    }
+
+    /// Refuses connections from now on, and ends the loops that accept them.
+    pub fn close(&self) {
+        for socket in &self.sockets {
+            let _ = shutdown(socket, Shutdown::Both);
+        }
+    }
+}
+
+/// Without `SO_REUSEPORT`, with which a second process could take half of the connections unseen.
+fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
+    // Connections of a former process that linger in TIME_WAIT must not keep a new one from its port.
+    socket.set_reuse_address(true)?;
+    if address.is_ipv6() {
+        // Each address family has a listener of its own.
+        socket.set_only_v6(true)?;
+    }
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// Whether this host has no such address or address family.
+fn is_absent(error: &io::Error) -> bool {
+    let absent = [Errno::ADDRNOTAVAIL, Errno::AFNOSUPPORT, Errno::PROTONOSUPPORT];
+    absent.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+}
+
+/// Accepts connections until the socket is shut down. Never dropped while it waits, which on a ring would leave an
+/// operation behind.
+pub(crate) async fn accept<S: Stream>(worker: Rc<Worker<S>>, listener: impl Listener<Stream = S>) {
+    let mut failing = false;
+    let mut accepted = 0u32;
+    loop {
+        match listener.accept().await {
+            Ok(stream) => {
+                failing = false;
+                // Answers are written whole; to hold a small one back would only delay it.
+                let _ = set_tcp_nodelay(stream.socket(), true);
+                // At the limit of connections this one waits, and others in the backlog, at no cost to those connected.
+                let Ok(permit) = Arc::clone(worker.connections()).acquire_owned().await else { return };
+                worker.adopt(stream, permit);
+                accepted = accepted.wrapping_add(1);
+                if accepted.is_multiple_of(ACCEPT_BATCH) {
+                    tokio::task::yield_now().await;
+                }
+            }
+            Err(error) => match Errno::from_io_error(&error) {
+                // The socket was shut down (accept(2): "not listening").
+                Some(Errno::INVAL | Errno::BADF) => return,
+                // Errors of the connection, not of the socket.
+                Some(Errno::CONNABORTED | Errno::INTR | Errno::PROTO) => {}
+                _ => {
+                    if !std::mem::replace(&mut failing, true) {
+                        log(format_args!("cannot accept connections for now: {error}"));
+                    }
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            },
+        }
+    }
+}
