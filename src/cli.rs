@@ -10,6 +10,7 @@ use std::time::Duration;
 use argh::FromArgs;
 
 use crate::proto::message::{Check, Encoding};
+use crate::server::workers::Io;
 
 /// The REST entrance of a local adapter: JSON messages posted to /api/message become ZeroMQ messages.
 #[derive(FromArgs, Debug)]
@@ -305,17 +306,6 @@ impl FromStr for Encoding {
             _ => Err("neither json nor msgpack"),
         }
     }
-}
-
-/// `--io`
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Io {
-    /// io_uring where it is available, else epoll.
-    Auto,
-    /// io_uring, or exit status 5.
-    Uring,
-    /// epoll.
-    Epoll,
 }
 
 impl FromStr for Io {

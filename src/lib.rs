@@ -7,7 +7,7 @@
 //!  (transport)   (loop)    (state machine) ├─► gate      who may pass: the status table, in its order
 //!                                          ├─► message   what is a message: JSON, vocabulary
 //!                                          └─► Gate::publish
-//!                                                 │ queue, bounded in messages and octets
+//!                                                 │ queue, bounded in messages and bytes
 //!                                                 ▼
 //!                                          bus thread ──► XPUB ──► hub or subscribers
 //! ```
@@ -20,13 +20,13 @@
 //! |---|---|---|
 //! | program | [`cli`], [`commands`], [`gateway`] | arguments, signals, the parent process |
 //! | shell | [`server`], [`bus`], [`tls`], [`settings`], `watch` | sockets, threads, files, time |
-//! | core | [`proto`] | octets |
+//! | core | [`proto`] | bytes |
 //!
 //! # Invariants
 //!
 //! * The core does no I/O and knows no clock: it never names tokio, zmq, rustls, `std::net`, `std::thread` or
 //!   `Instant`. Tests, fuzz targets and benches drive it directly. A test reads its sources for this.
-//! * Fed whole or at any split, the same octets have the same outcome.
+//! * Fed whole or at any split, the same bytes have the same outcome.
 //! * A message is answered 200 after it is in the queue, and what is in the queue is handed to libzmq even if the
 //!   process is asked to stop next.
 //! * One thread owns every ZeroMQ socket of the gateway; the embedded hub, a component of its own, has another.
@@ -41,6 +41,8 @@ pub mod bus;
 pub mod cli;
 pub mod commands;
 pub mod gateway;
+pub mod log;
+pub mod process;
 pub mod proto;
 pub mod server;
 pub mod settings;

@@ -4,10 +4,11 @@ use std::process::ExitCode;
 
 use adapter_gateway::cli::{Arguments, Command, Exit};
 use adapter_gateway::commands;
-use adapter_gateway::gateway::events::log;
 use adapter_gateway::gateway::exit::Failure;
+use adapter_gateway::log::log;
 
 fn main() -> ExitCode {
+    adapter_gateway::process::keep_freed_memory();
     let command = match Arguments::parse(std::env::args_os().skip(1)) {
         Ok(command) => command,
         Err(Exit::Asked(text)) => return print(&text),

@@ -118,7 +118,7 @@ def with_curl(gateway, subscribers):
     expected = [pair for test in curl.CHECKS for pair in test(gateway)]
     python, listen = heard_until_marker(gateway, subscribers)
     check(python == expected, "pyzmq heard", [(topic, payload[:200]) for topic, payload in python])
-    # The very octets of the payload, also through `listen`.
+    # The very bytes of the payload, also through `listen`.
     check(listen == [(topic, payload.decode()) for topic, payload in expected], "listen heard something else")
 
 

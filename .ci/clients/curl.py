@@ -37,7 +37,7 @@ def curl(gateway, *arguments, body=None, urls=1):
     trust = ["--cacert", gateway.certificate] if gateway.certificate else []
     command = ["curl", "-q", "-sS", "-v", "--max-time", "20", "--noproxy", "*", "-w", WRITE_OUT, "-K", str(config)]
     done = subprocess.run([*command, *trust, *arguments], input=body, capture_output=True, timeout=30)
-    # Some versions of curl trace octets of TLS.
+    # Some versions of curl trace bytes of TLS.
     trace = done.stderr.decode(errors="replace")
     check(done.returncode == 0, "curl ended with", done.returncode, trace.replace(gateway.token, "..."))
     transfers = []

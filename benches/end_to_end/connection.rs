@@ -14,7 +14,7 @@ use crate::request::Answers;
 /// What a server gets to accept, and to shake hands.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Octets read at once, into a buffer that all connections share.
+/// Bytes read at once, into a buffer that all connections share.
 pub(crate) const READ_BYTES: usize = 64 * 1024;
 
 /// A connection.

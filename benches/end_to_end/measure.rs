@@ -93,7 +93,7 @@ pub(crate) struct Bench {
     pub(crate) duration: Duration,
 }
 
-/// Octets of a small message's body.
+/// Bytes of a small message's body.
 pub(crate) const SMALL_BYTES: usize = 110;
 
 /// Connections of a load that says nothing else.

@@ -67,7 +67,7 @@ pub(crate) struct Answers {
 }
 
 impl Answers {
-    /// How many answers `input` begins with, and their octets. What is behind them is the beginning of another.
+    /// How many answers `input` begins with, and their bytes. What is behind them is the beginning of another.
     pub(crate) fn count(&mut self, input: &[u8]) -> Result<(usize, usize), Failure> {
         if self.bytes == 0 {
             match whole_answer(input)? {

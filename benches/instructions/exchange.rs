@@ -1,4 +1,4 @@
-//! A connection's octets in, its answers out, and the messages handed to a gate that only counts them.
+//! A connection's bytes in, its answers out, and the messages handed to a gate that only counts them.
 
 use adapter_gateway::proto::connection::{Exchange, Next, Waiting};
 use gungraun::{library_benchmark, library_benchmark_group};

@@ -1,12 +1,12 @@
 //! What is sent to the gateway.
 
-/// Octets of a large body.
+/// Bytes of a large body.
 const LARGE_BYTES: usize = 64 * 1024;
 
 /// As `demo` makes it.
 pub(crate) const TOKEN: &str = "7f3a9c0e5b1d48267f3a9c0e5b1d4826";
 
-/// What `wrk` sends for a message of 110 octets.
+/// What `wrk` sends for a message of 110 bytes.
 pub(crate) const WRK_HEAD: &str = "POST /api/message?token=7f3a9c0e5b1d48267f3a9c0e5b1d4826 HTTP/1.1\r\n\
     Content-Length: 110\r\n\
     Content-Type: application/json\r\n\
@@ -28,7 +28,7 @@ pub(crate) const BROWSER_HEAD: &str = "POST /api/message?token=7f3a9c0e5b1d48267
     Accept-Encoding: gzip, deflate, br, zstd\r\n\
     Accept-Language: en-GB,en;q=0.9\r\n\r\n";
 
-/// A message of 110 octets, of a topic that the vocabulary knows.
+/// A message of 110 bytes, of a topic that the vocabulary knows.
 pub(crate) const BODY: &str = "{\"topic\":\"adapter/nodes/data\",\
     \"payload\":{\"node_id\":\"eim/extension_weather\",\"content\":\"temperature is 21.5 C\"}}";
 

@@ -1,4 +1,4 @@
-//! Answers read back from their octets by a client that forgives nothing.
+//! Answers read back from their bytes by a client that forgives nothing.
 
 use serde_json::Value;
 
@@ -27,13 +27,13 @@ impl Answer {
     }
 }
 
-/// Reads all of `wire`, interim answers left out. Panics at the first octet that is not as RFC 9112 §4 has it.
+/// Reads all of `wire`, interim answers left out. Panics at the first byte that is not as RFC 9112 §4 has it.
 pub(crate) fn read(mut wire: &[u8]) -> Vec<Answer> {
     let mut answers = Vec::new();
     while !wire.is_empty() {
         let (answer, rest) = read_one(wire);
         wire = rest;
-        // RFC 9110 §15.2: an interim answer may come or not, as the octets were split.
+        // RFC 9110 §15.2: an interim answer may come or not, as the bytes were split.
         if answer.status >= 200 {
             answers.push(answer);
         }

@@ -5,13 +5,13 @@ use adapter_gateway::proto::http1::malformed::Malformed;
 
 use super::pieces::ways;
 
-/// A body, and the octets of the input that it took.
+/// A body, and the bytes of the input that it took.
 type Body = (Vec<u8>, usize);
 
 /// A chunked body, and whatever follows it.
 pub(crate) fn chunked(input: &[u8]) {
     let [whole, bytewise, thirds] = ways(input).map(|pieces| decode(&pieces));
-    assert_eq!(whole, bytewise, "octet by octet");
+    assert_eq!(whole, bytewise, "byte by byte");
     assert_eq!(whole, thirds, "in three pieces");
     if let Ok(Some(body)) = whole {
         assert_eq!(Some(body), read_plainly(input));
@@ -56,7 +56,7 @@ fn read_plainly(input: &[u8]) -> Option<Body> {
     Some((content, input.len() - rest.len()))
 }
 
-/// The octets before the next CRLF.
+/// The bytes before the next CRLF.
 fn take_line<'i>(rest: &mut &'i [u8]) -> Option<&'i [u8]> {
     let end = rest.windows(2).position(|pair| pair == b"\r\n")?;
     let line = &rest[..end];

@@ -1,4 +1,4 @@
-//! A whole connection over the core: pieces of octets in, its outcome out.
+//! A whole connection over the core: pieces of bytes in, its outcome out.
 
 use adapter_gateway::proto::connection::{ANSWER_BYTES, CloseReason, Exchange, Next, Waiting};
 
@@ -13,14 +13,14 @@ pub(crate) struct Outcome {
     pub(crate) end: End,
 }
 
-/// Where a connection stands when all of its octets were given to it.
+/// Where a connection stands when all of its bytes were given to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Open(Waiting),
     Closed(CloseReason),
 }
 
-/// How octets get into the exchange.
+/// How bytes get into the exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Through {
     /// Always as the argument of `receive`.
@@ -114,7 +114,7 @@ impl Connection {
     }
 }
 
-/// The outcome of a connection whose octets come in these pieces.
+/// The outcome of a connection whose bytes come in these pieces.
 pub(crate) fn run<'p>(limits: &Limits, pieces: impl IntoIterator<Item = &'p [u8]>, through: Through) -> Outcome {
     let mut connection = Connection::new(limits);
     for piece in pieces {
@@ -123,12 +123,12 @@ pub(crate) fn run<'p>(limits: &Limits, pieces: impl IntoIterator<Item = &'p [u8]
     connection.outcome()
 }
 
-/// The outcome of a connection whose octets come at once.
+/// The outcome of a connection whose bytes come at once.
 pub(crate) fn whole(limits: &Limits, input: &[u8]) -> Outcome {
     run(limits, [input], Through::Input)
 }
 
-/// The outcome of a connection whose octets come in two pieces.
+/// The outcome of a connection whose bytes come in two pieces.
 pub(crate) fn split(limits: &Limits, input: &[u8], at: usize, through: Through) -> Outcome {
     let (first, second) = input.split_at(at);
     run(limits, [first, second], through)

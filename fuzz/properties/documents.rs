@@ -19,7 +19,7 @@ pub(crate) fn message(body: &[u8]) {
     match &envelope {
         Ok(message) => {
             assert!(json);
-            assert!(body.as_ptr_range().contains(&message.payload().as_ptr()), "the payload is the body's own octets");
+            assert!(body.as_ptr_range().contains(&message.payload().as_ptr()), "the payload is the body's own bytes");
             let payload = message.payload();
             assert!(payload.starts_with(b"{") && payload.ends_with(b"}"));
             if let Some(value) = &value {

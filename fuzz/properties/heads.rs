@@ -12,7 +12,7 @@ const HEAD_BYTES: usize = 2 * 1024;
 /// A head, and whatever follows it.
 pub(crate) fn head(input: &[u8]) {
     let [whole, bytewise, thirds] = ways(input).map(|pieces| search(&pieces));
-    assert_eq!(whole, bytewise, "octet by octet");
+    assert_eq!(whole, bytewise, "byte by byte");
     assert_eq!(whole, thirds, "in three pieces");
     if let Ok(Some(end)) = whole {
         let head = &input[..end];
@@ -69,11 +69,11 @@ fn search(pieces: &[&[u8]]) -> Result<Option<usize>, HeadFault> {
     Ok(None)
 }
 
-/// Reads `octets` by splitting at CRLF and at the first colon, and compares what counts.
-fn agrees_with_a_plain_reader(octets: &[u8], head: &Head<'_>) {
-    let text = octets.strip_suffix(b"\r\n\r\n").unwrap();
+/// Reads `bytes` by splitting at CRLF and at the first colon, and compares what counts.
+fn agrees_with_a_plain_reader(bytes: &[u8], head: &Head<'_>) {
+    let text = bytes.strip_suffix(b"\r\n\r\n").unwrap();
     let lines: Vec<&[u8]> = split_crlf(text);
-    // RFC 9112 §2.2, RFC 9110 §5.5: no control octet but the tab, and no CR or LF but those between lines.
+    // RFC 9112 §2.2, RFC 9110 §5.5: no control byte but the tab, and no CR or LF but those between lines.
     assert!(lines.iter().all(|line| line.iter().all(|byte| !byte.is_ascii_control() || *byte == b'\t')));
     let fields: Vec<(String, &[u8])> = lines[1..].iter().map(|line| field(line)).collect();
     let all =
@@ -124,7 +124,7 @@ fn field(line: &[u8]) -> (String, &[u8]) {
     (String::from_utf8(name.to_ascii_lowercase()).unwrap(), value.trim_ascii())
 }
 
-/// Percent-decoding, octet by octet; what is no encoding stands for itself.
+/// Percent-decoding, byte by byte; what is no encoding stands for itself.
 fn decode(text: &str) -> Vec<u8> {
     let (mut decoded, mut rest) = (Vec::new(), text.as_bytes());
     while let Some((&byte, behind)) = rest.split_first() {

@@ -22,7 +22,7 @@ pub(crate) use connections::{exchange, split};
 pub(crate) use documents::{message, msgpack, settings};
 pub(crate) use heads::{framing, head, target_query};
 
-/// Panics where the octets break it.
+/// Panics where the bytes break it.
 pub(crate) type Property = fn(&[u8]);
 
 /// All of them, by the name of the target, of its corpus and of its regressions.

@@ -17,7 +17,7 @@ pub(crate) fn cut(input: &[u8], [first, second]: [usize; 2]) -> [&[u8]; 3] {
     [&input[..first], &input[first..second], &input[second..]]
 }
 
-/// All ways that a property tries: whole, octet by octet, and in three pieces.
+/// All ways that a property tries: whole, byte by byte, and in three pieces.
 pub(crate) fn ways(input: &[u8]) -> [Vec<&[u8]>; 3] {
     [vec![input], input.chunks(1).collect(), cut(input, places(input)).to_vec()]
 }

@@ -14,7 +14,7 @@ use std::{fmt, io};
 
 use super::bell::Bell;
 use super::endpoint::Endpoint;
-use super::raw::{self, Frame};
+use super::ffi::{self, Frame};
 use super::socket::{self, Subscription};
 use super::wait::{self, Waiter};
 use super::{BusError, PIPE_MESSAGES};
@@ -193,9 +193,9 @@ enum Batch {
 impl Forwarder {
     fn new(context: zmq::Context, [upstream, downstream]: [zmq::Socket; 2], shared: Arc<Shared>) -> io::Result<Self> {
         let (all, room) = (Waiter::new(&shared.bell)?, Waiter::new(&shared.bell)?);
-        all.add(raw::descriptor(&upstream)?)?;
+        all.add(ffi::descriptor(&upstream)?)?;
         for waiter in [&all, &room] {
-            waiter.add(raw::descriptor(&downstream)?)?;
+            waiter.add(ffi::descriptor(&downstream)?)?;
         }
         Ok(Self { context, upstream, downstream, shared, in_hand: None, all, room })
     }

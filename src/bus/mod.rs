@@ -17,13 +17,13 @@
 mod bell;
 mod endpoint;
 mod fanout;
+mod ffi;
 mod hub;
 mod link;
 mod monitor;
 mod outlet;
 mod publisher;
 pub mod queue;
-mod raw;
 mod shared;
 mod socket;
 mod subscriber;
@@ -35,6 +35,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
+use crate::process::schedule_as_batch;
 pub use crate::proto::problem::Unavailable;
 pub use endpoint::{Endpoint, EndpointError};
 pub use hub::{HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub, HubCounters};
@@ -139,11 +140,10 @@ impl Bus {
     /// # Errors
     /// An endpoint that cannot be bound or connected to, or no room for a socket or a thread.
     pub fn start(config: BusConfig, on_event: impl Fn(BusEvent) + Send + 'static) -> Result<Self, BusError> {
-        raw::keep_freed_memory();
         let context = zmq::Context::new();
         // libzmq starts its own threads with the first socket, in the manner of the thread that asks for it.
         let open = || {
-            raw::wait_in_turn();
+            schedule_as_batch();
             open_outlets(&context, config.bind, config.connect, config.pipe_messages)
         };
         let (outlets, gauges) = std::thread::scope(|scope| scope.spawn(open).join())

@@ -2,8 +2,8 @@
 
 use std::os::fd::BorrowedFd;
 
+use super::ffi::{self, Frame};
 use super::link::Sign;
-use super::raw::{self, Frame};
 
 /// The events a [`Monitor`] asks for. The `HANDSHAKE_FAILED` ones are left out: `DISCONNECTED`
 /// follows each of them.
@@ -44,7 +44,7 @@ impl Monitor {
 
     /// Readable when [`Monitor::next`] may have something.
     pub(super) fn descriptor(&self) -> zmq::Result<BorrowedFd<'_>> {
-        raw::descriptor(&self.pair)
+        ffi::descriptor(&self.pair)
     }
 
     /// Every event has a second frame: the address, known already.

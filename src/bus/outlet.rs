@@ -16,10 +16,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::endpoint::Endpoint;
+use super::ffi;
 use super::link::{Change, Link, Sign};
 use super::monitor::Monitor;
 use super::queue::Parcel;
-use super::raw;
 use super::shared::Gauge;
 use super::socket::{self, Subscription};
 use super::wait::Waiter;
@@ -75,7 +75,7 @@ impl Outlet {
         socket.set_xpub_verbose(true)?;
         socket.set_ipv6(gauge.endpoint.is_ipv6())?;
         let monitor = Monitor::of(context, &socket, name)?;
-        raw::connect(&mut socket, gauge.endpoint.as_str())?;
+        ffi::connect(&mut socket, gauge.endpoint.as_str())?;
         let dial = Dial { gauge, monitor, link: Link::new() };
         Ok(Self { socket, dial: Some(dial), half_sent: false })
     }
@@ -147,7 +147,7 @@ impl Outlet {
     /// Has `waiter` wait for news of the socket and of its monitor, room in a full pipe included: for what comes after
     /// the last [`Outlet::tend`].
     pub(super) fn watch(&self, waiter: &Waiter) -> io::Result<()> {
-        waiter.add(raw::descriptor(&self.socket)?)?;
+        waiter.add(ffi::descriptor(&self.socket)?)?;
         match &self.dial {
             Some(dial) => waiter.add(dial.monitor.descriptor()?),
             None => Ok(()),
@@ -163,6 +163,6 @@ impl Outlet {
 /// libzmq forgets an endpoint after a protocol error, whatever its reconnect options say.
 fn redial(socket: &mut zmq::Socket, endpoint: &Endpoint) {
     // What fails here fails again, or not, at the next redial.
-    let _ = raw::disconnect(socket, endpoint.as_str());
-    let _ = raw::connect(socket, endpoint.as_str());
+    let _ = ffi::disconnect(socket, endpoint.as_str());
+    let _ = ffi::connect(socket, endpoint.as_str());
 }

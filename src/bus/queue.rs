@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crossbeam_queue::SegQueue;
 
-use super::raw::Frame;
+use super::ffi::Frame;
 use crate::proto::payload::Payload;
 
 /// What a queued message weighs beside its content, in bytes: two 64-byte frames, its slot in the
@@ -181,7 +181,7 @@ impl Queue {
 impl Parcel {
     fn new(topic: &[u8], payload: Payload<'_>, weight: usize) -> Option<Self> {
         let payload = match payload {
-            Payload::Lent(octets) => Frame::copy_of(octets),
+            Payload::Lent(bytes) => Frame::copy_of(bytes),
             Payload::Kept { buffer, part } => Frame::part_of(buffer, part),
         };
         Some(Self { topic: Frame::copy_of(topic)?, payload: payload?, weight })

@@ -8,7 +8,7 @@
 use std::io;
 
 use super::endpoint::Endpoint;
-use super::raw::{self, Frame};
+use super::ffi::{self, Frame};
 
 /// First pause before libzmq dials again, in ms. It adds a random part of up to as much.
 const RECONNECT_MS: i32 = 100;
@@ -30,7 +30,7 @@ const INBOUND_MAX_BYTES: i64 = 64 * 1024;
 /// An XPUB that feels back-pressure; at most `pipe_messages` wait for each subscriber.
 pub(super) fn publishing(context: &zmq::Context, pipe_messages: u16) -> io::Result<zmq::Socket> {
     let mut socket = context.socket(zmq::XPUB)?;
-    raw::set_nodrop(&mut socket)?;
+    ffi::set_nodrop(&mut socket)?;
     socket.set_linger(0)?; // until `close` knows how much time there is
     socket.set_sndhwm(i32::from(pipe_messages.max(1)))?; // 0 would mean no bound at all
     socket.set_maxmsgsize(INBOUND_MAX_BYTES)?;
@@ -57,7 +57,7 @@ pub(super) fn keep_alive(socket: &zmq::Socket) -> zmq::Result<()> {
 /// Binds `socket` and returns the endpoint actually bound, wildcards resolved.
 pub(super) fn bind(socket: &mut zmq::Socket, endpoint: &Endpoint) -> io::Result<Endpoint> {
     socket.set_ipv6(endpoint.is_ipv6())?;
-    raw::bind(socket, endpoint.as_str())?;
+    ffi::bind(socket, endpoint.as_str())?;
     let bound = socket.get_last_endpoint()?.ok().and_then(|text| text.parse().ok());
     Ok(bound.unwrap_or_else(|| endpoint.clone()))
 }

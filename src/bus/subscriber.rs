@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::bell::Bell;
 use super::endpoint::Endpoint;
-use super::raw::{self, Frame};
+use super::ffi::{self, Frame};
 use super::wait::Waiter;
 use super::{BusError, socket};
 
@@ -57,12 +57,12 @@ impl Subscriber {
             let connected = socket
                 .set_ipv6(endpoint.is_ipv6())
                 .map_err(io::Error::from)
-                .and_then(|()| raw::connect(&mut socket, endpoint.as_str()));
+                .and_then(|()| ffi::connect(&mut socket, endpoint.as_str()));
             connected.map_err(BusError::about(endpoint))?;
         }
         let bell = Arc::new(Bell::new().map_err(BusError::Setup)?);
         let waiter = Waiter::new(&bell).map_err(BusError::Setup)?;
-        raw::descriptor(&socket).map_err(io::Error::from).and_then(|fd| waiter.add(fd)).map_err(BusError::Setup)?;
+        ffi::descriptor(&socket).map_err(io::Error::from).and_then(|fd| waiter.add(fd)).map_err(BusError::Setup)?;
         Ok(Self { socket, bell, waiter })
     }
 

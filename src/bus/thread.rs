@@ -7,7 +7,7 @@
 //!
 //! It gathers nothing and waits for nothing. The bell rings once for all messages of a turn of a
 //! worker's event loop, and this thread does not interrupt the worker that rings
-//! ([`raw::wait_in_turn`]): under load it finds the messages of some turns, and a single message
+//! ([`crate::process::schedule_as_batch`]): under load it finds the messages of some turns, and a single message
 //! leaves at once.
 
 use std::io;
@@ -19,7 +19,8 @@ use super::fanout::{Fanout, Offer};
 use super::queue::Parcel;
 use super::shared::Shared;
 use super::wait::{self, Waiter};
-use super::{BusEvent, OnEvent, raw};
+use super::{BusEvent, OnEvent};
+use crate::process::schedule_as_batch;
 
 /// Messages sent before the sockets' news are looked at again: at some 0.2 µs each, 0.1 ms.
 const BATCH_MESSAGES: u64 = 512;
@@ -59,7 +60,7 @@ impl BusThread {
 
     /// Runs until the queue is closed and empty, or the deadline of the stop has passed.
     pub(super) fn run(mut self) {
-        raw::wait_in_turn();
+        schedule_as_batch();
         let mut news = true;
         loop {
             if news {

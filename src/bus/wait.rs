@@ -86,7 +86,7 @@ pub(super) fn left_ms(deadline: Option<&Instant>) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bus::raw;
+    use crate::bus::ffi;
 
     fn soon() -> Option<Instant> {
         Some(Instant::now() + Duration::from_millis(1))
@@ -110,7 +110,7 @@ mod tests {
         left.bind("inproc://wait").unwrap();
         right.connect("inproc://wait").unwrap();
         let waiter = Waiter::new(&bell).unwrap();
-        waiter.add(raw::descriptor(&right).unwrap()).unwrap();
+        waiter.add(ffi::descriptor(&right).unwrap()).unwrap();
         while right.recv_bytes(zmq::DONTWAIT).is_ok() {}
         assert!(waiter.wait(soon()).is_late());
         left.send("news", 0).unwrap();

@@ -9,14 +9,15 @@ use super::print::Printer;
 use super::serve;
 use crate::bus::{HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub, Subscriber};
 use crate::cli::DemoArguments;
-use crate::gateway::events::{Emit, Event, log};
+use crate::gateway::events::{Emit, Event};
 use crate::gateway::exit::Failure;
 use crate::gateway::{Source, serve};
+use crate::log::log;
 use crate::proto::message::Encoding;
 use crate::proto::token::Token;
 use crate::tls::source::CertificateSource;
 
-/// Random octets of a name or a token: too many to guess, few enough to read.
+/// Random bytes of a name or a token: too many to guess, few enough to read.
 const RANDOM_BYTES: usize = 16;
 
 /// What the listener's subscription gets to reach the hub, which is in the same process.

@@ -6,9 +6,9 @@ use super::print::Printer;
 use super::serve::connectable;
 use crate::bus::{HUB_SUBSCRIBERS, Interrupter, Received, Subscriber};
 use crate::cli::ListenArguments;
-use crate::gateway::events::log;
 use crate::gateway::exit::Failure;
 use crate::gateway::signals::Signals;
+use crate::log::log;
 
 /// Runs the command.
 ///

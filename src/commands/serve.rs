@@ -3,13 +3,13 @@
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-
 use crate::bus::{BusConfig, Endpoint, EndpointError, HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub};
 use crate::cli::{DemoArguments, Seconds, ServeArguments};
-use crate::gateway::events::{Stdout, log};
+use crate::gateway::events::Stdout;
 use crate::gateway::exit::Failure;
 use crate::gateway::{Config, Source, serve};
+use crate::log::log;
+use crate::process;
 use crate::proto::admission::Policy;
 use crate::proto::http1::response::AllowedOrigins;
 use crate::server::connection::Timeouts;
@@ -174,13 +174,7 @@ fn origins(allowed: &[String]) -> AllowedOrigins {
 /// Raises the soft limit of descriptors as far as it goes, and caps the connections below it: without descriptors
 /// nothing could be accepted, and nothing else opened.
 fn connections(wanted: u64, others: u64) -> usize {
-    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    let needed = wanted.saturating_add(others);
-    let raised = needed.min(maximum.unwrap_or(u64::MAX)).max(current.unwrap_or(u64::MAX));
-    let current = match setrlimit(Resource::Nofile, Rlimit { current: Some(raised), maximum }) {
-        Ok(()) => raised,
-        Err(_) => current.unwrap_or(u64::MAX),
-    };
+    let current = process::raise_descriptor_limit(wanted.saturating_add(others));
     let possible = current.saturating_sub(others).max(1);
     if possible < wanted {
         log(format_args!("at most {possible} connections, since the limit of descriptors is {current}"));

@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::{Instant, sleep_until};
 
-use crate::gateway::events::log;
 use crate::gateway::exit::Failure;
+use crate::log::log;
 use crate::tls::acceptor::Acceptor;
 use crate::tls::certificate::Loaded;
 use crate::tls::source::CertificateSource;

@@ -1,7 +1,6 @@
-//! What the parent process is told: one JSON object a line on stdout. Logs for people go to stderr.
+//! What the parent process is told: one JSON object a line on stdout.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -76,13 +75,13 @@ pub struct Stats {
     pub queue_depth: u64,
     /// The most there ever were.
     pub queue_high_water: u64,
-    /// Octets of the messages in the queue.
+    /// Bytes of the messages in the queue.
     pub queue_bytes: u64,
     /// How often a full pipe held the bus up.
     pub pipe_full: u64,
-    /// Octets read from connections.
+    /// Bytes read from connections.
     pub bytes_in: u64,
-    /// Octets written to connections.
+    /// Bytes written to connections.
     pub bytes_out: u64,
     /// Connections open now.
     pub connections: u64,
@@ -158,9 +157,4 @@ impl Stdout {
     pub fn finish(self) {
         let _ = self.written.recv_timeout(LAST_WORDS);
     }
-}
-
-/// Writes a line to stderr, for people.
-pub fn log(line: fmt::Arguments<'_>) {
-    let _ = writeln!(io::stderr().lock(), "adapter-gateway: {line}");
 }

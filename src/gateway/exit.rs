@@ -4,6 +4,7 @@ use std::fmt;
 use std::process::ExitCode;
 
 use crate::server::listener::ListenError;
+use crate::server::workers::StartError;
 
 /// A failure, with what to tell the user.
 #[derive(Debug, PartialEq, Eq)]
@@ -45,6 +46,16 @@ impl From<&Failure> for ExitCode {
 impl From<ListenError> for Failure {
     fn from(ListenError { address, error }: ListenError) -> Self {
         Self::Listen(format!("cannot listen on {address}: {error}"))
+    }
+}
+
+impl From<StartError> for Failure {
+    fn from(error: StartError) -> Self {
+        match error {
+            StartError::Uring(error) => Self::NoUring(error.to_string()),
+            StartError::EventLoop(error) => Self::Configuration(format!("no event loop: {error}")),
+            StartError::Thread(error) => Self::Configuration(format!("no worker thread: {error}")),
+        }
     }
 }
 

@@ -13,18 +13,18 @@ use std::time::{Duration, Instant};
 use tokio::time::{Interval, interval_at};
 
 use crate::bus::{Bus, BusConfig, BusEvent, Hub, HubCounters};
-use crate::cli::Io;
 use crate::gateway::certificates::Certificates;
-use crate::gateway::events::{Emit, EndpointStats, Event, HubStats, Stats, log};
+use crate::gateway::events::{Emit, EndpointStats, Event, HubStats, Stats};
 use crate::gateway::exit::Failure;
 use crate::gateway::signals::{Asked, EndOfInput, Signals};
+use crate::log::log;
 use crate::proto::admission::{ENDPOINT, Policy};
 use crate::proto::token::Token;
 use crate::server::connection::Timeouts;
 use crate::server::counters::{Counters, Totals};
 use crate::server::listener::{ListenError, Listening};
 use crate::server::worker::{Service, Shared};
-use crate::server::workers::Workers;
+use crate::server::workers::{Io, Workers};
 use crate::settings::{self, Access, DisabledReason};
 use crate::tls::source::CertificateSource;
 use crate::watch::Watch;
@@ -56,7 +56,7 @@ pub struct Config {
     pub workers: usize,
     /// Connections at once.
     pub connections: usize,
-    /// Octets of bodies held by all connections together.
+    /// Bytes of bodies held by all connections together.
     pub buffered_bytes: usize,
     /// Limits and rules of a request.
     pub policy: Policy,

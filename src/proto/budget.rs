@@ -1,15 +1,15 @@
-//! A bound on the octets that all connections hold together (`--max-buffered`).
+//! A bound on the bytes that all connections hold together (`--max-buffered`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Octets that may still be held. Shared by all workers.
+/// Bytes that may still be held. Shared by all workers.
 #[derive(Debug)]
 pub struct Budget {
     free_bytes: AtomicUsize,
 }
 
-/// Octets held out of a [`Budget`], given back on drop.
+/// Bytes held out of a [`Budget`], given back on drop.
 #[derive(Debug)]
 pub struct Hold {
     budget: Arc<Budget>,
@@ -17,19 +17,19 @@ pub struct Hold {
 }
 
 impl Budget {
-    /// A budget of so many octets.
+    /// A budget of so many bytes.
     #[must_use]
     pub fn new(bytes: usize) -> Arc<Self> {
         Arc::new(Self { free_bytes: AtomicUsize::new(bytes) })
     }
 
-    /// Whether so many octets could be held now: the check for a body that is used where it was read.
+    /// Whether so many bytes could be held now: the check for a body that is used where it was read.
     #[must_use]
     pub fn fits(&self, bytes: usize) -> bool {
         bytes <= self.free_bytes.load(Ordering::Relaxed)
     }
 
-    /// Holds so many octets; `None` if they are not free.
+    /// Holds so many bytes; `None` if they are not free.
     pub fn hold(self: &Arc<Self>, bytes: usize) -> Option<Hold> {
         let mut hold = self.hold_nothing();
         hold.grow(bytes).then_some(hold)
@@ -43,7 +43,7 @@ impl Budget {
 }
 
 impl Hold {
-    /// Holds so many more octets; `false`, and no change, if they are not free.
+    /// Holds so many more bytes; `false`, and no change, if they are not free.
     #[must_use]
     pub fn grow(&mut self, bytes: usize) -> bool {
         let free = &self.budget.free_bytes;

@@ -1,13 +1,13 @@
-//! A payload on its way to the bus: its octets, or the buffer that they lie in where it may go with them.
+//! A payload on its way to the bus: its bytes, or the buffer that they lie in where it may go with them.
 
 use std::ops::Range;
 use std::ptr;
 use std::sync::Arc;
 
-/// Octets from which a payload goes with its buffer: below, a copy costs less than to count who holds the buffer.
+/// Bytes from which a payload goes with its buffer: below, a copy costs less than to count who holds the buffer.
 pub const MIN_KEPT_BYTES: usize = 4 * 1024;
 
-/// Octets to be published.
+/// Bytes to be published.
 #[derive(Clone, Debug)]
 pub enum Payload<'p> {
     /// To be copied.
@@ -22,43 +22,43 @@ pub enum Payload<'p> {
 }
 
 impl<'p> Payload<'p> {
-    /// `octets`, to be kept in `buffer` if they lie there, are large, and are most of what it holds; else to be copied,
+    /// `bytes`, to be kept in `buffer` if they lie there, are large, and are most of what it holds; else to be copied,
     /// so that nobody keeps a megabyte for the sake of a few.
     #[must_use]
-    pub fn of(buffer: &'p Arc<Vec<u8>>, octets: &'p [u8]) -> Self {
-        let start = octets.as_ptr().addr().wrapping_sub(buffer.as_ptr().addr());
-        let part = start..start.saturating_add(octets.len());
-        let lies_there = buffer.get(part.clone()).is_some_and(|part| ptr::eq(part, octets));
-        if lies_there && octets.len() >= MIN_KEPT_BYTES && octets.len() >= buffer.capacity() / 2 {
+    pub fn of(buffer: &'p Arc<Vec<u8>>, bytes: &'p [u8]) -> Self {
+        let start = bytes.as_ptr().addr().wrapping_sub(buffer.as_ptr().addr());
+        let part = start..start.saturating_add(bytes.len());
+        let lies_there = buffer.get(part.clone()).is_some_and(|part| ptr::eq(part, bytes));
+        if lies_there && bytes.len() >= MIN_KEPT_BYTES && bytes.len() >= buffer.capacity() / 2 {
             Self::Kept { buffer, part }
         } else {
-            Self::Lent(octets)
+            Self::Lent(bytes)
         }
     }
 
-    /// The octets.
+    /// The bytes.
     #[must_use]
-    pub fn octets(&self) -> &'p [u8] {
+    pub fn bytes(&self) -> &'p [u8] {
         match self {
-            Self::Lent(octets) => octets,
+            Self::Lent(bytes) => bytes,
             Self::Kept { buffer, part } => buffer.get(part.clone()).unwrap_or_default(),
         }
     }
 
-    /// The octets of memory that it will take.
+    /// The bytes of memory that it will take.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         match self {
-            Self::Lent(octets) => octets.len(),
+            Self::Lent(bytes) => bytes.len(),
             Self::Kept { buffer, .. } => buffer.capacity(),
         }
     }
 }
 
 impl<'p, T: AsRef<[u8]> + ?Sized> From<&'p T> for Payload<'p> {
-    /// Octets to be copied.
-    fn from(octets: &'p T) -> Self {
-        Self::Lent(octets.as_ref())
+    /// Bytes to be copied.
+    fn from(bytes: &'p T) -> Self {
+        Self::Lent(bytes.as_ref())
     }
 }
 
@@ -66,11 +66,11 @@ impl<'p, T: AsRef<[u8]> + ?Sized> From<&'p T> for Payload<'p> {
 mod tests {
     use super::*;
 
-    fn is_kept(buffer: &Arc<Vec<u8>>, octets: &[u8]) -> bool {
-        let payload = Payload::of(buffer, octets);
-        assert!(ptr::eq(payload.octets(), octets));
+    fn is_kept(buffer: &Arc<Vec<u8>>, bytes: &[u8]) -> bool {
+        let payload = Payload::of(buffer, bytes);
+        assert!(ptr::eq(payload.bytes(), bytes));
         let kept = matches!(payload, Payload::Kept { .. });
-        assert_eq!(payload.held_bytes(), if kept { buffer.capacity() } else { octets.len() });
+        assert_eq!(payload.held_bytes(), if kept { buffer.capacity() } else { bytes.len() });
         kept
     }
 

@@ -161,7 +161,7 @@ pub enum Refusal {
     ContentEncoding,
     /// An expectation other than 100-continue.
     Expectation,
-    /// The body is larger than so many octets.
+    /// The body is larger than so many bytes.
     TooLarge(u64),
     /// Nothing was published; a retry is safe.
     Unavailable(Unavailable),
@@ -250,10 +250,10 @@ impl Refusal {
         match self {
             Self::Head(HeadFault::Malformed(malformed)) | Self::Framing(malformed) => malformed.to_string().into(),
             Self::Head(HeadFault::TooLarge) => {
-                format!("the head is over its limit of octets, or has more than {FIELD_LINES} field lines").into()
+                format!("the head is over its limit of bytes, or has more than {FIELD_LINES} field lines").into()
             }
             Self::Head(HeadFault::TargetTooLong) => {
-                format!("the request target is longer than {TARGET_BYTES} octets").into()
+                format!("the request target is longer than {TARGET_BYTES} bytes").into()
             }
             Self::Head(HeadFault::Version) => "HTTP/1.1 and HTTP/1.0 are spoken here".into(),
             Self::Head(HeadFault::TransferCoding) => "no transfer coding but chunked is known here".into(),
@@ -263,7 +263,7 @@ impl Refusal {
             Self::MediaType => "the content must be application/json, in UTF-8".into(),
             Self::ContentEncoding => "the content must not be compressed or otherwise encoded".into(),
             Self::Expectation => "no expectation but 100-continue can be met".into(),
-            Self::TooLarge(limit) => format!("the body is larger than {limit} octets").into(),
+            Self::TooLarge(limit) => format!("the body is larger than {limit} bytes").into(),
             Self::Unavailable(unavailable) => format!("{unavailable}; nothing was published").into(),
             Self::Message(fault) => fault.to_string().into(),
             Self::Timeout(Slow::Head) => "the head took too long to arrive".into(),

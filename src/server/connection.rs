@@ -16,21 +16,21 @@ use crate::server::transport::Stream;
 use crate::server::worker::{Member, Worker, WorkerGate};
 use crate::tls::acceptor::Acceptor;
 
-/// How long, and for how many octets, a closed connection is still read so that the client gets to read the answer: a
+/// How long, and for how many bytes, a closed connection is still read so that the client gets to read the answer: a
 /// close with unread input would reset the connection and may destroy the answer (RFC 9112 §9.6). What is read is
-/// dropped, so the octets cost no memory: the bound is many times `--max-body`, and it is the time that ends most.
+/// dropped, so the bytes cost no memory: the bound is many times `--max-body`, and it is the time that ends most.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 const LINGER_BYTES: usize = 64 * 1024 * 1024;
 
 /// The deadlines of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
-    /// From the connection, or the first octet of a later request, to the end of the head (`--head-timeout`).
+    /// From the connection, or the first byte of a later request, to the end of the head (`--head-timeout`).
     pub head: Duration,
     /// From the end of the head to the end of the body, and from an answer to the client's having taken it
     /// (`--body-timeout`).
     pub body: Duration,
-    /// From an answer to the first octet of the next request (`--idle-timeout`).
+    /// From an answer to the first byte of the next request (`--idle-timeout`).
     pub idle: Duration,
 }
 
@@ -91,7 +91,7 @@ impl<S: Stream> Connection<'_, S> {
                             continue;
                         }
                     }
-                    // A part of a request has one deadline, however many octets it comes in.
+                    // A part of a request has one deadline, however many bytes it comes in.
                     if phase != Some((waiting, self.exchange.requests())) {
                         self.arm(&mut deadline, waiting);
                         phase = Some((waiting, self.exchange.requests()));

@@ -24,9 +24,9 @@ pub struct Totals {
     pub answers: BTreeMap<u16, u64>,
     /// Answers 503 by reason, as in the problem's type; reasons that never were are left out.
     pub refused: BTreeMap<&'static str, u64>,
-    /// Octets read from connections.
+    /// Bytes read from connections.
     pub bytes_in: u64,
-    /// Octets written to connections.
+    /// Bytes written to connections.
     pub bytes_out: u64,
     /// Connections accepted since the start.
     pub connections_accepted: u64,
@@ -56,12 +56,12 @@ impl Counters {
         }
     }
 
-    /// Octets were read.
+    /// Bytes were read.
     pub fn received(&self, bytes: usize) {
         add(&self.bytes_in, bytes as u64);
     }
 
-    /// Octets were written.
+    /// Bytes were written.
     pub fn sent(&self, bytes: usize) {
         add(&self.bytes_out, bytes as u64);
     }

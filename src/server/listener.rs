@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown, sockopt::set_tcp_nodelay};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::gateway::events::log;
+use crate::log::log;
 use crate::server::transport::{Listener, Stream};
 use crate::server::worker::Worker;
 

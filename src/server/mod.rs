@@ -6,4 +6,4 @@ pub mod listener;
 pub(crate) mod stream;
 pub mod transport;
 pub mod worker;
-pub(crate) mod workers;
+pub mod workers;

@@ -19,7 +19,7 @@ pub(crate) enum Arrived {
     Nothing,
     /// What the client said.
     Data,
-    /// Octets, and the end of the client's side behind them.
+    /// Bytes, and the end of the client's side behind them.
     DataAndEnd,
     /// The end of the client's side.
     End,
@@ -29,7 +29,7 @@ pub(crate) enum Arrived {
     Fault,
 }
 
-/// One connection's octets.
+/// One connection's bytes.
 pub(crate) struct Channel<'w, S> {
     worker: &'w Worker<S>,
     stream: &'w S,
@@ -90,7 +90,7 @@ impl<'w, S: Stream> Channel<'w, S> {
         self.tls.as_ref().is_some_and(|session| session.is_within_record())
     }
 
-    /// Whether octets have arrived that were not read.
+    /// Whether bytes have arrived that were not read.
     pub(crate) fn has_unread(&self) -> io::Result<bool> {
         Ok(ioctl_fionread(self.stream.socket())? > 0)
     }
@@ -139,7 +139,7 @@ impl<'w, S: Stream> Channel<'w, S> {
         Ok(shutdown(self.stream.socket(), Shutdown::Write)?)
     }
 
-    /// Reads once and drops it. The octets; `None` at the end of the client's side.
+    /// Reads once and drops it. The bytes; `None` at the end of the client's side.
     pub(crate) fn drop_input(&mut self) -> io::Result<Option<usize>> {
         let mut input = self.worker.input.borrow_mut();
         input.clear();

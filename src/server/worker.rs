@@ -14,7 +14,7 @@ use tokio::task::spawn_local;
 use tokio::time::{Instant, timeout_at};
 
 use crate::bus::Publisher;
-use crate::gateway::events::log;
+use crate::log::log;
 use crate::proto::admission::{Gate, Policy, RecentHeads};
 use crate::proto::budget::Budget;
 use crate::proto::http1::response::HttpDate;
@@ -27,7 +27,7 @@ use crate::server::listener::{Listening, accept};
 use crate::server::transport::{Listener, Stream, Transport};
 use crate::tls::acceptor::Acceptor;
 
-/// Octets read at once, into one buffer for all connections of a worker: a whole pipeline, or a body of the usual size.
+/// Bytes read at once, into one buffer for all connections of a worker: a whole pipeline, or a body of the usual size.
 pub(crate) const READ_BYTES: usize = 64 * 1024;
 
 /// What connections that outlive the drain get to end after they were shut down.

@@ -6,14 +6,34 @@ use std::time::Instant;
 
 use tokio::sync::{mpsc, watch};
 
-use crate::cli::Io;
-use crate::gateway::events::log;
-use crate::gateway::exit::Failure;
+use crate::log::log;
 use crate::server::counters::Counters;
 use crate::server::transport::Transport;
 use crate::server::transport::epoll::Epoll;
 use crate::server::transport::uring::Uring;
 use crate::server::worker::{self, Service, Shared};
+
+/// How sockets are waited for (`--io`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Io {
+    /// io_uring where it is available, else epoll.
+    Auto,
+    /// io_uring, or exit status 5.
+    Uring,
+    /// epoll.
+    Epoll,
+}
+
+/// Why the workers did not start.
+#[derive(Debug)]
+pub enum StartError {
+    /// `--io uring` was asked for, and io_uring is not available.
+    Uring(io::Error),
+    /// The system gives no event loop.
+    EventLoop(io::Error),
+    /// The system gives no thread.
+    Thread(io::Error),
+}
 
 /// The running worker threads.
 pub(crate) struct Workers {
@@ -26,7 +46,7 @@ pub(crate) struct Workers {
 
 impl Workers {
     /// Starts so many threads, which wait to be told to serve.
-    pub(crate) fn start(io: Io, count: usize, shared: Shared) -> Result<Self, Failure> {
+    pub(crate) fn start(io: Io, count: usize, shared: Shared) -> Result<Self, StartError> {
         let shared = Arc::new(shared);
         let counters: Vec<_> = std::iter::repeat_with(Arc::<Counters>::default).take(count).collect();
         let (service, follow) = watch::channel(Service::Closed);
@@ -40,12 +60,12 @@ impl Workers {
                 worker.run(io, &ready);
             };
             let spawned = std::thread::Builder::new().name("worker".into()).spawn(body);
-            spawned.map_err(|error| Failure::Configuration(format!("no worker thread: {error}")))?;
+            spawned.map_err(StartError::Thread)?;
         }
         let ways: io::Result<Vec<_>> = readiness.iter().take(count).collect();
         let ways = ways.map_err(|error| match io {
-            Io::Uring => Failure::NoUring(error.to_string()),
-            Io::Auto | Io::Epoll => Failure::Configuration(format!("no event loop: {error}")),
+            Io::Uring => StartError::Uring(error),
+            Io::Auto | Io::Epoll => StartError::EventLoop(error),
         })?;
         if let Some(error) = ways.iter().find_map(|way| way.refused.as_ref()) {
             log(format_args!("io_uring is not available ({error}); waiting by epoll"));

@@ -1,7 +1,7 @@
 //! The user settings file, `user_settings.py`: whether the REST entrance is open, and to which token.
 //!
 //! Two names count, `OPEN_REST_API` and `TOKEN`, each by its last assignment at the module's level. The file is parsed
-//! as Python ([`parse`]), never executed, and watched for changes ([`watch`]).
+//! as Python ([`parse`]), never executed, and watched for changes ([`crate::watch`]).
 //!
 //! Invariant: no type of this module can carry text of the file except the [`Token`], which hides itself. An error
 //! names a place and a kind of fault, so it may be printed anywhere.

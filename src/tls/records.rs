@@ -14,24 +14,24 @@ const APPLICATION_DATA: u8 = 23;
 pub(super) struct Records {
     /// Of the record that is coming, as far as it has come.
     header: [u8; HEADER_BYTES],
-    /// How many octets of that record have come; 0 between two.
+    /// How many bytes of that record have come; 0 between two.
     come: usize,
 }
 
 impl Records {
     /// Takes in what has come, all of it.
-    pub(super) fn follow(&mut self, mut octets: &[u8]) {
-        while let Some((first, behind_it)) = octets.split_first() {
-            octets = match self.header.get_mut(self.come) {
+    pub(super) fn follow(&mut self, mut bytes: &[u8]) {
+        while let Some((first, behind_it)) = bytes.split_first() {
+            bytes = match self.header.get_mut(self.come) {
                 Some(next) => {
                     *next = *first;
                     self.come += 1;
                     behind_it
                 }
                 None => {
-                    let here = octets.len().min(self.whole() - self.come);
+                    let here = bytes.len().min(self.whole() - self.come);
                     self.come += here;
-                    octets.get(here..).unwrap_or_default()
+                    bytes.get(here..).unwrap_or_default()
                 }
             };
             if self.come >= HEADER_BYTES && self.come == self.whole() {
@@ -63,15 +63,15 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_unfinished_from_its_first_octet_to_its_last() {
-        let octets = [record(23, b"abc"), record(23, b""), record(23, &[0; 300])].concat();
-        let ends = [0, 8, 13, octets.len()];
-        for middle in 0..=octets.len() {
-            for end in middle..=octets.len() {
+    fn a_record_is_unfinished_from_its_first_byte_to_its_last() {
+        let bytes = [record(23, b"abc"), record(23, b""), record(23, &[0; 300])].concat();
+        let ends = [0, 8, 13, bytes.len()];
+        for middle in 0..=bytes.len() {
+            for end in middle..=bytes.len() {
                 let mut records = Records::default();
-                records.follow(&octets[..middle]);
+                records.follow(&bytes[..middle]);
                 assert_eq!(records.in_application_data(), !ends.contains(&middle), "{middle}");
-                records.follow(&octets[middle..end]);
+                records.follow(&bytes[middle..end]);
                 assert_eq!(records.in_application_data(), !ends.contains(&end), "{middle} {end}");
             }
         }

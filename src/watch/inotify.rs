@@ -28,7 +28,7 @@ const NAMING: WatchFlags = WatchFlags::CREATE
 /// What changes the content of a file, which only the last name can be that of.
 const WRITING: WatchFlags = WatchFlags::MODIFY.union(WatchFlags::CLOSE_WRITE);
 
-/// Octets of what is read at once: some dozens of events.
+/// Bytes of what is read at once: some dozens of events.
 const EVENTS_BYTES: usize = 4 * 1024;
 
 /// Watches, until it is dropped.

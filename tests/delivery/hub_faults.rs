@@ -68,8 +68,8 @@ impl Site {
     }
 }
 
-/// Octets in the kernel's socket buffers, both ways, of the connections to this address (proc_net_tcp(5)).
-fn octets_in_the_kernel(endpoint: &str) -> usize {
+/// Bytes in the kernel's socket buffers, both ways, of the connections to this address (proc_net_tcp(5)).
+fn bytes_in_the_kernel(endpoint: &str) -> usize {
     let port: u16 = endpoint.rsplit(':').next().unwrap().parse().unwrap();
     let port = format!(":{port:04X}");
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
@@ -79,12 +79,12 @@ fn octets_in_the_kernel(endpoint: &str) -> usize {
         let listens = fields[3] == "0A";
         (here && !listens).then(|| fields[4].to_owned())
     });
-    let octets = |hex: &str| usize::from_str_radix(hex, 16).unwrap();
-    buffers.filter_map(|it| it.split_once(':').map(|(out, into)| octets(out) + octets(into))).sum()
+    let bytes = |hex: &str| usize::from_str_radix(hex, 16).unwrap();
+    buffers.filter_map(|it| it.split_once(':').map(|(out, into)| bytes(out) + bytes(into))).sum()
 }
 
-/// The most messages that a hub which is killed takes with it, where so many octets were in the kernel: what it had
-/// taken and not passed on, libzmq's write buffer of the gateway, its read buffer of the hub, and those octets.
+/// The most messages that a hub which is killed takes with it, where so many bytes were in the kernel: what it had
+/// taken and not passed on, libzmq's write buffer of the gateway, its read buffer of the hub, and those bytes.
 fn lost_at_most(kernel_bytes: usize, message_bytes: usize) -> usize {
     HUB_TAKES + (kernel_bytes + 2 * BUFFER_BYTES) / message_bytes + 1
 }
@@ -164,7 +164,7 @@ fn stopped_until_all_is_full_and_then_killed() {
     site.hub().signal(Signal::STOP);
     let stopped = Instant::now();
     load.wait_for_many(SOME, "503", stopped, refused_as("subscriber-stalled"));
-    let in_the_kernel = octets_in_the_kernel(&site.place.publishers);
+    let in_the_kernel = bytes_in_the_kernel(&site.place.publishers);
     let killed = Instant::now();
     site.hub.take().unwrap().kill();
     load.wait_for("503", killed, refused_as("bus-not-connected"));
@@ -174,7 +174,7 @@ fn stopped_until_all_is_full_and_then_killed() {
     let tally = Tally::of(&answers, &take_all(&site.gateway, &site.subscriber));
     let bound = lost_at_most(in_the_kernel, PADDING);
     println!(
-        "full hub killed: {tally}, at most {bound} with {in_the_kernel} octets in the kernel, serves again {:?} after the hub",
+        "full hub killed: {tally}, at most {bound} with {in_the_kernel} bytes in the kernel, serves again {:?} after the hub",
         served.saturating_duration_since(back)
     );
     tally.assert_refused_only_as(&["bus-not-connected", "subscriber-stalled", "queue-full"]);

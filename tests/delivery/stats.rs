@@ -28,8 +28,8 @@ fn stopped(gateway: &mut Gateway) -> Value {
     serde_json::from_str(gateway.end().stdout.lines().next_back().unwrap()).unwrap()
 }
 
-/// Sends one request and reads the answer to its end; how many octets it had.
-fn octets_of_the_answer(gateway: &Gateway, request: &Request) -> usize {
+/// Sends one request and reads the answer to its end; how many bytes it had.
+fn bytes_of_the_answer(gateway: &Gateway, request: &Request) -> usize {
     let mut stream = sent(gateway, request);
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).unwrap();
@@ -37,12 +37,12 @@ fn octets_of_the_answer(gateway: &Gateway, request: &Request) -> usize {
 }
 
 /// The same on a connection that stays open, for a request that is answered 200.
-fn octets_of_the_200(stream: &mut TcpStream) -> usize {
+fn bytes_of_the_200(stream: &mut TcpStream) -> usize {
     let mut answer = Vec::new();
     while !answer.ends_with(br#"{"status":"accepted"}"#) {
-        let mut octet = [0];
-        stream.read_exact(&mut octet).unwrap();
-        answer.extend(octet);
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        answer.extend(byte);
     }
     answer.len()
 }
@@ -55,7 +55,7 @@ fn sent(gateway: &Gateway, request: &Request) -> TcpStream {
 }
 
 #[test]
-fn answers_octets_and_connections_of_a_known_load() {
+fn answers_bytes_and_connections_of_a_known_load() {
     let start = Instant::now();
     let mut rig = Rig::start();
     let fine = || rig.request(message(0, 0, "").body());
@@ -76,7 +76,7 @@ fn answers_octets_and_connections_of_a_known_load() {
         let request = request.field("Connection", "close");
         for _ in 0..times {
             bytes_in += request.bytes().len();
-            bytes_out += octets_of_the_answer(&rig.gateway, &request);
+            bytes_out += bytes_of_the_answer(&rig.gateway, &request);
             connections += 1;
         }
         answers.insert(status.to_string(), times.into());
@@ -87,10 +87,10 @@ fn answers_octets_and_connections_of_a_known_load() {
     let request = rig.request(message(0, 0, "").body());
     let mut open: Vec<_> = (0..10).map(|_| sent(&rig.gateway, &request)).collect();
     bytes_in += 10 * request.bytes().len();
-    bytes_out += open.iter_mut().map(octets_of_the_200).sum::<usize>();
+    bytes_out += open.iter_mut().map(bytes_of_the_200).sum::<usize>();
     answers.insert("200".into(), 15.into());
     // An answer is counted once it is written, which its reader may be quicker than.
-    let told = eventually("as many octets out as were read", || {
+    let told = eventually("as many bytes out as were read", || {
         Some(stats(&mut rig.gateway)).filter(|told| told["bytes_out"] == bytes_out)
     });
     assert_eq!((&told["connections"], &told["connections_accepted"]), (&json!(10), &json!(connections + 10)), "{told}");
@@ -118,7 +118,7 @@ fn refusals_are_counted_by_their_reason() {
     assert_eq!((&told["refused"], &told["answers"]), (&json!({"bus-not-connected": 3}), &json!({"503": 3})), "{told}");
     assert_eq!(stopped(&mut gateway)["refused"], json!({"bus-not-connected": 3}));
 
-    // Ten octets at once at most, all connections together.
+    // Ten bytes at once at most, all connections together.
     let mut rig = Rig::with(["--max-buffered", "10"]);
     assert_eq!(rig.post(message(0, 0, "").body()).status, 503);
     assert_eq!(stats(&mut rig.gateway)["refused"], json!({"buffers-full": 1}));

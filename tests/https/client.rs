@@ -15,7 +15,7 @@ use rustls::{ALL_VERSIONS, ClientConfig, ClientConnection, RootCertStore, Stream
 use crate::support::PATIENCE;
 use crate::support::http::Client;
 
-/// Between two octets that drip.
+/// Between two bytes that drip.
 const TRICKLE: Duration = Duration::from_millis(20);
 
 /// A connection. `read` gives 0 after close_notify alone; a socket that ends without is [`ErrorKind::ConnectionAborted`].
@@ -58,7 +58,7 @@ impl Dialect {
         self.with(|config| config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect())
     }
 
-    /// Cuts what it sends into records of so many octets, with what a record adds.
+    /// Cuts what it sends into records of so many bytes, with what a record adds.
     pub(crate) fn cutting(&self, record_bytes: usize) -> Self {
         self.with(|config| config.max_fragment_size = Some(record_bytes))
     }
@@ -140,19 +140,19 @@ impl Tls {
         records
     }
 
-    /// Sends octets as they are.
-    pub(crate) fn send_raw(&self, octets: &[u8]) {
-        (&self.0.sock).write_all(octets).unwrap();
+    /// Sends bytes as they are.
+    pub(crate) fn send_raw(&self, bytes: &[u8]) {
+        (&self.0.sock).write_all(bytes).unwrap();
     }
 
-    /// Sends one octet after the other until the gateway says something, or ends its side, which it must before the last.
-    pub(crate) fn drip(&self, octets: &[u8]) {
+    /// Sends one byte after the other until the gateway says something, or ends its side, which it must before the last.
+    pub(crate) fn drip(&self, bytes: &[u8]) {
         self.0.sock.set_read_timeout(Some(TRICKLE)).unwrap();
-        let said = octets.iter().any(|octet| {
-            self.send_raw(&[*octet]);
+        let said = bytes.iter().any(|byte| {
+            self.send_raw(&[*byte]);
             self.0.sock.peek(&mut [0]).is_ok()
         });
-        assert!(said, "not a word until the last octet");
+        assert!(said, "not a word until the last byte");
         self.0.sock.set_read_timeout(Some(PATIENCE)).unwrap();
     }
 

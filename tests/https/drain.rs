@@ -60,7 +60,7 @@ fn a_request_in_flight_is_answered_and_then_the_connection_ended() {
 
 /// Where TLS is spoken, what has arrived of a request may be a part of a record, in which nobody can read.
 #[test]
-fn a_request_is_in_flight_from_the_first_octet_of_its_record() {
+fn a_request_is_in_flight_from_the_first_byte_of_its_record() {
     for mut rig in Rig::each_way(&[]) {
         let mut cut: Vec<_> = [1, 4, 5, 6, 100]
             .into_iter()

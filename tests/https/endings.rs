@@ -54,9 +54,9 @@ fn requests_in_front_of_the_end_are_answered() {
     for rig in Rig::each_way(&[]) {
         for requests in [1, 5] {
             let mut client = rig.client();
-            let mut octets = client.stream().records(&rig.request(FINE).bytes().repeat(requests));
-            octets.extend(client.stream().end_record());
-            client.stream().send_raw(&octets);
+            let mut bytes = client.stream().records(&rig.request(FINE).bytes().repeat(requests));
+            bytes.extend(client.stream().end_record());
+            client.stream().send_raw(&bytes);
             for _ in 0..requests {
                 client.response().assert_accepted();
                 rig.expect_fine();
@@ -72,9 +72,9 @@ fn a_long_pipeline_in_front_of_the_end_is_answered_whole() {
     const REQUESTS: usize = 1_000;
     for rig in Rig::each_way(&[]) {
         let mut client = rig.client();
-        let mut octets = client.stream().records(&b"GET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(REQUESTS));
-        octets.extend(client.stream().end_record());
-        client.stream().send_raw(&octets);
+        let mut bytes = client.stream().records(&b"GET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(REQUESTS));
+        bytes.extend(client.stream().end_record());
+        client.stream().send_raw(&bytes);
         for number in 0..REQUESTS {
             let response = client.try_response().unwrap_or_else(|error| panic!("answer {number}: {error}"));
             assert_eq!(response.status, 404);
@@ -83,7 +83,7 @@ fn a_long_pipeline_in_front_of_the_end_is_answered_whole() {
     }
 }
 
-/// A client that has sent all but the last octet of a request.
+/// A client that has sent all but the last byte of a request.
 fn in_the_middle(rig: &Rig, request: &Request) -> Client<Tls> {
     let mut client = rig.client();
     let bytes = request.bytes();

@@ -52,18 +52,17 @@ fn a_large_body_arrives_as_it_was() {
 }
 
 #[test]
-fn records_of_one_octet_are_put_together() {
+fn records_of_one_byte_are_put_together() {
     for rig in Rig::each_way(&[]) {
         for request in [rig.request(FINE), rig.request(FINE).chunked(3)] {
             let mut client = rig.client();
-            for octet in request.bytes() {
-                client.send([octet]);
+            for byte in request.bytes() {
+                client.send([byte]);
             }
             client.response().assert_accepted();
             rig.expect_fine();
             // All of them in one write.
-            let records: Vec<u8> =
-                request.bytes().iter().flat_map(|octet| client.stream().records(&[*octet])).collect();
+            let records: Vec<u8> = request.bytes().iter().flat_map(|byte| client.stream().records(&[*byte])).collect();
             client.stream().send_raw(&records);
             client.response().assert_accepted();
             rig.expect_fine();
@@ -78,8 +77,8 @@ fn a_request_of_many_records_and_records_of_many_segments_are_put_together() {
     client.exchange(&rig.request(FINE)).assert_accepted();
     rig.expect_fine();
     let records = client.stream().records(&rig.request(FINE).bytes());
-    for octet in records {
-        client.stream().send_raw(&[octet]);
+    for byte in records {
+        client.stream().send_raw(&[byte]);
     }
     client.response().assert_accepted();
     rig.expect_fine();
@@ -89,8 +88,8 @@ fn a_request_of_many_records_and_records_of_many_segments_are_put_together() {
 fn a_handshake_of_many_segments_is_put_together() {
     let rig = Rig::start();
     let mut tls = rig.dialect.begin(rig.gateway.address(), "localhost").unwrap();
-    for octet in tls.pending() {
-        tls.send_raw(&[octet]);
+    for byte in tls.pending() {
+        tls.send_raw(&[byte]);
     }
     crate::support::http::Client::over(tls).exchange(&rig.request(FINE)).assert_accepted();
 }

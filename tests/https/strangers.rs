@@ -14,7 +14,7 @@ use crate::support::eventually;
 /// The patience asked of the gateway, less a little for clocks that round.
 const AT_LEAST: Duration = Duration::from_millis(900);
 
-/// A handshake record with a ClientHello of so many octets, of which the first ones follow.
+/// A handshake record with a ClientHello of so many bytes, of which the first ones follow.
 const HELLO_BEGINS: &[u8] = &[0x16, 3, 1, 1, 0, 1, 0, 0, 0xfc, 3, 3];
 
 #[test]
@@ -166,9 +166,9 @@ fn be_rude(rig: &Rig, number: usize) {
             reset(tls.socket());
         }
         _ => {
-            let mut octets = tls.records(&rig.request("{}").bytes());
-            octets.extend(tls.end_record());
-            tls.send_raw(&octets);
+            let mut bytes = tls.records(&rig.request("{}").bytes());
+            bytes.extend(tls.end_record());
+            tls.send_raw(&bytes);
             let mut first = [0];
             // The answer is on its way.
             if let Err(error) = tls.read_exact(&mut first) {

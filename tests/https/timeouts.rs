@@ -44,7 +44,7 @@ fn long(rig: &Rig) -> Request {
     rig.request(format!("{FINE}{}", " ".repeat(500)))
 }
 
-/// Octets of TLS are no octets of a body: a record that never ends does not put the deadline off.
+/// Bytes of TLS are no bytes of a body: a record that never ends does not put the deadline off.
 #[test]
 fn a_body_in_a_record_that_does_not_end_is_408() {
     let rig = Rig::with(["--body-timeout", "1"]);

@@ -2,12 +2,12 @@
 
 use adapter_gateway::proto::connection::{CloseReason, Next};
 
-use crate::octets::{GET, MESSAGE, chunk, chunked, length, post};
+use crate::bytes::{GET, MESSAGE, chunk, chunked, length, post};
 use crate::properties::answers::Answer;
 use crate::properties::connection::{Connection, End, Through};
 use crate::properties::gate::Limits;
 
-/// A state of a connection: its name, and the octets that lead there.
+/// A state of a connection: its name, and the bytes that lead there.
 fn states() -> [(&'static str, Vec<u8>); 13] {
     let message = post(MESSAGE);
     let head_only = [b"POST / HTTP/1.1\r\nHost: localhost\r\n".as_slice(), &length(10), b"\r\n"].concat();
@@ -28,9 +28,9 @@ fn states() -> [(&'static str, Vec<u8>); 13] {
     ]
 }
 
-fn at(octets: &[u8]) -> Connection {
+fn at(bytes: &[u8]) -> Connection {
     let mut connection = Connection::new(&Limits::default());
-    connection.feed(octets, Through::Input);
+    connection.feed(bytes, Through::Input);
     connection
 }
 
@@ -40,8 +40,8 @@ fn statuses(answers: &[Answer]) -> Vec<(u16, bool)> {
 
 /// What the states come to when something ends them, in their order.
 fn endings(end: impl Fn(&mut Connection) -> Next, expected: [&[(u16, bool)]; 13], reason: CloseReason) {
-    for ((state, octets), expected) in states().into_iter().zip(expected) {
-        let mut connection = at(&octets);
+    for ((state, bytes), expected) in states().into_iter().zip(expected) {
+        let mut connection = at(&bytes);
         assert_eq!(end(&mut connection), Next::Close(reason), "{state}");
         connection.feed(&post(MESSAGE), Through::Input);
         assert_eq!(statuses(&connection.outcome().answers), expected, "{state}");
@@ -86,8 +86,8 @@ fn a_deadline_passes() {
 
 #[test]
 fn which_part_was_late_is_told() {
-    for (octets, part) in [(&b"POST"[..], "head"), (&post(MESSAGE)[..150], "body")] {
-        let mut connection = at(octets);
+    for (bytes, part) in [(&b"POST"[..], "head"), (&post(MESSAGE)[..150], "body")] {
+        let mut connection = at(bytes);
         connection.turn(|exchange, out, gate| exchange.time_out(out, gate));
         let outcome = connection.outcome();
         let problem = outcome.answers[0].problem().unwrap();
@@ -102,10 +102,10 @@ fn heads_are_counted() {
     let head_bytes = message.len() - MESSAGE.len();
     let mut connection = at(b"\r\n");
     for number in 1..=3 {
-        for (octet, bytes) in message.iter().zip(1..) {
-            connection.feed(&[*octet], Through::Input);
+        for (byte, bytes) in message.iter().zip(1..) {
+            connection.feed(&[*byte], Through::Input);
             let heads = if bytes < head_bytes { number - 1 } else { number };
-            assert_eq!(connection.exchange.requests(), heads, "after {bytes} octets");
+            assert_eq!(connection.exchange.requests(), heads, "after {bytes} bytes");
         }
     }
 }
@@ -113,9 +113,9 @@ fn heads_are_counted() {
 /// `finish` closes what is idle, and lets the rest end with the request that it is in.
 #[test]
 fn the_gateway_stops() {
-    for (state, octets) in states() {
-        let idle = octets.is_empty() || state.contains("an empty line") || state == "between requests";
-        assert_eq!(at(&octets).exchange.finish(), idle, "{state}");
+    for (state, bytes) in states() {
+        let idle = bytes.is_empty() || state.contains("an empty line") || state == "between requests";
+        assert_eq!(at(&bytes).exchange.finish(), idle, "{state}");
     }
     assert!(at(b"garbage\r\n").exchange.finish(), "closed already");
 }

@@ -1,4 +1,4 @@
-//! The text beside a connection's octets: the rule, the limits that differ from the defaults, the outcome.
+//! The text beside a connection's bytes: the rule, the limits that differ from the defaults, the outcome.
 //!
 //! ```text
 //! # RFC 9112 §6.3, item 3: both lengths.        the rule

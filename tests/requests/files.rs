@@ -1,4 +1,4 @@
-//! The connections of `tests/data`: `NAME.http` holds the octets, `NAME.expect` what comes of them.
+//! The connections of `tests/data`: `NAME.http` holds the bytes, `NAME.expect` what comes of them.
 //!
 //! With `UPDATE_EXPECT=1` in the environment the outcomes are written instead of compared; the difference is then for
 //! a person to judge.
@@ -12,7 +12,7 @@ use crate::properties::gate::Limits;
 
 struct Case {
     name: String,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     limits: Limits,
     expectation: PathBuf,
 }
@@ -29,7 +29,7 @@ fn cases(folder: &str) -> Vec<Case> {
                 fs::read_to_string(&expectation).unwrap_or_else(|_| panic!("{} is missing", expectation.display()));
             assert!(text.starts_with("# "), "{} names no rule", expectation.display());
             let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-            Case { name, octets: fs::read(&path).unwrap(), limits: limits(&text), expectation }
+            Case { name, bytes: fs::read(&path).unwrap(), limits: limits(&text), expectation }
         })
         .collect();
     assert!(!cases.is_empty());
@@ -37,12 +37,12 @@ fn cases(folder: &str) -> Vec<Case> {
     cases
 }
 
-/// Compares the outcomes with the texts beside the octets; all that differ are shown at once.
+/// Compares the outcomes with the texts beside the bytes; all that differ are shown at once.
 fn compare(cases: &[Case]) {
     let mut differing = String::new();
     for case in cases {
         let expected = fs::read_to_string(&case.expectation).unwrap();
-        let actual = preamble(&expected) + &render(&whole(&case.limits, &case.octets));
+        let actual = preamble(&expected) + &render(&whole(&case.limits, &case.bytes));
         if actual != expected {
             if std::env::var_os("UPDATE_EXPECT").is_some() {
                 fs::write(&case.expectation, actual).unwrap();
@@ -56,10 +56,10 @@ fn compare(cases: &[Case]) {
 
 /// What every split of `case` comes to.
 fn every_split(case: &Case) -> impl Iterator<Item = (String, Outcome)> {
-    let Case { octets, limits, .. } = case;
+    let Case { bytes, limits, .. } = case;
     let bytewise = [Through::Input, Through::BodySpace]
-        .map(|through| (format!("octet by octet, {through:?}"), run(limits, octets.chunks(1), through)));
-    let halves = (1..octets.len()).map(|at| (format!("split at {at}"), split(limits, octets, at, Through::Input)));
+        .map(|through| (format!("byte by byte, {through:?}"), run(limits, bytes.chunks(1), through)));
+    let halves = (1..bytes.len()).map(|at| (format!("split at {at}"), split(limits, bytes, at, Through::Input)));
     bytewise.into_iter().chain(halves)
 }
 
@@ -67,8 +67,8 @@ fn every_split(case: &Case) -> impl Iterator<Item = (String, Outcome)> {
 fn accepted_as_written() {
     let cases = cases("accept");
     compare(&cases);
-    for Case { name, octets, limits, .. } in &cases {
-        let first = whole(limits, octets).answers.first().map(|answer| answer.status);
+    for Case { name, bytes, limits, .. } in &cases {
+        let first = whole(limits, bytes).answers.first().map(|answer| answer.status);
         assert!(matches!(first, Some(200 | 204)), "{name} is no case of acceptance");
     }
 }
@@ -77,8 +77,8 @@ fn accepted_as_written() {
 fn refused_as_written() {
     let cases = cases("reject");
     compare(&cases);
-    for Case { name, octets, limits, .. } in &cases {
-        let refused = whole(limits, octets).answers.iter().any(|answer| answer.status >= 400);
+    for Case { name, bytes, limits, .. } in &cases {
+        let refused = whole(limits, bytes).answers.iter().any(|answer| answer.status >= 400);
         assert!(refused, "{name} is no case of refusal");
     }
 }
@@ -86,7 +86,7 @@ fn refused_as_written() {
 #[test]
 fn the_same_however_split() {
     for case in ["accept", "reject"].into_iter().flat_map(cases) {
-        let outcome = whole(&case.limits, &case.octets);
+        let outcome = whole(&case.limits, &case.bytes);
         for (how, other) in every_split(&case) {
             assert!(other == outcome, "{}, {how}: {}instead of {}", case.name, render(&other), render(&outcome));
         }

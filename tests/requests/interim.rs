@@ -1,9 +1,9 @@
 //! `100 Continue` (RFC 9110 §10.1.1): once the head has passed every check, and never for a body that need not be
-//! asked for. The other tests leave it out of what they compare, for it may depend on how the octets are split.
+//! asked for. The other tests leave it out of what they compare, for it may depend on how the bytes are split.
 
 use adapter_gateway::proto::problem::Unavailable;
 
-use crate::octets::{LAST_CHUNK, MESSAGE, TARGET, chunk, length, request};
+use crate::bytes::{LAST_CHUNK, MESSAGE, TARGET, chunk, length, request};
 use crate::properties::connection::{Connection, Through};
 use crate::properties::gate::Limits;
 

@@ -4,37 +4,37 @@ use adapter_gateway::proto::http1::chunked::{CHUNK_LINE_BYTES, EXTENSION_BYTES, 
 use adapter_gateway::proto::http1::head::FIELD_LINES;
 use adapter_gateway::proto::http1::target::TARGET_BYTES;
 
-use crate::octets::{LAST_CHUNK, MESSAGE, TARGET, chunk, chunked, length, message_of, post_to, request};
+use crate::bytes::{LAST_CHUNK, MESSAGE, TARGET, chunk, chunked, length, message_of, post_to, request};
 use crate::properties::connection::{Through, run, whole};
 use crate::properties::gate::Limits;
 
-/// The status of the one answer to `octets`, the same whole and in pieces of several sizes.
+/// The status of the one answer to `bytes`, the same whole and in pieces of several sizes.
 #[track_caller]
-fn status(octets: &[u8]) -> u16 {
-    let outcome = whole(&Limits::default(), octets);
-    // Octet by octet where that does not take longer than all other tests.
-    let smallest = if octets.len() < 100_000 { 1 } else { 997 };
+fn status(bytes: &[u8]) -> u16 {
+    let outcome = whole(&Limits::default(), bytes);
+    // Byte by byte where that does not take longer than all other tests.
+    let smallest = if bytes.len() < 100_000 { 1 } else { 997 };
     for step in [smallest, 1_021, 8_191] {
-        assert_eq!(run(&Limits::default(), octets.chunks(step), Through::BodySpace), outcome, "by {step}");
+        assert_eq!(run(&Limits::default(), bytes.chunks(step), Through::BodySpace), outcome, "by {step}");
     }
     let [answer] = outcome.answers.as_slice() else { panic!("{} answers", outcome.answers.len()) };
     assert_eq!(answer.closes(), !matches!(answer.status, 200 | 401), "{}", answer.status);
     answer.status
 }
 
-/// A message with `padding` more octets in its head.
+/// A message with `padding` more bytes in its head.
 fn padded(padding: usize) -> Vec<u8> {
     request("POST", TARGET, &[&length(MESSAGE.len())[..], b"X:", &vec![b'x'; padding], b"\r\n"].concat(), MESSAGE)
 }
 
 #[test]
-fn head_octets() {
+fn head_bytes() {
     let limit = Limits::default().head_bytes;
     let rest = limit - (padded(0).len() - MESSAGE.len());
     assert_eq!((status(&padded(rest)), status(&padded(rest + 1))), (200, 431));
 }
 
-/// Octet by octet, each octet is looked at once: looked at from its start each time, this head would take hours.
+/// Byte by byte, each byte is looked at once: looked at from its start each time, this head would take hours.
 #[test]
 fn a_long_head_costs_no_more_for_its_pieces() {
     let limits = Limits { head_bytes: 1024 * 1024, ..Limits::default() };
@@ -51,14 +51,14 @@ fn field_lines() {
 }
 
 #[test]
-fn target_octets() {
+fn target_bytes() {
     let target = |bytes: usize| format!("{TARGET}&{}", "x".repeat(bytes - TARGET.len() - 1));
     let message = |bytes| post_to(&target(bytes), MESSAGE);
     assert_eq!((status(&message(TARGET_BYTES)), status(&message(TARGET_BYTES + 1))), (200, 414));
 }
 
 #[test]
-fn body_octets() {
+fn body_bytes() {
     let limit = usize::try_from(Limits::default().body_bytes).unwrap();
     let by_length = |bytes| request("POST", TARGET, &length(bytes), &message_of(bytes));
     assert_eq!((status(&by_length(limit)), status(&by_length(limit + 1))), (200, 413));
@@ -70,7 +70,7 @@ fn body_octets() {
 }
 
 #[test]
-fn chunk_line_octets() {
+fn chunk_line_bytes() {
     let line = |bytes: u32| {
         let size = format!("{:x}", MESSAGE.len());
         let zeros = "0".repeat(bytes as usize - size.len() - 2);
@@ -80,7 +80,7 @@ fn chunk_line_octets() {
 }
 
 #[test]
-fn chunk_extension_octets() {
+fn chunk_extension_bytes() {
     let extension = "x".repeat(64);
     let message = |extended: u32| {
         let blank = format!("1;{extension}\r\n \r\n").repeat(extended as usize);
@@ -91,7 +91,7 @@ fn chunk_extension_octets() {
 }
 
 #[test]
-fn trailer_octets() {
+fn trailer_bytes() {
     let trailer = |bytes: u32| {
         let value = "x".repeat(bytes as usize - "X:\r\n\r\n".len());
         chunked(&[&chunk(MESSAGE)[..], b"0\r\nX:", value.as_bytes(), b"\r\n\r\n"].concat())

@@ -1,8 +1,8 @@
-//! The core without I/O: octets of a connection in; answers, published messages and the end of the connection out.
+//! The core without I/O: bytes of a connection in; answers, published messages and the end of the connection out.
 //!
 //! | file | the question it answers |
 //! |---|---|
-//! | `files` | does every connection of `tests/data` end as written beside it, however its octets are split? |
+//! | `files` | does every connection of `tests/data` end as written beside it, however its bytes are split? |
 //! | `limits` | what of the limits that are too long for a file, at the limit and one past it? |
 //! | `precedence` | which of several faults is answered? |
 //! | `token` | is every token let in, and nothing told of a wrong one? |
@@ -22,12 +22,12 @@
 #[path = "../../fuzz/properties/mod.rs"]
 mod properties;
 
+mod bytes;
 mod endings;
 mod expectation;
 mod files;
 mod interim;
 mod limits;
-mod octets;
 mod precedence;
 mod pressure;
 mod random;

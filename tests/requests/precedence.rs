@@ -2,7 +2,7 @@
 
 use adapter_gateway::proto::problem::Unavailable;
 
-use crate::octets::{GET, TARGET};
+use crate::bytes::{GET, TARGET};
 use crate::properties::connection::whole;
 use crate::properties::gate::Limits;
 
@@ -88,8 +88,8 @@ fn faulty_from(first: Fault) -> (Limits, Vec<u8>) {
 #[test]
 fn the_first_fault_of_the_table_answers() {
     for (fault, status) in LADDER {
-        let (limits, octets) = faulty_from(fault);
-        let outcome = whole(&limits, &octets);
+        let (limits, bytes) = faulty_from(fault);
+        let outcome = whole(&limits, &bytes);
         assert_eq!(outcome.answers.first().map(|answer| answer.status), Some(status), "{fault:?}");
         assert_eq!(outcome.published.len(), usize::from(fault == Fault::None));
     }
@@ -98,9 +98,9 @@ fn the_first_fault_of_the_table_answers() {
 /// OPTIONS asks for nothing but the path.
 #[test]
 fn options_comes_before_method_and_token() {
-    let octets = b"OPTIONS /api/message HTTP/1.1\r\nHost: localhost\r\nExpect: x\r\nContent-Encoding: gzip\r\n\r\n";
+    let bytes = b"OPTIONS /api/message HTTP/1.1\r\nHost: localhost\r\nExpect: x\r\nContent-Encoding: gzip\r\n\r\n";
     let limits = Limits { unavailable: Some(Unavailable::Stalled), ..Limits::default() };
-    let outcome = whole(&limits, &[octets, GET].concat());
+    let outcome = whole(&limits, &[bytes, GET].concat());
     let statuses: Vec<_> = outcome.answers.iter().map(|answer| answer.status).collect();
     assert_eq!(statuses, [204, 404]);
 }
@@ -118,8 +118,8 @@ fn malformed_lines_come_before_too_many() {
         (host, "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n", 400),
         (host, " folded\r\n", 400),
     ] {
-        let octets = format!("POST {TARGET} HTTP/1.1\r\n{first}{}{last}\r\n", "X: y\r\n".repeat(100));
-        let answers = whole(&Limits::default(), octets.as_bytes()).answers;
+        let bytes = format!("POST {TARGET} HTTP/1.1\r\n{first}{}{last}\r\n", "X: y\r\n".repeat(100));
+        let answers = whole(&Limits::default(), bytes.as_bytes()).answers;
         assert_eq!((answers.len(), answers[0].status), (1, status), "{first:?} {last:?}");
     }
 }

@@ -2,7 +2,7 @@
 
 use adapter_gateway::proto::connection::{ANSWER_BYTES, CloseReason, DISCARD_BYTES, Exchange, Next, Waiting};
 
-use crate::octets::{GET, LAST_CHUNK, MESSAGE, chunk, chunked, message_of, post, post_to, request};
+use crate::bytes::{GET, LAST_CHUNK, MESSAGE, chunk, chunked, message_of, post, post_to, request};
 use crate::properties::connection::{Connection, End, Through, run, whole};
 use crate::properties::gate::{FakeGate, Limits};
 
@@ -95,7 +95,7 @@ fn refused_bodies_at_their_bound_and_one_past_it() {
         for pipeline in [by_length, by_chunks] {
             let outcome = whole(&Limits::default(), &pipeline);
             assert_eq!(outcome.answers[0].status, 404);
-            assert_eq!(outcome.published.len(), usize::from(kept), "{bytes} octets");
+            assert_eq!(outcome.published.len(), usize::from(kept), "{bytes} bytes");
             assert_eq!(matches!(outcome.end, End::Open(_)), kept);
             assert_eq!(run(&Limits::default(), pipeline.chunks(997), Through::Input), outcome);
         }
@@ -112,9 +112,9 @@ fn bodies_without_room_at_their_bound_and_one_past_it() {
         let wire = [chunk(&body[..600]), chunk(&body[600..]), LAST_CHUNK.to_vec()].concat();
         let pipeline = [chunked(&wire), post(MESSAGE)].concat();
         let outcome = whole(&limits, &pipeline);
-        assert_eq!((outcome.answers[0].status, outcome.published.len()), (503, usize::from(kept)), "{bytes} octets");
+        assert_eq!((outcome.answers[0].status, outcome.published.len()), (503, usize::from(kept)), "{bytes} bytes");
         for step in [1, 997, 60_000] {
-            assert_eq!(run(&limits, pipeline.chunks(step), Through::Input), outcome, "{bytes} octets by {step}");
+            assert_eq!(run(&limits, pipeline.chunks(step), Through::Input), outcome, "{bytes} bytes by {step}");
         }
     }
 }

@@ -6,7 +6,7 @@ use proptest::sample::{Index, select};
 
 use adapter_gateway::proto::connection::Waiting;
 
-use crate::octets::{GET, LAST_CHUNK, MESSAGE, chunk, chunked, post, post_to, request};
+use crate::bytes::{GET, LAST_CHUNK, MESSAGE, chunk, chunked, post, post_to, request};
 use crate::properties::connection::{End, Outcome, Through, run, whole};
 use crate::properties::gate::Limits;
 use crate::properties::{self, decode};
@@ -26,7 +26,7 @@ fn one() -> impl Strategy<Value = Vec<u8>> {
         1 => Just(request("GET", "/", b"Transfer-Encoding: chunked\r\n", &[chunk(MESSAGE), LAST_CHUNK.to_vec()].concat())),
         1 => select(vec![
             post(MESSAGE).replacen(b"HTTP/1.1", b"HTTP/1.0"),
-            request("POST", crate::octets::TARGET, b"Content-Length: 2\r\nContent-Length: 2\r\n", b"{}"),
+            request("POST", crate::bytes::TARGET, b"Content-Length: 2\r\nContent-Length: 2\r\n", b"{}"),
             chunked(b"2\r\n{}x"),
             b"garbage\r\n\r\n".to_vec(),
         ]),
@@ -50,36 +50,36 @@ fn encode(content: &[u8], at: &[Index]) -> Vec<u8> {
     [chunks.as_slice(), LAST_CHUNK].concat()
 }
 
-fn cut<'o>(octets: &'o [u8], at: &[Index]) -> Vec<&'o [u8]> {
-    let mut places: Vec<_> = at.iter().map(|index| index.index(octets.len() + 1)).collect();
-    places.extend([0, octets.len()]);
+fn cut<'o>(bytes: &'o [u8], at: &[Index]) -> Vec<&'o [u8]> {
+    let mut places: Vec<_> = at.iter().map(|index| index.index(bytes.len() + 1)).collect();
+    places.extend([0, bytes.len()]);
     places.sort_unstable();
-    places.windows(2).map(|pair| &octets[pair[0]..pair[1]]).collect()
+    places.windows(2).map(|pair| &bytes[pair[0]..pair[1]]).collect()
 }
 
-/// An edit of one octet: put in, taken out, or exchanged.
+/// An edit of one byte: put in, taken out, or exchanged.
 #[derive(Clone, Debug)]
 struct Edit {
     at: Index,
-    octet: u8,
+    byte: u8,
     kind: u8,
 }
 
 fn edit() -> impl Strategy<Value = Edit> {
-    let octet = prop_oneof![select(b"\r\n \t\0:;,0f\x7f\x80".to_vec()), any::<u8>()];
-    (any::<Index>(), octet, 0..3_u8).prop_map(|(at, octet, kind)| Edit { at, octet, kind })
+    let byte = prop_oneof![select(b"\r\n \t\0:;,0f\x7f\x80".to_vec()), any::<u8>()];
+    (any::<Index>(), byte, 0..3_u8).prop_map(|(at, byte, kind)| Edit { at, byte, kind })
 }
 
-fn edited(mut octets: Vec<u8>, edits: &[Edit]) -> Vec<u8> {
-    for Edit { at, octet, kind } in edits {
-        let at = at.index(octets.len());
+fn edited(mut bytes: Vec<u8>, edits: &[Edit]) -> Vec<u8> {
+    for Edit { at, byte, kind } in edits {
+        let at = at.index(bytes.len());
         match kind {
-            0 => octets.insert(at, *octet),
-            1 if octets.len() > 1 => drop(octets.remove(at)),
-            _ => octets[at] = *octet,
+            0 => bytes.insert(at, *byte),
+            1 if bytes.len() > 1 => drop(bytes.remove(at)),
+            _ => bytes[at] = *byte,
         }
     }
-    octets
+    bytes
 }
 
 /// What the requests come to one by one, each on a connection of its own, up to the first that closes.
@@ -102,9 +102,9 @@ proptest! {
 
     #[test]
     fn a_pipeline_is_its_requests(requests in vec(one(), 1..8), at in vec(any::<Index>(), 0..6)) {
-        let octets = requests.concat();
+        let bytes = requests.concat();
         for through in [Through::Input, Through::BodySpace] {
-            prop_assert_eq!(&run(&Limits::default(), cut(&octets, &at), through), &one_by_one(&requests));
+            prop_assert_eq!(&run(&Limits::default(), cut(&bytes, &at), through), &one_by_one(&requests));
         }
     }
 
@@ -112,28 +112,28 @@ proptest! {
     fn a_damaged_pipeline_is_the_same_however_split(
         requests in vec(one(), 1..4), edits in vec(edit(), 1..4), at in vec(any::<Index>(), 0..6),
     ) {
-        let octets = edited(requests.concat(), &edits);
-        prop_assert_eq!(run(&Limits::default(), cut(&octets, &at), Through::Input), whole(&Limits::default(), &octets));
-        properties::split(&octets);
-        properties::exchange(&octets);
+        let bytes = edited(requests.concat(), &edits);
+        prop_assert_eq!(run(&Limits::default(), cut(&bytes, &at), Through::Input), whole(&Limits::default(), &bytes));
+        properties::split(&bytes);
+        properties::exchange(&bytes);
     }
 
-    /// Heads that were let in are remembered; what differs from one of them in an octet is another.
+    /// Heads that were let in are remembered; what differs from one of them in an byte is another.
     #[test]
     fn a_request_is_the_same_behind_one_that_resembles_it(
         request in one(), edits in vec(edit(), 0..3), at in vec(any::<Index>(), 0..3),
     ) {
         let requests = [request.clone(), edited(request, &edits)];
-        let octets = requests.concat();
-        prop_assert_eq!(&run(&Limits::default(), cut(&octets, &at), Through::Input), &one_by_one(&requests));
+        let bytes = requests.concat();
+        prop_assert_eq!(&run(&Limits::default(), cut(&bytes, &at), Through::Input), &one_by_one(&requests));
     }
 
     #[test]
     fn a_damaged_head_is_found_and_read_the_same_however_split(request in one(), edits in vec(edit(), 0..4)) {
-        let octets = edited(request, &edits);
-        properties::head(&octets);
-        properties::framing(&octets);
-        properties::target_query(&octets);
+        let bytes = edited(request, &edits);
+        properties::head(&bytes);
+        properties::framing(&bytes);
+        properties::target_query(&bytes);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use crate::octets::{MESSAGE, post_to};
+use crate::bytes::{MESSAGE, post_to};
 use crate::properties::connection::{Connection, Through, whole};
 use crate::properties::gate::Limits;
 
@@ -15,7 +15,7 @@ fn status(token: &'static str, query: &str) -> u16 {
     outcome.answers[0].status
 }
 
-/// Every octet encoded, or those alone for which `needs` says so.
+/// Every byte encoded, or those alone for which `needs` says so.
 fn encode(token: &str, needs: impl Fn(u8) -> bool) -> String {
     token.bytes().map(|byte| if needs(byte) { format!("%{byte:02x}") } else { char::from(byte).to_string() }).collect()
 }

@@ -19,7 +19,7 @@ use crate::Outcome;
 use crate::requests::Requests;
 use crate::start::{Arguments, announce};
 
-/// Octets read at once, as many as the gateway reads.
+/// Bytes read at once, as many as the gateway reads.
 const READ_BYTES: usize = 64 * 1024;
 
 /// What all connections share; nobody holds a buffer across a wait.

@@ -25,9 +25,9 @@ const TOKEN_PARAMETER: &str = "token";
 /// What is the same for all requests while the process runs.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// `--max-head`, in octets.
+    /// `--max-head`, in bytes.
     pub head_bytes: usize,
-    /// `--max-body`, in octets.
+    /// `--max-body`, in bytes.
     pub body_bytes: u64,
     /// `--check`
     pub check: Check,

@@ -1,7 +1,7 @@
 //! Heads that were let in lately, so that a client which sends the same head again has it read and judged once.
 //!
-//! What a head says depends on its octets alone, and whether it passes on the token and the policy besides. So the same
-//! octets under the same token pass again; what can change meanwhile (room, the bus) is asked anew each time. A head
+//! What a head says depends on its bytes alone, and whether it passes on the token and the policy besides. So the same
+//! bytes under the same token pass again; what can change meanwhile (room, the bus) is asked anew each time. A head
 //! that was refused is never kept: who has no token can neither fill this memory nor empty it.
 
 use std::fmt;
@@ -14,7 +14,7 @@ use crate::proto::token::Token;
 /// Heads that are kept: those of some clients, or of one whose bodies differ in length.
 const HEADS: usize = 8;
 
-/// Octets of a head up to which it is kept: a browser's.
+/// Bytes of a head up to which it is kept: a browser's.
 const HEAD_BYTES: usize = 1024;
 
 /// The heads that were let in lately. They hold the token: the `Debug` form hides them.
@@ -27,7 +27,7 @@ pub struct RecentHeads {
 }
 
 struct Recent {
-    octets: Box<[u8]>,
+    bytes: Box<[u8]>,
     request: Request,
 }
 
@@ -39,8 +39,8 @@ impl RecentHeads {
             return None;
         }
         self.heads.iter().find_map(|recent| {
-            let head = input.get(..recent.octets.len()).filter(|head| head.ends_with(b"\r\n\r\n"))?;
-            constant_time_eq(head, &recent.octets).then_some((head.len(), recent.request))
+            let head = input.get(..recent.bytes.len()).filter(|head| head.ends_with(b"\r\n\r\n"))?;
+            constant_time_eq(head, &recent.bytes).then_some((head.len(), recent.request))
         })
     }
 
@@ -52,7 +52,7 @@ impl RecentHeads {
         if self.token.as_ref() != Some(token) {
             *self = Self { token: Some(token.clone()), ..Self::default() };
         }
-        let recent = Recent { octets: head.into(), request };
+        let recent = Recent { bytes: head.into(), request };
         match self.heads.get_mut(self.oldest) {
             Some(oldest) => *oldest = recent,
             None => self.heads.push(recent),

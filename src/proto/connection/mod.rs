@@ -1,4 +1,4 @@
-//! One connection's state machine: octets in, answers out, messages through a [`Gate`]. No I/O, no clock.
+//! One connection's state machine: bytes in, answers out, messages through a [`Gate`]. No I/O, no clock.
 //!
 //! It finds the ends of heads and bodies in what arrives, however it is split; what becomes of a request is decided in
 //! [`crate::proto::admission`] by its head and in [`crate::proto::message`] by its body.
@@ -22,7 +22,7 @@ use turn::Turn;
 pub use unread::DISCARD_BYTES;
 use unread::Unread;
 
-/// Octets of answers after which they are written before more requests are looked at, so that a pipeline of small
+/// Bytes of answers after which they are written before more requests are looked at, so that a pipeline of small
 /// requests with large answers cannot fill the memory.
 pub const ANSWER_BYTES: usize = 64 * 1024;
 
@@ -45,7 +45,7 @@ enum State {
         search: HeadSearch,
         empty_line_skipped: bool,
     },
-    /// In the body of an admitted request, of so many octets in all.
+    /// In the body of an admitted request, of so many bytes in all.
     Length {
         bytes: usize,
         reply: Reply,
@@ -99,7 +99,7 @@ impl Exchange {
         self.next(turn.out)
     }
 
-    /// Where the next read may put its octets, to save a copy: the rest of a body of known length. Then
+    /// Where the next read may put its bytes, to save a copy: the rest of a body of known length. Then
     /// [`Exchange::receive`] is called with nothing.
     pub fn body_space(&mut self) -> Option<&mut Vec<u8>> {
         let wanted = matches!(self.state, State::Length { bytes, .. } if self.held.len() < bytes);
@@ -214,14 +214,14 @@ impl Exchange {
             return Some(head_bytes + self.message(request, rest.get(head_bytes..).unwrap_or_default(), turn));
         }
         let found = search.find(rest, turn.gate.policy().head_bytes).and_then(|end| {
-            let Some((octets, rest)) = end.and_then(|end| rest.split_at_checked(end)) else { return Ok(None) };
-            Ok(Some((Head::parse(octets)?, octets, rest)))
+            let Some((bytes, rest)) = end.and_then(|end| rest.split_at_checked(end)) else { return Ok(None) };
+            Ok(Some((Head::parse(bytes)?, bytes, rest)))
         });
         match found {
             Ok(found) => {
-                let (head, octets, rest) = found?;
+                let (head, bytes, rest) = found?;
                 self.requests = self.requests.wrapping_add(1);
-                Some(octets.len() + self.request(&head, octets, rest, turn))
+                Some(bytes.len() + self.request(&head, bytes, rest, turn))
             }
             Err(fault) => {
                 self.refuse_and_close(&fault.into(), Reply::UNREAD, turn);
@@ -231,11 +231,11 @@ impl Exchange {
     }
 
     /// A request whose head was read; `rest` is what follows it. What was used of `rest`.
-    fn request(&mut self, head: &Head<'_>, octets: &[u8], rest: &[u8], turn: &mut Turn<'_, impl Gate>) -> usize {
+    fn request(&mut self, head: &Head<'_>, bytes: &[u8], rest: &[u8], turn: &mut Turn<'_, impl Gate>) -> usize {
         let request = Request::new(head, turn.gate.policy());
         match admit(head, turn.gate) {
             Ok(Admitted::Message) => {
-                remember(octets, request, turn.gate);
+                remember(bytes, request, turn.gate);
                 return self.message(request, rest, turn);
             }
             Ok(Admitted::Options) => {

@@ -14,9 +14,9 @@ pub enum Next {
 /// What a connection waits for. Each has its deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
-    /// The first octet of the first request.
+    /// The first byte of the first request.
     First,
-    /// The first octet of another request.
+    /// The first byte of another request.
     Another,
     /// The rest of a head.
     Head,

@@ -3,7 +3,7 @@
 use crate::proto::http1::chunked::ChunkedDecoder;
 use crate::proto::http1::fields::Framing;
 
-/// Octets of a refused body that are read and dropped so that the connection can go on: what one read brings. Reading
+/// Bytes of a refused body that are read and dropped so that the connection can go on: what one read brings. Reading
 /// a longer one costs more than a new connection.
 pub const DISCARD_BYTES: u64 = 64 * 1024;
 
@@ -26,7 +26,7 @@ impl Unread {
         }
     }
 
-    /// Octets that were dropped from `rest`, and whether the body ended; `None` if it is malformed or too long.
+    /// Bytes that were dropped from `rest`, and whether the body ended; `None` if it is malformed or too long.
     pub(super) fn drop_from(&mut self, rest: &[u8]) -> Option<(usize, bool)> {
         match self {
             Self::Length(left) => {

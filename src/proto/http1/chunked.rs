@@ -1,23 +1,23 @@
-//! The chunked transfer coding (RFC 9112 §7.1), decoded octet by octet where it frames and run by run where it carries.
+//! The chunked transfer coding (RFC 9112 §7.1), decoded byte by byte where it frames and run by run where it carries.
 
 use super::is_tchar;
 use super::malformed::Malformed;
 
-/// Octets of one chunk-size line: 16 hexadecimal digits, some zeros before them, and the short extensions that anyone
+/// Bytes of one chunk-size line: 16 hexadecimal digits, some zeros before them, and the short extensions that anyone
 /// was ever seen to send.
 pub const CHUNK_LINE_BYTES: u32 = 256;
 
-/// Octets of chunk extensions in one body: they are thrown away, so a body of little else is an attack
+/// Bytes of chunk extensions in one body: they are thrown away, so a body of little else is an attack
 /// (RFC 9112 §7.1.1 asks for such a limit).
 pub const EXTENSION_BYTES: u32 = 16 * 1024;
 
-/// Octets of a trailer section, the same as a head's by default.
+/// Bytes of a trailer section, the same as a head's by default.
 pub const TRAILER_BYTES: u32 = 16 * 1024;
 
 /// What one call of [`ChunkedDecoder::decode`] came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decoded<'b> {
-    /// Octets of the input that were used.
+    /// Bytes of the input that were used.
     pub used: usize,
     /// A run of the content; empty where only framing was used.
     pub content: &'b [u8],
@@ -29,7 +29,7 @@ pub struct Decoded<'b> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkedDecoder {
     state: State,
-    /// Octets of the current chunk-size line, or of the trailer section.
+    /// Bytes of the current chunk-size line, or of the trailer section.
     section_bytes: u32,
     extension_bytes: u32,
 }
@@ -66,7 +66,7 @@ impl ChunkedDecoder {
     /// Decodes up to the end of the next run of content, of the body, or of the input.
     ///
     /// # Errors
-    /// The first octet that is not as RFC 9112 §7.1 has it, or that passes a bound.
+    /// The first byte that is not as RFC 9112 §7.1 has it, or that passes a bound.
     pub fn decode<'b>(&mut self, input: &'b [u8]) -> Result<Decoded<'b>, Malformed> {
         let mut used = 0;
         while let Some(rest @ [byte, ..]) = input.get(used..) {
@@ -159,7 +159,7 @@ fn hex(byte: u8) -> Result<u64, Malformed> {
 mod tests {
     use super::*;
 
-    /// The content and the octets used, fed at once or octet by octet.
+    /// The content and the bytes used, fed at once or byte by byte.
     fn decode(input: &[u8], step: usize) -> Result<Option<(Vec<u8>, usize)>, Malformed> {
         let mut decoder = ChunkedDecoder::default();
         let (mut content, mut total) = (Vec::new(), 0);

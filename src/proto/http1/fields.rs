@@ -10,7 +10,7 @@ use super::{is_tchar, list_members};
 /// How the end of a request's content is found (RFC 9112 §6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// So many octets; 0 also where neither field is given (item 7).
+    /// So many bytes; 0 also where neither field is given (item 7).
     Length(u64),
     /// The chunked coding (item 4).
     Chunked,

@@ -20,7 +20,7 @@ const USUAL_FIELD_LINES: usize = 24;
 pub enum HeadFault {
     /// 400.
     Malformed(Malformed),
-    /// 431: more octets than `--max-head`, or more than [`FIELD_LINES`] lines (RFC 6585 §5).
+    /// 431: more bytes than `--max-head`, or more than [`FIELD_LINES`] lines (RFC 6585 §5).
     TooLarge,
     /// 414: a target of more than [`TARGET_BYTES`] (RFC 9110 §15.5.15).
     TargetTooLong,
@@ -73,17 +73,17 @@ pub struct Head<'b> {
     pub fields: Fields<'b>,
 }
 
-/// Searches for the end of a head that arrives piece by piece, looking at each octet once.
+/// Searches for the end of a head that arrives piece by piece, looking at each byte once.
 #[derive(Clone, Copy, Debug)]
 pub struct HeadSearch {
-    /// Octets of the head that were checked and in which it does not end.
+    /// Bytes of the head that were checked and in which it does not end.
     checked: usize,
     /// Whether the request line was seen whole, and is well-formed.
     request_line_seen: bool,
 }
 
 impl HeadSearch {
-    /// Before the first octet.
+    /// Before the first byte.
     pub const START: Self = Self { checked: 0, request_line_seen: false };
 
     /// The length of the head at the start of `input`, its empty line included; `None` if it has not arrived yet.
@@ -94,7 +94,7 @@ impl HeadSearch {
     /// there, so that garbage does not hold a connection until the deadline.
     ///
     /// # Errors
-    /// [`HeadFault::Malformed`] and [`HeadFault::TooLarge`], the same however the octets were split.
+    /// [`HeadFault::Malformed`] and [`HeadFault::TooLarge`], the same however the bytes were split.
     pub fn find(&mut self, input: &[u8], head_bytes: usize) -> Result<Option<usize>, HeadFault> {
         const END: &[u8] = b"\r\n\r\n";
         let unsearched = input.get(self.checked.saturating_sub(END.len() - 1)..).unwrap_or_default();
@@ -119,7 +119,7 @@ impl HeadSearch {
             let lone_cr = previous == Some(b'\r') && byte != b'\n';
             let lone_lf = byte == b'\n' && previous != Some(b'\r');
             if lone_cr || lone_lf || (byte.is_ascii_control() && !matches!(byte, b'\r' | b'\n' | b'\t')) {
-                return Err(Malformed::ControlOctet.into());
+                return Err(Malformed::ControlByte.into());
             }
             if byte == b'\n' && !self.request_line_seen {
                 self.request_line_seen = true;
@@ -179,7 +179,7 @@ impl<'b> Head<'b> {
         let mut ends = memchr::memchr_iter(b'\n', head).map(|lf| lf.checked_sub(1));
         let is_cr = |at: Option<usize>| at.and_then(|at| head.get(at)) == Some(&b'\r');
         let first = ends.next().filter(|&end| is_cr(end)).flatten();
-        let Some(line_end) = first.filter(|_| ends.all(is_cr)) else { return Err(Malformed::ControlOctet.into()) };
+        let Some(line_end) = first.filter(|_| ends.all(is_cr)) else { return Err(Malformed::ControlByte.into()) };
         let (line, rest) = head.split_at_checked(line_end).ok_or(Malformed::RequestLine)?;
         let line = RequestLine::parse(line)?;
         let mut few = [EMPTY_HEADER; USUAL_FIELD_LINES];
@@ -219,14 +219,14 @@ fn split_at_space(text: &str, find: impl FnOnce(u8, &[u8]) -> Option<usize>) -> 
 /// All lines of a head, in `few` or else in `many`; also of one that will be refused for having so many, since what is
 /// malformed among them is to be answered first.
 fn field_lines<'l, 'b>(
-    octets: &'b [u8],
+    bytes: &'b [u8],
     few: &'l mut [Header<'b>],
     many: &'l mut Vec<Header<'b>>,
 ) -> Result<&'l [Header<'b>], Malformed> {
-    let parsed = match httparse::parse_headers(octets, few) {
+    let parsed = match httparse::parse_headers(bytes, few) {
         Err(httparse::Error::TooManyHeaders) => {
-            many.resize(memchr::memchr_iter(b'\n', octets).count(), EMPTY_HEADER);
-            httparse::parse_headers(octets, many)
+            many.resize(memchr::memchr_iter(b'\n', bytes).count(), EMPTY_HEADER);
+            httparse::parse_headers(bytes, many)
         }
         parsed => parsed,
     };

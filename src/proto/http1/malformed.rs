@@ -6,11 +6,11 @@ use std::fmt;
 /// (RFC 9112 §11.1, §11.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Malformed {
-    /// An octet below 0x20 or 0x7F where none may stand; a CR or LF that stands alone (RFC 9112 §2.2).
-    ControlOctet,
+    /// An byte below 0x20 or 0x7F where none may stand; a CR or LF that stands alone (RFC 9112 §2.2).
+    ControlByte,
     /// Not `method SP request-target SP HTTP-version` (RFC 9112 §3).
     RequestLine,
-    /// A request target of none of the four forms, or with an octet that no URI holds (RFC 9112 §3.2).
+    /// A request target of none of the four forms, or with an byte that no URI holds (RFC 9112 §3.2).
     Target,
     /// A field line that is not `name ":" value`: white space before the colon, obs-fold, an empty name (RFC 9112 §5).
     FieldLine,
@@ -45,7 +45,7 @@ pub enum Malformed {
 impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::ControlOctet => "the head holds a control octet, or a CR or LF that stands alone",
+            Self::ControlByte => "the head holds a control byte, or a CR or LF that stands alone",
             Self::RequestLine => "the request line is not `method target HTTP/1.1`",
             Self::Target => "the request target is not a valid one",
             Self::FieldLine => "a field line is not `name: value`",

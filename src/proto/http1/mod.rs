@@ -10,7 +10,7 @@
 //!
 //! # What is accepted and what is refused
 //!
-//! The connections that hold each rule are files of `tests/data`: their octets, and beside them what comes of them,
+//! The connections that hold each rule are files of `tests/data`: their bytes, and beside them what comes of them,
 //! which is the same however they are split. `*` stands for several. Rows in italics are decided behind this module,
 //! in [`crate::proto::admission`], [`crate::proto::connection`] and [`crate::proto::message`]; they stand here because HTTP names their answers.
 //!
@@ -38,7 +38,7 @@
 //! |---|---|---|
 //! | a request line that is not `method SP target SP HTTP/d.d`, HTTP/0.9 too | 9112 §3, §2.3 | `reject/request-line-*`, `reject/method-empty`, `reject/method-no-token`, `reject/method-obs-text`, `reject/version-*` |
 //! | a target of none of the four forms, or of one that is not for its method | 9112 §3.2, 9110 §9.3.6 | `reject/target-*` |
-//! | a control octet, in any part of a head | 9110 §5.5, 9112 §2.2 | `reject/nul-*`, `reject/escape-*`, `reject/del-*`, `reject/garbage` |
+//! | a control byte, in any part of a head | 9110 §5.5, 9112 §2.2 | `reject/nul-*`, `reject/escape-*`, `reject/del-*`, `reject/garbage` |
 //! | a bare CR | 9112 §2.2 | `reject/cr-*` |
 //! | a bare LF, stricter than it must be | 9112 §2.2 | `reject/lf-*` |
 //! | more than one empty line before a request line | 9112 §2.2 | `reject/empty-lines-two*` |
@@ -54,7 +54,7 @@
 //! | refused otherwise | RFC | held by |
 //! |---|---|---|
 //! | a head over `--max-head`, more than 100 lines: 431, close | 6585 §5 | `reject/head-over-max*`, `limits::field_lines` |
-//! | a target over 8 KiB: 414, close | 9112 §3 | `limits::target_octets` |
+//! | a target over 8 KiB: 414, close | 9112 §3 | `limits::target_bytes` |
 //! | a major version other than 1, whatever its target and fields say: 505, close | 9110 §2.5, §15.6.6, 9113 §3.4 | `reject/version-0.9`, `reject/version-2.0*` |
 //! | a coding other than chunked: 501, close | 9112 §6.1 | `reject/coding-unknown*`, `reject/coding-identity` |
 //! | *another path: 404* | 9110 §15.5.5 | `reject/path-*`, `reject/options-unknown-path` |

@@ -8,7 +8,7 @@ use crate::proto::problem::{Refusal, Status};
 /// The interim answer that asks for the body (RFC 9110 §15.2.1).
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// Octets of a date in the preferred format (RFC 9110 §5.6.7).
+/// Bytes of a date in the preferred format (RFC 9110 §5.6.7).
 const DATE_BYTES: usize = 29;
 
 /// Seconds for which a browser may keep a preflight's answer: a day, more than any of them honours.

@@ -6,7 +6,7 @@ use percent_encoding::percent_decode;
 
 use super::malformed::Malformed;
 
-/// Octets of a request target: 8 KiB, what RFC 9112 §3 asks every recipient to support. Longer is 414.
+/// Bytes of a request target: 8 KiB, what RFC 9112 §3 asks every recipient to support. Longer is 414.
 pub const TARGET_BYTES: usize = 8 * 1024;
 
 /// What a request asks for, whatever form it came in.
@@ -25,7 +25,7 @@ impl<'b> Target<'b> {
     /// [`Malformed::Target`].
     pub(super) fn parse(method: &[u8], target: &'b str) -> Result<Self, Malformed> {
         // Browsers leave `|`, `^`, `{` and the like unencoded in a query, though RFC 3986 would have them encoded; no
-        // octet of 0x21 to 0x7E can be mistaken for another here but `#`, which begins a fragment (RFC 9110 §7.1).
+        // byte of 0x21 to 0x7E can be mistaken for another here but `#`, which begins a fragment (RFC 9110 §7.1).
         // All of them are looked at, which the compiler makes a few at a time.
         if !target.bytes().fold(true, |valid, byte| valid & byte.is_ascii_graphic() & (byte != b'#')) {
             return Err(Malformed::Target);

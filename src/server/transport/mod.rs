@@ -63,7 +63,7 @@ pub trait Stream: Sized + 'static {
     /// Waits until a write would not block.
     fn writable(&self) -> impl Future<Output = io::Result<()>>;
 
-    /// Tries a read into the spare capacity of `into`, of which there is some; the octets read. After
+    /// Tries a read into the spare capacity of `into`, of which there is some; the bytes read. After
     /// [`io::ErrorKind::WouldBlock`], and after a read that left capacity to spare, the next [`Stream::readable`] waits;
     /// after any other it lets the tasks that are ready go first, so that no client who sends faster than it is served
     /// keeps the others waiting.
@@ -79,7 +79,7 @@ pub trait Stream: Sized + 'static {
     fn try_write<R>(&self, write: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>) -> io::Result<R>;
 }
 
-/// Reads into the spare capacity of `into`; the octets read.
+/// Reads into the spare capacity of `into`; the bytes read.
 fn receive(socket: BorrowedFd<'_>, into: &mut Vec<u8>) -> io::Result<usize> {
     let (_, bytes) = recv(socket, spare_capacity(into), RecvFlags::empty())?;
     Ok(bytes)

@@ -69,7 +69,7 @@ fn a_request_in_flight_is_answered_and_then_the_connection_closed() {
 
 /// Whether the gateway had read it by then or not: here it wakes up to both at once.
 #[test]
-fn a_request_of_which_an_octet_came_before_the_signal_is_answered() {
+fn a_request_of_which_an_byte_came_before_the_signal_is_answered() {
     let mut gateway = Gateway::serve().start();
     let request = gateway.request(FINE);
     let mut clients: Vec<_> = (0..50).map(|_| gateway.client()).collect();

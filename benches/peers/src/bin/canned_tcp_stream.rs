@@ -11,7 +11,7 @@ use peers::requests::Requests;
 use peers::start::{Arguments, announce};
 use tokio_uring::net::{TcpListener, TcpStream};
 
-/// Octets read at once, into a buffer of each connection: a pipeline of some dozen small requests.
+/// Bytes read at once, into a buffer of each connection: a pipeline of some dozen small requests.
 const READ_BYTES: usize = 8 * 1024;
 
 fn main() -> Outcome {
@@ -36,8 +36,8 @@ async fn attend(stream: TcpStream, answer: Rc<[u8]>) -> io::Result<()> {
     loop {
         let (read, buffer) = stream.read(input).await;
         input = buffer;
-        let Some(octets) = input.get(..read?).filter(|octets| !octets.is_empty()) else { return Ok(()) };
-        let Ok(ended) = requests.ends_in(octets) else { return Ok(()) };
+        let Some(bytes) = input.get(..read?).filter(|bytes| !bytes.is_empty()) else { return Ok(()) };
+        let Ok(ended) = requests.ends_in(bytes) else { return Ok(()) };
         output.clear();
         for _ in 0..ended {
             output.extend_from_slice(&answer);

@@ -1,4 +1,4 @@
-//! The only `unsafe` of the crate: what the zmq crate does not wrap, and two settings of libc.
+//! The only `unsafe` of the crate: what the zmq crate does not wrap.
 //!
 //! Its `Message` is consumed by a send that fails, so back-pressure would lose what it refuses; it
 //! cannot be shared between sockets without a copy, nor lie in a part of a buffer; its `bind` and
@@ -60,32 +60,6 @@ pub(super) fn descriptor(socket: &zmq::Socket) -> zmq::Result<BorrowedFd<'_>> {
     socket.get_fd().map(|fd| unsafe { BorrowedFd::borrow_raw(fd) })
 }
 
-/// From now on this thread, and those that it starts, wait their turn when they wake up (`SCHED_BATCH`, sched(7)): they
-/// interrupt nobody, and lose nothing of their share. A refusal changes nothing but the speed.
-///
-/// Else, where one core has it all, libzmq's thread interrupts the bus thread at the first message of a batch, and the
-/// bus thread the worker in its turn: two changes of thread for a few messages.
-pub(super) fn wait_in_turn() {
-    // SAFETY: all integers, for which zero is a value.
-    let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
-    parameters.sched_priority = 0; // the only one that this policy has
-    // SAFETY: 0 is the calling thread; the parameters are read during the call.
-    unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const parameters) };
-}
-
-/// Bytes of freed memory that the allocator keeps for what comes next, and bytes from which an allocation gets pages of
-/// its own: some bodies of the usual limit.
-const KEPT_BYTES: c_int = 4 * 1024 * 1024;
-
-/// Lets the allocator keep what large bodies leave behind (mallopt(3)). As it is, it gives 128 KiB back to the kernel as
-/// soon as they are free, and each body is paid for with pages that are mapped, zeroed and unmapped.
-pub(super) fn keep_freed_memory() {
-    for parameter in [libc::M_TRIM_THRESHOLD, libc::M_MMAP_THRESHOLD] {
-        // SAFETY: integers alone, under the allocator's own lock.
-        unsafe { libc::mallopt(parameter, KEPT_BYTES) };
-    }
-}
-
 /// One frame of a message, owned. Up to 33 bytes are held in place, more on libzmq's heap.
 pub(super) struct Frame(zmq_msg_t);
 
@@ -118,15 +92,15 @@ impl Frame {
     /// A frame of `part` of `buffer`, without a copy; the buffer is kept for as long as libzmq has any of it. `None`
     /// when there is no memory for the frame, or no such part.
     pub(super) fn part_of(buffer: &Arc<Vec<u8>>, part: Range<usize>) -> Option<Self> {
-        let octets = buffer.get(part)?;
+        let bytes = buffer.get(part)?;
         let mut message = zmq_msg_t::default();
-        let data = octets.as_ptr().cast_mut().cast::<c_void>();
+        let data = bytes.as_ptr().cast_mut().cast::<c_void>();
         let keeper = Arc::into_raw(Arc::clone(buffer));
         // SAFETY: as in `empty`. The data lies in the vector that `keeper` counts, which nobody can change or free
         // before `let_go` has given that count back; libzmq only reads it, from any thread, as `Vec<u8>` allows.
         let rc = unsafe {
             let keeper = keeper.cast_mut().cast::<c_void>();
-            zmq_sys::zmq_msg_init_data(&raw mut message, data, octets.len(), Some(let_go), keeper)
+            zmq_sys::zmq_msg_init_data(&raw mut message, data, bytes.len(), Some(let_go), keeper)
         };
         if rc != 0 {
             // SAFETY: the count taken above, which libzmq did not take over.
@@ -305,20 +279,6 @@ mod tests {
         assert_eq!((frame.bytes(), frame.has_more()), (&long()[..], false));
         let nothing = frame.receive(&mut right).unwrap_err();
         assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);
-    }
-
-    #[test]
-    fn threads_inherit_that_they_wait_their_turn() {
-        // The 39th value after the name, which stands in parentheses (proc_pid_stat(5)): the policy.
-        let policy = || {
-            let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
-            stat.rsplit(')').next().unwrap().split_whitespace().nth(38).unwrap().to_owned()
-        };
-        let inherited = std::thread::spawn(move || {
-            wait_in_turn();
-            std::thread::spawn(policy).join().unwrap()
-        });
-        assert_eq!(inherited.join().unwrap(), libc::SCHED_BATCH.to_string());
     }
 
     #[test]

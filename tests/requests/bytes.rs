@@ -1,4 +1,4 @@
-//! Requests as octets, for the tests that make their own.
+//! Requests as bytes, for the tests that make their own.
 
 /// A message of the table of topics.
 pub(crate) const MESSAGE: &[u8] = br#"{"topic":"adapter/nodes/data","payload":{"node_id":"n","content":"c"}}"#;
@@ -43,7 +43,7 @@ pub(crate) fn chunk(content: &[u8]) -> Vec<u8> {
     [format!("{:x}\r\n", content.len()).as_bytes(), content, b"\r\n"].concat()
 }
 
-/// A message of so many octets.
+/// A message of so many bytes.
 pub(crate) fn message_of(bytes: usize) -> Vec<u8> {
     let (before, behind) = (&MESSAGE[..MESSAGE.len() - 3], &MESSAGE[MESSAGE.len() - 3..]);
     let padding = bytes.checked_sub(MESSAGE.len()).expect("a message is longer than that");

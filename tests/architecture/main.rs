@@ -1,0 +1,127 @@
+//! The invariants of the crate's docs that its sources can show: which layer may import which, that no two files import
+//! each other, and what the core must not name.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that fails")]
+
+mod imports;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use imports::{Crate, Import};
+
+/// The layers, and those that each may import beside itself. What these may import, it may import too.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("main", &["commands"]),
+    ("commands", &["cli", "gateway"]),
+    ("cli", &["server"]),
+    ("gateway", &["server", "settings", "watch"]),
+    ("server", &["bus", "tls"]),
+    ("bus", &["proto"]),
+    ("tls", &["proto", "watch"]),
+    ("settings", &["proto", "watch"]),
+];
+
+/// What every layer but the core may import.
+const EVERYWHERE: &[&str] = &["log", "process"];
+
+/// The core does no I/O and knows no clock, so it names none of these.
+const SHELL: &[&str] = &[
+    "tokio",
+    "zmq",
+    "rustls",
+    "rustix",
+    "std::net",
+    "std::thread",
+    "Instant",
+    "std::fs",
+    "std::io",
+    "SystemTime::now",
+];
+
+/// The layer that a file belongs to: its folder, or itself.
+fn layer(file: &str) -> &str {
+    file.split('/').next().unwrap_or_default().trim_end_matches(".rs")
+}
+
+/// Whether an arrow, or several one after the other, lead from one layer to another.
+fn is_below(lower: &str, upper: &str) -> bool {
+    let arrows = ARROWS.iter().find(|(from, _)| *from == upper).map_or(&[][..], |(_, to)| to);
+    arrows.iter().any(|next| *next == lower || is_below(lower, next))
+}
+
+#[test]
+fn imports_go_one_way() {
+    let wrong = Crate::read().imports().into_iter().filter(|Import { from, to }| {
+        let (upper, lower) = (layer(from), layer(to));
+        let everywhere = EVERYWHERE.contains(&lower) && upper != "proto" && !EVERYWHERE.contains(&upper);
+        upper != lower && upper != "lib" && !everywhere && !is_below(lower, upper)
+    });
+    let wrong: Vec<_> = wrong.collect();
+    assert!(wrong.is_empty(), "against the arrows: {wrong:#?}");
+}
+
+/// Files and folders that stand side by side: a folder imports what any file in it imports.
+#[test]
+fn no_files_or_folders_import_each_other_in_a_circle() {
+    let mut graphs: BTreeMap<String, Graph> = BTreeMap::new();
+    for Import { from, to } in Crate::read().imports() {
+        let shared = from.split('/').zip(to.split('/')).take_while(|(one, other)| one == other).count();
+        let entry = |file: &str| file.split('/').nth(shared).unwrap_or_default().to_owned();
+        let folder: Vec<_> = from.split('/').take(shared).collect();
+        graphs.entry(folder.join("/")).or_default().entry(entry(&from)).or_default().insert(entry(&to));
+    }
+    let circles: Vec<_> = graphs.iter().flat_map(|(folder, graph)| circles(folder, graph)).collect();
+    assert!(circles.is_empty(), "in circles: {circles:#?}");
+}
+
+/// What each entry of a folder imports of the others.
+type Graph = BTreeMap<String, BTreeSet<String>>;
+
+/// The entries that an entry imports, directly or through others.
+fn reachable(graph: &Graph, from: &str) -> BTreeSet<String> {
+    let (mut seen, mut open) = (BTreeSet::new(), vec![from.to_owned()]);
+    while let Some(entry) = open.pop() {
+        for next in graph.get(&entry).into_iter().flatten() {
+            if seen.insert(next.clone()) {
+                open.push(next.clone());
+            }
+        }
+    }
+    seen
+}
+
+/// The imports that are part of a circle.
+fn circles(folder: &str, graph: &Graph) -> Vec<String> {
+    let imports = graph.iter().flat_map(|(from, targets)| targets.iter().map(move |to| (from, to)));
+    let back = imports.filter(|(from, to)| reachable(graph, to).contains(*from));
+    back.map(|(from, to)| format!("{folder}/: {from} -> {to}")).collect()
+}
+
+#[test]
+fn the_core_does_no_io_and_knows_no_clock() {
+    let sources = Crate::read().sources;
+    let core: Vec<_> = sources.iter().filter(|source| layer(&source.file) == "proto").collect();
+    assert!(core.len() > 10, "the core is gone");
+    for source in core {
+        for line in source.code.lines() {
+            let named = SHELL.iter().find(|name| line.contains(*name));
+            assert_eq!(named, None, "{}: {line}", source.file);
+        }
+    }
+}
+
+#[test]
+fn each_way_of_waiting_is_named_in_one_file() {
+    for (name, file) in [("tokio_uring", "server/transport/uring.rs"), ("tokio::net", "server/transport/epoll.rs")] {
+        for source in Crate::read().sources.iter().filter(|source| source.file != file) {
+            assert!(!source.code.contains(name), "{} names {name}", source.file);
+        }
+    }
+}
+
+#[test]
+fn unsafe_code_stands_in_two_files() {
+    for source in Crate::read().sources.iter().filter(|source| !["bus/ffi.rs", "process.rs"].contains(&&*source.file)) {
+        let has_unsafe = source.code.contains("unsafe {") || source.code.contains("unsafe fn");
+        assert!(!has_unsafe, "{}", source.file);
+    }
+}
