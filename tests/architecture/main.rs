@@ -125,3 +125,29 @@ fn unsafe_code_stands_in_two_files() {
         assert!(!has_unsafe, "{}", source.file);
     }
 }
+
+/// A name means one thing in the whole tree, private types included.
+#[test]
+fn no_two_types_have_the_same_name() {
+    let sources = Crate::read().sources;
+    let mut files: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for source in &sources {
+        for name in type_names(&source.code) {
+            files.entry(name).or_default().push(&source.file);
+        }
+    }
+    files.retain(|_, files| files.len() > 1);
+    assert!(files.is_empty(), "more than one type has such a name: {files:#?}");
+}
+
+/// The names of the types and traits that a source defines; not those of associated types.
+fn type_names(code: &str) -> impl Iterator<Item = &str> {
+    let items = code.lines().filter_map(|line| {
+        let item = match line.strip_prefix("pub") {
+            Some(rest) => rest.split_once(' ').map_or(rest, |(_, item)| item),
+            None => line,
+        };
+        ["struct ", "enum ", "trait ", "type "].iter().find_map(|keyword| item.strip_prefix(keyword))
+    });
+    items.filter_map(|item| item.split(|c: char| !c.is_alphanumeric()).next())
+}
