@@ -1,4 +1,4 @@
-//! Why the program ends with another status than 0.
+//! The failures that end the program, and their exit statuses.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -6,28 +6,26 @@ use std::process::ExitCode;
 use crate::server::listener::ListenError;
 use crate::server::workers::StartError;
 
-/// A failure, with what to tell the user.
+/// A failure that ends the program, with the text for the user.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// 2: the arguments.
+    /// Exit status 2: the arguments are wrong.
     Usage(String),
-    /// 3: the settings, a certificate, an endpoint.
+    /// Exit status 3: the settings, a certificate or an endpoint cannot be used.
     Configuration(String),
-    /// 4: an address cannot be listened on.
+    /// Exit status 4: the gateway cannot listen on an address.
     Listen(String),
-    /// 5: io_uring was asked for and is not available.
+    /// Exit status 5: `--io uring` was given and io_uring is not available.
     NoUring(String),
 }
 
 impl Failure {
-    /// A fault of the configuration, as its cause tells it.
+    /// Returns a failure of the configuration, described by its cause.
     pub(crate) fn configuration(cause: impl fmt::Display) -> Self {
         Self::Configuration(cause.to_string())
     }
 
-    /// The exit status.
-    #[must_use]
-    pub fn status(&self) -> u8 {
+    fn exit_status(&self) -> u8 {
         match self {
             Self::Usage(_) => 2,
             Self::Configuration(_) => 3,
@@ -39,7 +37,7 @@ impl Failure {
 
 impl From<&Failure> for ExitCode {
     fn from(failure: &Failure) -> Self {
-        failure.status().into()
+        failure.exit_status().into()
     }
 }
 
@@ -53,8 +51,8 @@ impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {
         match error {
             StartError::Uring(error) => Self::NoUring(error.to_string()),
-            StartError::EventLoop(error) => Self::Configuration(format!("no event loop: {error}")),
-            StartError::Thread(error) => Self::Configuration(format!("no worker thread: {error}")),
+            StartError::EventLoop(error) => Self::Configuration(format!("cannot create an event loop: {error}")),
+            StartError::Thread(error) => Self::Configuration(format!("cannot start a worker thread: {error}")),
         }
     }
 }
@@ -62,12 +60,13 @@ impl From<StartError> for Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Usage(what) | Self::Configuration(what) | Self::Listen(what) => f.write_str(what),
+            Self::Usage(text) | Self::Configuration(text) | Self::Listen(text) => f.write_str(text),
             Self::NoUring(error) => write!(
                 f,
-                "io_uring is not available: {error}. Cures: a kernel from 6.0 on; `sysctl kernel.io_uring_disabled=0` where it \
-                 is 1 or 2; in a container, a seccomp profile that allows io_uring_setup, io_uring_enter and \
-                 io_uring_register; where the kernel counts rings against it, a higher memlock limit (`ulimit -l`). Or leave --io at auto, which falls back to epoll."
+                "io_uring is not available: {error}. Possible cures: use a kernel from 6.0 on; if kernel.io_uring_disabled \
+                 is 1 or 2, run `sysctl kernel.io_uring_disabled=0`; in a container, use a seccomp profile that allows \
+                 io_uring_setup, io_uring_enter and io_uring_register; if the kernel counts rings against the memlock \
+                 limit, raise that limit (`ulimit -l`). Or leave --io at auto, which then uses epoll."
             ),
         }
     }

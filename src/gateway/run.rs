@@ -1,209 +1,139 @@
-//! The gateway as a whole: the settings decide whether it listens, signals end it, and the parent is told.
-
-mod certificates;
-pub mod events;
-pub mod exit;
-pub(crate) mod signals;
+//! One run: the settings open and close the listeners, and signals reload, count and stop.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::time::{Interval, interval_at};
 
-use crate::bus::{Bus, BusConfig, BusEvent, Hub, HubCounters};
-use crate::gateway::certificates::Certificates;
-use crate::gateway::events::{Emit, EndpointStats, Event, HubStats, Stats};
-use crate::gateway::exit::Failure;
-use crate::gateway::signals::{Asked, EndOfInput, Signals};
+use crate::bus::Hub;
+use crate::gateway::certificates::WatchedCertificate;
+use crate::gateway::config::{GatewayConfig, TokenSource};
+use crate::gateway::events::{Event, EventSink, SettingsChange};
+use crate::gateway::failure::Failure;
+use crate::gateway::message_path::MessagePath;
+use crate::gateway::signals::{SignalAction, Signals, StdinEnd};
 use crate::log::log;
-use crate::proto::admission::{ENDPOINT, Policy};
+use crate::proto::admission::ENDPOINT;
 use crate::proto::token::Token;
-use crate::server::connection::Timeouts;
-use crate::server::counters::{Counters, Totals};
 use crate::server::listener::{ListenError, Listening};
-use crate::server::worker::{Service, Shared};
-use crate::server::workers::{Io, Workers};
+use crate::server::worker::Service;
 use crate::settings::{self, Access, DisabledReason};
 use crate::tls::source::CertificateSource;
 use crate::watch::Watch;
 
-/// The part of the drain that is kept for the bus, at most: connections are cut off so long before its end.
-const BUS_DRAIN: Duration = Duration::from_secs(1);
+/// How long the gateway tries to listen on an address that is taken. The kernel closes the listening socket of a killed
+/// process some 20 ms after the process is reaped, if a ring had an accept pending on it.
+const TAKEN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long an address that is taken is tried again. The kernel takes a ring apart, and with it the listening socket
-/// that has an accept pending, only after its process was killed and reaped: some 20 ms later.
-const RELEASE: Duration = Duration::from_secs(1);
+/// The pause between two of these attempts.
+const TAKEN_PAUSE: Duration = Duration::from_millis(5);
 
-/// The pause between two such attempts.
-const RELEASE_PAUSE: Duration = Duration::from_millis(5);
-
-/// How the gateway runs. Every value holds.
-#[derive(Debug)]
-pub struct Config {
-    /// Addresses that must be listened on.
-    pub listen: Vec<SocketAddr>,
-    /// Addresses that are listened on where the host has them.
-    pub listen_optional: Vec<SocketAddr>,
-    /// Whether any free port will do where one of `listen` is taken.
-    pub any_port: bool,
-    /// The certificate of https; none for plain http.
-    pub certificate: Option<CertificateSource>,
-    /// How sockets are waited for.
-    pub io: Io,
-    /// Worker threads.
-    pub workers: usize,
-    /// Connections at once.
-    pub connections: usize,
-    /// Bytes of bodies held by all connections together.
-    pub buffered_bytes: usize,
-    /// Limits and rules of a request.
-    pub policy: Policy,
-    /// Deadlines of a connection.
-    pub timeouts: Timeouts,
-    /// The whole stop, at most.
-    pub drain_timeout: Duration,
-    /// What is published to, and the queue to it.
-    pub bus: BusConfig,
-    /// The embedded hub, which runs already and is stopped after the bus.
-    pub hub: Option<Hub>,
-    /// Whether the end of stdin stops the gateway.
-    pub watch_stdin: bool,
-    /// How often the counters are told.
-    pub stats: Option<Duration>,
-}
-
-/// Where the token comes from.
-#[derive(Debug)]
-pub enum Source {
-    /// The user settings file, watched.
-    File(PathBuf),
-    /// A token made for this run.
-    Fixed(Token),
-}
-
-/// Runs the gateway until it is asked to stop.
+/// Runs the gateway until it is asked to stop. The embedded hub runs already, and is stopped after the bus.
 ///
 /// # Errors
-/// [`Failure`], with its exit status.
-pub fn serve(config: Config, source: Source, emit: Emit) -> Result<(), Failure> {
+/// Returns the [`Failure`] that ended the run.
+pub fn run(config: GatewayConfig, hub: Option<Hub>, source: TokenSource, emit: EventSink) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| Failure::Configuration(format!("no event loop: {error}")))?;
+        .map_err(|error| Failure::Configuration(format!("cannot create an event loop: {error}")))?;
     runtime.block_on(async {
-        let mut signals = Signals::install().map_err(|error| Failure::Configuration(format!("no signals: {error}")))?;
-        let mut gateway = Gateway::start(config, emit)?;
-        let ran = gateway.run(source, &mut signals).await;
+        let mut signals =
+            Signals::install().map_err(|error| Failure::Configuration(format!("cannot handle signals: {error}")))?;
+        let mut gateway = Gateway::start(config, hub, emit)?;
+        let ran = gateway.run(&source, &mut signals).await;
         gateway.stop(&mut signals).await;
         ran
     })
 }
 
 struct Gateway {
-    config: Config,
-    emit: Emit,
-    bus: Arc<Bus>,
-    workers: Workers,
+    config: GatewayConfig,
+    emit: EventSink,
+    message_path: MessagePath,
     listening: Option<Arc<Listening>>,
-    /// Loaded, or made, when it is first needed.
-    certificates: Option<Certificates>,
-    /// What the settings said last; `None` before they were read.
+    /// `None` until a certificate is needed.
+    certificate: Option<WatchedCertificate>,
+    /// The settings in force; `None` before they were read.
     access: Option<Access>,
-    /// Why they were refused last, since when nothing else was read.
+    /// The reason why the settings were rejected when they were read last.
     rejected: Option<String>,
-    started: Instant,
 }
 
 impl Gateway {
-    fn start(config: Config, emit: Emit) -> Result<Self, Failure> {
-        let told = Arc::clone(&emit);
-        let bus = Bus::start(config.bus.clone(), move |event| {
-            let (state, endpoint) = match &event {
-                BusEvent::Connected { endpoint } => ("connected", endpoint),
-                BusEvent::Disconnected { endpoint } => ("disconnected", endpoint),
-            };
-            told(&Event::Bus { state, endpoint: endpoint.as_str() });
-        })
-        .map_err(|error| Failure::Configuration(error.to_string()))?;
-        let bus = Arc::new(bus);
-        let shared = Shared {
-            policy: config.policy.clone(),
-            timeouts: config.timeouts,
-            buffers: crate::proto::budget::Budget::new(config.buffered_bytes),
-            connections: Arc::new(tokio::sync::Semaphore::new(config.connections)),
-            publisher: bus.publisher(),
-        };
-        let workers = Workers::start(config.io, config.workers, shared)?;
-        let certificates = match &config.certificate {
-            // Files that are given are known to be good before anything is promised.
-            Some(source @ CertificateSource::Files { .. }) => Some(Certificates::load(source.clone())?),
+    fn start(config: GatewayConfig, hub: Option<Hub>, emit: EventSink) -> Result<Self, Failure> {
+        let message_path = MessagePath::start(&config, hub, Arc::clone(&emit))?;
+        let certificate = match &config.certificate {
+            // The user's files are checked now. A self-signed certificate is made once the settings open the API.
+            Some(source @ CertificateSource::Files { .. }) => Some(WatchedCertificate::load(source.clone())?),
             _ => None,
         };
-        let (listening, access, rejected) = (None, None, None);
-        let started = Instant::now();
-        Ok(Self { config, emit, bus, workers, listening, certificates, access, rejected, started })
+        Ok(Self { config, emit, message_path, listening: None, certificate, access: None, rejected: None })
     }
 
-    /// Follows the settings until it is time to stop.
-    async fn run(&mut self, source: Source, signals: &mut Signals) -> Result<(), Failure> {
-        let mut watch = match &source {
-            Source::Fixed(token) => {
+    /// Follows the settings and the signals until one of them asks to stop.
+    async fn run(&mut self, source: &TokenSource, signals: &mut Signals) -> Result<(), Failure> {
+        let mut watch = match source {
+            TokenSource::Fixed(token) => {
                 self.apply(Access::Open(token.clone()))?;
                 None
             }
-            Source::File(path) => {
-                // The watch comes first: what changes after it was read is seen.
-                let watch =
-                    Watch::start(path).map_err(|error| log(format_args!("{error}; SIGHUP reads the settings again")));
-                self.apply(settings::read(path).map_err(|error| Failure::Configuration(error.to_string()))?)?;
-                watch.ok()
-            }
+            TokenSource::SettingsFile(path) => self.read_and_watch(path)?,
         };
-        let mut stdin = self.config.watch_stdin.then(EndOfInput::of_stdin);
-        let mut stats = self.config.stats.map(|period| interval_at(tokio::time::Instant::now() + period, period));
+        let mut stdin = self.config.watch_stdin.then(StdinEnd::watch);
+        let interval = |period| interval_at(tokio::time::Instant::now() + period, period);
+        let mut stats = self.config.stats_interval.map(interval);
         loop {
-            let asked = tokio::select! {
-                asked = signals.next() => asked,
-                () = or_never(stdin.as_mut().map(EndOfInput::reached)) => Asked::Stop,
-                _ = or_never(stats.as_mut().map(Interval::tick)) => Asked::Stats,
+            let action = tokio::select! {
+                action = signals.next() => action,
+                () = or_never(stdin.as_mut().map(StdinEnd::reached)) => SignalAction::Stop,
+                _ = or_never(stats.as_mut().map(Interval::tick)) => SignalAction::PrintStats,
                 () = or_never(watch.as_mut().map(Watch::changed)) => {
-                    self.reload(&source, false)?;
+                    self.reload_settings(source, false)?;
                     continue;
                 }
-                () = or_never(self.certificates.as_mut().map(Certificates::due)) => {
-                    self.reload_certificates();
+                () = or_never(self.certificate.as_mut().map(WatchedCertificate::due)) => {
+                    self.reload_certificate();
                     continue;
                 }
             };
-            match asked {
-                Asked::Stop => return Ok(()),
-                Asked::Stats => (self.emit)(&Event::Stats(self.stats())),
-                Asked::Reload => {
-                    self.reload_certificates();
-                    self.reload(&source, true)?;
+            match action {
+                SignalAction::Stop => return Ok(()),
+                SignalAction::PrintStats => (self.emit)(&Event::Stats(self.message_path.stats())),
+                SignalAction::Reload => {
+                    self.reload_certificate();
+                    self.reload_settings(source, true)?;
                 }
             }
         }
     }
 
-    /// Puts what the settings say into force. Settings that cannot be understood change nothing.
-    fn reload(&mut self, source: &Source, forced: bool) -> Result<(), Failure> {
-        let Source::File(path) = source else { return Ok(()) };
+    /// Reads the settings for the first time. The watch starts before that, so that no later change is missed.
+    fn read_and_watch(&mut self, path: &Path) -> Result<Option<Watch>, Failure> {
+        let watch = Watch::start(path);
+        let watch = watch.map_err(|error| log(format_args!("{error}; send SIGHUP to read the settings again"))).ok();
+        self.apply(settings::read(path).map_err(Failure::configuration)?)?;
+        Ok(watch)
+    }
+
+    /// Reads the settings again and applies them. Settings that cannot be understood change nothing. If `forced`, settings
+    /// that say the same as before are applied and reported too.
+    fn reload_settings(&mut self, source: &TokenSource, forced: bool) -> Result<(), Failure> {
+        let TokenSource::SettingsFile(path) = source else { return Ok(()) };
         match settings::read(path) {
             Ok(access) => {
-                let news = forced || self.rejected.take().is_some() || self.access.as_ref() != Some(&access);
-                if news {
+                if forced || self.rejected.take().is_some() || self.access.as_ref() != Some(&access) {
                     self.apply(access)?;
-                    (self.emit)(&Event::Settings { state: "reloaded", reason: None });
+                    (self.emit)(&Event::Settings(SettingsChange::Reloaded));
                 }
             }
             Err(error) => {
                 let reason = error.to_string();
                 if forced || self.rejected.as_ref() != Some(&reason) {
                     log(format_args!("{reason}; the last good settings stay in force"));
-                    (self.emit)(&Event::Settings { state: "rejected", reason: Some(&reason) });
+                    (self.emit)(&Event::Settings(SettingsChange::Rejected { reason: &reason }));
                 }
                 self.rejected = Some(reason);
             }
@@ -214,152 +144,92 @@ impl Gateway {
     fn apply(&mut self, access: Access) -> Result<(), Failure> {
         match &access {
             Access::Open(token) => self.open(token)?,
-            Access::Disabled(reason) if self.access.as_ref() != Some(&access) => self.close(reason),
+            Access::Disabled(reason) if self.access.as_ref() != Some(&access) => self.close(*reason),
             Access::Disabled(_) => {}
         }
         self.access = Some(access);
         Ok(())
     }
 
+    /// Listens, unless the gateway listens already, and puts the token into force.
     fn open(&mut self, token: &Token) -> Result<(), Failure> {
-        if let (Some(source), None) = (&self.config.certificate, &self.certificates) {
-            self.certificates = Some(Certificates::load(source.clone())?);
+        if let (Some(source), None) = (&self.config.certificate, &self.certificate) {
+            self.certificate = Some(WatchedCertificate::load(source.clone())?);
         }
-        let fresh = self.listening.is_none();
+        let is_new = self.listening.is_none();
         let listening = match self.listening.take() {
             Some(listening) => listening,
-            None => Arc::new(self.listen()?),
+            None => Arc::new(listen(&self.config)?),
         };
-        let tls = self.certificates.as_ref().map(Certificates::acceptor);
+        let tls = self.certificate.as_ref().map(WatchedCertificate::acceptor);
         let scheme = if tls.is_some() { "https" } else { "http" };
-        self.workers.direct(Service::Open { listening: Arc::clone(&listening), token: token.clone(), tls });
-        if fresh {
+        self.message_path.direct(Service::Open { listening: Arc::clone(&listening), token: token.clone(), tls });
+        if is_new {
+            let io = self.message_path.io();
             for address in listening.addresses() {
                 let url = format!("{scheme}://{address}{ENDPOINT}");
-                (self.emit)(&Event::Listening { url: &url, pid: std::process::id(), io: self.workers.io() });
-                log(format_args!("listening on {url}, waiting by {}", self.workers.io()));
+                (self.emit)(&Event::Listening { url: &url, pid: std::process::id(), io });
+                log(format_args!("listening on {url}, with {io}"));
             }
         }
         self.listening = Some(listening);
         Ok(())
     }
 
-    fn listen(&self) -> Result<Listening, ListenError> {
-        let Config { listen, listen_optional, any_port, .. } = &self.config;
-        let until = Instant::now() + RELEASE;
-        loop {
-            let taken = match Listening::bind(listen, listen_optional) {
-                Err(taken) if taken.error.kind() == std::io::ErrorKind::AddrInUse => taken,
-                bound => return bound,
-            };
-            if *any_port {
-                let anywhere: Vec<_> = listen.iter().map(|address| SocketAddr::new(address.ip(), 0)).collect();
-                return Listening::bind(&anywhere, &[]);
-            }
-            if Instant::now() >= until {
-                return Err(taken);
-            }
-            // Nothing is served yet that would have to wait for this thread.
-            std::thread::sleep(RELEASE_PAUSE);
-        }
-    }
-
-    fn reload_certificates(&mut self) {
-        if let Some(certificates) = &mut self.certificates {
-            certificates.reload();
-        }
-    }
-
-    fn close(&mut self, reason: &DisabledReason) {
+    /// Closes the listeners, and reports why.
+    fn close(&mut self, reason: DisabledReason) {
         if let Some(listening) = self.listening.take() {
             listening.close();
-            self.workers.direct(Service::Closed);
+            self.message_path.direct(Service::Closed);
         }
         let reason = reason.to_string();
         (self.emit)(&Event::Disabled { reason: &reason });
         log(format_args!("not listening: {reason}"));
     }
 
-    /// Lets what is in flight be answered, hands everything accepted to the bus, and says so.
+    fn reload_certificate(&mut self) {
+        if let Some(certificate) = &mut self.certificate {
+            certificate.reload();
+        }
+    }
+
+    /// Closes the listeners, answers the requests in flight, hands every accepted message to the bus, and reports the
+    /// end.
     async fn stop(mut self, signals: &mut Signals) {
-        let deadline = Instant::now() + self.config.drain_timeout;
-        let bus_share = BUS_DRAIN.min(self.config.drain_timeout / 2);
         if let Some(listening) = self.listening.take() {
             listening.close();
         }
-        let in_time = tokio::select! {
-            () = self.workers.drain(deadline - bus_share) => true,
-            // Asked twice: what is not done now is not done.
-            () = signals.stop() => false,
-        };
-        if !in_time {
-            self.workers.drain(Instant::now()).await;
-        }
-        let left = || if in_time { deadline.saturating_duration_since(Instant::now()) } else { Duration::ZERO };
-        // What the bus hands over last must pass through the hub within the same time.
-        let hub_share = if self.config.hub.is_some() { left() / 2 } else { Duration::ZERO };
-        let hub_left = tokio::select! {
-            () = stop_bus(Arc::clone(&self.bus), left().saturating_sub(hub_share)) => left(),
-            // The process ends with the bus's thread at work: nothing in libzmq can be told to hurry.
-            () = signals.stop() => Duration::ZERO,
-        };
-        let hub = self.config.hub.take().map(|hub| hub.stop(hub_left));
-        let stats = Stats { hub: hub.map(hub_stats), ..self.stats() };
+        let stats = self.message_path.stop(self.config.drain_timeout, signals).await;
         let undelivered = stats.queue_depth;
         if undelivered > 0 {
             log(format_args!("{undelivered} accepted messages could not be handed to the bus in time"));
         }
         (self.emit)(&Event::Stopped { undelivered, stats });
     }
+}
 
-    fn stats(&self) -> Stats {
-        let bus = self.bus.counters();
-        let http: Totals = self.workers.counters().map(AsRef::<Counters>::as_ref).collect();
-        let endpoints = bus.endpoints.into_iter().map(|endpoint| EndpointStats {
-            endpoint: endpoint.endpoint.as_str().into(),
-            connected: endpoint.connected,
-            reconnects: endpoint.reconnects,
-        });
-        Stats {
-            uptime_s: self.started.elapsed().as_secs(),
-            answers: http.answers,
-            refused: http.refused,
-            accepted: bus.accepted,
-            published: bus.published,
-            queue_depth: bus.depth,
-            queue_high_water: bus.high_water,
-            queue_bytes: bus.bytes as u64,
-            pipe_full: bus.pipe_full,
-            bytes_in: http.bytes_in,
-            bytes_out: http.bytes_out,
-            connections: http.connections,
-            connections_accepted: http.connections_accepted,
-            endpoints: endpoints.collect(),
-            hub: self.config.hub.as_ref().map(|hub| hub_stats(hub.counters())),
+/// Binds the listeners. While an address is taken, it tries again for [`TAKEN_TIMEOUT`], or uses any free port if the
+/// configuration allows that.
+fn listen(config: &GatewayConfig) -> Result<Listening, ListenError> {
+    let deadline = Instant::now() + TAKEN_TIMEOUT;
+    loop {
+        let taken = match Listening::bind(&config.listen, &config.listen_optional) {
+            Err(taken) if taken.error.kind() == std::io::ErrorKind::AddrInUse => taken,
+            bound => return bound,
+        };
+        if config.any_port {
+            let any_port: Vec<_> = config.listen.iter().map(|address| SocketAddr::new(address.ip(), 0)).collect();
+            return Listening::bind(&any_port, &[]);
         }
+        if Instant::now() >= deadline {
+            return Err(taken);
+        }
+        // Nothing is served yet that this pause could delay.
+        std::thread::sleep(TAKEN_PAUSE);
     }
 }
 
-fn hub_stats(counters: HubCounters) -> HubStats {
-    HubStats { forwarded: counters.forwarded, pipe_full: counters.pipe_full }
-}
-
-/// Stops the bus, in a thread of its own so that signals are still heard.
-async fn stop_bus(bus: Arc<Bus>, deadline: Duration) {
-    let (sender, stopped) = tokio::sync::oneshot::channel();
-    let stop = {
-        let bus = Arc::clone(&bus);
-        move || {
-            // Nobody waits any more when it was asked twice.
-            let _ = sender.send(bus.stop(deadline));
-        }
-    };
-    if std::thread::Builder::new().name("bus-stop".into()).spawn(stop).is_err() || stopped.await.is_err() {
-        bus.stop(deadline);
-    }
-}
-
-/// Waits for ever where there is nothing to wait for.
+/// Waits for the future, or for ever if there is none.
 async fn or_never<T>(future: Option<impl Future<Output = T>>) -> T {
     match future {
         Some(future) => future.await,
