@@ -1,12 +1,15 @@
 //! Events: what the gateway reports to its parent process, one JSON object a line on standard output.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+
+use crate::server::workers::IoBackend;
 
 /// An event. The order of the fields is their order in the JSON object.
 #[derive(Debug, Serialize)]
@@ -19,7 +22,8 @@ pub enum Event<'a> {
         /// The id of this process.
         pid: u32,
         /// How the workers wait for sockets: `uring` or `epoll`.
-        io: &'a str,
+        #[serde(serialize_with = "as_text")]
+        io: IoBackend,
     },
     /// The gateway does not listen.
     Disabled {
@@ -69,6 +73,10 @@ pub enum SettingsChange<'a> {
         /// What is wrong, and where.
         reason: &'a str,
     },
+}
+
+fn as_text<S: Serializer>(value: &impl fmt::Display, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
 }
 
 fn is_zero(count: &u64) -> bool {
@@ -193,8 +201,12 @@ mod tests {
         let hub = Some(HubStats { forwarded: 5, pipe_full: 6 });
         let rows = [
             (
-                Event::Listening { url: "http://a/b", pid: 7, io: "uring" },
+                Event::Listening { url: "http://a/b", pid: 7, io: IoBackend::Uring },
                 r#"{"event":"listening","url":"http://a/b","pid":7,"io":"uring"}"#.to_owned(),
+            ),
+            (
+                Event::Listening { url: "http://a/b", pid: 7, io: IoBackend::Epoll },
+                r#"{"event":"listening","url":"http://a/b","pid":7,"io":"epoll"}"#.into(),
             ),
             (Event::Disabled { reason: "why" }, r#"{"event":"disabled","reason":"why"}"#.into()),
             (

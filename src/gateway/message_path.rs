@@ -15,7 +15,7 @@ use crate::process::raise_descriptor_limit;
 use crate::proto::budget::Budget;
 use crate::server::counters::{Counters, Totals};
 use crate::server::worker::{Service, Shared};
-use crate::server::workers::Workers;
+use crate::server::workers::{IoBackend, Workers};
 
 /// The most of the drain time that is reserved for the bus: connections are cut off this long before the end.
 const BUS_DRAIN: Duration = Duration::from_secs(1);
@@ -68,7 +68,7 @@ impl MessagePath {
     }
 
     /// Returns how the workers wait for sockets.
-    pub(super) fn io(&self) -> &'static str {
+    pub(super) fn io(&self) -> IoBackend {
         self.workers.io()
     }
 
