@@ -16,28 +16,37 @@ use crate::server::workers::Io;
 pub const DEFAULT_PORT: u16 = 12358;
 
 /// The default of `--workers`.
-const WORKERS: u64 = 1;
+const DEFAULT_WORKERS: u64 = 1;
 
 /// The default of `--max-body`, in bytes.
-const BODY_BYTES: u64 = 1 << 20;
+const DEFAULT_BODY_BYTES: u64 = 1 << 20;
 
 /// The default of `--max-head`, in bytes.
-const HEAD_BYTES: u64 = 16 << 10;
+const DEFAULT_HEAD_BYTES: u64 = 16 << 10;
 
 /// The default of `--max-connections`.
-const CONNECTIONS: u64 = 10_000;
+const DEFAULT_CONNECTIONS: u64 = 10_000;
 
 /// The default of `--head-timeout`, in seconds.
-const HEAD_TIMEOUT_S: u64 = 10;
+const DEFAULT_HEAD_TIMEOUT_S: u64 = 10;
 
 /// The default of `--body-timeout`, in seconds.
-const BODY_TIMEOUT_S: u64 = 30;
+const DEFAULT_BODY_TIMEOUT_S: u64 = 30;
 
 /// The default of `--idle-timeout`, in seconds.
-const IDLE_TIMEOUT_S: u64 = 75;
+const DEFAULT_IDLE_TIMEOUT_S: u64 = 75;
 
 /// The default of `--drain-timeout`, in seconds.
-const DRAIN_TIMEOUT_S: u64 = 5;
+const DEFAULT_DRAIN_TIMEOUT_S: u64 = 5;
+
+/// The largest values that the options accept. They are far above the values of any use, so that a mistyped number is an
+/// error, and far below the range of the integers, so that no sum of them overflows.
+const MAX_WORKERS: u64 = 64;
+const MAX_BODY_BYTES: u64 = 1 << 30;
+const MAX_HEAD_BYTES: u64 = 1 << 20;
+const MAX_CONNECTIONS: u64 = 1_000_000;
+const MAX_BUFFERED_BYTES: u64 = 1 << 40;
+const MAX_QUEUE_MESSAGES: u64 = 1 << 24;
 
 /// The REST entrance of a local adapter: JSON messages posted to /api/message become ZeroMQ messages.
 #[derive(FromArgs, Debug)]
@@ -124,35 +133,35 @@ pub struct ServeArguments {
     #[argh(option, arg_name = "way", default = "Io::Auto")]
     pub io: Io,
     /// worker threads, 1 to 64 (default: 1)
-    #[argh(option, arg_name = "n", default = "Count::new(WORKERS)")]
-    pub workers: Count<64>,
+    #[argh(option, arg_name = "n", default = "Count::new(DEFAULT_WORKERS)")]
+    pub workers: Count<MAX_WORKERS>,
     /// largest body in bytes (default: 1048576)
-    #[argh(option, arg_name = "bytes", default = "Count::new(BODY_BYTES)")]
-    pub max_body: Count<{ 1 << 30 }>,
+    #[argh(option, arg_name = "bytes", default = "Count::new(DEFAULT_BODY_BYTES)")]
+    pub max_body: Count<MAX_BODY_BYTES>,
     /// largest head in bytes (default: 16384)
-    #[argh(option, arg_name = "bytes", default = "Count::new(HEAD_BYTES)")]
-    pub max_head: Count<{ 1 << 20 }>,
+    #[argh(option, arg_name = "bytes", default = "Count::new(DEFAULT_HEAD_BYTES)")]
+    pub max_head: Count<MAX_HEAD_BYTES>,
     /// most connections open at once (default: 10000)
-    #[argh(option, arg_name = "n", default = "Count::new(CONNECTIONS)")]
-    pub max_connections: Count<1_000_000>,
+    #[argh(option, arg_name = "n", default = "Count::new(DEFAULT_CONNECTIONS)")]
+    pub max_connections: Count<MAX_CONNECTIONS>,
     /// most body bytes held by all connections together, and by the queue to the bus (default: 67108864)
     #[argh(option, arg_name = "bytes", default = "Count::new(QUEUE_BYTES as u64)")]
-    pub max_buffered: Count<{ 1 << 40 }>,
+    pub max_buffered: Count<MAX_BUFFERED_BYTES>,
     /// seconds for a head to arrive, the TLS handshake included (default: 10)
-    #[argh(option, arg_name = "s", default = "Seconds::new(HEAD_TIMEOUT_S)")]
+    #[argh(option, arg_name = "s", default = "Seconds::new(DEFAULT_HEAD_TIMEOUT_S)")]
     pub head_timeout: Seconds,
     /// seconds for a body to arrive, and for the client to take an answer (default: 30)
-    #[argh(option, arg_name = "s", default = "Seconds::new(BODY_TIMEOUT_S)")]
+    #[argh(option, arg_name = "s", default = "Seconds::new(DEFAULT_BODY_TIMEOUT_S)")]
     pub body_timeout: Seconds,
     /// seconds between two requests of a connection (default: 75)
-    #[argh(option, arg_name = "s", default = "Seconds::new(IDLE_TIMEOUT_S)")]
+    #[argh(option, arg_name = "s", default = "Seconds::new(DEFAULT_IDLE_TIMEOUT_S)")]
     pub idle_timeout: Seconds,
     /// seconds for the whole stop, from the signal on (default: 5)
-    #[argh(option, arg_name = "s", default = "Seconds::new(DRAIN_TIMEOUT_S)")]
+    #[argh(option, arg_name = "s", default = "Seconds::new(DEFAULT_DRAIN_TIMEOUT_S)")]
     pub drain_timeout: Seconds,
     /// most messages that wait between the workers and the bus thread (default: 65536)
     #[argh(option, arg_name = "n", default = "Count::new(QUEUE_MESSAGES as u64)")]
-    pub queue: Count<{ 1 << 24 }>,
+    pub queue: Count<MAX_QUEUE_MESSAGES>,
     /// stop gracefully when stdin reaches its end
     #[argh(switch)]
     pub watch_stdin: bool,
@@ -381,15 +390,15 @@ mod tests {
             ("--connect", format!("{HUB_PUBLISHERS})")),
             ("--hub-publishers", format!("{HUB_PUBLISHERS})")),
             ("--hub-subscribers", format!("{HUB_SUBSCRIBERS})")),
-            ("--workers", format!("{WORKERS})")),
-            ("--max-body", format!("{BODY_BYTES})")),
-            ("--max-head", format!("{HEAD_BYTES})")),
-            ("--max-connections", format!("{CONNECTIONS})")),
+            ("--workers", format!("{DEFAULT_WORKERS})")),
+            ("--max-body", format!("{DEFAULT_BODY_BYTES})")),
+            ("--max-head", format!("{DEFAULT_HEAD_BYTES})")),
+            ("--max-connections", format!("{DEFAULT_CONNECTIONS})")),
             ("--max-buffered", format!("{QUEUE_BYTES})")),
-            ("--head-timeout", format!("{HEAD_TIMEOUT_S})")),
-            ("--body-timeout", format!("{BODY_TIMEOUT_S})")),
-            ("--idle-timeout", format!("{IDLE_TIMEOUT_S})")),
-            ("--drain-timeout", format!("{DRAIN_TIMEOUT_S})")),
+            ("--head-timeout", format!("{DEFAULT_HEAD_TIMEOUT_S})")),
+            ("--body-timeout", format!("{DEFAULT_BODY_TIMEOUT_S})")),
+            ("--idle-timeout", format!("{DEFAULT_IDLE_TIMEOUT_S})")),
+            ("--drain-timeout", format!("{DEFAULT_DRAIN_TIMEOUT_S})")),
             ("--queue", format!("{QUEUE_MESSAGES})")),
         ];
         let demo = [("--listen", format!("127.0.0.1:{DEFAULT_PORT}, or"))];

@@ -1,4 +1,4 @@
-//! A gateway from HTTP to ZeroMQ for a home-automation adapter. A client posts a JSON message to
+//! A gateway from HTTP to ZeroMQ for a local automation adapter. A client posts a JSON message to
 //! `/api/message?token=...`, and the gateway publishes it as a ZeroMQ message of two frames: the topic and the payload.
 //!
 //! The crate is the program `adapter-gateway`. It is a library as well so that tests, fuzz targets and benches can use
@@ -10,19 +10,19 @@
 //!  client
 //!    │ TCP, or TLS over TCP
 //!    ▼
-//!  server            One worker thread waits for sockets, by io_uring or epoll. It reads bytes and writes answers.
+//!  server            waits on a worker thread for sockets, reads bytes and writes answers.
 //!    │ bytes
 //!    ▼
-//!  proto::Connection The state machine of one connection finds where heads and bodies end.
-//!    ├─► http1       reads the head and the framing of the body, and writes the answer.
+//!  proto::Connection finds where heads and bodies end. It is the state machine of one connection.
+//!    ├─► http1       reads the head and the framing of the body.
 //!    ├─► admission   decides by the head: the status table, in its order.
-//!    ├─► message     decides by the body: whether it is a message of a known topic.
+//!    ├─► message     decides by the body: its topic, its payload, and the fields that a known topic requires.
 //!    │ topic and payload
 //!    ▼
-//!  bus::Publisher    It puts the message into the queue, which is bounded in messages and bytes. Then the answer is 200.
+//!  bus::Publisher    puts the message into a queue, bounded in messages and bytes. The answer is then 200.
 //!    │ queue
 //!    ▼
-//!  bus thread        It hands each message to libzmq, on one XPUB socket for each hub and one for all bound endpoints.
+//!  bus thread        hands each message to libzmq, on one XPUB socket for each hub and one for all bound endpoints.
 //!    │ ZeroMQ
 //!    ▼
 //!  hub, or subscribers
@@ -33,16 +33,16 @@
 //!
 //! # Layers
 //!
-//! A folder of `src` is a layer. A layer imports the layers that this table names, and those that they may import in
-//! turn. No two files import each other, directly or through others. `tests/architecture` reads all sources and fails if
-//! one of them breaks this.
+//! A folder of `src`, or a file beside them, is a layer. A layer imports the layers that this table names, and those
+//! that they may import in turn. The files and folders of a folder do not import each other in a circle.
+//! `tests/architecture` reads all sources and fails if one of them breaks this.
 //!
 //! | layer | imports | what it does |
 //! |---|---|---|
 //! | `main` | `commands` | runs the program and returns its exit status |
 //! | [`commands`] | `cli`, `gateway` | the commands `serve`, `demo` and `listen` |
 //! | [`cli`] | `server` | parses the arguments |
-//! | [`gateway`] | `server`, `settings`, `watch` | one run: settings, signals, certificates, and events for the parent process |
+//! | [`gateway`] | `server`, `settings`, `watch` | one run: settings, signals, certificates, events for the parent |
 //! | [`server`] | `bus`, `tls` | workers, listening sockets and connections |
 //! | [`bus`] | `proto` | the queue, the bus thread, the ZeroMQ sockets and the embedded hub |
 //! | [`tls`] | `proto`, `watch` | TLS sessions, and certificates |
@@ -57,8 +57,8 @@
 //! * `proto` does no I/O and knows no clock: it names neither tokio nor zmq, rustls, `std::net`, `std::thread` or
 //!   `Instant`. Tests, fuzz targets and benches use it directly. `tests/architecture` checks this too.
 //! * The same bytes have the same result, whether they arrive at once or in any number of parts.
-//! * A message is answered with 200 only after it is in the queue. A message in the queue is handed to libzmq even if the
-//!   process is asked to stop next.
+//! * A message is answered with 200 only after it is in the queue. A message in the queue is handed to libzmq even if
+//!   the process is asked to stop next.
 //! * One thread owns every ZeroMQ socket of the gateway. The embedded hub is a component of its own and has its own
 //!   thread.
 //! * The kernel owns no buffer of a connection that waits ([`server::transport`]), so nothing is lost or leaked when a

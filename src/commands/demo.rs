@@ -50,7 +50,9 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
     }
     log(format_args!("publishers may connect to {}, subscribers to {}", hub.publishers(), hub.subscribers()));
     let result = match Token::new(&token) {
-        Some(secret) => gateway::run(config, Some(hub), TokenSource::Fixed(secret), welcome_when_ready(token, ca_file)),
+        Some(secret) => {
+            gateway::run(config, Some(hub), &TokenSource::Fixed(secret), welcome_when_ready(token, ca_file))
+        }
         None => Ok(()),
     };
     interrupter.interrupt();

@@ -30,13 +30,13 @@ pub fn run(arguments: &ServeArguments) -> Result<(), Failure> {
         config.bus.connect.push(hub.publishers().clone());
     }
     let (emit, writer) = EventWriter::start();
-    let result = gateway::run(config, hub, TokenSource::SettingsFile(settings), emit);
+    let result = gateway::run(config, hub, &TokenSource::SettingsFile(settings), emit);
     writer.finish();
     result
 }
 
-/// Returns the configuration of `demo`: one listener, one hub, and otherwise the defaults of `serve`. Without `--listen`,
-/// any free port is used if the default port is taken.
+/// Returns the configuration of `demo`: one listener, one hub, and otherwise the defaults of `serve`. Without
+/// `--listen`, any free port is used if the default port is taken.
 pub(crate) fn demo_config(demo: &DemoArguments, hub: &Endpoint) -> Result<GatewayConfig, Failure> {
     let default_address = SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PORT));
     let serve = ServeArguments {

@@ -34,7 +34,7 @@ const TAKEN_PAUSE: Duration = Duration::from_millis(5);
 ///
 /// # Errors
 /// Returns the [`Failure`] that ended the run.
-pub fn run(config: GatewayConfig, hub: Option<Hub>, source: TokenSource, emit: EventSink) -> Result<(), Failure> {
+pub fn run(config: GatewayConfig, hub: Option<Hub>, source: &TokenSource, emit: EventSink) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -43,7 +43,7 @@ pub fn run(config: GatewayConfig, hub: Option<Hub>, source: TokenSource, emit: E
         let mut signals =
             Signals::install().map_err(|error| Failure::Configuration(format!("cannot handle signals: {error}")))?;
         let mut gateway = Gateway::start(config, hub, emit)?;
-        let ran = gateway.run(&source, &mut signals).await;
+        let ran = gateway.run(source, &mut signals).await;
         gateway.stop(&mut signals).await;
         ran
     })
@@ -118,8 +118,8 @@ impl Gateway {
         Ok(watch)
     }
 
-    /// Reads the settings again and applies them. Settings that cannot be understood change nothing. If `forced`, settings
-    /// that say the same as before are applied and reported too.
+    /// Reads the settings again and applies them. Settings that cannot be understood change nothing. If `forced`,
+    /// settings that say the same as before are applied and reported too.
     fn reload_settings(&mut self, source: &TokenSource, forced: bool) -> Result<(), Failure> {
         let TokenSource::SettingsFile(path) = source else { return Ok(()) };
         match settings::read(path) {
