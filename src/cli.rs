@@ -1,7 +1,6 @@
-//! The command line: arguments to values that hold.
+//! The command line: it parses the arguments into values that are within their limits.
 
 use std::ffi::OsString;
-use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -9,8 +8,45 @@ use std::time::Duration;
 
 use argh::FromArgs;
 
+use crate::bus::{QUEUE_BYTES, QUEUE_MESSAGES};
 use crate::proto::message::{Check, Encoding};
 use crate::server::workers::Io;
+
+/// The default port of the gateway, as in the examples of the specification.
+pub const DEFAULT_PORT: u16 = 12358;
+
+/// The default of `--workers`.
+const DEFAULT_WORKERS: u64 = 1;
+
+/// The default of `--max-body`, in bytes.
+const DEFAULT_BODY_BYTES: u64 = 1 << 20;
+
+/// The default of `--max-head`, in bytes.
+const DEFAULT_HEAD_BYTES: u64 = 16 << 10;
+
+/// The default of `--max-connections`.
+const DEFAULT_CONNECTIONS: u64 = 10_000;
+
+/// The default of `--head-timeout`, in seconds.
+const DEFAULT_HEAD_TIMEOUT_S: u64 = 10;
+
+/// The default of `--body-timeout`, in seconds.
+const DEFAULT_BODY_TIMEOUT_S: u64 = 30;
+
+/// The default of `--idle-timeout`, in seconds.
+const DEFAULT_IDLE_TIMEOUT_S: u64 = 75;
+
+/// The default of `--drain-timeout`, in seconds.
+const DEFAULT_DRAIN_TIMEOUT_S: u64 = 5;
+
+/// The largest values that the options accept. They are far above the values of any use, so that a mistyped number is an
+/// error, and far below the range of the integers, so that no sum of them overflows.
+const MAX_WORKERS: u64 = 64;
+const MAX_BODY_BYTES: u64 = 1 << 30;
+const MAX_HEAD_BYTES: u64 = 1 << 20;
+const MAX_CONNECTIONS: u64 = 1_000_000;
+const MAX_BUFFERED_BYTES: u64 = 1 << 40;
+const MAX_QUEUE_MESSAGES: u64 = 1 << 24;
 
 /// The REST entrance of a local adapter: JSON messages posted to /api/message become ZeroMQ messages.
 #[derive(FromArgs, Debug)]
@@ -27,7 +63,7 @@ pub struct Arguments {
     /// print the version and exit
     #[argh(switch)]
     pub version: bool,
-    /// the command
+    /// the command to run
     #[argh(subcommand)]
     pub command: Option<Command>,
 }
@@ -35,7 +71,7 @@ pub struct Arguments {
 /// A command.
 #[derive(FromArgs, Debug)]
 #[argh(subcommand)]
-#[expect(clippy::large_enum_variant, reason = "there is one, and it is made once")]
+#[expect(clippy::large_enum_variant, reason = "the program makes one value, once")]
 pub enum Command {
     /// `serve`
     Serve(ServeArguments),
@@ -45,7 +81,7 @@ pub enum Command {
     Listen(ListenArguments),
 }
 
-/// Run the gateway, as the adapter launches it. Events are printed on stdout, one JSON object a line; logs on stderr.
+/// Run the gateway, as the adapter launches it. It prints events on stdout, one JSON object a line, and logs on stderr.
 #[derive(FromArgs, Debug)]
 #[argh(subcommand, name = "serve")]
 pub struct ServeArguments {
@@ -53,11 +89,11 @@ pub struct ServeArguments {
     /// or in ~/.config)
     #[argh(option, arg_name = "path")]
     pub settings: Option<PathBuf>,
-    /// Addresses and ports to listen on; port 0 for any free one.
+    /// The addresses and ports to listen on. Port 0 is any free port.
     #[argh(
         option,
         arg_name = "addr:port",
-        description = "address and port to listen on, repeatable; port 0 for any free one (default: 127.0.0.1:12358, and [::1]:12358 where there is IPv6)"
+        description = "address and port to listen on, repeatable; port 0 for any free one (default: 127.0.0.1:12358, and [::1]:12358 if the host has IPv6)"
     )]
     pub listen: Vec<SocketAddr>,
     /// serve http instead of https
@@ -84,7 +120,7 @@ pub struct ServeArguments {
     /// where subscribers connect to the embedded hub, port * for any (default: tcp://127.0.0.1:16103)
     #[argh(option, arg_name = "url")]
     pub hub_subscribers: Option<String>,
-    /// how payloads are published: json, as they came, or msgpack (default: json)
+    /// how payloads are published: json, with the bytes as they came, or msgpack (default: json)
     #[argh(option, arg_name = "how", default = "Encoding::Json")]
     pub encoding: Encoding,
     /// check the messages of known topics field by field, or the envelope alone: known|envelope (default: known)
@@ -93,51 +129,50 @@ pub struct ServeArguments {
     /// origin whose pages may read the answers, repeatable (default: *)
     #[argh(option, arg_name = "origin")]
     pub allow_origin: Vec<String>,
-    /// wait for sockets with io_uring or epoll: auto|uring|epoll (default: auto, io_uring where it is available)
+    /// wait for sockets with io_uring or epoll: auto|uring|epoll (default: auto, which is io_uring if it is available)
     #[argh(option, arg_name = "way", default = "Io::Auto")]
     pub io: Io,
     /// worker threads, 1 to 64 (default: 1)
-    #[argh(option, arg_name = "n", default = "Count(1)")]
-    pub workers: Count<64>,
+    #[argh(option, arg_name = "n", default = "Count::new(DEFAULT_WORKERS)")]
+    pub workers: Count<MAX_WORKERS>,
     /// largest body in bytes (default: 1048576)
-    #[argh(option, arg_name = "bytes", default = "Count(1 << 20)")]
-    pub max_body: Count<{ 1 << 30 }>,
+    #[argh(option, arg_name = "bytes", default = "Count::new(DEFAULT_BODY_BYTES)")]
+    pub max_body: Count<MAX_BODY_BYTES>,
     /// largest head in bytes (default: 16384)
-    #[argh(option, arg_name = "bytes", default = "Count(16 << 10)")]
-    pub max_head: Count<{ 1 << 20 }>,
-    /// most connections at once (default: 10000)
-    #[argh(option, arg_name = "n", default = "Count(10_000)")]
-    pub max_connections: Count<1_000_000>,
+    #[argh(option, arg_name = "bytes", default = "Count::new(DEFAULT_HEAD_BYTES)")]
+    pub max_head: Count<MAX_HEAD_BYTES>,
+    /// most connections open at once (default: 10000)
+    #[argh(option, arg_name = "n", default = "Count::new(DEFAULT_CONNECTIONS)")]
+    pub max_connections: Count<MAX_CONNECTIONS>,
     /// most body bytes held by all connections together, and by the queue to the bus (default: 67108864)
-    #[argh(option, arg_name = "bytes", default = "Count(64 << 20)")]
-    pub max_buffered: Count<{ 1 << 40 }>,
+    #[argh(option, arg_name = "bytes", default = "Count::new(QUEUE_BYTES as u64)")]
+    pub max_buffered: Count<MAX_BUFFERED_BYTES>,
     /// seconds for a head to arrive, the TLS handshake included (default: 10)
-    #[argh(option, arg_name = "s", default = "Seconds::new(10)")]
+    #[argh(option, arg_name = "s", default = "Seconds::new(DEFAULT_HEAD_TIMEOUT_S)")]
     pub head_timeout: Seconds,
-    /// seconds for a body to arrive, and for an answer to be taken (default: 30)
-    #[argh(option, arg_name = "s", default = "Seconds::new(30)")]
+    /// seconds for a body to arrive, and for the client to take an answer (default: 30)
+    #[argh(option, arg_name = "s", default = "Seconds::new(DEFAULT_BODY_TIMEOUT_S)")]
     pub body_timeout: Seconds,
     /// seconds between two requests of a connection (default: 75)
-    #[argh(option, arg_name = "s", default = "Seconds::new(75)")]
+    #[argh(option, arg_name = "s", default = "Seconds::new(DEFAULT_IDLE_TIMEOUT_S)")]
     pub idle_timeout: Seconds,
-    /// seconds for the whole stop, once asked for (default: 5)
-    #[argh(option, arg_name = "s", default = "Seconds::new(5)")]
+    /// seconds for the whole stop, from the signal on (default: 5)
+    #[argh(option, arg_name = "s", default = "Seconds::new(DEFAULT_DRAIN_TIMEOUT_S)")]
     pub drain_timeout: Seconds,
-    /// most messages that wait between the HTTP side and the bus thread (default: 65536)
-    #[argh(option, arg_name = "n", default = "Count(65_536)")]
-    pub queue: Count<{ 1 << 24 }>,
+    /// most messages that wait between the workers and the bus thread (default: 65536)
+    #[argh(option, arg_name = "n", default = "Count::new(QUEUE_MESSAGES as u64)")]
+    pub queue: Count<MAX_QUEUE_MESSAGES>,
     /// stop gracefully when stdin reaches its end
     #[argh(switch)]
     pub watch_stdin: bool,
-    /// print a stats event every so many seconds (default: never; SIGUSR1 prints one at any time)
+    /// seconds between two stats events (default: none are printed; SIGUSR1 prints one at any time)
     #[argh(option, arg_name = "s")]
     pub stats: Option<Seconds>,
 }
 
 impl Default for ServeArguments {
-    /// No option given.
+    /// Returns the arguments of `serve` without options.
     fn default() -> Self {
-        // The defaults stand once, in the attributes above.
         Self::from_args(&[], &[]).unwrap_or_else(|early| unreachable!("{}", early.output))
     }
 }
@@ -147,7 +182,7 @@ impl Default for ServeArguments {
 #[derive(FromArgs, Debug)]
 #[argh(subcommand, name = "demo")]
 pub struct DemoArguments {
-    /// address and port to listen on (default: 127.0.0.1:12358, or any free port where it is taken)
+    /// address and port to listen on (default: 127.0.0.1:12358, or any free port if that is taken)
     #[argh(option, arg_name = "addr:port")]
     pub listen: Option<SocketAddr>,
     /// serve http instead of https
@@ -174,46 +209,46 @@ pub struct ListenArguments {
     /// how payloads are encoded: json or msgpack (default: json)
     #[argh(option, arg_name = "how", default = "Encoding::Json")]
     pub encoding: Encoding,
-    /// exit after so many messages
+    /// exit after this number of messages (default: never)
     #[argh(option, arg_name = "n")]
     pub count: Option<Count<{ u64::MAX }>>,
 }
 
-/// Why the program ends before it runs.
+/// Why the program ends before it runs a command.
 #[derive(Debug)]
-pub enum Exit {
-    /// Help or the version, for stdout.
-    Asked(String),
-    /// A usage error, for stderr.
+pub enum EarlyExit {
+    /// The help or the version was asked for: the text for stdout.
+    Help(String),
+    /// The arguments are wrong: the text for stderr.
     Usage(String),
 }
 
 impl Arguments {
-    /// Parses what follows the program's name. `--option=value` is `--option value`; `-h`, alone or right after the
-    /// command, is `--help`.
+    /// Parses the arguments without the program's name. `--option=value` means `--option value`; `-h`, alone or right
+    /// after the command, means `--help`.
     ///
     /// # Errors
-    /// [`Exit`], with what to print.
-    pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, Exit> {
+    /// Returns an [`EarlyExit`] with the text to print.
+    pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, EarlyExit> {
         let words: Result<Vec<_>, _> = arguments.into_iter().map(OsString::into_string).collect();
-        let words = words.map_err(|_| Exit::Usage("the arguments must be UTF-8".into()))?;
+        let words = words.map_err(|_| EarlyExit::Usage("the arguments must be UTF-8".into()))?;
         let words: Vec<String> = words.into_iter().flat_map(split_assignment).collect();
         let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
-        // Further on it may be the value of an option.
+        // Behind these two words, `-h` may be the value of an option.
         for word in words.iter_mut().take(2).filter(|word| **word == "-h") {
             *word = "--help";
         }
         let parsed = Self::from_args(&[env!("CARGO_PKG_NAME")], &words).map_err(|early| match early.status {
-            Ok(()) => Exit::Asked(early.output),
-            Err(()) => Exit::Usage(format!("{}; see --help", early.output.trim_end())),
+            Ok(()) => EarlyExit::Help(early.output),
+            Err(()) => EarlyExit::Usage(format!("{}; see --help", early.output.trim_end())),
         })?;
         match parsed {
             Self { version: true, .. } => {
-                Err(Exit::Asked(concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_VERSION")).into()))
+                Err(EarlyExit::Help(concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_VERSION")).into()))
             }
             Self { command: Some(command), .. } => Ok(command),
             Self { command: None, .. } => {
-                Err(Exit::Usage("a command is missing: serve, demo or listen; see --help".into()))
+                Err(EarlyExit::Usage("a command is missing: serve, demo or listen; see --help".into()))
             }
         }
     }
@@ -226,38 +261,43 @@ fn split_assignment(word: String) -> Vec<String> {
     }
 }
 
-/// A whole number from 1 to `MOST`.
+/// A whole number from 1 to `MAX`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Count<const MOST: u64>(u64);
+pub struct Count<const MAX: u64>(u64);
 
-impl<const MOST: u64> Count<MOST> {
-    /// The number.
+impl<const MAX: u64> Count<MAX> {
+    const fn new(count: u64) -> Self {
+        assert!(1 <= count && count <= MAX);
+        Self(count)
+    }
+
+    /// Returns the number.
     #[must_use]
     pub fn get(self) -> u64 {
         self.0
     }
 
-    /// The number, as a size in memory.
+    /// Returns the number as a size in memory.
     #[must_use]
     pub fn size(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
 }
 
-impl<const MOST: u64> FromStr for Count<MOST> {
+impl<const MAX: u64> FromStr for Count<MAX> {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        // `u64::from_str` takes `+5`.
+        // `u64::from_str` would accept `+5`.
         let digits = text.bytes().all(|byte| byte.is_ascii_digit());
         match text.parse() {
-            Ok(count @ 1..) if digits && count <= MOST => Ok(Self(count)),
-            _ => Err(format!("not a whole number from 1 to {MOST}")),
+            Ok(count @ 1..) if digits && count <= MAX => Ok(Self(count)),
+            _ => Err(format!("not a whole number from 1 to {MAX}")),
         }
     }
 }
 
-/// A time in seconds, from a millisecond to a day; fractions allowed.
+/// A time in seconds, from a millisecond to a day. Fractions are allowed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Seconds(Duration);
 
@@ -266,7 +306,7 @@ impl Seconds {
         Self(Duration::from_secs(seconds))
     }
 
-    /// The time.
+    /// Returns the time.
     #[must_use]
     pub fn get(self) -> Duration {
         self.0
@@ -321,33 +361,61 @@ impl FromStr for Io {
     }
 }
 
-impl fmt::Display for Exit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Asked(text) | Self::Usage(text) => f.write_str(text.trim_end()),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bus::{HUB_PUBLISHERS, HUB_SUBSCRIBERS};
 
-    fn parse(line: &str) -> Result<Command, Exit> {
+    fn parse(line: &str) -> Result<Command, EarlyExit> {
         Arguments::parse(line.split_whitespace().map(OsString::from))
     }
 
     #[test]
-    fn defaults() {
+    fn options_have_these_defaults() {
         let Ok(Command::Serve(serve)) = parse("serve") else { panic!() };
         assert_eq!((serve.max_body.get(), serve.max_head.get(), serve.workers.get()), (1_048_576, 16_384, 1));
-        assert_eq!(serve.head_timeout.get(), Duration::from_secs(10));
+        assert_eq!((serve.max_connections.get(), serve.max_buffered.get()), (10_000, 67_108_864));
+        assert_eq!(serve.queue.get(), 65_536);
+        let timeouts = [serve.head_timeout, serve.body_timeout, serve.idle_timeout, serve.drain_timeout];
+        assert_eq!(timeouts.map(Seconds::get), [10, 30, 75, 5].map(Duration::from_secs));
         assert!(serve.listen.is_empty() && !serve.plain && serve.io == Io::Auto);
-        assert_eq!(serve.encoding, Encoding::Json);
+        assert_eq!((serve.check, serve.encoding), (Check::Known, Encoding::Json));
+    }
+
+    /// argh takes the text of an option as a literal, so the help states each default a second time.
+    #[test]
+    fn the_help_states_the_defaults() {
+        let serve = [
+            ("--listen", format!("127.0.0.1:{DEFAULT_PORT}, and [::1]:{DEFAULT_PORT} if")),
+            ("--connect", format!("{HUB_PUBLISHERS})")),
+            ("--hub-publishers", format!("{HUB_PUBLISHERS})")),
+            ("--hub-subscribers", format!("{HUB_SUBSCRIBERS})")),
+            ("--workers", format!("{DEFAULT_WORKERS})")),
+            ("--max-body", format!("{DEFAULT_BODY_BYTES})")),
+            ("--max-head", format!("{DEFAULT_HEAD_BYTES})")),
+            ("--max-connections", format!("{DEFAULT_CONNECTIONS})")),
+            ("--max-buffered", format!("{QUEUE_BYTES})")),
+            ("--head-timeout", format!("{DEFAULT_HEAD_TIMEOUT_S})")),
+            ("--body-timeout", format!("{DEFAULT_BODY_TIMEOUT_S})")),
+            ("--idle-timeout", format!("{DEFAULT_IDLE_TIMEOUT_S})")),
+            ("--drain-timeout", format!("{DEFAULT_DRAIN_TIMEOUT_S})")),
+            ("--queue", format!("{QUEUE_MESSAGES})")),
+        ];
+        let demo = [("--listen", format!("127.0.0.1:{DEFAULT_PORT}, or"))];
+        let listen = [("--connect", format!("{HUB_SUBSCRIBERS})"))];
+        for (command, defaults) in [("serve", &serve[..]), ("demo", &demo), ("listen", &listen)] {
+            let Err(EarlyExit::Help(help)) = parse(&format!("{command} --help")) else { panic!() };
+            let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+            for (option, default) in defaults {
+                let (_, text) = help.split_once(&format!(" {option} ")).unwrap();
+                let (_, stated) = text.split_once("(default: ").unwrap();
+                assert!(stated.starts_with(default), "{command} {option}: {stated}");
+            }
+        }
     }
 
     #[test]
-    fn values_behind_an_equals_sign() {
+    fn a_value_may_follow_an_equals_sign() {
         let Ok(Command::Serve(serve)) = parse("serve --listen=[::1]:0 --listen 127.0.0.1:0 --drain-timeout=0.5") else {
             panic!()
         };
@@ -356,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn usage_errors() {
+    fn wrong_arguments_are_usage_errors() {
         for line in [
             "",
             "server",
@@ -373,14 +441,14 @@ mod tests {
             "serve --encoding xml",
             "serve x",
         ] {
-            assert!(matches!(parse(line), Err(Exit::Usage(_))), "{line}");
+            assert!(matches!(parse(line), Err(EarlyExit::Usage(_))), "{line}");
         }
     }
 
     #[test]
-    fn help_and_version_are_no_errors() {
+    fn help_and_version_are_not_usage_errors() {
         for line in ["--help", "-h", "serve --help", "serve -h", "demo --help", "listen --help", "--version"] {
-            assert!(matches!(parse(line), Err(Exit::Asked(_))), "{line}");
+            assert!(matches!(parse(line), Err(EarlyExit::Help(_))), "{line}");
         }
     }
 }

@@ -1,41 +1,72 @@
-//! The REST entrance of a local automation adapter: `POST /api/message?token=...` in, a ZeroMQ message out.
+//! A gateway from HTTP to ZeroMQ for a local automation adapter. A client posts a JSON message to
+//! `/api/message?token=...`, and the gateway publishes it as a ZeroMQ message of two frames: the topic and the payload.
 //!
-//! # The way of a message
+//! The crate is the program `adapter-gateway`. It is a library as well so that tests, fuzz targets and benches can use
+//! its parts.
+//!
+//! # How a message passes
 //!
 //! ```text
-//!  socket ──► connection ──► exchange ──► http1      where heads and bodies end
-//!  (transport)   (loop)    (state machine) ├─► gate      who may pass: the status table, in its order
-//!                                          ├─► message   what is a message: JSON, vocabulary
-//!                                          └─► Gate::publish
-//!                                                 │ queue, bounded in messages and bytes
-//!                                                 ▼
-//!                                          bus thread ──► XPUB ──► hub or subscribers
+//!  client
+//!    │ TCP, or TLS over TCP
+//!    ▼
+//!  server            waits on a worker thread for sockets, reads bytes and writes answers.
+//!    │ bytes
+//!    ▼
+//!  proto::Connection finds where heads and bodies end. It is the state machine of one connection.
+//!    ├─► http1       reads the head and the framing of the body.
+//!    ├─► admission   decides by the head: the status table, in its order.
+//!    ├─► message     decides by the body: its topic, its payload, and the fields that a known topic requires.
+//!    │ topic and payload
+//!    ▼
+//!  bus::Publisher    puts the message into a queue, bounded in messages and bytes. The answer is then 200.
+//!    │ queue
+//!    ▼
+//!  bus thread        hands each message to libzmq, on one XPUB socket for each hub and one for all bound endpoints.
+//!    │ ZeroMQ
+//!    ▼
+//!  hub, or subscribers
 //! ```
+//!
+//! The connection publishes through a trait with two methods: one returns whether a message could be published now, and
+//! one publishes it. So `proto` knows nothing of the bus.
 //!
 //! # Layers
 //!
-//! Imports go downward only.
+//! A folder of `src`, or a file beside them, is a layer. A layer imports the layers that this table names, and those
+//! that they may import in turn. The files and folders of a folder do not import each other in a circle.
+//! `tests/architecture` reads all sources and fails if one of them breaks this.
 //!
-//! | layer | modules | what it knows |
+//! | layer | imports | what it does |
 //! |---|---|---|
-//! | program | [`cli`], [`commands`], [`gateway`] | arguments, signals, the parent process |
-//! | shell | [`server`], [`bus`], [`tls`], [`settings`], `watch` | sockets, threads, files, time |
-//! | core | [`proto`] | bytes |
+//! | `main` | `commands` | runs the program and returns its exit status |
+//! | [`commands`] | `cli`, `gateway` | the commands `serve`, `demo` and `listen` |
+//! | [`cli`] | `server` | parses the arguments |
+//! | [`gateway`] | `server`, `settings`, `watch` | one run: settings, signals, certificates, events for the parent |
+//! | [`server`] | `bus`, `tls` | workers, listening sockets and connections |
+//! | [`bus`] | `proto` | the queue, the bus thread, the ZeroMQ sockets and the embedded hub |
+//! | [`tls`] | `proto`, `watch` | TLS sessions, and certificates |
+//! | [`settings`] | `proto`, `watch` | reads `user_settings.py` |
+//! | [`watch`] | | reports changes of a file |
+//! | [`proto`] | | HTTP, messages and answers, without I/O and without a clock |
+//!
+//! Every layer except `proto` may also import [`log`] and [`process`].
 //!
 //! # Invariants
 //!
-//! * The core does no I/O and knows no clock: it never names tokio, zmq, rustls, `std::net`, `std::thread` or
-//!   `Instant`. Tests, fuzz targets and benches drive it directly. A test reads its sources for this.
-//! * Fed whole or at any split, the same bytes have the same outcome.
-//! * A message is answered 200 after it is in the queue, and what is in the queue is handed to libzmq even if the
-//!   process is asked to stop next.
-//! * One thread owns every ZeroMQ socket of the gateway; the embedded hub, a component of its own, has another.
-//! * No buffer belongs to the kernel while a connection waits ([`server::transport`]), so nothing is lost or leaked when a
+//! * `proto` does no I/O and knows no clock: it names neither tokio nor zmq, rustls, `std::net`, `std::thread` or
+//!   `Instant`. Tests, fuzz targets and benches use it directly. `tests/architecture` checks this too.
+//! * The same bytes have the same result, whether they arrive at once or in any number of parts.
+//! * A message is answered with 200 only after it is in the queue. A message in the queue is handed to libzmq even if
+//!   the process is asked to stop next.
+//! * One thread owns every ZeroMQ socket of the gateway. The embedded hub is a component of its own and has its own
+//!   thread.
+//! * The kernel owns no buffer of a connection that waits ([`server::transport`]), so nothing is lost or leaked when a
 //!   deadline drops a future.
-//! * What a peer can make the process hold is bounded: by `--max-head` and `--max-connections`, by `--max-buffered`,
-//!   by the queue's bounds, by libzmq's pipes.
-//! * A token, and a head that holds one, is compared in constant time; and no secret is ever logged, printed or put into
-//!   an error; only `demo` shows the token that it made.
+//! * The memory that a client can make the process hold is bounded: by `--max-head` and `--max-connections`, by
+//!   `--max-buffered`, by the bounds of the queue, and by the pipes of libzmq.
+//! * A token, and a head that contains one, is compared in constant time. No secret is logged, printed or put into an
+//!   error. Only `demo` prints a token: the one that it made.
 
 pub mod bus;
 pub mod cli;

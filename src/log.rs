@@ -1,4 +1,4 @@
-//! The log for people: lines on standard error.
+//! The log for people, on standard error.
 
 use std::fmt;
 use std::io::{self, Write};

@@ -1,25 +1,25 @@
-//! The program: arguments in, an exit status out.
+//! The program: it parses the arguments, runs the command, and turns the result into an exit status.
 
 use std::process::ExitCode;
 
-use adapter_gateway::cli::{Arguments, Command, Exit};
+use adapter_gateway::cli::{Arguments, Command, EarlyExit};
 use adapter_gateway::commands;
-use adapter_gateway::gateway::exit::Failure;
+use adapter_gateway::gateway::Failure;
 use adapter_gateway::log::log;
 
 fn main() -> ExitCode {
     adapter_gateway::process::keep_freed_memory();
     let command = match Arguments::parse(std::env::args_os().skip(1)) {
         Ok(command) => command,
-        Err(Exit::Asked(text)) => return print(&text),
-        Err(Exit::Usage(text)) => return fail(&Failure::Usage(text)),
+        Err(EarlyExit::Help(text)) => return print(&text),
+        Err(EarlyExit::Usage(text)) => return fail(&Failure::Usage(text)),
     };
-    let ended = match command {
+    let result = match command {
         Command::Serve(arguments) => commands::serve::run(&arguments),
         Command::Listen(arguments) => commands::listen::run(arguments),
         Command::Demo(arguments) => commands::demo::run(&arguments),
     };
-    match ended {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => fail(&failure),
     }
@@ -27,7 +27,7 @@ fn main() -> ExitCode {
 
 fn print(text: &str) -> ExitCode {
     use std::io::Write;
-    // Whoever closed the pipe has seen enough.
+    // If the reader has closed the pipe, the rest of the text is not wanted.
     let _ = writeln!(std::io::stdout(), "{}", text.trim_end());
     ExitCode::SUCCESS
 }

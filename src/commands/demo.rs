@@ -1,4 +1,4 @@
-//! `adapter-gateway demo`: everything on one machine, with no adapter.
+//! `adapter-gateway demo`: a hub, a gateway with a fresh token and a listener on one machine, without an adapter.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,61 +9,60 @@ use super::print::Printer;
 use super::serve;
 use crate::bus::{HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub, Subscriber};
 use crate::cli::DemoArguments;
-use crate::gateway::events::{Emit, Event};
-use crate::gateway::exit::Failure;
-use crate::gateway::{Source, serve};
+use crate::gateway::events::{BusState, Event, EventSink};
+use crate::gateway::{self, Failure, TokenSource};
 use crate::log::log;
 use crate::proto::message::Encoding;
 use crate::proto::token::Token;
 use crate::tls::source::CertificateSource;
 
-/// Random bytes of a name or a token: too many to guess, few enough to read.
+/// The number of random bytes in the token and in the directory's name. Nobody can guess 16 of them, and a person can
+/// still read them.
 const RANDOM_BYTES: usize = 16;
 
-/// What the listener's subscription gets to reach the hub, which is in the same process.
+/// The time that the listener's subscription gets to reach the hub, which is in the same process.
 const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Any free port of this machine.
-const ANYWHERE: &str = "tcp://127.0.0.1:*";
+const ANY_FREE_PORT: &str = "tcp://127.0.0.1:*";
 
 /// Runs the command until it is interrupted.
 ///
 /// # Errors
-/// [`Failure`].
+/// Returns the [`Failure`] that ended it.
 pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
     let hub = start_hub()?;
-    let subscribers_side = [hub.subscribers().clone()];
-    let mut subscriber = Subscriber::connect(&subscribers_side, &[]).map_err(Failure::configuration)?;
+    let mut subscriber = Subscriber::connect(&[hub.subscribers().clone()], &[]).map_err(Failure::configuration)?;
     if !hub.wait_for_subscriber(SUBSCRIBE_TIMEOUT) {
-        return Err(Failure::Configuration("the listener could not subscribe".into()));
+        return Err(Failure::Configuration("the listener could not subscribe to the embedded hub".into()));
     }
     let interrupter = subscriber.interrupter();
     let printing = std::thread::spawn(move || print_messages(&mut subscriber, &Printer::stdout(Encoding::Json), None));
 
     let token = random_hex()?;
     let mut config = serve::demo_config(arguments, hub.publishers())?;
-    // Gone with the demo, as its certificate is.
-    let directory = Scratch(std::env::temp_dir().join(format!("adapter-gateway-demo-{}", random_hex()?)));
-    let mut trust = None;
+    let directory = TemporaryDirectory(std::env::temp_dir().join(format!("adapter-gateway-demo-{}", random_hex()?)));
+    let mut ca_file = None;
     if !arguments.plain {
         let source = CertificateSource::SelfSigned { directory: directory.0.clone() };
-        trust = source.trust_anchor();
+        ca_file = source.trust_anchor();
         config.certificate = Some(source);
     }
     log(format_args!("publishers may connect to {}, subscribers to {}", hub.publishers(), hub.subscribers()));
-    config.hub = Some(hub);
-    let served = match Token::new(&token) {
-        Some(secret) => serve(config, Source::Fixed(secret), welcome(token, trust)),
+    let result = match Token::new(&token) {
+        Some(secret) => {
+            gateway::run(config, Some(hub), &TokenSource::Fixed(secret), welcome_when_ready(token, ca_file))
+        }
         None => Ok(()),
     };
     interrupter.interrupt();
     let _ = printing.join();
-    served
+    result
 }
 
-/// At the usual endpoints, or at free ones where an adapter holds those.
+/// Starts the hub at the usual endpoints, or on free ports if those are taken, for example by an adapter.
 fn start_hub() -> Result<Hub, Failure> {
-    serve::start_hub(HUB_PUBLISHERS, HUB_SUBSCRIBERS).or_else(|_| serve::start_hub(ANYWHERE, ANYWHERE))
+    serve::start_hub(HUB_PUBLISHERS, HUB_SUBSCRIBERS).or_else(|_| serve::start_hub(ANY_FREE_PORT, ANY_FREE_PORT))
 }
 
 fn random_hex() -> Result<String, Failure> {
@@ -73,46 +72,51 @@ fn random_hex() -> Result<String, Failure> {
 }
 
 /// A directory that is removed on drop.
-struct Scratch(PathBuf);
+struct TemporaryDirectory(PathBuf);
 
-impl Drop for Scratch {
+impl Drop for TemporaryDirectory {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
-/// Tells a person what to do, once both sides are ready.
-fn welcome(token: String, trust: Option<PathBuf>) -> Emit {
-    #[derive(Default)]
-    struct Seen {
-        url: Option<String>,
-        connected: bool,
-    }
-    let seen = Mutex::new(Seen::default());
+/// What the events have reported so far.
+#[derive(Default)]
+struct DemoProgress {
+    /// The URL of the gateway, until the welcome is printed.
+    url: Option<String>,
+    /// Whether the bus is connected to the hub.
+    connected: bool,
+}
+
+/// Returns a sink that prints the welcome once the gateway listens and the bus is connected.
+fn welcome_when_ready(token: String, ca_file: Option<PathBuf>) -> EventSink {
+    let progress = Mutex::new(DemoProgress::default());
     Arc::new(move |event: &Event<'_>| {
-        let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
-            Event::Listening { url, .. } => seen.url = Some((*url).into()),
-            Event::Bus { state, .. } => seen.connected = *state == "connected",
+            Event::Listening { url, .. } => progress.url = Some((*url).into()),
+            Event::Bus { state, .. } => progress.connected = *state == BusState::Connected,
             _ => return,
         }
-        if let (Some(url), true) = (seen.url.as_deref(), seen.connected) {
-            print_welcome(url, &token, trust.as_deref());
-            seen.url = None;
+        if progress.connected
+            && let Some(url) = progress.url.take()
+        {
+            print_welcome(&url, &token, ca_file.as_deref());
         }
     })
 }
 
-fn print_welcome(url: &str, token: &str, trust: Option<&Path>) {
+fn print_welcome(url: &str, token: &str, ca_file: Option<&Path>) {
     use std::io::Write;
-    let trust = trust.map(|path| format!(" --cacert '{}'", path.display())).unwrap_or_default();
+    let cacert = ca_file.map(|path| format!(" --cacert '{}'", path.display())).unwrap_or_default();
     let message = r#"{"topic":"adapter/extensions/data","payload":{"extension_id":"demo","content":"hello"}}"#;
     let mut stdout = std::io::stdout().lock();
-    // A pipe that nobody reads is no reason to stop.
+    // The demo goes on after the reader has closed the pipe.
     let _ = writeln!(
         stdout,
         "The gateway takes messages at {url}. Paste this into another terminal:\n\n\
-         curl -sS{trust} '{url}?token={token}' -H 'Content-Type: application/json' -d '{message}'\n\n\
+         curl -sS{cacert} '{url}?token={token}' -H 'Content-Type: application/json' -d '{message}'\n\n\
          Each message is printed here as a subscriber sees it: topic, tab, payload. Ctrl-C ends the demo.\n"
     )
     .and_then(|()| stdout.flush());

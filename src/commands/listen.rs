@@ -1,33 +1,33 @@
-//! `adapter-gateway listen`: subscribes and prints.
+//! `adapter-gateway listen`: subscribes, and prints each message.
 
 use std::time::Duration;
 
 use super::print::Printer;
-use super::serve::connectable;
+use super::serve::endpoint_to_connect;
 use crate::bus::{HUB_SUBSCRIBERS, Interrupter, Received, Subscriber};
-use crate::cli::ListenArguments;
-use crate::gateway::exit::Failure;
+use crate::cli::{Count, ListenArguments};
+use crate::gateway::Failure;
 use crate::gateway::signals::Signals;
 use crate::log::log;
 
 /// Runs the command.
 ///
 /// # Errors
-/// [`Failure`].
+/// Returns the [`Failure`] that ended it.
 pub fn run(arguments: ListenArguments) -> Result<(), Failure> {
     let mut urls = arguments.connect;
     if urls.is_empty() {
         urls.push(HUB_SUBSCRIBERS.into());
     }
-    let endpoints = urls.iter().map(|url| connectable(url)).collect::<Result<Vec<_>, _>>()?;
+    let endpoints = urls.iter().map(|url| endpoint_to_connect(url)).collect::<Result<Vec<_>, _>>()?;
     let mut subscriber = Subscriber::connect(&endpoints, &arguments.topic).map_err(Failure::configuration)?;
     interrupt_on_signals(subscriber.interrupter())?;
-    let count = arguments.count.map(crate::cli::Count::get);
+    let count = arguments.count.map(Count::get);
     print_messages(&mut subscriber, &Printer::stdout(arguments.encoding), count);
     Ok(())
 }
 
-/// Prints what comes, until it is interrupted, `count` messages were printed, or nobody reads them.
+/// Prints messages until it is interrupted, it has printed `count` messages, or standard output is closed.
 pub(super) fn print_messages(subscriber: &mut Subscriber, printer: &Printer, count: Option<u64>) {
     let mut printed = 0;
     while count.is_none_or(|count| printed < count) {
@@ -38,7 +38,9 @@ pub(super) fn print_messages(subscriber: &mut Subscriber, printer: &Printer, cou
                 }
                 printed += 1;
             }
-            Some(Received::Malformed { frames }) => log(format_args!("left out a message of {frames} frames")),
+            Some(Received::Malformed { frames }) => {
+                log(format_args!("ignored a message of {frames} frames, since a message has two"))
+            }
             Some(Received::Interrupted) => return,
             None => {}
         }
@@ -47,7 +49,7 @@ pub(super) fn print_messages(subscriber: &mut Subscriber, printer: &Printer, cou
 
 fn interrupt_on_signals(interrupter: Interrupter) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::configuration)?;
-    // Installed before the thread starts, so that no signal is missed.
+    // The handlers are installed before the thread starts, so that no signal is missed.
     let mut signals = {
         let _context = runtime.enter();
         Signals::install().map_err(Failure::configuration)?

@@ -1,4 +1,4 @@
-//! The commands of the program.
+//! The commands of the program, one file each, and the printer that `listen` and `demo` share.
 
 pub mod demo;
 pub mod listen;

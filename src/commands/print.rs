@@ -1,4 +1,4 @@
-//! Messages as lines: `topic<TAB>payload-as-json`.
+//! Prints messages as lines: `topic<TAB>payload-as-json`.
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
@@ -7,14 +7,14 @@ use serde::de::IgnoredAny;
 
 use crate::proto::message::{Encoding, msgpack};
 
-/// Prints messages on stdout, in colour where a person looks at it.
+/// Prints messages on standard output.
 pub(super) struct Printer {
     encoding: Encoding,
     colour: bool,
 }
 
 impl Printer {
-    /// Colour on a terminal, unless `NO_COLOR` is set (no-color.org).
+    /// Returns a printer that uses colour on a terminal, unless `NO_COLOR` is set (no-color.org).
     pub(super) fn stdout(encoding: Encoding) -> Self {
         let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         Self { encoding, colour: io::stdout().is_terminal() && !no_color }
@@ -23,7 +23,7 @@ impl Printer {
     /// Prints one message.
     ///
     /// # Errors
-    /// Those of stdout, which may be a pipe that nobody reads any more.
+    /// Returns the error of standard output, for example because the reader has closed the pipe.
     pub(super) fn print(&self, topic: &[u8], payload: &[u8]) -> io::Result<()> {
         let (topic, payload) = (one_line(topic), as_json(payload, self.encoding));
         let mut stdout = io::stdout().lock();
@@ -36,14 +36,15 @@ impl Printer {
     }
 }
 
-/// A topic of another publisher may hold anything; a tab or a newline in it would break the line, an escape sequence
-/// the terminal.
+/// Returns the topic with its control characters escaped. The topic of another publisher may contain anything: a tab or
+/// a newline would break the line, and an escape sequence would change the terminal.
 fn one_line(topic: &[u8]) -> String {
     let escape = |c: char| if c.is_control() { c.escape_default().collect() } else { String::from(c) };
     String::from_utf8_lossy(topic).chars().map(escape).collect()
 }
 
-/// JSON on one line: a newline in it can only be white space. What is not encoded as it should be is shown as a string.
+/// Returns the payload as JSON on one line. Raw line breaks are replaced by spaces, since in valid JSON they are white
+/// space between tokens. A payload that is not in this encoding becomes a JSON string.
 fn as_json(payload: &[u8], encoding: Encoding) -> Cow<'_, str> {
     let json = match encoding {
         Encoding::Json => std::str::from_utf8(payload).ok().filter(|text| is_json(text)).map(Cow::Borrowed),
@@ -65,19 +66,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_stays_as_it_is_but_for_line_breaks() {
+    fn json_is_unchanged_except_for_its_line_breaks() {
         assert_eq!(as_json(b"{\"a\" : 1.0}", Encoding::Json), "{\"a\" : 1.0}");
         assert_eq!(as_json(b"{\n  \"a\\n\": 1\r\n}", Encoding::Json), "{   \"a\\n\": 1  }");
     }
 
     #[test]
-    fn anything_else_becomes_a_string() {
+    fn an_invalid_payload_becomes_a_string() {
         assert_eq!(as_json(b"a\n\"b\"", Encoding::Json), r#""a\n\"b\"""#);
         assert_eq!(as_json(b"\xff", Encoding::Json), "\"\u{fffd}\"");
     }
 
     #[test]
-    fn message_pack_is_shown_as_json() {
+    fn messagepack_becomes_json() {
         assert_eq!(as_json(b"\x81\xa1a\x01", Encoding::Msgpack), r#"{"a":1}"#);
         assert_eq!(as_json(b"{}", Encoding::Msgpack), r#""{}""#);
     }

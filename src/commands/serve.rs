@@ -4,68 +4,53 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
 use crate::bus::{BusConfig, Endpoint, EndpointError, HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub};
-use crate::cli::{DemoArguments, Seconds, ServeArguments};
-use crate::gateway::events::Stdout;
-use crate::gateway::exit::Failure;
-use crate::gateway::{Config, Source, serve};
+use crate::cli::{DEFAULT_PORT, DemoArguments, Seconds, ServeArguments};
+use crate::gateway::events::EventWriter;
+use crate::gateway::{self, Failure, GatewayConfig, TokenSource};
 use crate::log::log;
-use crate::process;
 use crate::proto::admission::Policy;
 use crate::proto::http1::response::AllowedOrigins;
 use crate::server::connection::Timeouts;
 use crate::settings;
 use crate::tls::source::CertificateSource;
 
-/// The port of the specification's examples.
-pub(crate) const PORT: u16 = 12358;
-
-/// Descriptors that are not connections, with one worker: listeners, rings, ZeroMQ's sockets, standard streams, the
-/// settings.
-const OTHER_DESCRIPTORS: u64 = 64;
-
-/// Those of each further worker: its ring, what tokio waits and is woken by.
-const WORKER_DESCRIPTORS: u64 = 5;
-
-/// And for each listener of a further worker: its handle on it, and an accepted connection that waits for its turn.
-const LISTENER_DESCRIPTORS: u64 = 2;
-
 /// Runs the command.
 ///
 /// # Errors
-/// [`Failure`].
+/// Returns the [`Failure`] that ended it.
 pub fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     let settings = match &arguments.settings {
         Some(path) => path.clone(),
         None => settings::default_path().map_err(Failure::configuration)?,
     };
-    let mut config = config(arguments)?;
-    config.certificate = certificate(arguments, &settings)?;
-    config.hub = hub(arguments)?;
-    if let Some(hub) = &config.hub {
+    let mut config = gateway_config(arguments)?;
+    config.certificate = certificate_source(arguments, &settings)?;
+    let hub = embedded_hub(arguments)?;
+    if let Some(hub) = &hub {
         config.bus.connect.push(hub.publishers().clone());
     }
-    let (emit, stdout) = Stdout::start();
-    let served = serve(config, Source::File(settings), emit);
-    stdout.finish();
-    served
+    let (emit, writer) = EventWriter::start();
+    let result = gateway::run(config, hub, &TokenSource::SettingsFile(settings), emit);
+    writer.finish();
+    result
 }
 
-/// What `demo` serves: on the one address given, or on the usual one or any where that is taken; to one hub; and else
-/// as `serve` does by default.
-pub(crate) fn demo_config(demo: &DemoArguments, hub: &Endpoint) -> Result<Config, Failure> {
-    let usual = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));
+/// Returns the configuration of `demo`: one listener, one hub, and otherwise the defaults of `serve`. Without
+/// `--listen`, any free port is used if the default port is taken.
+pub(crate) fn demo_config(demo: &DemoArguments, hub: &Endpoint) -> Result<GatewayConfig, Failure> {
+    let default_address = SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PORT));
     let serve = ServeArguments {
-        listen: vec![demo.listen.unwrap_or(usual)],
+        listen: vec![demo.listen.unwrap_or(default_address)],
         connect: vec![hub.as_str().into()],
         check: demo.check,
         io: demo.io,
         ..ServeArguments::default()
     };
-    Ok(Config { any_port: demo.listen.is_none(), ..config(&serve)? })
+    Ok(GatewayConfig { any_port: demo.listen.is_none(), ..gateway_config(&serve)? })
 }
 
-/// The embedded hub, where one is asked for.
-fn hub(arguments: &ServeArguments) -> Result<Option<Hub>, Failure> {
+/// Starts the embedded hub if `--hub` is given.
+fn embedded_hub(arguments: &ServeArguments) -> Result<Option<Hub>, Failure> {
     match (arguments.hub, &arguments.hub_publishers, &arguments.hub_subscribers) {
         (false, None, None) => Ok(None),
         (false, ..) => Err(Failure::Usage("--hub-publishers and --hub-subscribers need --hub".into())),
@@ -78,37 +63,35 @@ fn hub(arguments: &ServeArguments) -> Result<Option<Hub>, Failure> {
     }
 }
 
-/// An embedded hub at these endpoints.
+/// Starts an embedded hub at these endpoints.
 pub(crate) fn start_hub(publishers: &str, subscribers: &str) -> Result<Hub, Failure> {
-    Hub::start(&bindable(publishers)?, &bindable(subscribers)?).map_err(Failure::configuration)
+    Hub::start(&endpoint_to_bind(publishers)?, &endpoint_to_bind(subscribers)?).map_err(Failure::configuration)
 }
 
-fn config(arguments: &ServeArguments) -> Result<Config, Failure> {
+/// Returns what the arguments say, without the certificate, which depends on the path of the settings file.
+fn gateway_config(arguments: &ServeArguments) -> Result<GatewayConfig, Failure> {
     let (listen, listen_optional) = if arguments.listen.is_empty() {
         // Clients that resolve localhost to ::1 first must not be refused.
         let (v4, v6) = (Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into());
-        (vec![SocketAddr::new(v4, PORT)], vec![SocketAddr::new(v6, PORT)])
+        (vec![SocketAddr::new(v4, DEFAULT_PORT)], vec![SocketAddr::new(v6, DEFAULT_PORT)])
     } else {
         (arguments.listen.clone(), Vec::new())
     };
-    let listeners = (listen.len() + listen_optional.len()) as u64;
-    let further_workers = arguments.workers.get() - 1;
-    let others = OTHER_DESCRIPTORS + further_workers * (WORKER_DESCRIPTORS + LISTENER_DESCRIPTORS * listeners);
-    Ok(Config {
+    Ok(GatewayConfig {
         listen,
         listen_optional,
         any_port: false,
         certificate: None,
         io: arguments.io,
         workers: arguments.workers.size(),
-        connections: connections(arguments.max_connections.get(), others),
+        max_connections: arguments.max_connections.get(),
         buffered_bytes: arguments.max_buffered.size(),
         policy: Policy {
             head_bytes: arguments.max_head.size(),
             body_bytes: arguments.max_body.get(),
             check: arguments.check,
             encoding: arguments.encoding,
-            origins: origins(&arguments.allow_origin),
+            origins: allowed_origins(&arguments.allow_origin),
         },
         timeouts: Timeouts {
             head: arguments.head_timeout.get(),
@@ -116,47 +99,48 @@ fn config(arguments: &ServeArguments) -> Result<Config, Failure> {
             idle: arguments.idle_timeout.get(),
         },
         drain_timeout: arguments.drain_timeout.get(),
-        bus: bus(arguments)?,
-        hub: None,
+        bus: bus_config(arguments)?,
         watch_stdin: arguments.watch_stdin,
-        stats: arguments.stats.map(Seconds::get),
+        stats_interval: arguments.stats.map(Seconds::get),
     })
 }
 
-fn certificate(arguments: &ServeArguments, settings: &Path) -> Result<Option<CertificateSource>, Failure> {
+fn certificate_source(arguments: &ServeArguments, settings: &Path) -> Result<Option<CertificateSource>, Failure> {
     match (arguments.plain, &arguments.tls_cert, &arguments.tls_key) {
         (true, None, None) => Ok(None),
-        (true, ..) => Err(Failure::Usage("--plain serves http, which has no certificate".into())),
+        (true, ..) => {
+            Err(Failure::Usage("--plain serves http, so --tls-cert and --tls-key cannot be given with it".into()))
+        }
         (false, None, None) => Ok(Some(CertificateSource::beside(settings))),
         (false, Some(certificate), Some(key)) => {
             Ok(Some(CertificateSource::Files { certificate: certificate.clone(), key: key.clone() }))
         }
-        (false, ..) => Err(Failure::Usage("--tls-cert and --tls-key go together".into())),
+        (false, ..) => Err(Failure::Usage("--tls-cert and --tls-key must be given together".into())),
     }
 }
 
-fn bus(arguments: &ServeArguments) -> Result<BusConfig, Failure> {
-    let mut connect = arguments.connect.iter().map(|url| connectable(url)).collect::<Result<Vec<_>, _>>()?;
+fn bus_config(arguments: &ServeArguments) -> Result<BusConfig, Failure> {
+    let mut connect = arguments.connect.iter().map(|url| endpoint_to_connect(url)).collect::<Result<Vec<_>, _>>()?;
     if connect.is_empty() && arguments.bind.is_empty() && !arguments.hub {
-        connect.push(connectable(HUB_PUBLISHERS)?);
+        connect.push(endpoint_to_connect(HUB_PUBLISHERS)?);
     }
     Ok(BusConfig {
         connect,
-        bind: arguments.bind.iter().map(|url| bindable(url)).collect::<Result<_, _>>()?,
+        bind: arguments.bind.iter().map(|url| endpoint_to_bind(url)).collect::<Result<_, _>>()?,
         queue_messages: arguments.queue.size(),
-        // What was accepted and is not published yet is body bytes too.
+        // Messages that wait in the queue are the bodies of answered requests, so the same bound applies to them.
         queue_bytes: arguments.max_buffered.size(),
         ..BusConfig::default()
     })
 }
 
-/// An endpoint to connect to.
-pub(crate) fn connectable(url: &str) -> Result<Endpoint, Failure> {
+/// Parses an endpoint to connect to.
+pub(crate) fn endpoint_to_connect(url: &str) -> Result<Endpoint, Failure> {
     url.parse().and_then(Endpoint::connectable).map_err(|error| bad_endpoint(url, error))
 }
 
-/// An endpoint to bind, on any port too.
-fn bindable(url: &str) -> Result<Endpoint, Failure> {
+/// Parses an endpoint to bind. Its port may be `*`, which is any free one.
+fn endpoint_to_bind(url: &str) -> Result<Endpoint, Failure> {
     url.parse().map_err(|error| bad_endpoint(url, error))
 }
 
@@ -164,20 +148,9 @@ fn bad_endpoint(url: &str, error: EndpointError) -> Failure {
     Failure::Configuration(format!("bad endpoint {url}: {error}"))
 }
 
-fn origins(allowed: &[String]) -> AllowedOrigins {
-    if allowed.is_empty() || allowed.iter().any(|origin| origin == "*") {
+fn allowed_origins(origins: &[String]) -> AllowedOrigins {
+    if origins.is_empty() || origins.iter().any(|origin| origin == "*") {
         return AllowedOrigins::Any;
     }
-    AllowedOrigins::These(allowed.iter().map(|origin| origin.as_str().into()).collect())
-}
-
-/// Raises the soft limit of descriptors as far as it goes, and caps the connections below it: without descriptors
-/// nothing could be accepted, and nothing else opened.
-fn connections(wanted: u64, others: u64) -> usize {
-    let current = process::raise_descriptor_limit(wanted.saturating_add(others));
-    let possible = current.saturating_sub(others).max(1);
-    if possible < wanted {
-        log(format_args!("at most {possible} connections, since the limit of descriptors is {current}"));
-    }
-    usize::try_from(possible.min(wanted)).unwrap_or(usize::MAX)
+    AllowedOrigins::These(origins.iter().map(|origin| origin.as_str().into()).collect())
 }

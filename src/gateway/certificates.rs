@@ -1,52 +1,55 @@
-//! Keeps the certificate current: loaded at the start, and again when its files change, when it is to be renewed, and
-//! when asked to. A new one drops no connection.
+//! Keeps the certificate current. It is loaded at the start, and again when its files change, when it is due for
+//! renewal, and at SIGHUP. A new certificate ends no connection.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tokio::time::{Instant, sleep_until};
 
-use crate::gateway::exit::Failure;
+use crate::gateway::failure::Failure;
 use crate::log::log;
 use crate::tls::acceptor::Acceptor;
 use crate::tls::certificate::Loaded;
 use crate::tls::source::CertificateSource;
 use crate::watch::Watch;
 
-/// The longest wait before it is looked at again: the clock may be set, the machine may sleep, and what could not be
-/// renewed may be by then.
-const LONGEST_WAIT: Duration = Duration::from_secs(6 * 60 * 60);
+/// The longest time between two checks. The clock may have been set, the machine may have slept, and a renewal that
+/// failed may now succeed.
+const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(6 * 60 * 60);
 
-/// The certificate in force, and where it comes from.
-pub(crate) struct Certificates {
+/// The certificate in force, with a watch on its files.
+pub(crate) struct WatchedCertificate {
     source: CertificateSource,
     acceptor: Arc<Acceptor>,
     watches: Vec<Watch>,
-    /// When it is looked at again, whatever happens meanwhile.
-    look_at: Instant,
+    /// The time of the next check, whether a file changes before it or not.
+    check_at: Instant,
 }
 
-impl Certificates {
-    /// Loads the certificate, or makes it where it is the gateway's own.
+impl WatchedCertificate {
+    /// Loads the certificate. A self-signed one that is absent or about to expire is made.
     pub(crate) fn load(source: CertificateSource) -> Result<Self, Failure> {
         let now = SystemTime::now();
         let loaded = source.load(now).map_err(Failure::configuration)?;
-        tell(&loaded);
-        let look_at = Instant::now() + wait(loaded.renew_at, now);
+        log_notices(&loaded);
+        let check_at = Instant::now() + time_until_check(loaded.renew_at, now);
         let acceptor = Acceptor::new(loaded.identity).map_err(Failure::configuration)?;
-        let watch = |path| Watch::start(path).map_err(|error| log(format_args!("{error}; SIGHUP reads it again"))).ok();
+        let watch = |path| {
+            let watch = Watch::start(path);
+            watch.map_err(|error| log(format_args!("{error}; send SIGHUP to read the file again"))).ok()
+        };
         let watches = source.files().iter().filter_map(|path| watch(path)).collect();
-        Ok(Self { source, acceptor: Arc::new(acceptor), watches, look_at })
+        Ok(Self { source, acceptor: Arc::new(acceptor), watches, check_at })
     }
 
-    /// What begins connections with it.
+    /// Returns what starts the TLS sessions of new connections.
     pub(crate) fn acceptor(&self) -> Arc<Acceptor> {
         Arc::clone(&self.acceptor)
     }
 
-    /// Waits until it is to be looked at again. Cancel-safe: a dropped wait puts nothing off.
+    /// Waits until the certificate is to be reloaded. Cancel-safe: a future that is dropped postpones nothing.
     pub(crate) async fn due(&mut self) {
-        let timer = sleep_until(self.look_at);
+        let timer = sleep_until(self.check_at);
         match self.watches.as_mut_slice() {
             [certificate, key] => tokio::select! {
                 () = certificate.changed() => {}
@@ -57,14 +60,14 @@ impl Certificates {
         }
     }
 
-    /// Looks at it again. One that cannot be used changes nothing.
+    /// Loads the certificate again. If it cannot be used, the one in force stays.
     pub(crate) fn reload(&mut self) {
         let now = SystemTime::now();
         let loaded = self.source.load(now);
-        self.look_at = Instant::now() + wait(loaded.as_ref().ok().and_then(|loaded| loaded.renew_at), now);
+        self.check_at = Instant::now() + time_until_check(loaded.as_ref().ok().and_then(|loaded| loaded.renew_at), now);
         match loaded {
             Ok(loaded) => {
-                tell(&loaded);
+                log_notices(&loaded);
                 match self.acceptor.replace(loaded.identity) {
                     Ok(true) => log(format_args!("new connections get the new certificate")),
                     Ok(false) => {}
@@ -76,12 +79,12 @@ impl Certificates {
     }
 }
 
-/// How long it is left alone: until it is to be renewed, and never very long.
-fn wait(renew_at: Option<SystemTime>, now: SystemTime) -> Duration {
-    renew_at.and_then(|at| at.duration_since(now).ok()).map_or(LONGEST_WAIT, |left| left.min(LONGEST_WAIT))
+/// Returns the time until the next check: until the renewal is due, and [`MAX_CHECK_INTERVAL`] at most.
+fn time_until_check(renew_at: Option<SystemTime>, now: SystemTime) -> Duration {
+    renew_at.and_then(|at| at.duration_since(now).ok()).map_or(MAX_CHECK_INTERVAL, |left| left.min(MAX_CHECK_INTERVAL))
 }
 
-fn tell(loaded: &Loaded) {
+fn log_notices(loaded: &Loaded) {
     for notice in &loaded.notices {
         log(format_args!("{notice}"));
     }
@@ -96,32 +99,32 @@ mod tests {
     const HOUR: Duration = Duration::from_secs(60 * 60);
 
     #[test]
-    fn it_is_looked_at_when_it_is_to_be_renewed_and_now_and_then_before() {
+    fn the_next_check_is_at_the_renewal_or_after_six_hours() {
         let now = SystemTime::now();
-        for (renew_at, waits) in [
+        for (renew_at, interval) in [
             (Some(now + Duration::from_secs(1)), Duration::from_secs(1)),
             (Some(now + 5 * HOUR), 5 * HOUR),
             (Some(now + 24 * HOUR), 6 * HOUR),
-            // It could not be renewed, or the clock was set.
+            // The renewal failed, or the clock was set.
             (Some(now), Duration::ZERO),
             (Some(now - HOUR), 6 * HOUR),
-            // Somebody else renews it.
+            // The files belong to the user, who renews them.
             (None, 6 * HOUR),
         ] {
-            assert_eq!(wait(renew_at, now), waits, "{renew_at:?}");
+            assert_eq!(time_until_check(renew_at, now), interval, "{renew_at:?}");
         }
     }
 
-    /// Signals and statistics end a wait, and must not begin it anew each time.
+    /// Signals and `stats` events end a wait, and must not restart its timer each time.
     #[tokio::test]
-    async fn a_wait_that_is_dropped_puts_nothing_off() {
+    async fn a_wait_that_is_dropped_postpones_nothing() {
         let directory = tempfile::tempdir().unwrap();
         let source = CertificateSource::SelfSigned { directory: directory.path().into() };
-        let mut certificates = Certificates::load(source).unwrap();
-        let before = certificates.look_at;
-        timeout(Duration::ZERO, certificates.due()).await.expect_err("it is new");
-        assert_eq!(certificates.look_at, before);
-        certificates.look_at = Instant::now();
-        timeout(HOUR, certificates.due()).await.expect("it is time");
+        let mut certificate = WatchedCertificate::load(source).unwrap();
+        let before = certificate.check_at;
+        timeout(Duration::ZERO, certificate.due()).await.expect_err("the certificate is new");
+        assert_eq!(certificate.check_at, before);
+        certificate.check_at = Instant::now();
+        timeout(HOUR, certificate.due()).await.expect("the check is due");
     }
 }

@@ -1,57 +1,82 @@
-//! What the parent process is told: one JSON object a line on stdout.
+//! Events: what the gateway reports to its parent process, one JSON object a line on standard output.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-/// An event.
+use crate::server::workers::IoBackend;
+
+/// An event. The order of the fields is their order in the JSON object.
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
 pub enum Event<'a> {
-    /// Requests are accepted from now on; one for each listening socket.
+    /// A listening socket accepts requests from now on. Each socket has its own event.
     Listening {
-        /// Where messages are posted.
+        /// The URL that messages are posted to.
         url: &'a str,
-        /// This process.
+        /// The id of this process.
         pid: u32,
-        /// How sockets are waited for: `uring` or `epoll`.
-        io: &'a str,
+        /// How the workers wait for sockets: `uring` or `epoll`.
+        #[serde(serialize_with = "as_text")]
+        io: IoBackend,
     },
-    /// Nothing listens.
+    /// The gateway does not listen.
     Disabled {
-        /// Why, in a sentence.
+        /// The reason, in a sentence.
         reason: &'a str,
     },
-    /// An endpoint of the bus came or went.
+    /// An endpoint of the bus was connected or disconnected.
     Bus {
-        /// `connected` or `disconnected`.
-        state: &'a str,
+        /// Its state from now on.
+        state: BusState,
         /// The endpoint.
         endpoint: &'a str,
     },
-    /// The settings file changed.
-    Settings {
-        /// `reloaded`, or `rejected`: then the last good settings stay in force.
-        state: &'a str,
-        /// What was wrong with them.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        reason: Option<&'a str>,
-    },
+    /// The settings file was read after a change.
+    Settings(SettingsChange<'a>),
     /// The counters.
     Stats(Stats),
-    /// The last line.
+    /// The gateway has stopped. No event follows.
     Stopped {
-        /// Messages that were still waiting when the time to stop was over; left out where there are none.
+        /// The messages that were still in the queue when the time to stop was over; left out if there are none.
         #[serde(skip_serializing_if = "is_zero")]
         undelivered: u64,
-        /// The counters as they ended.
+        /// The counters at the end.
         #[serde(flatten)]
         stats: Stats,
     },
+}
+
+/// Whether messages reach an endpoint of the bus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BusState {
+    /// Messages reach the endpoint.
+    Connected,
+    /// Messages wait until the endpoint is connected again.
+    Disconnected,
+}
+
+/// What became of a change of the settings file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "state", rename_all = "lowercase")]
+pub enum SettingsChange<'a> {
+    /// The new settings are in force.
+    Reloaded,
+    /// The new settings cannot be understood. The last good ones stay in force.
+    Rejected {
+        /// What is wrong, and where.
+        reason: &'a str,
+    },
+}
+
+fn as_text<S: Serializer>(value: &impl fmt::Display, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
 }
 
 fn is_zero(count: &u64) -> bool {
@@ -59,86 +84,86 @@ fn is_zero(count: &u64) -> bool {
 }
 
 /// The counters since the start, and the present state.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub struct Stats {
     /// Seconds since the start.
     pub uptime_s: u64,
     /// Answers by status code.
     pub answers: BTreeMap<u16, u64>,
-    /// Answers 503 by reason: the last part of the problem's type.
+    /// Answers 503 by reason, which is the last part of the problem type.
     pub refused: BTreeMap<&'static str, u64>,
-    /// Messages that were answered 200.
+    /// Messages that were answered with 200.
     pub accepted: u64,
     /// Messages that were handed to libzmq.
     pub published: u64,
     /// Messages in the queue to the bus.
     pub queue_depth: u64,
-    /// The most there ever were.
+    /// The highest queue depth so far.
     pub queue_high_water: u64,
     /// Bytes of the messages in the queue.
     pub queue_bytes: u64,
-    /// How often a full pipe held the bus up.
+    /// The number of times that a full pipe made the bus wait.
     pub pipe_full: u64,
     /// Bytes read from connections.
     pub bytes_in: u64,
     /// Bytes written to connections.
     pub bytes_out: u64,
-    /// Connections open now.
+    /// Connections that are open now.
     pub connections: u64,
     /// Connections accepted since the start.
     pub connections_accepted: u64,
     /// The endpoints of the bus.
     pub endpoints: Vec<EndpointStats>,
-    /// The embedded hub, where there is one.
+    /// The embedded hub; left out if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hub: Option<HubStats>,
 }
 
-/// The embedded hub.
+/// The counters of the embedded hub.
 #[derive(Debug, Serialize)]
 pub struct HubStats {
-    /// Messages passed on, also those that nobody had subscribed to.
+    /// Messages passed on, those without a subscriber included.
     pub forwarded: u64,
-    /// How often a subscriber's full pipe held it up.
+    /// The number of times that a subscriber's full pipe made the hub wait.
     pub pipe_full: u64,
 }
 
-/// An endpoint of the bus.
+/// The state of an endpoint of the bus.
 #[derive(Debug, Serialize)]
 pub struct EndpointStats {
-    /// As it was given.
+    /// The endpoint as it was given.
     pub endpoint: String,
-    /// Whether messages go there now.
+    /// Whether messages reach it now.
     pub connected: bool,
-    /// How often it came back.
+    /// The number of times that it was connected again.
     pub reconnects: u64,
 }
 
-/// Who is told of events.
-pub type Emit = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
+/// The function that every event is passed to.
+pub type EventSink = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
 
-/// Events that may wait for a parent that is slow to read. Beyond them the newest are dropped: whoever reads none of
-/// a thousand will not miss the next.
+/// The number of events that may wait for a parent that reads slowly. Further events are dropped: a parent that has not
+/// read a thousand events does not need the next one.
 const WAITING_EVENTS: usize = 1024;
 
-/// What a parent that is slow to read gets to read the last of them.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+/// The time that a parent that reads slowly gets to read the last events.
+const FINISH_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Writes events to stdout on a thread of its own, so that a parent that does not read holds up nothing.
+/// Writes events to standard output on a thread of its own, so that a parent that does not read delays nothing.
 #[derive(Debug)]
-pub struct Stdout {
+pub struct EventWriter {
     written: Receiver<()>,
 }
 
-impl Stdout {
-    /// Starts the thread. Events are written in the order in which they are told.
+impl EventWriter {
+    /// Starts the thread, and returns the sink for its events. Events are written in the order of the calls.
     #[must_use]
-    pub fn start() -> (Emit, Self) {
+    pub fn start() -> (EventSink, Self) {
         let (sender, lines) = sync_channel::<Vec<u8>>(WAITING_EVENTS);
         let (done, written) = sync_channel(1);
         std::thread::spawn(move || {
             for line in lines {
-                // A parent that closed its end is no reason to stop.
+                // The gateway goes on after its parent has closed the pipe.
                 let mut stdout = io::stdout().lock();
                 let _ = stdout.write_all(&line).and_then(|()| stdout.flush());
             }
@@ -153,8 +178,63 @@ impl Stdout {
         (Arc::new(emit), Self { written })
     }
 
-    /// Waits until all events are written, once nobody can tell any more.
+    /// Waits until all events are written. All clones of the sink must have been dropped before.
     pub fn finish(self) {
-        let _ = self.written.recv_timeout(LAST_WORDS);
+        let _ = self.written.recv_timeout(FINISH_TIMEOUT);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Parents parse these lines, so neither a name nor the order of the fields may change.
+    #[test]
+    fn events_are_written_as_these_bytes() {
+        let counters = r#""uptime_s":0,"answers":{"200":2},"refused":{"queue-full":1},"accepted":0,"published":0,"queue_depth":0,"queue_high_water":0,"queue_bytes":0,"pipe_full":0,"bytes_in":0,"bytes_out":0,"connections":0,"connections_accepted":0,"endpoints":[{"endpoint":"tcp://h:1","connected":true,"reconnects":3}]"#;
+        let stats = || Stats {
+            answers: [(200, 2)].into(),
+            refused: [("queue-full", 1)].into(),
+            endpoints: vec![EndpointStats { endpoint: "tcp://h:1".into(), connected: true, reconnects: 3 }],
+            ..Stats::default()
+        };
+        let hub = Some(HubStats { forwarded: 5, pipe_full: 6 });
+        let rows = [
+            (
+                Event::Listening { url: "http://a/b", pid: 7, io: IoBackend::Uring },
+                r#"{"event":"listening","url":"http://a/b","pid":7,"io":"uring"}"#.to_owned(),
+            ),
+            (
+                Event::Listening { url: "http://a/b", pid: 7, io: IoBackend::Epoll },
+                r#"{"event":"listening","url":"http://a/b","pid":7,"io":"epoll"}"#.into(),
+            ),
+            (Event::Disabled { reason: "why" }, r#"{"event":"disabled","reason":"why"}"#.into()),
+            (
+                Event::Bus { state: BusState::Connected, endpoint: "tcp://h:1" },
+                r#"{"event":"bus","state":"connected","endpoint":"tcp://h:1"}"#.into(),
+            ),
+            (
+                Event::Bus { state: BusState::Disconnected, endpoint: "tcp://h:1" },
+                r#"{"event":"bus","state":"disconnected","endpoint":"tcp://h:1"}"#.into(),
+            ),
+            (Event::Settings(SettingsChange::Reloaded), r#"{"event":"settings","state":"reloaded"}"#.into()),
+            (
+                Event::Settings(SettingsChange::Rejected { reason: "why" }),
+                r#"{"event":"settings","state":"rejected","reason":"why"}"#.into(),
+            ),
+            (Event::Stats(stats()), format!(r#"{{"event":"stats",{counters}}}"#)),
+            (
+                Event::Stats(Stats { hub, ..stats() }),
+                format!(r#"{{"event":"stats",{counters},"hub":{{"forwarded":5,"pipe_full":6}}}}"#),
+            ),
+            (Event::Stopped { undelivered: 0, stats: stats() }, format!(r#"{{"event":"stopped",{counters}}}"#)),
+            (
+                Event::Stopped { undelivered: 4, stats: stats() },
+                format!(r#"{{"event":"stopped","undelivered":4,{counters}}}"#),
+            ),
+        ];
+        for (event, line) in rows {
+            assert_eq!(serde_json::to_string(&event).unwrap(), line);
+        }
     }
 }

@@ -1,11 +1,11 @@
-//! What steers the process from outside: signals, and the end of stdin.
+//! What steers the process from outside: signals, and the end of standard input.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
-/// The signals that mean something (signal(7)).
+/// The signals that the process handles (signal(7)).
 pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -15,14 +15,14 @@ pub(crate) struct Signals {
 
 /// What a signal asks for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum SignalAction {
     Stop,
     Reload,
-    Stats,
+    PrintStats,
 }
 
 impl Signals {
-    /// From now on they are waited for, and end the process no more.
+    /// Installs the handlers. From then on these signals no longer end the process.
     pub(crate) fn install() -> io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
@@ -32,29 +32,29 @@ impl Signals {
         })
     }
 
-    /// What the next one asks for.
-    pub(crate) async fn next(&mut self) -> Asked {
+    /// Waits for the next signal, and returns what it asks for.
+    pub(crate) async fn next(&mut self) -> SignalAction {
         tokio::select! {
-            _ = self.terminate.recv() => Asked::Stop,
-            _ = self.interrupt.recv() => Asked::Stop,
-            _ = self.hangup.recv() => Asked::Reload,
-            _ = self.user1.recv() => Asked::Stats,
+            _ = self.terminate.recv() => SignalAction::Stop,
+            _ = self.interrupt.recv() => SignalAction::Stop,
+            _ = self.hangup.recv() => SignalAction::Reload,
+            _ = self.user1.recv() => SignalAction::PrintStats,
         }
     }
 
-    /// Waits for one that asks to stop.
+    /// Waits for a signal that asks to stop, and ignores the others.
     pub(crate) async fn stop(&mut self) {
-        while self.next().await != Asked::Stop {}
+        while self.next().await != SignalAction::Stop {}
     }
 }
 
-/// The end of stdin. A thread of its own waits for it, since stdin may be anything, a file or a terminal shared with
-/// others too, which must not be made non-blocking.
-pub(crate) struct EndOfInput(mpsc::Receiver<()>);
+/// The end of standard input. A thread of its own waits for it: standard input may be a file, or a terminal that other
+/// processes share, and must then not be made non-blocking.
+pub(crate) struct StdinEnd(mpsc::Receiver<()>);
 
-impl EndOfInput {
-    /// Begins to read stdin, and drops what it reads.
-    pub(crate) fn of_stdin() -> Self {
+impl StdinEnd {
+    /// Starts a thread that reads standard input and drops what it reads.
+    pub(crate) fn watch() -> Self {
         let (sender, receiver) = mpsc::channel(1);
         std::thread::spawn(move || {
             let _dropped_at_the_end = sender;
@@ -63,7 +63,7 @@ impl EndOfInput {
         Self(receiver)
     }
 
-    /// Waits for it.
+    /// Waits until standard input has ended.
     pub(crate) async fn reached(&mut self) {
         let _ = self.0.recv().await;
     }

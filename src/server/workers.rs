@@ -1,8 +1,8 @@
 //! The worker threads: how they wait for sockets, what they are told, when they have ended.
 
-use std::io;
 use std::sync::Arc;
 use std::time::Instant;
+use std::{fmt, io};
 
 use tokio::sync::{mpsc, watch};
 
@@ -24,6 +24,24 @@ pub enum Io {
     Epoll,
 }
 
+/// How the workers wait for sockets, once they run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IoBackend {
+    /// All of them by io_uring.
+    Uring,
+    /// At least one of them by epoll, the slower of the two.
+    Epoll,
+}
+
+impl fmt::Display for IoBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Uring => Uring::NAME,
+            Self::Epoll => Epoll::NAME,
+        })
+    }
+}
+
 /// Why the workers did not start.
 #[derive(Debug)]
 pub enum StartError {
@@ -37,7 +55,7 @@ pub enum StartError {
 
 /// The running worker threads.
 pub(crate) struct Workers {
-    io: &'static str,
+    io: IoBackend,
     counters: Vec<Arc<Counters>>,
     service: watch::Sender<Service>,
     /// Closed when the last worker has ended.
@@ -70,8 +88,8 @@ impl Workers {
         if let Some(error) = ways.iter().find_map(|way| way.refused.as_ref()) {
             log(format_args!("io_uring is not available ({error}); waiting by epoll"));
         }
-        // Where only some got a ring, the slower way is the one to tell.
-        let io = if ways.iter().all(|way| way.name == Uring::NAME) { Uring::NAME } else { Epoll::NAME };
+        let is_uring = ways.iter().all(|way| way.name == Uring::NAME);
+        let io = if is_uring { IoBackend::Uring } else { IoBackend::Epoll };
         Ok(Self { io, counters, service, running })
     }
 
@@ -94,7 +112,7 @@ impl Workers {
     }
 
     /// How they wait for sockets.
-    pub(crate) fn io(&self) -> &'static str {
+    pub(crate) fn io(&self) -> IoBackend {
         self.io
     }
 

@@ -1,4 +1,4 @@
-//! `user_settings.py`: what it means, and that the gateway follows it while it runs.
+//! What `user_settings.py` means, and that the running gateway follows it.
 
 use rustix::process::Signal;
 
@@ -10,14 +10,14 @@ use crate::support::net::{free_address, refuses};
 use crate::support::request::Request;
 use crate::support::settings_file::{SettingsFile, disabled, enabled, token};
 
-/// The status of a message that is sent with this token.
-fn status(client: &mut Client, token: &str) -> u16 {
+/// Posts a message with this token, and returns the status of the answer.
+fn status_with(client: &mut Client, token: &str) -> u16 {
     let target = format!("/api/message?token={token}");
     client.exchange(&Request::post(&target, FINE)).status
 }
 
 #[test]
-fn settings_that_do_not_say_true_and_a_token_leave_the_port_closed() {
+fn settings_without_true_or_without_a_token_leave_the_port_closed() {
     let closed = [
         "",
         disabled(),
@@ -43,7 +43,7 @@ fn settings_that_do_not_say_true_and_a_token_leave_the_port_closed() {
 }
 
 #[test]
-fn settings_as_people_write_them_open_it() {
+fn settings_in_the_forms_that_people_write_open_the_port() {
     let opened = [
         "OPEN_REST_API=True;TOKEN='s3cr3t-a'",
         "# -*- coding: utf-8 -*-\nimport os\nTOKEN: str = \"s3cr3t\" '-a'  # mine\nOPEN_REST_API = True\n",
@@ -52,12 +52,12 @@ fn settings_as_people_write_them_open_it() {
     ];
     for text in opened {
         let gateway = Gateway::serve().settings(text).start();
-        assert_eq!(status(&mut gateway.client(), "s3cr3t-a"), 200, "{text}");
+        assert_eq!(status_with(&mut gateway.client(), "s3cr3t-a"), 200, "{text}");
     }
 }
 
 #[test]
-fn settings_are_found_in_the_users_configuration_directory() {
+fn settings_are_found_in_the_configuration_directory_of_the_user() {
     let gateway = Gateway::serve().settings_by_default_path().start();
     gateway.post(FINE).assert_accepted();
 }
@@ -68,7 +68,7 @@ fn settings_are_read_and_never_executed() {
     let proof = directory.path().join("executed");
     let text = format!("import sys\nopen({proof:?}, 'w').write('x')\n{}raise SystemExit(1)\n", enabled(&token("a")),);
     let gateway = Gateway::serve().settings(&text).start();
-    assert_eq!(status(&mut gateway.client(), &token("a")), 200);
+    assert_eq!(status_with(&mut gateway.client(), &token("a")), 200);
     assert!(!proof.exists());
 }
 
@@ -80,11 +80,11 @@ fn enabling_opens_the_port() {
     gateway.settings.write(&enabled(&token("a")));
     let event = gateway.wait_listening();
     assert_eq!(event["url"], format!("http://{address}/api/message"));
-    assert_eq!(status(&mut gateway.client(), &token("a")), 200);
+    assert_eq!(status_with(&mut gateway.client(), &token("a")), 200);
 }
 
 #[test]
-fn disabling_closes_the_port_and_connections_that_are_idle() {
+fn disabling_closes_the_port_and_the_idle_connections() {
     let mut gateway = Gateway::serve().listen(free_address()).start();
     let mut idle = gateway.client();
     idle.exchange(&gateway.request(FINE)).assert_accepted();
@@ -94,15 +94,15 @@ fn disabling_closes_the_port_and_connections_that_are_idle() {
     idle.expect_close();
 }
 
-/// A request of which a part has come is told why it comes to nothing, and that is counted.
+/// The gateway has read a part of the request when it is disabled.
 #[test]
-fn a_request_that_disabling_overtakes_is_503_and_counted() {
+fn a_request_that_is_incomplete_when_disabled_is_503_and_counted() {
     let mut gateway = Gateway::serve().start();
     let mut client = gateway.client();
     let request = gateway.request(FINE).bytes();
-    let (begun, rest) = request.split_at(request.len() / 2);
-    // One write, so that the answer to the first says that the beginning of the second was read with it.
-    client.send([&request, begun].concat());
+    let (beginning, rest) = request.split_at(request.len() / 2);
+    // Both are in one write, so the answer to the first shows that the beginning of the second was read too.
+    client.send([&request, beginning].concat());
     client.response().assert_accepted();
 
     gateway.settings.write(disabled());
@@ -117,7 +117,7 @@ fn a_request_that_disabling_overtakes_is_503_and_counted() {
 }
 
 #[test]
-fn a_file_that_is_removed_disables_and_one_that_comes_back_enables() {
+fn a_removed_file_disables_and_a_restored_file_enables() {
     let mut gateway = Gateway::serve().listen(free_address()).start();
     let mut idle = gateway.client();
     idle.exchange(&gateway.request(FINE)).assert_accepted();
@@ -129,35 +129,35 @@ fn a_file_that_is_removed_disables_and_one_that_comes_back_enables() {
         gateway.settings.write(&enabled(&token(name)));
         gateway.wait_listening();
         idle = gateway.client();
-        assert_eq!(status(&mut idle, &token(name)), 200);
+        assert_eq!(status_with(&mut idle, &token(name)), 200);
     }
 }
 
 #[test]
-fn a_gateway_started_before_its_settings_exist_waits_for_them() {
+fn a_gateway_that_starts_without_settings_waits_for_them() {
     let address = free_address();
     let mut gateway = Gateway::serve().no_settings().listen(address).spawn();
     gateway.wait_event("disabled");
     assert!(refuses(address));
     gateway.settings.write(&enabled(&token("a")));
     gateway.wait_listening();
-    assert_eq!(status(&mut gateway.client(), &token("a")), 200);
+    assert_eq!(status_with(&mut gateway.client(), &token("a")), 200);
 }
 
 #[test]
-fn a_changed_token_counts_from_the_next_request_even_on_the_same_connection() {
+fn a_changed_token_is_in_force_from_the_next_request_on_also_on_an_open_connection() {
     let mut gateway = Gateway::serve().token(&token("old")).start();
     let mut client = gateway.client();
-    assert_eq!(status(&mut client, &token("old")), 200);
+    assert_eq!(status_with(&mut client, &token("old")), 200);
     gateway.settings.write(&enabled(&token("new")));
     gateway.wait_settings("reloaded");
-    assert_eq!(status(&mut client, &token("old")), 401);
-    assert_eq!(status(&mut client, &token("new")), 200);
+    assert_eq!(status_with(&mut client, &token("old")), 401);
+    assert_eq!(status_with(&mut client, &token("new")), 200);
 }
 
-/// Some editors write into the file that is there; for a moment it is empty, or half there.
+/// Some editors write into the existing file, which is empty or incomplete for a moment.
 #[test]
-fn a_file_that_is_written_in_place_is_followed_too() {
+fn a_file_that_is_written_in_place_is_read_too() {
     let gateway = Gateway::serve().token(&token("old")).listen(free_address()).start();
     gateway.settings.write_in_place(&enabled(&token("new")));
     eventually("the new token", || {
@@ -168,7 +168,7 @@ fn a_file_that_is_written_in_place_is_followed_too() {
 }
 
 #[test]
-fn a_file_that_breaks_is_rejected_and_the_last_good_one_goes_on() {
+fn a_broken_file_is_rejected_and_the_last_good_settings_stay_in_force() {
     let broken = [
         "OPEN_REST_API = True\nTOKEN = \"s3cr3t-b\n",
         "OPEN_REST_API = True\nTOKEN = open('token').read()\n",
@@ -178,22 +178,22 @@ fn a_file_that_breaks_is_rejected_and_the_last_good_one_goes_on() {
     for text in broken {
         let mut gateway = Gateway::serve().token(&token("a")).start();
         let mut client = gateway.client();
-        assert_eq!(status(&mut client, &token("a")), 200);
+        assert_eq!(status_with(&mut client, &token("a")), 200);
         gateway.settings.write(text);
         let event = gateway.wait_settings("rejected");
-        assert_names_the_place(event["reason"].as_str().expect("a reason"), 2);
-        assert_eq!(status(&mut client, &token("a")), 200);
-        assert_eq!(status(&mut gateway.client(), &token("a")), 200);
+        assert_names_the_place(event["reason"].as_str().expect("the event has a reason"), 2);
+        assert_eq!(status_with(&mut client, &token("a")), 200);
+        assert_eq!(status_with(&mut gateway.client(), &token("a")), 200);
 
         gateway.settings.write(&enabled(&token("repaired")));
         gateway.wait_settings("reloaded");
-        assert_eq!(status(&mut client, &token("repaired")), 200);
+        assert_eq!(status_with(&mut client, &token("repaired")), 200);
     }
 }
 
-/// The watch is on a place; what a symbolic link leads to may change without the place changing.
+/// The settings file is a symbolic link, and the file behind it changes.
 #[test]
-fn sighup_reads_again_at_once() {
+fn sighup_reads_the_settings_again() {
     let mut gateway = Gateway::serve().settings(disabled()).spawn();
     gateway.wait_event("disabled");
     let elsewhere = SettingsFile::absent();
@@ -202,17 +202,17 @@ fn sighup_reads_again_at_once() {
     std::os::unix::fs::symlink(elsewhere.path(), gateway.settings.path()).unwrap();
     gateway.wait_listening();
     let mut client = gateway.client();
-    assert_eq!(status(&mut client, &token("old")), 200);
+    assert_eq!(status_with(&mut client, &token("old")), 200);
 
     elsewhere.write(&enabled(&token("new")));
     gateway.signal(Signal::HUP);
-    eventually("the new token", || (status(&mut client, &token("new")) == 200).then_some(()));
-    assert_eq!(status(&mut client, &token("old")), 401);
+    eventually("the new token", || (status_with(&mut client, &token("new")) == 200).then_some(()));
+    assert_eq!(status_with(&mut client, &token("old")), 401);
 }
 
-/// `user_settings.py:LINE:COLUMN` is where an editor jumps to.
+/// Asserts that the text contains `user_settings.py:LINE:COLUMN`, which editors can jump to.
 pub(crate) fn assert_names_the_place(text: &str, line: u32) {
     let place = format!("user_settings.py:{line}:");
     let column = text.split_once(&place).map(|(_, rest)| rest.starts_with(|it: char| it.is_ascii_digit()));
-    assert_eq!(column, Some(true), "no {place}COLUMN in {text:?}");
+    assert_eq!(column, Some(true), "{text:?} does not contain {place}COLUMN");
 }

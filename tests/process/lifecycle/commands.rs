@@ -1,4 +1,4 @@
-//! The command line itself: help, and what is no command.
+//! The command line: the help, and wrong arguments.
 
 use crate::support::process::{Transcript, run};
 
@@ -36,7 +36,7 @@ fn help<'a>(arguments: impl IntoIterator<Item = &'a str>) -> String {
 }
 
 #[test]
-fn help_names_every_command() {
+fn the_help_names_every_command() {
     let text = help(["--help"]);
     for command in ["serve", "demo", "listen"] {
         assert!(text.contains(command), "{command} is not in\n{text}");
@@ -44,7 +44,7 @@ fn help_names_every_command() {
 }
 
 #[test]
-fn help_names_every_option() {
+fn the_help_names_every_option() {
     let listen: &[&str] = &["--connect", "--topic", "--encoding", "--count"];
     for (command, options) in [("serve", SERVE), ("listen", listen)] {
         let text = help([command, "--help"]);
@@ -57,7 +57,7 @@ fn help_names_every_option() {
 }
 
 #[test]
-fn what_is_no_command_is_2_with_a_word_on_stderr() {
+fn wrong_arguments_are_2_with_a_message_on_stderr() {
     let wrong: [&[&str]; 10] = [
         &[],
         &["sreve"],

@@ -1,4 +1,4 @@
-//! The end: whatever was answered with 200 is on the bus, and whoever is in flight gets an answer.
+//! The stop: every message that was answered with 200 reaches the bus, and every request in flight gets an answer.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -16,7 +16,7 @@ use crate::support::subscriber::{Message, Subscriber, ipc_endpoint};
 use crate::support::worker::TURN;
 
 #[test]
-fn sigterm_and_sigint_both_mean_stop() {
+fn sigterm_and_sigint_both_stop_the_gateway() {
     for signal in [Signal::TERM, Signal::INT] {
         let mut gateway = Gateway::serve().start();
         gateway.post(FINE).assert_accepted();
@@ -27,20 +27,20 @@ fn sigterm_and_sigint_both_mean_stop() {
 }
 
 #[test]
-fn a_gateway_that_is_disabled_stops_as_well() {
+fn a_disabled_gateway_stops_too() {
     let mut gateway = Gateway::serve().no_settings().spawn();
     gateway.wait_event("disabled");
     assert_eq!(gateway.terminate().accepted, 0);
 }
 
 #[test]
-fn a_gateway_without_its_hub_stops_as_well() {
+fn a_gateway_whose_hub_is_away_stops_too() {
     let mut gateway = Gateway::serve().connect(&dead_endpoint()).start();
     assert_eq!(gateway.terminate().accepted, 0);
 }
 
 #[test]
-fn a_request_in_flight_is_answered_and_then_the_connection_closed() {
+fn a_request_in_flight_is_answered_and_then_its_connection_is_closed() {
     let bus = Subscriber::bound();
     let mut gateway = Gateway::serve().listen(free_address()).connect(bus.endpoint()).start();
     gateway.wait_connected();
@@ -52,7 +52,7 @@ fn a_request_in_flight_is_answered_and_then_the_connection_closed() {
     let request = gateway.request(late.body()).field("Expect", "100-continue");
     let mut slow = gateway.client();
     slow.send(request.head());
-    assert_eq!(slow.response().status, 100, "its head is in");
+    assert_eq!(slow.response().status, 100, "the gateway has read the head");
     slow.send(&request.body()[..10]);
 
     gateway.signal(Signal::TERM);
@@ -67,9 +67,9 @@ fn a_request_in_flight_is_answered_and_then_the_connection_closed() {
     assert_eq!(gateway.expect_stopped().accepted, 2);
 }
 
-/// Whether the gateway had read it by then or not: here it wakes up to both at once.
+/// It does not matter whether the gateway had read that byte before the signal: here it finds both when it continues.
 #[test]
-fn a_request_of_which_an_byte_came_before_the_signal_is_answered() {
+fn a_request_whose_first_byte_came_before_the_signal_is_answered() {
     let mut gateway = Gateway::serve().start();
     let request = gateway.request(FINE);
     let mut clients: Vec<_> = (0..50).map(|_| gateway.client()).collect();
@@ -94,7 +94,7 @@ fn a_request_of_which_an_byte_came_before_the_signal_is_answered() {
 }
 
 #[test]
-fn a_client_that_never_finishes_does_not_hold_the_end_back() {
+fn a_client_that_never_finishes_its_request_does_not_delay_the_end() {
     let mut gateway = Gateway::serve().arguments(["--drain-timeout", "1"]).start();
     let request = gateway.request(FINE).field("Expect", "100-continue");
     let mut slow = gateway.client();
@@ -103,12 +103,14 @@ fn a_client_that_never_finishes_does_not_hold_the_end_back() {
     assert_eq!(gateway.terminate().accepted, 0);
 }
 
-/// How many threads post, and after how many 200s the signal comes.
+/// The number of threads that post.
 const CLIENTS: usize = 4;
+
+/// The number of answers 200 after which the signal is sent.
 const ACCEPTED_BEFORE_THE_SIGNAL: usize = 2000;
 
 #[test]
-fn every_200_under_load_is_on_the_bus_when_it_has_stopped() {
+fn every_message_answered_with_200_under_load_is_on_the_bus_after_the_stop() {
     let bus = Subscriber::bound();
     for workers in ["1", "2"] {
         let builder = Gateway::serve().listen(free_address()).connect(bus.endpoint());
@@ -119,16 +121,16 @@ fn every_200_under_load_is_on_the_bus_when_it_has_stopped() {
 
         let received: Vec<Message> = (0..stopped.published).map(|_| bus.next()).collect();
         let more = bus.next_within(TURN);
-        assert_eq!(more, None, "more on the bus than it says it published");
+        assert_eq!(more, None, "there are more messages on the bus than the gateway has counted");
         let distinct: BTreeSet<&Message> = received.iter().collect();
-        assert_eq!(distinct.len(), received.len(), "published twice");
+        assert_eq!(distinct.len(), received.len(), "a message was published twice");
         let lost: Vec<_> = answered.iter().filter(|it| !distinct.contains(it)).collect();
-        assert!(lost.is_empty(), "answered 200 and never published: {lost:?}");
+        assert!(lost.is_empty(), "answered with 200 and never published: {lost:?}");
         assert!(answered.len() >= ACCEPTED_BEFORE_THE_SIGNAL);
     }
 }
 
-/// Posts from several threads, sends SIGTERM in the midst of it, and returns what got a 200.
+/// Posts from several threads, sends SIGTERM meanwhile, and returns the messages that were answered with 200.
 fn load_until_it_stops(gateway: &mut Gateway) -> Vec<Message> {
     let (sender, answers) = channel();
     let (address, target) = (gateway.address(), gateway.target());
@@ -145,8 +147,7 @@ fn load_until_it_stops(gateway: &mut Gateway) -> Vec<Message> {
     })
 }
 
-/// One client: a message after the other, on one connection as long as it lasts, on a new one as
-/// long as there is somebody to connect to.
+/// Posts one message after the other until connections are refused. When its connection ends, it opens a new one.
 fn post_until_refused(address: SocketAddr, target: &str, client: usize, answered: &Sender<Message>) {
     let mut number = 0;
     while let Ok(mut connection) = Client::try_connect(address) {
@@ -164,15 +165,15 @@ fn post_until_refused(address: SocketAddr, target: &str, client: usize, answered
     }
 }
 
-/// `None` where the connection ended instead. Silence is neither.
+/// Returns the answer, or `None` if the connection ended instead. Panics if neither happens in time.
 fn answer(connection: &mut Client) -> Option<Response> {
     let answered = connection.try_response();
     answered.inspect_err(|error| assert_ne!(error.kind(), ErrorKind::WouldBlock, "no answer in time")).ok()
 }
 
-/// A subscriber that connects to the gateway's own endpoint, with no hub between.
+/// The subscriber connects to an endpoint of the gateway itself. There is no hub.
 #[test]
-fn what_is_published_on_a_bound_endpoint_arrives_before_the_end() {
+fn messages_on_a_bound_endpoint_arrive_before_the_end() {
     let directory = tempfile::tempdir().unwrap();
     let endpoint = ipc_endpoint(&directory);
     let mut gateway = Gateway::serve().bind(&endpoint).start();

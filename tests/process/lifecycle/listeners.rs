@@ -1,11 +1,11 @@
-//! Where it listens.
+//! The sockets that the gateway listens on.
 
 use crate::statuses::FINE;
 use crate::support::gateway::{ANY_PORT, Gateway};
 use crate::support::http::Client;
 
 #[test]
-fn the_listening_event_says_where_who_and_how() {
+fn the_listening_event_names_the_address_the_process_and_the_way_of_waiting() {
     let mut gateway = Gateway::serve().spawn();
     let event = gateway.wait_listening();
     assert_eq!(event["pid"], gateway.id());
@@ -15,7 +15,7 @@ fn the_listening_event_says_where_who_and_how() {
 }
 
 #[test]
-fn each_listener_has_its_event_and_serves() {
+fn each_listener_has_its_own_event_and_serves() {
     let mut gateway = Gateway::serve().listen(ANY_PORT).listen(ANY_PORT).start();
     gateway.wait_listening();
     let [first, second] = gateway.addresses() else { panic!("two listeners") };
@@ -26,7 +26,7 @@ fn each_listener_has_its_event_and_serves() {
     assert_eq!(gateway.terminate().accepted, 2);
 }
 
-/// The kernel spreads connections over the workers, so that many of them reach each.
+/// The kernel spreads connections over the workers, so some of 128 connections reach each of the two workers.
 #[test]
 fn every_worker_serves_on_every_listener() {
     let builder = Gateway::serve().listen(ANY_PORT).listen(ANY_PORT);

@@ -1,4 +1,4 @@
-//! From start to stop, as the process that launched it sees the gateway.
+//! The gateway from its start to its stop, as its parent process sees it.
 
 mod commands;
 mod drain;

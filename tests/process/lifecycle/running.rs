@@ -1,4 +1,4 @@
-//! While it runs: what the parent can ask, what it may do, and what an idle gateway costs.
+//! The running gateway: what its parent can ask for, what its parent may do, and what an idle gateway costs.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::support::rig::Rig;
 use crate::support::usage::cpu_ticks;
 
 #[test]
-fn sigusr1_prints_stats_each_time() {
+fn each_sigusr1_prints_stats() {
     let mut gateway = Gateway::serve().start();
     for _ in 0..2 {
         gateway.post(FINE).assert_accepted();
@@ -22,14 +22,14 @@ fn sigusr1_prints_stats_each_time() {
 }
 
 #[test]
-fn stats_come_by_themselves_when_asked_for() {
+fn stats_are_printed_at_the_interval_of_the_option() {
     let mut gateway = Gateway::serve().arguments(["--stats", "1"]).start();
     gateway.wait_event("stats");
     gateway.wait_event("stats");
 }
 
 #[test]
-fn with_watch_stdin_it_ends_with_its_parent() {
+fn with_watch_stdin_the_gateway_stops_at_the_end_of_stdin() {
     let builder = Gateway::serve().arguments(["--watch-stdin"]).piped_stdin();
     let mut gateway = builder.start();
     gateway.post(FINE).assert_accepted();
@@ -37,21 +37,21 @@ fn with_watch_stdin_it_ends_with_its_parent() {
     assert_eq!(gateway.expect_stopped().accepted, 1);
 }
 
-/// As under a service manager, where stdin is at its end from the start.
+/// A service manager starts a gateway with a stdin that is at its end.
 #[test]
-fn without_watch_stdin_the_end_of_stdin_means_nothing() {
+fn without_watch_stdin_the_end_of_stdin_is_ignored() {
     let mut gateway = Gateway::serve().piped_stdin().start();
     gateway.close_stdin();
-    // It answers a signal after that, so whatever the end of stdin would have caused had its turn.
+    // The gateway handles a signal after that, so it would have seen the end of stdin before.
     gateway.signal(Signal::USR1);
     gateway.wait_event("stats");
     gateway.post(FINE).assert_accepted();
     assert!(gateway.is_running());
 }
 
-/// A parent that stops reading must not stop the home.
+/// A parent that stops reading must not stop the gateway.
 #[test]
-fn a_stdout_that_nobody_reads_any_more_is_survived() {
+fn the_gateway_goes_on_after_its_stdout_is_closed() {
     let mut gateway = Gateway::serve().closes_stdout_after("listening").start();
     gateway.wait_stdout_closed();
     for _ in 0..3 {
@@ -63,8 +63,8 @@ fn a_stdout_that_nobody_reads_any_more_is_survived() {
     assert_eq!(gateway.wait_exit(), 0);
 }
 
-/// Over one second, with a hub and a client connected. What the start has left to do may fall into
-/// the first seconds, so it has a few of them.
+/// A hub and a client are connected. The gateway may finish its start during the first seconds, so one idle second of
+/// four is enough.
 #[test]
 fn an_idle_gateway_uses_no_cpu() {
     let rig = Rig::start();
@@ -93,5 +93,5 @@ fn the_token_is_not_on_the_command_line_or_in_the_environment() {
         let content = std::fs::read(format!("/proc/{}/{file}", gateway.id())).unwrap();
         assert!(!String::from_utf8_lossy(&content).contains(&token), "{file}");
     }
-    // That no log and no event shows it is checked for every gateway, when it is dropped.
+    // `Gateway` checks on drop, in every test, that no log and no event contains the token.
 }

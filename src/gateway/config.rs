@@ -1,0 +1,54 @@
+//! What the command line decides for the whole run.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::bus::BusConfig;
+use crate::proto::admission::Policy;
+use crate::proto::token::Token;
+use crate::server::connection::Timeouts;
+use crate::server::workers::Io;
+use crate::tls::source::CertificateSource;
+
+/// How the gateway runs. All values were checked when the arguments were parsed.
+#[derive(Debug)]
+pub struct GatewayConfig {
+    /// The addresses to listen on.
+    pub listen: Vec<SocketAddr>,
+    /// More addresses to listen on, if this host has their address family.
+    pub listen_optional: Vec<SocketAddr>,
+    /// Whether the gateway may listen on any free port if one of `listen` is taken.
+    pub any_port: bool,
+    /// Where the certificate of https comes from; `None` for plain http.
+    pub certificate: Option<CertificateSource>,
+    /// How the workers wait for sockets.
+    pub io: Io,
+    /// The number of worker threads.
+    pub workers: usize,
+    /// The bound on open connections. The limit of descriptors may lower it.
+    pub max_connections: u64,
+    /// The bound on the bytes of bodies that all connections hold together.
+    pub buffered_bytes: usize,
+    /// The limits and rules of a request.
+    pub policy: Policy,
+    /// The deadlines of a connection.
+    pub timeouts: Timeouts,
+    /// The bound on the time from the request to stop to the end of the process.
+    pub drain_timeout: Duration,
+    /// The endpoints to publish to, and the bounds of the queue.
+    pub bus: BusConfig,
+    /// Whether the end of standard input stops the gateway.
+    pub watch_stdin: bool,
+    /// The time between two `stats` events; `None` for no such events.
+    pub stats_interval: Option<Duration>,
+}
+
+/// Where the token comes from.
+#[derive(Debug)]
+pub enum TokenSource {
+    /// The user settings file, which is watched.
+    SettingsFile(PathBuf),
+    /// A token that was made for this run.
+    Fixed(Token),
+}

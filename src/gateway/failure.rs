@@ -1,0 +1,73 @@
+//! The failures that end the program, and their exit statuses.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use crate::server::listener::ListenError;
+use crate::server::workers::StartError;
+
+/// A failure that ends the program, with the text for the user.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// Exit status 2: the arguments are wrong.
+    Usage(String),
+    /// Exit status 3: the settings, a certificate or an endpoint cannot be used.
+    Configuration(String),
+    /// Exit status 4: the gateway cannot listen on an address.
+    Listen(String),
+    /// Exit status 5: `--io uring` was given and io_uring is not available.
+    NoUring(String),
+}
+
+impl Failure {
+    /// Returns a failure of the configuration, described by its cause.
+    pub(crate) fn configuration(cause: impl fmt::Display) -> Self {
+        Self::Configuration(cause.to_string())
+    }
+
+    fn exit_status(&self) -> u8 {
+        match self {
+            Self::Usage(_) => 2,
+            Self::Configuration(_) => 3,
+            Self::Listen(_) => 4,
+            Self::NoUring(_) => 5,
+        }
+    }
+}
+
+impl From<&Failure> for ExitCode {
+    fn from(failure: &Failure) -> Self {
+        failure.exit_status().into()
+    }
+}
+
+impl From<ListenError> for Failure {
+    fn from(ListenError { address, error }: ListenError) -> Self {
+        Self::Listen(format!("cannot listen on {address}: {error}"))
+    }
+}
+
+impl From<StartError> for Failure {
+    fn from(error: StartError) -> Self {
+        match error {
+            StartError::Uring(error) => Self::NoUring(error.to_string()),
+            StartError::EventLoop(error) => Self::Configuration(format!("cannot create an event loop: {error}")),
+            StartError::Thread(error) => Self::Configuration(format!("cannot start a worker thread: {error}")),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Usage(text) | Self::Configuration(text) | Self::Listen(text) => f.write_str(text),
+            Self::NoUring(error) => write!(
+                f,
+                "io_uring is not available: {error}. Possible cures: use a kernel from 6.0 on; if \
+                 kernel.io_uring_disabled is 1 or 2, run `sysctl kernel.io_uring_disabled=0`; in a container, use a \
+                 seccomp profile that allows io_uring_setup, io_uring_enter and io_uring_register; if the kernel counts \
+                 rings against the memlock limit, raise that limit (`ulimit -l`). Or leave --io at auto, which then uses epoll."
+            ),
+        }
+    }
+}

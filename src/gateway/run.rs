@@ -1,0 +1,238 @@
+//! One run: the settings open and close the listeners, and signals reload, count and stop.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::time::{Interval, interval_at};
+
+use crate::bus::Hub;
+use crate::gateway::certificates::WatchedCertificate;
+use crate::gateway::config::{GatewayConfig, TokenSource};
+use crate::gateway::events::{Event, EventSink, SettingsChange};
+use crate::gateway::failure::Failure;
+use crate::gateway::message_path::MessagePath;
+use crate::gateway::signals::{SignalAction, Signals, StdinEnd};
+use crate::log::log;
+use crate::proto::admission::ENDPOINT;
+use crate::proto::token::Token;
+use crate::server::listener::{ListenError, Listening};
+use crate::server::worker::Service;
+use crate::settings::{self, Access, DisabledReason};
+use crate::tls::source::CertificateSource;
+use crate::watch::Watch;
+
+/// How long the gateway tries to listen on an address that is taken. The kernel closes the listening socket of a killed
+/// process some 20 ms after the process is reaped, if a ring had an accept pending on it.
+const TAKEN_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The pause between two of these attempts.
+const TAKEN_PAUSE: Duration = Duration::from_millis(5);
+
+/// Runs the gateway until it is asked to stop. The embedded hub runs already, and is stopped after the bus.
+///
+/// # Errors
+/// Returns the [`Failure`] that ended the run.
+pub fn run(config: GatewayConfig, hub: Option<Hub>, source: &TokenSource, emit: EventSink) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::Configuration(format!("cannot create an event loop: {error}")))?;
+    runtime.block_on(async {
+        let mut signals =
+            Signals::install().map_err(|error| Failure::Configuration(format!("cannot handle signals: {error}")))?;
+        let mut gateway = Gateway::start(config, hub, emit)?;
+        let ran = gateway.run(source, &mut signals).await;
+        gateway.stop(&mut signals).await;
+        ran
+    })
+}
+
+struct Gateway {
+    config: GatewayConfig,
+    emit: EventSink,
+    message_path: MessagePath,
+    listening: Option<Arc<Listening>>,
+    /// `None` until a certificate is needed.
+    certificate: Option<WatchedCertificate>,
+    /// The settings in force; `None` before they were read.
+    access: Option<Access>,
+    /// The reason why the settings were rejected when they were read last.
+    rejected: Option<String>,
+}
+
+impl Gateway {
+    fn start(config: GatewayConfig, hub: Option<Hub>, emit: EventSink) -> Result<Self, Failure> {
+        let message_path = MessagePath::start(&config, hub, Arc::clone(&emit))?;
+        let certificate = match &config.certificate {
+            // The user's files are checked now. A self-signed certificate is made once the settings open the API.
+            Some(source @ CertificateSource::Files { .. }) => Some(WatchedCertificate::load(source.clone())?),
+            _ => None,
+        };
+        Ok(Self { config, emit, message_path, listening: None, certificate, access: None, rejected: None })
+    }
+
+    /// Follows the settings and the signals until one of them asks to stop.
+    async fn run(&mut self, source: &TokenSource, signals: &mut Signals) -> Result<(), Failure> {
+        let mut watch = match source {
+            TokenSource::Fixed(token) => {
+                self.apply(Access::Open(token.clone()))?;
+                None
+            }
+            TokenSource::SettingsFile(path) => self.read_and_watch(path)?,
+        };
+        let mut stdin = self.config.watch_stdin.then(StdinEnd::watch);
+        let interval = |period| interval_at(tokio::time::Instant::now() + period, period);
+        let mut stats = self.config.stats_interval.map(interval);
+        loop {
+            let action = tokio::select! {
+                action = signals.next() => action,
+                () = or_never(stdin.as_mut().map(StdinEnd::reached)) => SignalAction::Stop,
+                _ = or_never(stats.as_mut().map(Interval::tick)) => SignalAction::PrintStats,
+                () = or_never(watch.as_mut().map(Watch::changed)) => {
+                    self.reload_settings(source, false)?;
+                    continue;
+                }
+                () = or_never(self.certificate.as_mut().map(WatchedCertificate::due)) => {
+                    self.reload_certificate();
+                    continue;
+                }
+            };
+            match action {
+                SignalAction::Stop => return Ok(()),
+                SignalAction::PrintStats => (self.emit)(&Event::Stats(self.message_path.stats())),
+                SignalAction::Reload => {
+                    self.reload_certificate();
+                    self.reload_settings(source, true)?;
+                }
+            }
+        }
+    }
+
+    /// Reads the settings for the first time. The watch starts before that, so that no later change is missed.
+    fn read_and_watch(&mut self, path: &Path) -> Result<Option<Watch>, Failure> {
+        let watch = Watch::start(path);
+        let watch = watch.map_err(|error| log(format_args!("{error}; send SIGHUP to read the settings again"))).ok();
+        self.apply(settings::read(path).map_err(Failure::configuration)?)?;
+        Ok(watch)
+    }
+
+    /// Reads the settings again and applies them. Settings that cannot be understood change nothing. If `forced`,
+    /// settings that say the same as before are applied and reported too.
+    fn reload_settings(&mut self, source: &TokenSource, forced: bool) -> Result<(), Failure> {
+        let TokenSource::SettingsFile(path) = source else { return Ok(()) };
+        match settings::read(path) {
+            Ok(access) => {
+                if forced || self.rejected.take().is_some() || self.access.as_ref() != Some(&access) {
+                    self.apply(access)?;
+                    (self.emit)(&Event::Settings(SettingsChange::Reloaded));
+                }
+            }
+            Err(error) => {
+                let reason = error.to_string();
+                if forced || self.rejected.as_ref() != Some(&reason) {
+                    log(format_args!("{reason}; the last good settings stay in force"));
+                    (self.emit)(&Event::Settings(SettingsChange::Rejected { reason: &reason }));
+                }
+                self.rejected = Some(reason);
+            }
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, access: Access) -> Result<(), Failure> {
+        match &access {
+            Access::Open(token) => self.open(token)?,
+            Access::Disabled(reason) if self.access.as_ref() != Some(&access) => self.close(*reason),
+            Access::Disabled(_) => {}
+        }
+        self.access = Some(access);
+        Ok(())
+    }
+
+    /// Listens, unless the gateway listens already, and puts the token into force.
+    fn open(&mut self, token: &Token) -> Result<(), Failure> {
+        if let (Some(source), None) = (&self.config.certificate, &self.certificate) {
+            self.certificate = Some(WatchedCertificate::load(source.clone())?);
+        }
+        let is_new = self.listening.is_none();
+        let listening = match self.listening.take() {
+            Some(listening) => listening,
+            None => Arc::new(listen(&self.config)?),
+        };
+        let tls = self.certificate.as_ref().map(WatchedCertificate::acceptor);
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        self.message_path.direct(Service::Open { listening: Arc::clone(&listening), token: token.clone(), tls });
+        if is_new {
+            let io = self.message_path.io();
+            for address in listening.addresses() {
+                let url = format!("{scheme}://{address}{ENDPOINT}");
+                (self.emit)(&Event::Listening { url: &url, pid: std::process::id(), io });
+                log(format_args!("listening on {url}, with {io}"));
+            }
+        }
+        self.listening = Some(listening);
+        Ok(())
+    }
+
+    /// Closes the listeners, and reports why.
+    fn close(&mut self, reason: DisabledReason) {
+        if let Some(listening) = self.listening.take() {
+            listening.close();
+            self.message_path.direct(Service::Closed);
+        }
+        let reason = reason.to_string();
+        (self.emit)(&Event::Disabled { reason: &reason });
+        log(format_args!("not listening: {reason}"));
+    }
+
+    fn reload_certificate(&mut self) {
+        if let Some(certificate) = &mut self.certificate {
+            certificate.reload();
+        }
+    }
+
+    /// Closes the listeners, answers the requests in flight, hands every accepted message to the bus, and reports the
+    /// end.
+    async fn stop(mut self, signals: &mut Signals) {
+        if let Some(listening) = self.listening.take() {
+            listening.close();
+        }
+        let stats = self.message_path.stop(self.config.drain_timeout, signals).await;
+        let undelivered = stats.queue_depth;
+        if undelivered > 0 {
+            log(format_args!("{undelivered} accepted messages could not be handed to the bus in time"));
+        }
+        (self.emit)(&Event::Stopped { undelivered, stats });
+    }
+}
+
+/// Binds the listeners. While an address is taken, it tries again for [`TAKEN_TIMEOUT`], or uses any free port if the
+/// configuration allows that.
+fn listen(config: &GatewayConfig) -> Result<Listening, ListenError> {
+    let deadline = Instant::now() + TAKEN_TIMEOUT;
+    loop {
+        let taken = match Listening::bind(&config.listen, &config.listen_optional) {
+            Err(taken) if taken.error.kind() == std::io::ErrorKind::AddrInUse => taken,
+            bound => return bound,
+        };
+        if config.any_port {
+            let any_port: Vec<_> = config.listen.iter().map(|address| SocketAddr::new(address.ip(), 0)).collect();
+            return Listening::bind(&any_port, &[]);
+        }
+        if Instant::now() >= deadline {
+            return Err(taken);
+        }
+        // Nothing is served yet that this pause could delay.
+        std::thread::sleep(TAKEN_PAUSE);
+    }
+}
+
+/// Waits for the future, or for ever if there is none.
+async fn or_never<T>(future: Option<impl Future<Output = T>>) -> T {
+    match future {
+        Some(future) => future.await,
+        None => std::future::pending().await,
+    }
+}
