@@ -16,8 +16,9 @@
 //! | `hub` | where the embedded hub runs, it passes the frame on to the subscribers | hub |
 //! | `subscriber` | the commands that print messages receive it | main |
 //!
-//! Beside its way stand `config`, `lifecycle` (start and stop), `state` (what the threads share), `endpoint` (addresses),
-//! and `monitor` and `peer_state` (whether a hub counts as connected).
+//! The other files are `config`, `lifecycle` (start and stop), `state` (what the threads share), `endpoint` (addresses),
+//! and `monitor` and `peer_state` (whether a hub counts as connected). `queue` is public because a bench counts its
+//! instructions.
 //!
 //! # Delivery
 //!

@@ -33,9 +33,10 @@ impl Publisher {
     /// that the message will be handed to libzmq, even if the bus is stopped next, or every connection is lost and comes
     /// back.
     ///
-    /// From here the message goes through [`super::queue::Queue::push`]. The bus thread is not woken: call
-    /// [`Publisher::wake`] after the last message of one iteration of the event loop. Then the bus thread takes the
-    /// message in [`super::thread`] and hands it to `zmq_msg_send` in [`super::ffi`].
+    /// The way of a message: this function pushes it into the queue ([`super::queue::Queue::push`]) and does not wake the
+    /// bus thread. The caller calls [`Publisher::wake`] after the last message of one iteration of its event loop. Then
+    /// the bus thread takes the message from the queue (`BusThread::send_batch`) and hands it to libzmq
+    /// (`Fanout::try_send`, `XpubSocket::try_send`, `Frame::send`).
     ///
     /// # Errors
     /// The message was not published and will not be.
@@ -46,7 +47,7 @@ impl Publisher {
     }
 
     /// Makes sure that the bus thread sees what was published before this call. It costs one fence and one load while
-    /// that thread is awake, and one write to an eventfd if it is parked ([`super::waker`]).
+    /// that thread is awake, and one write to an eventfd if it is parked (`Waker::wake`).
     pub fn wake(&self) {
         self.state.waker.wake();
     }

@@ -70,7 +70,7 @@ impl Queue {
         }
     }
 
-    /// Returns whether a small message would be accepted now.
+    /// Checks whether a small message would be accepted now.
     pub(super) fn has_room(&self) -> Result<(), PushError> {
         self.check_place(self.accepted.0.load(Ordering::Relaxed))?;
         if self.weight_bytes() >= self.max_bytes {
@@ -83,8 +83,8 @@ impl Queue {
     /// anything is copied.
     ///
     /// [`super::Publisher::publish`] calls this on a worker's thread, and [`super::Publisher::wake`] wakes the bus
-    /// thread afterwards. That thread takes the message with [`Queue::pop`] in [`super::thread`] and hands it to
-    /// `zmq_msg_send` in [`super::ffi`].
+    /// thread afterwards. That thread takes the message with [`Queue::pop`] (`BusThread::send_batch`) and hands it to
+    /// libzmq.
     ///
     /// # Errors
     /// The queue is as it was before.
@@ -119,11 +119,9 @@ impl Queue {
         self.high_water.store(depth.max(self.high_water.load(Ordering::Relaxed)), Ordering::Relaxed);
         let bytes_before = self.weight_bytes.0.fetch_sub(weight_bytes, Ordering::Relaxed);
         debug_assert!(bytes_before >= weight_bytes, "{weight_bytes} bytes of {bytes_before}");
-        // The opposite need not hold: a producer adds a weight before it takes a place, or finds that there is none.
-        debug_assert!(
-            bytes_before > weight_bytes || depth == messages,
-            "{depth} messages, and 0 bytes after {messages}"
-        );
+        // No bytes means no messages. The opposite need not hold: a producer adds its weight before it takes a place.
+        let bytes_are_left = bytes_before > weight_bytes;
+        debug_assert!(bytes_are_left || depth == messages, "{} messages without a byte", depth - messages);
         self.released.0.fetch_add(messages, Ordering::Release);
     }
 
