@@ -188,13 +188,13 @@ fn checked(rc: c_int) -> io::Result<()> {
 /// the only other error that `zmq_msg_send` and `zmq_msg_recv` return for a live socket of the types used here.
 fn without_blocking(mut call: impl FnMut() -> c_int) -> bool {
     loop {
-        match checked(call()) {
-            Ok(()) => return true,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => {
-                debug_assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "{error}");
-                return false;
-            }
+        if call() >= 0 {
+            return true;
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            debug_assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "{error}");
+            return false;
         }
     }
 }

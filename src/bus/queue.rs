@@ -190,6 +190,18 @@ impl Queue {
     }
 }
 
+impl Drop for Queue {
+    fn drop(&mut self) {
+        // No producer is left, so every weight belongs to a message. A thread that panics already is not stopped again.
+        debug_assert!(
+            std::thread::panicking() || (self.depth() == 0) == (self.weight_bytes() == 0),
+            "{} messages of {} bytes are left",
+            self.depth(),
+            self.weight_bytes()
+        );
+    }
+}
+
 impl QueuedMessage {
     fn new(topic: &[u8], payload: Payload<'_>, weight_bytes: usize) -> Option<Self> {
         let payload = match payload {
