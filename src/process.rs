@@ -10,8 +10,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// its own, in bytes. Several bodies of the default limit fit into it.
 const KEPT_BYTES: c_int = 4 * 1024 * 1024;
 
-/// Makes the allocator keep the memory of large bodies after they are freed (mallopt(3)). By default it returns memory to
-/// the kernel as soon as 128 KiB are free, so that the pages of each large body are mapped, zeroed and unmapped.
+/// Makes the allocator keep the memory of large bodies after they are freed (mallopt(3)). By default it returns memory
+/// to the kernel as soon as 128 KiB are free, so that the pages of each large body are mapped, zeroed and unmapped.
 pub fn keep_freed_memory() {
     for parameter in [libc::M_TRIM_THRESHOLD, libc::M_MMAP_THRESHOLD] {
         // SAFETY: the arguments are integers, and the allocator takes its own lock.
@@ -23,8 +23,8 @@ pub fn keep_freed_memory() {
 /// with this policy interrupts no other thread when it wakes up, and still gets its full share of the processor. If the
 /// kernel refuses the policy, only the speed changes.
 ///
-/// Without the policy, and with one core for all threads, libzmq's thread interrupts the bus thread at the first message
-/// of a batch, and the bus thread interrupts the worker: two changes of thread for a few messages.
+/// Without the policy, and with one core for all threads, libzmq's thread interrupts the bus thread at the first
+/// message of a batch, and the bus thread interrupts the worker: two changes of thread for a few messages.
 pub fn schedule_as_batch() {
     // SAFETY: the structure has integer fields only, for which zero is a value.
     let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };

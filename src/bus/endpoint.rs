@@ -18,7 +18,8 @@ pub struct Endpoint(Arc<str>);
 pub enum EndpointError {
     /// The address begins with neither `tcp://` nor `ipc://`.
     Transport,
-    /// There is no host, or it has white space, control characters, `/` or `;`, or it is an IPv6 address without brackets.
+    /// There is no host, or it has white space, control characters, `/` or `;`, or it is an IPv6 address without
+    /// brackets.
     Host,
     /// There is no port, or it is outside 0 to 65535.
     Port,

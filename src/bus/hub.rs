@@ -1,10 +1,10 @@
 //! The embedded hub: publishers send messages to its one side, and subscribers receive them from its other side.
 //!
-//! The hub accepts every message from its publishers and filters on the subscribers' side, so messages flow before a new
-//! subscription has travelled to the publishers. It drops nothing for a slow subscriber: the pipe of that subscriber
-//! fills, the hub stops reading, the queues of the publishers fill, and the sender of a message is answered 503. The
-//! alternative is to drop messages and count them. That would silently break the promise of a 200; back-pressure breaks
-//! no promise.
+//! The hub accepts every message from its publishers and filters on the subscribers' side, so messages flow before a
+//! new subscription has travelled to the publishers. It drops nothing for a slow subscriber: the pipe of that
+//! subscriber fills, the hub stops reading, the queues of the publishers fill, and the sender of a message is answered
+//! 503. The alternative is to drop messages and count them. That would silently break the promise of a 200;
+//! back-pressure breaks no promise.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};

@@ -16,20 +16,20 @@
 //! | `hub` | where the embedded hub runs, it passes the frame on to the subscribers | hub |
 //! | `subscriber` | the commands that print messages receive it | main |
 //!
-//! The other files are `config`, `lifecycle` (start and stop), `state` (what the threads share), `endpoint` (addresses),
-//! and `monitor` and `peer_state` (whether a hub counts as connected). `queue` is public because a bench counts its
-//! instructions.
+//! The other files are `config`, `lifecycle` (start and stop), `state` (what the threads share), `endpoint`
+//! (addresses), and `monitor` and `peer_state` (whether a hub counts as connected). `queue` is public because a bench
+//! counts its instructions.
 //!
 //! # Delivery
 //!
-//! Nothing is dropped on the way. A subscriber that does not read fills its pipe, the full pipe fills the queue, and the
-//! full queue refuses messages ([`Unavailable`]). The bounds are those of the queue in messages and in bytes, and
+//! Nothing is dropped on the way. A subscriber that does not read fills its pipe, the full pipe fills the queue, and
+//! the full queue refuses messages ([`Unavailable`]). The bounds are those of the queue in messages and in bytes, and
 //! [`BusConfig::pipe_messages`] messages for each subscriber in libzmq.
 //!
-//! A message that was accepted while a hub was connected waits in the queue, or in libzmq's pipe, while the connection is
-//! away. When a hub dies, the messages that it had received and not passed on are lost, and those that had left the pipe
-//! for it: libzmq's write buffer of 8 KiB, or one larger message, and the kernel's socket buffers. When a subscriber of a
-//! *bound* endpoint leaves, its pipe is lost with it, as always with publish/subscribe.
+//! A message that was accepted while a hub was connected waits in the queue, or in libzmq's pipe, while the connection
+//! is away. When a hub dies, the messages that it had received and not passed on are lost, and those that had left the
+//! pipe for it: libzmq's write buffer of 8 KiB, or one larger message, and the kernel's socket buffers. When a
+//! subscriber of a *bound* endpoint leaves, its pipe is lost with it, as always with publish/subscribe.
 //!
 //! Invariant: after [`Bus::stop`], `accepted == published + undelivered`.
 

@@ -30,12 +30,12 @@ impl Publisher {
     }
 
     /// Copies the message into the queue; a payload that comes with its buffer is kept instead of copied. `Ok` means
-    /// that the message will be handed to libzmq, even if the bus is stopped next, or every connection is lost and comes
-    /// back.
+    /// that the message will be handed to libzmq, even if the bus is stopped next, or every connection is lost and
+    /// comes back.
     ///
-    /// The way of a message: this function pushes it into the queue ([`super::queue::Queue::push`]) and does not wake the
-    /// bus thread. The caller calls [`Publisher::wake`] after the last message of one iteration of its event loop. Then
-    /// the bus thread takes the message from the queue (`BusThread::send_batch`) and hands it to libzmq
+    /// The way of a message: this function pushes it into the queue ([`super::queue::Queue::push`]) and does not wake
+    /// the bus thread. The caller calls [`Publisher::wake`] after the last message of one iteration of its event loop.
+    /// Then the bus thread takes the message from the queue (`BusThread::send_batch`) and hands it to libzmq
     /// (`Fanout::try_send`, `XpubSocket::try_send`, `Frame::send`).
     ///
     /// # Errors

@@ -7,8 +7,9 @@ use crossbeam_queue::SegQueue;
 use super::ffi::Frame;
 use crate::proto::payload::Payload;
 
-/// What a queued message counts beside its content, in bytes: two 64-byte frames, its slot in the queue, libzmq's header
-/// of a frame on the heap, and the allocator's rounding. Without it a flood of empty messages would count as nothing.
+/// What a queued message counts beside its content, in bytes: two 64-byte frames, its slot in the queue, libzmq's
+/// header of a frame on the heap, and the allocator's rounding. Without it a flood of empty messages would count as
+/// nothing.
 const MESSAGE_OVERHEAD_BYTES: usize = 256;
 
 /// The top bit of `accepted`. It is set once, when nothing more may enter.
@@ -36,8 +37,8 @@ pub enum PushError {
 #[repr(align(128))]
 struct CacheLine<T>(T);
 
-/// The queue. A message keeps its place from before it is pushed until the consumer releases it, so the message that the
-/// consumer is sending counts too.
+/// The queue. A message keeps its place from before it is pushed until the consumer releases it, so the message that
+/// the consumer is sending counts too.
 ///
 /// Invariant: `released <= accepted`, and `accepted - released <= capacity`.
 pub struct Queue {

@@ -1,9 +1,9 @@
 //! The options of the sockets, and the operations that several owners of sockets share.
 //!
 //! There are no ZMTP heartbeats, on purpose. A hub that is stopped (by SIGSTOP or a debugger) answers no heartbeat, so
-//! heartbeats would turn back-pressure into a lost connection, and lose what the kernel had accepted for that connection.
-//! TCP keep-alive distinguishes the two cases: the kernel of a stopped process still answers, and a machine that is gone
-//! does not.
+//! heartbeats would turn back-pressure into a lost connection, and lose what the kernel had accepted for that
+//! connection. TCP keep-alive distinguishes the two cases: the kernel of a stopped process still answers, and a machine
+//! that is gone does not.
 
 use std::io;
 
@@ -23,8 +23,8 @@ const KEEPALIVE_IDLE_S: i32 = 30;
 const KEEPALIVE_INTERVAL_S: i32 = 5;
 /// Number of unanswered probes that end the connection.
 const KEEPALIVE_PROBES: i32 = 3;
-/// Longest message that a peer may send to this side, in bytes. Such messages are subscriptions, and a topic has at most
-/// 1,024 bytes.
+/// Longest message that a peer may send to this side, in bytes. Such messages are subscriptions, and a topic has at
+/// most 1,024 bytes.
 const INBOUND_MAX_BYTES: i64 = 64 * 1024;
 
 /// Creates an XPUB socket that refuses a message instead of dropping it. At most `pipe_messages` messages wait for each

@@ -57,7 +57,7 @@ pub struct BusCounters {
 pub struct EndpointCounters {
     /// The endpoint; for a bound one the endpoint that is actually bound.
     pub endpoint: Endpoint,
-    /// Whether messages are sent to the endpoint now.
+    /// Messages are sent to the endpoint now.
     pub connected: bool,
     /// How often the endpoint became connected again after the first time.
     pub reconnects: u64,

@@ -106,8 +106,8 @@ impl BusThread {
         changed
     }
 
-    /// Takes messages from the queue, to which [`super::queue::Queue::push`] adds them on the workers' threads, and sends
-    /// them to the endpoints.
+    /// Takes messages from the queue, to which [`super::queue::Queue::push`] adds them on the workers' threads, and
+    /// sends them to the endpoints.
     fn send_batch(&mut self) -> BatchEnd {
         let (mut sent, mut sent_weight_bytes) = (0, 0);
         let end = loop {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 use rustix::event::{EventfdFlags, eventfd};
 
-/// An eventfd, and whether the thread that waits for it is parked.
+/// An eventfd, and a flag that is set while the thread that waits for the eventfd is parked.
 pub(super) struct Waker {
     fd: OwnedFd,
     parked: AtomicBool,

@@ -1,7 +1,7 @@
 //! One publishing socket, either for all `--bind` endpoints or for one `--connect` endpoint.
 //!
-//! Each `--connect` endpoint has an XPUB socket of its own, because a subscription that is read from an XPUB socket does
-//! not show which connection it came from, and the bus decides for each endpoint whether it is connected. Bound
+//! Each `--connect` endpoint has an XPUB socket of its own, because a subscription that is read from an XPUB socket
+//! does not show which connection it came from, and the bus decides for each endpoint whether it is connected. Bound
 //! endpoints need no such decision and share one socket.
 //!
 //! `ZMQ_IMMEDIATE` stays off on purpose. With it, libzmq destroys the pipe, and every message in it, whenever the

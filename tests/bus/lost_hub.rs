@@ -17,8 +17,8 @@ fn a_hub_that_comes_back_is_served_again() {
     running.publish(1);
     assert_eq!(number_in(&hub.receive().unwrap()), 1);
     drop(hub);
-    // Messages that are accepted before the loss is noticed arrive at the next hub, except for those that the kernel has
-    // accepted for the dead hub. So nothing is published before the loss is noticed.
+    // Messages that are accepted before the loss is noticed arrive at the next hub, except for those that the kernel
+    // has accepted for the dead hub. So nothing is published before the loss is noticed.
     running.expect_disconnected();
     assert_eq!(running.publisher.available(), Err(Unavailable::NotConnected));
     assert_eq!(running.publisher.publish(TOPIC, b"x"), Err(Unavailable::NotConnected));
