@@ -1,4 +1,4 @@
-//! The embedded hub with the bus on one side and subscribers on the other.
+//! The embedded hub, with the bus on its one side and subscribers on the other.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
 use std::sync::mpsc::channel;
@@ -16,9 +16,9 @@ fn hub() -> Hub {
 }
 
 fn bus_to(hub: &Hub, queue_messages: usize) -> Bus {
-    let (told, events) = channel();
+    let (sender, events) = channel();
     let config = BusConfig { connect: vec![hub.publishers().clone()], queue_messages, ..BusConfig::default() };
-    let bus = Bus::start(config, move |event| drop(told.send(event))).unwrap();
+    let bus = Bus::start(config, move |event| drop(sender.send(event))).unwrap();
     let event = events.recv_timeout(PATIENCE).unwrap();
     assert!(matches!(event, BusEvent::Connected { .. }), "{event:?}");
     bus
@@ -37,7 +37,7 @@ fn number(received: Option<Received>) -> u32 {
 }
 
 #[test]
-fn every_message_goes_through_in_order() {
+fn every_message_passes_through_the_hub_in_order() {
     const MESSAGES: u32 = 100_000;
     let hub = hub();
     assert!(!hub.wait_for_subscriber(Duration::ZERO));
@@ -57,9 +57,9 @@ fn every_message_goes_through_in_order() {
 }
 
 #[test]
-fn over_ipv6_too() {
+fn messages_pass_over_ipv6() {
     if std::net::TcpListener::bind("[::1]:0").is_err() {
-        return; // a host without it
+        return; // this host has no IPv6
     }
     let any = "tcp://[::1]:*".parse().unwrap();
     let hub = Hub::start(&any, &any).unwrap();
@@ -119,9 +119,9 @@ fn stop_passes_on_what_has_arrived() {
     assert_eq!(stopping.join().unwrap().forwarded, u64::from(MESSAGES));
 }
 
-/// A plain SUB with little room that does not read: the publisher is refused, and nothing is lost.
+/// A SUB socket with little room does not read. The publisher is refused, and nothing is lost.
 #[test]
-fn a_stalled_subscriber_is_felt_by_the_publisher() {
+fn a_stalled_subscriber_stops_the_publisher() {
     let hub = hub();
     let stalled = zmq::Context::new().socket(zmq::SUB).unwrap();
     stalled.set_rcvhwm(10).unwrap();
@@ -169,7 +169,7 @@ fn a_message_of_another_shape_is_reported() {
 }
 
 #[test]
-fn an_interruption_ends_the_wait() {
+fn an_interruption_ends_the_wait_of_a_subscriber() {
     let hub = hub();
     let mut subscriber = subscriber(&hub, &[]);
     let interrupter = subscriber.interrupter();

@@ -1,9 +1,9 @@
-//! The two ends of the queue: a worker that publishes, and the bus thread that takes. Waking that thread and sending
-//! are system calls and libzmq's, and are not counted.
+//! The two ends of the queue: a worker that publishes, and the bus thread that takes. What wakes that thread and what
+//! sends are system calls and libzmq's code, and are not counted.
 
 use std::hint::black_box;
 
-use adapter_gateway::bus::queue::{Parcel, Queue};
+use adapter_gateway::bus::queue::Queue;
 use adapter_gateway::bus::{Bus, BusConfig, Publisher, QUEUE_BYTES, QUEUE_MESSAGES};
 use gungraun::{library_benchmark, library_benchmark_group};
 
@@ -13,7 +13,7 @@ library_benchmark_group!(name = hand_offs, benchmarks = [publish, take]);
 
 const TOPIC: &str = "adapter/nodes/data";
 
-/// So many slots are in one block of the queue, so that one block is made, and one left, wherever the count begins.
+/// The number of slots in one block of the queue. So one block is allocated and one is freed, wherever the count begins.
 const MESSAGES: usize = 31;
 
 #[library_benchmark(setup = running)]
@@ -45,8 +45,8 @@ fn take(queue: Box<Queue>) -> Box<Queue> {
 }
 
 fn drain(queue: &Queue) -> usize {
-    let taken = std::iter::from_fn(|| queue.pop()).map(|parcel: Parcel| black_box(&parcel).weight());
-    let (messages, bytes) = taken.fold((0, 0), |(messages, bytes), weight| (messages + 1, bytes + weight));
+    let taken = std::iter::from_fn(|| queue.pop()).map(|message| black_box(&message).weight_bytes);
+    let (messages, bytes) = taken.fold((0, 0), |(messages, bytes), weight_bytes| (messages + 1, bytes + weight_bytes));
     queue.release(messages as u64, bytes);
     messages
 }

@@ -4,41 +4,42 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Longest path of an `ipc://` endpoint, in bytes: what `sockaddr_un` holds, less its NUL.
+/// Longest path of an `ipc://` endpoint, in bytes: the size of the path in `sockaddr_un` without its NUL.
 const IPC_PATH_MAX: usize = 107;
 
-/// A `tcp://host:port` or `ipc://path` address. Cheap to clone.
+/// An address of the form `tcp://host:port` or `ipc://path`. A clone costs one reference count.
 ///
-/// `inproc://` is left out: it ends at this process's own context, where nobody listens.
+/// `inproc://` is not supported: it reaches only sockets of the same process and context, where nobody listens.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Endpoint(Arc<str>);
 
-/// Why a string is no [`Endpoint`], or not one to connect to.
+/// The reason why a string is no [`Endpoint`], or why nothing can connect to the endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndpointError {
-    /// Neither `tcp://` nor `ipc://`.
+    /// The address begins with neither `tcp://` nor `ipc://`.
     Transport,
-    /// No host, or one with white space, control characters, `/` or `;`.
+    /// There is no host, or it has white space, control characters, `/` or `;`, or it is an IPv6 address without
+    /// brackets.
     Host,
-    /// No port, or one outside 0 to 65535.
+    /// There is no port, or it is outside 0 to 65535.
     Port,
-    /// An empty `ipc` path, one over 107 bytes, or one with control characters.
+    /// The `ipc` path is empty, longer than 107 bytes, or has control characters.
     Path,
-    /// `*` or port 0, which can be bound but not connected to.
+    /// The host is `*`, or the port is `*` or 0, which can be bound but not connected to.
     Wildcard,
 }
 
 impl Endpoint {
-    /// The address as it was written.
+    /// Returns the address as it was written.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Passes the endpoint on if it names one place to connect to.
+    /// Returns the endpoint itself if a socket can connect to it.
     ///
     /// # Errors
-    /// [`EndpointError::Wildcard`] for a `*` host, a `*` port or port 0.
+    /// Returns [`EndpointError::Wildcard`] for the host `*`, the port `*` and the port 0.
     pub fn connectable(self) -> Result<Self, EndpointError> {
         let wild = self.tcp_parts().is_some_and(|(host, port)| host == "*" || port == "*" || port == "0");
         if wild || &*self.0 == "ipc://*" {
@@ -47,7 +48,7 @@ impl Endpoint {
         Ok(self)
     }
 
-    /// Whether the host is an IPv6 literal, which libzmq takes only when told so.
+    /// Returns whether the host is an IPv6 literal, which libzmq accepts only with the option for IPv6.
     pub(super) fn is_ipv6(&self) -> bool {
         self.0.starts_with("tcp://[")
     }
@@ -64,7 +65,7 @@ impl FromStr for Endpoint {
         if let Some(address) = text.strip_prefix("tcp://") {
             check_tcp(address)?;
         } else if let Some(path) = text.strip_prefix("ipc://") {
-            // A control character is never meant; a NUL would cut the path short inside libzmq.
+            // A control character is always a mistake, and libzmq would end the path at a NUL.
             if path.is_empty() || path.len() > IPC_PATH_MAX || path.contains(char::is_control) {
                 return Err(EndpointError::Path);
             }
@@ -77,15 +78,15 @@ impl FromStr for Endpoint {
 
 fn check_tcp(address: &str) -> Result<(), EndpointError> {
     let (host, port) = address.rsplit_once(':').ok_or(EndpointError::Port)?;
-    // libzmq reads `source;destination:port`: one address at a time is enough here.
-    let odd = |c: char| c.is_control() || c.is_whitespace() || matches!(c, '/' | ';');
+    // libzmq also reads `source;destination:port`, which is not supported here.
+    let is_invalid = |c: char| c.is_control() || c.is_whitespace() || matches!(c, '/' | ';');
     let bare_ipv6 = host.contains(':') && !(host.starts_with('[') && host.ends_with(']'));
-    if host.is_empty() || host.contains(odd) || bare_ipv6 {
+    if host.is_empty() || host.contains(is_invalid) || bare_ipv6 {
         return Err(EndpointError::Host);
     }
-    // Digits only: `parse` alone would take `+5`.
-    let digits = !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
-    if port == "*" || (digits && port.parse::<u16>().is_ok()) {
+    // Only digits: `parse` alone would accept `+5`.
+    let all_digits = !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
+    if port == "*" || (all_digits && port.parse::<u16>().is_ok()) {
         return Ok(());
     }
     Err(EndpointError::Port)
@@ -122,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tcp_and_ipc_are_taken_as_written() {
+    fn tcp_and_ipc_addresses_are_kept_as_they_were_written() {
         for good in [
             "tcp://127.0.0.1:16130",
             "tcp://hub.local:1",
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fault_is_named() {
+    fn each_malformed_address_has_its_error() {
         for (bad, why) in [
             ("", EndpointError::Transport),
             ("inproc://x", EndpointError::Transport),
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wildcard_is_for_binding_only() {
+    fn a_wildcard_cannot_be_connected_to() {
         for wild in ["tcp://*:1", "tcp://1.2.3.4:*", "tcp://1.2.3.4:0", "ipc://*"] {
             let endpoint = wild.parse::<Endpoint>().unwrap();
             assert_eq!(endpoint.connectable(), Err(EndpointError::Wildcard), "{wild}");

@@ -1,25 +1,23 @@
-//! One message to every connected endpoint: each gets it once, and all in the same order.
+//! Sends each message to every connected endpoint, once and in the same order.
 //!
-//! A message leaves the queue when every endpoint that is connected has it, and at least one has.
-//! So the slowest connected endpoint sets the pace, one that is away is not waited for, and while
-//! all are away nothing is thrown away.
+//! A message leaves the queue when every connected endpoint has it, and at least one endpoint has it. So the slowest
+//! connected endpoint sets the pace, the bus does not wait for an endpoint that is not connected, and while no endpoint
+//! is connected no message is thrown away.
 
 use std::io;
 use std::time::Instant;
 
-use super::outlet::{Outlet, Report, Sent};
-use super::queue::Parcel;
-use super::wait::Waiter;
+use super::poller::Poller;
+use super::queue::QueuedMessage;
+use super::xpub_socket::{OnPeerChange, XpubSocket};
 
-/// What became of the message in hand.
+/// The reason why the current message cannot be sent now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Offer {
-    /// Every connected endpoint has it.
-    Taken,
-    /// A connected endpoint has no room; offer it again when there is.
-    Full,
-    /// No endpoint is connected; offer it again when one is.
-    NobodyThere,
+pub(super) enum Blocked {
+    /// A connected endpoint has no room; send the message again when there is room.
+    PipeFull,
+    /// No endpoint is connected; send the message again when one is.
+    NotConnected,
 }
 
 /// All publishing sockets.
@@ -28,68 +26,68 @@ pub(super) struct Fanout {
 }
 
 struct Branch {
-    outlet: Outlet,
-    /// It has the message in hand.
-    served: bool,
+    socket: XpubSocket,
+    /// The socket has the current message.
+    has_message: bool,
 }
 
 impl Fanout {
-    pub(super) fn new(outlets: Vec<Outlet>) -> Self {
-        let branches = outlets.into_iter().map(|outlet| Branch { outlet, served: false });
+    pub(super) fn new(sockets: Vec<XpubSocket>) -> Self {
+        let branches = sockets.into_iter().map(|socket| Branch { socket, has_message: false });
         Self { branches: branches.collect() }
     }
 
-    /// Offers the message in hand to every endpoint that does not have it yet. After
-    /// [`Offer::Taken`] its frames may be empty; otherwise the same message must be offered next.
-    pub(super) fn offer(&mut self, parcel: &mut Parcel) -> Offer {
-        let mut missing = self.branches.iter().filter(|branch| branch.wants()).count();
+    /// Sends the current message to every connected endpoint that does not have it yet. After `Ok` its frames may be
+    /// empty; after [`Blocked`] the same message must be sent next.
+    pub(super) fn try_send(&mut self, message: &mut QueuedMessage) -> Result<(), Blocked> {
+        let mut missing = self.branches.iter().filter(|branch| branch.needs_message()).count();
         let mut full = false;
-        for branch in self.branches.iter_mut().filter(|branch| branch.wants()) {
-            // With others still waiting for it, the frames are shared instead of handed over.
-            let last = missing == 1 && !full;
-            branch.served = branch.outlet.send(parcel, last) == Sent::Taken;
-            full |= !branch.served;
+        for branch in self.branches.iter_mut().filter(|branch| branch.needs_message()) {
+            // While other endpoints still need the message, its frames are shared instead of moved.
+            let is_last = missing == 1 && !full;
+            branch.has_message = branch.socket.try_send(message, is_last);
+            full |= !branch.has_message;
             missing -= 1;
         }
         if full {
-            return Offer::Full;
+            return Err(Blocked::PipeFull);
         }
-        if !self.branches.iter().any(|branch| branch.served) {
-            return Offer::NobodyThere;
+        if !self.branches.iter().any(|branch| branch.has_message) {
+            return Err(Blocked::NotConnected);
         }
         for branch in &mut self.branches {
-            branch.served = false;
+            branch.has_message = false;
         }
-        Offer::Taken
+        Ok(())
     }
 
-    /// See [`Outlet::tend`].
-    pub(super) fn tend(&mut self, now: Instant, report: &mut Report<'_>) {
+    /// Calls [`XpubSocket::read_events`] for each socket.
+    pub(super) fn read_events(&mut self, now: Instant, on_change: &mut OnPeerChange<'_>) {
         for branch in &mut self.branches {
-            branch.outlet.tend(now, report);
+            branch.socket.read_events(now, on_change);
         }
     }
 
-    /// See [`Outlet::deadline`]; the earliest of all.
+    /// Returns the earliest [`XpubSocket::deadline`].
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.branches.iter().filter_map(|branch| branch.outlet.deadline()).min()
+        self.branches.iter().filter_map(|branch| branch.socket.deadline()).min()
     }
 
-    /// See [`Outlet::watch`].
-    pub(super) fn watch(&self, waiter: &Waiter) -> io::Result<()> {
-        self.branches.iter().try_for_each(|branch| branch.outlet.watch(waiter))
+    /// Calls [`XpubSocket::register`] for each socket.
+    pub(super) fn register(&self, poller: &Poller) -> io::Result<()> {
+        self.branches.iter().try_for_each(|branch| branch.socket.register(poller))
     }
 
-    /// See [`Outlet::close`].
+    /// Calls [`XpubSocket::close`] for each socket.
     pub(super) fn close(self, linger_ms: i32) {
         for branch in self.branches {
-            branch.outlet.close(linger_ms);
+            branch.socket.close(linger_ms);
         }
     }
 }
 
 impl Branch {
-    fn wants(&self) -> bool {
-        !self.served && self.outlet.is_up()
+    fn needs_message(&self) -> bool {
+        !self.has_message && self.socket.is_connected()
     }
 }

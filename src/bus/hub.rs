@@ -1,10 +1,10 @@
-//! The embedded hub: what publishers send to one side, subscribers get from the other.
+//! The embedded hub: publishers send messages to its one side, and subscribers receive them from its other side.
 //!
-//! It takes every message from its publishers and filters on the subscribers' side, so a new
-//! subscription never has to travel upstream before messages flow. It drops nothing for a slow
-//! subscriber: its pipe fills, the hub stops reading, and the publishers feel it, which ends as a
-//! 503 where the message came from. Counting drops would be the other choice; it would break the
-//! promise of a 200 silently, where back-pressure breaks nothing.
+//! The hub accepts every message from its publishers and filters on the subscribers' side, so messages flow before a
+//! new subscription has travelled to the publishers. It drops nothing for a slow subscriber: the pipe of that
+//! subscriber fills, the hub stops reading, the queues of the publishers fill, and the sender of a message is answered
+//! 503. The alternative is to drop messages and count them. That would silently break the promise of a 200;
+//! back-pressure breaks no promise.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
@@ -12,124 +12,125 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
-use super::bell::Bell;
+use super::config::{BusError, PIPE_MESSAGES};
 use super::endpoint::Endpoint;
 use super::ffi::{self, Frame};
+use super::poller::{self, Poller};
 use super::socket::{self, Subscription};
-use super::wait::{self, Waiter};
-use super::{BusError, PIPE_MESSAGES};
+use super::waker::Waker;
 
 /// Where publishers connect to, by convention.
 pub const HUB_PUBLISHERS: &str = "tcp://127.0.0.1:16130";
 /// Where subscribers connect to, by convention.
 pub const HUB_SUBSCRIBERS: &str = "tcp://127.0.0.1:16103";
 
-/// Frames passed on before the subscriptions are looked at again.
+/// Frames that are passed on before the subscriptions are read again.
 const BATCH_FRAMES: u32 = 1_024;
 
-/// Silence from the publishers after which a hub that is being stopped takes it that nothing more
-/// is on its way. Bytes already on this machine arrive within a fraction of it.
+/// When the publishers have sent nothing for this long, a hub that is being stopped assumes that nothing more is on its
+/// way. Bytes that are already on this machine arrive within a fraction of it.
 const QUIET: Duration = Duration::from_millis(50);
 
-/// The running hub. Dropping it stops it at once; [`Hub::stop`] passes on what has arrived.
+/// The running hub. [`Hub::stop`] passes on what has arrived; dropping the hub stops it at once.
 pub struct Hub {
-    shared: Arc<Shared>,
+    state: Arc<HubState>,
     publishers: Endpoint,
     subscribers: Endpoint,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the hub did.
+/// What the hub has done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HubCounters {
-    /// Messages passed on, also those that nobody had subscribed to.
+    /// Messages that were passed on, with those that nobody had subscribed to.
     pub forwarded: u64,
-    /// How often a subscriber's pipe was found full.
+    /// How often the pipe of a subscriber was found full.
     pub pipe_full: u64,
 }
 
-struct Shared {
-    bell: Bell,
-    /// When to be done, once the hub is to stop.
+/// The state that the [`Hub`] and its thread share.
+struct HubState {
+    waker: Waker,
+    /// When the thread must have ended. Set when the hub is to stop.
     stop_at: OnceLock<Instant>,
     forwarded: AtomicU64,
     pipe_full: AtomicU64,
-    /// Distinct topic prefixes that somebody subscribes to.
+    /// The number of distinct topic prefixes that subscribers have subscribed to.
     subscriptions: Mutex<u64>,
     subscribed: Condvar,
 }
 
 impl Hub {
-    /// Binds both sides and starts the hub's thread. A port 0 or `*` takes any free one.
+    /// Binds both sides and starts the hub's thread. Port 0 or `*` means any free port.
     ///
     /// # Errors
-    /// An endpoint that cannot be bound, or no room for a socket or a thread.
+    /// Returns an error if an endpoint cannot be bound, or a socket or a thread cannot be created.
     pub fn start(publishers: &Endpoint, subscribers: &Endpoint) -> Result<Self, BusError> {
         let context = zmq::Context::new();
-        let mut upstream = upstream_socket(&context).map_err(BusError::Setup)?;
-        let mut downstream = socket::publishing(&context, PIPE_MESSAGES).map_err(BusError::Setup)?;
+        let mut upstream = xsub(&context).map_err(BusError::Setup)?;
+        let mut downstream = socket::xpub(&context, PIPE_MESSAGES).map_err(BusError::Setup)?;
         let publishers = socket::bind(&mut upstream, publishers).map_err(BusError::about(publishers))?;
         let subscribers = socket::bind(&mut downstream, subscribers).map_err(BusError::about(subscribers))?;
-        let shared = Arc::new(Shared::new().map_err(BusError::Setup)?);
-        let forwarder =
-            Forwarder::new(context, [upstream, downstream], Arc::clone(&shared)).map_err(BusError::Setup)?;
+        let state = Arc::new(HubState::new().map_err(BusError::Setup)?);
+        let forwarder = Forwarder::new(context, [upstream, downstream], Arc::clone(&state)).map_err(BusError::Setup)?;
         let thread =
             std::thread::Builder::new().name("hub".into()).spawn(move || forwarder.run()).map_err(BusError::Setup)?;
-        Ok(Self { shared, publishers, subscribers, thread: Some(thread) })
+        Ok(Self { state, publishers, subscribers, thread: Some(thread) })
     }
 
-    /// Where publishers connect to: the address actually bound.
+    /// Returns the endpoint that publishers connect to, as it is actually bound.
     #[must_use]
     pub fn publishers(&self) -> &Endpoint {
         &self.publishers
     }
 
-    /// Where subscribers connect to: the address actually bound.
+    /// Returns the endpoint that subscribers connect to, as it is actually bound.
     #[must_use]
     pub fn subscribers(&self) -> &Endpoint {
         &self.subscribers
     }
 
-    /// Waits at most `timeout` until somebody has subscribed. Whether somebody has.
+    /// Waits until somebody has subscribed, at most for `timeout`. Returns whether somebody has.
     #[must_use]
     pub fn wait_for_subscriber(&self, timeout: Duration) -> bool {
-        let subscriptions = &self.shared.subscriptions;
+        let subscriptions = &self.state.subscriptions;
         let count = subscriptions.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.shared.subscribed.wait_timeout_while(count, timeout, |count| *count == 0);
+        let waited = self.state.subscribed.wait_timeout_while(count, timeout, |count| *count == 0);
         let (count, _) = waited.unwrap_or_else(PoisonError::into_inner);
         *count > 0
     }
 
-    /// What the hub has done so far.
+    /// Returns what the hub has done so far.
     #[must_use]
     pub fn counters(&self) -> HubCounters {
         HubCounters {
-            forwarded: self.shared.forwarded.load(Ordering::Relaxed),
-            pipe_full: self.shared.pipe_full.load(Ordering::Relaxed),
+            forwarded: self.state.forwarded.load(Ordering::Relaxed),
+            pipe_full: self.state.pipe_full.load(Ordering::Relaxed),
         }
     }
 
-    /// Passes on what publishers have sent, until they are silent for 50 ms, lets libzmq write it
-    /// out, and ends the thread; all within `deadline`. Stop the publishers first.
+    /// Stops the hub: passes on what publishers have sent until they have sent nothing for 50 ms, lets libzmq write it
+    /// out, and ends the thread, all within `deadline`. The publishers must be stopped first.
     pub fn stop(mut self, deadline: Duration) -> HubCounters {
-        self.halt(deadline);
+        self.end_thread(deadline);
         self.counters()
     }
 
-    fn halt(&mut self, deadline: Duration) {
+    fn end_thread(&mut self, deadline: Duration) {
         let Some(thread) = self.thread.take() else {
             return;
         };
-        let _ = self.shared.stop_at.set(Instant::now() + deadline);
-        self.shared.bell.strike();
-        // A panic of the thread was reported by its hook.
+        let set = self.state.stop_at.set(Instant::now() + deadline);
+        debug_assert!(set.is_ok(), "the thread is taken once, so the deadline is set once");
+        self.state.waker.force_wake();
+        // The panic hook has reported a panic of the thread.
         let _ = thread.join();
     }
 }
 
 impl Drop for Hub {
     fn drop(&mut self) {
-        self.halt(Duration::ZERO);
+        self.end_thread(Duration::ZERO);
     }
 }
 
@@ -142,10 +143,10 @@ impl fmt::Debug for Hub {
     }
 }
 
-impl Shared {
+impl HubState {
     fn new() -> io::Result<Self> {
         Ok(Self {
-            bell: Bell::new()?,
+            waker: Waker::new()?,
             stop_at: OnceLock::new(),
             forwarded: AtomicU64::new(0),
             pipe_full: AtomicU64::new(0),
@@ -154,10 +155,11 @@ impl Shared {
         })
     }
 
-    fn count_subscription(&self, news: Subscription) {
+    fn count_subscription(&self, subscription: Subscription) {
         let mut count = self.subscriptions.lock().unwrap_or_else(PoisonError::into_inner);
-        match news {
+        match subscription {
             Subscription::Added => *count += 1,
+            // A peer can send a message that looks like the end of a subscription it never made.
             Subscription::Removed => *count = count.saturating_sub(1),
             Subscription::Other => {}
         }
@@ -165,108 +167,109 @@ impl Shared {
     }
 }
 
-/// The hub's thread.
+/// The state of the hub's thread.
 struct Forwarder {
     context: zmq::Context,
     upstream: zmq::Socket,
     downstream: zmq::Socket,
-    shared: Arc<Shared>,
-    in_hand: Option<Frame>,
-    /// Waits on both sockets, when nothing is there.
-    all: Waiter,
-    /// The same without the publishers' side. While a subscriber has no room it is not read, so
-    /// its descriptor would stay readable and the wait would spin.
-    room: Waiter,
+    state: Arc<HubState>,
+    /// The frame that a subscriber had no room for.
+    refused: Option<Frame>,
+    /// Waits for both sockets, when nothing has arrived.
+    both_sides: Poller,
+    /// Waits for the subscribers' side alone, when a subscriber has no room. The publishers' side is not read then, so
+    /// its descriptor would stay readable and the wait would return at once, again and again.
+    subscribers_side: Poller,
 }
 
-/// How a batch ended.
+/// The reason why the hub stopped forwarding for the moment.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Batch {
-    /// At its size; there may be more.
-    Cut,
+enum ForwardEnd {
+    /// The batch reached its size; there may be more frames.
+    SizeReached,
     /// Nothing more has arrived.
-    Empty,
+    NothingArrived,
     /// A subscriber has no room.
-    Full,
+    PipeFull,
 }
 
 impl Forwarder {
-    fn new(context: zmq::Context, [upstream, downstream]: [zmq::Socket; 2], shared: Arc<Shared>) -> io::Result<Self> {
-        let (all, room) = (Waiter::new(&shared.bell)?, Waiter::new(&shared.bell)?);
-        all.add(ffi::descriptor(&upstream)?)?;
-        for waiter in [&all, &room] {
-            waiter.add(ffi::descriptor(&downstream)?)?;
+    fn new(context: zmq::Context, [upstream, downstream]: [zmq::Socket; 2], state: Arc<HubState>) -> io::Result<Self> {
+        let (both_sides, subscribers_side) = (Poller::new(&state.waker)?, Poller::new(&state.waker)?);
+        both_sides.add(ffi::descriptor(&upstream)?)?;
+        for poller in [&both_sides, &subscribers_side] {
+            poller.add(ffi::descriptor(&downstream)?)?;
         }
-        Ok(Self { context, upstream, downstream, shared, in_hand: None, all, room })
+        Ok(Self { context, upstream, downstream, state, refused: None, both_sides, subscribers_side })
     }
 
     fn run(mut self) {
         loop {
-            let batch = self.forward_batch();
-            // After the sending, which may have consumed the edge that told of a subscription.
-            while let Some(news) = socket::next_subscription(&mut self.downstream) {
-                self.shared.count_subscription(news);
+            let end = self.forward_batch();
+            // After the sending, which may have consumed the edge that would have announced a subscription.
+            while let Some(subscription) = socket::next_subscription(&mut self.downstream) {
+                self.state.count_subscription(subscription);
             }
-            let stop_at = self.shared.stop_at.get().copied();
+            let stop_at = self.state.stop_at.get().copied();
             if stop_at.is_some_and(|stop_at| Instant::now() >= stop_at) {
                 break;
             }
-            let woken = match batch {
-                Batch::Cut => continue,
-                Batch::Full => self.room.wait(Some(Instant::now() + wait::FULL_RECHECK)),
-                Batch::Empty => {
+            let readiness = match end {
+                ForwardEnd::SizeReached => continue,
+                ForwardEnd::PipeFull => self.subscribers_side.wait(Some(Instant::now() + poller::FULL_RECHECK)),
+                ForwardEnd::NothingArrived => {
                     let until = stop_at.map(|stop_at| stop_at.min(Instant::now() + QUIET));
-                    self.all.wait(until)
+                    self.both_sides.wait(until)
                 }
             };
-            if batch == Batch::Empty && stop_at.is_some() && woken.is_late() {
+            if end == ForwardEnd::NothingArrived && stop_at.is_some() && readiness.timed_out() {
                 break;
             }
         }
         self.close();
     }
 
-    /// Passes frames on as they come. A message cannot be torn apart: its frames arrive together,
-    /// and the other side takes or refuses them together (see [`super::outlet`]).
-    fn forward_batch(&mut self) -> Batch {
+    /// Passes frames on in the order in which they arrive. A message is never divided: its frames arrive together, and
+    /// the subscribers' side accepts or refuses them together (see [`super::xpub_socket`]).
+    fn forward_batch(&mut self) -> ForwardEnd {
         for _ in 0..BATCH_FRAMES {
-            let was_refused = self.in_hand.is_some();
-            let mut frame = match self.in_hand.take() {
+            let was_refused = self.refused.is_some();
+            let mut frame = match self.refused.take() {
                 Some(frame) => frame,
                 None => {
                     let mut frame = Frame::empty();
-                    if frame.receive(&mut self.upstream).is_err() {
-                        return Batch::Empty;
+                    if !frame.receive(&mut self.upstream) {
+                        return ForwardEnd::NothingArrived;
                     }
                     frame
                 }
             };
-            let more = frame.has_more();
-            if !socket::offer(&mut self.downstream, &mut frame, more) {
-                let pipe_full = &self.shared.pipe_full;
+            let has_more = frame.has_more();
+            if !socket::try_send_frame(&mut self.downstream, &mut frame, has_more) {
+                let pipe_full = &self.state.pipe_full;
                 pipe_full.fetch_add(u64::from(!was_refused), Ordering::Relaxed);
-                self.in_hand = Some(frame);
-                return Batch::Full;
+                self.refused = Some(frame);
+                return ForwardEnd::PipeFull;
             }
-            self.shared.forwarded.fetch_add(u64::from(!more), Ordering::Relaxed);
+            self.state.forwarded.fetch_add(u64::from(!has_more), Ordering::Relaxed);
         }
-        Batch::Cut
+        ForwardEnd::SizeReached
     }
 
     fn close(self) {
-        let linger_ms = wait::left_ms(self.shared.stop_at.get());
-        let _ = self.downstream.set_linger(linger_ms);
-        drop((self.upstream, self.downstream));
-        drop(self.context); // blocks until all is sent or the linger time is over
+        let linger_ms = poller::left_ms(self.state.stop_at.get());
+        drop(self.upstream);
+        socket::close(self.downstream, linger_ms);
+        drop(self.context); // blocks until everything is sent or the linger time is over
     }
 }
 
-/// An XSUB that subscribes to everything, from every publisher that ever connects.
-fn upstream_socket(context: &zmq::Context) -> io::Result<zmq::Socket> {
+/// Creates an XSUB socket that subscribes to everything, from every publisher that ever connects.
+fn xsub(context: &zmq::Context) -> io::Result<zmq::Socket> {
     let socket = context.socket(zmq::XSUB)?;
     socket.set_linger(0)?;
     socket.set_rcvhwm(i32::from(PIPE_MESSAGES))?;
-    socket::keep_alive(&socket)?;
+    socket::set_tcp_keepalive(&socket)?;
     socket.send(&b"\x01"[..], zmq::DONTWAIT)?;
     Ok(socket)
 }

@@ -1,24 +1,24 @@
-//! libzmq's socket monitor: what happens to the connection behind a socket.
+//! libzmq's socket monitor, which reports what happens to the connection of a socket.
 
 use std::os::fd::BorrowedFd;
 
 use super::ffi::{self, Frame};
-use super::link::Sign;
+use super::peer_state::PeerEvent;
 
-/// The events a [`Monitor`] asks for. The `HANDSHAKE_FAILED` ones are left out: `DISCONNECTED`
-/// follows each of them.
+/// The events that a [`Monitor`] asks for. The `HANDSHAKE_FAILED` events are left out, because `DISCONNECTED` follows
+/// each of them.
 const EVENTS: i32 = zmq::SocketEvent::HANDSHAKE_SUCCEEDED as i32
     | zmq::SocketEvent::DISCONNECTED as i32
     | zmq::SocketEvent::CONNECT_RETRIED as i32;
 
-/// The receiving end of one socket's monitor.
+/// The receiving end of the monitor of one socket.
 pub(super) struct Monitor {
     pair: zmq::Socket,
 }
 
 impl Monitor {
-    /// Watches `socket`, which must not be connected yet or events are missed. `name` must be
-    /// unique in the context.
+    /// Monitors `socket`. The socket must not be connected yet, or events are missed. `name` must be unique in the
+    /// context.
     pub(super) fn of(context: &zmq::Context, socket: &zmq::Socket, name: &str) -> zmq::Result<Self> {
         let address = format!("inproc://{name}");
         socket.monitor(&address, EVENTS)?;
@@ -28,41 +28,39 @@ impl Monitor {
         Ok(Self { pair })
     }
 
-    /// The next event, if there is one.
-    pub(super) fn next(&mut self) -> Option<Sign> {
+    /// Returns the next event, or `None` if there is none.
+    pub(super) fn next_event(&mut self) -> Option<PeerEvent> {
         loop {
-            let mut event = Frame::empty();
-            event.receive(&mut self.pair).ok()?;
-            self.skip_address(&event);
-            let number = event.bytes().first_chunk().map(|raw| u16::from_ne_bytes(*raw));
-            let sign = number.and_then(sign_of);
-            if sign.is_some() {
-                return sign;
+            let mut frame = Frame::empty();
+            if !frame.receive(&mut self.pair) {
+                return None;
+            }
+            if frame.has_more() {
+                // The second frame of an event is the address, which is known already.
+                let received = Frame::empty().receive(&mut self.pair);
+                debug_assert!(received, "the frames of one message arrive together");
+            }
+            let number = frame.bytes().first_chunk().map(|bytes| u16::from_ne_bytes(*bytes));
+            let event = number.and_then(event_of);
+            if event.is_some() {
+                return event;
             }
         }
     }
 
-    /// Readable when [`Monitor::next`] may have something.
+    /// Returns the descriptor that becomes readable when [`Monitor::next_event`] may have an event.
     pub(super) fn descriptor(&self) -> zmq::Result<BorrowedFd<'_>> {
         ffi::descriptor(&self.pair)
     }
-
-    /// Every event has a second frame: the address, known already.
-    fn skip_address(&mut self, event: &Frame) {
-        if event.has_more() {
-            // Frames of one message arrive together, so this one is there.
-            let _ = Frame::empty().receive(&mut self.pair);
-        }
-    }
 }
 
-fn sign_of(event: u16) -> Option<Sign> {
-    // Numbers are compared, since `SocketEvent::from_raw` panics on one that it does not know.
+fn event_of(number: u16) -> Option<PeerEvent> {
+    // The numbers are compared, because `SocketEvent::from_raw` panics on a number that it does not know.
     [
-        (zmq::SocketEvent::HANDSHAKE_SUCCEEDED, Sign::Handshake),
-        (zmq::SocketEvent::DISCONNECTED, Sign::Lost),
-        (zmq::SocketEvent::CONNECT_RETRIED, Sign::Retrying),
+        (zmq::SocketEvent::HANDSHAKE_SUCCEEDED, PeerEvent::Handshake),
+        (zmq::SocketEvent::DISCONNECTED, PeerEvent::Lost),
+        (zmq::SocketEvent::CONNECT_RETRIED, PeerEvent::Retrying),
     ]
     .into_iter()
-    .find_map(|(known, sign)| (known.to_raw() == event).then_some(sign))
+    .find_map(|(known, event)| (known.to_raw() == number).then_some(event))
 }

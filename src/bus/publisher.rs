@@ -4,61 +4,66 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::queue::Refusal;
-use super::shared::Shared;
+use super::queue::PushError;
+use super::state::BusState;
 use crate::proto::payload::Payload;
 use crate::proto::problem::Unavailable;
 
-/// Publishes from any thread. Cheap to clone.
+/// Publishes messages from any thread. A clone costs one reference count.
 #[derive(Clone)]
 pub struct Publisher {
-    shared: Arc<Shared>,
+    state: Arc<BusState>,
 }
 
 impl Publisher {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared }
+    pub(super) fn new(state: Arc<BusState>) -> Self {
+        Self { state }
     }
 
-    /// Whether a message would be taken now; a few loads, nothing is reserved.
+    /// Checks whether a message would be accepted now. It costs a few loads and reserves nothing.
     ///
     /// # Errors
-    /// What [`Publisher::publish`] would answer to a small message.
+    /// Returns what [`Publisher::publish`] would return for a small message.
     pub fn available(&self) -> Result<(), Unavailable> {
         self.check_connected()?;
-        self.shared.queue.has_room().map_err(|refusal| self.reason(refusal))
+        self.state.queue.has_room().map_err(|error| self.unavailable(error))
     }
 
-    /// Copies the message into the queue, but for a payload that comes with its buffer, which is kept instead. `Ok` means that it will be handed to libzmq, even if the
-    /// bus is stopped next or every connection is lost and comes back. Does not wake the bus
-    /// thread: call [`Publisher::wake`] after the last message of a turn.
+    /// Copies the message into the queue; a payload that comes with its buffer is kept instead of copied. `Ok` means
+    /// that the message will be handed to libzmq, even if the bus is stopped next, or every connection is lost and
+    /// comes back.
+    ///
+    /// The way of a message: this function pushes it into the queue ([`super::queue::Queue::push`]) and does not wake
+    /// the bus thread. The caller calls [`Publisher::wake`] after the last message of one iteration of its event loop.
+    /// Then the bus thread takes the message from the queue (`BusThread::send_batch`) and hands it to libzmq
+    /// (`Fanout::try_send`, `XpubSocket::try_send`, `Frame::send`).
     ///
     /// # Errors
-    /// Nothing was published and nothing will be.
+    /// The message was not published and will not be.
     pub fn publish<'p>(&self, topic: &str, payload: impl Into<Payload<'p>>) -> Result<(), Unavailable> {
         self.check_connected()?;
-        let pushed = self.shared.queue.push(topic.as_bytes(), payload.into());
-        pushed.map_err(|refusal| self.reason(refusal))
+        let pushed = self.state.queue.push(topic.as_bytes(), payload.into());
+        pushed.map_err(|error| self.unavailable(error))
     }
 
-    /// Makes sure that the bus thread sees what was published before this call: a fence and a load
-    /// while it is awake, one write to an eventfd when it is parked.
+    /// Makes sure that the bus thread sees what was published before this call. It costs one fence and one load while
+    /// that thread is awake, and one write to an eventfd if it is parked (`Waker::wake`).
     pub fn wake(&self) {
-        self.shared.bell.ring();
+        self.state.waker.wake();
     }
 
     fn check_connected(&self) -> Result<(), Unavailable> {
-        if self.shared.connected.load(Ordering::Acquire) == 0 {
+        if self.state.connected.load(Ordering::Acquire) == 0 {
             return Err(Unavailable::NotConnected);
         }
         Ok(())
     }
 
-    fn reason(&self, refusal: Refusal) -> Unavailable {
-        match refusal {
-            Refusal::Closed => Unavailable::Stopping,
-            Refusal::Full if self.shared.stalled.load(Ordering::Relaxed) => Unavailable::Stalled,
-            Refusal::Full => Unavailable::QueueFull,
+    fn unavailable(&self, error: PushError) -> Unavailable {
+        match error {
+            PushError::Closed => Unavailable::Stopping,
+            PushError::Full if self.state.stalled.load(Ordering::Relaxed) => Unavailable::Stalled,
+            PushError::Full => Unavailable::QueueFull,
         }
     }
 }

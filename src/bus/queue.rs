@@ -7,189 +7,209 @@ use crossbeam_queue::SegQueue;
 use super::ffi::Frame;
 use crate::proto::payload::Payload;
 
-/// What a queued message weighs beside its content, in bytes: two 64-byte frames, its slot in the
-/// queue, libzmq's header of a heap-held frame and the allocator's rounding. Without it a flood
-/// of empty messages would weigh nothing.
+/// What a queued message counts beside its content, in bytes: two 64-byte frames, its slot in the queue, libzmq's
+/// header of a frame on the heap, and the allocator's rounding. Without it a flood of empty messages would count as
+/// nothing.
 const MESSAGE_OVERHEAD_BYTES: usize = 256;
 
-/// Top bit of the ticket counter: set once, when nothing more may enter.
+/// The top bit of `accepted`. It is set once, when nothing more may enter.
 const CLOSED: u64 = 1 << 63;
 
-/// A message ready to be sent: nothing is left to do with it but to hand it over.
-pub struct Parcel {
+/// A message in the frames that libzmq sends.
+pub struct QueuedMessage {
     pub(super) topic: Frame,
     pub(super) payload: Frame,
-    weight: usize,
+    /// What the message counts against the queue's bound in bytes: its content and its overhead.
+    pub weight_bytes: usize,
 }
 
-/// Why the queue took nothing.
+/// The reason why the queue refused a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// The bound in messages or in bytes is reached, or memory is.
+pub enum PushError {
+    /// The bound in messages or in bytes is reached, or no memory is left.
     Full,
     /// The queue was closed.
     Closed,
 }
 
-/// Keeps the producers' counter and the consumer's counter off each other's cache line (128: the
-/// prefetcher of x86 fetches lines in pairs).
+/// Keeps the producers' counter and the consumer's counter in different cache lines. The alignment is 128 because the
+/// prefetcher of x86 fetches lines in pairs.
 #[repr(align(128))]
-struct Line<T>(T);
+struct CacheLine<T>(T);
 
-/// The queue. A message holds its place from before it is pushed until the consumer says that it
-/// is done with it, so the message in the consumer's hand counts too.
+/// The queue. A message keeps its place from before it is pushed until the consumer releases it, so the message that
+/// the consumer is sending counts too.
 ///
 /// Invariant: `released <= accepted`, and `accepted - released <= capacity`.
 pub struct Queue {
-    parcels: SegQueue<Parcel>,
-    /// Messages ever let in, and `CLOSED`. One word, so that none gets in after the close.
-    accepted: Line<AtomicU64>,
-    /// Messages the consumer is done with. Written by the consumer alone.
-    released: Line<AtomicU64>,
-    /// Weight of what is inside.
-    bytes: Line<AtomicUsize>,
-    /// Deepest the queue has been, as the consumer saw it. Written by the consumer alone.
+    messages: SegQueue<QueuedMessage>,
+    /// The number of messages that were ever accepted, and `CLOSED`. Both are in one word, so that no message enters
+    /// after the close.
+    accepted: CacheLine<AtomicU64>,
+    /// The number of messages that the consumer has released. Written by the consumer alone.
+    released: CacheLine<AtomicU64>,
+    /// The weight of the messages in the queue. A producer adds the weight of its message before it takes a place.
+    weight_bytes: CacheLine<AtomicUsize>,
+    /// The greatest depth that the consumer has seen. Written by the consumer alone.
     high_water: AtomicU64,
     capacity: u64,
     max_bytes: usize,
 }
 
 impl Queue {
-    /// A queue of at most `capacity` messages weighing at most `max_bytes` together; one message
-    /// heavier than that may enter when it is alone. Takes no memory for what is not inside.
+    /// Creates a queue of at most `capacity` messages, which weigh at most `max_bytes` together. One message that is
+    /// heavier may enter when the queue is empty. The queue takes memory only for the messages in it.
     pub fn new(capacity: usize, max_bytes: usize) -> Self {
         Self {
-            parcels: SegQueue::new(),
-            accepted: Line(AtomicU64::new(0)),
-            released: Line(AtomicU64::new(0)),
-            bytes: Line(AtomicUsize::new(0)),
+            messages: SegQueue::new(),
+            accepted: CacheLine(AtomicU64::new(0)),
+            released: CacheLine(AtomicU64::new(0)),
+            weight_bytes: CacheLine(AtomicUsize::new(0)),
             high_water: AtomicU64::new(0),
             capacity: capacity.max(1) as u64,
             max_bytes,
         }
     }
 
-    /// Whether a small message would get in now.
-    pub(super) fn has_room(&self) -> Result<(), Refusal> {
-        self.check_ticket(self.accepted.0.load(Ordering::Relaxed))?;
-        if self.bytes.0.load(Ordering::Relaxed) >= self.max_bytes {
-            return Err(Refusal::Full);
+    /// Checks whether a small message would be accepted now.
+    pub(super) fn has_room(&self) -> Result<(), PushError> {
+        self.check_place(self.accepted.0.load(Ordering::Relaxed))?;
+        if self.weight_bytes() >= self.max_bytes {
+            return Err(PushError::Full);
         }
         Ok(())
     }
 
-    /// Copies the message in, or keeps the buffer of its payload. The bounds are checked before anything is copied.
+    /// Copies the message into the queue, or keeps the buffer of its payload. The bound in bytes is checked before
+    /// anything is copied.
+    ///
+    /// [`super::Publisher::publish`] calls this on a worker's thread, and [`super::Publisher::wake`] wakes the bus
+    /// thread afterwards. That thread takes the message with [`Queue::pop`] (`BusThread::send_batch`) and hands it to
+    /// libzmq.
     ///
     /// # Errors
-    /// Nothing was copied in.
-    pub fn push(&self, topic: &[u8], payload: Payload<'_>) -> Result<(), Refusal> {
-        let weight = topic.len() + payload.held_bytes() + MESSAGE_OVERHEAD_BYTES;
-        let weight_before = self.bytes.0.fetch_add(weight, Ordering::Relaxed);
-        let fits = weight_before == 0 || weight_before.saturating_add(weight) <= self.max_bytes;
-        let parcel = if fits { Parcel::new(topic, payload, weight) } else { None };
-        let pushed = parcel.ok_or(Refusal::Full).and_then(|parcel| {
-            self.take_ticket()?;
-            self.parcels.push(parcel);
+    /// The queue is as it was before.
+    pub fn push(&self, topic: &[u8], payload: Payload<'_>) -> Result<(), PushError> {
+        let weight_bytes = topic.len() + payload.held_bytes() + MESSAGE_OVERHEAD_BYTES;
+        let bytes_before = self.weight_bytes.0.fetch_add(weight_bytes, Ordering::Relaxed);
+        let fits = bytes_before == 0 || bytes_before.saturating_add(weight_bytes) <= self.max_bytes;
+        let message = if fits { QueuedMessage::new(topic, payload, weight_bytes) } else { None };
+        let pushed = message.ok_or(PushError::Full).and_then(|message| {
+            self.take_place()?;
+            self.messages.push(message);
             Ok(())
         });
         if pushed.is_err() {
-            self.bytes.0.fetch_sub(weight, Ordering::Relaxed);
+            let bytes_before = self.weight_bytes.0.fetch_sub(weight_bytes, Ordering::Relaxed);
+            debug_assert!(bytes_before >= weight_bytes, "{bytes_before} bytes without the {weight_bytes} added above");
         }
         pushed
     }
 
-    /// The oldest message; its place is held until [`Queue::release`].
-    pub fn pop(&self) -> Option<Parcel> {
-        self.parcels.pop()
+    /// Removes the oldest message. The message keeps its place until [`Queue::release`].
+    pub fn pop(&self) -> Option<QueuedMessage> {
+        self.messages.pop()
     }
 
-    /// The consumer is done with `messages` messages of `bytes` weight together.
-    pub fn release(&self, messages: u64, bytes: usize) {
-        // The depth only falls here, so its highest value is seen here.
-        let deepest = self.depth().max(self.high_water.load(Ordering::Relaxed));
-        self.high_water.store(deepest, Ordering::Relaxed);
-        self.bytes.0.fetch_sub(bytes, Ordering::Relaxed);
+    /// Gives back the places of `messages` messages that weigh `weight_bytes` together. Called by the consumer alone.
+    pub fn release(&self, messages: u64, weight_bytes: usize) {
+        // The depth falls only here, so its greatest value is seen here.
+        let depth = self.depth();
+        debug_assert!(messages <= depth, "{messages} messages of {depth}");
+        debug_assert!(depth <= self.capacity, "{depth} messages where {} have a place", self.capacity);
+        self.high_water.store(depth.max(self.high_water.load(Ordering::Relaxed)), Ordering::Relaxed);
+        let bytes_before = self.weight_bytes.0.fetch_sub(weight_bytes, Ordering::Relaxed);
+        debug_assert!(bytes_before >= weight_bytes, "{weight_bytes} bytes of {bytes_before}");
+        // No bytes means no messages. The opposite need not hold: a producer adds its weight before it takes a place.
+        let bytes_are_left = bytes_before > weight_bytes;
+        debug_assert!(bytes_are_left || depth == messages, "{} messages without a byte", depth - messages);
         self.released.0.fetch_add(messages, Ordering::Release);
     }
 
-    /// Lets nothing more in. What has a place will still be pushed by whoever holds it.
+    /// Closes the queue: it accepts nothing more. A producer that has a place already still pushes its message.
     pub(super) fn close(&self) {
         self.accepted.0.fetch_or(CLOSED, Ordering::AcqRel);
     }
 
-    /// Whether [`Queue::close`] was called.
+    /// Returns whether [`Queue::close`] was called.
     pub(super) fn is_closed(&self) -> bool {
         self.accepted.0.load(Ordering::Acquire) & CLOSED != 0
     }
 
-    /// Whether there is nothing to pop. Places may be held already for messages on their way.
+    /// Returns whether there is nothing to pop. Producers may have places already for messages that they push next.
     pub(super) fn is_empty(&self) -> bool {
-        self.parcels.is_empty()
+        self.messages.is_empty()
     }
 
-    /// Messages ever let in.
-    pub(super) fn accepted(&self) -> u64 {
-        self.accepted.0.load(Ordering::Acquire) & !CLOSED
+    /// Returns how many messages were accepted and how many of them were released since.
+    pub(super) fn accepted_and_released(&self) -> (u64, u64) {
+        // `released` is read first. If it were read last, it could be greater than the older `accepted`.
+        let released = self.released.0.load(Ordering::Acquire);
+        let accepted = self.accepted.0.load(Ordering::Acquire) & !CLOSED;
+        debug_assert!(released <= accepted, "{released} messages released, {accepted} accepted");
+        (accepted, released)
     }
 
-    /// Messages the consumer is done with.
-    pub(super) fn released(&self) -> u64 {
-        self.released.0.load(Ordering::Acquire)
-    }
-
-    /// Messages inside, with those in the consumer's hand.
+    /// Returns how many messages are in the queue, with those that the consumer has taken and not released.
     pub(super) fn depth(&self) -> u64 {
-        // Released first: read the other way round it could be the larger one.
-        let released = self.released();
-        self.accepted() - released
+        let (accepted, released) = self.accepted_and_released();
+        accepted - released
     }
 
-    /// The most messages that were ever inside.
+    /// Returns the greatest depth so far.
     pub(super) fn high_water(&self) -> u64 {
         self.depth().max(self.high_water.load(Ordering::Relaxed))
     }
 
-    /// Weight of what is inside: content and 256 bytes a message.
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes.0.load(Ordering::Relaxed)
+    /// Returns the weight of the messages in the queue: their content, and 256 bytes a message.
+    pub(super) fn weight_bytes(&self) -> usize {
+        self.weight_bytes.0.load(Ordering::Relaxed)
     }
 
-    fn take_ticket(&self) -> Result<(), Refusal> {
-        let mut seen = self.accepted.0.load(Ordering::Relaxed);
+    fn take_place(&self) -> Result<(), PushError> {
+        let mut accepted = self.accepted.0.load(Ordering::Relaxed);
         loop {
-            self.check_ticket(seen)?;
-            let swap = self.accepted.0.compare_exchange_weak(seen, seen + 1, Ordering::AcqRel, Ordering::Relaxed);
+            self.check_place(accepted)?;
+            let swap =
+                self.accepted.0.compare_exchange_weak(accepted, accepted + 1, Ordering::AcqRel, Ordering::Relaxed);
             match swap {
                 Ok(_) => return Ok(()),
-                Err(newer) => seen = newer,
+                Err(newer) => accepted = newer,
             }
         }
     }
 
-    fn check_ticket(&self, accepted: u64) -> Result<(), Refusal> {
+    fn check_place(&self, accepted: u64) -> Result<(), PushError> {
         if accepted & CLOSED != 0 {
-            return Err(Refusal::Closed);
+            return Err(PushError::Closed);
         }
-        // `accepted` may be older than what was released since: that is room, not an underflow.
+        // `accepted` may be older than what was released since. Then there is room, and no underflow.
         if accepted.saturating_sub(self.released.0.load(Ordering::Acquire)) >= self.capacity {
-            return Err(Refusal::Full);
+            return Err(PushError::Full);
         }
         Ok(())
     }
 }
 
-impl Parcel {
-    fn new(topic: &[u8], payload: Payload<'_>, weight: usize) -> Option<Self> {
+impl Drop for Queue {
+    fn drop(&mut self) {
+        // No producer is left, so every weight belongs to a message. A thread that panics already is not stopped again.
+        debug_assert!(
+            std::thread::panicking() || (self.depth() == 0) == (self.weight_bytes() == 0),
+            "{} messages of {} bytes are left",
+            self.depth(),
+            self.weight_bytes()
+        );
+    }
+}
+
+impl QueuedMessage {
+    fn new(topic: &[u8], payload: Payload<'_>, weight_bytes: usize) -> Option<Self> {
         let payload = match payload {
             Payload::Lent(bytes) => Frame::copy_of(bytes),
             Payload::Kept { buffer, part } => Frame::part_of(buffer, part),
         };
-        Some(Self { topic: Frame::copy_of(topic)?, payload: payload?, weight })
-    }
-
-    /// Weight against the queue's bound, in bytes.
-    pub fn weight(&self) -> usize {
-        self.weight
+        Some(Self { topic: Frame::copy_of(topic)?, payload: payload?, weight_bytes })
     }
 }
 
@@ -199,13 +219,13 @@ mod tests {
     use std::thread;
 
     fn take(queue: &Queue) -> Option<Vec<u8>> {
-        let parcel = queue.pop()?;
-        queue.release(1, parcel.weight());
-        Some(parcel.payload.bytes().to_vec())
+        let message = queue.pop()?;
+        queue.release(1, message.weight_bytes);
+        Some(message.payload.bytes().to_vec())
     }
 
     #[test]
-    fn messages_leave_in_the_order_they_came() {
+    fn messages_leave_in_the_order_in_which_they_came() {
         let queue = Queue::new(10, usize::MAX);
         queue.push(b"t", b"1".into()).unwrap();
         queue.push(b"t", b"2".into()).unwrap();
@@ -215,15 +235,15 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_held_until_released() {
+    fn a_message_keeps_its_place_until_it_is_released() {
         let queue = Queue::new(1, usize::MAX);
         queue.push(b"t", b"1".into()).unwrap();
-        let parcel = queue.pop().unwrap();
-        assert_eq!(queue.push(b"t", b"2".into()), Err(Refusal::Full));
-        assert_eq!(queue.has_room(), Err(Refusal::Full));
-        queue.release(1, parcel.weight());
+        let message = queue.pop().unwrap();
+        assert_eq!(queue.push(b"t", b"2".into()), Err(PushError::Full));
+        assert_eq!(queue.has_room(), Err(PushError::Full));
+        queue.release(1, message.weight_bytes);
         assert_eq!(queue.has_room(), Ok(()));
-        assert_eq!((queue.depth(), queue.high_water(), queue.bytes()), (0, 1, 0));
+        assert_eq!((queue.depth(), queue.high_water(), queue.weight_bytes()), (0, 1, 0));
     }
 
     #[test]
@@ -233,29 +253,29 @@ mod tests {
         for _ in 0..4 {
             queue.push(b"t", (&payload).into()).unwrap();
         }
-        assert_eq!(queue.push(b"", b"".into()), Err(Refusal::Full));
-        assert_eq!(queue.has_room(), Err(Refusal::Full));
-        assert_eq!(queue.bytes(), 4_000);
+        assert_eq!(queue.push(b"", b"".into()), Err(PushError::Full));
+        assert_eq!(queue.has_room(), Err(PushError::Full));
+        assert_eq!(queue.weight_bytes(), 4_000);
         take(&queue).unwrap();
         assert_eq!(queue.push(b"t", (&payload).into()), Ok(()));
     }
 
     #[test]
-    fn one_message_heavier_than_the_bound_may_enter_alone() {
+    fn a_message_that_is_heavier_than_the_bound_enters_an_empty_queue() {
         let queue = Queue::new(10, 100);
         queue.push(b"t", (&[0; 1_000]).into()).unwrap();
-        assert_eq!(queue.push(b"t", (&[0; 1_000]).into()), Err(Refusal::Full));
+        assert_eq!(queue.push(b"t", (&[0; 1_000]).into()), Err(PushError::Full));
         take(&queue).unwrap();
         queue.push(b"t", (&[0; 1_000]).into()).unwrap();
     }
 
     #[test]
-    fn nothing_enters_after_the_close_and_nothing_inside_is_lost() {
+    fn a_closed_queue_accepts_nothing_and_loses_nothing() {
         let queue = Queue::new(10, usize::MAX);
         queue.push(b"t", b"1".into()).unwrap();
         queue.close();
-        assert_eq!(queue.push(b"t", b"2".into()), Err(Refusal::Closed));
-        assert_eq!((queue.accepted(), queue.depth()), (1, 1));
+        assert_eq!(queue.push(b"t", b"2".into()), Err(PushError::Closed));
+        assert_eq!((queue.accepted_and_released().0, queue.depth()), (1, 1));
         assert_eq!(take(&queue).unwrap(), b"1");
         assert_eq!(queue.depth(), 0);
     }
@@ -284,6 +304,6 @@ mod tests {
             }
         });
         assert!(queue.high_water() <= CAPACITY);
-        assert_eq!((queue.accepted(), queue.depth(), queue.bytes()), (3 * EACH, 0, 0));
+        assert_eq!((queue.accepted_and_released().0, queue.depth(), queue.weight_bytes()), (3 * EACH, 0, 0));
     }
 }

@@ -1,60 +1,61 @@
-//! How sockets are set up, and what every owner of one does with it.
+//! The options of the sockets, and the operations that several owners of sockets share.
 //!
-//! No ZMTP heartbeats, on purpose: a hub that is stopped (SIGSTOP, a debugger) answers none, so
-//! they would turn back-pressure into a lost connection, and with it lose what the kernel had
-//! taken. TCP keep-alive tells the difference: the kernel of a stopped process still answers, a
-//! machine that is gone does not.
+//! There are no ZMTP heartbeats, on purpose. A hub that is stopped (by SIGSTOP or a debugger) answers no heartbeat, so
+//! heartbeats would turn back-pressure into a lost connection, and lose what the kernel had accepted for that
+//! connection. TCP keep-alive distinguishes the two cases: the kernel of a stopped process still answers, and a machine
+//! that is gone does not.
 
 use std::io;
 
 use super::endpoint::Endpoint;
 use super::ffi::{self, Frame};
 
-/// First pause before libzmq dials again, in ms. It adds a random part of up to as much.
+/// First pause before libzmq connects again, in ms. libzmq adds a random part of at most the same length.
 const RECONNECT_MS: i32 = 100;
-/// Longest such pause, in ms (it doubles from the first): a hub that returns is found within a
-/// second, and one that is away costs two attempts a second.
+/// Longest such pause, in ms; it doubles from the first. A hub that returns is found within a second, and a hub that is
+/// away costs two attempts a second.
 const RECONNECT_MAX_MS: i32 = 400;
-/// Longest wait for a TCP connection, in ms, where packets vanish; the kernel's own is two minutes.
+/// Longest wait for a TCP connection, in ms, where packets vanish. The kernel itself waits for two minutes.
 const CONNECT_TIMEOUT_MS: i32 = 3_000;
-/// Silence on an idle TCP connection before the kernel probes it, in s.
+/// Idle time of a TCP connection before the kernel probes it, in s.
 const KEEPALIVE_IDLE_S: i32 = 30;
 /// Pause between two such probes, in s.
 const KEEPALIVE_INTERVAL_S: i32 = 5;
-/// Unanswered probes that end the connection.
+/// Number of unanswered probes that end the connection.
 const KEEPALIVE_PROBES: i32 = 3;
-/// Longest message a peer may send to this side, in bytes. They are subscriptions: a topic has
-/// at most 1,024 bytes.
+/// Longest message that a peer may send to this side, in bytes. Such messages are subscriptions, and a topic has at
+/// most 1,024 bytes.
 const INBOUND_MAX_BYTES: i64 = 64 * 1024;
 
-/// An XPUB that feels back-pressure; at most `pipe_messages` wait for each subscriber.
-pub(super) fn publishing(context: &zmq::Context, pipe_messages: u16) -> io::Result<zmq::Socket> {
+/// Creates an XPUB socket that refuses a message instead of dropping it. At most `pipe_messages` messages wait for each
+/// subscriber.
+pub(super) fn xpub(context: &zmq::Context, pipe_messages: u16) -> io::Result<zmq::Socket> {
     let mut socket = context.socket(zmq::XPUB)?;
     ffi::set_nodrop(&mut socket)?;
-    socket.set_linger(0)?; // until `close` knows how much time there is
+    socket.set_linger(0)?; // until `close` knows how much time is left
     socket.set_sndhwm(i32::from(pipe_messages.max(1)))?; // 0 would mean no bound at all
     socket.set_maxmsgsize(INBOUND_MAX_BYTES)?;
-    set_redial(&socket)?;
-    keep_alive(&socket)?;
+    set_reconnect(&socket)?;
+    set_tcp_keepalive(&socket)?;
     Ok(socket)
 }
 
-/// How often a connecting socket dials.
-pub(super) fn set_redial(socket: &zmq::Socket) -> zmq::Result<()> {
+/// Sets how often a connecting socket tries to connect.
+pub(super) fn set_reconnect(socket: &zmq::Socket) -> zmq::Result<()> {
     socket.set_reconnect_ivl(RECONNECT_MS)?;
     socket.set_reconnect_ivl_max(RECONNECT_MAX_MS)?;
     socket.set_connect_timeout(CONNECT_TIMEOUT_MS)
 }
 
-/// Has the kernel find out about peers that are gone without a word.
-pub(super) fn keep_alive(socket: &zmq::Socket) -> zmq::Result<()> {
+/// Makes the kernel detect peers that have disappeared without closing their connection.
+pub(super) fn set_tcp_keepalive(socket: &zmq::Socket) -> zmq::Result<()> {
     socket.set_tcp_keepalive(1)?;
     socket.set_tcp_keepalive_idle(KEEPALIVE_IDLE_S)?;
     socket.set_tcp_keepalive_intvl(KEEPALIVE_INTERVAL_S)?;
     socket.set_tcp_keepalive_cnt(KEEPALIVE_PROBES)
 }
 
-/// Binds `socket` and returns the endpoint actually bound, wildcards resolved.
+/// Binds `socket`. Returns the endpoint that is actually bound, with wildcards resolved.
 pub(super) fn bind(socket: &mut zmq::Socket, endpoint: &Endpoint) -> io::Result<Endpoint> {
     socket.set_ipv6(endpoint.is_ipv6())?;
     ffi::bind(socket, endpoint.as_str())?;
@@ -62,35 +63,45 @@ pub(super) fn bind(socket: &mut zmq::Socket, endpoint: &Endpoint) -> io::Result<
     Ok(bound.unwrap_or_else(|| endpoint.clone()))
 }
 
-/// Hands `frame` to libzmq without blocking. `false`: no room, and the frame is unchanged.
-pub(super) fn offer(socket: &mut zmq::Socket, frame: &mut Frame, more: bool) -> bool {
-    if frame.send(socket, more).is_ok() {
+/// Hands `frame` to libzmq without blocking. Returns false if there is no room; then the frame is unchanged.
+pub(super) fn try_send_frame(socket: &mut zmq::Socket, frame: &mut Frame, has_more: bool) -> bool {
+    if frame.send(socket, has_more) {
         return true;
     }
-    // A sending socket looks at its mailbox only every 3,000,000 ticks of the CPU, so there may be
-    // room that it does not know of. Asking for its events makes it look.
-    let _ = socket.get_events();
-    frame.send(socket, more).is_ok()
+    // A socket that sends reads its commands only every 3,000,000 ticks of the processor, so there may be room that it
+    // does not know of. A request for its events makes it read them.
+    let events = socket.get_events();
+    debug_assert!(events.is_ok(), "a live socket tells its events");
+    frame.send(socket, has_more)
 }
 
-/// What an XPUB reads from its subscribers.
+/// A message that an XPUB socket receives from a subscriber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Subscription {
-    /// To a topic prefix.
+    /// A subscription to a topic prefix.
     Added,
-    /// No longer to a topic prefix.
+    /// The end of a subscription to a topic prefix.
     Removed,
-    /// Not a subscription at all; XPUB passes on whatever comes.
+    /// No subscription; XPUB passes on whatever a peer sends.
     Other,
 }
 
-/// The next message from a subscriber; `None` when nothing is left to read.
+/// Returns the next message from a subscriber, or `None` if nothing is left to read.
 pub(super) fn next_subscription(socket: &mut zmq::Socket) -> Option<Subscription> {
     let mut frame = Frame::empty();
-    frame.receive(socket).ok()?;
+    if !frame.receive(socket) {
+        return None;
+    }
     Some(match frame.bytes().first() {
         Some(1) => Subscription::Added,
         Some(0) => Subscription::Removed,
         _ => Subscription::Other,
     })
+}
+
+/// Closes `socket`. libzmq continues to send for at most `linger_ms`.
+pub(super) fn close(socket: zmq::Socket, linger_ms: i32) {
+    let set = socket.set_linger(linger_ms);
+    debug_assert!(set.is_ok(), "libzmq takes every linger time from 0 on");
+    drop(socket);
 }

@@ -1,168 +1,175 @@
-//! The bus thread: it alone touches the sockets.
+//! The bus thread, which alone touches the sockets.
 //!
-//! It is in one of three moods. Messages are there: it sends them, looking at the sockets' news
-//! between batches. A message cannot be sent: it waits on the sockets, and producers are not
-//! listened to, so they never write to the bell. Nothing is there: it parks, without a timer, until
-//! the bell or a socket wakes it.
+//! While messages are queued, the thread sends them, and reads the events of the sockets between two batches. While a
+//! message cannot be sent, the thread waits for the sockets; it is not parked then, so no producer writes to the waker.
+//! While the queue is empty, the thread parks without a timer until the waker or a socket wakes it.
 //!
-//! It gathers nothing and waits for nothing. The bell rings once for all messages of a turn of a
-//! worker's event loop, and this thread does not interrupt the worker that rings
-//! ([`crate::process::schedule_as_batch`]): under load it finds the messages of some turns, and a single message
-//! leaves at once.
+//! The thread never delays a message to send more of them together. A worker wakes it once for all messages of one
+//! iteration of the worker's event loop ([`super::Publisher::wake`]), and it does not interrupt that worker
+//! ([`schedule_as_batch`]). So under load it finds the messages of several iterations, and a single message leaves at
+//! once.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use super::fanout::{Fanout, Offer};
-use super::queue::Parcel;
-use super::shared::Shared;
-use super::wait::{self, Waiter};
-use super::{BusEvent, OnEvent};
+use super::config::BusEvent;
+use super::fanout::{Blocked, Fanout};
+use super::peer_state::PeerChange;
+use super::poller::{self, Poller};
+use super::queue::QueuedMessage;
+use super::state::BusState;
 use crate::process::schedule_as_batch;
 
-/// Messages sent before the sockets' news are looked at again: at some 0.2 µs each, 0.1 ms.
+/// Messages that are sent before the events of the sockets are read again. At some 0.2 µs each, this takes 0.1 ms.
 const BATCH_MESSAGES: u64 = 512;
+
+/// A function that is called on the bus thread for each change of an endpoint.
+pub(super) type OnEvent = Box<dyn Fn(BusEvent) + Send>;
 
 /// The state of the bus thread.
 pub(super) struct BusThread {
     context: zmq::Context,
-    shared: Arc<Shared>,
+    state: Arc<BusState>,
     fanout: Fanout,
     on_event: OnEvent,
-    in_hand: Option<Parcel>,
-    waiter: Waiter,
+    /// The message that was taken from the queue and not yet sent to all endpoints.
+    current: Option<QueuedMessage>,
+    poller: Poller,
 }
 
-/// How a batch ended.
+/// The reason why a batch ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Batch {
-    /// At its size; there may be more.
-    Cut,
+enum BatchEnd {
+    /// The batch reached its size; there may be more messages.
+    SizeReached,
     /// The queue is empty.
-    Empty,
-    /// The message in hand cannot be sent now.
-    Stuck(Offer),
+    QueueEmpty,
+    /// The current message cannot be sent now.
+    Blocked(Blocked),
 }
 
 impl BusThread {
     pub(super) fn new(
         context: zmq::Context,
-        shared: Arc<Shared>,
+        state: Arc<BusState>,
         fanout: Fanout,
         on_event: OnEvent,
     ) -> io::Result<Self> {
-        let waiter = Waiter::new(&shared.bell)?;
-        fanout.watch(&waiter)?;
-        Ok(Self { context, shared, fanout, on_event, in_hand: None, waiter })
+        let poller = Poller::new(&state.waker)?;
+        fanout.register(&poller)?;
+        Ok(Self { context, state, fanout, on_event, current: None, poller })
     }
 
     /// Runs until the queue is closed and empty, or the deadline of the stop has passed.
     pub(super) fn run(mut self) {
         schedule_as_batch();
-        let mut news = true;
+        let mut may_have_events = true;
         loop {
-            if news {
-                self.tend();
+            if may_have_events {
+                self.read_events();
             }
-            let batch = self.send_batch();
-            self.note_stall(batch);
-            if self.is_over() {
+            let end = self.send_batch();
+            self.record_stall(end);
+            if self.is_finished() {
                 break;
             }
-            news = match batch {
-                Batch::Cut => true,
-                Batch::Empty => self.rest(),
-                Batch::Stuck(Offer::Full) => self.wait(Some(Instant::now() + wait::FULL_RECHECK)),
-                Batch::Stuck(_) => self.wait(None),
+            may_have_events = match end {
+                BatchEnd::SizeReached => true,
+                BatchEnd::QueueEmpty => self.park(),
+                BatchEnd::Blocked(Blocked::PipeFull) => self.wait(Some(Instant::now() + poller::FULL_RECHECK)),
+                BatchEnd::Blocked(Blocked::NotConnected) => self.wait(None),
             };
         }
         self.close();
     }
 
-    /// Looks at the sockets' news. Returns whether an endpoint's state changed.
-    fn tend(&mut self) -> bool {
-        let Self { fanout, shared, on_event, .. } = self;
+    /// Reads the events of the sockets. Returns whether the state of an endpoint changed.
+    fn read_events(&mut self) -> bool {
+        let Self { fanout, state, on_event, .. } = self;
         let mut changed = false;
-        fanout.tend(Instant::now(), &mut |gauge, connected| {
+        fanout.read_events(Instant::now(), &mut |endpoint, change| {
             changed = true;
-            shared.note(gauge, connected);
-            let endpoint = gauge.endpoint.clone();
-            on_event(match connected {
-                true => BusEvent::Connected { endpoint },
-                false => BusEvent::Disconnected { endpoint },
-            });
+            let address = endpoint.address.clone();
+            match change {
+                PeerChange::Connected => {
+                    state.set_connected(endpoint);
+                    on_event(BusEvent::Connected { endpoint: address });
+                }
+                PeerChange::Disconnected => {
+                    state.set_disconnected(endpoint);
+                    on_event(BusEvent::Disconnected { endpoint: address });
+                }
+            }
         });
         changed
     }
 
-    fn send_batch(&mut self) -> Batch {
-        let (mut sent, mut sent_bytes) = (0, 0);
-        let batch = loop {
+    /// Takes messages from the queue, to which [`super::queue::Queue::push`] adds them on the workers' threads, and
+    /// sends them to the endpoints.
+    fn send_batch(&mut self) -> BatchEnd {
+        let (mut sent, mut sent_weight_bytes) = (0, 0);
+        let end = loop {
             if sent == BATCH_MESSAGES {
-                break Batch::Cut;
+                break BatchEnd::SizeReached;
             }
-            if self.in_hand.is_none() {
-                self.in_hand = self.shared.queue.pop();
+            if self.current.is_none() {
+                self.current = self.state.queue.pop();
             }
-            let Some(parcel) = &mut self.in_hand else { break Batch::Empty };
-            match self.fanout.offer(parcel) {
-                Offer::Taken => {
-                    sent += 1;
-                    sent_bytes += parcel.weight();
-                    self.in_hand = None;
-                }
-                stuck => break Batch::Stuck(stuck),
+            let Some(message) = &mut self.current else { break BatchEnd::QueueEmpty };
+            if let Err(blocked) = self.fanout.try_send(message) {
+                break BatchEnd::Blocked(blocked);
             }
+            sent += 1;
+            sent_weight_bytes += message.weight_bytes;
+            self.current = None;
         };
         if sent > 0 {
-            self.shared.queue.release(sent, sent_bytes);
+            self.state.queue.release(sent, sent_weight_bytes);
         }
-        batch
+        end
     }
 
-    fn note_stall(&self, batch: Batch) {
-        let stalled = batch == Batch::Stuck(Offer::Full);
-        // Written by this thread alone, so a load and a store do.
-        if stalled != self.shared.stalled.load(Ordering::Relaxed) {
-            self.shared.stalled.store(stalled, Ordering::Relaxed);
-            self.shared.pipe_full.fetch_add(u64::from(stalled), Ordering::Relaxed);
+    fn record_stall(&self, end: BatchEnd) {
+        let stalled = end == BatchEnd::Blocked(Blocked::PipeFull);
+        // Only this thread writes the flag, so a load and a store suffice.
+        if stalled != self.state.stalled.load(Ordering::Relaxed) {
+            self.state.stalled.store(stalled, Ordering::Relaxed);
+            self.state.pipe_full.fetch_add(u64::from(stalled), Ordering::Relaxed);
         }
     }
 
-    fn is_over(&self) -> bool {
-        let queue = &self.shared.queue;
-        let late = || self.shared.stop_at.get().is_some_and(|stop_at| Instant::now() >= *stop_at);
-        queue.is_closed() && (queue.depth() == 0 || late())
+    fn is_finished(&self) -> bool {
+        let queue = &self.state.queue;
+        let is_late = || self.state.stop_at.get().is_some_and(|stop_at| Instant::now() >= *stop_at);
+        queue.is_closed() && (queue.depth() == 0 || is_late())
     }
 
-    /// The queue was found empty: park. Whether a socket may have news then.
-    fn rest(&mut self) -> bool {
-        self.shared.bell.park();
-        // Sending may have taken in news of a socket together with the edge that would have told
-        // of it, hence the look at the news; the look at the queue is the bell's condition.
-        let news = self.has_work() || self.tend() || self.wait(None);
-        self.shared.bell.unpark();
-        news
+    /// Parks the thread after the queue was found empty. Returns whether a socket may have events.
+    fn park(&mut self) -> bool {
+        let queue = &self.state.queue;
+        self.state.waker.park();
+        // `Waker::park` demands a second look at the queue. The events are read a second time because sending a message
+        // may have consumed the edge that would have announced them.
+        let has_work = !queue.is_empty() || queue.is_closed();
+        let may_have_events = has_work || self.read_events() || self.wait(None);
+        self.state.waker.unpark();
+        may_have_events
     }
 
-    fn has_work(&self) -> bool {
-        !self.shared.queue.is_empty() || self.shared.queue.is_closed()
-    }
-
-    /// Waits for the bell, for news of a socket, or until `until` or a pending deadline. Whether a socket may have news:
-    /// not where the bell alone rang.
+    /// Waits for the waker or for a socket, until `until` or the next deadline. Returns whether a socket may have
+    /// events, which is not the case if the waker alone ended the wait.
     fn wait(&mut self, until: Option<Instant>) -> bool {
-        let deadlines = [until, self.fanout.deadline(), self.shared.stop_at.get().copied()];
-        let woken = self.waiter.wait(deadlines.into_iter().flatten().min());
-        woken.news || woken.is_late()
+        let deadlines = [until, self.fanout.deadline(), self.state.stop_at.get().copied()];
+        let readiness = self.poller.wait(deadlines.into_iter().flatten().min());
+        readiness.sockets || readiness.timed_out()
     }
 
-    /// Closes everything within what is left of the deadline.
+    /// Closes everything within the time that is left until the deadline.
     fn close(self) {
-        let linger_ms = wait::left_ms(self.shared.stop_at.get());
+        let linger_ms = poller::left_ms(self.state.stop_at.get());
         self.fanout.close(linger_ms);
-        drop(self.context); // blocks until all is sent or the linger time is over
+        drop(self.context); // blocks until everything is sent or the linger time is over
     }
 }

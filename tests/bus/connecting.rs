@@ -1,4 +1,4 @@
-//! When does a hub count as connected?
+//! Tests when a hub counts as connected.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ fn the_first_message_after_connected_arrives() {
 }
 
 #[test]
-fn a_hub_over_ipc() {
+fn a_hub_over_ipc_receives_messages() {
     let directory = tempfile::tempdir().unwrap();
     let hub = Hub::at(&format!("ipc://{}/hub", directory.path().display()), 0);
     let running = start(connecting(&[&hub.url]));
@@ -28,16 +28,16 @@ fn a_hub_over_ipc() {
     assert_eq!(number_in(&hub.receive().unwrap()), 7);
 }
 
-/// libzmq takes the settings of TCP keep-alive without a word where it was built to do nothing with them.
+/// A libzmq that was built without TCP keep-alive accepts its options without an error, so the kernel is asked.
 #[test]
-fn the_kernel_probes_a_connection_that_is_silent() {
+fn the_kernel_probes_a_silent_connection() {
     let hub = Hub::new();
     let running = start(connecting(&[&hub.url]));
     running.expect_connected(&hub);
     let port: u16 = hub.url.rsplit(':').next().unwrap().parse().unwrap();
     let to_hub = format!("0100007F:{port:04X}");
-    eventually("a keep-alive timer", || {
-        // The second field is the peer, the fifth the timer: 02 is keep-alive (proc_net_tcp.rst of the kernel).
+    eventually("the connection has a keep-alive timer", || {
+        // The second field is the peer and the fifth the timer; 02 is keep-alive (proc_net_tcp.rst of the kernel).
         let connections = std::fs::read_to_string("/proc/net/tcp").unwrap();
         connections.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).any(|fields| {
             fields.get(2).is_some_and(|peer| *peer == to_hub)
@@ -56,12 +56,12 @@ fn a_hub_without_a_subscription_counts_as_connected_after_the_grace() {
     let event = running.events.recv_timeout(PATIENCE).unwrap();
     assert!(matches!(event, BusEvent::Connected { .. }), "{event:?}");
     assert!(started.elapsed() >= Duration::from_millis(250));
-    running.publish(1); // nobody wants it: dropped, as publish/subscribe has it
-    eventually("published", || running.bus.counters().published == 1);
+    running.publish(1); // libzmq drops it, since nobody has subscribed
+    eventually("the message is published", || running.bus.counters().published == 1);
 }
 
 #[test]
-fn with_one_of_two_hubs_down_the_other_is_served() {
+fn a_hub_is_served_while_another_is_down() {
     let (up, down) = (Hub::new(), Hub::new());
     let down_url = down.url.clone();
     drop(down);
@@ -82,7 +82,7 @@ fn with_one_of_two_hubs_down_the_other_is_served() {
 }
 
 #[test]
-fn a_taken_port_is_an_error_that_names_it() {
+fn the_error_of_a_port_in_use_names_the_endpoint() {
     let first = Hub::new();
     let bind = vec![first.url.parse().unwrap()];
     let error = Bus::start(BusConfig { bind, ..BusConfig::default() }, |_| {}).unwrap_err();
@@ -90,7 +90,7 @@ fn a_taken_port_is_an_error_that_names_it() {
     assert!(text.contains(&first.url) && text.contains("in use"), "{text}");
 }
 
-/// As the README says where it tells what CURVE would take.
+/// The documents say so where they describe what encryption with CURVE would need.
 #[test]
 fn the_bundled_libzmq_has_no_curve() {
     assert_eq!(zmq::has("curve"), Some(false));

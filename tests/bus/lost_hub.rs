@@ -1,4 +1,4 @@
-//! Is a hub that goes away noticed, and one that comes back served?
+//! Tests that the bus notices a lost hub, and serves a hub that comes back.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -9,7 +9,7 @@ use adapter_gateway::bus::Unavailable;
 use crate::rig::{Hub, PATIENCE, TOPIC, connecting, number_in, start};
 
 #[test]
-fn a_hub_that_comes_back_gets_what_was_accepted_meanwhile() {
+fn a_hub_that_comes_back_is_served_again() {
     let hub = Hub::new();
     let url = hub.url.clone();
     let running = start(connecting(&[&url]));
@@ -17,8 +17,8 @@ fn a_hub_that_comes_back_gets_what_was_accepted_meanwhile() {
     running.publish(1);
     assert_eq!(number_in(&hub.receive().unwrap()), 1);
     drop(hub);
-    // Accepted until the loss is noticed; all of it must arrive at the next hub but for what the
-    // kernel had taken for the dead one, so nothing is published before the loss can be seen.
+    // Messages that are accepted before the loss is noticed arrive at the next hub, except for those that the kernel
+    // has accepted for the dead hub. So nothing is published before the loss is noticed.
     running.expect_disconnected();
     assert_eq!(running.publisher.available(), Err(Unavailable::NotConnected));
     assert_eq!(running.publisher.publish(TOPIC, b"x"), Err(Unavailable::NotConnected));
@@ -33,7 +33,7 @@ fn a_hub_that_comes_back_gets_what_was_accepted_meanwhile() {
 }
 
 #[test]
-fn what_waits_for_a_stalled_hub_survives_its_death() {
+fn messages_that_wait_for_a_stalled_hub_survive_its_death() {
     let hub = Hub::at("tcp://127.0.0.1:*", 10);
     let url = hub.url.clone();
     let mut config = connecting(&[&url]);
@@ -51,19 +51,19 @@ fn what_waits_for_a_stalled_hub_survives_its_death() {
     for number in first + 1..accepted {
         assert_eq!(number_in(&hub.receive().expect("lost")), number);
     }
-    // The queue held 100; the pipe's 50 (less those in its low-water half) came through as well.
+    // The queue held 100 messages. Of the 50 in the pipe, at least the half above its low-water mark arrived too.
     assert!(accepted - first >= 100 + 25, "{first} of {accepted}");
 }
 
-/// Something that is no hub listens there first. libzmq gives such an endpoint up for good.
+/// A program that is no hub listens on the port first. libzmq never connects to such an endpoint again by itself.
 #[test]
-fn an_endpoint_with_a_stranger_behind_it_is_dialled_again() {
+fn the_bus_connects_again_after_a_protocol_error() {
     let stranger = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("tcp://{}", stranger.local_addr().unwrap());
     let running = start(connecting(&[&url]));
     let (mut connection, _) = stranger.accept().unwrap();
     connection.set_read_timeout(Some(PATIENCE)).unwrap();
-    // A good greeting, then a frame that is no handshake command.
+    // The greeting is valid, and the frame after it is no handshake command.
     let mut greeting = [0; 64];
     greeting[..12].copy_from_slice(b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\0");
     greeting[12..16].copy_from_slice(b"NULL");

@@ -1,19 +1,19 @@
-//! The bus against real sockets. Every wait is bounded; none is a plain sleep for a condition.
+//! The bus with real sockets. Every wait is bounded, and no test sleeps to wait for a condition.
 //!
-//! | file | the question it answers |
+//! | file | the question that it answers |
 //! |---|---|
-//! | `connecting` | when does a hub count as connected? |
-//! | `order` | does every message arrive, once and in order? |
-//! | `stalled` | is a subscriber that does not read felt, and is nothing lost for it? |
-//! | `lost_hub` | is a hub that goes away noticed, and one that comes back served? |
-//! | `stopping` | does a stop hand over what was accepted, and keep its deadline? |
-//! | `waking` | does the bus thread sleep while there is nothing to do? |
+//! | `connecting` | When does a hub count as connected? |
+//! | `order` | Does every message arrive once and in order? |
+//! | `stalled` | Does a subscriber that does not read stop the publishers, and lose nothing? |
+//! | `lost_hub` | Does the bus notice that a hub is lost, and serve a hub that comes back? |
+//! | `stopping` | Does a stop hand over what was accepted, and keep its deadline? |
+//! | `waking` | Does the bus thread sleep while there is nothing to do? |
 
 #![allow(
     clippy::indexing_slicing,
     clippy::panic,
     clippy::unwrap_used,
-    reason = "a test that finds what it does not expect is to stop there"
+    reason = "a test stops where it finds something that it does not expect"
 )]
 
 mod connecting;

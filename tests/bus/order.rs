@@ -1,4 +1,4 @@
-//! Does every message arrive, once and in order?
+//! Tests that every message arrives once and in order.
 
 use std::collections::HashMap;
 use std::thread;
@@ -9,7 +9,7 @@ use adapter_gateway::bus::BusConfig;
 use crate::rig::{Hub, PATIENCE, TOPIC, connecting, eventually, number_in, receive, start};
 
 #[test]
-fn several_producers_each_in_order_and_nothing_lost() {
+fn the_messages_of_each_producer_arrive_in_order_and_none_is_lost() {
     const EACH: u32 = 50_000;
     let hub = Hub::new();
     let running = start(connecting(&[&hub.url]));
@@ -41,7 +41,7 @@ fn several_producers_each_in_order_and_nothing_lost() {
 }
 
 #[test]
-fn the_slower_of_two_hubs_sets_the_pace_and_each_gets_all_once() {
+fn two_hubs_receive_every_message_once_at_the_pace_of_the_slower_one() {
     let (fast, slow) = (Hub::new(), Hub::at("tcp://127.0.0.1:*", 10));
     let mut config = connecting(&[&fast.url, &slow.url]);
     config.queue_messages = 50;
@@ -61,12 +61,12 @@ fn the_slower_of_two_hubs_sets_the_pace_and_each_gets_all_once() {
 }
 
 #[test]
-fn a_late_subscriber_of_a_bound_endpoint() {
+fn a_late_subscriber_of_a_bound_endpoint_receives_what_follows() {
     let bind = vec!["tcp://127.0.0.1:*".parse().unwrap()];
     let running = start(BusConfig { bind, ..BusConfig::default() });
     assert_eq!(running.publisher.available(), Ok(()));
-    running.publish(0); // nobody there yet
-    eventually("published", || running.bus.counters().published == 1);
+    running.publish(0); // nobody has subscribed yet
+    eventually("the message is published", || running.bus.counters().published == 1);
 
     let socket = zmq::Context::new().socket(zmq::SUB).unwrap();
     socket.set_subscribe(TOPIC.as_bytes()).unwrap();

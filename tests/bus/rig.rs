@@ -1,4 +1,4 @@
-//! A stand-in hub, and a bus that runs against it.
+//! A hub for the tests, and a bus that connects to it.
 
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -9,8 +9,8 @@ use adapter_gateway::bus::{Bus, BusConfig, BusEvent, Endpoint, Publisher, Unavai
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) const TOPIC: &str = "adapter/nodes/data";
 
-/// A subscriber that binds, as the hub's publishers' side does. Its context ends with it, so that
-/// its port is free again.
+/// A subscriber that binds, like the publishers' side of a hub. Its context ends with it, so that its port is free
+/// again.
 pub(crate) struct Hub {
     pub(crate) socket: zmq::Socket,
     pub(crate) url: String,
@@ -21,14 +21,14 @@ impl Hub {
         let socket = zmq::Context::new().socket(zmq::SUB).unwrap();
         socket.set_rcvhwm(receive_hwm).unwrap();
         if receive_hwm > 0 {
-            // Less in the kernel too, so that a stall is felt after few messages.
+            // A small buffer in the kernel, so that the bus stalls after few messages.
             socket.set_rcvbuf(4_096).unwrap();
         }
         socket.set_linger(0).unwrap();
         socket.set_subscribe(b"").unwrap();
         let started = Instant::now();
         while let Err(error) = socket.bind(url) {
-            // The port of a hub that just ended is given back by its I/O thread.
+            // The I/O thread of a hub that has just ended closes the port later.
             assert!(started.elapsed() < PATIENCE, "{url}: {error}");
             thread::yield_now();
         }
@@ -60,8 +60,8 @@ pub(crate) struct Running {
 }
 
 pub(crate) fn start(config: BusConfig) -> Running {
-    let (told, events) = channel();
-    let bus = Bus::start(config, move |event| drop(told.send(event))).unwrap();
+    let (sender, events) = channel();
+    let bus = Bus::start(config, move |event| drop(sender.send(event))).unwrap();
     let publisher = bus.publisher();
     Running { bus, publisher, events }
 }
@@ -72,8 +72,8 @@ pub(crate) fn connecting(urls: &[&str]) -> BusConfig {
 }
 
 impl Running {
-    /// Waits for the next event while `hub` lives. A socket sends its subscriptions from the
-    /// thread that uses it, and only while that thread is inside libzmq.
+    /// Waits for the next event, which must be `Connected`, and returns its endpoint. A socket sends its subscriptions
+    /// only while a thread calls libzmq with that socket, so this calls it for `hub`.
     pub(crate) fn expect_connected(&self, hub: &Hub) -> Endpoint {
         self.expect_connected_of(&[hub])
     }
@@ -103,18 +103,18 @@ impl Running {
         self.publisher.wake();
     }
 
-    /// Publishes numbers from `first` on until refused; returns the first number not accepted.
+    /// Publishes the numbers from `first` on until one is refused. Returns the first number that was not accepted.
     pub(crate) fn publish_until_refused(&self, first: u32, padding: usize) -> (u32, Unavailable) {
         let mut payload = vec![0; 4 + padding];
         let mut quiet_since = Instant::now();
         let mut number = first;
         let mut seen = self.bus.counters().published;
         loop {
-            assert!(number < first + 100_000, "nothing pushes back");
+            assert!(number < first + 100_000, "no message is refused");
             payload[..4].copy_from_slice(&number.to_le_bytes());
             match self.publisher.publish(TOPIC, &payload) {
                 Ok(()) => number += 1,
-                // Full for good only once nothing more leaves the queue for a while.
+                // The queue stays full only if nothing has left it for a while.
                 Err(why) => {
                     let published = self.bus.counters().published;
                     if published != seen {
@@ -137,7 +137,7 @@ pub(crate) fn number_in(payload: &[u8]) -> u32 {
 pub(crate) fn eventually(what: &str, condition: impl Fn() -> bool) {
     let started = Instant::now();
     while !condition() {
-        assert!(started.elapsed() < PATIENCE, "never: {what}");
+        assert!(started.elapsed() < PATIENCE, "waited in vain: {what}");
         thread::yield_now();
     }
 }

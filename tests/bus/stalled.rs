@@ -1,11 +1,11 @@
-//! Is a subscriber that does not read felt, and is nothing lost for it?
+//! Tests that a subscriber that does not read stops the publishers, and loses nothing.
 
 use adapter_gateway::bus::Unavailable;
 
 use crate::rig::{Hub, PATIENCE, connecting, eventually, number_in, start};
 
 #[test]
-fn a_stalled_subscriber_is_felt_and_loses_nothing() {
+fn a_stalled_subscriber_stops_the_publisher_and_loses_nothing() {
     let hub = Hub::at("tcp://127.0.0.1:*", 10);
     let mut config = connecting(&[&hub.url]);
     config.queue_messages = 100;
@@ -22,7 +22,7 @@ fn a_stalled_subscriber_is_felt_and_loses_nothing() {
     for number in 0..accepted {
         assert_eq!(number_in(&hub.receive().expect("lost")), number);
     }
-    eventually("room again", || running.publisher.available().is_ok());
+    eventually("there is room again", || running.publisher.available().is_ok());
     running.publish(accepted);
     assert_eq!(number_in(&hub.receive().unwrap()), accepted);
     let totals = running.bus.stop(PATIENCE);

@@ -1,4 +1,4 @@
-//! Does a stop hand over what was accepted, and keep its deadline?
+//! Tests that a stop hands over what was accepted, and keeps its deadline.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -36,7 +36,7 @@ fn stop_under_load_delivers_everything_accepted() {
             })
         })
         .collect();
-    eventually("under load", || bus.counters().published > 20_000);
+    eventually("the bus is under load", || bus.counters().published > 20_000);
     let totals = bus.stop(PATIENCE);
     let accepted: u64 = producers.into_iter().map(|producer| producer.join().unwrap()).sum();
     assert_eq!((totals.accepted, totals.published, totals.undelivered), (accepted, accepted, 0));
@@ -44,7 +44,7 @@ fn stop_under_load_delivers_everything_accepted() {
 }
 
 #[test]
-fn stop_with_a_stalled_subscriber_keeps_its_deadline_and_counts() {
+fn stop_with_a_stalled_subscriber_keeps_its_deadline_and_counts_the_undelivered() {
     const DEADLINE: Duration = Duration::from_millis(300);
     let hub = Hub::at("tcp://127.0.0.1:*", 1);
     let mut config = connecting(&[&hub.url]);

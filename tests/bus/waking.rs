@@ -1,4 +1,4 @@
-//! Does the bus thread sleep while there is nothing to do?
+//! Tests that the bus thread sleeps while there is nothing to do.
 
 use std::fs;
 use std::sync::mpsc::channel;
@@ -9,19 +9,19 @@ use adapter_gateway::bus::{Bus, BusConfig, Unavailable};
 
 use crate::rig::{Hub, PATIENCE, TOPIC, connecting, eventually};
 
-/// Voluntary context switches of the thread with this id: each wake-up costs one.
+/// Returns the number of voluntary context switches of the thread with this id. Each time the thread wakes up adds one.
 fn switches(task: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/self/task/{task}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with("voluntary")).unwrap();
     line.rsplit('\t').next().unwrap().parse().unwrap()
 }
 
-/// Starts a bus and returns it with the id of its thread, on which the callback runs.
+/// Starts a bus. Returns it with the id of its thread, on which the callback runs.
 fn start_watched(hub: &Hub, config: BusConfig) -> (Bus, String) {
-    let (told, ids) = channel();
+    let (sender, ids) = channel();
     let bus = Bus::start(config, move |_| {
         let id = fs::read_link("/proc/thread-self").unwrap();
-        told.send(id.file_name().unwrap().to_str().unwrap().to_owned()).unwrap();
+        sender.send(id.file_name().unwrap().to_str().unwrap().to_owned()).unwrap();
     })
     .unwrap();
     let started = Instant::now();
@@ -34,7 +34,7 @@ fn start_watched(hub: &Hub, config: BusConfig) -> (Bus, String) {
     }
 }
 
-/// Wake-ups of the thread within 300 ms. Time is what is measured, so sleeping is the point.
+/// Returns how often the thread wakes up within 300 ms. The test sleeps because it counts over a span of time.
 fn switches_in_300_ms(task: &str) -> u64 {
     let before = switches(task);
     thread::sleep(Duration::from_millis(300));
@@ -48,8 +48,8 @@ fn an_idle_thread_never_wakes_up() {
     bus.publisher().publish(TOPIC, b"x").unwrap();
     bus.publisher().wake();
     hub.receive().unwrap();
-    // It parks within a millisecond of its last message, give or take a busy machine.
-    eventually("parked for good", || switches_in_300_ms(&id) == 0);
+    // On an idle machine it parks within a millisecond after its last message.
+    eventually("the thread stays parked", || switches_in_300_ms(&id) == 0);
 }
 
 #[test]
@@ -59,13 +59,13 @@ fn a_stalled_thread_does_not_spin() {
     (config.queue_messages, config.pipe_messages) = (100, 2);
     let (bus, id) = start_watched(&hub, config);
     let publisher = bus.publisher();
-    eventually("stalled", || {
+    eventually("the bus is stalled", || {
         for _ in 0..100 {
             let _ = publisher.publish(TOPIC, &[0; 65_536]);
         }
         publisher.wake();
         publisher.available() == Err(Unavailable::Stalled)
     });
-    // It looks for room every 100 ms.
-    eventually("waiting for room", || switches_in_300_ms(&id) <= 5);
+    // The thread looks for room every 100 ms.
+    eventually("the thread waits for room", || switches_in_300_ms(&id) <= 5);
 }

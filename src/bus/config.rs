@@ -1,0 +1,89 @@
+//! What a program tells the bus, and what the bus tells the program.
+
+use std::{fmt, io};
+
+use super::endpoint::Endpoint;
+
+/// Default bound of the queue between the workers and the bus thread, in messages.
+pub const QUEUE_MESSAGES: usize = 65_536;
+/// Default bound of the queue between the workers and the bus thread, in bytes: 64 MiB.
+pub const QUEUE_BYTES: usize = 64 << 20;
+/// Default bound of what libzmq holds for one subscriber, in messages. libzmq has no bound in bytes, so this one is
+/// small: 256 bodies of 1 MiB are 256 MiB. The throughput is the same for every value between 100 and 60,000.
+pub const PIPE_MESSAGES: u16 = 256;
+
+/// The endpoints that the bus publishes to, and the bounds of what it holds.
+#[derive(Clone, Debug)]
+pub struct BusConfig {
+    /// Hubs to connect to, each with a socket of its own.
+    pub connect: Vec<Endpoint>,
+    /// Endpoints to bind, which subscribers connect to.
+    pub bind: Vec<Endpoint>,
+    /// Bound of the queue in messages, at least 1.
+    pub queue_messages: usize,
+    /// Bound of the queue in bytes. Each message counts 256 bytes more than its content. A single message that is
+    /// larger than the bound is accepted when the queue is empty.
+    pub queue_bytes: usize,
+    /// Messages that libzmq may hold for one subscriber, at least 1.
+    pub pipe_messages: u16,
+}
+
+impl Default for BusConfig {
+    fn default() -> Self {
+        Self {
+            connect: Vec::new(),
+            bind: Vec::new(),
+            queue_messages: QUEUE_MESSAGES,
+            queue_bytes: QUEUE_BYTES,
+            pipe_messages: PIPE_MESSAGES,
+        }
+    }
+}
+
+/// A change of an endpoint that the bus connects to. Bound endpoints have no events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BusEvent {
+    /// The endpoint receives messages from now on.
+    Connected {
+        /// The endpoint that changed.
+        endpoint: Endpoint,
+    },
+    /// The endpoint receives no messages until it is connected again. Messages wait, or go to the other endpoints.
+    Disconnected {
+        /// The endpoint that changed.
+        endpoint: Endpoint,
+    },
+}
+
+/// The reason why the bus, the hub or a subscriber did not start.
+#[derive(Debug)]
+pub enum BusError {
+    /// An endpoint could not be bound, or libzmq refused it.
+    Endpoint {
+        /// The endpoint at fault.
+        endpoint: Endpoint,
+        /// The error that libzmq returned.
+        cause: io::Error,
+    },
+    /// A socket, a descriptor or a thread could not be created.
+    Setup(io::Error),
+}
+
+impl BusError {
+    /// Returns a function that turns an I/O error into an error about `endpoint`.
+    pub(super) fn about(endpoint: &Endpoint) -> impl FnOnce(io::Error) -> Self {
+        let endpoint = endpoint.clone();
+        move |cause| Self::Endpoint { endpoint, cause }
+    }
+}
+
+impl fmt::Display for BusError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Endpoint { endpoint, cause } => write!(f, "{endpoint}: {cause}"),
+            Self::Setup(cause) => write!(f, "the bus cannot start: {cause}"),
+        }
+    }
+}
+
+impl std::error::Error for BusError {}

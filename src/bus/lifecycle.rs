@@ -1,0 +1,134 @@
+//! The start and the stop of the bus.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::config::{BusConfig, BusError, BusEvent};
+use super::endpoint::Endpoint;
+use super::fanout::Fanout;
+use super::publisher::Publisher;
+use super::queue::Queue;
+use super::state::{BusCounters, BusState, EndpointState};
+use super::thread::BusThread;
+use super::xpub_socket::XpubSocket;
+use crate::process::schedule_as_batch;
+
+/// The number of messages that were accepted, published and left over, counted when the bus has stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BusTotals {
+    /// Messages for which [`Publisher::publish`] returned `Ok`.
+    pub accepted: u64,
+    /// Messages that were handed to libzmq.
+    pub published: u64,
+    /// Messages that were still in the queue when the deadline passed.
+    pub undelivered: u64,
+}
+
+/// The running bus. [`Bus::stop`] delivers what was accepted; dropping the bus stops it at once.
+pub struct Bus {
+    state: Arc<BusState>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Bus {
+    /// Binds the endpoints, begins to connect, and starts the bus thread. That thread calls `on_event`, and sends
+    /// nothing until the call returns.
+    ///
+    /// # Errors
+    /// Returns an error if an endpoint cannot be bound or connected to, or a socket or a thread cannot be created.
+    pub fn start(config: BusConfig, on_event: impl Fn(BusEvent) + Send + 'static) -> Result<Self, BusError> {
+        let context = zmq::Context::new();
+        // libzmq starts its threads when the first socket is created. They inherit the scheduling policy of the
+        // thread that creates it, so a thread with that policy creates the sockets.
+        let open = || {
+            schedule_as_batch();
+            open_sockets(&context, config.bind, config.connect, config.pipe_messages)
+        };
+        let (sockets, endpoints) = std::thread::scope(|scope| scope.spawn(open).join())
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        let queue = Queue::new(config.queue_messages, config.queue_bytes);
+        let state = Arc::new(BusState::new(queue, endpoints).map_err(BusError::Setup)?);
+        let fanout = Fanout::new(sockets);
+        let bus_thread =
+            BusThread::new(context, Arc::clone(&state), fanout, Box::new(on_event)).map_err(BusError::Setup)?;
+        let thread =
+            std::thread::Builder::new().name("bus".into()).spawn(move || bus_thread.run()).map_err(BusError::Setup)?;
+        Ok(Self { state, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Returns a handle for publishing.
+    #[must_use]
+    pub fn publisher(&self) -> Publisher {
+        Publisher::new(Arc::clone(&self.state))
+    }
+
+    /// Returns what the bus has done so far and what it holds now.
+    #[must_use]
+    pub fn counters(&self) -> BusCounters {
+        self.state.counters()
+    }
+
+    /// Stops the bus: it accepts nothing more, hands everything it has accepted to libzmq, leaves libzmq the rest of
+    /// the time to write it out, and ends the thread. Returns within `deadline`, apart from a scheduling delay, and
+    /// counts what could not be handed over as undelivered. Only the deadline of the first call counts.
+    pub fn stop(&self, deadline: Duration) -> BusTotals {
+        self.end_thread(deadline);
+        let counters = self.counters();
+        BusTotals { accepted: counters.accepted, published: counters.published, undelivered: counters.depth }
+    }
+
+    fn end_thread(&self, deadline: Duration) {
+        let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+            return;
+        };
+        // The thread reads the deadline after it has seen that the queue is closed, so the deadline is set first.
+        let set = self.state.stop_at.set(Instant::now() + deadline);
+        debug_assert!(set.is_ok(), "the thread is taken once, so the deadline is set once");
+        self.state.queue.close();
+        self.state.waker.force_wake();
+        // The panic hook has reported a panic of the thread, and the counters still show what is left.
+        let _ = thread.join();
+    }
+}
+
+impl Drop for Bus {
+    fn drop(&mut self) {
+        self.end_thread(Duration::ZERO);
+    }
+}
+
+impl fmt::Debug for Bus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bus").field("counters", &self.counters()).finish_non_exhaustive()
+    }
+}
+
+/// Opens one socket for all bound endpoints and one for each endpoint to connect to. Returns the sockets, and the
+/// state of every endpoint.
+fn open_sockets(
+    context: &zmq::Context,
+    bind: Vec<Endpoint>,
+    connect: Vec<Endpoint>,
+    pipe_messages: u16,
+) -> Result<(Vec<XpubSocket>, Vec<Arc<EndpointState>>), BusError> {
+    let (mut sockets, mut endpoints) = (Vec::new(), Vec::new());
+    if !bind.is_empty() {
+        let mut socket = XpubSocket::for_binding(context, pipe_messages).map_err(BusError::Setup)?;
+        for endpoint in bind {
+            let bound = socket.bind(&endpoint).map_err(BusError::about(&endpoint))?;
+            endpoints.push(Arc::new(EndpointState::bound(bound)));
+        }
+        sockets.push(socket);
+    }
+    for (index, endpoint) in connect.into_iter().enumerate() {
+        let state = Arc::new(EndpointState::connecting(endpoint.clone()));
+        let monitor_name = format!("monitor-{index}");
+        let socket = XpubSocket::connecting(context, Arc::clone(&state), pipe_messages, &monitor_name)
+            .map_err(BusError::about(&endpoint))?;
+        sockets.push(socket);
+        endpoints.push(state);
+    }
+    Ok((sockets, endpoints))
+}

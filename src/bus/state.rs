@@ -1,0 +1,132 @@
+//! The state that the workers and the bus thread share, and the counters that are read from it.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use super::endpoint::Endpoint;
+use super::queue::Queue;
+use super::waker::Waker;
+
+/// The state that every [`super::Publisher`], the [`super::Bus`] and its thread share.
+pub(super) struct BusState {
+    pub(super) queue: Queue,
+    pub(super) waker: Waker,
+    /// The number of endpoints that messages may be sent to now.
+    pub(super) connected: AtomicUsize,
+    /// A connected subscriber has no room for the current message. Written by the bus thread alone.
+    pub(super) stalled: AtomicBool,
+    /// How often `stalled` became true.
+    pub(super) pipe_full: AtomicU64,
+    /// The state of every endpoint, the bound ones first.
+    pub(super) endpoints: Vec<Arc<EndpointState>>,
+    /// When the thread must have ended. Set before the queue is closed.
+    pub(super) stop_at: OnceLock<Instant>,
+}
+
+/// The state of one endpoint. Written by the bus thread alone.
+pub(super) struct EndpointState {
+    pub(super) address: Endpoint,
+    connected: AtomicBool,
+    /// How often the endpoint became connected.
+    connects: AtomicU64,
+}
+
+/// What the bus had done and what it held when it was asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BusCounters {
+    /// Messages for which [`super::Publisher::publish`] returned `Ok`.
+    pub accepted: u64,
+    /// Messages that were handed to libzmq.
+    pub published: u64,
+    /// Messages that were accepted and not handed over yet.
+    pub depth: u64,
+    /// The greatest depth so far.
+    pub high_water: u64,
+    /// The weight of the messages in the queue: their content, and 256 bytes a message.
+    pub bytes: usize,
+    /// How often the pipe of a subscriber was found full.
+    pub pipe_full: u64,
+    /// Every endpoint, the bound ones first, in the order of the configuration.
+    pub endpoints: Vec<EndpointCounters>,
+}
+
+/// The part of [`BusCounters`] about one endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndpointCounters {
+    /// The endpoint; for a bound one the endpoint that is actually bound.
+    pub endpoint: Endpoint,
+    /// Messages are sent to the endpoint now.
+    pub connected: bool,
+    /// How often the endpoint became connected again after the first time.
+    pub reconnects: u64,
+}
+
+impl BusState {
+    pub(super) fn new(queue: Queue, endpoints: Vec<Arc<EndpointState>>) -> io::Result<Self> {
+        let connected = endpoints.iter().filter(|endpoint| endpoint.is_connected()).count();
+        Ok(Self {
+            queue,
+            waker: Waker::new()?,
+            connected: AtomicUsize::new(connected),
+            stalled: AtomicBool::new(false),
+            pipe_full: AtomicU64::new(0),
+            endpoints,
+            stop_at: OnceLock::new(),
+        })
+    }
+
+    /// Records that `endpoint` became connected.
+    pub(super) fn set_connected(&self, endpoint: &EndpointState) {
+        let was_connected = endpoint.connected.swap(true, Ordering::Relaxed);
+        debug_assert!(!was_connected, "{} is connected twice", endpoint.address);
+        endpoint.connects.fetch_add(1, Ordering::Relaxed);
+        self.connected.fetch_add(1, Ordering::Release);
+    }
+
+    /// Records that `endpoint` lost its connection.
+    pub(super) fn set_disconnected(&self, endpoint: &EndpointState) {
+        let was_connected = endpoint.connected.swap(false, Ordering::Relaxed);
+        debug_assert!(was_connected, "{} is disconnected twice", endpoint.address);
+        self.connected.fetch_sub(1, Ordering::Release);
+    }
+
+    pub(super) fn counters(&self) -> BusCounters {
+        let (accepted, published) = self.queue.accepted_and_released();
+        BusCounters {
+            accepted,
+            published,
+            depth: accepted - published,
+            high_water: self.queue.high_water(),
+            bytes: self.queue.weight_bytes(),
+            pipe_full: self.pipe_full.load(Ordering::Relaxed),
+            endpoints: self.endpoints.iter().map(|endpoint| endpoint.counters()).collect(),
+        }
+    }
+}
+
+impl EndpointState {
+    /// Creates the state of a bound endpoint, which always counts as connected.
+    pub(super) fn bound(address: Endpoint) -> Self {
+        Self { address, connected: AtomicBool::new(true), connects: AtomicU64::new(1) }
+    }
+
+    /// Creates the state of an endpoint that the bus connects to.
+    pub(super) fn connecting(address: Endpoint) -> Self {
+        Self { address, connected: AtomicBool::new(false), connects: AtomicU64::new(0) }
+    }
+
+    fn is_connected(&self) -> bool {
+        self.connected.load(Ordering::Relaxed)
+    }
+
+    fn counters(&self) -> EndpointCounters {
+        EndpointCounters {
+            endpoint: self.address.clone(),
+            connected: self.is_connected(),
+            // `connects` is 0 before the first connection.
+            reconnects: self.connects.load(Ordering::Relaxed).saturating_sub(1),
+        }
+    }
+}
