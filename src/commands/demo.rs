@@ -9,7 +9,7 @@ use super::print::Printer;
 use super::serve;
 use crate::bus::{HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub, Subscriber};
 use crate::cli::DemoArguments;
-use crate::gateway::events::{BusState, Event, EventSink};
+use crate::gateway::events::{BusConnectivity, Event, EventSink};
 use crate::gateway::{self, Failure, TokenSource};
 use crate::log::log;
 use crate::proto::message::Encoding;
@@ -96,7 +96,7 @@ fn welcome_when_ready(token: String, ca_file: Option<PathBuf>) -> EventSink {
         let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
             Event::Listening { url, .. } => progress.url = Some((*url).into()),
-            Event::Bus { state, .. } => progress.connected = *state == BusState::Connected,
+            Event::Bus { state, .. } => progress.connected = *state == BusConnectivity::Connected,
             _ => return,
         }
         if progress.connected

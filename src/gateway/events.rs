@@ -33,7 +33,7 @@ pub enum Event<'a> {
     /// An endpoint of the bus was connected or disconnected.
     Bus {
         /// Its state from now on.
-        state: BusState,
+        state: BusConnectivity,
         /// The endpoint.
         endpoint: &'a str,
     },
@@ -55,7 +55,7 @@ pub enum Event<'a> {
 /// Whether messages reach an endpoint of the bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum BusState {
+pub enum BusConnectivity {
     /// Messages reach the endpoint.
     Connected,
     /// Messages wait until the endpoint is connected again.
@@ -210,11 +210,11 @@ mod tests {
             ),
             (Event::Disabled { reason: "why" }, r#"{"event":"disabled","reason":"why"}"#.into()),
             (
-                Event::Bus { state: BusState::Connected, endpoint: "tcp://h:1" },
+                Event::Bus { state: BusConnectivity::Connected, endpoint: "tcp://h:1" },
                 r#"{"event":"bus","state":"connected","endpoint":"tcp://h:1"}"#.into(),
             ),
             (
-                Event::Bus { state: BusState::Disconnected, endpoint: "tcp://h:1" },
+                Event::Bus { state: BusConnectivity::Disconnected, endpoint: "tcp://h:1" },
                 r#"{"event":"bus","state":"disconnected","endpoint":"tcp://h:1"}"#.into(),
             ),
             (Event::Settings(SettingsChange::Reloaded), r#"{"event":"settings","state":"reloaded"}"#.into()),

@@ -7,7 +7,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 use crate::bus::{Bus, BusEvent, Hub, HubCounters};
 use crate::gateway::config::GatewayConfig;
-use crate::gateway::events::{BusState, EndpointStats, Event, EventSink, HubStats, Stats};
+use crate::gateway::events::{BusConnectivity, EndpointStats, Event, EventSink, HubStats, Stats};
 use crate::gateway::failure::Failure;
 use crate::gateway::signals::Signals;
 use crate::log::log;
@@ -45,8 +45,8 @@ impl MessagePath {
         let connections = affordable_connections(config);
         let emit_bus_event = move |event: BusEvent| {
             let (state, endpoint) = match &event {
-                BusEvent::Connected { endpoint } => (BusState::Connected, endpoint),
-                BusEvent::Disconnected { endpoint } => (BusState::Disconnected, endpoint),
+                BusEvent::Connected { endpoint } => (BusConnectivity::Connected, endpoint),
+                BusEvent::Disconnected { endpoint } => (BusConnectivity::Disconnected, endpoint),
             };
             emit(&Event::Bus { state, endpoint: endpoint.as_str() });
         };
