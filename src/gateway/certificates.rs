@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::gateway::exit::Failure;
 use crate::log::log;
 use crate::tls::acceptor::Acceptor;
-use crate::tls::certificate::Loaded;
+use crate::tls::certificate::LoadedCertificate;
 use crate::tls::source::CertificateSource;
 use crate::watch::Watch;
 
@@ -81,7 +81,7 @@ fn wait(renew_at: Option<SystemTime>, now: SystemTime) -> Duration {
     renew_at.and_then(|at| at.duration_since(now).ok()).map_or(LONGEST_WAIT, |left| left.min(LONGEST_WAIT))
 }
 
-fn tell(loaded: &Loaded) {
+fn tell(loaded: &LoadedCertificate) {
     for notice in &loaded.notices {
         log(format_args!("{notice}"));
     }

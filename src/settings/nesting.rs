@@ -87,7 +87,10 @@ impl Nesting {
         }
         match kind {
             TokenKind::Indent => self.blocks += 1,
-            TokenKind::Dedent => self.blocks = self.blocks.saturating_sub(1),
+            TokenKind::Dedent => {
+                debug_assert!(self.blocks > 0, "the lexer closes no block that it did not open");
+                self.blocks = self.blocks.saturating_sub(1);
+            }
             TokenKind::Newline | TokenKind::Semi => self.innermost = Operators::default(),
             TokenKind::Comma => self.innermost.count = self.innermost.lambdas,
             TokenKind::Lpar => self.open(TokenKind::Rpar),
