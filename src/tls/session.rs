@@ -30,7 +30,7 @@ pub struct Session {
 
 /// What [`Session::receive`] found out about the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Received {
+pub struct ReceiveOutcome {
     /// The peer said that it sends no more (`close_notify`). Bytes that follow are ignored.
     pub peer_closed: bool,
 }
@@ -48,7 +48,7 @@ impl Session {
     /// # Errors
     /// [`TlsFault`], after which the connection cannot be used. The caller flushes it, which tells the peer why, and
     /// closes it.
-    pub fn receive(&mut self, mut ciphertext: &[u8], plaintext: &mut Vec<u8>) -> Result<Received, TlsFault> {
+    pub fn receive(&mut self, mut ciphertext: &[u8], plaintext: &mut Vec<u8>) -> Result<ReceiveOutcome, TlsFault> {
         let fills_read_buffer = ciphertext.len() > READ_BUFFER_BYTES;
         self.received.track(ciphertext);
         while !ciphertext.is_empty() && !self.peer_closed {
@@ -66,7 +66,7 @@ impl Session {
         if fills_read_buffer {
             self.shrink_read_buffer();
         }
-        Ok(Received { peer_closed: self.peer_closed })
+        Ok(ReceiveOutcome { peer_closed: self.peer_closed })
     }
 
     /// Encrypts `plaintext` and appends its records to `ciphertext`, behind what else is to be sent. Drops `plaintext`

@@ -12,7 +12,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVer
 use crate::tls::acceptor::Acceptor;
 use crate::tls::certificate::Identity;
 use crate::tls::self_signed::{self, AUTHORITY_FILE};
-use crate::tls::session::{Received, Session, TlsFault};
+use crate::tls::session::{ReceiveOutcome, Session, TlsFault};
 
 /// An acceptor with a self-signed pair, and the directory of the pair.
 pub(super) struct Rig {
@@ -77,7 +77,7 @@ impl Pair {
     }
 
     /// Gives the session what the client has to send. Returns its result and what it has read.
-    pub(super) fn receive(&mut self) -> (Result<Received, TlsFault>, Vec<u8>) {
+    pub(super) fn receive(&mut self) -> (Result<ReceiveOutcome, TlsFault>, Vec<u8>) {
         let (sent, mut plaintext) = (self.client_bytes(), Vec::new());
         (self.session.receive(&sent, &mut plaintext), plaintext)
     }
