@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::gateway::failure::Failure;
 use crate::log::log;
 use crate::tls::acceptor::Acceptor;
-use crate::tls::certificate::Loaded;
+use crate::tls::certificate::LoadedCertificate;
 use crate::tls::source::CertificateSource;
 use crate::watch::Watch;
 
@@ -84,7 +84,7 @@ fn time_until_check(renew_at: Option<SystemTime>, now: SystemTime) -> Duration {
     renew_at.and_then(|at| at.duration_since(now).ok()).map_or(MAX_CHECK_INTERVAL, |left| left.min(MAX_CHECK_INTERVAL))
 }
 
-fn log_notices(loaded: &Loaded) {
+fn log_notices(loaded: &LoadedCertificate) {
     for notice in &loaded.notices {
         log(format_args!("{notice}"));
     }

@@ -9,8 +9,7 @@ use rustix::net::{SendFlags, Shutdown, send, shutdown};
 use crate::server::transport::Stream;
 use crate::server::worker::{READ_BYTES, Worker};
 use crate::tls::acceptor::Acceptor;
-use crate::tls::plain_http;
-use crate::tls::session::Session;
+use crate::tls::session::{self, Session};
 
 /// What a read brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,9 +63,9 @@ impl<'w, S: Stream> Channel<'w, S> {
             Some(0) => return Ok(Arrived::End),
             Some(_) => {}
         }
-        if std::mem::replace(&mut self.silent_so_far, false) && plain_http::looks_like_http(&records) {
+        if std::mem::replace(&mut self.silent_so_far, false) && session::is_plain_http(&records) {
             self.tls = None;
-            self.write(plain_http::ANSWER)?;
+            self.write(session::PLAIN_HTTP_ANSWER)?;
             return Ok(Arrived::PlainHttp);
         }
         match session.receive(&records, into) {

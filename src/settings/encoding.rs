@@ -1,20 +1,20 @@
-//! The bytes of a Python file to text, as PEP 263 has it: UTF-8, unless a comment declares another encoding.
+//! Decodes the bytes of a Python file by PEP 263: as UTF-8, unless a comment declares another encoding.
 
 use std::borrow::Cow;
 
-use super::fault::{Problem, SettingsFault};
+use super::fault::{SettingsFault, SettingsFaultKind};
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Encoding {
+enum SourceEncoding {
     Utf8,
     Latin1,
     Ascii,
 }
 
-impl Encoding {
-    /// Python's names of the encoding. Python knows a hundred more; one that is none of these is refused.
+impl SourceEncoding {
+    /// Finds an encoding by one of Python's names for it. Python knows about a hundred more encodings, which are refused.
     fn by_name(name: &str) -> Option<Self> {
         match name.to_ascii_lowercase().replace('_', "-").as_str() {
             "utf-8" | "utf8" | "utf-8-sig" | "utf-8-unix" => Some(Self::Utf8),
@@ -25,31 +25,29 @@ impl Encoding {
     }
 }
 
-/// The text of the file, without byte order mark and with every newline as `\n`, which is how Python reads it.
+/// Returns the text of the file without a byte order mark and with every newline as `\n`, as Python reads it.
 pub(super) fn decode(source: &[u8]) -> Result<String, SettingsFault> {
     let unmarked = source.strip_prefix(BYTE_ORDER_MARK);
     let bytes = unmarked.unwrap_or(source);
     if let Some(nul) = bytes.iter().position(|&byte| byte == 0) {
-        return Err(fault_at(bytes, nul, Problem::NulByte));
+        return Err(fault_at(bytes, nul, SettingsFaultKind::NulByte));
     }
     if bytes.starts_with(BYTE_ORDER_MARK) {
-        return Err(fault_at(bytes, 0, Problem::Syntax("an unexpected character")));
+        return Err(fault_at(bytes, 0, SettingsFaultKind::Syntax("an unexpected character")));
     }
-    let encoding = declared(bytes)?.unwrap_or(Encoding::Utf8);
-    if unmarked.is_some() && encoding != Encoding::Utf8 {
-        return Err(fault_at(bytes, 0, Problem::ByteOrderMarkDisagrees));
+    let encoding = declared(bytes)?.unwrap_or(SourceEncoding::Utf8);
+    if unmarked.is_some() && encoding != SourceEncoding::Utf8 {
+        return Err(fault_at(bytes, 0, SettingsFaultKind::ByteOrderMarkDisagrees));
     }
     let text = match encoding {
-        Encoding::Latin1 => bytes.iter().copied().map(char::from).collect(),
-        Encoding::Ascii => match bytes.iter().position(|byte| !byte.is_ascii()) {
-            Some(offset) => {
-                return Err(fault_at(bytes, offset, Problem::Undecodable { encoding: "ASCII" }));
-            }
+        SourceEncoding::Latin1 => bytes.iter().copied().map(char::from).collect(),
+        SourceEncoding::Ascii => match bytes.iter().position(|byte| !byte.is_ascii()) {
+            Some(offset) => return Err(fault_at(bytes, offset, SettingsFaultKind::Undecodable { encoding: "ASCII" })),
             None => String::from_utf8_lossy(bytes),
         },
-        Encoding::Utf8 => std::str::from_utf8(bytes)
-            .map(Cow::Borrowed)
-            .map_err(|error| fault_at(bytes, error.valid_up_to(), Problem::Undecodable { encoding: "UTF-8" }))?,
+        SourceEncoding::Utf8 => std::str::from_utf8(bytes).map(Cow::Borrowed).map_err(|error| {
+            fault_at(bytes, error.valid_up_to(), SettingsFaultKind::Undecodable { encoding: "UTF-8" })
+        })?,
     };
     Ok(newlines(&text))
 }
@@ -58,19 +56,21 @@ fn newlines(text: &str) -> String {
     text.replace("\r\n", "\n").replace('\r', "\n")
 }
 
-fn fault_at(bytes: &[u8], offset: usize, problem: Problem) -> SettingsFault {
-    let before = String::from_utf8_lossy(bytes.get(..offset).unwrap_or(bytes));
-    SettingsFault::after(&newlines(&before), problem)
+fn fault_at(bytes: &[u8], offset: usize, kind: SettingsFaultKind) -> SettingsFault {
+    let before = bytes.get(..offset);
+    debug_assert!(before.is_some(), "a fault lies within the file");
+    let before = String::from_utf8_lossy(before.unwrap_or(bytes));
+    SettingsFault::after(&newlines(&before), kind)
 }
 
-/// The encoding that a comment declares, on the first line or on the second after a line without code.
-fn declared(bytes: &[u8]) -> Result<Option<Encoding>, SettingsFault> {
+/// Finds the encoding that a comment declares, on the first line, or on the second after a line without code.
+fn declared(bytes: &[u8]) -> Result<Option<SourceEncoding>, SettingsFault> {
     let text = newlines(&String::from_utf8_lossy(bytes));
     for (index, line) in text.split('\n').take(2).enumerate() {
         let code = line.trim_start_matches([' ', '\t', '\x0C']);
         if let Some(name) = code.strip_prefix('#').and_then(cookie) {
-            let unknown = || SettingsFault::after(&"\n".repeat(index), Problem::UnknownEncoding);
-            return Encoding::by_name(name).map(Some).ok_or_else(unknown);
+            let unknown = || SettingsFault::after(&"\n".repeat(index), SettingsFaultKind::UnknownEncoding);
+            return SourceEncoding::by_name(name).map(Some).ok_or_else(unknown);
         }
         if !code.is_empty() && !code.starts_with('#') {
             break;
@@ -79,7 +79,7 @@ fn declared(bytes: &[u8]) -> Result<Option<Encoding>, SettingsFault> {
     Ok(None)
 }
 
-/// The name after `coding:` or `coding=`, of PEP 263's `coding[:=][ \t]*([-_.a-zA-Z0-9]+)`.
+/// Finds the name after `coding:` or `coding=`, by PEP 263's `coding[:=][ \t]*([-_.a-zA-Z0-9]+)`.
 fn cookie(comment: &str) -> Option<&str> {
     comment.split("coding").skip(1).find_map(|rest| {
         let value = rest.strip_prefix([':', '='])?.trim_start_matches([' ', '\t']);

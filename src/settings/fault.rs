@@ -1,4 +1,4 @@
-//! A place in the settings file and what is wrong there, in words that hold nothing of the file's text.
+//! Says where a settings file is wrong, and how, in words that contain nothing of the file's text.
 
 use std::fmt;
 
@@ -9,41 +9,39 @@ use ruff_python_parser::{LexicalErrorType, ParseErrorType};
 /// Why a settings file is refused, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingsFault {
-    /// The line, from 1.
-    pub line: usize,
-    /// The column in characters, from 1.
-    pub column: usize,
-    problem: Problem,
+    /// Counted from 1.
+    line: usize,
+    /// Counted in characters, from 1.
+    column: usize,
+    kind: SettingsFaultKind,
 }
 
 impl SettingsFault {
-    /// `before` is the file's text up to the fault, with newlines as `\n`.
-    pub(super) fn after(before: &str, problem: Problem) -> Self {
-        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        Self {
-            line: 1 + before.matches('\n').count(),
-            column: 1 + before.get(line_start..).unwrap_or_default().chars().count(),
-            problem,
-        }
+    /// Creates the fault that follows `before`, the text of the file up to it with newlines as `\n`.
+    pub(super) fn after(before: &str, kind: SettingsFaultKind) -> Self {
+        let line = before.rsplit_once('\n').map_or(before, |(_, line)| line);
+        Self { line: 1 + before.matches('\n').count(), column: 1 + line.chars().count(), kind }
     }
 
-    /// The fault at a byte offset into `text`.
-    pub(super) fn at(text: &str, offset: impl Into<usize>, problem: Problem) -> Self {
-        Self::after(text.get(..offset.into()).unwrap_or(text), problem)
+    /// Creates the fault at a byte offset into `text`.
+    pub(super) fn at(text: &str, offset: impl Into<usize>, kind: SettingsFaultKind) -> Self {
+        let before = text.get(..offset.into());
+        debug_assert!(before.is_some(), "a fault begins with a character of the text");
+        Self::after(before.unwrap_or(text), kind)
     }
 }
 
 impl fmt::Display for SettingsFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}", self.line, self.column, self.problem)
+        write!(f, "{}:{}: {}", self.line, self.column, self.kind)
     }
 }
 
 impl std::error::Error for SettingsFault {}
 
-/// What is wrong. Made of constants alone: a field that could hold the file's text could show the token.
+/// What is wrong. Every field is a constant of the program: a field with text of the file could show the token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Problem {
+pub(super) enum SettingsFaultKind {
     TooLarge,
     NulByte,
     UnknownEncoding,
@@ -57,7 +55,7 @@ pub(super) enum Problem {
     TokenNotUnicode,
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for SettingsFaultKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooLarge => f.write_str("the file is larger than 1 MiB"),
@@ -79,8 +77,8 @@ impl fmt::Display for Problem {
     }
 }
 
-impl From<&ParseErrorType> for Problem {
-    // Parse errors are worded here: some of the parser's own texts quote the source.
+impl From<&ParseErrorType> for SettingsFaultKind {
+    // The texts are written here, because some texts of the parser quote the source.
     fn from(error: &ParseErrorType) -> Self {
         match error {
             ParseErrorType::ExpectedToken { expected, found } => Self::Expected { expected: *expected, found: *found },
@@ -121,7 +119,7 @@ fn lexical(error: &LexicalErrorType) -> &'static str {
     }
 }
 
-impl From<&SemanticSyntaxErrorKind> for Problem {
+impl From<&SemanticSyntaxErrorKind> for SettingsFaultKind {
     fn from(kind: &SemanticSyntaxErrorKind) -> Self {
         Self::Syntax(match kind {
             SemanticSyntaxErrorKind::ReturnOutsideFunction => "return outside a function",

@@ -1,38 +1,40 @@
-//! A bound on how deeply a file nests, checked before it is parsed.
+//! Limits how deeply a file may nest, before it is parsed.
 //!
-//! Ruff's parser grows its stack as it recurses, by about a kilobyte for a level, so a file of a megabyte could cost
-//! gigabytes; and walking or dropping the tree it makes recurses without growing anything, so a tree some ten thousand
-//! levels deep would end the process. CPython has bounds of its own, some of them the same as here.
+//! Ruff's parser allocates about a kilobyte of further stack for each level of its recursion, so a file of one megabyte
+//! could cost gigabytes. A visit or a drop of the syntax tree recurses on the ordinary stack, so a tree of some ten
+//! thousand levels would end the process. CPython has limits of its own, and some are the same as these.
 
 use ruff_python_ast::token::TokenKind;
 use ruff_python_parser::{Mode, lexer};
 
-use super::fault::{Problem, SettingsFault};
+use super::fault::{SettingsFault, SettingsFaultKind};
 
-/// Brackets open at once. CPython's tokenizer has the same bound (`MAXLEVEL`).
+/// How many brackets may be open at once. CPython's tokenizer has the same limit (`MAXLEVEL`).
 const MAX_BRACKETS: usize = 200;
 
-/// Blocks open at once. CPython's tokenizer has the same bound (`MAXINDENT` less the module's own level).
+/// How many blocks may be open at once. CPython's tokenizer has the same limit (`MAXINDENT` less the level of the
+/// module).
 const MAX_BLOCKS: usize = 99;
 
-/// Operators and keywords that may apply to one another, as the dots of `a.b.c` do. CPython 3.11 gives up a little
-/// under 3,000. A tree of 500, in the blocks above, takes under 1 MiB of stack in a build without optimization: half
-/// of what a thread has by default.
+/// How many operators and keywords may apply to one another, as the dots of `a.b.c` do. CPython 3.11 refuses a little
+/// fewer than 3,000. A tree of 500 operators, within as many blocks as are allowed, takes less than 1 MiB of stack in a
+/// build without optimization, which is half of what a thread has by default.
 const MAX_OPERATORS: usize = 500;
 
-/// Refuses a text whose syntax tree could be deeper than the bounds together.
+/// Refuses a text whose syntax tree could be deeper than the limits allow together.
 pub(super) fn check(text: &str) -> Result<(), SettingsFault> {
-    if !too_deep(text) {
+    if !is_too_deep(text) {
         return Ok(());
     }
-    // The lexer tells kinds of tokens, not places: the shortest prefix that is too deep ends at the fault.
+    // The lexer gives the kinds of tokens and not their places. A binary search over the prefixes of the text finds the
+    // character that makes it too deep.
     let ends: Vec<usize> = text.char_indices().map(|(start, c)| start + c.len_utf8()).collect();
-    let first = ends.partition_point(|&end| !text.get(..end).is_some_and(too_deep));
-    let before = first.checked_sub(1).and_then(|last| ends.get(last)).copied().unwrap_or_default();
-    Err(SettingsFault::at(text, before, Problem::TooDeep))
+    let too_deep = ends.partition_point(|&end| !text.get(..end).is_some_and(is_too_deep));
+    let start = too_deep.checked_sub(1).and_then(|before| ends.get(before)).copied().unwrap_or_default();
+    Err(SettingsFault::at(text, start, SettingsFaultKind::TooDeep))
 }
 
-fn too_deep(text: &str) -> bool {
+fn is_too_deep(text: &str) -> bool {
     let mut lexer = lexer::lex(text, Mode::Module);
     let mut nesting = Nesting::default();
     loop {
@@ -46,18 +48,18 @@ fn too_deep(text: &str) -> bool {
     }
 }
 
-/// What is open at one place in the text.
+/// What is open at one place of the text.
 #[derive(Default)]
 struct Nesting {
     blocks: usize,
-    /// From the outermost bracket in.
-    brackets: Vec<Bracket>,
-    /// Sum over the brackets.
+    /// The open brackets, the outermost first.
+    brackets: Vec<OpenBracket>,
+    /// The sum over the brackets.
     operators_around_brackets: usize,
     innermost: Operators,
 }
 
-struct Bracket {
+struct OpenBracket {
     closer: TokenKind,
     around: Operators,
 }
@@ -66,7 +68,7 @@ struct Bracket {
 #[derive(Clone, Copy, Default)]
 struct Operators {
     count: usize,
-    /// Of these, the ones that a comma does not end: a lambda's parameters hold commas.
+    /// How many of them a comma does not end, since the parameters of a lambda have commas.
     lambdas: usize,
 }
 
@@ -78,17 +80,22 @@ impl Nesting {
     }
 
     fn enter(&mut self, kind: TokenKind) {
+        if let Some(bracket) = self.brackets.pop_if(|bracket| bracket.closer == kind) {
+            self.innermost = bracket.around;
+            self.operators_around_brackets -= bracket.around.count;
+            return;
+        }
         match kind {
             TokenKind::Indent => self.blocks += 1,
-            TokenKind::Dedent => self.blocks = self.blocks.saturating_sub(1),
+            TokenKind::Dedent => {
+                debug_assert!(self.blocks > 0, "the lexer closes no block that it did not open");
+                self.blocks = self.blocks.saturating_sub(1);
+            }
             TokenKind::Newline | TokenKind::Semi => self.innermost = Operators::default(),
             TokenKind::Comma => self.innermost.count = self.innermost.lambdas,
             TokenKind::Lpar => self.open(TokenKind::Rpar),
             TokenKind::Lsqb => self.open(TokenKind::Rsqb),
             TokenKind::Lbrace => self.open(TokenKind::Rbrace),
-            closer if self.brackets.last().is_some_and(|bracket| bracket.closer == closer) => {
-                self.close();
-            }
             operand if is_operand(operand) => {}
             operator => {
                 self.innermost.count += 1;
@@ -98,22 +105,15 @@ impl Nesting {
     }
 
     fn open(&mut self, closer: TokenKind) {
-        // A call or a subscript nests as an operator does: f()()().
+        // A call or a subscript nests as an operator does, for example in f()()().
         self.innermost.count += 1;
         self.operators_around_brackets += self.innermost.count;
-        self.brackets.push(Bracket { closer, around: std::mem::take(&mut self.innermost) });
-    }
-
-    fn close(&mut self) {
-        if let Some(bracket) = self.brackets.pop() {
-            self.innermost = bracket.around;
-            self.operators_around_brackets -= bracket.around.count;
-        }
+        self.brackets.push(OpenBracket { closer, around: std::mem::take(&mut self.innermost) });
     }
 }
 
-/// Tokens that nest nothing. All others count, also those that are out of place: the parser recovers from errors, and
-/// a closing bracket that matches nothing may start an element of what is open.
+/// Returns whether a token does not nest. All other tokens count, also in a wrong place: the parser recovers from errors,
+/// and a closing bracket without its opening one may begin an element of what is open.
 fn is_operand(kind: TokenKind) -> bool {
     matches!(
         kind,

@@ -1,52 +1,84 @@
-//! `user_settings.py` to [`Access`]: what the two settings are by their last assignments.
+//! Decides what the two settings are, by their last assignments.
 //!
-//! In scope: assignments that are statements of the module itself, to a name alone, chained, annotated, augmented or
-//! inside a tuple that is unpacked. Out of scope, as the file is never executed: the bodies of `if`, `def`, `class`,
-//! `try`, `with` and loops, and every other way to bind a name (`import`, `for`, `:=`, `del`).
+//! In scope are assignments that are statements of the module itself: to a name alone, chained, annotated, augmented, or
+//! inside a tuple that is unpacked. Out of scope, since the file is never executed, are the bodies of `if`, `def`,
+//! `class`, `try`, `with` and loops, and every other way to bind a name (`import`, `for`, `:=`, `del`).
+
+use std::fmt;
 
 use ruff_python_ast::{Expr, Stmt, StringLiteral, UnaryOp};
 use ruff_python_parser::{ParseErrorType, UnsupportedSyntaxErrorKind, parse_module};
 use ruff_text_size::Ranged;
 
-use super::fault::{Problem, SettingsFault};
-use super::{Access, DisabledReason, encoding, nesting, semantics};
+use super::fault::{SettingsFault, SettingsFaultKind};
+use super::{encoding, nesting, semantics};
 use crate::proto::token::Token;
 
-/// The largest settings file, in bytes. Files of settings are of a few kilobytes; the parser takes some fifty times
-/// the text in memory, which this keeps to tens of megabytes for a moment.
+/// The largest settings file. Such files have a few kilobytes. The parser takes about fifty times the size of the text
+/// in memory, so this limit keeps it to some tens of megabytes for a moment.
 pub const MAX_FILE_BYTES: usize = 1 << 20;
 
 const OPEN_REST_API: &str = "OPEN_REST_API";
 const TOKEN: &str = "TOKEN";
 
-/// What the file's bytes say.
+/// What a settings file says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// `OPEN_REST_API` is `True`: requests that show this token are served.
+    Open(Token),
+    /// The gateway does not listen.
+    Disabled(DisabledReason),
+}
+
+/// Why the gateway does not listen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DisabledReason {
+    /// There is no settings file.
+    SettingsAbsent,
+    /// `OPEN_REST_API` is not assigned, or is not the literal `True`.
+    NotOpen,
+    /// `OPEN_REST_API` is `True`, and `TOKEN` is not assigned, `None` or empty.
+    TokenMissing,
+}
+
+impl fmt::Display for DisabledReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::SettingsAbsent => "there is no settings file",
+            Self::NotOpen => "OPEN_REST_API is not set to True in the settings file",
+            Self::TokenMissing => "TOKEN is not set, or empty, in the settings file",
+        })
+    }
+}
+
+/// Returns what the bytes of a settings file say.
 ///
 /// # Errors
 ///
-/// [`SettingsFault`] for a file that Python would refuse, one that is larger than [`MAX_FILE_BYTES`] or nested too
-/// deeply, and one whose last assignment of `OPEN_REST_API` is not a literal or of `TOKEN` not a literal string. The
-/// last hold even where the other setting disables.
+/// [`SettingsFault`] for a file that Python would refuse, that is larger than [`MAX_FILE_BYTES`] or nested too deeply,
+/// whose last assignment of `OPEN_REST_API` is not a literal, or whose last assignment of `TOKEN` is not a literal
+/// string. Each assignment is checked even where the other setting disables the entrance.
 pub fn parse(source: &[u8]) -> Result<Access, SettingsFault> {
     if source.len() > MAX_FILE_BYTES {
-        return Err(SettingsFault::after("", Problem::TooLarge));
+        return Err(SettingsFault::after("", SettingsFaultKind::TooLarge));
     }
     let text = encoding::decode(source)?;
     nesting::check(&text)?;
     let module = parse_module(&text)
-        .map_err(|error| SettingsFault::at(&text, error.location.start(), Problem::from(&error.error)))?;
-    // Syntax that newer versions of Python removed is refused; what only they know is fine.
+        .map_err(|error| SettingsFault::at(&text, error.location.start(), SettingsFaultKind::from(&error.error)))?;
+    // Syntax that newer versions of Python removed is refused. Syntax that only they know is accepted.
     for unsupported in module.unsupported_syntax_errors() {
         if unsupported.kind == UnsupportedSyntaxErrorKind::ParenthesizedKeywordArgumentName {
-            let problem = Problem::from(&ParseErrorType::InvalidAssignmentTarget);
-            return Err(SettingsFault::at(&text, unsupported.range.start(), problem));
+            let kind = SettingsFaultKind::from(&ParseErrorType::InvalidAssignmentTarget);
+            return Err(SettingsFault::at(&text, unsupported.range.start(), kind));
         }
     }
     semantics::check(&text, module.suite())?;
-    judge(&text, module.suite())
+    access(&text, module.suite())
 }
 
-/// The two settings of a module that is valid Python.
-fn judge(text: &str, module: &[Stmt]) -> Result<Access, SettingsFault> {
+/// Returns what the two settings of a valid module say together.
+fn access(text: &str, module: &[Stmt]) -> Result<Access, SettingsFault> {
     let open = open_rest_api(text, last_assignment(module, OPEN_REST_API))?;
     let token = token(text, last_assignment(module, TOKEN))?;
     Ok(match (open, token) {
@@ -56,63 +88,63 @@ fn judge(text: &str, module: &[Stmt]) -> Result<Access, SettingsFault> {
     })
 }
 
-fn open_rest_api(text: &str, assigned: Option<Assigned<'_>>) -> Result<bool, SettingsFault> {
-    match assigned {
+fn open_rest_api(text: &str, binding: Option<Binding<'_>>) -> Result<bool, SettingsFault> {
+    match binding {
         None => Ok(false),
-        Some(Assigned::Value(Expr::BooleanLiteral(literal))) => Ok(literal.value),
-        Some(assigned) => assigned.literal(text, OPEN_REST_API).map(|_| false),
+        Some(Binding::Value(Expr::BooleanLiteral(literal))) => Ok(literal.value),
+        Some(binding) => binding.literal(text, OPEN_REST_API).map(|_| false),
     }
 }
 
-fn token(text: &str, assigned: Option<Assigned<'_>>) -> Result<Option<Token>, SettingsFault> {
-    let Some(assigned) = assigned else {
+fn token(text: &str, binding: Option<Binding<'_>>) -> Result<Option<Token>, SettingsFault> {
+    let Some(binding) = binding else {
         return Ok(None);
     };
-    match assigned.literal(text, TOKEN)? {
+    match binding.literal(text, TOKEN)? {
         Expr::NoneLiteral(_) => Ok(None),
         Expr::StringLiteral(string) => {
             if let Some(part) = string.value.iter().find(|part| has_lone_surrogate(text, part)) {
-                return Err(SettingsFault::at(text, part.start(), Problem::TokenNotUnicode));
+                return Err(SettingsFault::at(text, part.start(), SettingsFaultKind::TokenNotUnicode));
             }
             Ok(Token::new(string.value.to_str()))
         }
-        other => Err(SettingsFault::at(text, other.start(), Problem::TokenNotString)),
+        other => Err(SettingsFault::at(text, other.start(), SettingsFaultKind::TokenNotString)),
     }
 }
 
-/// What a name was last bound to.
+/// What a name is bound to by its last assignment.
 #[derive(Clone, Copy)]
-enum Assigned<'a> {
+enum Binding<'a> {
     Value(&'a Expr),
-    /// A value that only execution would tell, at this expression.
+    /// A value that only execution would give, assigned at this expression.
     Computed(&'a Expr),
 }
 
-impl<'a> Assigned<'a> {
+impl<'a> Binding<'a> {
     fn literal(self, text: &str, name: &'static str) -> Result<&'a Expr, SettingsFault> {
         match self {
             Self::Value(value) if is_literal(value) => Ok(value),
             Self::Value(at) | Self::Computed(at) => {
-                Err(SettingsFault::at(text, at.start(), Problem::NotLiteral { name }))
+                Err(SettingsFault::at(text, at.start(), SettingsFaultKind::NotLiteral { name }))
             }
         }
     }
 }
 
-fn last_assignment<'a>(module: &'a [Stmt], name: &str) -> Option<Assigned<'a>> {
+fn last_assignment<'a>(module: &'a [Stmt], name: &str) -> Option<Binding<'a>> {
     module.iter().rev().find_map(|statement| match statement {
-        // Targets are assigned from left to right, so the last of them wins.
+        // Python assigns to the targets from left to right, so the last one decides.
         Stmt::Assign(assign) => assign.targets.iter().rev().find_map(|target| bound(target, &assign.value, name)),
         Stmt::AnnAssign(assign) => bound(&assign.target, assign.value.as_deref()?, name),
-        Stmt::AugAssign(assign) => is_name(&assign.target, name).then_some(Assigned::Computed(&assign.target)),
+        Stmt::AugAssign(assign) => is_name(&assign.target, name).then_some(Binding::Computed(&assign.target)),
         _ => None,
     })
 }
 
-/// What assigning `value` to `target` binds `name` to, if anything.
-fn bound<'a>(target: &'a Expr, value: &'a Expr, name: &str) -> Option<Assigned<'a>> {
+/// Returns what an assignment of `value` to `target` binds `name` to, if it binds it.
+fn bound<'a>(target: &'a Expr, value: &'a Expr, name: &str) -> Option<Binding<'a>> {
     let Some(targets) = elements(target) else {
-        return is_name(target, name).then_some(Assigned::Value(value));
+        return is_name(target, name).then_some(Binding::Value(value));
     };
     match elements(value) {
         Some(values) if values.len() == targets.len() && !targets.iter().chain(values).any(Expr::is_starred_expr) => {
@@ -122,13 +154,14 @@ fn bound<'a>(target: &'a Expr, value: &'a Expr, name: &str) -> Option<Assigned<'
     }
 }
 
-/// The first place of `name` in targets that are unpacked from what is no tuple of as many values.
-fn computed<'a>(targets: &'a [Expr], name: &str) -> Option<Assigned<'a>> {
+/// Finds the first place of `name` in targets whose values are not known one by one: the value is no tuple, or has a
+/// different number of elements.
+fn computed<'a>(targets: &'a [Expr], name: &str) -> Option<Binding<'a>> {
     targets.iter().find_map(|target| {
         let target = target.as_starred_expr().map_or(target, |starred| &starred.value);
         match elements(target) {
             Some(targets) => computed(targets, name),
-            None => is_name(target, name).then_some(Assigned::Computed(target)),
+            None => is_name(target, name).then_some(Binding::Computed(target)),
         }
     })
 }
@@ -145,7 +178,8 @@ fn is_name(expr: &Expr, name: &str) -> bool {
     expr.as_name_expr().is_some_and(|expr| expr.id == *name)
 }
 
-/// Constants, signed numbers and displays of literals, as Python's `ast.literal_eval` takes them.
+/// Returns whether `ast.literal_eval` of Python takes the expression: a constant, a signed number, or a display of
+/// literals.
 fn is_literal(expr: &Expr) -> bool {
     match expr {
         Expr::UnaryOp(unary) => {
@@ -161,15 +195,18 @@ fn is_literal(expr: &Expr) -> bool {
     }
 }
 
-/// Whether an escape of the string is half of a UTF-16 pair. The parser puts U+FFFD in its place; Python keeps it, and
-/// cannot then encode the string.
+/// Returns whether an escape of the string is one half of a UTF-16 pair. The parser puts U+FFFD in its place. Python
+/// keeps it and then cannot encode the string.
 fn has_lone_surrogate(text: &str, string: &StringLiteral) -> bool {
     if string.flags.prefix().is_raw() {
         return false;
     }
-    let mut rest = text.get(string.range.start().into()..string.range.end().into()).unwrap_or_default();
+    let source = text.get(string.range.start().into()..string.range.end().into());
+    debug_assert!(source.is_some(), "the parser gives ranges of the text that it parsed");
+    let mut rest = source.unwrap_or_default();
     while let Some((_, escape)) = rest.split_once('\\') {
-        let digits = match escape.chars().next() {
+        let mut chars = escape.chars();
+        let digits = match chars.next() {
             Some('u') => escape.get(1..5),
             Some('U') => escape.get(1..9),
             _ => None,
@@ -178,7 +215,7 @@ fn has_lone_surrogate(text: &str, string: &StringLiteral) -> bool {
         if code_point.is_some_and(|code_point| (0xD800..0xE000).contains(&code_point)) {
             return true;
         }
-        rest = escape.get(escape.chars().next().map_or(0, char::len_utf8)..).unwrap_or_default();
+        rest = chars.as_str();
     }
     false
 }

@@ -1,8 +1,10 @@
-//! The errors that Python's compiler reports after its parser accepted: `return` outside a function and the like.
+//! Reports the errors that Python's compiler finds after its parser accepted the file, such as `return` outside a
+//! function.
 //!
-//! Ruff's checker knows the rules and asks where in the program it is; this walk answers. What neither knows is let
-//! pass, as an error here would refuse a file that Python takes: a name used before its `global`, a `nonlocal` without
-//! a binding, a starred expression that stands alone, an `except:` that is not the last.
+//! Ruff's checker knows the rules and asks where in the program a statement stands. The visitor of this file answers.
+//! Errors that neither of them knows are accepted, since a wrong answer would refuse a file that Python takes: a name
+//! used before its `global`, a `nonlocal` without a binding, a starred expression that stands alone, and an `except:`
+//! that is not the last.
 
 use std::cell::RefCell;
 
@@ -13,30 +15,30 @@ use ruff_python_parser::semantic_errors::{
 };
 use ruff_text_size::TextRange;
 
-use super::fault::{Problem, SettingsFault};
+use super::fault::{SettingsFault, SettingsFaultKind};
 
-/// Refuses a module that parses and does not compile.
+/// Refuses a module that Python's parser accepts and its compiler refuses.
 pub(super) fn check(text: &str, module: &[Stmt]) -> Result<(), SettingsFault> {
-    let mut walk = Walk {
+    let mut visitor = SemanticVisitor {
         checker: SemanticSyntaxChecker::new(),
-        place: Place { text, scopes: Vec::new(), in_loop: false, in_try: false, first_error: RefCell::default() },
+        position: Position { text, scopes: Vec::new(), in_loop: false, in_try: false, first_error: RefCell::default() },
     };
-    walk.visit_body(module);
-    match walk.place.first_error.into_inner() {
-        Some(error) => Err(SettingsFault::at(text, error.range.start(), Problem::from(&error.kind))),
+    visitor.visit_body(module);
+    match visitor.position.first_error.into_inner() {
+        Some(error) => Err(SettingsFault::at(text, error.range.start(), SettingsFaultKind::from(&error.kind))),
         None => Ok(()),
     }
 }
 
-struct Walk<'a> {
+struct SemanticVisitor<'a> {
     checker: SemanticSyntaxChecker,
-    place: Place<'a>,
+    position: Position<'a>,
 }
 
-/// Where the walk is.
-struct Place<'a> {
+/// Where in the program the visitor is.
+struct Position<'a> {
     text: &'a str,
-    /// From the outermost in; empty at the module's level.
+    /// The scopes around the position, the outermost first. There is none at the level of the module.
     scopes: Vec<Scope<'a>>,
     in_loop: bool,
     in_try: bool,
@@ -52,36 +54,38 @@ enum Scope<'a> {
     },
     Lambda,
     Generator,
-    /// Of a list, a set or a dict.
+    /// The comprehension of a list, a set or a dict.
     Comprehension {
         is_async: bool,
     },
 }
 
-impl<'a> Walk<'a> {
+impl<'a> SemanticVisitor<'a> {
     fn within(&mut self, scope: Scope<'a>, visit: impl FnOnce(&mut Self)) {
-        self.place.scopes.push(scope);
+        self.position.scopes.push(scope);
         visit(self);
-        self.place.scopes.pop();
+        self.position.scopes.pop();
     }
 
     fn visit_loop(&mut self, body: &'a [Stmt], orelse: &'a [Stmt]) {
-        let outside = std::mem::replace(&mut self.place.in_loop, true);
+        let outside = std::mem::replace(&mut self.position.in_loop, true);
         self.visit_body(body);
-        self.place.in_loop = outside;
+        self.position.in_loop = outside;
         self.visit_body(orelse);
     }
 
     fn visit_generators(&mut self, scope: Scope<'a>, generators: &'a [Comprehension], elements: &[&'a Expr]) {
         let Some((first, others)) = generators.split_first() else {
+            debug_assert!(false, "a comprehension has a generator");
             return;
         };
-        self.visit_expr(&first.iter); // in the scope around
-        self.within(scope, |walk| {
-            walk.visit_expr(&first.target);
-            first.ifs.iter().for_each(|condition| walk.visit_expr(condition));
-            others.iter().for_each(|generator| walk.visit_comprehension(generator));
-            elements.iter().for_each(|element| walk.visit_expr(element));
+        // Python evaluates the first iterable in the scope around the comprehension.
+        self.visit_expr(&first.iter);
+        self.within(scope, |visitor| {
+            visitor.visit_expr(&first.target);
+            first.ifs.iter().for_each(|condition| visitor.visit_expr(condition));
+            others.iter().for_each(|generator| visitor.visit_comprehension(generator));
+            elements.iter().for_each(|element| visitor.visit_expr(element));
         });
     }
 }
@@ -90,26 +94,26 @@ fn comprehension<'a>(generators: &[Comprehension]) -> Scope<'a> {
     Scope::Comprehension { is_async: generators.iter().any(|generator| generator.is_async) }
 }
 
-impl<'a> Visitor<'a> for Walk<'a> {
+impl<'a> Visitor<'a> for SemanticVisitor<'a> {
     fn visit_stmt(&mut self, stmt: &'a Stmt) {
-        self.checker.visit_stmt(stmt, &self.place);
-        let (in_loop, in_try) = (self.place.in_loop, self.place.in_try);
+        self.checker.visit_stmt(stmt, &self.position);
+        let (in_loop, in_try) = (self.position.in_loop, self.position.in_try);
         match stmt {
             Stmt::FunctionDef(function) => {
                 function.decorator_list.iter().for_each(|decorator| self.visit_decorator(decorator));
                 function.type_params.iter().for_each(|params| self.visit_type_params(params));
                 self.visit_parameters(&function.parameters);
                 function.returns.iter().for_each(|returns| self.visit_annotation(returns));
-                self.place.in_loop = false;
+                self.position.in_loop = false;
                 let scope = Scope::Function { parameters: &function.parameters, is_async: function.is_async };
-                self.within(scope, |walk| walk.visit_body(&function.body));
+                self.within(scope, |visitor| visitor.visit_body(&function.body));
             }
             Stmt::ClassDef(class) => {
                 class.decorator_list.iter().for_each(|decorator| self.visit_decorator(decorator));
                 class.type_params.iter().for_each(|params| self.visit_type_params(params));
                 class.arguments.iter().for_each(|arguments| self.visit_arguments(arguments));
-                self.place.in_loop = false;
-                self.within(Scope::Class, |walk| walk.visit_body(&class.body));
+                self.position.in_loop = false;
+                self.within(Scope::Class, |visitor| visitor.visit_body(&class.body));
             }
             Stmt::For(each) => {
                 self.visit_expr(&each.iter);
@@ -121,20 +125,20 @@ impl<'a> Visitor<'a> for Walk<'a> {
                 self.visit_loop(&each.body, &each.orelse);
             }
             Stmt::Try(_) => {
-                self.place.in_try = true;
+                self.position.in_try = true;
                 walk_stmt(self, stmt);
             }
             _ => walk_stmt(self, stmt),
         }
-        (self.place.in_loop, self.place.in_try) = (in_loop, in_try);
+        (self.position.in_loop, self.position.in_try) = (in_loop, in_try);
     }
 
     fn visit_expr(&mut self, expr: &'a Expr) {
-        self.checker.visit_expr(expr, &self.place);
+        self.checker.visit_expr(expr, &self.position);
         match expr {
             Expr::Lambda(lambda) => {
                 lambda.parameters.iter().for_each(|parameters| self.visit_parameters(parameters));
-                self.within(Scope::Lambda, |walk| walk.visit_expr(&lambda.body));
+                self.within(Scope::Lambda, |visitor| visitor.visit_expr(&lambda.body));
             }
             Expr::ListComp(list) => {
                 self.visit_generators(comprehension(&list.generators), &list.generators, &[&list.elt])
@@ -154,7 +158,7 @@ impl<'a> Visitor<'a> for Walk<'a> {
     }
 }
 
-impl SemanticSyntaxContext for Place<'_> {
+impl SemanticSyntaxContext for Position<'_> {
     fn report_semantic_error(&self, error: SemanticSyntaxError) {
         self.first_error.borrow_mut().get_or_insert(error);
     }

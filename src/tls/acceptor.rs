@@ -1,4 +1,4 @@
-//! The server's side of TLS, and the identity that new connections get.
+//! Begins sessions, with the certificate that is in use at the moment.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::{error, fmt};
@@ -11,50 +11,50 @@ use rustls::version::{TLS12, TLS13};
 use super::certificate::Identity;
 use super::session::Session;
 
-/// The protocols of a connection, best first (RFC 7301). A client that offers others alone, such as h2, is refused
-/// with `no_application_protocol`; one that offers none speaks HTTP/1.1. What curl offers with `--http1.0` is the second.
+/// The application protocols, the preferred one first (RFC 7301). A client that offers only others, such as h2, is
+/// refused with `no_application_protocol`. A client that offers none speaks HTTP/1.1. `curl --http1.0` offers the second.
 const PROTOCOLS: [&[u8]; 2] = [b"http/1.1", b"http/1.0"];
 
-/// Begins connections. Shared by the workers.
+/// Begins sessions. The workers share it.
 pub struct Acceptor {
-    serving: RwLock<Serving>,
+    served: RwLock<ServedIdentity>,
 }
 
-struct Serving {
+struct ServedIdentity {
     identity: Identity,
     config: Arc<ServerConfig>,
 }
 
 impl Acceptor {
-    /// Begins connections as `identity`.
+    /// Creates an acceptor that presents `identity`.
     ///
     /// # Errors
     /// [`TlsUnavailable`], where the system gives no random bytes.
     pub fn new(identity: Identity) -> Result<Self, TlsUnavailable> {
         let config = configure(&identity)?;
-        Ok(Self { serving: RwLock::new(Serving { identity, config }) })
+        Ok(Self { served: RwLock::new(ServedIdentity { identity, config }) })
     }
 
-    /// Begins connections as `identity` from now on; those that are there keep theirs. Whether that is news. Where it
-    /// is, no session of before can be resumed: its client would never see the new certificate.
+    /// Presents `identity` to new connections and returns whether it differs from the one before. Existing connections
+    /// keep theirs. Sessions from before cannot be resumed with a new identity, since their clients would never see it.
     ///
     /// # Errors
-    /// [`TlsUnavailable`], as of [`Acceptor::new`]; nothing changes.
+    /// [`TlsUnavailable`], as for [`Acceptor::new`]. The identity then stays as it was.
     pub fn replace(&self, identity: Identity) -> Result<bool, TlsUnavailable> {
-        if self.serving.read().unwrap_or_else(PoisonError::into_inner).identity == identity {
+        if self.served.read().unwrap_or_else(PoisonError::into_inner).identity == identity {
             return Ok(false);
         }
         let config = configure(&identity)?;
-        *self.serving.write().unwrap_or_else(PoisonError::into_inner) = Serving { identity, config };
+        *self.served.write().unwrap_or_else(PoisonError::into_inner) = ServedIdentity { identity, config };
         Ok(true)
     }
 
-    /// Begins a connection.
+    /// Begins the session of a new connection.
     ///
     /// # Errors
     /// [`TlsUnavailable`], where the system gives no random bytes.
     pub fn accept(&self) -> Result<Session, TlsUnavailable> {
-        let config = Arc::clone(&self.serving.read().unwrap_or_else(PoisonError::into_inner).config);
+        let config = Arc::clone(&self.served.read().unwrap_or_else(PoisonError::into_inner).config);
         Session::new(config).map_err(TlsUnavailable)
     }
 }
@@ -65,8 +65,8 @@ impl fmt::Debug for Acceptor {
     }
 }
 
-/// TLS 1.3 (RFC 8446) and 1.2 (RFC 5246), with the cipher suites and groups that rustls has by default: every one of
-/// them has forward secrecy and authenticated encryption. Early data is off, as replays would publish twice.
+/// Configures TLS 1.3 (RFC 8446) and 1.2 (RFC 5246) with the cipher suites and groups that rustls has by default. All of
+/// them have forward secrecy and authenticated encryption. Early data is off, since a replay would publish twice.
 fn configure(identity: &Identity) -> Result<Arc<ServerConfig>, TlsUnavailable> {
     let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_protocol_versions(&[&TLS13, &TLS12])
@@ -75,14 +75,14 @@ fn configure(identity: &Identity) -> Result<Arc<ServerConfig>, TlsUnavailable> {
         .with_cert_resolver(Arc::new(SingleCertAndKey::from(identity.certified_key())));
     config.alpn_protocols = PROTOCOLS.map(Vec::from).into();
     config.max_early_data_size = 0;
-    // Sessions are resumed by tickets (RFC 5077, RFC 8446 §4.6.1), whose keys rotate every six hours: what a client may
-    // come back with is kept by the client.
+    // Sessions are resumed by tickets (RFC 5077, RFC 8446 §4.6.1), so that the clients and not the gateway store them.
+    // The keys of the tickets rotate every six hours.
     config.ticketer = ring::Ticketer::new().map_err(TlsUnavailable)?;
     config.session_storage = Arc::new(NoServerSessionStorage {});
     Ok(Arc::new(config))
 }
 
-/// TLS cannot be served: the system gives no random bytes, say.
+/// TLS cannot be served, for example because the system gives no random bytes.
 #[derive(Debug)]
 pub struct TlsUnavailable(rustls::Error);
 

@@ -1,6 +1,7 @@
-//! A certificate chain and its private key, from PEM files (RFC 7468), checked before anything is served with them.
+//! Reads a certificate chain and its private key from PEM files (RFC 7468), and checks them before they are used.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -10,27 +11,25 @@ use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use rustls::{Error, InconsistentKeys};
+use yasna::tags::{TAG_GENERALIZEDTIME, TAG_UTCTIME};
+use yasna::{ASN1Error, ASN1ErrorKind, ASN1Result, BERReader, BERReaderSeq, Tag};
 
-use super::fault::{CertificateError, CertificateFault, Notice};
+use super::fault::{CertificateError, CertificateFault, CertificateNotice};
 use super::files;
-use super::validity::validity;
 
-/// How large a file of certificates or keys may be: a chain takes 4 KiB, and a whole store of authorities 250 KiB.
-pub const MAX_FILE_BYTES: usize = 1024 * 1024;
-
-/// Who the gateway is to its clients: a chain, the certificate of the gateway itself first, and the private key of that.
-/// Equal where the chains are: a certificate names its key.
+/// What the gateway presents to its clients: a certificate chain, with the gateway's own certificate first, and the
+/// private key of that certificate. Two identities are equal if their chains are, since a certificate names its key.
 #[derive(Clone)]
 pub struct Identity(Arc<CertifiedKey>);
 
 impl Identity {
-    /// As rustls takes it.
-    #[must_use]
-    pub fn certified_key(&self) -> Arc<CertifiedKey> {
+    pub(super) fn certified_key(&self) -> Arc<CertifiedKey> {
         Arc::clone(&self.0)
     }
 
+    /// Returns the gateway's own certificate.
     pub(super) fn leaf(&self) -> Option<&CertificateDer<'static>> {
+        debug_assert!(!self.0.cert.is_empty(), "an identity is only made of a chain that has a certificate");
         self.0.cert.first()
     }
 }
@@ -49,40 +48,37 @@ impl fmt::Debug for Identity {
     }
 }
 
-/// An identity to serve with.
+/// A certificate that can be served.
 #[derive(Clone, Debug)]
-pub struct Loaded {
+pub struct LoadedCertificate {
     /// The chain and its key.
     pub identity: Identity,
-    /// When to load again because the certificate is to be renewed. `None` where that is somebody else's to do.
+    /// When to load it again so that the gateway renews it. `None` where another program renews it.
     pub renew_at: Option<SystemTime>,
-    /// What a person should be told.
-    pub notices: Vec<Notice>,
+    /// What a person should know about it.
+    pub notices: Vec<CertificateNotice>,
 }
 
-/// Loads a chain and the key of its first certificate. An expired certificate is loaded with a notice: its owner may
-/// have clients that take it.
-///
-/// # Errors
-/// [`CertificateError`], which names the file and what is wrong with it.
-pub fn load(certificate: &Path, key: &Path, now: SystemTime) -> Result<Loaded, CertificateError> {
+/// Loads a chain and the key of its first certificate. An expired certificate is loaded with a notice, since its owner
+/// may have clients that accept it.
+pub(super) fn load(certificate: &Path, key: &Path, now: SystemTime) -> Result<LoadedCertificate, CertificateError> {
     let identity = read_pair(certificate, key)?;
     let mut notices = Vec::new();
     if let Some(validity) = identity.leaf().and_then(|leaf| validity(leaf)) {
         let path = certificate.to_path_buf();
         if now < *validity.start() {
-            notices.push(Notice::NotYetValid { path, from: *validity.start() });
+            notices.push(CertificateNotice::NotYetValid { path, from: *validity.start() });
         } else if now > *validity.end() {
-            notices.push(Notice::Expired { path, at: *validity.end() });
+            notices.push(CertificateNotice::Expired { path, at: *validity.end() });
         }
     }
     if let Some(mode) = files::exposed(key) {
-        notices.push(Notice::KeyExposed { path: key.into(), mode });
+        notices.push(CertificateNotice::KeyExposed { path: key.into(), mode });
     }
-    Ok(Loaded { identity, renew_at: None, notices })
+    Ok(LoadedCertificate { identity, renew_at: None, notices })
 }
 
-/// The chain of one file and the key of another, or the same, which belong together.
+/// Reads the chain from one file and the key from the same or another one, and checks that they belong together.
 pub(super) fn read_pair(certificate: &Path, key: &Path) -> Result<Identity, CertificateError> {
     let in_certificate = |fault| CertificateError { path: certificate.into(), fault };
     let in_key = |fault| CertificateError { path: key.into(), fault };
@@ -111,7 +107,7 @@ fn parse_chain(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, CertificateF
 
 fn parse_key(text: &[u8]) -> Result<PrivateKeyDer<'static>, CertificateFault> {
     PrivateKeyDer::from_pem_slice(text).map_err(|error| match error {
-        // PKCS#8 (RFC 5958 §3) and the older form that OpenSSL puts in the headers of a section (RFC 1421 §4.6.1.1).
+        // The first is PKCS#8 (RFC 5958 §3), the second the older form in the headers of a section (RFC 1421 §4.6.1.1).
         _ if contains(text, b"BEGIN ENCRYPTED PRIVATE KEY") || contains(text, b"Proc-Type: 4,ENCRYPTED") => {
             CertificateFault::EncryptedKey
         }
@@ -122,4 +118,45 @@ fn parse_key(text: &[u8]) -> Result<PrivateKeyDer<'static>, CertificateFault> {
 
 fn contains(text: &[u8], what: &[u8]) -> bool {
     memchr::memmem::find(text, what).is_some()
+}
+
+/// Returns the first and the last second at which a certificate is valid (RFC 5280 §4.1.2.5), or `None` where `der` is
+/// no certificate.
+pub(super) fn validity(der: &[u8]) -> Option<RangeInclusive<SystemTime>> {
+    yasna::parse_der(der, |certificate| certificate.read_sequence(|parts| first_then_skip(parts, validity_of_body)))
+        .ok()
+}
+
+/// ```text
+/// TBSCertificate ::= SEQUENCE {
+///     version [0] EXPLICIT INTEGER DEFAULT v1, serialNumber INTEGER, signature SEQUENCE, issuer SEQUENCE,
+///     validity SEQUENCE { notBefore Time, notAfter Time }, ... }
+/// ```
+fn validity_of_body(reader: BERReader<'_, '_>) -> ASN1Result<RangeInclusive<SystemTime>> {
+    reader.read_sequence(|fields| {
+        fields.read_optional(|version| version.read_tagged(Tag::context(0), |number| number.read_i64()))?;
+        for _serial_signature_issuer in 0..3 {
+            fields.next().read_der()?;
+        }
+        first_then_skip(fields, |validity| validity.read_sequence(|ends| Ok(time(ends.next())?..=time(ends.next())?)))
+    })
+}
+
+/// Reads the next element with `read`, and skips those behind it, which yasna demands to be read as well.
+fn first_then_skip<T>(
+    elements: &mut BERReaderSeq<'_, '_>,
+    read: impl FnOnce(BERReader<'_, '_>) -> ASN1Result<T>,
+) -> ASN1Result<T> {
+    let first = read(elements.next())?;
+    while elements.read_optional(|element| element.read_der())?.is_some() {}
+    Ok(first)
+}
+
+/// Reads `Time ::= CHOICE { UTCTime, GeneralizedTime }`.
+fn time(reader: BERReader<'_, '_>) -> ASN1Result<SystemTime> {
+    match reader.lookahead_tag()? {
+        TAG_UTCTIME => reader.read_utctime().map(|time| (*time.datetime()).into()),
+        TAG_GENERALIZEDTIME => reader.read_generalized_time().map(|time| (*time.datetime()).into()),
+        _ => Err(ASN1Error::new(ASN1ErrorKind::Invalid)),
+    }
 }

@@ -1,4 +1,4 @@
-//! What is wrong with a certificate or its key, and what is merely worth telling.
+//! Says what is wrong with a certificate or its key, and what a person should know about one in use.
 
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -6,7 +6,7 @@ use std::{error, fmt, io};
 
 use httpdate::HttpDate;
 
-/// A file, and why it is of no use.
+/// Why a file of a certificate or a key cannot be used.
 #[derive(Debug)]
 pub struct CertificateError {
     /// The file.
@@ -31,37 +31,37 @@ impl error::Error for CertificateError {
     }
 }
 
-/// What is wrong with a file. No fault can carry text of the file, which may be a key.
+/// What is wrong with a file. No fault can contain text of the file, which may be a key.
 #[derive(Debug)]
 pub enum CertificateFault {
-    /// It is not there, or closed to us.
+    /// The file does not exist, or the process may not read it.
     Unreadable(io::Error),
-    /// It cannot be made, or replaced.
+    /// The file or its directory cannot be created or replaced.
     Unwritable(io::Error),
-    /// A directory, a pipe or the like.
+    /// The path names a directory, a pipe or the like.
     NotAFile,
-    /// Nothing in it.
+    /// The file has no content.
     Empty,
-    /// More than [`super::certificate::MAX_FILE_BYTES`].
+    /// The file is larger than 1 MiB.
     TooLarge,
-    /// A section without its end, or what is not base64 in it (RFC 7468).
+    /// A section has no end, or its content is not base64 (RFC 7468).
     NotPem,
-    /// No `CERTIFICATE` section.
+    /// The file has no `CERTIFICATE` section.
     NoCertificate,
-    /// A certificate that cannot be parsed, or is not X.509 version 3 (RFC 5280).
+    /// The first certificate cannot be parsed, or is not X.509 version 3 (RFC 5280).
     MalformedCertificate,
-    /// No `PRIVATE KEY`, `RSA PRIVATE KEY` or `EC PRIVATE KEY` section.
+    /// The file has no `PRIVATE KEY`, `RSA PRIVATE KEY` or `EC PRIVATE KEY` section.
     NoKey,
-    /// The private key needs a passphrase, which nobody is there to give.
+    /// The private key needs a passphrase, which a service cannot ask for.
     EncryptedKey,
-    /// A private key that cannot be parsed, or of an algorithm or size not served.
+    /// The private key cannot be parsed, or its algorithm or size is not supported.
     UnsupportedKey,
-    /// The private key is not that of the first certificate in this file.
+    /// The private key does not belong to the first certificate of the other file.
     KeyMismatch {
         /// The file of the certificate.
         certificate: PathBuf,
     },
-    /// A certificate could not be made: no random bytes, or a clock beyond the calendar.
+    /// A certificate cannot be made: the system gives no random bytes, or its clock shows a year beyond 9999.
     Issue(rcgen::Error),
 }
 
@@ -78,11 +78,11 @@ impl fmt::Display for CertificateFault {
             Self::MalformedCertificate => f.write_str("the first certificate is not a valid X.509 version 3 certificate"),
             Self::NoKey => f.write_str("no private key in PEM form (-----BEGIN PRIVATE KEY-----)"),
             Self::EncryptedKey => {
-                f.write_str("the private key is encrypted; `openssl pkey -in KEY -out PLAIN_KEY` takes the passphrase off")
+                f.write_str("the private key is encrypted; `openssl pkey -in KEY -out PLAIN_KEY` removes the passphrase")
             }
             Self::UnsupportedKey => f.write_str(
-                "the private key is damaged or of a kind that is not supported: RSA of 2048 to 4096 bits, ECDSA P-256 or P-384, \
-                 and Ed25519 are",
+                "the private key is damaged or of a kind that is not supported; the supported kinds are RSA of 2048 to 4096 \
+                 bits, ECDSA P-256, ECDSA P-384 and Ed25519",
             ),
             Self::KeyMismatch { certificate } => {
                 write!(f, "the private key does not match the first certificate of {}", certificate.display())
@@ -94,47 +94,47 @@ impl fmt::Display for CertificateFault {
 
 /// What a person should know about a certificate in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Notice {
+pub enum CertificateNotice {
     /// Its validity has ended.
     Expired {
         /// The file.
         path: PathBuf,
-        /// When.
+        /// When it ended.
         at: SystemTime,
     },
     /// Its validity has not begun.
     NotYetValid {
         /// The file.
         path: PathBuf,
-        /// When it will.
+        /// When it begins.
         from: SystemTime,
     },
-    /// Others than its owner may read the key.
+    /// Others than its owner have permissions for the key.
     KeyExposed {
         /// The file.
         path: PathBuf,
         /// Its permission bits.
         mode: u32,
     },
-    /// Others than its owner could read the self-signed key, and no longer can.
+    /// Others than its owner had permissions for the self-signed key, which the gateway took away.
     KeyClosed {
         /// The file.
         path: PathBuf,
-        /// Its permission bits as they were.
+        /// Its permission bits before.
         mode: u32,
     },
     /// A self-signed certificate was made.
     Made {
         /// Its file.
         path: PathBuf,
-        /// The certificate that clients can trust.
+        /// The file of the authority that clients can trust.
         authority: PathBuf,
-        /// Why the one that was there was replaced.
+        /// Why the former certificate was replaced, if there was one.
         replaced: Option<String>,
     },
 }
 
-impl fmt::Display for Notice {
+impl fmt::Display for CertificateNotice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Expired { path, at } => write!(f, "{}: the certificate expired on {}", path.display(), date(*at)),
@@ -148,8 +148,8 @@ impl fmt::Display for Notice {
             ),
             Self::KeyClosed { path, mode } => write!(
                 f,
-                "{}: the private key was open to others than its owner (mode {mode:04o}) and is now closed (0600); remove it for \
-                 a new one if anyone may have read it",
+                "{}: the private key was open to others than its owner (mode {mode:04o}) and is now closed (0600); if anyone may \
+                 have read it, remove the file, and the gateway makes a new key",
                 path.display()
             ),
             Self::Made { path, authority, replaced } => {
@@ -163,7 +163,7 @@ impl fmt::Display for Notice {
     }
 }
 
-/// The date as HTTP writes it, which takes none before 1970.
+/// Formats the date as HTTP does, which has no dates before 1970.
 fn date(time: SystemTime) -> HttpDate {
     time.max(SystemTime::UNIX_EPOCH).into()
 }

@@ -1,9 +1,9 @@
-//! A certificate for this machine's own names, and the authority that vouches for it once and never again.
+//! Makes a certificate for the names of this machine, and an authority that signs this certificate and no other.
 //!
-//! Clients are given an authority to trust, not the server's certificate: Firefox and rustls take no certificate as both,
-//! and what a person puts into a store of trust should be harmless there. So the authority's private key is dropped as
-//! soon as it has signed, and the authority is constrained to the gateway's names (RFC 5280 §4.2.1.10): whoever steals
-//! the gateway's key can be the gateway, and nobody else.
+//! Clients trust the authority and not the certificate of the server, for two reasons: Firefox and rustls accept no
+//! certificate as both, and a certificate that a person adds to the trusted ones must do no harm there. The private key
+//! of the authority is therefore dropped after it has signed, and the authority is limited to the names of the gateway
+//! (RFC 5280 §4.2.1.10). With a stolen key of the gateway, an attacker can pretend to be this gateway and nothing else.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, SystemTime};
@@ -17,27 +17,29 @@ use time::OffsetDateTime;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How long a certificate is valid: Apple's clients take 825 days where a person trusts the authority, and nobody else
-/// asks for less (the 398 days of browsers are for public authorities). Each renewal costs that person another visit to
-/// the settings of each browser. The days to 825 are for those who count differently.
-pub(super) const VALIDITY: Duration = DAY.saturating_mul(820);
+/// How long a certificate is valid. Apple's clients accept at most 825 days where a person added the authority, and no
+/// other client accepts less (the 398 days of browsers are for public authorities). After each renewal the person has to
+/// change the settings of each browser again. The five days less are for clients that count the days differently.
+const VALIDITY: Duration = DAY.saturating_mul(820);
 
-/// How far back it begins: clocks of clients are behind.
+/// How far back the validity begins, since the clocks of clients may be slow.
 const BACKDATED: Duration = DAY;
 
-/// How long before its end a certificate is renewed: time enough for those who must trust the new one by hand.
+/// How long before its end a certificate is renewed. In this time, people can make their clients trust the new one.
 pub(super) const RENEWED_BEFORE: Duration = DAY.saturating_mul(30);
 
 const DNS_NAME: &str = "localhost";
 const ADDRESSES: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
 
-/// The names that clients on this machine call the gateway by.
+/// Returns the names by which clients on this machine address the gateway.
 pub(super) fn server_names() -> impl Iterator<Item = ServerName<'static>> {
-    ServerName::try_from(DNS_NAME).into_iter().chain(ADDRESSES.map(ServerName::from))
+    let dns_name = ServerName::try_from(DNS_NAME);
+    debug_assert!(dns_name.is_ok(), "the constant is a DNS name");
+    dns_name.into_iter().chain(ADDRESSES.map(ServerName::from))
 }
 
-/// A new pair, in PEM.
-pub(super) struct Issued {
+/// A new certificate, its key and its authority, in PEM.
+pub(super) struct IssuedPair {
     /// The certificate of the gateway, then that of the authority.
     pub(super) chain: String,
     /// The certificate of the authority alone.
@@ -46,8 +48,8 @@ pub(super) struct Issued {
     pub(super) key: String,
 }
 
-/// Makes a key, ECDSA on P-256, which every client takes, and a certificate for it.
-pub(super) fn issue(now: SystemTime) -> Result<Issued, rcgen::Error> {
+/// Makes a key and a certificate for it. The key is ECDSA on P-256, which every client accepts.
+pub(super) fn issue(now: SystemTime) -> Result<IssuedPair, rcgen::Error> {
     let authority_key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
     let authority_params = authority(now)?;
     let authority = authority_params.self_signed(&authority_key)?.pem();
@@ -55,7 +57,7 @@ pub(super) fn issue(now: SystemTime) -> Result<Issued, rcgen::Error> {
 
     let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
     let gateway = gateway(now)?.signed_by(&key, &issuer)?.pem();
-    Ok(Issued { chain: gateway + &authority, authority, key: key.serialize_pem() })
+    Ok(IssuedPair { chain: gateway + &authority, authority, key: key.serialize_pem() })
 }
 
 fn authority(now: SystemTime) -> Result<CertificateParams, rcgen::Error> {
@@ -73,7 +75,7 @@ fn gateway(now: SystemTime) -> Result<CertificateParams, rcgen::Error> {
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     params.subject_alt_names = vec![SanType::DnsName(DNS_NAME.try_into()?)];
     params.subject_alt_names.extend(ADDRESSES.map(SanType::IpAddress));
-    // OpenSSL asks for it where it is strict, as Python's default is from 3.13 on.
+    // OpenSSL demands this extension in its strict mode, which is the default of Python from 3.13 on.
     params.use_authority_key_identifier_extension = true;
     Ok(params)
 }

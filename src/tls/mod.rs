@@ -1,24 +1,27 @@
-//! TLS without I/O: certificates, and a connection as bytes in and bytes out.
+//! TLS and certificates, without sockets: a session takes bytes and gives bytes.
 //!
-//! A [`source::CertificateSource`] loads a [`certificate::Identity`]: from the files of `--tls-cert` and `--tls-key`
-//! ([`certificate`]), or the pair that the gateway makes for itself ([`self_signed`]). An [`acceptor::Acceptor`] begins
-//! each connection with the identity of the moment, so that a new one drops no connection. A [`session::Session`] is
-//! one connection. [`plain_http`] answers those who forgot the s in https.
+//! | file | what it does |
+//! |---|---|
+//! | `source` | loads the certificate from where the options say it is |
+//! | `certificate` | reads a certificate chain and its key from PEM files, and checks them |
+//! | `self_signed` | keeps and renews the pair that the gateway makes for itself |
+//! | `issue` | makes such a pair |
+//! | `files` | reads and writes the files of certificates and keys |
+//! | `fault` | says what is wrong with a certificate or a key |
+//! | `acceptor` | begins sessions with the certificate of the moment |
+//! | `session` | is one connection in TLS, and recognises plain http |
 //!
-//! Invariants: `files` alone touches the file system, nothing here touches a socket, and the clock is a parameter
-//! wherever a certificate's validity counts. No type of this module shows a private key in its `Debug` or `Display` form.
+//! Invariants: only `files` touches the file system, nothing touches a socket, and the clock is a parameter wherever the
+//! validity of a certificate counts. No type shows a private key in its `Debug` or `Display` form. A new certificate
+//! drops no connection.
 
 pub mod acceptor;
 pub mod certificate;
 pub mod fault;
 mod files;
 mod issue;
-pub mod plain_http;
-mod records;
-pub mod self_signed;
+mod self_signed;
 pub mod session;
 pub mod source;
-mod validity;
-
 #[cfg(test)]
 mod tests;

@@ -1,43 +1,37 @@
-//! One connection: bytes of the socket in, bytes of HTTP out, and back.
+//! One connection in TLS: it takes the bytes of the socket and gives the bytes of HTTP, and the other way round.
 //!
-//! Invariant: between two calls rustls holds no plaintext, and of ciphertext what [`Session::receive`] left to be taken
-//! by [`Session::flush`] (handshake messages, tickets, alerts) and at most one unfinished record of the peer.
+//! Invariant: between two calls, rustls holds no plaintext. Of ciphertext it holds what [`Session::receive`] left for
+//! [`Session::flush`] (handshake messages, tickets, alerts), and at most one unfinished record of the peer.
 
 use std::io::{self, BufRead, Read, Write};
 use std::sync::Arc;
 use std::{error, fmt};
 
-use rustls::HandshakeKind;
 use rustls::server::{ServerConfig, ServerConnection};
 
-use super::records::Records;
-
-/// The plaintext of one record, at most (RFC 8446 §5.1). As much as rustls may hold of what is to be sent, since each
-/// record is taken at once.
+/// The largest plaintext of one record (RFC 8446 §5.1). Rustls may hold this much that is to be sent, which is enough
+/// because each record is taken at once.
 const RECORD_BYTES: usize = 16 * 1024;
 
 /// What a record adds to its plaintext: 5 bytes of header, 16 of tag, and 8 of nonce in TLS 1.2 or 1 of type in 1.3.
 const RECORD_OVERHEAD_BYTES: usize = 29;
 
-/// The room that rustls keeps for reading whatever was read, and reads at once (its `READ_SIZE`). With it an idle
-/// connection takes 7.4 KiB; without [`Session::give_back`] it would take 28 KiB more once it has read a large record.
-const KEPT_BYTES: usize = 4096;
+/// The size of the buffer that rustls keeps for what it reads, and the size of its reads (its `READ_SIZE`). An idle
+/// connection takes 7.4 KiB with a buffer of this size. Without [`Session::shrink_read_buffer`], it would take 28 KiB more
+/// after it has read a large record.
+const READ_BUFFER_BYTES: usize = 4096;
 
 /// The server's side of a TLS connection.
 pub struct Session {
     connection: ServerConnection,
-    received: Records,
+    received: RecordTracker,
     peer_closed: bool,
 }
 
-/// How far a connection has come.
+/// What [`Session::receive`] found out about the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
-    /// The handshake is still going on: nothing can be answered yet.
-    pub handshaking: bool,
-    /// There are bytes for [`Session::flush`].
-    pub to_send: bool,
-    /// The peer said that it sends no more (`close_notify`). What comes after that is ignored.
+pub struct ReceiveOutcome {
+    /// The peer said that it sends no more (`close_notify`). Bytes that follow are ignored.
     pub peer_closed: bool,
 }
 
@@ -45,22 +39,23 @@ impl Session {
     pub(super) fn new(config: Arc<ServerConfig>) -> Result<Self, rustls::Error> {
         let mut connection = ServerConnection::new(config)?;
         connection.set_buffer_limit(Some(RECORD_BYTES));
-        Ok(Self { connection, received: Records::default(), peer_closed: false })
+        Ok(Self { connection, received: RecordTracker::default(), peer_closed: false })
     }
 
-    /// Takes bytes of the socket, all of them, and appends what they say to `plaintext`: never more than
-    /// `ciphertext` and one record (16 KiB) hold. Follow it with [`Session::flush`] or [`Session::send`].
+    /// Takes all of `ciphertext`, which came from the socket, and appends its plaintext to `plaintext`: never more than
+    /// `ciphertext` and one record (16 KiB) can hold. The caller has to call [`Session::flush`] or [`Session::send`] next.
     ///
     /// # Errors
-    /// [`TlsFault`], after which the connection is of no use: flush, which tells the peer why, and close.
-    pub fn receive(&mut self, mut ciphertext: &[u8], plaintext: &mut Vec<u8>) -> Result<Progress, TlsFault> {
-        let many = ciphertext.len() > KEPT_BYTES;
-        self.received.follow(ciphertext);
-        // Nothing counts after close_notify.
+    /// [`TlsFault`], after which the connection cannot be used. The caller flushes it, which tells the peer why, and
+    /// closes it.
+    pub fn receive(&mut self, mut ciphertext: &[u8], plaintext: &mut Vec<u8>) -> Result<ReceiveOutcome, TlsFault> {
+        let fills_read_buffer = ciphertext.len() > READ_BUFFER_BYTES;
+        self.received.track(ciphertext);
         while !ciphertext.is_empty() && !self.peer_closed {
             let read = self.connection.read_tls(&mut ciphertext);
-            if read.map_err(|error| TlsFault(rustls::Error::General(error.to_string())))? == 0 {
-                // Not while it has room, which it makes before; but the loop's end should not hang on that.
+            let read = read.map_err(|error| TlsFault(rustls::Error::General(error.to_string())))?;
+            debug_assert!(read > 0, "rustls has room, because each record is processed at once");
+            if read == 0 {
                 break;
             }
             let state = self.connection.process_new_packets().map_err(TlsFault)?;
@@ -68,18 +63,14 @@ impl Session {
             plaintext.reserve(state.plaintext_bytes_to_read());
             self.take_plaintext(plaintext);
         }
-        if many {
-            self.give_back();
+        if fills_read_buffer {
+            self.shrink_read_buffer();
         }
-        Ok(Progress {
-            handshaking: self.connection.is_handshaking(),
-            to_send: self.connection.wants_write(),
-            peer_closed: self.peer_closed,
-        })
+        Ok(ReceiveOutcome { peer_closed: self.peer_closed })
     }
 
-    /// Encrypts `plaintext` and appends its records to `ciphertext`, after what else is to be sent. During the handshake
-    /// there is nobody to answer: `plaintext` is dropped.
+    /// Encrypts `plaintext` and appends its records to `ciphertext`, behind what else is to be sent. Drops `plaintext`
+    /// during the handshake, when no request can have come that it would answer.
     pub fn send(&mut self, mut plaintext: &[u8], ciphertext: &mut Vec<u8>) {
         self.flush(ciphertext);
         if self.connection.is_handshaking() {
@@ -87,48 +78,42 @@ impl Session {
         }
         ciphertext.reserve(plaintext.len() + RECORD_OVERHEAD_BYTES * plaintext.len().div_ceil(RECORD_BYTES));
         while !plaintext.is_empty() {
-            // It fails, or takes nothing, once a fault or close_notify has ended our side.
+            // It fails, or takes nothing, after a fault or close_notify has ended this side.
             let Ok(taken @ 1..) = self.connection.writer().write(plaintext) else { return };
             self.flush(ciphertext);
+            debug_assert!(taken <= plaintext.len(), "a writer takes no more than it is given");
             plaintext = plaintext.get(taken..).unwrap_or_default();
         }
     }
 
-    /// Appends what TLS itself has to say to `ciphertext`: messages of the handshake, tickets, alerts.
+    /// Appends the messages of TLS itself to `ciphertext`: those of the handshake, tickets and alerts.
     pub fn flush(&mut self, ciphertext: &mut Vec<u8>) {
         while self.connection.wants_write() {
-            // A vector takes everything.
-            let Ok(1..) = self.connection.write_tls(ciphertext) else { return };
+            let written = self.connection.write_tls(ciphertext);
+            debug_assert!(matches!(written, Ok(1..)), "a vector takes everything");
+            let Ok(1..) = written else { return };
         }
     }
 
-    /// Ends our side: the peer learns that nothing was cut off (RFC 8446 §6.1). To be sent before the socket is shut down.
+    /// Ends this side, so that the peer knows that nothing was cut off (RFC 8446 §6.1). The caller sends `ciphertext`
+    /// before it shuts the socket down.
     pub fn close_notify(&mut self, ciphertext: &mut Vec<u8>) {
         self.connection.send_close_notify();
         self.flush(ciphertext);
     }
 
-    /// Whether the peer has begun to say something that cannot be read yet: a record of it is not all there. In the
-    /// handshake, and after close_notify, it has nothing to say.
+    /// Returns whether a record of the peer has arrived in part and may hold the beginning of a request. During the
+    /// handshake and after close_notify, no record does.
     #[must_use]
     pub fn is_within_record(&self) -> bool {
-        self.received.in_application_data() && !self.peer_closed && !self.connection.is_handshaking()
+        self.received.is_within_application_data() && !self.peer_closed && !self.connection.is_handshaking()
     }
 
-    /// Whether the handshake was spared most of its cost because the client had been here before. `None` during it.
-    #[must_use]
-    pub fn resumed(&self) -> Option<bool> {
-        match self.connection.handshake_kind()? {
-            _ if self.connection.is_handshaking() => None,
-            kind => Some(kind == HandshakeKind::Resumed),
-        }
-    }
-
-    /// Has rustls give back the room of large records, which it does when it begins to read: for a connection that
-    /// idles that may be never.
-    fn give_back(&mut self) {
-        // Refused, as there is nothing to read.
-        let _ = self.connection.read_tls(&mut NothingYet);
+    /// Makes rustls release the buffer of large records. It does so at the beginning of a read, which may never come on
+    /// an idle connection.
+    fn shrink_read_buffer(&mut self) {
+        // The read fails, since there is nothing to read.
+        let _ = self.connection.read_tls(&mut EmptySocket);
     }
 
     fn take_plaintext(&mut self, plaintext: &mut Vec<u8>) {
@@ -141,22 +126,22 @@ impl Session {
     }
 }
 
-/// A socket from which nothing has come.
-struct NothingYet;
-
-impl Read for NothingYet {
-    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
-        Err(io::ErrorKind::WouldBlock.into())
-    }
-}
-
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Session").field("handshaking", &self.connection.is_handshaking()).finish_non_exhaustive()
     }
 }
 
-/// What the peer sent is not TLS, not for us, or was tampered with; or the peer says so of us.
+/// A socket that has received nothing.
+struct EmptySocket;
+
+impl Read for EmptySocket {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+}
+
+/// The peer sent what is not TLS, is not acceptable or was changed on the way, or it reported such a fault of this side.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TlsFault(rustls::Error);
 
@@ -167,3 +152,72 @@ impl fmt::Display for TlsFault {
 }
 
 impl error::Error for TlsFault {}
+
+/// ```text
+/// struct { ContentType type; ProtocolVersion legacy_record_version; uint16 length; opaque fragment[length]; }
+/// ```
+const HEADER_BYTES: usize = 5;
+
+/// The `ContentType` of application data and, where TLS 1.3 encrypts, of every record (RFC 8446 §5.2).
+const APPLICATION_DATA: u8 = 23;
+
+/// Finds where the records of the peer end (RFC 8446 §5.1, RFC 5246 §6.2.1). Rustls does not tell whether it holds an
+/// unfinished one.
+#[derive(Debug, Default)]
+pub(super) struct RecordTracker {
+    /// The header of the current record, as far as it has arrived.
+    header: [u8; HEADER_BYTES],
+    /// How many bytes of the current record have arrived; 0 between two records.
+    arrived_bytes: usize,
+}
+
+impl RecordTracker {
+    /// Takes all bytes that have arrived.
+    pub(super) fn track(&mut self, mut bytes: &[u8]) {
+        while let Some((first, behind_first)) = bytes.split_first() {
+            bytes = match self.header.get_mut(self.arrived_bytes) {
+                Some(next) => {
+                    *next = *first;
+                    self.arrived_bytes += 1;
+                    behind_first
+                }
+                None => {
+                    let of_record = bytes.len().min(self.record_bytes() - self.arrived_bytes);
+                    self.arrived_bytes += of_record;
+                    bytes.get(of_record..).unwrap_or_default()
+                }
+            };
+            if self.arrived_bytes >= HEADER_BYTES && self.arrived_bytes == self.record_bytes() {
+                self.arrived_bytes = 0;
+            }
+        }
+    }
+
+    /// Returns whether a record of application data, or one that looks the same, has arrived in part.
+    pub(super) fn is_within_application_data(&self) -> bool {
+        let [content_type, ..] = self.header;
+        self.arrived_bytes > 0 && content_type == APPLICATION_DATA
+    }
+
+    /// Returns the size of the current record, whose header must have arrived.
+    fn record_bytes(&self) -> usize {
+        debug_assert!(self.arrived_bytes >= HEADER_BYTES, "the length stands at the end of the header");
+        let [.., high, low] = self.header;
+        HEADER_BYTES + usize::from(u16::from_be_bytes([high, low]))
+    }
+}
+
+/// The answer to plain http on the port of https, in the clear. The connection is closed after it.
+pub const PLAIN_HTTP_ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
+    Content-Type: text/plain; charset=utf-8\r\n\
+    Content-Length: 66\r\n\
+    Connection: close\r\n\
+    \r\n\
+    This port speaks https: use https:// in the address, not http://.\n";
+
+/// Returns whether the first bytes of a connection are plain http. The method of a request begins with a letter (RFC 9110
+/// §9), and a TLS record with a content type below 32 (RFC 8446 §5.1).
+#[must_use]
+pub fn is_plain_http(first: &[u8]) -> bool {
+    first.first().is_some_and(u8::is_ascii_alphabetic)
+}

@@ -1,4 +1,4 @@
-//! A client in TLS, on rustls, that tells an end from a cut.
+//! A client in TLS, on rustls. It distinguishes a close_notify from an end of the socket without one.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -15,18 +15,19 @@ use rustls::{ALL_VERSIONS, ClientConfig, ClientConnection, RootCertStore, Stream
 use crate::support::PATIENCE;
 use crate::support::http::Client;
 
-/// Between two bytes that drip.
-const TRICKLE: Duration = Duration::from_millis(20);
+/// The pause between two bytes that are sent slowly.
+const SLOW_PAUSE: Duration = Duration::from_millis(20);
 
-/// A connection. `read` gives 0 after close_notify alone; a socket that ends without is [`ErrorKind::ConnectionAborted`].
-pub(crate) struct Tls(StreamOwned<ClientConnection, TcpStream>);
+/// A connection. `read` returns 0 only after close_notify. A socket that ends without it is
+/// [`ErrorKind::ConnectionAborted`].
+pub(crate) struct TlsStream(StreamOwned<ClientConnection, TcpStream>);
 
-/// How connections are begun: whom they trust, what they offer. Sessions are remembered from one to the next.
+/// Begins connections: it knows which certificates to trust and what to offer. Its connections resume earlier sessions.
 #[derive(Clone)]
-pub(crate) struct Dialect(Arc<ClientConfig>);
+pub(crate) struct Connector(Arc<ClientConfig>);
 
-impl Dialect {
-    /// Trusts what a file of certificates has.
+impl Connector {
+    /// Trusts the certificates of a file.
     pub(crate) fn trusting_file(path: &Path) -> Self {
         Self::trusting(CertificateDer::pem_file_iter(path).unwrap().map(Result::unwrap))
     }
@@ -34,11 +35,11 @@ impl Dialect {
     pub(crate) fn trusting(certificates: impl IntoIterator<Item = CertificateDer<'static>>) -> Self {
         let mut roots = RootCertStore::empty();
         let (_added, ignored) = roots.add_parsable_certificates(certificates);
-        assert_eq!(ignored, 0, "certificates that cannot be trusted");
-        Self::speaking(roots, ALL_VERSIONS)
+        assert_eq!(ignored, 0, "some certificates cannot be trusted");
+        Self::with_versions(roots, ALL_VERSIONS)
     }
 
-    fn speaking(roots: RootCertStore, versions: &[&'static SupportedProtocolVersion]) -> Self {
+    fn with_versions(roots: RootCertStore, versions: &[&'static SupportedProtocolVersion]) -> Self {
         let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_protocol_versions(versions)
             .unwrap()
@@ -47,24 +48,24 @@ impl Dialect {
         Self(Arc::new(config)).offering(&["http/1.1"])
     }
 
-    /// The same in one version alone.
+    /// Trusts the certificates of a file, and speaks one version only.
     pub(crate) fn version(path: &Path, version: &'static SupportedProtocolVersion) -> Self {
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(CertificateDer::pem_file_iter(path).unwrap().map(Result::unwrap));
-        Self::speaking(roots, &[version])
+        Self::with_versions(roots, &[version])
     }
 
     pub(crate) fn offering(&self, protocols: &[&str]) -> Self {
         self.with(|config| config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect())
     }
 
-    /// Cuts what it sends into records of so many bytes, with what a record adds.
-    pub(crate) fn cutting(&self, record_bytes: usize) -> Self {
+    /// Returns the same connector with records of this size, headers and tags included.
+    pub(crate) fn with_record_bytes(&self, record_bytes: usize) -> Self {
         self.with(|config| config.max_fragment_size = Some(record_bytes))
     }
 
-    /// The same with nothing remembered.
-    pub(crate) fn forgetful(&self) -> Self {
+    /// Returns the same connector without resumption.
+    pub(crate) fn without_resumption(&self) -> Self {
         self.with(|config| config.resumption = Resumption::disabled())
     }
 
@@ -74,29 +75,29 @@ impl Dialect {
         Self(Arc::new(config))
     }
 
-    /// A client with its handshake done.
-    pub(crate) fn client(&self, address: SocketAddr) -> Client<Tls> {
-        self.dial(address, "localhost").map(Client::over).expect("a handshake")
+    /// Connects a client to `localhost`, with the handshake done.
+    pub(crate) fn client(&self, address: SocketAddr) -> Client<TlsStream> {
+        self.connect(address, "localhost").map(Client::over).expect("a handshake")
     }
 
-    /// A connection to somebody of this name, its handshake done.
-    pub(crate) fn dial(&self, address: SocketAddr, name: &str) -> io::Result<Tls> {
-        let mut tls = self.begin(address, name)?;
+    /// Connects to a server of this name, and does the handshake.
+    pub(crate) fn connect(&self, address: SocketAddr, name: &str) -> io::Result<TlsStream> {
+        let mut tls = self.connect_without_handshake(address, name)?;
         while tls.0.conn.is_handshaking() {
             tls.0.conn.complete_io(&mut tls.0.sock)?;
         }
         Ok(tls)
     }
 
-    /// A connection with nothing said yet.
-    pub(crate) fn begin(&self, address: SocketAddr, name: &str) -> io::Result<Tls> {
+    /// Connects the socket and sends nothing.
+    pub(crate) fn connect_without_handshake(&self, address: SocketAddr, name: &str) -> io::Result<TlsStream> {
         let name = ServerName::try_from(name.to_owned()).unwrap();
         let connection = ClientConnection::new(Arc::clone(&self.0), name).unwrap();
-        Ok(Tls(StreamOwned::new(connection, socket(address)?)))
+        Ok(TlsStream(StreamOwned::new(connection, socket(address)?)))
     }
 }
 
-/// A socket as every client of these tests has it.
+/// Connects a socket with the options that every client of these tests uses.
 pub(crate) fn socket(address: SocketAddr) -> io::Result<TcpStream> {
     let socket = TcpStream::connect(address)?;
     socket.set_nodelay(true)?;
@@ -105,7 +106,7 @@ pub(crate) fn socket(address: SocketAddr) -> io::Result<TcpStream> {
     Ok(socket)
 }
 
-impl Tls {
+impl TlsStream {
     pub(crate) fn connection(&mut self) -> &mut ClientConnection {
         &mut self.0.conn
     }
@@ -114,25 +115,25 @@ impl Tls {
         &self.0.sock
     }
 
-    /// The certificate of the gateway.
-    pub(crate) fn presented(&self) -> CertificateDer<'static> {
+    /// Returns the certificate of the gateway.
+    pub(crate) fn peer_certificate(&self) -> CertificateDer<'static> {
         self.0.conn.peer_certificates().unwrap()[0].clone().into_owned()
     }
 
-    /// What is to be sent, in records, and not sent.
+    /// Encrypts `plaintext` and returns its records, which are not sent.
     pub(crate) fn records(&mut self, plaintext: &[u8]) -> Vec<u8> {
         self.0.conn.writer().write_all(plaintext).unwrap();
-        self.pending()
+        self.handshake_bytes()
     }
 
-    /// The client's end, in a record, and not sent.
-    pub(crate) fn end_record(&mut self) -> Vec<u8> {
+    /// Returns the record of close_notify, which is not sent.
+    pub(crate) fn close_notify_record(&mut self) -> Vec<u8> {
         self.0.conn.send_close_notify();
-        self.pending()
+        self.handshake_bytes()
     }
 
-    /// What TLS has to say.
-    pub(crate) fn pending(&mut self) -> Vec<u8> {
+    /// Returns what TLS itself has to send.
+    pub(crate) fn handshake_bytes(&mut self) -> Vec<u8> {
         let mut records = Vec::new();
         while self.0.conn.wants_write() {
             self.0.conn.write_tls(&mut records).unwrap();
@@ -145,24 +146,24 @@ impl Tls {
         (&self.0.sock).write_all(bytes).unwrap();
     }
 
-    /// Sends one byte after the other until the gateway says something, or ends its side, which it must before the last.
-    pub(crate) fn drip(&self, bytes: &[u8]) {
-        self.0.sock.set_read_timeout(Some(TRICKLE)).unwrap();
-        let said = bytes.iter().any(|byte| {
+    /// Sends one byte after the other, until the gateway sends something or ends its side, which must be before the last.
+    pub(crate) fn send_slowly(&self, bytes: &[u8]) {
+        self.0.sock.set_read_timeout(Some(SLOW_PAUSE)).unwrap();
+        let answered = bytes.iter().any(|byte| {
             self.send_raw(&[*byte]);
             self.0.sock.peek(&mut [0]).is_ok()
         });
-        assert!(said, "not a word until the last byte");
+        assert!(answered, "no answer until the last byte");
         self.0.sock.set_read_timeout(Some(PATIENCE)).unwrap();
     }
 
-    /// Ends the client's side of the socket without a word of TLS.
-    pub(crate) fn cut(&self) {
+    /// Ends the client's side of the socket without close_notify.
+    pub(crate) fn shut_down(&self) {
         self.0.sock.shutdown(Shutdown::Write).unwrap();
     }
 }
 
-impl Read for Tls {
+impl Read for TlsStream {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         self.0.read(into).map_err(|error| match error.kind() {
             ErrorKind::UnexpectedEof => io::Error::new(ErrorKind::ConnectionAborted, "no close_notify"),
@@ -171,7 +172,7 @@ impl Read for Tls {
     }
 }
 
-impl Write for Tls {
+impl Write for TlsStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.write(bytes)
     }

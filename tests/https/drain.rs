@@ -1,4 +1,4 @@
-//! The end under load: whatever was answered with 200 is on the bus.
+//! A stop under load: each message that was answered with 200 reaches the bus.
 
 use std::collections::BTreeSet;
 use std::io::{ErrorKind, Write};
@@ -7,44 +7,46 @@ use std::sync::mpsc::{Sender, channel};
 
 use rustix::process::Signal;
 
-use crate::client::{Dialect, Tls, socket};
-use crate::rig::{FINE, Rig};
+use crate::client::{Connector, TlsStream, socket};
+use crate::rig::{Rig, VALID_BODY};
 use crate::support::gateway::Gateway;
 use crate::support::http::{Client, Response};
 use crate::support::request::Request;
 use crate::support::subscriber::Message;
 use crate::support::worker::TURN;
 
-/// How many threads post, and after how many 200s the signal comes.
+/// How many threads post.
 const CLIENTS: usize = 4;
+
+/// After how many answers of 200 the signal is sent.
 const ACCEPTED_BEFORE_THE_SIGNAL: usize = 1000;
 
-/// Messages on one connection, so that handshakes are a part of the load.
+/// How many messages are sent on one connection. It is a few, so that handshakes are part of the load.
 const PER_CONNECTION: usize = 20;
 
 #[test]
-fn every_200_under_load_is_on_the_bus_when_it_has_stopped() {
+fn every_message_answered_200_under_load_is_on_the_bus_after_the_stop() {
     for mut rig in Rig::each_way(&["--workers", "2"]) {
-        let answered = load_until_it_stops(&mut rig.gateway, &rig.dialect);
+        let answered = post_until_it_stops(&mut rig.gateway, &rig.connector);
         let stopped = rig.gateway.expect_stopped();
         let received: Vec<Message> = (0..stopped.published).map(|_| rig.bus.next()).collect();
-        assert_eq!(rig.bus.next_within(TURN), None, "more on the bus than it says it published");
+        assert_eq!(rig.bus.next_within(TURN), None, "there are more messages on the bus than the gateway counted");
         let distinct: BTreeSet<&Message> = received.iter().collect();
-        assert_eq!(distinct.len(), received.len(), "published twice");
+        assert_eq!(distinct.len(), received.len(), "a message was published twice");
         let lost: Vec<_> = answered.iter().filter(|it| !distinct.contains(it)).collect();
-        assert!(lost.is_empty(), "answered 200 and never published: {lost:?}");
+        assert!(lost.is_empty(), "answered with 200 and not published: {lost:?}");
         assert!(answered.len() >= ACCEPTED_BEFORE_THE_SIGNAL);
     }
 }
 
 #[test]
-fn a_request_in_flight_is_answered_and_then_the_connection_ended() {
+fn a_request_in_flight_is_answered_before_its_connection_ends() {
     for mut rig in Rig::each_way(&[]) {
         let late = Message::new("late", r#"{"in":"time"}"#);
         let request = rig.request(late.body()).field("Expect", "100-continue");
         let mut slow = rig.client();
         slow.send(request.head());
-        assert_eq!(slow.response().status, 100, "its head is in");
+        assert_eq!(slow.response().status, 100, "the gateway has the head");
         let mut idle = rig.client();
         rig.gateway.signal(Signal::TERM);
         idle.expect_close();
@@ -58,21 +60,21 @@ fn a_request_in_flight_is_answered_and_then_the_connection_ended() {
     }
 }
 
-/// Where TLS is spoken, what has arrived of a request may be a part of a record, in which nobody can read.
+/// In TLS, the part of a request that has arrived may be a part of a record, which cannot be decrypted yet.
 #[test]
 fn a_request_is_in_flight_from_the_first_byte_of_its_record() {
     for mut rig in Rig::each_way(&[]) {
-        let mut cut: Vec<_> = [1, 4, 5, 6, 100]
+        let mut cut_off: Vec<_> = [1, 4, 5, 6, 100]
             .into_iter()
-            .flat_map(|come| [false, true].map(|again| (come, again)))
-            .map(|(come, again)| {
+            .flat_map(|sent_bytes| [false, true].map(|second_request| (sent_bytes, second_request)))
+            .map(|(sent_bytes, second_request)| {
                 let mut client = rig.client();
-                if again {
-                    client.exchange(&rig.request(FINE)).assert_accepted();
-                    rig.expect_fine();
+                if second_request {
+                    client.exchange(&rig.request(VALID_BODY)).assert_accepted();
+                    rig.expect_valid_message();
                 }
-                let mut record = client.stream().records(&rig.request(FINE).bytes());
-                let rest = record.split_off(come);
+                let mut record = client.stream().records(&rig.request(VALID_BODY).bytes());
+                let rest = record.split_off(sent_bytes);
                 client.stream().send_raw(&record);
                 (client, rest)
             })
@@ -80,30 +82,30 @@ fn a_request_is_in_flight_from_the_first_byte_of_its_record() {
         let mut idle = rig.client();
         rig.gateway.signal(Signal::TERM);
         idle.expect_close();
-        for (client, rest) in &mut cut {
+        for (client, rest) in &mut cut_off {
             client.stream().send_raw(rest);
             let response = client.response();
             response.assert_accepted();
             assert!(response.closes(), "{response:?}");
             client.expect_close();
-            rig.expect_fine();
+            rig.expect_valid_message();
         }
         rig.gateway.expect_stopped();
     }
 }
 
-/// No request is in flight before the handshake is done: whoever stalls there is not waited for.
+/// No request is in flight before the handshake is done, so the gateway does not wait for a handshake that stalls.
 #[test]
-fn a_handshake_in_flight_does_not_hold_the_end_back() {
-    let longer_than_any_wait = ["--drain-timeout", "120", "--head-timeout", "120"];
-    for mut rig in Rig::each_way(&longer_than_any_wait) {
+fn a_handshake_in_flight_does_not_delay_the_stop() {
+    let longer_than_the_test_waits = ["--drain-timeout", "120", "--head-timeout", "120"];
+    for mut rig in Rig::each_way(&longer_than_the_test_waits) {
         let address = rig.gateway.address();
-        let mut hello = rig.dialect.begin(address, "localhost").unwrap();
-        let hello = hello.pending();
-        let _stalled = [0, 1, 5, 6, hello.len() - 1, hello.len()].map(|come| {
-            let mut stranger = socket(address).unwrap();
-            stranger.write_all(&hello[..come]).unwrap();
-            stranger
+        let mut hello = rig.connector.connect_without_handshake(address, "localhost").unwrap();
+        let hello = hello.handshake_bytes();
+        let _stalled = [0, 1, 5, 6, hello.len() - 1, hello.len()].map(|sent_bytes| {
+            let mut client = socket(address).unwrap();
+            client.write_all(&hello[..sent_bytes]).unwrap();
+            client
         });
         rig.gateway.signal(Signal::TERM);
         rig.gateway.expect_stopped();
@@ -111,24 +113,24 @@ fn a_handshake_in_flight_does_not_hold_the_end_back() {
 }
 
 #[test]
-fn a_record_that_does_not_end_holds_the_end_back_for_the_time_of_a_drain_at_most() {
+fn a_record_that_does_not_end_delays_the_stop_by_the_drain_timeout_at_most() {
     for mut rig in Rig::each_way(&["--drain-timeout", "1", "--head-timeout", "120"]) {
         let mut client = rig.client();
-        let record = client.stream().records(&rig.request(FINE).bytes());
+        let record = client.stream().records(&rig.request(VALID_BODY).bytes());
         client.stream().send_raw(&record[..record.len() - 1]);
         rig.gateway.signal(Signal::TERM);
         rig.gateway.expect_stopped();
     }
 }
 
-/// Posts from several threads, sends SIGTERM in the midst of it, and returns what got a 200.
-fn load_until_it_stops(gateway: &mut Gateway, dialect: &Dialect) -> Vec<Message> {
+/// Posts from several threads, sends SIGTERM meanwhile, and returns the messages that were answered with 200.
+fn post_until_it_stops(gateway: &mut Gateway, connector: &Connector) -> Vec<Message> {
     let (sender, answers) = channel();
     let (address, target) = (gateway.address(), gateway.target());
     std::thread::scope(|scope| {
         for client in 0..CLIENTS {
             let (sender, target) = (sender.clone(), &target);
-            scope.spawn(move || post_until_refused(address, dialect, target, client, &sender));
+            scope.spawn(move || post_until_refused(address, connector, target, client, &sender));
         }
         drop(sender);
         let mut answered: Vec<Message> = answers.iter().take(ACCEPTED_BEFORE_THE_SIGNAL).collect();
@@ -138,10 +140,16 @@ fn load_until_it_stops(gateway: &mut Gateway, dialect: &Dialect) -> Vec<Message>
     })
 }
 
-/// One client: a message after the other, on one connection after the other, as long as there is somebody to talk to.
-fn post_until_refused(address: SocketAddr, dialect: &Dialect, target: &str, client: usize, answered: &Sender<Message>) {
+/// Posts one message after the other, on one connection after the other, as long as the gateway accepts connections.
+fn post_until_refused(
+    address: SocketAddr,
+    connector: &Connector,
+    target: &str,
+    client: usize,
+    answered: &Sender<Message>,
+) {
     let mut number = 0;
-    while let Ok(connection) = dialect.dial(address, "localhost") {
+    while let Ok(connection) = connector.connect(address, "localhost") {
         let mut connection = Client::over(connection);
         for _ in 0..PER_CONNECTION {
             number += 1;
@@ -157,8 +165,8 @@ fn post_until_refused(address: SocketAddr, dialect: &Dialect, target: &str, clie
     }
 }
 
-/// `None` where the connection ended instead. Silence is neither.
-fn answer(connection: &mut Client<Tls>) -> Option<Response> {
+/// Reads an answer, or returns `None` where the connection ends instead. Fails if neither comes in time.
+fn answer(connection: &mut Client<TlsStream>) -> Option<Response> {
     let answered = connection.try_response();
     answered.inspect_err(|error| assert_ne!(error.kind(), ErrorKind::WouldBlock, "no answer in time")).ok()
 }

@@ -1,40 +1,40 @@
-//! https as clients meet it: the real binary, a real rustls on the other side of real sockets, and a real libzmq behind.
+//! https as clients use it: the binary itself, clients of rustls over sockets, and a subscriber of libzmq.
 //!
 //! | file | the question it answers |
 //! |---|---|
-//! | `own_pair` | is the gateway's own certificate made, kept, renewed and closed to others? |
-//! | `given` | do `--tls-cert` and `--tls-key` work for the keys that people have, and is each fault named? |
-//! | `handshakes` | which versions and protocols are agreed, and are clients that come back spared the cost? |
-//! | `requests` | is a request the same, however records cut it? |
-//! | `endings` | does each side learn that nothing was cut off, and what becomes of those who cut? |
-//! | `strangers` | what becomes of plain http, garbage, stalled handshakes and rude clients? |
-//! | `timeouts` | are deadlines answered readably? |
-//! | `reload` | does a new certificate reach new connections and leave the others alone? |
-//! | `renewal` | is the gateway's own certificate renewed by the clock, while it serves? |
-//! | `drain` | is every 200 on the bus when the gateway has stopped under load? |
+//! | `self_signed` | is the gateway's own certificate made, kept and replaced, and is its key closed to others? |
+//! | `given_files` | do `--tls-cert` and `--tls-key` work for the keys that people have, and is each fault named? |
+//! | `handshakes` | which versions and protocols are agreed on, and are sessions resumed? |
+//! | `requests` | does a request mean the same at every split into records? |
+//! | `closing` | does each side learn that nothing was cut off, and what happens where something was? |
+//! | `hostile_clients` | what happens to plain http, garbage, stalled handshakes and clients that disconnect? |
+//! | `timeouts` | are missed deadlines answered in HTTP? |
+//! | `reload` | do new connections get a new certificate, and do the others stay? |
+//! | `renewal` | is the gateway's own certificate renewed in time, while it serves? |
+//! | `drain` | is every message that was answered with 200 on the bus after a stop under load? |
 //!
-//! The harness is that of `tests/process`; whatever depends on how sockets are waited for runs both ways.
+//! The harness is that of `tests/process`. What depends on the way of waiting for sockets is tested in both ways.
 
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::panic,
     clippy::unwrap_used,
-    reason = "a test that meets the unexpected has one thing to do: fail where it stands"
+    reason = "a test fails where it meets the unexpected"
 )]
 
 mod client;
+mod closing;
 mod drain;
-mod endings;
-mod given;
+mod given_files;
 mod handshakes;
-mod own_pair;
+mod hostile_clients;
 mod pair;
 mod reload;
 mod renewal;
 mod requests;
 mod rig;
-mod strangers;
+mod self_signed;
 #[allow(dead_code, reason = "shared with tests/process, each of which uses some of it")]
 #[path = "../process/support/mod.rs"]
 mod support;

@@ -1,4 +1,4 @@
-//! Certificates and keys to serve with, made as people make them.
+//! Certificates and keys for the gateway, of the kinds that people have.
 
 use std::path::{Path, PathBuf};
 
@@ -11,12 +11,12 @@ use tempfile::TempDir;
 use time::OffsetDateTime;
 use time::ext::NumericalDuration;
 
-/// Made for these tests by `openssl genpkey`, as rcgen's ring makes no RSA keys. It protects nothing.
+/// A key that `openssl genpkey` made for these tests, since rcgen makes no RSA keys with ring.
 const RSA_KEY: &str = include_str!("data/rsa-key.pem");
 
 pub(crate) const NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
-/// A certificate, signed with its own key, and the key, in PEM.
+/// A self-signed certificate and its key, in PEM.
 #[derive(Clone)]
 pub(crate) struct Pair {
     pub(crate) certificate: String,
@@ -39,7 +39,7 @@ impl Pair {
         Self::of(&KeyPair::from_pem_and_sign_algo(RSA_KEY, &PKCS_RSA_SHA256).unwrap())
     }
 
-    /// One of each kind of key that people have.
+    /// Returns a pair of each supported kind of key.
     pub(crate) fn kinds() -> Vec<(&'static str, Self)> {
         let made = |algorithm| Self::of(&KeyPair::generate_for(algorithm).unwrap());
         vec![
@@ -50,7 +50,7 @@ impl Pair {
         ]
     }
 
-    /// Valid from and until so many days from now.
+    /// Returns a pair that is valid from and until this many days from now.
     pub(crate) fn valid(from_days: i64, until_days: i64) -> Self {
         let now = OffsetDateTime::now_utc();
         Self::valid_between(now + from_days.days(), now + until_days.days())
@@ -85,7 +85,7 @@ impl Pair {
 }
 
 impl PairFiles {
-    /// Replaces both by a rename, the key last, so that for a moment they do not match.
+    /// Replaces both files by renames, the key last. For a moment the files do not belong together.
     pub(crate) fn replace(&self, pair: &Pair) {
         replace(&self.certificate, &pair.certificate);
         replace(&self.key, &pair.key);

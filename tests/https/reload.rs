@@ -1,136 +1,134 @@
-//! A certificate that changes under a gateway that serves.
+//! A certificate that changes while the gateway serves.
 
 use rustix::process::Signal;
 use rustls::HandshakeKind;
 
-use crate::client::{Dialect, Tls};
+use crate::client::{Connector, TlsStream};
 use crate::pair::{Pair, PairFiles, replace};
-use crate::rig::{FINE, start};
+use crate::rig::{VALID_BODY, start};
 use crate::support::eventually;
 use crate::support::gateway::Gateway;
 use crate::support::http::Client;
 use crate::support::subscriber::Subscriber;
 
-/// A gateway with a pair, and a client that was there when it had that.
-struct Given {
+/// A gateway with a pair in files, and a client that connected while the gateway presented this pair.
+struct ReloadRig {
     gateway: Gateway,
     bus: Subscriber,
     files: PairFiles,
     pair: Pair,
-    early: Client<Tls>,
+    early: Client<TlsStream>,
 }
 
-impl Given {
+impl ReloadRig {
     fn start() -> Self {
         let pair = Pair::ec();
         let files = pair.in_files();
         let (gateway, bus) = start(Gateway::serve().arguments(files.arguments().into_iter().chain(["--workers", "2"])));
-        let early = Dialect::trusting([pair.leaf()]).client(gateway.address());
+        let early = Connector::trusting([pair.leaf()]).client(gateway.address());
         Self { gateway, bus, files, pair, early }
     }
 
-    /// The pair that a new connection gets.
+    /// Returns whether a new connection gets this pair.
     fn presents(&self, pair: &Pair) -> bool {
-        Dialect::trusting([pair.leaf()]).dial(self.gateway.address(), "localhost").is_ok()
+        Connector::trusting([pair.leaf()]).connect(self.gateway.address(), "localhost").is_ok()
     }
 
     fn wait_until_it_presents(&self, pair: &Pair) {
         eventually("the new certificate", || self.presents(pair).then_some(()));
-        assert!(!self.presents(&self.pair), "the old one as well");
+        assert!(!self.presents(&self.pair), "the gateway still presents the old certificate");
     }
 
-    fn expect_the_early_one_goes_on(&mut self) {
-        self.early.exchange(&self.gateway.request(FINE)).assert_accepted();
+    fn expect_the_early_client_is_served(&mut self) {
+        self.early.exchange(&self.gateway.request(VALID_BODY)).assert_accepted();
         self.bus.next();
     }
 }
 
 #[test]
 fn files_that_are_replaced_are_read_again() {
-    let mut given = Given::start();
-    given.expect_the_early_one_goes_on();
+    let mut rig = ReloadRig::start();
+    rig.expect_the_early_client_is_served();
     for pair in [Pair::rsa(), Pair::ec()] {
-        given.files.replace(&pair);
-        given.wait_until_it_presents(&pair);
-        given.expect_the_early_one_goes_on();
+        rig.files.replace(&pair);
+        rig.wait_until_it_presents(&pair);
+        rig.expect_the_early_client_is_served();
     }
 }
 
 #[test]
 fn files_that_are_written_in_place_are_read_again() {
-    let mut given = Given::start();
+    let mut rig = ReloadRig::start();
     let pair = Pair::ec();
-    std::fs::write(&given.files.key, &pair.key).unwrap();
-    std::fs::write(&given.files.certificate, &pair.certificate).unwrap();
-    given.wait_until_it_presents(&pair);
-    given.expect_the_early_one_goes_on();
+    std::fs::write(&rig.files.key, &pair.key).unwrap();
+    std::fs::write(&rig.files.certificate, &pair.certificate).unwrap();
+    rig.wait_until_it_presents(&pair);
+    rig.expect_the_early_client_is_served();
 }
 
-/// Written through other names of the same files, which no watch on their directory sees.
+/// The files are written through hard links in another directory, which the watch does not see.
 #[test]
-fn sighup_reads_them_again() {
-    let mut given = Given::start();
-    let elsewhere = tempfile::tempdir_in(given.files.directory().parent().unwrap()).unwrap();
+fn files_are_read_again_on_sighup() {
+    let mut rig = ReloadRig::start();
+    let elsewhere = tempfile::tempdir_in(rig.files.directory().parent().unwrap()).unwrap();
     let pair = Pair::ec();
-    for (path, text) in [(&given.files.certificate, &pair.certificate), (&given.files.key, &pair.key)] {
+    for (path, text) in [(&rig.files.certificate, &pair.certificate), (&rig.files.key, &pair.key)] {
         let other = elsewhere.path().join(path.file_name().unwrap());
         std::fs::hard_link(path, &other).unwrap();
         std::fs::write(&other, text).unwrap();
     }
-    given.gateway.signal(Signal::HUP);
-    given.wait_until_it_presents(&pair);
-    given.expect_the_early_one_goes_on();
+    rig.gateway.signal(Signal::HUP);
+    rig.wait_until_it_presents(&pair);
+    rig.expect_the_early_client_is_served();
 }
 
 #[test]
-fn what_cannot_be_used_changes_nothing_and_is_told() {
-    let mut given = Given::start();
-    replace(&given.files.certificate, "not a certificate");
-    given
-        .gateway
-        .expect_log("no certificate in PEM form (-----BEGIN CERTIFICATE-----); the certificate stays as it was");
-    assert!(given.presents(&given.pair));
-    replace(&given.files.certificate, &Pair::ec().certificate);
-    given.gateway.expect_log("does not match");
-    assert!(given.presents(&given.pair));
-    std::fs::remove_file(&given.files.key).unwrap();
-    given.gateway.expect_log("No such file");
-    assert!(given.presents(&given.pair));
-    given.expect_the_early_one_goes_on();
+fn files_that_cannot_be_used_are_reported_and_change_nothing() {
+    let mut rig = ReloadRig::start();
+    replace(&rig.files.certificate, "not a certificate");
+    rig.gateway.expect_log("no certificate in PEM form (-----BEGIN CERTIFICATE-----); the certificate stays as it was");
+    assert!(rig.presents(&rig.pair));
+    replace(&rig.files.certificate, &Pair::ec().certificate);
+    rig.gateway.expect_log("does not match");
+    assert!(rig.presents(&rig.pair));
+    std::fs::remove_file(&rig.files.key).unwrap();
+    rig.gateway.expect_log("No such file");
+    assert!(rig.presents(&rig.pair));
+    rig.expect_the_early_client_is_served();
 
     let mended = Pair::ec();
-    given.files.replace(&mended);
-    given.wait_until_it_presents(&mended);
-    given.expect_the_early_one_goes_on();
+    rig.files.replace(&mended);
+    rig.wait_until_it_presents(&mended);
+    rig.expect_the_early_client_is_served();
 }
 
-/// A client that resumed would never see the new certificate.
+/// A client that resumes its session does not see the new certificate.
 #[test]
 fn sessions_of_the_old_certificate_are_not_resumed() {
-    let given = Given::start();
+    let rig = ReloadRig::start();
     let next = Pair::ec();
-    let dialect = Dialect::trusting([given.pair.leaf(), next.leaf()]);
+    let connector = Connector::trusting([rig.pair.leaf(), next.leaf()]);
     let kind = || {
-        let mut client = dialect.client(given.gateway.address());
-        client.exchange(&given.gateway.request(FINE)).assert_accepted();
+        let mut client = connector.client(rig.gateway.address());
+        client.exchange(&rig.gateway.request(VALID_BODY)).assert_accepted();
         client.stream().connection().handshake_kind().unwrap()
     };
     assert_eq!([kind(), kind()], [HandshakeKind::Full, HandshakeKind::Resumed]);
-    given.files.replace(&next);
-    given.wait_until_it_presents(&next);
+    rig.files.replace(&next);
+    rig.wait_until_it_presents(&next);
     assert_eq!([kind(), kind()], [HandshakeKind::Full, HandshakeKind::Resumed]);
 }
 
 #[test]
-fn one_that_is_no_news_is_no_event() {
-    let mut given = Given::start();
-    let pair = given.pair.clone();
-    given.files.replace(&pair);
-    given.gateway.signal(Signal::HUP);
-    given.expect_the_early_one_goes_on();
+fn the_same_certificate_again_is_not_reported() {
+    let mut rig = ReloadRig::start();
+    let pair = rig.pair.clone();
+    rig.files.replace(&pair);
+    rig.gateway.signal(Signal::HUP);
+    rig.expect_the_early_client_is_served();
     let next = Pair::ec();
-    given.files.replace(&next);
-    given.wait_until_it_presents(&next);
-    given.gateway.expect_log("new connections get the new certificate");
-    assert_eq!(given.gateway.log().matches("new connections get the new certificate").count(), 1);
+    rig.files.replace(&next);
+    rig.wait_until_it_presents(&next);
+    rig.gateway.expect_log("new connections get the new certificate");
+    assert_eq!(rig.gateway.log().matches("new connections get the new certificate").count(), 1);
 }

@@ -1,16 +1,16 @@
-//! Deadlines in TLS. Each test waits out a timeout of one second, the shortest there is.
+//! Deadlines in TLS. Each test waits for a timeout of one second, which is the shortest.
 
 use std::time::Instant;
 
 use rustls::version::TLS12;
 
-use crate::client::Dialect;
-use crate::rig::{FINE, Rig, own_certificate};
+use crate::client::Connector;
+use crate::rig::{Rig, VALID_BODY, self_signed_certificate};
 use crate::support::late::{AT_LEAST, expect_408};
 use crate::support::request::Request;
 
 #[test]
-fn a_head_that_does_not_end_is_408() {
+fn a_head_that_does_not_end_is_answered_with_408() {
     for rig in Rig::each_way(&["--head-timeout", "1"]) {
         let since = Instant::now();
         let mut first = rig.client();
@@ -18,7 +18,7 @@ fn a_head_that_does_not_end_is_408() {
         expect_408(first, since);
 
         let mut second = rig.client();
-        second.exchange(&rig.request(FINE)).assert_accepted();
+        second.exchange(&rig.request(VALID_BODY)).assert_accepted();
         let since = Instant::now();
         second.send("POST /api/message HTTP/1.1\r\nHost: loc");
         expect_408(second, since);
@@ -26,9 +26,9 @@ fn a_head_that_does_not_end_is_408() {
 }
 
 #[test]
-fn a_body_that_does_not_end_is_408() {
+fn a_body_that_does_not_end_is_answered_with_408() {
     for rig in Rig::each_way(&["--body-timeout", "1"]) {
-        for request in [rig.request(FINE), rig.request(FINE).chunked(5)] {
+        for request in [rig.request(VALID_BODY), rig.request(VALID_BODY).chunked(5)] {
             let mut client = rig.client();
             let bytes = request.bytes();
             let since = Instant::now();
@@ -39,43 +39,44 @@ fn a_body_that_does_not_end_is_408() {
     }
 }
 
-/// Long enough to drip for many times the deadline.
-fn long(rig: &Rig) -> Request {
-    rig.request(format!("{FINE}{}", " ".repeat(500)))
+/// Returns a request that takes many times the deadline if it is sent slowly.
+fn long_request(rig: &Rig) -> Request {
+    rig.request(format!("{VALID_BODY}{}", " ".repeat(500)))
 }
 
-/// Bytes of TLS are no bytes of a body: a record that never ends does not put the deadline off.
+/// Bytes of a record that is not complete are not bytes of a body, so they do not put the deadline off.
 #[test]
-fn a_body_in_a_record_that_does_not_end_is_408() {
+fn a_body_in_a_record_that_does_not_end_is_answered_with_408() {
     let rig = Rig::with(["--body-timeout", "1"]);
     let mut client = rig.client();
-    let request = long(&rig).field("Expect", "100-continue");
+    let request = long_request(&rig).field("Expect", "100-continue");
     client.send(request.head());
     assert_eq!(client.response().status, 100);
     let since = Instant::now();
     let record = client.stream().records(request.body());
-    client.stream().drip(&record);
+    client.stream().send_slowly(&record);
     expect_408(client, since);
     rig.assert_bus_is_quiet();
 }
 
-/// Nor are they those of a head, and nothing that could be answered has come.
+/// Bytes of a record that is not complete are not bytes of a head either. The gateway cannot answer, since no part of a
+/// request has arrived.
 #[test]
-fn a_head_in_a_record_that_does_not_end_is_closed_without_a_word() {
+fn a_head_in_a_record_that_does_not_end_is_closed_without_an_answer() {
     let rig = Rig::with(["--head-timeout", "1", "--idle-timeout", "1"]);
-    // The one that says nothing of its own accord behind the handshake.
-    let dialect = Dialect::version(&own_certificate(&rig.gateway), &TLS12);
-    for again in [false, true] {
+    // In TLS 1.2, the gateway sends nothing of its own between the handshake and the first answer.
+    let connector = Connector::version(&self_signed_certificate(&rig.gateway), &TLS12);
+    for second_request in [false, true] {
         let since = Instant::now();
-        let mut client = dialect.client(rig.gateway.address());
-        if again {
-            client.exchange(&rig.request(FINE)).assert_accepted();
-            rig.expect_fine();
+        let mut client = connector.client(rig.gateway.address());
+        if second_request {
+            client.exchange(&rig.request(VALID_BODY)).assert_accepted();
+            rig.expect_valid_message();
         }
-        let record = client.stream().records(&long(&rig).bytes());
-        client.stream().drip(&record);
+        let record = client.stream().records(&long_request(&rig).bytes());
+        client.stream().send_slowly(&record);
         client.expect_close();
-        assert!(since.elapsed() >= AT_LEAST, "after {:?} already", since.elapsed());
+        assert!(since.elapsed() >= AT_LEAST, "after only {:?}", since.elapsed());
     }
     rig.assert_bus_is_quiet();
 }

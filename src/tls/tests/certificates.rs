@@ -3,8 +3,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crate::tls::certificate::{Loaded, MAX_FILE_BYTES, load};
-use crate::tls::fault::{CertificateError, Notice};
+use crate::tls::certificate::{LoadedCertificate, load};
+use crate::tls::fault::{CertificateError, CertificateNotice};
+use crate::tls::files::MAX_FILE_BYTES;
 use crate::tls::self_signed::{self, CERTIFICATE_FILE, KEY_FILE};
 
 /// Pairs that OpenSSL made: `openssl req -x509 -days 36500 -subj /CN=localhost -addext subjectAltName=DNS:localhost`.
@@ -16,19 +17,19 @@ const EC_PKCS8_ENCRYPTED: &str = include_str!("data/ec-pkcs8-encrypted.pem");
 const RSA_CERTIFICATE: &str = include_str!("data/rsa-cert.pem");
 const RSA_PKCS1: &str = include_str!("data/rsa-pkcs1.pem");
 const RSA_PKCS8: &str = include_str!("data/rsa-pkcs8.pem");
-/// Of one day in 2020.
+/// A certificate that was valid for one day in 2020.
 const EXPIRED_CERTIFICATE: &str = include_str!("data/expired-cert.pem");
-/// Of X.509 version 1.
+/// A certificate of X.509 version 1.
 const V1_CERTIFICATE: &str = include_str!("data/v1-cert.pem");
 const SECP256K1_KEY: &str = include_str!("data/secp256k1.pem");
 
-struct Files {
+struct GivenFiles {
     _directory: tempfile::TempDir,
     certificate: PathBuf,
     key: PathBuf,
 }
 
-impl Files {
+impl GivenFiles {
     fn new(certificate: &str, key: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let paths = [("server.crt", certificate), ("server.key", key)].map(|(name, content)| {
@@ -41,34 +42,34 @@ impl Files {
         Self { _directory: directory, certificate, key }
     }
 
-    fn load(&self) -> Result<Loaded, CertificateError> {
+    fn load(&self) -> Result<LoadedCertificate, CertificateError> {
         load(&self.certificate, &self.key, SystemTime::now())
     }
 }
 
 #[test]
-fn every_form_of_key_is_taken() {
+fn every_format_of_a_key_is_accepted() {
     for (certificate, key) in [
         (EC_CERTIFICATE, EC_SEC1),
         (EC_CERTIFICATE, EC_PKCS8),
         (RSA_CERTIFICATE, RSA_PKCS1),
         (RSA_CERTIFICATE, RSA_PKCS8),
     ] {
-        let loaded = Files::new(certificate, key).load().unwrap();
+        let loaded = GivenFiles::new(certificate, key).load().unwrap();
         assert_eq!((loaded.notices, loaded.renew_at), (Vec::new(), None));
     }
 }
 
 #[test]
-fn a_chain_is_taken_whole_and_text_around_it_ignored() {
+fn the_whole_chain_is_accepted_and_text_around_it_ignored() {
     let chain = format!("subject=CN = localhost\n{EC_CERTIFICATE}\nissuer=...\r\n{RSA_CERTIFICATE}");
-    let loaded = Files::new(&chain, EC_PKCS8).load().unwrap();
+    let loaded = GivenFiles::new(&chain, EC_PKCS8).load().unwrap();
     assert_eq!(loaded.identity.certified_key().cert.len(), 2);
 }
 
 #[test]
-fn certificate_and_key_may_be_one_file() {
-    let files = Files::new(&format!("{EC_SEC1}{EC_CERTIFICATE}"), "");
+fn certificate_and_key_may_be_in_one_file() {
+    let files = GivenFiles::new(&format!("{EC_SEC1}{EC_CERTIFICATE}"), "");
     load(&files.certificate, &files.certificate, SystemTime::now()).unwrap();
 }
 
@@ -87,23 +88,23 @@ fn a_fault_names_the_file_and_what_is_wrong() {
             EC_CERTIFICATE,
             EC_PKCS8_ENCRYPTED,
             "server.key",
-            "the private key is encrypted; `openssl pkey -in KEY -out PLAIN_KEY` takes the passphrase off",
+            "the private key is encrypted; `openssl pkey -in KEY -out PLAIN_KEY` removes the passphrase",
         ),
         (
             EC_CERTIFICATE,
             EC_SEC1_ENCRYPTED,
             "server.key",
-            "the private key is encrypted; `openssl pkey -in KEY -out PLAIN_KEY` takes the passphrase off",
+            "the private key is encrypted; `openssl pkey -in KEY -out PLAIN_KEY` removes the passphrase",
         ),
         (
             EC_CERTIFICATE,
             SECP256K1_KEY,
             "server.key",
-            "the private key is damaged or of a kind that is not supported: RSA of 2048 to 4096 bits, ECDSA P-256 or P-384, \
-             and Ed25519 are",
+            "the private key is damaged or of a kind that is not supported; the supported kinds are RSA of 2048 to 4096 \
+             bits, ECDSA P-256, ECDSA P-384 and Ed25519",
         ),
     ] {
-        let files = Files::new(certificate, key);
+        let files = GivenFiles::new(certificate, key);
         let path = files.certificate.with_file_name(at_fault);
         assert_eq!(files.load().unwrap_err().to_string(), format!("{}: {expected}", path.display()));
     }
@@ -112,7 +113,7 @@ fn a_fault_names_the_file_and_what_is_wrong() {
 #[test]
 fn a_key_of_another_certificate_names_both_files() {
     for (certificate, key) in [(EC_CERTIFICATE, RSA_PKCS8), (RSA_CERTIFICATE, EC_PKCS8)] {
-        let files = Files::new(certificate, key);
+        let files = GivenFiles::new(certificate, key);
         let expected = format!(
             "{}: the private key does not match the first certificate of {}",
             files.key.display(),
@@ -126,13 +127,13 @@ fn a_key_of_another_certificate_names_both_files() {
 fn no_error_quotes_the_key() {
     let broken = EC_PKCS8.replace("-----END", "!!!!-----END");
     let secret = EC_PKCS8.lines().nth(1).unwrap();
-    let error = Files::new(EC_CERTIFICATE, &broken).load().unwrap_err();
+    let error = GivenFiles::new(EC_CERTIFICATE, &broken).load().unwrap_err();
     assert!(!format!("{error} {error:?}").contains(&secret[..8]), "{error:?}");
 }
 
 #[test]
-fn what_cannot_be_read_is_told_as_the_system_has_it() {
-    let files = Files::new(EC_CERTIFICATE, EC_PKCS8);
+fn a_file_that_cannot_be_read_is_reported_in_the_words_of_the_system() {
+    let files = GivenFiles::new(EC_CERTIFICATE, EC_PKCS8);
     fs::remove_file(&files.key).unwrap();
     let expected = format!("{}: No such file or directory (os error 2)", files.key.display());
     assert_eq!(files.load().unwrap_err().to_string(), expected);
@@ -145,9 +146,9 @@ fn what_cannot_be_read_is_told_as_the_system_has_it() {
 }
 
 #[test]
-fn an_expired_certificate_is_told_and_served() {
-    let files = Files::new(EXPIRED_CERTIFICATE, EC_PKCS8);
-    let [notice] = <[Notice; 1]>::try_from(files.load().unwrap().notices).unwrap();
+fn an_expired_certificate_is_loaded_with_a_notice() {
+    let files = GivenFiles::new(EXPIRED_CERTIFICATE, EC_PKCS8);
+    let [notice] = <[CertificateNotice; 1]>::try_from(files.load().unwrap().notices).unwrap();
     assert_eq!(
         notice.to_string(),
         format!("{}: the certificate expired on Thu, 02 Jan 2020 00:00:00 GMT", files.certificate.display())
@@ -155,7 +156,7 @@ fn an_expired_certificate_is_told_and_served() {
 }
 
 #[test]
-fn a_certificate_of_the_future_is_told() {
+fn a_certificate_that_is_not_valid_yet_is_loaded_with_a_notice() {
     let directory = tempfile::tempdir().unwrap();
     let now = SystemTime::now();
     self_signed::load(directory.path(), now).unwrap();
@@ -163,14 +164,17 @@ fn a_certificate_of_the_future_is_told() {
     let notices = |at| load(&certificate, &key, at).unwrap().notices;
     assert_eq!(notices(now), []);
     let before = now - Duration::from_secs(2 * 86_400);
-    assert!(matches!(notices(before)[..], [Notice::NotYetValid { .. }]));
+    assert!(matches!(notices(before)[..], [CertificateNotice::NotYetValid { .. }]));
 }
 
 #[test]
-fn an_open_key_is_told_and_left_alone() {
-    let files = Files::new(EC_CERTIFICATE, EC_PKCS8);
+fn a_key_with_permissions_for_others_is_loaded_with_a_notice_and_not_changed() {
+    let files = GivenFiles::new(EC_CERTIFICATE, EC_PKCS8);
     fs::set_permissions(&files.key, fs::Permissions::from_mode(0o640)).unwrap();
     for _ in 0..2 {
-        assert_eq!(files.load().unwrap().notices, [Notice::KeyExposed { path: files.key.clone(), mode: 0o640 }]);
+        assert_eq!(
+            files.load().unwrap().notices,
+            [CertificateNotice::KeyExposed { path: files.key.clone(), mode: 0o640 }]
+        );
     }
 }

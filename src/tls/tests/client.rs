@@ -1,4 +1,4 @@
-//! A client in the same process, and the exchange of bytes with it.
+//! A client of rustls in the same process, and the transport of bytes between it and a session.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVer
 use crate::tls::acceptor::Acceptor;
 use crate::tls::certificate::Identity;
 use crate::tls::self_signed::{self, AUTHORITY_FILE};
-use crate::tls::session::{Progress, Session, TlsFault};
+use crate::tls::session::{ReceiveOutcome, Session, TlsFault};
 
-/// A gateway with a pair of its own, and what its clients trust.
+/// An acceptor with a self-signed pair, and the directory of the pair.
 pub(super) struct Rig {
     pub(super) directory: tempfile::TempDir,
     pub(super) acceptor: Acceptor,
@@ -27,7 +27,7 @@ impl Rig {
         Self { directory, acceptor }
     }
 
-    /// Settings of a client that trusts the authority of the pair that is there now.
+    /// Returns the configuration of a client that trusts the authority of the pair that is in the directory now.
     pub(super) fn client(&self, version: &'static SupportedProtocolVersion, protocols: &[&str]) -> Arc<ClientConfig> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_file(self.directory.path().join(AUTHORITY_FILE)).unwrap()).unwrap();
@@ -58,8 +58,8 @@ impl Pair {
         Self { client, session: acceptor.accept().unwrap() }
     }
 
-    /// Lets the bytes flow until both ends have nothing to say, at most `step` of the client's at a time. What the
-    /// gateway has read.
+    /// Transports bytes until both ends have nothing to send, at most `step` bytes of the client at a time. Returns what
+    /// the gateway has read.
     pub(super) fn settle(&mut self, step: usize) -> Result<Vec<u8>, TlsFault> {
         let mut plaintext = Vec::new();
         loop {
@@ -76,8 +76,8 @@ impl Pair {
         }
     }
 
-    /// What the client has to say, and the gateway's progress with it, which may be a fault.
-    pub(super) fn receive(&mut self) -> (Result<Progress, TlsFault>, Vec<u8>) {
+    /// Gives the session what the client has to send. Returns its result and what it has read.
+    pub(super) fn receive(&mut self) -> (Result<ReceiveOutcome, TlsFault>, Vec<u8>) {
         let (sent, mut plaintext) = (self.client_bytes(), Vec::new());
         (self.session.receive(&sent, &mut plaintext), plaintext)
     }
@@ -90,14 +90,14 @@ impl Pair {
         bytes
     }
 
-    /// Sends an answer. What the client reads of it.
+    /// Sends an answer and returns what the client reads of it.
     pub(super) fn answer(&mut self, plaintext: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::new();
         self.session.send(plaintext, &mut bytes);
         self.client_reads(&bytes).unwrap()
     }
 
-    /// What the client reads of these bytes, or its refusal.
+    /// Returns what the client reads of these bytes, or why it refuses them.
     pub(super) fn client_reads(&mut self, mut bytes: &[u8]) -> Result<Vec<u8>, rustls::Error> {
         let mut plaintext = Vec::new();
         while !bytes.is_empty() {
@@ -105,7 +105,7 @@ impl Pair {
                 break;
             }
             self.client.process_new_packets()?;
-            // Whatever it has; that there is no more is no fault.
+            // It reads what there is, and then an error says that there is no more yet.
             let _ = self.client.reader().read_to_end(&mut plaintext);
         }
         Ok(plaintext)

@@ -1,4 +1,10 @@
-//! The parts together: certificates on a disk, and sessions with rustls' own client and with the clients people use.
+//! | file | the question it answers |
+//! |---|---|
+//! | `certificates` | is a certificate that is given loaded, and is each fault named? |
+//! | `self_signed` | is the pair of the gateway made, kept, renewed and replaced at the right times? |
+//! | `sessions` | does a session do what the client of rustls expects? |
+//! | `programs` | do the programs that people use accept the certificate and the session? |
+//! | `client` | the client of rustls that `sessions` uses |
 
 mod certificates;
 mod client;

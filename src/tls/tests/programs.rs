@@ -1,4 +1,4 @@
-//! The programs that people call the gateway with, told to trust what it made, against a server of one thread.
+//! Programs that people use as clients. They trust the self-signed certificate and talk to a small server.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use super::client::Rig;
 use crate::tls::acceptor::Acceptor;
-use crate::tls::plain_http::{self, looks_like_http};
 use crate::tls::self_signed::{AUTHORITY_FILE, CERTIFICATE_FILE};
+use crate::tls::session::{PLAIN_HTTP_ANSWER, is_plain_http};
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\nhello\n";
 
-/// A server of one answer to each connection, and the port of its two addresses.
+/// A server that answers one request on each connection, and the port of its two addresses.
 struct Server {
     port: u16,
     directory: tempfile::TempDir,
@@ -31,7 +31,7 @@ impl Server {
             let acceptor = Arc::clone(&acceptor);
             std::thread::spawn(move || {
                 for stream in listener.incoming() {
-                    // A client that refuses the certificate breaks the connection.
+                    // A client that refuses the certificate ends the connection, which is no failure of a test.
                     let _ = answer(stream.unwrap(), &acceptor);
                 }
             });
@@ -58,14 +58,14 @@ fn answer(mut stream: TcpStream, acceptor: &Acceptor) -> std::io::Result<()> {
         if length == 0 {
             return Ok(());
         }
-        if std::mem::take(&mut first) && looks_like_http(&buffer[..length]) {
-            return stream.write_all(plain_http::ANSWER);
+        if std::mem::take(&mut first) && is_plain_http(&buffer[..length]) {
+            return stream.write_all(PLAIN_HTTP_ANSWER);
         }
-        let progress = session.receive(&buffer[..length], &mut request);
+        let received = session.receive(&buffer[..length], &mut request);
         session.flush(&mut out);
         stream.write_all(&out)?;
         out.clear();
-        if progress.is_err() {
+        if received.is_err() {
             return Ok(());
         }
     }
@@ -74,11 +74,13 @@ fn answer(mut stream: TcpStream, acceptor: &Acceptor) -> std::io::Result<()> {
     stream.write_all(&out)
 }
 
-/// Runs a program with an end of its own; `None`, with a note, where the program is not there.
+/// Runs a program with a time limit. Returns `None` where the program is not installed, which fails the test where `CI` is
+/// set.
 fn run(program: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Option<Output> {
     let found = std::env::var_os("PATH")
         .is_some_and(|path| std::env::split_paths(&path).any(|directory| directory.join(program).is_file()));
     if !found {
+        assert!(std::env::var_os("CI").is_none(), "{program} is not installed");
         eprintln!("skipped: {program} is not installed");
         return None;
     }
@@ -101,7 +103,7 @@ fn assert_hello(output: Option<Output>) {
 }
 
 #[test]
-fn curl() {
+fn curl_connects() {
     let server = Server::start();
     let trusted = server.path(CERTIFICATE_FILE);
     for host in ["localhost", "127.0.0.1", "[::1]"] {
@@ -118,7 +120,7 @@ fn curl() {
 }
 
 #[test]
-fn curl_in_plain_http_is_told() {
+fn curl_in_plain_http_gets_a_readable_answer() {
     let server = Server::start();
     let url = server.url("localhost").replace("https", "http");
     if let Some(output) = run("curl", &["-sS", "-i", &url], &[]) {
@@ -157,7 +159,7 @@ fn openssl_connects_and_resumes() {
 }
 
 #[test]
-fn python() {
+fn python_connects() {
     let script = "import ssl, sys, urllib.request\n\
         context = ssl.create_default_context(cafile=sys.argv[1])\n\
         context.verify_flags |= ssl.VERIFY_X509_STRICT\n\
@@ -171,7 +173,7 @@ fn python() {
 }
 
 #[test]
-fn node() {
+fn node_connects() {
     let script = "fetch(process.argv[1]).then(answer => answer.text()).then(console.log)";
     let server = Server::start();
     for host in ["localhost", "127.0.0.1", "[::1]"] {
@@ -181,7 +183,7 @@ fn node() {
 }
 
 #[test]
-fn the_authority_is_one_that_vouches_for_nobody_else() {
+fn the_authority_is_limited_to_the_names_of_the_gateway() {
     let server = Server::start();
     let Some(output) = run("openssl", &["x509", "-noout", "-text", "-in", &server.path(AUTHORITY_FILE)], &[]) else {
         return;

@@ -3,8 +3,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use crate::tls::certificate::Loaded;
-use crate::tls::fault::Notice;
+use crate::tls::certificate::LoadedCertificate;
+use crate::tls::fault::CertificateNotice;
 use crate::tls::self_signed::{AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, load};
 use crate::tls::source::CertificateSource;
 
@@ -14,16 +14,16 @@ fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().mode() & 0o7777
 }
 
-/// Why a new pair was made; `None` where the last one was kept.
-fn replaced(loaded: &Loaded) -> Option<Option<&str>> {
+/// Returns why a new pair was made, or `None` where the last one was kept.
+fn replaced(loaded: &LoadedCertificate) -> Option<Option<&str>> {
     loaded.notices.iter().find_map(|notice| match notice {
-        Notice::Made { replaced, .. } => Some(replaced.as_deref()),
+        CertificateNotice::Made { replaced, .. } => Some(replaced.as_deref()),
         _ => None,
     })
 }
 
 #[test]
-fn it_is_made_once_with_its_directory_and_kept() {
+fn a_pair_is_made_once_with_its_directory_and_kept() {
     let root = tempfile::tempdir().unwrap();
     let directory = root.path().join("a/b");
     let source = CertificateSource::beside(&directory.join("user_settings.py"));
@@ -36,14 +36,14 @@ fn it_is_made_once_with_its_directory_and_kept() {
     assert_eq!((certificate, key), (directory.join(CERTIFICATE_FILE), directory.join(KEY_FILE)));
     let mut names: Vec<_> = fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
-    assert_eq!(names, [AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE], "nothing else is left behind");
+    assert_eq!(names, [AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE], "there is no other file");
 
     let kept = source.load(now).unwrap();
     assert_eq!((kept.identity, kept.notices), (made.identity, Vec::new()));
 }
 
 #[test]
-fn it_is_renewed_a_month_before_its_end() {
+fn a_pair_is_renewed_a_month_before_its_end() {
     let directory = tempfile::tempdir().unwrap();
     let now = SystemTime::now();
     let made = load(directory.path(), now).unwrap();
@@ -60,7 +60,7 @@ fn it_is_renewed_a_month_before_its_end() {
 }
 
 #[test]
-fn one_of_a_clock_that_was_ahead_is_replaced() {
+fn a_pair_that_is_not_valid_yet_is_replaced() {
     let directory = tempfile::tempdir().unwrap();
     let now = SystemTime::now();
     load(directory.path(), now + 1000 * DAY).unwrap();
@@ -68,7 +68,7 @@ fn one_of_a_clock_that_was_ahead_is_replaced() {
 }
 
 #[test]
-fn a_clock_out_of_the_calendar_does_not_panic() {
+fn a_clock_outside_the_calendar_does_not_panic() {
     let directory = tempfile::tempdir().unwrap();
     let before_1970 = SystemTime::UNIX_EPOCH - DAY;
     load(directory.path(), before_1970).unwrap();
@@ -91,7 +91,7 @@ fn one_file_without_the_other_is_replaced() {
 }
 
 #[test]
-fn what_is_damaged_or_does_not_belong_together_is_replaced() {
+fn damaged_files_and_files_that_do_not_belong_together_are_replaced() {
     let now = SystemTime::now();
     let other = tempfile::tempdir().unwrap();
     load(other.path(), now).unwrap();
@@ -113,18 +113,18 @@ fn what_is_damaged_or_does_not_belong_together_is_replaced() {
 }
 
 #[test]
-fn one_with_other_names_is_replaced() {
+fn a_pair_with_other_names_is_replaced() {
     let directory = tempfile::tempdir().unwrap();
     let pair = rcgen::generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap();
     fs::write(directory.path().join(CERTIFICATE_FILE), pair.cert.pem()).unwrap();
     fs::write(directory.path().join(KEY_FILE), pair.signing_key.serialize_pem()).unwrap();
-    // rcgen's own default is a validity without an end to speak of.
+    // The default validity of rcgen ends in the year 4096.
     let again = load(directory.path(), SystemTime::now()).unwrap();
     assert_eq!(replaced(&again), Some(Some("the last one does not name localhost, 127.0.0.1 and ::1")));
 }
 
 #[test]
-fn an_open_key_is_closed_and_kept() {
+fn a_key_with_permissions_for_others_is_kept_and_loses_them() {
     let directory = tempfile::tempdir().unwrap();
     let now = SystemTime::now();
     let made = load(directory.path(), now).unwrap();
@@ -132,12 +132,12 @@ fn an_open_key_is_closed_and_kept() {
     fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
     let again = load(directory.path(), now).unwrap();
     assert_eq!(again.identity, made.identity);
-    assert_eq!(again.notices, [Notice::KeyClosed { path: key.clone(), mode: 0o644 }]);
+    assert_eq!(again.notices, [CertificateNotice::KeyClosed { path: key.clone(), mode: 0o644 }]);
     assert_eq!(mode(&key), 0o600);
 }
 
 #[test]
-fn what_is_no_file_is_left_alone() {
+fn a_directory_in_place_of_a_file_is_not_replaced() {
     let directory = tempfile::tempdir().unwrap();
     fs::create_dir(directory.path().join(KEY_FILE)).unwrap();
     load(directory.path(), SystemTime::now()).unwrap_err();
@@ -150,7 +150,7 @@ fn what_is_no_file_is_left_alone() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_made_is_named() {
+fn an_error_names_the_directory_that_cannot_be_created() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("file");
     fs::write(&file, "").unwrap();
@@ -159,7 +159,7 @@ fn a_directory_that_cannot_be_made_is_named() {
 }
 
 #[test]
-fn a_dangling_link_in_the_way_is_replaced() {
+fn a_dangling_link_in_place_of_a_file_is_replaced() {
     let directory = tempfile::tempdir().unwrap();
     let outside = directory.path().join("outside");
     symlink(&outside, directory.path().join(KEY_FILE)).unwrap();
@@ -169,7 +169,7 @@ fn a_dangling_link_in_the_way_is_replaced() {
 }
 
 #[test]
-fn gateways_that_start_at_once_agree() {
+fn gateways_that_start_at_the_same_time_use_the_same_pair() {
     let directory = tempfile::tempdir().unwrap();
     let now = SystemTime::now();
     let identities: Vec<_> = std::thread::scope(|scope| {

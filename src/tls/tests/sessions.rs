@@ -1,15 +1,16 @@
 use std::time::SystemTime;
 
 use rustls::version::{TLS12, TLS13};
-use rustls::{AlertDescription, Error, ProtocolVersion, SupportedProtocolVersion};
+use rustls::{AlertDescription, Error, HandshakeKind, ProtocolVersion, SupportedProtocolVersion};
 
 use super::client::{Pair, Rig, identity};
+use crate::tls::session::{PLAIN_HTTP_ANSWER, RecordTracker, is_plain_http};
 
 const VERSIONS: [&SupportedProtocolVersion; 2] = [&TLS12, &TLS13];
 const MEBIBYTE: usize = 1024 * 1024;
 
 #[test]
-fn every_version_and_name_is_served_however_the_bytes_come() {
+fn every_version_and_name_is_served_at_every_split_of_the_bytes() {
     let rig = Rig::new();
     for (version, expected) in [(&TLS12, ProtocolVersion::TLSv1_2), (&TLS13, ProtocolVersion::TLSv1_3)] {
         let config = rig.client(version, &["http/1.1"]);
@@ -29,15 +30,14 @@ fn every_version_and_name_is_served_however_the_bytes_come() {
 fn another_name_is_refused_by_the_client() {
     let rig = Rig::new();
     let mut pair = Pair::new(&rig.acceptor, &rig.client(&TLS13, &[]), "example.com");
-    let (progress, _) = pair.receive();
-    assert!(progress.unwrap().to_send);
+    pair.receive().0.unwrap();
     let mut flight = Vec::new();
     pair.session.flush(&mut flight);
     assert!(matches!(pair.client_reads(&flight), Err(Error::InvalidCertificate(_))));
 }
 
 #[test]
-fn much_goes_both_ways() {
+fn large_bodies_pass_in_both_directions() {
     let rig = Rig::new();
     let body: Vec<u8> = (0..3 * MEBIBYTE).map(|index| (index % 251) as u8).collect();
     for version in VERSIONS {
@@ -50,26 +50,25 @@ fn much_goes_both_ways() {
 }
 
 #[test]
-fn a_client_that_comes_back_resumes() {
+fn a_client_that_connects_again_resumes_its_session() {
     let rig = Rig::new();
     for version in VERSIONS {
         let config = rig.client(version, &[]);
-        for resumed in [false, true, true] {
+        for kind in [HandshakeKind::Full, HandshakeKind::Resumed, HandshakeKind::Resumed] {
             let mut pair = Pair::new(&rig.acceptor, &config, "localhost");
-            assert_eq!(pair.session.resumed(), None);
             pair.settle(usize::MAX).unwrap();
-            assert_eq!(pair.session.resumed(), Some(resumed), "{version:?}");
+            assert_eq!(pair.client.handshake_kind(), Some(kind), "{version:?}");
         }
     }
 }
 
 #[test]
-fn a_new_identity_leaves_connections_alone_and_ends_resumption() {
+fn a_new_identity_keeps_connections_and_ends_resumption() {
     let mut rig = Rig::new();
     let config = rig.client(&TLS13, &[]);
     let mut before = Pair::new(&rig.acceptor, &config, "localhost");
     before.settle(usize::MAX).unwrap();
-    assert!(!rig.acceptor.replace(identity(rig.directory.path())).unwrap(), "no news");
+    assert!(!rig.acceptor.replace(identity(rig.directory.path())).unwrap(), "it is the same identity");
 
     let other = tempfile::tempdir().unwrap();
     assert!(rig.acceptor.replace(identity(other.path())).unwrap());
@@ -84,11 +83,11 @@ fn a_new_identity_leaves_connections_alone_and_ends_resumption() {
     rig.directory = other;
     let mut after = Pair::new(&rig.acceptor, &rig.client(&TLS13, &[]), "localhost");
     after.settle(usize::MAX).unwrap();
-    assert_eq!(after.session.resumed(), Some(false));
+    assert_eq!(after.client.handshake_kind(), Some(HandshakeKind::Full));
 }
 
 #[test]
-fn application_protocols_are_http_1_or_none() {
+fn the_application_protocol_is_http_1_or_none() {
     let rig = Rig::new();
     for version in VERSIONS {
         for (offered, chosen) in
@@ -108,7 +107,7 @@ fn application_protocols_are_http_1_or_none() {
 }
 
 #[test]
-fn what_is_no_tls_is_a_fault() {
+fn bytes_that_are_not_tls_are_a_fault() {
     let rig = Rig::new();
     for garbage in
         [&b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"[..], &[0; 64], &[0xff; 64], &[0x16, 3, 1, 0xff, 0xff, 1]]
@@ -118,7 +117,7 @@ fn what_is_no_tls_is_a_fault() {
             let mut plaintext = Vec::new();
             let fault = garbage.chunks(step).find_map(|part| session.receive(part, &mut plaintext).err());
             assert!(fault.is_some(), "{garbage:?}");
-            assert!(session.receive(garbage, &mut plaintext).is_err(), "a fault stays one");
+            assert!(session.receive(garbage, &mut plaintext).is_err(), "a fault stays a fault");
             assert!(plaintext.is_empty());
         }
     }
@@ -128,7 +127,7 @@ fn what_is_no_tls_is_a_fault() {
 fn an_endless_handshake_message_is_a_fault_before_it_fills_the_memory() {
     let rig = Rig::new();
     let mut session = rig.acceptor.accept().unwrap();
-    // Records of 16 KiB, all of them part of one ClientHello that claims the most a length can say.
+    // Records of 16 KiB, all of them parts of one ClientHello with the largest length that its header can hold.
     let mut record = vec![0x16, 3, 1, 0x40, 0, 1, 0xff, 0xff, 0xff];
     record.resize(5 + 16 * 1024, 0);
     let faults = (0..64).any(|_| session.receive(&record, &mut Vec::new()).is_err());
@@ -136,7 +135,7 @@ fn an_endless_handshake_message_is_a_fault_before_it_fills_the_memory() {
 }
 
 #[test]
-fn tampering_is_a_fault_and_the_peer_is_told() {
+fn a_changed_record_is_a_fault_and_the_peer_gets_an_alert() {
     let rig = Rig::new();
     for version in VERSIONS {
         let mut pair = Pair::new(&rig.acceptor, &rig.client(version, &[]), "localhost");
@@ -148,13 +147,13 @@ fn tampering_is_a_fault_and_the_peer_is_told() {
         pair.session.receive(&bytes, &mut plaintext).unwrap_err();
         assert!(plaintext.is_empty());
         let mut alert = Vec::new();
-        pair.session.send(b"no answer goes out any more", &mut alert);
+        pair.session.send(b"an answer that is not sent", &mut alert);
         assert_eq!(pair.client_reads(&alert), Err(Error::AlertReceived(AlertDescription::BadRecordMac)));
     }
 }
 
 #[test]
-fn half_a_record_says_nothing() {
+fn half_a_record_gives_no_plaintext() {
     let rig = Rig::new();
     let mut pair = Pair::new(&rig.acceptor, &rig.client(&TLS13, &[]), "localhost");
     pair.settle(usize::MAX).unwrap();
@@ -162,14 +161,16 @@ fn half_a_record_says_nothing() {
     let bytes = pair.client_bytes();
     let (last, first) = bytes.split_last().unwrap();
     let mut plaintext = Vec::new();
-    let progress = pair.session.receive(first, &mut plaintext).unwrap();
-    assert!(plaintext.is_empty() && !progress.peer_closed && !progress.to_send && !progress.handshaking);
+    let received = pair.session.receive(first, &mut plaintext).unwrap();
+    let mut flight = Vec::new();
+    pair.session.flush(&mut flight);
+    assert!(plaintext.is_empty() && !received.peer_closed && flight.is_empty());
     pair.session.receive(&[*last], &mut plaintext).unwrap();
     assert_eq!(plaintext, b"POST /");
 }
 
 #[test]
-fn the_client_closes() {
+fn the_client_ends_its_side() {
     let rig = Rig::new();
     for version in VERSIONS {
         let mut pair = Pair::new(&rig.acceptor, &rig.client(version, &[]), "localhost");
@@ -182,12 +183,12 @@ fn the_client_closes() {
         assert!(pair.session.receive(&bytes, &mut plaintext).unwrap().peer_closed);
         assert_eq!(plaintext, b"the last words");
         assert!(pair.session.receive(b"more rubbish", &mut plaintext).unwrap().peer_closed);
-        assert_eq!(pair.answer(b"an answer"), b"an answer", "only the client's side is closed");
+        assert_eq!(pair.answer(b"an answer"), b"an answer", "only the client's side has ended");
     }
 }
 
 #[test]
-fn the_gateway_closes() {
+fn the_gateway_ends_its_side() {
     let rig = Rig::new();
     for version in VERSIONS {
         let mut pair = Pair::new(&rig.acceptor, &rig.client(version, &[]), "localhost");
@@ -198,19 +199,19 @@ fn the_gateway_closes() {
         assert_eq!(pair.client_reads(&bytes).unwrap(), b"the last answer");
         assert!(pair.client.process_new_packets().unwrap().peer_has_closed());
         pair.ask(b"after the end");
-        assert_eq!(pair.settle(usize::MAX).unwrap(), b"after the end", "only the gateway's side is closed");
+        assert_eq!(pair.settle(usize::MAX).unwrap(), b"after the end", "only the gateway's side has ended");
     }
 }
 
 #[test]
-fn nothing_is_answered_before_the_handshake_is_done() {
+fn no_answer_is_sent_before_the_handshake_has_ended() {
     let rig = Rig::new();
     let mut session = rig.acceptor.accept().unwrap();
     let mut bytes = Vec::new();
     session.send(b"HTTP/1.1 408 Request Timeout\r\n", &mut bytes);
     assert!(bytes.is_empty());
     session.close_notify(&mut bytes);
-    // An alert of two bytes, warning, close_notify, in the clear.
+    // An alert in the clear, of two bytes: warning, close_notify.
     assert!(matches!(bytes[..], [0x15, 3, _, 0, 2, 1, 0]), "{bytes:?}");
 }
 
@@ -221,4 +222,56 @@ fn debug_shows_no_secret() {
     assert_eq!(format!("{:?}", loaded.identity), "Identity(2 certificates, ..)");
     assert_eq!(format!("{:?}", rig.acceptor), "Acceptor { .. }");
     assert_eq!(format!("{:?}", rig.acceptor.accept().unwrap()), "Session { handshaking: true, .. }");
+}
+
+fn record(content_type: u8, fragment: &[u8]) -> Vec<u8> {
+    let [high, low] = u16::try_from(fragment.len()).unwrap().to_be_bytes();
+    [&[content_type, 3, 3, high, low], fragment].concat()
+}
+
+#[test]
+fn a_record_is_unfinished_from_its_first_byte_to_its_last() {
+    let bytes = [record(23, b"abc"), record(23, b""), record(23, &[0; 300])].concat();
+    let ends = [0, 8, 13, bytes.len()];
+    for middle in 0..=bytes.len() {
+        for end in middle..=bytes.len() {
+            let mut records = RecordTracker::default();
+            records.track(&bytes[..middle]);
+            assert_eq!(records.is_within_application_data(), !ends.contains(&middle), "{middle}");
+            records.track(&bytes[middle..end]);
+            assert_eq!(records.is_within_application_data(), !ends.contains(&end), "{middle} {end}");
+        }
+    }
+}
+
+#[test]
+fn records_of_other_types_are_not_application_data() {
+    let mut records = RecordTracker::default();
+    records.track(&record(22, b"hello")[..9]);
+    assert!(!records.is_within_application_data());
+    records.track(b"o\x17");
+    assert!(records.is_within_application_data());
+}
+
+#[test]
+fn a_method_is_plain_http() {
+    for request in ["GET / HTTP/1.1\r\n", "POST /api/message HTTP/1.1\r\n", "p", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"] {
+        assert!(is_plain_http(request.as_bytes()), "{request}");
+    }
+}
+
+#[test]
+fn tls_and_other_bytes_are_not_plain_http() {
+    for first in [&[][..], &[0x16, 3, 1], &[0x15, 3, 3], &[0x80, 0x2e], b"\0", b"\r\n", b" GET"] {
+        assert!(!is_plain_http(first), "{first:?}");
+    }
+}
+
+#[test]
+fn the_answer_to_plain_http_has_the_length_that_it_states() {
+    let text = std::str::from_utf8(PLAIN_HTTP_ANSWER).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    assert!(head.lines().any(|line| line == format!("Content-Length: {}", body.len())), "{}", body.len());
+    assert!(head.lines().any(|line| line == "Connection: close"));
+    assert!(body.contains("https://"));
 }

@@ -1,16 +1,16 @@
-//! The pair that the gateway makes for itself, beside the settings.
+//! The self-signed pair that the gateway makes beside its settings.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::client::Dialect;
+use crate::client::Connector;
 use crate::pair::{NAMES, Pair};
-use crate::rig::{FINE, own_certificate, start};
+use crate::rig::{VALID_BODY, self_signed_certificate, start};
 use crate::support::eventually;
 use crate::support::gateway::Gateway;
 use crate::support::settings_file::{SettingsFile, disabled, enabled, token};
 
-/// Certificate, key, authority.
+/// Returns the paths of the certificate, the key and the authority.
 pub(crate) fn files(settings: &Path) -> [PathBuf; 3] {
     ["gateway-cert.pem", "gateway-key.pem", "gateway-ca.pem"].map(|name| settings.with_file_name(name))
 }
@@ -23,7 +23,7 @@ pub(crate) fn mode(path: &Path) -> u32 {
     std::fs::metadata(path).unwrap().permissions().mode() & 0o7777
 }
 
-/// Settings that open the gateway, with a pair beside them where there is one.
+/// Writes settings that open the gateway, and a pair beside them if one is given.
 pub(crate) fn settings_beside(pair: Option<&Pair>) -> SettingsFile {
     let settings = SettingsFile::absent();
     settings.write(&enabled(&token("of-the-test")));
@@ -36,7 +36,7 @@ pub(crate) fn settings_beside(pair: Option<&Pair>) -> SettingsFile {
     settings
 }
 
-/// Started with these settings, and accepting.
+/// Starts a gateway with these settings and waits until it listens.
 fn serve(settings: SettingsFile) -> Gateway {
     let mut gateway = Gateway::serve().https().spawn_beside(settings);
     gateway.wait_listening();
@@ -44,28 +44,28 @@ fn serve(settings: SettingsFile) -> Gateway {
 }
 
 #[test]
-fn the_first_start_makes_a_pair_for_each_name_of_this_machine() {
+fn the_first_start_makes_a_pair_with_each_name_of_this_machine() {
     let (gateway, bus) = start(Gateway::serve());
     let [certificate, key, authority] = files(gateway.settings.path());
     assert_eq!([&certificate, &key, &authority].map(|path| mode(path)), [0o644, 0o600, 0o644]);
-    // For clients that take a file, and for browsers, which import one certificate.
+    // The first file is for clients that take a file, the second for browsers, which import one certificate.
     for trusted in [certificate, authority] {
-        let dialect = Dialect::trusting_file(&trusted);
+        let connector = Connector::trusting_file(&trusted);
         for name in NAMES {
-            dialect.dial(gateway.address(), name).unwrap_or_else(|error| panic!("as {name}: {error}"));
+            connector.connect(gateway.address(), name).unwrap_or_else(|error| panic!("as {name}: {error}"));
         }
-        dialect.dial(gateway.address(), "example.org").err().expect("no certificate for another name");
+        connector.connect(gateway.address(), "example.org").err().expect("a refusal of another name");
     }
-    let dialect = Dialect::trusting_file(&own_certificate(&gateway));
-    dialect.client(gateway.address()).exchange(&gateway.request(FINE)).assert_accepted();
+    let connector = Connector::trusting_file(&self_signed_certificate(&gateway));
+    connector.client(gateway.address()).exchange(&gateway.request(VALID_BODY)).assert_accepted();
     bus.next();
 }
 
 #[test]
-fn nobody_trusts_it_who_was_not_told_to() {
+fn a_client_that_was_not_made_to_trust_it_refuses_it() {
     let (gateway, _bus) = start(Gateway::serve());
-    let stranger = Dialect::trusting([Pair::ec().leaf()]);
-    let refused = stranger.dial(gateway.address(), "localhost").err().expect("a refusal");
+    let distrusting = Connector::trusting([Pair::ec().leaf()]);
+    let refused = distrusting.connect(gateway.address(), "localhost").err().expect("a refusal");
     assert!(refused.to_string().contains("UnknownIssuer"), "{refused}");
 }
 
@@ -81,52 +81,52 @@ fn a_second_start_uses_the_same_pair_byte_for_byte() {
     }
     let gateway = serve(kept);
     assert_eq!(contents(gateway.settings.path()), made);
-    // What others could read is closed to them, which makes it no other key.
+    // The gateway takes the permissions of others away and keeps the key.
     let [_, key, _] = files(gateway.settings.path());
     assert_eq!(mode(&key), 0o600);
     gateway.expect_log("is now closed");
 }
 
 #[test]
-fn a_pair_that_is_of_no_use_is_renewed() {
-    let good = Pair::valid(-1, 400);
+fn a_pair_that_cannot_be_used_is_replaced() {
+    let usable = Pair::valid(-1, 400);
     let other = Pair::valid(-1, 400);
-    let unfit = [
+    let unusable = [
         ("expired", Pair::valid(-30, -1)),
         ("about to expire", Pair::valid(-30, 29)),
         ("not yet valid", Pair::valid(2, 400)),
-        ("a damaged certificate", Pair { certificate: "-----BEGIN CERTIFICATE-----\n!".into(), ..good.clone() }),
-        ("a damaged key", Pair { key: good.key.replace("\nMI", "\n"), ..good.clone() }),
-        ("an empty key", Pair { key: String::new(), ..good.clone() }),
-        ("the key of another", Pair { key: other.key, ..good.clone() }),
+        ("a damaged certificate", Pair { certificate: "-----BEGIN CERTIFICATE-----\n!".into(), ..usable.clone() }),
+        ("a damaged key", Pair { key: usable.key.replace("\nMI", "\n"), ..usable.clone() }),
+        ("an empty key", Pair { key: String::new(), ..usable.clone() }),
+        ("the key of another", Pair { key: other.key, ..usable.clone() }),
     ];
-    for (what, pair) in unfit {
+    for (what, pair) in unusable {
         let gateway = serve(settings_beside(Some(&pair)));
         let [certificate, key, _] = contents(gateway.settings.path());
         assert_ne!((certificate, key), (pair.certificate.into_bytes(), pair.key.into_bytes()), "{what} was kept");
         gateway.expect_log("a new self-signed certificate, since");
-        Dialect::trusting_file(&own_certificate(&gateway)).client(gateway.address());
+        Connector::trusting_file(&self_signed_certificate(&gateway)).client(gateway.address());
     }
-    let gateway = serve(settings_beside(Some(&good)));
+    let gateway = serve(settings_beside(Some(&usable)));
     assert_eq!(
-        std::fs::read_to_string(own_certificate(&gateway)).unwrap(),
-        good.certificate,
-        "a good one was not kept"
+        std::fs::read_to_string(self_signed_certificate(&gateway)).unwrap(),
+        usable.certificate,
+        "a usable pair was not kept"
     );
 }
 
 #[test]
-fn a_key_without_its_certificate_and_the_other_way_round_are_replaced() {
-    for gone in 0..2 {
+fn a_pair_with_a_missing_file_is_replaced() {
+    for missing in 0..2 {
         let settings = settings_beside(Some(&Pair::valid(-1, 400)));
-        std::fs::remove_file(&files(settings.path())[gone]).unwrap();
+        std::fs::remove_file(&files(settings.path())[missing]).unwrap();
         let gateway = serve(settings);
-        Dialect::trusting_file(&own_certificate(&gateway)).client(gateway.address());
+        Connector::trusting_file(&self_signed_certificate(&gateway)).client(gateway.address());
     }
 }
 
 #[test]
-fn what_cannot_be_made_or_read_is_a_configuration_error_that_names_the_file() {
+fn a_file_that_cannot_be_read_is_a_configuration_error_that_names_it() {
     let settings = settings_beside(None);
     let [certificate, ..] = files(settings.path());
     std::fs::create_dir(&certificate).unwrap();
@@ -137,29 +137,32 @@ fn what_cannot_be_made_or_read_is_a_configuration_error_that_names_the_file() {
 }
 
 #[test]
-fn it_is_made_when_it_is_first_needed() {
+fn a_pair_is_made_when_the_gateway_first_opens() {
     let mut gateway = Gateway::serve().https().settings(disabled()).spawn();
     gateway.wait_event("disabled");
-    assert!(files(gateway.settings.path()).iter().all(|path| !path.exists()), "made for nothing");
+    assert!(files(gateway.settings.path()).iter().all(|path| !path.exists()), "the pair was made too early");
     gateway.settings.write(&enabled(&token("of-the-test")));
     gateway.wait_listening();
-    let dialect = Dialect::trusting_file(&own_certificate(&gateway));
-    dialect.client(gateway.address()).exchange(&gateway.request(FINE)).assert_accepted();
+    let connector = Connector::trusting_file(&self_signed_certificate(&gateway));
+    connector.client(gateway.address()).exchange(&gateway.request(VALID_BODY)).assert_accepted();
 }
 
 #[test]
-fn one_that_is_removed_while_it_is_served_is_made_anew_for_new_connections() {
+fn a_pair_that_is_removed_while_it_is_served_is_made_again_for_new_connections() {
     let gateway = serve(settings_beside(None));
     let [certificate, key, _] = files(gateway.settings.path());
-    let before = Dialect::trusting_file(&certificate);
+    let before = Connector::trusting_file(&certificate);
     let mut kept = before.client(gateway.address());
     std::fs::remove_file(&key).unwrap();
     let after = eventually("a new pair", || {
-        let after = Dialect::trusting_file(&certificate);
-        after.dial(gateway.address(), "localhost").ok().filter(|tls| tls.presented() != kept.stream().presented())
+        let after = Connector::trusting_file(&certificate);
+        after
+            .connect(gateway.address(), "localhost")
+            .ok()
+            .filter(|tls| tls.peer_certificate() != kept.stream().peer_certificate())
     });
     assert_eq!(mode(&key), 0o600);
     drop(after);
-    kept.exchange(&gateway.request(FINE)).assert_accepted();
-    before.dial(gateway.address(), "localhost").err().expect("the authority is a new one, too");
+    kept.exchange(&gateway.request(VALID_BODY)).assert_accepted();
+    before.connect(gateway.address(), "localhost").err().expect("a refusal, since the authority is also new");
 }

@@ -1,17 +1,17 @@
-//! Ends and cuts (RFC 8446 §6.1).
+//! How either side ends a connection: with close_notify (RFC 8446 §6.1), or without.
 
 use std::io::{ErrorKind, Read};
 
-use crate::client::Tls;
-use crate::rig::{FINE, Rig};
+use crate::client::TlsStream;
+use crate::rig::{Rig, VALID_BODY};
 use crate::support::http::Client;
 use crate::support::request::Request;
 
 #[test]
-fn the_gateway_says_that_it_ends() {
+fn the_gateway_sends_close_notify() {
     for rig in Rig::each_way(&["--idle-timeout", "1"]) {
         let mut asked = rig.client();
-        asked.exchange(&rig.request(FINE).field("Connection", "close")).assert_accepted();
+        asked.exchange(&rig.request(VALID_BODY).field("Connection", "close")).assert_accepted();
         asked.expect_close();
 
         let mut refused = rig.client();
@@ -20,16 +20,16 @@ fn the_gateway_says_that_it_ends() {
         refused.expect_close();
 
         let mut idle = rig.client();
-        idle.exchange(&rig.request(FINE)).assert_accepted();
+        idle.exchange(&rig.request(VALID_BODY)).assert_accepted();
         idle.expect_close();
     }
 }
 
 #[test]
-fn a_gateway_that_stops_says_so_to_those_who_are_idle() {
+fn a_gateway_that_stops_sends_close_notify_to_idle_clients() {
     for mut rig in Rig::each_way(&[]) {
         let mut idle = rig.client();
-        idle.exchange(&rig.request(FINE)).assert_accepted();
+        idle.exchange(&rig.request(VALID_BODY)).assert_accepted();
         let mut silent = rig.client();
         rig.gateway.signal(rustix::process::Signal::TERM);
         idle.expect_close();
@@ -39,41 +39,41 @@ fn a_gateway_that_stops_says_so_to_those_who_are_idle() {
 }
 
 #[test]
-fn a_client_that_ends_is_told_the_end_as_well() {
+fn a_close_notify_of_the_client_is_answered_with_one() {
     for rig in Rig::each_way(&[]) {
         let mut client = rig.client();
-        client.exchange(&rig.request(FINE)).assert_accepted();
-        let end = client.stream().end_record();
-        client.stream().send_raw(&end);
+        client.exchange(&rig.request(VALID_BODY)).assert_accepted();
+        let close_notify = client.stream().close_notify_record();
+        client.stream().send_raw(&close_notify);
         client.expect_close();
     }
 }
 
 #[test]
-fn requests_in_front_of_the_end_are_answered() {
+fn requests_before_a_close_notify_are_answered() {
     for rig in Rig::each_way(&[]) {
         for requests in [1, 5] {
             let mut client = rig.client();
-            let mut bytes = client.stream().records(&rig.request(FINE).bytes().repeat(requests));
-            bytes.extend(client.stream().end_record());
+            let mut bytes = client.stream().records(&rig.request(VALID_BODY).bytes().repeat(requests));
+            bytes.extend(client.stream().close_notify_record());
             client.stream().send_raw(&bytes);
             for _ in 0..requests {
                 client.response().assert_accepted();
-                rig.expect_fine();
+                rig.expect_valid_message();
             }
             client.expect_close();
         }
     }
 }
 
-/// More answers than are held at once, to what one read brings.
+/// One read brings more requests than the gateway holds answers for at once.
 #[test]
-fn a_long_pipeline_in_front_of_the_end_is_answered_whole() {
+fn every_request_of_a_long_pipeline_before_a_close_notify_is_answered() {
     const REQUESTS: usize = 1_000;
     for rig in Rig::each_way(&[]) {
         let mut client = rig.client();
         let mut bytes = client.stream().records(&b"GET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(REQUESTS));
-        bytes.extend(client.stream().end_record());
+        bytes.extend(client.stream().close_notify_record());
         client.stream().send_raw(&bytes);
         for number in 0..REQUESTS {
             let response = client.try_response().unwrap_or_else(|error| panic!("answer {number}: {error}"));
@@ -83,8 +83,8 @@ fn a_long_pipeline_in_front_of_the_end_is_answered_whole() {
     }
 }
 
-/// A client that has sent all but the last byte of a request.
-fn in_the_middle(rig: &Rig, request: &Request) -> Client<Tls> {
+/// Returns a client that has sent all but the last byte of a request.
+fn client_in_the_middle_of(rig: &Rig, request: &Request) -> Client<TlsStream> {
     let mut client = rig.client();
     let bytes = request.bytes();
     client.send(&bytes[..bytes.len() - 1]);
@@ -92,16 +92,16 @@ fn in_the_middle(rig: &Rig, request: &Request) -> Client<Tls> {
 }
 
 #[test]
-fn a_request_that_its_client_ends_or_cuts_is_incomplete() {
+fn a_request_that_ends_early_is_answered_with_400() {
     for rig in Rig::each_way(&[]) {
         let head_alone = rig.request("");
-        for request in [rig.request(FINE), rig.request(FINE).chunked(4), head_alone] {
-            let mut ends = in_the_middle(&rig, &request);
-            let end = ends.stream().end_record();
-            ends.stream().send_raw(&end);
-            let mut cuts = in_the_middle(&rig, &request);
-            cuts.stream().cut();
-            for mut client in [ends, cuts] {
+        for request in [rig.request(VALID_BODY), rig.request(VALID_BODY).chunked(4), head_alone] {
+            let mut closing = client_in_the_middle_of(&rig, &request);
+            let close_notify = closing.stream().close_notify_record();
+            closing.stream().send_raw(&close_notify);
+            let mut cut_off = client_in_the_middle_of(&rig, &request);
+            cut_off.stream().shut_down();
+            for mut client in [closing, cut_off] {
                 let response = client.response();
                 assert_eq!((response.status, response.closes()), (400, true));
                 response.problem();
@@ -113,25 +113,25 @@ fn a_request_that_its_client_ends_or_cuts_is_incomplete() {
 }
 
 #[test]
-fn a_record_that_is_cut_publishes_nothing() {
+fn an_incomplete_record_publishes_nothing() {
     for rig in Rig::each_way(&[]) {
         let mut client = rig.client();
-        let record = client.stream().records(&rig.request(FINE).bytes());
+        let record = client.stream().records(&rig.request(VALID_BODY).bytes());
         client.stream().send_raw(&record[..record.len() - 1]);
-        client.stream().cut();
+        client.stream().shut_down();
         client.expect_close();
         rig.assert_bus_is_quiet();
     }
 }
 
 #[test]
-fn a_record_that_was_tampered_with_is_refused_in_words_of_tls() {
+fn a_changed_record_is_refused_with_an_alert() {
     for rig in Rig::each_way(&[]) {
         for more in [0, 300_000] {
             let mut client = rig.client();
-            client.exchange(&rig.request(FINE)).assert_accepted();
-            rig.expect_fine();
-            let mut record = client.stream().records(&rig.request(FINE).bytes());
+            client.exchange(&rig.request(VALID_BODY)).assert_accepted();
+            rig.expect_valid_message();
+            let mut record = client.stream().records(&rig.request(VALID_BODY).bytes());
             *record.last_mut().unwrap() ^= 1;
             record.extend(vec![0; more]);
             client.stream().send_raw(&record);

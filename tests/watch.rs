@@ -1,4 +1,5 @@
-//! One named test for each way in which a settings file changes, with real files.
+//! One named test for each way in which a watched file changes, with real files.
+#![allow(clippy::unwrap_used, reason = "a test fails where it meets the unexpected")]
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -6,40 +7,40 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use adapter_gateway::watch::{Watch, WatchError};
 use tempfile::TempDir;
 use tokio::time::timeout;
 
-use super::{Watch, WatchError};
+/// How long a test waits for a report: far longer than a report takes, also on a busy machine.
+const REPORTED_WITHIN: Duration = Duration::from_secs(10);
 
-/// Far above what a change takes, on a busy machine too.
-const SEEN_WITHIN: Duration = Duration::from_secs(10);
-
-/// Above the time in which a change is told, unless the machine is busy: then a test passes that might fail.
-const UNSEEN_FOR: Duration = Duration::from_millis(200);
+/// How long a test waits to see that nothing is reported: longer than a report takes. On a busy machine a wrong report may
+/// come later, and the test passes nevertheless.
+const NOT_REPORTED_FOR: Duration = Duration::from_millis(200);
 
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
-async fn is_seen(watch: &mut Watch) -> bool {
-    timeout(SEEN_WITHIN, watch.changed()).await.is_ok()
+async fn is_reported(watch: &mut Watch) -> bool {
+    timeout(REPORTED_WITHIN, watch.changed()).await.is_ok()
 }
 
-async fn is_unseen(watch: &mut Watch) -> bool {
-    timeout(UNSEEN_FOR, watch.changed()).await.is_err()
+async fn is_not_reported(watch: &mut Watch) -> bool {
+    timeout(NOT_REPORTED_FOR, watch.changed()).await.is_err()
 }
 
-/// How often one change was told. More than once is right where the machine is too busy to let the burst end in time.
-async fn times_told(watch: &mut Watch) -> usize {
-    let mut times = 0;
-    while timeout(if times == 0 { SEEN_WITHIN } else { UNSEEN_FOR }, watch.changed()).await.is_ok() {
-        times += 1;
-        assert!(times < 10, "never quiet");
+/// Returns how often one change is reported. More than once is correct on a machine too busy to let the burst end in time.
+async fn count_reports(watch: &mut Watch) -> usize {
+    let mut reports = 0;
+    while timeout(if reports == 0 { REPORTED_WITHIN } else { NOT_REPORTED_FOR }, watch.changed()).await.is_ok() {
+        reports += 1;
+        assert!(reports < 10, "the reports do not end");
     }
-    times
+    reports
 }
 
-/// A directory free of links, so that tests of links know of each.
+/// A temporary directory. Its path has no symbolic links but those that a test makes.
 struct Place {
     _dir: TempDir,
     root: PathBuf,
@@ -70,44 +71,44 @@ fn replace(path: &Path) {
     fs::rename(other, path).unwrap();
 }
 
-/// Each step must be seen on its own, and be over before the next.
-fn assert_each_is_seen(path: &Path, steps: &[(&str, &dyn Fn())]) {
+/// Asserts that each step is reported, and that its reports end before the next step.
+fn assert_each_is_reported(path: &Path, steps: &[(&str, &dyn Fn())]) {
     block_on(async {
         let mut watch = Watch::start(path).unwrap();
-        assert!(is_unseen(&mut watch).await, "nothing happened");
+        assert!(is_not_reported(&mut watch).await, "a report before the first step");
         for (name, step) in steps {
             step();
-            assert!(times_told(&mut watch).await > 0, "{name}");
+            assert!(count_reports(&mut watch).await > 0, "{name}");
         }
     });
 }
 
-fn assert_unseen(path: &Path, step: impl FnOnce()) {
+fn assert_not_reported(path: &Path, step: impl FnOnce()) {
     block_on(async {
         let mut watch = Watch::start(path).unwrap();
         step();
-        assert!(is_unseen(&mut watch).await);
+        assert!(is_not_reported(&mut watch).await);
     });
 }
 
 #[test]
-fn writes() {
+fn writing_is_reported() {
     let place = Place::new();
     let path = place.file("user_settings.py");
     let in_place = || {
         OpenOptions::new().write(true).open(&path).unwrap().write_all(b"X = 2\n").unwrap();
     };
     let truncating = || fs::write(&path, "X = 3\n").unwrap();
-    assert_each_is_seen(&path, &[("in place", &in_place), ("truncating", &truncating), ("again", &in_place)]);
+    assert_each_is_reported(&path, &[("in place", &in_place), ("truncating", &truncating), ("again", &in_place)]);
 }
 
 #[test]
-fn renames_over_it() {
+fn replacing_by_a_rename_is_reported() {
     let place = Place::new();
     let path = place.file("user_settings.py");
     let renamed = || replace(&path);
     let written = || fs::write(&path, "X = 2\n").unwrap();
-    // As vim does it, with a backup.
+    // Vim writes a file this way, with a backup.
     let edited = || {
         fs::rename(&path, place.path("user_settings.py~")).unwrap();
         fs::write(&path, "X = 4\n").unwrap();
@@ -115,11 +116,11 @@ fn renames_over_it() {
     };
     let steps: [(&str, &dyn Fn()); 4] =
         [("renamed", &renamed), ("written", &written), ("renamed again", &renamed), ("edited", &edited)];
-    assert_each_is_seen(&path, &steps);
+    assert_each_is_reported(&path, &steps);
 }
 
 #[test]
-fn removal_and_creation() {
+fn removal_and_creation_are_reported() {
     let place = Place::new();
     let path = place.file("user_settings.py");
     let remove = || fs::remove_file(&path).unwrap();
@@ -127,19 +128,19 @@ fn removal_and_creation() {
     let away = || fs::rename(&path, place.path("away.py")).unwrap();
     let steps: [(&str, &dyn Fn()); 4] =
         [("removed", &remove), ("created", &create), ("renamed away", &away), ("created again", &create)];
-    assert_each_is_seen(&path, &steps);
+    assert_each_is_reported(&path, &steps);
 }
 
 #[test]
-fn permissions() {
+fn a_change_of_permissions_is_reported() {
     let place = Place::new();
     let path = place.file("user_settings.py");
     let chmod = || fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-    assert_each_is_seen(&path, &[("chmod", &chmod)]);
+    assert_each_is_reported(&path, &[("chmod", &chmod)]);
 }
 
 #[test]
-fn directories_made_later() {
+fn directories_created_later_are_followed() {
     let place = Place::new();
     let path = place.path("a/b/c/user_settings.py");
     let outer = || fs::create_dir(place.path("a")).unwrap();
@@ -147,20 +148,20 @@ fn directories_made_later() {
     let file = || fs::write(&path, "X = 1\n").unwrap();
     let write = || fs::write(&path, "X = 2\n").unwrap();
     let steps: [(&str, &dyn Fn()); 4] = [("outer", &outer), ("inner", &inner), ("file", &file), ("write", &write)];
-    assert_each_is_seen(&path, &steps);
+    assert_each_is_reported(&path, &steps);
 }
 
 #[test]
-fn directories_made_with_the_file_at_once() {
+fn directories_created_together_with_the_file_are_followed() {
     let place = Place::new();
     let path = place.path("a/b/c/user_settings.py");
     let all = || drop(place.file("a/b/c/user_settings.py"));
     let write = || fs::write(&path, "X = 2\n").unwrap();
-    assert_each_is_seen(&path, &[("all", &all), ("write", &write)]);
+    assert_each_is_reported(&path, &[("all", &all), ("write", &write)]);
 }
 
 #[test]
-fn directories_removed_and_made_again() {
+fn directories_removed_and_created_again_are_followed() {
     let place = Place::new();
     let path = place.file("a/b/user_settings.py");
     let remove = || fs::remove_dir_all(place.path("a")).unwrap();
@@ -174,33 +175,33 @@ fn directories_removed_and_made_again() {
         ("created again", &create),
         ("written again", &write),
     ];
-    assert_each_is_seen(&path, &steps);
+    assert_each_is_reported(&path, &steps);
 }
 
 #[test]
-fn a_directory_removed_and_made_again_within_one_burst() {
+fn a_directory_removed_and_created_again_within_one_burst_is_followed() {
     let place = Place::new();
     let path = place.file("a/b/user_settings.py");
-    let anew = || {
+    let recreate = || {
         fs::remove_dir_all(place.path("a")).unwrap();
         place.file("a/b/user_settings.py");
     };
     let write = || fs::write(&path, "X = 2\n").unwrap();
-    assert_each_is_seen(&path, &[("made anew", &anew), ("written", &write)]);
+    assert_each_is_reported(&path, &[("removed and created", &recreate), ("written", &write)]);
 }
 
 #[test]
-fn a_directory_far_up_renamed_and_back() {
+fn a_directory_far_up_that_is_renamed_and_renamed_back_is_followed() {
     let place = Place::new();
     let path = place.file("a/b/c/user_settings.py");
     let away = || fs::rename(place.path("a"), place.path("z")).unwrap();
     let back = || fs::rename(place.path("z"), place.path("a")).unwrap();
     let write = || fs::write(&path, "X = 2\n").unwrap();
-    assert_each_is_seen(&path, &[("away", &away), ("back", &back), ("written", &write)]);
+    assert_each_is_reported(&path, &[("away", &away), ("back", &back), ("written", &write)]);
 }
 
 #[test]
-fn a_link_and_its_target() {
+fn a_link_and_its_target_are_followed() {
     let place = Place::new();
     let target = place.file("dotfiles/settings.py");
     let other = place.file("elsewhere/settings.py");
@@ -224,11 +225,11 @@ fn a_link_and_its_target() {
         ("new target removed", &remove_other),
         ("link replaced by a file", &replace_by_a_file),
     ];
-    assert_each_is_seen(&link, &steps);
+    assert_each_is_reported(&link, &steps);
 }
 
 #[test]
-fn a_target_that_no_longer_counts() {
+fn a_former_target_of_a_link_is_not_reported() {
     let place = Place::new();
     let target = place.file("dotfiles/settings.py");
     let link = place.path("user_settings.py");
@@ -236,24 +237,24 @@ fn a_target_that_no_longer_counts() {
     block_on(async {
         let mut watch = Watch::start(&link).unwrap();
         replace(&link);
-        assert!(times_told(&mut watch).await > 0);
+        assert!(count_reports(&mut watch).await > 0);
         fs::write(&target, "X = 1\n").unwrap();
-        assert!(is_unseen(&mut watch).await);
+        assert!(is_not_reported(&mut watch).await);
     });
 }
 
 #[test]
-fn a_dangling_link() {
+fn a_dangling_link_is_followed() {
     let place = Place::new();
     let link = place.path("user_settings.py");
     symlink("later/on/settings.py", &link).unwrap();
     let create = || drop(place.file("later/on/settings.py"));
     let remove = || fs::remove_file(place.path("later/on/settings.py")).unwrap();
-    assert_each_is_seen(&link, &[("created", &create), ("removed", &remove)]);
+    assert_each_is_reported(&link, &[("created", &create), ("removed", &remove)]);
 }
 
 #[test]
-fn a_directory_that_is_a_link() {
+fn a_directory_that_is_a_link_is_followed() {
     let place = Place::new();
     let old = place.file("old/user_settings.py");
     let new = place.file("new/user_settings.py");
@@ -265,34 +266,34 @@ fn a_directory_that_is_a_link() {
     };
     let write_new = || replace(&new);
     let steps: [(&str, &dyn Fn()); 3] = [("old written", &write_old), ("relinked", &relink), ("new", &write_new)];
-    assert_each_is_seen(&place.path("adapter/user_settings.py"), &steps);
+    assert_each_is_reported(&place.path("adapter/user_settings.py"), &steps);
 }
 
 #[test]
-fn a_loop_of_links() {
+fn a_loop_of_links_is_watched() {
     let place = Place::new();
     let link = place.path("user_settings.py");
     symlink("other.py", &link).unwrap();
     symlink("user_settings.py", place.path("other.py")).unwrap();
     let replaced = || replace(&link);
-    assert_each_is_seen(&link, &[("replaced", &replaced)]);
+    assert_each_is_reported(&link, &[("replaced", &replaced)]);
 }
 
 #[test]
-fn reading_is_no_change() {
+fn reading_is_not_reported() {
     let place = Place::new();
     let path = place.file("user_settings.py");
-    assert_unseen(&path, || {
+    assert_not_reported(&path, || {
         fs::read(&path).unwrap();
         fs::read_dir(&place.root).unwrap().for_each(drop);
     });
 }
 
 #[test]
-fn other_files_do_not_count() {
+fn other_files_are_not_reported() {
     let place = Place::new();
     let path = place.file("user_settings.py");
-    assert_unseen(&path, || {
+    assert_not_reported(&path, || {
         let other = place.file("gateway-cert.pem");
         replace(&other);
         fs::remove_file(other).unwrap();
@@ -302,15 +303,15 @@ fn other_files_do_not_count() {
 }
 
 #[test]
-fn a_burst_is_told_a_few_times_at_most() {
+fn a_burst_is_reported_a_few_times_at_most() {
     let place = Place::new();
     let path = place.file("user_settings.py");
     let burst = || (0..100).for_each(|_| replace(&path));
-    assert_each_is_seen(&path, &[("burst", &burst)]);
+    assert_each_is_reported(&path, &[("burst", &burst)]);
 }
 
 #[test]
-fn a_file_that_never_rests_is_told() {
+fn a_file_that_is_written_all_the_time_is_reported() {
     let place = Place::new();
     let path = place.file("user_settings.py");
     block_on(async {
@@ -324,29 +325,29 @@ fn a_file_that_never_rests_is_told() {
             }
         };
         tokio::select! {
-            seen = is_seen(&mut watch) => assert!(seen),
+            reported = is_reported(&mut watch) => assert!(reported),
             () = writing => {}
         }
     });
 }
 
 #[test]
-fn a_change_is_told_also_where_the_future_is_dropped_again_and_again() {
+fn a_change_is_reported_also_where_the_future_is_dropped_again_and_again() {
     let place = Place::new();
     let path = place.file("user_settings.py");
     block_on(async {
         let mut watch = Watch::start(&path).unwrap();
         fs::write(&path, "X = 1\n").unwrap();
-        let told = async { while timeout(Duration::from_millis(5), watch.changed()).await.is_err() {} };
-        assert!(timeout(SEEN_WITHIN, told).await.is_ok());
+        let reported = async { while timeout(Duration::from_millis(5), watch.changed()).await.is_err() {} };
+        assert!(timeout(REPORTED_WITHIN, reported).await.is_ok());
     });
 }
 
 #[test]
-fn a_relative_path_is_of_the_working_directory() {
+fn a_relative_path_is_resolved_from_the_working_directory() {
     block_on(async {
         let mut watch = Watch::start(Path::new("no/such/user_settings.py")).unwrap();
-        assert!(is_unseen(&mut watch).await);
+        assert!(is_not_reported(&mut watch).await);
     });
 }
 

@@ -1,16 +1,16 @@
-//! `--tls-cert` and `--tls-key`.
+//! Certificates and keys of the options `--tls-cert` and `--tls-key`.
 
 use std::path::Path;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use crate::client::Dialect;
+use crate::client::Connector;
 use crate::pair::Pair;
-use crate::rig::{FINE, start};
+use crate::rig::{VALID_BODY, start};
 use crate::support::gateway::Gateway;
 use crate::support::process::run;
 
-/// A PKCS#8 key behind a passphrase.
+/// A PKCS#8 key that needs a passphrase.
 const ENCRYPTED_KEY: &str = include_str!("data/encrypted-key.pem");
 
 #[test]
@@ -18,23 +18,23 @@ fn every_kind_of_key_is_served() {
     for (kind, pair) in Pair::kinds() {
         let files = pair.in_files();
         let (gateway, bus) = start(Gateway::serve().arguments(files.arguments()));
-        let mut client = Dialect::trusting([pair.leaf()]).client(gateway.address());
-        assert_eq!(client.stream().presented(), pair.leaf(), "{kind}");
-        client.exchange(&gateway.request(FINE)).assert_accepted();
+        let mut client = Connector::trusting([pair.leaf()]).client(gateway.address());
+        assert_eq!(client.stream().peer_certificate(), pair.leaf(), "{kind}");
+        client.exchange(&gateway.request(VALID_BODY)).assert_accepted();
         bus.next();
         let beside = gateway.settings.path().with_file_name("gateway-cert.pem");
-        assert!(!beside.exists(), "a pair of its own was made for nothing");
+        assert!(!beside.exists(), "the gateway made a pair that it does not need");
     }
 }
 
 #[test]
-fn both_may_be_one_file_and_a_chain_is_sent_whole() {
+fn both_may_be_in_one_file_and_the_whole_chain_is_sent() {
     let (pair, next) = (Pair::ec(), Pair::ec());
     let files = pair.in_files();
     std::fs::write(&files.certificate, format!("{}{}{}", pair.key, pair.certificate, next.certificate)).unwrap();
     let path = files.certificate.to_str().unwrap();
     let (gateway, _bus) = start(Gateway::serve().arguments(["--tls-cert", path, "--tls-key", path]));
-    let mut tls = Dialect::trusting([pair.leaf()]).dial(gateway.address(), "localhost").unwrap();
+    let mut tls = Connector::trusting([pair.leaf()]).connect(gateway.address(), "localhost").unwrap();
     assert_eq!(tls.connection().peer_certificates().unwrap(), [pair.leaf(), next.leaf()]);
 }
 
@@ -46,13 +46,14 @@ fn an_expired_certificate_is_served_with_a_warning() {
 }
 
 #[test]
-fn a_key_that_others_may_read_is_told() {
+fn a_key_with_permissions_for_others_is_served_with_a_warning() {
     let files = Pair::ec().in_files();
     let (gateway, _bus) = start(Gateway::serve().arguments(files.arguments()));
     gateway.expect_log("open to others than its owner");
 }
 
-/// Exits with 3 and names the file, its fault, and no secret; whether the settings open the gateway or not.
+/// Expects exit status 3 and a message that names the file and its fault and shows no secret, whether the settings open
+/// the gateway or not.
 fn expect_fault(files: &[&str; 4], named: &Path, fault: &str) {
     for builder in [Gateway::serve(), Gateway::serve().no_settings()] {
         let mut gateway = builder.https().arguments(files.iter().copied()).spawn();
@@ -102,27 +103,27 @@ fn each_fault_of_a_key_is_named_with_its_file() {
 }
 
 #[test]
-fn a_file_that_is_none_is_named() {
+fn a_path_without_a_regular_file_is_named() {
     let files = Pair::ec().in_files();
-    let odd = files.directory().join("odd.pem");
-    let path = odd.to_str().unwrap();
+    let other = files.directory().join("other.pem");
+    let path = other.to_str().unwrap();
     let as_certificate = ["--tls-cert", path, "--tls-key", files.key.to_str().unwrap()];
     let as_key = ["--tls-cert", files.certificate.to_str().unwrap(), "--tls-key", path];
-    let expect = |fault| [as_certificate, as_key].iter().for_each(|files| expect_fault(files, &odd, fault));
+    let expect = |fault| [as_certificate, as_key].iter().for_each(|files| expect_fault(files, &other, fault));
 
     expect("No such file");
-    std::fs::create_dir(&odd).unwrap();
+    std::fs::create_dir(&other).unwrap();
     expect("not a regular file");
-    std::fs::remove_dir(&odd).unwrap();
-    mknodat(CWD, &odd, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    std::fs::remove_dir(&other).unwrap();
+    mknodat(CWD, &other, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     expect("not a regular file");
-    std::fs::remove_file(&odd).unwrap();
-    std::fs::write(&odd, vec![b'\n'; 1024 * 1024 + 1]).unwrap();
+    std::fs::remove_file(&other).unwrap();
+    std::fs::write(&other, vec![b'\n'; 1024 * 1024 + 1]).unwrap();
     expect("larger than 1 MiB");
 }
 
 #[test]
-fn one_without_the_other_or_with_plain_is_a_usage_error() {
+fn one_option_without_the_other_or_with_plain_is_a_usage_error() {
     let files = Pair::ec().in_files();
     let [cert, certificate, key_option, key] = files.arguments();
     let combinations: [&[&str]; 5] = [

@@ -1,13 +1,11 @@
-//! One named test for each kind of settings file, and the same table judged by Python itself.
+//! One named test for each kind of settings file.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
-use std::process::{Command, Stdio};
 
-use super::{Access, DisabledReason, MAX_FILE_BYTES, parse};
 use crate::proto::token::Token;
+use crate::settings::{Access, DisabledReason, MAX_FILE_BYTES, parse};
 
-/// In each case that holds a token or may lead to one.
+/// The token of the cases, or a part of what they have in its place. No error may show it.
 const SECRET: &str = "s3cret";
 
 #[derive(Debug)]
@@ -15,7 +13,7 @@ enum Outcome {
     Open(&'static str),
     NotOpen,
     TokenMissing,
-    /// What follows the path in the error's text.
+    /// The text of the error behind the path.
     Refused(&'static str),
 }
 use Outcome::{NotOpen, Open, Refused, TokenMissing};
@@ -33,31 +31,32 @@ fn assert_outcome(source: &[u8], expected: &Outcome) {
     }
 }
 
-/// The first group is judged by Python too; the second is where this module and some Python differ on purpose.
+/// Python itself must agree with the cases of the first group. In the second group, this parser and some versions of
+/// Python differ on purpose.
 macro_rules! cases {
     (
         as_python { $($name:ident: $source:expr => $outcome:expr;)* }
-        apart { $($own_name:ident: $own_source:expr => $own_outcome:expr;)* }
+        unlike_python { $($own_name:ident: $own_source:expr => $own_outcome:expr;)* }
     ) => {
         $(#[test] fn $name() { assert_outcome($source.as_ref(), &$outcome); })*
         $(#[test] fn $own_name() { assert_outcome($own_source.as_ref(), &$own_outcome); })*
 
-        fn as_python() -> Vec<(&'static str, Vec<u8>)> {
+        pub(super) fn as_python() -> Vec<(&'static str, Vec<u8>)> {
             vec![$((stringify!($name), AsRef::<[u8]>::as_ref(&$source).to_vec())),*]
         }
 
-        fn apart() -> Vec<(&'static str, Vec<u8>)> {
+        fn unlike_python() -> Vec<(&'static str, Vec<u8>)> {
             vec![$((stringify!($own_name), AsRef::<[u8]>::as_ref(&$own_source).to_vec())),*]
         }
     };
 }
 
-/// A source that opens, followed by `more`.
+/// Returns a source that opens the entrance, followed by `more`.
 fn open_and(more: &str) -> String {
     format!("OPEN_REST_API = True\nTOKEN = 's3cret'\n{more}")
 }
 
-/// A source that opens if the token's expression says so.
+/// Returns a source that opens the entrance if the expression of the token allows it.
 fn token(expression: &str) -> String {
     format!("OPEN_REST_API = True\nTOKEN = {expression}\n")
 }
@@ -259,8 +258,8 @@ as_python {
     many_statements: open_and(&"x.y = f(1) + 2; a = b\n".repeat(10_000)) => Open("s3cret");
     four_hundred_operators: open_and(&format!("x = 1{}", " + 1".repeat(400))) => Open("s3cret");
 }
-apart {
-    // Python refuses the file where it runs it, and overlooks the comment where it compiles bytes.
+unlike_python {
+    // Python refuses this file where it executes the file, and accepts it where it compiles bytes.
     not_utf_8_in_a_comment: b"# \xFF" => Refused("1:3: not valid UTF-8");
     the_largest_file: open_and(&"#".repeat(MAX_FILE_BYTES - 38)) => Open("s3cret");
     too_large_a_file: open_and(&"#".repeat(MAX_FILE_BYTES - 37)) => Refused("1:1: the file is larger than 1 MiB");
@@ -298,8 +297,8 @@ fn blocks(depth: usize) -> String {
 }
 
 #[test]
-fn no_fault_shows_the_secret() {
-    for (name, source) in as_python().into_iter().chain(apart()) {
+fn no_fault_shows_the_token() {
+    for (name, source) in as_python().into_iter().chain(unlike_python()) {
         if let Err(fault) = parse(&source) {
             assert!(!fault.to_string().contains(SECRET), "{name}: {fault}");
             assert!(!format!("{fault:?}").contains(SECRET), "{name}: {fault:?}");
@@ -313,9 +312,9 @@ fn access_hides_the_token() {
     assert_eq!(format!("{access:?}"), "Open(Token(..))");
 }
 
-/// Everything that the bounds let pass must fit the stack, walked and dropped.
+/// The syntax tree of every file within the limits can be visited and dropped on the stack of a thread.
 #[test]
-fn the_deepest_files_fit_half_a_default_stack() {
+fn the_deepest_files_need_at_most_half_of_a_default_stack() {
     let deepest = [
         "-".repeat(499) + "1",
         "1".to_owned() + &"**1".repeat(499),
@@ -331,100 +330,5 @@ fn the_deepest_files_fit_half_a_default_stack() {
         let thread = std::thread::Builder::new().stack_size(1 << 20);
         let result = thread.spawn(move || parse(source.as_bytes())).unwrap().join().unwrap();
         assert_eq!(result, Ok(Access::Disabled(DisabledReason::NotOpen)));
-    }
-}
-
-/// Judges each source, given in hex on a line, with Python's own compiler and `ast.literal_eval`.
-const PYTHON: &str = r"
-import ast, sys, warnings
-warnings.simplefilter('ignore')
-
-def bind(target, value, names):
-    if isinstance(target, ast.Name):
-        names[target.id] = value
-    elif isinstance(target, (ast.Tuple, ast.List)):
-        elements = getattr(value, 'elts', None) if isinstance(value, (ast.Tuple, ast.List)) else None
-        starred = any(isinstance(e, ast.Starred) for e in target.elts + (elements or []))
-        if elements is not None and len(elements) == len(target.elts) and not starred:
-            for pair in zip(target.elts, elements):
-                bind(*pair, names)
-        else:
-            for node in target.elts:
-                node = node.value if isinstance(node, ast.Starred) else node
-                bind(node, ast.Name('computed', ast.Load()), names)
-
-def judge(source):
-    compile(source, 'user_settings.py', 'exec')
-    names = {}
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.Assign):
-            for target in node.targets:
-                bind(target, node.value, names)
-        elif isinstance(node, ast.AnnAssign) and node.value is not None:
-            bind(node.target, node.value, names)
-        elif isinstance(node, ast.AugAssign):
-            bind(node.target, node, names)
-    opens = ast.literal_eval(names.get('OPEN_REST_API', ast.Constant(None))) is True
-    token = ast.literal_eval(names.get('TOKEN', ast.Constant(None)))
-    if token is not None and not isinstance(token, str):
-        return 'refused'
-    token = (token or '').encode().hex()
-    return 'not open' if not opens else 'open ' + token if token else 'no token'
-
-for line in sys.stdin:
-    try:
-        print(judge(bytes.fromhex(line)))
-    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError) as error:
-        print('refused')
-";
-
-fn as_python_says(source: &[u8]) -> String {
-    match parse(source) {
-        Err(_) => "refused".to_owned(),
-        Ok(Access::Disabled(DisabledReason::TokenMissing)) => "no token".to_owned(),
-        Ok(Access::Disabled(_)) => "not open".to_owned(),
-        Ok(Access::Open(_)) => "open".to_owned(),
-    }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut hex, byte| {
-        write!(hex, "{byte:02x}").unwrap();
-        hex
-    })
-}
-
-fn unhex(hex: &str) -> Vec<u8> {
-    (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
-}
-
-#[test]
-fn python_agrees() {
-    let python = Command::new("python3")
-        .args(["-c", PYTHON])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn();
-    let Ok(mut python) = python else {
-        eprintln!("skipped: no python3 here");
-        return;
-    };
-    let cases = as_python();
-    let lines: String = cases.iter().map(|(_, source)| hex(source) + "\n").collect();
-    let mut stdin = python.stdin.take().unwrap();
-    let feeder = std::thread::spawn(move || stdin.write_all(lines.as_bytes()));
-    let output = String::from_utf8(python.wait_with_output().unwrap().stdout).unwrap();
-    feeder.join().unwrap().unwrap();
-
-    let verdicts: Vec<&str> = output.lines().collect();
-    assert_eq!(verdicts.len(), cases.len());
-    for ((name, source), verdict) in cases.iter().zip(verdicts) {
-        let (verdict, token) = verdict.split_once("open ").map_or((verdict, ""), |(_, token)| ("open", token));
-        assert_eq!(as_python_says(source), verdict, "{name}");
-        if verdict == "open" {
-            let token = String::from_utf8(unhex(token)).unwrap();
-            assert_eq!(parse(source), Ok(Access::Open(Token::new(&token).unwrap())), "{name}");
-        }
     }
 }

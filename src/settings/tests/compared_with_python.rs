@@ -1,0 +1,105 @@
+//! The cases of [`super::cases`], decided by Python's own compiler and its `ast.literal_eval`.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use super::cases::as_python;
+use crate::proto::token::Token;
+use crate::settings::{Access, DisabledReason, parse};
+
+/// Reads one source in hex from each line, and prints what it says.
+const PYTHON: &str = r"
+import ast, sys, warnings
+warnings.simplefilter('ignore')
+
+def bind(target, value, names):
+    if isinstance(target, ast.Name):
+        names[target.id] = value
+    elif isinstance(target, (ast.Tuple, ast.List)):
+        elements = getattr(value, 'elts', None) if isinstance(value, (ast.Tuple, ast.List)) else None
+        starred = any(isinstance(e, ast.Starred) for e in target.elts + (elements or []))
+        if elements is not None and len(elements) == len(target.elts) and not starred:
+            for pair in zip(target.elts, elements):
+                bind(*pair, names)
+        else:
+            for node in target.elts:
+                node = node.value if isinstance(node, ast.Starred) else node
+                bind(node, ast.Name('computed', ast.Load()), names)
+
+def judge(source):
+    compile(source, 'user_settings.py', 'exec')
+    names = {}
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                bind(target, node.value, names)
+        elif isinstance(node, ast.AnnAssign) and node.value is not None:
+            bind(node.target, node.value, names)
+        elif isinstance(node, ast.AugAssign):
+            bind(node.target, node, names)
+    opens = ast.literal_eval(names.get('OPEN_REST_API', ast.Constant(None))) is True
+    token = ast.literal_eval(names.get('TOKEN', ast.Constant(None)))
+    if token is not None and not isinstance(token, str):
+        return 'refused'
+    token = (token or '').encode().hex()
+    return 'not open' if not opens else 'open ' + token if token else 'no token'
+
+for line in sys.stdin:
+    try:
+        print(judge(bytes.fromhex(line)))
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError) as error:
+        print('refused')
+";
+
+fn answer_of_parse(source: &[u8]) -> String {
+    match parse(source) {
+        Err(_) => "refused".to_owned(),
+        Ok(Access::Disabled(DisabledReason::TokenMissing)) => "no token".to_owned(),
+        Ok(Access::Disabled(_)) => "not open".to_owned(),
+        Ok(Access::Open(_)) => "open".to_owned(),
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut hex, byte| {
+        write!(hex, "{byte:02x}").unwrap();
+        hex
+    })
+}
+
+fn unhex(hex: &str) -> Vec<u8> {
+    (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
+}
+
+#[test]
+fn python_agrees_with_the_cases() {
+    let python = Command::new("python3")
+        .args(["-c", PYTHON])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn();
+    let Ok(mut python) = python else {
+        assert!(std::env::var_os("CI").is_none(), "python3 is not installed");
+        eprintln!("skipped: python3 is not installed");
+        return;
+    };
+    let cases = as_python();
+    let lines: String = cases.iter().map(|(_, source)| hex(source) + "\n").collect();
+    let mut stdin = python.stdin.take().unwrap();
+    let feeder = std::thread::spawn(move || stdin.write_all(lines.as_bytes()));
+    let output = String::from_utf8(python.wait_with_output().unwrap().stdout).unwrap();
+    feeder.join().unwrap().unwrap();
+
+    let answers: Vec<&str> = output.lines().collect();
+    assert_eq!(answers.len(), cases.len());
+    for ((name, source), answer) in cases.iter().zip(answers) {
+        let (answer, token) = answer.split_once("open ").map_or((answer, ""), |(_, token)| ("open", token));
+        assert_eq!(answer_of_parse(source), answer, "{name}");
+        if answer == "open" {
+            let token = String::from_utf8(unhex(token)).unwrap();
+            assert_eq!(parse(source), Ok(Access::Open(Token::new(&token).unwrap())), "{name}");
+        }
+    }
+}

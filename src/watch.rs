@@ -1,0 +1,280 @@
+//! A watch on one file: it reports that the file may have been written, replaced, removed or created.
+//!
+//! Inotify watches inodes, and a file that replaces another by a rename is a different inode. This watch is therefore
+//! set on directories: it resolves the path as the kernel does, and watches each name that the resolution looks up,
+//! also behind symbolic links, in the directory that holds the name. Where a directory is missing, the resolution ends
+//! at the name that has to be created next.
+//!
+//! Invariant: after [`Watch::start`] and after each [`Watch::changed`], the watched names are those of a resolution that
+//! began when all of them were already watched. Each change thus happens before the caller's next read of the file, or
+//! is reported after it.
+
+use std::ffi::OsString;
+use std::io::{self, ErrorKind};
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
+use std::{fmt, fs};
+
+use rustix::fs::inotify::{self, CreateFlags, Event, Reader, WatchFlags};
+use rustix::io::Errno;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::time::{Instant, timeout_at};
+
+/// How long no event may arrive before a change counts as complete. A program that truncates a file and then writes it
+/// does both within this time.
+const QUIET: Duration = Duration::from_millis(50);
+
+/// How long a burst of events may delay its report, so that a file that is written all the time is still reported.
+const MAX_BURST: Duration = Duration::from_millis(250);
+
+/// How often the file is reported as changed while it cannot be watched.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How often a path is resolved again because its directories changed during the resolution. Once is rare; the limit is
+/// for a directory that some program replaces all the time.
+const MAX_RESOLUTIONS: usize = 8;
+
+/// How many symbolic links are followed in one path. The kernel has the same limit (`MAXSYMLINKS`).
+const MAX_LINKS: usize = 40;
+
+/// The size of the buffer that events are read into, which holds some dozens of them.
+const EVENTS_BYTES: usize = 4 * 1024;
+
+/// The events by which a name comes to mean another file, or its directory gets another path. `MASK_ADD` unites the
+/// flags of a directory that occurs twice. Opening and reading are not among the events: the process would wake for each
+/// file that any program opens in `/home`.
+const NAME_EVENTS: WatchFlags = WatchFlags::CREATE
+    .union(WatchFlags::DELETE)
+    .union(WatchFlags::MOVE)
+    .union(WatchFlags::ATTRIB)
+    .union(WatchFlags::DELETE_SELF)
+    .union(WatchFlags::MOVE_SELF)
+    .union(WatchFlags::ONLYDIR)
+    .union(WatchFlags::MASK_ADD);
+
+/// The events by which the content of a file changes. Only the last name can be the name of a file.
+const CONTENT_EVENTS: WatchFlags = WatchFlags::MODIFY.union(WatchFlags::CLOSE_WRITE);
+
+/// A watch on one path. The file need not exist.
+#[derive(Debug)]
+pub struct Watch {
+    path: PathBuf,
+    names: WatchedNames,
+    /// The events that have arrived and are not reported yet.
+    burst: Option<Burst>,
+}
+
+/// When a burst of events is reported. It is kept between calls, so that a caller that drops the future of
+/// [`Watch::changed`] again and again does not put the report off.
+#[derive(Clone, Copy, Debug)]
+struct Burst {
+    quiet_at: Instant,
+    end: Instant,
+}
+
+impl Burst {
+    fn begin(quiet: Duration, at_most: Duration) -> Self {
+        let now = Instant::now();
+        Self { quiet_at: now + quiet, end: now + at_most }
+    }
+}
+
+impl Watch {
+    /// Begins to watch `path`, on the runtime that this is called in. A change after this call is reported by
+    /// [`Watch::changed`].
+    ///
+    /// # Errors
+    ///
+    /// [`WatchError`], where the system cannot watch the directory nearest to the file.
+    pub fn start(path: &Path) -> Result<Self, WatchError> {
+        let path = std::path::absolute(path).map_err(WatchError::WorkingDirectory)?;
+        let (names, burst) = watch_names(&path)?;
+        Ok(Self { path, names, burst })
+    }
+
+    /// Resolves when the content, the permissions or the existence of the file may have changed since the last call. A
+    /// burst of changes is reported once. Cancel-safe: the next call reports what a dropped future has seen.
+    ///
+    /// While the system gives no watches, this reports a change every second.
+    pub async fn changed(&mut self) {
+        if self.burst.is_none() {
+            self.names.event().await;
+        }
+        let burst = self.burst.get_or_insert_with(|| Burst::begin(QUIET, MAX_BURST));
+        while Instant::now() < burst.end {
+            let until = burst.quiet_at.min(burst.end);
+            if timeout_at(until, self.names.event()).await.is_err() {
+                break;
+            }
+            burst.quiet_at = Instant::now() + QUIET;
+        }
+        self.watch_again();
+    }
+
+    /// Replaces all watches, since a watched directory may have been renamed, removed or replaced. The old watches end
+    /// after the new ones are set.
+    fn watch_again(&mut self) {
+        match watch_names(&self.path) {
+            Ok(watched) => (self.names, self.burst) = watched,
+            Err(_) => self.burst = Some(Burst::begin(POLL_INTERVAL, POLL_INTERVAL)),
+        }
+    }
+}
+
+/// Why a path cannot be watched.
+#[derive(Debug)]
+pub enum WatchError {
+    /// The path is relative, and the working directory is unknown.
+    WorkingDirectory(io::Error),
+    /// The system has no inotify, or gives no more instances or watches.
+    Inotify(io::Error),
+    /// The directory that holds the file, or the nearest one that exists, cannot be watched.
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// The error of the system.
+        error: io::Error,
+    },
+}
+
+impl fmt::Display for WatchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::WorkingDirectory(error) => write!(f, "the working directory is unknown: {error}"),
+            Self::Inotify(error) => write!(f, "cannot watch files: {error}"),
+            Self::Directory { path, error } => write!(f, "cannot watch {}: {error}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for WatchError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::WorkingDirectory(error) | Self::Inotify(error) | Self::Directory { error, .. } => Some(error),
+        }
+    }
+}
+
+/// Watches each name that the resolution of `path` looks up. Where the names change all the time, returns that as a
+/// burst to report.
+fn watch_names(path: &Path) -> Result<(WatchedNames, Option<Burst>), WatchError> {
+    let mut before = lookups(path);
+    for _ in 1..MAX_RESOLUTIONS {
+        let names = WatchedNames::watch(&before);
+        let after = lookups(path);
+        if after == before {
+            return Ok((names?, None));
+        }
+        before = after;
+    }
+    Ok((WatchedNames::watch(&before)?, Some(Burst::begin(QUIET, MAX_BURST))))
+}
+
+/// The names of one resolution, watched until this is dropped.
+#[derive(Debug)]
+struct WatchedNames {
+    events: AsyncFd<OwnedFd>,
+    /// For each name, the watch on the directory that holds it.
+    names: Vec<(i32, OsString)>,
+}
+
+impl WatchedNames {
+    fn watch(lookups: &[Lookup]) -> Result<Self, WatchError> {
+        let events = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)
+            .map_err(|errno| WatchError::Inotify(errno.into()))?;
+        let mut names = Vec::with_capacity(lookups.len());
+        let nearest = lookups.last().map(|lookup| &lookup.dir);
+        for Lookup { dir, name } in lookups {
+            let is_nearest = nearest == Some(dir);
+            let flags = if is_nearest { NAME_EVENTS | CONTENT_EVENTS } else { NAME_EVENTS };
+            match inotify::add_watch(&events, dir.as_path(), flags).map_err(io::Error::from) {
+                Ok(watch) => names.push((watch, name.clone())),
+                // The process may not be allowed to read a directory far up, such as /home. It is seldom renamed.
+                Err(error) if error.kind() == ErrorKind::PermissionDenied && !is_nearest => {}
+                Err(error) => return Err(WatchError::Directory { path: dir.clone(), error }),
+            }
+        }
+        #[allow(deprecated, reason = "its unsafe successor asks for a promise that every owned descriptor keeps")]
+        let events = AsyncFd::with_interest(events, Interest::READABLE).map_err(WatchError::Inotify)?;
+        Ok(Self { events, names })
+    }
+
+    /// Resolves when one of the names had an event since the last call. Cancel-safe.
+    async fn event(&self) {
+        let read = |events: &OwnedFd| if self.drain(events) { Ok(()) } else { Err(ErrorKind::WouldBlock.into()) };
+        // An error means that the runtime ends, and with it the task that waits here.
+        let _ = self.events.async_io(Interest::READABLE, read).await;
+    }
+
+    /// Reads all events that have arrived. Returns whether any of them concerns a watched name.
+    fn drain(&self, events: &OwnedFd) -> bool {
+        let mut buffer = [MaybeUninit::uninit(); EVENTS_BYTES];
+        let mut reader = Reader::new(events, &mut buffer);
+        let mut concerned = false;
+        loop {
+            match reader.next() {
+                Ok(event) => concerned |= self.concerns(&event),
+                Err(error) => {
+                    debug_assert_eq!(
+                        error,
+                        Errno::AGAIN,
+                        "an inotify descriptor that is not blocking has no other error"
+                    );
+                    return concerned;
+                }
+            }
+        }
+    }
+
+    /// Returns whether an event concerns a watched name. An event without a name is about a watched directory itself, or
+    /// says that the kernel dropped events.
+    fn concerns(&self, event: &Event<'_>) -> bool {
+        event.file_name().is_none_or(|name| {
+            self.names.iter().any(|(watch, watched)| *watch == event.wd() && watched.as_bytes() == name.to_bytes())
+        })
+    }
+}
+
+/// One step of the resolution of a path: a name, and the directory it is looked up in. The path of the directory has no
+/// symbolic links.
+#[derive(Debug, PartialEq, Eq)]
+struct Lookup {
+    dir: PathBuf,
+    name: OsString,
+}
+
+/// Resolves an absolute path as the kernel does, and returns the lookups from the root to the first missing name.
+fn lookups(path: &Path) -> Vec<Lookup> {
+    let mut lookups = Vec::new();
+    let mut dir = PathBuf::from("/");
+    let mut links = 0;
+    let mut rest = path.to_path_buf();
+    loop {
+        let mut components = rest.components();
+        match components.next() {
+            None => return lookups,
+            Some(Component::RootDir) => dir = PathBuf::from("/"),
+            Some(Component::ParentDir) => drop(dir.pop()),
+            Some(Component::CurDir | Component::Prefix(_)) => {}
+            Some(Component::Normal(name)) => {
+                let found = dir.join(name);
+                lookups.push(Lookup { dir: dir.clone(), name: name.to_owned() });
+                match fs::symlink_metadata(&found) {
+                    Ok(metadata) if metadata.is_symlink() && links < MAX_LINKS => {
+                        let Ok(target) = fs::read_link(&found) else { return lookups };
+                        links += 1;
+                        rest = target.join(components.as_path());
+                        continue;
+                    }
+                    Ok(metadata) if metadata.is_dir() => dir = found,
+                    _ => return lookups,
+                }
+            }
+        }
+        rest = components.as_path().to_path_buf();
+    }
+}
