@@ -95,11 +95,6 @@ def firefox_command():
 BROWSERS = {"Chromium": chromium, "Firefox": firefox}
 
 
-def installed():
-    """Chromium, which `.ci/install` installs, and Firefox where it happens to be."""
-    return [name for name in BROWSERS if name != "Firefox" or firefox_command()]
-
-
 @contextlib.contextmanager
 def browsing(name, url, authority):
     with tempfile.TemporaryDirectory(prefix="adapter-gateway-ci-", ignore_cleanup_errors=True) as directory:
