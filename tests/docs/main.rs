@@ -11,9 +11,9 @@
     reason = "a test that meets the unexpected has one thing to do: fail where it stands"
 )]
 
+mod clients;
 mod document;
 mod events;
-mod examples;
 mod gateway;
 mod generate;
 mod links;

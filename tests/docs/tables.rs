@@ -77,3 +77,17 @@ fn openapi_has_every_status_and_every_problem_type() {
     let types: BTreeSet<String> = types.filter(|kind| !kind.is_empty()).collect();
     assert_eq!(types, program::problem_types());
 }
+
+#[test]
+fn openapi_has_the_order_of_the_checks() {
+    let openapi = Document::read("docs/openapi.yaml").text;
+    let (_, sentence) = openapi.split_once("in this\n        order: ").unwrap();
+    let numbers = sentence.split_once("\n      requestBody").unwrap().0.split([' ', ',', '.', '\n']);
+    let told: Vec<u16> = numbers.filter_map(|word| word.parse().ok()).collect();
+    let reference = reference();
+    let mut expected: Vec<u16> = reference.table("statuses").iter().map(|row| row[0][..3].parse().unwrap()).collect();
+    // These are no checks: they accept, or they end a wait.
+    expected.retain(|status| ![200, 204, 408].contains(status));
+    expected.dedup();
+    assert_eq!(told, expected);
+}
