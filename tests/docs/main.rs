@@ -19,7 +19,6 @@ mod generate;
 mod links;
 mod messages;
 mod program;
-mod render;
 mod tables;
 
 /// The program.

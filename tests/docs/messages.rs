@@ -77,7 +77,7 @@ pub(crate) fn topics() -> Vec<Topic> {
             Content::ServiceCall => Kind::ServiceCall,
         };
         let note = NOTES.iter().find(|note| note.0 == row.topic);
-        let &(_, purpose, text) = note.unwrap_or(&(row.topic, kind.description(), "hello"));
+        let &(_, purpose, text) = note.unwrap_or(&(row.topic, kind.purpose(), "hello"));
         Topic { name: row.topic, identifiers, kind, purpose, text }
     });
     topics.collect()
@@ -130,6 +130,16 @@ impl Topic {
 }
 
 impl Kind {
+    /// Returns what a topic without a note is for.
+    fn purpose(self) -> &'static str {
+        match self {
+            Self::Text => "send a text",
+            Self::StartOrStop => "start or stop",
+            Self::ServiceCall => "call a service",
+        }
+    }
+
+    /// Returns what the reference says of the content.
     pub(crate) fn description(self) -> &'static str {
         match self {
             Self::Text => "a string",
