@@ -22,7 +22,7 @@ import requests
 
 import browser
 import curl
-from gateway import Gateway, Listener, Subscriber, check, heard_until_marker, until_heard
+from gateway import Gateway, Listener, Subscriber, check, received_until_marker, until_received
 from messages import COLLECTION, messages
 
 HERE = Path(__file__).resolve().parent
@@ -110,16 +110,16 @@ def every_message(post, gateway, subscribers):
     [[status, problem]] = post(gateway, f"{gateway.url}?token=wrong", [json.dumps(posted[0])])
     check(status == 401 and problem["status"] == 401 and problem["type"].endswith(":token"), status, problem)
     expected = [(message["topic"], message["payload"]) for message in posted]
-    for heard in heard_until_marker(gateway, subscribers):
-        check([(topic, json.loads(payload)) for topic, payload in heard] == expected, "heard:", heard)
+    for received in received_until_marker(gateway, subscribers):
+        check([(topic, json.loads(payload)) for topic, payload in received] == expected, "received:", received)
 
 
 def with_curl(gateway, subscribers):
     expected = [pair for test in curl.CHECKS for pair in test(gateway)]
-    python, listen = heard_until_marker(gateway, subscribers)
-    check(python == expected, "pyzmq heard", [(topic, payload[:200]) for topic, payload in python])
+    python, listen = received_until_marker(gateway, subscribers)
+    check(python == expected, "pyzmq received", [(topic, payload[:200]) for topic, payload in python])
     # The very bytes of the payload, also through `listen`.
-    check(listen == [(topic, payload.decode()) for topic, payload in expected], "listen heard something else")
+    check(listen == [(topic, payload.decode()) for topic, payload in expected], "listen received something else")
 
 
 def with_newman(gateway, subscribers):
@@ -142,8 +142,8 @@ def with_newman(gateway, subscribers):
     for what, least in [("requests", len(items)), ("assertions", len(items))]:
         counts = statistics[what]
         check(counts["total"] >= least and counts["failed"] == 0, what, counts)
-    for heard in heard_until_marker(gateway, subscribers):
-        check([{"topic": topic, "payload": json.loads(payload)} for topic, payload in heard] == expected, heard)
+    for received in received_until_marker(gateway, subscribers):
+        check([{"topic": topic, "payload": json.loads(payload)} for topic, payload in received] == expected, received)
 
 
 def untrusted(name, gateway):
@@ -222,12 +222,12 @@ def over(binary, plain, names):
         print(f"  {gateway.url}", flush=True)
         with Subscriber(gateway.endpoint) as python, Listener(binary, "--connect", gateway.endpoint) as listen:
             subscribers = [python, listen]
-            until_heard(gateway, subscribers)
+            until_received(gateway, subscribers)
             for name, test in clients(names).items():
                 results.append(timed(name, test, gateway, subscribers))
                 if not results[-1]:
                     # The next client must not receive what this one left over.
-                    heard_until_marker(gateway, subscribers)
+                    received_until_marker(gateway, subscribers)
             check(python.next(timeout=0) is None and listen.next(timeout=0.1) is None, "more arrived than was posted")
         if not plain:
             for name in names & set(browser.BROWSERS):

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from gateway import Gateway, Subscriber, check, heard_until_marker, until_heard
+from gateway import Gateway, Subscriber, check, received_until_marker, until_received
 from messages import DOCUMENT, document, messages
 
 HERE = Path(__file__).resolve().parent
@@ -18,13 +18,13 @@ HERE = Path(__file__).resolve().parent
 
 def example_of_each_message(gateway):
     with Subscriber(gateway.endpoint) as subscriber:
-        until_heard(gateway, [subscriber])
+        until_received(gateway, [subscriber])
         for name, message in messages().items():
             status, answer = gateway.post(message)
             check(status == 200, name, status, answer)
-        [heard] = heard_until_marker(gateway, [subscriber])
-    heard = [{"topic": topic, "payload": json.loads(payload)} for topic, payload in heard]
-    check(heard == list(messages().values()), "the subscriber received something else than the examples:", heard)
+        [received] = received_until_marker(gateway, [subscriber])
+    received = [{"topic": topic, "payload": json.loads(payload)} for topic, payload in received]
+    check(received == list(messages().values()), "the subscriber received something else than the examples:", received)
 
 
 def example_of_each_answer():
