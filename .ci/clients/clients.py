@@ -209,7 +209,7 @@ def clients(names):
     checks = {"curl": with_curl, "newman": with_newman}
     checks |= {name: functools.partial(every_message, post) for name, post in CLIENTS.items()}
     checks = {name: test for name, test in checks.items() if name in names}
-    for name in names & set(browser.BROWSERS):
+    for name in sorted(names & set(browser.BROWSERS)):
         for way in ("fetch", "XMLHttpRequest"):
             checks[f"{name} {way}"] = functools.partial(every_message, with_browser(name, way))
     return checks
@@ -230,7 +230,7 @@ def over(binary, plain, names):
                     received_until_marker(gateway, subscribers)
             check(python.next(timeout=0) is None and listen.next(timeout=0.1) is None, "more arrived than was posted")
         if not plain:
-            for name in names & set(browser.BROWSERS):
+            for name in sorted(names & set(browser.BROWSERS)):
                 results.append(timed(f"{name} with no trust", untrusted, name, gateway))
         results.append(timed("listen --count", listen_counts, gateway))
         stopped = gateway.stop()
