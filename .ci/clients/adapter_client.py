@@ -1,4 +1,4 @@
-"""The adapter's public client, as it is, on the gateway's embedded hub: `adapter_client.py GATEWAY`.
+"""Runs the adapter's public client, unchanged, on the gateway's embedded hub: `adapter_client.py GATEWAY`.
 
 codelab-adapter-client 4.4.2 connects to tcp://127.0.0.1:16130 and :16103, speaks MessagePack, and asks for no token.
 """
@@ -22,15 +22,15 @@ HUB = "tcp://127.0.0.1:16103"
 def until(condition, what):
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
-        check(time.monotonic() < deadline, "in vain:", what)
+        check(time.monotonic() < deadline, "this did not happen in time:", what)
         time.sleep(0.02)
 
 
 class Bus(AbstractContextManager):
-    """A subscriber to everything, on a thread, so that all that passes can be looked through."""
+    """A subscriber to everything. A thread receives the messages and keeps them, so that checks can search them."""
 
     def __init__(self):
-        self.heard = []
+        self.received = []
         self._subscriber = Subscriber(HUB)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._listen)
@@ -39,10 +39,10 @@ class Bus(AbstractContextManager):
     def _listen(self):
         while not self._ended.is_set():
             if (message := self._subscriber.next(timeout=0.05)) is not None:
-                self.heard.append((message[0], msgpack.unpackb(message[1], raw=False)))
+                self.received.append((message[0], msgpack.unpackb(message[1], raw=False)))
 
     def has(self, topic, **fields):
-        return any(topic == heard and fields.items() <= payload.items() for heard, payload in list(self.heard))
+        return any(topic == received and fields.items() <= payload.items() for received, payload in list(self.received))
 
     def __exit__(self, *_):
         self._ended.set()
@@ -51,7 +51,7 @@ class Bus(AbstractContextManager):
 
 
 class Monitor(AbstractContextManager):
-    """`codelab-message-monitor`, which prints `topic payload` for all that passes."""
+    """`codelab-message-monitor`, which prints `topic payload` for each message."""
 
     def __init__(self):
         program = Path(sys.executable).with_name("codelab-message-monitor")
@@ -77,16 +77,16 @@ def post(gateway, topic, **payload):
 
 
 def node_class():
-    """Imported late: the client reads the home directory when it is imported."""
+    """Imports the client late, because the import reads the home directory. Returns the class of a node."""
     from codelab_adapter_client import AdapterNode
 
     class Echo(AdapterNode):
-        """A node as a user of the adapter writes it: it answers each command."""
+        """A node as a user of the adapter writes it. It answers each command."""
 
         NODE_ID = "eim/node_echo"
 
         def __init__(self):
-            # The specification's command topic; the client's own name for it is older.
+            # The specification's topic of commands. The client has an older name for it.
             super().__init__(subscriber_list=["scratch/extensions/command", "visual/extensions/command", "core/nodes/operate"])
             self.commands = []
 
@@ -147,10 +147,6 @@ def node_answers_and_stops(gateway):
 
 def main():
     binary = sys.argv[1]
-    options = subprocess.run([binary, "serve", "--help"], capture_output=True, text=True, check=True).stdout
-    if "--encoding" not in options:
-        print("SKIPPED: the adapter's client reads MessagePack, and serve has no --encoding yet")
-        return
     with tempfile.TemporaryDirectory(prefix="adapter-gateway-ci-") as home:
         # The client keeps its files in the home directory.
         os.environ["HOME"] = home

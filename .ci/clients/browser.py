@@ -1,4 +1,4 @@
-"""Headless browsers with a page of another origin, which posts messages."""
+"""Headless browsers that open a page of another origin. The page posts messages."""
 
 import contextlib
 import json
@@ -28,7 +28,7 @@ CHROMIUM_FLAGS = [
 
 
 class PageServer(ThreadingHTTPServer):
-    """Serves the page, hands it its tasks, and takes its answers."""
+    """Serves the page, gives it its tasks, and takes its results."""
 
     daemon_threads = True
 
@@ -65,7 +65,7 @@ class PageHandler(BaseHTTPRequestHandler):
 
 
 def trust(store, authority):
-    """Makes a store of certificates that its user trusts, with the authority in it if there is one."""
+    """Makes a store of trusted certificates, with the authority in it if there is one."""
     store.mkdir(parents=True)
     certutil = ["certutil", "-d", f"sql:{store}"]
     quiet = {"check": True, "stdout": subprocess.DEVNULL}
@@ -75,13 +75,13 @@ def trust(store, authority):
 
 
 def chromium(home, authority):
-    """Its command; on Linux it looks for what its user trusts in a store of its own."""
+    """Returns the command of Chromium. On Linux it reads the trusted certificates from a store of its own."""
     trust(home / ".pki" / "nssdb", authority)
     return ["chromium", *CHROMIUM_FLAGS, f"--user-data-dir={home}/profile", "--remote-debugging-port=0"]
 
 
 def firefox(home, authority):
-    """Its command; it looks for what its user trusts in the profile."""
+    """Returns the command of Firefox. It reads the trusted certificates from the profile."""
     profile = home / "profile"
     trust(profile, authority)
     profile.joinpath("user.js").write_text('user_pref("network.proxy.type", 0);\n')
@@ -93,11 +93,6 @@ def firefox_command():
 
 
 BROWSERS = {"Chromium": chromium, "Firefox": firefox}
-
-
-def installed():
-    """Chromium, which `.ci/install` installs, and Firefox where it happens to be."""
-    return [name for name in BROWSERS if name != "Firefox" or firefox_command()]
 
 
 @contextlib.contextmanager
@@ -121,12 +116,12 @@ def browsing(name, url, authority):
 
 
 def run_page(name, tasks, authority):
-    """What the page got in this browser for each task (way, url, body): status and answer."""
+    """Runs the page in this browser. Returns the status and the answer for each task (way, url, body)."""
     with PageServer(tasks) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        # `localhost`, so that the origin differs from the gateway's in more than its port.
+        # The name is `localhost`, so that the origin differs from the gateway's not only in its port.
         with browsing(name, f"http://localhost:{server.server_port}/", authority):
             answered = server.answered.wait(PATIENCE_S)
         server.shutdown()
-    check(answered, "the page told nothing within", PATIENCE_S, "s")
+    check(answered, "the page sent no results within", PATIENCE_S, "s")
     return server.answers

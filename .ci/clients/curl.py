@@ -1,4 +1,4 @@
-"""What curl can do that the others cannot: the versions of HTTP, framing, expectations, connections."""
+"""The checks that need curl: versions of HTTP, framing, expectations, connections."""
 
 import json
 import subprocess
@@ -9,7 +9,7 @@ from gateway import check
 
 JSON = ["-H", "Content-Type: application/json"]
 ACCEPTED = b'{"status":"accepted"}'
-# A re-serialisation of this payload would show: spacing, order, escapes, numbers beyond a double.
+# If a program parses this payload and writes it anew, its bytes change: spacing, order, escapes, large numbers.
 PAYLOAD = rb'{ "z" : 1.0e2,"a":"\u00e9","n":12345678901234567890.10 , "m":[ -0 ]}'
 WRITE_OUT = "%{http_code} %{http_version} %{num_connects} %{size_upload}\\n"
 
@@ -30,14 +30,14 @@ class Run:
 
 
 def curl(gateway, *arguments, body=None, urls=1):
-    """Runs curl; the body comes from its stdin, the URL and the token from a configuration that it reads."""
+    """Runs curl. It reads the body from its stdin, and the URL and the token from a configuration file."""
     config = gateway.directory / "curl.conf"
-    # A next URL needs its own output.
+    # Each further URL needs an output of its own.
     config.write_text("".join(f'url = "{gateway.target}"\noutput = "{gateway.directory}/answer{n}"\n' for n in range(urls)))
     trust = ["--cacert", gateway.certificate] if gateway.certificate else []
     command = ["curl", "-q", "-sS", "-v", "--max-time", "20", "--noproxy", "*", "-w", WRITE_OUT, "-K", str(config)]
     done = subprocess.run([*command, *trust, *arguments], input=body, capture_output=True, timeout=30)
-    # Some versions of curl trace bytes of TLS.
+    # Some versions of curl write bytes of TLS into the trace.
     trace = done.stderr.decode(errors="replace")
     check(done.returncode == 0, "curl ended with", done.returncode, trace.replace(gateway.token, "..."))
     transfers = []
@@ -104,7 +104,7 @@ def expectations(gateway):
     check("100 Continue" not in run.trace, "a body that is too large was asked for")
     check(json.loads(run.output)["type"].endswith(":body-too-large"), run.output)
 
-    # Chunks do not tell their sum: the answer comes while curl is sending, and must be readable all the same.
+    # Chunks do not tell the length of the body: the answer arrives while curl is sending, and curl must be able to read it.
     run = curl(gateway, *JSON, "-X", "POST", "-T", "-", body=b"0" * 3_000_000)
     check(run.transfers[0].status == 413, run.transfers)
     check(json.loads(run.output)["status"] == 413, run.output)

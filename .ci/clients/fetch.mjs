@@ -1,4 +1,4 @@
-// Posts messages with Node's fetch. Reads {url, bodies} from stdin, prints [[status, answer], ...].
+// Posts messages with Node's fetch. Reads {url, bodies} from stdin, and prints [[status, answer], ...].
 let input = ''
 for await (const chunk of process.stdin) input += chunk
 const { url, bodies } = JSON.parse(input)

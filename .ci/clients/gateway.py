@@ -20,14 +20,14 @@ PATIENCE_S = 20
 
 
 def check(condition, *what):
-    """An assertion that -O leaves in place."""
+    """Raises AssertionError unless the condition is true. The option -O of Python does not remove it."""
     if not condition:
         text = " ".join(str(part) for part in what)
         raise AssertionError(text if len(text) < 4000 else text[:4000] + "...")
 
 
 class Lines:
-    """The lines of a pipe, read as they come."""
+    """The lines of a pipe. A thread reads them as they arrive."""
 
     def __init__(self, pipe):
         self.seen = []
@@ -40,11 +40,11 @@ class Lines:
         self._queue.put(None)
 
     def empty(self):
-        """Whether no line waits."""
+        """Returns whether no line is waiting."""
         return self._queue.empty()
 
     def next(self, timeout=PATIENCE_S):
-        """The next line; None at the end. Raises queue.Empty where none comes in time."""
+        """Returns the next line, or None at the end. Raises queue.Empty if no line arrives in time."""
         line = self._queue.get(timeout=timeout)
         if line is not None:
             self.seen.append(line)
@@ -52,7 +52,7 @@ class Lines:
 
 
 class Gateway(AbstractContextManager):
-    """`serve` on a free port, with settings and a token of its own, publishing on an endpoint in its directory."""
+    """`serve` on a free port, with settings and a token of its own. It publishes on an endpoint in its directory."""
 
     def __init__(self, binary, *options, plain=True, bus=None):
         self.binary = binary
@@ -92,7 +92,7 @@ class Gateway(AbstractContextManager):
         raise AssertionError(f"the gateway ended with status {status}: {self.log()}")
 
     def event(self, name, **fields):
-        """The next event of this name with these fields; None at the end of the events."""
+        """Returns the next event of this name with these fields, or None at the end of the events."""
         while (line := self.events.next()) is not None:
             event = json.loads(line)
             if event["event"] == name and fields.items() <= event.items():
@@ -100,7 +100,7 @@ class Gateway(AbstractContextManager):
         return None
 
     def log(self):
-        """What was logged so far."""
+        """Returns what the gateway has logged so far."""
         try:
             while self._log.next(timeout=0.2) is not None:
                 pass
@@ -110,21 +110,21 @@ class Gateway(AbstractContextManager):
 
     @property
     def certificate(self):
-        """What clients that take a file trust; None over plain http."""
+        """The file that clients trust, or None over plain http."""
         return None if self.plain else str(self.directory / "gateway-cert.pem")
 
     @property
     def authority(self):
-        """What browsers trust, which import one certificate; None over plain http."""
+        """The file that browsers import, or None over plain http."""
         return None if self.plain else str(self.directory / "gateway-ca.pem")
 
     @property
     def target(self):
-        """Where messages are posted, with the token."""
+        """The URL to which clients post messages, with the token."""
         return f"{self.url}?token={self.token}"
 
     def post(self, body):
-        """Posts a body with the standard library's client: the harness's own word."""
+        """Posts a body with the client of the standard library. Returns the status and the body of the answer."""
         if self.plain:
             connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
         else:
@@ -140,12 +140,12 @@ class Gateway(AbstractContextManager):
             connection.close()
 
     def stop(self):
-        """Asks it to stop, and returns its last event."""
+        """Asks the gateway to stop, and returns its last event."""
         self.process.send_signal(signal.SIGTERM)
         stopped = self.event("stopped")
         status = self.process.wait(PATIENCE_S)
         check(status == 0, "the gateway ended with status", status, self.log())
-        check(stopped is not None, "the gateway said no word at its end")
+        check(stopped is not None, "the gateway printed no event `stopped`")
         check(self.token not in self.log() + "".join(self.events.seen), "the token was logged")
         return stopped
 
@@ -159,7 +159,7 @@ class Gateway(AbstractContextManager):
 
 
 class Subscriber(AbstractContextManager):
-    """A SUB socket of another libzmq, that of pyzmq."""
+    """A SUB socket of another libzmq, the one of pyzmq."""
 
     def __init__(self, endpoint):
         self.context = zmq.Context()
@@ -170,7 +170,7 @@ class Subscriber(AbstractContextManager):
         self.socket.connect(endpoint)
 
     def next(self, timeout=PATIENCE_S):
-        """The next message as (topic, payload frame); None where none comes in time."""
+        """Returns the next message as (topic, payload frame), or None if no message arrives in time."""
         if not self.socket.poll(timeout * 1000):
             return None
         frames = self.socket.recv_multipart()
@@ -191,7 +191,7 @@ class Listener(AbstractContextManager):
         self.lines = Lines(self.process.stdout)
 
     def next(self, timeout=PATIENCE_S):
-        """The next message as (topic, payload as text); None where none comes in time."""
+        """Returns the next message as (topic, payload as text), or None if no message arrives in time."""
         try:
             line = self.lines.next(timeout)
         except queue.Empty:
@@ -212,30 +212,30 @@ class Listener(AbstractContextManager):
         check(status == 0, "listen ended with status", status)
 
 
-def until_heard(gateway, subscribers, topic="ci/ready"):
-    """Posts until every subscriber is there. All that they heard of it is taken from them."""
+def until_received(gateway, subscribers, topic="ci/ready"):
+    """Posts until every subscriber receives messages. Then discards what they have received."""
     waiting = list(subscribers)
     deadline = time.monotonic() + PATIENCE_S
     number = 0
     while waiting:
-        check(time.monotonic() < deadline, "a subscriber never heard anything")
+        check(time.monotonic() < deadline, "a subscriber never received anything")
         number += 1
         status, answer = gateway.post({"topic": topic, "payload": {"number": number}})
         check(status == 200, status, answer)
         waiting = [subscriber for subscriber in waiting if subscriber.next(timeout=0.1) is None]
-    heard_until_marker(gateway, subscribers)
+    received_until_marker(gateway, subscribers)
 
 
-def heard_until_marker(gateway, subscribers):
-    """What each subscriber heard until a marker that is posted now."""
+def received_until_marker(gateway, subscribers):
+    """Posts a marker, and returns what each subscriber received before it."""
     marker = {"topic": f"ci/marker/{secrets.token_hex(8)}", "payload": {}}
     status, answer = gateway.post(marker)
     check(status == 200, status, answer)
-    heard = []
+    received = []
     for subscriber in subscribers:
         messages = []
         while (message := subscriber.next()) is not None and message[0] != marker["topic"]:
             messages.append(message)
-        check(message is not None, "a message was lost: the marker was not heard")
-        heard.append(messages)
-    return heard
+        check(message is not None, "a message was lost: the marker was not received")
+        received.append(messages)
+    return received

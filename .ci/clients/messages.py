@@ -1,23 +1,15 @@
-"""The messages of the specification: the examples of the OpenAPI document, which are the one list of them."""
+"""The messages of every check: the examples of the OpenAPI document.
+
+`cargo test --test docs` sees to it that the document has an example of each known topic.
+"""
 
 from pathlib import Path
 
 import yaml
 
-ROOT = Path(__file__).resolve().parents[2]
-DOCUMENT = ROOT / "tests" / "openapi.yaml"
-
-TOPICS = {
-    "adapter/nodes/data",
-    "adapter/extensions/data",
-    "visual/extensions/command",
-    "core/exts/operate",
-    "core/extensions/operate",
-    "core/nodes/operate",
-    "core/node/statu/change",
-    "core/extension/statu/change",
-    "to_homeauto",
-}
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+DOCUMENT = DOCS / "openapi.yaml"
+COLLECTION = DOCS / "adapter-gateway.postman_collection.json"
 
 
 def document():
@@ -25,10 +17,6 @@ def document():
 
 
 def messages():
-    """Name to message."""
+    """Returns the messages by the names of their examples."""
     content = document()["paths"]["/api/message"]["post"]["requestBody"]["content"]["application/json"]
-    examples = {name: example["value"] for name, example in content["examples"].items()}
-    missing = TOPICS - {message["topic"] for message in examples.values()}
-    if missing:
-        raise AssertionError(f"no example of {missing}")
-    return examples
+    return {name: example["value"] for name, example in content["examples"].items()}

@@ -1,0 +1,161 @@
+//! The examples of the documents run as they stand, over https, with the certificate that the gateway makes.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+use super::GATEWAY;
+use super::document::Document;
+use super::gateway::{Gateway, TOKEN, hub};
+use super::messages;
+
+/// A client, how to find out whether it is installed, and how to run an example of it.
+struct Client {
+    /// The name of its examples.
+    name: &'static str,
+    probe: &'static [&'static str],
+    interpreter: &'static [&'static str],
+}
+
+const CURL: Client = Client { name: "curl", probe: &["curl", "--version"], interpreter: &["sh", "-e", "-c"] };
+const HTTPIE: Client = Client { name: "httpie", probe: &["http", "--version"], interpreter: &["sh", "-e", "-c"] };
+const REQUESTS: Client =
+    Client { name: "requests", probe: &["python3", "-c", "import requests"], interpreter: &["python3", "-c"] };
+const FETCH: Client = Client {
+    name: "fetch",
+    probe: &["node", "-e", "process.exit(typeof fetch === 'function' ? 0 : 1)"],
+    interpreter: &["node", "--input-type=module", "-e"],
+};
+
+#[test]
+fn curl() {
+    CURL.run_examples();
+}
+
+#[test]
+fn httpie() {
+    HTTPIE.run_example("docs/clients.md", &all_messages());
+}
+
+#[test]
+fn python_requests() {
+    REQUESTS.run_examples();
+}
+
+#[test]
+fn javascript_fetch() {
+    FETCH.run_examples();
+}
+
+#[test]
+fn the_short_parent_of_the_readme() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("user_settings.py"), super::gateway::ENABLED).unwrap();
+    let options = format!(
+        "\"serve\", \"--listen\", \"127.0.0.1:0\", \"--bind\", \"ipc://{0}/bus\", \"--settings\", \
+         \"{0}/user_settings.py\",",
+        directory.path().display(),
+    );
+    let readme = Document::read("README.md");
+    let parent = readme.block("run: parent");
+    assert!(parent.lines().count() <= 10, "the parent of the README has more than ten lines");
+    let script = parent.replace("\"adapter-gateway\"", &format!("{GATEWAY:?}")).replace("\"serve\",", &options);
+    let Some(output) = run_python(&script, &[]) else { return };
+    assert!(output.status.success(), "{output:?}");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(printed.contains("https://127.0.0.1:") && printed.contains("published 0 of 0"), "{output:?}");
+}
+
+#[test]
+fn the_parent_of_operations() {
+    let operations = Document::read("docs/operations.md");
+    for options in [&[][..], &["--plain"]] {
+        let Some(output) = run_python(operations.block("run: parent"), options) else { return };
+        assert!(output.status.success(), "{output:?}");
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert!(printed.ends_with("every accepted message was published\n"), "{output:?}");
+    }
+}
+
+/// Returns what the examples of `docs/clients.md` post, in their order.
+fn all_messages() -> Vec<(String, Value)> {
+    let messages = messages::one_for_each_identifier();
+    let parsed = |payload: &messages::Json| serde_json::from_str(&payload.to_string()).unwrap();
+    messages.iter().map(|message| (message.topic.to_owned(), parsed(&message.payload))).collect()
+}
+
+impl Client {
+    /// Runs the example of the README, which posts one message, and that of `docs/clients.md`, which posts all.
+    fn run_examples(&self) {
+        let hello = serde_json::json!({"extension_id": "demo", "content": "hello"});
+        self.run_example("README.md", &[("adapter/extensions/data".into(), hello)]);
+        self.run_example("docs/clients.md", &all_messages());
+    }
+
+    /// Runs an example against a gateway of its own, whose hub is this process, if the client is installed.
+    fn run_example(&self, document: &str, expected: &[(String, Value)]) {
+        if !succeeds(self.probe) {
+            skipped(&format!("`{}` fails", self.probe.join(" ")));
+            return;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let endpoint = format!("ipc://{}/hub", directory.path().display());
+        let (hub, count) = (hub(&endpoint), expected.len());
+        // A socket that binds sends its subscriptions only when it is called.
+        let hub = std::thread::spawn(move || (0..count).map(|_| hub.recv_multipart(0).unwrap()).collect::<Vec<_>>());
+        let gateway = Gateway::serve(directory.path(), &["--connect", &endpoint]);
+        let url = gateway.connected();
+
+        let output = self.run(&Document::read(document), directory.path(), &url);
+        assert!(output.status.success(), "{document}: {output:?}");
+        for ((topic, payload), frames) in expected.iter().zip(hub.join().unwrap()) {
+            let [seen, content] = frames.as_slice() else { panic!("{frames:?}") };
+            let content: Value = serde_json::from_slice(content).unwrap();
+            assert_eq!((seen.as_slice(), &content), (topic.as_bytes(), payload), "{document}");
+        }
+    }
+
+    fn run(&self, document: &Document, directory: &Path, url: &str) -> Output {
+        let script = document
+            .block(&format!("run: {}", self.name))
+            .replace("https://localhost:12358/api/message", url)
+            .replace("<ACCESS_TOKEN>", TOKEN)
+            .replace("~/.config/adapter", directory.to_str().unwrap());
+        let certificate = directory.join("gateway-cert.pem");
+        command(self.interpreter)
+            .arg(script)
+            .env("no_proxy", "*")
+            .env("NODE_EXTRA_CA_CERTS", certificate)
+            .output()
+            .unwrap()
+    }
+}
+
+/// Runs a parent in Python, if Python is installed.
+fn run_python(script: &str, options: &[&str]) -> Option<Output> {
+    if !succeeds(&["python3", "--version"]) {
+        skipped("there is no python3");
+        return None;
+    }
+    let mut python = command(&["python3", "-c", script]);
+    Some(python.args(options).env("ADAPTER_GATEWAY", GATEWAY).env("no_proxy", "*").output().unwrap())
+}
+
+/// Says that an example did not run, also where the output of tests is captured. In CI this is a failure.
+fn skipped(reason: &str) {
+    let _ = writeln!(std::io::stderr(), "skipped: {reason}");
+    assert!(std::env::var_os("CI").is_none(), "skipped, but CI is set: {reason}");
+}
+
+fn command(words: &[&str]) -> Command {
+    let (program, arguments) = words.split_first().unwrap();
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+fn succeeds(words: &[&str]) -> bool {
+    command(words).output().is_ok_and(|output| output.status.success())
+}

@@ -1,0 +1,101 @@
+//! A document, and the parts of it that a mark names.
+//!
+//! `<!-- run: NAME -->` and `<!-- example: NAME -->` mark the block of code that follows, other marks a table. Between
+//! `<!-- generated: NAME -->` and `<!-- end of generated: NAME -->` stands what `generate` writes; in YAML, the marks
+//! are comments that begin with `#`.
+
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// A file of the repository.
+pub(crate) struct Document {
+    /// The path from the root of the repository.
+    pub(crate) path: String,
+    pub(crate) text: String,
+}
+
+/// Returns the path of a file of the repository.
+pub(crate) fn repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// Returns every document for people: those at the root, the one of the benches, and those in `docs`.
+pub(crate) fn all() -> Vec<Document> {
+    let mut paths: Vec<String> = ["README.md", "CHANGELOG.md", "benches/README.md"].map(str::to_owned).into();
+    for entry in fs::read_dir(repository("docs")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if name.ends_with(".md") {
+            paths.push(format!("docs/{name}"));
+        }
+    }
+    paths.iter().map(|path| Document::read(path)).collect()
+}
+
+impl Document {
+    pub(crate) fn read(path: &str) -> Self {
+        let text = fs::read_to_string(repository(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
+        Self { path: path.into(), text }
+    }
+
+    pub(crate) fn write(&self) {
+        fs::write(repository(&self.path), &self.text).unwrap();
+    }
+
+    /// Returns what follows `<!-- MARK -->`, which stands once in the document.
+    fn after(&self, mark: &str) -> &str {
+        let line = format!("<!-- {mark} -->\n");
+        let mut parts = self.text.split(line.as_str());
+        let rest = parts.nth(1).unwrap_or_else(|| panic!("{} has no {line}", self.path));
+        assert!(parts.next().is_none(), "{} has {line} twice", self.path);
+        rest
+    }
+
+    /// Returns the block of code after a mark.
+    pub(crate) fn block(&self, mark: &str) -> &str {
+        let (fence, rest) = self.after(mark).split_once('\n').unwrap();
+        assert!(fence.starts_with("```"), "{}: {fence}", self.path);
+        rest.split_once("```").unwrap().0
+    }
+
+    /// Returns the cells of each row of the table after a mark, without the heading. The first cell has index 0.
+    pub(crate) fn table(&self, mark: &str) -> Vec<Vec<&str>> {
+        let rows = self.after(mark).lines().take_while(|line| line.starts_with('|')).skip(2);
+        rows.map(|row| {
+            // `\|` is a vertical bar in a cell.
+            let bars = row.match_indices('|').filter(|&(at, _)| !row[..at].ends_with('\\'));
+            let bars: Vec<usize> = bars.map(|(at, _)| at).collect();
+            bars.windows(2).map(|pair| row[pair[0] + 1..pair[1]].trim()).collect()
+        })
+        .collect()
+    }
+
+    /// Replaces what stands between the marks of a generated part. `content` ends with a newline.
+    pub(crate) fn replace_generated(&mut self, name: &str, content: &str) {
+        let region = self.generated(name);
+        self.text.replace_range(region, content);
+    }
+
+    fn generated(&self, name: &str) -> Range<usize> {
+        let (first, last) = (format!("generated: {name}"), format!("end of generated: {name}"));
+        let line_of = |mark: &str| {
+            let mut at = 0;
+            self.text.split_inclusive('\n').find_map(|line| {
+                let range = at..at + line.len();
+                at = range.end;
+                let word =
+                    line.trim().trim_start_matches("<!--").trim_end_matches("-->").trim_start_matches('#').trim();
+                (word == mark).then_some(range)
+            })
+        };
+        let missing = |mark: &str| panic!("{} has no line: {mark}", self.path);
+        let start = line_of(&first).unwrap_or_else(|| missing(&first)).end;
+        let end = line_of(&last).unwrap_or_else(|| missing(&last)).start;
+        start..end
+    }
+}
+
+/// Returns the words between single backticks.
+pub(crate) fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}

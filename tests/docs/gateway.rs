@@ -1,0 +1,88 @@
+//! A gateway as a child process, and a hub for it.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use super::GATEWAY;
+
+/// How long an event or a message may take, on a busy machine too.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The token in the settings of every gateway here.
+pub(crate) const TOKEN: &str = "t0ken";
+
+/// The settings that open the gateway.
+pub(crate) const ENABLED: &str = "OPEN_REST_API = True\nTOKEN = 't0ken'\n";
+
+/// The process. It is killed when dropped.
+pub(crate) struct Gateway {
+    child: Child,
+    events: Receiver<Value>,
+}
+
+impl Gateway {
+    /// Starts `serve` on a free port, with the settings file of `directory`, and with these options.
+    pub(crate) fn serve(directory: &Path, options: &[&str]) -> Self {
+        let settings = directory.join("user_settings.py");
+        std::fs::write(&settings, ENABLED).unwrap();
+        let mut serve = Command::new(GATEWAY);
+        serve.args(["serve", "--listen", "127.0.0.1:0", "--settings"]).arg(settings).args(options);
+        let mut child = serve.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let (sender, events) = channel();
+        std::thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                // Nobody listens after the end of the test.
+                let _ = sender.send(serde_json::from_str(&line).unwrap());
+            }
+        });
+        Self { child, events }
+    }
+
+    /// Returns the next event.
+    pub(crate) fn event(&self) -> Value {
+        self.events.recv_timeout(PATIENCE).unwrap()
+    }
+
+    /// Returns where messages are posted, once a `--connect` endpoint is connected.
+    pub(crate) fn connected(&self) -> String {
+        let (mut url, mut connected) = (None, false);
+        while url.is_none() || !connected {
+            let event = self.event();
+            match event["event"].as_str().unwrap() {
+                "listening" => url = event["url"].as_str().map(str::to_owned),
+                "bus" => connected = event["state"] == "connected",
+                _ => {}
+            }
+        }
+        url.unwrap()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        // It fails only if the process has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Binds a subscriber to everything, to which a gateway connects.
+pub(crate) fn hub(endpoint: &str) -> zmq::Socket {
+    let hub = zmq::Context::new().socket(zmq::SUB).unwrap();
+    hub.set_rcvtimeo(i32::try_from(PATIENCE.as_millis()).unwrap()).unwrap();
+    hub.set_linger(0).unwrap();
+    hub.set_subscribe(b"").unwrap();
+    hub.bind(endpoint).unwrap();
+    hub
+}

@@ -1,0 +1,276 @@
+//! What the documents say of each topic is generated from the program's table of topics.
+
+use super::document::Document;
+use super::messages::{self, Json, Kind, Message, Topic, topics};
+
+#[test]
+fn generated_parts_are_up_to_date() {
+    let documents = [
+        with_parts("docs/clients.md", &clients()),
+        with_parts("docs/reference.md", &[("topics", topic_table())]),
+        with_parts("docs/openapi.yaml", &openapi()),
+        Document { path: "docs/adapter-gateway.postman_collection.json".into(), text: collection() },
+    ];
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        documents.iter().for_each(Document::write);
+    }
+    for Document { path, text } in documents {
+        let is_up_to_date = Document::read(&path).text == text;
+        assert!(is_up_to_date, "{path} is out of date: run `UPDATE_DOCS=1 cargo test --test docs generated`");
+    }
+}
+
+/// Returns the document with its generated parts, each given by its name, as they are to be.
+fn with_parts(path: &str, parts: &[(&str, String)]) -> Document {
+    let mut document = Document::read(path);
+    for (name, content) in parts {
+        document.replace_generated(name, content);
+    }
+    document
+}
+
+const CURL: &str = r#"<!-- run: curl -->
+```sh
+URL='https://localhost:12358/api/message?token=<ACCESS_TOKEN>'
+CERT=~/.config/adapter/gateway-cert.pem
+send() { curl -sS --fail-with-body --cacert "$CERT" "$URL" -H 'Content-Type: application/json' -d "$1" && echo; }
+"#;
+
+const HTTPIE: &str = r#"<!-- run: httpie -->
+```sh
+URL='https://localhost:12358/api/message?token=<ACCESS_TOKEN>'
+CERT=~/.config/adapter/gateway-cert.pem
+send() { http --ignore-stdin --check-status --body --verify "$CERT" POST "$URL" "$@"; }
+"#;
+
+const REQUESTS: &str = r#"<!-- run: requests -->
+```python
+import pathlib
+import requests
+
+URL = "https://localhost:12358/api/message"
+gateway = requests.Session()  # one connection for all messages, which keeps their order
+gateway.params = {"token": "<ACCESS_TOKEN>"}
+CERT = str(pathlib.Path("~/.config/adapter/gateway-cert.pem").expanduser())
+
+
+def send(topic, payload):
+    # `verify` is an argument of each call: REQUESTS_CA_BUNDLE, if it is set, overrides the one of a session.
+    answer = gateway.post(URL, json={"topic": topic, "payload": payload}, timeout=10, verify=CERT)
+    if answer.status_code != 200:
+        problem = answer.json()
+        raise RuntimeError(f"{answer.status_code} {problem['type']}: {problem['detail']}")
+
+"#;
+
+const FETCH: &str = r#"<!-- run: fetch -->
+```js
+const url = "https://localhost:12358/api/message?token=" + encodeURIComponent("<ACCESS_TOKEN>");
+
+async function send(topic, payload) {
+  const answer = await fetch(url, {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify({ topic, payload }),
+  });
+  if (!answer.ok) {
+    const problem = await answer.json();
+    throw new Error(`${answer.status} ${problem.type}: ${problem.detail}`);
+  }
+  await answer.json();
+}
+"#;
+
+/// Returns the name and the content of each generated part of `docs/clients.md`.
+fn clients() -> [(&'static str, String); 4] {
+    [
+        ("curl", client(CURL, "#", |message| format!("send '{}'", body(message)))),
+        ("httpie", client(HTTPIE, "#", httpie)),
+        ("requests", client(REQUESTS, "#", |message| format!("send(\"{}\", {})", message.topic, message.payload))),
+        ("fetch", client(FETCH, "//", |message| format!("await send(\"{}\", {});", message.topic, message.payload))),
+    ]
+}
+
+/// Returns a block that sends one message for each identifier field of each topic.
+fn client(preamble: &str, comment: &str, send: impl Fn(&Message) -> String) -> String {
+    let mut block = preamble.to_owned();
+    for (newer, vocabulary) in [(true, "newer"), (false, "older")] {
+        block += &format!("\n{comment} the {vocabulary} vocabulary\n");
+        for message in messages::one_for_each_identifier().iter().filter(|message| message.is_newer == newer) {
+            block += &format!("{}\n", send(message));
+        }
+    }
+    block + "```\n"
+}
+
+fn httpie(message: &Message) -> String {
+    fn add(path: &str, value: &Json, words: &mut String) {
+        match value {
+            Json::Text(text) => *words += &format!(" '{path}={text}'"),
+            Json::Object(fields) => {
+                fields.iter().for_each(|(name, value)| add(&format!("{path}[{name}]"), value, words))
+            }
+        }
+    }
+    let mut words = format!("send topic={}", message.topic);
+    add("payload", &message.payload, &mut words);
+    words
+}
+
+/// Returns the body of the request.
+fn body(message: &Message) -> String {
+    format!(r#"{{"topic": "{}", "payload": {}}}"#, message.topic, message.payload)
+}
+
+/// Returns the table of topics of `docs/reference.md`.
+fn topic_table() -> String {
+    let mut table = "| topic | identifier | `content` | purpose |\n|---|---|---|---|\n".to_owned();
+    for topic in topics() {
+        let identifiers: Vec<String> = topic.identifiers.iter().map(|field| format!("`{field}`")).collect();
+        let (identifiers, content) = (identifiers.join(" or "), topic.kind.description());
+        table += &format!("| `{}` | {identifiers} | {content} | {} |\n", topic.name, topic.purpose);
+    }
+    table
+}
+
+/// Returns the name and the content of each generated part of `docs/openapi.yaml`.
+fn openapi() -> [(&'static str, String); 4] {
+    let examples = messages::all().iter().map(openapi_example).collect();
+    let topics = topics();
+    let reference = |topic| format!("        - $ref: '#/components/schemas/{}'\n", schema_name(topic));
+    let references = topics.iter().map(reference).collect();
+    let schemas = topics.iter().map(openapi_schema).collect();
+    let names = topics.iter().map(|topic| format!("              - {}\n", topic.name)).collect();
+    [("examples", examples), ("references", references), ("schemas", schemas), ("names", names)]
+}
+
+fn openapi_example(message: &Message) -> String {
+    let Message { name, purpose, topic, payload, .. } = message;
+    format!(
+        "              {name}:
+                summary: {}
+                value:
+                  topic: {topic}
+                  payload: {payload}
+",
+        capitalised(purpose),
+    )
+}
+
+fn openapi_schema(topic: &Topic) -> String {
+    let mut schema = format!(
+        "    {}:
+      title: {}
+      type: object
+      required: [topic, payload]
+      properties:
+        topic: {{ const: {} }}
+        payload:
+          type: object
+",
+        schema_name(topic),
+        capitalised(topic.purpose),
+        topic.name,
+    );
+    schema += &match topic.identifiers.as_slice() {
+        [one] => format!("          required: [{one}, content]\n          properties:\n"),
+        _ => "          required: [content]\n          properties:\n".to_owned(),
+    };
+    for identifier in &topic.identifiers {
+        schema += &format!("            {identifier}: {{ $ref: '#/components/schemas/Name' }}\n");
+    }
+    schema += &format!("            content: {{ {} }}\n", content_schema(topic.kind));
+    if topic.identifiers.len() > 1 {
+        schema += "          anyOf:\n";
+        for identifier in &topic.identifiers {
+            schema += &format!("            - required: [{identifier}]\n");
+        }
+    }
+    schema
+}
+
+fn content_schema(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Text => "type: string",
+        Kind::StartOrStop => "$ref: '#/components/schemas/StartOrStop'",
+        Kind::ServiceCall => "$ref: '#/components/schemas/ServiceCall'",
+    }
+}
+
+/// Returns the topic in one word: `AdapterNodesData`.
+fn schema_name(topic: &Topic) -> String {
+    topic.name.split(['/', '_']).map(capitalised).collect()
+}
+
+fn capitalised(text: &str) -> String {
+    let (first, rest) = text.split_at(1);
+    first.to_uppercase() + rest
+}
+
+const COLLECTION: &str = r#"{
+  "info": {
+    "name": "adapter-gateway",
+    "description": "Messages of every known topic. Set base_url, such as https://127.0.0.1:12358, and token.",
+    "schema": "https://schema.getpostman.com/json/collection/v2.1.0/collection.json"
+  },
+  "item": [
+ITEMS
+  ],
+  "variable": [
+    { "key": "base_url", "value": "https://127.0.0.1:12358" },
+    { "key": "token", "value": "" }
+  ]
+}
+"#;
+
+const ITEM: &str = r#"    {
+      "name": "NAME",
+      "event": [{ "listen": "test", "script": { "type": "text/javascript", "exec": [
+        SCRIPT
+      ] } }],
+      "request": {
+        "method": "POST",
+        "header": [{ "key": "Content-Type", "value": "application/json" }],
+        "url": {
+          "raw": "{{base_url}}/api/message?token=TOKEN",
+          "host": ["{{base_url}}"],
+          "path": ["api", "message"],
+          "query": [{ "key": "token", "value": "TOKEN" }]
+        },
+        "body": { "mode": "raw", "raw": BODY, "options": { "raw": { "language": "json" } } }
+      }
+    }"#;
+
+const ACCEPTED: [&str; 4] = [
+    "pm.test('accepted', () => {",
+    "  pm.response.to.have.status(200)",
+    "  pm.expect(pm.response.json()).to.eql({ status: 'accepted' })",
+    "})",
+];
+
+const UNAUTHORIZED: [&str; 5] = [
+    "pm.test('unauthorized', () => {",
+    "  pm.response.to.have.status(401)",
+    "  pm.expect(pm.response.headers.get('Content-Type')).to.eql('application/problem+json')",
+    "  pm.expect(pm.response.json().type).to.eql('urn:adapter-gateway:problem:token')",
+    "})",
+];
+
+/// The message of no known topic, which stands in `docs/openapi.yaml` too.
+const OTHER: &str = r#"{"topic": "my/own/topic", "payload": {"anything": [1, 2.5, null]}}"#;
+
+/// Returns the whole Postman collection: every example, the message of no known topic, and a wrong token.
+fn collection() -> String {
+    let messages = messages::all();
+    let accepted = messages.iter().map(|message| item(&message.name, "{{token}}", &body(message), &ACCEPTED));
+    let mut items: Vec<String> = accepted.collect();
+    items.push(item("other", "{{token}}", OTHER, &ACCEPTED));
+    items.push(item("wrong token", "wrong", &body(&messages[0]), &UNAUTHORIZED));
+    COLLECTION.replace("ITEMS", &items.join(",\n"))
+}
+
+fn item(name: &str, token: &str, body: &str, script: &[&str]) -> String {
+    let script: Vec<String> = script.iter().map(|line| format!("{line:?}")).collect();
+    let item = ITEM.replace("NAME", name).replace("TOKEN", token).replace("BODY", &format!("{body:?}"));
+    item.replace("SCRIPT", &script.join(",\n        "))
+}

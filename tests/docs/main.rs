@@ -1,0 +1,25 @@
+//! The documents compared with the program: their tables name what exists, their examples run as they stand, their
+//! links lead somewhere, and what is generated from the table of topics is up to date.
+//!
+//! `UPDATE_DOCS=1 cargo test --test docs generated` writes the generated parts anew. An example needs its client: if the
+//! client is not installed, the test prints `skipped: ...`, and fails if the environment variable `CI` is set.
+
+#![allow(
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test that meets the unexpected has one thing to do: fail where it stands"
+)]
+
+mod clients;
+mod document;
+mod events;
+mod gateway;
+mod generate;
+mod links;
+mod messages;
+mod program;
+mod tables;
+
+/// The program.
+const GATEWAY: &str = env!("CARGO_BIN_EXE_adapter-gateway");

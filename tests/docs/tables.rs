@@ -1,0 +1,94 @@
+//! The tables of `docs/reference.md`, and the lists of `docs/openapi.yaml`, name what the program has.
+
+use std::collections::BTreeSet;
+
+use super::document::{Document, quoted};
+use super::program;
+
+fn reference() -> Document {
+    Document::read("docs/reference.md")
+}
+
+#[test]
+fn options_are_those_of_the_help_with_the_same_defaults() {
+    let reference = reference();
+    for command in ["serve", "demo", "listen"] {
+        let rows = reference.table(&format!("options: {command}"));
+        let names = |cell: &str| -> Vec<String> {
+            quoted(cell).filter_map(|text| text.split(' ').next()).map(str::to_owned).collect()
+        };
+        let described: BTreeSet<String> = rows.iter().flat_map(|row| names(row[0])).collect();
+        let listed = program::options(command);
+        let expected: BTreeSet<String> = listed.iter().map(|option| option.name.clone()).collect();
+        assert_eq!(described, expected, "{command}");
+        for option in &listed {
+            let row = rows.iter().find(|row| names(row[0]).contains(&option.name)).unwrap();
+            let default = option.default.as_deref().unwrap_or_default();
+            // A default that is a value, and not a sentence, stands in the table as it is.
+            let value = default.split(',').next().unwrap_or_default();
+            if !value.is_empty() && !value.contains([' ', ';']) {
+                let has_value = row[1].split(['`', ' ', ',']).any(|word| word == value);
+                assert!(has_value, "{command} {}: {value} is not in {:?}", option.name, row[1]);
+            }
+        }
+    }
+}
+
+#[test]
+fn answers_are_every_status_and_every_problem_type() {
+    let reference = reference();
+    let rows = reference.table("statuses");
+    let statuses: BTreeSet<u16> = rows.iter().map(|row| row[0][..3].parse().unwrap()).collect();
+    assert_eq!(statuses, program::statuses());
+    let types: BTreeSet<String> = rows.iter().flat_map(|row| quoted(row[1])).map(str::to_owned).collect();
+    assert_eq!(types, program::problem_types());
+}
+
+#[test]
+fn exit_statuses_are_those_of_the_help() {
+    let reference = reference();
+    let described: BTreeSet<u8> = reference.table("exit statuses").iter().map(|row| row[0].parse().unwrap()).collect();
+    let help = program::printed(&["--help"]);
+    let (_, codes) = help.split_once("Error codes:").unwrap();
+    let mut expected: BTreeSet<u8> =
+        codes.lines().filter_map(|line| line.split_whitespace().next()?.parse().ok()).collect();
+    expected.insert(0);
+    assert_eq!(described, expected);
+}
+
+#[test]
+fn reasons_of_a_503_are_listed_with_the_counters() {
+    let reference = reference();
+    let rows = reference.table("counters");
+    let refused = rows.iter().find(|row| row[0] == "`refused`").unwrap();
+    let described: BTreeSet<String> = quoted(refused[1]).map(str::to_owned).collect();
+    assert_eq!(described, program::unavailable());
+}
+
+#[test]
+fn openapi_has_every_status_and_every_problem_type() {
+    let openapi = Document::read("docs/openapi.yaml").text;
+    let codes = openapi.lines().filter_map(|line| line.trim().strip_prefix('\'')?.strip_suffix("':")?.parse().ok());
+    assert_eq!(codes.collect::<BTreeSet<u16>>(), program::statuses());
+    let is_letter = |c: char| c.is_ascii_lowercase() || c == '-';
+    let types = openapi.split("urn:adapter-gateway:problem:").skip(1).map(|rest| {
+        let end = rest.find(|c| !is_letter(c)).unwrap_or(rest.len());
+        rest[..end].to_owned()
+    });
+    let types: BTreeSet<String> = types.filter(|kind| !kind.is_empty()).collect();
+    assert_eq!(types, program::problem_types());
+}
+
+#[test]
+fn openapi_has_the_order_of_the_checks() {
+    let openapi = Document::read("docs/openapi.yaml").text;
+    let (_, sentence) = openapi.split_once("in this\n        order: ").unwrap();
+    let numbers = sentence.split_once("\n      requestBody").unwrap().0.split([' ', ',', '.', '\n']);
+    let told: Vec<u16> = numbers.filter_map(|word| word.parse().ok()).collect();
+    let reference = reference();
+    let mut expected: Vec<u16> = reference.table("statuses").iter().map(|row| row[0][..3].parse().unwrap()).collect();
+    // These are no checks: they accept, or they end a wait.
+    expected.retain(|status| ![200, 204, 408].contains(status));
+    expected.dedup();
+    assert_eq!(told, expected);
+}
