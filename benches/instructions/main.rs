@@ -7,14 +7,14 @@
 #![allow(clippy::unwrap_used, reason = "a wrong result is to stop the benchmark")]
 #![allow(missing_docs, reason = "by what the macros write")]
 
-mod exchange;
+mod connection;
 mod gate;
 mod hand_off;
 mod head;
 mod inputs;
 mod message;
 
-use exchange::exchanges;
+use connection::connections;
 use gungraun::{Callgrind, LibraryBenchmarkConfig, main};
 use hand_off::hand_offs;
 use head::heads;
@@ -23,5 +23,5 @@ use message::messages;
 main!(
     // Caches are not simulated: their sizes would be those of one machine.
     config = LibraryBenchmarkConfig::default().tool(Callgrind::with_args(["--cache-sim=no"])),
-    library_benchmark_groups = [heads, messages, exchanges, hand_offs]
+    library_benchmark_groups = [heads, messages, connections, hand_offs]
 );

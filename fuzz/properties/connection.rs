@@ -1,6 +1,7 @@
 //! A whole connection over the core: pieces of bytes in, its outcome out.
 
-use adapter_gateway::proto::connection::{ANSWER_BYTES, CloseReason, Exchange, Next, Waiting};
+use adapter_gateway::proto::Connection;
+use adapter_gateway::proto::connection::{ANSWER_BYTES, CloseReason, Next, Waiting};
 
 use super::answers::{self, Answer};
 use super::gate::{FakeGate, Limits, Published};
@@ -20,7 +21,7 @@ pub(crate) enum End {
     Closed(CloseReason),
 }
 
-/// How bytes get into the exchange.
+/// How bytes get into the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Through {
     /// Always as the argument of `receive`.
@@ -30,17 +31,17 @@ pub(crate) enum Through {
 }
 
 /// A connection in the middle of its life.
-pub(crate) struct Connection {
-    pub(crate) exchange: Exchange,
+pub(crate) struct TestConnection {
+    pub(crate) connection: Connection,
     pub(crate) gate: FakeGate,
     pub(crate) wire: Vec<u8>,
     end: End,
 }
 
-impl Connection {
+impl TestConnection {
     pub(crate) fn new(limits: &Limits) -> Self {
         Self {
-            exchange: Exchange::default(),
+            connection: Connection::default(),
             gate: FakeGate::new(limits),
             wire: Vec::new(),
             end: End::Open(Waiting::First),
@@ -52,7 +53,7 @@ impl Connection {
         let mut rest = piece;
         while through == Through::BodySpace
             && !rest.is_empty()
-            && let Some(space) = self.exchange.body_space()
+            && let Some(space) = self.connection.body_space()
         {
             let taken = rest.len().min(space.capacity() - space.len());
             space.extend_from_slice(&rest[..taken]);
@@ -65,21 +66,21 @@ impl Connection {
     /// One call of `receive`, and those that `Again` asks for.
     fn settle(&mut self, input: &[u8]) -> End {
         let was = self.end;
-        let mut next = self.turn(|exchange, out, gate| exchange.receive(input, out, gate));
+        let mut next = self.turn(|connection, out, gate| connection.receive(input, out, gate));
         while next == Next::Again {
-            next = self.turn(|exchange, out, gate| exchange.receive(&[], out, gate));
+            next = self.turn(|connection, out, gate| connection.receive(&[], out, gate));
         }
         // Whatever comes behind a close is as if it had never come.
         assert!(matches!(was, End::Open(_)) || was == self.end, "{was:?} became {:?}", self.end);
         self.end
     }
 
-    /// One call into the exchange, with an empty buffer for its answers, as the shell has it.
-    pub(crate) fn turn(&mut self, act: impl FnOnce(&mut Exchange, &mut Vec<u8>, &FakeGate) -> Next) -> Next {
+    /// One call into the connection, with an empty buffer for its answers, as the shell has it.
+    pub(crate) fn turn(&mut self, act: impl FnOnce(&mut Connection, &mut Vec<u8>, &FakeGate) -> Next) -> Next {
         let mut out = Vec::new();
         let was_closed = matches!(self.end, End::Closed(_));
         let published = self.gate.published.borrow().len();
-        let next = act(&mut self.exchange, &mut out, &self.gate);
+        let next = act(&mut self.connection, &mut out, &self.gate);
         assert!(!was_closed || (out.is_empty() && self.gate.published.borrow().len() == published));
         self.end = match next {
             Next::Read(waiting) => End::Open(waiting),
@@ -95,11 +96,11 @@ impl Connection {
 
     /// Ends it where it stands.
     pub(crate) fn outcome(self) -> Outcome {
-        let Self { exchange, gate, wire, end } = self;
+        let Self { connection, gate, wire, end } = self;
         let answers = answers::read(&wire);
         let between = matches!(end, End::Open(Waiting::First | Waiting::Another | Waiting::Head) | End::Closed(_));
         assert!(!between || gate.holds_nothing(), "a body is held by no request");
-        drop(exchange);
+        drop(connection);
         assert!(gate.holds_nothing(), "a body is held by no connection");
 
         let statuses: Vec<_> = answers.iter().map(|answer| answer.status).collect();
@@ -116,7 +117,7 @@ impl Connection {
 
 /// The outcome of a connection whose bytes come in these pieces.
 pub(crate) fn run<'p>(limits: &Limits, pieces: impl IntoIterator<Item = &'p [u8]>, through: Through) -> Outcome {
-    let mut connection = Connection::new(limits);
+    let mut connection = TestConnection::new(limits);
     for piece in pieces {
         connection.feed(piece, through);
     }

@@ -1,13 +1,14 @@
-//! Whole connections: what [`Connection`] asserts of every turn and every outcome, under limits that are met.
+//! Whole connections: what [`TestConnection`] asserts of every turn and every outcome, under limits that are met.
 
-use adapter_gateway::proto::connection::{Exchange, Next};
+use adapter_gateway::proto::Connection;
+use adapter_gateway::proto::connection::Next;
 
-use super::connection::{Connection, End, Outcome, Through, run, whole};
+use super::connection::{End, Outcome, TestConnection, Through, run, whole};
 use super::gate::{FakeGate, Limits};
 use super::pieces::ways;
 
 /// One of the ways in which a connection ends before its time.
-type GiveUp = fn(&mut Exchange, &mut Vec<u8>, &FakeGate) -> Next;
+type GiveUp = fn(&mut Connection, &mut Vec<u8>, &FakeGate) -> Next;
 
 /// Limits so small that a short input meets them.
 fn tight() -> Limits {
@@ -15,13 +16,13 @@ fn tight() -> Limits {
 }
 
 /// A connection, ended in each of the ways that it can end.
-pub(crate) fn exchange(input: &[u8]) {
+pub(crate) fn connection(input: &[u8]) {
     for limits in [Limits::default(), tight()] {
         let Outcome { answers, published, end } = whole(&limits, input);
-        let end_of_input: GiveUp = |exchange, out, gate| exchange.end_of_input(out, gate);
-        let time_out: GiveUp = |exchange, out, gate| exchange.time_out(out, gate);
+        let end_of_input: GiveUp = |connection, out, gate| connection.end_of_input(out, gate);
+        let time_out: GiveUp = |connection, out, gate| connection.time_out(out, gate);
         for give_up in [end_of_input, time_out] {
-            let mut connection = Connection::new(&limits);
+            let mut connection = TestConnection::new(&limits);
             connection.feed(input, Through::Input);
             connection.turn(give_up);
             connection.feed(input, Through::Input);
@@ -36,9 +37,9 @@ pub(crate) fn exchange(input: &[u8]) {
 
 /// Whatever was begun is answered, and nothing else.
 fn finishing(limits: &Limits, input: &[u8], end: End) {
-    let mut connection = Connection::new(limits);
+    let mut connection = TestConnection::new(limits);
     connection.feed(input, Through::Input);
-    if connection.exchange.finish() {
+    if connection.connection.finish() {
         return;
     }
     let before = connection.gate.answered.borrow().len();

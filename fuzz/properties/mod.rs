@@ -18,7 +18,7 @@ mod documents;
 mod heads;
 
 pub(crate) use chunks::{chunked, decode};
-pub(crate) use connections::{exchange, split};
+pub(crate) use connections::{connection, split};
 pub(crate) use documents::{message, msgpack, settings};
 pub(crate) use heads::{framing, head, target_query};
 
@@ -31,7 +31,7 @@ pub(crate) const ALL: [(&str, Property); 9] = [
     ("framing", framing),
     ("target_query", target_query),
     ("chunked", chunked),
-    ("exchange", exchange),
+    ("connection", connection),
     ("split", split),
     ("message", message),
     ("msgpack", msgpack),

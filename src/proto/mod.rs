@@ -8,3 +8,5 @@ pub mod message;
 pub mod payload;
 pub mod problem;
 pub mod token;
+
+pub use connection::Connection;

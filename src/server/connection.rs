@@ -1,4 +1,4 @@
-//! One connection's loop: wait, read, let the exchange decide, write; its deadlines; its end.
+//! One connection's loop: wait, read, let the core decide, write; its deadlines; its end.
 
 use std::io;
 use std::pin::{Pin, pin};
@@ -9,7 +9,8 @@ use std::time::Duration;
 use rustix::net::{Shutdown, shutdown};
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
-use crate::proto::connection::{CloseReason, Exchange, Next, Waiting};
+use crate::proto::Connection;
+use crate::proto::connection::{CloseReason, Next, Waiting};
 use crate::proto::problem::Status;
 use crate::server::stream::{Arrived, Channel};
 use crate::server::transport::Stream;
@@ -43,11 +44,11 @@ pub(crate) fn serve<S: Stream>(
 ) -> impl Future<Output = ()> {
     async move {
         let Ok(channel) = Channel::new(&worker, &member.stream, tls) else { return };
-        let exchange = Exchange::default();
-        let mut connection = Connection { worker: &worker, member: &member, exchange, channel, ended: false };
-        match connection.run().await {
-            Ok(CloseReason::EndOfInput) => drop(connection.channel.end()),
-            Ok(_) => drop(timeout(LINGER_TIMEOUT, connection.linger()).await),
+        let connection = Connection::default();
+        let mut task = ConnectionTask { worker: &worker, member: &member, connection, channel, ended: false };
+        match task.run().await {
+            Ok(CloseReason::EndOfInput) => drop(task.channel.end()),
+            Ok(_) => drop(timeout(LINGER_TIMEOUT, task.linger()).await),
             // Nothing more can be said.
             Err(_) => {}
         }
@@ -56,16 +57,16 @@ pub(crate) fn serve<S: Stream>(
     }
 }
 
-struct Connection<'w, S> {
+struct ConnectionTask<'w, S> {
     worker: &'w Worker<S>,
     member: &'w Member<S>,
-    exchange: Exchange,
+    connection: Connection,
     channel: Channel<'w, S>,
     /// The client sends no more, or no more of it is wanted.
     ended: bool,
 }
 
-impl<S: Stream> Connection<'_, S> {
+impl<S: Stream> ConnectionTask<'_, S> {
     /// Why the connection closes, its answers written; an error if it is broken.
     async fn run(&mut self) -> io::Result<CloseReason> {
         let mut next = Next::Read(Waiting::First);
@@ -76,9 +77,9 @@ impl<S: Stream> Connection<'_, S> {
         loop {
             match next {
                 Next::Close(reason) => return Ok(reason),
-                Next::Again => next = self.turn(|exchange, out, gate| exchange.receive(&[], out, gate))?,
+                Next::Again => next = self.turn(|connection, out, gate| connection.receive(&[], out, gate))?,
                 Next::Read(_) if self.ended => {
-                    next = self.turn(|exchange, out, gate| exchange.end_of_input(out, gate))?
+                    next = self.turn(|connection, out, gate| connection.end_of_input(out, gate))?
                 }
                 Next::Read(mut waiting) => {
                     let finishing = member.finishing.get();
@@ -92,9 +93,9 @@ impl<S: Stream> Connection<'_, S> {
                         }
                     }
                     // A part of a request has one deadline, however many bytes it comes in.
-                    if phase != Some((waiting, self.exchange.requests())) {
+                    if phase != Some((waiting, self.connection.requests())) {
                         self.arm(&mut deadline, waiting);
-                        phase = Some((waiting, self.exchange.requests()));
+                        phase = Some((waiting, self.connection.requests()));
                     }
                     next = tokio::select! {
                         biased;
@@ -103,7 +104,7 @@ impl<S: Stream> Connection<'_, S> {
                             self.read(next)?
                         }
                         () = member.told_to_finish(), if !finishing => continue,
-                        () = deadline.passed() => self.turn(|exchange, out, gate| exchange.time_out(out, gate))?,
+                        () = deadline.passed() => self.turn(|connection, out, gate| connection.time_out(out, gate))?,
                     };
                 }
             }
@@ -120,7 +121,7 @@ impl<S: Stream> Connection<'_, S> {
         match waiting {
             // The head of the first request is due from the start of the connection.
             Waiting::First => {}
-            Waiting::Head if self.exchange.requests() == 0 => {}
+            Waiting::Head if self.connection.requests() == 0 => {}
             Waiting::Head => deadline.set(timeouts.head),
             Waiting::Body => deadline.set(timeouts.body),
             Waiting::Another => deadline.set(timeouts.idle),
@@ -130,7 +131,7 @@ impl<S: Stream> Connection<'_, S> {
     fn read(&mut self, unready: Next) -> io::Result<Next> {
         let mut input = self.worker.input.borrow_mut();
         input.clear();
-        let arrived = self.channel.read(&mut input, self.exchange.body_space())?;
+        let arrived = self.channel.read(&mut input, self.connection.body_space())?;
         match arrived {
             Arrived::Nothing => return Ok(unready),
             Arrived::Data => {}
@@ -145,17 +146,20 @@ impl<S: Stream> Connection<'_, S> {
             }
             Arrived::Fault => return Ok(Next::Close(CloseReason::Refused)),
         }
-        self.turn(|exchange, out, gate| exchange.receive(&input, out, gate))
+        self.turn(|connection, out, gate| connection.receive(&input, out, gate))
     }
 
-    /// Lets the exchange act, and writes what the socket takes of its answers.
-    fn turn(&mut self, act: impl FnOnce(&mut Exchange, &mut Vec<u8>, &WorkerGate<'_, S>) -> Next) -> io::Result<Next> {
+    /// Lets the core act, and writes what the socket takes of its answers.
+    fn turn(
+        &mut self,
+        act: impl FnOnce(&mut Connection, &mut Vec<u8>, &WorkerGate<'_, S>) -> Next,
+    ) -> io::Result<Next> {
         if self.member.finishing.get() {
-            self.exchange.finish();
+            self.connection.finish();
         }
         let mut out = self.worker.output.borrow_mut();
         out.clear();
-        let next = act(&mut self.exchange, &mut out, &self.worker.gate());
+        let next = act(&mut self.connection, &mut out, &self.worker.gate());
         self.channel.write(&out)?;
         Ok(next)
     }

@@ -1,4 +1,4 @@
-//! What lies between a socket and the exchange: system calls, and TLS where it is spoken.
+//! What lies between a socket and the core: system calls, and TLS where it is spoken.
 
 use std::io;
 use std::sync::Arc;

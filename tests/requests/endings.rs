@@ -4,7 +4,7 @@ use adapter_gateway::proto::connection::{CloseReason, Next};
 
 use crate::bytes::{GET, MESSAGE, chunk, chunked, length, post};
 use crate::properties::answers::Answer;
-use crate::properties::connection::{Connection, End, Through};
+use crate::properties::connection::{End, TestConnection, Through};
 use crate::properties::gate::Limits;
 
 /// A state of a connection: its name, and the bytes that lead there.
@@ -28,8 +28,8 @@ fn states() -> [(&'static str, Vec<u8>); 13] {
     ]
 }
 
-fn at(bytes: &[u8]) -> Connection {
-    let mut connection = Connection::new(&Limits::default());
+fn at(bytes: &[u8]) -> TestConnection {
+    let mut connection = TestConnection::new(&Limits::default());
     connection.feed(bytes, Through::Input);
     connection
 }
@@ -39,7 +39,7 @@ fn statuses(answers: &[Answer]) -> Vec<(u16, bool)> {
 }
 
 /// What the states come to when something ends them, in their order.
-fn endings(end: impl Fn(&mut Connection) -> Next, expected: [&[(u16, bool)]; 13], reason: CloseReason) {
+fn endings(end: impl Fn(&mut TestConnection) -> Next, expected: [&[(u16, bool)]; 13], reason: CloseReason) {
     for ((state, bytes), expected) in states().into_iter().zip(expected) {
         let mut connection = at(&bytes);
         assert_eq!(end(&mut connection), Next::Close(reason), "{state}");
@@ -53,7 +53,7 @@ fn endings(end: impl Fn(&mut Connection) -> Next, expected: [&[(u16, bool)]; 13]
 fn the_client_leaves() {
     let [kept, cut, dropped] = [(200, false), (400, true), (404, false)];
     endings(
-        |connection| connection.turn(|exchange, out, gate| exchange.end_of_input(out, gate)),
+        |connection| connection.turn(|connection, out, gate| connection.end_of_input(out, gate)),
         [&[], &[], &[], &[cut], &[cut], &[cut], &[cut], &[cut], &[cut], &[dropped], &[kept], &[kept], &[kept, cut]],
         CloseReason::EndOfInput,
     );
@@ -64,7 +64,7 @@ fn the_client_leaves() {
 fn a_deadline_passes() {
     let [kept, late, dropped] = [(200, false), (408, true), (404, false)];
     endings(
-        |connection| connection.turn(|exchange, out, gate| exchange.time_out(out, gate)),
+        |connection| connection.turn(|connection, out, gate| connection.time_out(out, gate)),
         [
             &[],
             &[],
@@ -88,7 +88,7 @@ fn a_deadline_passes() {
 fn which_part_was_late_is_told() {
     for (bytes, part) in [(&b"POST"[..], "head"), (&post(MESSAGE)[..150], "body")] {
         let mut connection = at(bytes);
-        connection.turn(|exchange, out, gate| exchange.time_out(out, gate));
+        connection.turn(|connection, out, gate| connection.time_out(out, gate));
         let outcome = connection.outcome();
         let problem = outcome.answers[0].problem().unwrap();
         assert_eq!(problem["detail"], format!("the {part} took too long to arrive"));
@@ -105,7 +105,7 @@ fn heads_are_counted() {
         for (byte, bytes) in message.iter().zip(1..) {
             connection.feed(&[*byte], Through::Input);
             let heads = if bytes < head_bytes { number - 1 } else { number };
-            assert_eq!(connection.exchange.requests(), heads, "after {bytes} bytes");
+            assert_eq!(connection.connection.requests(), heads, "after {bytes} bytes");
         }
     }
 }
@@ -115,9 +115,9 @@ fn heads_are_counted() {
 fn the_gateway_stops() {
     for (state, bytes) in states() {
         let idle = bytes.is_empty() || state.contains("an empty line") || state == "between requests";
-        assert_eq!(at(&bytes).exchange.finish(), idle, "{state}");
+        assert_eq!(at(&bytes).connection.finish(), idle, "{state}");
     }
-    assert!(at(b"garbage\r\n").exchange.finish(), "closed already");
+    assert!(at(b"garbage\r\n").connection.finish(), "closed already");
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn a_request_in_flight_is_answered_with_a_close() {
     for request in [message, chunks, GET.to_vec()] {
         for cut in 1..request.len() {
             let mut connection = at(&request[..cut]);
-            assert!(!connection.exchange.finish());
+            assert!(!connection.connection.finish());
             let end = connection.feed(&[&request[cut..], GET].concat(), Through::BodySpace);
             assert_eq!(end, End::Closed(CloseReason::Asked), "cut at {cut}");
             let answers = connection.outcome().answers;
@@ -142,7 +142,7 @@ fn a_request_in_flight_is_answered_with_a_close() {
 fn a_body_that_is_dropped_is_the_last() {
     for (behind, expected) in [(&b""[..], &[(404, false)][..]), (GET, &[(404, false), (404, true)])] {
         let mut connection = at(&states()[9].1);
-        assert!(!connection.exchange.finish());
+        assert!(!connection.connection.finish());
         let end = connection.feed(&[b"0123456789", behind].concat(), Through::Input);
         assert_eq!(end, End::Closed(CloseReason::Asked));
         assert_eq!(statuses(&connection.outcome().answers), expected);
@@ -152,9 +152,9 @@ fn a_body_that_is_dropped_is_the_last() {
 /// A body that does not fit into the buffers any more is refused while it comes in, and the gateway stops meanwhile.
 #[test]
 fn a_body_that_finds_no_room_is_answered_with_a_close() {
-    let mut connection = Connection::new(&Limits { buffered_bytes: 10, ..Limits::default() });
+    let mut connection = TestConnection::new(&Limits { buffered_bytes: 10, ..Limits::default() });
     connection.feed(&chunked(b"46\r\n"), Through::Input);
-    assert!(!connection.exchange.finish());
+    assert!(!connection.connection.finish());
     assert_eq!(connection.feed(MESSAGE, Through::Input), End::Closed(CloseReason::Asked));
     assert_eq!(statuses(&connection.outcome().answers), [(503, true)]);
 }

@@ -4,7 +4,7 @@
 use adapter_gateway::proto::problem::Unavailable;
 
 use crate::bytes::{LAST_CHUNK, MESSAGE, TARGET, chunk, length, request};
-use crate::properties::connection::{Connection, Through};
+use crate::properties::connection::{TestConnection, Through};
 use crate::properties::gate::Limits;
 
 const CONTINUE: &str = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -16,7 +16,7 @@ fn head(target: &str, lines: &[u8]) -> Vec<u8> {
 
 /// The answer to `head` before anything follows it.
 fn answer(limits: &Limits, head: &[u8]) -> String {
-    let mut connection = Connection::new(limits);
+    let mut connection = TestConnection::new(limits);
     connection.feed(head, Through::Input);
     String::from_utf8(connection.wire).unwrap()
 }
@@ -25,7 +25,7 @@ fn answer(limits: &Limits, head: &[u8]) -> String {
 fn asks_for_the_body_and_answers_it() {
     let chunks = [chunk(MESSAGE), LAST_CHUNK.to_vec()].concat();
     for (line, body) in [(length(MESSAGE.len()), MESSAGE), (b"Transfer-Encoding: chunked\r\n".to_vec(), &chunks)] {
-        let mut connection = Connection::new(&Limits::default());
+        let mut connection = TestConnection::new(&Limits::default());
         connection.feed(&head(TARGET, &line), Through::Input);
         assert_eq!(connection.wire, CONTINUE.as_bytes());
         connection.feed(body, Through::Input);

@@ -1,20 +1,21 @@
 //! Much at once: long pipelines, large bodies, answers faster than a client takes them.
 
-use adapter_gateway::proto::connection::{ANSWER_BYTES, CloseReason, DISCARD_BYTES, Exchange, Next, Waiting};
+use adapter_gateway::proto::Connection;
+use adapter_gateway::proto::connection::{ANSWER_BYTES, CloseReason, DISCARD_BYTES, Next, Waiting};
 
 use crate::bytes::{GET, LAST_CHUNK, MESSAGE, chunk, chunked, message_of, post, post_to, request};
-use crate::properties::connection::{Connection, End, Through, run, whole};
+use crate::properties::connection::{End, TestConnection, Through, run, whole};
 use crate::properties::gate::{FakeGate, Limits};
 
 /// The answers to one call are bounded, whatever is behind it.
 #[test]
 fn answers_stop_at_their_bound_and_go_on() {
     let gate = FakeGate::new(&Limits::default());
-    let mut exchange = Exchange::default();
-    let (mut turns, mut next) = (0, exchange.receive(&GET.repeat(2_000), &mut Vec::new(), &gate));
+    let mut connection = Connection::default();
+    let (mut turns, mut next) = (0, connection.receive(&GET.repeat(2_000), &mut Vec::new(), &gate));
     while next == Next::Again {
         let mut out = Vec::new();
-        next = exchange.receive(&[], &mut out, &gate);
+        next = connection.receive(&[], &mut out, &gate);
         assert!(out.len() < ANSWER_BYTES + 1_024, "one answer past the bound at most");
         turns += 1;
     }
@@ -60,15 +61,15 @@ fn nothing_is_looked_at_behind_a_close() {
 fn body_space_is_offered_for_the_rest_of_a_body() {
     let body = message_of(100_000);
     let request = post(&body);
-    let mut connection = Connection::new(&Limits::default());
-    assert!(connection.exchange.body_space().is_none(), "in no body");
+    let mut connection = TestConnection::new(&Limits::default());
+    assert!(connection.connection.body_space().is_none(), "in no body");
     let head_bytes = request.len() - body.len();
     connection.feed(&request[..head_bytes + 10], Through::Input);
-    let space = connection.exchange.body_space().expect("room for the rest");
+    let space = connection.connection.body_space().expect("room for the rest");
     assert!(space.len() == 10 && space.capacity() >= body.len());
     assert!(space.capacity() < body.len() + 64, "and for little more");
     connection.feed(&request[head_bytes + 10..], Through::BodySpace);
-    assert!(connection.exchange.body_space().is_none(), "in no body any more");
+    assert!(connection.connection.body_space().is_none(), "in no body any more");
     assert_eq!(connection.outcome().answers[0].status, 200);
 }
 
@@ -124,9 +125,9 @@ fn bodies_without_room_at_their_bound_and_one_past_it() {
 fn buffers_are_shared_and_given_back() {
     let gate = FakeGate::new(&Limits { buffered_bytes: 1_500, ..Limits::default() });
     let request = post(&message_of(1_000));
-    let [mut first, mut second, mut third] = [(); 3].map(|()| Exchange::default());
-    let receive = |exchange: &mut Exchange, input: &[u8]| {
-        exchange.receive(input, &mut Vec::new(), &gate);
+    let [mut first, mut second, mut third] = [(); 3].map(|()| Connection::default());
+    let receive = |connection: &mut Connection, input: &[u8]| {
+        connection.receive(input, &mut Vec::new(), &gate);
         gate.answered.borrow().last().copied()
     };
     assert_eq!(receive(&mut first, &request[..500]), None, "held");

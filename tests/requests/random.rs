@@ -115,7 +115,7 @@ proptest! {
         let bytes = edited(requests.concat(), &edits);
         prop_assert_eq!(run(&Limits::default(), cut(&bytes, &at), Through::Input), whole(&Limits::default(), &bytes));
         properties::split(&bytes);
-        properties::exchange(&bytes);
+        properties::connection(&bytes);
     }
 
     /// Heads that were let in are remembered; what differs from one of them in an byte is another.

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use crate::bytes::{MESSAGE, post_to};
-use crate::properties::connection::{Connection, Through, whole};
+use crate::properties::connection::{TestConnection, Through, whole};
 use crate::properties::gate::Limits;
 
 /// A token of all that is hard about a query.
@@ -33,7 +33,7 @@ fn any_token_can_be_sent() {
 #[test]
 fn every_401_is_the_same() {
     let answer = |query: &str| {
-        let mut connection = Connection::new(&Limits::default());
+        let mut connection = TestConnection::new(&Limits::default());
         connection.feed(&post_to(&format!("/api/message{query}"), MESSAGE), Through::Input);
         connection.wire
     };

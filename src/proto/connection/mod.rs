@@ -28,7 +28,7 @@ pub const ANSWER_BYTES: usize = 64 * 1024;
 
 /// One connection.
 #[derive(Debug)]
-pub struct Exchange {
+pub struct Connection {
     state: State,
     /// What arrived and is not used yet: a part of a head, or of a body of known length, or requests behind large
     /// answers. Never more than a head or a body at their limits and what one read brought behind them.
@@ -68,13 +68,13 @@ struct ChunkedBody {
     hold: Hold,
 }
 
-impl Default for Exchange {
+impl Default for Connection {
     fn default() -> Self {
         Self { state: START, held: Vec::new(), requests: 0, finishing: false }
     }
 }
 
-impl Exchange {
+impl Connection {
     /// Takes in all of `input`, publishes what it completes, and appends the answers to `out`.
     pub fn receive(&mut self, input: &[u8], out: &mut Vec<u8>, gate: &impl Gate) -> Next {
         let mut turn = Turn { out, gate };
@@ -100,7 +100,7 @@ impl Exchange {
     }
 
     /// Where the next read may put its bytes, to save a copy: the rest of a body of known length. Then
-    /// [`Exchange::receive`] is called with nothing.
+    /// [`Connection::receive`] is called with nothing.
     pub fn body_space(&mut self) -> Option<&mut Vec<u8>> {
         let wanted = matches!(self.state, State::Length { bytes, .. } if self.held.len() < bytes);
         (wanted && self.held.len() < self.held.capacity()).then_some(&mut self.held)

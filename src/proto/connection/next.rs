@@ -5,7 +5,7 @@
 pub enum Next {
     /// Read more.
     Read(Waiting),
-    /// Call [`Exchange::receive`](super::Exchange::receive) again with nothing: there is more to answer.
+    /// Call [`Connection::receive`](super::Connection::receive) again with nothing: there is more to answer.
     Again,
     /// Close.
     Close(CloseReason),

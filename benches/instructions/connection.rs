@@ -1,19 +1,20 @@
 //! A connection's bytes in, its answers out, and the messages handed to a gate that only counts them.
 
-use adapter_gateway::proto::connection::{Exchange, Next, Waiting};
+use adapter_gateway::proto::Connection;
+use adapter_gateway::proto::connection::{Next, Waiting};
 use gungraun::{library_benchmark, library_benchmark_group};
 
 use super::gate::CountingGate;
 use super::inputs::{BODY, BROWSER_HEAD, TOKEN, WRK_HEAD};
 
-library_benchmark_group!(name = exchanges, benchmarks = [receive]);
+library_benchmark_group!(name = connections, benchmarks = [receive]);
 
 /// Requests in one read.
 const PIPELINED: usize = 16;
 
 /// A connection that was answered once, before the same arrives again.
-struct Connection {
-    exchange: Exchange,
+struct TestConnection {
+    connection: Connection,
     gate: CountingGate,
     pieces: Vec<String>,
     out: Vec<u8>,
@@ -27,15 +28,15 @@ struct Connection {
 #[bench::pipelined_by_16(vec![wrk().repeat(PIPELINED)], "200 OK")]
 #[bench::chunked(vec![chunked()], "200 OK")]
 #[bench::token_refused(vec![wrk().replace(TOKEN, "7f3a9c0e5b1d48267f3a9c0e5b1d4827")], "401 Unauthorized")]
-fn receive(mut connection: Box<Connection>) -> Box<Connection> {
+fn receive(mut connection: Box<TestConnection>) -> Box<TestConnection> {
     connection.receive();
     connection
 }
 
-impl Connection {
+impl TestConnection {
     fn receive(&mut self) {
         for piece in &self.pieces {
-            let next = self.exchange.receive(piece.as_bytes(), &mut self.out, &self.gate);
+            let next = self.connection.receive(piece.as_bytes(), &mut self.out, &self.gate);
             assert!(matches!(next, Next::Read(Waiting::Another | Waiting::Body)));
         }
     }
@@ -52,10 +53,10 @@ fn chunked() -> String {
     format!("{head}{:x}\r\n{first}\r\n{:x}\r\n{second}\r\n0\r\n\r\n", first.len(), second.len())
 }
 
-fn open(pieces: Vec<String>, status: &str) -> Box<Connection> {
+fn open(pieces: Vec<String>, status: &str) -> Box<TestConnection> {
     let requests = pieces.concat().matches("POST ").count();
-    let (exchange, gate) = (Exchange::default(), CountingGate::default());
-    let mut connection = Connection { exchange, gate, pieces, out: Vec::new(), answers: Vec::new() };
+    let (connection, gate) = (Connection::default(), CountingGate::default());
+    let mut connection = TestConnection { connection, gate, pieces, out: Vec::new(), answers: Vec::new() };
     connection.receive();
     connection.answers.clone_from(&connection.out);
     connection.out.clear();
@@ -67,7 +68,7 @@ fn open(pieces: Vec<String>, status: &str) -> Box<Connection> {
 }
 
 /// The second time was as the first.
-fn check(connection: Box<Connection>) {
-    let Connection { out, answers, .. } = *connection;
+fn check(connection: Box<TestConnection>) {
+    let TestConnection { out, answers, .. } = *connection;
     assert_eq!(out, answers);
 }
