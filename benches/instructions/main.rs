@@ -1,14 +1,13 @@
 //! How many instructions the core takes for a request, part by part. Unlike seconds, they are the same on a busy
-//! machine: `.ci/instructions` holds them to those of the file `baseline`.
+//! machine: `.ci/instructions` compares them with those of the file `baseline`.
 //!
-//! What is counted was done once before, and its result was checked: the first call also pays for what it finds out
-//! about the processor, and for the room that later calls find.
+//! Whatever is counted was done once before, and its result was checked: the first call also pays for what it finds out
+//! about the processor, and for memory that later calls use again.
 
 #![allow(clippy::unwrap_used, reason = "a wrong result is to stop the benchmark")]
 #![allow(missing_docs, reason = "by what the macros write")]
 
 mod connection;
-mod gate;
 mod hand_off;
 mod head;
 mod inputs;

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use super::queue::Refusal;
 use super::shared::Shared;
+use crate::proto::Publish;
 use crate::proto::payload::Payload;
 use crate::proto::problem::Unavailable;
 
@@ -60,6 +61,16 @@ impl Publisher {
             Refusal::Full if self.shared.stalled.load(Ordering::Relaxed) => Unavailable::Stalled,
             Refusal::Full => Unavailable::QueueFull,
         }
+    }
+}
+
+impl Publish for Publisher {
+    fn available(&self) -> Result<(), Unavailable> {
+        self.available()
+    }
+
+    fn publish(&self, topic: &str, payload: Payload<'_>) -> Result<(), Unavailable> {
+        self.publish(topic, payload)
     }
 }
 

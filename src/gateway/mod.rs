@@ -18,13 +18,12 @@ use crate::gateway::events::{Emit, EndpointStats, Event, HubStats, Stats};
 use crate::gateway::exit::Failure;
 use crate::gateway::signals::{Asked, EndOfInput, Signals};
 use crate::log::log;
-use crate::proto::admission::{ENDPOINT, Policy};
+use crate::proto::admission::ENDPOINT;
+use crate::proto::policy::Policy;
 use crate::proto::token::Token;
 use crate::server::connection::Timeouts;
-use crate::server::counters::{Counters, Totals};
 use crate::server::listener::{ListenError, Listening};
-use crate::server::worker::{Service, Shared};
-use crate::server::workers::{Io, Workers};
+use crate::server::workers::{Io, Workers, WorkersConfig};
 use crate::settings::{self, Access, DisabledReason};
 use crate::tls::source::CertificateSource;
 use crate::watch::Watch;
@@ -128,14 +127,15 @@ impl Gateway {
         })
         .map_err(|error| Failure::Configuration(error.to_string()))?;
         let bus = Arc::new(bus);
-        let shared = Shared {
+        let workers_config = WorkersConfig {
+            io: config.io,
+            workers: config.workers,
             policy: config.policy.clone(),
             timeouts: config.timeouts,
-            buffers: crate::proto::budget::Budget::new(config.buffered_bytes),
-            connections: Arc::new(tokio::sync::Semaphore::new(config.connections)),
-            publisher: bus.publisher(),
+            buffered_bytes: config.buffered_bytes,
+            connections: config.connections,
         };
-        let workers = Workers::start(config.io, config.workers, shared)?;
+        let workers = Workers::start(&workers_config, &bus.publisher())?;
         let certificates = match &config.certificate {
             // Files that are given are known to be good before anything is promised.
             Some(source @ CertificateSource::Files { .. }) => Some(Certificates::load(source.clone())?),
@@ -232,7 +232,7 @@ impl Gateway {
         };
         let tls = self.certificates.as_ref().map(Certificates::acceptor);
         let scheme = if tls.is_some() { "https" } else { "http" };
-        self.workers.direct(Service::Open { listening: Arc::clone(&listening), token: token.clone(), tls });
+        self.workers.open(Arc::clone(&listening), token.clone(), tls);
         if fresh {
             for address in listening.addresses() {
                 let url = format!("{scheme}://{address}{ENDPOINT}");
@@ -273,7 +273,7 @@ impl Gateway {
     fn close(&mut self, reason: &DisabledReason) {
         if let Some(listening) = self.listening.take() {
             listening.close();
-            self.workers.direct(Service::Closed);
+            self.workers.close();
         }
         let reason = reason.to_string();
         (self.emit)(&Event::Disabled { reason: &reason });
@@ -314,7 +314,7 @@ impl Gateway {
 
     fn stats(&self) -> Stats {
         let bus = self.bus.counters();
-        let http: Totals = self.workers.counters().map(AsRef::<Counters>::as_ref).collect();
+        let http = self.workers.totals();
         let endpoints = bus.endpoints.into_iter().map(|endpoint| EndpointStats {
             endpoint: endpoint.endpoint.as_str().into(),
             connected: endpoint.connected,

@@ -5,7 +5,7 @@ use adapter_gateway::proto::connection::{CloseReason, Next};
 use crate::bytes::{GET, MESSAGE, chunk, chunked, length, post};
 use crate::properties::answers::Answer;
 use crate::properties::connection::{End, TestConnection, Through};
-use crate::properties::gate::Limits;
+use crate::properties::context::Limits;
 
 /// A state of a connection: its name, and the bytes that lead there.
 fn states() -> [(&'static str, Vec<u8>); 13] {
@@ -53,7 +53,7 @@ fn endings(end: impl Fn(&mut TestConnection) -> Next, expected: [&[(u16, bool)];
 fn the_client_leaves() {
     let [kept, cut, dropped] = [(200, false), (400, true), (404, false)];
     endings(
-        |connection| connection.turn(|connection, out, gate| connection.end_of_input(out, gate)),
+        |connection| connection.step(|connection, out, context| connection.end_of_input(out, context)),
         [&[], &[], &[], &[cut], &[cut], &[cut], &[cut], &[cut], &[cut], &[dropped], &[kept], &[kept], &[kept, cut]],
         CloseReason::EndOfInput,
     );
@@ -64,7 +64,7 @@ fn the_client_leaves() {
 fn a_deadline_passes() {
     let [kept, late, dropped] = [(200, false), (408, true), (404, false)];
     endings(
-        |connection| connection.turn(|connection, out, gate| connection.time_out(out, gate)),
+        |connection| connection.step(|connection, out, context| connection.time_out(out, context)),
         [
             &[],
             &[],
@@ -88,7 +88,7 @@ fn a_deadline_passes() {
 fn which_part_was_late_is_told() {
     for (bytes, part) in [(&b"POST"[..], "head"), (&post(MESSAGE)[..150], "body")] {
         let mut connection = at(bytes);
-        connection.turn(|connection, out, gate| connection.time_out(out, gate));
+        connection.step(|connection, out, context| connection.time_out(out, context));
         let outcome = connection.outcome();
         let problem = outcome.answers[0].problem().unwrap();
         assert_eq!(problem["detail"], format!("the {part} took too long to arrive"));
@@ -129,7 +129,7 @@ fn a_request_in_flight_is_answered_with_a_close() {
             let mut connection = at(&request[..cut]);
             assert!(!connection.connection.finish());
             let end = connection.feed(&[&request[cut..], GET].concat(), Through::BodySpace);
-            assert_eq!(end, End::Closed(CloseReason::Asked), "cut at {cut}");
+            assert_eq!(end, End::Closed(CloseReason::Stopping), "cut at {cut}");
             let answers = connection.outcome().answers;
             assert!(answers.len() == 1 && answers[0].closes(), "cut at {cut}");
         }
@@ -144,7 +144,7 @@ fn a_body_that_is_dropped_is_the_last() {
         let mut connection = at(&states()[9].1);
         assert!(!connection.connection.finish());
         let end = connection.feed(&[b"0123456789", behind].concat(), Through::Input);
-        assert_eq!(end, End::Closed(CloseReason::Asked));
+        assert_eq!(end, End::Closed(CloseReason::Stopping));
         assert_eq!(statuses(&connection.outcome().answers), expected);
     }
 }
@@ -155,6 +155,6 @@ fn a_body_that_finds_no_room_is_answered_with_a_close() {
     let mut connection = TestConnection::new(&Limits { buffered_bytes: 10, ..Limits::default() });
     connection.feed(&chunked(b"46\r\n"), Through::Input);
     assert!(!connection.connection.finish());
-    assert_eq!(connection.feed(MESSAGE, Through::Input), End::Closed(CloseReason::Asked));
+    assert_eq!(connection.feed(MESSAGE, Through::Input), End::Closed(CloseReason::Stopping));
     assert_eq!(statuses(&connection.outcome().answers), [(503, true)]);
 }

@@ -12,13 +12,13 @@
 use std::fmt::Write;
 
 use adapter_gateway::proto::connection::{CloseReason, Waiting};
-use adapter_gateway::proto::http1::response::AllowedOrigins;
 use adapter_gateway::proto::message::{Check, Encoding};
+use adapter_gateway::proto::policy::AllowedOrigins;
 use adapter_gateway::proto::problem::Unavailable;
 
 use crate::properties::answers::Answer;
 use crate::properties::connection::{End, Outcome};
-use crate::properties::gate::Limits;
+use crate::properties::context::Limits;
 
 /// Fields that every answer has, or that the rest of its line tells of.
 const USUAL_FIELDS: [&str; 4] = ["Date", "Content-Type", "Content-Length", "Connection"];
@@ -38,17 +38,17 @@ pub(crate) fn limits(text: &str) -> Limits {
     for line in text.lines().filter_map(|line| line.strip_prefix("with ")) {
         let (name, value) = line.split_once(' ').unwrap_or((line, ""));
         match name {
-            "max-head" => limits.head_bytes = value.parse().unwrap(),
-            "max-body" => limits.body_bytes = value.parse().unwrap(),
+            "max-head" => limits.policy.head_bytes = value.parse().unwrap(),
+            "max-body" => limits.policy.body_bytes = value.parse().unwrap(),
             "max-buffered" => limits.buffered_bytes = value.parse().unwrap(),
             "queue" => limits.queue = value.parse().unwrap(),
             "no-hub" => limits.unavailable = Some(Unavailable::NotConnected),
             "stalled" => limits.unavailable = Some(Unavailable::Stalled),
             "stopping" => limits.unavailable = Some(Unavailable::Stopping),
             "disabled" => limits.token = None,
-            "envelope" => limits.check = Check::Envelope,
-            "msgpack" => limits.encoding = Encoding::Msgpack,
-            "origin" => limits.origins = AllowedOrigins::These([value.into()].into()),
+            "envelope" => limits.policy.check = Check::Envelope,
+            "msgpack" => limits.policy.encoding = Encoding::Msgpack,
+            "origin" => limits.policy.origins = AllowedOrigins::These([value.into()].into()),
             _ => panic!("no limit is called {name}"),
         }
     }
@@ -100,8 +100,14 @@ fn end(end: End) -> &'static str {
         End::Open(Waiting::Another) => "open: between requests",
         End::Open(Waiting::Head) => "open: in a head",
         End::Open(Waiting::Body) => "open: in a body",
-        End::Closed(CloseReason::Asked) => "closed: asked",
-        End::Closed(CloseReason::Refused) => "closed: refused",
+        End::Closed(CloseReason::ClientAsked | CloseReason::Stopping) => "closed: asked",
+        End::Closed(
+            CloseReason::Disabled
+            | CloseReason::EndUnknown
+            | CloseReason::BodyNotRead
+            | CloseReason::BodyInDoubt
+            | CloseReason::TunnelInDoubt,
+        ) => "closed: refused",
         End::Closed(CloseReason::EndOfInput) => "closed: end of input",
         End::Closed(CloseReason::TimedOut) => "closed: timed out",
     }

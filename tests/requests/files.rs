@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::expectation::{limits, preamble, render};
 use crate::properties::connection::{Outcome, Through, run, split, whole};
-use crate::properties::gate::Limits;
+use crate::properties::context::Limits;
 
 struct Case {
     name: String,

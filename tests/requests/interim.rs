@@ -1,11 +1,12 @@
 //! `100 Continue` (RFC 9110 §10.1.1): once the head has passed every check, and never for a body that need not be
 //! asked for. The other tests leave it out of what they compare, for it may depend on how the bytes are split.
 
+use adapter_gateway::proto::policy::Policy;
 use adapter_gateway::proto::problem::Unavailable;
 
 use crate::bytes::{LAST_CHUNK, MESSAGE, TARGET, chunk, length, request};
 use crate::properties::connection::{TestConnection, Through};
-use crate::properties::gate::Limits;
+use crate::properties::context::Limits;
 
 const CONTINUE: &str = "HTTP/1.1 100 Continue\r\n\r\n";
 
@@ -50,7 +51,8 @@ fn is_not_sent_to_http_1_0() {
 
 #[test]
 fn is_not_sent_once_the_head_was_refused() {
-    let small = Limits { body_bytes: 5, ..Limits::default() };
+    let policy = Policy { body_bytes: 5, ..Policy::default() };
+    let small = Limits { policy, ..Limits::default() };
     let full = Limits { buffered_bytes: 5, ..Limits::default() };
     let no_hub = Limits { unavailable: Some(Unavailable::NotConnected), ..Limits::default() };
     let fine = head(TARGET, &length(MESSAGE.len()));

@@ -1,10 +1,11 @@
 //! A request with several faults is answered for the first of them in the contract's table.
 
+use adapter_gateway::proto::policy::Policy;
 use adapter_gateway::proto::problem::Unavailable;
 
 use crate::bytes::{GET, TARGET};
 use crate::properties::connection::whole;
-use crate::properties::gate::Limits;
+use crate::properties::context::Limits;
 
 /// The faults that a request can have together, in the order in which they are checked, with their answers.
 const LADDER: [(Fault, u16); 16] = [
@@ -51,7 +52,7 @@ fn faulty_from(first: Fault) -> (Limits, Vec<u8>) {
     let has = |fault| first <= fault;
     let pick = |fault, wrong: &'static str, right: &'static str| if has(fault) { wrong } else { right };
     let limits = Limits {
-        body_bytes: if has(Fault::LargeBody) { 8 } else { 1_000 },
+        policy: Policy { body_bytes: if has(Fault::LargeBody) { 8 } else { 1_000 }, ..Policy::default() },
         unavailable: has(Fault::NoHub).then_some(Unavailable::NotConnected),
         ..Limits::default()
     };

@@ -4,24 +4,26 @@ use adapter_gateway::proto::Connection;
 use adapter_gateway::proto::connection::{ANSWER_BYTES, CloseReason, DISCARD_BYTES, Next, Waiting};
 
 use crate::bytes::{GET, LAST_CHUNK, MESSAGE, chunk, chunked, message_of, post, post_to, request};
+use crate::properties::answers;
 use crate::properties::connection::{End, TestConnection, Through, run, whole};
-use crate::properties::gate::{FakeGate, Limits};
+use crate::properties::context::Limits;
 
 /// The answers to one call are bounded, whatever is behind it.
 #[test]
 fn answers_stop_at_their_bound_and_go_on() {
-    let gate = FakeGate::new(&Limits::default());
-    let mut connection = Connection::default();
-    let (mut turns, mut next) = (0, connection.receive(&GET.repeat(2_000), &mut Vec::new(), &gate));
+    let mut context = Limits::default().context();
+    let (mut connection, mut wire) = (Connection::default(), Vec::new());
+    let (mut calls, mut next) = (0, connection.receive(&GET.repeat(2_000), &mut wire, &mut context));
     while next == Next::Again {
         let mut out = Vec::new();
-        next = connection.receive(&[], &mut out, &gate);
+        next = connection.receive(&[], &mut out, &mut context);
         assert!(out.len() < ANSWER_BYTES + 1_024, "one answer past the bound at most");
-        turns += 1;
+        wire.append(&mut out);
+        calls += 1;
     }
     assert_eq!(next, Next::Read(Waiting::Another));
-    assert_eq!(gate.answered.borrow().len(), 2_000);
-    assert!(turns > 2);
+    assert_eq!(answers::read(&wire).len(), 2_000);
+    assert!(calls > 2);
 }
 
 #[test]
@@ -52,7 +54,7 @@ fn nothing_is_looked_at_behind_a_close() {
         let pipeline = [GET.repeat(before).as_slice(), b"BAD\r\n\r\n", &post(MESSAGE)].concat();
         let outcome = whole(&Limits::default(), &pipeline);
         assert_eq!(outcome.answers.len(), before + 1);
-        assert_eq!((outcome.published.len(), outcome.end), (0, End::Closed(CloseReason::Refused)));
+        assert_eq!((outcome.published.len(), outcome.end), (0, End::Closed(CloseReason::EndUnknown)));
     }
 }
 
@@ -123,16 +125,17 @@ fn bodies_without_room_at_their_bound_and_one_past_it() {
 /// Bodies in flight on several connections share the buffers, and give back what they held.
 #[test]
 fn buffers_are_shared_and_given_back() {
-    let gate = FakeGate::new(&Limits { buffered_bytes: 1_500, ..Limits::default() });
+    let mut context = Limits { buffered_bytes: 1_500, ..Limits::default() }.context();
     let request = post(&message_of(1_000));
     let [mut first, mut second, mut third] = [(); 3].map(|()| Connection::default());
-    let receive = |connection: &mut Connection, input: &[u8]| {
-        connection.receive(input, &mut Vec::new(), &gate);
-        gate.answered.borrow().last().copied()
+    let mut receive = |connection: &mut Connection, input: &[u8]| {
+        let mut out = Vec::new();
+        connection.receive(input, &mut out, &mut context);
+        answers::read(&out).last().map(|answer| answer.status)
     };
-    assert_eq!(receive(&mut first, &request[..500]), None, "held");
-    assert_eq!(receive(&mut second, &request[..500]), Some(503), "no room beside it");
+    assert_eq!(receive(&mut first, &request[..500]), None, "the body is held");
+    assert_eq!(receive(&mut second, &request[..500]), Some(503), "there is no room beside it");
     assert_eq!(receive(&mut third, &request), Some(503), "not even for a body that is there");
     assert_eq!(receive(&mut first, &request[500..]), Some(200));
-    assert_eq!(receive(&mut third, &request), Some(200), "room again");
+    assert_eq!(receive(&mut third, &request), Some(200), "there is room again");
 }

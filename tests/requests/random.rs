@@ -8,7 +8,7 @@ use adapter_gateway::proto::connection::Waiting;
 
 use crate::bytes::{GET, LAST_CHUNK, MESSAGE, chunk, chunked, post, post_to, request};
 use crate::properties::connection::{End, Outcome, Through, run, whole};
-use crate::properties::gate::Limits;
+use crate::properties::context::Limits;
 use crate::properties::{self, decode};
 
 /// One request: those that leave the connection open, and some that do not.

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use crate::bytes::{MESSAGE, post_to};
 use crate::properties::connection::{TestConnection, Through, whole};
-use crate::properties::gate::Limits;
+use crate::properties::context::Limits;
 
 /// A token of all that is hard about a query.
 const HARD: &str = "a+b/c=d&e%f?g#h i;j\u{e9}\u{1f600}";
