@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::proto::http1::head::{FIELD_LINES, HeadFault};
 use crate::proto::http1::malformed::Malformed;
 use crate::proto::http1::target::TARGET_BYTES;
-use crate::proto::message::{Fault, Pointer};
+use crate::proto::message::Fault;
 
 /// Defines an enum, and the array of all its variants: `ALL[variant as usize] == variant`.
 macro_rules! enum_of_all {
@@ -248,22 +248,35 @@ impl Problem {
     #[must_use]
     pub fn document(&self) -> String {
         let (status, kind) = self.kind();
-        let (title, code, detail) = (status.reason(), status.code(), quoted(&self.detail()));
-        let pointer = match self {
-            Self::Message(fault) => fault.pointer().map(Pointer::as_str),
-            _ => None,
-        };
-        let pointer = pointer.map_or(String::new(), |pointer| format!(",\"pointer\":{}", quoted(pointer)));
-        format!(
-            "{{\"type\":\"urn:adapter-gateway:problem:{kind}\",\"title\":\"{title}\",\"status\":{code},\
-             \"detail\":{detail}{pointer}}}"
-        )
+        let mut document = String::with_capacity(256);
+        for part in ["{\"type\":\"urn:adapter-gateway:problem:", kind, "\",\"title\":\"", status.reason()] {
+            document.push_str(part);
+        }
+        document.push_str("\",\"status\":");
+        document.push_str(&status.code().to_string());
+        document.push_str(",\"detail\":");
+        push_quoted(&mut document, &self.detail());
+        if let Self::Message(fault) = self
+            && let Some(pointer) = fault.pointer()
+        {
+            document.push_str(",\"pointer\":");
+            push_quoted(&mut document, pointer.as_str());
+        }
+        document.push('}');
+        document
     }
 }
 
-/// Returns `text` as a JSON string. Unlike the serialisation of any type, that of a [`Value`] cannot fail.
-fn quoted(text: &str) -> String {
-    Value::from(text).to_string()
+/// Appends `text` as a JSON string (RFC 8259 §7).
+fn push_quoted(document: &mut String, text: &str) {
+    if text.bytes().all(|byte| byte >= b' ' && !matches!(byte, b'"' | b'\\')) {
+        document.push('"');
+        document.push_str(text);
+        document.push('"');
+    } else {
+        // Unlike the serialisation of any type, that of a `Value` to text cannot fail.
+        document.push_str(&Value::from(text).to_string());
+    }
 }
 
 #[cfg(test)]
