@@ -72,7 +72,7 @@ pub enum CloseReason {
 /// One connection.
 #[derive(Debug)]
 pub struct Connection {
-    state: State,
+    state: ConnectionState,
     /// What arrived and was not read yet: a part of a head, or requests behind large answers. Never more than a head at
     /// its limit and what one read brought behind it.
     held: Vec<u8>,
@@ -83,7 +83,7 @@ pub struct Connection {
 }
 
 #[derive(Debug)]
-enum State {
+enum ConnectionState {
     /// Between requests or in a head.
     Head {
         search: HeadSearch,
@@ -96,7 +96,7 @@ enum State {
     Closed(CloseReason),
 }
 
-const START: State = State::Head { search: HeadSearch::START, empty_line_skipped: false };
+const START: ConnectionState = ConnectionState::Head { search: HeadSearch::START, empty_line_skipped: false };
 
 impl Default for Connection {
     fn default() -> Self {
@@ -108,7 +108,7 @@ impl Connection {
     /// Takes in all of `input`, publishes the messages that it completes, and appends the answers to `out`.
     pub fn receive(&mut self, input: &[u8], out: &mut Vec<u8>, context: &mut Context<impl Publish>) -> Next {
         let mut held = std::mem::take(&mut self.held);
-        if let State::Keep(kept) = &mut self.state
+        if let ConnectionState::Keep(kept) = &mut self.state
             && let Some((body, behind)) = kept.read_space()
         {
             debug_assert!(held.is_empty(), "there is no space for a body before what is held");
@@ -133,7 +133,7 @@ impl Connection {
     /// there. Then [`Connection::receive`] is called with nothing.
     pub fn body_space(&mut self) -> Option<&mut Vec<u8>> {
         match &mut self.state {
-            State::Keep(body) if self.held.is_empty() => body.space(),
+            ConnectionState::Keep(body) if self.held.is_empty() => body.space(),
             _ => None,
         }
     }
@@ -165,20 +165,20 @@ impl Connection {
         match &self.state {
             // The empty line that may stand before a request (RFC 9112 §2.2), whole or in part, is no part of it: old
             // clients send one behind a body, and are idle then.
-            State::Head { empty_line_skipped, .. }
+            ConnectionState::Head { empty_line_skipped, .. }
                 if self.held.is_empty() || (!empty_line_skipped && self.held == b"\r") =>
             {
                 Some(if self.requests == 0 { Waiting::First } else { Waiting::Another })
             }
-            State::Head { .. } => Some(Waiting::Head),
-            State::Keep(_) | State::Discard(_) => Some(Waiting::Body),
-            State::Closed(_) => None,
+            ConnectionState::Head { .. } => Some(Waiting::Head),
+            ConnectionState::Keep(_) | ConnectionState::Discard(_) => Some(Waiting::Body),
+            ConnectionState::Closed(_) => None,
         }
     }
 
     fn next(&self, out: &[u8]) -> Next {
         match (&self.state, self.waiting()) {
-            (State::Closed(reason), _) => Next::Close(*reason),
+            (ConnectionState::Closed(reason), _) => Next::Close(*reason),
             (_, None | Some(Waiting::First | Waiting::Another)) if self.finishing => Next::Close(CloseReason::Stopping),
             (_, Some(waiting)) if out.len() < ANSWER_BYTES || self.held.is_empty() => Next::Read(waiting),
             _ => Next::Again,
@@ -189,20 +189,20 @@ impl Connection {
     fn run<'i>(&mut self, mut input: &'i [u8], out: &mut Vec<u8>, context: &mut Context<impl Publish>) -> &'i [u8] {
         while out.len() < ANSWER_BYTES && !input.is_empty() {
             let rest = match &mut self.state {
-                State::Head { empty_line_skipped, .. } if !*empty_line_skipped && is_empty_line(input) => {
+                ConnectionState::Head { empty_line_skipped, .. } if !*empty_line_skipped && is_empty_line(input) => {
                     // RFC 9112 §2.2: one empty line before the request line is skipped.
                     let rest = input.strip_prefix(b"\r\n");
                     *empty_line_skipped = rest.is_some();
                     rest
                 }
-                State::Head { search, .. } => match judge_head(search, input, context) {
+                ConnectionState::Head { search, .. } => match judge_head(search, input, context) {
                     Ok(judged) => judged.map(|judged| self.request(judged, out, context)),
                     Err(fault) => {
                         self.refuse(&fault.into(), &Request::UNREAD, out, context);
                         None
                     }
                 },
-                State::Keep(kept) => match kept.read(input) {
+                ConnectionState::Keep(kept) => match kept.read(input) {
                     Ok((None, rest)) => Some(rest),
                     Ok((Some(body), rest)) => {
                         let reply = kept.request.reply;
@@ -215,7 +215,7 @@ impl Connection {
                         Some(input)
                     }
                 },
-                State::Discard(reader) => match reader.read(input) {
+                ConnectionState::Discard(reader) => match reader.read(input) {
                     Ok(part) => {
                         if part.is_last {
                             self.state = START;
@@ -223,15 +223,15 @@ impl Connection {
                         Some(part.rest)
                     }
                     Err(BodyFault::Malformed(_)) => {
-                        self.state = State::Closed(CloseReason::EndUnknown);
+                        self.state = ConnectionState::Closed(CloseReason::EndUnknown);
                         None
                     }
                     Err(BodyFault::TooLarge | BodyFault::NoRoom(_)) => {
-                        self.state = State::Closed(CloseReason::BodyNotRead);
+                        self.state = ConnectionState::Closed(CloseReason::BodyNotRead);
                         None
                     }
                 },
-                State::Closed(_) => None,
+                ConnectionState::Closed(_) => None,
             };
             match rest {
                 Some(rest) => input = rest,
@@ -239,7 +239,7 @@ impl Connection {
             }
         }
         // RFC 9112 §9.6: what follows the last request of a connection is not read.
-        if matches!(self.state, State::Closed(_)) { &[] } else { input }
+        if matches!(self.state, ConnectionState::Closed(_)) { &[] } else { input }
     }
 
     /// Goes on with a request whose head was judged. Returns what was not read of what follows the head.
@@ -286,7 +286,7 @@ impl Connection {
             self.refuse(&Problem::Unavailable(Unavailable::Buffered), &request, out, context);
             return rest;
         };
-        self.state = State::Keep(Box::new(kept));
+        self.state = ConnectionState::Keep(Box::new(kept));
         // RFC 9110 §10.1.1: not needed once some of the body has come.
         if request.expectation == Expectation::Continue && rest.is_empty() {
             out.extend_from_slice(CONTINUE);
@@ -302,14 +302,14 @@ impl Connection {
             Ok(()) => response::accepted(reply, out, context),
             Err(problem) => response::problem(&problem, reply, out, context),
         }
-        self.state = close.map_or(START, State::Closed);
+        self.state = close.map_or(START, ConnectionState::Closed);
     }
 
     /// Refuses a request by its head.
     fn refuse<P>(&mut self, problem: &Problem, request: &Request, out: &mut Vec<u8>, context: &Context<P>) {
         let reply = match close_reason(problem) {
             Some(reason) => {
-                self.state = State::Closed(reason);
+                self.state = ConnectionState::Closed(reason);
                 Reply { persistent: false, ..request.reply }
             }
             None => {
@@ -345,9 +345,9 @@ impl Connection {
         };
         let close = self.asked_to_close(reply).or(in_doubt);
         self.state = match close {
-            Some(reason) => State::Closed(reason),
+            Some(reason) => ConnectionState::Closed(reason),
             None if reader.is_empty() => START,
-            None => State::Discard(reader),
+            None => ConnectionState::Discard(reader),
         };
         Reply { persistent: close.is_none(), ..reply }
     }
@@ -370,15 +370,17 @@ impl Connection {
         context: &Context<P>,
     ) -> Next {
         let unfinished = match &self.state {
-            State::Head { .. } if self.waiting() == Some(Waiting::Head) => Some((RequestPart::Head, Reply::UNREAD)),
-            State::Keep(kept) => Some((RequestPart::Body, kept.request.reply)),
+            ConnectionState::Head { .. } if self.waiting() == Some(Waiting::Head) => {
+                Some((RequestPart::Head, Reply::UNREAD))
+            }
+            ConnectionState::Keep(kept) => Some((RequestPart::Body, kept.request.reply)),
             _ => None,
         };
         if let Some((part, reply)) = unfinished {
             response::problem(&problem(part), Reply { persistent: false, ..reply }, out, context);
         }
         self.held = Vec::new();
-        self.state = State::Closed(reason);
+        self.state = ConnectionState::Closed(reason);
         Next::Close(reason)
     }
 }

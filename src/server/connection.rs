@@ -191,13 +191,13 @@ impl From<CloseReason> for Ending {
 
 /// What a connection does next.
 #[derive(Clone, Copy)]
-enum Step {
+enum TaskStep {
     Read(Waiting),
     Again,
     End(Ending),
 }
 
-impl From<Next> for Step {
+impl From<Next> for TaskStep {
     fn from(next: Next) -> Self {
         match next {
             Next::Read(waiting) => Self::Read(waiting),
@@ -219,19 +219,21 @@ struct ConnectionTask<'w, S> {
 impl<S: Stream> ConnectionTask<'_, S> {
     /// Serves requests. Returns how the connection ends; an error if it is broken.
     async fn run(&mut self) -> io::Result<Ending> {
-        let mut step = Step::Read(Waiting::First);
+        let mut step = TaskStep::Read(Waiting::First);
         let mut phase = None;
         let at = Instant::now() + self.worker.timeouts.head;
         let mut deadline = Deadline { at, timer: pin!(sleep_until(at)) };
         let handle = self.handle;
         loop {
             match step {
-                Step::End(ending) => return Ok(ending),
-                Step::Again => step = self.advance(|connection, out, context| connection.receive(&[], out, context))?,
-                Step::Read(_) if self.ended => {
+                TaskStep::End(ending) => return Ok(ending),
+                TaskStep::Again => {
+                    step = self.advance(|connection, out, context| connection.receive(&[], out, context))?
+                }
+                TaskStep::Read(_) if self.ended => {
                     step = self.advance(|connection, out, context| connection.end_of_input(out, context))?;
                 }
-                Step::Read(mut waiting) => {
+                TaskStep::Read(mut waiting) => {
                     let finishing = handle.finishing.get();
                     if finishing && matches!(waiting, Waiting::First | Waiting::Another) {
                         if self.stream.is_within_record() {
@@ -281,7 +283,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
     }
 
     /// Reads once. Returns `same` if nothing came for the core.
-    fn read(&mut self, same: Step) -> io::Result<Step> {
+    fn read(&mut self, same: TaskStep) -> io::Result<TaskStep> {
         let mut input = self.worker.buffers.input.borrow_mut();
         input.clear();
         match self.stream.read(&mut input, self.connection.body_space())? {
@@ -294,9 +296,9 @@ impl<S: Stream> ConnectionTask<'_, S> {
             }
             Arrived::PlainHttp => {
                 self.worker.core.borrow().counters.answered(Status::BadRequest);
-                return Ok(Step::End(Ending::Linger));
+                return Ok(TaskStep::End(Ending::Linger));
             }
-            Arrived::Fault => return Ok(Step::End(Ending::Linger)),
+            Arrived::Fault => return Ok(TaskStep::End(Ending::Linger)),
         }
         self.advance(|connection, out, context| connection.receive(&input, out, context))
     }
@@ -305,7 +307,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
     fn advance(
         &mut self,
         act: impl FnOnce(&mut Connection, &mut Vec<u8>, &mut Context<Publisher>) -> Next,
-    ) -> io::Result<Step> {
+    ) -> io::Result<TaskStep> {
         if self.handle.finishing.get() {
             self.connection.finish();
         }
