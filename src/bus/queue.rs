@@ -180,9 +180,9 @@ impl Queue {
 
 impl Parcel {
     fn new(topic: &[u8], payload: Payload<'_>, weight: usize) -> Option<Self> {
-        let payload = match payload.kept() {
-            None => Frame::copy_of(payload.bytes()),
-            Some((buffer, part)) => Frame::part_of(buffer, part),
+        let payload = match (payload.bytes(), payload.into_kept()) {
+            (bytes, None) => Frame::copy_of(bytes),
+            (_, Some((buffer, part))) => Frame::part_of(buffer, part),
         };
         Some(Self { topic: Frame::copy_of(topic)?, payload: payload?, weight })
     }

@@ -98,6 +98,14 @@ impl BodyReader {
     }
 }
 
+/// What one read of a kept body brings.
+pub(super) struct KeptPart<'i> {
+    /// The whole body, once it has ended.
+    pub(super) whole: Option<Cow<'i, [u8]>>,
+    /// What of the input was not read.
+    pub(super) rest: &'i [u8],
+}
+
 /// The body of an admitted request, which is kept until it is whole.
 #[derive(Debug)]
 pub(super) struct KeptBody {
@@ -118,12 +126,12 @@ impl KeptBody {
         Some(Self { request, reader, content: Vec::new(), read_bytes: 0, hold })
     }
 
-    /// Reads a part of the body. Returns the whole body, once it has ended, and what of the input was not read.
-    pub(super) fn read<'i>(&mut self, input: &'i [u8]) -> Result<(Option<Cow<'i, [u8]>>, &'i [u8]), BodyFault> {
+    /// Reads up to the end of the input, of a chunk, or of the body.
+    pub(super) fn read<'i>(&mut self, input: &'i [u8]) -> Result<KeptPart<'i>, BodyFault> {
         let before = self.reader;
         let part = self.reader.read(input)?;
         if part.is_last && self.content.is_empty() {
-            return Ok((Some(Cow::Borrowed(part.content)), part.rest));
+            return Ok(KeptPart { whole: Some(Cow::Borrowed(part.content)), rest: part.rest });
         }
         if !self.hold.cover(self.content.len() + part.content.len()) {
             // What may be dropped counts from the start of the body, however it was split.
@@ -136,10 +144,11 @@ impl KeptBody {
         self.content.extend_from_slice(part.content);
         self.read_bytes = self.content.len();
         let whole = part.is_last.then(|| Cow::Owned(std::mem::take(&mut self.content)));
-        Ok((whole, part.rest))
+        Ok(KeptPart { whole, rest: part.rest })
     }
 
-    /// Returns where the rest of a body of known length may be put, to save a copy; [`KeptBody::read_space`] must follow.
+    /// Returns where the rest of a body of known length may be put, to save a copy. [`KeptBody::read_space`] must
+    /// follow.
     pub(super) fn space(&mut self) -> Option<&mut Vec<u8>> {
         let left = self.length_left()?;
         self.content.reserve_exact(left);

@@ -1,4 +1,4 @@
-//! The state machine of one connection: bytes in, answers out, messages to a [`Publish`]. No I/O, no clock.
+//! The state machine of one connection: bytes in, answers out, messages to a [`Publish`].
 //!
 //! It finds the ends of heads and bodies in what arrives, however that is split. What becomes of a request is decided by
 //! its head in [`crate::proto::admission`] and by its body in [`crate::proto::message`].
@@ -8,12 +8,13 @@ use std::sync::Arc;
 
 use crate::proto::admission::{Admitted, Reply, Request, admit};
 pub use crate::proto::body::DISCARD_BYTES;
-use crate::proto::body::{BodyFault, BodyReader, KeptBody, split, whole_body};
+use crate::proto::body::{BodyFault, BodyReader, KeptBody, KeptPart, split, whole_body};
 use crate::proto::context::{Context, Publish};
 use crate::proto::http1::fields::{Expectation, Framing};
 use crate::proto::http1::head::{Head, HeadFault, HeadSearch, Method};
 use crate::proto::http1::malformed::Malformed;
 use crate::proto::message;
+pub use crate::proto::next::{CloseReason, Next, Waiting};
 use crate::proto::payload::Payload;
 use crate::proto::problem::{Problem, RequestPart, Unavailable};
 use crate::proto::response::{self, CONTINUE};
@@ -21,53 +22,6 @@ use crate::proto::response::{self, CONTINUE};
 /// Bytes of answers after which they are written before more requests are read, so that a pipeline of small requests
 /// with large answers cannot fill the memory.
 pub const ANSWER_BYTES: usize = 64 * 1024;
-
-/// What a connection must do next, after it wrote the answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// Read more.
-    Read(Waiting),
-    /// Call [`Connection::receive`] again with nothing: there are more requests to answer.
-    Again,
-    /// Close.
-    Close(CloseReason),
-}
-
-/// What a connection waits for. Each has its deadline.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Waiting {
-    /// The first byte of the first request.
-    First,
-    /// The first byte of another request.
-    Another,
-    /// The rest of a head.
-    Head,
-    /// The rest of a body, to be kept or dropped.
-    Body,
-}
-
-/// Why a connection closes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CloseReason {
-    /// The client asked for it, by `Connection: close` or by its version of HTTP (RFC 9112 §9.3).
-    ClientAsked,
-    /// The gateway stops, or opens other listeners.
-    Stopping,
-    /// The REST API was switched off.
-    Disabled,
-    /// A head or a framing was refused, so that nobody knows where the next request begins (RFC 9112 §11.2).
-    EndUnknown,
-    /// The rest of a refused body is too long to be read.
-    BodyNotRead,
-    /// A client that waits for 100 may or may not send the body after another answer (RFC 9110 §10.1.1).
-    BodyInDoubt,
-    /// A client that asks for a tunnel may have begun to use it (RFC 9110 §9.3.6).
-    TunnelInDoubt,
-    /// The client ended its side.
-    EndOfInput,
-    /// A deadline passed.
-    TimedOut,
-}
 
 /// One connection.
 #[derive(Debug)]
@@ -203,8 +157,8 @@ impl Connection {
                     }
                 },
                 ConnectionState::Keep(kept) => match kept.read(input) {
-                    Ok((None, rest)) => Some(rest),
-                    Ok((Some(body), rest)) => {
+                    Ok(KeptPart { whole: None, rest }) => Some(rest),
+                    Ok(KeptPart { whole: Some(body), rest }) => {
                         let reply = kept.request.reply;
                         self.answer(body, reply, out, context);
                         Some(rest)
@@ -307,7 +261,7 @@ impl Connection {
 
     /// Refuses a request by its head.
     fn refuse<P>(&mut self, problem: &Problem, request: &Request, out: &mut Vec<u8>, context: &Context<P>) {
-        let reply = match close_reason(problem) {
+        let reply = match CloseReason::after(problem) {
             Some(reason) => {
                 self.state = ConnectionState::Closed(reason);
                 Reply { persistent: false, ..request.reply }
@@ -449,22 +403,4 @@ fn publish(body: Cow<'_, [u8]>, context: &mut Context<impl Publish>) -> Result<(
     context.publisher.publish(message.topic(), payload).map_err(Problem::Unavailable)?;
     context.has_published = true;
     Ok(())
-}
-
-/// Returns why the connection must close after this problem, if it must.
-fn close_reason(problem: &Problem) -> Option<CloseReason> {
-    match problem {
-        Problem::Head(_) | Problem::Framing(_) => Some(CloseReason::EndUnknown),
-        Problem::TooLarge(_) => Some(CloseReason::BodyNotRead),
-        Problem::Timeout(_) => Some(CloseReason::TimedOut),
-        Problem::Unavailable(Unavailable::Disabled) => Some(CloseReason::Disabled),
-        Problem::NotFound
-        | Problem::Method
-        | Problem::Token
-        | Problem::MediaType
-        | Problem::ContentEncoding
-        | Problem::Expectation
-        | Problem::Unavailable(_)
-        | Problem::Message(_) => None,
-    }
 }

@@ -5,6 +5,7 @@
 //! | file | what it holds |
 //! |---|---|
 //! | [`connection`] | the state machine of a connection: bytes in, answers out |
+//! | `next` | what a connection must do next, and why it closes |
 //! | [`context`] | what the connections of a worker share, and the trait of what publishes |
 //! | `recent_heads` | heads that were admitted lately, which need not be judged again |
 //! | [`http1`] | heads and the chunked coding, as RFC 9112 has them; the table of what is accepted and refused |
@@ -27,6 +28,7 @@ pub mod context;
 pub mod counters;
 pub mod http1;
 pub mod message;
+mod next;
 pub mod payload;
 pub mod policy;
 pub mod problem;

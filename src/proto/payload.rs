@@ -35,8 +35,8 @@ impl<'p> Payload<'p> {
 
     /// Returns the buffer that is kept, and the part of it that the bytes are; none where the bytes are to be copied.
     #[must_use]
-    pub fn kept(&self) -> Option<(&'p Arc<Vec<u8>>, Range<usize>)> {
-        self.kept.clone()
+    pub fn into_kept(self) -> Option<(&'p Arc<Vec<u8>>, Range<usize>)> {
+        self.kept
     }
 
     /// Returns the bytes of memory that the payload takes once it is published.
@@ -60,7 +60,7 @@ mod tests {
     fn is_kept(buffer: &Arc<Vec<u8>>, bytes: &[u8]) -> bool {
         let payload = Payload::of(buffer, bytes);
         assert!(ptr::eq(payload.bytes(), bytes));
-        let kept = payload.kept().is_some();
+        let kept = payload.clone().into_kept().is_some();
         assert_eq!(payload.held_bytes(), if kept { buffer.capacity() } else { bytes.len() });
         kept
     }

@@ -1,4 +1,4 @@
-//! Heads that were admitted lately, so that the head of a client which sends the same one again is read and judged once.
+//! Heads that were admitted lately, so that a head which a client sends again is read and judged once.
 //!
 //! What a head says depends on its bytes alone, and whether it is admitted on the token and the policy besides. So the
 //! same bytes are admitted again as long as the token and the policy stay: [`crate::proto::Context`] forgets all heads
@@ -31,8 +31,8 @@ struct RecentHead {
 }
 
 impl RecentHeads {
-    /// Returns what the head at the start of `input` asks for, and what follows the head, if it was admitted lately. The
-    /// time taken tells the lengths of heads at most, never how much of one is right.
+    /// Returns what the head at the start of `input` asks for, and what follows the head, if it was admitted lately.
+    /// The time taken tells the lengths of heads at most, never how much of one is right.
     pub(crate) fn find<'i>(&self, input: &'i [u8]) -> Option<(Request, &'i [u8])> {
         self.heads.iter().find_map(|recent| {
             let (head, rest) = input.split_at_checked(recent.bytes.len())?;

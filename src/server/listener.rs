@@ -1,4 +1,4 @@
-//! Listening sockets, shared by the workers, and the loop that accepts from them.
+//! Listening sockets, which the workers share, and the loop that accepts connections from them.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -13,11 +13,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::log::log;
 use crate::server::transport::{Listener, Stream};
 
-/// Connections that the kernel completes before they are accepted. It takes less where `net.core.somaxconn` says so.
+/// Connections that the kernel completes before they are accepted. The kernel reduces it to `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 
-/// How long accepting pauses when the process is out of descriptors or memory: without a pause it would fail again at
-/// once, at the cost of a core.
+/// The pause in accepting when the process has no descriptors or memory left: without a pause the next attempt would
+/// fail at once, and so on, which takes a whole core.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Connections accepted in a row before the tasks of the others may run: a rush of new ones must not starve them.
@@ -35,7 +35,7 @@ pub struct Listening {
 pub struct ListenError {
     /// The address.
     pub address: SocketAddr,
-    /// Why.
+    /// Why it cannot.
     pub error: io::Error,
 }
 
@@ -101,8 +101,8 @@ fn is_absent(error: &io::Error) -> bool {
     absent.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
-/// Accepts connections until the socket is shut down, and gives each to `spawn` with its permit. Must not be dropped while
-/// it waits, which on a ring would leave an operation behind.
+/// Accepts connections until the socket is shut down, and gives each to `spawn` with its permit. Do not drop the future
+/// while it waits, which on a ring would leave an operation behind.
 pub(crate) async fn accept<L: Listener>(
     listener: L,
     permits: Arc<Semaphore>,
@@ -114,7 +114,7 @@ pub(crate) async fn accept<L: Listener>(
         match listener.accept().await {
             Ok(stream) => {
                 failing = false;
-                // Answers are written whole; to hold a small one back would only delay it.
+                // Answers are written whole, so to wait for more bytes would only delay them.
                 let _ = set_tcp_nodelay(stream.socket(), true);
                 // At the limit of connections this one waits, and others in the backlog, at no cost to those connected.
                 let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
@@ -127,7 +127,7 @@ pub(crate) async fn accept<L: Listener>(
             Err(error) => match Errno::from_io_error(&error) {
                 // The socket was shut down (accept(2): "not listening").
                 Some(Errno::INVAL | Errno::BADF) => return,
-                // Errors of the connection, not of the socket.
+                // These are errors of the connection, not of the listening socket.
                 Some(Errno::CONNABORTED | Errno::INTR | Errno::PROTO) => {}
                 _ => {
                     if !std::mem::replace(&mut failing, true) {

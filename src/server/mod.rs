@@ -3,10 +3,10 @@
 //! | file | what it holds |
 //! |---|---|
 //! | [`workers`] | the worker threads: started, told to open, to close, to drain |
-//! | [`worker`] | one worker: it spawns the tasks of its connections, and drains them |
+//! | `worker` | one worker: it spawns the tasks of its connections, and drains them |
 //! | [`listener`] | listening sockets, and the loop that accepts from them |
 //! | [`connection`] | the task of a connection: waits, deadlines, the core, the end |
-//! | [`stream`] | the bytes of a client: system calls, and TLS where it is spoken |
+//! | `stream` | the bytes of a client: system calls, and TLS where it is spoken |
 //! | [`transport`] | how sockets are waited for: io_uring or epoll |
 
 pub mod connection;

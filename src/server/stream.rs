@@ -174,7 +174,8 @@ impl<'b, S: Stream> ClientStream<'b, S> {
     }
 }
 
-/// Appends what the socket has to the spare capacity of `into`. Returns the number of bytes, none if there are none yet.
+/// Appends what the socket has to the spare capacity of `into`. Returns the number of bytes; none if there are none
+/// yet.
 fn receive<S: Stream>(socket: &S, into: &mut Vec<u8>, counters: &HttpCounters) -> io::Result<Option<usize>> {
     match socket.try_read(into) {
         Ok(bytes) => {

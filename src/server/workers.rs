@@ -38,9 +38,9 @@ pub enum Io {
 pub enum StartError {
     /// `--io uring` was asked for, and io_uring is not available.
     Uring(io::Error),
-    /// The system gives no event loop.
+    /// The system provides no event loop.
     EventLoop(io::Error),
-    /// The system gives no thread.
+    /// The system provides no thread.
     Thread(io::Error),
 }
 
@@ -49,7 +49,7 @@ pub enum StartError {
 pub(crate) struct WorkersConfig {
     /// How sockets are waited for.
     pub(crate) io: Io,
-    /// Threads.
+    /// The number of threads.
     pub(crate) workers: usize,
     /// Limits and rules of a request.
     pub(crate) policy: Policy,
@@ -106,37 +106,37 @@ impl Workers {
         if let Some(error) = loops.iter().find_map(|started| started.uring_error.as_ref()) {
             log(format_args!("io_uring is not available ({error}); waiting by epoll"));
         }
-        // Where only some workers got a ring, the slower way to wait is told.
+        // Where only some workers have a ring, the event names the slower way to wait.
         let all_on_uring = loops.iter().all(|started| started.name == Uring::NAME);
         let io = if all_on_uring { Uring::NAME } else { Epoll::NAME };
         Ok(Self { io, counters, service, token, running })
     }
 
-    /// Has requests accepted on these sockets, with this token; in TLS where there is an acceptor. The token is in force
+    /// Accepts requests on these sockets, with this token; in TLS where there is an acceptor. The token is in force
     /// when this returns.
     pub(crate) fn open(&self, listening: Arc<Listening>, token: Token, tls: Option<Arc<Acceptor>>) {
         self.token.send_replace(Some(token));
         self.service.send_replace(Service::Open { listening, tls });
     }
 
-    /// Has no more requests accepted, from when this returns.
+    /// Accepts no more requests from when this returns.
     pub(crate) fn close(&self) {
         self.token.send_replace(None);
         self.service.send_replace(Service::Closed);
     }
 
-    /// Has the workers end by `deadline`, with the token that is in force, and waits for it.
+    /// Makes the workers end by `deadline`, with the token that is in force, and waits until they have ended.
     pub(crate) async fn drain(&mut self, deadline: Instant) {
         self.service.send_replace(Service::Draining { deadline: deadline.into() });
         let _ = self.running.recv().await;
     }
 
-    /// Returns the name of how they wait for sockets.
+    /// Returns how the workers wait for sockets, as the `listening` event names it.
     pub(crate) fn io(&self) -> &'static str {
         self.io
     }
 
-    /// Returns what all of them counted.
+    /// Returns the sums of what the workers counted.
     pub(crate) fn totals(&self) -> HttpTotals {
         self.counters.iter().map(AsRef::<HttpCounters>::as_ref).collect()
     }

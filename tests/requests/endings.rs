@@ -1,4 +1,4 @@
-//! How a connection ends that does not end by itself: the client leaves, a deadline passes, the gateway stops.
+//! How a connection ends from outside: the client leaves, a deadline passes, the gateway stops.
 
 use adapter_gateway::proto::connection::{CloseReason, Next};
 
@@ -7,7 +7,7 @@ use crate::properties::answers::Answer;
 use crate::properties::connection::{End, TestConnection, Through};
 use crate::properties::context::Limits;
 
-/// A state of a connection: its name, and the bytes that lead there.
+/// Returns the states of a connection: the name, and the bytes that lead there.
 fn states() -> [(&'static str, Vec<u8>); 13] {
     let message = post(MESSAGE);
     let head_only = [b"POST / HTTP/1.1\r\nHost: localhost\r\n".as_slice(), &length(10), b"\r\n"].concat();
@@ -38,7 +38,7 @@ fn statuses(answers: &[Answer]) -> Vec<(u16, bool)> {
     answers.iter().map(|answer| (answer.status, answer.closes())).collect()
 }
 
-/// What the states come to when something ends them, in their order.
+/// Checks the answers in each state, in their order, when `end` ends the connection.
 fn endings(end: impl Fn(&mut TestConnection) -> Next, expected: [&[(u16, bool)]; 13], reason: CloseReason) {
     for ((state, bytes), expected) in states().into_iter().zip(expected) {
         let mut connection = at(&bytes);
@@ -48,7 +48,7 @@ fn endings(end: impl Fn(&mut TestConnection) -> Next, expected: [&[(u16, bool)];
     }
 }
 
-/// RFC 9112 §8: an incomplete request is answered as such, where anyone may still read.
+/// RFC 9112 §8: an incomplete request is answered as such, since the client may still read.
 #[test]
 fn the_client_leaves() {
     let [kept, cut, dropped] = [(200, false), (400, true), (404, false)];
@@ -59,7 +59,7 @@ fn the_client_leaves() {
     );
 }
 
-/// RFC 9110 §15.5.9: 408 to a request that has begun; an idle connection is closed without a word.
+/// RFC 9110 §15.5.9: a request that has begun is answered 408; an idle connection is closed without an answer.
 #[test]
 fn a_deadline_passes() {
     let [kept, late, dropped] = [(200, false), (408, true), (404, false)];
@@ -85,7 +85,7 @@ fn a_deadline_passes() {
 }
 
 #[test]
-fn which_part_was_late_is_told() {
+fn the_answer_names_the_part_that_was_late() {
     for (bytes, part) in [(&b"POST"[..], "head"), (&post(MESSAGE)[..150], "body")] {
         let mut connection = at(bytes);
         connection.step(|connection, out, context| connection.time_out(out, context));
@@ -95,7 +95,7 @@ fn which_part_was_late_is_told() {
     }
 }
 
-/// Each head starts new deadlines, and nothing else does: its parts do not, nor does the empty line before it.
+/// Each head starts new deadlines, and nothing else does: not a part of it, and not the empty line before it.
 #[test]
 fn heads_are_counted() {
     let message = post(MESSAGE);
@@ -110,7 +110,7 @@ fn heads_are_counted() {
     }
 }
 
-/// `finish` closes what is idle, and lets the rest end with the request that it is in.
+/// `finish` closes an idle connection, and lets any other end with the request that it is in.
 #[test]
 fn the_gateway_stops() {
     for (state, bytes) in states() {
@@ -136,8 +136,8 @@ fn a_request_in_flight_is_answered_with_a_close() {
     }
 }
 
-/// The answer to a request whose body is still to be dropped was given before: only the end of the body is waited for,
-/// and a request that came with it is the last.
+/// A request whose body is still to be dropped was answered before. The connection waits for the end of the body alone,
+/// and a request that comes with it is the last.
 #[test]
 fn a_body_that_is_dropped_is_the_last() {
     for (behind, expected) in [(&b""[..], &[(404, false)][..]), (GET, &[(404, false), (404, true)])] {
@@ -149,7 +149,8 @@ fn a_body_that_is_dropped_is_the_last() {
     }
 }
 
-/// A body that does not fit into the buffers any more is refused while it comes in, and the gateway stops meanwhile.
+/// A chunked body for which the buffers have no room any more is refused while it comes in, also when the gateway
+/// stops.
 #[test]
 fn a_body_that_finds_no_room_is_answered_with_a_close() {
     let mut connection = TestConnection::new(&Limits { buffered_bytes: 10, ..Limits::default() });

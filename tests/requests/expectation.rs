@@ -1,9 +1,9 @@
-//! The text beside a connection's bytes: the rule, the limits that differ from the defaults, the outcome.
+//! The text beside a connection's bytes: the rule, the limits that differ from the defaults, and the outcome.
 //!
 //! ```text
 //! # RFC 9112 §6.3, item 3: both lengths.        the rule
 //! with max-body 10                               a limit, where it is not the default
-//! 200 keep, published TOPIC PAYLOAD              an answer, whether the connection stays, what reached the bus
+//! 200 keep, published TOPIC PAYLOAD              an answer, whether the connection stays, what was published
 //! 400 close, KIND: DETAIL                        a problem document
 //!     Allow: POST, OPTIONS                       a field that not every answer has
 //! closed: refused                                the end
@@ -20,10 +20,10 @@ use crate::properties::answers::Answer;
 use crate::properties::connection::{End, Outcome};
 use crate::properties::context::Limits;
 
-/// Fields that every answer has, or that the rest of its line tells of.
+/// Fields that every answer has, or that the line of the answer shows in other words.
 const USUAL_FIELDS: [&str; 4] = ["Date", "Content-Type", "Content-Length", "Connection"];
 
-/// The lines above the outcome: the rule and the limits.
+/// Returns the lines above the outcome: the rule and the limits.
 pub(crate) fn preamble(text: &str) -> String {
     let mut preamble = String::new();
     for line in text.lines().take_while(|line| line.starts_with("# ") || line.starts_with("with ")) {
@@ -32,7 +32,7 @@ pub(crate) fn preamble(text: &str) -> String {
     preamble
 }
 
-/// The limits of the lines that begin with `with`.
+/// Returns the limits of the lines that begin with `with`.
 pub(crate) fn limits(text: &str) -> Limits {
     let mut limits = Limits::default();
     for line in text.lines().filter_map(|line| line.strip_prefix("with ")) {
@@ -55,7 +55,7 @@ pub(crate) fn limits(text: &str) -> Limits {
     limits
 }
 
-/// The outcome, in lines.
+/// Returns the outcome, in lines.
 pub(crate) fn render(outcome: &Outcome) -> String {
     let mut text = String::new();
     let mut published = outcome.published.iter();
@@ -73,7 +73,7 @@ pub(crate) fn render(outcome: &Outcome) -> String {
         text.push('\n');
         for (name, value) in &answer.fields {
             let usual = USUAL_FIELDS.contains(&name.as_str()) || (name, value) == (&ORIGIN.into(), &"*".into());
-            // HTTP/1.0 is told that the connection stays.
+            // The answer to HTTP/1.0 says that the connection stays.
             if !usual || (name == "Connection" && value == "keep-alive") {
                 let _ = writeln!(text, "    {name}: {value}");
             }

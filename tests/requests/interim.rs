@@ -1,5 +1,5 @@
-//! `100 Continue` (RFC 9110 §10.1.1): once the head has passed every check, and never for a body that need not be
-//! asked for. The other tests leave it out of what they compare, for it may depend on how the bytes are split.
+//! `100 Continue` (RFC 9110 §10.1.1): it is sent once the head has passed every check, and never for a body that the
+//! client does not hold back. The other tests do not compare it, since it may depend on how the bytes are split.
 
 use adapter_gateway::proto::policy::Policy;
 use adapter_gateway::proto::problem::Unavailable;
@@ -10,12 +10,12 @@ use crate::properties::context::Limits;
 
 const CONTINUE: &str = "HTTP/1.1 100 Continue\r\n\r\n";
 
-/// A head that asks for 100, with `lines` more.
+/// Returns a head that asks for 100, with `lines` more.
 fn head(target: &str, lines: &[u8]) -> Vec<u8> {
     request("POST", target, &[lines, b"Expect: 100-continue\r\n"].concat(), b"")
 }
 
-/// The answer to `head` before anything follows it.
+/// Returns the answer to `head` before anything follows it.
 fn answer(limits: &Limits, head: &[u8]) -> String {
     let mut connection = TestConnection::new(limits);
     connection.feed(head, Through::Input);
@@ -69,7 +69,7 @@ fn is_not_sent_once_the_head_was_refused() {
     ] {
         let answer = answer(&limits, &head);
         assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
-        // Whether the body follows is in doubt.
+        // Nobody knows whether the body follows.
         assert!(answer.contains("\r\nConnection: close\r\n"), "{answer}");
     }
 }

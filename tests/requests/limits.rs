@@ -1,4 +1,4 @@
-//! Limits that are too long for a file, at the limit and one past it.
+//! Limits that are too large for a file, at the limit and one past it.
 
 use adapter_gateway::proto::http1::chunked::{CHUNK_LINE_BYTES, EXTENSION_BYTES, TRAILER_BYTES};
 use adapter_gateway::proto::http1::head::FIELD_LINES;
@@ -9,11 +9,11 @@ use crate::bytes::{LAST_CHUNK, MESSAGE, TARGET, chunk, chunked, length, message_
 use crate::properties::connection::{Through, run, whole};
 use crate::properties::context::Limits;
 
-/// The status of the one answer to `bytes`, the same whole and in pieces of several sizes.
+/// Returns the status of the only answer to `bytes`, which is the same whole and in pieces of several sizes.
 #[track_caller]
 fn status(bytes: &[u8]) -> u16 {
     let outcome = whole(&Limits::default(), bytes);
-    // Byte by byte where that does not take longer than all other tests.
+    // Large inputs do not come byte by byte, which would take longer than all other tests.
     let smallest = if bytes.len() < 100_000 { 1 } else { 997 };
     for step in [smallest, 1_021, 8_191] {
         assert_eq!(run(&Limits::default(), bytes.chunks(step), Through::BodySpace), outcome, "by {step}");
@@ -23,7 +23,7 @@ fn status(bytes: &[u8]) -> u16 {
     answer.status
 }
 
-/// A message with `padding` more bytes in its head.
+/// Returns a message with `padding` more bytes in its head.
 fn padded(padding: usize) -> Vec<u8> {
     request("POST", TARGET, &[&length(MESSAGE.len())[..], b"X:", &vec![b'x'; padding], b"\r\n"].concat(), MESSAGE)
 }
@@ -34,7 +34,7 @@ fn head_bytes() {
     assert_eq!((status(&padded(rest)), status(&padded(rest + 1))), (200, 431));
 }
 
-/// Byte by byte, each byte is looked at once: looked at from its start each time, this head would take hours.
+/// Each byte is read once, also byte by byte: if the head were read from its start each time, this would take hours.
 #[test]
 fn a_long_head_costs_no_more_for_its_pieces() {
     let policy = Policy { head_bytes: 1024 * 1024, ..Policy::default() };
@@ -45,7 +45,7 @@ fn a_long_head_costs_no_more_for_its_pieces() {
 
 #[test]
 fn field_lines() {
-    // Three of them are needed.
+    // Three lines are needed.
     let lines = |lines| [length(MESSAGE.len()), b"X: y\r\n".repeat(lines - 3)].concat();
     let message = |count| request("POST", TARGET, &lines(count), MESSAGE);
     assert_eq!((status(&message(FIELD_LINES)), status(&message(FIELD_LINES + 1))), (200, 431));

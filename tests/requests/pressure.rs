@@ -1,4 +1,4 @@
-//! Much at once: long pipelines, large bodies, answers faster than a client takes them.
+//! Load on one connection: long pipelines, large bodies, answers faster than a client takes them.
 
 use adapter_gateway::proto::Connection;
 use adapter_gateway::proto::connection::{ANSWER_BYTES, CloseReason, DISCARD_BYTES, Next, Waiting};
@@ -8,7 +8,7 @@ use crate::properties::answers;
 use crate::properties::connection::{End, TestConnection, Through, run, whole};
 use crate::properties::context::Limits;
 
-/// The answers to one call are bounded, whatever is behind it.
+/// The answers to one call are bounded, however many requests follow.
 #[test]
 fn answers_stop_at_their_bound_and_go_on() {
     let mut context = Limits::default().context();
@@ -47,9 +47,9 @@ fn long_pipelines_lose_nothing() {
     }
 }
 
-/// A close within a long pipeline, before and behind the bound on answers.
+/// Nothing is read behind a close within a long pipeline, before and behind the bound on answers.
 #[test]
-fn nothing_is_looked_at_behind_a_close() {
+fn nothing_is_read_behind_a_close() {
     for before in [1, 150, 400, 1_000] {
         let pipeline = [GET.repeat(before).as_slice(), b"BAD\r\n\r\n", &post(MESSAGE)].concat();
         let outcome = whole(&Limits::default(), &pipeline);
@@ -58,24 +58,24 @@ fn nothing_is_looked_at_behind_a_close() {
     }
 }
 
-/// The rest of a body of known length is read to where it stays.
+/// The rest of a body of known length can be read to its final place.
 #[test]
 fn body_space_is_offered_for_the_rest_of_a_body() {
     let body = message_of(100_000);
     let request = post(&body);
     let mut connection = TestConnection::new(&Limits::default());
-    assert!(connection.connection.body_space().is_none(), "in no body");
+    assert!(connection.connection.body_space().is_none(), "there is no body");
     let head_bytes = request.len() - body.len();
     connection.feed(&request[..head_bytes + 10], Through::Input);
     let space = connection.connection.body_space().expect("room for the rest");
     assert!(space.len() == 10 && space.capacity() >= body.len());
-    assert!(space.capacity() < body.len() + 64, "and for little more");
+    assert!(space.capacity() < body.len() + 64, "and room for little more");
     connection.feed(&request[head_bytes + 10..], Through::BodySpace);
-    assert!(connection.connection.body_space().is_none(), "in no body any more");
+    assert!(connection.connection.body_space().is_none(), "the body has ended");
     assert_eq!(connection.outcome().answers[0].status, 200);
 }
 
-/// What the space takes beyond the body is the next request.
+/// Bytes in the space behind the body are the next request.
 #[test]
 fn body_space_loses_nothing_behind_the_body() {
     let requests = [post(&message_of(1_000)), post(MESSAGE)].concat();
@@ -86,7 +86,7 @@ fn body_space_loses_nothing_behind_the_body() {
     }
 }
 
-/// RFC 9112 §9.3: a refused body is dropped up to a bound, and longer ones close.
+/// RFC 9112 §9.3: a refused body is dropped up to a bound, and a longer one closes the connection.
 #[test]
 fn refused_bodies_at_their_bound_and_one_past_it() {
     let bound = usize::try_from(DISCARD_BYTES).unwrap();
@@ -105,7 +105,7 @@ fn refused_bodies_at_their_bound_and_one_past_it() {
     }
 }
 
-/// The same bound for a body that finds no room in the buffers, counted from its start however it was split.
+/// The same bound holds for a body for which the buffers have no room, and counts from its start however it was split.
 #[test]
 fn bodies_without_room_at_their_bound_and_one_past_it() {
     let bound = usize::try_from(DISCARD_BYTES).unwrap();
@@ -122,9 +122,9 @@ fn bodies_without_room_at_their_bound_and_one_past_it() {
     }
 }
 
-/// Bodies in flight on several connections share the buffers, and give back what they held.
+/// Bodies in flight on several connections share the buffers, and release what they held.
 #[test]
-fn buffers_are_shared_and_given_back() {
+fn buffers_are_shared_and_released() {
     let mut context = Limits { buffered_bytes: 1_500, ..Limits::default() }.context();
     let request = post(&message_of(1_000));
     let [mut first, mut second, mut third] = [(); 3].map(|()| Connection::default());
