@@ -33,14 +33,14 @@ pub trait Publish {
 /// What the connections of a worker share.
 #[derive(Debug)]
 pub struct Context<P> {
-    /// The limits and rules. They stay as they are, since `recent_heads` depends on them.
+    /// The limits and rules. They do not change, since `recent_heads` depends on them.
     pub(super) policy: Policy,
-    /// The token in force; none while the REST API is switched off. `recent_heads` depends on it, so it changes by
-    /// [`Context::set_token`] alone.
+    /// The token in force; none while the REST API is switched off. `recent_heads` depends on it, so only
+    /// [`Context::set_token`] changes it.
     token: Option<Token>,
     /// The heads that were admitted with this token under this policy.
     pub(super) recent_heads: RecentHeads,
-    /// The date of the answers, which is set by whoever has the clock.
+    /// The date of the answers. The owner of the context, which has the clock, sets it.
     pub date: HttpDate,
     /// The bound on the bytes of bodies that all connections hold together.
     pub budget: Arc<Budget>,
@@ -48,7 +48,7 @@ pub struct Context<P> {
     pub counters: Arc<HttpCounters>,
     /// What takes the messages.
     pub publisher: P,
-    /// Whether messages were published. Whoever wakes the bus for them clears it.
+    /// Whether messages were published. The owner of the context wakes the bus for them, and clears it.
     pub has_published: bool,
 }
 
@@ -73,7 +73,7 @@ impl<P> Context<P> {
     }
 }
 
-/// A `Date` (RFC 9110 §6.6.1), made once a second by whoever has a clock.
+/// A `Date` (RFC 9110 §6.6.1).
 #[derive(Clone, Copy, Debug)]
 pub struct HttpDate([u8; DATE_BYTES]);
 

@@ -151,7 +151,7 @@ pub enum Problem {
     NotFound,
     /// The method is neither POST nor OPTIONS.
     Method,
-    /// The token is missing, repeated or wrong; which of them is not told.
+    /// The token is missing, repeated or wrong; the answer does not say which.
     Token,
     /// The content is not JSON.
     MediaType,

@@ -1,4 +1,5 @@
-//! Answers as bytes (RFC 9112 §4): a status line, a few fields, a short content. Whoever writes one counts it.
+//! Answers as bytes (RFC 9112 §4): a status line, a few fields, a short content. Each answer is counted here, where
+//! it is written.
 
 use crate::proto::admission::{Reply, Request};
 use crate::proto::context::Context;

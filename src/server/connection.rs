@@ -49,22 +49,12 @@ pub struct Timeouts {
     pub idle: Duration,
 }
 
-impl Default for Timeouts {
-    fn default() -> Self {
-        Self {
-            head: Duration::from_secs(HEAD_TIMEOUT_S),
-            body: Duration::from_secs(BODY_TIMEOUT_S),
-            idle: Duration::from_secs(IDLE_TIMEOUT_S),
-        }
-    }
-}
-
 /// What the connections of a worker share. No connection borrows any of it across a wait.
 pub(crate) struct WorkerContext {
     core: RefCell<Context<Publisher>>,
-    /// The token that the settings say now.
+    /// The token of the settings, which is in force as soon as it is sent.
     token: RefCell<watch::Receiver<Option<Token>>>,
-    /// The second of the Unix epoch that the date of `core` tells.
+    /// The date of `core`, in seconds since the start of the Unix epoch.
     date_s: Cell<u64>,
     timeouts: Timeouts,
     buffers: Buffers,
@@ -76,7 +66,7 @@ pub(crate) struct WorkerContext {
 
 impl WorkerContext {
     pub(crate) fn new(core: Context<Publisher>, mut token: watch::Receiver<Option<Token>>, timeouts: Timeouts) -> Self {
-        // So that the first look finds a change.
+        // The first call of `core_now` takes the token.
         token.mark_changed();
         Self {
             buffers: Buffers::new(Arc::clone(&core.counters)),
@@ -110,7 +100,7 @@ pub(crate) struct ConnectionHandle<S> {
     pub(crate) socket: S,
     /// Whether the connection is to end with the request that it is in.
     finishing: Cell<bool>,
-    /// The task, while it waits to be told so.
+    /// The task, while it waits for `finishing`.
     waiting: Cell<Option<Waker>>,
     _permit: OwnedSemaphorePermit,
 }

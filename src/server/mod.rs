@@ -2,7 +2,7 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | [`workers`] | the worker threads: started, told to open, to close, to drain |
+//! | [`workers`] | the worker threads, and how the gateway opens, closes and drains them |
 //! | `worker` | one worker: it spawns the tasks of its connections, and drains them |
 //! | [`listener`] | listening sockets, and the loop that accepts from them |
 //! | [`connection`] | the task of a connection: waits, deadlines, the core, the end |

@@ -48,7 +48,7 @@ pub(crate) enum Arrived {
     End,
     /// Plain http where TLS is spoken; it was answered.
     PlainHttp,
-    /// What is not TLS, or is not accepted; the client was told so.
+    /// What is not TLS, or is not accepted; an alert was sent.
     Fault,
 }
 

@@ -57,7 +57,7 @@ pub(crate) enum Service {
     },
 }
 
-/// A worker. Its connections know of it what is in `context` alone.
+/// A worker. Of all this, its connections use `context` alone.
 struct Worker<S> {
     context: WorkerContext,
     publisher: Publisher,
@@ -143,7 +143,7 @@ impl<S: Stream> Worker<S> {
 
     /// Serves a connection in a task of its own.
     fn spawn(self: &Rc<Self>, socket: S, permit: OwnedSemaphorePermit) {
-        // Read now: once the service has changed, nothing tells whether TLS is spoken here.
+        // This is read now, since a later service does not say whether TLS is spoken on this socket.
         let tls = match &*self.service.borrow() {
             Service::Open { tls, .. } => tls.clone(),
             // It waited for its permit while the service was closed.

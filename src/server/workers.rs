@@ -1,4 +1,4 @@
-//! The worker threads: how they wait for sockets, what they are told to do, when they have ended.
+//! The worker threads: they are started, they follow what the gateway wants of them, and they end.
 
 use std::io;
 use std::sync::Arc;
@@ -72,7 +72,7 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
-    /// Starts the threads, which wait to be told to serve.
+    /// Starts the threads, which accept nothing until [`Workers::open`].
     pub(crate) fn start(config: &WorkersConfig, publisher: &Publisher) -> Result<Self, StartError> {
         let counters: Vec<_> = std::iter::repeat_with(Arc::<HttpCounters>::default).take(config.workers).collect();
         let budget = Budget::new(config.buffered_bytes);
@@ -149,7 +149,7 @@ struct StartedLoop {
     uring_error: Option<io::Error>,
 }
 
-/// Runs a worker on the event loop that `io` asks for, and tells once which it is, or why there is none.
+/// Runs a worker on the event loop that `io` asks for. Sends which one that is, or why there is none.
 fn run_worker(io: Io, worker: WorkerConfig, started: &Sender<io::Result<StartedLoop>>) {
     match io {
         Io::Uring => run_on(Uring::new(), None, worker, started),
