@@ -1,20 +1,19 @@
 //! How many instructions the core takes for a request, part by part. Unlike seconds, they are the same on a busy
-//! machine: `.ci/instructions` holds them to those of the file `baseline`.
+//! machine: `.ci/instructions` compares them with those of the file `baseline`.
 //!
-//! What is counted was done once before, and its result was checked: the first call also pays for what it finds out
-//! about the processor, and for the room that later calls find.
+//! Whatever is counted was done once before, and its result was checked: the first call also pays for what it finds out
+//! about the processor, and for memory that later calls use again.
 
 #![allow(clippy::unwrap_used, reason = "a wrong result is to stop the benchmark")]
 #![allow(missing_docs, reason = "by what the macros write")]
 
-mod exchange;
-mod gate;
+mod connection;
 mod hand_off;
 mod head;
 mod inputs;
 mod message;
 
-use exchange::exchanges;
+use connection::connections;
 use gungraun::{Callgrind, LibraryBenchmarkConfig, main};
 use hand_off::hand_offs;
 use head::heads;
@@ -23,5 +22,5 @@ use message::messages;
 main!(
     // Caches are not simulated: their sizes would be those of one machine.
     config = LibraryBenchmarkConfig::default().tool(Callgrind::with_args(["--cache-sim=no"])),
-    library_benchmark_groups = [heads, messages, exchanges, hand_offs]
+    library_benchmark_groups = [heads, messages, connections, hand_offs]
 );

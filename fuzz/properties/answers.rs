@@ -1,4 +1,4 @@
-//! Answers read back from their bytes by a client that forgives nothing.
+//! A strict reader of answers.
 
 use serde_json::Value;
 
@@ -16,24 +16,24 @@ impl Answer {
         self.fields.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
-    /// Whether it announces the end of the connection.
+    /// Returns whether the answer announces the end of the connection.
     pub(crate) fn closes(&self) -> bool {
         self.field("Connection") == Some("close")
     }
 
-    /// The problem document (RFC 9457 §3) of an error that has content.
+    /// Returns the problem document (RFC 9457 §3) of an error that has content.
     pub(crate) fn problem(&self) -> Option<Value> {
         (self.status >= 400 && !self.content.is_empty()).then(|| serde_json::from_slice(&self.content).unwrap())
     }
 }
 
-/// Reads all of `wire`, interim answers left out. Panics at the first byte that is not as RFC 9112 §4 has it.
+/// Reads all of `wire`, and leaves interim answers out. Panics at the first byte that is not as RFC 9112 §4 has it.
 pub(crate) fn read(mut wire: &[u8]) -> Vec<Answer> {
     let mut answers = Vec::new();
     while !wire.is_empty() {
         let (answer, rest) = read_one(wire);
         wire = rest;
-        // RFC 9110 §15.2: an interim answer may come or not, as the bytes were split.
+        // RFC 9110 §15.2: whether an interim answer comes may depend on how the bytes were split.
         if answer.status >= 200 {
             answers.push(answer);
         }
@@ -60,7 +60,7 @@ fn read_one(wire: &[u8]) -> (Answer, &[u8]) {
     (answer, &rest[content_bytes..])
 }
 
-/// What every answer owes to the contract.
+/// Checks what the contract demands of every answer.
 fn check(answer: &Answer) {
     if answer.status < 200 {
         assert!(answer.status == 100 && answer.fields.is_empty(), "100 is the one interim answer, and has no fields");

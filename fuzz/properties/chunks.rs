@@ -1,4 +1,4 @@
-//! The chunked coding: decoded the same however it is split, and as a plain reader decodes it who has all of it.
+//! The chunked coding: the result does not depend on how the bytes are split, and a plain reader of all of them agrees.
 
 use adapter_gateway::proto::http1::chunked::ChunkedDecoder;
 use adapter_gateway::proto::http1::malformed::Malformed;
@@ -18,7 +18,7 @@ pub(crate) fn chunked(input: &[u8]) {
     }
 }
 
-/// Decodes what comes in these pieces; `None` if it does not end.
+/// Decodes what comes in these pieces. Returns none if the body does not end.
 pub(crate) fn decode(pieces: &[&[u8]]) -> Result<Option<Body>, Malformed> {
     let mut decoder = ChunkedDecoder::default();
     let (mut content, mut total) = (Vec::new(), 0);
@@ -26,7 +26,7 @@ pub(crate) fn decode(pieces: &[&[u8]]) -> Result<Option<Body>, Malformed> {
         let mut rest = piece;
         while !rest.is_empty() {
             let decoded = decoder.decode(rest)?;
-            assert!(decoded.used > 0 && decoded.content.len() <= decoded.used, "every call gets on");
+            assert!(decoded.used > 0 && decoded.content.len() <= decoded.used, "every call makes progress");
             content.extend_from_slice(decoded.content);
             total += decoded.used;
             if decoded.done {
@@ -38,7 +38,8 @@ pub(crate) fn decode(pieces: &[&[u8]]) -> Result<Option<Body>, Malformed> {
     Ok(None)
 }
 
-/// RFC 9112 §7.1.3, line by line: lenient where the decoder is strict, but never of another opinion.
+/// Reads a body as RFC 9112 §7.1.3 has it, line by line. It accepts more than the decoder, and agrees on what both
+/// accept.
 fn read_plainly(input: &[u8]) -> Option<Body> {
     let mut content = Vec::new();
     let mut rest = input;
@@ -56,7 +57,7 @@ fn read_plainly(input: &[u8]) -> Option<Body> {
     Some((content, input.len() - rest.len()))
 }
 
-/// The bytes before the next CRLF.
+/// Returns the bytes before the next CRLF.
 fn take_line<'i>(rest: &mut &'i [u8]) -> Option<&'i [u8]> {
     let end = rest.windows(2).position(|pair| pair == b"\r\n")?;
     let line = &rest[..end];

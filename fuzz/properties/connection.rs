@@ -1,11 +1,15 @@
 //! A whole connection over the core: pieces of bytes in, its outcome out.
 
-use adapter_gateway::proto::connection::{ANSWER_BYTES, CloseReason, Exchange, Next, Waiting};
+use std::collections::BTreeMap;
+
+use adapter_gateway::proto::connection::{ANSWER_BYTES, CloseReason, Next, Waiting};
+use adapter_gateway::proto::counters::HttpTotals;
+use adapter_gateway::proto::{Connection, Context};
 
 use super::answers::{self, Answer};
-use super::gate::{FakeGate, Limits, Published};
+use super::context::{Limits, Published, Recorder};
 
-/// What may be told of a connection from outside, whatever the pieces that it came in.
+/// What can be observed of a connection from outside, whatever the pieces that it came in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) answers: Vec<Answer>,
@@ -20,29 +24,31 @@ pub(crate) enum End {
     Closed(CloseReason),
 }
 
-/// How bytes get into the exchange.
+/// How bytes get into the core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Through {
     /// Always as the argument of `receive`.
     Input,
-    /// Bodies where `body_space` wants them, as the shell does it.
+    /// Bodies where `body_space` wants them, as the server does it.
     BodySpace,
 }
 
 /// A connection in the middle of its life.
-pub(crate) struct Connection {
-    pub(crate) exchange: Exchange,
-    pub(crate) gate: FakeGate,
+pub(crate) struct TestConnection {
+    pub(crate) connection: Connection,
+    pub(crate) context: Context<Recorder>,
     pub(crate) wire: Vec<u8>,
+    buffered_bytes: usize,
     end: End,
 }
 
-impl Connection {
+impl TestConnection {
     pub(crate) fn new(limits: &Limits) -> Self {
         Self {
-            exchange: Exchange::default(),
-            gate: FakeGate::new(limits),
+            connection: Connection::default(),
+            context: limits.context(),
             wire: Vec::new(),
+            buffered_bytes: limits.buffered_bytes,
             end: End::Open(Waiting::First),
         }
     }
@@ -52,7 +58,7 @@ impl Connection {
         let mut rest = piece;
         while through == Through::BodySpace
             && !rest.is_empty()
-            && let Some(space) = self.exchange.body_space()
+            && let Some(space) = self.connection.body_space()
         {
             let taken = rest.len().min(space.capacity() - space.len());
             space.extend_from_slice(&rest[..taken]);
@@ -62,25 +68,30 @@ impl Connection {
         if rest.is_empty() { self.end } else { self.settle(rest) }
     }
 
-    /// One call of `receive`, and those that `Again` asks for.
+    /// Calls `receive` once, and as often again as it asks for that.
     fn settle(&mut self, input: &[u8]) -> End {
         let was = self.end;
-        let mut next = self.turn(|exchange, out, gate| exchange.receive(input, out, gate));
+        let mut next = self.step(|connection, out, context| connection.receive(input, out, context));
         while next == Next::Again {
-            next = self.turn(|exchange, out, gate| exchange.receive(&[], out, gate));
+            next = self.step(|connection, out, context| connection.receive(&[], out, context));
         }
         // Whatever comes behind a close is as if it had never come.
         assert!(matches!(was, End::Open(_)) || was == self.end, "{was:?} became {:?}", self.end);
         self.end
     }
 
-    /// One call into the exchange, with an empty buffer for its answers, as the shell has it.
-    pub(crate) fn turn(&mut self, act: impl FnOnce(&mut Exchange, &mut Vec<u8>, &FakeGate) -> Next) -> Next {
+    /// Calls the core once, with an empty buffer for its answers, as the server does it.
+    pub(crate) fn step(
+        &mut self,
+        act: impl FnOnce(&mut Connection, &mut Vec<u8>, &mut Context<Recorder>) -> Next,
+    ) -> Next {
         let mut out = Vec::new();
         let was_closed = matches!(self.end, End::Closed(_));
-        let published = self.gate.published.borrow().len();
-        let next = act(&mut self.exchange, &mut out, &self.gate);
-        assert!(!was_closed || (out.is_empty() && self.gate.published.borrow().len() == published));
+        let published = self.published();
+        let next = act(&mut self.connection, &mut out, &mut self.context);
+        let has_published = std::mem::take(&mut self.context.has_published);
+        assert_eq!(has_published, self.published() > published, "the bus is woken for what was published");
+        assert!(!was_closed || (out.is_empty() && !has_published));
         self.end = match next {
             Next::Read(waiting) => End::Open(waiting),
             Next::Close(reason) => End::Closed(reason),
@@ -93,19 +104,39 @@ impl Connection {
         next
     }
 
-    /// Ends it where it stands.
-    pub(crate) fn outcome(self) -> Outcome {
-        let Self { exchange, gate, wire, end } = self;
-        let answers = answers::read(&wire);
-        let between = matches!(end, End::Open(Waiting::First | Waiting::Another | Waiting::Head) | End::Closed(_));
-        assert!(!between || gate.holds_nothing(), "a body is held by no request");
-        drop(exchange);
-        assert!(gate.holds_nothing(), "a body is held by no connection");
+    /// Returns how many messages were published.
+    pub(crate) fn published(&self) -> usize {
+        self.context.publisher.published.borrow().len()
+    }
 
-        let statuses: Vec<_> = answers.iter().map(|answer| answer.status).collect();
-        assert_eq!(statuses, gate.answered.into_inner(), "every answer is counted once, in order");
-        let published = gate.published.into_inner();
-        let accepted = statuses.iter().filter(|&&status| status == 200).count();
+    /// Returns whether the buffers hold no body.
+    fn holds_nothing(&self) -> bool {
+        self.context.budget.fits(self.buffered_bytes)
+    }
+
+    /// Ends it where it stands.
+    pub(crate) fn outcome(mut self) -> Outcome {
+        let answers = answers::read(&self.wire);
+        let end = self.end;
+        let between = matches!(end, End::Open(Waiting::First | Waiting::Another | Waiting::Head) | End::Closed(_));
+        assert!(!between || self.holds_nothing(), "a body is held by no request");
+        self.connection = Connection::default();
+        assert!(self.holds_nothing(), "a body is held by no connection");
+
+        let mut statuses = BTreeMap::new();
+        for answer in &answers {
+            *statuses.entry(answer.status).or_default() += 1;
+        }
+        let totals: HttpTotals = [self.context.counters.as_ref()].into_iter().collect();
+        assert_eq!(totals.answers, statuses, "every answer is counted once");
+        let unavailable: u64 = totals.refused.values().sum();
+        assert_eq!(
+            statuses.get(&503).copied().unwrap_or_default(),
+            unavailable,
+            "every 503 is counted with its reason"
+        );
+        let published = self.context.publisher.published.into_inner();
+        let accepted = answers.iter().filter(|answer| answer.status == 200).count();
         assert_eq!(accepted, published.len(), "200 says that the message is in the queue, and nothing else says it");
         if let Some(at) = answers.iter().position(Answer::closes) {
             assert!(at + 1 == answers.len() && matches!(end, End::Closed(_)), "nothing follows a close");
@@ -114,21 +145,21 @@ impl Connection {
     }
 }
 
-/// The outcome of a connection whose bytes come in these pieces.
+/// Returns the outcome of a connection whose bytes come in these pieces.
 pub(crate) fn run<'p>(limits: &Limits, pieces: impl IntoIterator<Item = &'p [u8]>, through: Through) -> Outcome {
-    let mut connection = Connection::new(limits);
+    let mut connection = TestConnection::new(limits);
     for piece in pieces {
         connection.feed(piece, through);
     }
     connection.outcome()
 }
 
-/// The outcome of a connection whose bytes come at once.
+/// Returns the outcome of a connection whose bytes come at once.
 pub(crate) fn whole(limits: &Limits, input: &[u8]) -> Outcome {
     run(limits, [input], Through::Input)
 }
 
-/// The outcome of a connection whose bytes come in two pieces.
+/// Returns the outcome of a connection whose bytes come in two pieces.
 pub(crate) fn split(limits: &Limits, input: &[u8], at: usize, through: Through) -> Outcome {
     let (first, second) = input.split_at(at);
     run(limits, [first, second], through)

@@ -1,29 +1,33 @@
-//! Whole connections: what [`Connection`] asserts of every turn and every outcome, under limits that are met.
+//! Whole connections: what [`TestConnection`] asserts of every step and every outcome, under limits that are met.
 
-use adapter_gateway::proto::connection::{Exchange, Next};
+use adapter_gateway::proto::connection::Next;
+use adapter_gateway::proto::policy::Policy;
+use adapter_gateway::proto::{Connection, Context};
 
-use super::connection::{Connection, End, Outcome, Through, run, whole};
-use super::gate::{FakeGate, Limits};
+use super::answers;
+use super::connection::{End, Outcome, TestConnection, Through, run, whole};
+use super::context::{Limits, Recorder};
 use super::pieces::ways;
 
-/// One of the ways in which a connection ends before its time.
-type GiveUp = fn(&mut Exchange, &mut Vec<u8>, &FakeGate) -> Next;
+/// One of the ways in which a connection ends before it closes by itself.
+type GiveUp = fn(&mut Connection, &mut Vec<u8>, &mut Context<Recorder>) -> Next;
 
-/// Limits so small that a short input meets them.
+/// Returns limits so small that a short input meets them.
 fn tight() -> Limits {
-    Limits { head_bytes: 160, body_bytes: 80, buffered_bytes: 60, queue: 3, ..Limits::default() }
+    let policy = Policy { head_bytes: 160, body_bytes: 80, ..Policy::default() };
+    Limits { policy, buffered_bytes: 60, queue: 3, ..Limits::default() }
 }
 
-/// A connection, ended in each of the ways that it can end.
-pub(crate) fn exchange(input: &[u8]) {
+/// A connection, ended in each of the ways in which it can end.
+pub(crate) fn connection(input: &[u8]) {
     for limits in [Limits::default(), tight()] {
         let Outcome { answers, published, end } = whole(&limits, input);
-        let end_of_input: GiveUp = |exchange, out, gate| exchange.end_of_input(out, gate);
-        let time_out: GiveUp = |exchange, out, gate| exchange.time_out(out, gate);
+        let end_of_input: GiveUp = |connection, out, context| connection.end_of_input(out, context);
+        let time_out: GiveUp = |connection, out, context| connection.time_out(out, context);
         for give_up in [end_of_input, time_out] {
-            let mut connection = Connection::new(&limits);
+            let mut connection = TestConnection::new(&limits);
             connection.feed(input, Through::Input);
-            connection.turn(give_up);
+            connection.step(give_up);
             connection.feed(input, Through::Input);
             let ended = connection.outcome();
             assert!(matches!(ended.end, End::Closed(_)), "{:?}", ended.end);
@@ -34,20 +38,20 @@ pub(crate) fn exchange(input: &[u8]) {
     }
 }
 
-/// Whatever was begun is answered, and nothing else.
+/// Checks that the request that was begun is answered, and nothing else.
 fn finishing(limits: &Limits, input: &[u8], end: End) {
-    let mut connection = Connection::new(limits);
+    let mut connection = TestConnection::new(limits);
     connection.feed(input, Through::Input);
-    if connection.exchange.finish() {
+    if connection.connection.finish() {
         return;
     }
-    let before = connection.gate.answered.borrow().len();
+    let before = answers::read(&connection.wire).len();
     connection.feed(input, Through::Input);
     let after = connection.outcome();
     assert!(after.answers.len() <= before + 1, "one request at most was in flight: {end:?}");
 }
 
-/// A connection in pieces, which must not make a difference.
+/// A connection in pieces, which must make no difference.
 pub(crate) fn split(input: &[u8]) {
     for limits in [Limits::default(), tight()] {
         let outcome = whole(&limits, input);

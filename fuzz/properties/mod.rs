@@ -1,15 +1,15 @@
-//! What must hold of the core, whatever it is given: one function for each fuzz target, and the means to drive a
-//! connection without I/O.
+//! What must hold of the core for every input: one function for each fuzz target, and the means to drive a connection
+//! without I/O.
 //!
 //! Included by path: by the fuzz targets, by the test that replays their corpora on stable, and by the tests of
 //! requests. No part of the crate depends on it.
 
-#![allow(dead_code, reason = "each of those uses a part of it")]
+#![allow(dead_code, reason = "each of these uses a part of it")]
 #![allow(unused_imports, reason = "likewise")]
 
 pub(crate) mod answers;
 pub(crate) mod connection;
-pub(crate) mod gate;
+pub(crate) mod context;
 pub(crate) mod pieces;
 
 mod chunks;
@@ -18,11 +18,11 @@ mod documents;
 mod heads;
 
 pub(crate) use chunks::{chunked, decode};
-pub(crate) use connections::{exchange, split};
+pub(crate) use connections::{connection, split};
 pub(crate) use documents::{message, msgpack, settings};
 pub(crate) use heads::{framing, head, target_query};
 
-/// Panics where the bytes break it.
+/// Panics if the bytes break the property.
 pub(crate) type Property = fn(&[u8]);
 
 /// All of them, by the name of the target, of its corpus and of its regressions.
@@ -31,7 +31,7 @@ pub(crate) const ALL: [(&str, Property); 9] = [
     ("framing", framing),
     ("target_query", target_query),
     ("chunked", chunked),
-    ("exchange", exchange),
+    ("connection", connection),
     ("split", split),
     ("message", message),
     ("msgpack", msgpack),

@@ -1,8 +1,8 @@
 //! Ways to cut an input into pieces.
 
-/// Places that depend on all of `input`, so that a fuzzer finds its own, and are the same in every run.
+/// Returns two places that depend on all of `input`, so that the fuzzer varies them, and are the same in every run.
 pub(crate) fn places(input: &[u8]) -> [usize; 2] {
-    // FNV-1a.
+    // The hash is FNV-1a.
     let hash = input
         .iter()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
@@ -12,12 +12,12 @@ pub(crate) fn places(input: &[u8]) -> [usize; 2] {
     places
 }
 
-/// `input`, cut at these places.
+/// Returns `input`, cut at these places.
 pub(crate) fn cut(input: &[u8], [first, second]: [usize; 2]) -> [&[u8]; 3] {
     [&input[..first], &input[first..second], &input[second..]]
 }
 
-/// All ways that a property tries: whole, byte by byte, and in three pieces.
+/// Returns the ways that a property tries: whole, byte by byte, and in three pieces.
 pub(crate) fn ways(input: &[u8]) -> [Vec<&[u8]>; 3] {
     [vec![input], input.chunks(1).collect(), cut(input, places(input)).to_vec()]
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use super::queue::PushError;
 use super::state::BusState;
+use crate::proto::Publish;
 use crate::proto::payload::Payload;
 use crate::proto::problem::Unavailable;
 
@@ -65,6 +66,16 @@ impl Publisher {
             PushError::Full if self.state.stalled.load(Ordering::Relaxed) => Unavailable::Stalled,
             PushError::Full => Unavailable::QueueFull,
         }
+    }
+}
+
+impl Publish for Publisher {
+    fn available(&self) -> Result<(), Unavailable> {
+        self.available()
+    }
+
+    fn publish(&self, topic: &str, payload: Payload<'_>) -> Result<(), Unavailable> {
+        self.publish(topic, payload)
     }
 }
 

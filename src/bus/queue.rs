@@ -205,9 +205,9 @@ impl Drop for Queue {
 
 impl QueuedMessage {
     fn new(topic: &[u8], payload: Payload<'_>, weight_bytes: usize) -> Option<Self> {
-        let payload = match payload {
-            Payload::Lent(bytes) => Frame::copy_of(bytes),
-            Payload::Kept { buffer, part } => Frame::part_of(buffer, part),
+        let payload = match (payload.bytes(), payload.into_kept()) {
+            (bytes, None) => Frame::copy_of(bytes),
+            (_, Some((buffer, part))) => Frame::part_of(buffer, part),
         };
         Some(Self { topic: Frame::copy_of(topic)?, payload: payload?, weight_bytes })
     }

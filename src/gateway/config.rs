@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::bus::BusConfig;
-use crate::proto::admission::Policy;
+use crate::proto::policy::Policy;
 use crate::proto::token::Token;
 use crate::server::connection::Timeouts;
 use crate::server::workers::Io;

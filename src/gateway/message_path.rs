@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 
 use crate::bus::{Bus, BusEvent, Hub, HubCounters};
 use crate::gateway::config::GatewayConfig;
@@ -12,10 +12,10 @@ use crate::gateway::failure::Failure;
 use crate::gateway::signals::Signals;
 use crate::log::log;
 use crate::process::raise_descriptor_limit;
-use crate::proto::budget::Budget;
-use crate::server::counters::{Counters, Totals};
-use crate::server::worker::{Service, Shared};
-use crate::server::workers::{IoBackend, Workers};
+use crate::proto::token::Token;
+use crate::server::listener::Listening;
+use crate::server::workers::{IoBackend, Workers, WorkersConfig};
+use crate::tls::acceptor::Acceptor;
 
 /// The most of the drain time that is reserved for the bus: connections are cut off this long before the end.
 const BUS_DRAIN: Duration = Duration::from_secs(1);
@@ -40,7 +40,7 @@ pub(super) struct MessagePath {
 }
 
 impl MessagePath {
-    /// Starts the bus and the workers. The workers accept nothing before [`MessagePath::direct`] opens the service.
+    /// Starts the bus and the workers. The workers accept nothing before [`MessagePath::open`].
     pub(super) fn start(config: &GatewayConfig, hub: Option<Hub>, emit: EventSink) -> Result<Self, Failure> {
         let connections = affordable_connections(config);
         let emit_bus_event = move |event: BusEvent| {
@@ -51,20 +51,27 @@ impl MessagePath {
             emit(&Event::Bus { state, endpoint: endpoint.as_str() });
         };
         let bus = Arc::new(Bus::start(config.bus.clone(), emit_bus_event).map_err(Failure::configuration)?);
-        let shared = Shared {
+        let workers_config = WorkersConfig {
+            io: config.io,
+            workers: config.workers,
             policy: config.policy.clone(),
             timeouts: config.timeouts,
-            buffers: Budget::new(config.buffered_bytes),
-            connections: Arc::new(Semaphore::new(connections)),
-            publisher: bus.publisher(),
+            buffered_bytes: config.buffered_bytes,
+            connections,
         };
-        let workers = Workers::start(config.io, config.workers, shared)?;
+        let workers = Workers::start(&workers_config, &bus.publisher())?;
         Ok(Self { workers, bus, hub, started: Instant::now() })
     }
 
-    /// Tells the workers what to serve. The change is in force when this returns.
-    pub(super) fn direct(&self, service: Service) {
-        self.workers.direct(service);
+    /// Accepts requests on these sockets, with this token, and in TLS if there is an acceptor. The token is in force
+    /// when this returns.
+    pub(super) fn open(&self, listening: Arc<Listening>, token: Token, tls: Option<Arc<Acceptor>>) {
+        self.workers.open(listening, token, tls);
+    }
+
+    /// Accepts no more requests from when this returns.
+    pub(super) fn close(&self) {
+        self.workers.close();
     }
 
     /// Returns how the workers wait for sockets.
@@ -75,7 +82,7 @@ impl MessagePath {
     /// Returns the counters since the start.
     pub(super) fn stats(&self) -> Stats {
         let bus = self.bus.counters();
-        let http: Totals = self.workers.counters().map(AsRef::<Counters>::as_ref).collect();
+        let http = self.workers.totals();
         let endpoints = bus.endpoints.into_iter().map(|endpoint| EndpointStats {
             endpoint: endpoint.endpoint.as_str().into(),
             connected: endpoint.connected,

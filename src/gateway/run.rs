@@ -18,7 +18,6 @@ use crate::log::log;
 use crate::proto::admission::ENDPOINT;
 use crate::proto::token::Token;
 use crate::server::listener::{ListenError, Listening};
-use crate::server::worker::Service;
 use crate::settings::{self, Access, DisabledReason};
 use crate::tls::source::CertificateSource;
 use crate::watch::Watch;
@@ -163,7 +162,7 @@ impl Gateway {
         };
         let tls = self.certificate.as_ref().map(WatchedCertificate::acceptor);
         let scheme = if tls.is_some() { "https" } else { "http" };
-        self.message_path.direct(Service::Open { listening: Arc::clone(&listening), token: token.clone(), tls });
+        self.message_path.open(Arc::clone(&listening), token.clone(), tls);
         if is_new {
             let io = self.message_path.io();
             for address in listening.addresses() {
@@ -180,7 +179,7 @@ impl Gateway {
     fn close(&mut self, reason: DisabledReason) {
         if let Some(listening) = self.listening.take() {
             listening.close();
-            self.message_path.direct(Service::Closed);
+            self.message_path.close();
         }
         let reason = reason.to_string();
         (self.emit)(&Event::Disabled { reason: &reason });

@@ -3,7 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes that may still be held. Shared by all workers.
+/// Bytes of bodies that all connections hold together, by default (`--max-buffered`): as many bodies of a mebibyte as
+/// there are connections that send one at the same time.
+pub const BUFFERED_BYTES: usize = 64 * 1024 * 1024;
+
+/// Bytes that may still be held. All workers share it.
 #[derive(Debug)]
 pub struct Budget {
     free_bytes: AtomicUsize,
@@ -17,38 +21,33 @@ pub struct Hold {
 }
 
 impl Budget {
-    /// A budget of so many bytes.
+    /// Returns a budget of so many bytes.
     #[must_use]
     pub fn new(bytes: usize) -> Arc<Self> {
         Arc::new(Self { free_bytes: AtomicUsize::new(bytes) })
     }
 
-    /// Whether so many bytes could be held now: the check for a body that is used where it was read.
+    /// Returns whether so many bytes could be held now: the check for a body that is used where it was read.
     #[must_use]
     pub fn fits(&self, bytes: usize) -> bool {
         bytes <= self.free_bytes.load(Ordering::Relaxed)
     }
 
-    /// Holds so many bytes; `None` if they are not free.
+    /// Holds so many bytes; none if they are not free.
     pub fn hold(self: &Arc<Self>, bytes: usize) -> Option<Hold> {
-        let mut hold = self.hold_nothing();
-        hold.grow(bytes).then_some(hold)
-    }
-
-    /// Holds nothing yet.
-    #[must_use]
-    pub fn hold_nothing(self: &Arc<Self>) -> Hold {
-        Hold { budget: Arc::clone(self), bytes: 0 }
+        let mut hold = Hold { budget: Arc::clone(self), bytes: 0 };
+        hold.cover(bytes).then_some(hold)
     }
 }
 
 impl Hold {
-    /// Holds so many more bytes; `false`, and no change, if they are not free.
+    /// Holds at least so many bytes. Returns `false`, and changes nothing, if they are not free.
     #[must_use]
-    pub fn grow(&mut self, bytes: usize) -> bool {
+    pub fn cover(&mut self, bytes: usize) -> bool {
+        let Some(more) = bytes.checked_sub(self.bytes).filter(|more| *more > 0) else { return true };
         let free = &self.budget.free_bytes;
-        let taken = free.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |free| free.checked_sub(bytes)).is_ok();
-        self.bytes += if taken { bytes } else { 0 };
+        let taken = free.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |free| free.checked_sub(more)).is_ok();
+        self.bytes += if taken { more } else { 0 };
         taken
     }
 }
@@ -69,7 +68,7 @@ mod tests {
         let mut first = budget.hold(4).unwrap();
         assert!(budget.fits(6) && !budget.fits(7));
         assert!(budget.hold(7).is_none());
-        assert!(first.grow(6) && !first.grow(1));
+        assert!(first.cover(10) && first.cover(1) && !first.cover(11));
         drop(first);
         assert!(budget.fits(10));
     }

@@ -1,10 +1,40 @@
-//! The core: HTTP, the message, the token and the state of a connection, with no I/O and no clock.
+//! The core: HTTP/1.1, messages and the state of a connection, with no I/O and no clock.
+//!
+//! The files, in the order in which a request meets them:
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | [`connection`] | the state machine of a connection: bytes in, answers out |
+//! | `next` | what a connection must do next, and why it closes |
+//! | [`context`] | what the connections of a worker share, and the trait of what publishes |
+//! | `recent_heads` | heads that were admitted lately, which need not be judged again |
+//! | [`http1`] | heads and the chunked coding, as RFC 9112 has them; the table of what is accepted and refused |
+//! | [`admission`] | who may pass by the head: the status table, in its order |
+//! | `body` | bodies, read to be kept or dropped |
+//! | [`message`] | what is a message: JSON, topics, MessagePack |
+//! | [`payload`] | a payload on its way to the bus |
+//! | [`response`] | answers as bytes |
+//! | [`problem`] | every reason to refuse, with its status and its document |
+//! | [`policy`] | limits and rules, and their defaults |
+//! | [`budget`] | the bound on the bytes that all connections hold |
+//! | [`token`] | the access token |
+//! | [`counters`] | what is counted of requests and connections |
 
 pub mod admission;
+mod body;
 pub mod budget;
 pub mod connection;
+pub mod context;
+pub mod counters;
 pub mod http1;
 pub mod message;
+mod next;
 pub mod payload;
+pub mod policy;
 pub mod problem;
+mod recent_heads;
+pub mod response;
 pub mod token;
+
+pub use connection::Connection;
+pub use context::{Context, Publish};

@@ -1,64 +1,55 @@
-//! A payload on its way to the bus: its bytes, or the buffer that they lie in where it may go with them.
+//! A payload on its way to the bus: its bytes, and the buffer that they lie in where it may be kept.
 
 use std::ops::Range;
 use std::ptr;
 use std::sync::Arc;
 
-/// Bytes from which a payload goes with its buffer: below, a copy costs less than to count who holds the buffer.
+/// Bytes from which a payload is kept in its buffer: below, a copy costs less than to count the owners of the buffer.
 pub const MIN_KEPT_BYTES: usize = 4 * 1024;
 
 /// Bytes to be published.
 #[derive(Clone, Debug)]
-pub enum Payload<'p> {
-    /// To be copied.
-    Lent(&'p [u8]),
-    /// To be kept as they are.
-    Kept {
-        /// Where they lie.
-        buffer: &'p Arc<Vec<u8>>,
-        /// Where in it.
-        part: Range<usize>,
-    },
+pub struct Payload<'p> {
+    bytes: &'p [u8],
+    /// The buffer that `bytes` lie in, and where, if it is kept.
+    kept: Option<(&'p Arc<Vec<u8>>, Range<usize>)>,
 }
 
 impl<'p> Payload<'p> {
-    /// `bytes`, to be kept in `buffer` if they lie there, are large, and are most of what it holds; else to be copied,
-    /// so that nobody keeps a megabyte for the sake of a few.
+    /// Returns `bytes`, to be kept in `buffer` if they lie there, are large, and are most of what it holds; else to be
+    /// copied, so that nothing keeps a megabyte for the sake of a few bytes.
     #[must_use]
     pub fn of(buffer: &'p Arc<Vec<u8>>, bytes: &'p [u8]) -> Self {
         let start = bytes.as_ptr().addr().wrapping_sub(buffer.as_ptr().addr());
         let part = start..start.saturating_add(bytes.len());
         let lies_there = buffer.get(part.clone()).is_some_and(|part| ptr::eq(part, bytes));
-        if lies_there && bytes.len() >= MIN_KEPT_BYTES && bytes.len() >= buffer.capacity() / 2 {
-            Self::Kept { buffer, part }
-        } else {
-            Self::Lent(bytes)
-        }
+        let is_kept = lies_there && bytes.len() >= MIN_KEPT_BYTES && bytes.len() >= buffer.capacity() / 2;
+        Self { bytes, kept: is_kept.then_some((buffer, part)) }
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     #[must_use]
     pub fn bytes(&self) -> &'p [u8] {
-        match self {
-            Self::Lent(bytes) => bytes,
-            Self::Kept { buffer, part } => buffer.get(part.clone()).unwrap_or_default(),
-        }
+        self.bytes
     }
 
-    /// The bytes of memory that it will take.
+    /// Returns the buffer that is kept, and the part of it that the bytes are; none where the bytes are to be copied.
+    #[must_use]
+    pub fn into_kept(self) -> Option<(&'p Arc<Vec<u8>>, Range<usize>)> {
+        self.kept
+    }
+
+    /// Returns the bytes of memory that the payload takes once it is published.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        match self {
-            Self::Lent(bytes) => bytes.len(),
-            Self::Kept { buffer, .. } => buffer.capacity(),
-        }
+        self.kept.as_ref().map_or(self.bytes.len(), |(buffer, _)| buffer.capacity())
     }
 }
 
 impl<'p, T: AsRef<[u8]> + ?Sized> From<&'p T> for Payload<'p> {
-    /// Bytes to be copied.
+    /// Returns bytes to be copied.
     fn from(bytes: &'p T) -> Self {
-        Self::Lent(bytes.as_ref())
+        Self { bytes: bytes.as_ref(), kept: None }
     }
 }
 
@@ -69,13 +60,13 @@ mod tests {
     fn is_kept(buffer: &Arc<Vec<u8>>, bytes: &[u8]) -> bool {
         let payload = Payload::of(buffer, bytes);
         assert!(ptr::eq(payload.bytes(), bytes));
-        let kept = matches!(payload, Payload::Kept { .. });
+        let kept = payload.clone().into_kept().is_some();
         assert_eq!(payload.held_bytes(), if kept { buffer.capacity() } else { bytes.len() });
         kept
     }
 
     #[test]
-    fn large_parts_go_with_their_buffer() {
+    fn large_parts_are_kept_in_their_buffer() {
         let buffer = Arc::new(vec![0; 2 * MIN_KEPT_BYTES]);
         assert!(
             is_kept(&buffer, &buffer) && is_kept(&buffer, &buffer[MIN_KEPT_BYTES..]) && is_kept(&buffer, &buffer[1..])
@@ -83,11 +74,11 @@ mod tests {
     }
 
     #[test]
-    fn others_are_copied() {
+    fn other_parts_are_copied() {
         let buffer = Arc::new(vec![0; 3 * MIN_KEPT_BYTES]);
-        assert!(!is_kept(&buffer, &buffer[..MIN_KEPT_BYTES]), "most of the buffer would be kept for nothing");
+        assert!(!is_kept(&buffer, &buffer[..MIN_KEPT_BYTES]), "most of the buffer would be kept without use");
         let (small, elsewhere) = (Arc::new(vec![0; MIN_KEPT_BYTES - 1]), vec![0; 3 * MIN_KEPT_BYTES]);
         assert!(!is_kept(&small, &small), "a copy costs less");
-        assert!(!is_kept(&buffer, &elsewhere), "not in the buffer at all");
+        assert!(!is_kept(&buffer, &elsewhere), "the bytes are not in the buffer");
     }
 }

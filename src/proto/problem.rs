@@ -1,112 +1,110 @@
-//! Every refusal, with its one mapping to a status and a problem document (RFC 9457).
+//! Every reason to refuse a request, with its status and its problem document (RFC 9457).
 
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::Serialize;
+use serde_json::Value;
 
 use crate::proto::http1::head::{FIELD_LINES, HeadFault};
 use crate::proto::http1::malformed::Malformed;
 use crate::proto::http1::target::TARGET_BYTES;
-use crate::proto::message::{Fault, Pointer};
+use crate::proto::message::Fault;
 
-/// A status code that the gateway answers with (RFC 9110 §15).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u16)]
-#[expect(missing_docs, reason = "the names are the RFC's reason phrases")]
-pub enum Status {
-    Ok = 200,
-    NoContent = 204,
-    BadRequest = 400,
-    Unauthorized = 401,
-    NotFound = 404,
-    MethodNotAllowed = 405,
-    RequestTimeout = 408,
-    ContentTooLarge = 413,
-    UriTooLong = 414,
-    UnsupportedMediaType = 415,
-    ExpectationFailed = 417,
-    UnprocessableContent = 422,
-    RequestHeaderFieldsTooLarge = 431,
-    NotImplemented = 501,
-    ServiceUnavailable = 503,
-    HttpVersionNotSupported = 505,
+/// Defines an enum, and the array of all its variants: `ALL[variant as usize] == variant`.
+macro_rules! enum_of_all {
+    ($(#[$meta:meta])* pub enum $name:ident { $($(#[$doc:meta])* $variant:ident,)* }) => {
+        $(#[$meta])*
+        pub enum $name {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl $name {
+            /// All of them, in the order of the variants.
+            pub const ALL: [Self; [$(Self::$variant),*].len()] = [$(Self::$variant),*];
+        }
+    };
+}
+
+enum_of_all! {
+    /// A status code that the gateway answers with (RFC 9110 §15), in ascending order.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[expect(missing_docs, reason = "the names are the RFC's reason phrases")]
+    pub enum Status {
+        Ok,
+        NoContent,
+        BadRequest,
+        Unauthorized,
+        NotFound,
+        MethodNotAllowed,
+        RequestTimeout,
+        ContentTooLarge,
+        UriTooLong,
+        UnsupportedMediaType,
+        ExpectationFailed,
+        UnprocessableContent,
+        RequestHeaderFieldsTooLarge,
+        NotImplemented,
+        ServiceUnavailable,
+        HttpVersionNotSupported,
+    }
 }
 
 impl Status {
-    /// All of them, in ascending order: the rows of the counters.
-    pub const ALL: [Self; 16] = [
-        Self::Ok,
-        Self::NoContent,
-        Self::BadRequest,
-        Self::Unauthorized,
-        Self::NotFound,
-        Self::MethodNotAllowed,
-        Self::RequestTimeout,
-        Self::ContentTooLarge,
-        Self::UriTooLong,
-        Self::UnsupportedMediaType,
-        Self::ExpectationFailed,
-        Self::UnprocessableContent,
-        Self::RequestHeaderFieldsTooLarge,
-        Self::NotImplemented,
-        Self::ServiceUnavailable,
-        Self::HttpVersionNotSupported,
-    ];
-
-    /// The three digits.
+    /// Returns the three digits.
     #[must_use]
     pub const fn code(self) -> u16 {
-        self as u16
+        self.row().0
     }
 
-    /// The reason phrase of the status line (RFC 9112 §4), which is the problem's title too.
+    /// Returns the reason phrase of the status line (RFC 9112 §4), which is the problem's title too.
     #[must_use]
     pub const fn reason(self) -> &'static str {
+        self.row().1
+    }
+
+    const fn row(self) -> (u16, &'static str) {
         match self {
-            Self::Ok => "OK",
-            Self::NoContent => "No Content",
-            Self::BadRequest => "Bad Request",
-            Self::Unauthorized => "Unauthorized",
-            Self::NotFound => "Not Found",
-            Self::MethodNotAllowed => "Method Not Allowed",
-            Self::RequestTimeout => "Request Timeout",
-            Self::ContentTooLarge => "Content Too Large",
-            Self::UriTooLong => "URI Too Long",
-            Self::UnsupportedMediaType => "Unsupported Media Type",
-            Self::ExpectationFailed => "Expectation Failed",
-            Self::UnprocessableContent => "Unprocessable Content",
-            Self::RequestHeaderFieldsTooLarge => "Request Header Fields Too Large",
-            Self::NotImplemented => "Not Implemented",
-            Self::ServiceUnavailable => "Service Unavailable",
-            Self::HttpVersionNotSupported => "HTTP Version Not Supported",
+            Self::Ok => (200, "OK"),
+            Self::NoContent => (204, "No Content"),
+            Self::BadRequest => (400, "Bad Request"),
+            Self::Unauthorized => (401, "Unauthorized"),
+            Self::NotFound => (404, "Not Found"),
+            Self::MethodNotAllowed => (405, "Method Not Allowed"),
+            Self::RequestTimeout => (408, "Request Timeout"),
+            Self::ContentTooLarge => (413, "Content Too Large"),
+            Self::UriTooLong => (414, "URI Too Long"),
+            Self::UnsupportedMediaType => (415, "Unsupported Media Type"),
+            Self::ExpectationFailed => (417, "Expectation Failed"),
+            Self::UnprocessableContent => (422, "Unprocessable Content"),
+            Self::RequestHeaderFieldsTooLarge => (431, "Request Header Fields Too Large"),
+            Self::NotImplemented => (501, "Not Implemented"),
+            Self::ServiceUnavailable => (503, "Service Unavailable"),
+            Self::HttpVersionNotSupported => (505, "HTTP Version Not Supported"),
         }
     }
 }
 
-/// Why nothing can be accepted now, though a retry may be: 503.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unavailable {
-    /// No hub is connected.
-    NotConnected,
-    /// The queue to the bus is full: messages come faster than they are sent.
-    QueueFull,
-    /// The queue to the bus is full because a subscriber or a hub does not read.
-    Stalled,
-    /// The gateway is stopping.
-    Stopping,
-    /// The bodies in flight fill `--max-buffered`.
-    Buffered,
-    /// The REST API was switched off while the request came in.
-    Disabled,
+enum_of_all! {
+    /// Why nothing can be accepted now, although a retry may be: 503.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Unavailable {
+        /// No hub is connected.
+        NotConnected,
+        /// The queue to the bus is full: messages come faster than they are sent.
+        QueueFull,
+        /// The queue to the bus is full because a subscriber or a hub does not read.
+        Stalled,
+        /// The gateway is stopping.
+        Stopping,
+        /// The bodies in flight fill `--max-buffered`.
+        Buffered,
+        /// The REST API was switched off while the request came in.
+        Disabled,
+    }
 }
 
 impl Unavailable {
-    /// All of them: the rows of the counters.
-    pub const ALL: [Self; 6] =
-        [Self::NotConnected, Self::QueueFull, Self::Stalled, Self::Stopping, Self::Buffered, Self::Disabled];
-
-    /// The last part of the problem's type.
+    /// Returns the last part of the problem's type.
     #[must_use]
     pub const fn kind(self) -> &'static str {
         match self {
@@ -133,18 +131,18 @@ impl fmt::Display for Unavailable {
     }
 }
 
-/// Which part of a request was too slow: 408.
+/// A part of a request that may be too slow: 408.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Slow {
+pub enum RequestPart {
     /// The head, the TLS handshake included.
     Head,
     /// The body.
     Body,
 }
 
-/// A request that is answered with an error.
+/// Why a request is answered with an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum Problem {
     /// The head is malformed, too large, or asks for what HTTP/1 here has not.
     Head(HeadFault),
     /// The framing of the body is malformed.
@@ -153,7 +151,7 @@ pub enum Refusal {
     NotFound,
     /// The method is neither POST nor OPTIONS.
     Method,
-    /// The token is missing, repeated or wrong; which of them is not told.
+    /// The token is missing, repeated or wrong; the answer does not say which.
     Token,
     /// The content is not JSON.
     MediaType,
@@ -168,28 +166,17 @@ pub enum Refusal {
     /// The body is no message.
     Message(Fault),
     /// A deadline passed.
-    Timeout(Slow),
+    Timeout(RequestPart),
 }
 
-impl From<HeadFault> for Refusal {
+impl From<HeadFault> for Problem {
     fn from(fault: HeadFault) -> Self {
         Self::Head(fault)
     }
 }
 
-/// The document (RFC 9457 §3).
-#[derive(Serialize)]
-struct Problem<'a> {
-    r#type: String,
-    title: &'a str,
-    status: u16,
-    detail: Cow<'a, str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pointer: Option<&'a str>,
-}
-
-impl Refusal {
-    /// The status, and the last part of the problem's type.
+impl Problem {
+    /// Returns the status, and the last part of the problem's type.
     #[must_use]
     pub fn kind(&self) -> (Status, &'static str) {
         match self {
@@ -212,27 +199,13 @@ impl Refusal {
         }
     }
 
-    /// The status.
+    /// Returns the status.
     #[must_use]
     pub fn status(&self) -> Status {
         self.kind().0
     }
 
-    /// Whether the connection must close because the end of the request is in doubt, or the client too slow, or the
-    /// rest of the body not worth reading.
-    #[must_use]
-    pub fn closes(&self) -> bool {
-        matches!(
-            self,
-            Self::Head(_)
-                | Self::Framing(_)
-                | Self::TooLarge(_)
-                | Self::Timeout(_)
-                | Self::Unavailable(Unavailable::Disabled)
-        )
-    }
-
-    /// The field lines that this refusal adds to its response, each with its CRLF.
+    /// Returns the field lines that this problem adds to its answer, each with its CRLF.
     #[must_use]
     pub fn field_lines(&self) -> &'static str {
         match self {
@@ -266,26 +239,64 @@ impl Refusal {
             Self::TooLarge(limit) => format!("the body is larger than {limit} bytes").into(),
             Self::Unavailable(unavailable) => format!("{unavailable}; nothing was published").into(),
             Self::Message(fault) => fault.to_string().into(),
-            Self::Timeout(Slow::Head) => "the head took too long to arrive".into(),
-            Self::Timeout(Slow::Body) => "the body took too long to arrive".into(),
+            Self::Timeout(RequestPart::Head) => "the head took too long to arrive".into(),
+            Self::Timeout(RequestPart::Body) => "the body took too long to arrive".into(),
         }
     }
 
-    /// The problem document, as JSON.
+    /// Returns the problem document (RFC 9457 §3), as JSON.
     #[must_use]
-    pub fn document(&self) -> Vec<u8> {
+    pub fn document(&self) -> String {
         let (status, kind) = self.kind();
-        let pointer = match self {
-            Self::Message(fault) => fault.pointer().map(Pointer::as_str),
-            _ => None,
-        };
-        let problem = Problem {
-            r#type: format!("urn:adapter-gateway:problem:{kind}"),
-            title: status.reason(),
-            status: status.code(),
-            detail: self.detail(),
-            pointer,
-        };
-        serde_json::to_vec(&problem).unwrap_or_default()
+        let mut document = String::with_capacity(256);
+        for part in ["{\"type\":\"urn:adapter-gateway:problem:", kind, "\",\"title\":\"", status.reason()] {
+            document.push_str(part);
+        }
+        document.push_str("\",\"status\":");
+        document.push_str(&status.code().to_string());
+        document.push_str(",\"detail\":");
+        push_quoted(&mut document, &self.detail());
+        if let Self::Message(fault) = self
+            && let Some(pointer) = fault.pointer()
+        {
+            document.push_str(",\"pointer\":");
+            push_quoted(&mut document, pointer.as_str());
+        }
+        document.push('}');
+        document
+    }
+}
+
+/// Appends `text` as a JSON string (RFC 8259 §7).
+fn push_quoted(document: &mut String, text: &str) {
+    if text.bytes().all(|byte| byte >= b' ' && !matches!(byte, b'"' | b'\\')) {
+        document.push('"');
+        document.push_str(text);
+        document.push('"');
+    } else {
+        // Unlike the serialisation of any type, that of a `Value` to text cannot fail.
+        document.push_str(&Value::from(text).to_string());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::message::{self, Check};
+
+    #[test]
+    fn every_variant_is_at_its_index() {
+        assert!(Status::ALL.iter().enumerate().all(|(index, &status)| status as usize == index));
+        assert!(Status::ALL.is_sorted_by_key(|status| status.code()));
+        assert!(Unavailable::ALL.iter().enumerate().all(|(index, &reason)| reason as usize == index));
+    }
+
+    #[test]
+    fn a_document_escapes_what_json_does() {
+        let fault = message::parse(br#"{"topic":"t","payload":{"a\"":"\ud800"}}"#, Check::Known).unwrap_err();
+        let document: Value = serde_json::from_str(&Problem::Message(fault).document()).unwrap();
+        assert_eq!(document["detail"], "a `\\u` escape is a lone surrogate");
+        assert_eq!(document["pointer"], "/payload/a\"");
+        assert_eq!(document["status"], 422);
     }
 }

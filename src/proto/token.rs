@@ -1,21 +1,21 @@
-//! The access token: the one secret that a request must show.
+//! The access token: the secret that a request must hold.
 
 use std::fmt;
 
 use constant_time_eq::constant_time_eq;
 
-/// A non-empty access token. Never printed: its `Debug` form hides it.
+/// A non-empty access token. It is never printed: its `Debug` form hides it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(Box<[u8]>);
 
 impl Token {
-    /// `None` for an empty token, which would let everyone in.
+    /// Returns the token; none for an empty one, which would let every client in.
     #[must_use]
     pub fn new(token: &str) -> Option<Self> {
         (!token.is_empty()).then(|| Self(token.as_bytes().into()))
     }
 
-    /// Whether `candidate` is this token. The time taken tells its length at most, never its bytes.
+    /// Returns whether `candidate` is this token. The time taken tells its length at most, never its bytes.
     #[must_use]
     pub fn matches(&self, candidate: &[u8]) -> bool {
         constant_time_eq(&self.0, candidate)
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_empty_token_is_none() {
+    fn an_empty_token_is_no_token() {
         assert_eq!(Token::new(""), None);
     }
 
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn debug_shows_nothing_of_it() {
+    fn debug_does_not_show_the_token() {
         assert_eq!(format!("{:?}", Token::new("s3cret")), "Some(Token(..))");
     }
 }

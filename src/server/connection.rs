@@ -1,172 +1,324 @@
-//! One connection's loop: wait, read, let the exchange decide, write; its deadlines; its end.
+//! The task of one connection: wait, read, let the core decide, write; its deadlines; its end.
 
+use std::cell::{Cell, RefCell, RefMut};
+use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
-use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::task::{Poll, Waker};
+use std::time::{Duration, SystemTime};
 
 use rustix::net::{Shutdown, shutdown};
+use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
-use crate::proto::connection::{CloseReason, Exchange, Next, Waiting};
+use crate::bus::Publisher;
+use crate::proto::connection::{CloseReason, Next, Waiting};
+use crate::proto::context::HttpDate;
 use crate::proto::problem::Status;
-use crate::server::stream::{Arrived, Channel};
+use crate::proto::token::Token;
+use crate::proto::{Connection, Context};
+use crate::server::stream::{Arrived, Buffers, ClientStream};
 use crate::server::transport::Stream;
-use crate::server::worker::{Member, Worker, WorkerGate};
 use crate::tls::acceptor::Acceptor;
 
 /// How long, and for how many bytes, a closed connection is still read so that the client gets to read the answer: a
 /// close with unread input would reset the connection and may destroy the answer (RFC 9112 §9.6). What is read is
-/// dropped, so the bytes cost no memory: the bound is many times `--max-body`, and it is the time that ends most.
+/// dropped, so the bytes cost no memory: the bound is many times `--max-body`, and in most cases the time ends it.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 const LINGER_BYTES: usize = 64 * 1024 * 1024;
+
+/// Seconds for a head by default: a client that is there sends it at once, also over a slow network.
+pub const HEAD_TIMEOUT_S: u64 = 10;
+
+/// Seconds for a body by default: a body of 1 MiB at 35 kB a second.
+pub const BODY_TIMEOUT_S: u64 = 30;
+
+/// Seconds between two requests by default, as other servers have it: browsers keep their connections for minutes.
+pub const IDLE_TIMEOUT_S: u64 = 75;
 
 /// The deadlines of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
     /// From the connection, or the first byte of a later request, to the end of the head (`--head-timeout`).
     pub head: Duration,
-    /// From the end of the head to the end of the body, and from an answer to the client's having taken it
+    /// From the end of the head to the end of the body, and from an answer until the client has taken it
     /// (`--body-timeout`).
     pub body: Duration,
     /// From an answer to the first byte of the next request (`--idle-timeout`).
     pub idle: Duration,
 }
 
-/// Serves a connection to its end.
-#[expect(clippy::manual_async_fn, reason = "which would keep its arguments twice, as long as the connection idles")]
-pub(crate) fn serve<S: Stream>(
-    worker: Rc<Worker<S>>,
-    member: Rc<Member<S>>,
-    tls: Option<Arc<Acceptor>>,
-) -> impl Future<Output = ()> {
-    async move {
-        let Ok(channel) = Channel::new(&worker, &member.stream, tls) else { return };
-        let exchange = Exchange::default();
-        let mut connection = Connection { worker: &worker, member: &member, exchange, channel, ended: false };
-        match connection.run().await {
-            Ok(CloseReason::EndOfInput) => drop(connection.channel.end()),
-            Ok(_) => drop(timeout(LINGER_TIMEOUT, connection.linger()).await),
-            // Nothing more can be said.
-            Err(_) => {}
+/// What the connections of a worker share. No connection borrows any of it across a wait.
+pub(crate) struct WorkerContext {
+    core: RefCell<Context<Publisher>>,
+    /// The token of the settings, which is in force as soon as it is sent.
+    token: RefCell<watch::Receiver<Option<Token>>>,
+    /// The date of `core`, in seconds since the start of the Unix epoch.
+    date_s: Cell<u64>,
+    timeouts: Timeouts,
+    buffers: Buffers,
+    /// The answers to what was read last.
+    output: RefCell<Vec<u8>>,
+    /// Notified after messages were published, so that the bus is woken.
+    pub(crate) published: Notify,
+}
+
+impl WorkerContext {
+    pub(crate) fn new(core: Context<Publisher>, mut token: watch::Receiver<Option<Token>>, timeouts: Timeouts) -> Self {
+        // The first call of `core_now` takes the token.
+        token.mark_changed();
+        Self {
+            buffers: Buffers::new(Arc::clone(&core.counters)),
+            core: RefCell::new(core),
+            token: RefCell::new(token),
+            date_s: Cell::new(0),
+            timeouts,
+            output: RefCell::default(),
+            published: Notify::new(),
         }
-        // Ends the poll that a passed deadline may have left behind, which would keep the socket open.
-        let _ = shutdown(member.stream.socket(), Shutdown::Both);
+    }
+
+    /// Returns the core's context, with the token and the date of now.
+    fn core_now(&self) -> RefMut<'_, Context<Publisher>> {
+        let mut core = self.core.borrow_mut();
+        let mut token = self.token.borrow_mut();
+        if token.has_changed().unwrap_or(false) {
+            core.set_token(token.borrow_and_update().clone());
+        }
+        let now = SystemTime::now();
+        let now_s = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        if self.date_s.replace(now_s) != now_s {
+            core.date = HttpDate::new(now);
+        }
+        core
     }
 }
 
-struct Connection<'w, S> {
-    worker: &'w Worker<S>,
-    member: &'w Member<S>,
-    exchange: Exchange,
-    channel: Channel<'w, S>,
-    /// The client sends no more, or no more of it is wanted.
+/// A connection, as its worker and its task share it.
+pub(crate) struct ConnectionHandle<S> {
+    pub(crate) socket: S,
+    /// Whether the connection is to end with the request that it is in.
+    finishing: Cell<bool>,
+    /// The task, while it waits for `finishing`.
+    waiting: Cell<Option<Waker>>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl<S> ConnectionHandle<S> {
+    pub(crate) fn new(socket: S, permit: OwnedSemaphorePermit) -> Self {
+        Self { socket, finishing: Cell::new(false), waiting: Cell::new(None), _permit: permit }
+    }
+
+    /// Makes the connection end with the request that it is in; at once if it is in none.
+    pub(crate) fn finish(&self) {
+        self.finishing.set(true);
+        if let Some(task) = self.waiting.take() {
+            task.wake();
+        }
+    }
+
+    /// Waits until the connection is to end. For its task alone, and smaller than the future of a [`Notify`], for which
+    /// each idle connection would pay.
+    fn told_to_finish(&self) -> impl Future<Output = ()> {
+        poll_fn(|context| {
+            if self.finishing.get() {
+                return Poll::Ready(());
+            }
+            // Nearly always the same task waits again, and its waker is there already.
+            let waiting = self.waiting.take().filter(|waker| waker.will_wake(context.waker()));
+            self.waiting.set(Some(waiting.unwrap_or_else(|| context.waker().clone())));
+            Poll::Pending
+        })
+    }
+}
+
+/// Serves a connection to its end.
+#[expect(clippy::manual_async_fn, reason = "an async fn would keep its arguments twice in the task")]
+pub(crate) fn run<S: Stream>(
+    worker: &WorkerContext,
+    handle: &ConnectionHandle<S>,
+    tls: Option<Arc<Acceptor>>,
+) -> impl Future<Output = ()> {
+    async move {
+        let Ok(stream) = ClientStream::new(&worker.buffers, &handle.socket, tls) else { return };
+        let mut task = ConnectionTask { worker, handle, connection: Connection::default(), stream, ended: false };
+        match task.run().await {
+            Ok(Ending::Linger) => drop(timeout(LINGER_TIMEOUT, task.linger()).await),
+            Ok(Ending::Close) => drop(task.stream.end()),
+            // The connection is broken: nothing more can be sent.
+            Err(_) => {}
+        }
+        // Ends the poll that a passed deadline may have left behind, which would keep the socket open.
+        let _ = shutdown(handle.socket.socket(), Shutdown::Both);
+    }
+}
+
+/// How a connection ends, its answers written.
+#[derive(Clone, Copy)]
+enum Ending {
+    /// The client may still send: it is read until it has ended its side, so that it gets to read the answers.
+    Linger,
+    /// The client has ended its side.
+    Close,
+}
+
+impl From<CloseReason> for Ending {
+    fn from(reason: CloseReason) -> Self {
+        match reason {
+            CloseReason::EndOfInput => Self::Close,
+            CloseReason::ClientAsked
+            | CloseReason::Stopping
+            | CloseReason::Disabled
+            | CloseReason::EndUnknown
+            | CloseReason::BodyNotRead
+            | CloseReason::BodyInDoubt
+            | CloseReason::TunnelInDoubt
+            | CloseReason::TimedOut => Self::Linger,
+        }
+    }
+}
+
+/// What a connection does next.
+#[derive(Clone, Copy)]
+enum TaskStep {
+    Read(Waiting),
+    Again,
+    End(Ending),
+}
+
+impl From<Next> for TaskStep {
+    fn from(next: Next) -> Self {
+        match next {
+            Next::Read(waiting) => Self::Read(waiting),
+            Next::Again => Self::Again,
+            Next::Close(reason) => Self::End(reason.into()),
+        }
+    }
+}
+
+struct ConnectionTask<'w, S> {
+    worker: &'w WorkerContext,
+    handle: &'w ConnectionHandle<S>,
+    connection: Connection,
+    stream: ClientStream<'w, S>,
+    /// Whether the client sends no more, or no more of it is wanted.
     ended: bool,
 }
 
-impl<S: Stream> Connection<'_, S> {
-    /// Why the connection closes, its answers written; an error if it is broken.
-    async fn run(&mut self) -> io::Result<CloseReason> {
-        let mut next = Next::Read(Waiting::First);
+impl<S: Stream> ConnectionTask<'_, S> {
+    /// Serves requests. Returns how the connection ends; an error if it is broken.
+    async fn run(&mut self) -> io::Result<Ending> {
+        let mut step = TaskStep::Read(Waiting::First);
         let mut phase = None;
-        let at = Instant::now() + self.worker.timeouts().head;
+        let at = Instant::now() + self.worker.timeouts.head;
         let mut deadline = Deadline { at, timer: pin!(sleep_until(at)) };
-        let member = self.member;
+        let handle = self.handle;
         loop {
-            match next {
-                Next::Close(reason) => return Ok(reason),
-                Next::Again => next = self.turn(|exchange, out, gate| exchange.receive(&[], out, gate))?,
-                Next::Read(_) if self.ended => {
-                    next = self.turn(|exchange, out, gate| exchange.end_of_input(out, gate))?
+            match step {
+                TaskStep::End(ending) => return Ok(ending),
+                TaskStep::Again => {
+                    step = self.advance(|connection, out, context| connection.receive(&[], out, context))?
                 }
-                Next::Read(mut waiting) => {
-                    let finishing = member.finishing.get();
+                TaskStep::Read(_) if self.ended => {
+                    step = self.advance(|connection, out, context| connection.end_of_input(out, context))?;
+                }
+                TaskStep::Read(mut waiting) => {
+                    let finishing = handle.finishing.get();
                     if finishing && matches!(waiting, Waiting::First | Waiting::Another) {
-                        if self.channel.is_within_record() {
-                            // For all that can be known, a request has begun.
+                        if self.stream.is_within_record() {
+                            // A request may have begun.
                             waiting = Waiting::Head;
-                        } else if !self.channel.has_unread()? {
+                        } else if !self.stream.has_unread()? {
                             self.ended = true;
                             continue;
                         }
                     }
-                    // A part of a request has one deadline, however many bytes it comes in.
-                    if phase != Some((waiting, self.exchange.requests())) {
+                    // A part of a request has one deadline, however many pieces it comes in.
+                    if phase != Some((waiting, self.connection.requests())) {
                         self.arm(&mut deadline, waiting);
-                        phase = Some((waiting, self.exchange.requests()));
+                        phase = Some((waiting, self.connection.requests()));
                     }
-                    next = tokio::select! {
+                    step = tokio::select! {
                         biased;
-                        ready = member.stream.readable() => {
+                        ready = handle.socket.readable() => {
                             ready?;
-                            self.read(next)?
+                            self.read(step)?
                         }
-                        () = member.told_to_finish(), if !finishing => continue,
-                        () = deadline.passed() => self.turn(|exchange, out, gate| exchange.time_out(out, gate))?,
+                        () = handle.told_to_finish(), if !finishing => continue,
+                        () = deadline.passed() => {
+                            self.advance(|connection, out, context| connection.time_out(out, context))?
+                        }
                     };
                 }
             }
-            if self.channel.has_unsent() {
-                // Nothing more is read from a client before it has taken its answers. Boxed: few are that slow, and all
-                // would have the room for it in their tasks.
-                Box::pin(timeout(self.worker.timeouts().body, self.channel.flush())).await??;
+            if self.stream.has_unsent() {
+                // Nothing more is read from a client before it has taken its answers. Boxed: few clients are that slow,
+                // and all tasks would have the room for it.
+                Box::pin(timeout(self.worker.timeouts.body, self.stream.flush())).await??;
             }
         }
     }
 
     fn arm(&self, deadline: &mut Deadline<'_>, waiting: Waiting) {
-        let timeouts = self.worker.timeouts();
+        let timeouts = &self.worker.timeouts;
         match waiting {
             // The head of the first request is due from the start of the connection.
             Waiting::First => {}
-            Waiting::Head if self.exchange.requests() == 0 => {}
+            Waiting::Head if self.connection.requests() == 0 => {}
             Waiting::Head => deadline.set(timeouts.head),
             Waiting::Body => deadline.set(timeouts.body),
             Waiting::Another => deadline.set(timeouts.idle),
         }
     }
 
-    fn read(&mut self, unready: Next) -> io::Result<Next> {
-        let mut input = self.worker.input.borrow_mut();
+    /// Reads once. Returns `same` if nothing came for the core.
+    fn read(&mut self, same: TaskStep) -> io::Result<TaskStep> {
+        let mut input = self.worker.buffers.input.borrow_mut();
         input.clear();
-        let arrived = self.channel.read(&mut input, self.exchange.body_space())?;
-        match arrived {
-            Arrived::Nothing => return Ok(unready),
+        match self.stream.read(&mut input, self.connection.body_space())? {
+            Arrived::Nothing => return Ok(same),
             Arrived::Data => {}
             Arrived::DataAndEnd => self.ended = true,
             Arrived::End => {
                 self.ended = true;
-                return Ok(unready);
+                return Ok(same);
             }
             Arrived::PlainHttp => {
-                self.worker.counters().answered(Status::BadRequest);
-                return Ok(Next::Close(CloseReason::Refused));
+                self.worker.core.borrow().counters.answered(Status::BadRequest);
+                return Ok(TaskStep::End(Ending::Linger));
             }
-            Arrived::Fault => return Ok(Next::Close(CloseReason::Refused)),
+            Arrived::Fault => return Ok(TaskStep::End(Ending::Linger)),
         }
-        self.turn(|exchange, out, gate| exchange.receive(&input, out, gate))
+        self.advance(|connection, out, context| connection.receive(&input, out, context))
     }
 
-    /// Lets the exchange act, and writes what the socket takes of its answers.
-    fn turn(&mut self, act: impl FnOnce(&mut Exchange, &mut Vec<u8>, &WorkerGate<'_, S>) -> Next) -> io::Result<Next> {
-        if self.member.finishing.get() {
-            self.exchange.finish();
+    /// Lets the core act, and writes what the socket takes of its answers.
+    fn advance(
+        &mut self,
+        act: impl FnOnce(&mut Connection, &mut Vec<u8>, &mut Context<Publisher>) -> Next,
+    ) -> io::Result<TaskStep> {
+        if self.handle.finishing.get() {
+            self.connection.finish();
         }
         let mut out = self.worker.output.borrow_mut();
         out.clear();
-        let next = act(&mut self.exchange, &mut out, &self.worker.gate());
-        self.channel.write(&out)?;
-        Ok(next)
+        let mut core = self.worker.core_now();
+        let next = act(&mut self.connection, &mut out, &mut core);
+        if std::mem::take(&mut core.has_published) {
+            self.worker.published.notify_one();
+        }
+        self.stream.write(&out)?;
+        Ok(next.into())
     }
 
     /// Ends the writing side, and reads until the client ends its own.
     async fn linger(&mut self) -> io::Result<()> {
-        self.channel.end()?;
+        self.stream.end()?;
         let mut dropped = 0;
         while dropped < LINGER_BYTES {
-            self.member.stream.readable().await?;
-            match self.channel.drop_input()? {
+            self.handle.socket.readable().await?;
+            match self.stream.drop_input()? {
                 Some(bytes) => dropped += bytes,
                 None => break,
             }
@@ -175,8 +327,8 @@ impl<S: Stream> Connection<'_, S> {
     }
 }
 
-/// A deadline that moves with each request and costs the timer nothing while it only moves away: the timer is set
-/// anew when it fires too early.
+/// A deadline that moves with each request, at no cost to the timer while it moves away: the timer is set anew when it
+/// fires too early.
 struct Deadline<'t> {
     at: Instant,
     timer: Pin<&'t mut Sleep>,

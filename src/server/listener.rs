@@ -1,27 +1,26 @@
-//! Listening sockets, shared by the workers, and the loop that accepts from them.
+//! Listening sockets, which the workers share, and the loop that accepts connections from them.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown, sockopt::set_tcp_nodelay};
 use socket2::{Domain, Protocol, Socket, Type};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::log::log;
 use crate::server::transport::{Listener, Stream};
-use crate::server::worker::Worker;
 
-/// Connections that the kernel completes before they are accepted. It takes less where `net.core.somaxconn` says so.
+/// Connections that the kernel completes before they are accepted. The kernel reduces it to `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 
-/// How long accepting pauses when the process is out of descriptors or memory: without a pause it would fail again at
-/// once, at the cost of a core.
+/// The pause in accepting when the process has no descriptors or memory left: without a pause the next attempt would
+/// fail at once, and so on, which takes a whole core.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Connections accepted in a row before those that are there get their turn: a rush of new ones must not starve them.
+/// Connections accepted in a row before the tasks of the others may run: a rush of new ones must not starve them.
 const ACCEPT_BATCH: u32 = 32;
 
 /// Bound and listening sockets.
@@ -36,15 +35,15 @@ pub struct Listening {
 pub struct ListenError {
     /// The address.
     pub address: SocketAddr,
-    /// Why.
+    /// Why it cannot.
     pub error: io::Error,
 }
 
 impl Listening {
-    /// Binds all of `required`, and of `optional` those that this host has an address family for.
+    /// Binds all of `required`, and those of `optional` that this host has an address family for.
     ///
     /// # Errors
-    /// The first address that fails: taken, not permitted, not of this host.
+    /// The first address that fails: it is taken, not permitted, or not of this host.
     pub fn bind(required: &[SocketAddr], optional: &[SocketAddr]) -> Result<Self, ListenError> {
         let mut sockets = Vec::new();
         let mut addresses = Vec::new();
@@ -63,13 +62,13 @@ impl Listening {
         Ok(Self { sockets, addresses })
     }
 
-    /// The addresses bound, with the ports that the kernel chose.
+    /// Returns the addresses bound, with the ports that the kernel chose.
     #[must_use]
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// A handle on each socket, for one worker.
+    /// Returns a handle on each socket, for one worker.
     pub fn sockets(&self) -> impl Iterator<Item = io::Result<TcpListener>> {
         self.sockets.iter().map(TcpListener::try_clone)
     }
@@ -82,7 +81,7 @@ impl Listening {
     }
 }
 
-/// Without `SO_REUSEPORT`, with which a second process could take half of the connections unseen.
+/// Binds without `SO_REUSEPORT`, with which a second process could take half of the connections unnoticed.
 fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
     // Connections of a former process that linger in TIME_WAIT must not keep a new one from its port.
@@ -96,26 +95,30 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// Whether this host has no such address or address family.
+/// Returns whether this host has no such address or address family.
 fn is_absent(error: &io::Error) -> bool {
     let absent = [Errno::ADDRNOTAVAIL, Errno::AFNOSUPPORT, Errno::PROTONOSUPPORT];
     absent.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
-/// Accepts connections until the socket is shut down. Never dropped while it waits, which on a ring would leave an
-/// operation behind.
-pub(crate) async fn accept<S: Stream>(worker: Rc<Worker<S>>, listener: impl Listener<Stream = S>) {
+/// Accepts connections until the socket is shut down, and gives each to `spawn` with its permit. Do not drop the future
+/// while it waits, which on a ring would leave an operation behind.
+pub(crate) async fn accept<L: Listener>(
+    listener: L,
+    permits: Arc<Semaphore>,
+    spawn: impl Fn(L::Stream, OwnedSemaphorePermit),
+) {
     let mut failing = false;
     let mut accepted = 0u32;
     loop {
         match listener.accept().await {
             Ok(stream) => {
                 failing = false;
-                // Answers are written whole; to hold a small one back would only delay it.
+                // Answers are written whole, so to wait for more bytes would only delay them.
                 let _ = set_tcp_nodelay(stream.socket(), true);
                 // At the limit of connections this one waits, and others in the backlog, at no cost to those connected.
-                let Ok(permit) = Arc::clone(worker.connections()).acquire_owned().await else { return };
-                worker.adopt(stream, permit);
+                let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
+                spawn(stream, permit);
                 accepted = accepted.wrapping_add(1);
                 if accepted.is_multiple_of(ACCEPT_BATCH) {
                     tokio::task::yield_now().await;
@@ -124,7 +127,7 @@ pub(crate) async fn accept<S: Stream>(worker: Rc<Worker<S>>, listener: impl List
             Err(error) => match Errno::from_io_error(&error) {
                 // The socket was shut down (accept(2): "not listening").
                 Some(Errno::INVAL | Errno::BADF) => return,
-                // Errors of the connection, not of the socket.
+                // These are errors of the connection, not of the listening socket.
                 Some(Errno::CONNABORTED | Errno::INTR | Errno::PROTO) => {}
                 _ => {
                     if !std::mem::replace(&mut failing, true) {

@@ -1,9 +1,17 @@
-//! Sockets: the workers, their listeners and their connections.
+//! Sockets: worker threads, their listeners, and the tasks of their connections.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | [`workers`] | the worker threads, and how the gateway opens, closes and drains them |
+//! | `worker` | one worker: it spawns the tasks of its connections, and drains them |
+//! | [`listener`] | listening sockets, and the loop that accepts from them |
+//! | [`connection`] | the task of a connection: waits, deadlines, the core, the end |
+//! | `stream` | the bytes of a client: system calls, and TLS where it is spoken |
+//! | [`transport`] | how sockets are waited for: io_uring or epoll |
 
-pub(crate) mod connection;
-pub mod counters;
+pub mod connection;
 pub mod listener;
-pub(crate) mod stream;
+mod stream;
 pub mod transport;
-pub mod worker;
+mod worker;
 pub mod workers;

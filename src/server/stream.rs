@@ -1,22 +1,45 @@
-//! What lies between a socket and the exchange: system calls, and TLS where it is spoken.
+//! The bytes of one client, between the socket and the core: system calls, and TLS where it is spoken.
 
+use std::cell::RefCell;
 use std::io;
 use std::sync::Arc;
 
 use rustix::io::ioctl_fionread;
 use rustix::net::{SendFlags, Shutdown, send, shutdown};
 
+use crate::proto::counters::HttpCounters;
 use crate::server::transport::Stream;
-use crate::server::worker::{READ_BYTES, Worker};
 use crate::tls::acceptor::Acceptor;
 use crate::tls::session::{self, Session};
+
+/// Bytes read at once, into one buffer for all connections of a worker: a whole pipeline, or a body of the usual size.
+const READ_BYTES: usize = 64 * 1024;
+
+/// What the streams of a worker share. No stream borrows a buffer across a wait.
+pub(crate) struct Buffers {
+    /// What was read last.
+    pub(crate) input: RefCell<Vec<u8>>,
+    /// The records that were read last where TLS is spoken.
+    records_in: RefCell<Vec<u8>>,
+    /// The records that are sent next.
+    records_out: RefCell<Vec<u8>>,
+    /// Counts the bytes of all streams.
+    counters: Arc<HttpCounters>,
+}
+
+impl Buffers {
+    pub(crate) fn new(counters: Arc<HttpCounters>) -> Self {
+        let input = RefCell::new(Vec::with_capacity(READ_BYTES));
+        Self { input, records_in: RefCell::default(), records_out: RefCell::default(), counters }
+    }
+}
 
 /// What a read brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arrived {
-    /// No word of the client: the socket was not ready after all, or what came was TLS's own, or part of a record.
+    /// Nothing for the core: the socket was not ready after all, or what came belongs to TLS, or is part of a record.
     Nothing,
-    /// What the client said.
+    /// Bytes for the core.
     Data,
     /// Bytes, and the end of the client's side behind them.
     DataAndEnd,
@@ -24,41 +47,42 @@ pub(crate) enum Arrived {
     End,
     /// Plain http where TLS is spoken; it was answered.
     PlainHttp,
-    /// What is not TLS, or not ours; the client was told so.
+    /// What is not TLS, or is not accepted; an alert was sent.
     Fault,
 }
 
-/// One connection's bytes.
-pub(crate) struct Channel<'w, S> {
-    worker: &'w Worker<S>,
-    stream: &'w S,
+/// The stream of one client.
+pub(crate) struct ClientStream<'b, S> {
+    buffers: &'b Buffers,
+    socket: &'b S,
     /// Boxed: most of it is of no use while the connection is idle.
     tls: Option<Box<Session>>,
     /// What the client has not taken yet, as it goes to the socket.
     unsent: Vec<u8>,
+    /// Whether nothing has come from the client yet.
     silent_so_far: bool,
 }
 
-impl<'w, S: Stream> Channel<'w, S> {
-    /// In TLS where there is an acceptor to begin it.
-    pub(crate) fn new(worker: &'w Worker<S>, stream: &'w S, tls: Option<Arc<Acceptor>>) -> io::Result<Self> {
+impl<'b, S: Stream> ClientStream<'b, S> {
+    /// Returns the stream of a client; in TLS where there is an acceptor to begin it.
+    pub(crate) fn new(buffers: &'b Buffers, socket: &'b S, tls: Option<Arc<Acceptor>>) -> io::Result<Self> {
         let tls = tls.map(|acceptor| acceptor.accept()).transpose().map_err(io::Error::other)?.map(Box::new);
-        Ok(Self { worker, stream, tls, unsent: Vec::new(), silent_so_far: true })
+        Ok(Self { buffers, socket, tls, unsent: Vec::new(), silent_so_far: true })
     }
 
-    /// Reads once, and appends what the client said to `direct` if it can go there with no copy, else to `into`.
+    /// Reads once, and appends the bytes for the core to `direct` if they can go there without a copy, else to `into`.
     pub(crate) fn read(&mut self, into: &mut Vec<u8>, direct: Option<&mut Vec<u8>>) -> io::Result<Arrived> {
         let Some(session) = &mut self.tls else {
-            return Ok(match receive(self.worker, self.stream, direct.unwrap_or(into))? {
+            return Ok(match receive(self.socket, direct.unwrap_or(into), &self.buffers.counters)? {
                 None => Arrived::Nothing,
                 Some(0) => Arrived::End,
                 Some(_) => Arrived::Data,
             });
         };
-        let mut records = self.worker.records_in.borrow_mut();
+        let mut records = self.buffers.records_in.borrow_mut();
         records.clear();
         records.reserve(READ_BYTES);
-        match receive(self.worker, self.stream, &mut records)? {
+        match receive(self.socket, &mut records, &self.buffers.counters)? {
             None => return Ok(Arrived::Nothing),
             Some(0) => return Ok(Arrived::End),
             Some(_) => {}
@@ -71,7 +95,7 @@ impl<'w, S: Stream> Channel<'w, S> {
         match session.receive(&records, into) {
             Ok(progress) if progress.peer_closed => Ok(Arrived::DataAndEnd),
             Ok(_) if into.is_empty() => {
-                // What the handshake has to say.
+                // What the handshake answers.
                 self.write(&[])?;
                 Ok(Arrived::Nothing)
             }
@@ -84,19 +108,19 @@ impl<'w, S: Stream> Channel<'w, S> {
         }
     }
 
-    /// Whether the client has begun to say something of which [`Channel::read`] could give nothing yet.
+    /// Returns whether a part of a record has come, of which [`ClientStream::read`] could give nothing yet.
     pub(crate) fn is_within_record(&self) -> bool {
         self.tls.as_ref().is_some_and(|session| session.is_within_record())
     }
 
-    /// Whether bytes have arrived that were not read.
+    /// Returns whether bytes have arrived that were not read.
     pub(crate) fn has_unread(&self) -> io::Result<bool> {
-        Ok(ioctl_fionread(self.stream.socket())? > 0)
+        Ok(ioctl_fionread(self.socket.socket())? > 0)
     }
 
-    /// Writes what the socket takes, and keeps the rest. With TLS, also what the handshake has to say.
+    /// Writes what the socket takes, and keeps the rest. With TLS, also what the handshake answers.
     pub(crate) fn write(&mut self, plaintext: &[u8]) -> io::Result<()> {
-        let mut records = self.worker.records_out.borrow_mut();
+        let mut records = self.buffers.records_out.borrow_mut();
         let bytes = match &mut self.tls {
             None => plaintext,
             Some(session) => {
@@ -105,9 +129,9 @@ impl<'w, S: Stream> Channel<'w, S> {
                 &*records
             }
         };
-        // What is kept goes first.
-        let sent = if self.unsent.is_empty() { send_some(self.worker, self.stream, bytes)? } else { 0 };
-        self.unsent.extend_from_slice(bytes.get(sent..).unwrap_or_default());
+        // What was kept before goes first.
+        let rest = if self.unsent.is_empty() { send_some(self.socket, bytes, &self.buffers.counters)? } else { bytes };
+        self.unsent.extend_from_slice(rest);
         Ok(())
     }
 
@@ -116,44 +140,45 @@ impl<'w, S: Stream> Channel<'w, S> {
         let unsent = std::mem::take(&mut self.unsent);
         let mut rest = unsent.as_slice();
         while !rest.is_empty() {
-            self.stream.writable().await?;
-            rest = rest.get(send_some(self.worker, self.stream, rest)?..).unwrap_or_default();
+            self.socket.writable().await?;
+            rest = send_some(self.socket, rest, &self.buffers.counters)?;
         }
         Ok(())
     }
 
-    /// Whether there is something to flush.
+    /// Returns whether there is something to flush.
     pub(crate) fn has_unsent(&self) -> bool {
         !self.unsent.is_empty()
     }
 
-    /// Ends the writing side, with TLS in its own words first (RFC 8446 §6.1).
+    /// Ends the writing side, in TLS with a `close_notify` first (RFC 8446 §6.1).
     pub(crate) fn end(&mut self) -> io::Result<()> {
         if let Some(session) = &mut self.tls {
-            let mut records = self.worker.records_out.borrow_mut();
+            let mut records = self.buffers.records_out.borrow_mut();
             records.clear();
             session.close_notify(&mut records);
-            send_some(self.worker, self.stream, &records)?;
+            send_some(self.socket, &records, &self.buffers.counters)?;
         }
-        Ok(shutdown(self.stream.socket(), Shutdown::Write)?)
+        Ok(shutdown(self.socket.socket(), Shutdown::Write)?)
     }
 
-    /// Reads once and drops it. The bytes; `None` at the end of the client's side.
+    /// Reads once and drops what was read. Returns the number of bytes, none at the end of the client's side.
     pub(crate) fn drop_input(&mut self) -> io::Result<Option<usize>> {
-        let mut input = self.worker.input.borrow_mut();
+        let mut input = self.buffers.input.borrow_mut();
         input.clear();
-        match receive(self.worker, self.stream, &mut input)? {
+        match receive(self.socket, &mut input, &self.buffers.counters)? {
             Some(0) => Ok(None),
             bytes => Ok(Some(bytes.unwrap_or(0))),
         }
     }
 }
 
-/// Appends what the socket has to the spare capacity of `into`. `None` if it has nothing yet.
-fn receive<S: Stream>(worker: &Worker<S>, stream: &S, into: &mut Vec<u8>) -> io::Result<Option<usize>> {
-    match stream.try_read(into) {
+/// Appends what the socket has to the spare capacity of `into`. Returns the number of bytes; none if there are none
+/// yet.
+fn receive<S: Stream>(socket: &S, into: &mut Vec<u8>, counters: &HttpCounters) -> io::Result<Option<usize>> {
+    match socket.try_read(into) {
         Ok(bytes) => {
-            worker.counters().received(bytes);
+            counters.received(bytes);
             Ok(Some(bytes))
         }
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
@@ -161,16 +186,19 @@ fn receive<S: Stream>(worker: &Worker<S>, stream: &S, into: &mut Vec<u8>) -> io:
     }
 }
 
-/// Writes until the socket takes no more. What it took.
-fn send_some<S: Stream>(worker: &Worker<S>, stream: &S, bytes: &[u8]) -> io::Result<usize> {
-    let mut sent = 0;
-    while let Some(rest) = bytes.get(sent..).filter(|rest| !rest.is_empty()) {
-        match stream.try_write(|socket| Ok(send(socket, rest, SendFlags::NOSIGNAL)?)) {
-            Ok(taken) => sent += taken,
+/// Writes until the socket takes no more. Returns what it did not take.
+fn send_some<'b, S: Stream>(socket: &S, bytes: &'b [u8], counters: &HttpCounters) -> io::Result<&'b [u8]> {
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        match socket.try_write(|socket| Ok(send(socket, rest, SendFlags::NOSIGNAL)?)) {
+            Ok(taken) => {
+                debug_assert!(taken <= rest.len(), "the kernel takes no more than it is given");
+                rest = rest.get(taken..).unwrap_or_default();
+            }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
             Err(error) => return Err(error),
         }
     }
-    worker.counters().sent(sent);
-    Ok(sent)
+    counters.sent(bytes.len() - rest.len());
+    Ok(rest)
 }

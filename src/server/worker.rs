@@ -1,11 +1,9 @@
-//! One worker thread: its event loop, its connections, and what they share.
+//! One worker thread: its event loop, and the tasks of its connections.
 
-use std::cell::{Cell, RefCell};
-use std::future::poll_fn;
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Poll, Waker};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use rustix::net::{Shutdown, shutdown};
 use slab::Slab;
@@ -15,50 +13,40 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::bus::Publisher;
 use crate::log::log;
-use crate::proto::admission::{Gate, Policy, RecentHeads};
-use crate::proto::budget::Budget;
-use crate::proto::http1::response::HttpDate;
-use crate::proto::payload::Payload;
-use crate::proto::problem::{Status, Unavailable};
+use crate::proto::Context;
+use crate::proto::counters::HttpCounters;
 use crate::proto::token::Token;
-use crate::server::connection::{self, Timeouts};
-use crate::server::counters::Counters;
+use crate::server::connection::{self, ConnectionHandle, Timeouts, WorkerContext};
 use crate::server::listener::{Listening, accept};
 use crate::server::transport::{Listener, Stream, Transport};
 use crate::tls::acceptor::Acceptor;
 
-/// Bytes read at once, into one buffer for all connections of a worker: a whole pipeline, or a body of the usual size.
-pub(crate) const READ_BYTES: usize = 64 * 1024;
-
 /// What connections that outlive the drain get to end after they were shut down.
 const ABORT_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// What all workers share.
-#[derive(Debug)]
-pub struct Shared {
-    /// Limits and rules.
-    pub policy: Policy,
-    /// Deadlines.
-    pub timeouts: Timeouts,
-    /// The bound on bodies in flight.
-    pub buffers: Arc<Budget>,
-    /// The bound on connections.
-    pub connections: Arc<Semaphore>,
-    /// The way to the bus.
-    pub publisher: Publisher,
+/// What a worker starts with.
+pub(crate) struct WorkerConfig {
+    /// What its connections share.
+    pub(crate) core: Context<Publisher>,
+    /// The deadlines of a connection.
+    pub(crate) timeouts: Timeouts,
+    /// The bound on connections, which all workers share.
+    pub(crate) permits: Arc<Semaphore>,
+    /// What the worker is to do.
+    pub(crate) service: watch::Receiver<Service>,
+    /// The token in force; none while the REST API is switched off.
+    pub(crate) token: watch::Receiver<Option<Token>>,
 }
 
 /// What the workers are to do.
 #[derive(Clone, Debug)]
-pub enum Service {
-    /// Nothing listens; connections end with the request they are in.
+pub(crate) enum Service {
+    /// Nothing listens; connections end with the request that they are in.
     Closed,
     /// Requests are accepted.
     Open {
         /// On these sockets.
         listening: Arc<Listening>,
-        /// With this token.
-        token: Token,
         /// In TLS, begun by this; in plain http where there is none.
         tls: Option<Arc<Acceptor>>,
     },
@@ -66,105 +54,51 @@ pub enum Service {
     Draining {
         /// Then connections are cut off.
         deadline: Instant,
-        /// The token that was in force.
-        token: Option<Token>,
     },
 }
 
-/// A connection, as the worker sees it.
-pub(crate) struct Member<S> {
-    pub(crate) stream: S,
-    /// Whether it is to end with the request that it is in.
-    pub(crate) finishing: Cell<bool>,
-    /// Who waits to be told so.
-    waiting: Cell<Option<Waker>>,
-    _permit: OwnedSemaphorePermit,
-}
-
-impl<S> Member<S> {
-    fn new(stream: S, permit: OwnedSemaphorePermit) -> Self {
-        Self { stream, finishing: Cell::new(false), waiting: Cell::new(None), _permit: permit }
-    }
-
-    /// Has it end with the request that it is in; at once if it is in none.
-    fn finish(&self) {
-        self.finishing.set(true);
-        if let Some(task) = self.waiting.take() {
-            task.wake();
-        }
-    }
-
-    /// Resolves when it is to end. For the connection's task alone, and smaller than a [`Notify`]'s future, for which
-    /// each idle connection would pay.
-    pub(crate) fn told_to_finish(&self) -> impl Future<Output = ()> {
-        poll_fn(|context| {
-            if self.finishing.get() {
-                return Poll::Ready(());
-            }
-            // Nearly always the same task waits again, and its waker is there already.
-            let waiting = self.waiting.take().filter(|waker| waker.will_wake(context.waker()));
-            self.waiting.set(Some(waiting.unwrap_or_else(|| context.waker().clone())));
-            Poll::Pending
-        })
-    }
-}
-
-/// What the connections of one worker share.
-pub(crate) struct Worker<S> {
-    shared: Arc<Shared>,
-    counters: Arc<Counters>,
+/// A worker. Of all this, its connections use `context` alone.
+struct Worker<S> {
+    context: WorkerContext,
+    publisher: Publisher,
+    counters: Arc<HttpCounters>,
+    permits: Arc<Semaphore>,
     service: watch::Receiver<Service>,
-    members: RefCell<Slab<Rc<Member<S>>>>,
+    connections: RefCell<Slab<Rc<ConnectionHandle<S>>>>,
+    /// Notified when the last connection ends.
     emptied: Notify,
-    published: Notify,
-    date: Cell<(u64, HttpDate)>,
-    recent_heads: RefCell<RecentHeads>,
-    /// What was read last; nobody holds it across a wait.
-    pub(crate) input: RefCell<Vec<u8>>,
-    /// The answers to it, likewise.
-    pub(crate) output: RefCell<Vec<u8>>,
-    /// What was read last where TLS is spoken, and the answers to it, likewise.
-    pub(crate) records_in: RefCell<Vec<u8>>,
-    pub(crate) records_out: RefCell<Vec<u8>>,
 }
 
 /// Runs a worker until it has drained.
-pub(crate) fn run<T: Transport>(
-    event_loop: &T,
-    shared: Arc<Shared>,
-    counters: Arc<Counters>,
-    service: watch::Receiver<Service>,
-) {
+pub(crate) fn run<T: Transport>(event_loop: &T, config: WorkerConfig) {
+    let WorkerConfig { core, timeouts, permits, service, token } = config;
     let worker = Rc::new(Worker {
-        shared,
-        counters,
+        publisher: core.publisher.clone(),
+        counters: Arc::clone(&core.counters),
+        context: WorkerContext::new(core, token, timeouts),
+        permits,
         service: service.clone(),
-        members: RefCell::default(),
+        connections: RefCell::default(),
         emptied: Notify::new(),
-        published: Notify::new(),
-        date: Cell::new((0, HttpDate::new(SystemTime::UNIX_EPOCH))),
-        recent_heads: RefCell::default(),
-        input: RefCell::new(Vec::with_capacity(READ_BYTES)),
-        output: RefCell::default(),
-        records_in: RefCell::default(),
-        records_out: RefCell::default(),
     });
     event_loop.block_on(async move {
         spawn_local(wake_bus(Rc::clone(&worker)));
-        worker.obey::<T>(service).await;
+        worker.run::<T>(service).await;
     });
 }
 
-/// Wakes the bus once for all messages of one turn of the event loop: this task runs behind those that published.
+/// Wakes the bus once for all messages that were published in one round of the event loop: this task runs behind the
+/// tasks that published.
 async fn wake_bus<S: Stream>(worker: Rc<Worker<S>>) {
     loop {
-        worker.published.notified().await;
-        worker.shared.publisher.wake();
+        worker.context.published.notified().await;
+        worker.publisher.wake();
     }
 }
 
 impl<S: Stream> Worker<S> {
-    async fn obey<T: Transport<Stream = S>>(self: Rc<Self>, mut service: watch::Receiver<Service>) {
+    /// Does what the service says until it has drained.
+    async fn run<T: Transport<Stream = S>>(self: Rc<Self>, mut service: watch::Receiver<Service>) {
         let mut listening: Option<Arc<Listening>> = None;
         loop {
             let now = service.borrow_and_update().clone();
@@ -180,7 +114,7 @@ impl<S: Stream> Worker<S> {
                     listening = None;
                     self.finish_all();
                 }
-                Service::Draining { deadline, .. } => {
+                Service::Draining { deadline } => {
                     self.finish_all();
                     tokio::select! {
                         () = self.drain(deadline) => return,
@@ -198,7 +132,9 @@ impl<S: Stream> Worker<S> {
         for socket in listening.sockets() {
             match socket.and_then(T::Listener::new) {
                 Ok(listener) => {
-                    spawn_local(accept(Rc::clone(self), listener));
+                    let worker = Rc::clone(self);
+                    let spawn = move |socket, permit| worker.spawn(socket, permit);
+                    spawn_local(accept(listener, Arc::clone(&self.permits), spawn));
                 }
                 Err(error) => log(format_args!("a worker cannot listen: {error}")),
             }
@@ -206,132 +142,59 @@ impl<S: Stream> Worker<S> {
     }
 
     /// Serves a connection in a task of its own.
-    pub(crate) fn adopt(self: &Rc<Self>, stream: S, permit: OwnedSemaphorePermit) {
-        // Now: once the service has changed, nothing would tell that TLS is spoken here.
+    fn spawn(self: &Rc<Self>, socket: S, permit: OwnedSemaphorePermit) {
+        // This is read now, since a later service does not say whether TLS is spoken on this socket.
         let tls = match &*self.service.borrow() {
             Service::Open { tls, .. } => tls.clone(),
             // It waited for its permit while the service was closed.
             Service::Closed | Service::Draining { .. } => return,
         };
-        let member = Rc::new(Member::new(stream, permit));
-        let key = self.members.borrow_mut().insert(Rc::clone(&member));
-        self.counters().opened();
-        spawn_local(Rc::clone(self).attend(member, tls, key));
+        let handle = Rc::new(ConnectionHandle::new(socket, permit));
+        let key = self.connections.borrow_mut().insert(Rc::clone(&handle));
+        self.counters.opened();
+        spawn_local(Rc::clone(self).serve(handle, tls, key));
     }
 
     /// The task of a connection.
-    #[expect(clippy::manual_async_fn, reason = "see connection::serve")]
-    fn attend(
+    #[expect(clippy::manual_async_fn, reason = "see connection::run")]
+    fn serve(
         self: Rc<Self>,
-        member: Rc<Member<S>>,
+        handle: Rc<ConnectionHandle<S>>,
         tls: Option<Arc<Acceptor>>,
         key: usize,
     ) -> impl Future<Output = ()> {
         async move {
-            connection::serve(Rc::clone(&self), member, tls).await;
-            let mut members = self.members.borrow_mut();
-            members.remove(key);
-            self.counters().closed();
-            if members.is_empty() {
+            connection::run(&self.context, &handle, tls).await;
+            let mut connections = self.connections.borrow_mut();
+            connections.remove(key);
+            self.counters.closed();
+            if connections.is_empty() {
                 // The room that a rush of connections took is not kept.
-                members.shrink_to_fit();
+                connections.shrink_to_fit();
                 self.emptied.notify_one();
             }
         }
     }
 
-    /// Lets every connection end with the request that it is in; those in none end at once.
+    /// Makes every connection end with the request that it is in; those in none end at once.
     fn finish_all(&self) {
-        self.members.borrow().iter().for_each(|(_, member)| member.finish());
+        self.connections.borrow().iter().for_each(|(_, handle)| handle.finish());
     }
 
     async fn drain(&self, deadline: Instant) {
         if timeout_at(deadline, self.wait_until_empty()).await.is_err() {
-            for (_, member) in self.members.borrow().iter() {
-                let _ = shutdown(member.stream.socket(), Shutdown::Both);
+            for (_, handle) in self.connections.borrow().iter() {
+                let _ = shutdown(handle.socket.socket(), Shutdown::Both);
             }
             let _ = tokio::time::timeout(ABORT_TIMEOUT, self.wait_until_empty()).await;
         }
-        self.shared.publisher.wake();
+        self.publisher.wake();
     }
 
     async fn wait_until_empty(&self) {
-        while !self.members.borrow().is_empty() {
+        while !self.connections.borrow().is_empty() {
             self.emptied.notified().await;
         }
-    }
-
-    pub(crate) fn connections(&self) -> &Arc<Semaphore> {
-        &self.shared.connections
-    }
-
-    pub(crate) fn timeouts(&self) -> &Timeouts {
-        &self.shared.timeouts
-    }
-
-    pub(crate) fn counters(&self) -> &Counters {
-        &self.counters
-    }
-
-    /// What the requests of this turn go through.
-    pub(crate) fn gate(&self) -> WorkerGate<'_, S> {
-        let now = SystemTime::now();
-        let second = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        if self.date.get().0 != second {
-            self.date.set((second, HttpDate::new(now)));
-        }
-        WorkerGate { worker: self, service: self.service.borrow(), date: self.date.get().1 }
-    }
-}
-
-/// The gate of one turn: the settings are those of its start.
-pub(crate) struct WorkerGate<'w, S> {
-    worker: &'w Worker<S>,
-    service: watch::Ref<'w, Service>,
-    date: HttpDate,
-}
-
-impl<S: Stream> Gate for WorkerGate<'_, S> {
-    fn policy(&self) -> &Policy {
-        &self.worker.shared.policy
-    }
-
-    fn token(&self) -> Option<&Token> {
-        match &*self.service {
-            Service::Open { token, .. } => Some(token),
-            Service::Draining { token, .. } => token.as_ref(),
-            Service::Closed => None,
-        }
-    }
-
-    fn buffers(&self) -> &Arc<Budget> {
-        &self.worker.shared.buffers
-    }
-
-    fn available(&self) -> Result<(), Unavailable> {
-        self.worker.shared.publisher.available()
-    }
-
-    fn publish(&self, topic: &str, payload: Payload<'_>) -> Result<(), Unavailable> {
-        self.worker.shared.publisher.publish(topic, payload)?;
-        self.worker.published.notify_one();
-        Ok(())
-    }
-
-    fn recent_heads(&self) -> &RefCell<RecentHeads> {
-        &self.worker.recent_heads
-    }
-
-    fn date(&self) -> HttpDate {
-        self.date
-    }
-
-    fn answered(&self, status: Status) {
-        self.worker.counters().answered(status);
-    }
-
-    fn turned_away(&self, reason: Unavailable) {
-        self.worker.counters().turned_away(reason);
     }
 }
 
@@ -353,8 +216,8 @@ mod tests {
     #[test]
     fn the_task_of_a_connection_stays_small() {
         let sizes = [
-            size_of_output(Worker::<<Uring as Transport>::Stream>::attend),
-            size_of_output(Worker::<<Epoll as Transport>::Stream>::attend),
+            size_of_output(Worker::<<Uring as Transport>::Stream>::serve),
+            size_of_output(Worker::<<Epoll as Transport>::Stream>::serve),
         ];
         println!("a connection's task: {sizes:?} bytes (uring, epoll)");
         assert!(sizes.iter().zip(TASK_BYTES).all(|(&bytes, most)| bytes <= most), "{sizes:?}");

@@ -1,17 +1,26 @@
-//! The worker threads: how they wait for sockets, what they are told, when they have ended.
+//! The worker threads: they are started, they follow what the gateway wants of them, and they end.
 
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::time::Instant;
 use std::{fmt, io};
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 
+use crate::bus::Publisher;
 use crate::log::log;
-use crate::server::counters::Counters;
+use crate::proto::Context;
+use crate::proto::budget::Budget;
+use crate::proto::counters::{HttpCounters, HttpTotals};
+use crate::proto::policy::Policy;
+use crate::proto::token::Token;
+use crate::server::connection::Timeouts;
+use crate::server::listener::Listening;
 use crate::server::transport::Transport;
 use crate::server::transport::epoll::Epoll;
 use crate::server::transport::uring::Uring;
-use crate::server::worker::{self, Service, Shared};
+use crate::server::worker::{self, Service, WorkerConfig};
+use crate::tls::acceptor::Acceptor;
 
 /// How sockets are waited for (`--io`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,119 +56,142 @@ impl fmt::Display for IoBackend {
 pub enum StartError {
     /// `--io uring` was asked for, and io_uring is not available.
     Uring(io::Error),
-    /// The system gives no event loop.
+    /// The system provides no event loop.
     EventLoop(io::Error),
-    /// The system gives no thread.
+    /// The system provides no thread.
     Thread(io::Error),
+}
+
+/// How the workers run.
+#[derive(Debug)]
+pub(crate) struct WorkersConfig {
+    /// How sockets are waited for.
+    pub(crate) io: Io,
+    /// The number of threads.
+    pub(crate) workers: usize,
+    /// Limits and rules of a request.
+    pub(crate) policy: Policy,
+    /// Deadlines of a connection.
+    pub(crate) timeouts: Timeouts,
+    /// Bytes of bodies that all connections hold together, at most.
+    pub(crate) buffered_bytes: usize,
+    /// Connections at once, at most.
+    pub(crate) connections: usize,
 }
 
 /// The running worker threads.
 pub(crate) struct Workers {
     io: IoBackend,
-    counters: Vec<Arc<Counters>>,
+    counters: Vec<Arc<HttpCounters>>,
     service: watch::Sender<Service>,
+    token: watch::Sender<Option<Token>>,
     /// Closed when the last worker has ended.
     running: mpsc::Receiver<()>,
 }
 
 impl Workers {
-    /// Starts so many threads, which wait to be told to serve.
-    pub(crate) fn start(io: Io, count: usize, shared: Shared) -> Result<Self, StartError> {
-        let shared = Arc::new(shared);
-        let counters: Vec<_> = std::iter::repeat_with(Arc::<Counters>::default).take(count).collect();
-        let (service, follow) = watch::channel(Service::Closed);
+    /// Starts the threads, which accept nothing until [`Workers::open`].
+    pub(crate) fn start(config: &WorkersConfig, publisher: &Publisher) -> Result<Self, StartError> {
+        let counters: Vec<_> = std::iter::repeat_with(Arc::<HttpCounters>::default).take(config.workers).collect();
+        let budget = Budget::new(config.buffered_bytes);
+        let permits = Arc::new(Semaphore::new(config.connections));
+        let (service, follow_service) = watch::channel(Service::Closed);
+        let (token, follow_token) = watch::channel(None);
         let (alive, running) = mpsc::channel(1);
-        let (ready, readiness) = std::sync::mpsc::channel();
+        let (started, starting) = std::sync::mpsc::channel();
         for counters in &counters {
-            let worker = Start { shared: Arc::clone(&shared), counters: Arc::clone(counters), service: follow.clone() };
-            let (alive, ready) = (alive.clone(), ready.clone());
+            let (budget, counters) = (Arc::clone(&budget), Arc::clone(counters));
+            let worker = WorkerConfig {
+                core: Context::new(config.policy.clone(), budget, counters, publisher.clone()),
+                timeouts: config.timeouts,
+                permits: Arc::clone(&permits),
+                service: follow_service.clone(),
+                token: follow_token.clone(),
+            };
+            let (io, alive, started) = (config.io, alive.clone(), started.clone());
             let body = move || {
                 let _alive_until_the_end = alive;
-                worker.run(io, &ready);
+                run_worker(io, worker, &started);
             };
             let spawned = std::thread::Builder::new().name("worker".into()).spawn(body);
             spawned.map_err(StartError::Thread)?;
         }
-        let ways: io::Result<Vec<_>> = readiness.iter().take(count).collect();
-        let ways = ways.map_err(|error| match io {
+        let loops: io::Result<Vec<_>> = starting.iter().take(config.workers).collect();
+        let loops = loops.map_err(|error| match config.io {
             Io::Uring => StartError::Uring(error),
             Io::Auto | Io::Epoll => StartError::EventLoop(error),
         })?;
-        if let Some(error) = ways.iter().find_map(|way| way.refused.as_ref()) {
-            log(format_args!("io_uring is not available ({error}); waiting by epoll"));
+        if let Some(error) = loops.iter().find_map(|started| started.uring_error.as_ref()) {
+            log(format_args!("io_uring is not available ({error}); the gateway uses epoll"));
         }
-        let is_uring = ways.iter().all(|way| way.name == Uring::NAME);
+        // Where only some workers have a ring, the event names the slower way to wait.
+        let is_uring = loops.iter().all(|started| started.name == Uring::NAME);
         let io = if is_uring { IoBackend::Uring } else { IoBackend::Epoll };
-        Ok(Self { io, counters, service, running })
+        Ok(Self { io, counters, service, token, running })
     }
 
-    /// Tells them what to do; in force when this returns.
-    pub(crate) fn direct(&self, service: Service) {
-        self.service.send_replace(service);
+    /// Accepts requests on these sockets, with this token; in TLS where there is an acceptor. The token is in force
+    /// when this returns.
+    pub(crate) fn open(&self, listening: Arc<Listening>, token: Token, tls: Option<Arc<Acceptor>>) {
+        self.token.send_replace(Some(token));
+        self.service.send_replace(Service::Open { listening, tls });
     }
 
-    /// Tells them to end by `deadline`, and waits for it.
+    /// Accepts no more requests from when this returns.
+    pub(crate) fn close(&self) {
+        self.token.send_replace(None);
+        self.service.send_replace(Service::Closed);
+    }
+
+    /// Makes the workers end by `deadline`, with the token that is in force, and waits until they have ended.
     pub(crate) async fn drain(&mut self, deadline: Instant) {
-        self.service.send_modify(|service| {
-            let token = match service {
-                Service::Open { token, .. } => Some(token.clone()),
-                Service::Draining { token, .. } => token.take(),
-                Service::Closed => None,
-            };
-            *service = Service::Draining { deadline: deadline.into(), token };
-        });
+        self.service.send_replace(Service::Draining { deadline: deadline.into() });
         let _ = self.running.recv().await;
     }
 
-    /// How they wait for sockets.
+    /// Returns how the workers wait for sockets, as the `listening` event names it.
     pub(crate) fn io(&self) -> IoBackend {
         self.io
     }
 
-    /// The counters of each.
-    pub(crate) fn counters(&self) -> impl Iterator<Item = &Arc<Counters>> {
-        self.counters.iter()
+    /// Returns the sums of what the workers counted.
+    pub(crate) fn totals(&self) -> HttpTotals {
+        self.counters.iter().map(AsRef::<HttpCounters>::as_ref).collect()
     }
 }
 
-/// What a worker thread starts with.
-struct Start {
-    shared: Arc<Shared>,
-    counters: Arc<Counters>,
-    service: watch::Receiver<Service>,
-}
-
-/// How a worker waits.
-struct Way {
+/// An event loop that a worker has started.
+struct StartedLoop {
     name: &'static str,
-    /// Why not by io_uring, where it asked for that.
-    refused: Option<io::Error>,
+    /// Why it is not io_uring, where that was preferred.
+    uring_error: Option<io::Error>,
 }
 
-/// Who is told once how a worker waits, or why it cannot.
-type Ready = std::sync::mpsc::Sender<io::Result<Way>>;
-
-impl Start {
-    fn run(self, io: Io, ready: &Ready) {
-        match io {
-            Io::Uring => self.run_on(Uring::new(), None, ready),
-            Io::Epoll => self.run_on(Epoll::new(), None, ready),
-            Io::Auto => match Uring::new() {
-                Ok(event_loop) => self.run_on(Ok(event_loop), None, ready),
-                Err(error) => self.run_on(Epoll::new(), Some(error), ready),
-            },
-        }
+/// Runs a worker on the event loop that `io` asks for. Sends which one that is, or why there is none.
+fn run_worker(io: Io, worker: WorkerConfig, started: &Sender<io::Result<StartedLoop>>) {
+    match io {
+        Io::Uring => run_on(Uring::new(), None, worker, started),
+        Io::Epoll => run_on(Epoll::new(), None, worker, started),
+        Io::Auto => match Uring::new() {
+            Ok(event_loop) => run_on(Ok(event_loop), None, worker, started),
+            Err(error) => run_on(Epoll::new(), Some(error), worker, started),
+        },
     }
+}
 
-    fn run_on<T: Transport>(self, event_loop: io::Result<T>, refused: Option<io::Error>, ready: &Ready) {
-        match event_loop {
-            Ok(event_loop) => {
-                let _ = ready.send(Ok(Way { name: T::NAME, refused }));
-                worker::run(&event_loop, self.shared, self.counters, self.service);
-            }
-            Err(error) => {
-                let _ = ready.send(Err(error));
-            }
+fn run_on<T: Transport>(
+    event_loop: io::Result<T>,
+    uring_error: Option<io::Error>,
+    worker: WorkerConfig,
+    started: &Sender<io::Result<StartedLoop>>,
+) {
+    match event_loop {
+        Ok(event_loop) => {
+            let _ = started.send(Ok(StartedLoop { name: T::NAME, uring_error }));
+            worker::run(&event_loop, worker);
+        }
+        Err(error) => {
+            let _ = started.send(Err(error));
         }
     }
 }

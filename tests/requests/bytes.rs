@@ -1,6 +1,6 @@
 //! Requests as bytes, for the tests that make their own.
 
-/// A message of the table of topics.
+/// A message of a known topic.
 pub(crate) const MESSAGE: &[u8] = br#"{"topic":"adapter/nodes/data","payload":{"node_id":"n","content":"c"}}"#;
 
 /// The target of the endpoint, with the token.
@@ -12,38 +12,38 @@ pub(crate) const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
 /// The end of a chunked body.
 pub(crate) const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
-/// A request with `lines` in its head, each with its CRLF, and whatever follows the head.
+/// Returns a request with `lines` in its head, each with its CRLF, and `rest` behind the head.
 pub(crate) fn request(method: &str, target: &str, lines: &[u8], rest: &[u8]) -> Vec<u8> {
     let head = format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n");
     [head.as_bytes(), lines, b"\r\n", rest].concat()
 }
 
-/// A `Content-Length` line.
+/// Returns a `Content-Length` line.
 pub(crate) fn length(bytes: usize) -> Vec<u8> {
     format!("Content-Length: {bytes}\r\n").into_bytes()
 }
 
-/// A message with a body of known length.
+/// Returns a request with a body of known length.
 pub(crate) fn post(body: &[u8]) -> Vec<u8> {
     post_to(TARGET, body)
 }
 
-/// The same, to another target.
+/// Returns the same for another target.
 pub(crate) fn post_to(target: &str, body: &[u8]) -> Vec<u8> {
     request("POST", target, &length(body.len()), body)
 }
 
-/// A message with a chunked body, given as it is on the wire.
+/// Returns a request with a chunked body, which is given as it is on the wire.
 pub(crate) fn chunked(wire: &[u8]) -> Vec<u8> {
     request("POST", TARGET, b"Transfer-Encoding: chunked\r\n", wire)
 }
 
-/// One chunk.
+/// Returns one chunk.
 pub(crate) fn chunk(content: &[u8]) -> Vec<u8> {
     [format!("{:x}\r\n", content.len()).as_bytes(), content, b"\r\n"].concat()
 }
 
-/// A message of so many bytes.
+/// Returns a message of so many bytes.
 pub(crate) fn message_of(bytes: usize) -> Vec<u8> {
     let (before, behind) = (&MESSAGE[..MESSAGE.len() - 3], &MESSAGE[MESSAGE.len() - 3..]);
     let padding = bytes.checked_sub(MESSAGE.len()).expect("a message is longer than that");

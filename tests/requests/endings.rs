@@ -1,13 +1,13 @@
-//! How a connection ends that does not end by itself: the client leaves, a deadline passes, the gateway stops.
+//! How a connection ends from outside: the client leaves, a deadline passes, the gateway stops.
 
 use adapter_gateway::proto::connection::{CloseReason, Next};
 
 use crate::bytes::{GET, MESSAGE, chunk, chunked, length, post};
 use crate::properties::answers::Answer;
-use crate::properties::connection::{Connection, End, Through};
-use crate::properties::gate::Limits;
+use crate::properties::connection::{End, TestConnection, Through};
+use crate::properties::context::Limits;
 
-/// A state of a connection: its name, and the bytes that lead there.
+/// Returns the states of a connection: the name, and the bytes that lead there.
 fn states() -> [(&'static str, Vec<u8>); 13] {
     let message = post(MESSAGE);
     let head_only = [b"POST / HTTP/1.1\r\nHost: localhost\r\n".as_slice(), &length(10), b"\r\n"].concat();
@@ -28,8 +28,8 @@ fn states() -> [(&'static str, Vec<u8>); 13] {
     ]
 }
 
-fn at(bytes: &[u8]) -> Connection {
-    let mut connection = Connection::new(&Limits::default());
+fn at(bytes: &[u8]) -> TestConnection {
+    let mut connection = TestConnection::new(&Limits::default());
     connection.feed(bytes, Through::Input);
     connection
 }
@@ -38,8 +38,8 @@ fn statuses(answers: &[Answer]) -> Vec<(u16, bool)> {
     answers.iter().map(|answer| (answer.status, answer.closes())).collect()
 }
 
-/// What the states come to when something ends them, in their order.
-fn endings(end: impl Fn(&mut Connection) -> Next, expected: [&[(u16, bool)]; 13], reason: CloseReason) {
+/// Checks the answers in each state, in their order, when `end` ends the connection.
+fn endings(end: impl Fn(&mut TestConnection) -> Next, expected: [&[(u16, bool)]; 13], reason: CloseReason) {
     for ((state, bytes), expected) in states().into_iter().zip(expected) {
         let mut connection = at(&bytes);
         assert_eq!(end(&mut connection), Next::Close(reason), "{state}");
@@ -48,23 +48,23 @@ fn endings(end: impl Fn(&mut Connection) -> Next, expected: [&[(u16, bool)]; 13]
     }
 }
 
-/// RFC 9112 §8: an incomplete request is answered as such, where anyone may still read.
+/// RFC 9112 §8: an incomplete request is answered as such, since the client may still read.
 #[test]
 fn the_client_leaves() {
     let [kept, cut, dropped] = [(200, false), (400, true), (404, false)];
     endings(
-        |connection| connection.turn(|exchange, out, gate| exchange.end_of_input(out, gate)),
+        |connection| connection.step(|connection, out, context| connection.end_of_input(out, context)),
         [&[], &[], &[], &[cut], &[cut], &[cut], &[cut], &[cut], &[cut], &[dropped], &[kept], &[kept], &[kept, cut]],
         CloseReason::EndOfInput,
     );
 }
 
-/// RFC 9110 §15.5.9: 408 to a request that has begun; an idle connection is closed without a word.
+/// RFC 9110 §15.5.9: a request that has begun is answered 408; an idle connection is closed without an answer.
 #[test]
 fn a_deadline_passes() {
     let [kept, late, dropped] = [(200, false), (408, true), (404, false)];
     endings(
-        |connection| connection.turn(|exchange, out, gate| exchange.time_out(out, gate)),
+        |connection| connection.step(|connection, out, context| connection.time_out(out, context)),
         [
             &[],
             &[],
@@ -85,17 +85,17 @@ fn a_deadline_passes() {
 }
 
 #[test]
-fn which_part_was_late_is_told() {
+fn the_answer_names_the_part_that_was_late() {
     for (bytes, part) in [(&b"POST"[..], "head"), (&post(MESSAGE)[..150], "body")] {
         let mut connection = at(bytes);
-        connection.turn(|exchange, out, gate| exchange.time_out(out, gate));
+        connection.step(|connection, out, context| connection.time_out(out, context));
         let outcome = connection.outcome();
         let problem = outcome.answers[0].problem().unwrap();
         assert_eq!(problem["detail"], format!("the {part} took too long to arrive"));
     }
 }
 
-/// Each head starts new deadlines, and nothing else does: its parts do not, nor does the empty line before it.
+/// Each head starts new deadlines, and nothing else does: not a part of it, and not the empty line before it.
 #[test]
 fn heads_are_counted() {
     let message = post(MESSAGE);
@@ -105,19 +105,19 @@ fn heads_are_counted() {
         for (byte, bytes) in message.iter().zip(1..) {
             connection.feed(&[*byte], Through::Input);
             let heads = if bytes < head_bytes { number - 1 } else { number };
-            assert_eq!(connection.exchange.requests(), heads, "after {bytes} bytes");
+            assert_eq!(connection.connection.requests(), heads, "after {bytes} bytes");
         }
     }
 }
 
-/// `finish` closes what is idle, and lets the rest end with the request that it is in.
+/// `finish` closes an idle connection, and lets any other end with the request that it is in.
 #[test]
 fn the_gateway_stops() {
     for (state, bytes) in states() {
         let idle = bytes.is_empty() || state.contains("an empty line") || state == "between requests";
-        assert_eq!(at(&bytes).exchange.finish(), idle, "{state}");
+        assert_eq!(at(&bytes).connection.finish(), idle, "{state}");
     }
-    assert!(at(b"garbage\r\n").exchange.finish(), "closed already");
+    assert!(at(b"garbage\r\n").connection.finish(), "closed already");
 }
 
 #[test]
@@ -127,34 +127,35 @@ fn a_request_in_flight_is_answered_with_a_close() {
     for request in [message, chunks, GET.to_vec()] {
         for cut in 1..request.len() {
             let mut connection = at(&request[..cut]);
-            assert!(!connection.exchange.finish());
+            assert!(!connection.connection.finish());
             let end = connection.feed(&[&request[cut..], GET].concat(), Through::BodySpace);
-            assert_eq!(end, End::Closed(CloseReason::Asked), "cut at {cut}");
+            assert_eq!(end, End::Closed(CloseReason::Stopping), "cut at {cut}");
             let answers = connection.outcome().answers;
             assert!(answers.len() == 1 && answers[0].closes(), "cut at {cut}");
         }
     }
 }
 
-/// The answer to a request whose body is still to be dropped was given before: only the end of the body is waited for,
-/// and a request that came with it is the last.
+/// A request whose body is still to be dropped was answered before. The connection waits for the end of the body alone,
+/// and a request that comes with it is the last.
 #[test]
 fn a_body_that_is_dropped_is_the_last() {
     for (behind, expected) in [(&b""[..], &[(404, false)][..]), (GET, &[(404, false), (404, true)])] {
         let mut connection = at(&states()[9].1);
-        assert!(!connection.exchange.finish());
+        assert!(!connection.connection.finish());
         let end = connection.feed(&[b"0123456789", behind].concat(), Through::Input);
-        assert_eq!(end, End::Closed(CloseReason::Asked));
+        assert_eq!(end, End::Closed(CloseReason::Stopping));
         assert_eq!(statuses(&connection.outcome().answers), expected);
     }
 }
 
-/// A body that does not fit into the buffers any more is refused while it comes in, and the gateway stops meanwhile.
+/// A chunked body for which the buffers have no room any more is refused while it comes in, also when the gateway
+/// stops.
 #[test]
 fn a_body_that_finds_no_room_is_answered_with_a_close() {
-    let mut connection = Connection::new(&Limits { buffered_bytes: 10, ..Limits::default() });
+    let mut connection = TestConnection::new(&Limits { buffered_bytes: 10, ..Limits::default() });
     connection.feed(&chunked(b"46\r\n"), Through::Input);
-    assert!(!connection.exchange.finish());
-    assert_eq!(connection.feed(MESSAGE, Through::Input), End::Closed(CloseReason::Asked));
+    assert!(!connection.connection.finish());
+    assert_eq!(connection.feed(MESSAGE, Through::Input), End::Closed(CloseReason::Stopping));
     assert_eq!(statuses(&connection.outcome().answers), [(503, true)]);
 }

@@ -1,9 +1,9 @@
-//! The text beside a connection's bytes: the rule, the limits that differ from the defaults, the outcome.
+//! The text beside a connection's bytes: the rule, the limits that differ from the defaults, and the outcome.
 //!
 //! ```text
 //! # RFC 9112 §6.3, item 3: both lengths.        the rule
 //! with max-body 10                               a limit, where it is not the default
-//! 200 keep, published TOPIC PAYLOAD              an answer, whether the connection stays, what reached the bus
+//! 200 keep, published TOPIC PAYLOAD              an answer, whether the connection stays, what was published
 //! 400 close, KIND: DETAIL                        a problem document
 //!     Allow: POST, OPTIONS                       a field that not every answer has
 //! closed: refused                                the end
@@ -12,18 +12,18 @@
 use std::fmt::Write;
 
 use adapter_gateway::proto::connection::{CloseReason, Waiting};
-use adapter_gateway::proto::http1::response::AllowedOrigins;
 use adapter_gateway::proto::message::{Check, Encoding};
+use adapter_gateway::proto::policy::AllowedOrigins;
 use adapter_gateway::proto::problem::Unavailable;
 
 use crate::properties::answers::Answer;
 use crate::properties::connection::{End, Outcome};
-use crate::properties::gate::Limits;
+use crate::properties::context::Limits;
 
-/// Fields that every answer has, or that the rest of its line tells of.
+/// Fields that every answer has, or that the line of the answer shows in other words.
 const USUAL_FIELDS: [&str; 4] = ["Date", "Content-Type", "Content-Length", "Connection"];
 
-/// The lines above the outcome: the rule and the limits.
+/// Returns the lines above the outcome: the rule and the limits.
 pub(crate) fn preamble(text: &str) -> String {
     let mut preamble = String::new();
     for line in text.lines().take_while(|line| line.starts_with("# ") || line.starts_with("with ")) {
@@ -32,30 +32,30 @@ pub(crate) fn preamble(text: &str) -> String {
     preamble
 }
 
-/// The limits of the lines that begin with `with`.
+/// Returns the limits of the lines that begin with `with`.
 pub(crate) fn limits(text: &str) -> Limits {
     let mut limits = Limits::default();
     for line in text.lines().filter_map(|line| line.strip_prefix("with ")) {
         let (name, value) = line.split_once(' ').unwrap_or((line, ""));
         match name {
-            "max-head" => limits.head_bytes = value.parse().unwrap(),
-            "max-body" => limits.body_bytes = value.parse().unwrap(),
+            "max-head" => limits.policy.head_bytes = value.parse().unwrap(),
+            "max-body" => limits.policy.body_bytes = value.parse().unwrap(),
             "max-buffered" => limits.buffered_bytes = value.parse().unwrap(),
             "queue" => limits.queue = value.parse().unwrap(),
             "no-hub" => limits.unavailable = Some(Unavailable::NotConnected),
             "stalled" => limits.unavailable = Some(Unavailable::Stalled),
             "stopping" => limits.unavailable = Some(Unavailable::Stopping),
             "disabled" => limits.token = None,
-            "envelope" => limits.check = Check::Envelope,
-            "msgpack" => limits.encoding = Encoding::Msgpack,
-            "origin" => limits.origins = AllowedOrigins::These([value.into()].into()),
+            "envelope" => limits.policy.check = Check::Envelope,
+            "msgpack" => limits.policy.encoding = Encoding::Msgpack,
+            "origin" => limits.policy.origins = AllowedOrigins::These([value.into()].into()),
             _ => panic!("no limit is called {name}"),
         }
     }
     limits
 }
 
-/// The outcome, in lines.
+/// Returns the outcome, in lines.
 pub(crate) fn render(outcome: &Outcome) -> String {
     let mut text = String::new();
     let mut published = outcome.published.iter();
@@ -73,7 +73,7 @@ pub(crate) fn render(outcome: &Outcome) -> String {
         text.push('\n');
         for (name, value) in &answer.fields {
             let usual = USUAL_FIELDS.contains(&name.as_str()) || (name, value) == (&ORIGIN.into(), &"*".into());
-            // HTTP/1.0 is told that the connection stays.
+            // The answer to HTTP/1.0 says that the connection stays.
             if !usual || (name == "Connection" && value == "keep-alive") {
                 let _ = writeln!(text, "    {name}: {value}");
             }
@@ -100,8 +100,14 @@ fn end(end: End) -> &'static str {
         End::Open(Waiting::Another) => "open: between requests",
         End::Open(Waiting::Head) => "open: in a head",
         End::Open(Waiting::Body) => "open: in a body",
-        End::Closed(CloseReason::Asked) => "closed: asked",
-        End::Closed(CloseReason::Refused) => "closed: refused",
+        End::Closed(CloseReason::ClientAsked | CloseReason::Stopping) => "closed: asked",
+        End::Closed(
+            CloseReason::Disabled
+            | CloseReason::EndUnknown
+            | CloseReason::BodyNotRead
+            | CloseReason::BodyInDoubt
+            | CloseReason::TunnelInDoubt,
+        ) => "closed: refused",
         End::Closed(CloseReason::EndOfInput) => "closed: end of input",
         End::Closed(CloseReason::TimedOut) => "closed: timed out",
     }

@@ -1,14 +1,14 @@
-//! The connections of `tests/data`: `NAME.http` holds the bytes, `NAME.expect` what comes of them.
+//! The connections of `tests/data`: `NAME.http` holds the bytes, `NAME.expect` the outcome.
 //!
-//! With `UPDATE_EXPECT=1` in the environment the outcomes are written instead of compared; the difference is then for
-//! a person to judge.
+//! With `UPDATE_EXPECT=1` in the environment the outcomes are written instead of compared; a person must then judge the
+//! difference.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::expectation::{limits, preamble, render};
 use crate::properties::connection::{Outcome, Through, run, split, whole};
-use crate::properties::gate::Limits;
+use crate::properties::context::Limits;
 
 struct Case {
     name: String,
@@ -37,7 +37,7 @@ fn cases(folder: &str) -> Vec<Case> {
     cases
 }
 
-/// Compares the outcomes with the texts beside the bytes; all that differ are shown at once.
+/// Compares the outcomes with the texts beside the bytes, and shows all that differ at once.
 fn compare(cases: &[Case]) {
     let mut differing = String::new();
     for case in cases {
@@ -54,7 +54,7 @@ fn compare(cases: &[Case]) {
     assert!(differing.is_empty(), "{differing}");
 }
 
-/// What every split of `case` comes to.
+/// Returns the outcome of every split of `case`.
 fn every_split(case: &Case) -> impl Iterator<Item = (String, Outcome)> {
     let Case { bytes, limits, .. } = case;
     let bytewise = [Through::Input, Through::BodySpace]

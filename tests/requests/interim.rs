@@ -1,22 +1,23 @@
-//! `100 Continue` (RFC 9110 §10.1.1): once the head has passed every check, and never for a body that need not be
-//! asked for. The other tests leave it out of what they compare, for it may depend on how the bytes are split.
+//! `100 Continue` (RFC 9110 §10.1.1): it is sent once the head has passed every check, and never for a body that the
+//! client does not hold back. The other tests do not compare it, since it may depend on how the bytes are split.
 
+use adapter_gateway::proto::policy::Policy;
 use adapter_gateway::proto::problem::Unavailable;
 
 use crate::bytes::{LAST_CHUNK, MESSAGE, TARGET, chunk, length, request};
-use crate::properties::connection::{Connection, Through};
-use crate::properties::gate::Limits;
+use crate::properties::connection::{TestConnection, Through};
+use crate::properties::context::Limits;
 
 const CONTINUE: &str = "HTTP/1.1 100 Continue\r\n\r\n";
 
-/// A head that asks for 100, with `lines` more.
+/// Returns a head that asks for 100, with `lines` more.
 fn head(target: &str, lines: &[u8]) -> Vec<u8> {
     request("POST", target, &[lines, b"Expect: 100-continue\r\n"].concat(), b"")
 }
 
-/// The answer to `head` before anything follows it.
+/// Returns the answer to `head` before anything follows it.
 fn answer(limits: &Limits, head: &[u8]) -> String {
-    let mut connection = Connection::new(limits);
+    let mut connection = TestConnection::new(limits);
     connection.feed(head, Through::Input);
     String::from_utf8(connection.wire).unwrap()
 }
@@ -25,7 +26,7 @@ fn answer(limits: &Limits, head: &[u8]) -> String {
 fn asks_for_the_body_and_answers_it() {
     let chunks = [chunk(MESSAGE), LAST_CHUNK.to_vec()].concat();
     for (line, body) in [(length(MESSAGE.len()), MESSAGE), (b"Transfer-Encoding: chunked\r\n".to_vec(), &chunks)] {
-        let mut connection = Connection::new(&Limits::default());
+        let mut connection = TestConnection::new(&Limits::default());
         connection.feed(&head(TARGET, &line), Through::Input);
         assert_eq!(connection.wire, CONTINUE.as_bytes());
         connection.feed(body, Through::Input);
@@ -50,7 +51,8 @@ fn is_not_sent_to_http_1_0() {
 
 #[test]
 fn is_not_sent_once_the_head_was_refused() {
-    let small = Limits { body_bytes: 5, ..Limits::default() };
+    let policy = Policy { body_bytes: 5, ..Policy::default() };
+    let small = Limits { policy, ..Limits::default() };
     let full = Limits { buffered_bytes: 5, ..Limits::default() };
     let no_hub = Limits { unavailable: Some(Unavailable::NotConnected), ..Limits::default() };
     let fine = head(TARGET, &length(MESSAGE.len()));
@@ -67,7 +69,7 @@ fn is_not_sent_once_the_head_was_refused() {
     ] {
         let answer = answer(&limits, &head);
         assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
-        // Whether the body follows is in doubt.
+        // Nobody knows whether the body follows.
         assert!(answer.contains("\r\nConnection: close\r\n"), "{answer}");
     }
 }

@@ -1,18 +1,19 @@
-//! Limits that are too long for a file, at the limit and one past it.
+//! Limits that are too large for a file, at the limit and one past it.
 
 use adapter_gateway::proto::http1::chunked::{CHUNK_LINE_BYTES, EXTENSION_BYTES, TRAILER_BYTES};
 use adapter_gateway::proto::http1::head::FIELD_LINES;
 use adapter_gateway::proto::http1::target::TARGET_BYTES;
+use adapter_gateway::proto::policy::{BODY_BYTES, HEAD_BYTES, Policy};
 
 use crate::bytes::{LAST_CHUNK, MESSAGE, TARGET, chunk, chunked, length, message_of, post_to, request};
 use crate::properties::connection::{Through, run, whole};
-use crate::properties::gate::Limits;
+use crate::properties::context::Limits;
 
-/// The status of the one answer to `bytes`, the same whole and in pieces of several sizes.
+/// Returns the status of the only answer to `bytes`, which is the same whole and in pieces of several sizes.
 #[track_caller]
 fn status(bytes: &[u8]) -> u16 {
     let outcome = whole(&Limits::default(), bytes);
-    // Byte by byte where that does not take longer than all other tests.
+    // Large inputs do not come byte by byte, which would take longer than all other tests.
     let smallest = if bytes.len() < 100_000 { 1 } else { 997 };
     for step in [smallest, 1_021, 8_191] {
         assert_eq!(run(&Limits::default(), bytes.chunks(step), Through::BodySpace), outcome, "by {step}");
@@ -22,29 +23,29 @@ fn status(bytes: &[u8]) -> u16 {
     answer.status
 }
 
-/// A message with `padding` more bytes in its head.
+/// Returns a message with `padding` more bytes in its head.
 fn padded(padding: usize) -> Vec<u8> {
     request("POST", TARGET, &[&length(MESSAGE.len())[..], b"X:", &vec![b'x'; padding], b"\r\n"].concat(), MESSAGE)
 }
 
 #[test]
 fn head_bytes() {
-    let limit = Limits::default().head_bytes;
-    let rest = limit - (padded(0).len() - MESSAGE.len());
+    let rest = HEAD_BYTES - (padded(0).len() - MESSAGE.len());
     assert_eq!((status(&padded(rest)), status(&padded(rest + 1))), (200, 431));
 }
 
-/// Byte by byte, each byte is looked at once: looked at from its start each time, this head would take hours.
+/// Each byte is read once, also byte by byte: if the head were read from its start each time, this would take hours.
 #[test]
 fn a_long_head_costs_no_more_for_its_pieces() {
-    let limits = Limits { head_bytes: 1024 * 1024, ..Limits::default() };
-    let head = padded(limits.head_bytes - 1_000);
+    let policy = Policy { head_bytes: 1024 * 1024, ..Policy::default() };
+    let limits = Limits { policy, ..Limits::default() };
+    let head = padded(limits.policy.head_bytes - 1_000);
     assert_eq!(run(&limits, head.chunks(1), Through::Input).answers[0].status, 200);
 }
 
 #[test]
 fn field_lines() {
-    // Three of them are needed.
+    // Three lines are needed.
     let lines = |lines| [length(MESSAGE.len()), b"X: y\r\n".repeat(lines - 3)].concat();
     let message = |count| request("POST", TARGET, &lines(count), MESSAGE);
     assert_eq!((status(&message(FIELD_LINES)), status(&message(FIELD_LINES + 1))), (200, 431));
@@ -59,7 +60,7 @@ fn target_bytes() {
 
 #[test]
 fn body_bytes() {
-    let limit = usize::try_from(Limits::default().body_bytes).unwrap();
+    let limit = usize::try_from(BODY_BYTES).unwrap();
     let by_length = |bytes| request("POST", TARGET, &length(bytes), &message_of(bytes));
     assert_eq!((status(&by_length(limit)), status(&by_length(limit + 1))), (200, 413));
     let by_chunks = |bytes| {

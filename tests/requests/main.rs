@@ -1,15 +1,15 @@
-//! The core without I/O: bytes of a connection in; answers, published messages and the end of the connection out.
+//! The core without I/O: the bytes of a connection go in; answers, published messages and the end come out.
 //!
 //! | file | the question it answers |
 //! |---|---|
 //! | `files` | does every connection of `tests/data` end as written beside it, however its bytes are split? |
-//! | `limits` | what of the limits that are too long for a file, at the limit and one past it? |
-//! | `precedence` | which of several faults is answered? |
-//! | `token` | is every token let in, and nothing told of a wrong one? |
-//! | `endings` | what if the client leaves, a deadline passes, or the gateway stops, in each state? |
-//! | `pressure` | do long pipelines, large bodies and slow readers lose nothing and stay bounded? |
-//! | `interim` | is 100 sent where the body is waited for, and nowhere else? |
-//! | `random` | does the same hold of what nobody thought of? |
+//! | `limits` | do the limits hold that are too large for a file, at the limit and one past it? |
+//! | `precedence` | which of several faults does the answer name? |
+//! | `token` | is every right token accepted, and is every answer to a wrong one the same? |
+//! | `endings` | what happens in each state when the client leaves, a deadline passes, or the gateway stops? |
+//! | `pressure` | do long pipelines, large bodies and slow readers stay within their bounds, and is nothing lost? |
+//! | `interim` | is 100 sent where the client waits with the body, and nowhere else? |
+//! | `random` | does all of this hold for random requests? |
 
 #![allow(
     clippy::expect_used,

@@ -1,29 +1,31 @@
 //! A request with several faults is answered for the first of them in the contract's table.
 
+use adapter_gateway::proto::policy::Policy;
 use adapter_gateway::proto::problem::Unavailable;
 
 use crate::bytes::{GET, TARGET};
 use crate::properties::connection::whole;
-use crate::properties::gate::Limits;
+use crate::properties::context::Limits;
 
-/// The faults that a request can have together, in the order in which they are checked, with their answers.
-const LADDER: [(Fault, u16); 16] = [
-    (Fault::FieldLine, 400),
-    (Fault::FieldLines, 431),
-    (Fault::LongTarget, 414),
-    (Fault::Version, 505),
-    (Fault::TransferCoding, 501),
-    (Fault::Path, 404),
-    (Fault::Method, 405),
-    (Fault::Token, 401),
-    (Fault::ContentType, 415),
-    (Fault::ContentEncoding, 415),
-    (Fault::Expectation, 417),
-    (Fault::LargeBody, 413),
-    (Fault::NoHub, 503),
-    (Fault::NotJson, 400),
-    (Fault::NoMessage, 422),
-    (Fault::None, 200),
+/// The faults that a request can have together, in the order in which they are checked, with the status and the last
+/// part of the problem's type that answer them.
+const LADDER: [(Fault, u16, Option<&str>); 16] = [
+    (Fault::FieldLine, 400, Some("malformed-request")),
+    (Fault::FieldLines, 431, Some("head-too-large")),
+    (Fault::LongTarget, 414, Some("target-too-long")),
+    (Fault::Version, 505, Some("http-version")),
+    (Fault::TransferCoding, 501, Some("transfer-coding")),
+    (Fault::Path, 404, Some("not-found")),
+    (Fault::Method, 405, Some("method-not-allowed")),
+    (Fault::Token, 401, Some("token")),
+    (Fault::ContentType, 415, Some("media-type")),
+    (Fault::ContentEncoding, 415, Some("content-encoding")),
+    (Fault::Expectation, 417, Some("expectation")),
+    (Fault::LargeBody, 413, Some("body-too-large")),
+    (Fault::NoHub, 503, Some("bus-not-connected")),
+    (Fault::NotJson, 400, Some("not-json")),
+    (Fault::NoMessage, 422, Some("not-a-message")),
+    (Fault::None, 200, None),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
@@ -46,12 +48,12 @@ enum Fault {
     None,
 }
 
-/// A request with this fault and all those after it.
+/// Returns a request with this fault and all those after it, and the limits that it needs.
 fn faulty_from(first: Fault) -> (Limits, Vec<u8>) {
     let has = |fault| first <= fault;
     let pick = |fault, wrong: &'static str, right: &'static str| if has(fault) { wrong } else { right };
     let limits = Limits {
-        body_bytes: if has(Fault::LargeBody) { 8 } else { 1_000 },
+        policy: Policy { body_bytes: if has(Fault::LargeBody) { 8 } else { 1_000 }, ..Policy::default() },
         unavailable: has(Fault::NoHub).then_some(Unavailable::NotConnected),
         ..Limits::default()
     };
@@ -87,15 +89,18 @@ fn faulty_from(first: Fault) -> (Limits, Vec<u8>) {
 
 #[test]
 fn the_first_fault_of_the_table_answers() {
-    for (fault, status) in LADDER {
+    for (fault, status, kind) in LADDER {
         let (limits, bytes) = faulty_from(fault);
         let outcome = whole(&limits, &bytes);
-        assert_eq!(outcome.answers.first().map(|answer| answer.status), Some(status), "{fault:?}");
+        let answer = &outcome.answers[0];
+        let problem = answer.problem().map(|problem| problem["type"].as_str().unwrap().to_owned());
+        let expected = kind.map(|kind| format!("urn:adapter-gateway:problem:{kind}"));
+        assert_eq!((answer.status, problem), (status, expected), "{fault:?}");
         assert_eq!(outcome.published.len(), usize::from(fault == Fault::None));
     }
 }
 
-/// OPTIONS asks for nothing but the path.
+/// Of a request with OPTIONS, the path alone is checked.
 #[test]
 fn options_comes_before_method_and_token() {
     let bytes = b"OPTIONS /api/message HTTP/1.1\r\nHost: localhost\r\nExpect: x\r\nContent-Encoding: gzip\r\n\r\n";
@@ -105,9 +110,9 @@ fn options_comes_before_method_and_token() {
     assert_eq!(statuses, [204, 404]);
 }
 
-/// The hundred lines that are looked at hide nothing behind them.
+/// A malformed line is found also behind the hundred lines that a head may have.
 #[test]
-fn malformed_lines_come_before_too_many() {
+fn a_malformed_line_comes_before_too_many_lines() {
     let host = "Host: localhost\r\n";
     for (first, last, status) in [
         (host, "", 431),

@@ -1,26 +1,29 @@
-//! Much at once: long pipelines, large bodies, answers faster than a client takes them.
+//! Load on one connection: long pipelines, large bodies, answers faster than a client takes them.
 
-use adapter_gateway::proto::connection::{ANSWER_BYTES, CloseReason, DISCARD_BYTES, Exchange, Next, Waiting};
+use adapter_gateway::proto::Connection;
+use adapter_gateway::proto::connection::{ANSWER_BYTES, CloseReason, DISCARD_BYTES, Next, Waiting};
 
 use crate::bytes::{GET, LAST_CHUNK, MESSAGE, chunk, chunked, message_of, post, post_to, request};
-use crate::properties::connection::{Connection, End, Through, run, whole};
-use crate::properties::gate::{FakeGate, Limits};
+use crate::properties::answers;
+use crate::properties::connection::{End, TestConnection, Through, run, whole};
+use crate::properties::context::Limits;
 
-/// The answers to one call are bounded, whatever is behind it.
+/// The answers to one call are bounded, however many requests follow.
 #[test]
 fn answers_stop_at_their_bound_and_go_on() {
-    let gate = FakeGate::new(&Limits::default());
-    let mut exchange = Exchange::default();
-    let (mut turns, mut next) = (0, exchange.receive(&GET.repeat(2_000), &mut Vec::new(), &gate));
+    let mut context = Limits::default().context();
+    let (mut connection, mut wire) = (Connection::default(), Vec::new());
+    let (mut calls, mut next) = (0, connection.receive(&GET.repeat(2_000), &mut wire, &mut context));
     while next == Next::Again {
         let mut out = Vec::new();
-        next = exchange.receive(&[], &mut out, &gate);
+        next = connection.receive(&[], &mut out, &mut context);
         assert!(out.len() < ANSWER_BYTES + 1_024, "one answer past the bound at most");
-        turns += 1;
+        wire.append(&mut out);
+        calls += 1;
     }
     assert_eq!(next, Next::Read(Waiting::Another));
-    assert_eq!(gate.answered.borrow().len(), 2_000);
-    assert!(turns > 2);
+    assert_eq!(answers::read(&wire).len(), 2_000);
+    assert!(calls > 2);
 }
 
 #[test]
@@ -44,35 +47,35 @@ fn long_pipelines_lose_nothing() {
     }
 }
 
-/// A close within a long pipeline, before and behind the bound on answers.
+/// Nothing is read behind a close within a long pipeline, before and behind the bound on answers.
 #[test]
-fn nothing_is_looked_at_behind_a_close() {
+fn nothing_is_read_behind_a_close() {
     for before in [1, 150, 400, 1_000] {
         let pipeline = [GET.repeat(before).as_slice(), b"BAD\r\n\r\n", &post(MESSAGE)].concat();
         let outcome = whole(&Limits::default(), &pipeline);
         assert_eq!(outcome.answers.len(), before + 1);
-        assert_eq!((outcome.published.len(), outcome.end), (0, End::Closed(CloseReason::Refused)));
+        assert_eq!((outcome.published.len(), outcome.end), (0, End::Closed(CloseReason::EndUnknown)));
     }
 }
 
-/// The rest of a body of known length is read to where it stays.
+/// The rest of a body of known length can be read to its final place.
 #[test]
 fn body_space_is_offered_for_the_rest_of_a_body() {
     let body = message_of(100_000);
     let request = post(&body);
-    let mut connection = Connection::new(&Limits::default());
-    assert!(connection.exchange.body_space().is_none(), "in no body");
+    let mut connection = TestConnection::new(&Limits::default());
+    assert!(connection.connection.body_space().is_none(), "there is no body");
     let head_bytes = request.len() - body.len();
     connection.feed(&request[..head_bytes + 10], Through::Input);
-    let space = connection.exchange.body_space().expect("room for the rest");
+    let space = connection.connection.body_space().expect("room for the rest");
     assert!(space.len() == 10 && space.capacity() >= body.len());
-    assert!(space.capacity() < body.len() + 64, "and for little more");
+    assert!(space.capacity() < body.len() + 64, "and room for little more");
     connection.feed(&request[head_bytes + 10..], Through::BodySpace);
-    assert!(connection.exchange.body_space().is_none(), "in no body any more");
+    assert!(connection.connection.body_space().is_none(), "the body has ended");
     assert_eq!(connection.outcome().answers[0].status, 200);
 }
 
-/// What the space takes beyond the body is the next request.
+/// Bytes in the space behind the body are the next request.
 #[test]
 fn body_space_loses_nothing_behind_the_body() {
     let requests = [post(&message_of(1_000)), post(MESSAGE)].concat();
@@ -83,7 +86,7 @@ fn body_space_loses_nothing_behind_the_body() {
     }
 }
 
-/// RFC 9112 §9.3: a refused body is dropped up to a bound, and longer ones close.
+/// RFC 9112 §9.3: a refused body is dropped up to a bound, and a longer one closes the connection.
 #[test]
 fn refused_bodies_at_their_bound_and_one_past_it() {
     let bound = usize::try_from(DISCARD_BYTES).unwrap();
@@ -102,7 +105,7 @@ fn refused_bodies_at_their_bound_and_one_past_it() {
     }
 }
 
-/// The same bound for a body that finds no room in the buffers, counted from its start however it was split.
+/// The same bound holds for a body for which the buffers have no room, and counts from its start however it was split.
 #[test]
 fn bodies_without_room_at_their_bound_and_one_past_it() {
     let bound = usize::try_from(DISCARD_BYTES).unwrap();
@@ -119,19 +122,20 @@ fn bodies_without_room_at_their_bound_and_one_past_it() {
     }
 }
 
-/// Bodies in flight on several connections share the buffers, and give back what they held.
+/// Bodies in flight on several connections share the buffers, and release what they held.
 #[test]
-fn buffers_are_shared_and_given_back() {
-    let gate = FakeGate::new(&Limits { buffered_bytes: 1_500, ..Limits::default() });
+fn buffers_are_shared_and_released() {
+    let mut context = Limits { buffered_bytes: 1_500, ..Limits::default() }.context();
     let request = post(&message_of(1_000));
-    let [mut first, mut second, mut third] = [(); 3].map(|()| Exchange::default());
-    let receive = |exchange: &mut Exchange, input: &[u8]| {
-        exchange.receive(input, &mut Vec::new(), &gate);
-        gate.answered.borrow().last().copied()
+    let [mut first, mut second, mut third] = [(); 3].map(|()| Connection::default());
+    let mut receive = |connection: &mut Connection, input: &[u8]| {
+        let mut out = Vec::new();
+        connection.receive(input, &mut out, &mut context);
+        answers::read(&out).last().map(|answer| answer.status)
     };
-    assert_eq!(receive(&mut first, &request[..500]), None, "held");
-    assert_eq!(receive(&mut second, &request[..500]), Some(503), "no room beside it");
+    assert_eq!(receive(&mut first, &request[..500]), None, "the body is held");
+    assert_eq!(receive(&mut second, &request[..500]), Some(503), "there is no room beside it");
     assert_eq!(receive(&mut third, &request), Some(503), "not even for a body that is there");
     assert_eq!(receive(&mut first, &request[500..]), Some(200));
-    assert_eq!(receive(&mut third, &request), Some(200), "room again");
+    assert_eq!(receive(&mut third, &request), Some(200), "there is room again");
 }

@@ -8,10 +8,10 @@ use adapter_gateway::proto::connection::Waiting;
 
 use crate::bytes::{GET, LAST_CHUNK, MESSAGE, chunk, chunked, post, post_to, request};
 use crate::properties::connection::{End, Outcome, Through, run, whole};
-use crate::properties::gate::Limits;
+use crate::properties::context::Limits;
 use crate::properties::{self, decode};
 
-/// One request: those that leave the connection open, and some that do not.
+/// One request: one that leaves the connection open, or now and then one that does not.
 fn one() -> impl Strategy<Value = Vec<u8>> {
     let body = r#"\{"topic":"t","payload":\{"x":"[a-z]{0,20}"\}\}"#;
     let pieces = vec(any::<Index>(), 0..4);
@@ -44,7 +44,7 @@ impl Replacen for Vec<u8> {
     }
 }
 
-/// `content` in chunks that end at these places.
+/// Returns `content` in chunks that end at these places.
 fn encode(content: &[u8], at: &[Index]) -> Vec<u8> {
     let chunks: Vec<_> = cut(content, at).into_iter().filter(|run| !run.is_empty()).flat_map(chunk).collect();
     [chunks.as_slice(), LAST_CHUNK].concat()
@@ -57,7 +57,7 @@ fn cut<'o>(bytes: &'o [u8], at: &[Index]) -> Vec<&'o [u8]> {
     places.windows(2).map(|pair| &bytes[pair[0]..pair[1]]).collect()
 }
 
-/// An edit of one byte: put in, taken out, or exchanged.
+/// An edit of one byte: it is inserted, removed or replaced.
 #[derive(Clone, Debug)]
 struct Edit {
     at: Index,
@@ -82,7 +82,7 @@ fn edited(mut bytes: Vec<u8>, edits: &[Edit]) -> Vec<u8> {
     bytes
 }
 
-/// What the requests come to one by one, each on a connection of its own, up to the first that closes.
+/// Returns the outcome of the requests one by one, each on a connection of its own, up to the first that closes.
 fn one_by_one(requests: &[Vec<u8>]) -> Outcome {
     let mut all = whole(&Limits::default(), b"");
     for request in requests {
@@ -115,10 +115,10 @@ proptest! {
         let bytes = edited(requests.concat(), &edits);
         prop_assert_eq!(run(&Limits::default(), cut(&bytes, &at), Through::Input), whole(&Limits::default(), &bytes));
         properties::split(&bytes);
-        properties::exchange(&bytes);
+        properties::connection(&bytes);
     }
 
-    /// Heads that were let in are remembered; what differs from one of them in an byte is another.
+    /// Heads that were admitted are remembered; one that differs from them in a byte is another head.
     #[test]
     fn a_request_is_the_same_behind_one_that_resembles_it(
         request in one(), edits in vec(edit(), 0..3), at in vec(any::<Index>(), 0..3),

@@ -1,12 +1,12 @@
-//! The token: percent-decoded, once, and nothing told of how it is wrong.
+//! The token: it is percent-decoded once, and the answer does not tell in which way it is wrong.
 
 use proptest::prelude::*;
 
 use crate::bytes::{MESSAGE, post_to};
-use crate::properties::connection::{Connection, Through, whole};
-use crate::properties::gate::Limits;
+use crate::properties::connection::{TestConnection, Through, whole};
+use crate::properties::context::Limits;
 
-/// A token of all that is hard about a query.
+/// A token of all characters that are difficult in a query.
 const HARD: &str = "a+b/c=d&e%f?g#h i;j\u{e9}\u{1f600}";
 
 fn status(token: &'static str, query: &str) -> u16 {
@@ -15,7 +15,7 @@ fn status(token: &'static str, query: &str) -> u16 {
     outcome.answers[0].status
 }
 
-/// Every byte encoded, or those alone for which `needs` says so.
+/// Returns the token with those bytes encoded for which `needs` says so.
 fn encode(token: &str, needs: impl Fn(u8) -> bool) -> String {
     token.bytes().map(|byte| if needs(byte) { format!("%{byte:02x}") } else { char::from(byte).to_string() }).collect()
 }
@@ -25,15 +25,15 @@ fn any_token_can_be_sent() {
     assert_eq!(status(HARD, &format!("?token={}", encode(HARD, |_| true))), 200);
     let needed = encode(HARD, |byte| b"&%#".contains(&byte) || !byte.is_ascii_graphic());
     assert_eq!(status(HARD, &format!("?token={needed}")), 200, "{needed}");
-    assert_eq!(status("a+b", "?token=a+b"), 200, "a plus is a plus");
-    assert_eq!(status("a b", "?token=a+b"), 401, "and no blank");
-    assert_eq!(status("a%b", "?token=a%b"), 200, "what is no encoding stands for itself");
+    assert_eq!(status("a+b", "?token=a+b"), 200, "a plus stands for itself");
+    assert_eq!(status("a b", "?token=a+b"), 401, "and not for a blank");
+    assert_eq!(status("a%b", "?token=a%b"), 200, "a percent sign that encodes nothing stands for itself");
 }
 
 #[test]
 fn every_401_is_the_same() {
     let answer = |query: &str| {
-        let mut connection = Connection::new(&Limits::default());
+        let mut connection = TestConnection::new(&Limits::default());
         connection.feed(&post_to(&format!("/api/message{query}"), MESSAGE), Through::Input);
         connection.wire
     };

@@ -6,10 +6,16 @@
 use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::SystemTime;
 
+use adapter_gateway::proto::Context;
+use adapter_gateway::proto::admission::Reply;
+use adapter_gateway::proto::budget::Budget;
+use adapter_gateway::proto::context::HttpDate;
 use adapter_gateway::proto::http1::head::{Method, Version};
-use adapter_gateway::proto::http1::response::{AllowedOrigins, Grant, HttpDate, Reply, Responder};
+use adapter_gateway::proto::policy::{OriginGrant, Policy};
+use adapter_gateway::proto::response;
 use adapter_gateway::server::transport::{Listener, Stream, Transport};
 use rustix::net::sockopt::set_tcp_nodelay;
 use rustix::net::{SendFlags, send};
@@ -54,10 +60,11 @@ pub fn serve<T: Transport>(arguments: &Arguments) -> Outcome {
 /// What the gateway answers to an accepted message, at the time of the start.
 #[must_use]
 pub fn answer() -> Vec<u8> {
-    let responder = Responder { origins: &AllowedOrigins::Any, date: HttpDate::new(SystemTime::now()) };
-    let reply = Reply { persistent: true, version: Version::Http11, method: Method::Post, grant: Grant::Any };
+    let mut context = Context::new(Policy::default(), Budget::new(0), Arc::default(), ());
+    context.date = HttpDate::new(SystemTime::now());
+    let reply = Reply { persistent: true, version: Version::Http11, method: Method::Post, grant: OriginGrant::Any };
     let mut answer = Vec::new();
-    responder.accepted(reply, &mut answer);
+    response::accepted(reply, &mut answer, &context);
     answer
 }
 

@@ -5,8 +5,7 @@
 //! * [`head`]: where a head ends, and its request line and fields as one typed [`head::Head`];
 //! * [`target`]: the request target and the host, and the query behind the target;
 //! * [`fields`]: what the fields mean together (framing, persistence, media type, expectations);
-//! * [`chunked`]: the chunked transfer coding;
-//! * [`response`]: answers as bytes.
+//! * [`chunked`]: the chunked transfer coding.
 //!
 //! # What is accepted and what is refused
 //!
@@ -76,7 +75,6 @@ pub mod chunked;
 pub mod fields;
 pub mod head;
 pub mod malformed;
-pub mod response;
 pub mod target;
 
 /// `tchar` (RFC 9110 §5.6.2): what methods, field names and codings are made of.

@@ -1,4 +1,4 @@
-//! Waiting on epoll, by tokio's reactor.
+//! Sockets that are waited for with epoll, by tokio's reactor.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -49,7 +49,7 @@ impl Listener for TcpListener {
 /// A connection.
 pub struct EpollStream {
     stream: TcpStream,
-    /// Whether the last read may have left something behind.
+    /// Whether the last read may have left bytes in the socket.
     more: Cell<bool>,
 }
 
@@ -73,7 +73,7 @@ impl Stream for EpollStream {
         let room = into.spare_capacity_mut().len();
         let mut last = None;
         let read = self.stream.try_io(Interest::READABLE, || match receive(self.stream.as_fd(), into)? {
-            // All there was (epoll(7)): the reactor need not be told by another read, which would find nothing.
+            // These are all the bytes there were (epoll(7)), so no other read is needed to tell the reactor that.
             bytes if bytes < room => {
                 last = Some(bytes);
                 Err(io::ErrorKind::WouldBlock.into())

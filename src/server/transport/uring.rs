@@ -1,4 +1,4 @@
-//! Waiting on an io_uring, by one-shot polls on tokio-uring.
+//! Sockets that are waited for with io_uring, by one-shot polls on tokio-uring.
 
 use std::future::Future;
 use std::io;
@@ -15,7 +15,8 @@ use tokio_uring::{OneshotOutputTransform, UnsubmittedOneshot};
 
 use super::{Listener, Stream, Transport, receive};
 
-/// Entries of the submission queue. A full one is submitted before the turn ends; nothing is lost.
+/// Entries of the submission queue: polls of one round of the event loop. A full queue is submitted at once, and
+/// nothing is lost.
 const RING_ENTRIES: u32 = 1024;
 
 /// tokio-uring's runtime.
@@ -29,7 +30,7 @@ impl Transport for Uring {
 
     fn new() -> io::Result<Self> {
         let mut ring = tokio_uring::uring_builder();
-        // The thread that submits looks at the completions too, so the kernel, from 6.0 on, need not interrupt it.
+        // The thread that submits also handles the completions, so the kernel, from 6.0 on, need not interrupt it.
         ring.setup_coop_taskrun().setup_single_issuer();
         tokio_uring::Runtime::new(tokio_uring::builder().entries(RING_ENTRIES).uring_builder(&ring)).map(Self)
     }
@@ -90,7 +91,7 @@ async fn poll<S: AsRawFd + 'static>(socket: &Rc<S>, readiness: PollFlags) -> io:
     UnsubmittedOneshot::new(Rc::clone(socket), Polled(PhantomData), poll).submit().await
 }
 
-/// Lets go of the socket that the poll kept open.
+/// Drops the handle by which the poll kept the socket open.
 struct Polled<S>(PhantomData<Rc<S>>);
 
 impl<S> OneshotOutputTransform for Polled<S> {

@@ -1,0 +1,119 @@
+//! A connection's bytes in, its answers out, and the messages handed to a publisher that only counts them.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use adapter_gateway::proto::budget::{BUFFERED_BYTES, Budget};
+use adapter_gateway::proto::connection::{Next, Waiting};
+use adapter_gateway::proto::payload::Payload;
+use adapter_gateway::proto::policy::Policy;
+use adapter_gateway::proto::problem::Unavailable;
+use adapter_gateway::proto::token::Token;
+use adapter_gateway::proto::{Connection, Context, Publish};
+use gungraun::{library_benchmark, library_benchmark_group};
+
+use super::inputs::{BODY, BROWSER_HEAD, TOKEN, WRK_HEAD};
+
+library_benchmark_group!(name = connections, benchmarks = [receive]);
+
+/// Requests in one read.
+const PIPELINED: usize = 16;
+
+/// A connection, and what arrives on it.
+struct TestConnection {
+    connection: Connection,
+    context: Context<Counter>,
+    pieces: Vec<String>,
+    out: Vec<u8>,
+    /// The answers to the same before.
+    answers: Vec<u8>,
+}
+
+#[library_benchmark(setup = answered_once, teardown = check)]
+#[bench::whole(vec![wrk()], "200 OK")]
+#[bench::browser(vec![browser()], "200 OK")]
+#[bench::head_and_body_apart(vec![WRK_HEAD.into(), BODY.into()], "200 OK")]
+#[bench::pipelined_by_16(vec![wrk().repeat(PIPELINED)], "200 OK")]
+#[bench::chunked(vec![chunked()], "200 OK")]
+#[bench::token_refused(vec![wrk().replace(TOKEN, "7f3a9c0e5b1d48267f3a9c0e5b1d4827")], "401 Unauthorized")]
+#[bench::first_wrk(args = (vec![wrk()], "200 OK"), setup = fresh)]
+#[bench::first_browser(args = (vec![browser()], "200 OK"), setup = fresh)]
+fn receive(mut connection: Box<TestConnection>) -> Box<TestConnection> {
+    connection.receive();
+    connection
+}
+
+impl TestConnection {
+    fn receive(&mut self) {
+        for piece in &self.pieces {
+            let next = self.connection.receive(piece.as_bytes(), &mut self.out, &mut self.context);
+            assert!(matches!(next, Next::Read(Waiting::Another | Waiting::Body)));
+        }
+    }
+}
+
+/// A publisher that counts the messages.
+#[derive(Default)]
+struct Counter(Cell<usize>);
+
+impl Publish for Counter {
+    fn available(&self) -> Result<(), Unavailable> {
+        Ok(())
+    }
+
+    fn publish(&self, _topic: &str, _payload: Payload<'_>) -> Result<(), Unavailable> {
+        self.0.set(self.0.get() + 1);
+        Ok(())
+    }
+}
+
+fn context() -> Context<Counter> {
+    let budget = Budget::new(BUFFERED_BYTES);
+    let mut context = Context::new(Policy::default(), budget, Arc::default(), Counter::default());
+    context.set_token(Token::new(TOKEN));
+    context
+}
+
+fn wrk() -> String {
+    [WRK_HEAD, BODY].concat()
+}
+
+fn browser() -> String {
+    [BROWSER_HEAD, BODY].concat()
+}
+
+/// The body in two chunks.
+fn chunked() -> String {
+    let head = WRK_HEAD.replace("Content-Length: 110", "Transfer-Encoding: chunked");
+    let (first, second) = BODY.split_at(BODY.len() / 2);
+    format!("{head}{:x}\r\n{first}\r\n{:x}\r\n{second}\r\n0\r\n\r\n", first.len(), second.len())
+}
+
+/// A connection on which the same was answered once, so that an admitted head is remembered.
+fn answered_once(pieces: Vec<String>, status: &str) -> Box<TestConnection> {
+    let requests = pieces.concat().matches("POST ").count();
+    let (connection, context) = (Connection::default(), context());
+    let mut connection = TestConnection { connection, context, pieces, out: Vec::new(), answers: Vec::new() };
+    connection.receive();
+    connection.answers.clone_from(&connection.out);
+    connection.out.clear();
+
+    let answers = String::from_utf8_lossy(&connection.answers);
+    assert_eq!(answers.matches(&format!("HTTP/1.1 {status}\r\n")).count(), requests);
+    assert_eq!(connection.context.publisher.0.get(), if status == "200 OK" { requests } else { 0 });
+    Box::new(connection)
+}
+
+/// A new connection under a new context, where no head is remembered.
+fn fresh(pieces: Vec<String>, status: &str) -> Box<TestConnection> {
+    let mut connection = answered_once(pieces, status);
+    connection.connection = Connection::default();
+    connection.context = context();
+    connection
+}
+
+/// Checks that the answers were as the first time.
+fn check(connection: Box<TestConnection>) {
+    let TestConnection { out, answers, .. } = *connection;
+    assert_eq!(out, answers);
+}

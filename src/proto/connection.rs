@@ -1,0 +1,406 @@
+//! The state machine of one connection: bytes in, answers out, messages to a [`Publish`].
+//!
+//! It finds the ends of heads and bodies in what arrives, however that is split. What becomes of a request is decided by
+//! its head in [`crate::proto::admission`] and by its body in [`crate::proto::message`].
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use crate::proto::admission::{Admitted, Reply, Request, admit};
+pub use crate::proto::body::DISCARD_BYTES;
+use crate::proto::body::{BodyFault, BodyReader, KeptBody, KeptPart, split, whole_body};
+use crate::proto::context::{Context, Publish};
+use crate::proto::http1::fields::{Expectation, Framing};
+use crate::proto::http1::head::{Head, HeadFault, HeadSearch, Method};
+use crate::proto::http1::malformed::Malformed;
+use crate::proto::message;
+pub use crate::proto::next::{CloseReason, Next, Waiting};
+use crate::proto::payload::Payload;
+use crate::proto::problem::{Problem, RequestPart, Unavailable};
+use crate::proto::response::{self, CONTINUE};
+
+/// Bytes of answers after which they are written before more requests are read, so that a pipeline of small requests
+/// with large answers cannot fill the memory.
+pub const ANSWER_BYTES: usize = 64 * 1024;
+
+/// One connection.
+#[derive(Debug)]
+pub struct Connection {
+    state: ConnectionState,
+    /// What arrived and was not read yet: a part of a head, or requests behind large answers. Never more than a head at
+    /// its limit and what one read brought behind it.
+    held: Vec<u8>,
+    /// Heads that were read.
+    requests: u32,
+    /// Whether the request that is being received is the last.
+    finishing: bool,
+}
+
+#[derive(Debug)]
+enum ConnectionState {
+    /// Between requests or in a head.
+    Head {
+        search: HeadSearch,
+        empty_line_skipped: bool,
+    },
+    /// In the body of an admitted request. Boxed: it would be the largest part of an idle connection.
+    Keep(Box<KeptBody>),
+    /// In the body of a request that was answered already.
+    Discard(BodyReader),
+    Closed(CloseReason),
+}
+
+const START: ConnectionState = ConnectionState::Head { search: HeadSearch::START, empty_line_skipped: false };
+
+impl Default for Connection {
+    fn default() -> Self {
+        Self { state: START, held: Vec::new(), requests: 0, finishing: false }
+    }
+}
+
+impl Connection {
+    /// Takes in all of `input`, publishes the messages that it completes, and appends the answers to `out`.
+    pub fn receive(&mut self, input: &[u8], out: &mut Vec<u8>, context: &mut Context<impl Publish>) -> Next {
+        let mut held = std::mem::take(&mut self.held);
+        if let ConnectionState::Keep(kept) = &mut self.state
+            && let Some((body, behind)) = kept.read_space()
+        {
+            debug_assert!(held.is_empty(), "there is no space for a body before what is held");
+            held = behind;
+            let reply = kept.request.reply;
+            self.answer(body.into(), reply, out, context);
+        }
+        if held.is_empty() {
+            self.held = self.run(input, out, context).to_vec();
+        } else {
+            held.extend_from_slice(input);
+            let left = self.run(&held, out, context).len();
+            if left > 0 {
+                held.drain(..held.len() - left);
+                self.held = held;
+            }
+        }
+        self.next(out)
+    }
+
+    /// Returns where the next read may put its bytes, to save a copy: behind the part of a body of known length that is
+    /// there. Then [`Connection::receive`] is called with nothing.
+    pub fn body_space(&mut self) -> Option<&mut Vec<u8>> {
+        match &mut self.state {
+            ConnectionState::Keep(body) if self.held.is_empty() => body.space(),
+            _ => None,
+        }
+    }
+
+    /// Answers an unfinished request as such, since the client ended its side (RFC 9112 §8).
+    pub fn end_of_input<P>(&mut self, out: &mut Vec<u8>, context: &Context<P>) -> Next {
+        self.give_up(|_| Problem::Framing(Malformed::Incomplete), CloseReason::EndOfInput, out, context)
+    }
+
+    /// Answers an unfinished request as too slow, since the deadline of what was waited for has passed.
+    pub fn time_out<P>(&mut self, out: &mut Vec<u8>, context: &Context<P>) -> Next {
+        self.give_up(Problem::Timeout, CloseReason::TimedOut, out, context)
+    }
+
+    /// Makes the request that is being received the last: it is still answered, with `Connection: close`. Returns
+    /// whether there is none, so that the connection can close at once.
+    pub fn finish(&mut self) -> bool {
+        self.finishing = true;
+        matches!(self.waiting(), None | Some(Waiting::First | Waiting::Another))
+    }
+
+    /// Returns how many heads were read; each starts new deadlines.
+    #[must_use]
+    pub fn requests(&self) -> u32 {
+        self.requests
+    }
+
+    fn waiting(&self) -> Option<Waiting> {
+        match &self.state {
+            // The empty line that may stand before a request (RFC 9112 §2.2), whole or in part, is no part of it: old
+            // clients send one behind a body, and are idle then.
+            ConnectionState::Head { empty_line_skipped, .. }
+                if self.held.is_empty() || (!empty_line_skipped && self.held == b"\r") =>
+            {
+                Some(if self.requests == 0 { Waiting::First } else { Waiting::Another })
+            }
+            ConnectionState::Head { .. } => Some(Waiting::Head),
+            ConnectionState::Keep(_) | ConnectionState::Discard(_) => Some(Waiting::Body),
+            ConnectionState::Closed(_) => None,
+        }
+    }
+
+    fn next(&self, out: &[u8]) -> Next {
+        match (&self.state, self.waiting()) {
+            (ConnectionState::Closed(reason), _) => Next::Close(*reason),
+            (_, None | Some(Waiting::First | Waiting::Another)) if self.finishing => Next::Close(CloseReason::Stopping),
+            (_, Some(waiting)) if out.len() < ANSWER_BYTES || self.held.is_empty() => Next::Read(waiting),
+            _ => Next::Again,
+        }
+    }
+
+    /// Reads requests until more input is needed, or the answers are to be written. Returns what was not read.
+    fn run<'i>(&mut self, mut input: &'i [u8], out: &mut Vec<u8>, context: &mut Context<impl Publish>) -> &'i [u8] {
+        while out.len() < ANSWER_BYTES && !input.is_empty() {
+            let rest = match &mut self.state {
+                ConnectionState::Head { empty_line_skipped, .. } if !*empty_line_skipped && is_empty_line(input) => {
+                    // RFC 9112 §2.2: one empty line before the request line is skipped.
+                    let rest = input.strip_prefix(b"\r\n");
+                    *empty_line_skipped = rest.is_some();
+                    rest
+                }
+                ConnectionState::Head { search, .. } => match judge_head(search, input, context) {
+                    Ok(judged) => judged.map(|judged| self.request(judged, out, context)),
+                    Err(fault) => {
+                        self.refuse(&fault.into(), &Request::UNREAD, out, context);
+                        None
+                    }
+                },
+                ConnectionState::Keep(kept) => match kept.read(input) {
+                    Ok(KeptPart { whole: None, rest }) => Some(rest),
+                    Ok(KeptPart { whole: Some(body), rest }) => {
+                        let reply = kept.request.reply;
+                        self.answer(body, reply, out, context);
+                        Some(rest)
+                    }
+                    Err(fault) => {
+                        let request = kept.request;
+                        self.refuse_body(fault, &request, out, context);
+                        Some(input)
+                    }
+                },
+                ConnectionState::Discard(reader) => match reader.read(input) {
+                    Ok(part) => {
+                        if part.is_last {
+                            self.state = START;
+                        }
+                        Some(part.rest)
+                    }
+                    Err(BodyFault::Malformed(_)) => {
+                        self.state = ConnectionState::Closed(CloseReason::EndUnknown);
+                        None
+                    }
+                    Err(BodyFault::TooLarge | BodyFault::NoRoom(_)) => {
+                        self.state = ConnectionState::Closed(CloseReason::BodyNotRead);
+                        None
+                    }
+                },
+                ConnectionState::Closed(_) => None,
+            };
+            match rest {
+                Some(rest) => input = rest,
+                None => break,
+            }
+        }
+        // RFC 9112 §9.6: what follows the last request of a connection is not read.
+        if matches!(self.state, ConnectionState::Closed(_)) { &[] } else { input }
+    }
+
+    /// Goes on with a request whose head was judged. Returns what was not read of what follows the head.
+    fn request<'i>(
+        &mut self,
+        judged: JudgedHead<'i>,
+        out: &mut Vec<u8>,
+        context: &mut Context<impl Publish>,
+    ) -> &'i [u8] {
+        let JudgedHead { request, verdict, rest } = judged;
+        self.requests = self.requests.wrapping_add(1);
+        match verdict {
+            Ok(Admitted::Message) => self.message(request, rest, out, context),
+            Ok(Admitted::Options) => {
+                let reader = BodyReader::new(request.framing, DISCARD_BYTES);
+                let reply = self.discard(reader, request.expectation, request.reply);
+                response::options(&Request { reply, ..request }, out, context);
+                rest
+            }
+            Err(problem) => {
+                self.refuse(&problem, &request, out, context);
+                rest
+            }
+        }
+    }
+
+    /// Answers an admitted request whose body is there, or begins to keep the body. Returns what was not read.
+    fn message<'i>(
+        &mut self,
+        request: Request,
+        rest: &'i [u8],
+        out: &mut Vec<u8>,
+        context: &mut Context<impl Publish>,
+    ) -> &'i [u8] {
+        if let Err(reason) = check_room(request.framing, context) {
+            self.refuse(&Problem::Unavailable(reason), &request, out, context);
+            return rest;
+        }
+        if let Some((body, rest)) = whole_body(request.framing, rest) {
+            self.answer(body.into(), request.reply, out, context);
+            return rest;
+        }
+        let Some(kept) = KeptBody::new(request, context.policy.body_bytes, &context.budget) else {
+            self.refuse(&Problem::Unavailable(Unavailable::Buffered), &request, out, context);
+            return rest;
+        };
+        self.state = ConnectionState::Keep(Box::new(kept));
+        // RFC 9110 §10.1.1: not needed once some of the body has come.
+        if request.expectation == Expectation::Continue && rest.is_empty() {
+            out.extend_from_slice(CONTINUE);
+        }
+        rest
+    }
+
+    /// Judges a whole body, publishes it if it is a message, and answers.
+    fn answer(&mut self, body: Cow<'_, [u8]>, reply: Reply, out: &mut Vec<u8>, context: &mut Context<impl Publish>) {
+        let close = self.asked_to_close(reply);
+        let reply = Reply { persistent: close.is_none(), ..reply };
+        match publish(body, context) {
+            Ok(()) => response::accepted(reply, out, context),
+            Err(problem) => response::problem(&problem, reply, out, context),
+        }
+        self.state = close.map_or(START, ConnectionState::Closed);
+    }
+
+    /// Refuses a request by its head.
+    fn refuse<P>(&mut self, problem: &Problem, request: &Request, out: &mut Vec<u8>, context: &Context<P>) {
+        let reply = match CloseReason::after(problem) {
+            Some(reason) => {
+                self.state = ConnectionState::Closed(reason);
+                Reply { persistent: false, ..request.reply }
+            }
+            None => {
+                let reader = BodyReader::new(request.framing, DISCARD_BYTES);
+                self.discard(reader, request.expectation, request.reply)
+            }
+        };
+        response::problem(problem, reply, out, context);
+    }
+
+    /// Refuses a request whose body was being kept.
+    fn refuse_body<P>(&mut self, fault: BodyFault, request: &Request, out: &mut Vec<u8>, context: &Context<P>) {
+        match fault {
+            BodyFault::Malformed(malformed) => self.refuse(&Problem::Framing(malformed), request, out, context),
+            BodyFault::TooLarge => {
+                self.refuse(&Problem::TooLarge(context.policy.body_bytes), request, out, context);
+            }
+            BodyFault::NoRoom(reader) => {
+                // Some of the body has come, so that there is no doubt about the rest.
+                let reply = self.discard(reader, Expectation::None, request.reply);
+                response::problem(&Problem::Unavailable(Unavailable::Buffered), reply, out, context);
+            }
+        }
+    }
+
+    /// Prepares to drop a body that will not be kept, or to close (RFC 9112 §9.3). Returns the reply that says which.
+    fn discard(&mut self, reader: BodyReader, expectation: Expectation, reply: Reply) -> Reply {
+        let in_doubt = match (reply.method, expectation) {
+            (Method::Connect, _) => Some(CloseReason::TunnelInDoubt),
+            (_, Expectation::Continue | Expectation::Unknown) if !reader.is_empty() => Some(CloseReason::BodyInDoubt),
+            _ if reader.is_too_large() => Some(CloseReason::BodyNotRead),
+            _ => None,
+        };
+        let close = self.asked_to_close(reply).or(in_doubt);
+        self.state = match close {
+            Some(reason) => ConnectionState::Closed(reason),
+            None if reader.is_empty() => START,
+            None => ConnectionState::Discard(reader),
+        };
+        Reply { persistent: close.is_none(), ..reply }
+    }
+
+    /// Returns why this request is the last, if the client or the gateway wants that.
+    fn asked_to_close(&self, reply: Reply) -> Option<CloseReason> {
+        match (reply.persistent, self.finishing) {
+            (false, _) => Some(CloseReason::ClientAsked),
+            (true, true) => Some(CloseReason::Stopping),
+            (true, false) => None,
+        }
+    }
+
+    /// Closes, and answers a request that will not be completed; not where none has begun, or it was answered before.
+    fn give_up<P>(
+        &mut self,
+        problem: impl FnOnce(RequestPart) -> Problem,
+        reason: CloseReason,
+        out: &mut Vec<u8>,
+        context: &Context<P>,
+    ) -> Next {
+        let unfinished = match &self.state {
+            ConnectionState::Head { .. } if self.waiting() == Some(Waiting::Head) => {
+                Some((RequestPart::Head, Reply::UNREAD))
+            }
+            ConnectionState::Keep(kept) => Some((RequestPart::Body, kept.request.reply)),
+            _ => None,
+        };
+        if let Some((part, reply)) = unfinished {
+            response::problem(&problem(part), Reply { persistent: false, ..reply }, out, context);
+        }
+        self.held = Vec::new();
+        self.state = ConnectionState::Closed(reason);
+        Next::Close(reason)
+    }
+}
+
+/// A head that was read, with what becomes of its request.
+struct JudgedHead<'i> {
+    request: Request,
+    verdict: Result<Admitted, Problem>,
+    /// What follows the head.
+    rest: &'i [u8],
+}
+
+/// Reads and judges the head at the start of `input`. Returns none if it has not arrived yet.
+fn judge_head<'i, P>(
+    search: &mut HeadSearch,
+    input: &'i [u8],
+    context: &mut Context<P>,
+) -> Result<Option<JudgedHead<'i>>, HeadFault> {
+    if let Some((request, rest)) = context.recent_heads.find(input) {
+        return Ok(Some(JudgedHead { request, verdict: Ok(Admitted::Message), rest }));
+    }
+    let Some(end) = search.find(input, context.policy.head_bytes)? else { return Ok(None) };
+    let (bytes, rest) = split(input, end);
+    let head = Head::parse(bytes)?;
+    let request = Request::new(&head, &context.policy);
+    let verdict = admit(&head, context.token(), &context.policy);
+    if verdict == Ok(Admitted::Message) {
+        context.recent_heads.keep(bytes, request);
+    }
+    Ok(Some(JudgedHead { request, verdict, rest }))
+}
+
+/// Returns whether `input` is an empty line, or may become one.
+fn is_empty_line(input: &[u8]) -> bool {
+    b"\r\n".starts_with(input.get(..2).unwrap_or(input))
+}
+
+/// Checks whether the message of an admitted request could be taken now.
+fn check_room(framing: Framing, context: &Context<impl Publish>) -> Result<(), Unavailable> {
+    match framing {
+        Framing::Length(bytes) if !usize::try_from(bytes).is_ok_and(|bytes| context.budget.fits(bytes)) => {
+            Err(Unavailable::Buffered)
+        }
+        Framing::Length(_) | Framing::Chunked => context.publisher.available(),
+    }
+}
+
+/// Publishes the message in a body. A body that nothing else needs is not copied where it is large.
+fn publish(body: Cow<'_, [u8]>, context: &mut Context<impl Publish>) -> Result<(), Problem> {
+    let owned;
+    let (bytes, buffer) = match body {
+        Cow::Borrowed(bytes) => (bytes, None),
+        Cow::Owned(mut bytes) => {
+            // What libzmq may hold is bounded in messages, and counted with the largest body (`--max-body`).
+            bytes.shrink_to_fit();
+            owned = Arc::new(bytes);
+            (owned.as_slice(), Some(&owned))
+        }
+    };
+    let message = message::parse(bytes, context.policy.check).map_err(Problem::Message)?;
+    let encoded = message.encode(context.policy.encoding).map_err(Problem::Message)?;
+    let payload = match buffer {
+        Some(buffer) => Payload::of(buffer, &encoded),
+        None => Payload::from(&encoded),
+    };
+    context.publisher.publish(message.topic(), payload).map_err(Problem::Unavailable)?;
+    context.has_published = true;
+    Ok(())
+}

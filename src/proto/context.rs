@@ -1,0 +1,120 @@
+//! What the connections of a worker share, and what they publish through.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use crate::proto::budget::Budget;
+use crate::proto::counters::HttpCounters;
+use crate::proto::payload::Payload;
+use crate::proto::policy::Policy;
+use crate::proto::problem::Unavailable;
+use crate::proto::recent_heads::RecentHeads;
+use crate::proto::token::Token;
+
+/// Bytes of a date in the preferred format (RFC 9110 §5.6.7).
+const DATE_BYTES: usize = 29;
+
+/// What takes messages for the bus.
+pub trait Publish {
+    /// Checks whether a message could be published now.
+    ///
+    /// # Errors
+    /// Why not.
+    fn available(&self) -> Result<(), Unavailable>;
+
+    /// Hands a message over, the payload encoded as the policy has it. After `Ok` the message will be given to the bus,
+    /// also if the process is asked to stop next.
+    ///
+    /// # Errors
+    /// Why not; then nothing was handed over.
+    fn publish(&self, topic: &str, payload: Payload<'_>) -> Result<(), Unavailable>;
+}
+
+/// What the connections of a worker share.
+#[derive(Debug)]
+pub struct Context<P> {
+    /// The limits and rules. They do not change, since `recent_heads` depends on them.
+    pub(super) policy: Policy,
+    /// The token in force; none while the REST API is switched off. `recent_heads` depends on it, so only
+    /// [`Context::set_token`] changes it.
+    token: Option<Token>,
+    /// The heads that were admitted with this token under this policy.
+    pub(super) recent_heads: RecentHeads,
+    /// The date of the answers. The owner of the context, which has the clock, sets it.
+    pub date: HttpDate,
+    /// The bound on the bytes of bodies that all connections hold together.
+    pub budget: Arc<Budget>,
+    /// The counters of the worker.
+    pub counters: Arc<HttpCounters>,
+    /// What takes the messages.
+    pub publisher: P,
+    /// Whether messages were published. The owner of the context wakes the bus for them, and clears it.
+    pub has_published: bool,
+}
+
+impl<P> Context<P> {
+    /// Returns a context without a token, at the start of the Unix epoch.
+    pub fn new(policy: Policy, budget: Arc<Budget>, counters: Arc<HttpCounters>, publisher: P) -> Self {
+        let (recent_heads, date) = (RecentHeads::default(), HttpDate::new(SystemTime::UNIX_EPOCH));
+        Self { policy, token: None, recent_heads, date, budget, counters, publisher, has_published: false }
+    }
+
+    /// Returns the token in force.
+    pub(super) fn token(&self) -> Option<&Token> {
+        self.token.as_ref()
+    }
+
+    /// Puts another token into force. A head that was admitted with the former one must be judged again.
+    pub fn set_token(&mut self, token: Option<Token>) {
+        if self.token != token {
+            self.token = token;
+            self.recent_heads = RecentHeads::default();
+        }
+    }
+}
+
+/// A `Date` (RFC 9110 §6.6.1).
+#[derive(Clone, Copy, Debug)]
+pub struct HttpDate([u8; DATE_BYTES]);
+
+impl HttpDate {
+    /// Returns the date of `time`, to the second.
+    #[must_use]
+    pub fn new(time: SystemTime) -> Self {
+        let mut date = *b"Thu, 01 Jan 1970 00:00:00 GMT";
+        let text = httpdate::fmt_http_date(time);
+        debug_assert_eq!(text.len(), date.len(), "an HTTP date has one length");
+        if text.len() == date.len() {
+            date.copy_from_slice(text.as_bytes());
+        }
+        Self(date)
+    }
+
+    /// Returns the date as it stands in the field.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::admission::{Reply, Request};
+    use crate::proto::http1::fields::{Expectation, Framing};
+
+    #[test]
+    fn no_head_is_remembered_longer_than_its_token() {
+        const HEAD: &[u8] = b"POST /?token=t HTTP/1.1\r\n\r\n";
+        let (expectation, reply) = (Expectation::None, Reply::UNREAD);
+        let request = Request { framing: Framing::Length(1), expectation, private_network: false, reply };
+        let mut context = Context::new(Policy::default(), Budget::new(0), Arc::default(), ());
+        context.set_token(Token::new("t"));
+        context.recent_heads.keep(HEAD, request);
+        context.set_token(Token::new("t"));
+        assert!(context.recent_heads.find(HEAD).is_some(), "the token is the same");
+        context.set_token(Token::new("other"));
+        assert!(context.recent_heads.find(HEAD).is_none());
+        context.set_token(Token::new("t"));
+        assert!(context.recent_heads.find(HEAD).is_none(), "also when its token is back");
+    }
+}

@@ -1,0 +1,72 @@
+//! Answers as bytes (RFC 9112 §4): a status line, a few fields, a short content. Each answer is counted here, where
+//! it is written.
+
+use crate::proto::admission::{Reply, Request};
+use crate::proto::context::Context;
+use crate::proto::http1::head::{Method, Version};
+use crate::proto::policy::OriginGrant;
+use crate::proto::problem::{Problem, Status};
+
+/// The interim answer that asks for the body (RFC 9110 §15.2.1).
+pub(super) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+/// Seconds for which a browser may keep a preflight's answer: a day, more than any browser honours.
+const PREFLIGHT_MAX_AGE_S: u32 = 86_400;
+
+/// Appends 200: the message is in the queue to the hub.
+pub fn accepted<P>(reply: Reply, out: &mut Vec<u8>, context: &Context<P>) {
+    head(Status::Ok, reply, out, context);
+    out.extend_from_slice(b"Content-Type: application/json\r\nContent-Length: 21\r\n\r\n{\"status\":\"accepted\"}");
+}
+
+/// Appends 204: what is allowed, also as the answer to a CORS preflight (Fetch §3.2.3).
+pub(super) fn options<P>(request: &Request, out: &mut Vec<u8>, context: &Context<P>) {
+    head(Status::NoContent, request.reply, out, context);
+    out.extend_from_slice(b"Allow: POST, OPTIONS\r\n");
+    if request.reply.grant != OriginGrant::Refused {
+        // The header fields of a request carry no authority here, so a page may send any.
+        out.extend_from_slice(
+            b"Access-Control-Allow-Methods: POST\r\nAccess-Control-Allow-Headers: Content-Type, *\r\n",
+        );
+        out.extend_from_slice(format!("Access-Control-Max-Age: {PREFLIGHT_MAX_AGE_S}\r\n").as_bytes());
+        if request.private_network {
+            out.extend_from_slice(b"Access-Control-Allow-Private-Network: true\r\n");
+        }
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends an error, with its problem document.
+pub(super) fn problem<P>(problem: &Problem, reply: Reply, out: &mut Vec<u8>, context: &Context<P>) {
+    head(problem.status(), reply, out, context);
+    if let Problem::Unavailable(reason) = problem {
+        context.counters.unavailable(*reason);
+    }
+    let document = problem.document();
+    out.extend_from_slice(problem.field_lines().as_bytes());
+    let bytes = document.len();
+    out.extend_from_slice(
+        format!("Content-Type: application/problem+json\r\nContent-Length: {bytes}\r\n\r\n").as_bytes(),
+    );
+    if reply.method != Method::Head {
+        out.extend_from_slice(document.as_bytes());
+    }
+}
+
+/// Appends the status line and the fields of every answer, and counts the answer.
+fn head<P>(status: Status, reply: Reply, out: &mut Vec<u8>, context: &Context<P>) {
+    context.counters.answered(status);
+    if status == Status::Ok {
+        out.extend_from_slice(b"HTTP/1.1 200 OK\r\nDate: ");
+    } else {
+        out.extend_from_slice(format!("HTTP/1.1 {} {}\r\nDate: ", status.code(), status.reason()).as_bytes());
+    }
+    out.extend_from_slice(context.date.bytes());
+    out.extend_from_slice(b"\r\n");
+    context.policy.origins.write(reply.grant, out);
+    match (reply.persistent, reply.version) {
+        (false, _) => out.extend_from_slice(b"Connection: close\r\n"),
+        (true, Version::Http10) => out.extend_from_slice(b"Connection: keep-alive\r\n"),
+        (true, Version::Http11) => {}
+    }
+}
