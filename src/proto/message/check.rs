@@ -1,34 +1,34 @@
-//! A known topic's payload, checked field by field against its row of the vocabulary.
+//! A known topic's payload, checked field by field against its schema of the vocabulary.
 
 use super::field::{Field, PAYLOAD};
 use super::{Fault, Flaw, Pointer, Reason};
-use crate::proto::message::topics::{Content, Row, Who};
+use crate::proto::message::topics::{Content, Identifier, Schema};
 
 const CONTENT: &str = "/payload/content";
 const SERVICE_DATA: &str = "/payload/content/service_data";
 
-/// Checks that `payload` is what `row` asks for.
-pub(super) fn payload(payload: &Field, row: &Row) -> Result<(), Fault> {
-    fields(&payload.fields(PAYLOAD, names(row))?, row)
+/// Checks that `payload` is what `schema` asks for.
+pub(super) fn payload(payload: &Field, schema: &Schema) -> Result<(), Fault> {
+    fields(&payload.fields(PAYLOAD, names(schema))?, schema)
 }
 
-/// The fields that `row` knows: who, perhaps in other words, and the content.
-pub(super) fn names(row: &Row) -> [&'static str; 3] {
-    match row.who {
-        Who::One(name) => [name, name, "content"],
-        Who::Either(one, other) => [one, other, "content"],
+/// The fields that `schema` knows: who, perhaps in other words, and the content.
+pub(super) fn names(schema: &Schema) -> [&'static str; 3] {
+    match schema.identifier {
+        Identifier::One(name) => [name, name, "content"],
+        Identifier::Either(one, other) => [one, other, "content"],
     }
 }
 
 /// Checks the fields that are named by [`names`].
-pub(super) fn fields([who, other, content]: &[Field; 3], row: &Row) -> Result<(), Fault> {
-    match row.who {
-        Who::One(_) => who.non_empty_text().map(drop)?,
-        Who::Either(..) => either(who, other)?,
+pub(super) fn fields([who, other, content]: &[Field; 3], schema: &Schema) -> Result<(), Fault> {
+    match schema.identifier {
+        Identifier::One(_) => who.non_empty_text().map(drop)?,
+        Identifier::Either(..) => either(who, other)?,
     }
-    match row.content {
+    match schema.content {
         Content::Text => content.text().map(drop),
-        Content::Switch => switch(content),
+        Content::StartOrStop => switch(content),
         Content::ServiceCall => service_call(content),
     }
 }

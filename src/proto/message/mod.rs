@@ -73,7 +73,7 @@ impl<'b> Message<'b> {
 /// How much of a message is checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Check {
-    /// Also the payload's fields, where the topic is one of [`topics::TABLE`].
+    /// Also the payload's fields, where the topic is one of [`topics::SCHEMAS`].
     #[default]
     Known,
     /// Topic and payload alone.
@@ -115,9 +115,9 @@ fn read(text: &str, check: Check) -> Result<Message<'_>, Fault> {
     let decoded = Topic::new(topic.text()?.decode()).map_err(|flaw| topic.fault(flaw))?;
     let message = Message { topic: decoded, payload: Payload::new(&payload)? };
     if check == Check::Known
-        && let Some(row) = topics::find(message.topic())
+        && let Some(schema) = topics::find(message.topic())
     {
-        check::payload(&payload, row)?;
+        check::payload(&payload, schema)?;
     }
     Ok(message)
 }

@@ -45,10 +45,10 @@ impl<'b> Visitor<'b> for Body<'b> {
                 map.next_value::<IgnoredAny>()?;
                 Topic::new(Cow::Borrowed(topic)).map_err(|_| unusual())?
             }
-            Some(row) => {
-                let mut fields = check::names(row).map(Field::wanted);
+            Some(schema) => {
+                let mut fields = check::names(schema).map(Field::wanted);
                 map.next_value_seed(Known(&mut fields))?;
-                check::fields(&fields, row).map_err(|_| unusual())?;
+                check::fields(&fields, schema).map_err(|_| unusual())?;
                 Topic(Cow::Borrowed(topic))
             }
         };

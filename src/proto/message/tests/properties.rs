@@ -17,7 +17,7 @@ fn string() -> impl Strategy<Value = String> {
             "topic", "payload", "content", "node_id", "extension_id", "node_name", "extension_name", "start", "stop",
             "type", "domain", "service", "service_data", "entity_id", "light.lamp", "light", "", "a~/b",
         ]).prop_map(str::to_owned),
-        1 => prop::sample::select(topics::TABLE.iter().map(|row| row.topic.to_owned()).collect::<Vec<_>>()),
+        1 => prop::sample::select(topics::SCHEMAS.iter().map(|schema| schema.topic.to_owned()).collect::<Vec<_>>()),
         1 => ".{0,6}",
         1 => any::<String>(),
     ]
@@ -76,8 +76,8 @@ fn known() -> impl Strategy<Value = Value> {
         ("extension_name", one_of(&["e", ""])),
         ("content", prop_oneof![2 => one_of(&["start", "stop", "halt"]), 1 => call].boxed()),
     ]);
-    (0..topics::TABLE.len(), payload)
-        .prop_map(|(row, payload)| json!({ "topic": topics::TABLE[row].topic, "payload": payload }))
+    (0..topics::SCHEMAS.len(), payload)
+        .prop_map(|(schema, payload)| json!({ "topic": topics::SCHEMAS[schema].topic, "payload": payload }))
 }
 
 /// Documents that are messages, nearly so, or not at all.

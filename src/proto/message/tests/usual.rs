@@ -12,7 +12,7 @@ const USUAL: &[&str] = &[
     r#"{"topic":"adapter/nodes/data","payload":{"node_id":"n","content":"c","more":{"content":{}}},"x":{"payload":{}},"y":[{}]}"#,
     r#"{"topic":"core/nodes/operate","payload":{"extension_name":"e","content":"stop"},"id":1}"#,
     r#"{"topic":"to_homeauto","payload":{"node_id":"n","content":{"type":"call_service","domain":"light","service":"turn_on","service_data":{"entity_id":"light.a"}}}}"#,
-    r#"{"topic":"of no row","payload":{"a":{}},"b":{}}"#,
+    r#"{"topic":"of no schema","payload":{"a":{}},"b":{}}"#,
 ];
 
 const UNUSUAL: &[&str] = &[
