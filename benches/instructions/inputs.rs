@@ -28,9 +28,28 @@ pub(crate) const BROWSER_HEAD: &str = "POST /api/message?token=7f3a9c0e5b1d48267
     Accept-Encoding: gzip, deflate, br, zstd\r\n\
     Accept-Language: en-GB,en;q=0.9\r\n\r\n";
 
-/// A message of 110 bytes, of a topic that the vocabulary knows.
+/// A message of 110 bytes with a known topic.
 pub(crate) const BODY: &str = "{\"topic\":\"adapter/nodes/data\",\
     \"payload\":{\"node_id\":\"eim/extension_weather\",\"content\":\"temperature is 21.5 C\"}}";
+
+/// A call of a home-automation service.
+pub(crate) const HOME_AUTOMATION: &str = "{\"topic\":\"to_homeauto\",\"payload\":{\"node_id\":\"eim/node_homeassistant\",\
+    \"content\":{\"type\":\"call_service\",\"domain\":\"light\",\"service\":\"turn_on\",\
+    \"service_data\":{\"entity_id\":\"light.living_room\"}}}}";
+
+/// The members of [`BODY`] in the order of their keys, as sorting writers send them.
+pub(crate) fn payload_first() -> Vec<u8> {
+    let members = BODY.strip_prefix('{').and_then(|members| members.strip_suffix('}')).unwrap();
+    let (topic, payload) = members.split_once(",\"payload\":").unwrap();
+    format!("{{\"payload\":{payload},{topic}}}").into_bytes()
+}
+
+/// A data message that is as long as [`HOME_AUTOMATION`].
+pub(crate) fn data_of_its_length() -> Vec<u8> {
+    let content = "temperature is 21.5 C";
+    let longer = format!("{content}{}", ".".repeat(HOME_AUTOMATION.len() - BODY.len()));
+    BODY.replace(content, &longer).into_bytes()
+}
 
 /// A message of [`LARGE_BYTES`], nearly all of it one string.
 pub(crate) fn long_string() -> Vec<u8> {

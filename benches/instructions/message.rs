@@ -3,16 +3,19 @@
 use std::borrow::Cow;
 use std::hint::black_box;
 
-use adapter_gateway::proto::message::{self as core, Check, Encoding, Message, msgpack};
+use adapter_gateway::proto::message::{self as core, Check, Encoding, Message, msgpack, topics};
 use gungraun::{library_benchmark, library_benchmark_group};
 
-use super::inputs::{BODY, long_string, small_objects};
+use super::inputs::{BODY, HOME_AUTOMATION, data_of_its_length, long_string, payload_first, small_objects};
 
 library_benchmark_group!(name = messages, benchmarks = [parse, encode]);
 
 #[library_benchmark(setup = checked)]
 #[bench::known(BODY.into(), Check::Known)]
+#[bench::payload_first(payload_first(), Check::Known)]
 #[bench::envelope(BODY.into(), Check::Envelope)]
+#[bench::home_automation(HOME_AUTOMATION.into(), Check::Known)]
+#[bench::data_of_its_length(data_of_its_length(), Check::Known)]
 #[bench::long_string(long_string(), Check::Known)]
 #[bench::small_objects(small_objects(), Check::Known)]
 fn parse((body, check): (&'static [u8], Check)) -> Message<'static> {
@@ -21,7 +24,8 @@ fn parse((body, check): (&'static [u8], Check)) -> Message<'static> {
 
 fn checked(body: Vec<u8>, check: Check) -> (&'static [u8], Check) {
     let body = body.leak();
-    assert_eq!(core::parse(body, check).unwrap().topic(), "adapter/nodes/data");
+    let message = core::parse(body, check).unwrap();
+    assert!(topics::find(message.topic()).is_some());
     (body, check)
 }
 

@@ -1,73 +1,86 @@
-//! A known topic's payload, checked field by field against its row of the vocabulary.
+//! The payload of a known topic, checked against the topic's schema.
 
-use super::field::{Field, PAYLOAD};
-use super::{Fault, Flaw, Pointer, Reason};
-use crate::proto::message::topics::{Content, Row, Who};
+use super::fault::{Fault, Flaw, Reason};
+use super::fields::{CapturedFields, Field};
+use super::topics::{Content, Identifier, Schema};
 
-const CONTENT: &str = "/payload/content";
-const SERVICE_DATA: &str = "/payload/content/service_data";
-
-/// Checks that `payload` is what `row` asks for.
-pub(super) fn payload(payload: &Field, row: &Row) -> Result<(), Fault> {
-    fields(&payload.fields(PAYLOAD, names(row))?, row)
-}
-
-/// The fields that `row` knows: who, perhaps in other words, and the content.
-pub(super) fn names(row: &Row) -> [&'static str; 3] {
-    match row.who {
-        Who::One(name) => [name, name, "content"],
-        Who::Either(one, other) => [one, other, "content"],
-    }
-}
-
-/// Checks the fields that are named by [`names`].
-pub(super) fn fields([who, other, content]: &[Field; 3], row: &Row) -> Result<(), Fault> {
-    match row.who {
-        Who::One(_) => who.non_empty_text().map(drop)?,
-        Who::Either(..) => either(who, other)?,
-    }
-    match row.content {
-        Content::Text => content.text().map(drop),
-        Content::Switch => switch(content),
-        Content::ServiceCall => service_call(content),
-    }
-}
-
-/// At least one of two names, and no bad one.
-fn either(one: &Field, other: &Field) -> Result<(), Fault> {
-    if one.is_missing() && other.is_missing() {
-        return Err(Fault::not_message(Pointer::to(["payload"]), Reason::Neither(one.key(), other.key())));
-    }
-    for given in [one, other] {
-        if !given.is_missing() {
-            given.non_empty_text()?;
+/// Checks that the payload is what `schema` asks for.
+pub(super) fn payload(fields: &CapturedFields, schema: &Schema) -> Result<(), Fault> {
+    match schema.identifier {
+        Identifier::One(name) => {
+            let missing = || Field::Payload.fault_for(Reason::Field(name, Flaw::Missing));
+            non_empty(fields, identifier(name).ok_or_else(missing)?)?;
         }
+        Identifier::Either(one, other) => either(fields, one, other)?,
     }
-    Ok(())
+    match schema.content {
+        Content::Text => fields.is_empty_string(Field::Content).map(drop),
+        Content::StartOrStop => start_or_stop(fields),
+        Content::ServiceCall => service_call(fields),
+    }
 }
 
-fn switch(content: &Field) -> Result<(), Fault> {
-    match content.text()?.decode().as_ref() {
+/// Checks that at least one of two identifiers is given, and that none is bad.
+fn either(fields: &CapturedFields, one: &'static str, other: &'static str) -> Result<(), Fault> {
+    let given = [one, other].map(|name| identifier(name).filter(|&field| !fields.is_missing(field)));
+    if given == [None, None] {
+        return Err(Field::Payload.fault_for(Reason::Neither(one, other)));
+    }
+    given.into_iter().flatten().try_for_each(|field| non_empty(fields, field))
+}
+
+/// Returns the field that a schema names as an identifier.
+fn identifier(name: &'static str) -> Option<Field> {
+    let field = Field::find(Some(Field::Payload), name);
+    debug_assert!(field.is_some(), "a schema names `{name}`, which the reader does not capture");
+    field
+}
+
+fn non_empty(fields: &CapturedFields, field: Field) -> Result<(), Fault> {
+    if fields.is_empty_string(field)? { Err(field.fault(Flaw::Empty)) } else { Ok(()) }
+}
+
+fn start_or_stop(fields: &CapturedFields) -> Result<(), Fault> {
+    match fields.text(Field::Content)?.as_ref() {
         "start" | "stop" => Ok(()),
-        _ => Err(content.fault(Flaw::NotASwitch)),
+        _ => Err(Field::Content.fault(Flaw::NotStartOrStop)),
     }
 }
 
-fn service_call(content: &Field) -> Result<(), Fault> {
-    let names = ["type", "domain", "service", "service_data"];
-    let [kind, domain, service, data] = content.fields(CONTENT, names)?;
-    kind.text()?;
-    let domain = domain.text()?.decode();
-    service.text()?;
-    let [entity_id] = data.fields(SERVICE_DATA, ["entity_id"])?;
-    entity(&entity_id, &domain)
+fn service_call(fields: &CapturedFields) -> Result<(), Fault> {
+    fields.object(Field::Content)?;
+    fields.is_empty_string(Field::Type)?;
+    let domain = fields.text(Field::Domain)?;
+    fields.is_empty_string(Field::Service)?;
+    fields.object(Field::ServiceData)?;
+    entity(&fields.text(Field::EntityId)?, &domain).map_err(|flaw| Field::EntityId.fault(flaw))
 }
 
-/// `<domain>.<device_name>`, neither part empty. The first dot parts them: a device's name may hold more.
-fn entity(entity_id: &Field, domain: &str) -> Result<(), Fault> {
-    match entity_id.text()?.decode().split_once('.') {
-        Some(("", _) | (_, "")) | None => Err(entity_id.fault(Flaw::NotAnEntity)),
-        Some((own, _)) if own != domain => Err(entity_id.fault(Flaw::OtherDomain)),
+/// Checks that `entity_id` is `<domain>.<device_name>` with neither part empty. The first dot separates them: the name
+/// of a device may hold more.
+fn entity(entity_id: &str, domain: &str) -> Result<(), Flaw> {
+    match memchr::memchr(b'.', entity_id.as_bytes()).and_then(|dot| entity_id.split_at_checked(dot)) {
+        Some(("", _) | (_, ".")) | None => Err(Flaw::NotAnEntity),
+        Some((own, _)) if own != domain => Err(Flaw::OtherDomain),
         Some(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::message::topics::SCHEMAS;
+
+    #[test]
+    fn every_identifier_of_a_schema_is_captured() {
+        for schema in &SCHEMAS {
+            let names = match schema.identifier {
+                Identifier::One(name) => vec![name],
+                Identifier::Either(one, other) => vec![one, other],
+            };
+            for name in names {
+                assert!(Field::find(Some(Field::Payload), name).is_some(), "{name} of {}", schema.topic);
+            }
+        }
     }
 }

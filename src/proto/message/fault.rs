@@ -1,10 +1,18 @@
-//! What is wrong with a body, in words that name the place and never repeat the body.
+//! What is wrong with a body. The texts name the place of the fault and never repeat the body.
 
 use std::fmt;
 
-use super::{MAX_DEPTH, MAX_TOPIC_BYTES, Pointer};
+use super::pointer::Pointer;
 
-/// Why a body was refused. Its `Display` is one short sentence for people.
+/// Levels of objects and arrays in a body, the outermost object being the first. `serde_json` and other recursive
+/// readers behind the hub accept as many.
+pub const MAX_DEPTH: usize = 128;
+
+/// Bytes of a topic once it is decoded. The longest known topic has 27; the limit exists because each topic is copied
+/// and compared with every subscription.
+pub const MAX_TOPIC_BYTES: usize = 1_024;
+
+/// Why a body is refused. Its `Display` is one short phrase for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// 400: the body is not UTF-8 JSON.
@@ -19,7 +27,7 @@ pub enum Fault {
     },
     /// 422: the body is JSON, but no message.
     NotMessage {
-        /// Where the fault is; of a field that is missing, where it ought to be.
+        /// Where the fault is. For a field that is missing, this is where the field ought to be.
         pointer: Pointer,
         /// What the fault is.
         reason: Reason,
@@ -27,7 +35,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// The fault that stands right behind `before`.
+    /// Returns the fault `reason` of the text that begins with `before` and has the fault right behind it.
     #[cold]
     pub(super) fn not_json(before: &str, reason: Syntax) -> Self {
         let last_line = before.rsplit('\n').next().unwrap_or(before);
@@ -40,7 +48,7 @@ impl Fault {
         Self::NotMessage { pointer, reason }
     }
 
-    /// Where in the document the fault is, for JSON that is no message.
+    /// Returns where in the document the fault is, for JSON that is no message.
     #[must_use]
     pub fn pointer(&self) -> Option<&Pointer> {
         match self {
@@ -64,7 +72,7 @@ impl std::error::Error for Fault {}
 /// How a body fails to be JSON (RFC 8259).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Syntax {
-    /// There is no body, or one of no bytes.
+    /// The body has no bytes, or the request has no body.
     EmptyBody,
     /// The body begins with a byte order mark, which a sender must not add (RFC 8259 §8.1).
     ByteOrderMark,
@@ -115,19 +123,19 @@ impl fmt::Display for Syntax {
 /// How JSON fails to be a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The document is no object.
+    /// The document is not an object.
     NotAnObject,
     /// More than [`MAX_DEPTH`] levels.
     TooDeep,
-    /// An escape is half a character.
+    /// An escape stands for half a character.
     LoneSurrogate,
-    /// An integer that neither `i64` nor `u64` holds, where payloads are published in MessagePack.
+    /// Neither `i64` nor `u64` holds an integer of a payload that is to be published in MessagePack.
     IntegerRange,
-    /// A number beyond the largest `f64`, where payloads are published in MessagePack.
+    /// `f64` does not hold a number of a payload that is to be published in MessagePack.
     FloatRange,
-    /// At least one of these two fields is required.
+    /// Neither of two fields is given, and at least one of them is required.
     Neither(&'static str, &'static str),
-    /// A field and what is wrong with it.
+    /// A field has a flaw.
     Field(&'static str, Flaw),
 }
 
@@ -148,13 +156,13 @@ impl fmt::Display for Reason {
 /// What is wrong with a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
-    /// It is required and not there.
+    /// It is required and is not given.
     Missing,
-    /// It is there twice or more, perhaps spelt with escapes.
+    /// It is given twice or more, perhaps with a key that is written with escapes.
     Repeated,
-    /// It is no string.
+    /// It is not a string.
     NotAString,
-    /// It is no object.
+    /// It is not an object.
     NotAnObject,
     /// It is an empty string.
     Empty,
@@ -163,10 +171,10 @@ pub enum Flaw {
     /// It is a topic that holds a control character (Unicode category Cc).
     ControlCharacter,
     /// It is neither `start` nor `stop`.
-    NotASwitch,
+    NotStartOrStop,
     /// It is not `<domain>.<device_name>`.
     NotAnEntity,
-    /// It is an entity of another domain than `domain` says.
+    /// It is an entity of another domain than the field `domain` names.
     OtherDomain,
 }
 
@@ -180,7 +188,7 @@ impl fmt::Display for Flaw {
             Self::Empty => "must not be empty",
             Self::TooLong => return write!(f, "must be at most {MAX_TOPIC_BYTES} bytes"),
             Self::ControlCharacter => "must not contain control characters",
-            Self::NotASwitch => "must be `start` or `stop`",
+            Self::NotStartOrStop => "must be `start` or `stop`",
             Self::NotAnEntity => "must be `<domain>.<device_name>`",
             Self::OtherDomain => "must be of the same domain as `domain`",
         })

@@ -1,4 +1,4 @@
-//! MessagePack to JSON text, for people to read. The frames come from whoever publishes.
+//! MessagePack to JSON text, for people to read. Any publisher may have sent the frames, and so they may hold any bytes.
 
 use std::fmt;
 
@@ -11,10 +11,10 @@ use rmp::decode::{
 };
 use serde_json::Value;
 
-/// Levels of maps and arrays: no less than what Python's `msgpack` writes, which is 511.
-const MAX_DEPTH: usize = 512;
+/// Levels of maps and arrays in a frame that is shown. Python's `msgpack` writes at most 511.
+const MAX_SHOWN_DEPTH: usize = 512;
 
-/// Why a frame cannot be shown. Python's `msgpack.unpackb` refuses the same frames, but for deeper nesting.
+/// Why a frame cannot be shown. Python's `msgpack.unpackb` refuses the same frames, except those that nest deeper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotMessagePack {
     /// The frame ends inside a value.
@@ -27,7 +27,7 @@ pub enum NotMessagePack {
     InvalidUtf8,
     /// A key that is an array, a map or an extension.
     KeyType,
-    /// More levels than are read.
+    /// The frame has more levels than are read.
     TooDeep,
 }
 
@@ -39,25 +39,25 @@ impl fmt::Display for NotMessagePack {
             Self::Reserved => "invalid byte 0xc1",
             Self::InvalidUtf8 => "invalid UTF-8",
             Self::KeyType => "a key is neither a string nor a number",
-            Self::TooDeep => return write!(f, "nesting deeper than {MAX_DEPTH} levels"),
+            Self::TooDeep => return write!(f, "nesting deeper than {MAX_SHOWN_DEPTH} levels"),
         })
     }
 }
 
 impl std::error::Error for NotMessagePack {}
 
-/// The one value of a MessagePack `frame` as JSON without white space.
+/// Returns the one value of a MessagePack `frame` as JSON without white space.
 ///
-/// What JSON lacks is shown, not refused: NaN and the infinities as `null`, binary data as a string in base64, an
-/// extension, timestamps too, as `{"ext":type,"data":"base64"}`, and a key that is a number, a boolean or nil as the
-/// string of its JSON. A key that is given twice is shown twice.
+/// Values that JSON lacks are shown and not refused: NaN and the infinities as `null`, binary data as a string in base64,
+/// an extension, which a timestamp is too, as `{"ext":type,"data":"base64"}`, and a key that is a number, a boolean or
+/// nil as the string of its JSON. A key that is given twice is shown twice.
 ///
 /// # Errors
 ///
-/// [`NotMessagePack`]. Time and memory are linear in the size of the frame, whatever lengths it claims.
+/// [`NotMessagePack`]. Time and memory are linear in the size of the frame, whatever lengths it states.
 pub fn to_json(frame: &[u8]) -> Result<String, NotMessagePack> {
     let mut decoder = Decoder { rest: Bytes::new(frame), json: String::with_capacity(frame.len()) };
-    decoder.value(MAX_DEPTH)?;
+    decoder.value(MAX_SHOWN_DEPTH)?;
     if decoder.rest.remaining_slice().is_empty() { Ok(decoder.json) } else { Err(NotMessagePack::ExpectedEnd) }
 }
 
@@ -67,7 +67,7 @@ struct Decoder<'f> {
 }
 
 impl<'f> Decoder<'f> {
-    /// Reads a value that may hold so many levels.
+    /// Reads a value that may nest by at most `levels` levels.
     fn value(&mut self, levels: usize) -> Result<(), NotMessagePack> {
         match self.peek()? {
             Marker::FixArray(_) | Marker::Array16 | Marker::Array32 => self.array(levels),
@@ -120,13 +120,13 @@ impl<'f> Decoder<'f> {
         Ok(())
     }
 
-    /// Reads what can be a key: anything that holds no other values.
+    /// Reads a value that holds no other values, and so can be a key.
     fn scalar(&mut self) -> Result<Value, NotMessagePack> {
         let marker = self.peek()?;
         Ok(match marker {
-            Marker::Null => self.skip(Value::Null),
-            Marker::True => self.skip(Value::Bool(true)),
-            Marker::False => self.skip(Value::Bool(false)),
+            Marker::Null => self.skip(Value::Null)?,
+            Marker::True => self.skip(Value::Bool(true))?,
+            Marker::False => self.skip(Value::Bool(false))?,
             Marker::U64 => Value::from(read_u64(&mut self.rest).map_err(truncated)?),
             Marker::F32 => Value::from(read_f32(&mut self.rest).map_err(truncated)?),
             Marker::F64 => Value::from(read_f64(&mut self.rest).map_err(truncated)?),
@@ -160,10 +160,9 @@ impl<'f> Decoder<'f> {
         first.map(|&byte| Marker::from_u8(byte)).ok_or(NotMessagePack::UnexpectedEnd)
     }
 
-    /// Passes over a value that is one byte.
-    fn skip(&mut self, value: Value) -> Value {
-        self.rest = Bytes::new(self.rest.remaining_slice().get(1..).unwrap_or_default());
-        value
+    /// Passes over `value`, which is one byte.
+    fn skip(&mut self, value: Value) -> Result<Value, NotMessagePack> {
+        self.take(1).map(|_| value)
     }
 
     fn take(&mut self, bytes: u32) -> Result<&'f [u8], NotMessagePack> {
@@ -173,7 +172,7 @@ impl<'f> Decoder<'f> {
         Ok(taken)
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "made to be written")]
+    #[expect(clippy::needless_pass_by_value, reason = "each value is made in order to be written")]
     fn write(&mut self, value: Value) {
         self.json.push_str(&value.to_string());
     }
@@ -185,7 +184,7 @@ impl<'f> Decoder<'f> {
     }
 }
 
-/// The one way in which rmp can fail on a value whose marker was looked at.
+/// Returns the one fault that rmp can find in a value whose marker is known to fit.
 fn truncated<E>(_: E) -> NotMessagePack {
     NotMessagePack::UnexpectedEnd
 }

@@ -1,10 +1,11 @@
 //! JSON to MessagePack in one pass over the text, with no tree in between.
 //!
-//! MessagePack gives the length of a container before its content, and JSON none at all. So a container begins with
-//! one byte that is filled in at its end, which is enough for up to 15 members and so for nearly all containers. The
-//! larger ones are noted, and a copy of the frame makes room for their longer headers, in one go for all of them.
-//! Counting in a pass of its own would read every payload twice; headers of five bytes would let `[[],[],…]` outgrow
-//! its JSON; moving the content at the end of each container would move it again for each level above.
+//! MessagePack gives the number of a container's members before the members; JSON does not give it at all. So a
+//! container begins with one byte that is filled in at its end. That is enough for up to 15 members and so for nearly all
+//! containers. The longer ones are noted, and a copy of the frame makes room for the longer headers of all of them at
+//! once. To count the members in a pass of its own would read every payload twice. Headers of five bytes would make
+//! `[[],[],…]` longer than its JSON. To move the members at the end of each container would move them again for each
+//! level above.
 
 use std::convert::Infallible;
 
@@ -14,10 +15,12 @@ use rmp::encode::{
     ByteBuf, ValueWriteError, write_array_len, write_f64, write_map_len, write_sint, write_str, write_uint,
 };
 
-use super::super::quoted::Quoted;
-use super::super::{Fault, Reason, walk};
+use super::super::fault::{Fault, Flaw, Reason};
+use super::super::json_string::JsonString;
+use super::super::pointer::Pointer;
+use super::super::scanner::{self, ContainerKind};
 
-/// Members of a container whose header is one byte.
+/// Most members of a container whose header is one byte.
 const SHORT_MAX: usize = 15;
 
 /// Bytes of the longest header beyond the first: a length of 32 bits.
@@ -39,8 +42,8 @@ pub(in super::super) fn encode(payload: &str) -> Result<Vec<u8>, Fault> {
         long: Vec::new(),
     };
     match encoder.run() {
-        Ok(()) => Ok(encoder.finish()),
-        Err(reason) => Err(Fault::not_message(walk::pointer_in_payload(payload, encoder.at), reason)),
+        Ok(()) => encoder.finish().map_err(|reason| Fault::not_message(Pointer::to(["payload"]), reason)),
+        Err(reason) => Err(Fault::not_message(scanner::pointer_in_payload(payload, encoder.at), reason)),
     }
 }
 
@@ -50,85 +53,76 @@ struct Encoder<'p> {
     at: usize,
     frame: ByteBuf,
     /// The containers around the next byte.
-    open: Vec<Container>,
+    open: Vec<OpenContainer>,
     /// The closed containers of more than [`SHORT_MAX`] members.
-    long: Vec<Container>,
+    long: Vec<OpenContainer>,
 }
 
 #[derive(Clone, Copy)]
-struct Container {
-    kind: Kind,
-    /// Where in the frame the one byte of its header is.
+struct OpenContainer {
+    kind: ContainerKind,
+    /// The offset in the frame of the one byte of its header.
     header: usize,
-    /// What has begun in it: elements, or keys and values alike.
+    /// The values that have begun in it: elements, or keys and members' values alike.
     items: usize,
 }
 
-#[derive(Clone, Copy)]
-enum Kind {
-    Array,
-    Map,
-}
-
 impl<'p> Encoder<'p> {
-    /// Reads all of the text. A number that is refused begins at the next byte.
+    /// Reads all of the text. A value that is refused begins at the next byte.
     fn run(&mut self) -> Result<(), Reason> {
         while let Some(&byte) = self.text.as_bytes().get(self.at) {
             match byte {
-                b'"' => self.string(),
+                b'"' => self.string()?,
                 b'-' | b'0'..=b'9' => self.number()?,
-                b'{' => self.begin(Kind::Map),
-                b'[' => self.begin(Kind::Array),
-                b'}' | b']' => self.end(),
+                b'{' => self.begin(ContainerKind::Object),
+                b'[' => self.begin(ContainerKind::Array),
+                b'}' | b']' => self.end()?,
                 b't' => self.literal("true", Marker::True),
                 b'f' => self.literal("false", Marker::False),
                 b'n' => self.literal("null", Marker::Null),
-                // White space, and what stands between values: JSON leaves no doubt about it.
+                // White space, commas and colons, none of which the frame needs.
                 _ => self.at += 1,
             }
         }
-        Ok(())
+        if self.open.is_empty() { Ok(()) } else { Err(not_the_json_of_an_object()) }
     }
 
-    fn begin(&mut self, kind: Kind) {
+    fn begin(&mut self, kind: ContainerKind) {
         self.count();
-        self.open.push(Container { kind, header: self.frame.as_slice().len(), items: 0 });
+        self.open.push(OpenContainer { kind, header: self.frame.as_slice().len(), items: 0 });
         self.frame.as_mut_vec().push(Marker::Reserved.to_u8());
         self.at += 1;
     }
 
-    fn end(&mut self) {
-        if let Some(container) = self.open.pop() {
-            match container.short_header() {
-                Some(header) => self.fill_in(container.header, header),
-                None => self.long.push(container),
+    fn end(&mut self) -> Result<(), Reason> {
+        let container = self.open.pop().ok_or_else(not_the_json_of_an_object)?;
+        match container.short_header() {
+            Some(header) => {
+                let byte = self.frame.as_mut_vec().get_mut(container.header);
+                *byte.ok_or_else(not_the_json_of_an_object)? = header;
             }
+            None => self.long.push(container),
         }
         self.at += 1;
+        Ok(())
     }
 
-    fn fill_in(&mut self, at: usize, header: u8) {
-        if let Some(byte) = self.frame.as_mut_vec().get_mut(at) {
-            *byte = header;
-        }
-    }
-
-    fn string(&mut self) {
+    fn string(&mut self) -> Result<(), Reason> {
         self.count();
-        let rest = self.rest();
+        let rest = self.rest()?;
         let end = end_of_string(rest.as_bytes());
-        if let Some(quoted) = rest.get(..end).and_then(Quoted::new) {
-            let Ok(()) = write_str(&mut self.frame, &quoted.decode());
-        }
+        let string = rest.get(..end).and_then(JsonString::new).ok_or_else(not_the_json_of_an_object)?;
+        let Ok(()) = write_str(&mut self.frame, &string.decode()?);
         self.at += end;
+        Ok(())
     }
 
     fn number(&mut self) -> Result<(), Reason> {
         self.count();
-        let rest = self.rest();
+        let rest = self.rest()?;
         let inside = |&byte: &u8| matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E');
         let end = rest.bytes().position(|byte| !inside(&byte)).unwrap_or(rest.len());
-        write_number(&mut self.frame, rest.get(..end).unwrap_or_default())?;
+        write_number(&mut self.frame, rest.get(..end).ok_or_else(not_the_json_of_an_object)?)?;
         self.at += end;
         Ok(())
     }
@@ -139,21 +133,21 @@ impl<'p> Encoder<'p> {
         self.at += name.len();
     }
 
-    /// Something begins in the innermost container.
+    /// Counts a value that begins in the innermost container.
     fn count(&mut self) {
         if let Some(container) = self.open.last_mut() {
             container.items += 1;
         }
     }
 
-    fn rest(&self) -> &'p str {
-        self.text.get(self.at..).unwrap_or_default()
+    fn rest(&self) -> Result<&'p str, Reason> {
+        self.text.get(self.at..).ok_or_else(not_the_json_of_an_object)
     }
 
-    /// The frame, with the long headers put in.
-    fn finish(mut self) -> Vec<u8> {
+    /// Returns the frame, with the long headers put in.
+    fn finish(mut self) -> Result<Vec<u8>, Reason> {
         if self.long.is_empty() {
-            return self.frame.into_vec();
+            return Ok(self.frame.into_vec());
         }
         // They are in the order of their ends.
         self.long.sort_unstable_by_key(|container| container.header);
@@ -161,42 +155,51 @@ impl<'p> Encoder<'p> {
         let mut frame = ByteBuf::with_capacity(short.len() + LENGTH_BYTES * self.long.len());
         let mut copied = 0;
         for container in &self.long {
-            frame.as_mut_vec().extend_from_slice(short.get(copied..container.header).unwrap_or_default());
+            let before = short.get(copied..container.header).ok_or_else(not_the_json_of_an_object)?;
+            frame.as_mut_vec().extend_from_slice(before);
             let Ok(_) = container.write_header(&mut frame);
             copied = container.header + 1;
         }
-        frame.as_mut_vec().extend_from_slice(short.get(copied..).unwrap_or_default());
-        frame.into_vec()
+        frame.as_mut_vec().extend_from_slice(short.get(copied..).ok_or_else(not_the_json_of_an_object)?);
+        Ok(frame.into_vec())
     }
 }
 
-impl Container {
+impl OpenContainer {
     fn members(self) -> usize {
         match self.kind {
-            Kind::Array => self.items,
-            Kind::Map => self.items / 2,
+            ContainerKind::Array => self.items,
+            ContainerKind::Object => self.items / 2,
         }
     }
 
     fn short_header(self) -> Option<u8> {
         let members = u8::try_from(self.members()).ok().filter(|&members| usize::from(members) <= SHORT_MAX)?;
         Some(match self.kind {
-            Kind::Array => Marker::FixArray(members).to_u8(),
-            Kind::Map => Marker::FixMap(members).to_u8(),
+            ContainerKind::Array => Marker::FixArray(members).to_u8(),
+            ContainerKind::Object => Marker::FixMap(members).to_u8(),
         })
     }
 
     fn write_header(self, frame: &mut ByteBuf) -> Result<Marker, ValueWriteError<Infallible>> {
-        // Never more: `--max-body` is at most 1 GiB.
+        // `--max-body` is at most 1 GiB, so that 32 bits hold every number of members.
         let members = u32::try_from(self.members()).unwrap_or(u32::MAX);
         match self.kind {
-            Kind::Array => write_array_len(frame, members),
-            Kind::Map => write_map_len(frame, members),
+            ContainerKind::Array => write_array_len(frame, members),
+            ContainerKind::Object => write_map_len(frame, members),
         }
     }
 }
 
-/// Bytes of the string that `text` begins with, both quotes included.
+/// Returns the reason to refuse a payload that turns out not to be the JSON of an object. Only a mistake in this program
+/// can cause it, and no part of such a payload may be published.
+#[cold]
+fn not_the_json_of_an_object() -> Reason {
+    debug_assert!(false, "the payload is not the JSON of an object");
+    Reason::Field("payload", Flaw::NotAnObject)
+}
+
+/// Returns the bytes of the string that `text` begins with, both quotes included.
 fn end_of_string(text: &[u8]) -> usize {
     let mut at = 1;
     while let Some(rest) = text.get(at..)

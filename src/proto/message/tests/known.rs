@@ -1,7 +1,7 @@
-//! Every row of the vocabulary, and each of its broken neighbours.
+//! Every schema of the vocabulary, and each of its broken neighbours.
 
 use super::{Check, accept, parse, refuse};
-use crate::proto::message::topics::{Content, Row, TABLE, Who};
+use crate::proto::message::topics::{Content, Identifier, SCHEMAS, Schema};
 
 const SERVICE_CALL: &str =
     r#"{"type":"call_service","domain":"light","service":"turn_on","service_data":{"entity_id":"light.lamp"}}"#;
@@ -16,34 +16,34 @@ fn call(content: &str) -> String {
     body("to_homeauto", &[r#""node_id":"n""#, &format!(r#""content":{content}"#)])
 }
 
-fn good_content(row: &Row) -> String {
-    let value = match row.content {
+fn good_content(schema: &Schema) -> String {
+    let value = match schema.content {
         Content::Text => r#""""#,
-        Content::Switch => r#""start""#,
+        Content::StartOrStop => r#""start""#,
         Content::ServiceCall => SERVICE_CALL,
     };
     format!(r#""content":{value}"#)
 }
 
-fn names(row: &Row) -> Vec<&'static str> {
-    match row.who {
-        Who::One(name) => vec![name],
-        Who::Either(one, other) => vec![one, other],
+fn names(schema: &Schema) -> Vec<&'static str> {
+    match schema.identifier {
+        Identifier::One(name) => vec![name],
+        Identifier::Either(one, other) => vec![one, other],
     }
 }
 
-/// Every row with every name that will do for it, and the other fields that it needs.
-fn each(test: impl Fn(&Row, &str, &str)) {
-    for row in &TABLE {
-        for name in names(row) {
-            test(row, name, &good_content(row));
+/// Every schema with every name that will do for it, and the other fields that it needs.
+fn each(test: impl Fn(&Schema, &str, &str)) {
+    for schema in &SCHEMAS {
+        for name in names(schema) {
+            test(schema, name, &good_content(schema));
         }
     }
 }
 
 #[test]
 fn the_table_is_that_of_the_contract() {
-    let rows = TABLE.iter().map(|row| format!("{} {}", row.topic, names(row).join("|")));
+    let rows = SCHEMAS.iter().map(|schema| format!("{} {}", schema.topic, names(schema).join("|")));
     assert_eq!(
         rows.collect::<Vec<_>>(),
         [
@@ -62,7 +62,7 @@ fn the_table_is_that_of_the_contract() {
 
 #[test]
 fn every_row_passes() {
-    each(|row, name, content| accept(&body(row.topic, &[&format!(r#""{name}":"n""#), content])));
+    each(|schema, name, content| accept(&body(schema.topic, &[&format!(r#""{name}":"n""#), content])));
 }
 
 #[test]
@@ -78,18 +78,18 @@ fn extra_fields_pass_also_twice_and_in_the_other_vocabulary() {
 
 #[test]
 fn envelope_check_leaves_known_topics_alone() {
-    for row in &TABLE {
-        parse(body(row.topic, &[r#""content":1,"content":2"#]).as_bytes(), Check::Envelope).unwrap();
+    for schema in &SCHEMAS {
+        parse(body(schema.topic, &[r#""content":1,"content":2"#]).as_bytes(), Check::Envelope).unwrap();
     }
 }
 
 #[test]
 fn name_missing() {
-    for row in &TABLE {
-        let body = body(row.topic, &[&good_content(row)]);
-        match row.who {
-            Who::One(name) => refuse(&body, &format!("/payload/{name}"), &format!("`{name}` is missing")),
-            Who::Either(one, other) => refuse(&body, "/payload", &format!("`{one}` or `{other}` is required")),
+    for schema in &SCHEMAS {
+        let body = body(schema.topic, &[&good_content(schema)]);
+        match schema.identifier {
+            Identifier::One(name) => refuse(&body, &format!("/payload/{name}"), &format!("`{name}` is missing")),
+            Identifier::Either(one, other) => refuse(&body, "/payload", &format!("`{one}` or `{other}` is required")),
         }
     }
 }
@@ -103,21 +103,21 @@ fn name_of_another_type_empty_or_twice() {
         (r#""NAME":"""#, "must not be empty"),
         (r#""NAME":"n","NAME":"n""#, "is given more than once"),
     ] {
-        each(|row, name, content| {
+        each(|schema, name, content| {
             let member = member.replace("NAME", name);
-            refuse(&body(row.topic, &[&member, content]), &format!("/payload/{name}"), &format!("`{name}` {flaw}"));
+            refuse(&body(schema.topic, &[&member, content]), &format!("/payload/{name}"), &format!("`{name}` {flaw}"));
         });
     }
 }
 
 #[test]
 fn of_two_names_both_must_be_valid() {
-    for row in TABLE.iter().filter(|row| names(row).len() == 2) {
-        let content = good_content(row);
-        let [one, other] = names(row).try_into().unwrap();
-        accept(&body(row.topic, &[&format!(r#""{one}":"n","{other}":"n""#), &content]));
+    for schema in SCHEMAS.iter().filter(|schema| names(schema).len() == 2) {
+        let content = good_content(schema);
+        let [one, other] = names(schema).try_into().unwrap();
+        accept(&body(schema.topic, &[&format!(r#""{one}":"n","{other}":"n""#), &content]));
         for (good, bad) in [(one, other), (other, one)] {
-            let body = body(row.topic, &[&format!(r#""{good}":"n","{bad}":null"#), &content]);
+            let body = body(schema.topic, &[&format!(r#""{good}":"n","{bad}":null"#), &content]);
             refuse(&body, &format!("/payload/{bad}"), &format!("`{bad}` must be a string"));
         }
     }
@@ -125,26 +125,30 @@ fn of_two_names_both_must_be_valid() {
 
 #[test]
 fn content_missing_or_twice() {
-    each(|row, name, content| {
+    each(|schema, name, content| {
         let name = format!(r#""{name}":"n""#);
-        refuse(&body(row.topic, &[&name]), "/payload/content", "`content` is missing");
+        refuse(&body(schema.topic, &[&name]), "/payload/content", "`content` is missing");
         let escaped = content.replace("\"content\"", "\"c\\u006fntent\"");
         for again in [content, escaped.as_str(), "\"content\":0"] {
-            refuse(&body(row.topic, &[content, &name, again]), "/payload/content", "`content` is given more than once");
+            refuse(
+                &body(schema.topic, &[content, &name, again]),
+                "/payload/content",
+                "`content` is given more than once",
+            );
         }
     });
 }
 
 #[test]
 fn content_of_another_type() {
-    each(|row, name, _| {
-        let wanted = match row.content {
+    each(|schema, name, _| {
+        let wanted = match schema.content {
             Content::ServiceCall => "`content` must be an object",
-            Content::Text | Content::Switch => "`content` must be a string",
+            Content::Text | Content::StartOrStop => "`content` must be a string",
         };
         for other in ["1", "null", "true", r#"["start"]"#] {
             let members = format!(r#""{name}":"n","content":{other}"#);
-            refuse(&body(row.topic, &[&members]), "/payload/content", wanted);
+            refuse(&body(schema.topic, &[&members]), "/payload/content", wanted);
         }
     });
     refuse(&call("\"turn_on\""), "/payload/content", "`content` must be an object");
@@ -152,12 +156,12 @@ fn content_of_another_type() {
 
 #[test]
 fn switch_is_start_or_stop() {
-    for row in TABLE.iter().filter(|row| row.content == Content::Switch) {
-        for name in names(row) {
-            accept(&body(row.topic, &[&format!(r#""{name}":"n","content":"stop""#)]));
+    for schema in SCHEMAS.iter().filter(|schema| schema.content == Content::StartOrStop) {
+        for name in names(schema) {
+            accept(&body(schema.topic, &[&format!(r#""{name}":"n","content":"stop""#)]));
             for other in ["", "Start", "stop ", "restart"] {
                 let members = format!(r#""{name}":"n","content":"{other}""#);
-                refuse(&body(row.topic, &[&members]), "/payload/content", "`content` must be `start` or `stop`");
+                refuse(&body(schema.topic, &[&members]), "/payload/content", "`content` must be `start` or `stop`");
             }
         }
     }

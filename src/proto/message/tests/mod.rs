@@ -4,9 +4,9 @@ mod envelope;
 mod known;
 mod limits;
 mod properties;
+mod reader;
 mod surrogates;
 mod syntax;
-mod usual;
 
 use super::{Check, Fault, parse};
 

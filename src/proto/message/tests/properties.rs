@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
-use super::super::{MAX_DEPTH, Message, walk};
+use super::super::{MAX_DEPTH, Message, scanner};
 use super::{Check, Fault, parse};
 use crate::proto::message::topics;
 
@@ -17,7 +17,7 @@ fn string() -> impl Strategy<Value = String> {
             "topic", "payload", "content", "node_id", "extension_id", "node_name", "extension_name", "start", "stop",
             "type", "domain", "service", "service_data", "entity_id", "light.lamp", "light", "", "a~/b",
         ]).prop_map(str::to_owned),
-        1 => prop::sample::select(topics::TABLE.iter().map(|row| row.topic.to_owned()).collect::<Vec<_>>()),
+        1 => prop::sample::select(topics::SCHEMAS.iter().map(|schema| schema.topic.to_owned()).collect::<Vec<_>>()),
         1 => ".{0,6}",
         1 => any::<String>(),
     ]
@@ -76,8 +76,8 @@ fn known() -> impl Strategy<Value = Value> {
         ("extension_name", one_of(&["e", ""])),
         ("content", prop_oneof![2 => one_of(&["start", "stop", "halt"]), 1 => call].boxed()),
     ]);
-    (0..topics::TABLE.len(), payload)
-        .prop_map(|(row, payload)| json!({ "topic": topics::TABLE[row].topic, "payload": payload }))
+    (0..topics::SCHEMAS.len(), payload)
+        .prop_map(|(schema, payload)| json!({ "topic": topics::SCHEMAS[schema].topic, "payload": payload }))
 }
 
 /// Documents that are messages, nearly so, or not at all.
@@ -160,10 +160,10 @@ fn has_twins(body: &[u8]) -> bool {
     for key in text.split('"') {
         *counts.entry(key.to_owned()).or_insert(0) += 1;
     }
-    counts.iter().any(|(key, count)| *count > 1 && vocabulary_word(key)) || text.contains('\\')
+    counts.iter().any(|(key, count)| *count > 1 && is_known_key(key)) || text.contains('\\')
 }
 
-fn vocabulary_word(key: &str) -> bool {
+fn is_known_key(key: &str) -> bool {
     ["topic", "payload", "content", "type", "domain", "service", "service_data", "entity_id"].contains(&key)
         || key.ends_with("_id")
         || key.ends_with("_name")
@@ -214,21 +214,21 @@ proptest! {
         }
     }
 
-    /// The walk and `serde_json` must agree on what JSON is: the walk explains what `serde_json` refused.
+    /// The scanner and `serde_json` must agree on what JSON is: the scanner explains what `serde_json` refuses.
     #[test]
-    fn walk_knows_the_same_json(bytes in prop::collection::vec(byte(), 0..24)) {
+    fn scanner_accepts_the_same_json(bytes in prop::collection::vec(byte(), 0..24)) {
         let text = String::from_utf8_lossy(&bytes);
         let is_json = serde_json::from_str::<IgnoredAny>(&text).is_ok();
-        let walked = walk::check(&text);
-        prop_assert_eq!(is_json, !matches!(walked, Err(Fault::NotJson { .. })), "{}", text);
+        let scanned = scanner::check(&text);
+        prop_assert_eq!(is_json, !matches!(scanned, Err(Fault::NotJson { .. })), "{}", text);
     }
 
     #[test]
-    fn walk_points_at_the_first_byte_that_cannot_stand(document in document(), index: prop::sample::Index) {
+    fn scanner_points_at_the_first_byte_that_cannot_stand(document in document(), index: prop::sample::Index) {
         let text = serde_json::to_string(&document).unwrap();
         let cuts: Vec<_> = text.char_indices().map(|(at, _)| at).collect();
         let cut = &text[..*index.get(&cuts)];
-        if let Err(Fault::NotJson { line, column, .. }) = walk::check(cut) {
+        if let Err(Fault::NotJson { line, column, .. }) = scanner::check(cut) {
             prop_assert_eq!((line, column), (1, cut.chars().count() + 1), "{}", cut);
         }
     }
@@ -244,6 +244,6 @@ proptest! {
         for is_array in &brackets[..levels] {
             body = if *is_array { format!("[1,{body}]") } else { format!(r#"{{"a":1,"b":{body}}}"#) };
         }
-        prop_assert_eq!(walk::check(&body).is_ok(), levels <= MAX_DEPTH);
+        prop_assert_eq!(scanner::check(&body).is_ok(), levels <= MAX_DEPTH);
     }
 }

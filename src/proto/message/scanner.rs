@@ -1,11 +1,14 @@
-//! A walk through a whole document that always knows where it stands.
+//! A scanner of a whole document that always knows where in the document it is.
 //!
-//! It finds what `serde_json` does not tell exactly (the place of a syntax error) or not at all (nesting, surrogates in
-//! strings that are skipped). One pass, no recursion: beyond `MAX_DEPTH`, a level that is open takes a byte of memory.
+//! It finds what `serde_json` does not tell exactly (the place of a syntax error) or not at all (nesting, and surrogates
+//! in strings that are passed over). It makes one pass without recursion: beyond `MAX_DEPTH`, an open level takes one
+//! byte of memory.
 
-use super::quoted::Quoted;
-use super::trail::Trail;
-use super::{Fault, MAX_DEPTH, Pointer, Reason, Syntax};
+use std::borrow::Cow;
+
+use super::fault::{Fault, MAX_DEPTH, Reason, Syntax};
+use super::json_string::JsonString;
+use super::pointer::Pointer;
 
 /// Checks all of `text`.
 ///
@@ -14,68 +17,66 @@ use super::{Fault, MAX_DEPTH, Pointer, Reason, Syntax};
 /// The first syntax error; in JSON without any, the first value that is nested too deep or string that holds a lone
 /// surrogate.
 pub(super) fn check(text: &str) -> Result<(), Fault> {
-    let mut walk = Walk::new(text);
-    match walk.document() {
-        Ok(()) => walk.trail.map(drop),
-        Err(reason) => Err(Fault::not_json(text.get(..walk.at).unwrap_or(text), reason)),
+    let mut scanner = Scanner::new(text);
+    match scanner.document() {
+        Ok(()) => scanner.path.map(drop),
+        Err(reason) => Err(Fault::not_json(scanner.before(), reason)),
     }
 }
 
-/// The pointer to the value that begins at `offset` of the text of a payload that passed its checks.
+/// Returns the pointer to the value that begins at `offset` of the text of a payload that passed its checks.
 #[cold]
 pub(super) fn pointer_in_payload(payload: &str, offset: usize) -> Pointer {
-    let mut walk = Walk::new(payload);
-    if let Some(key) = Quoted::new("\"payload\"") {
-        walk.track(Trail::enter);
-        walk.track(|trail| trail.enter_member(key));
-    }
-    while walk.next_token().is_ok() && walk.at < offset && walk.pass_value() == Ok(true) {}
-    walk.trail.map_or_else(|_| Pointer::default(), |trail| trail.pointer())
+    let mut scanner = Scanner::new(payload);
+    while scanner.next_token().is_ok() && scanner.at < offset && scanner.pass_value() == Ok(true) {}
+    debug_assert!(scanner.at == offset && scanner.path.is_ok(), "no value of the payload begins at {offset}");
+    scanner.path.map_or_else(|_| Pointer::default(), |path| path.pointer(Some("payload")))
 }
 
 #[derive(Clone, Copy)]
-enum Container {
+pub(super) enum ContainerKind {
     Array,
     Object,
 }
 
-/// Whether the escapes of a string stand for whole characters.
+/// What the escapes of a string stand for: whole characters, or somewhere half of one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Characters {
     Whole,
     Halved,
 }
 
-struct Walk<'b> {
+struct Scanner<'b> {
     text: &'b str,
     /// The offset of the next byte. What is before it is ASCII or whole characters of a string.
     at: usize,
-    enclosing: Vec<Container>,
-    /// The way here; or, once there is one, the fault that counts if no syntax error follows.
-    trail: Result<Trail<'b>, Fault>,
+    enclosing: Vec<ContainerKind>,
+    /// The path to the next byte; or, once there is one, the fault that counts if no syntax error follows.
+    path: Result<JsonPath<'b>, Fault>,
 }
 
-impl<'b> Walk<'b> {
+impl<'b> Scanner<'b> {
     fn new(text: &'b str) -> Self {
-        Self { text, at: 0, enclosing: Vec::new(), trail: Ok(Trail::default()) }
+        Self { text, at: 0, enclosing: Vec::new(), path: Ok(JsonPath::default()) }
     }
 
-    /// Reads all of the text. A syntax error stands at the next byte.
+    /// Reads all of the text. Where there is a syntax error, it is at the next byte.
     fn document(&mut self) -> Result<(), Syntax> {
         while self.pass_value()? {}
         Ok(())
     }
 
-    /// Reads from where a value begins to where the next one does, be it within; `false` at the end of the document.
+    /// Reads from where a value begins to where the next value begins, which may be within the first. Returns `false` at
+    /// the end of the document.
     fn pass_value(&mut self) -> Result<bool, Syntax> {
         if self.begin_value()? { self.next_value() } else { Ok(true) }
     }
 
-    /// Reads a value that holds no others. Of one that does, reads up to the first of those, and returns `false`.
+    /// Reads a value that holds no other values. Of a value that does, reads up to the first one, and returns `false`.
     fn begin_value(&mut self) -> Result<bool, Syntax> {
         match self.next_token()? {
-            b'{' => self.open(Container::Object),
-            b'[' => self.open(Container::Array),
+            b'{' => self.open(ContainerKind::Object),
+            b'[' => self.open(ContainerKind::Array),
             b'"' => {
                 if self.string()? == Characters::Halved {
                     self.note(Reason::LoneSurrogate);
@@ -87,22 +88,22 @@ impl<'b> Walk<'b> {
         }
     }
 
-    /// Reads on to where the next value begins; `false` at the end of the document.
+    /// Reads on to where the next value begins. Returns `false` at the end of the document.
     fn next_value(&mut self) -> Result<bool, Syntax> {
         while let Some(&container) = self.enclosing.last() {
             match (container, self.next_token()?) {
-                (Container::Array, b',') => {
+                (ContainerKind::Array, b',') => {
                     self.at += 1;
-                    self.track(Trail::next_element);
+                    self.track(JsonPath::next_element);
                     return Ok(true);
                 }
-                (Container::Object, b',') => {
+                (ContainerKind::Object, b',') => {
                     self.at += 1;
                     return self.key().map(|()| true);
                 }
-                (Container::Array, b']') | (Container::Object, b'}') => self.close(),
-                (Container::Array, _) => return Err(self.error(Syntax::ExpectedCommaOrBracket)),
-                (Container::Object, _) => return Err(self.error(Syntax::ExpectedCommaOrBrace)),
+                (ContainerKind::Array, b']') | (ContainerKind::Object, b'}') => self.close(),
+                (ContainerKind::Array, _) => return Err(self.error(Syntax::ExpectedCommaOrBracket)),
+                (ContainerKind::Object, _) => return Err(self.error(Syntax::ExpectedCommaOrBrace)),
             }
         }
         self.skip_white_space();
@@ -112,31 +113,31 @@ impl<'b> Walk<'b> {
         }
     }
 
-    /// Steps into a container; `true` if it is empty, and then out again.
-    fn open(&mut self, container: Container) -> Result<bool, Syntax> {
+    /// Reads the start of a container. Of an empty one, reads the end too, and returns `true`.
+    fn open(&mut self, container: ContainerKind) -> Result<bool, Syntax> {
         if self.enclosing.len() == MAX_DEPTH {
             self.note(Reason::TooDeep);
         }
         self.at += 1;
         self.enclosing.push(container);
-        self.track(Trail::enter);
+        self.track(JsonPath::enter);
         match (container, self.next_token()?) {
-            (Container::Array, b']') | (Container::Object, b'}') => {
+            (ContainerKind::Array, b']') | (ContainerKind::Object, b'}') => {
                 self.close();
                 Ok(true)
             }
-            (Container::Array, _) => {
-                self.track(Trail::next_element);
+            (ContainerKind::Array, _) => {
+                self.track(JsonPath::next_element);
                 Ok(false)
             }
-            (Container::Object, _) => self.key().map(|()| false),
+            (ContainerKind::Object, _) => self.key().map(|()| false),
         }
     }
 
     fn close(&mut self) {
         self.at += 1;
         self.enclosing.pop();
-        self.track(Trail::leave);
+        self.track(JsonPath::leave);
     }
 
     /// Reads a key and its colon.
@@ -146,12 +147,14 @@ impl<'b> Walk<'b> {
         }
         let start = self.at;
         let characters = self.string()?;
-        self.track(Trail::leave_member);
+        self.track(JsonPath::leave_member);
         if characters == Characters::Halved {
             self.note(Reason::LoneSurrogate);
         }
-        if let Some(key) = self.text.get(start..self.at).and_then(Quoted::new) {
-            self.track(|trail| trail.enter_member(key));
+        let key = self.text.get(start..self.at).and_then(JsonString::new);
+        debug_assert!(key.is_some(), "a key that was read is not a string");
+        if let Some(key) = key {
+            self.track(|path| path.enter_member(key));
         }
         if self.next_token()? != b':' {
             return Err(self.error(Syntax::ExpectedColon));
@@ -225,8 +228,8 @@ impl<'b> Walk<'b> {
         is_low
     }
 
-    /// `-? (0 | [1-9] [0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)?` (RFC 8259 §6). What follows is not looked at, but for
-    /// a digit after a leading zero.
+    /// Reads `-? (0 | [1-9] [0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)?` (RFC 8259 §6). Of what follows, only a digit after
+    /// a leading zero is refused here.
     fn number(&mut self) -> Result<(), Syntax> {
         self.skip_one(b"-");
         if self.skip_one(b"0") {
@@ -270,16 +273,23 @@ impl<'b> Walk<'b> {
 }
 
 /// Reading bytes.
-impl<'b> Walk<'b> {
+impl<'b> Scanner<'b> {
     fn rest(&self) -> &'b [u8] {
+        debug_assert!(self.at <= self.text.len(), "the scanner is past the end of its text");
         self.text.as_bytes().get(self.at..).unwrap_or_default()
+    }
+
+    /// Returns the text before the next byte.
+    fn before(&self) -> &'b str {
+        debug_assert!(self.text.is_char_boundary(self.at), "the scanner is within a character");
+        self.text.get(..self.at).unwrap_or(self.text)
     }
 
     fn peek(&self) -> Option<u8> {
         self.rest().first().copied()
     }
 
-    /// The byte behind white space, not read yet.
+    /// Skips white space and returns the next byte, which is not read yet.
     fn next_token(&mut self) -> Result<u8, Syntax> {
         self.skip_white_space();
         self.peek().ok_or_else(|| self.error(Syntax::UnexpectedEnd))
@@ -304,22 +314,76 @@ impl<'b> Walk<'b> {
 }
 
 /// Faults.
-impl<'b> Walk<'b> {
-    /// The reason to refuse the next byte. Where there is none, its absence is the reason.
+impl<'b> Scanner<'b> {
+    /// Returns the reason to refuse the next byte. Where there is no next byte, its absence is the reason.
     fn error(&self, reason: Syntax) -> Syntax {
         if self.rest().is_empty() { Syntax::UnexpectedEnd } else { reason }
     }
 
-    /// A fault of what the trail leads to, if it is the first.
+    /// Notes a fault of what the path leads to, if it is the first fault.
     fn note(&mut self, reason: Reason) {
-        if let Ok(trail) = &self.trail {
-            self.trail = Err(Fault::not_message(trail.pointer(), reason));
+        if let Ok(path) = &self.path {
+            self.path = Err(Fault::not_message(path.pointer(None), reason));
         }
     }
 
-    fn track(&mut self, step: impl FnOnce(&mut Trail<'b>)) {
-        if let Ok(trail) = &mut self.trail {
-            step(trail);
+    fn track(&mut self, step: impl FnOnce(&mut JsonPath<'b>)) {
+        if let Ok(path) = &mut self.path {
+            step(path);
         }
+    }
+}
+
+/// The path from the document to the next byte, with a step for each container that is open. As no path is followed
+/// beyond the first fault, there are never more than [`MAX_DEPTH`] steps.
+#[derive(Default)]
+struct JsonPath<'b>(Vec<PathStep<'b>>);
+
+#[derive(Clone, Copy)]
+enum PathStep<'b> {
+    /// Into the container, but to none of its values.
+    Within,
+    /// To the member with this key.
+    Member(JsonString<'b>),
+    /// To the element with this index.
+    Element(usize),
+}
+
+impl<'b> JsonPath<'b> {
+    fn enter(&mut self) {
+        self.0.push(PathStep::Within);
+    }
+
+    fn leave(&mut self) {
+        self.0.pop();
+    }
+
+    fn next_element(&mut self) {
+        if let Some(step) = self.0.last_mut() {
+            *step = PathStep::Element(if let PathStep::Element(index) = *step { index + 1 } else { 0 });
+        }
+    }
+
+    fn enter_member(&mut self, key: JsonString<'b>) {
+        if let Some(step) = self.0.last_mut() {
+            *step = PathStep::Member(key);
+        }
+    }
+
+    fn leave_member(&mut self) {
+        if let Some(step) = self.0.last_mut() {
+            *step = PathStep::Within;
+        }
+    }
+
+    /// Returns the pointer to the value that the path leads to, or to the container where it leads to none. The document
+    /// may itself be the member `ancestor`.
+    fn pointer(&self, ancestor: Option<&'static str>) -> Pointer {
+        let steps = self.0.iter().filter_map(|step| match step {
+            PathStep::Within => None,
+            PathStep::Member(key) => Some(key.decode().unwrap_or(Cow::Borrowed(key.inside()))),
+            PathStep::Element(index) => Some(Cow::Owned(index.to_string())),
+        });
+        Pointer::to(ancestor.map(Cow::Borrowed).into_iter().chain(steps))
     }
 }

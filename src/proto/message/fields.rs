@@ -1,0 +1,211 @@
+//! The fields of a message that are looked at: what they are called, where they stand, and what a body gives for them.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+
+use super::fault::{Fault, Flaw, Reason};
+use super::pointer::Pointer;
+
+/// A field of the body, or of one of the objects below it, that some check looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Field {
+    Topic,
+    Payload,
+    NodeId,
+    ExtensionId,
+    NodeName,
+    ExtensionName,
+    Content,
+    Type,
+    Domain,
+    Service,
+    ServiceData,
+    EntityId,
+}
+
+impl Field {
+    const COUNT: usize = Self::EntityId as usize + 1;
+
+    /// Returns the field that `key` names in the object `parent`, or in the body where that is `None`.
+    #[inline]
+    pub(super) fn find(parent: Option<Self>, key: &str) -> Option<Self> {
+        let field = match parent {
+            None => match key {
+                "topic" => Self::Topic,
+                "payload" => Self::Payload,
+                _ => return None,
+            },
+            Some(Self::Payload) => match key {
+                "node_id" => Self::NodeId,
+                "extension_id" => Self::ExtensionId,
+                "node_name" => Self::NodeName,
+                "extension_name" => Self::ExtensionName,
+                "content" => Self::Content,
+                _ => return None,
+            },
+            Some(Self::Content) => match key {
+                "type" => Self::Type,
+                "domain" => Self::Domain,
+                "service" => Self::Service,
+                "service_data" => Self::ServiceData,
+                _ => return None,
+            },
+            Some(Self::ServiceData) if key == "entity_id" => Self::EntityId,
+            Some(_) => return None,
+        };
+        Some(field)
+    }
+
+    /// Returns whether fields of this field are looked at too.
+    pub(super) fn has_fields(self) -> bool {
+        matches!(self, Self::Payload | Self::Content | Self::ServiceData)
+    }
+
+    /// Returns the JSON pointer to the field, whose last token is the key.
+    fn pointer(self) -> &'static str {
+        match self {
+            Self::Topic => "/topic",
+            Self::Payload => "/payload",
+            Self::NodeId => "/payload/node_id",
+            Self::ExtensionId => "/payload/extension_id",
+            Self::NodeName => "/payload/node_name",
+            Self::ExtensionName => "/payload/extension_name",
+            Self::Content => "/payload/content",
+            Self::Type => "/payload/content/type",
+            Self::Domain => "/payload/content/domain",
+            Self::Service => "/payload/content/service",
+            Self::ServiceData => "/payload/content/service_data",
+            Self::EntityId => "/payload/content/service_data/entity_id",
+        }
+    }
+
+    /// Returns the fault of this field having `flaw`.
+    #[cold]
+    pub(super) fn fault(self, flaw: Flaw) -> Fault {
+        let key = self.pointer().rsplit('/').next().unwrap_or_default();
+        self.fault_for(Reason::Field(key, flaw))
+    }
+
+    /// Returns the fault `reason` of this field.
+    #[cold]
+    pub(super) fn fault_for(self, reason: Reason) -> Fault {
+        Fault::not_message(Pointer::to(self.pointer().split('/').skip(1)), reason)
+    }
+}
+
+/// What a body gives for a field.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) enum Given<'b> {
+    #[default]
+    Nothing,
+    /// A string without escapes.
+    Text(&'b str),
+    /// A string that may have escapes: its JSON, from the opening quote on. More JSON may follow.
+    Json(&'b str),
+    /// An object, if the field has fields that are looked at.
+    Object,
+    /// Any other value.
+    Other,
+    /// More than one value.
+    Several,
+}
+
+/// What a body gives for each [`Field`].
+#[derive(Default)]
+pub(super) struct CapturedFields<'b>([Given<'b>; Field::COUNT]);
+
+impl<'b> CapturedFields<'b> {
+    pub(super) fn set(&mut self, field: Field, given: Given<'b>) {
+        if let Some(entry) = self.0.get_mut(field as usize) {
+            *entry = given;
+        }
+    }
+
+    /// Returns whether the body has no such field.
+    pub(super) fn is_missing(&self, field: Field) -> bool {
+        matches!(self.get(field), Given::Nothing)
+    }
+
+    /// Checks that the field is an object.
+    pub(super) fn object(&self, field: Field) -> Result<(), Fault> {
+        match self.value(field)? {
+            Given::Object => Ok(()),
+            _ => Err(field.fault(Flaw::NotAnObject)),
+        }
+    }
+
+    /// Checks that the field is a string, and returns whether it is empty.
+    pub(super) fn is_empty_string(&self, field: Field) -> Result<bool, Fault> {
+        match self.value(field)? {
+            Given::Text(text) => Ok(text.is_empty()),
+            Given::Json(json) => Ok(json.starts_with("\"\"")),
+            _ => Err(field.fault(Flaw::NotAString)),
+        }
+    }
+
+    /// Returns the field as a string, decoded.
+    pub(super) fn text(&self, field: Field) -> Result<Cow<'b, str>, Fault> {
+        match self.value(field)? {
+            Given::Text(text) => Ok(Cow::Borrowed(text)),
+            Given::Json(json) => {
+                let text = String::deserialize(&mut serde_json::Deserializer::from_str(json));
+                text.map(Cow::Owned).map_err(|_| field.fault_for(Reason::LoneSurrogate))
+            }
+            _ => Err(field.fault(Flaw::NotAString)),
+        }
+    }
+
+    /// Returns what is given for a field that must be given once.
+    fn value(&self, field: Field) -> Result<Given<'b>, Fault> {
+        match self.get(field) {
+            Given::Nothing => Err(field.fault(Flaw::Missing)),
+            Given::Several => Err(field.fault(Flaw::Repeated)),
+            given => Ok(given),
+        }
+    }
+
+    fn get(&self, field: Field) -> Given<'b> {
+        let Self(given) = self;
+        given.get(field as usize).copied().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIELDS: [Field; Field::COUNT] = [
+        Field::Topic,
+        Field::Payload,
+        Field::NodeId,
+        Field::ExtensionId,
+        Field::NodeName,
+        Field::ExtensionName,
+        Field::Content,
+        Field::Type,
+        Field::Domain,
+        Field::Service,
+        Field::ServiceData,
+        Field::EntityId,
+    ];
+
+    #[test]
+    fn a_field_is_found_where_its_pointer_leads() {
+        for field in FIELDS {
+            let (parent, key) = field.pointer().rsplit_once('/').unwrap();
+            let parent = FIELDS.into_iter().find(|field| field.pointer() == parent);
+            assert_eq!(Field::find(parent, key), Some(field));
+            assert!(parent.is_none_or(Field::has_fields), "{field:?}");
+        }
+    }
+
+    #[test]
+    fn other_keys_are_no_fields() {
+        for parent in FIELDS.map(Some).into_iter().chain([None]) {
+            for key in ["", "node", "Topic", "entity_id/", "payload/content"] {
+                assert_eq!(Field::find(parent, key), None, "{key} in {parent:?}");
+            }
+        }
+    }
+}

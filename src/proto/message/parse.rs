@@ -1,0 +1,170 @@
+//! A body read as a message, and refused with the first fault by their precedence.
+
+use std::borrow::Cow;
+
+use super::fault::{Fault, Flaw, MAX_DEPTH, MAX_TOPIC_BYTES, Reason, Syntax};
+use super::fields::Field;
+use super::pointer::Pointer;
+use super::reader::{MessageReader, PayloadJson};
+use super::{check, msgpack, scanner};
+
+/// Bytes of the shortest JSON that nests too deep: all its levels opened and closed.
+const TOO_DEEP_BYTES: usize = 2 * (MAX_DEPTH + 1);
+
+/// A message as it stands in the body that it was parsed from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message<'b> {
+    topic: Topic<'b>,
+    payload: PayloadJson<'b>,
+}
+
+impl<'b> Message<'b> {
+    /// The topic, decoded: 1 to [`MAX_TOPIC_BYTES`] bytes without control characters.
+    #[must_use]
+    pub fn topic(&self) -> &str {
+        &self.topic.0
+    }
+
+    /// The payload: the bytes of a JSON object from its `{` to its `}`, with its spacing and its numbers untouched.
+    #[must_use]
+    pub fn payload(&self) -> &'b [u8] {
+        self.payload.as_str().as_bytes()
+    }
+
+    /// Returns the payload as it is published: its very bytes as JSON, or the same value in another encoding.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault::NotMessage`] for a number that `encoding` cannot hold.
+    pub fn encode(&self, encoding: Encoding) -> Result<Cow<'b, [u8]>, Fault> {
+        match encoding {
+            Encoding::Json => Ok(Cow::Borrowed(self.payload())),
+            Encoding::Msgpack => msgpack::encode(self.payload.as_str()).map(Cow::Owned),
+        }
+    }
+}
+
+/// How much of a message is checked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Check {
+    /// The topic, the payload, and the payload's fields where the topic is one of [`SCHEMAS`](super::topics::SCHEMAS).
+    #[default]
+    Known,
+    /// The topic and the payload alone.
+    Envelope,
+}
+
+/// How payloads are published.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Encoding {
+    /// As the bytes that were received.
+    #[default]
+    Json,
+    /// As the same values in MessagePack, see [`msgpack`].
+    Msgpack,
+}
+
+/// Reads `body` as a message.
+///
+/// # Errors
+///
+/// [`Fault::NotJson`] for a body that is not UTF-8 JSON without a byte order mark, [`Fault::NotMessage`] for JSON that
+/// is no message. Time and memory are linear in the size of the body, whatever it holds.
+pub fn parse(body: &[u8], check: Check) -> Result<Message<'_>, Fault> {
+    let text = utf8(body)?;
+    if may_hide_faults(text) {
+        scanner::check(text)?;
+    }
+    let mut reader = MessageReader::new(text, check == Check::Known);
+    reader.read().ok_or_else(|| explain(text))?;
+    let fields = reader.fields();
+    let topic = Topic::new(fields.text(Field::Topic)?).map_err(|flaw| Field::Topic.fault(flaw))?;
+    let payload = reader.payload()?;
+    if let Some(schema) = reader.schema() {
+        check::payload(fields, schema)?;
+    }
+    Ok(Message { topic, payload })
+}
+
+/// Returns the body as text. A byte order mark is valid UTF-8 and no white space, and so it has a fault of its own.
+fn utf8(body: &[u8]) -> Result<&str, Fault> {
+    if body.is_empty() {
+        return Err(Fault::not_json("", Syntax::EmptyBody));
+    }
+    if body.starts_with("\u{feff}".as_bytes()) {
+        return Err(Fault::not_json("", Syntax::ByteOrderMark));
+    }
+    std::str::from_utf8(body).map_err(|_| {
+        let before = body.utf8_chunks().next().map_or("", |chunk| chunk.valid());
+        Fault::not_json(before, Syntax::InvalidUtf8)
+    })
+}
+
+/// Returns whether `text` may be JSON that nests too deep or holds a lone surrogate, neither of which `serde_json`
+/// refuses in values that it passes over. `false` is certain; `true` asks for a scan. This prescan looks at the bytes
+/// alone, at the speed of memory.
+fn may_hide_faults(text: &str) -> bool {
+    let text = text.as_bytes();
+    // Each level is opened by one of these bytes, which may stand in strings too.
+    let deep = text.len() >= TOO_DEEP_BYTES && memchr::memchr2_iter(b'[', b'{', text).nth(MAX_DEPTH).is_some();
+    deep || (memchr::memchr(b'\\', text).is_some() && has_surrogate(text))
+}
+
+/// Returns whether anything looks like the escape of a surrogate, paired or lone: `\uD800` to `\uDFFF`.
+fn has_surrogate(text: &[u8]) -> bool {
+    text.windows(4).any(|window| matches!(window, [b'\\', b'u', b'd' | b'D', b'8' | b'9' | b'a'..=b'f' | b'A'..=b'F']))
+}
+
+/// Returns why `text` could not be read: it is not JSON, or else not an object.
+#[cold]
+fn explain(text: &str) -> Fault {
+    match scanner::check(text) {
+        Err(fault) => fault,
+        Ok(()) => {
+            debug_assert!(!text.trim_ascii_start().starts_with('{'), "serde_json refuses what the scanner accepts");
+            Fault::not_message(Pointer::default(), Reason::NotAnObject)
+        }
+    }
+}
+
+/// A topic within its limits, borrowed from the body unless escapes had to be decoded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Topic<'b>(Cow<'b, str>);
+
+impl<'b> Topic<'b> {
+    fn new(topic: Cow<'b, str>) -> Result<Self, Flaw> {
+        // Nearly every topic is printable ASCII, which takes far fewer instructions to find out than the categories of
+        // characters. Without an early exit, the compiler compares many bytes at once.
+        let is_printable = topic.bytes().fold(true, |all, byte| all & (b' '..=b'~').contains(&byte));
+        if topic.is_empty() {
+            Err(Flaw::Empty)
+        } else if topic.len() > MAX_TOPIC_BYTES {
+            Err(Flaw::TooLong)
+        } else if !is_printable && topic.contains(char::is_control) {
+            Err(Flaw::ControlCharacter)
+        } else {
+            Ok(Self(topic))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_escapes_of_surrogates_are_suspect() {
+        for suspect in [r"\ud800", r"\uDFFF", r"\uDbff", r"\\ud900"] {
+            assert!(may_hide_faults(suspect), "{suspect}");
+        }
+        for fine in [r"\ud7ff", r"\ue000", r"\u00d8", "ud800", r"\n"] {
+            assert!(!may_hide_faults(fine), "{fine}");
+        }
+    }
+
+    #[test]
+    fn many_openings_are_suspect() {
+        assert!(!may_hide_faults(&"[]".repeat(MAX_DEPTH)));
+        assert!(may_hide_faults(&"{}".repeat(MAX_DEPTH + 1)));
+    }
+}

@@ -1,0 +1,294 @@
+//! A body read in one pass by `serde_json`, whatever the order of its keys.
+//!
+//! The pass captures each field that a check may ask for, as the topic may stand behind the payload. No number is
+//! converted, and no string is copied unless it has escapes. Of all other values, only the syntax matters.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::fault::{Fault, Flaw};
+use super::fields::{CapturedFields, Field, Given};
+use super::topics::{self, Schema};
+
+/// What is captured of a body.
+pub(super) struct MessageReader<'b> {
+    text: &'b str,
+    /// Whether the fields of a known topic's payload are checked.
+    checks_payload: bool,
+    /// The schema of the topic, once the topic is read.
+    schema: Option<&'static Schema>,
+    fields: CapturedFields<'b>,
+    payload: PayloadText<'b>,
+}
+
+/// How much is known of where the payload is, if it is an object.
+enum PayloadText<'b> {
+    Unknown,
+    /// The offset of the payload.
+    From(usize),
+    Cut(Option<PayloadJson<'b>>),
+}
+
+/// The text of a JSON object, without white space around it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PayloadJson<'b>(&'b str);
+
+impl<'b> PayloadJson<'b> {
+    /// Returns the object that `text` begins with, if its end is the last closing brace of `text`.
+    fn cut(text: &'b str) -> Option<Self> {
+        let end = last_brace(text)?;
+        text.get(..=end).filter(|object| object.starts_with('{')).map(Self)
+    }
+
+    pub(super) fn as_str(self) -> &'b str {
+        self.0
+    }
+}
+
+impl<'b> MessageReader<'b> {
+    pub(super) fn new(text: &'b str, checks_payload: bool) -> Self {
+        let fields = CapturedFields::default();
+        Self { text, checks_payload, schema: None, fields, payload: PayloadText::Unknown }
+    }
+
+    /// Reads all of the text. Returns `None` where it is not the JSON of an object.
+    pub(super) fn read(&mut self) -> Option<()> {
+        // serde_json would repeat a large string in its error.
+        if !self.text.trim_ascii_start().starts_with('{') {
+            return None;
+        }
+        let mut json = serde_json::Deserializer::from_str(self.text);
+        json.deserialize_map(Members { reader: self, parent: None }).ok()?;
+        json.end().ok()?;
+        self.end_payload(last_brace(self.text));
+        Some(())
+    }
+
+    /// Returns the fields that were captured.
+    pub(super) fn fields(&self) -> &CapturedFields<'b> {
+        &self.fields
+    }
+
+    /// Returns the schema that the payload is to be checked against.
+    pub(super) fn schema(&self) -> Option<&'static Schema> {
+        self.schema
+    }
+
+    /// Returns the payload, once all of the text is read.
+    pub(super) fn payload(&self) -> Result<PayloadJson<'b>, Fault> {
+        self.fields.object(Field::Payload)?;
+        let PayloadText::Cut(Some(payload)) = self.payload else {
+            debug_assert!(false, "a payload that was read is not found in its body");
+            return Err(Field::Payload.fault(Flaw::NotAnObject));
+        };
+        Ok(payload)
+    }
+
+    /// Reads the value of `field`, which `key` names.
+    fn value<A: MapAccess<'b>>(&mut self, field: Field, key: &Key<'b>, map: &mut A) -> Result<(), A::Error> {
+        if !self.fields.is_missing(field) {
+            self.fields.set(field, Given::Several);
+            return map.next_value::<IgnoredAny>().map(drop);
+        }
+        let Some(start) = key.plain.and_then(|key| self.start_of_value(key)) else {
+            return self.value_of_escaped_key(field, map);
+        };
+        match self.text.as_bytes().get(start) {
+            Some(b'"') => {
+                let string = match map.next_value_seed(PlainString)? {
+                    Some(text) => Given::Text(text),
+                    None => Given::Json(self.text.get(start..).ok_or_else(|| A::Error::custom("no string"))?),
+                };
+                self.set_string(field, string);
+            }
+            Some(b'{') if field.has_fields() => {
+                self.fields.set(field, Given::Object);
+                if field == Field::Payload {
+                    self.payload = PayloadText::From(start);
+                    if !self.may_ask_for_payload_fields() {
+                        return map.next_value::<IgnoredAny>().map(drop);
+                    }
+                }
+                map.next_value_seed(Members { reader: self, parent: Some(field) })?;
+            }
+            _ => {
+                self.fields.set(field, Given::Other);
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the value of `field`, whose key is decoded and so does not tell where it stands. Nobody writes such keys, and
+    /// so it does not matter that an object is read twice.
+    #[cold]
+    fn value_of_escaped_key<A: MapAccess<'b>>(&mut self, field: Field, map: &mut A) -> Result<(), A::Error> {
+        let json = map.next_value::<&RawValue>()?.get();
+        match json.as_bytes().first() {
+            Some(b'"') => self.set_string(field, Given::Json(json)),
+            Some(b'{') if field.has_fields() => {
+                self.fields.set(field, Given::Object);
+                if field == Field::Payload {
+                    self.payload = PayloadText::Cut(PayloadJson::cut(json));
+                }
+                let members = Members { reader: self, parent: Some(field) };
+                serde_json::Deserializer::from_str(json).deserialize_map(members).map_err(A::Error::custom)?;
+            }
+            _ => self.fields.set(field, Given::Other),
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn set_string(&mut self, field: Field, string: Given<'b>) {
+        self.fields.set(field, string);
+        if field == Field::Topic && self.checks_payload {
+            self.schema = self.fields.text(field).ok().and_then(|topic| topics::find(&topic));
+        }
+    }
+
+    /// Returns the offset of the value of `key`.
+    #[inline]
+    fn start_of_value(&self, key: &'b str) -> Option<usize> {
+        let end = self.offset(key) + key.len();
+        let behind = self.text.as_bytes().get(end..)?;
+        if let [b'"', b':', b'"' | b'{', ..] = behind {
+            return Some(end + 2);
+        }
+        let value = behind.strip_prefix(b"\"")?.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
+        Some(self.text.len() - value.len())
+    }
+
+    /// Returns the offset of `part`, which is borrowed from the text.
+    fn offset(&self, part: &'b str) -> usize {
+        part.as_ptr().addr().wrapping_sub(self.text.as_ptr().addr())
+    }
+
+    /// Returns whether a check may ask for fields of the payload: none does where the topic was read and is not known.
+    fn may_ask_for_payload_fields(&self) -> bool {
+        self.checks_payload && (self.schema.is_some() || self.fields.is_missing(Field::Topic))
+    }
+
+    /// Cuts out the payload, if one was read. At `behind` is the next key, or else the end of the body's object; between
+    /// it and the payload, JSON has nothing but a comma, white space and a quote. `None` stands for a key with escapes.
+    fn end_payload(&mut self, behind: Option<usize>) {
+        let PayloadText::From(start) = self.payload else { return };
+        let payload = match behind {
+            Some(behind) => self.text.get(start..behind),
+            None => self.text.get(start..).and_then(first_value),
+        };
+        self.payload = PayloadText::Cut(payload.and_then(PayloadJson::cut));
+    }
+}
+
+/// Returns the JSON value that `text` begins with.
+#[cold]
+fn first_value(text: &str) -> Option<&str> {
+    let value = <&RawValue>::deserialize(&mut serde_json::Deserializer::from_str(text));
+    value.ok().map(RawValue::get)
+}
+
+/// Returns the offset of the last closing brace, which is among the last bytes of `text`.
+fn last_brace(text: &str) -> Option<usize> {
+    text.bytes().rposition(|byte| byte == b'}')
+}
+
+/// Reads the members of the body, or of its field `parent`.
+struct Members<'r, 'b> {
+    reader: &'r mut MessageReader<'b>,
+    parent: Option<Field>,
+}
+
+impl<'b> DeserializeSeed<'b> for Members<'_, 'b> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'b>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'b> Visitor<'b> for Members<'_, 'b> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'b>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(key) = map.next_key_seed(KeyIn(self.parent))? {
+            if self.parent.is_none() && matches!(self.reader.payload, PayloadText::From(_)) {
+                self.reader.end_payload(key.plain.map(|key| self.reader.offset(key)));
+            }
+            match key.field {
+                Some(field) => self.reader.value(field, &key, &mut map)?,
+                None => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A key of an object.
+struct Key<'b> {
+    /// The field that it names.
+    field: Option<Field>,
+    /// The key as it stands in the text, if it has no escapes.
+    plain: Option<&'b str>,
+}
+
+/// Reads a key of the body, or of the given field.
+struct KeyIn(Option<Field>);
+
+impl<'b> DeserializeSeed<'b> for KeyIn {
+    type Value = Key<'b>;
+
+    fn deserialize<D: Deserializer<'b>>(self, deserializer: D) -> Result<Key<'b>, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl<'b> Visitor<'b> for KeyIn {
+    type Value = Key<'b>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_borrowed_str<E>(self, key: &'b str) -> Result<Key<'b>, E> {
+        Ok(Key { field: Field::find(self.0, key), plain: Some(key) })
+    }
+
+    fn visit_str<E>(self, key: &str) -> Result<Key<'b>, E> {
+        Ok(Key { field: Field::find(self.0, key), plain: None })
+    }
+}
+
+/// Reads a string as it stands in the text; `None` for a string with escapes.
+struct PlainString;
+
+impl<'b> DeserializeSeed<'b> for PlainString {
+    type Value = Option<&'b str>;
+
+    fn deserialize<D: Deserializer<'b>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl<'b> Visitor<'b> for PlainString {
+    type Value = Option<&'b str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'b str) -> Result<Self::Value, E> {
+        Ok(Some(text))
+    }
+
+    fn visit_str<E>(self, _text: &str) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+}
