@@ -1,4 +1,4 @@
-//! No counter that is not compared with a known load; and the same numbers in the last line.
+//! Every counter is compared with a known load, in `stats` and in the last event.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -7,37 +7,31 @@ use std::time::Instant;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::helper::Kind;
-use crate::hub_faults::Site;
+use crate::hub_process::{Deployment, HubKind};
 use crate::load::{Load, Outcome, accepted, message, refused_as};
+use crate::support::fixture::Fixture;
 use crate::support::gateway::Gateway;
 use crate::support::net::dead_endpoint;
 use crate::support::request::Request;
-use crate::support::rig::Rig;
 use crate::support::{PATIENCE, eventually};
 
-fn stats(gateway: &mut Gateway) -> Value {
-    gateway.signal(Signal::USR1);
-    gateway.wait_event("stats")
-}
-
-/// SIGTERM, and its last event.
-fn stopped(gateway: &mut Gateway) -> Value {
+/// Stops the gateway with SIGTERM and returns its last event.
+fn stop(gateway: &mut Gateway) -> Value {
     gateway.signal(Signal::TERM);
     assert_eq!(gateway.wait_exit(), 0);
     serde_json::from_str(gateway.end().stdout.lines().next_back().unwrap()).unwrap()
 }
 
-/// Sends one request and reads the answer to its end; how many bytes it had.
-fn bytes_of_the_answer(gateway: &Gateway, request: &Request) -> usize {
-    let mut stream = sent(gateway, request);
+/// Sends one request, reads the answer to the end of the connection, and returns the bytes of the answer.
+fn answer_bytes(gateway: &Gateway, request: &Request) -> usize {
+    let mut stream = send(gateway, request);
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).unwrap();
     answer.len()
 }
 
-/// The same on a connection that stays open, for a request that is answered 200.
-fn bytes_of_the_200(stream: &mut TcpStream) -> usize {
+/// Reads a 200 on a connection that stays open, and returns the bytes of the answer.
+fn accepted_answer_bytes(stream: &mut TcpStream) -> usize {
     let mut answer = Vec::new();
     while !answer.ends_with(br#"{"status":"accepted"}"#) {
         let mut byte = [0];
@@ -47,7 +41,8 @@ fn bytes_of_the_200(stream: &mut TcpStream) -> usize {
     answer.len()
 }
 
-fn sent(gateway: &Gateway, request: &Request) -> TcpStream {
+/// Sends one request on a new connection.
+fn send(gateway: &Gateway, request: &Request) -> TcpStream {
     let mut stream = TcpStream::connect(gateway.address()).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(&request.bytes()).unwrap();
@@ -55,43 +50,43 @@ fn sent(gateway: &Gateway, request: &Request) -> TcpStream {
 }
 
 #[test]
-fn answers_bytes_and_connections_of_a_known_load() {
+fn the_counters_of_answers_bytes_and_connections_match_a_known_load() {
     let start = Instant::now();
-    let mut rig = Rig::start();
-    let fine = || rig.request(message(0, 0, "").body());
+    let mut fixture = Fixture::start();
+    let valid = || fixture.request(message(0, 0, "").body());
     let load = [
-        (5, 200, fine()),
-        (1, 204, fine().method("OPTIONS")),
-        (4, 400, rig.request("{")),
-        (3, 401, fine().target("/api/message?token=wrong")),
-        (2, 404, fine().target("/elsewhere")),
-        (1, 405, fine().method("PUT")),
-        (2, 415, fine().without("Content-Type")),
-        (1, 417, fine().field("Expect", "the-unexpected")),
-        (3, 422, rig.request("{}")),
-        (1, 505, fine().version("HTTP/2.0")),
+        (5, 200, valid()),
+        (1, 204, valid().method("OPTIONS")),
+        (4, 400, fixture.request("{")),
+        (3, 401, valid().target("/api/message?token=wrong")),
+        (2, 404, valid().target("/elsewhere")),
+        (1, 405, valid().method("PUT")),
+        (2, 415, valid().without("Content-Type")),
+        (1, 417, valid().field("Expect", "the-unexpected")),
+        (3, 422, fixture.request("{}")),
+        (1, 505, valid().version("HTTP/2.0")),
     ];
     let (mut bytes_in, mut bytes_out, mut connections, mut answers) = (0, 0, 0, serde_json::Map::new());
     for (times, status, request) in load {
         let request = request.field("Connection", "close");
         for _ in 0..times {
             bytes_in += request.bytes().len();
-            bytes_out += bytes_of_the_answer(&rig.gateway, &request);
+            bytes_out += answer_bytes(&fixture.gateway, &request);
             connections += 1;
         }
         answers.insert(status.to_string(), times.into());
     }
-    eventually("the end of all connections", || (stats(&mut rig.gateway)["connections"] == 0).then_some(()));
+    eventually("the end of all connections", || (fixture.gateway.stats()["connections"] == 0).then_some(()));
 
-    // Ten that stay, each with one request.
-    let request = rig.request(message(0, 0, "").body());
-    let mut open: Vec<_> = (0..10).map(|_| sent(&rig.gateway, &request)).collect();
+    // Ten connections stay open after one request each.
+    let request = fixture.request(message(0, 0, "").body());
+    let mut open: Vec<_> = (0..10).map(|_| send(&fixture.gateway, &request)).collect();
     bytes_in += 10 * request.bytes().len();
-    bytes_out += open.iter_mut().map(bytes_of_the_200).sum::<usize>();
+    bytes_out += open.iter_mut().map(accepted_answer_bytes).sum::<usize>();
     answers.insert("200".into(), 15.into());
-    // An answer is counted once it is written, which its reader may be quicker than.
+    // An answer is counted after it is written, so a client may read it before it is counted.
     let told = eventually("as many bytes out as were read", || {
-        Some(stats(&mut rig.gateway)).filter(|told| told["bytes_out"] == bytes_out)
+        Some(fixture.gateway.stats()).filter(|told| told["bytes_out"] == bytes_out)
     });
     assert_eq!((&told["connections"], &told["connections_accepted"]), (&json!(10), &json!(connections + 10)), "{told}");
     assert!(told["uptime_s"].as_u64().unwrap() <= start.elapsed().as_secs(), "{told}");
@@ -100,7 +95,7 @@ fn answers_bytes_and_connections_of_a_known_load() {
     assert_eq!((&told["accepted"], &told["refused"]), (&json!(15), &json!({})), "{told}");
     drop(open);
 
-    let last = stopped(&mut rig.gateway);
+    let last = stop(&mut fixture.gateway);
     for name in ["answers", "refused", "accepted", "bytes_in", "bytes_out", "connections_accepted", "endpoints"] {
         assert_eq!(last[name], told[name], "{name}: {last}");
     }
@@ -114,28 +109,28 @@ fn refusals_are_counted_by_their_reason() {
     for _ in 0..3 {
         assert_eq!(gateway.post(message(0, 0, "").body()).status, 503);
     }
-    let told = stats(&mut gateway);
+    let told = gateway.stats();
     assert_eq!((&told["refused"], &told["answers"]), (&json!({"bus-not-connected": 3}), &json!({"503": 3})), "{told}");
-    assert_eq!(stopped(&mut gateway)["refused"], json!({"bus-not-connected": 3}));
+    assert_eq!(stop(&mut gateway)["refused"], json!({"bus-not-connected": 3}));
 
     // Ten bytes at once at most, all connections together.
-    let mut rig = Rig::with(["--max-buffered", "10"]);
-    assert_eq!(rig.post(message(0, 0, "").body()).status, 503);
-    assert_eq!(stats(&mut rig.gateway)["refused"], json!({"buffers-full": 1}));
+    let mut fixture = Fixture::with(["--max-buffered", "10"]);
+    assert_eq!(fixture.post(message(0, 0, "").body()).status, 503);
+    assert_eq!(fixture.gateway.stats()["refused"], json!({"buffers-full": 1}));
 }
 
 /// A hub that does not read: each 503 is told with its reason, the queue is as full as it may be, and one full pipe is
 /// one, however long it lasts.
 #[test]
 fn the_queue_and_a_full_pipe() {
-    let mut site = Site::with(Kind::Gated, ["--queue", "10"]);
+    let mut deployment = Deployment::with(HubKind::Gated, ["--queue", "10"]);
     for round in 1..=2 {
-        let before = stats(&mut site.gateway);
-        site.hub().signal(Signal::STOP);
-        let load = Load::on(&site.gateway, 2, 4_000);
+        let before = deployment.gateway.stats();
+        deployment.hub().signal(Signal::STOP);
+        let load = Load::on(&deployment.gateway, 2, 4_000);
         load.wait_for_many(20, "503", Instant::now(), refused_as("subscriber-stalled"));
         let answers = load.finish();
-        let told = stats(&mut site.gateway);
+        let told = deployment.gateway.stats();
         let since = |name: &str| told[name].as_u64().unwrap() - before[name].as_u64().unwrap();
         let accepted = answers.iter().filter(|it| accepted(&it.outcome)).count() as u64;
         assert_eq!((since("accepted"), since("published")), (accepted, accepted - 10), "{told}");
@@ -154,26 +149,26 @@ fn the_queue_and_a_full_pipe() {
             told["answers"]["503"].as_u64().unwrap() - before["answers"]["503"].as_u64().unwrap_or(0),
             unavailable as u64
         );
-        site.hub().signal(Signal::CONT);
-        eventually("an empty queue", || (stats(&mut site.gateway)["queue_depth"] == 0).then_some(()));
+        deployment.hub().signal(Signal::CONT);
+        eventually("an empty queue", || (deployment.gateway.stats()["queue_depth"] == 0).then_some(()));
     }
 }
 
 #[test]
 fn reconnects_are_counted_for_each_endpoint() {
-    let mut site = Site::with(Kind::Gated, ["--bind", "ipc://@adapter-gateway-test-reconnects"]);
+    let mut deployment = Deployment::with(HubKind::Gated, ["--bind", "ipc://@adapter-gateway-test-reconnects"]);
     let reconnects = |told: &Value| -> Vec<(bool, u64)> {
         let endpoints = told["endpoints"].as_array().unwrap();
         endpoints.iter().map(|it| (it["connected"] == true, it["reconnects"].as_u64().unwrap())).collect()
     };
     // Bound ones come first.
-    assert_eq!(reconnects(&stats(&mut site.gateway)), [(true, 0), (true, 0)]);
+    assert_eq!(reconnects(&deployment.gateway.stats()), [(true, 0), (true, 0)]);
     for times in 1..=2 {
-        site.hub.take().unwrap().kill();
-        site.gateway.wait_for("disconnected", |event| event["state"] == "disconnected");
-        assert_eq!(reconnects(&stats(&mut site.gateway)), [(true, 0), (false, times - 1)]);
-        site.restart_hub();
-        site.gateway.wait_connected();
-        assert_eq!(reconnects(&stats(&mut site.gateway)), [(true, 0), (true, times)]);
+        deployment.hub.take().unwrap().kill();
+        deployment.gateway.wait_for("disconnected", |event| event["state"] == "disconnected");
+        assert_eq!(reconnects(&deployment.gateway.stats()), [(true, 0), (false, times - 1)]);
+        deployment.restart_hub();
+        deployment.gateway.wait_connected();
+        assert_eq!(reconnects(&deployment.gateway.stats()), [(true, 0), (true, times)]);
     }
 }

@@ -11,9 +11,9 @@ use crate::client::{Dialect, Tls, socket};
 use crate::rig::{FINE, Rig};
 use crate::support::gateway::Gateway;
 use crate::support::http::{Client, Response};
+use crate::support::poll_loop::POLL_INTERVAL;
 use crate::support::request::Request;
 use crate::support::subscriber::Message;
-use crate::support::worker::TURN;
 
 /// How many threads post, and after how many 200s the signal comes.
 const CLIENTS: usize = 4;
@@ -28,7 +28,7 @@ fn every_200_under_load_is_on_the_bus_when_it_has_stopped() {
         let answered = load_until_it_stops(&mut rig.gateway, &rig.dialect);
         let stopped = rig.gateway.expect_stopped();
         let received: Vec<Message> = (0..stopped.published).map(|_| rig.bus.next()).collect();
-        assert_eq!(rig.bus.next_within(TURN), None, "more on the bus than it says it published");
+        assert_eq!(rig.bus.next_within(POLL_INTERVAL), None, "more on the bus than it says it published");
         let distinct: BTreeSet<&Message> = received.iter().collect();
         assert_eq!(distinct.len(), received.len(), "published twice");
         let lost: Vec<_> = answered.iter().filter(|it| !distinct.contains(it)).collect();

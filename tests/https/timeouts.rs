@@ -6,7 +6,7 @@ use rustls::version::TLS12;
 
 use crate::client::Dialect;
 use crate::rig::{FINE, Rig, own_certificate};
-use crate::support::late::{AT_LEAST, expect_408};
+use crate::support::http::{SHORTEST_TIMEOUT, expect_408};
 use crate::support::request::Request;
 
 #[test]
@@ -75,7 +75,7 @@ fn a_head_in_a_record_that_does_not_end_is_closed_without_a_word() {
         let record = client.stream().records(&long(&rig).bytes());
         client.stream().drip(&record);
         client.expect_close();
-        assert!(since.elapsed() >= AT_LEAST, "after {:?} already", since.elapsed());
+        assert!(since.elapsed() >= SHORTEST_TIMEOUT, "after {:?} already", since.elapsed());
     }
     rig.assert_bus_is_quiet();
 }
