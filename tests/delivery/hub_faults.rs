@@ -19,7 +19,8 @@ const CLIENTS: usize = 3;
 const PIPE_MESSAGES: usize = 256;
 /// Bytes of each of libzmq's two buffers of a connection, one to write and one to read.
 const BUFFER_BYTES: usize = 8 * 1024;
-/// Messages that a hub has received and not forwarded: its pipe from the gateway, and as many on the way to the subscriber.
+/// Messages that a hub has received and not forwarded: its pipe from the gateway, and as many on the way to the
+/// subscriber.
 const HUB_HOLDS: usize = 2 * HUB_MESSAGES;
 /// What the kernel may hold for a hub that reads, between two of its reads: a little more than the first window of the
 /// loopback interface.
@@ -46,8 +47,8 @@ fn bytes_in_the_kernel(endpoint: &str) -> usize {
 }
 
 /// Returns the most messages that may be lost when a hub is killed and this many bytes are in the kernel: the messages
-/// that the hub has received and not forwarded, those in libzmq's write buffer of the gateway and read buffer of the hub,
-/// and those in the kernel.
+/// that the hub has received and not forwarded, those in libzmq's write buffer of the gateway and read buffer of the
+/// hub, and those in the kernel.
 fn lost_at_most(kernel_bytes: usize, message_bytes: usize) -> usize {
     HUB_HOLDS + (kernel_bytes + 2 * BUFFER_BYTES) / message_bytes + 1
 }
@@ -155,8 +156,8 @@ fn a_hub_that_is_killed_while_all_buffers_are_full_loses_none_of_pipe_and_queue(
 #[test]
 fn a_hub_whose_port_another_program_takes_for_a_while_loses_a_bounded_number_of_messages() {
     const PADDING: usize = 200;
-    // With the first one libzmq waits, because it may be the beginning of an old version of ZMTP. The others are errors of
-    // the protocol.
+    // With the first one libzmq waits, because it may be the beginning of an old version of ZMTP. The others are errors
+    // of the protocol.
     const GREETINGS: [&[u8]; 3] = [b"HTTP/1.1 400 Bad Request\r\n\r\n", &[0xff; 64], &[0; 64]];
     let mut deployment = Deployment::with(HubKind::Gated, []);
     let load = Load::on(&deployment.gateway, CLIENTS, PADDING);

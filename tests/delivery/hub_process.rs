@@ -27,9 +27,9 @@ const PUBLISHERS_CAN_CONNECT: &str = "publishers can connect";
 /// The program of a hub.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum HubKind {
-    /// A hub that binds the publishers' side only after a subscriber has subscribed. After a restart, a hub without this
-    /// receives messages before the subscriber has connected again, and loses them. What arrives would then tell nothing
-    /// about the gateway.
+    /// A hub that binds the publishers' side only after a subscriber has subscribed. After a restart, a hub without
+    /// this receives messages before the subscriber has connected again, and loses them. What arrives would then tell
+    /// nothing about the gateway.
     Gated,
     /// The hub of the gateway itself.
     Embedded,

@@ -4,7 +4,7 @@
 //! | file | the question it answers |
 //! |---|---|
 //! | `hub_faults` | The hub is killed, stopped, restarted or replaced: what is lost, and what does a client see? |
-//! | `network` | The connection to the hub is interrupted: is anything lost? (only where root may make a network namespace) |
+//! | `network` | The network to the hub is interrupted: is anything lost? (needs root and a network namespace) |
 //! | `back_pressure` | A subscriber or a hub does not read: is memory bounded, and does every message arrive? |
 //! | `first_and_order` | Does the first message arrive, and do messages keep their order? |
 //! | `stopping` | Are accepted messages delivered when the gateway is stopped, in each way there is? |

@@ -173,8 +173,8 @@ fn a_hub_that_continues_during_the_drain_receives_everything() {
     report.assert_nothing_lost();
 }
 
-/// In half of the cases, the kernel removes a ring about 10 ms after its process was reaped. A pending accept of the ring
-/// keeps the listening socket open until then.
+/// In half of the cases, the kernel removes a ring about 10 ms after its process was reaped. A pending accept of the
+/// ring keeps the listening socket open until then.
 #[test]
 fn each_of_ten_gateways_can_use_the_port_of_the_one_killed_before() {
     let address = free_address();

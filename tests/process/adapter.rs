@@ -1,5 +1,5 @@
-//! A test double of the adapter: all that is behind the hub, over ZeroMQ alone. Its messages have the effects of section 3
-//! of the specification and no others.
+//! A test double of the adapter: all that is behind the hub, over ZeroMQ alone. Its messages have the effects of
+//! section 3 of the specification and no others.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex};

@@ -1,5 +1,5 @@
-//! Tests of the test tools. With a client that accepts wrong responses, or with a test double that ignores messages, the
-//! other tests would prove nothing.
+//! Tests of the test tools. With a client that accepts wrong responses, or with a test double that ignores messages,
+//! the other tests would prove nothing.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};

@@ -56,8 +56,8 @@ fn uring_exits_with_5_where_it_is_refused_and_names_reason_and_remedies() {
     }
 }
 
-/// Since 5.12, the kernel charges the memory of rings to the memory cgroup and not to this limit. On older kernels, `auto`
-/// uses epoll.
+/// Since 5.12, the kernel charges the memory of rings to the memory cgroup and not to this limit. On older kernels,
+/// `auto` uses epoll.
 #[test]
 fn a_memlock_limit_of_zero_does_not_prevent_serving() {
     let limited = kernel_version() < (5, 12);

@@ -108,8 +108,8 @@ fn next_line(process: &Process, wanted: impl Fn(&str) -> bool) -> String {
     }
 }
 
-/// Runs the line in a shell and returns the message that it posts. Where curl is not installed, it says so and posts the
-/// message with the client of these tests.
+/// Runs the line in a shell and returns the message that it posts. Where curl is not installed, it says so and posts
+/// the message with the client of these tests.
 fn paste(line: &str) -> Value {
     let arguments = shell_words(line);
     let data = arguments.iter().rev().find(|it| it.starts_with('{')).expect("the line posts JSON");

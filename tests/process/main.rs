@@ -16,8 +16,8 @@
 //!
 //! All tests run twice: with io_uring in this crate, with epoll in `process_epoll.rs`.
 //!
-//! Every wait is bounded by [`support::PATIENCE`]. That something does *not* happen is shown by a marker that follows on
-//! the same ordered path, and never by a pause.
+//! Every wait is bounded by [`support::PATIENCE`]. That something does *not* happen is shown by a marker that follows
+//! on the same ordered path, and never by a pause.
 
 #![allow(
     clippy::expect_used,

@@ -81,8 +81,8 @@ fn a_pipeline_without_an_end_does_not_delay_other_clients_for_ever() {
     });
 }
 
-/// Sends requests without a pause until the stream is shut down. A thread of its own reads the answers, so that only the
-/// gateway can delay the requests.
+/// Sends requests without a pause until the stream is shut down. A thread of its own reads the answers, so that only
+/// the gateway can delay the requests.
 fn send_until_shutdown(mut stream: &TcpStream, requests: &[u8]) {
     std::thread::scope(|threads| {
         threads.spawn(move || {

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use crate::support::gateway::Gateway;
 use crate::support::usage::cpu_ticks;
 
-/// The most clock ticks of 10 ms that an idle gateway may use in [`ticks_while_idle`], for the stats that were requested
-/// and a timer. A gateway that loops without waiting uses up to 100 ticks a second.
+/// The most clock ticks of 10 ms that an idle gateway may use in [`ticks_while_idle`], for the stats that were
+/// requested and a timer. A gateway that loops without waiting uses up to 100 ticks a second.
 const IDLE_TICKS: u64 = 10;
 
 /// Returns the number of open connections.

@@ -12,8 +12,8 @@ use crate::support::raw_client::RawClient;
 /// The pause between two bytes, much shorter than the timeouts.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Sends `first`, and then the bytes of `rest` again and again, one at a time, until an answer comes. Returns when it came,
-/// and the answer.
+/// Sends `first`, and then the bytes of `rest` again and again, one at a time, until an answer comes. Returns when it
+/// came, and the answer.
 fn send_slowly(gateway: &Gateway, first: &[u8], rest: &[u8]) -> (Duration, Vec<u8>) {
     let mut client = RawClient::connect(gateway.address());
     let since = Instant::now();

@@ -35,8 +35,8 @@ const MALFORMED: &[(&str, &str)] = &[
     ("a chunk size that ends in LF", "POST {T} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1a\n"),
 ];
 
-/// Returns the head with all that a message needs. So only the fault can be the reason for a refusal, and a lenient reader
-/// would publish the message that follows.
+/// Returns the head with all that a message needs. So only the fault can be the reason for a refusal, and a lenient
+/// reader would publish the message that follows.
 fn head(fixture: &Fixture, malformed: &str) -> String {
     let typed = "\r\nContent-Type: application/json\r\n\r\n";
     malformed.replace("{T}", &fixture.gateway.target()).replacen("\r\n\r\n", typed, 1)

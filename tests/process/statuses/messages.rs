@@ -73,8 +73,8 @@ fn json_that_lacks_a_member_of_a_message_is_422() {
     fixture.assert_nothing_more_published();
 }
 
-/// A lone surrogate, too deep nesting and a repeated key are valid syntax of JSON, but many readers of a payload fail on
-/// them.
+/// A lone surrogate, too deep nesting and a repeated key are valid syntax of JSON, but many readers of a payload fail
+/// on them.
 #[test]
 fn a_payload_that_many_readers_cannot_read_is_422() {
     let fixture = Fixture::start();

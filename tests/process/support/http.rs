@@ -11,8 +11,8 @@ use serde_json::Value;
 use super::PATIENCE;
 use super::request::Request;
 
-/// The least time after which a timeout of one second, the shortest that can be set, may end. It is a little less than a
-/// second, because clocks round.
+/// The least time after which a timeout of one second, the shortest that can be set, may end. It is a little less than
+/// a second, because clocks round.
 pub(crate) const SHORTEST_TIMEOUT: Duration = Duration::from_millis(900);
 
 /// One connection over TCP, or over TLS on it.

@@ -14,8 +14,8 @@ const REQUIRE_URING: &str = "REQUIRE_URING";
 
 /// Returns `uring` in the crate `process` and `epoll` in the crate `process_epoll`.
 ///
-/// Where the kernel refuses rings, `process` uses epoll too, so that all tests can run in a container. It then says so on
-/// stderr, past the output capture of the test harness.
+/// Where the kernel refuses rings, `process` uses epoll too, so that all tests can run in a container. It then says so
+/// on stderr, past the output capture of the test harness.
 pub(crate) fn io_mode() -> &'static str {
     static MODE: LazyLock<&str> = LazyLock::new(|| match env!("CARGO_CRATE_NAME") {
         "process_epoll" => "epoll",

@@ -6,8 +6,8 @@ use super::http::Client;
 use super::request::Request;
 use super::subscriber::{Message, Subscriber};
 
-/// Sends the pipeline in one write and checks the answers and the published messages. `request` makes a request with the
-/// given body that the gateway accepts.
+/// Sends the pipeline in one write and checks the answers and the published messages. `request` makes a request with
+/// the given body that the gateway accepts.
 pub(crate) fn assert_answered_in_order<S: Read + Write>(
     mut client: Client<S>,
     subscriber: &Subscriber,

@@ -40,8 +40,8 @@ pub(crate) fn binary() -> Command {
     command
 }
 
-/// Returns a command that calls the shell's `ulimit` with these arguments, and then the given one under the same process
-/// id.
+/// Returns a command that calls the shell's `ulimit` with these arguments, and then the given one under the same
+/// process id.
 pub(crate) fn with_ulimit(arguments: &str, command: &Command) -> Command {
     let mut limited = Command::new("sh");
     limited.args(["-c", &format!("ulimit {arguments} && exec \"$@\""), "sh"]);
@@ -51,8 +51,8 @@ pub(crate) fn with_ulimit(arguments: &str, command: &Command) -> Command {
     limited
 }
 
-/// Calls `start` in a thread of its own. For this thread and its children, the kernel answers `io_uring_setup` with this
-/// error. A filter applies to the thread that sets it and to what that thread starts, so no unsafe code is needed
+/// Calls `start` in a thread of its own. For this thread and its children, the kernel answers `io_uring_setup` with
+/// this error. A filter applies to the thread that sets it and to what that thread starts, so no unsafe code is needed
 /// between fork and exec.
 pub(crate) fn without_io_uring<T: Send>(errno: Errno, start: impl FnOnce() -> T + Send) -> T {
     let refusal = SeccompAction::Errno(u32::try_from(errno.raw_os_error()).unwrap());

@@ -31,9 +31,9 @@ impl Message {
     }
 }
 
-/// A SUB socket, and a thread that receives every message, so that nothing is lost on this side. A socket that binds needs
-/// the thread for another reason too: libzmq sends a subscription to a publisher that connects only when the owner of the
-/// socket calls libzmq.
+/// A SUB socket, and a thread that receives every message, so that nothing is lost on this side. A socket that binds
+/// needs the thread for another reason too: libzmq sends a subscription to a publisher that connects only when the
+/// owner of the socket calls libzmq.
 pub(crate) struct Subscriber {
     messages: Receiver<Message>,
     endpoint: String,
@@ -86,8 +86,9 @@ impl Subscriber {
         self.messages.recv_timeout(timeout).ok()
     }
 
-    /// Waits until messages that are posted to `gateway` arrive here. A SUB socket cannot see when its subscription takes
-    /// effect at the other end. So this posts probes until one arrives, and then a last one, and receives all of them.
+    /// Waits until messages that are posted to `gateway` arrive here. A SUB socket cannot see when its subscription
+    /// takes effect at the other end. So this posts probes until one arrives, and then a last one, and receives all of
+    /// them.
     pub(crate) fn wait_until_subscribed(&self, gateway: &Gateway) {
         let (probe, last) = (Message::new("probe", "{}"), Message::new("probe/last", "{}"));
         super::eventually("a probe arrives", || {
