@@ -62,7 +62,7 @@ struct Arguments {
 impl Arguments {
     /// Parses the command line without `--bench`. Cargo adds it for every bench, and argh accepts nothing after `--help`.
     /// Ends the process where the command line asks for help or is wrong.
-    fn of_process() -> Self {
+    fn from_command_line() -> Self {
         let arguments: Vec<_> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
         let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
         Self::from_args(&["cargo bench --bench end_to_end --"], &arguments).unwrap_or_else(|exit| {
@@ -73,7 +73,7 @@ impl Arguments {
 }
 
 fn main() -> ExitCode {
-    match run(&Arguments::of_process()) {
+    match run(&Arguments::from_command_line()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("{failure}");

@@ -129,7 +129,7 @@ impl Programs {
             Server::HyperPlain => self.peer("hyper_mpsc")?,
             Server::Canned => self.peer("canned_tokio_uring")?,
             Server::CannedStream => self.peer("canned_tcp_stream")?,
-            _ => self.peer("axum_good_bus")?,
+            _ => self.peer("axum_gateway_bus")?,
         };
         command.args(["--hub", hub]).env("PEER_TOKEN", TOKEN);
         if tls {
