@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::hub_process::{Deployment, HubEndpoints, HubKind, HubProcess};
 use crate::load::{Load, accepted, refused_as};
-use crate::report::{DeliveryReport, post_last};
+use crate::report::{DeliveryReport, post_last, take_until};
 use crate::support::PATIENCE;
 use crate::support::eventually;
 use crate::support::gateway::Gateway;
@@ -30,16 +30,6 @@ impl ListenProcess {
         let line = self.0.next_line(Instant::now() + PATIENCE).expect("a message");
         let (topic, payload) = line.trim_end_matches('\n').split_once('\t').expect("topic, tab, payload");
         Message::new(topic, payload)
-    }
-
-    fn take_until(&self, last: &Message) -> Vec<Message> {
-        let mut received = Vec::new();
-        loop {
-            match self.next() {
-                message if message == *last => return received,
-                message => received.push(message),
-            }
-        }
     }
 }
 
@@ -71,7 +61,7 @@ fn a_stalled_subscriber_uses_bounded_memory_and_loses_nothing() {
         subscriber.0.next_line_within(Duration::from_millis(20)).map(drop)
     });
     gateway.post(last_probe.body()).assert_accepted();
-    subscriber.take_until(&last_probe);
+    take_until(|| subscriber.next(), &last_probe);
 
     let load = Load::on(&gateway, 2, MESSAGE_BYTES);
     load.wait_for_many(200, "200s", Instant::now(), accepted);
@@ -85,7 +75,7 @@ fn a_stalled_subscriber_uses_bounded_memory_and_loses_nothing() {
     let served = load.wait_for_many(200, "200s", continued, accepted);
     let answers = load.finish();
     let last = post_last(&gateway);
-    let report = DeliveryReport::of(&answers, &subscriber.take_until(&last));
+    let report = DeliveryReport::of(&answers, &take_until(|| subscriber.next(), &last));
     let bound = (BUFFERED_BYTES + PIPE_BYTES + OTHER_BYTES) as u64 / KIB as u64;
     let growth = highest.saturating_sub(before);
     println!(

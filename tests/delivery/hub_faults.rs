@@ -211,8 +211,8 @@ fn a_failure_of_one_hub_loses_nothing_for_the_other() {
     load.wait_for_many(SOME, "200s", connected, accepted);
     let answers = load.finish();
     let last = post_last(&gateway);
-    let stayed = DeliveryReport::of(&answers, &take_until(&staying_subscriber, &last));
-    let failed = DeliveryReport::of(&answers, &take_until(&failing_subscriber, &last));
+    let stayed = DeliveryReport::of(&answers, &take_until(|| staying_subscriber.next(), &last));
+    let failed = DeliveryReport::of(&answers, &take_until(|| failing_subscriber.next(), &last));
     println!("one of two hubs killed: the other {stayed}; the killed one {failed}");
     stayed.assert_nothing_lost();
     assert!(stayed.refused.is_empty(), "{stayed}");

@@ -75,7 +75,7 @@ pub(crate) fn client_and_number(message: &Message) -> (usize, usize) {
 /// Posts a last message, and returns all messages that arrive before it.
 pub(crate) fn take_all(gateway: &Gateway, subscriber: &Subscriber) -> Vec<Message> {
     let last = post_last(gateway);
-    take_until(subscriber, &last)
+    take_until(|| subscriber.next(), &last)
 }
 
 /// Posts a last message until it is accepted, and returns it.
@@ -85,14 +85,7 @@ pub(crate) fn post_last(gateway: &Gateway) -> Message {
     last
 }
 
-/// Returns the messages that arrive before this one.
-pub(crate) fn take_until(subscriber: &Subscriber, last: &Message) -> Vec<Message> {
-    let mut received = Vec::new();
-    loop {
-        let message = subscriber.next();
-        if message == *last {
-            return received;
-        }
-        received.push(message);
-    }
+/// Receives messages with `next`, and returns those that arrive before this last one.
+pub(crate) fn take_until(next: impl FnMut() -> Message, last: &Message) -> Vec<Message> {
+    std::iter::repeat_with(next).take_while(|message| message != last).collect()
 }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::hub_process::{Deployment, HubKind};
 use crate::load::{Load, Outcome, accepted, message, refused_as};
+use crate::stopping::wait_ended;
 use crate::support::fixture::Fixture;
 use crate::support::gateway::Gateway;
 use crate::support::net::dead_endpoint;
@@ -18,8 +19,9 @@ use crate::support::{PATIENCE, eventually};
 /// Stops the gateway with SIGTERM and returns its last event.
 fn stop(gateway: &mut Gateway) -> Value {
     gateway.signal(Signal::TERM);
-    assert_eq!(gateway.wait_exit(), 0);
-    serde_json::from_str(gateway.end().stdout.lines().next_back().unwrap()).unwrap()
+    let (status, _, last) = wait_ended(gateway);
+    assert_eq!(status, 0);
+    last
 }
 
 /// Sends one request, reads the answer to the end of the connection, and returns the bytes of the answer.

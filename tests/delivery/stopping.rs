@@ -17,7 +17,7 @@ use crate::support::{PATIENCE, eventually};
 const SOME: usize = 2_000;
 
 /// Waits for the end, and returns the exit status, all that the gateway wrote, and its last event.
-fn wait_ended(gateway: &mut Gateway) -> (i32, Transcript, Value) {
+pub(crate) fn wait_ended(gateway: &mut Gateway) -> (i32, Transcript, Value) {
     let code = gateway.wait_exit();
     let written = gateway.end();
     let last = serde_json::from_str(written.stdout.lines().next_back().expect("a last line")).unwrap();

@@ -1,24 +1,13 @@
 //! What exceeds a limit is refused, and what reaches a limit is not.
 
-use super::FINE;
+use super::{FINE, refuse_and_close};
 use crate::support::eventually;
 use crate::support::fixture::Fixture;
-use crate::support::http::Response;
-use crate::support::request::Request;
 
 /// Returns a message whose body has exactly this many bytes.
 fn body_of(length: usize) -> String {
     let empty = r#"{"topic":"t","payload":{"pad":""}}"#;
     empty.replace(r#""""#, &format!(r#""{}""#, "x".repeat(length - empty.len())))
-}
-
-/// Sends a request, checks that it is refused and that the connection is closed, and returns the answer.
-fn refuse_and_close(fixture: &Fixture, request: &Request) -> Response {
-    let mut client = fixture.client();
-    let response = client.exchange(request);
-    response.problem();
-    client.expect_close();
-    response
 }
 
 #[test]

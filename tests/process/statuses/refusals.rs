@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-use super::FINE;
+use super::{FINE, refuse_and_close};
 use crate::support::fixture::Fixture;
 use crate::support::gateway::Gateway;
 use crate::support::http::Response;
@@ -86,12 +86,8 @@ fn a_body_that_is_not_declared_as_json_is_415_and_names_the_accepted_type() {
 fn a_transfer_coding_other_than_chunked_is_501_and_closes_the_connection() {
     let fixture = Fixture::start();
     for coding in ["gzip", "gzip, chunked"] {
-        let mut client = fixture.client();
-        client.send(fixture.request(FINE).field("Transfer-Encoding", coding).bytes());
-        let response = client.response();
-        assert_eq!(response.status, 501, "{coding}");
-        response.problem();
-        client.expect_close();
+        let request = fixture.request(FINE).field("Transfer-Encoding", coding);
+        assert_eq!(refuse_and_close(&fixture, &request).status, 501, "{coding}");
     }
     fixture.assert_nothing_more_published();
 }
@@ -99,12 +95,8 @@ fn a_transfer_coding_other_than_chunked_is_501_and_closes_the_connection() {
 #[test]
 fn another_version_is_505_and_closes_the_connection() {
     let fixture = Fixture::start();
-    let mut client = fixture.client();
-    client.send(fixture.request(FINE).version("HTTP/2.0").bytes());
-    let response = client.response();
-    assert_eq!(response.status, 505);
-    response.problem();
-    client.expect_close();
+    let request = fixture.request(FINE).version("HTTP/2.0");
+    assert_eq!(refuse_and_close(&fixture, &request).status, 505);
     fixture.assert_nothing_more_published();
 }
 
