@@ -164,7 +164,7 @@ fn reconnects_are_counted_for_each_endpoint() {
         let endpoints = stats["endpoints"].as_array().unwrap();
         endpoints.iter().map(|it| (it["connected"] == true, it["reconnects"].as_u64().unwrap())).collect()
     };
-    // Bound ones come first.
+    // Bound endpoints come first.
     assert_eq!(reconnects(&deployment.gateway.stats()), [(true, 0), (true, 0)]);
     for times in 1..=2 {
         deployment.hub.take().unwrap().kill();
