@@ -1,4 +1,4 @@
-//! Replays what fuzzing found, without a fuzzer: every seed and every regression of every target, and the connections of
+//! The inputs of all fuzz targets, replayed without a fuzzer: every seed, every regression, and every request file of
 //! `tests/data`.
 
 #![allow(
@@ -6,7 +6,7 @@
     clippy::indexing_slicing,
     clippy::panic,
     clippy::unwrap_used,
-    reason = "a property that does not hold is to stop the test there"
+    reason = "a property that does not hold must fail the test at that place"
 )]
 
 #[path = "../fuzz/properties/mod.rs"]
@@ -16,7 +16,7 @@ use std::fs;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
-/// Returns the files of a folder of the package, in order; none where there is no such folder.
+/// Returns the sorted files of a folder of the package, and none if the folder does not exist.
 fn files(folder: &str) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let entries = fs::read_dir(folder).into_iter().flatten();
@@ -26,13 +26,13 @@ fn files(folder: &str) -> Vec<PathBuf> {
 }
 
 #[test]
-fn every_property_holds_of_every_seed_and_regression() {
-    let connections: Vec<_> = ["tests/data/accept", "tests/data/reject"].into_iter().flat_map(files).collect();
+fn every_property_holds_for_every_seed_regression_and_request_file() {
+    let request_files: Vec<_> = ["tests/data/accept", "tests/data/reject"].into_iter().flat_map(files).collect();
     for (target, property) in properties::ALL {
         let seeds = files(&format!("fuzz/corpus/{target}"));
         assert!(!seeds.is_empty(), "{target} has no seeds");
         let regressions = files(&format!("fuzz/regressions/{target}"));
-        for file in seeds.iter().chain(&regressions).chain(&connections) {
+        for file in seeds.iter().chain(&regressions).chain(&request_files) {
             let input = fs::read(file).unwrap();
             assert!(catch_unwind(|| property(&input)).is_ok(), "{target}: {}", file.display());
         }

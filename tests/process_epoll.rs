@@ -1,4 +1,4 @@
-//! The tests of `process`, waiting on epoll; [`process::support::way`] tells by the name of this crate.
+//! The tests of `process` with epoll: [`process::support::io_mode`] reads the name of this crate.
 
 #[path = "process/main.rs"]
 mod process;

@@ -1,53 +1,54 @@
-//! A client's connection, in plain http or TLS, that never blocks once it stands.
+//! A client's connection in http or https. It blocks only while it is opened.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection, HandshakeKind};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, HandshakeKind, RootCertStore};
 
 use crate::Failure;
 use crate::request::Answers;
 
-/// What a server gets to accept, and to shake hands.
+/// How long a server may take to accept a connection, and to complete the handshake of TLS.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Bytes read at once, into a buffer that all connections share.
+/// Bytes that are read at once, into a buffer that all connections share.
 pub(crate) const READ_BYTES: usize = 64 * 1024;
 
-/// A connection.
+/// One connection.
 pub(crate) struct Connection {
     pub(crate) socket: TcpStream,
     tls: Option<Box<ClientConnection>>,
     unsent: Vec<u8>,
-    /// The beginning of an answer whose end is to come.
+    /// The beginning of an answer whose end has not come yet.
     partial: Vec<u8>,
-    /// Requests that were not answered yet.
-    pub(crate) awaited: usize,
+    /// Requests that have not been answered yet.
+    pub(crate) unanswered: usize,
 }
 
 impl Connection {
-    /// Connects, and shakes hands where there is a configuration of TLS.
+    /// Connects, and completes a handshake if a configuration of TLS is given.
     pub(crate) fn open(address: SocketAddr, tls: Option<&Arc<ClientConfig>>) -> Result<Self, Failure> {
         let mut socket = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)?;
         socket.set_nodelay(true)?;
-        // Closed by a reset: ports in TIME_WAIT would run out.
+        // A reset closes the connection, because otherwise all ports would soon be in TIME_WAIT.
         socket2::SockRef::from(&socket).set_linger(Some(Duration::ZERO))?;
-        let tls = tls.map(|config| shake_hands(&mut socket, config)).transpose()?;
+        let tls = tls.map(|config| complete_handshake(&mut socket, config)).transpose()?;
         socket.set_nonblocking(true)?;
-        Ok(Self { socket, tls, unsent: Vec::new(), partial: Vec::new(), awaited: 0 })
+        Ok(Self { socket, tls, unsent: Vec::new(), partial: Vec::new(), unanswered: 0 })
     }
 
-    /// How it shook hands.
+    /// Returns whether the handshake was full or resumed a session.
     pub(crate) fn handshake_kind(&self) -> Option<HandshakeKind> {
         self.tls.as_ref()?.handshake_kind()
     }
 
-    /// Sends a pipeline of requests, as far as the socket takes it.
+    /// Sends a pipeline of requests, as far as the socket takes them now.
     pub(crate) fn send(&mut self, requests: &[u8], pipelined: usize) -> Result<(), Failure> {
-        self.awaited += pipelined;
+        self.unanswered += pipelined;
         let Some(tls) = &mut self.tls else {
             let sent = if self.unsent.is_empty() { write_some(&self.socket, requests)? } else { 0 };
             self.unsent.extend_from_slice(requests.get(sent..).unwrap_or_default());
@@ -60,7 +61,7 @@ impl Connection {
         self.flush()
     }
 
-    /// Sends what was left, as far as the socket takes it.
+    /// Sends what has not been sent yet, as far as the socket takes it now.
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         if !self.unsent.is_empty() {
             let sent = write_some(&self.socket, &self.unsent)?;
@@ -69,7 +70,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads all there is. How many answers it completed.
+    /// Reads all bytes that have come. Returns the number of answers that are complete now.
     pub(crate) fn receive(&mut self, buffer: &mut [u8], answers: &mut Answers) -> Result<usize, Failure> {
         let mut count = 0;
         loop {
@@ -99,7 +100,7 @@ impl Connection {
                 break;
             }
         }
-        self.awaited = self.awaited.checked_sub(count).ok_or("more answers than requests")?;
+        self.unanswered = self.unanswered.checked_sub(count).ok_or("more answers than requests")?;
         Ok(count)
     }
 
@@ -110,8 +111,8 @@ impl Connection {
     }
 }
 
-/// A handshake on a socket that blocks.
-fn shake_hands(socket: &mut TcpStream, config: &Arc<ClientConfig>) -> Result<Box<ClientConnection>, Failure> {
+/// Completes a handshake on a blocking socket.
+fn complete_handshake(socket: &mut TcpStream, config: &Arc<ClientConfig>) -> Result<Box<ClientConnection>, Failure> {
     socket.set_read_timeout(Some(CONNECT_TIMEOUT))?;
     let name = ServerName::try_from("localhost")?;
     let mut tls = Box::new(ClientConnection::new(Arc::clone(config), name)?);
@@ -120,6 +121,15 @@ fn shake_hands(socket: &mut TcpStream, config: &Arc<ClientConfig>) -> Result<Box
         tls.complete_io(socket)?;
     }
     Ok(tls)
+}
+
+/// Returns a configuration that trusts this authority alone.
+pub(crate) fn trusting(authority_pem: &[u8]) -> Result<Arc<ClientConfig>, Failure> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(authority_pem)?)?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
 }
 
 fn decrypt(tls: &mut ClientConnection, mut records: &[u8], plaintext: &mut Vec<u8>) -> Result<(), Failure> {

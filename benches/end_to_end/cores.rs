@@ -1,10 +1,10 @@
-//! One core for the server, another for the load and the subscriber.
+//! Assigns one core to the server, and another to the load and the subscriber.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::Failure;
 
-/// The cores that are used.
+/// The two cores that are used.
 #[derive(Clone, Copy)]
 pub(crate) struct Cores {
     server: usize,
@@ -12,7 +12,7 @@ pub(crate) struct Cores {
 }
 
 impl Cores {
-    /// The first two that this process may run on.
+    /// Chooses the first two cores that this process may run on.
     pub(crate) fn choose() -> Result<Self, Failure> {
         let allowed = sched_getaffinity(None)?;
         let mut cores = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core));
@@ -22,22 +22,22 @@ impl Cores {
         Ok(Self { server, load })
     }
 
-    /// This thread, and those that it starts, run on the core of the load.
-    pub(crate) fn enter_load(self) -> Result<(), Failure> {
-        enter(&[self.load])
+    /// Moves this thread, and the threads that it will start, to the core of the load.
+    pub(crate) fn run_on_load_core(self) -> Result<(), Failure> {
+        set_affinity(&[self.load])
     }
 
-    /// Starts something where servers run: on their core, or on both.
-    pub(crate) fn on_server<T>(self, both: bool, start: impl FnOnce() -> T) -> Result<T, Failure> {
+    /// Calls `start` on the core of the server, or on both cores.
+    pub(crate) fn on_server_core<T>(self, both: bool, start: impl FnOnce() -> T) -> Result<T, Failure> {
         let (one, two) = ([self.server], [self.server, self.load]);
-        enter(if both { &two } else { &one })?;
+        set_affinity(if both { &two } else { &one })?;
         let started = start();
-        self.enter_load()?;
+        self.run_on_load_core()?;
         Ok(started)
     }
 }
 
-fn enter(cores: &[usize]) -> Result<(), Failure> {
+fn set_affinity(cores: &[usize]) -> Result<(), Failure> {
     let mut set = CpuSet::new();
     for &core in cores {
         set.set(core);

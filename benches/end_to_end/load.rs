@@ -1,4 +1,5 @@
-//! Loads: as fast as answers come, or at a rate of their own.
+//! The load generator. In a closed loop, each answer is followed by the next request; an open loop has a rate of its
+//! own.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -8,19 +9,21 @@ use std::time::{Duration, Instant};
 
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
+use rustls::client::Resumption;
 use rustls::{ClientConfig, HandshakeKind};
 
 use crate::Failure;
 use crate::connection::{Connection, READ_BYTES};
+use crate::measure::SMALL_BYTES;
 use crate::request::{Answers, Request, since_ns};
 
-/// What a server gets for its next answer.
+/// How long a server may take for its next answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Connections looked at between two looks at the clock.
+/// The most connections that are handled between two readings of the clock.
 const EVENTS: usize = 256;
 
-/// Connections to one server, and what they await.
+/// The connections to one server.
 pub(crate) struct Load {
     connections: Vec<Connection>,
     epoll: OwnedFd,
@@ -29,22 +32,22 @@ pub(crate) struct Load {
     answers: Answers,
 }
 
-/// What came of a load.
+/// The result of a load.
 pub(crate) struct Outcome {
     pub(crate) requests: u64,
     pub(crate) elapsed: Duration,
-    /// From sending a request (open loop: from when it was due) to its answer, in ns; where that was asked for.
+    /// The time from each request (in an open loop: from when it was due) to its answer, if the load measures it.
     pub(crate) delays_ns: Vec<u64>,
 }
 
 impl Load {
-    /// So many connections.
+    /// Opens this number of connections.
     pub(crate) fn connect(address: SocketAddr, tls: Option<&Arc<ClientConfig>>, count: usize) -> Result<Self, Failure> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let mut connections = Vec::with_capacity(count);
         for index in 0..count {
             let connection = Connection::open(address, tls)?;
-            // Edge-triggered, so that nothing is to be changed while the load runs.
+            // With edge-triggered events, the registration never changes.
             let interest = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
             epoll::add(&epoll, &connection.socket, epoll::EventData::new_u64(index as u64), interest)?;
             connections.push(connection);
@@ -53,12 +56,13 @@ impl Load {
         Ok(Self { connections, epoll, events, buffer, answers: Answers::default() })
     }
 
-    /// How the connections shook hands.
+    /// Returns for each connection whether its handshake was full or resumed a session.
     pub(crate) fn handshake_kinds(&self) -> impl Iterator<Item = Option<HandshakeKind>> {
         self.connections.iter().map(Connection::handshake_kind)
     }
 
-    /// Each connection sends again when it is answered, for so long. Stamps, where there is a time to count from.
+    /// Sends the next request on each connection when it has been answered, for `duration`. Puts a timestamp into each
+    /// request if `stamps_from` is given, from which they are counted.
     pub(crate) fn closed_loop(
         &mut self,
         request: &mut Request,
@@ -86,13 +90,13 @@ impl Load {
             let over = start.elapsed() >= duration;
             for event in &self.events {
                 let index = event.data.u64() as usize;
-                let connection = self.connections.get_mut(index).ok_or("an event of no connection")?;
+                let connection = self.connections.get_mut(index).ok_or("an event of an unknown connection")?;
                 connection.flush()?;
                 let answered = connection.receive(&mut self.buffer, &mut self.answers)?;
-                if answered == 0 || connection.awaited > 0 {
+                if answered == 0 || connection.unanswered > 0 {
                     continue;
                 }
-                let sent_ns = sent_ns.get_mut(index).ok_or("an event of no connection")?;
+                let sent_ns = sent_ns.get_mut(index).ok_or("an event of an unknown connection")?;
                 if let Some(from) = stamps_from {
                     delays_ns.push(since_ns(from) - *sent_ns);
                 }
@@ -105,28 +109,28 @@ impl Load {
         Ok(Outcome { requests, elapsed: start.elapsed(), delays_ns })
     }
 
-    /// A request every so often, on the connection that is idle longest; one that finds none idle waits, and its
-    /// waiting counts.
+    /// Sends requests at this rate, each on the connection that has been idle longest. A request for which no
+    /// connection is idle waits, and its delay counts from when it was due.
     pub(crate) fn open_loop(
         &mut self,
         request: &mut Request,
-        rate: f64,
+        rate_hz: f64,
         duration: Duration,
         from: Instant,
     ) -> Result<Outcome, Failure> {
         let (start, start_ns) = (Instant::now(), since_ns(from));
         let mut due_ns = vec![0; self.connections.len()];
-        let mut delays_ns = Vec::with_capacity((rate * duration.as_secs_f64()) as usize);
+        let mut delays_ns = Vec::with_capacity((rate_hz * duration.as_secs_f64()) as usize);
         let mut idle: VecDeque<usize> = (0..self.connections.len()).collect();
-        let total = (rate * duration.as_secs_f64()) as u64;
-        let due = |nth: u64| start_ns + (nth as f64 * 1e9 / rate) as u64;
+        let total = (rate_hz * duration.as_secs_f64()) as u64;
+        let due = |nth: u64| start_ns + (nth as f64 * 1e9 / rate_hz) as u64;
         let mut sent = 0;
         while (delays_ns.len() as u64) < total {
             let mut now = since_ns(from);
             while sent < total && due(sent) <= now {
                 let Some(index) = idle.pop_front() else { break };
-                let connection = self.connections.get_mut(index).ok_or("an index of no connection")?;
-                *due_ns.get_mut(index).ok_or("an index of no connection")? = due(sent);
+                let connection = self.connections.get_mut(index).ok_or("an unknown connection")?;
+                *due_ns.get_mut(index).ok_or("an unknown connection")? = due(sent);
                 request.stamp(due(sent));
                 connection.send(&request.bytes, request.pipelined)?;
                 sent += 1;
@@ -136,10 +140,10 @@ impl Load {
             self.wait(if sent < total && !idle.is_empty() { until_next } else { ANSWER_TIMEOUT })?;
             for event in &self.events {
                 let index = event.data.u64() as usize;
-                let connection = self.connections.get_mut(index).ok_or("an event of no connection")?;
+                let connection = self.connections.get_mut(index).ok_or("an event of an unknown connection")?;
                 connection.flush()?;
                 if connection.receive(&mut self.buffer, &mut self.answers)? > 0 {
-                    delays_ns.push(since_ns(from) - due_ns.get(index).ok_or("an event of no connection")?);
+                    delays_ns.push(since_ns(from) - due_ns.get(index).ok_or("an event of an unknown connection")?);
                     idle.push_back(index);
                 }
             }
@@ -147,14 +151,38 @@ impl Load {
         Ok(Outcome { requests: total, elapsed: start.elapsed(), delays_ns })
     }
 
-    /// Waits for connections; none may come only where the wait was shorter than an answer may take.
+    /// Waits for events. It is an error if none comes within [`ANSWER_TIMEOUT`].
     fn wait(&mut self, timeout: Duration) -> Result<(), Failure> {
         self.events.clear();
         let timespec = Timespec::try_from(timeout)?;
         match epoll::wait(&self.epoll, spare_capacity(&mut self.events), Some(&timespec)) {
-            Ok(0) if timeout == ANSWER_TIMEOUT => Err("the server does not answer".into()),
+            Ok(0) if timeout == ANSWER_TIMEOUT => Err("the server did not answer in time".into()),
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// Opens a connection, completes a handshake, sends one request and reads its answer, again and again for `duration`.
+pub(crate) fn handshake_loop(
+    address: SocketAddr,
+    tls: &Arc<ClientConfig>,
+    resumed: bool,
+    duration: Duration,
+) -> Result<Outcome, Failure> {
+    let mut config = ClientConfig::clone(tls);
+    config.resumption = if resumed { Resumption::in_memory_sessions(8) } else { Resumption::disabled() };
+    let config = Some(Arc::new(config));
+    let mut request = Request::new(SMALL_BYTES, 1);
+    let (start, mut requests) = (Instant::now(), 0);
+    while start.elapsed() < duration {
+        let mut connection = Load::connect(address, config.as_ref(), 1)?;
+        // The first connection has no session to resume.
+        let wanted = if resumed && requests > 0 { HandshakeKind::Resumed } else { HandshakeKind::Full };
+        if connection.handshake_kinds().any(|kind| kind != Some(wanted)) {
+            return Err(format!("a handshake was not {wanted:?}").into());
+        }
+        requests += connection.closed_loop(&mut request, Duration::ZERO, None)?.requests;
+    }
+    Ok(Outcome { requests, elapsed: start.elapsed(), delays_ns: Vec::new() })
 }

@@ -1,22 +1,21 @@
-//! End to end: the gateway and its peers as processes, under the same load, in turns.
+//! Compares the gateway with its peers: each runs as a process, and all get the same load in turn.
 //!
-//! `cargo bench --bench end_to_end -- --help` tells how. The server has one core, the load and the subscriber another;
-//! every answer is checked, every message is counted at the subscriber, and what is compared stood side by side.
+//! `cargo bench --bench end_to_end -- --help` lists the options. The server has one core, the load generator and the
+//! subscriber another. Every answer is checked, and every message is counted at the subscriber. Only servers that ran
+//! at the same time are compared.
 
 mod connection;
 mod cores;
-mod handshakes;
 mod load;
 mod measure;
 mod plot;
 mod process;
 mod report;
 mod request;
-mod rounds;
+mod results;
 mod servers;
-mod stats;
 mod subscriber;
-mod works;
+mod workloads;
 
 use std::fs;
 use std::num::NonZeroU64;
@@ -28,43 +27,53 @@ use argh::FromArgs;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use cores::Cores;
-use measure::Bench;
-use servers::Programs;
+use measure::{Bench, Scenario};
+use results::Results;
+use servers::{Programs, Server};
 use subscriber::Subscriber;
-use works::WORKS;
+use workloads::WORKLOADS;
 
-/// Whatever keeps the bench from a figure.
+/// Any error because of which there is no result.
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Measures the gateway beside its peers.
+/// Compares the gateway with its peers.
 #[derive(FromArgs)]
 struct Arguments {
-    /// only loads whose name contains this
+    /// measure only workloads whose name contains this
     #[argh(option)]
     only: Option<String>,
-    /// only servers whose name contains this
+    /// measure only servers whose name contains this
     #[argh(option)]
     server: Option<String>,
-    /// another build of the gateway, to be measured beside this one
+    /// path of another build of the gateway, to be compared with this one
     #[argh(option)]
     against: Option<PathBuf>,
-    /// rounds of each load (5)
+    /// how often each server is measured under each workload (5)
     #[argh(option, default = "5")]
     rounds: usize,
-    /// seconds of each measurement (2)
+    /// seconds of one measurement (2)
     #[argh(option, default = "2.0")]
     seconds: f64,
-    /// write the tables into benches/README.md, and the plot beside it
+    /// write the tables into benches/README.md, and the plot into benches/end_to_end.svg
     #[argh(switch)]
     write: bool,
-    /// as cargo has it
-    #[argh(switch)]
-    #[allow(dead_code, reason = "cargo passes it to every bench")]
-    bench: bool,
+}
+
+impl Arguments {
+    /// Parses the command line without `--bench`. Cargo adds it for every bench, and argh accepts nothing after `--help`.
+    /// Ends the process where the command line asks for help or is wrong.
+    fn from_command_line() -> Self {
+        let arguments: Vec<_> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+        let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+        Self::from_args(&["cargo bench --bench end_to_end --"], &arguments).unwrap_or_else(|exit| {
+            println!("{}", exit.output);
+            std::process::exit(i32::from(exit.status.is_err()))
+        })
+    }
 }
 
 fn main() -> ExitCode {
-    match run(&argh::from_env()) {
+    match run(&Arguments::from_command_line()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("{failure}");
@@ -75,46 +84,39 @@ fn main() -> ExitCode {
 
 fn run(arguments: &Arguments) -> Result<(), Failure> {
     let cores = Cores::choose()?;
-    // Ten thousand connections on this side.
+    // This process opens up to ten thousand connections.
     let descriptors = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: descriptors.maximum, maximum: descriptors.maximum })?;
-    // An open loop is as exact as its sleeps.
+    // The open loop sends requests as exactly in time as its sleeps end.
     rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?;
     let programs = Programs::build(arguments.server.as_deref().unwrap_or_default(), arguments.against.clone())?;
-    cores.enter_load()?;
+    cores.run_on_load_core()?;
     let start = Instant::now();
     let subscriber = Subscriber::bind(start)?;
     let duration = Duration::from_secs_f64(arguments.seconds);
     let bench = Bench { programs, cores, start, subscriber, duration };
     let mut measured = Vec::new();
     let mut tables = String::new();
-    for work in WORKS {
-        if arguments.only.as_ref().is_some_and(|part| !work.name.contains(part.as_str())) {
+    for workload in WORKLOADS {
+        if arguments.only.as_ref().is_some_and(|part| !workload.name.contains(part.as_str())) {
             continue;
         }
-        let results = rounds::run(&bench, work, arguments.rounds)?;
-        let table = report::figures(work, &results);
+        if workload.scenario == Scenario::HalfLoad && !bench.programs.has(Server::Axum) {
+            eprintln!("skipped: {}, because its rate is that of axum", workload.name);
+            continue;
+        }
+        let results = Results::measure(&bench, workload, arguments.rounds)?;
+        let table = report::medians(workload, &results);
         println!("{table}");
         tables += &format!("{table}\n");
-        measured.push((work, results));
+        measured.push((workload, results));
     }
     let targets = report::targets(&measured);
     println!("{targets}");
     if arguments.write {
         let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches");
         fs::write(directory.join("end_to_end.svg"), plot::draw(&measured))?;
-        write_tables(&directory.join("README.md"), &format!("{targets}\n{tables}"))?;
+        report::write(&directory.join("README.md"), &format!("{targets}\n{tables}"))?;
     }
     Ok(())
-}
-
-/// Puts the tables between their marks.
-fn write_tables(readme: &Path, tables: &str) -> Result<(), Failure> {
-    const MARK: &str = "<!-- written by the bench -->\n";
-    let text = fs::read_to_string(readme)?;
-    let mut parts = text.split(MARK);
-    let (Some(before), Some(_), Some(after), None) = (parts.next(), parts.next(), parts.next(), parts.next()) else {
-        return Err("benches/README.md has not two marks".into());
-    };
-    Ok(fs::write(readme, format!("{before}{MARK}\n{tables}{MARK}{after}"))?)
 }

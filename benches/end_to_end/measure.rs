@@ -7,43 +7,42 @@ use std::time::{Duration, Instant};
 use rustls::ClientConfig;
 
 use crate::Failure;
+use crate::connection::trusting;
 use crate::cores::Cores;
-use crate::handshakes;
-use crate::load::{Load, Outcome};
+use crate::load::{Load, Outcome, handshake_loop};
 use crate::process::Process;
 use crate::request::Request;
 use crate::servers::{Programs, Server};
-use crate::stats::percentile_us;
 use crate::subscriber::Subscriber;
 
-/// What the last messages get to arrive.
+/// How long the last messages may take to arrive.
 const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Load that is not measured: what a server makes once, it has made.
+/// How long a load runs before it is measured. What a server allocates only once, it has allocated then.
 const WARM_UP: Duration = Duration::from_millis(300);
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Metric {
-    /// All threads of the server, user and kernel, in µs.
+    /// The processor time of all threads of the server, in user space and in the kernel, in µs.
     CpuPerRequest,
-    /// The same, in ms.
+    /// The processor time for a megabyte of bodies, in ms.
     CpuPerMegabyte,
-    /// A second.
+    /// Requests a second.
     Requests,
-    /// From sending a request to the subscriber's receiving the message: the median, in µs.
+    /// The median time from the sending of a request until the subscriber receives the message, in µs.
     PublishP50,
-    /// The same, of 99 in 100.
+    /// The same time for the 99th percentile.
     PublishP99,
-    /// From sending a request to its answer: the median, in µs.
+    /// The median time from the sending of a request to its answer, in µs.
     HttpP50,
-    /// The same, of 99 in 100.
+    /// The same time for the 99th percentile.
     HttpP99,
-    /// What resident memory grew by for each connection, in bytes.
+    /// The growth of the resident memory for each connection, in bytes.
     IdleBytes,
-    /// From the start of the process to its saying that it listens, in ms.
+    /// The time from the start of the process until it prints that it listens, in ms.
     Start,
-    /// Resident memory once it listens, in MB.
+    /// The resident memory when it listens, in MB.
     Rss,
 }
 
@@ -64,27 +63,27 @@ impl fmt::Display for Metric {
     }
 }
 
-/// What a server is put to.
+/// What the clients of a server do.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Strain {
-    /// Each of so many connections sends so many requests at once, and again when they are answered.
+pub(crate) enum Scenario {
+    /// Each connection sends a pipeline of requests, and the next one when all are answered.
     Closed { connections: usize, pipelined: usize, body_bytes: usize },
-    /// The same of one connection, delays noted.
+    /// One connection sends a request when the last one is answered. Delays are measured.
     OneByOne,
-    /// 64 connections at half the rate that axum reaches, delays noted.
+    /// 64 connections send requests at half of the rate that axum reaches. Delays are measured.
     HalfLoad,
-    /// A connection, a handshake, a request, one after the other.
+    /// One connection after the other is opened, each with a handshake and one request.
     Handshakes { resumed: bool },
-    /// Connections that sent one request each.
+    /// Connections send one request each and are idle then.
     Idle { connections: usize },
-    /// Started.
+    /// The server is started.
     Start,
 }
 
-/// Figures of one measurement.
+/// The values of one measurement.
 pub(crate) type Figures = Vec<(Metric, f64)>;
 
-/// The bench's own side.
+/// What all measurements share.
 pub(crate) struct Bench {
     pub(crate) programs: Programs,
     pub(crate) cores: Cores,
@@ -93,40 +92,40 @@ pub(crate) struct Bench {
     pub(crate) duration: Duration,
 }
 
-/// Bytes of a small message's body.
+/// The bytes of the body of a small message.
 pub(crate) const SMALL_BYTES: usize = 110;
 
-/// Connections of a load that says nothing else.
+/// The connections of most workloads.
 pub(crate) const CONNECTIONS: usize = 64;
 
-/// A server that is being measured.
-pub(crate) struct Subject {
+/// A server that is measured.
+pub(crate) struct RunningServer {
     pub(crate) server: Server,
     pub(crate) process: Process,
     pub(crate) tls: Option<Arc<ClientConfig>>,
 }
 
 impl Bench {
-    /// Starts a server, and its trust where TLS is spoken.
-    pub(crate) fn start(&self, server: Server, tls: bool) -> Result<Subject, Failure> {
+    /// Starts a server. With TLS, the clients trust its authority.
+    pub(crate) fn start(&self, server: Server, tls: bool) -> Result<RunningServer, Failure> {
         let command = self.programs.command(server, tls, self.subscriber.endpoint())?;
         let both_cores = server == Server::GatewayTwoWorkers;
         let process = Process::start(command, self.cores, both_cores, server.is_gateway())?;
         let tls = match tls {
-            true => Some(handshakes::trusting(&self.programs.authority_pem()?)?),
+            true => Some(trusting(&self.programs.authority_pem()?)?),
             false => None,
         };
-        Ok(Subject { server, process, tls })
+        Ok(RunningServer { server, process, tls })
     }
 
-    /// Puts a load on a server and takes the figures.
-    pub(crate) fn measure(&self, subject: &Subject, load: Strain, rate: f64) -> Result<Figures, Failure> {
-        match load {
-            Strain::Closed { connections, pipelined, body_bytes } => {
+    /// Runs a scenario against a server and returns the values.
+    pub(crate) fn measure(&self, server: &RunningServer, scenario: Scenario, rate_hz: f64) -> Result<Figures, Failure> {
+        match scenario {
+            Scenario::Closed { connections, pipelined, body_bytes } => {
                 let mut request = Request::new(body_bytes, pipelined);
-                let mut connected = self.warm(subject, connections, &mut request)?;
+                let mut connected = self.warm(server, connections, &mut request)?;
                 let load = || connected.closed_loop(&mut request, self.duration, None);
-                let (outcome, cpu) = self.run(subject, load)?;
+                let (outcome, cpu) = self.run(server, load)?;
                 let megabytes = outcome.requests as f64 * body_bytes as f64 / 1e6;
                 let mut figures = vec![
                     (Metric::CpuPerRequest, cpu.as_secs_f64() * 1e6 / outcome.requests as f64),
@@ -137,56 +136,63 @@ impl Bench {
                 }
                 Ok(figures)
             }
-            Strain::OneByOne => {
+            Scenario::OneByOne => {
                 let mut request = Request::new(SMALL_BYTES, 1);
-                let mut connected = self.warm(subject, 1, &mut request)?;
-                self.timed(subject, || connected.closed_loop(&mut request, self.duration, Some(self.start)))
+                let mut connected = self.warm(server, 1, &mut request)?;
+                self.timed(server, || connected.closed_loop(&mut request, self.duration, Some(self.start)))
             }
-            Strain::HalfLoad => {
+            Scenario::HalfLoad => {
                 let mut request = Request::new(SMALL_BYTES, 1);
-                let mut connected = self.warm(subject, CONNECTIONS, &mut request)?;
-                self.timed(subject, || connected.open_loop(&mut request, rate, self.duration, self.start))
+                let mut connected = self.warm(server, CONNECTIONS, &mut request)?;
+                self.timed(server, || connected.open_loop(&mut request, rate_hz, self.duration, self.start))
             }
-            Strain::Handshakes { resumed } => {
-                let tls = subject.tls.as_ref().ok_or("handshakes are of TLS")?;
-                let load = || handshakes::load(subject.process.address, tls, resumed, self.duration);
-                let (outcome, cpu) = self.run(subject, load)?;
+            Scenario::Handshakes { resumed } => {
+                let tls = server.tls.as_ref().ok_or("handshakes need TLS")?;
+                let load = || handshake_loop(server.process.address, tls, resumed, self.duration);
+                let (outcome, cpu) = self.run(server, load)?;
                 Ok(vec![
                     (Metric::CpuPerRequest, cpu.as_secs_f64() * 1e6 / outcome.requests as f64),
                     (Metric::Requests, outcome.requests as f64 / outcome.elapsed.as_secs_f64()),
                 ])
             }
-            Strain::Idle { connections } => self.idle(subject, connections),
-            Strain::Start => Ok(vec![
-                (Metric::Start, subject.process.start.as_secs_f64() * 1e3),
-                (Metric::Rss, subject.process.rss_bytes()? as f64 / 1e6),
+            Scenario::Idle { connections } => self.idle(server, connections),
+            Scenario::Start => Ok(vec![
+                (Metric::Start, server.process.start.as_secs_f64() * 1e3),
+                (Metric::Rss, server.process.rss_bytes()? as f64 / 1e6),
             ]),
         }
     }
 
-    fn warm(&self, subject: &Subject, connections: usize, request: &mut Request) -> Result<Load, Failure> {
-        let mut load = Load::connect(subject.process.address, subject.tls.as_ref(), connections)?;
-        self.run(subject, || load.closed_loop(request, WARM_UP, None))?;
+    /// Opens connections and runs a load on them that is not measured.
+    fn warm(&self, server: &RunningServer, connections: usize, request: &mut Request) -> Result<Load, Failure> {
+        let mut load = Load::connect(server.process.address, server.tls.as_ref(), connections)?;
+        self.run(server, || load.closed_loop(request, WARM_UP, None))?;
         Ok(load)
     }
 
-    /// A load, the server's time on it, and every message of it at the subscriber.
+    /// Runs a load until the subscriber has received all its messages. Returns its outcome and the processor time of
+    /// the server.
     fn run(
         &self,
-        subject: &Subject,
+        server: &RunningServer,
         load: impl FnOnce() -> Result<Outcome, Failure>,
     ) -> Result<(Outcome, Duration), Failure> {
-        let (received, cpu) = (self.subscriber.received(), subject.process.cpu()?);
+        let (received, cpu) = (self.subscriber.received(), server.process.cpu()?);
         let outcome = load()?;
-        if subject.server.publishes() {
+        if server.server.publishes() {
             self.subscriber.wait_for(received + outcome.requests, ARRIVAL_TIMEOUT)?;
         }
-        Ok((outcome, subject.process.cpu()? - cpu))
+        Ok((outcome, server.process.cpu()? - cpu))
     }
 
-    fn timed(&self, subject: &Subject, load: impl FnOnce() -> Result<Outcome, Failure>) -> Result<Figures, Failure> {
+    /// Runs a load and measures its delays.
+    fn timed(
+        &self,
+        server: &RunningServer,
+        load: impl FnOnce() -> Result<Outcome, Failure>,
+    ) -> Result<Figures, Failure> {
         self.subscriber.begin_timing();
-        let (mut outcome, cpu) = self.run(subject, load)?;
+        let (mut outcome, cpu) = self.run(server, load)?;
         let mut publish_ns = self.subscriber.end_timing();
         Ok(vec![
             (Metric::PublishP50, percentile_us(&mut publish_ns, 50.0)),
@@ -198,14 +204,22 @@ impl Bench {
         ])
     }
 
-    fn idle(&self, subject: &Subject, connections: usize) -> Result<Figures, Failure> {
+    /// Measures the memory of idle connections.
+    fn idle(&self, server: &RunningServer, connections: usize) -> Result<Figures, Failure> {
         let mut request = Request::new(SMALL_BYTES, 1);
-        // What the first connection makes is not a connection's own.
-        drop(self.warm(subject, 1, &mut request)?);
-        let before = subject.process.rss_bytes()?;
-        let mut load = Load::connect(subject.process.address, subject.tls.as_ref(), connections)?;
-        self.run(subject, || load.closed_loop(&mut request, Duration::ZERO, None))?;
-        let grown = subject.process.rss_bytes()?.saturating_sub(before);
+        // What the first connection allocates for all does not count.
+        drop(self.warm(server, 1, &mut request)?);
+        let before = server.process.rss_bytes()?;
+        let mut load = Load::connect(server.process.address, server.tls.as_ref(), connections)?;
+        self.run(server, || load.closed_loop(&mut request, Duration::ZERO, None))?;
+        let grown = server.process.rss_bytes()?.saturating_sub(before);
         Ok(vec![(Metric::IdleBytes, grown as f64 / connections as f64)])
     }
+}
+
+/// Returns the least value that is not exceeded by `percent` of the delays, in µs.
+fn percentile_us(delays_ns: &mut [u64], percent: f64) -> f64 {
+    delays_ns.sort_unstable();
+    let rank = (delays_ns.len() as f64 * percent / 100.0).ceil() as usize;
+    delays_ns.get(rank.saturating_sub(1)).map_or(f64::NAN, |&ns| ns as f64 / 1e3)
 }

@@ -1,12 +1,11 @@
-//! The plot of the README: the processor time that each server needs for the same work, the gateway's being one.
+//! The plot: the processor time that each server needs for the same workload, relative to that of the gateway.
 
 use std::fmt::Write as _;
 
-use crate::measure::{Metric, Strain};
-use crate::rounds::Results;
+use crate::measure::{Metric, Scenario};
+use crate::results::{Results, median};
 use crate::servers::Server;
-use crate::stats::median;
-use crate::works::Work;
+use crate::workloads::Workload;
 
 const WIDTH: f64 = 860.0;
 const NAMES_WIDTH: f64 = 170.0;
@@ -15,21 +14,20 @@ const BAR_HEIGHT: f64 = 16.0;
 const GAP: f64 = 5.0;
 const TITLE_HEIGHT: f64 = 30.0;
 
-/// The longest bar, in times of the gateway's. One that would be longer is cut, and says so.
+/// The longest bar, as a multiple of the gateway's. A longer bar is cut and marked.
 const LONGEST: f64 = 3.0;
 
-/// The servers of one load, and how they stand to the gateway.
+/// The servers of one workload, and the ratios of their processor times to that of the gateway.
 struct Group<'w> {
     title: &'w str,
     bars: Vec<(&'w str, f64)>,
 }
 
-/// Draws those loads whose figure is processor time and that have a peer to show.
-pub(crate) fn draw(measured: &[(&Work, Results)]) -> String {
-    let groups: Vec<_> = measured.iter().filter_map(|(work, results)| group(work, results)).collect();
+/// Draws the workloads that measure processor time and that have a peer.
+pub(crate) fn draw(measured: &[(&Workload, Results)]) -> String {
+    let groups: Vec<_> = measured.iter().filter_map(|(workload, results)| group(workload, results)).collect();
     let scale = (WIDTH - NAMES_WIDTH - FIGURES_WIDTH) / LONGEST;
-    let mut body =
-        format!(r#"<text x="0" y="{BAR_HEIGHT}">Processor time for the same work, the gateway's being 1</text>"#);
+    let mut body = format!(r#"<text x="0" y="{BAR_HEIGHT}">Processor time for the same workload (gateway = 1)</text>"#);
     let mut y = BAR_HEIGHT + TITLE_HEIGHT;
     for group in &groups {
         let _ = writeln!(body, r#"<text x="0" y="{y}" class="title">{}</text>"#, group.title);
@@ -51,7 +49,7 @@ pub(crate) fn draw(measured: &[(&Work, Results)]) -> String {
     }
     let height = y - TITLE_HEIGHT + 2.0 * GAP;
     format!(
-        r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img" aria-label="Processor time of each server for the same work, the gateway's being one">
+        r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img" aria-label="Processor time of each server for the same workload, relative to the gateway">
 <style>text {{ font: 13px system-ui, sans-serif; fill: #333; }} .title {{ font-weight: 600; }} .name {{ text-anchor: end; }} .own {{ fill: green; }} .peer {{ fill: #999; }} .paper {{ fill: #fff; }}</style>
 <rect width="100%" height="100%" class="paper"/>
 {body}</svg>
@@ -59,9 +57,9 @@ pub(crate) fn draw(measured: &[(&Work, Results)]) -> String {
     )
 }
 
-fn group<'w>(work: &Work, results: &Results) -> Option<Group<'w>> {
+fn group<'w>(workload: &Workload, results: &Results) -> Option<Group<'w>> {
     let metric = Metric::CpuPerRequest;
-    let is_of_processor_time = matches!(work.strain, Strain::Closed { .. } | Strain::Handshakes { .. });
+    let is_of_processor_time = matches!(workload.scenario, Scenario::Closed { .. } | Scenario::Handshakes { .. });
     let mut bars: Vec<_> = results
         .servers()
         .filter(|server| !server.is_gateway() && server.publishes())
@@ -72,5 +70,5 @@ fn group<'w>(work: &Work, results: &Results) -> Option<Group<'w>> {
     }
     bars.sort_by(|one, other| one.1.total_cmp(&other.1));
     bars.insert(0, (Server::Gateway.name(), 1.0));
-    Some(Group { title: work.name, bars })
+    Some(Group { title: workload.name, bars })
 }

@@ -1,4 +1,4 @@
-//! A server as a process: started, watched, ended.
+//! A server as a child process.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -12,26 +12,27 @@ use serde_json::Value;
 use crate::Failure;
 use crate::cores::Cores;
 
-/// What a server gets to start, in seconds; Python's needs most of one.
+/// How long a server may take to start. The server in Python takes nearly a second.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A running server. Killed when dropped.
+/// A running server. Drop kills it.
 pub(crate) struct Process {
     child: Child,
     pub(crate) address: SocketAddr,
-    /// From the start to its saying that it listens.
+    /// The time from the start until the server printed that it listens.
     pub(crate) start: Duration,
     _events: Receiver<Value>,
 }
 
 impl Process {
-    /// Starts `command` on the server's core, or on both, and waits until it listens and, for servers that tell, its
-    /// bus is connected.
-    pub(crate) fn start(mut command: Command, cores: Cores, both: bool, tells_of_bus: bool) -> Result<Self, Failure> {
+    /// Starts `command` on the core of the server or on both cores. Waits until the server listens and, if it reports
+    /// its bus, until the bus is connected.
+    pub(crate) fn start(mut command: Command, cores: Cores, both: bool, reports_bus: bool) -> Result<Self, Failure> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let begun = Instant::now();
-        let mut child = cores.on_server(both, || command.spawn())?.map_err(|error| format!("{command:?}: {error}"))?;
-        let stdout = child.stdout.take().ok_or("a server without an output")?;
+        let mut child =
+            cores.on_server_core(both, || command.spawn())?.map_err(|error| format!("{command:?}: {error}"))?;
+        let stdout = child.stdout.take().ok_or("the server has no stdout")?;
         let (send, events) = channel();
         std::thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
@@ -42,11 +43,11 @@ impl Process {
                 }
             }
         });
-        let (mut listening, mut connected) = (None, !tells_of_bus);
+        let (mut listening, mut connected) = (None, !reports_bus);
         while listening.is_none() || !connected {
             let Ok(event) = events.recv_timeout(START_TIMEOUT) else {
                 let _ = child.kill();
-                return Err(format!("{command:?} does not start").into());
+                return Err(format!("{command:?} did not start in time").into());
             };
             match event.get("event").and_then(Value::as_str) {
                 Some("listening") => listening = Some((address_of(&event)?, begun.elapsed())),
@@ -54,11 +55,11 @@ impl Process {
                 _ => {}
             }
         }
-        let (address, start) = listening.ok_or("a server that does not listen")?;
+        let (address, start) = listening.ok_or("the server does not listen")?;
         Ok(Self { child, address, start, _events: events })
     }
 
-    /// The time that its threads ran, kernel and all.
+    /// Returns the processor time of all its threads, in user space and in the kernel.
     pub(crate) fn cpu(&self) -> Result<Duration, Failure> {
         let mut ns = 0;
         for task in fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
@@ -68,7 +69,7 @@ impl Process {
         Ok(Duration::from_nanos(ns))
     }
 
-    /// What it holds of the machine's memory, in bytes.
+    /// Returns its resident memory.
     pub(crate) fn rss_bytes(&self) -> Result<u64, Failure> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let kilobytes = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB"));
@@ -83,9 +84,9 @@ impl Drop for Process {
     }
 }
 
-/// Where a server says that it listens.
+/// Returns the address of a `listening` event.
 fn address_of(event: &Value) -> Result<SocketAddr, Failure> {
-    let url = event.get("url").and_then(Value::as_str).ok_or("a server that listens nowhere")?;
+    let url = event.get("url").and_then(Value::as_str).ok_or("the event has no url")?;
     let authority = url.split('/').nth(2).unwrap_or_default();
-    authority.parse().map_err(|_| format!("not an address: {url}").into())
+    authority.parse().map_err(|_| format!("the url has no address: {url}").into())
 }

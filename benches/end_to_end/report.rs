@@ -1,50 +1,77 @@
-//! The tables, in Markdown.
+//! The tables in Markdown.
 
 use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
 
+use crate::Failure;
 use crate::measure::Metric;
-use crate::rounds::Results;
+use crate::results::{Results, median};
 use crate::servers::Server;
-use crate::stats::median;
-use crate::works::{Bound, Work};
+use crate::workloads::{Bound, Workload};
 
-/// What each server did under one load: medians.
-pub(crate) fn figures(work: &Work, results: &Results) -> String {
+/// The line before and after the tables of a file.
+const MARK: &str = "<!-- written by the bench -->\n";
+
+/// Returns the table of one workload: the median of each metric for each server. If another build of the gateway was
+/// measured, the last row holds the median and the range of the ratios of this build to the other one.
+pub(crate) fn medians(workload: &Workload, results: &Results) -> String {
     let metrics = results.metrics();
     let heads: Vec<_> = metrics.iter().map(Metric::to_string).collect();
     let mut table =
-        format!("### {}\n\n| server | {} |\n|---|{}\n", work.name, heads.join(" | "), "--:|".repeat(heads.len()));
+        format!("### {}\n\n| server | {} |\n|---|{}\n", workload.name, heads.join(" | "), "--:|".repeat(heads.len()));
     for server in results.servers() {
         let cells: Vec<_> = metrics.iter().map(|&metric| number(results.median(server, metric))).collect();
         let _ = writeln!(table, "| {} | {} |", server.name(), cells.join(" | "));
     }
+    if results.servers().any(|server| server == Server::GatewayOther) {
+        let ratios = metrics.iter().map(|&metric| results.ratios(Server::Gateway, Server::GatewayOther, metric));
+        let cells: Vec<_> =
+            ratios.filter_map(median_and_range).map(|(ratio, range)| format!("{ratio:.2} ({range})")).collect();
+        let _ = writeln!(table, "| this build / other build | {} |", cells.join(" | "));
+    }
     table
 }
 
-/// How the gateway stands to what was aimed at: medians of the rounds' ratios, and their range.
-pub(crate) fn targets(measured: &[(&Work, Results)]) -> String {
+/// Returns the table of all targets: the median and the range of the ratios, and whether the target is met.
+pub(crate) fn targets(measured: &[(&Workload, Results)]) -> String {
     let mut table =
-        "| work | beside | ratio of | median | range | aim | met |\n|---|---|---|--:|--:|--:|---|\n".to_owned();
-    for (work, results) in measured {
-        for target in work.targets {
-            let ratios = results.ratios(Server::Gateway, target.beside, target.metric);
-            let Some(least) = ratios.iter().copied().reduce(f64::min) else { continue };
-            let most = ratios.iter().copied().fold(least, f64::max);
-            let ratio = median(ratios);
-            let aim = match target.bound {
+        "| workload | compared with | ratio of | median | range | target | met |\n|---|---|---|--:|--:|--:|---|\n"
+            .to_owned();
+    for (workload, results) in measured {
+        for target in workload.targets {
+            let ratios = results.ratios(Server::Gateway, target.peer, target.metric);
+            let Some((ratio, range)) = median_and_range(ratios) else { continue };
+            let bound = match target.bound {
                 Bound::AtMost(bound) => format!("≤ {bound}"),
                 Bound::AtLeast(bound) => format!("≥ {bound}"),
             };
             let met = if target.bound.holds(ratio) { "yes" } else { "no" };
-            let (work, beside, metric) = (work.name, target.beside.name(), target.metric);
-            let _ =
-                writeln!(table, "| {work} | {beside} | {metric} | {ratio:.2} | {least:.2}-{most:.2} | {aim} | {met} |");
+            let (workload, peer, metric) = (workload.name, target.peer.name(), target.metric);
+            let _ = writeln!(table, "| {workload} | {peer} | {metric} | {ratio:.2} | {range} | {bound} | {met} |");
         }
     }
     table
 }
 
-/// Three digits that count, and separators of thousands.
+/// Returns the median of the ratios and their range, and `None` if there are none.
+fn median_and_range(ratios: Vec<f64>) -> Option<(f64, String)> {
+    let least = ratios.iter().copied().reduce(f64::min)?;
+    let most = ratios.iter().copied().fold(least, f64::max);
+    Some((median(ratios), format!("{least:.2}-{most:.2}")))
+}
+
+/// Writes the file anew, with these tables between its two marks.
+pub(crate) fn write(file: &Path, tables: &str) -> Result<(), Failure> {
+    let text = fs::read_to_string(file)?;
+    let mut parts = text.split(MARK);
+    let (Some(before), Some(_), Some(after), None) = (parts.next(), parts.next(), parts.next(), parts.next()) else {
+        return Err(format!("{} must contain its mark twice: {MARK}", file.display()).into());
+    };
+    Ok(fs::write(file, format!("{before}{MARK}\n{tables}{MARK}{after}"))?)
+}
+
+/// Returns a number with three significant digits, and with separators of thousands.
 fn number(value: f64) -> String {
     match value {
         value if value >= 1e6 => format!("{:.2} million", value / 1e6),

@@ -1,22 +1,22 @@
-//! Requests, and the check of their answers.
+//! The requests, and the check of their answers.
 
 use std::time::Instant;
 
 use crate::Failure;
 
-/// The token of every server.
+/// The token of all servers.
 pub(crate) const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
 /// The body of every answer.
 const ACCEPTED: &[u8] = br#"{"status":"accepted"}"#;
 
-/// Digits of a stamp: nanoseconds, as many as `u64` has.
+/// The digits of a timestamp in nanoseconds: as many as the largest `u64` has.
 const STAMP_DIGITS: usize = 20;
 
-/// What comes before the stamp in a body, and so in a payload.
+/// The bytes before the timestamp in a body, and so in a payload.
 const BEFORE_STAMP: &[u8] = br#""content":""#;
 
-/// One request, or a pipeline of equal ones, with room for a stamp in each.
+/// A pipeline of equal requests, or a single one, with room for a timestamp.
 #[derive(Clone)]
 pub(crate) struct Request {
     pub(crate) bytes: Vec<u8>,
@@ -25,7 +25,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// `pipelined` requests with a body of `body_bytes` each.
+    /// Makes `pipelined` requests with a body of `body_bytes` each.
     pub(crate) fn new(body_bytes: usize, pipelined: usize) -> Self {
         let (before, after) =
             (r#"{"topic":"adapter/nodes/data","payload":{"node_id":"bench","#.to_owned() + r#""content":""#, r#""}}"#);
@@ -40,7 +40,7 @@ impl Request {
         Self { bytes: (head + &body).into_bytes().repeat(pipelined), pipelined, stamp_at }
     }
 
-    /// Writes the time into the first request.
+    /// Writes a timestamp into the first request.
     pub(crate) fn stamp(&mut self, time_ns: u64) {
         let digits = format!("{time_ns:0STAMP_DIGITS$}");
         if let Some(room) = self.bytes.get_mut(self.stamp_at..self.stamp_at + STAMP_DIGITS) {
@@ -49,25 +49,26 @@ impl Request {
     }
 }
 
-/// The time that a payload was stamped with.
+/// Returns the timestamp of a payload.
 pub(crate) fn stamp_of(payload: &[u8]) -> Option<u64> {
     let at = payload.windows(BEFORE_STAMP.len()).position(|window| window == BEFORE_STAMP)? + BEFORE_STAMP.len();
     std::str::from_utf8(payload.get(at..at + STAMP_DIGITS)?).ok()?.parse().ok()
 }
 
-/// Nanoseconds since `start`.
+/// Returns the nanoseconds since `start`.
 pub(crate) fn since_ns(start: Instant) -> u64 {
     u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Knows an answer when it sees one: the first is parsed, the others must be of the same length, status and body.
+/// Checks answers. The first one is parsed; the others must have the same length, status and body.
 #[derive(Default)]
 pub(crate) struct Answers {
     bytes: usize,
 }
 
 impl Answers {
-    /// How many answers `input` begins with, and their bytes. What is behind them is the beginning of another.
+    /// Returns how many whole answers `input` begins with, and their bytes. The rest is the beginning of another
+    /// answer.
     pub(crate) fn count(&mut self, input: &[u8]) -> Result<(usize, usize), Failure> {
         if self.bytes == 0 {
             match whole_answer(input)? {
@@ -79,14 +80,14 @@ impl Answers {
         let count = answers.len();
         for answer in answers {
             if !(answer.starts_with(b"HTTP/1.1 200 OK\r\n") && answer.ends_with(ACCEPTED)) {
-                return Err(format!("an answer that is none: {}", String::from_utf8_lossy(answer)).into());
+                return Err(format!("an unexpected answer: {}", String::from_utf8_lossy(answer)).into());
             }
         }
         Ok((count, count * self.bytes))
     }
 }
 
-/// The length of the answer that `input` begins with.
+/// Returns the length of the answer that `input` begins with, if it is complete.
 fn whole_answer(input: &[u8]) -> Result<Option<usize>, Failure> {
     let mut fields = [httparse::EMPTY_HEADER; 32];
     let mut response = httparse::Response::new(&mut fields);

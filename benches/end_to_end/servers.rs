@@ -1,4 +1,4 @@
-//! What is measured: the gateway in its ways, and its peers.
+//! The servers that are measured: the gateway with several options, and its peers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,37 +10,38 @@ use tempfile::TempDir;
 use crate::Failure;
 use crate::request::TOKEN;
 
-/// A server.
+/// One server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Server {
-    /// The gateway as it is launched where io_uring is to be had.
+    /// The gateway with `--io uring`.
     Gateway,
-    /// Another build of it.
+    /// Another build of the gateway, given by `--against`.
     GatewayOther,
     /// The gateway with `--io epoll`.
     GatewayEpoll,
     /// The gateway with `--workers 2`.
     GatewayTwoWorkers,
-    /// axum on one thread, with the gateway's own bus thread.
+    /// axum on one thread, with the bus thread of the gateway.
     Axum,
-    /// axum on one thread, a channel, and a plain ZeroMQ thread.
+    /// axum on one thread, with a channel to a thread that sends.
     AxumPlain,
-    /// axum's router on hyper with `pipeline_flush`, with the gateway's own bus thread.
+    /// axum's router on hyper with `pipeline_flush`, with the bus thread of the gateway.
     Hyper,
-    /// The same, with a channel and a plain ZeroMQ thread.
+    /// The same, with a channel to a thread that sends.
     HyperPlain,
-    /// hyper with the gateway's bus thread, behind tokio-rustls.
+    /// The same as `Hyper`, with tokio-rustls.
     HyperTls,
-    /// tokio-uring with a canned answer, by the gateway's waits, reads and writes; publishes nothing.
+    /// One constant answer to all requests, with the waits, reads and writes of the gateway on tokio-uring. It
+    /// publishes nothing.
     Canned,
-    /// tokio-uring with a canned answer, by its own streams; publishes nothing.
+    /// One constant answer to all requests, with the streams of tokio-uring. It publishes nothing.
     CannedStream,
     /// aiohttp and pyzmq.
     Aiohttp,
 }
 
 impl Server {
-    /// As the tables call it.
+    /// Returns the name in the tables.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Gateway => "gateway",
@@ -58,18 +59,18 @@ impl Server {
         }
     }
 
-    /// Whether it is the gateway.
+    /// Returns whether it is a gateway.
     pub(crate) fn is_gateway(self) -> bool {
         matches!(self, Self::Gateway | Self::GatewayOther | Self::GatewayEpoll | Self::GatewayTwoWorkers)
     }
 
-    /// Whether its messages reach the subscriber.
+    /// Returns whether it publishes messages.
     pub(crate) fn publishes(self) -> bool {
         !matches!(self, Self::Canned | Self::CannedStream)
     }
 }
 
-/// The programs, built, and what they are started with.
+/// The programs of the servers, and what they are started with.
 pub(crate) struct Programs {
     wanted: String,
     against: Option<PathBuf>,
@@ -79,9 +80,9 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// Builds the peers, if any server whose name contains `wanted` is one.
+    /// Builds the peers, if `wanted` may be a part of the name of a peer.
     pub(crate) fn build(wanted: &str, against: Option<PathBuf>) -> Result<Self, Failure> {
-        // Not in /tmp: to watch a directory costs the kernel a look at all names in it that it remembers.
+        // Not in /tmp, because a watch of a directory makes the kernel read all its cached names.
         let directory = TempDir::new_in(env!("CARGO_TARGET_TMPDIR"))?;
         let settings = format!("OPEN_REST_API = True\nTOKEN = \"{TOKEN}\"\n");
         fs::write(directory.path().join("user_settings.py"), settings)?;
@@ -89,14 +90,14 @@ impl Programs {
         let imports = Command::new(&python).args(["-c", "import aiohttp, zmq"]).stderr(Stdio::null()).status();
         let python = imports.is_ok_and(|status| status.success()).then_some(python);
         if python.is_none() {
-            eprintln!("aiohttp is left out: PYTHON names no Python that has aiohttp and pyzmq");
+            eprintln!("skipped: aiohttp, because PYTHON names no Python that has aiohttp and pyzmq");
         }
         let peers =
             if Server::Gateway.name().contains(wanted) && !wanted.is_empty() { Vec::new() } else { build_peers()? };
         Ok(Self { wanted: wanted.to_owned(), against, directory, peers, python })
     }
 
-    /// Whether it is wanted, and can be run here.
+    /// Returns whether a server is wanted and can run here.
     pub(crate) fn has(&self, server: Server) -> bool {
         server.name().contains(&self.wanted)
             && match server {
@@ -106,12 +107,12 @@ impl Programs {
             }
     }
 
-    /// The authority of the gateway's own certificate, made when it first ran.
+    /// Returns the authority of the gateway's own certificate, which the gateway makes when it runs first.
     pub(crate) fn authority_pem(&self) -> Result<Vec<u8>, Failure> {
         Ok(fs::read(self.file("gateway-ca.pem"))?)
     }
 
-    /// What starts a server that publishes to `hub`.
+    /// Returns the command of a server that publishes to `hub`.
     pub(crate) fn command(&self, server: Server, tls: bool, hub: &str) -> Result<Command, Failure> {
         if server.is_gateway() {
             return Ok(self.gateway(server, tls, hub));
@@ -128,7 +129,7 @@ impl Programs {
             Server::HyperPlain => self.peer("hyper_mpsc")?,
             Server::Canned => self.peer("canned_tokio_uring")?,
             Server::CannedStream => self.peer("canned_tcp_stream")?,
-            _ => self.peer("axum_good_bus")?,
+            _ => self.peer("axum_gateway_bus")?,
         };
         command.args(["--hub", hub]).env("PEER_TOKEN", TOKEN);
         if tls {
@@ -168,7 +169,7 @@ fn peers_directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/peers")
 }
 
-/// The executables that cargo tells of.
+/// Builds the peers, and returns their executables.
 fn build_peers() -> Result<Vec<PathBuf>, Failure> {
     let manifest = peers_directory().join("Cargo.toml");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -178,7 +179,7 @@ fn build_peers() -> Result<Vec<PathBuf>, Failure> {
         .stderr(Stdio::inherit())
         .output()?;
     if !output.status.success() {
-        return Err("the peers do not build".into());
+        return Err("the build of the peers failed".into());
     }
     let messages = output.stdout.split(|&byte| byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
     Ok(messages.filter_map(|message: Value| Some(message.get("executable")?.as_str()?.into())).collect())

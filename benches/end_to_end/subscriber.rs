@@ -1,4 +1,4 @@
-//! The subscriber behind every server: counts what arrives, and tells how late.
+//! The subscriber of all servers. It counts messages and measures their delays.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,17 +8,17 @@ use std::time::{Duration, Instant};
 use crate::Failure;
 use crate::request::{since_ns, stamp_of};
 
-/// How often the thread looks whether it is to end, in ms.
-const LOOK_MS: i32 = 100;
+/// How often the thread checks whether it must end.
+const RECEIVE_TIMEOUT_MS: i32 = 100;
 
-/// A SUB socket with a thread of its own.
+/// A SUB socket and the thread that receives its messages.
 pub(crate) struct Subscriber {
-    shared: Arc<Shared>,
+    state: Arc<Received>,
     endpoint: String,
     thread: Option<JoinHandle<Result<(), zmq::Error>>>,
 }
 
-struct Shared {
+struct Received {
     start: Instant,
     received: AtomicU64,
     timing: AtomicBool,
@@ -27,17 +27,17 @@ struct Shared {
 }
 
 impl Subscriber {
-    /// Subscribes to everything that is published to the endpoint that it binds. Stamps are counted from `start`.
+    /// Binds an endpoint and subscribes to everything. Timestamps are counted from `start`.
     pub(crate) fn bind(start: Instant) -> Result<Self, Failure> {
         let socket = zmq::Context::new().socket(zmq::SUB)?;
-        // What a server has handed over never waits for this side.
+        // No message that a server has sent waits for this side.
         socket.set_rcvhwm(0)?;
-        socket.set_rcvtimeo(LOOK_MS)?;
+        socket.set_rcvtimeo(RECEIVE_TIMEOUT_MS)?;
         socket.set_linger(0)?;
         socket.set_subscribe(b"")?;
         socket.bind("tcp://127.0.0.1:*")?;
-        let endpoint = socket.get_last_endpoint()?.map_err(|_| "an endpoint that is no text")?;
-        let shared = Arc::new(Shared {
+        let endpoint = socket.get_last_endpoint()?.map_err(|_| "the endpoint is not UTF-8")?;
+        let state = Arc::new(Received {
             start,
             received: AtomicU64::new(0),
             timing: AtomicBool::new(false),
@@ -45,10 +45,10 @@ impl Subscriber {
             over: AtomicBool::new(false),
         });
         let thread = std::thread::spawn({
-            let shared = Arc::clone(&shared);
-            move || shared.receive(&socket)
+            let state = Arc::clone(&state);
+            move || state.receive(&socket)
         });
-        Ok(Self { shared, endpoint, thread: Some(thread) })
+        Ok(Self { state, endpoint, thread: Some(thread) })
     }
 
     pub(crate) fn endpoint(&self) -> &str {
@@ -56,44 +56,44 @@ impl Subscriber {
     }
 
     pub(crate) fn received(&self) -> u64 {
-        self.shared.received.load(Ordering::Acquire)
+        self.state.received.load(Ordering::Acquire)
     }
 
-    /// Waits for the message that makes it `total`, and for none beyond it.
+    /// Waits until `total` messages have arrived in all, and fails if more arrive.
     pub(crate) fn wait_for(&self, total: u64, timeout: Duration) -> Result<(), Failure> {
         let until = Instant::now() + timeout;
         while self.received() < total {
             if Instant::now() > until {
-                return Err(format!("{} messages arrived of {total}", self.received()).into());
+                return Err(format!("{} of {total} messages arrived", self.received()).into());
             }
             std::thread::sleep(Duration::from_micros(200));
         }
         match self.received() {
             received if received == total => Ok(()),
-            received => Err(format!("{received} messages arrived of {total}").into()),
+            received => Err(format!("{received} messages arrived, and {total} were sent").into()),
         }
     }
 
-    /// Begins to note delays from the stamps.
+    /// Begins to measure delays.
     pub(crate) fn begin_timing(&self) {
-        self.shared.timing.store(true, Ordering::Release);
+        self.state.timing.store(true, Ordering::Release);
     }
 
-    /// The delays since then, in ns.
+    /// Returns the delays that were measured since then, in ns.
     pub(crate) fn end_timing(&self) -> Vec<u64> {
-        self.shared.timing.store(false, Ordering::Release);
-        std::mem::take(&mut self.shared.delays_ns.lock().unwrap_or_else(PoisonError::into_inner))
+        self.state.timing.store(false, Ordering::Release);
+        std::mem::take(&mut self.state.delays_ns.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl Shared {
+impl Received {
     fn receive(&self, socket: &zmq::Socket) -> Result<(), zmq::Error> {
         let mut frame = zmq::Message::new();
         while !self.over.load(Ordering::Relaxed) {
             match socket.recv(&mut frame, 0) {
-                // A topic.
+                // This frame is a topic.
                 Ok(()) if frame.get_more() => {}
-                Ok(()) => self.note(&frame),
+                Ok(()) => self.count(&frame),
                 Err(zmq::Error::EAGAIN | zmq::Error::EINTR) => {}
                 Err(error) => return Err(error),
             }
@@ -101,21 +101,21 @@ impl Shared {
         Ok(())
     }
 
-    fn note(&self, payload: &[u8]) {
+    fn count(&self, payload: &[u8]) {
         if self.timing.load(Ordering::Acquire)
             && let Some(stamp) = stamp_of(payload)
         {
             let delay = since_ns(self.start).saturating_sub(stamp);
             self.delays_ns.lock().unwrap_or_else(PoisonError::into_inner).push(delay);
         }
-        // Written by this thread alone.
+        // Only this thread writes the counter.
         self.received.store(self.received.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 }
 
 impl Drop for Subscriber {
     fn drop(&mut self) {
-        self.shared.over.store(true, Ordering::Relaxed);
+        self.state.over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

@@ -1,6 +1,6 @@
-"""What adapters are written in: aiohttp and pyzmq, with the command line of the other peers (src/lib.rs).
+"""A server as adapters have it, with aiohttp and pyzmq. It has the command line of the other peers (src/lib.rs).
 
-The loop itself sends: a send that does not block costs less than zmq.asyncio, which wraps each in a future.
+The event loop itself sends. A send that does not block is cheaper than zmq.asyncio, which makes a future for each send.
 """
 
 import argparse
@@ -16,14 +16,14 @@ PATH = "/api/message"
 ACCEPTED = b'{"status":"accepted"}'
 MAX_BODY = 1 << 20
 
-# As compact as most clients write it, so that the payload leaves as it came.
+# As compact as most clients write JSON, so that the payload keeps its bytes.
 encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def connect(hub):
-    """Waits until messages reach the hub."""
+    """Connects, and waits until messages reach the hub."""
     bus = zmq.Context().socket(zmq.XPUB)
-    bus.sndhwm = 0  # Without a bound libzmq drops nothing.
+    bus.sndhwm = 0  # Without a limit, libzmq drops nothing.
     bus.connect(hub)
     bus.recv()  # The hub's subscription.
     return bus

@@ -1,27 +1,27 @@
-//! A subscriber that does not read is felt at the entrance, costs a bounded amount of memory, and loses nothing.
+//! A subscriber or a hub that does not read: requests are refused, memory stays bounded, and nothing is lost.
 
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::helper::{HubProcess, Kind, Place};
-use crate::hub_faults::Site;
+use crate::hub_process::{Deployment, HubEndpoints, HubKind, HubProcess};
 use crate::load::{Load, accepted, refused_as};
+use crate::report::{DeliveryReport, post_last, take_until};
 use crate::support::PATIENCE;
 use crate::support::eventually;
 use crate::support::gateway::Gateway;
 use crate::support::process::{Process, binary};
 use crate::support::subscriber::Message;
-use crate::tally::{Tally, post_last};
+use crate::support::usage::{peak_resident_kib, resident_kib};
 
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
-/// `adapter-gateway listen`, a subscriber that can be stopped.
-struct Listener(Process);
+/// `adapter-gateway listen`: a subscriber that can be stopped with a signal.
+struct ListenProcess(Process);
 
-impl Listener {
+impl ListenProcess {
     fn start(endpoint: &str) -> Self {
         Self(Process::spawn(binary().args(["listen", "--connect", endpoint])))
     }
@@ -31,95 +31,76 @@ impl Listener {
         let (topic, payload) = line.trim_end_matches('\n').split_once('\t').expect("topic, tab, payload");
         Message::new(topic, payload)
     }
-
-    fn take_until(&self, last: &Message) -> Vec<Message> {
-        let mut received = Vec::new();
-        loop {
-            match self.next() {
-                message if message == *last => return received,
-                message => received.push(message),
-            }
-        }
-    }
-}
-
-/// A field of proc_pid_status(5), in bytes.
-fn memory(gateway: &Gateway, field: &str) -> usize {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", gateway.id())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')).expect("the field");
-    line.trim().strip_suffix(" kB").unwrap().parse::<usize>().unwrap() * KIB
 }
 
 #[test]
-fn a_subscriber_that_stalls_costs_bounded_memory_and_loses_nothing() {
-    /// Of a message, nearly all of it padding.
+fn a_stalled_subscriber_uses_bounded_memory_and_loses_nothing() {
+    /// The bytes of a message, nearly all of them padding.
     const MESSAGE_BYTES: usize = 16 * KIB;
-    /// `--max-buffered`: what the queue holds, and again what the bodies in flight may hold.
+    /// `--max-buffered`: the most bytes in the queue, and the most bytes of bodies in flight.
     const BUFFERED_BYTES: usize = 8 * MIB;
-    /// libzmq's pipe to the hub.
+    /// The bytes in libzmq's pipe to the hub.
     const PIPE_BYTES: usize = 256 * MESSAGE_BYTES;
-    /// Buffers of the worker and of libzmq, and what the allocator does not give back.
+    /// Buffers of the worker and of libzmq, and the memory that the allocator does not give back.
     const OTHER_BYTES: usize = 4 * MIB;
 
-    let place = Place::free();
-    let hub = HubProcess::start(Kind::Embedded, &place);
+    let endpoints = HubEndpoints::free();
+    let hub = HubProcess::start(HubKind::Embedded, &endpoints);
     hub.wait_open();
-    let mut gateway =
-        Gateway::serve().connect(&place.publishers).arguments(["--max-buffered", &BUFFERED_BYTES.to_string()]).start();
+    let mut gateway = Gateway::serve()
+        .connect(&endpoints.publishers)
+        .arguments(["--max-buffered", &BUFFERED_BYTES.to_string()])
+        .start();
     gateway.wait_connected();
-    let subscriber = Listener::start(&place.subscribers);
-    // Its subscription has reached the hub when a message reaches it.
+    let subscriber = ListenProcess::start(&endpoints.subscribers);
+    // When a message arrives, the subscription has reached the hub.
     let probe = Message::new("probe", "{}");
     let last_probe = Message::new("probe/last", "{}");
-    eventually("a probe", || {
+    eventually("a probe arrives", || {
         gateway.post(probe.body()).assert_accepted();
         subscriber.0.next_line_within(Duration::from_millis(20)).map(drop)
     });
     gateway.post(last_probe.body()).assert_accepted();
-    subscriber.take_until(&last_probe);
+    take_until(|| subscriber.next(), &last_probe);
 
     let load = Load::on(&gateway, 2, MESSAGE_BYTES);
     load.wait_for_many(200, "200s", Instant::now(), accepted);
-    let before = memory(&gateway, "VmRSS");
+    let before = resident_kib(gateway.id());
     subscriber.0.signal(Signal::STOP);
     let stopped = Instant::now();
     let full = load.wait_for_many(500, "503", stopped, refused_as("subscriber-stalled"));
-    let highest = memory(&gateway, "VmHWM");
+    let highest = peak_resident_kib(gateway.id());
     let continued = Instant::now();
     subscriber.0.signal(Signal::CONT);
     let served = load.wait_for_many(200, "200s", continued, accepted);
     let answers = load.finish();
     let last = post_last(&gateway);
-    let tally = Tally::of(&answers, &subscriber.take_until(&last));
-    let bound = BUFFERED_BYTES + PIPE_BYTES + OTHER_BYTES;
-    let grown = highest.saturating_sub(before);
+    let report = DeliveryReport::of(&answers, &take_until(|| subscriber.next(), &last));
+    let bound = (BUFFERED_BYTES + PIPE_BYTES + OTHER_BYTES) as u64 / KIB as u64;
+    let growth = highest.saturating_sub(before);
     println!(
-        "subscriber stalled: {tally}, 503 after {:?}, serves again after {:?}, memory {before} before, {highest} at most: {grown} more, bound {bound}",
+        "subscriber stalled: {report}, 503 after {:?}, serves again after {:?}, memory {before} KiB before, {highest} KiB at most: {growth} KiB more, bound {bound} KiB",
         full - stopped,
         served.saturating_duration_since(continued),
     );
-    tally.assert_nothing_lost();
-    tally.assert_refused_only_as(&["subscriber-stalled", "queue-full"]);
-    assert!(grown <= bound, "{grown} more, bound {bound}");
+    report.assert_nothing_lost();
+    report.assert_refused_only_as(&["subscriber-stalled", "queue-full"]);
+    assert!(growth <= bound, "{growth} KiB more, bound {bound} KiB");
 }
 
-/// A queue of ten: the eleventh message that nobody takes is refused, and those before it arrive.
+/// When the bus takes no message, the eleventh is refused. The ten before it arrive.
 #[test]
-fn a_queue_of_ten_holds_ten() {
-    let mut site = Site::with(Kind::Gated, ["--queue", "10"]);
-    let stats = |gateway: &mut Gateway| {
-        gateway.signal(Signal::USR1);
-        gateway.wait_event("stats")
-    };
-    site.hub().signal(Signal::STOP);
-    let load = Load::on(&site.gateway, 1, 4_000);
+fn with_queue_10_the_queue_holds_ten_messages() {
+    let mut deployment = Deployment::with(HubKind::Gated, ["--queue", "10"]);
+    deployment.hub().signal(Signal::STOP);
+    let load = Load::on(&deployment.gateway, 1, 4_000);
     load.wait_for_many(50, "503", Instant::now(), refused_as("subscriber-stalled"));
-    let told = stats(&mut site.gateway);
-    let count = |told: &Value, name: &str| told[name].as_u64().unwrap();
-    assert_eq!((count(&told, "queue_depth"), count(&told, "queue_high_water")), (10, 10), "{told}");
-    assert_eq!(count(&told, "accepted") - count(&told, "published"), 10, "{told}");
-    site.hub().signal(Signal::CONT);
-    let tally = site.finish(load);
-    println!("--queue 10: {tally}");
-    tally.assert_nothing_lost();
+    let stats = deployment.gateway.stats();
+    let count = |stats: &Value, name: &str| stats[name].as_u64().unwrap();
+    assert_eq!((count(&stats, "queue_depth"), count(&stats, "queue_high_water")), (10, 10), "{stats}");
+    assert_eq!(count(&stats, "accepted") - count(&stats, "published"), 10, "{stats}");
+    deployment.hub().signal(Signal::CONT);
+    let report = deployment.finish(load);
+    println!("--queue 10: {report}");
+    report.assert_nothing_lost();
 }

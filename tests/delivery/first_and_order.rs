@@ -1,10 +1,9 @@
-//! The very first message, and the order of all.
+//! The first message after a start or a reconnect, and the order of all messages.
 
-use crate::helper::{HubProcess, Kind, Place};
-use crate::hub_faults::Site;
+use crate::hub_process::{Deployment, HubKind, HubProcess};
 use crate::load::message;
 use crate::support::gateway::Gateway;
-use crate::support::subscriber::{Message, Subscriber};
+use crate::support::subscriber::Message;
 
 const TIMES: usize = 20;
 
@@ -13,13 +12,10 @@ fn first(number: usize) -> Message {
 }
 
 #[test]
-fn the_first_message_after_each_of_twenty_starts_arrives() {
-    let place = Place::free();
-    let hub = HubProcess::start(Kind::Gated, &place);
-    let subscriber = Subscriber::connected(&place.subscribers, "");
-    hub.wait_open();
+fn the_first_message_after_a_start_arrives() {
+    let (endpoints, _hub, subscriber) = HubProcess::start_with_subscriber(HubKind::Gated);
     for number in 0..TIMES {
-        let mut gateway = Gateway::serve().connect(&place.publishers).start();
+        let mut gateway = Gateway::serve().connect(&endpoints.publishers).start();
         gateway.wait_connected();
         gateway.post(first(number).body()).assert_accepted();
         assert_eq!(subscriber.next(), first(number));
@@ -27,31 +23,32 @@ fn the_first_message_after_each_of_twenty_starts_arrives() {
 }
 
 #[test]
-fn the_first_message_after_each_of_twenty_reconnects_arrives() {
-    let mut site = Site::with(Kind::Gated, []);
+fn the_first_message_after_a_reconnect_arrives() {
+    let mut deployment = Deployment::with(HubKind::Gated, []);
     for number in 0..TIMES {
-        site.hub.take().unwrap().kill();
-        site.gateway.wait_for("disconnected", |event| event["state"] == "disconnected");
-        assert_eq!(site.gateway.post(first(number).body()).status, 503, "nothing is promised meanwhile");
-        site.restart_hub();
-        site.gateway.wait_connected();
-        site.gateway.post(first(number).body()).assert_accepted();
-        assert_eq!(site.subscriber.next(), first(number));
+        deployment.hub.take().unwrap().kill();
+        deployment.gateway.wait_for("disconnected", |event| event["state"] == "disconnected");
+        assert_eq!(deployment.gateway.post(first(number).body()).status, 503, "no message is accepted without the hub");
+        deployment.restart_hub();
+        deployment.gateway.wait_connected();
+        deployment.gateway.post(first(number).body()).assert_accepted();
+        assert_eq!(deployment.subscriber.next(), first(number));
     }
 }
 
-/// Messages of one connection reach the bus in the order of its requests, whatever other connections do, with one
-/// worker and with two.
+/// Messages of one connection are published in the order of its requests, with one worker and with two, while other
+/// connections post too.
 #[test]
 fn pipelined_requests_keep_their_order() {
     const CONNECTIONS: usize = 4;
     const REQUESTS: usize = 500;
     for workers in ["1", "2"] {
-        let site = Site::with(Kind::Gated, ["--workers", workers]);
+        let deployment = Deployment::with(HubKind::Gated, ["--workers", workers]);
         std::thread::scope(|scope| {
             for client in 0..CONNECTIONS {
-                let mut connection = site.gateway.client();
-                let requests = (0..REQUESTS).map(|number| site.gateway.request(message(client, number, "").body()));
+                let mut connection = deployment.gateway.client();
+                let requests =
+                    (0..REQUESTS).map(|number| deployment.gateway.request(message(client, number, "").body()));
                 let requests: Vec<u8> = requests.flat_map(|request| request.bytes()).collect();
                 scope.spawn(move || {
                     connection.send(requests);
@@ -61,7 +58,7 @@ fn pipelined_requests_keep_their_order() {
         });
         let mut next = [0; CONNECTIONS];
         for _ in 0..CONNECTIONS * REQUESTS {
-            let (client, number) = crate::tally::numbers(&site.subscriber.next());
+            let (client, number) = crate::report::client_and_number(&deployment.subscriber.next());
             assert_eq!(number, next[client], "client {client}");
             next[client] += 1;
         }

@@ -1,4 +1,4 @@
-//! Clients that post numbered messages and write down every answer.
+//! Clients that post numbered messages and record every answer.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,14 +12,14 @@ use crate::support::http::Client;
 use crate::support::request::Request;
 use crate::support::subscriber::Message;
 
-/// Requests that a client sends ahead of reading the answers.
-const WINDOW: usize = 16;
-/// How a client that was refused paces itself; `Retry-After` says a second, which would only make the tests longer.
-const PACE: Duration = Duration::from_millis(5);
-/// Of the messages of the load.
+/// Requests that a client sends before it reads their answers.
+const PIPELINE: usize = 16;
+/// The pause of a client that was refused. The second of `Retry-After` would only make the tests longer.
+const RETRY_PAUSE: Duration = Duration::from_millis(5);
+/// The topic of the messages of a load.
 pub(crate) const TOPIC: &str = "load";
 
-/// What became of one request.
+/// The answer to one request.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) client: usize,
@@ -30,15 +30,15 @@ pub(crate) struct Answer {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Outcome {
-    /// 200
+    /// A 200.
     Accepted,
     /// Another status, with the last part of the problem's type.
     Refused(u16, String),
-    /// The connection broke: it may have been published, or not.
+    /// The connection ended before an answer. The message may have been published or not.
     Unknown,
 }
 
-/// Clients at work until told to finish.
+/// Clients that post until they are told to finish.
 pub(crate) struct Load {
     over: Arc<AtomicBool>,
     answers: Arc<Mutex<Vec<Answer>>>,
@@ -46,7 +46,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// So many clients, each message with so much padding.
+    /// Starts this number of clients, whose messages have this many bytes of padding.
     pub(crate) fn on(gateway: &Gateway, clients: usize, padding: usize) -> Self {
         let (over, answers) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
         let padding: Arc<str> = "x".repeat(padding).into();
@@ -59,12 +59,12 @@ impl Load {
         Self { over, answers, clients }
     }
 
-    /// Returns the moment of the first answer later than `since` that `wanted` accepts.
+    /// Waits for an answer later than `since` that `wanted` accepts, and returns its time.
     pub(crate) fn wait_for(&self, what: &str, since: Instant, wanted: impl Fn(&Outcome) -> bool) -> Instant {
         self.wait_for_many(1, what, since, wanted)
     }
 
-    /// The same for so many of them: the moment of the first.
+    /// Waits for `count` answers later than `since` that `wanted` accepts, and returns the time of the first.
     pub(crate) fn wait_for_many(
         &self,
         count: usize,
@@ -80,7 +80,7 @@ impl Load {
         })
     }
 
-    /// Lets the requests in flight be answered and returns all answers.
+    /// Waits for the answers to the requests in flight and returns all answers.
     pub(crate) fn finish(self) -> Vec<Answer> {
         self.over.store(true, Ordering::Relaxed);
         for client in self.clients {
@@ -98,7 +98,7 @@ pub(crate) fn refused_as(kind: &str) -> impl Fn(&Outcome) -> bool {
     move |outcome| matches!(outcome, Outcome::Refused(503, reason) if reason == kind)
 }
 
-/// The message with this number.
+/// Returns the message with this number.
 pub(crate) fn message(client: usize, number: usize, padding: &str) -> Message {
     Message::new(TOPIC, &format!(r#"{{"client":{client},"number":{number},"padding":"{padding}"}}"#))
 }
@@ -114,12 +114,12 @@ fn post_until(
     let mut next = 0;
     while !over.load(Ordering::Relaxed) {
         let Ok(mut connection) = Client::try_connect(address) else {
-            std::thread::sleep(PACE);
+            std::thread::sleep(RETRY_PAUSE);
             continue;
         };
         let mut open = true;
         while open && !over.load(Ordering::Relaxed) {
-            let numbers = next..next + WINDOW;
+            let numbers = next..next + PIPELINE;
             next = numbers.end;
             let requests: Vec<u8> = numbers
                 .clone()
@@ -133,7 +133,7 @@ fn post_until(
                 answers.lock().unwrap().push(Answer { client, number, outcome, at: Instant::now() });
             }
             if refused {
-                std::thread::sleep(PACE);
+                std::thread::sleep(RETRY_PAUSE);
             }
         }
     }

@@ -1,17 +1,18 @@
-//! The network between the gateway and its hub is cut, and healed.
+//! An interruption of the network between the gateway and its hub.
 
 use std::process::Command;
 use std::time::Instant;
 
-use crate::helper::{HubProcess, Kind, Place};
+use crate::hub_process::{HubEndpoints, HubKind, HubProcess};
 use crate::load::{Load, accepted, refused_as};
+use crate::report::{DeliveryReport, take_all};
 use crate::support::gateway::Gateway;
+use crate::support::skip;
 use crate::support::subscriber::{Subscriber, ipc_endpoint};
-use crate::tally::{Tally, take_all};
 
 const SOME: usize = 1_000;
 
-/// A network namespace of this process's own, joined to its surroundings by a pair of interfaces; gone when dropped.
+/// A network namespace of this process, connected to the outer one by a pair of interfaces. Drop removes it.
 struct Namespace {
     name: String,
     outside: String,
@@ -25,14 +26,14 @@ fn ip(arguments: &str) -> bool {
 }
 
 impl Namespace {
-    /// `None` where this is not allowed, or there is no `ip`.
+    /// Makes a namespace. Returns `None` where this is not allowed or `ip` is not installed.
     fn new() -> Option<Self> {
         let id = std::process::id();
         let namespace = Self {
             name: format!("gateway-test-{id}"),
             outside: format!("gwo{id}"),
             inside: format!("gwi{id}"),
-            // Of 198.18.0.0/15, which is for tests of networks (RFC 2544).
+            // A network of 198.18.0.0/15, which is reserved for tests (RFC 2544).
             network: format!("198.18.{}", id % 256),
         };
         let Self { name, outside, inside, network } = &namespace;
@@ -57,37 +58,39 @@ impl Drop for Namespace {
     }
 }
 
-/// Shorter than the kernel takes to give a connection up, as most cuts are: nothing is lost.
+/// Most interruptions are shorter than the time after which the kernel ends a connection.
 #[test]
-fn cut_under_load_and_healed() {
+fn a_short_interruption_of_the_network_loses_nothing() {
     let Some(namespace) = Namespace::new() else {
-        println!("skipped: no network namespace can be made here (root, and `ip`)");
+        skip("no network namespace can be made here: this needs root and `ip`");
         return;
     };
     let directory = tempfile::tempdir().unwrap();
-    // Subscribers come by a socket file, which the cut does not touch.
-    let place =
-        Place { publishers: format!("tcp://{}.2:16130", namespace.network), subscribers: ipc_endpoint(&directory) };
-    let hub = HubProcess::start_in(&namespace.name, Kind::Gated, &place);
-    let subscriber = Subscriber::connected(&place.subscribers, "");
+    // Subscribers connect through a socket file, which the interruption does not affect.
+    let endpoints = HubEndpoints {
+        publishers: format!("tcp://{}.2:16130", namespace.network),
+        subscribers: ipc_endpoint(&directory),
+    };
+    let hub = HubProcess::start_in(&namespace.name, HubKind::Gated, &endpoints);
+    let subscriber = Subscriber::connected(&endpoints.subscribers, "");
     hub.wait_open();
-    let mut gateway = Gateway::serve().connect(&place.publishers).arguments(["--queue", "500"]).start();
+    let mut gateway = Gateway::serve().connect(&endpoints.publishers).arguments(["--queue", "500"]).start();
     gateway.wait_connected();
     let load = Load::on(&gateway, 3, 4_000);
     load.wait_for_many(SOME, "200s", Instant::now(), accepted);
     namespace.link("down");
-    let cut = Instant::now();
-    let full = load.wait_for_many(SOME, "503", cut, refused_as("subscriber-stalled"));
-    let healed = Instant::now();
+    let interrupted = Instant::now();
+    let full = load.wait_for_many(SOME, "503", interrupted, refused_as("subscriber-stalled"));
+    let restored = Instant::now();
     namespace.link("up");
-    let served = load.wait_for_many(SOME, "200s", healed, accepted);
-    let tally = Tally::of(&load.finish(), &take_all(&gateway, &subscriber));
+    let served = load.wait_for_many(SOME, "200s", restored, accepted);
+    let report = DeliveryReport::of(&load.finish(), &take_all(&gateway, &subscriber));
     println!(
-        "network cut for {:?}: {tally}, 503 after {:?}, serves again after {:?}",
-        healed - cut,
-        full - cut,
-        served - healed
+        "network interrupted for {:?}: {report}, 503 after {:?}, serves again after {:?}",
+        restored - interrupted,
+        full - interrupted,
+        served - restored
     );
-    tally.assert_nothing_lost();
-    tally.assert_refused_only_as(&["subscriber-stalled", "queue-full"]);
+    report.assert_nothing_lost();
+    report.assert_refused_only_as(&["subscriber-stalled", "queue-full"]);
 }

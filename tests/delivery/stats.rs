@@ -1,4 +1,4 @@
-//! No counter that is not compared with a known load; and the same numbers in the last line.
+//! Every counter is compared with a known load, in `stats` and in the last event.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -7,37 +7,33 @@ use std::time::Instant;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::helper::Kind;
-use crate::hub_faults::Site;
+use crate::hub_process::{Deployment, HubKind};
 use crate::load::{Load, Outcome, accepted, message, refused_as};
+use crate::stopping::wait_ended;
+use crate::support::fixture::Fixture;
 use crate::support::gateway::Gateway;
 use crate::support::net::dead_endpoint;
 use crate::support::request::Request;
-use crate::support::rig::Rig;
 use crate::support::{PATIENCE, eventually};
 
-fn stats(gateway: &mut Gateway) -> Value {
-    gateway.signal(Signal::USR1);
-    gateway.wait_event("stats")
-}
-
-/// SIGTERM, and its last event.
-fn stopped(gateway: &mut Gateway) -> Value {
+/// Stops the gateway with SIGTERM and returns its last event.
+fn stop(gateway: &mut Gateway) -> Value {
     gateway.signal(Signal::TERM);
-    assert_eq!(gateway.wait_exit(), 0);
-    serde_json::from_str(gateway.end().stdout.lines().next_back().unwrap()).unwrap()
+    let (status, _, last) = wait_ended(gateway);
+    assert_eq!(status, 0);
+    last
 }
 
-/// Sends one request and reads the answer to its end; how many bytes it had.
-fn bytes_of_the_answer(gateway: &Gateway, request: &Request) -> usize {
-    let mut stream = sent(gateway, request);
+/// Sends one request, reads the answer to the end of the connection, and returns the bytes of the answer.
+fn answer_bytes(gateway: &Gateway, request: &Request) -> usize {
+    let mut stream = send(gateway, request);
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).unwrap();
     answer.len()
 }
 
-/// The same on a connection that stays open, for a request that is answered 200.
-fn bytes_of_the_200(stream: &mut TcpStream) -> usize {
+/// Reads a 200 on a connection that stays open, and returns the bytes of the answer.
+fn accepted_answer_bytes(stream: &mut TcpStream) -> usize {
     let mut answer = Vec::new();
     while !answer.ends_with(br#"{"status":"accepted"}"#) {
         let mut byte = [0];
@@ -47,7 +43,8 @@ fn bytes_of_the_200(stream: &mut TcpStream) -> usize {
     answer.len()
 }
 
-fn sent(gateway: &Gateway, request: &Request) -> TcpStream {
+/// Sends one request on a new connection.
+fn send(gateway: &Gateway, request: &Request) -> TcpStream {
     let mut stream = TcpStream::connect(gateway.address()).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(&request.bytes()).unwrap();
@@ -55,54 +52,55 @@ fn sent(gateway: &Gateway, request: &Request) -> TcpStream {
 }
 
 #[test]
-fn answers_bytes_and_connections_of_a_known_load() {
+fn the_counters_of_answers_bytes_and_connections_match_a_known_load() {
     let start = Instant::now();
-    let mut rig = Rig::start();
-    let fine = || rig.request(message(0, 0, "").body());
+    let mut fixture = Fixture::start();
+    let valid = || fixture.request(message(0, 0, "").body());
     let load = [
-        (5, 200, fine()),
-        (1, 204, fine().method("OPTIONS")),
-        (4, 400, rig.request("{")),
-        (3, 401, fine().target("/api/message?token=wrong")),
-        (2, 404, fine().target("/elsewhere")),
-        (1, 405, fine().method("PUT")),
-        (2, 415, fine().without("Content-Type")),
-        (1, 417, fine().field("Expect", "the-unexpected")),
-        (3, 422, rig.request("{}")),
-        (1, 505, fine().version("HTTP/2.0")),
+        (5, 200, valid()),
+        (1, 204, valid().method("OPTIONS")),
+        (4, 400, fixture.request("{")),
+        (3, 401, valid().target("/api/message?token=wrong")),
+        (2, 404, valid().target("/elsewhere")),
+        (1, 405, valid().method("PUT")),
+        (2, 415, valid().without("Content-Type")),
+        (1, 417, valid().field("Expect", "the-unexpected")),
+        (3, 422, fixture.request("{}")),
+        (1, 505, valid().version("HTTP/2.0")),
     ];
     let (mut bytes_in, mut bytes_out, mut connections, mut answers) = (0, 0, 0, serde_json::Map::new());
     for (times, status, request) in load {
         let request = request.field("Connection", "close");
         for _ in 0..times {
             bytes_in += request.bytes().len();
-            bytes_out += bytes_of_the_answer(&rig.gateway, &request);
+            bytes_out += answer_bytes(&fixture.gateway, &request);
             connections += 1;
         }
         answers.insert(status.to_string(), times.into());
     }
-    eventually("the end of all connections", || (stats(&mut rig.gateway)["connections"] == 0).then_some(()));
+    eventually("the end of all connections", || (fixture.gateway.stats()["connections"] == 0).then_some(()));
 
-    // Ten that stay, each with one request.
-    let request = rig.request(message(0, 0, "").body());
-    let mut open: Vec<_> = (0..10).map(|_| sent(&rig.gateway, &request)).collect();
+    // Ten connections stay open after one request each.
+    let request = fixture.request(message(0, 0, "").body());
+    let mut open: Vec<_> = (0..10).map(|_| send(&fixture.gateway, &request)).collect();
     bytes_in += 10 * request.bytes().len();
-    bytes_out += open.iter_mut().map(bytes_of_the_200).sum::<usize>();
+    bytes_out += open.iter_mut().map(accepted_answer_bytes).sum::<usize>();
     answers.insert("200".into(), 15.into());
-    // An answer is counted once it is written, which its reader may be quicker than.
-    let told = eventually("as many bytes out as were read", || {
-        Some(stats(&mut rig.gateway)).filter(|told| told["bytes_out"] == bytes_out)
+    // An answer is counted after it is written, so a client may read it before it is counted.
+    let stats = eventually("as many bytes out as were read", || {
+        Some(fixture.gateway.stats()).filter(|stats| stats["bytes_out"] == bytes_out)
     });
-    assert_eq!((&told["connections"], &told["connections_accepted"]), (&json!(10), &json!(connections + 10)), "{told}");
-    assert!(told["uptime_s"].as_u64().unwrap() <= start.elapsed().as_secs(), "{told}");
-    assert_eq!(told["answers"], Value::Object(answers));
-    assert_eq!(told["bytes_in"], bytes_in, "{told}");
-    assert_eq!((&told["accepted"], &told["refused"]), (&json!(15), &json!({})), "{told}");
+    assert_eq!(stats["connections"], 10, "{stats}");
+    assert_eq!(stats["connections_accepted"], connections + 10, "{stats}");
+    assert!(stats["uptime_s"].as_u64().unwrap() <= start.elapsed().as_secs(), "{stats}");
+    assert_eq!(stats["answers"], Value::Object(answers));
+    assert_eq!(stats["bytes_in"], bytes_in, "{stats}");
+    assert_eq!((&stats["accepted"], &stats["refused"]), (&json!(15), &json!({})), "{stats}");
     drop(open);
 
-    let last = stopped(&mut rig.gateway);
+    let last = stop(&mut fixture.gateway);
     for name in ["answers", "refused", "accepted", "bytes_in", "bytes_out", "connections_accepted", "endpoints"] {
-        assert_eq!(last[name], told[name], "{name}: {last}");
+        assert_eq!(last[name], stats[name], "{name}: {last}");
     }
     assert_eq!((&last["published"], &last["connections"], &last["queue_depth"]), (&json!(15), &json!(0), &json!(0)));
     assert_eq!(last.get("undelivered"), None, "{last}");
@@ -114,66 +112,66 @@ fn refusals_are_counted_by_their_reason() {
     for _ in 0..3 {
         assert_eq!(gateway.post(message(0, 0, "").body()).status, 503);
     }
-    let told = stats(&mut gateway);
-    assert_eq!((&told["refused"], &told["answers"]), (&json!({"bus-not-connected": 3}), &json!({"503": 3})), "{told}");
-    assert_eq!(stopped(&mut gateway)["refused"], json!({"bus-not-connected": 3}));
+    let stats = gateway.stats();
+    let expected = (&json!({"bus-not-connected": 3}), &json!({"503": 3}));
+    assert_eq!((&stats["refused"], &stats["answers"]), expected, "{stats}");
+    assert_eq!(stop(&mut gateway)["refused"], json!({"bus-not-connected": 3}));
 
-    // Ten bytes at once at most, all connections together.
-    let mut rig = Rig::with(["--max-buffered", "10"]);
-    assert_eq!(rig.post(message(0, 0, "").body()).status, 503);
-    assert_eq!(stats(&mut rig.gateway)["refused"], json!({"buffers-full": 1}));
+    // All connections together may hold ten bytes.
+    let mut fixture = Fixture::with(["--max-buffered", "10"]);
+    assert_eq!(fixture.post(message(0, 0, "").body()).status, 503);
+    assert_eq!(fixture.gateway.stats()["refused"], json!({"buffers-full": 1}));
 }
 
-/// A hub that does not read: each 503 is told with its reason, the queue is as full as it may be, and one full pipe is
-/// one, however long it lasts.
+/// With a hub that does not read, each 503 has its reason, the queue reaches its limit, and a full pipe is counted.
 #[test]
-fn the_queue_and_a_full_pipe() {
-    let mut site = Site::with(Kind::Gated, ["--queue", "10"]);
+fn the_counters_of_the_queue_and_of_full_pipes_match_the_answers() {
+    let mut deployment = Deployment::with(HubKind::Gated, ["--queue", "10"]);
     for round in 1..=2 {
-        let before = stats(&mut site.gateway);
-        site.hub().signal(Signal::STOP);
-        let load = Load::on(&site.gateway, 2, 4_000);
+        let before = deployment.gateway.stats();
+        deployment.hub().signal(Signal::STOP);
+        let load = Load::on(&deployment.gateway, 2, 4_000);
         load.wait_for_many(20, "503", Instant::now(), refused_as("subscriber-stalled"));
         let answers = load.finish();
-        let told = stats(&mut site.gateway);
-        let since = |name: &str| told[name].as_u64().unwrap() - before[name].as_u64().unwrap();
+        let stats = deployment.gateway.stats();
+        let since = |name: &str| stats[name].as_u64().unwrap() - before[name].as_u64().unwrap();
         let accepted = answers.iter().filter(|it| accepted(&it.outcome)).count() as u64;
-        assert_eq!((since("accepted"), since("published")), (accepted, accepted - 10), "{told}");
-        assert_eq!((&told["queue_depth"], &told["queue_high_water"]), (&json!(10), &json!(10)), "{told}");
-        let content = told["queue_bytes"].as_u64().unwrap();
-        assert!((10 * (4_000 + 256)..10 * 4_400).contains(&content), "{told}");
-        // Loopback buffers fill in bursts, and each may hold the bus up for a moment.
-        assert!(since("pipe_full") >= 1, "round {round}: {told}");
+        assert_eq!((since("accepted"), since("published")), (accepted, accepted - 10), "{stats}");
+        assert_eq!((&stats["queue_depth"], &stats["queue_high_water"]), (&json!(10), &json!(10)), "{stats}");
+        let content = stats["queue_bytes"].as_u64().unwrap();
+        assert!((10 * (4_000 + 256)..10 * 4_400).contains(&content), "{stats}");
+        // The buffers of the loopback interface fill in bursts, so the pipe may become full more than once.
+        assert!(since("pipe_full") >= 1, "round {round}: {stats}");
         for kind in ["queue-full", "subscriber-stalled"] {
             let seen = answers.iter().filter(|it| refused_as(kind)(&it.outcome)).count() as u64;
-            let count = |told: &Value| told["refused"][kind].as_u64().unwrap_or(0);
-            assert_eq!(count(&told) - count(&before), seen, "{kind}: {told}");
+            let count = |stats: &Value| stats["refused"][kind].as_u64().unwrap_or(0);
+            assert_eq!(count(&stats) - count(&before), seen, "{kind}: {stats}");
         }
         let unavailable = answers.iter().filter(|it| matches!(it.outcome, Outcome::Refused(503, _))).count();
         assert_eq!(
-            told["answers"]["503"].as_u64().unwrap() - before["answers"]["503"].as_u64().unwrap_or(0),
+            stats["answers"]["503"].as_u64().unwrap() - before["answers"]["503"].as_u64().unwrap_or(0),
             unavailable as u64
         );
-        site.hub().signal(Signal::CONT);
-        eventually("an empty queue", || (stats(&mut site.gateway)["queue_depth"] == 0).then_some(()));
+        deployment.hub().signal(Signal::CONT);
+        eventually("an empty queue", || (deployment.gateway.stats()["queue_depth"] == 0).then_some(()));
     }
 }
 
 #[test]
 fn reconnects_are_counted_for_each_endpoint() {
-    let mut site = Site::with(Kind::Gated, ["--bind", "ipc://@adapter-gateway-test-reconnects"]);
-    let reconnects = |told: &Value| -> Vec<(bool, u64)> {
-        let endpoints = told["endpoints"].as_array().unwrap();
+    let mut deployment = Deployment::with(HubKind::Gated, ["--bind", "ipc://@adapter-gateway-test-reconnects"]);
+    let reconnects = |stats: &Value| -> Vec<(bool, u64)> {
+        let endpoints = stats["endpoints"].as_array().unwrap();
         endpoints.iter().map(|it| (it["connected"] == true, it["reconnects"].as_u64().unwrap())).collect()
     };
-    // Bound ones come first.
-    assert_eq!(reconnects(&stats(&mut site.gateway)), [(true, 0), (true, 0)]);
+    // Bound endpoints come first.
+    assert_eq!(reconnects(&deployment.gateway.stats()), [(true, 0), (true, 0)]);
     for times in 1..=2 {
-        site.hub.take().unwrap().kill();
-        site.gateway.wait_for("disconnected", |event| event["state"] == "disconnected");
-        assert_eq!(reconnects(&stats(&mut site.gateway)), [(true, 0), (false, times - 1)]);
-        site.restart_hub();
-        site.gateway.wait_connected();
-        assert_eq!(reconnects(&stats(&mut site.gateway)), [(true, 0), (true, times)]);
+        deployment.hub.take().unwrap().kill();
+        deployment.gateway.wait_for("disconnected", |event| event["state"] == "disconnected");
+        assert_eq!(reconnects(&deployment.gateway.stats()), [(true, 0), (false, times - 1)]);
+        deployment.restart_hub();
+        deployment.gateway.wait_connected();
+        assert_eq!(reconnects(&deployment.gateway.stats()), [(true, 0), (true, times)]);
     }
 }

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use adapter_gateway::proto::message::topics::{Content, TABLE, Who};
+use adapter_gateway::proto::message::topics::{Content, Identifier, SCHEMAS};
 
 /// What the documents say of a topic, and the text that its examples send if its content is a string.
 const NOTES: [(&str, &str, &str); 9] = [
@@ -66,14 +66,14 @@ pub(crate) struct Message {
 
 /// Returns the known topics. This function alone reads the program's table.
 pub(crate) fn topics() -> Vec<Topic> {
-    let topics = TABLE.iter().map(|row| {
-        let identifiers = match row.who {
-            Who::One(field) => vec![field],
-            Who::Either(first, second) => vec![first, second],
+    let topics = SCHEMAS.iter().map(|row| {
+        let identifiers = match row.identifier {
+            Identifier::One(field) => vec![field],
+            Identifier::Either(first, second) => vec![first, second],
         };
         let kind = match row.content {
             Content::Text => Kind::Text,
-            Content::Switch => Kind::StartOrStop,
+            Content::StartOrStop => Kind::StartOrStop,
             Content::ServiceCall => Kind::ServiceCall,
         };
         let note = NOTES.iter().find(|note| note.0 == row.topic);

@@ -11,9 +11,9 @@ use crate::client::{Connector, TlsStream, socket};
 use crate::rig::{Rig, VALID_BODY};
 use crate::support::gateway::Gateway;
 use crate::support::http::{Client, Response};
+use crate::support::poll_loop::POLL_INTERVAL;
 use crate::support::request::Request;
 use crate::support::subscriber::Message;
-use crate::support::worker::TURN;
 
 /// How many threads post.
 const CLIENTS: usize = 4;
@@ -30,7 +30,11 @@ fn every_message_answered_200_under_load_is_on_the_bus_after_the_stop() {
         let answered = post_until_it_stops(&mut rig.gateway, &rig.connector);
         let stopped = rig.gateway.expect_stopped();
         let received: Vec<Message> = (0..stopped.published).map(|_| rig.bus.next()).collect();
-        assert_eq!(rig.bus.next_within(TURN), None, "there are more messages on the bus than the gateway counted");
+        assert_eq!(
+            rig.bus.next_within(POLL_INTERVAL),
+            None,
+            "there are more messages on the bus than the gateway counted"
+        );
         let distinct: BTreeSet<&Message> = received.iter().collect();
         assert_eq!(distinct.len(), received.len(), "a message was published twice");
         let lost: Vec<_> = answered.iter().filter(|it| !distinct.contains(it)).collect();

@@ -1,5 +1,5 @@
-//! The transitions of the specification's section 3, driven through HTTP alone. (The first of them,
-//! the service itself being enabled, is in `settings`.)
+//! The transitions of the specification's section 3, driven by HTTP alone. The first transition, which enables the
+//! service itself, is in `settings`.
 
 use std::cell::Cell;
 
@@ -12,17 +12,17 @@ use crate::support::request::Request;
 const EIM: &str = "extension_eim";
 const OTHER: &str = "extension_other";
 const NODE: &str = "node_physical_blocks";
-/// The sender of the messages by which a test sees that all before them have had their effect.
+/// The sender of marker messages. When a marker has arrived, all messages before it have been applied.
 const MARKER: &str = "marker";
 
-/// An adapter and the gateway in front of it.
-struct Home {
+/// An adapter and the gateway that publishes to it.
+struct AdapterFixture {
     gateway: Gateway,
     adapter: Adapter,
     markers: Cell<u32>,
 }
 
-impl Home {
+impl AdapterFixture {
     fn start() -> Self {
         let adapter = Adapter::start(&[EIM, OTHER], &[NODE]);
         let mut gateway = Gateway::serve().connect(adapter.publishers_side()).start();
@@ -34,7 +34,7 @@ impl Home {
         self.gateway.post(json!({"topic": topic, "payload": payload}).to_string()).assert_accepted();
     }
 
-    /// The state after all that was posted before: a data message follows it and is awaited.
+    /// Posts a marker, waits for it, and returns the state after all messages that were posted before.
     fn settled(&self) -> State {
         let number = self.markers.replace(self.markers.get() + 1).to_string();
         self.post("adapter/nodes/data", &json!({"node_id": MARKER, "content": number}));
@@ -45,8 +45,8 @@ impl Home {
     }
 }
 
-/// What the older and the newer vocabulary call the same things.
-struct Vocabulary {
+/// The names of one version of the messages. The older and the newer version name the same things differently.
+struct Naming {
     name: &'static str,
     id: &'static str,
     operate: &'static str,
@@ -54,15 +54,15 @@ struct Vocabulary {
     data: &'static str,
 }
 
-const VOCABULARIES: [Vocabulary; 2] = [
-    Vocabulary {
+const NAMINGS: [Naming; 2] = [
+    Naming {
         name: "node_name",
         id: "node_id",
         operate: "core/exts/operate",
         change: "core/node/statu/change",
         data: "adapter/nodes/data",
     },
-    Vocabulary {
+    Naming {
         name: "extension_name",
         id: "extension_id",
         operate: "core/extensions/operate",
@@ -72,41 +72,41 @@ const VOCABULARIES: [Vocabulary; 2] = [
 ];
 
 #[test]
-fn an_extension_starts_and_stops_and_the_web_ui_follows_at_once() {
-    for words in VOCABULARIES {
-        let home = Home::start();
-        let before = home.settled();
+fn an_extension_starts_and_stops_and_the_web_ui_shows_it_at_once() {
+    for naming in NAMINGS {
+        let fixture = AdapterFixture::start();
+        let before = fixture.settled();
         assert_eq!(before.extensions[EIM], Status::Stopped);
 
-        home.post(words.operate, &json!({words.name: EIM, "content": "start"}));
+        fixture.post(naming.operate, &json!({naming.name: EIM, "content": "start"}));
         let started = |state: &State| state.extensions[EIM] == Status::Started;
-        let running = home.adapter.wait_until("the start", started);
+        let running = fixture.adapter.wait_until("the start", started);
         assert_eq!(running.displayed[EIM], Status::Started);
-        assert_eq!(running.extensions[OTHER], Status::Stopped, "only the one that was named");
+        assert_eq!(running.extensions[OTHER], Status::Stopped, "only the named extension starts");
 
-        home.post(words.operate, &json!({words.name: EIM, "content": "stop"}));
-        assert_eq!(home.settled(), before);
+        fixture.post(naming.operate, &json!({naming.name: EIM, "content": "stop"}));
+        assert_eq!(fixture.settled(), before);
     }
 }
 
-/// The older variant alone has a topic for nodes.
+/// Only the older version has a topic for nodes.
 #[test]
 fn a_node_starts_and_stops() {
-    let home = Home::start();
+    let fixture = AdapterFixture::start();
     for (content, status) in [("start", Status::Started), ("stop", Status::Stopped)] {
-        home.post("core/nodes/operate", &json!({"node_name": NODE, "content": content}));
-        let state = home.adapter.wait_until(content, |state| state.nodes[NODE] == status);
+        fixture.post("core/nodes/operate", &json!({"node_name": NODE, "content": content}));
+        let state = fixture.adapter.wait_until(content, |state| state.nodes[NODE] == status);
         assert_eq!(state.extensions[EIM], Status::Stopped);
     }
 }
 
 #[test]
-fn a_status_change_changes_what_is_displayed_and_starts_nothing() {
-    for words in VOCABULARIES {
-        let home = Home::start();
-        let before = home.settled();
-        home.post(words.change, &json!({words.name: EIM, "content": "start"}));
-        let shown = home.settled();
+fn a_status_change_changes_the_display_and_starts_nothing() {
+    for naming in NAMINGS {
+        let fixture = AdapterFixture::start();
+        let before = fixture.settled();
+        fixture.post(naming.change, &json!({naming.name: EIM, "content": "start"}));
+        let shown = fixture.settled();
         assert_eq!(shown.displayed[EIM], Status::Started);
         assert_eq!(shown.extensions, before.extensions);
         assert_eq!(shown.nodes, before.nodes);
@@ -114,49 +114,49 @@ fn a_status_change_changes_what_is_displayed_and_starts_nothing() {
 }
 
 #[test]
-fn a_status_change_stops_nothing_that_runs() {
-    for words in VOCABULARIES {
-        let home = Home::start();
-        home.post(words.operate, &json!({words.name: EIM, "content": "start"}));
-        home.post(words.change, &json!({words.name: EIM, "content": "stop"}));
-        let state = home.settled();
+fn a_status_change_does_not_stop_a_running_extension() {
+    for naming in NAMINGS {
+        let fixture = AdapterFixture::start();
+        fixture.post(naming.operate, &json!({naming.name: EIM, "content": "start"}));
+        fixture.post(naming.change, &json!({naming.name: EIM, "content": "stop"}));
+        let state = fixture.settled();
         assert_eq!(state.displayed[EIM], Status::Stopped);
         assert_eq!(state.extensions[EIM], Status::Started);
     }
 }
 
 #[test]
-fn a_command_reaches_only_an_extension_that_runs() {
-    for words in VOCABULARIES {
-        let home = Home::start();
+fn a_command_reaches_only_a_running_extension() {
+    for naming in NAMINGS {
+        let fixture = AdapterFixture::start();
         let command = |content: &str| {
-            home.post("visual/extensions/command", &json!({words.id: EIM, "content": content}));
+            fixture.post("visual/extensions/command", &json!({naming.id: EIM, "content": content}));
         };
         command("before the start");
-        home.post(words.operate, &json!({words.name: EIM, "content": "start"}));
+        fixture.post(naming.operate, &json!({naming.name: EIM, "content": "start"}));
         command("while it runs");
-        home.post(words.operate, &json!({words.name: EIM, "content": "stop"}));
+        fixture.post(naming.operate, &json!({naming.name: EIM, "content": "stop"}));
         command("after the stop");
         let received = Command { extension: EIM.to_owned(), content: "while it runs".to_owned() };
-        assert_eq!(home.settled().commands, [received]);
+        assert_eq!(fixture.settled().commands, [received]);
     }
 }
 
 #[test]
 fn data_reaches_the_visual_programming_client_in_order() {
-    let home = Home::start();
+    let fixture = AdapterFixture::start();
     let mut expected = Vec::new();
-    for words in VOCABULARIES {
+    for naming in NAMINGS {
         for content in ["hello", "", "grüße 🏠\n"] {
-            home.post(words.data, &json!({words.id: "eim", "content": content}));
+            fixture.post(naming.data, &json!({naming.id: "eim", "content": content}));
             expected.push(Data { sender: "eim".to_owned(), content: content.to_owned() });
         }
     }
-    assert_eq!(home.settled().data, expected);
+    assert_eq!(fixture.settled().data, expected);
 }
 
 #[test]
-fn a_home_automation_call_reaches_the_device_it_names() {
+fn a_home_automation_call_changes_the_device_that_it_names() {
     let calls = [
         ("light", "turn_on", "light.door", "on"),
         ("light", "turn_on", "light.desk", "on"),
@@ -165,37 +165,37 @@ fn a_home_automation_call_reaches_the_device_it_names() {
         ("cover", "open_cover", "cover.garage", "open"),
         ("cover", "close_cover", "cover.window", "closed"),
     ];
-    for words in VOCABULARIES {
-        let home = Home::start();
+    for naming in NAMINGS {
+        let fixture = AdapterFixture::start();
         let mut expected = State::default().devices;
         for (domain, service, entity, outcome) in calls {
             let data = json!({"entity_id": entity});
             let content = json!({"type": "call_service", "domain": domain, "service": service, "service_data": data});
-            home.post("to_homeauto", &json!({words.id: "eim", "content": content}));
+            fixture.post("to_homeauto", &json!({naming.id: "eim", "content": content}));
             expected.insert(entity.to_owned(), outcome.to_owned());
-            assert_eq!(home.settled().devices, expected);
+            assert_eq!(fixture.settled().devices, expected);
         }
     }
 }
 
 #[test]
-fn without_the_token_nothing_changes() {
-    let home = Home::start();
-    let before = home.settled();
+fn a_request_without_the_token_changes_nothing() {
+    let fixture = AdapterFixture::start();
+    let before = fixture.settled();
     let start = json!({"topic": "core/exts/operate", "payload": {"node_name": EIM, "content": "start"}});
     for target in ["/api/message", "/api/message?token=", "/api/message?token=guessed"] {
         let request = Request::post(target, start.to_string());
-        assert_eq!(home.gateway.client().exchange(&request).status, 401);
+        assert_eq!(fixture.gateway.client().exchange(&request).status, 401);
     }
-    assert_eq!(home.settled(), before);
+    assert_eq!(fixture.settled(), before);
 }
 
 #[test]
-fn a_name_that_names_nothing_starts_nothing() {
-    let home = Home::start();
-    let before = home.settled();
-    for words in VOCABULARIES {
-        home.post(words.operate, &json!({words.name: "extension_unknown", "content": "start"}));
+fn an_unknown_name_starts_nothing() {
+    let fixture = AdapterFixture::start();
+    let before = fixture.settled();
+    for naming in NAMINGS {
+        fixture.post(naming.operate, &json!({naming.name: "extension_unknown", "content": "start"}));
     }
-    assert_eq!(home.settled(), before);
+    assert_eq!(fixture.settled(), before);
 }

@@ -1,5 +1,5 @@
-//! The tools tested themselves: a client that forgives, or a stand-in that sleeps, would make every
-//! other test worthless.
+//! Tests of the test tools. With a client that accepts wrong responses, or with a test double that ignores messages,
+//! the other tests would prove nothing.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -9,7 +9,7 @@ use crate::support::eventually;
 use crate::support::http::Client;
 use crate::support::request::Request;
 
-/// Answers one connection with `answers`, whatever it sends, and closes it.
+/// Starts a server that sends `answers` on one connection, whatever the client sends, and closes it.
 fn server(answers: &'static str) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -29,7 +29,7 @@ fn client(answers: &'static str) -> Client {
 }
 
 #[test]
-fn the_client_tells_responses_apart_and_sees_the_close() {
+fn the_client_separates_responses_and_notices_the_close() {
     let mut client = client(concat!(
         "HTTP/1.1 100 Continue\r\n\r\n",
         "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nX-One: 1\r\n\r\nabc",
@@ -46,8 +46,8 @@ fn the_client_tells_responses_apart_and_sees_the_close() {
 }
 
 #[test]
-fn the_client_refuses_what_a_lenient_one_forgives() {
-    let loose = [
+fn the_client_refuses_responses_that_a_lenient_client_accepts() {
+    let malformed = [
         "HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n",
         "HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n",
         "HTTP/1.1 200 OK\r\n\r\n",
@@ -57,15 +57,15 @@ fn the_client_refuses_what_a_lenient_one_forgives() {
         "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nabc",
         "HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n",
     ];
-    for answer in loose {
+    for answer in malformed {
         let outcome = std::panic::catch_unwind(|| client(answer).response());
-        assert!(outcome.is_err(), "forgiven: {answer:?}");
+        assert!(outcome.is_err(), "accepted: {answer:?}");
     }
 }
 
 #[test]
 #[should_panic(expected = "bytes instead of a close")]
-fn the_client_does_not_take_bytes_for_a_close() {
+fn the_client_fails_on_bytes_where_a_close_is_expected() {
     client("HTTP/1.1 200 OK\r\n").expect_close();
 }
 
@@ -82,13 +82,13 @@ fn a_request_is_framed_by_its_length_or_in_chunks() {
 }
 
 #[test]
-fn the_stand_in_hears_any_publisher_and_ignores_what_it_does_not_know() {
+fn the_test_double_receives_from_any_publisher_and_ignores_unknown_messages() {
     let adapter = Adapter::start(&["extension_eim"], &[]);
     let publisher = zmq::Context::new().socket(zmq::XPUB).unwrap();
     publisher.set_linger(0).unwrap();
     publisher.connect(adapter.publishers_side()).unwrap();
     let subscription = eventually("the subscription", || publisher.recv_bytes(zmq::DONTWAIT).ok());
-    assert_eq!(subscription, b"\x01", "the adapter hears everything");
+    assert_eq!(subscription, b"\x01", "the adapter subscribes to everything");
 
     let unknown = ("core/exts/operate", r#"{"node_name":"nobody","content":"start"}"#);
     let known = ("core/exts/operate", r#"{"node_name":"extension_eim","content":"start"}"#);

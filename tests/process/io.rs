@@ -1,16 +1,16 @@
-//! Where io_uring is refused: by seccomp, as containers do it, with either errno that they choose, and by limits.
+//! What the gateway does where io_uring is refused: by seccomp, as containers refuse it, or by a limit.
 
 use rustix::io::Errno;
 
 use crate::statuses::FINE;
 use crate::support::gateway::{Builder, Gateway};
-use crate::support::way::ring;
+use crate::support::io_mode::probe_io_uring;
 
-/// What runtimes of containers answer: Docker EPERM, gVisor and older kernels ENOSYS.
+/// The errors with which container runtimes refuse: Docker with EPERM, gVisor and older kernels with ENOSYS.
 const REFUSALS: [Errno; 2] = [Errno::PERM, Errno::NOSYS];
 
-/// Serves one request, and returns what it said on stderr.
-fn serves(builder: Builder) -> String {
+/// Serves one request, and returns what the gateway wrote to stderr.
+fn serve_one(builder: Builder) -> String {
     let mut gateway = builder.start();
     gateway.post(FINE).assert_accepted();
     gateway.terminate();
@@ -18,50 +18,51 @@ fn serves(builder: Builder) -> String {
 }
 
 #[test]
-fn auto_waits_by_epoll_where_io_uring_is_refused_and_says_why_once() {
-    for refused in REFUSALS {
+fn auto_uses_epoll_where_io_uring_is_refused_and_says_why_once() {
+    for errno in REFUSALS {
         for workers in ["1", "3"] {
             let builder = Gateway::serve().arguments(["--workers", workers]);
-            let stderr = serves(builder.io("auto", "epoll").where_uring_is(refused));
-            let told: Vec<_> = stderr.lines().filter(|line| line.contains("io_uring")).collect();
-            assert_eq!(told.len(), 1, "{stderr}");
-            assert!(told[0].contains(&format!("os error {}", refused.raw_os_error())), "{stderr}");
-            assert!(told[0].contains("epoll"), "{stderr}");
+            let stderr = serve_one(builder.io("auto", "epoll").io_uring_refused_with(errno));
+            let lines: Vec<_> = stderr.lines().filter(|line| line.contains("io_uring")).collect();
+            assert_eq!(lines.len(), 1, "{stderr}");
+            assert!(lines[0].contains(&format!("os error {}", errno.raw_os_error())), "{stderr}");
+            assert!(lines[0].contains("epoll"), "{stderr}");
         }
     }
 }
 
 #[test]
-fn epoll_asks_for_no_ring() {
-    for refused in REFUSALS {
-        let stderr = serves(Gateway::serve().io("epoll", "epoll").where_uring_is(refused));
+fn epoll_does_not_try_io_uring() {
+    for errno in REFUSALS {
+        let stderr = serve_one(Gateway::serve().io("epoll", "epoll").io_uring_refused_with(errno));
         assert!(!stderr.contains("io_uring"), "{stderr}");
     }
 }
 
 #[test]
-fn uring_where_it_is_refused_is_5_with_the_reason_and_the_cures() {
-    for refused in REFUSALS {
+fn uring_exits_with_5_where_it_is_refused_and_names_reason_and_remedies() {
+    for errno in REFUSALS {
         for workers in ["1", "3"] {
             let builder = Gateway::serve().arguments(["--workers", workers]);
-            let mut gateway = builder.io("uring", "uring").where_uring_is(refused).spawn();
+            let mut gateway = builder.io("uring", "uring").io_uring_refused_with(errno).spawn();
             assert_eq!(gateway.wait_exit(), 5);
             let output = gateway.end();
             assert!(!output.stdout.contains("listening"), "{}", output.stdout);
-            let reason = format!("os error {}", refused.raw_os_error());
-            for said in [reason.as_str(), "kernel.io_uring_disabled", "seccomp", "memlock"] {
-                assert!(output.stderr.contains(said), "{said}: {}", output.stderr);
+            let reason = format!("os error {}", errno.raw_os_error());
+            for text in [reason.as_str(), "kernel.io_uring_disabled", "seccomp", "memlock"] {
+                assert!(output.stderr.contains(text), "{text}: {}", output.stderr);
             }
         }
     }
 }
 
-/// Kernels from 5.12 on count rings against the memory cgroup and not against this limit; before, `auto` falls back.
+/// Since 5.12, the kernel charges the memory of rings to the memory cgroup and not to this limit. On older kernels,
+/// `auto` uses epoll.
 #[test]
-fn a_memlock_limit_of_zero_is_no_obstacle() {
-    let counted = kernel_version() < (5, 12);
-    let expected = if ring().is_ok() && !counted { "uring" } else { "epoll" };
-    serves(Gateway::serve().io("auto", expected).limits("-l 0"));
+fn a_memlock_limit_of_zero_does_not_prevent_serving() {
+    let limited = kernel_version() < (5, 12);
+    let expected = if probe_io_uring().is_ok() && !limited { "uring" } else { "epoll" };
+    serve_one(Gateway::serve().io("auto", expected).ulimit("-l 0"));
 }
 
 fn kernel_version() -> (u32, u32) {

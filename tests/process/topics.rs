@@ -1,171 +1,171 @@
-//! The specification's topic table, in both vocabularies, from HTTP to the subscriber.
+//! The specification's table of topics, in its older and newer version, from HTTP to the subscriber.
 
 use serde_json::Value;
 
-use crate::support::rig::Rig;
+use crate::support::fixture::Fixture;
 use crate::support::subscriber::Message;
 
-/// One row: a message as a client might write it, and its broken neighbour.
-struct Row {
+/// One row of the table: a message as a client may write it, and the same with one fault.
+struct TopicCase {
     topic: &'static str,
-    /// Right, and written so that any re-serialisation would show.
+    /// Right, and written so that any serialisation of its values would change its bytes.
     payload: &'static str,
     /// Wrong in one place.
-    broken: &'static str,
-    /// Where it is wrong (RFC 6901, from the top of the body).
+    faulty: &'static str,
+    /// The place of the fault (RFC 6901, from the top of the body).
     pointer: &'static str,
 }
 
-/// The table of the specification's section 4, older vocabulary before newer.
+/// The table of the specification's section 4. Of each topic, the older version comes first.
 #[rustfmt::skip]
-const ROWS: &[Row] = &[
+const CASES: &[TopicCase] = &[
     // Send a data message to the visual-programming client.
-    Row { topic: "adapter/nodes/data",
+    TopicCase { topic: "adapter/nodes/data",
           payload: r#"{ "node_id":"eim" , "content":"caf\u00e9 \ud83d\ude00 é" }"#,
-          broken: r#"{"node_id":"eim","content":1}"#,
+          faulty: r#"{"node_id":"eim","content":1}"#,
           pointer: "/payload/content" },
-    Row { topic: "adapter/extensions/data",
+    TopicCase { topic: "adapter/extensions/data",
           payload: r#"{"content":"","extension_id":"eim","n":[1.0e2,-0,1E+2,12345678901234567890.10]}"#,
-          broken: r#"{"extension_id":"","content":"hi"}"#,
+          faulty: r#"{"extension_id":"","content":"hi"}"#,
           pointer: "/payload/extension_id" },
     // Send a command message to an extension.
-    Row { topic: "visual/extensions/command",
+    TopicCase { topic: "visual/extensions/command",
           payload: "{\r\n\t\"node_id\": \"eim\",\r\n\t\"content\": \"\\/a\\u002Fb\"\r\n}",
-          broken: r#"{"node_id":7,"content":"go"}"#,
+          faulty: r#"{"node_id":7,"content":"go"}"#,
           pointer: "/payload/node_id" },
-    Row { topic: "visual/extensions/command",
+    TopicCase { topic: "visual/extensions/command",
           payload: r#"{"z":null,"extension_id":"eim","a":{"z":1,"a":2},"content":"go"}"#,
-          broken: r#"{"extension_id":"eim","content":{"go":true}}"#,
+          faulty: r#"{"extension_id":"eim","content":{"go":true}}"#,
           pointer: "/payload/content" },
     // Start or stop an extension.
-    Row { topic: "core/exts/operate",
+    TopicCase { topic: "core/exts/operate",
           payload: r#"{"content":"start", "node_name":"extension_eim"}"#,
-          broken: r#"{"content":"restart","node_name":"extension_eim"}"#,
+          faulty: r#"{"content":"restart","node_name":"extension_eim"}"#,
           pointer: "/payload/content" },
-    Row { topic: "core/extensions/operate",
+    TopicCase { topic: "core/extensions/operate",
           payload: r#"{"content":"st\u006fp", "extension_name":"extension_eim"}"#,
-          broken: r#"{"content":"stop","extension_name":["extension_eim"]}"#,
+          faulty: r#"{"content":"stop","extension_name":["extension_eim"]}"#,
           pointer: "/payload/extension_name" },
-    // Start or stop a node; the newer vocabulary has no topic of its own for it.
-    Row { topic: "core/nodes/operate",
+    // Start or stop a node. The newer version has no topic of its own for it.
+    TopicCase { topic: "core/nodes/operate",
           payload: r#"{"node_name" :"node_eim","content" :"start"}"#,
-          broken: r#"{"node_name":"","content":"start"}"#,
+          faulty: r#"{"node_name":"","content":"start"}"#,
           pointer: "/payload/node_name" },
-    Row { topic: "core/nodes/operate",
+    TopicCase { topic: "core/nodes/operate",
           payload: r#"{"extension_name":"node_eim","content":"stop","node_id":"x"}"#,
-          broken: r#"{"extension_name":"node_eim","content":true}"#,
+          faulty: r#"{"extension_name":"node_eim","content":true}"#,
           pointer: "/payload/content" },
     // Change the status shown in the Web UI.
-    Row { topic: "core/node/statu/change",
+    TopicCase { topic: "core/node/statu/change",
           payload: r#"{"node_name":"extension_eim","content":"start"}"#,
-          broken: r#"{"node_name":"extension_eim","content":"START"}"#,
+          faulty: r#"{"node_name":"extension_eim","content":"START"}"#,
           pointer: "/payload/content" },
-    Row { topic: "core/extension/statu/change",
+    TopicCase { topic: "core/extension/statu/change",
           payload: r#"{"extension_name":"extension_eim","content":"stop"}"#,
-          broken: r#"{"extension_name":null,"content":"stop"}"#,
+          faulty: r#"{"extension_name":null,"content":"stop"}"#,
           pointer: "/payload/extension_name" },
     // Call a home-automation service.
-    Row { topic: "to_homeauto",
+    TopicCase { topic: "to_homeauto",
           payload: r#"{"node_id":"eim","content":{"type":"call_service","domain":"light","service":"turn_on","service_data":{"entity_id":"light.yeelight1", "brightness":1e2}}}"#,
-          broken: r#"{"node_id":"eim","content":{"type":"call_service","domain":"light","service":"turn_on","service_data":{"entity_id":"cover.yeelight1"}}}"#,
+          faulty: r#"{"node_id":"eim","content":{"type":"call_service","domain":"light","service":"turn_on","service_data":{"entity_id":"cover.yeelight1"}}}"#,
           pointer: "/payload/content/service_data/entity_id" },
-    Row { topic: "to_homeauto",
+    TopicCase { topic: "to_homeauto",
           payload: r#"{"content":{"service_data":{"entity_id":"cover.garage"},"service":"open_cover","domain":"cover","type":"call_service"},"extension_id":"eim"}"#,
-          broken: r#"{"extension_id":"eim","content":"open the garage"}"#,
+          faulty: r#"{"extension_id":"eim","content":"open the garage"}"#,
           pointer: "/payload/content" },
 ];
 
 #[test]
-fn every_row_arrives_as_its_bytes_stood() {
-    let rig = Rig::start();
-    let mut client = rig.client();
-    for row in ROWS {
-        let message = Message::new(row.topic, row.payload);
-        client.exchange(&rig.request(message.body())).assert_accepted();
-        assert_eq!(rig.bus.next(), message);
+fn a_payload_of_each_topic_is_published_byte_for_byte() {
+    let fixture = Fixture::start();
+    let mut client = fixture.client();
+    for case in CASES {
+        let message = Message::new(case.topic, case.payload);
+        client.exchange(&fixture.request(message.body())).assert_accepted();
+        assert_eq!(fixture.subscriber.next(), message);
     }
 }
 
 #[test]
-fn a_broken_neighbour_is_refused_with_a_pointer_to_the_fault() {
-    let rig = Rig::start();
-    let mut client = rig.client();
-    for row in ROWS {
-        let body = Message::new(row.topic, row.broken).body();
-        let response = client.exchange(&rig.request(&body));
+fn a_payload_with_one_fault_is_refused_with_a_pointer_to_the_fault() {
+    let fixture = Fixture::start();
+    let mut client = fixture.client();
+    for case in CASES {
+        let body = Message::new(case.topic, case.faulty).body();
+        let response = client.exchange(&fixture.request(&body));
         assert_eq!(response.status, 422, "{body}");
-        assert_eq!(response.problem()["pointer"], row.pointer, "{body}");
+        assert_eq!(response.problem()["pointer"], case.pointer, "{body}");
     }
-    rig.assert_bus_is_quiet();
+    fixture.assert_nothing_more_published();
 }
 
 #[test]
-fn a_field_that_is_missing_is_refused_in_every_row() {
-    let rig = Rig::start();
-    let mut client = rig.client();
-    for row in ROWS {
-        for field in required_fields(row) {
-            let mut payload: Value = serde_json::from_str(row.payload).unwrap();
+fn a_payload_without_a_required_field_is_refused() {
+    let fixture = Fixture::start();
+    let mut client = fixture.client();
+    for case in CASES {
+        for field in required_fields(case) {
+            let mut payload: Value = serde_json::from_str(case.payload).unwrap();
             payload.as_object_mut().unwrap().remove(&field);
-            let body = Message::new(row.topic, &payload.to_string()).body();
-            let response = client.exchange(&rig.request(&body));
+            let body = Message::new(case.topic, &payload.to_string()).body();
+            let response = client.exchange(&fixture.request(&body));
             assert_eq!(response.status, 422, "without {field}: {body}");
             let pointer = response.problem()["pointer"].as_str().map(str::to_owned);
             assert!(pointer.is_some_and(|it| it.starts_with("/payload")), "{response:?}");
         }
     }
-    rig.assert_bus_is_quiet();
+    fixture.assert_nothing_more_published();
 }
 
-/// Those fields of a row's payload that its line of the table names.
-fn required_fields(row: &Row) -> Vec<String> {
-    let named: &[&str] = match row.topic.split('/').next().unwrap() {
+/// Returns the fields of a payload that the table requires.
+fn required_fields(case: &TopicCase) -> Vec<String> {
+    let named: &[&str] = match case.topic.split('/').next().unwrap() {
         "core" => &["node_name", "extension_name", "content"],
         _ => &["node_id", "extension_id", "content"],
     };
-    let payload: Value = serde_json::from_str(row.payload).unwrap();
+    let payload: Value = serde_json::from_str(case.payload).unwrap();
     named.iter().filter(|&&name| payload.get(name).is_some()).map(|&name| name.to_owned()).collect()
 }
 
 #[test]
-fn with_check_envelope_only_topic_and_payload_are_looked_at() {
-    let rig = Rig::with(["--check", "envelope"]);
-    for row in ROWS {
-        let message = Message::new(row.topic, row.broken);
-        rig.post(message.body()).assert_accepted();
-        assert_eq!(rig.bus.next(), message);
+fn check_envelope_checks_only_topic_and_payload() {
+    let fixture = Fixture::with(["--check", "envelope"]);
+    for case in CASES {
+        let message = Message::new(case.topic, case.faulty);
+        fixture.post(message.body()).assert_accepted();
+        assert_eq!(fixture.subscriber.next(), message);
     }
-    assert_eq!(rig.post(r#"{"topic":"t","payload":"a string"}"#).status, 422);
+    assert_eq!(fixture.post(r#"{"topic":"t","payload":"a string"}"#).status, 422);
 }
 
 #[test]
-fn other_topics_pass_unchecked() {
-    let rig = Rig::start();
+fn a_payload_of_an_unknown_topic_is_not_checked() {
+    let fixture = Fixture::start();
     let longest = "t".repeat(1024);
     let unknown = ["x", "core", "core/exts/operate/", "CORE/exts/operate", "späti/🏠 a\\b\"c", &longest];
     for topic in unknown {
         let message = Message::new(topic, r#"{"content":[],  "any": "thing"}"#);
-        rig.post(message.body()).assert_accepted();
-        assert_eq!(rig.bus.next(), message);
+        fixture.post(message.body()).assert_accepted();
+        assert_eq!(fixture.subscriber.next(), message);
     }
 }
 
-/// A topic is a string, so it is compared and published as what it says, not as how it is written.
+/// A topic is a JSON string, so its value is compared and published, not its escapes.
 #[test]
-fn an_escaped_topic_is_the_topic_it_spells() {
-    let rig = Rig::start();
+fn a_topic_with_escapes_is_unescaped_before_it_is_compared_and_published() {
+    let fixture = Fixture::start();
     let payload = r#"{"node_name":"extension_eim","content":"start"}"#;
-    rig.post(format!(r#"{{"topic":"core\/exts\/\u006fperate","payload":{payload}}}"#)).assert_accepted();
-    assert_eq!(rig.bus.next(), Message::new("core/exts/operate", payload));
-    let broken = rig.post(r#"{"topic":"core\/exts\/operate","payload":{"content":"start"}}"#);
-    assert_eq!(broken.status, 422, "escapes are no way around the table");
-    rig.assert_bus_is_quiet();
+    fixture.post(format!(r#"{{"topic":"core\/exts\/\u006fperate","payload":{payload}}}"#)).assert_accepted();
+    assert_eq!(fixture.subscriber.next(), Message::new("core/exts/operate", payload));
+    let faulty = fixture.post(r#"{"topic":"core\/exts\/operate","payload":{"content":"start"}}"#);
+    assert_eq!(faulty.status, 422, "escapes must not avoid the checks");
+    fixture.assert_nothing_more_published();
 }
 
-/// The envelope in any order, with more in it and space around it: the payload stays what it was.
+/// The order of the keys, further keys and blanks do not change the payload.
 #[test]
-fn the_envelope_around_a_payload_leaves_no_trace() {
-    let rig = Rig::start();
+fn a_payload_is_published_without_its_envelope() {
+    let fixture = Fixture::start();
     let payload = r#"{ "b" : 1.0e2 ,"a":[ ] , "payload":{"topic":1} }"#;
     let bodies = [
         format!(r#"{{"payload":{payload},"topic":"t"}}"#),
@@ -173,15 +173,15 @@ fn the_envelope_around_a_payload_leaves_no_trace() {
         format!(r#"{{"id":[1,{{}}],"topic":"t","payload":{payload},"time":null}}"#),
     ];
     for body in bodies {
-        rig.post(&body).assert_accepted();
-        assert_eq!(rig.bus.next(), Message::new("t", payload), "{body}");
+        fixture.post(&body).assert_accepted();
+        assert_eq!(fixture.subscriber.next(), Message::new("t", payload), "{body}");
     }
 }
 
 #[test]
 fn every_part_of_a_home_automation_call_is_required() {
-    let rig = Rig::start();
-    let mut client = rig.client();
+    let fixture = Fixture::start();
+    let mut client = fixture.client();
     let right =
         r#"{"type":"call_service","domain":"light","service":"turn_on","service_data":{"entity_id":"light.door"}}"#;
     let wrong = [
@@ -203,37 +203,37 @@ fn every_part_of_a_home_automation_call_is_required() {
         assert!(right.contains(part));
         let content = right.replacen(part, instead, 1);
         let body = Message::new("to_homeauto", &format!(r#"{{"node_id":"eim","content":{content}}}"#)).body();
-        let response = client.exchange(&rig.request(&body));
+        let response = client.exchange(&fixture.request(&body));
         assert_eq!(response.status, 422, "{body}");
         let problem = response.problem();
         let pointer = problem["pointer"].as_str().unwrap_or_default();
         assert!(pointer.starts_with("/payload/content"), "{pointer:?} for {body}");
     }
-    rig.assert_bus_is_quiet();
+    fixture.assert_nothing_more_published();
 }
 
-/// However a large body comes, and whatever else is in it, the subscriber gets the payload's bytes.
+/// The framing of a large body, and what else is in it, do not change the bytes of the payload.
 #[test]
-fn large_payloads_arrive_as_they_were_sent() {
-    let rig = Rig::start();
+fn a_large_payload_is_published_byte_for_byte() {
+    let fixture = Fixture::start();
     for numbers in [600, 1_000, 12_000, 120_000] {
         let values: Vec<_> = (0..numbers).map(|number: u32| number.to_string()).collect();
         let message = Message::new("t", &format!(r#"{{"values":[{}]}}"#, values.join(",")));
-        // Most of the body, where there is room for it.
+        // It takes up most of the body, as far as the limit of bodies allows.
         let padding = "x".repeat((3 * message.payload.len()).min(900_000 - message.payload.len()));
         let beside = message.body().replacen('{', &format!(r#"{{"beside":"{padding}","#), 1);
         for body in [message.body(), beside] {
-            let request = rig.request(&body);
+            let request = fixture.request(&body);
             for request in [request.clone(), request.chunked(10_000)] {
-                let mut client = rig.client();
+                let mut client = fixture.client();
                 client.exchange(&request).assert_accepted();
-                assert!(rig.bus.next() == message, "{numbers} numbers, whole");
+                assert!(fixture.subscriber.next() == message, "{numbers} numbers, whole");
                 for piece in [request.head(), request.body()[..2_000].to_vec(), request.body()[2_000..].to_vec()] {
                     client.send(piece);
                     std::thread::yield_now();
                 }
                 client.response().assert_accepted();
-                assert!(rig.bus.next() == message, "{numbers} numbers, in pieces");
+                assert!(fixture.subscriber.next() == message, "{numbers} numbers, in pieces");
             }
         }
     }

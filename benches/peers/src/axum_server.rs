@@ -1,4 +1,4 @@
-//! axum's router on axum's own server.
+//! The router of axum on the server of axum.
 
 use axum::Router;
 use axum::serve::ListenerExt;
@@ -10,12 +10,12 @@ use crate::start::{Arguments, announce};
 /// Serves until the process ends.
 ///
 /// # Errors
-/// Of the system.
+/// A system call fails.
 pub async fn serve(arguments: &Arguments, router: Router) -> Outcome {
     let socket = arguments.listen()?;
     announce("http", &socket)?;
     let listener = TcpListener::from_std(socket)?.tap_io(|stream| {
-        // As the gateway has it; without, it only would be slower.
+        // The gateway does this too. Without it, this server would only be slower.
         let _ = stream.set_nodelay(true);
     });
     Ok(axum::serve(listener, router).await?)

@@ -1,7 +1,8 @@
-//! The floor of a runtime: each request gets one answer, made at the start. No token, no JSON, no ZeroMQ.
+//! The least that a server on a runtime costs: each request gets the same answer, which is made at the start. This
+//! server checks no token, parses no JSON, and publishes nothing.
 //!
-//! Waits, reads and writes are the gateway's: a one-shot poll, a direct `recv(2)` into a buffer that all connections
-//! share, a direct `send(2)` of all the answers to one read.
+//! It waits, reads and writes as the gateway does: with a one-shot poll, with `recv(2)` into a buffer that all
+//! connections share, and with one `send(2)` for all the answers to one read.
 
 use std::cell::RefCell;
 use std::io;
@@ -25,11 +26,11 @@ use crate::Outcome;
 use crate::requests::Requests;
 use crate::start::{Arguments, announce};
 
-/// Bytes read at once, as many as the gateway reads.
+/// Bytes that are read at once, as many as the gateway reads.
 const READ_BYTES: usize = 64 * 1024;
 
-/// What all connections share; nobody holds a buffer across a wait.
-struct Shared {
+/// What all connections share. No connection holds a buffer while it waits.
+struct SharedBuffers {
     answer: Vec<u8>,
     input: RefCell<Vec<u8>>,
     output: RefCell<Vec<u8>>,
@@ -38,10 +39,10 @@ struct Shared {
 /// Serves on an event loop of `T` until the process ends.
 ///
 /// # Errors
-/// Of the system.
+/// A system call fails.
 pub fn serve<T: Transport>(arguments: &Arguments) -> Outcome {
     let socket = arguments.listen()?;
-    let shared = Rc::new(Shared {
+    let shared = Rc::new(SharedBuffers {
         answer: answer(),
         input: RefCell::new(Vec::with_capacity(READ_BYTES)),
         output: RefCell::default(),
@@ -52,12 +53,12 @@ pub fn serve<T: Transport>(arguments: &Arguments) -> Outcome {
         loop {
             let stream = listener.accept().await?;
             set_tcp_nodelay(stream.socket(), true)?;
-            spawn_local(attend(stream, Rc::clone(&shared)));
+            spawn_local(serve_connection(stream, Rc::clone(&shared)));
         }
     })
 }
 
-/// What the gateway answers to an accepted message, at the time of the start.
+/// Returns the answer of the gateway to an accepted message, with the date of the start.
 #[must_use]
 pub fn answer() -> Vec<u8> {
     let mut context = Context::new(Policy::default(), Budget::new(0), Arc::default(), ());
@@ -68,16 +69,16 @@ pub fn answer() -> Vec<u8> {
     answer
 }
 
-async fn attend<S: Stream>(stream: S, shared: Rc<Shared>) {
+async fn serve_connection<S: Stream>(stream: S, shared: Rc<SharedBuffers>) {
     let mut requests = Requests::default();
-    // A client that breaks off is no fault of the server's.
-    while let Ok(true) = turn(&stream, &mut requests, &shared).await {}
+    // An error ends this connection alone.
+    while let Ok(true) = answer_requests(&stream, &mut requests, &shared).await {}
 }
 
-/// Waits for requests and answers them. Whether the connection goes on.
-async fn turn<S: Stream>(stream: &S, requests: &mut Requests, shared: &Shared) -> io::Result<bool> {
+/// Waits for requests and answers them. Returns whether the connection stays open.
+async fn answer_requests<S: Stream>(stream: &S, requests: &mut Requests, shared: &SharedBuffers) -> io::Result<bool> {
     stream.readable().await?;
-    let Some(unsent) = exchange(stream, requests, shared)? else { return Ok(false) };
+    let Some(unsent) = read_and_answer(stream, requests, shared)? else { return Ok(false) };
     let mut rest = unsent.as_slice();
     while !rest.is_empty() {
         stream.writable().await?;
@@ -86,9 +87,13 @@ async fn turn<S: Stream>(stream: &S, requests: &mut Requests, shared: &Shared) -
     Ok(true)
 }
 
-/// Reads once, and answers the requests that end in what was read. What the socket did not take of the answers; `None`
-/// at the end of the connection.
-fn exchange<S: Stream>(stream: &S, requests: &mut Requests, shared: &Shared) -> io::Result<Option<Vec<u8>>> {
+/// Reads once, and answers the requests that end in what was read. Returns the part of the answers that the socket did
+/// not take, and `None` at the end of the connection.
+fn read_and_answer<S: Stream>(
+    stream: &S,
+    requests: &mut Requests,
+    shared: &SharedBuffers,
+) -> io::Result<Option<Vec<u8>>> {
     let (mut input, mut output) = (shared.input.borrow_mut(), shared.output.borrow_mut());
     input.clear();
     match stream.try_read(&mut input) {
@@ -105,7 +110,7 @@ fn exchange<S: Stream>(stream: &S, requests: &mut Requests, shared: &Shared) -> 
     Ok(Some(send_some(stream, &output)?.to_vec()))
 }
 
-/// Writes what the socket takes. The rest.
+/// Sends as much as the socket takes now. Returns the rest.
 fn send_some<'b, S: Stream>(stream: &S, bytes: &'b [u8]) -> io::Result<&'b [u8]> {
     let mut rest = bytes;
     while !rest.is_empty() {

@@ -1,4 +1,4 @@
-//! The plain bus: a channel to a thread that sends what it receives.
+//! The bus of most programs: a channel to a thread that sends what it receives.
 
 use std::thread;
 
@@ -8,24 +8,24 @@ use tokio::sync::mpsc;
 use crate::Outcome;
 use crate::router::{Busy, Publish};
 
-/// Topic and payload, copied once into what libzmq sends.
+/// Topic and payload, copied once into the messages of libzmq.
 type Frames = [zmq::Message; 2];
 
 /// The sending end of the channel.
 pub struct ChannelBus(mpsc::Sender<Frames>);
 
 impl ChannelBus {
-    /// Connects to `hub`, and waits until messages reach it.
+    /// Connects to `hub` and waits until messages reach it.
     ///
     /// # Errors
-    /// Of libzmq.
+    /// libzmq reports an error.
     pub fn connect(hub: &str) -> Outcome<Self> {
         let socket = zmq::Context::new().socket(zmq::XPUB)?;
-        // Without a bound libzmq drops nothing. With one it would: a bound that blocks instead takes an option that
-        // the crate has no name for.
+        // Without a limit, libzmq drops nothing. With a limit it would drop messages: the option to block instead has
+        // no name in the zmq crate.
         socket.set_sndhwm(0)?;
         socket.connect(hub)?;
-        // What an XPUB receives is a subscription, and from the first on there is somebody to send to.
+        // The first message that an XPUB socket receives is the subscription of the hub.
         socket.recv_bytes(0)?;
         let (sender, receiver) = mpsc::channel(QUEUE_MESSAGES);
         thread::Builder::new().name("bus".into()).spawn(move || send_all(&socket, receiver))?;

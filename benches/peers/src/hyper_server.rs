@@ -1,4 +1,4 @@
-//! axum's router on hyper itself, which `axum::serve` would set up to flush each answer of a pipeline.
+//! The router of axum on hyper. `axum::serve` would make hyper flush each answer of a pipeline.
 
 use std::io;
 
@@ -12,23 +12,23 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::Outcome;
 use crate::start::{Arguments, announce};
 
-/// Serves in plain http until the process ends.
+/// Serves http until the process ends.
 ///
 /// # Errors
-/// Of the system.
+/// A system call fails.
 pub async fn serve(arguments: &Arguments, router: Router) -> Outcome {
     let socket = arguments.listen()?;
     announce("http", &socket)?;
     let listener = TcpListener::from_std(socket)?;
     loop {
-        tokio::spawn(attend(accept(&listener).await?, router.clone()));
+        tokio::spawn(serve_connection(accept(&listener).await?, router.clone()));
     }
 }
 
-/// The next connection.
+/// Accepts the next connection.
 ///
 /// # Errors
-/// Of the system.
+/// A system call fails.
 pub async fn accept(listener: &TcpListener) -> io::Result<TcpStream> {
     let (stream, _peer) = listener.accept().await?;
     stream.set_nodelay(true)?;
@@ -36,9 +36,9 @@ pub async fn accept(listener: &TcpListener) -> io::Result<TcpStream> {
 }
 
 /// Serves a connection to its end.
-pub async fn attend<S: AsyncRead + AsyncWrite + Unpin>(stream: S, router: Router) {
+pub async fn serve_connection<S: AsyncRead + AsyncWrite + Unpin>(stream: S, router: Router) {
     let mut http = http1::Builder::new();
     http.pipeline_flush(true);
-    // A client that breaks off is no fault of the server's.
+    // An error ends this connection alone.
     let _ = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)).await;
 }

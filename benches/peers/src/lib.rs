@@ -1,32 +1,32 @@
-//! The servers that the gateway is measured beside, one program each, all with one command line:
+//! The servers that the gateway is compared with. Each is a program, and all have the same command line:
 //!
 //! ```text
 //! PEER_TOKEN=... PEER --hub tcp://127.0.0.1:PORT [--listen 127.0.0.1:0] [--cert PEM --key PEM]
 //! ```
 //!
-//! Once messages reach the hub it prints `{"event":"listening","url":"http://127.0.0.1:PORT/api/message"}`, and it
-//! serves until it is killed. The hub must be receiving by then: libzmq subscribes in the thread that does.
-//! All serve on one thread, beside which there is that of a bus and libzmq's own.
+//! When messages reach the hub, a peer prints `{"event":"listening","url":"http://127.0.0.1:PORT/api/message"}`, and
+//! serves until it is killed. The hub must receive by then, because libzmq subscribes in the thread that receives.
+//! Every peer serves on one thread. Beside it there are the thread of the bus and that of libzmq.
 //!
 //! | program | HTTP | bus |
 //! |---|---|---|
-//! | `axum_mpsc` | `axum::serve` | a channel to a thread that sends: the plain way |
-//! | `axum_good_bus` | `axum::serve` | the gateway's |
-//! | `hyper_pipeline` | axum's router on hyper, a pipeline answered in one write | the gateway's |
+//! | `axum_mpsc` | `axum::serve` | a channel to a thread that sends |
+//! | `axum_gateway_bus` | `axum::serve` | that of the gateway |
+//! | `hyper_pipeline` | the router of axum on hyper, which answers a pipeline with one write | that of the gateway |
 //! | `hyper_mpsc` | as `hyper_pipeline` | a channel to a thread that sends |
-//! | `hyper_tls` | as `hyper_pipeline`, behind rustls | the gateway's |
-//! | `canned_tokio_uring` | ends of requests by the gateway's waits on io_uring, one answer to all | none |
-//! | `canned_tcp_stream` | the same by tokio-uring's own streams | none |
+//! | `hyper_tls` | as `hyper_pipeline`, with rustls | that of the gateway |
+//! | `canned_tokio_uring` | one constant answer to all requests, with the waits of the gateway on io_uring | none |
+//! | `canned_tcp_stream` | one constant answer to all requests, with the streams of tokio-uring | none |
 //!
-//! And `aiohttp_pyzmq.py`, beside this package's manifest, is what adapters are written in; it needs what
-//! `requirements.txt` says.
+//! `aiohttp_pyzmq.py`, beside the manifest of this package, is a server as adapters have it. It needs the packages of
+//! `requirements.txt`.
 
 use std::error::Error;
 
 pub mod axum_server;
 pub mod canned;
 pub mod channel_bus;
-pub mod good_bus;
+pub mod gateway_bus;
 pub mod hyper_server;
 pub mod requests;
 pub mod router;

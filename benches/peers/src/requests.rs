@@ -1,40 +1,41 @@
-//! Where requests end: heads by httparse, bodies by `Content-Length`. Nothing else is looked at.
+//! Finds where requests end: httparse parses the heads, and `Content-Length` frames the bodies. Nothing else is
+//! checked.
 
 use std::mem::MaybeUninit;
 
 use httparse::{Request, Status};
 
-/// Field lines in a head, at most.
+/// The most field lines of a head.
 const FIELD_LINES: usize = 64;
 
-/// What is known of the request that a connection is in.
+/// What is known of the request that a connection receives.
 #[derive(Default)]
 pub struct Requests {
-    /// The part of a head that was read.
+    /// The beginning of a head whose end has not come yet.
     head: Vec<u8>,
-    /// What is to come of a body.
+    /// How many bytes of a body have not come yet.
     body: Option<usize>,
 }
 
-/// Not HTTP, or of another framing.
+/// The input is not HTTP, or its body has another framing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unframed;
 
 impl Requests {
-    /// Takes in all of `input`, however it is split. How many requests end in it.
+    /// Takes the next input of a connection, which may begin and end anywhere. Returns how many requests end in it.
     ///
     /// # Errors
-    /// [`Unframed`]: there is no telling where they end.
+    /// [`Unframed`]: the end of a request cannot be found.
     pub fn ends_in(&mut self, input: &[u8]) -> Result<usize, Unframed> {
         if self.head.is_empty() {
-            return self.walk(input);
+            return self.count_ends(input);
         }
         let mut held = std::mem::take(&mut self.head);
         held.extend_from_slice(input);
-        self.walk(&held)
+        self.count_ends(&held)
     }
 
-    fn walk(&mut self, mut rest: &[u8]) -> Result<usize, Unframed> {
+    fn count_ends(&mut self, mut rest: &[u8]) -> Result<usize, Unframed> {
         let mut ended = 0;
         while !rest.is_empty() {
             let body = match self.body.take() {
@@ -65,7 +66,8 @@ impl Requests {
     }
 }
 
-/// What follows the head that `bytes` begin with, and how much of it is a body. `None`: the head has no end yet.
+/// Returns what follows the head that `bytes` begin with, and the length of the body. Returns `None` if the head has no
+/// end yet.
 fn framing(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, Unframed> {
     let mut fields = [const { MaybeUninit::uninit() }; FIELD_LINES];
     let mut request = Request::new(&mut []);
@@ -89,7 +91,7 @@ mod tests {
         POST /b HTTP/1.1\r\nContent-Length: 0\r\n\r\n";
 
     #[test]
-    fn three_requests_end_wherever_they_are_split() {
+    fn three_requests_end_at_every_split() {
         for at in 0..=PIPELINE.len() {
             let (first, second) = PIPELINE.split_at(at);
             let mut requests = Requests::default();
@@ -106,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_end_is_told() {
+    fn a_request_without_a_known_end_is_an_error() {
         for odd in [&b"\0"[..], b"POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n"] {
             assert_eq!(Requests::default().ends_in(odd), Err(Unframed));
         }

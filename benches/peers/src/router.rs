@@ -1,4 +1,4 @@
-//! The HTTP side of a gateway as an axum program has it.
+//! The router of a gateway, written with axum.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -14,16 +14,16 @@ use axum::routing::post;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// A way to the bus.
+/// Publishes messages.
 pub trait Publish: Send + Sync + 'static {
-    /// Hands a message over, without waiting.
+    /// Passes a message to the bus without waiting.
     ///
     /// # Errors
-    /// [`Busy`].
+    /// [`Busy`]: the bus cannot take the message.
     fn publish(&self, topic: &str, payload: &str) -> Result<(), Busy>;
 }
 
-/// The bus has no room, or no hub.
+/// The bus has no room or no hub.
 #[derive(Clone, Copy, Debug)]
 pub struct Busy;
 
@@ -37,7 +37,7 @@ struct Access {
     token: Option<String>,
 }
 
-/// The payload stays as it stood; the topic is copied only where it has escapes.
+/// The payload keeps its bytes. The topic is copied only if it has escapes.
 #[derive(Deserialize)]
 struct Message<'b> {
     #[serde(borrow)]
@@ -46,7 +46,8 @@ struct Message<'b> {
     payload: &'b RawValue,
 }
 
-/// The gateway's one path. Bodies are bounded at axum's own 2 MiB: to lower that would cost each request a layer.
+/// Returns a router with the path of the gateway. The limit of bodies is the 2 MiB of axum, because a lower limit would
+/// need a layer for each request.
 pub fn router<P: Publish>(token: String, bus: P) -> Router {
     Router::new().route(ENDPOINT, post(message::<P>)).with_state(Arc::new(App { token, bus }))
 }

@@ -1,4 +1,4 @@
-//! TLS as the gateway has it: the same provider, versions and way to resume a session.
+//! TLS as the gateway has it: with the same provider and versions, and with the same resumption of sessions.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use tokio_rustls::rustls::version::{TLS12, TLS13};
 
 use crate::Outcome;
 
-/// Begins connections with the certificate of these files.
+/// Returns an acceptor with the certificate and the key of these files.
 ///
 /// # Errors
-/// They cannot be read, or rustls refuses them.
+/// The files cannot be read, or rustls refuses them.
 pub fn acceptor((certificate, key): (impl AsRef<Path>, impl AsRef<Path>)) -> Outcome<TlsAcceptor> {
     let chain = CertificateDer::pem_file_iter(certificate)?.collect::<Result<_, _>>()?;
     let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))

@@ -11,9 +11,9 @@ use crate::statuses::FINE;
 use crate::support::gateway::Gateway;
 use crate::support::http::{Client, Response};
 use crate::support::net::{dead_endpoint, free_address, refuses};
+use crate::support::poll_loop::POLL_INTERVAL;
 use crate::support::request::Request;
 use crate::support::subscriber::{Message, Subscriber, ipc_endpoint};
-use crate::support::worker::TURN;
 
 #[test]
 fn sigterm_and_sigint_both_stop_the_gateway() {
@@ -120,7 +120,7 @@ fn every_message_answered_with_200_under_load_is_on_the_bus_after_the_stop() {
         let stopped = gateway.expect_stopped();
 
         let received: Vec<Message> = (0..stopped.published).map(|_| bus.next()).collect();
-        let more = bus.next_within(TURN);
+        let more = bus.next_within(POLL_INTERVAL);
         assert_eq!(more, None, "there are more messages on the bus than the gateway has counted");
         let distinct: BTreeSet<&Message> = received.iter().collect();
         assert_eq!(distinct.len(), received.len(), "a message was published twice");
@@ -178,7 +178,7 @@ fn messages_on_a_bound_endpoint_arrive_before_the_end() {
     let endpoint = ipc_endpoint(&directory);
     let mut gateway = Gateway::serve().bind(&endpoint).start();
     let bus = Subscriber::connected(&endpoint, "");
-    bus.wait_until_it_hears(&gateway);
+    bus.wait_until_subscribed(&gateway);
     let mut client = gateway.client();
     let message = |number: usize| Message::new("t", &format!(r#"{{"number":{number}}}"#));
     for number in 0..500 {

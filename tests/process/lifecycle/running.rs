@@ -5,8 +5,8 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use crate::statuses::FINE;
+use crate::support::fixture::Fixture;
 use crate::support::gateway::Gateway;
-use crate::support::rig::Rig;
 use crate::support::usage::cpu_ticks;
 
 #[test]
@@ -67,14 +67,14 @@ fn the_gateway_goes_on_after_its_stdout_is_closed() {
 /// four is enough.
 #[test]
 fn an_idle_gateway_uses_no_cpu() {
-    let rig = Rig::start();
-    let mut client = rig.client();
-    client.exchange(&rig.request(FINE)).assert_accepted();
+    let fixture = Fixture::start();
+    let mut client = fixture.client();
+    client.exchange(&fixture.request(FINE)).assert_accepted();
     let mut used = Vec::new();
     for _second in 0..4 {
-        let before = cpu_ticks(rig.gateway.id());
+        let before = cpu_ticks(fixture.gateway.id());
         std::thread::sleep(Duration::from_secs(1));
-        used.push(cpu_ticks(rig.gateway.id()) - before);
+        used.push(cpu_ticks(fixture.gateway.id()) - before);
         if used.last() == Some(&0) {
             return;
         }

@@ -1,41 +1,77 @@
-//! Bodies however they are framed and however they arrive.
+//! How a body comes: by length or in chunks, in pieces, after a 100, or not to its end.
 
 use super::FINE;
-use crate::support::rig::Rig;
+use crate::support::fixture::Fixture;
 use crate::support::subscriber::Message;
 
 #[test]
-fn a_chunked_body_is_joined_and_its_extensions_and_trailers_are_dropped() {
-    let rig = Rig::start();
-    let mut client = rig.client();
+fn chunks_are_joined_and_their_extensions_and_trailers_are_dropped() {
+    let fixture = Fixture::start();
+    let mut client = fixture.client();
     let message = Message::new("t", r#"{"content":"0\r\n\r\n is no end"}"#);
     for size in [1, 7, 1000] {
-        client.exchange(&rig.request(message.body()).chunked(size)).assert_accepted();
-        assert_eq!(rig.bus.next(), message, "in chunks of {size}");
+        client.exchange(&fixture.request(message.body()).chunked(size)).assert_accepted();
+        assert_eq!(fixture.subscriber.next(), message, "in chunks of {size}");
     }
 }
 
 #[test]
-fn a_request_byte_by_byte_is_the_same_request() {
-    let rig = Rig::start();
+fn a_request_that_comes_byte_by_byte_is_the_same_request() {
+    let fixture = Fixture::start();
     let message = Message::new("t", r#"{"a": [1, 2.50]}"#);
-    for request in [rig.request(message.body()), rig.request(message.body()).chunked(5)] {
-        let mut client = rig.client();
+    for request in [fixture.request(message.body()), fixture.request(message.body()).chunked(5)] {
+        let mut client = fixture.client();
         request.bytes().iter().for_each(|byte| client.send([*byte]));
         client.response().assert_accepted();
-        assert_eq!(rig.bus.next(), message);
+        assert_eq!(fixture.subscriber.next(), message);
     }
 }
 
 #[test]
-fn a_body_that_ends_before_its_length_is_never_published() {
-    let rig = Rig::start();
-    for request in [rig.request(FINE).field("Content-Length", "1000"), rig.request(FINE).chunked(5)] {
+fn a_body_that_ends_too_early_is_not_published() {
+    let fixture = Fixture::start();
+    for request in [fixture.request(FINE).field("Content-Length", "1000"), fixture.request(FINE).chunked(5)] {
         let mut cut = request.bytes();
         cut.pop();
-        let mut client = rig.client();
+        let mut client = fixture.client();
         client.send(cut);
         drop(client);
     }
-    rig.assert_bus_is_quiet();
+    fixture.assert_nothing_more_published();
+}
+
+/// `Expect: 100-continue`: the 100 comes after the head has passed every check.
+#[test]
+fn a_head_that_passes_every_check_is_answered_with_100() {
+    let fixture = Fixture::start();
+    let mut client = fixture.client();
+    for name in ["100-continue", "100-Continue"] {
+        let request = fixture.request(FINE).field("Expect", name);
+        client.send(request.head());
+        assert_eq!(client.response().status, 100);
+        client.send(request.body());
+        client.response().assert_accepted();
+        assert_eq!(fixture.subscriber.next(), Message::new("t", "{}"));
+    }
+}
+
+#[test]
+fn a_head_that_fails_a_check_is_refused_without_a_100() {
+    let fixture = Fixture::with(["--max-body", "100"]);
+    let fine = fixture.request(FINE).field("Expect", "100-continue");
+    let refused = [
+        (fine.clone().target("/api/message?token=wrong"), 401),
+        (fine.clone().target("/"), 404),
+        (fine.clone().without("Content-Type"), 415),
+        (fine.clone().without("Expect").field("Expect", "200-ok"), 417),
+        (fine.clone().field("Content-Length", "101"), 413),
+    ];
+    for (request, status) in refused {
+        let mut client = fixture.client();
+        client.send(request.head());
+        let response = client.response();
+        assert_eq!(response.status, status);
+        response.problem();
+    }
+    fixture.assert_nothing_more_published();
 }

@@ -1,25 +1,26 @@
-//! How long a connection lives, and in which order it is answered.
+//! When a connection is kept and when it is closed, and the order of its answers.
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use super::FINE;
+use crate::support::fixture::Fixture;
+use crate::support::http::{SHORTEST_TIMEOUT, expect_408};
 use crate::support::pipeline;
-use crate::support::rig::Rig;
 use crate::support::subscriber::Message;
 
 #[test]
-fn a_refusal_that_leaves_no_doubt_about_the_end_keeps_the_connection() {
-    let rig = Rig::start();
-    let fine = rig.request(FINE);
+fn a_refusal_keeps_the_connection_if_the_end_of_the_request_is_known() {
+    let fixture = Fixture::start();
+    let fine = fixture.request(FINE);
     let refused = [
         (fine.clone().target("/api/message"), 401),
         (fine.clone().target("/"), 404),
         (fine.clone().method("GET"), 405),
         (fine.clone().without("Content-Type"), 415),
-        (rig.request("{\"topic\":}"), 400),
-        (rig.request("{}"), 422),
+        (fixture.request("{\"topic\":}"), 400),
+        (fixture.request("{}"), 422),
     ];
-    let mut client = rig.client();
+    let mut client = fixture.client();
     for (request, status) in refused {
         for request in [request.clone(), request.chunked(3)] {
             let response = client.exchange(&request);
@@ -30,29 +31,29 @@ fn a_refusal_that_leaves_no_doubt_about_the_end_keeps_the_connection() {
 }
 
 #[test]
-fn a_client_that_says_close_is_answered_and_the_connection_closed() {
-    let rig = Rig::start();
-    let mut client = rig.client();
-    client.send(rig.request(FINE).field("Connection", "close").bytes());
+fn a_request_with_connection_close_is_answered_and_the_connection_closed() {
+    let fixture = Fixture::start();
+    let mut client = fixture.client();
+    client.send(fixture.request(FINE).field("Connection", "close").bytes());
     let response = client.response();
     response.assert_accepted();
     assert!(response.closes());
-    // What follows is not a request any more.
-    client.expect_half_close(&rig.request(FINE).bytes());
-    assert_eq!(rig.bus.next(), Message::new("t", "{}"));
-    rig.assert_bus_is_quiet();
+    // What follows is not read as a request.
+    client.expect_half_close(&fixture.request(FINE).bytes());
+    assert_eq!(fixture.subscriber.next(), Message::new("t", "{}"));
+    fixture.assert_nothing_more_published();
 }
 
 #[test]
-fn http_1_0_closes_unless_it_asks_to_be_kept() {
-    let rig = Rig::start();
-    let old = rig.request(FINE).without("Host").version("HTTP/1.0");
-    let mut client = rig.client();
+fn http_1_0_closes_the_connection_without_keep_alive() {
+    let fixture = Fixture::start();
+    let old = fixture.request(FINE).without("Host").version("HTTP/1.0");
+    let mut client = fixture.client();
     let kept = old.clone().field("Connection", "keep-alive");
     for _ in 0..2 {
         let response = client.exchange(&kept);
         response.assert_accepted();
-        // Without this a 1.0 client does not know that it may go on.
+        // Without this field, a client of HTTP/1.0 does not know that the connection is kept.
         let connection = response.field("Connection").unwrap_or_default();
         assert!(connection.eq_ignore_ascii_case("keep-alive"), "{response:?}");
     }
@@ -62,30 +63,67 @@ fn http_1_0_closes_unless_it_asks_to_be_kept() {
 
 #[test]
 fn a_target_in_absolute_form_is_the_same_target() {
-    let rig = Rig::start();
-    let target = format!("http://localhost:12358{}", rig.gateway.target());
-    let mut client = rig.client();
-    client.exchange(&rig.request(FINE).target(&target)).assert_accepted();
-    let elsewhere = client.exchange(&rig.request(FINE).target("http://localhost/elsewhere"));
+    let fixture = Fixture::start();
+    let target = format!("http://localhost:12358{}", fixture.gateway.target());
+    let mut client = fixture.client();
+    client.exchange(&fixture.request(FINE).target(&target)).assert_accepted();
+    let elsewhere = client.exchange(&fixture.request(FINE).target("http://localhost/elsewhere"));
     assert_eq!(elsewhere.status, 404);
 }
 
 #[test]
 fn a_hundred_requests_in_one_write_are_answered_in_order() {
-    let rig = Rig::start();
-    pipeline::assert_answered_in_order(rig.client(), &rig.bus, |body| rig.request(body));
-    rig.assert_bus_is_quiet();
+    let fixture = Fixture::start();
+    pipeline::assert_answered_in_order(fixture.client(), &fixture.subscriber, |body| fixture.request(body));
+    fixture.assert_nothing_more_published();
 }
 
 #[test]
-fn every_answer_is_dated() {
-    let rig = Rig::start();
-    let mut client = rig.client();
-    let target = rig.gateway.target();
+fn every_answer_has_a_date() {
+    let fixture = Fixture::start();
+    let mut client = fixture.client();
+    let target = fixture.gateway.target();
     for target in [target.as_str(), "/", "/api/message"] {
-        let response = client.exchange(&rig.request(FINE).target(target));
+        let response = client.exchange(&fixture.request(FINE).target(target));
         let date = httpdate::parse_http_date(response.field("Date").expect("a Date")).unwrap();
-        let age = SystemTime::now().duration_since(date).expect("not from the future");
+        let age = SystemTime::now().duration_since(date).expect("the date is not in the future");
         assert!(age < Duration::from_secs(5), "{age:?} old");
+    }
+}
+
+#[test]
+fn a_head_without_an_end_is_408_after_its_timeout() {
+    let fixture = Fixture::with(["--head-timeout", "1"]);
+    let mut client = fixture.client();
+    client.exchange(&fixture.request(FINE)).assert_accepted();
+    let since = Instant::now();
+    client.send("POST /api/message HTTP/1.1\r\nHost: loc");
+    expect_408(client, since);
+}
+
+#[test]
+fn a_body_without_an_end_is_408_after_its_timeout() {
+    let fixture = Fixture::with(["--body-timeout", "1"]);
+    for request in [fixture.request(FINE), fixture.request(FINE).chunked(5)] {
+        let mut client = fixture.client();
+        let bytes = request.bytes();
+        let since = Instant::now();
+        client.send(&bytes[..bytes.len() - 1]);
+        expect_408(client, since);
+    }
+    fixture.assert_nothing_more_published();
+}
+
+#[test]
+fn an_idle_connection_is_closed_without_an_answer() {
+    let fixture = Fixture::with(["--idle-timeout", "1"]);
+    // RFC 9112 §2.2: the empty line that old clients send after a body does not begin a request.
+    for end in ["", "\r\n"] {
+        let mut client = fixture.client();
+        client.exchange(&fixture.request(FINE)).assert_accepted();
+        let since = Instant::now();
+        client.send(end);
+        client.expect_close();
+        assert!(since.elapsed() >= SHORTEST_TIMEOUT, "too early, after {:?}", since.elapsed());
     }
 }

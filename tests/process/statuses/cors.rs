@@ -1,9 +1,9 @@
-//! What a page in a browser needs before it may post (Fetch, and Private Network Access).
+//! What a page in a browser needs before it may post (the Fetch standard, and Private Network Access).
 
 use super::FINE;
+use crate::support::fixture::Fixture;
 use crate::support::http::Response;
 use crate::support::request::Request;
-use crate::support::rig::Rig;
 
 const ORIGIN: &str = "https://create.example";
 
@@ -28,58 +28,58 @@ fn lists(response: &Response, name: &str, item: &str) -> bool {
 }
 
 #[test]
-fn a_preflight_is_204_and_allows_a_json_post() {
-    let rig = Rig::start();
-    let mut client = rig.client();
+fn a_preflight_is_204_and_allows_a_post_of_json() {
+    let fixture = Fixture::start();
+    let mut client = fixture.client();
     let response = client.exchange(&preflight(ORIGIN));
     assert_eq!(response.status, 204);
     assert_eq!(allowed_origin(&response), Some("*"));
     assert!(lists(&response, "Access-Control-Allow-Methods", "POST"), "{response:?}");
     assert!(lists(&response, "Access-Control-Allow-Headers", "Content-Type"), "{response:?}");
-    assert_eq!(response.field("Access-Control-Allow-Private-Network"), None, "nobody asked");
-    client.exchange(&rig.request(FINE).field("Origin", ORIGIN)).assert_accepted();
+    assert_eq!(response.field("Access-Control-Allow-Private-Network"), None, "the page did not ask for it");
+    client.exchange(&fixture.request(FINE).field("Origin", ORIGIN)).assert_accepted();
 }
 
 #[test]
-fn a_page_of_a_public_site_is_let_into_the_private_network_when_it_asks() {
-    let rig = Rig::start();
+fn a_page_of_a_public_site_may_post_to_the_private_network_if_it_asks() {
+    let fixture = Fixture::start();
     let asking = preflight(ORIGIN).field("Access-Control-Request-Private-Network", "true");
-    let response = rig.client().exchange(&asking);
+    let response = fixture.client().exchange(&asking);
     assert_eq!(response.status, 204);
     assert_eq!(response.field("Access-Control-Allow-Private-Network"), Some("true"));
 }
 
-/// A page may read an answer only if that answer allows it; refusals are what it needs to read.
+/// A page can read an answer only if the answer allows it. This holds for refusals too.
 #[test]
-fn every_answer_to_a_page_can_be_read_by_it() {
-    let rig = Rig::start();
-    let fine = rig.request(FINE).field("Origin", ORIGIN);
+fn a_page_can_read_every_answer() {
+    let fixture = Fixture::start();
+    let fine = fixture.request(FINE).field("Origin", ORIGIN);
     let requests = [
         (fine.clone(), 200),
         (fine.clone().target("/api/message"), 401),
         (fine.clone().target("/"), 404),
         (fine.clone().method("PUT"), 405),
         (fine.clone().without("Content-Type"), 415),
-        (rig.request("{").field("Origin", ORIGIN), 400),
-        (rig.request("{}").field("Origin", ORIGIN), 422),
+        (fixture.request("{").field("Origin", ORIGIN), 400),
+        (fixture.request("{}").field("Origin", ORIGIN), 422),
     ];
     for (request, status) in requests {
-        let response = rig.client().exchange(&request);
+        let response = fixture.client().exchange(&request);
         assert_eq!((response.status, allowed_origin(&response)), (status, Some("*")));
     }
 }
 
 #[test]
-fn with_allow_origin_only_those_origins_are_allowed() {
-    let rig = Rig::with(["--allow-origin", ORIGIN, "--allow-origin", "http://localhost:3000"]);
+fn allow_origin_allows_only_the_given_origins() {
+    let fixture = Fixture::with(["--allow-origin", ORIGIN, "--allow-origin", "http://localhost:3000"]);
     for origin in [ORIGIN, "http://localhost:3000"] {
-        let response = rig.client().exchange(&preflight(origin));
+        let response = fixture.client().exchange(&preflight(origin));
         assert_eq!(allowed_origin(&response), Some(origin));
-        let response = rig.client().exchange(&rig.request(FINE).field("Origin", origin));
+        let response = fixture.client().exchange(&fixture.request(FINE).field("Origin", origin));
         assert_eq!(allowed_origin(&response), Some(origin));
     }
     let stranger = "https://create.example.evil";
-    let response = rig.client().exchange(&preflight(stranger));
+    let response = fixture.client().exchange(&preflight(stranger));
     let allowed = allowed_origin(&response);
     assert!(allowed != Some("*") && allowed != Some(stranger), "{response:?}");
 }

@@ -1,10 +1,10 @@
-//! Heads and bodies whose end could be understood in two ways: 400, the connection is over, and
-//! nothing of it reaches the bus.
+//! Heads and bodies whose end two readers could find at different places: they are answered with 400, the connection is
+//! closed, and nothing of them is published.
 
 use super::FINE;
-use crate::support::rig::Rig;
+use crate::support::fixture::Fixture;
 
-/// What the contract lists. `{T}` stands for the right target; [`head`] adds the content type.
+/// What the contract lists. `{T}` stands for the right target, and [`head`] adds the content type.
 #[rustfmt::skip]
 const MALFORMED: &[(&str, &str)] = &[
     ("both lengths", "POST {T} HTTP/1.1\r\nHost: a\r\nContent-Length: 26\r\nTransfer-Encoding: chunked\r\n\r\n"),
@@ -35,37 +35,37 @@ const MALFORMED: &[(&str, &str)] = &[
     ("a chunk size that ends in LF", "POST {T} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1a\n"),
 ];
 
-/// The head with all that a message needs, so that nothing but the fault can be the reason for a
-/// refusal, and a lenient reader would publish what follows.
-fn head(rig: &Rig, malformed: &str) -> String {
+/// Returns the head with all that a message needs. So only the fault can be the reason for a refusal, and a lenient
+/// reader would publish the message that follows.
+fn head(fixture: &Fixture, malformed: &str) -> String {
     let typed = "\r\nContent-Type: application/json\r\n\r\n";
-    malformed.replace("{T}", &rig.gateway.target()).replacen("\r\n\r\n", typed, 1)
+    malformed.replace("{T}", &fixture.gateway.target()).replacen("\r\n\r\n", typed, 1)
 }
 
 #[test]
-fn what_could_be_read_in_two_ways_is_400_and_the_end() {
-    let rig = Rig::start();
+fn an_ambiguous_request_is_400_and_closes_the_connection() {
+    let fixture = Fixture::start();
     for (fault, malformed) in MALFORMED {
-        let mut client = rig.client();
-        client.send(head(&rig, malformed) + FINE);
+        let mut client = fixture.client();
+        client.send(head(&fixture, malformed) + FINE);
         let response = client.response();
         assert_eq!(response.status, 400, "{fault}: {response:?}");
         response.problem();
         client.expect_close();
     }
-    rig.assert_bus_is_quiet();
+    fixture.assert_nothing_more_published();
 }
 
-/// The request behind the broken one is where smuggling would show.
+/// A request that is smuggled in would stand after the malformed one.
 #[test]
-fn nothing_behind_a_malformed_request_is_read_as_a_request() {
-    let rig = Rig::start();
-    let behind = String::from_utf8(rig.request(FINE).bytes()).unwrap();
+fn nothing_after_a_malformed_request_is_read_as_a_request() {
+    let fixture = Fixture::start();
+    let following = String::from_utf8(fixture.request(FINE).bytes()).unwrap();
     for (fault, malformed) in MALFORMED {
-        let mut client = rig.client();
-        client.send(head(&rig, malformed) + &behind);
+        let mut client = fixture.client();
+        client.send(head(&fixture, malformed) + &following);
         assert_eq!(client.response().status, 400, "{fault}");
         client.expect_close();
     }
-    rig.assert_bus_is_quiet();
+    fixture.assert_nothing_more_published();
 }

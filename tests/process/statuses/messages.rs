@@ -1,13 +1,13 @@
-//! Bodies that are no JSON (400), and JSON that is no message (422).
+//! Bodies that are not JSON (400), and JSON that is not a message (422).
 
 use super::FINE;
-use crate::support::rig::Rig;
+use crate::support::fixture::Fixture;
 use crate::support::subscriber::Message;
 
 #[test]
 fn what_is_not_json_is_400_with_line_and_column() {
-    let rig = Rig::start();
-    let mut client = rig.client();
+    let fixture = Fixture::start();
+    let mut client = fixture.client();
     let bodies: [(&[u8], u32); 10] = [
         (b"", 1),
         (b"{", 1),
@@ -22,20 +22,20 @@ fn what_is_not_json_is_400_with_line_and_column() {
     ];
     for (body, line) in bodies {
         let shown = String::from_utf8_lossy(body);
-        let response = client.exchange(&rig.request(body));
+        let response = client.exchange(&fixture.request(body));
         assert_eq!(response.status, 400, "{shown}");
         let problem = response.problem();
         let detail = problem["detail"].as_str().unwrap();
         assert!(detail.contains(&format!("line {line}")), "{shown}: {detail}");
         assert!(detail.contains("column "), "{shown}: {detail}");
     }
-    rig.assert_bus_is_quiet();
+    fixture.assert_nothing_more_published();
 }
 
 #[test]
-fn json_that_is_no_message_is_422_with_a_pointer() {
-    let rig = Rig::start();
-    let mut client = rig.client();
+fn json_that_is_not_a_message_is_422_with_a_pointer() {
+    let fixture = Fixture::start();
+    let mut client = fixture.client();
     let long = format!(r#"{{"topic":"{}","payload":{{}}}}"#, "t".repeat(1025));
     let bodies = [
         (r#"{"topic":1,"payload":{}}"#, "/topic"),
@@ -53,38 +53,38 @@ fn json_that_is_no_message_is_422_with_a_pointer() {
         (long.as_str(), "/topic"),
     ];
     for (body, pointer) in bodies {
-        let response = client.exchange(&rig.request(body));
+        let response = client.exchange(&fixture.request(body));
         assert_eq!(response.status, 422, "{body}");
         assert_eq!(response.problem()["pointer"], pointer, "{body}");
     }
-    rig.assert_bus_is_quiet();
+    fixture.assert_nothing_more_published();
 }
 
-/// Here the contract leaves open whether the pointer names the whole or the part that is not there.
+/// The contract does not say here whether the pointer names the missing member or the value that lacks it.
 #[test]
-fn json_that_lacks_a_part_of_a_message_is_422() {
-    let rig = Rig::start();
-    let mut client = rig.client();
+fn json_that_lacks_a_member_of_a_message_is_422() {
+    let fixture = Fixture::start();
+    let mut client = fixture.client();
     for body in ["{}", "[]", "null", "1", r#""topic""#, r#"{"topic":"t"}"#, r#"{"payload":{}}"#] {
-        let response = client.exchange(&rig.request(body));
+        let response = client.exchange(&fixture.request(body));
         assert_eq!(response.status, 422, "{body}");
         assert!(response.problem()["pointer"].is_string(), "{body}");
     }
-    rig.assert_bus_is_quiet();
+    fixture.assert_nothing_more_published();
 }
 
-/// The lone surrogate and the depth break the message, not the syntax; a reader of the payload
-/// would trip over them.
+/// A lone surrogate, too deep nesting and a repeated key are valid syntax of JSON, but many readers of a payload fail
+/// on them.
 #[test]
-fn a_payload_that_readers_would_trip_over_is_422() {
-    let rig = Rig::start();
-    let mut client = rig.client();
-    // The body is the first level and the payload the second. Whether the limit is on the body or on
-    // the payload, 128 levels of body are within it and 130 beyond.
+fn a_payload_that_many_readers_cannot_read_is_422() {
+    let fixture = Fixture::start();
+    let mut client = fixture.client();
+    // The body is the first level and the payload the second. The limit may apply to the body or to the payload: in
+    // either case, 128 levels of the body are within it and 130 levels are not.
     let nested = |levels: usize| format!(r#"{{"a":{}1{}}}"#, "[".repeat(levels - 2), "]".repeat(levels - 2));
     let deepest = Message::new("t", &nested(128));
-    client.exchange(&rig.request(deepest.body())).assert_accepted();
-    assert_eq!(rig.bus.next(), deepest);
+    client.exchange(&fixture.request(deepest.body())).assert_accepted();
+    assert_eq!(fixture.subscriber.next(), deepest);
 
     let twice = r#"{"node_id":"a","node_id":"b","content":"c"}"#;
     let bodies = [
@@ -95,10 +95,10 @@ fn a_payload_that_readers_would_trip_over_is_422() {
         Message::new("adapter/nodes/data", twice),
     ];
     for message in bodies {
-        let response = client.exchange(&rig.request(message.body()));
+        let response = client.exchange(&fixture.request(message.body()));
         assert_eq!(response.status, 422, "{message:?}");
         assert!(response.problem()["pointer"].is_string(), "{message:?}");
     }
-    rig.assert_bus_is_quiet();
-    client.exchange(&rig.request(FINE)).assert_accepted();
+    fixture.assert_nothing_more_published();
+    client.exchange(&fixture.request(FINE)).assert_accepted();
 }

@@ -1,17 +1,27 @@
-//! The contract's table of statuses over plain http, row by row and in its order.
+//! The contract's table of statuses, over plain http, row by row and in the order of the table.
 
 mod bodies;
 mod connections;
 mod cors;
-mod expectations;
 mod framing;
 mod limits;
 mod messages;
 mod precedence;
 mod refusals;
-mod timeouts;
 mod token;
-mod unavailable;
 
-/// A message that passes every check.
+use crate::support::fixture::Fixture;
+use crate::support::http::Response;
+use crate::support::request::Request;
+
+/// The body of a message that passes every check.
 pub(crate) const FINE: &str = r#"{"topic":"t","payload":{}}"#;
+
+/// Sends a request, checks that it is refused and that the connection is closed, and returns the answer.
+fn refuse_and_close(fixture: &Fixture, request: &Request) -> Response {
+    let mut client = fixture.client();
+    let response = client.exchange(request);
+    response.problem();
+    client.expect_close();
+    response
+}

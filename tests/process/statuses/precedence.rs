@@ -1,12 +1,12 @@
-//! A request with several faults is answered for the first of them in the table.
+//! The answer to a request with several faults is that of the fault which comes first in the table.
 
 use super::FINE;
+use crate::support::fixture::Fixture;
 use crate::support::gateway::Gateway;
 use crate::support::net::dead_endpoint;
 use crate::support::request::Request;
-use crate::support::rig::Rig;
 
-/// The rows that one POST can break, in the order in which they are checked.
+/// The faults that one POST can have, in the order of their checks.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 enum Fault {
     MalformedHead,
@@ -29,7 +29,7 @@ use Fault::{
     TransferCoding,
 };
 
-const LADDER: [(Fault, u16); 13] = [
+const FAULTS_IN_ORDER: [(Fault, u16); 13] = [
     (MalformedHead, 400),
     (LongTarget, 414),
     (TransferCoding, 501),
@@ -47,8 +47,8 @@ const LADDER: [(Fault, u16); 13] = [
 
 const MAX_BODY: [&str; 2] = ["--max-body", "64"];
 
-/// A request with this fault and all those after it in the table.
-fn faulty_from(gateway: &Gateway, first: Fault) -> Request {
+/// Returns a request with this fault and all faults after it in the table.
+fn request_with_faults_from(gateway: &Gateway, first: Fault) -> Request {
     let has = |fault| fault >= first;
     let pick = |fault, wrong, right| if has(fault) { wrong } else { right };
     let right_target = gateway.target();
@@ -75,24 +75,24 @@ fn faulty_from(gateway: &Gateway, first: Fault) -> Request {
 }
 
 #[test]
-fn the_first_fault_in_the_table_is_the_one_answered() {
-    let connected = Rig::with(MAX_BODY);
+fn the_fault_that_comes_first_in_the_table_is_answered() {
+    let connected = Fixture::with(MAX_BODY);
     let mut unconnected = Gateway::serve().connect(&dead_endpoint()).arguments(MAX_BODY).spawn();
     unconnected.wait_listening();
-    for (first, status) in LADDER {
-        // The last rungs are out of reach while no hub is there.
+    for (first, status) in FAULTS_IN_ORDER {
+        // Without a hub, the faults after the missing hub are never answered.
         let gateway = if first <= NoHub { &unconnected } else { &connected.gateway };
-        let request = faulty_from(gateway, first);
+        let request = request_with_faults_from(gateway, first);
         let response = gateway.client().exchange(&request);
-        assert_eq!(response.status, status, "{first:?} and all that follow it: {response:?}");
+        assert_eq!(response.status, status, "{first:?} and all faults after it: {response:?}");
     }
 }
 
 #[test]
-fn a_preflight_is_answered_before_method_token_and_content_type_are_looked_at() {
-    let rig = Rig::with(MAX_BODY);
-    let answered = faulty_from(&rig.gateway, Method).method("OPTIONS");
-    assert_eq!(rig.client().exchange(&answered.without("Content-Length")).status, 204);
-    let elsewhere = faulty_from(&rig.gateway, Path).method("OPTIONS");
-    assert_eq!(rig.client().exchange(&elsewhere).status, 404, "the path comes first");
+fn a_preflight_is_answered_before_method_token_and_content_type_are_checked() {
+    let fixture = Fixture::with(MAX_BODY);
+    let preflight = request_with_faults_from(&fixture.gateway, Method).method("OPTIONS");
+    assert_eq!(fixture.client().exchange(&preflight.without("Content-Length")).status, 204);
+    let elsewhere = request_with_faults_from(&fixture.gateway, Path).method("OPTIONS");
+    assert_eq!(fixture.client().exchange(&elsewhere).status, 404, "the path is checked first");
 }

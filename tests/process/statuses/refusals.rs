@@ -1,12 +1,18 @@
-//! What each refusal before the body tells the client.
+//! What a client is told when its request is refused before its body is parsed.
 
-use super::FINE;
+use std::net::TcpListener;
+
+use super::{FINE, refuse_and_close};
+use crate::support::fixture::Fixture;
+use crate::support::gateway::Gateway;
 use crate::support::http::Response;
+use crate::support::net::{accept_connection, dead_endpoint};
 use crate::support::request::Request;
-use crate::support::rig::Rig;
+use crate::support::subscriber::{Message, Subscriber, ipc_endpoint};
 
-fn refused(rig: &Rig, request: &Request, status: u16) -> Response {
-    let response = rig.client().exchange(request);
+/// Sends a request, checks that it is refused with this status, and returns the answer.
+fn refuse(fixture: &Fixture, request: &Request, status: u16) -> Response {
+    let response = fixture.client().exchange(request);
     assert_eq!(response.status, status, "{response:?}");
     response.problem();
     response
@@ -14,42 +20,42 @@ fn refused(rig: &Rig, request: &Request, status: u16) -> Response {
 
 #[test]
 fn another_path_is_404() {
-    let rig = Rig::start();
-    let target = rig.gateway.target();
+    let fixture = Fixture::start();
+    let target = fixture.gateway.target();
     for path in ["/", "/api", "/api/message/", "/api/messages", "/API/message", "//api/message"] {
         let target = target.replacen("/api/message", path, 1);
-        refused(&rig, &rig.request(FINE).target(&target), 404);
+        refuse(&fixture, &fixture.request(FINE).target(&target), 404);
     }
-    rig.assert_bus_is_quiet();
+    fixture.assert_nothing_more_published();
 }
 
 #[test]
-fn any_method_but_post_is_405_and_told_what_is_allowed() {
-    let rig = Rig::start();
+fn any_method_but_post_is_405_and_names_the_allowed_methods() {
+    let fixture = Fixture::start();
     for method in ["GET", "PUT", "PATCH", "DELETE", "TRACE", "BREW", "post"] {
-        let response = refused(&rig, &rig.request(FINE).method(method), 405);
+        let response = refuse(&fixture, &fixture.request(FINE).method(method), 405);
         assert_eq!(response.field("Allow"), Some("POST, OPTIONS"), "{method}");
     }
-    rig.assert_bus_is_quiet();
+    fixture.assert_nothing_more_published();
 }
 
-/// RFC 9110 §9.3.2: no body follows, or everything after it on the connection would be misread.
+/// RFC 9110 §9.3.2: no body may follow, because the client would read it as the next answer.
 #[test]
 fn head_is_405_without_a_body() {
-    let rig = Rig::start();
-    let mut client = rig.client();
-    client.send(rig.request("").method("HEAD").bytes());
+    let fixture = Fixture::start();
+    let mut client = fixture.client();
+    client.send(fixture.request("").method("HEAD").bytes());
     let response = client.response_without_body();
     assert_eq!((response.status, response.field("Allow")), (405, Some("POST, OPTIONS")));
-    client.exchange(&rig.request(FINE)).assert_accepted();
+    client.exchange(&fixture.request(FINE)).assert_accepted();
 }
 
 #[test]
-fn a_body_that_is_not_declared_json_is_415_and_told_what_is_accepted() {
-    let rig = Rig::start();
-    let plain = rig.request(FINE).without("Content-Type");
+fn a_body_that_is_not_declared_as_json_is_415_and_names_the_accepted_type() {
+    let fixture = Fixture::start();
+    let plain = fixture.request(FINE).without("Content-Type");
     let typed = |value| plain.clone().field("Content-Type", value);
-    let encoded = |value| rig.request(FINE).field("Content-Encoding", value);
+    let encoded = |value| fixture.request(FINE).field("Content-Encoding", value);
     let wrong = [
         plain.clone(),
         typed("text/plain"),
@@ -60,10 +66,10 @@ fn a_body_that_is_not_declared_json_is_415_and_told_what_is_accepted() {
         encoded("identity, gzip"),
     ];
     for request in wrong {
-        let response = refused(&rig, &request, 415);
+        let response = refuse(&fixture, &request, 415);
         assert_eq!(response.field("Accept-Post"), Some("application/json"));
     }
-    rig.assert_bus_is_quiet();
+    fixture.assert_nothing_more_published();
 
     let right = [
         typed("application/json; charset=utf-8"),
@@ -72,32 +78,61 @@ fn a_body_that_is_not_declared_json_is_415_and_told_what_is_accepted() {
         encoded("identity"),
     ];
     for request in right {
-        rig.client().exchange(&request).assert_accepted();
+        fixture.client().exchange(&request).assert_accepted();
     }
 }
 
 #[test]
-fn a_transfer_coding_other_than_chunked_is_501_and_the_end() {
-    let rig = Rig::start();
+fn a_transfer_coding_other_than_chunked_is_501_and_closes_the_connection() {
+    let fixture = Fixture::start();
     for coding in ["gzip", "gzip, chunked"] {
-        let mut client = rig.client();
-        client.send(rig.request(FINE).field("Transfer-Encoding", coding).bytes());
-        let response = client.response();
-        assert_eq!(response.status, 501, "{coding}");
-        response.problem();
-        client.expect_close();
+        let request = fixture.request(FINE).field("Transfer-Encoding", coding);
+        assert_eq!(refuse_and_close(&fixture, &request).status, 501, "{coding}");
     }
-    rig.assert_bus_is_quiet();
+    fixture.assert_nothing_more_published();
 }
 
 #[test]
-fn another_version_is_505_and_the_end() {
-    let rig = Rig::start();
-    let mut client = rig.client();
-    client.send(rig.request(FINE).version("HTTP/2.0").bytes());
-    let response = client.response();
-    assert_eq!(response.status, 505);
+fn another_version_is_505_and_closes_the_connection() {
+    let fixture = Fixture::start();
+    let request = fixture.request(FINE).version("HTTP/2.0");
+    assert_eq!(refuse_and_close(&fixture, &request).status, 505);
+    fixture.assert_nothing_more_published();
+}
+
+/// Posts a message and checks that it is refused because no hub is connected.
+fn expect_503(gateway: &Gateway) {
+    let response = gateway.post(FINE);
+    assert_eq!((response.status, response.field("Retry-After")), (503, Some("1")));
     response.problem();
-    client.expect_close();
-    rig.assert_bus_is_quiet();
+}
+
+#[test]
+fn a_message_without_a_hub_is_503_with_retry_after() {
+    let gateway = Gateway::serve().connect(&dead_endpoint()).start();
+    expect_503(&gateway);
+}
+
+/// A port that accepts connections counts as a hub only after the handshake of ZeroMQ.
+#[test]
+fn a_port_without_zeromq_is_not_a_hub() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("tcp://{}", silent.local_addr().unwrap());
+    let gateway = Gateway::serve().connect(&endpoint).start();
+    let _connection = accept_connection(&silent);
+    expect_503(&gateway);
+}
+
+#[test]
+fn a_hub_that_starts_later_receives_only_what_was_accepted() {
+    let directory = tempfile::tempdir().unwrap();
+    let endpoint = ipc_endpoint(&directory);
+    let mut gateway = Gateway::serve().connect(&endpoint).start();
+    expect_503(&gateway);
+    let subscriber = Subscriber::bound_at(directory);
+    let connected = gateway.wait_connected();
+    assert_eq!(connected["endpoint"], endpoint);
+    let message = Message::new("t", r#"{"first":true}"#);
+    gateway.post(message.body()).assert_accepted();
+    assert_eq!(subscriber.next(), message, "a refused message must not be published");
 }

@@ -1,22 +1,22 @@
-//! The token: one same answer for everything that is not it.
+//! The token: every request without it gets the same answer.
 
 use super::FINE;
+use crate::support::fixture::Fixture;
 use crate::support::gateway::Gateway;
 use crate::support::http::Response;
 use crate::support::request::Request;
-use crate::support::rig::Rig;
 use crate::support::settings_file::token;
 
-/// The answer without what changes with time.
-fn timeless(mut response: Response) -> Response {
+/// Returns the answer without its date.
+fn without_date(mut response: Response) -> Response {
     response.fields.retain(|(name, _)| !name.eq_ignore_ascii_case("Date"));
     response
 }
 
 #[test]
-fn missing_repeated_and_wrong_get_the_same_answer_to_the_byte() {
-    let rig = Rig::start();
-    let right = rig.gateway.target();
+fn a_missing_repeated_or_wrong_token_gets_the_same_answer_to_the_byte() {
+    let fixture = Fixture::start();
+    let right = fixture.gateway.target();
     let value = right.split_once('=').unwrap().1;
     let targets = [
         "/api/message".to_owned(),
@@ -32,9 +32,9 @@ fn missing_repeated_and_wrong_get_the_same_answer_to_the_byte() {
         format!("/api/message?token=wrong&token={value}"),
     ];
     let answer = |target: &str| {
-        let response = rig.client().exchange(&Request::post(target, FINE));
+        let response = fixture.client().exchange(&Request::post(target, FINE));
         assert_eq!(response.status, 401, "{target}");
-        timeless(response)
+        without_date(response)
     };
     let first = answer(&targets[0]);
     first.problem();
@@ -42,22 +42,22 @@ fn missing_repeated_and_wrong_get_the_same_answer_to_the_byte() {
     for target in &targets[1..] {
         assert_eq!(answer(target), first, "{target}");
     }
-    rig.assert_bus_is_quiet();
+    fixture.assert_nothing_more_published();
 }
 
 #[test]
-fn other_parameters_beside_the_token_do_not_matter() {
-    let rig = Rig::start();
-    let right = rig.gateway.target();
+fn other_parameters_of_the_query_do_not_matter() {
+    let fixture = Fixture::start();
+    let right = fixture.gateway.target();
     let value = right.split_once('=').unwrap().1;
     for query in [format!("a=1&token={value}&b"), format!("&&token={value}&"), format!("x=token&token={value}")] {
         let target = format!("/api/message?{query}");
-        rig.client().exchange(&Request::post(&target, FINE)).assert_accepted();
+        fixture.client().exchange(&Request::post(&target, FINE)).assert_accepted();
     }
 }
 
 #[test]
-fn a_token_is_compared_as_what_its_escapes_spell() {
+fn a_token_is_compared_without_its_percent_encoding() {
     let token = token("%41/+?&=#ü");
     let gateway = Gateway::serve().token(&token).start();
     let escaped = |hex: fn(u8) -> String| -> String { token.bytes().map(hex).collect() };
@@ -67,7 +67,7 @@ fn a_token_is_compared_as_what_its_escapes_spell() {
         let request = Request::post(&format!("/api/message?token={value}"), FINE);
         gateway.client().exchange(&request).assert_accepted();
     }
-    // Decoded once, not twice: `%2541` is `%41`, and `%41` is `A`.
+    // The query is decoded exactly once: `%2541` is `%41`, and `%41` is `A`.
     let decoded_twice = Request::post("/api/message?token=s3cr3t-%41/%2B?%26=%23%C3%BC", FINE);
     assert_eq!(gateway.client().exchange(&decoded_twice).status, 401);
 }

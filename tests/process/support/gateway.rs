@@ -1,4 +1,4 @@
-//! `adapter-gateway serve` as its parent process sees it: events on stdout, logs on stderr.
+//! `adapter-gateway serve` as its parent process sees it: events on stdout, log lines on stderr.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -10,16 +10,16 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use super::http::{Client, Response};
-use super::process::{Process, Transcript, binary, limited, without_uring};
+use super::io_mode::io_mode;
+use super::process::{Process, Transcript, binary, with_ulimit, without_io_uring};
 use super::request::Request;
 use super::settings_file::{SettingsFile, TOKEN_MARK, enabled, token};
-use super::way::way;
 use super::{PATIENCE, eventually};
 
-/// A port of its own, which the `listening` event tells.
+/// An address with any free port. The `listening` event names the port.
 pub(crate) const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// What a gateway is started with; ready to use, and a test says only what it wants otherwise.
+/// What a gateway is started with. The defaults make a gateway that is ready to use; a test sets only what differs.
 pub(crate) struct Builder {
     settings: Option<String>,
     by_default_path: bool,
@@ -28,21 +28,21 @@ pub(crate) struct Builder {
     bus: Vec<String>,
     io: &'static str,
     expected_io: &'static str,
-    no_uring: Option<Errno>,
-    limits: Option<&'static str>,
+    io_uring_refusal: Option<Errno>,
+    ulimit: Option<&'static str>,
     arguments: Vec<String>,
     scheme: &'static str,
     stdin: Stdio,
     closes_stdout_after: Option<&'static str>,
 }
 
-/// A running gateway; killed when dropped, its output checked as in [`assert_output`].
+/// A running gateway. Drop kills it and checks its output with [`assert_output`].
 pub(crate) struct Gateway {
     process: Process,
     pub(crate) settings: SettingsFile,
     token: String,
     scheme: &'static str,
-    /// Events that came and that nobody has waited for yet.
+    /// The events that came and that the test has not waited for yet.
     pending: VecDeque<Value>,
     addresses: Vec<SocketAddr>,
     expected_io: &'static str,
@@ -66,26 +66,26 @@ impl Builder {
         self
     }
 
-    /// Leaves `--settings` out and says where the user's configuration is by `XDG_CONFIG_HOME`.
+    /// Leaves `--settings` out and sets `XDG_CONFIG_HOME` instead.
     pub(crate) fn settings_by_default_path(mut self) -> Self {
         self.by_default_path = true;
         self
     }
 
-    /// The token that the settings hold and that requests are sent with.
+    /// Sets the token of the settings, with which requests are sent.
     pub(crate) fn token(mut self, token: &str) -> Self {
         token.clone_into(&mut self.token);
         self.settings = Some(enabled(token));
         self
     }
 
-    /// Listens there, instead of on [`ANY_PORT`].
+    /// Listens on this address, instead of on [`ANY_PORT`].
     pub(crate) fn listen(mut self, address: SocketAddr) -> Self {
         self.listen.push(address);
         self
     }
 
-    /// Publishes there, instead of on an endpoint that nobody knows.
+    /// Publishes to this endpoint, instead of on an endpoint of its own that nothing connects to.
     pub(crate) fn connect(mut self, endpoint: &str) -> Self {
         self.bus.extend(["--connect".to_owned(), endpoint.to_owned()]);
         self
@@ -101,21 +101,21 @@ impl Builder {
         self
     }
 
-    /// Asks for one way of waiting, instead of that of this run, and tells which one `listening` must name.
-    pub(crate) fn io(mut self, asked: &'static str, expected: &'static str) -> Self {
-        (self.io, self.expected_io) = (asked, expected);
+    /// Sets `--io`, instead of the mode of this run, and the mode that the `listening` event must name.
+    pub(crate) fn io(mut self, mode: &'static str, expected: &'static str) -> Self {
+        (self.io, self.expected_io) = (mode, expected);
         self
     }
 
-    /// Starts it where the kernel answers `io_uring_setup` with this error.
-    pub(crate) fn where_uring_is(mut self, refused: Errno) -> Self {
-        self.no_uring = Some(refused);
+    /// Starts the gateway where the kernel answers `io_uring_setup` with this error.
+    pub(crate) fn io_uring_refused_with(mut self, errno: Errno) -> Self {
+        self.io_uring_refusal = Some(errno);
         self
     }
 
-    /// Starts it behind `ulimit` with these arguments.
-    pub(crate) fn limits(mut self, ulimit: &'static str) -> Self {
-        self.limits = Some(ulimit);
+    /// Starts the gateway after `ulimit` with these arguments.
+    pub(crate) fn ulimit(mut self, arguments: &'static str) -> Self {
+        self.ulimit = Some(arguments);
         self
     }
 
@@ -130,18 +130,18 @@ impl Builder {
         self
     }
 
-    /// Closes our end of the gateway's stdout once it has sent this event.
+    /// Closes the reading end of the gateway's stdout when this event has come.
     pub(crate) fn closes_stdout_after(mut self, event: &'static str) -> Self {
         self.closes_stdout_after = Some(event);
         self
     }
 
-    /// Starts it and waits for nothing.
+    /// Starts the gateway and waits for nothing.
     pub(crate) fn spawn(self) -> Gateway {
         self.spawn_beside(SettingsFile::absent())
     }
 
-    /// The same where the directory of the settings is there already.
+    /// Starts the gateway with the directory of these settings and waits for nothing.
     pub(crate) fn spawn_beside(self, settings: SettingsFile) -> Gateway {
         if let Some(text) = &self.settings {
             settings.write(text);
@@ -149,17 +149,17 @@ impl Builder {
         let mut command = self.command(&settings);
         command.stdin(self.stdin);
         let last = self.closes_stdout_after;
-        let is_last = move |line: &str| last.is_some_and(|name| is(&parse_event(line), name));
-        let process = match self.no_uring {
+        let is_last = move |line: &str| last.is_some_and(|name| is_event(&parse_event(line), name));
+        let process = match self.io_uring_refusal {
             None => Process::spawn_reading_until(&mut command, is_last),
-            Some(errno) => without_uring(errno, || Process::spawn_reading_until(&mut command, is_last)),
+            Some(errno) => without_io_uring(errno, || Process::spawn_reading_until(&mut command, is_last)),
         };
         let (pending, addresses) = (VecDeque::new(), Vec::new());
         let (token, scheme, expected_io) = (self.token, self.scheme, self.expected_io);
         Gateway { process, settings, token, scheme, pending, addresses, expected_io }
     }
 
-    /// Starts it and waits until it accepts requests.
+    /// Starts the gateway and waits until it accepts requests.
     pub(crate) fn start(self) -> Gateway {
         let mut gateway = self.spawn();
         gateway.wait_listening();
@@ -186,9 +186,9 @@ impl Builder {
             command.args(["--bind", &format!("ipc://{}", endpoint.display())]);
         }
         command.args(["--io", self.io]).args(&self.bus).args(&self.arguments);
-        match self.limits {
+        match self.ulimit {
             None => command,
-            Some(limits) => limited(limits, &command),
+            Some(arguments) => with_ulimit(arguments, &command),
         }
     }
 }
@@ -202,10 +202,10 @@ impl Gateway {
             token,
             listen: Vec::new(),
             bus: Vec::new(),
-            io: way(),
-            expected_io: way(),
-            no_uring: None,
-            limits: None,
+            io: io_mode(),
+            expected_io: io_mode(),
+            io_uring_refusal: None,
+            ulimit: None,
             arguments: Vec::new(),
             scheme: "http",
             stdin: Stdio::null(),
@@ -217,7 +217,7 @@ impl Gateway {
         self.process.id()
     }
 
-    /// The first event that `wanted` accepts among those not waited for before. The others stay,
+    /// Returns the first event that `wanted` accepts among those that the test has not waited for. The others stay,
     /// because events of different sources come in no fixed order.
     pub(crate) fn wait_for(&mut self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + PATIENCE;
@@ -232,19 +232,19 @@ impl Gateway {
     }
 
     pub(crate) fn wait_event(&mut self, name: &str) -> Value {
-        self.wait_for(name, |event| is(event, name))
+        self.wait_for(name, |event| is_event(event, name))
     }
 
     pub(crate) fn wait_settings(&mut self, state: &str) -> Value {
-        self.wait_for(state, |event| is(event, "settings") && event["state"] == state)
+        self.wait_for(state, |event| is_event(event, "settings") && event["state"] == state)
     }
 
-    /// The bus counts as connected, and subscriptions made before have arrived.
+    /// Waits until the bus is connected. Subscriptions that were made before have then arrived at the gateway.
     pub(crate) fn wait_connected(&mut self) -> Value {
-        self.wait_for("connected", |event| is(event, "bus") && event["state"] == "connected")
+        self.wait_for("connected", |event| is_event(event, "bus") && event["state"] == "connected")
     }
 
-    /// Waits for one listener to open and remembers its address.
+    /// Waits until one listener is open and keeps its address.
     pub(crate) fn wait_listening(&mut self) -> Value {
         let event = self.wait_event("listening");
         assert_eq!(event["io"], self.expected_io, "{event}");
@@ -255,7 +255,7 @@ impl Gateway {
         event
     }
 
-    /// Returns once our end of its stdout is closed, see [`Builder::closes_stdout_after`].
+    /// Waits until the reading end of its stdout is closed: see [`Builder::closes_stdout_after`].
     pub(crate) fn wait_stdout_closed(&mut self) {
         let deadline = Instant::now() + PATIENCE;
         while self.process.next_line(deadline).is_some() {}
@@ -273,17 +273,17 @@ impl Gateway {
         Client::connect(self.address())
     }
 
-    /// The path with the right token.
+    /// Returns the path with the right token.
     pub(crate) fn target(&self) -> String {
         format!("/api/message?token={}", self.token)
     }
 
-    /// A request that is right in everything but, where a test wants it, its body.
+    /// Returns a request with this body that is right in everything else.
     pub(crate) fn request(&self, body: impl AsRef<[u8]>) -> Request {
         Request::post(&self.target(), body)
     }
 
-    /// One request on a connection of its own.
+    /// Sends one request on a connection of its own.
     pub(crate) fn post(&self, body: impl AsRef<[u8]>) -> Response {
         self.client().exchange(&self.request(body))
     }
@@ -292,12 +292,18 @@ impl Gateway {
         self.process.signal(signal);
     }
 
-    /// What it has logged so far.
+    /// Sends SIGUSR1 and returns the `stats` event.
+    pub(crate) fn stats(&mut self) -> Value {
+        self.signal(Signal::USR1);
+        self.wait_event("stats")
+    }
+
+    /// Returns what it has logged so far.
     pub(crate) fn log(&self) -> String {
         self.process.transcript().stderr
     }
 
-    /// Waits until it has logged `text`; the log comes by another way than the events.
+    /// Waits until it has logged `text`. The log has a pipe of its own, so the order of events tells nothing about it.
     pub(crate) fn expect_log(&self, text: &str) {
         eventually(text, || self.log().contains(text).then_some(()));
     }
@@ -310,31 +316,31 @@ impl Gateway {
         self.process.is_running()
     }
 
-    /// The exit code, when it ends by itself.
+    /// Waits until it ends by itself and returns its exit status.
     pub(crate) fn wait_exit(&mut self) -> i32 {
         let status = self.process.wait_exit(PATIENCE);
         status.code().unwrap_or_else(|| panic!("ended by a signal: {status}"))
     }
 
-    /// SIGTERM, and what a parent may rely on after it.
+    /// Sends SIGTERM and checks what a parent may rely on then.
     pub(crate) fn terminate(&mut self) -> Stopped {
         self.signal(Signal::TERM);
         self.expect_stopped()
     }
 
-    /// It exits with 0, and its last line says that all it accepted was published.
+    /// Checks that it exits with 0 and that its last line says that all accepted messages were published.
     pub(crate) fn expect_stopped(&mut self) -> Stopped {
         assert_eq!(self.wait_exit(), 0);
         let output = self.process.end().stdout;
         let last = parse_event(output.split_inclusive('\n').next_back().expect("a last line"));
-        assert!(is(&last, "stopped"), "the last line is {last}");
+        assert!(is_event(&last, "stopped"), "the last line is {last}");
         let count = |name: &str| last[name].as_u64().unwrap_or_else(|| panic!("{name}: {last}"));
         let stopped = Stopped { accepted: count("accepted"), published: count("published") };
         assert_eq!(stopped.accepted, stopped.published);
         stopped
     }
 
-    /// Ends it if it still runs, and returns all it ever wrote.
+    /// Ends it if it still runs, and returns all that it has written.
     pub(crate) fn end(&mut self) -> Transcript {
         self.process.end()
     }
@@ -350,13 +356,13 @@ impl Drop for Gateway {
     }
 }
 
-/// Whether this is an event of that name.
-pub(crate) fn is(event: &Value, name: &str) -> bool {
+/// Returns whether this is an event of that name.
+pub(crate) fn is_event(event: &Value, name: &str) -> bool {
     event["event"] == name
 }
 
-/// What holds for all that any gateway of these tests ever writes: stdout is whole lines, each a
-/// JSON object with an `event`, and no token is on stdout or stderr.
+/// Checks what holds for the output of every gateway of these tests: each line of stdout is whole and is a JSON object
+/// with an `event`, and no token is on stdout or stderr.
 fn assert_output(output: &Transcript) {
     output.stdout.split_inclusive('\n').for_each(|line| drop(parse_event(line)));
     for stream in [&output.stdout, &output.stderr] {
@@ -366,6 +372,6 @@ fn assert_output(output: &Transcript) {
 
 fn parse_event(line: &str) -> Value {
     let event: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line:?}"));
-    assert!(line.ends_with('\n') && event["event"].is_string(), "no event line: {line:?}");
+    assert!(line.ends_with('\n') && event["event"].is_string(), "not a line with an event: {line:?}");
     event
 }

@@ -1,22 +1,27 @@
-//! A minimal and strict HTTP/1.1 client: bytes out as they are, responses in only as RFC 9112
-//! allows them. What a lenient client would forgive fails the test.
+//! A minimal and strict HTTP/1.1 client. It sends any bytes and accepts a response only if RFC 9112 allows it. What a
+//! lenient client would accept fails the test.
 
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use super::PATIENCE;
 use super::request::Request;
 
-/// One connection, over TCP or what lies on it.
+/// The least time after which a timeout of one second, the shortest that can be set, may end. It is a little less than
+/// a second, because clocks round.
+pub(crate) const SHORTEST_TIMEOUT: Duration = Duration::from_millis(900);
+
+/// One connection over TCP, or over TLS on it.
 pub(crate) struct Client<S = TcpStream> {
     stream: S,
     unread: Vec<u8>,
 }
 
-/// One response, complete.
+/// One complete response.
 #[derive(Clone, PartialEq)]
 pub(crate) struct Response {
     pub(crate) status: u16,
@@ -43,13 +48,13 @@ impl<S: Read + Write> Client<S> {
         Self { stream, unread: Vec::new() }
     }
 
-    /// What it speaks over.
+    /// Returns the stream below.
     pub(crate) fn stream(&mut self) -> &mut S {
         &mut self.stream
     }
 
-    /// Sends bytes as they are. A peer that has refused and closed already is no error here: its
-    /// answer is still to be read.
+    /// Sends these bytes. A gateway that has refused the request and closed already is no error here, because the test
+    /// still reads its answer.
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
         match self.stream.write_all(bytes.as_ref()) {
             Err(error) if !is_gone(error.kind()) => panic!("cannot send: {error}"),
@@ -62,12 +67,12 @@ impl<S: Read + Write> Client<S> {
         self.response()
     }
 
-    /// The next response with its body by Content-Length.
+    /// Reads the next response, whose body has the length that Content-Length states.
     pub(crate) fn response(&mut self) -> Response {
         self.try_response().expect("a response")
     }
 
-    /// The same where the connection may end instead: `UnexpectedEof` if it does.
+    /// Reads the next response, or returns `UnexpectedEof` if the connection ends instead.
     pub(crate) fn try_response(&mut self) -> io::Result<Response> {
         let mut response = self.read_head()?;
         let length = response.content_length();
@@ -78,12 +83,12 @@ impl<S: Read + Write> Client<S> {
         Ok(response)
     }
 
-    /// The next response where the request was HEAD: whatever length it states, no body follows.
+    /// Reads the response to a HEAD request: whatever length it states, no body follows.
     pub(crate) fn response_without_body(&mut self) -> Response {
         self.read_head().expect("a response")
     }
 
-    /// Fails unless the connection ends here: no byte more, and no reset.
+    /// Fails unless the connection ends here, without a further byte and without a reset.
     pub(crate) fn expect_close(&mut self) {
         let unread = String::from_utf8_lossy(&self.unread);
         assert!(unread.is_empty(), "bytes instead of a close: {unread:?}");
@@ -93,9 +98,9 @@ impl<S: Read + Write> Client<S> {
         }
     }
 
-    /// The same for a client that is not done sending: the gateway must have half-closed, and read
-    /// and drop what still comes. If it has closed instead, the first of these bytes is answered
-    /// with a reset, which may cost a client its answer, and which the later ones feel.
+    /// Fails unless the gateway has half-closed the connection: it must still read the bytes that this client has not
+    /// sent yet, and drop them. If it has closed the connection instead, it answers the first of these bytes with a
+    /// reset, because of which the client may lose its answer, and a later write fails.
     pub(crate) fn expect_half_close(&mut self, unsent: &[u8]) {
         self.expect_close();
         for part in unsent.chunks(unsent.len().div_ceil(4)) {
@@ -116,7 +121,7 @@ impl<S: Read + Write> Client<S> {
 
     fn read_more(&mut self) -> io::Result<()> {
         let mut bytes = [0; 16 * 1024];
-        // A process that is stopped and continued has its system calls interrupted.
+        // If a process is stopped and continued, its system calls are interrupted.
         let length = loop {
             match self.stream.read(&mut bytes) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -132,7 +137,7 @@ impl<S: Read + Write> Client<S> {
 }
 
 impl fmt::Debug for Response {
-    /// The body as text, because this is read when a test fails.
+    /// Shows the body as text, because a person reads it when a test fails.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let body = String::from_utf8_lossy(&self.body);
         write!(formatter, "{} {:?} {body}", self.status, self.fields)
@@ -140,7 +145,7 @@ impl fmt::Debug for Response {
 }
 
 impl Response {
-    /// A field that occurs at most once.
+    /// Returns the value of a field that may occur once at most.
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         let mut values = self.fields.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
         let value = values.next().map(|(_, value)| value.as_str());
@@ -152,14 +157,14 @@ impl Response {
         self.field("Connection").is_some_and(|value| value.eq_ignore_ascii_case("close"))
     }
 
-    /// Fails unless this is the one answer that promises delivery.
+    /// Fails unless this is the answer that promises delivery.
     pub(crate) fn assert_accepted(&self) {
         assert_eq!(self.status, 200, "{self:?}");
         let body: Value = serde_json::from_slice(&self.body).expect("a JSON body");
         assert_eq!(body, serde_json::json!({"status": "accepted"}));
     }
 
-    /// The problem document (RFC 9457) that every refusal carries.
+    /// Returns the problem document (RFC 9457) that every refusal has.
     pub(crate) fn problem(&self) -> Value {
         assert_eq!(self.field("Content-Type"), Some("application/problem+json"), "{self:?}");
         let problem: Value = serde_json::from_slice(&self.body).expect("a JSON body");
@@ -170,13 +175,13 @@ impl Response {
         problem
     }
 
-    /// RFC 9110 §8.6 and RFC 9112 §6: a length on every response that may have a body, once, and
-    /// none on those that may not.
+    /// Returns the length of the body. A response that may have a body must state its length once, and any other
+    /// response must state none (RFC 9110 §8.6 and RFC 9112 §6).
     fn content_length(&self) -> usize {
-        assert_eq!(self.field("Transfer-Encoding"), None, "the gateway's answers have a known length");
+        assert_eq!(self.field("Transfer-Encoding"), None, "the gateway always states a length");
         let length = self.field("Content-Length");
         if self.status < 200 || self.status == 204 {
-            assert_eq!(length, None, "a {} states no length", self.status);
+            assert_eq!(length, None, "a {} must state no length", self.status);
             return 0;
         }
         let length = length.expect("a Content-Length");
@@ -185,7 +190,7 @@ impl Response {
     }
 }
 
-/// RFC 9112 §4 and §5: a status line and field lines, nothing loose about either.
+/// Parses the status line and the field lines strictly (RFC 9112 §4 and §5).
 fn parse_head(head: &[u8]) -> Response {
     let head = std::str::from_utf8(head).expect("an ASCII head");
     assert!(head.is_ascii() && !head.contains('\0'), "{head:?}");
@@ -208,6 +213,15 @@ fn parse_field(line: &str) -> (String, String) {
     assert!(!name.is_empty() && name.bytes().all(is_token), "field line {line:?}");
     assert!(!value.contains(['\r', '\n']), "field line {line:?}");
     (name.to_owned(), value.trim_matches([' ', '\t']).to_owned())
+}
+
+/// Reads a 408 and the end of the connection, and fails if they come before the timeout.
+pub(crate) fn expect_408<S: Read + Write>(mut client: Client<S>, since: Instant) {
+    let response = client.response();
+    assert_eq!((response.status, response.closes()), (408, true));
+    response.problem();
+    client.expect_close();
+    assert!(since.elapsed() >= SHORTEST_TIMEOUT, "too early, after {:?}", since.elapsed());
 }
 
 fn is_gone(kind: ErrorKind) -> bool {

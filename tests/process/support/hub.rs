@@ -1,19 +1,19 @@
-//! The hub in the middle of an adapter: publishers on one side, subscribers on the other.
+//! The hub of an adapter: publishers connect on one side, subscribers on the other.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use tempfile::TempDir;
 
 use super::PATIENCE;
+use super::poll_loop::{POLL_INTERVAL_MS, PollLoop};
 use super::subscriber::Subscriber;
-use super::worker::{TURN_MS, Worker};
 
-/// XSUB and XPUB in a thread, as an adapter runs them, with subscriptions passed upstream.
+/// An XSUB and an XPUB socket in a thread, as an adapter runs them. Subscriptions are passed on to the publishers.
 pub(crate) struct Hub {
     publishers: String,
     subscribers: String,
     subscriptions: Receiver<Vec<u8>>,
-    _forwarding: Worker,
+    _forwarding: PollLoop,
     _directory: TempDir,
 }
 
@@ -26,16 +26,16 @@ impl Hub {
         let xsub = bound(&context, zmq::XSUB, &publishers);
         let xpub = bound(&context, zmq::XPUB, &subscribers);
         let (sender, subscriptions) = channel();
-        let forwarding = Worker::start(move || forward(&xsub, &xpub, &sender).unwrap());
+        let forwarding = PollLoop::start(move || forward(&xsub, &xpub, &sender).unwrap());
         Self { publishers, subscribers, subscriptions, _forwarding: forwarding, _directory: directory }
     }
 
-    /// Where a gateway is to `--connect`.
+    /// Returns the endpoint for the gateway's `--connect`.
     pub(crate) fn publishers_side(&self) -> &str {
         &self.publishers
     }
 
-    /// A subscriber whose subscription has reached the hub.
+    /// Returns a subscriber whose subscription has reached the hub.
     pub(crate) fn subscriber(&self, prefix: &str) -> Subscriber {
         let subscriber = Subscriber::connected(&self.subscribers, prefix);
         let arrived = self.subscriptions.recv_timeout(PATIENCE).expect("the subscription arrives");
@@ -53,17 +53,17 @@ fn bound(context: &zmq::Context, kind: zmq::SocketType, endpoint: &str) -> zmq::
     socket
 }
 
-/// One turn: a message down to the subscribers, a subscription up to the publishers.
+/// Passes on at most one message to the subscribers and one subscription to the publishers.
 fn forward(xsub: &zmq::Socket, xpub: &zmq::Socket, seen: &Sender<Vec<u8>>) -> zmq::Result<()> {
     let mut sides = [xsub.as_poll_item(zmq::POLLIN), xpub.as_poll_item(zmq::POLLIN)];
-    zmq::poll(&mut sides, TURN_MS)?;
+    zmq::poll(&mut sides, POLL_INTERVAL_MS)?;
     if sides[0].is_readable() {
         xpub.send_multipart(xsub.recv_multipart(0)?, 0)?;
     }
     if sides[1].is_readable() {
         let subscription = xpub.recv_bytes(0)?;
         xsub.send(&subscription, 0)?;
-        // Nobody waits for a subscription that ends.
+        // The receiver is gone when the test ends.
         let _ = seen.send(subscription);
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Addresses on the loopback that no other test, and no other program, is using.
+//! Addresses on the loopback interface that no other test and no other program uses.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,9 +7,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::PATIENCE;
 
-/// A free address that stays free while nothing listens on it. A port of 127.0.0.1 would not: the
-/// kernel may give it to the next test that asks for any port. So each call has a host of its own
-/// in 127/8, from the process's id and a counter.
+/// Returns a free address that stays free while nothing listens on it. A port of 127.0.0.1 would not stay free, because
+/// the kernel may give it to the next test that asks for any port. So each call takes another host of 127.0.0.0/8, from
+/// the id of this process and a counter.
 pub(crate) fn free_address() -> SocketAddr {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     let host = (std::process::id() << 8) + NEXT.fetch_add(1, Ordering::Relaxed);
@@ -18,12 +18,12 @@ pub(crate) fn free_address() -> SocketAddr {
     TcpListener::bind((host, 0)).unwrap().local_addr().unwrap()
 }
 
-/// An endpoint for a hub that is not there.
+/// Returns an endpoint where no hub listens.
 pub(crate) fn dead_endpoint() -> String {
     format!("tcp://{}", free_address())
 }
 
-/// Whether a connection is refused, as where nothing listens.
+/// Returns whether a connection to this address is refused, because nothing listens there.
 pub(crate) fn refuses(address: SocketAddr) -> bool {
     match TcpStream::connect(address) {
         Ok(_open) => false,
@@ -31,11 +31,12 @@ pub(crate) fn refuses(address: SocketAddr) -> bool {
     }
 }
 
-/// The next to connect.
-pub(crate) fn visitor(listener: &TcpListener) -> TcpStream {
-    let bound = Timespec::try_from(PATIENCE).unwrap();
-    assert_eq!(poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&bound)), Ok(1), "nobody came");
-    let (visitor, _) = listener.accept().unwrap();
-    visitor.set_read_timeout(Some(PATIENCE)).unwrap();
-    visitor
+/// Waits for the next connection and accepts it.
+pub(crate) fn accept_connection(listener: &TcpListener) -> TcpStream {
+    let timeout = Timespec::try_from(PATIENCE).unwrap();
+    let ready = poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&timeout));
+    assert_eq!(ready, Ok(1), "nobody connected in time");
+    let (stream, _) = listener.accept().unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
 }

@@ -1,4 +1,4 @@
-//! A pipeline of a hundred requests, of which each fourth is of the same kind.
+//! A pipeline of a hundred requests: accepted, refused by their path, refused by their token, and chunked, in turn.
 
 use std::io::{Read, Write};
 
@@ -6,10 +6,11 @@ use super::http::Client;
 use super::request::Request;
 use super::subscriber::{Message, Subscriber};
 
-/// Sends it in one write. `request` is a message with the given body, as the gateway of `client` and `bus` takes it.
+/// Sends the pipeline in one write and checks the answers and the published messages. `request` makes a request with
+/// the given body that the gateway accepts.
 pub(crate) fn assert_answered_in_order<S: Read + Write>(
     mut client: Client<S>,
-    bus: &Subscriber,
+    subscriber: &Subscriber,
     request: impl Fn(String) -> Request,
 ) {
     let message = |number: usize| Message::new("t", &format!(r#"{{"number": {number}}}"#));
@@ -29,6 +30,6 @@ pub(crate) fn assert_answered_in_order<S: Read + Write>(
         assert_eq!(client.response().status, [200, 404, 401, 200][number % 4], "number {number}");
     }
     for number in (0..100).filter(|number| [0, 3].contains(&(number % 4))) {
-        assert_eq!(bus.next(), message(number));
+        assert_eq!(subscriber.next(), message(number));
     }
 }

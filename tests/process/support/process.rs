@@ -1,4 +1,4 @@
-//! A child process whose output is read as it comes and whose end can be awaited.
+//! A child process: its output is read as it comes, and a test can wait for its end.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -10,22 +10,21 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal};
-
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 
 use super::PATIENCE;
 
-/// The number of the system call, the same on every architecture (since kernel 5.1 they share their numbers).
+/// The number of the system call. It is the same on every architecture, as of all calls since kernel 5.1.
 const IO_URING_SETUP: i64 = 425;
 
-/// Everything a child has written so far.
+/// All that a child has written so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Transcript {
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-/// Ended and reaped when dropped, whatever the test did.
+/// A running child. Drop ends it and waits for it, whatever the test did.
 pub(crate) struct Process {
     child: Child,
     command: String,
@@ -34,27 +33,29 @@ pub(crate) struct Process {
     readers: Vec<JoinHandle<()>>,
 }
 
-/// The binary under test.
+/// Returns the command of the binary under test.
 pub(crate) fn binary() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_adapter-gateway"));
     command.stdin(Stdio::null());
     command
 }
 
-/// The same command behind the shell's `ulimit` with these arguments, under the same process id.
-pub(crate) fn limited(ulimit: &str, command: &Command) -> Command {
+/// Returns a command that calls the shell's `ulimit` with these arguments, and then the given one under the same
+/// process id.
+pub(crate) fn with_ulimit(arguments: &str, command: &Command) -> Command {
     let mut limited = Command::new("sh");
-    limited.args(["-c", &format!("ulimit {ulimit} && exec \"$@\""), "sh"]);
+    limited.args(["-c", &format!("ulimit {arguments} && exec \"$@\""), "sh"]);
     limited.arg(command.get_program()).args(command.get_args()).stdin(Stdio::null());
     let set = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
     limited.envs(set);
     limited
 }
 
-/// Calls `start` in a thread for which, and for whose children, the kernel answers `io_uring_setup` with this error. A
-/// filter binds the thread that sets it and what that thread starts, so nothing unsafe is needed between fork and exec.
-pub(crate) fn without_uring<T: Send>(refused: Errno, start: impl FnOnce() -> T + Send) -> T {
-    let refusal = SeccompAction::Errno(u32::try_from(refused.raw_os_error()).unwrap());
+/// Calls `start` in a thread of its own. For this thread and its children, the kernel answers `io_uring_setup` with
+/// this error. A filter applies to the thread that sets it and to what that thread starts, so no unsafe code is needed
+/// between fork and exec.
+pub(crate) fn without_io_uring<T: Send>(errno: Errno, start: impl FnOnce() -> T + Send) -> T {
+    let refusal = SeccompAction::Errno(u32::try_from(errno.raw_os_error()).unwrap());
     let rules = [(IO_URING_SETUP, Vec::new())].into();
     let machine = std::env::consts::ARCH.try_into().expect("an architecture that seccompiler knows");
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, refusal, machine).unwrap();
@@ -66,7 +67,7 @@ pub(crate) fn without_uring<T: Send>(refused: Errno, start: impl FnOnce() -> T +
     std::thread::scope(|threads| threads.spawn(confined).join().unwrap())
 }
 
-/// Runs the binary to its end, for commands that end by themselves.
+/// Runs a command that ends by itself, and returns its exit status and its output.
 pub(crate) fn run<'a>(arguments: impl IntoIterator<Item = &'a str>) -> (i32, Transcript) {
     let mut process = Process::spawn(binary().args(arguments));
     let status = process.wait_exit(PATIENCE);
@@ -78,7 +79,7 @@ impl Process {
         Self::spawn_reading_until(command, |_line| false)
     }
 
-    /// Reads stdout through the line that `is_last` accepts, then closes it in the child's face.
+    /// Reads stdout up to the line that `is_last` accepts, and then closes the reading end while the child runs.
     pub(crate) fn spawn_reading_until(command: &mut Command, is_last: impl Fn(&str) -> bool + Send + 'static) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
         let command = format!("{command:?}");
@@ -102,19 +103,19 @@ impl Process {
         self.child.id()
     }
 
-    /// The next line of stdout; `None` once stdout is closed.
+    /// Returns the next line of stdout, and `None` if stdout is closed.
     pub(crate) fn next_line(&self, deadline: Instant) -> Option<String> {
         let left = deadline.saturating_duration_since(Instant::now());
         match self.lines.recv_timeout(left) {
             Ok(line) => Some(line),
             Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => None,
-            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => panic!("stdout stayed silent"),
+            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => panic!("no line came on stdout in time"),
         }
     }
 
-    /// The same where none may come within `bound`.
-    pub(crate) fn next_line_within(&self, bound: Duration) -> Option<String> {
-        self.lines.recv_timeout(bound).ok()
+    /// Returns the next line of stdout, and `None` if none comes within `timeout`.
+    pub(crate) fn next_line_within(&self, timeout: Duration) -> Option<String> {
+        self.lines.recv_timeout(timeout).ok()
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
@@ -129,22 +130,22 @@ impl Process {
         self.child.try_wait().unwrap().is_none()
     }
 
-    /// Waits for the end by a pidfd, which becomes readable when the process is over.
-    pub(crate) fn wait_exit(&mut self, bound: Duration) -> ExitStatus {
+    /// Waits for the end of the process with a pidfd, which is readable from then on.
+    pub(crate) fn wait_exit(&mut self, timeout: Duration) -> ExitStatus {
         if let Some(status) = self.child.try_wait().unwrap() {
             return status;
         }
         let pid = Pid::from_child(&self.child);
         let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty()).unwrap();
-        let bound = Timespec::try_from(bound).unwrap();
-        let ready = rustix::event::poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&bound));
+        let timeout = Timespec::try_from(timeout).unwrap();
+        let ready = rustix::event::poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&timeout));
         assert_eq!(ready, Ok(1), "the process did not end in time");
         self.child.wait().unwrap()
     }
 
-    /// Kills it if it still runs, and returns all it ever wrote.
+    /// Kills it if it still runs, and returns all that it has written.
     pub(crate) fn end(&mut self) -> Transcript {
-        // Both fail only when the process is over already.
+        // Both fail only if the process has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
         for reader in self.readers.drain(..) {
@@ -153,7 +154,7 @@ impl Process {
         self.transcript()
     }
 
-    /// All it has written so far.
+    /// Returns all that it has written so far.
     pub(crate) fn transcript(&self) -> Transcript {
         self.transcript.lock().unwrap().clone()
     }
@@ -182,7 +183,7 @@ fn read_lines(
         let text = String::from_utf8_lossy(&std::mem::take(&mut line)).into_owned();
         transcript.lock().unwrap().stdout.push_str(&text);
         let over = is_last(&text);
-        // Nobody listens any more once the test is done with this process.
+        // The receiver is gone when the test has dropped this process.
         let _ = sender.send(text);
         if over {
             return;

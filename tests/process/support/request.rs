@@ -1,6 +1,6 @@
-//! Requests to send: well formed unless a test takes pains to break them.
+//! Requests to send. They are well formed unless a test breaks them on purpose.
 
-/// One request, built up; [`Request::bytes`] is what goes on the wire.
+/// One request. [`Request::bytes`] returns what is sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     method: String,
@@ -11,7 +11,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// A JSON body posted to `target`.
+    /// Returns a POST of a JSON body to `target`.
     pub(crate) fn post(target: &str, body: impl AsRef<[u8]>) -> Self {
         Self {
             method: "POST".to_owned(),
@@ -40,7 +40,7 @@ impl Request {
         self
     }
 
-    /// Adds a field, beside any other of that name.
+    /// Adds a field, and keeps others of the same name.
     pub(crate) fn field(mut self, name: &str, value: &str) -> Self {
         self.fields.push((name.to_owned(), value.to_owned()));
         self
@@ -51,7 +51,7 @@ impl Request {
         self
     }
 
-    /// The body cut into chunks of `size` bytes, with what a chunked body may also carry.
+    /// Cuts the body into chunks of `size` bytes, with chunk extensions and a trailer field.
     pub(crate) fn chunked(mut self, size: usize) -> Self {
         let mut chunks = Vec::new();
         for chunk in self.body.chunks(size) {
@@ -64,7 +64,7 @@ impl Request {
         self.field("Transfer-Encoding", "chunked")
     }
 
-    /// Request line and fields, with the length of the body where nothing else frames it.
+    /// Returns the request line and the fields, with a Content-Length where no field frames the body.
     pub(crate) fn head(&self) -> Vec<u8> {
         let mut head = format!("{} {} {}\r\n", self.method, self.target, self.version);
         for (name, value) in &self.fields {

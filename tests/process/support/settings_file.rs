@@ -1,11 +1,10 @@
-//! The user settings file, changed the way editors change files.
+//! The user settings file, and the ways in which editors change files.
 
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-/// Every token of these tests begins like this, so that one look at a process's output tells
-/// whether any of them leaked.
+/// The beginning of every token of these tests. One search through the output of a process finds any token in it.
 pub(crate) const TOKEN_MARK: &str = "s3cr3t-";
 
 /// `user_settings.py` in a directory of its own.
@@ -14,26 +13,26 @@ pub(crate) struct SettingsFile {
     path: PathBuf,
 }
 
-/// A token that the leak check knows.
+/// Returns a token that begins with [`TOKEN_MARK`].
 pub(crate) fn token(name: &str) -> String {
     format!("{TOKEN_MARK}{name}")
 }
 
-/// Settings that open the gateway for `token`.
+/// Returns settings that enable the gateway with this token.
 pub(crate) fn enabled(token: &str) -> String {
     format!("OPEN_REST_API = True\nTOKEN = \"{token}\"\n")
 }
 
-/// Settings as they are before anybody touches them: closed.
+/// Returns the settings of a new installation, in which the gateway is disabled.
 pub(crate) fn disabled() -> &'static str {
     "OPEN_REST_API = False\nTOKEN = \"s3cr3t-unused\"\n"
 }
 
 impl SettingsFile {
-    /// Where the file would be; it does not exist until it is written.
+    /// Makes the directory of the file, and no file.
     pub(crate) fn absent() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        // Below the directory as the user's configuration directory has it.
+        // The path below a user's configuration directory.
         let home = directory.path().join("adapter");
         std::fs::create_dir(&home).unwrap();
         Self { path: home.join("user_settings.py"), directory }
@@ -43,19 +42,19 @@ impl SettingsFile {
         &self.path
     }
 
-    /// The directory that plays `XDG_CONFIG_HOME`.
+    /// Returns the value for `XDG_CONFIG_HOME`.
     pub(crate) fn config_home(&self) -> &Path {
         self.directory.path()
     }
 
-    /// Replaces the file by a rename, so that no reader ever sees half of it.
+    /// Replaces the file by a rename, so that no reader sees a part of it.
     pub(crate) fn write(&self, text: &str) {
         let draft = self.path.with_extension("draft");
         std::fs::write(&draft, text).unwrap();
         std::fs::rename(&draft, &self.path).unwrap();
     }
 
-    /// Truncates and writes, as the editors do that keep the inode.
+    /// Truncates the file and writes it, as editors do that keep the inode.
     pub(crate) fn write_in_place(&self, text: &str) {
         std::fs::write(&self.path, text).unwrap();
     }

@@ -1,4 +1,4 @@
-//! A subscriber on a real libzmq: what a part of the adapter sees of the gateway.
+//! A subscriber on the real libzmq. It sees of the gateway what a part of the adapter sees.
 
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -7,12 +7,12 @@ use tempfile::TempDir;
 
 use super::PATIENCE;
 use super::gateway::Gateway;
-use super::worker::{TURN_MS, Worker};
+use super::poll_loop::{POLL_INTERVAL_MS, PollLoop};
 
 /// How long to wait for one probe before the next is sent.
-const PROBE: Duration = Duration::from_millis(20);
+const PROBE_TIMEOUT: Duration = Duration::from_millis(20);
 
-/// A message as it crossed the bus.
+/// A message as it was published.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Message {
     pub(crate) topic: String,
@@ -24,31 +24,31 @@ impl Message {
         Self { topic: topic.to_owned(), payload: payload.to_owned() }
     }
 
-    /// The request body that should become this message.
+    /// Returns the request body that the gateway must publish as this message.
     pub(crate) fn body(&self) -> String {
         let topic = serde_json::to_string(&self.topic).unwrap();
         format!(r#"{{"topic":{topic},"payload":{}}}"#, self.payload)
     }
 }
 
-/// A SUB socket in a thread that takes every message off it, so that nothing is lost on this side.
-/// The thread matters for one that binds, too: libzmq sends a subscription to a publisher that
-/// connects only when the socket's owner calls it.
+/// A SUB socket, and a thread that receives every message, so that nothing is lost on this side. A socket that binds
+/// needs the thread for another reason too: libzmq sends a subscription to a publisher that connects only when the
+/// owner of the socket calls libzmq.
 pub(crate) struct Subscriber {
     messages: Receiver<Message>,
     endpoint: String,
-    _receiving: Worker,
+    _receiving: PollLoop,
     _directory: TempDir,
 }
 
 impl Subscriber {
-    /// Waits at an endpoint of its own for gateways that `--connect`. Their `connected` event says
-    /// that this subscription has reached them.
+    /// Binds an endpoint of its own, for gateways that `--connect`. Their `connected` event says that this subscription
+    /// has reached them.
     pub(crate) fn bound() -> Self {
         Self::bound_at(tempfile::tempdir().unwrap())
     }
 
-    /// The same at the [`ipc_endpoint`] of this directory.
+    /// Binds the [`ipc_endpoint`] of this directory.
     pub(crate) fn bound_at(directory: TempDir) -> Self {
         let endpoint = ipc_endpoint(&directory);
         let socket = subscribed("");
@@ -56,7 +56,7 @@ impl Subscriber {
         Self::receiving(socket, endpoint, directory)
     }
 
-    /// Connects to an endpoint that somebody else binds, now or later.
+    /// Connects to an endpoint that another process binds, now or later.
     pub(crate) fn connected(endpoint: &str, prefix: &str) -> Self {
         let socket = subscribed(prefix);
         socket.connect(endpoint).unwrap();
@@ -65,9 +65,9 @@ impl Subscriber {
 
     fn receiving(socket: zmq::Socket, endpoint: String, directory: TempDir) -> Self {
         let (sender, messages) = channel();
-        let receiving = Worker::start(move || {
-            if socket.poll(zmq::POLLIN, TURN_MS).unwrap() > 0 {
-                // Nobody takes it once the test is done with this subscriber.
+        let receiving = PollLoop::start(move || {
+            if socket.poll(zmq::POLLIN, POLL_INTERVAL_MS).unwrap() > 0 {
+                // The receiver is gone when the test has dropped this subscriber.
                 let _ = sender.send(received(&socket));
             }
         });
@@ -79,28 +79,28 @@ impl Subscriber {
     }
 
     pub(crate) fn next(&self) -> Message {
-        self.next_within(PATIENCE).expect("a message on the bus")
+        self.next_within(PATIENCE).expect("a message is published")
     }
 
-    pub(crate) fn next_within(&self, bound: Duration) -> Option<Message> {
-        self.messages.recv_timeout(bound).ok()
+    pub(crate) fn next_within(&self, timeout: Duration) -> Option<Message> {
+        self.messages.recv_timeout(timeout).ok()
     }
 
-    /// Returns once messages posted to `gateway` arrive here. A SUB socket cannot see its own
-    /// subscription take effect at the other end, so it asks through the front door: probes until
-    /// one comes, then a last one behind which nothing of this is left.
-    pub(crate) fn wait_until_it_hears(&self, gateway: &Gateway) {
+    /// Waits until messages that are posted to `gateway` arrive here. A SUB socket cannot see when its subscription
+    /// takes effect at the other end. So this posts probes until one arrives, and then a last one, and receives all of
+    /// them.
+    pub(crate) fn wait_until_subscribed(&self, gateway: &Gateway) {
         let (probe, last) = (Message::new("probe", "{}"), Message::new("probe/last", "{}"));
-        super::eventually("a probe on the bus", || {
+        super::eventually("a probe arrives", || {
             gateway.post(probe.body()).assert_accepted();
-            self.next_within(PROBE).map(drop)
+            self.next_within(PROBE_TIMEOUT).map(drop)
         });
         gateway.post(last.body()).assert_accepted();
         while self.next() != last {}
     }
 }
 
-/// An endpoint that is nobody else's: a socket file in a directory that goes with its owner.
+/// Returns an endpoint that nothing else uses: a socket file in a directory that its owner removes.
 pub(crate) fn ipc_endpoint(directory: &TempDir) -> String {
     format!("ipc://{}", directory.path().join("bus").display())
 }
@@ -113,7 +113,7 @@ fn subscribed(prefix: &str) -> zmq::Socket {
     socket
 }
 
-/// Exactly two frames, both UTF-8.
+/// Receives a message of exactly two frames, both in UTF-8.
 fn received(socket: &zmq::Socket) -> Message {
     let frames = socket.recv_multipart(0).unwrap();
     let [topic, payload] = <[Vec<u8>; 2]>::try_from(frames).expect("two frames");

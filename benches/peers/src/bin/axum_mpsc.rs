@@ -7,7 +7,7 @@ use peers::{Outcome, axum_server};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Outcome {
-    let arguments = Arguments::of_process();
+    let arguments = Arguments::from_command_line();
     let router = router(token()?, ChannelBus::connect(arguments.hub()?)?);
     axum_server::serve(&arguments, router).await
 }

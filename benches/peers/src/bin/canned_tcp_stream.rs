@@ -1,4 +1,4 @@
-//! A canned answer by tokio-uring's own streams: what a server costs that uses the runtime as it comes.
+//! One constant answer with the streams of tokio-uring: the cost of a server that uses the runtime without changes.
 
 use std::io;
 use std::rc::Rc;
@@ -11,11 +11,11 @@ use peers::requests::Requests;
 use peers::start::{Arguments, announce};
 use tokio_uring::net::{TcpListener, TcpStream};
 
-/// Bytes read at once, into a buffer of each connection: a pipeline of some dozen small requests.
+/// Bytes that are read at once into the buffer of a connection. A pipeline of some dozen small requests fits.
 const READ_BYTES: usize = 8 * 1024;
 
 fn main() -> Outcome {
-    let socket = Arguments::of_process().listen()?;
+    let socket = Arguments::from_command_line().listen()?;
     let answer: Rc<[u8]> = answer().into();
     Uring::new()?.block_on(async {
         announce("http", &socket)?;
@@ -23,14 +23,14 @@ fn main() -> Outcome {
         loop {
             let (stream, _peer) = listener.accept().await?;
             stream.set_nodelay(true)?;
-            // A client that breaks off is no fault of the server's.
-            let served = attend(stream, Rc::clone(&answer));
+            // An error ends this connection alone.
+            let served = serve_connection(stream, Rc::clone(&answer));
             tokio_uring::spawn(async { drop(served.await) });
         }
     })
 }
 
-async fn attend(stream: TcpStream, answer: Rc<[u8]>) -> io::Result<()> {
+async fn serve_connection(stream: TcpStream, answer: Rc<[u8]>) -> io::Result<()> {
     let mut requests = Requests::default();
     let (mut input, mut output) = (vec![0; READ_BYTES], Vec::new());
     loop {

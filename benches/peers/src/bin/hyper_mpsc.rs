@@ -1,4 +1,4 @@
-//! axum's router on hyper set up for pipelines, with a channel to a thread that publishes.
+//! The router of axum on hyper, which answers a pipeline with one write, and a channel to a thread that publishes.
 
 use peers::Outcome;
 use peers::channel_bus::ChannelBus;
@@ -8,7 +8,7 @@ use peers::start::{Arguments, token};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Outcome {
-    let arguments = Arguments::of_process();
+    let arguments = Arguments::from_command_line();
     let router = router(token()?, ChannelBus::connect(arguments.hub()?)?);
     serve(&arguments, router).await
 }

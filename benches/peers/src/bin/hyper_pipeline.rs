@@ -1,14 +1,14 @@
-//! axum's router on hyper set up for pipelines, with the gateway's bus: the same stack at its best.
+//! The router of axum on hyper, which answers a pipeline with one write, and the bus of the gateway.
 
 use peers::Outcome;
-use peers::good_bus::GoodBus;
+use peers::gateway_bus::GatewayBus;
 use peers::hyper_server::serve;
 use peers::router::router;
 use peers::start::{Arguments, token};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Outcome {
-    let arguments = Arguments::of_process();
-    let router = router(token()?, GoodBus::connect(arguments.hub()?)?);
+    let arguments = Arguments::from_command_line();
+    let router = router(token()?, GatewayBus::connect(arguments.hub()?)?);
     serve(&arguments, router).await
 }

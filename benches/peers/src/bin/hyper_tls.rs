@@ -1,7 +1,7 @@
-//! `hyper_pipeline` in TLS.
+//! The server of `hyper_pipeline` with TLS.
 
-use peers::good_bus::GoodBus;
-use peers::hyper_server::{accept, attend};
+use peers::gateway_bus::GatewayBus;
+use peers::hyper_server::{accept, serve_connection};
 use peers::router::router;
 use peers::start::{Arguments, announce, token};
 use peers::{Outcome, tls};
@@ -9,9 +9,9 @@ use tokio::net::TcpListener;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Outcome {
-    let arguments = Arguments::of_process();
+    let arguments = Arguments::from_command_line();
     let acceptor = tls::acceptor(arguments.certificate()?)?;
-    let router = router(token()?, GoodBus::connect(arguments.hub()?)?);
+    let router = router(token()?, GatewayBus::connect(arguments.hub()?)?);
     let socket = arguments.listen()?;
     announce("https", &socket)?;
     let listener = TcpListener::from_std(socket)?;
@@ -20,7 +20,7 @@ async fn main() -> Outcome {
         let router = router.clone();
         tokio::spawn(async move {
             if let Ok(stream) = handshake.await {
-                attend(stream, router).await;
+                serve_connection(stream, router).await;
             }
         });
     }

@@ -1,4 +1,4 @@
-//! What was answered against what arrived.
+//! The answers of a load compared with the messages that arrived.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -11,24 +11,24 @@ use crate::support::eventually;
 use crate::support::gateway::Gateway;
 use crate::support::subscriber::{Message, Subscriber};
 
-/// The counts of one fault. Order, and once each, are asserted when it is made.
-pub(crate) struct Tally {
+/// What became of the messages of a load.
+pub(crate) struct DeliveryReport {
     pub(crate) accepted: usize,
     pub(crate) delivered: usize,
-    /// Answered 200, and never arrived: when the answer came.
+    /// When the answers came of those messages that were accepted and did not arrive.
     pub(crate) lost: Vec<Instant>,
     /// The other answers.
     pub(crate) refused: BTreeMap<Outcome, usize>,
 }
 
-impl Tally {
-    /// Fails where messages of one client came out of order or twice, or one came that was refused.
+impl DeliveryReport {
+    /// Compares. Fails if messages of one client arrived in another order or twice, or if a refused message arrived.
     pub(crate) fn of(answers: &[Answer], received: &[Message]) -> Self {
         let known: BTreeMap<_, _> = answers.iter().map(|it| ((it.client, it.number), it)).collect();
         let mut arrived = BTreeSet::new();
         let mut last = BTreeMap::new();
         for message in received.iter().filter(|message| message.topic == TOPIC) {
-            let (client, number) = numbers(message);
+            let (client, number) = client_and_number(message);
             let before = last.insert(client, number);
             assert!(before < Some(number), "client {client}: {number} after {before:?}");
             let answer = known.get(&(client, number)).expect("a request of this run");
@@ -49,7 +49,7 @@ impl Tally {
         assert!(self.accepted > 0);
     }
 
-    /// The refusals are 503 for one of these reasons.
+    /// Fails if a request was refused with another status than 503 or for another reason than these.
     pub(crate) fn assert_refused_only_as(&self, kinds: &[&str]) {
         for outcome in self.refused.keys() {
             let expected = matches!(outcome, Outcome::Refused(503, kind) if kinds.contains(&kind.as_str()));
@@ -58,41 +58,34 @@ impl Tally {
     }
 }
 
-impl fmt::Display for Tally {
+impl fmt::Display for DeliveryReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { accepted, delivered, lost, refused } = self;
-        write!(f, "200s {accepted}, delivered {delivered}, lost {}, else {refused:?}", lost.len())
+        write!(f, "accepted {accepted}, delivered {delivered}, lost {}, other answers {refused:?}", lost.len())
     }
 }
 
-/// Client and number of a message of the load.
-pub(crate) fn numbers(message: &Message) -> (usize, usize) {
+/// Returns the client and the number of a message of the load.
+pub(crate) fn client_and_number(message: &Message) -> (usize, usize) {
     let payload: Value = serde_json::from_str(&message.payload).unwrap();
     let number = |name: &str| payload[name].as_u64().and_then(|it| it.try_into().ok()).unwrap();
     (number("client"), number("number"))
 }
 
-/// Everything that has arrived: posts a last message behind all others, and takes what comes before it.
+/// Posts a last message, and returns all messages that arrive before it.
 pub(crate) fn take_all(gateway: &Gateway, subscriber: &Subscriber) -> Vec<Message> {
     let last = post_last(gateway);
-    take_until(subscriber, &last)
+    take_until(|| subscriber.next(), &last)
 }
 
-/// Posts a message behind all others until it is accepted.
+/// Posts a last message until it is accepted, and returns it.
 pub(crate) fn post_last(gateway: &Gateway) -> Message {
     let last = Message::new("last", "{}");
     eventually("200", || (gateway.post(last.body()).status == 200).then_some(()));
     last
 }
 
-/// What comes before this message.
-pub(crate) fn take_until(subscriber: &Subscriber, last: &Message) -> Vec<Message> {
-    let mut received = Vec::new();
-    loop {
-        let message = subscriber.next();
-        if message == *last {
-            return received;
-        }
-        received.push(message);
-    }
+/// Receives messages with `next`, and returns those that arrive before this last one.
+pub(crate) fn take_until(next: impl FnMut() -> Message, last: &Message) -> Vec<Message> {
+    std::iter::repeat_with(next).take_while(|message| message != last).collect()
 }

@@ -1,28 +1,28 @@
-//! What is measured beside whom, and what is aimed at.
+//! The workloads, the servers that each of them compares, and the targets.
 
-use crate::measure::{CONNECTIONS, Metric, SMALL_BYTES, Strain};
+use crate::measure::{CONNECTIONS, Metric, SMALL_BYTES, Scenario};
 use crate::servers::Server::{
     self, Aiohttp, Axum, AxumPlain, Canned, CannedStream, Gateway, GatewayEpoll, GatewayOther, GatewayTwoWorkers,
     Hyper, HyperPlain, HyperTls,
 };
 
-/// One row of what is measured: servers under the same load, in turns.
-pub(crate) struct Work {
+/// A scenario, and the servers that are measured with it in turn.
+pub(crate) struct Workload {
     pub(crate) name: &'static str,
-    pub(crate) strain: Strain,
+    pub(crate) scenario: Scenario,
     pub(crate) tls: bool,
     pub(crate) servers: &'static [Server],
     pub(crate) targets: &'static [Target],
 }
 
-/// A ratio of medians: the gateway to a peer.
+/// A target for the ratio of the gateway to a peer.
 pub(crate) struct Target {
-    pub(crate) beside: Server,
+    pub(crate) peer: Server,
     pub(crate) metric: Metric,
     pub(crate) bound: Bound,
 }
 
-/// What a ratio is to be.
+/// The bound of a ratio.
 #[derive(Clone, Copy)]
 pub(crate) enum Bound {
     AtMost(f64),
@@ -38,28 +38,38 @@ impl Bound {
     }
 }
 
-const fn at_most(beside: Server, metric: Metric, bound: f64) -> Target {
-    Target { beside, metric, bound: Bound::AtMost(bound) }
+const fn at_most(peer: Server, metric: Metric, bound: f64) -> Target {
+    Target { peer, metric, bound: Bound::AtMost(bound) }
 }
 
-const fn at_least(beside: Server, metric: Metric, bound: f64) -> Target {
-    Target { beside, metric, bound: Bound::AtLeast(bound) }
+const fn at_least(peer: Server, metric: Metric, bound: f64) -> Target {
+    Target { peer, metric, bound: Bound::AtLeast(bound) }
 }
 
-const fn plain(name: &'static str, strain: Strain, servers: &'static [Server], targets: &'static [Target]) -> Work {
-    Work { name, strain, tls: false, servers, targets }
+const fn plain(
+    name: &'static str,
+    scenario: Scenario,
+    servers: &'static [Server],
+    targets: &'static [Target],
+) -> Workload {
+    Workload { name, scenario, tls: false, servers, targets }
 }
 
-const fn https(name: &'static str, strain: Strain, servers: &'static [Server], targets: &'static [Target]) -> Work {
-    Work { name, strain, tls: true, servers, targets }
+const fn https(
+    name: &'static str,
+    scenario: Scenario,
+    servers: &'static [Server],
+    targets: &'static [Target],
+) -> Workload {
+    Workload { name, scenario, tls: true, servers, targets }
 }
 
-const fn small(connections: usize, pipelined: usize) -> Strain {
-    Strain::Closed { connections, pipelined, body_bytes: SMALL_BYTES }
+const fn small(connections: usize, pipelined: usize) -> Scenario {
+    Scenario::Closed { connections, pipelined, body_bytes: SMALL_BYTES }
 }
 
-const fn large(body_bytes: usize) -> Strain {
-    Strain::Closed { connections: 8, pipelined: 1, body_bytes }
+const fn large(body_bytes: usize) -> Scenario {
+    Scenario::Closed { connections: 8, pipelined: 1, body_bytes }
 }
 
 const ALL: &[Server] = &[Gateway, GatewayOther, GatewayEpoll, Axum, AxumPlain];
@@ -69,8 +79,8 @@ const OWN: &[Server] = &[Gateway, GatewayOther, GatewayEpoll];
 const LARGE: &[Target] =
     &[at_most(AxumPlain, Metric::CpuPerMegabyte, 0.65), at_most(Axum, Metric::CpuPerMegabyte, 0.65)];
 
-/// All of it.
-pub(crate) const WORKS: &[Work] = &[
+/// All workloads.
+pub(crate) const WORKLOADS: &[Workload] = &[
     plain(
         "keep-alive, 64 connections",
         small(CONNECTIONS, 1),
@@ -100,7 +110,7 @@ pub(crate) const WORKS: &[Work] = &[
     plain("bodies of 1 MB", large(1_000_000), ALL, LARGE),
     plain(
         "one request at a time",
-        Strain::OneByOne,
+        Scenario::OneByOne,
         ALL,
         &[
             at_most(AxumPlain, Metric::PublishP50, 0.9),
@@ -111,7 +121,7 @@ pub(crate) const WORKS: &[Work] = &[
     ),
     plain(
         "half of axum's most, open loop",
-        Strain::HalfLoad,
+        Scenario::HalfLoad,
         ALL,
         &[
             at_most(AxumPlain, Metric::PublishP99, 1.0),
@@ -126,18 +136,18 @@ pub(crate) const WORKS: &[Work] = &[
     plain("two cores for the server", small(CONNECTIONS, 1), &[Gateway, GatewayTwoWorkers], &[]),
     plain(
         "5,000 idle connections",
-        Strain::Idle { connections: 5_000 },
+        Scenario::Idle { connections: 5_000 },
         &[Gateway, GatewayOther, GatewayEpoll, Axum],
         &[],
     ),
-    plain("start", Strain::Start, &[Gateway, GatewayOther, GatewayEpoll, Axum, Aiohttp], &[]),
+    plain("start", Scenario::Start, &[Gateway, GatewayOther, GatewayEpoll, Axum, Aiohttp], &[]),
     https(
         "https, keep-alive, 64 connections",
         small(CONNECTIONS, 1),
         TLS,
         &[at_most(HyperTls, Metric::CpuPerRequest, 0.75)],
     ),
-    https("https, full handshakes", Strain::Handshakes { resumed: false }, TLS, &[]),
-    https("https, resumed handshakes", Strain::Handshakes { resumed: true }, TLS, &[]),
-    https("https, 5,000 idle connections", Strain::Idle { connections: 5_000 }, TLS, &[]),
+    https("https, full handshakes", Scenario::Handshakes { resumed: false }, TLS, &[]),
+    https("https, resumed handshakes", Scenario::Handshakes { resumed: true }, TLS, &[]),
+    https("https, 5,000 idle connections", Scenario::Idle { connections: 5_000 }, TLS, &[]),
 ];

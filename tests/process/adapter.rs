@@ -1,32 +1,45 @@
-//! What messages do to an adapter: section 3 of the specification, and nothing beyond it.
+//! A test double of the adapter: all that is behind the hub, over ZeroMQ alone. Its messages have the effects of
+//! section 3 of the specification and no others.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex};
 
 use serde_json::Value;
 
-/// Whether something runs; also what the Web UI shows of it.
+use crate::support::PATIENCE;
+use crate::support::hub::Hub;
+use crate::support::poll_loop::{POLL_INTERVAL, PollLoop};
+use crate::support::subscriber::{Message, Subscriber};
+
+/// A hub, and a thread that receives all messages and keeps the [`State`]. Tests wait for changes of the state.
+pub(crate) struct Adapter {
+    hub: Hub,
+    state: Arc<(Mutex<State>, Condvar)>,
+    _receiving: PollLoop,
+}
+
+/// Whether an extension or a node runs, or what the Web UI shows of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Status {
     Started,
     Stopped,
 }
 
-/// What the visual-programming client has received.
+/// A message that the visual-programming client has received.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Data {
     pub(crate) sender: String,
     pub(crate) content: String,
 }
 
-/// What an extension has received.
+/// A message that an extension has received.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Command {
     pub(crate) extension: String,
     pub(crate) content: String,
 }
 
-/// All that can be observed of an adapter. Maps are by the name of the extension or node, devices
-/// by their entity.
+/// All that can be observed of an adapter. The keys are the names of extensions and nodes, and the entities of devices.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct State {
     pub(crate) extensions: BTreeMap<String, Status>,
@@ -35,6 +48,44 @@ pub(crate) struct State {
     pub(crate) data: Vec<Data>,
     pub(crate) commands: Vec<Command>,
     pub(crate) devices: BTreeMap<String, String>,
+}
+
+impl Adapter {
+    /// Starts an adapter that has these extensions and nodes, all of them stopped.
+    pub(crate) fn start(extensions: &[&str], nodes: &[&str]) -> Self {
+        let hub = Hub::start();
+        let subscriber = hub.subscriber("");
+        let state = State::with_installed(extensions, nodes);
+        let state = Arc::new((Mutex::new(state), Condvar::new()));
+        let receiving = PollLoop::start({
+            let state = Arc::clone(&state);
+            move || receive(&subscriber, &state)
+        });
+        Self { hub, state, _receiving: receiving }
+    }
+
+    /// Returns the endpoint for a gateway or any other publisher.
+    pub(crate) fn publishers_side(&self) -> &str {
+        self.hub.publishers_side()
+    }
+
+    /// Waits for a state of which `wanted` is true, and returns it.
+    pub(crate) fn wait_until(&self, what: &str, wanted: impl Fn(&State) -> bool) -> State {
+        let (state, changed) = &*self.state;
+        let state = state.lock().unwrap();
+        let (state, _) = changed.wait_timeout_while(state, PATIENCE, |state| !wanted(state)).unwrap();
+        assert!(wanted(&state), "the adapter did not reach this state in time: {what}; it has {:?}", *state);
+        state.clone()
+    }
+}
+
+/// Receives at most one message, applies it to the state, and wakes the tests that wait for a change.
+fn receive(subscriber: &Subscriber, state: &(Mutex<State>, Condvar)) {
+    if let Some(Message { topic, payload }) = subscriber.next_within(POLL_INTERVAL) {
+        let payload = serde_json::from_str(&payload).expect("a JSON payload");
+        state.0.lock().unwrap().apply(&topic, &payload);
+        state.1.notify_all();
+    }
 }
 
 impl State {
@@ -47,7 +98,7 @@ impl State {
         Self { extensions, nodes, displayed, ..Self::default() }
     }
 
-    /// The effect of one message. What names nothing that is installed has none.
+    /// Applies one message. A message that names no installed extension or node has no effect.
     pub(crate) fn apply(&mut self, topic: &str, payload: &Value) {
         match topic {
             "core/exts/operate" => self.operate_extension(&payload["node_name"], payload),
@@ -67,7 +118,7 @@ impl State {
         }
     }
 
-    /// The Web UI updates at once: nobody ever sees one of the two without the other.
+    /// The status and what the Web UI shows change together: no test sees one of the two alone.
     fn operate_extension(&mut self, name: &Value, payload: &Value) {
         set(&mut self.extensions, name, payload);
         set(&mut self.displayed, name, payload);
@@ -77,7 +128,7 @@ impl State {
         self.data.push(Data { sender: text(sender), content: text(&payload["content"]) });
     }
 
-    /// Only an extension that runs is there to receive.
+    /// Only an extension that runs receives commands.
     fn command(&mut self, payload: &Value) {
         let older = payload["node_id"].as_str();
         let Some(extension) = older.or(payload["extension_id"].as_str()) else {

@@ -1,4 +1,4 @@
-//! The gateway's own bus, woken as the gateway wakes it.
+//! The bus of the gateway, woken as the gateway wakes it.
 
 use std::sync::{Arc, mpsc};
 
@@ -9,22 +9,22 @@ use crate::Outcome;
 use crate::router::{Busy, Publish};
 
 /// The bus of `adapter-gateway serve --connect HUB`.
-pub struct GoodBus {
+pub struct GatewayBus {
     publisher: Publisher,
     published: Arc<Notify>,
     _running: Bus,
 }
 
-impl GoodBus {
-    /// Connects to `hub`, and waits until messages reach it. To be called within the runtime.
+impl GatewayBus {
+    /// Connects to `hub` and waits until messages reach it. Must be called in the runtime.
     ///
     /// # Errors
-    /// It is no endpoint, or the bus does not start.
+    /// `hub` is not an endpoint, or the bus cannot be started.
     pub fn connect(hub: &str) -> Outcome<Self> {
         let config = BusConfig { connect: vec![hub.parse()?], ..BusConfig::default() };
         let (events, connected) = mpsc::channel();
         let bus = Bus::start(config, move |event| {
-            // Later ones have no receiver.
+            // Later events have no receiver.
             let _ = events.send(event);
         })?;
         connected.recv()?;
@@ -34,7 +34,7 @@ impl GoodBus {
     }
 }
 
-/// Wakes the bus once for all messages of one turn of the event loop: this task runs behind those that published.
+/// Wakes the bus once for all messages of one pass of the event loop: this task runs after the tasks that published.
 async fn wake(publisher: Publisher, published: Arc<Notify>) {
     loop {
         published.notified().await;
@@ -42,7 +42,7 @@ async fn wake(publisher: Publisher, published: Arc<Notify>) {
     }
 }
 
-impl Publish for GoodBus {
+impl Publish for GatewayBus {
     fn publish(&self, topic: &str, payload: &str) -> Result<(), Busy> {
         self.publisher.publish(topic, payload.as_bytes()).map_err(|_| Busy)?;
         self.published.notify_one();

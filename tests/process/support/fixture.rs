@@ -1,27 +1,27 @@
-//! A gateway and the one subscriber it publishes to: what most tests start from.
+//! A gateway and the one subscriber that it publishes to. Most tests start with it.
 
 use super::gateway::Gateway;
 use super::http::{Client, Response};
 use super::request::Request;
 use super::subscriber::{Message, Subscriber};
 
-pub(crate) struct Rig {
+pub(crate) struct Fixture {
     pub(crate) gateway: Gateway,
-    pub(crate) bus: Subscriber,
+    pub(crate) subscriber: Subscriber,
 }
 
-impl Rig {
+impl Fixture {
     pub(crate) fn start() -> Self {
         Self::with([])
     }
 
-    /// Started with these further options.
+    /// Starts the gateway with these further options.
     pub(crate) fn with<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Self {
-        let bus = Subscriber::bound();
-        let gateway = Gateway::serve().connect(bus.endpoint()).arguments(arguments);
+        let subscriber = Subscriber::bound();
+        let gateway = Gateway::serve().connect(subscriber.endpoint()).arguments(arguments);
         let mut gateway = gateway.start();
         gateway.wait_connected();
-        Self { gateway, bus }
+        Self { gateway, subscriber }
     }
 
     pub(crate) fn client(&self) -> Client {
@@ -36,11 +36,11 @@ impl Rig {
         self.gateway.post(body)
     }
 
-    /// Fails if anything is on the bus that no test has taken off it. Messages keep their order, so
-    /// a marker posted now must be the very next.
-    pub(crate) fn assert_bus_is_quiet(&self) {
+    /// Fails if the gateway has published a message that the test has not received. Messages keep their order, so a
+    /// marker that is posted now must be the next message.
+    pub(crate) fn assert_nothing_more_published(&self) {
         let marker = Message::new("marker", "{}");
         self.post(marker.body()).assert_accepted();
-        assert_eq!(self.bus.next(), marker, "reached the bus, and should not have");
+        assert_eq!(self.subscriber.next(), marker, "published, and should not have been");
     }
 }

@@ -1,4 +1,4 @@
-//! A client without manners: bytes out, no care for what comes back, and every way to leave.
+//! A client that sends any bytes, ignores what the gateway answers, and ends a connection in every way there is.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use socket2::{Domain, SockRef, Socket, Type};
 
-/// What the kernel is asked to buffer of answers that are not read; it takes a little more.
+/// How many bytes of unread answers the kernel is asked to buffer. It buffers a little more.
 const SMALL_WINDOW_BYTES: usize = 2048;
 
-pub(crate) struct Crude(TcpStream);
+pub(crate) struct RawClient(TcpStream);
 
-impl Crude {
+impl RawClient {
     pub(crate) fn connect(address: SocketAddr) -> Self {
         Self(TcpStream::connect(address).unwrap())
     }
 
-    /// With so small a window that answers soon stay with the gateway.
+    /// Connects with a receive window so small that after a few answers the gateway cannot send the next one.
     pub(crate) fn with_small_window(address: SocketAddr) -> Self {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, None).unwrap();
         socket.set_recv_buffer_size(SMALL_WINDOW_BYTES).unwrap();
@@ -24,12 +24,12 @@ impl Crude {
         Self(socket.into())
     }
 
-    /// Sends; whether the gateway still took it.
+    /// Sends all bytes. Returns whether the connection still took them.
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         self.0.write_all(bytes.as_ref()).is_ok()
     }
 
-    /// Sends the same again and again, until the gateway takes no more for a moment. The bytes sent.
+    /// Sends the same bytes again and again until the connection takes none for 200 ms. Returns how many it took.
     pub(crate) fn send_until_full(&mut self, bytes: &[u8]) -> usize {
         self.0.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
         let mut sent = 0;
@@ -39,9 +39,9 @@ impl Crude {
         sent
     }
 
-    /// Waits for bytes, so long; what came, `None` at the end of the connection, however it ended.
-    pub(crate) fn read(&mut self, into: &mut [u8], patience: Duration) -> Option<usize> {
-        self.0.set_read_timeout(Some(patience)).unwrap();
+    /// Waits up to `timeout` for bytes. Returns how many came, and `None` if the connection ended, by a reset or not.
+    pub(crate) fn read(&mut self, into: &mut [u8], timeout: Duration) -> Option<usize> {
+        self.0.set_read_timeout(Some(timeout)).unwrap();
         match self.0.read(into) {
             Ok(0) => None,
             Ok(bytes) => Some(bytes),
@@ -54,7 +54,7 @@ impl Crude {
         let _ = self.0.shutdown(Shutdown::Write);
     }
 
-    /// Ends the connection by a reset.
+    /// Ends the connection with a reset.
     pub(crate) fn reset(self) {
         SockRef::from(&self.0).set_linger(Some(Duration::ZERO)).unwrap();
     }

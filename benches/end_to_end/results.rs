@@ -1,0 +1,89 @@
+//! The results of one workload. The speed of a machine changes with time, so the servers are measured in turn, and only
+//! values of the same round are compared.
+
+use std::collections::BTreeMap;
+
+use crate::Failure;
+use crate::measure::{Bench, CONNECTIONS, Figures, Metric, RunningServer, SMALL_BYTES, Scenario};
+use crate::servers::Server;
+use crate::workloads::Workload;
+
+/// What was measured of each server in each round.
+pub(crate) struct Results {
+    rounds: BTreeMap<Server, Vec<Figures>>,
+}
+
+impl Results {
+    /// Measures all servers of a workload this number of rounds.
+    pub(crate) fn measure(bench: &Bench, workload: &Workload, rounds: usize) -> Result<Self, Failure> {
+        let mut servers: Vec<_> =
+            workload.servers.iter().copied().filter(|&server| bench.programs.has(server)).collect();
+        let start = |server| bench.start(server, workload.tls);
+        let starts_each_round = matches!(workload.scenario, Scenario::Idle { .. } | Scenario::Start);
+        // The gateway starts first, because it makes the certificate that its peers use too.
+        let mut running = BTreeMap::new();
+        if !starts_each_round {
+            for &server in &servers {
+                running.insert(server, start(server)?);
+            }
+        }
+        let rate_hz = if workload.scenario == Scenario::HalfLoad { half_rate_of_axum(bench, &running)? } else { 0.0 };
+        let mut measured: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for _ in 0..rounds {
+            for &server in &servers {
+                let figures = match running.get(&server) {
+                    Some(server) => bench.measure(server, workload.scenario, rate_hz),
+                    None => start(server).and_then(|server| bench.measure(&server, workload.scenario, rate_hz)),
+                };
+                let figures = figures.map_err(|error| format!("{}, {}: {error}", workload.name, server.name()))?;
+                measured.entry(server).or_default().push(figures);
+            }
+            // With TLS and fresh starts, the gateway must stay first.
+            if !(workload.tls && starts_each_round) {
+                servers.reverse();
+            }
+        }
+        Ok(Self { rounds: measured })
+    }
+
+    /// Returns the servers that were measured, in the order of [`Server`].
+    pub(crate) fn servers(&self) -> impl Iterator<Item = Server> {
+        self.rounds.keys().copied()
+    }
+
+    /// Returns the metrics that were measured.
+    pub(crate) fn metrics(&self) -> Vec<Metric> {
+        let first = self.rounds.values().flatten().next();
+        first.into_iter().flatten().map(|&(metric, _)| metric).collect()
+    }
+
+    /// Returns the median of all rounds of one server.
+    pub(crate) fn median(&self, server: Server, metric: Metric) -> f64 {
+        median(self.all(server, metric).collect())
+    }
+
+    /// Returns the ratio of `server` to `other` in each round.
+    pub(crate) fn ratios(&self, server: Server, other: Server, metric: Metric) -> Vec<f64> {
+        self.all(server, metric).zip(self.all(other, metric)).map(|(one, two)| one / two).collect()
+    }
+
+    fn all(&self, server: Server, metric: Metric) -> impl Iterator<Item = f64> {
+        let rounds = self.rounds.get(&server).into_iter().flatten();
+        rounds.filter_map(move |figures| figures.iter().find(|(known, _)| *known == metric).map(|&(_, value)| value))
+    }
+}
+
+/// Returns half of the requests a second that axum answers at most.
+fn half_rate_of_axum(bench: &Bench, running: &BTreeMap<Server, RunningServer>) -> Result<f64, Failure> {
+    let axum = running.get(&Server::Axum).ok_or("axum does not run")?;
+    let full_load = Scenario::Closed { connections: CONNECTIONS, pipelined: 1, body_bytes: SMALL_BYTES };
+    let figures = bench.measure(axum, full_load, 0.0)?;
+    let rate_hz = figures.iter().find(|(metric, _)| *metric == Metric::Requests).map(|&(_, rate_hz)| rate_hz / 2.0);
+    rate_hz.ok_or_else(|| "axum answered no request".into())
+}
+
+/// Returns the middle value, the upper one of two middle values.
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}

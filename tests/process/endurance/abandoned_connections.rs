@@ -1,0 +1,107 @@
+//! Connections that clients abandon at any point: nothing of them is left.
+
+use std::collections::VecDeque;
+
+use super::{connections, wait_for_connections};
+use crate::statuses::FINE;
+use crate::support::eventually;
+use crate::support::gateway::Gateway;
+use crate::support::raw_client::RawClient;
+use crate::support::usage::{descriptors, raise_descriptors, resident_kib};
+
+/// Connections that are abandoned, one after the other.
+const ABANDONED: usize = 2_000;
+
+/// The most clients that wait for a timeout at the same time. An earlier one then closes its connection.
+const WAITING: usize = 100;
+
+/// Clients that send requests and never read an answer.
+const NOT_READING: usize = 100;
+
+/// The memory that the gateway may keep: tables of connections that grew, and what the allocator does not give back.
+const GROWTH_KIB: u64 = 16 * 1024;
+
+/// Abandons one connection, in one of ten ways. A client that waits for a timeout of the gateway goes into `waiting`.
+fn abandon_connection(gateway: &Gateway, number: usize, waiting: &mut VecDeque<RawClient>) {
+    let request = gateway.request(FINE);
+    let (head, whole) = (request.head(), request.bytes());
+    let part_of_head = &head[..head.len() / 2];
+    let part_of_body = &whole[..whole.len() - 1];
+    let address = gateway.address();
+    match number % 10 {
+        0 => drop(RawClient::connect(address)),
+        1 => RawClient::connect(address).reset(),
+        2 | 3 => {
+            let mut client = RawClient::connect(address);
+            client.send(if number % 10 == 2 { part_of_head } else { part_of_body });
+            client.reset();
+        }
+        4 => {
+            let mut client = RawClient::with_small_window(address);
+            client.send(whole.repeat(200));
+            client.reset();
+        }
+        5 => {
+            // A close with unread answers also resets the connection.
+            let mut client = RawClient::connect(address);
+            client.send(whole.repeat(20));
+        }
+        6 | 7 => {
+            let mut client = RawClient::connect(address);
+            client.send(if number % 10 == 6 { part_of_head } else { part_of_body });
+            client.half_close();
+            waiting.push_back(client);
+        }
+        // A whole request, and a part of another.
+        8 => {
+            let mut client = RawClient::connect(address);
+            client.send([whole.as_slice(), part_of_head].concat());
+            waiting.push_back(client);
+        }
+        _ => {
+            let mut client = RawClient::connect(address);
+            client.send([whole.as_slice(), part_of_body].concat());
+            waiting.push_back(client);
+        }
+    }
+    if waiting.len() > WAITING {
+        drop(waiting.pop_front());
+    }
+}
+
+#[test]
+fn abandoned_connections_leave_no_descriptor_connection_or_memory() {
+    raise_descriptors();
+    let timeouts = ["--head-timeout", "1", "--body-timeout", "1", "--idle-timeout", "1"];
+    let mut gateway = Gateway::serve().arguments(timeouts).start();
+    let mut waiting = VecDeque::new();
+    for number in 0..200 {
+        abandon_connection(&gateway, number, &mut waiting);
+    }
+    wait_for_connections(&mut gateway, 0);
+    let (descriptors_before, resident_before) = (descriptors(gateway.id()), resident_kib(gateway.id()));
+
+    let pipeline = gateway.request(FINE).bytes().repeat(500);
+    let mut not_reading: Vec<_> = (0..NOT_READING).map(|_| RawClient::with_small_window(gateway.address())).collect();
+    let (sending_all, others) = not_reading.split_at_mut(NOT_READING / 10);
+    for client in sending_all {
+        assert!(client.send_until_full(&pipeline) > 0);
+    }
+    for client in others {
+        client.stream().set_nonblocking(true).unwrap();
+        client.send(&pipeline);
+    }
+    for number in 0..ABANDONED {
+        abandon_connection(&gateway, number, &mut waiting);
+    }
+    // The clients that do not read or that wait are still connected: only the timeouts end these connections.
+    wait_for_connections(&mut gateway, 0);
+    let left = || descriptors(gateway.id()).checked_sub(descriptors_before).filter(|&left| left > 0);
+    eventually("the descriptors are closed", || left().is_none().then_some(()));
+    let growth = resident_kib(gateway.id()).saturating_sub(resident_before);
+    println!("{descriptors_before} descriptors before and after, {resident_before} KiB before, {growth} KiB more then");
+    assert!(growth < GROWTH_KIB, "{growth} KiB more");
+    drop((not_reading, waiting));
+    gateway.post(FINE).assert_accepted();
+    assert!(connections(&mut gateway) <= 1);
+}

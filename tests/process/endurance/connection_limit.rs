@@ -1,0 +1,127 @@
+//! More clients than connections are allowed: the connected clients are served, and the others wait.
+
+use std::time::Duration;
+
+use super::{IDLE_TICKS, ticks_while_idle, wait_for_connections};
+use crate::statuses::FINE;
+use crate::support::eventually;
+use crate::support::gateway::Gateway;
+use crate::support::http::Client;
+use crate::support::raw_client::RawClient;
+use crate::support::usage::{descriptors, highest_descriptor, limit_descriptors};
+
+/// How long to wait for an answer that must not come.
+const NO_ANSWER_TIMEOUT: Duration = Duration::from_millis(300);
+
+/// Connects a client and sends a request, whether the gateway accepts the connection or not.
+fn connect_and_request(gateway: &Gateway) -> RawClient {
+    let mut client = RawClient::connect(gateway.address());
+    assert!(client.send(gateway.request(FINE).bytes()));
+    client
+}
+
+fn is_answered(client: &mut RawClient) -> bool {
+    let mut answer = [0; 12];
+    let bytes = client.read(&mut answer, NO_ANSWER_TIMEOUT).expect("the connection stays open");
+    assert!(bytes == 0 || &answer == b"HTTP/1.1 200");
+    bytes > 0
+}
+
+fn wait_answered(client: &mut RawClient) {
+    eventually("an answer", || is_answered(client).then_some(()));
+}
+
+/// Connects clients that have each been served once.
+fn served_clients(gateway: &Gateway, count: usize) -> Vec<Client> {
+    let serve = |_| {
+        let mut client = gateway.client();
+        client.exchange(&gateway.request(FINE)).assert_accepted();
+        client
+    };
+    (0..count).map(serve).collect()
+}
+
+#[test]
+fn with_max_connections_5_the_sixth_client_waits_until_another_leaves() {
+    let mut gateway = Gateway::serve().arguments(["--max-connections", "5"]).start();
+    let mut connected = served_clients(&gateway, 5);
+    let (mut sixth, mut seventh) = (connect_and_request(&gateway), connect_and_request(&gateway));
+    assert!(!is_answered(&mut sixth) && !is_answered(&mut seventh));
+    let ticks = ticks_while_idle(&gateway);
+    assert!(ticks <= IDLE_TICKS, "{ticks} ticks while two clients wait");
+    for client in &mut connected {
+        client.exchange(&gateway.request(FINE)).assert_accepted();
+    }
+    connected.pop();
+    wait_answered(&mut sixth);
+    assert!(!is_answered(&mut seventh));
+    connected.pop();
+    wait_answered(&mut seventh);
+    drop((connected, sixth, seventh));
+    wait_for_connections(&mut gateway, 0);
+}
+
+#[test]
+fn clients_that_leave_while_they_wait_take_no_place() {
+    let mut gateway = Gateway::serve().arguments(["--max-connections", "2"]).start();
+    let connected = served_clients(&gateway, 2);
+    for _ in 0..20 {
+        connect_and_request(&gateway).reset();
+    }
+    let mut last = connect_and_request(&gateway);
+    assert!(!is_answered(&mut last));
+    drop(connected);
+    wait_answered(&mut last);
+    wait_for_connections(&mut gateway, 1);
+}
+
+#[test]
+fn connections_are_limited_below_the_limit_of_descriptors() {
+    // Each further worker has descriptors of its own, which no connection can use.
+    for (workers, limit) in [("1", 96), ("9", 40)] {
+        let mut gateway = Gateway::serve().ulimit("-n 160").arguments(["--workers", workers]).start();
+        let mut connected = served_clients(&gateway, limit);
+        let mut others: Vec<_> = (0..16).map(|_| connect_and_request(&gateway)).collect();
+        assert!(!others.iter_mut().any(is_answered));
+        for client in &mut connected {
+            client.exchange(&gateway.request(FINE)).assert_accepted();
+        }
+        let ticks = ticks_while_idle(&gateway);
+        assert!(ticks <= IDLE_TICKS, "{ticks} ticks while other clients wait");
+        connected.truncate(limit - others.len());
+        others.iter_mut().for_each(wait_answered);
+        gateway.terminate();
+        let stderr = gateway.end().stderr;
+        let expected = format!("at most {limit} connections, since the limit of descriptors is 160");
+        assert!(stderr.contains(&expected), "{stderr}");
+        assert!(!stderr.contains("cannot accept"), "{stderr}");
+    }
+}
+
+/// The limit of connections cannot foresee that the limit of descriptors is lowered later, or that the whole system has
+/// no descriptor left.
+#[test]
+fn without_free_descriptors_the_gateway_pauses_says_so_once_and_serves_again() {
+    let gateway = Gateway::serve().start();
+    let mut connected = served_clients(&gateway, 3);
+    // The limit applies to the numbers of descriptors: free numbers below it are used first.
+    let limit = highest_descriptor(gateway.id()) + 1;
+    connected.extend(served_clients(&gateway, limit - descriptors(gateway.id())));
+    let former_limit = limit_descriptors(gateway.id(), limit as u64);
+    let mut others: Vec<_> = (0..5).map(|_| connect_and_request(&gateway)).collect();
+    assert!(!others.iter_mut().any(is_answered));
+    let ticks = ticks_while_idle(&gateway);
+    assert!(ticks <= IDLE_TICKS, "{ticks} ticks while no descriptor is free");
+    for client in &mut connected {
+        client.exchange(&gateway.request(FINE)).assert_accepted();
+    }
+    connected.pop();
+    wait_answered(&mut others[0]);
+    limit_descriptors(gateway.id(), former_limit);
+    others[1..].iter_mut().for_each(wait_answered);
+    let mut gateway = gateway;
+    gateway.terminate();
+    let stderr = gateway.end().stderr;
+    let count = stderr.lines().filter(|line| line.contains("cannot accept connections for now")).count();
+    assert!((1..=2).contains(&count), "there must be one line for each shortage: {stderr}");
+}

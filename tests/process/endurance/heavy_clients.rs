@@ -1,0 +1,105 @@
+//! Clients that send as much as they can: memory stays within its budget, and other clients are served.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+
+use super::wait_for_connections;
+use crate::statuses::FINE;
+use crate::support::eventually;
+use crate::support::gateway::Gateway;
+use crate::support::raw_client::RawClient;
+use crate::support::usage::{raise_descriptors, resident_kib};
+
+/// Clients that each announce a large body.
+const CLIENTS: usize = 1_000;
+
+/// The length of each body.
+const BODY_BYTES: usize = 1 << 20;
+
+/// How much of each body is sent. The rest never comes.
+const SENT_BYTES: usize = 16 << 10;
+
+const BUDGET_BYTES: usize = 8 << 20;
+
+/// The memory that a connection may use beside its body.
+const CONNECTION_KIB: u64 = 8;
+
+/// The memory that the allocator may keep, and that tables of connections may use.
+const SLACK_KIB: u64 = 8 * 1024;
+
+/// Requests of one client while two others send pipelines without an end.
+const REQUESTS: usize = 50;
+
+#[test]
+fn memory_stays_within_the_budget_when_a_thousand_bodies_are_announced() {
+    raise_descriptors();
+    let mut gateway = Gateway::serve().arguments(["--max-buffered", &BUDGET_BYTES.to_string()]).start();
+    let body = format!(r#"{{"topic":"t","payload":{{"pad":"{}"}}}}"#, "x".repeat(BODY_BYTES - 50));
+    let request = gateway.request(&body);
+    let before = resident_kib(gateway.id());
+    for request in [request.clone(), request.clone().chunked(BODY_BYTES - 64)] {
+        let part = &request.bytes()[..request.head().len() + SENT_BYTES];
+        let refused_before = refusals(&mut gateway);
+        let mut clients: Vec<_> = (0..CLIENTS).map(|_| RawClient::connect(gateway.address())).collect();
+        for client in &mut clients {
+            client.send(part);
+        }
+        // Each body fits into the budget or is refused.
+        let fitting = BUDGET_BYTES.div_ceil(SENT_BYTES) as u64;
+        let refused = refused_before + CLIENTS as u64 - fitting;
+        eventually("the refusals", || (refusals(&mut gateway) >= refused).then_some(()));
+        let resident = resident_kib(gateway.id());
+        let most = before + (BUDGET_BYTES as u64 >> 10) + CLIENTS as u64 * CONNECTION_KIB + SLACK_KIB;
+        println!("{before} KiB before, {resident} KiB then, {most} KiB at most");
+        assert!(resident <= most, "{resident} KiB, and {before} KiB before");
+        drop(clients);
+        wait_for_connections(&mut gateway, 0);
+        // The whole budget is free again.
+        gateway.post(&body).assert_accepted();
+    }
+}
+
+fn refusals(gateway: &mut Gateway) -> u64 {
+    gateway.stats()["answers"]["503"].as_u64().unwrap_or(0)
+}
+
+#[test]
+fn a_pipeline_without_an_end_does_not_delay_other_clients_for_ever() {
+    let gateway = Gateway::serve().start();
+    // Each request is refused by its head, so that neither the queue nor the subscriber limits the rate.
+    let requests = gateway.request("").target("/elsewhere").bytes().repeat(2_000);
+    let streams = [(); 2].map(|()| TcpStream::connect(gateway.address()).unwrap());
+    std::thread::scope(|threads| {
+        let _shutdown = ShutdownOnDrop(&streams);
+        for stream in &streams {
+            threads.spawn(|| send_until_shutdown(stream, &requests));
+        }
+        let mut client = gateway.client();
+        for _ in 0..REQUESTS {
+            client.exchange(&gateway.request(FINE)).assert_accepted();
+        }
+    });
+}
+
+/// Sends requests without a pause until the stream is shut down. A thread of its own reads the answers, so that only
+/// the gateway can delay the requests.
+fn send_until_shutdown(mut stream: &TcpStream, requests: &[u8]) {
+    std::thread::scope(|threads| {
+        threads.spawn(move || {
+            let (mut stream, mut answers) = (stream, vec![0; 1 << 20]);
+            while stream.read(&mut answers).is_ok_and(|bytes| bytes > 0) {}
+        });
+        while stream.write_all(requests).is_ok() {}
+    });
+}
+
+/// Shuts the streams down, also where the test fails.
+struct ShutdownOnDrop<'s>(&'s [TcpStream]);
+
+impl Drop for ShutdownOnDrop<'_> {
+    fn drop(&mut self) {
+        for stream in self.0 {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Clients that send or read one byte at a time: no timeout starts anew with a byte.
+
+use std::time::{Duration, Instant};
+
+use super::{connections, wait_for_connections};
+use crate::statuses::FINE;
+use crate::support::PATIENCE;
+use crate::support::gateway::Gateway;
+use crate::support::http::SHORTEST_TIMEOUT;
+use crate::support::raw_client::RawClient;
+
+/// The pause between two bytes, much shorter than the timeouts.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Sends `first`, and then the bytes of `rest` again and again, one at a time, until an answer comes. Returns when it
+/// came, and the answer.
+fn send_slowly(gateway: &Gateway, first: &[u8], rest: &[u8]) -> (Duration, Vec<u8>) {
+    let mut client = RawClient::connect(gateway.address());
+    let since = Instant::now();
+    client.send(first);
+    let mut answer = vec![0; 1024];
+    for byte in rest.iter().cycle() {
+        match client.read(&mut answer, PAUSE) {
+            Some(0) => assert!(since.elapsed() < PATIENCE, "no answer came in time"),
+            bytes => {
+                answer.truncate(bytes.unwrap_or(0));
+                return (since.elapsed(), answer);
+            }
+        }
+        client.send([*byte]);
+    }
+    unreachable!("the bytes are repeated without an end");
+}
+
+fn assert_408((after, answer): (Duration, Vec<u8>)) {
+    assert!(answer.starts_with(b"HTTP/1.1 408 "), "{:?}", String::from_utf8_lossy(&answer));
+    assert!(after >= SHORTEST_TIMEOUT, "too early, after {after:?}");
+}
+
+#[test]
+fn a_head_that_comes_one_byte_at_a_time_is_408() {
+    let gateway = Gateway::serve().arguments(["--head-timeout", "1"]).start();
+    assert_408(send_slowly(&gateway, b"POST /api/message HTTP/1.1\r\nX-Padding: ", b"x"));
+    // The second request of a connection has the same timeout.
+    let mut client = RawClient::connect(gateway.address());
+    client.send(gateway.request(FINE).bytes());
+    let mut answer = [0; 1024];
+    assert!(client.read(&mut answer, PATIENCE).is_some_and(|bytes| bytes > 0));
+    let since = Instant::now();
+    while client.read(&mut answer, PAUSE) == Some(0) {
+        client.send("x");
+        assert!(since.elapsed() < PATIENCE, "no answer came in time");
+    }
+    assert!(answer.starts_with(b"HTTP/1.1 408 ") && since.elapsed() >= SHORTEST_TIMEOUT);
+}
+
+#[test]
+fn a_body_that_comes_one_byte_at_a_time_is_408() {
+    let gateway = Gateway::serve().arguments(["--body-timeout", "1"]).start();
+    let long = gateway.request(" ".repeat(10_000));
+    assert_408(send_slowly(&gateway, &long.head(), b" "));
+    let chunked = gateway.request("").field("Transfer-Encoding", "chunked");
+    assert_408(send_slowly(&gateway, &chunked.head(), b"1\r\n \r\n"));
+    // A body that the gateway discards has a timeout too.
+    let refused = long.target("/elsewhere");
+    let (after, answer) = send_slowly(&gateway, &refused.head(), b" ");
+    assert!(answer.starts_with(b"HTTP/1.1 404 ") && after < PATIENCE);
+}
+
+/// The timeout of writes ends the connection.
+#[test]
+fn a_client_that_reads_one_byte_at_a_time_is_disconnected() {
+    let mut gateway = Gateway::serve().arguments(["--body-timeout", "1"]).start();
+    let mut client = RawClient::with_small_window(gateway.address());
+    let pipeline = gateway.request(FINE).target("/elsewhere").bytes().repeat(100);
+    let sent = client.send_until_full(&pipeline);
+    assert!(sent > 0);
+    let since = Instant::now();
+    while connections(&mut gateway) > 0 {
+        client.read(&mut [0], PAUSE);
+        assert!(since.elapsed() < PATIENCE, "the connection was not closed in time");
+    }
+    drop(client);
+    wait_for_connections(&mut gateway, 0);
+    gateway.post(FINE).assert_accepted();
+}

@@ -1,0 +1,43 @@
+//! The value of `--io` for the gateways of this run.
+
+use std::io::Write;
+use std::sync::LazyLock;
+
+use io_uring::{IoUring, cqueue, squeue};
+
+/// The entries of the ring that a worker sets up with the flags below.
+const RING_ENTRIES: u32 = 1024;
+
+/// The environment variable that requires a ring: where it is set and the kernel refuses one, the tests fail instead of
+/// waiting with epoll.
+const REQUIRE_URING: &str = "REQUIRE_URING";
+
+/// Returns `uring` in the crate `process` and `epoll` in the crate `process_epoll`.
+///
+/// Where the kernel refuses rings, `process` uses epoll too, so that all tests can run in a container. It then says so
+/// on stderr, past the output capture of the test harness.
+pub(crate) fn io_mode() -> &'static str {
+    static MODE: LazyLock<&str> = LazyLock::new(|| match env!("CARGO_CRATE_NAME") {
+        "process_epoll" => "epoll",
+        _ => match probe_io_uring() {
+            Ok(()) => "uring",
+            Err(error) if std::env::var_os(REQUIRE_URING).is_some() => panic!("io_uring is refused: {error}"),
+            Err(error) => {
+                let note = format!("\nNOTE: io_uring is refused here ({error}), so these tests use epoll.\n");
+                let _ = std::io::stderr().write_all(note.as_bytes());
+                "epoll"
+            }
+        },
+    });
+    *MODE
+}
+
+/// Asks the kernel for a ring, without the gateway's own code. Uses a thread of its own, because the end of a ring
+/// interrupts the system calls of the thread that made it.
+pub(crate) fn probe_io_uring() -> std::io::Result<()> {
+    let probe = || {
+        let mut ring = IoUring::<squeue::Entry, cqueue::Entry>::builder();
+        ring.setup_coop_taskrun().setup_single_issuer().build(RING_ENTRIES).map(drop)
+    };
+    std::thread::spawn(probe).join().unwrap()
+}
