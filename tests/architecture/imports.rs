@@ -108,7 +108,8 @@ impl Source {
             }
         }
         paths.extend(inline_paths(&rest));
-        let words: BTreeSet<&str> = rest.split(|c: char| !is_word(c)).collect();
+        let own_code = rest.lines().filter(|line| !line.trim_end().ends_with(';') || !line.contains("mod "));
+        let words: BTreeSet<&str> = own_code.flat_map(|line| line.split(|c: char| !is_word(c))).collect();
         let mut absolute: Vec<_> = paths.iter().filter_map(|path| self.absolute(path)).collect();
         let own = self.reexports.iter().filter(|(name, _)| words.contains(name.as_str()));
         absolute.extend(own.map(|(_, path)| path.clone()));
