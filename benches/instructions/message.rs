@@ -1,4 +1,4 @@
-//! A body read as a message, and its payload encoded anew.
+//! Reading a body as a message, and encoding its payload in MessagePack.
 
 use std::borrow::Cow;
 use std::hint::black_box;

@@ -4,18 +4,18 @@ use std::fmt;
 
 use super::pointer::Pointer;
 
-/// Levels of objects and arrays in a body, the outermost object being the first. `serde_json` and other recursive
+/// Most levels of objects and arrays in a body, the outermost object being the first. `serde_json` and other recursive
 /// readers behind the hub accept as many.
 pub const MAX_DEPTH: usize = 128;
 
-/// Bytes of a topic once it is decoded. The longest known topic has 27; the limit exists because each topic is copied
+/// Most bytes of a topic once it is decoded. The longest known topic has 27; the limit exists because each topic is copied
 /// and compared with every subscription.
 pub const MAX_TOPIC_BYTES: usize = 1_024;
 
 /// Why a body is refused. Its `Display` is one short phrase for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// 400: the body is not UTF-8 JSON.
+    /// The body is not UTF-8 JSON (status 400).
     NotJson {
         /// The line of the fault, from 1. A line ends with a line feed.
         line: usize,
@@ -25,7 +25,7 @@ pub enum Fault {
         /// What the fault is.
         reason: Syntax,
     },
-    /// 422: the body is JSON, but no message.
+    /// The body is JSON, but no message (status 422).
     NotMessage {
         /// Where the fault is. For a field that is missing, this is where the field ought to be.
         pointer: Pointer,
@@ -76,27 +76,27 @@ pub enum Syntax {
     EmptyBody,
     /// The body begins with a byte order mark, which a sender must not add (RFC 8259 §8.1).
     ByteOrderMark,
-    /// A byte that is not UTF-8.
+    /// A byte is not UTF-8.
     InvalidUtf8,
     /// The body ends inside a value.
     UnexpectedEnd,
-    /// No value begins here.
+    /// A value must begin here, and none does.
     ExpectedValue,
-    /// No key begins here.
+    /// A key must begin here, and none does.
     ExpectedKey,
-    /// No colon after a key.
+    /// No colon follows a key.
     ExpectedColon,
-    /// Neither another element nor the end of an array.
+    /// Neither another element nor the end of an array follows.
     ExpectedCommaOrBracket,
-    /// Neither another member nor the end of an object.
+    /// Neither another member nor the end of an object follows.
     ExpectedCommaOrBrace,
     /// Something follows the document.
     ExpectedEnd,
-    /// A character that cannot stand there in a number.
+    /// A number has a character that cannot stand there.
     InvalidNumber,
-    /// A character that cannot follow a backslash, or no hexadecimal digit in a `\u` escape.
+    /// A character cannot follow a backslash, or is not a hexadecimal digit of a `\u` escape.
     InvalidEscape,
-    /// U+0000 to U+001F in a string, not escaped.
+    /// A string has a character from U+0000 to U+001F that is not escaped.
     ControlCharacter,
 }
 
@@ -125,7 +125,7 @@ impl fmt::Display for Syntax {
 pub enum Reason {
     /// The document is not an object.
     NotAnObject,
-    /// More than [`MAX_DEPTH`] levels.
+    /// The document has more than [`MAX_DEPTH`] levels.
     TooDeep,
     /// An escape stands for half a character.
     LoneSurrogate,

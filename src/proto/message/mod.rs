@@ -1,23 +1,24 @@
 //! A request's body, read as a message: one JSON object with a `topic` and a `payload`.
 //!
-//! `serde_json` reads a body once, in any order of its keys, and borrows from it: the payload is the very bytes that the
-//! client sent. What `serde_json` does not tell exactly (the place of a syntax error) or not at all (nesting, surrogates)
-//! is found by a scanner of our own, which is slower and runs only where a prescan of the bytes or the reader asks for it.
+//! `serde_json` reads a body once, whatever the order of its keys, and borrows from it: the payload is the very bytes
+//! that the client sent. A scanner of our own finds what `serde_json` does not tell exactly (the place of a syntax error)
+//! or not at all (nesting, surrogates). The scanner is slower, and reads only bodies that a prescan of their bytes
+//! suspects or that `serde_json` refuses.
 //!
-//! Precedence of faults: a syntax error counts wherever it stands, also behind other faults; then nesting and
+//! Faults have this precedence: a syntax error counts wherever it is, also behind other faults; then nesting and
 //! surrogates; then the topic, the payload, and the payload's fields. Numbers count last, and only where the encoding of
 //! payloads cannot hold them.
 //!
 //! | file, in reading order | what it holds |
 //! |---|---|
-//! | [`parse`](mod@parse) | from a body to a [`Message`]; the order of the checks |
-//! | [`reader`] | the fields of a body, captured in one pass |
-//! | [`fields`] | the fields: their keys, their places, what a body gives for them |
+//! | `parse.rs` | from a body to a [`Message`]: the steps and their order |
+//! | `reader.rs` | one pass over a body, which captures its fields |
+//! | `fields.rs` | the fields: their keys, their places, and what a body gives for them |
 //! | [`topics`] | the table of known topics and their schemas |
-//! | [`check`] | a payload against its topic's schema |
-//! | [`scanner`] | the faults of the document as a whole, and where they are |
-//! | [`fault`], [`pointer`] | what is wrong and where; the limits |
-//! | [`json_string`] | a string as it stands in the text |
+//! | `check.rs` | a payload checked against the schema of its topic |
+//! | `scanner.rs` | the faults of a whole document, and where they are |
+//! | `fault.rs`, `pointer.rs` | what is wrong with a body and where; the limits |
+//! | `json_string.rs` | a string as it stands in the text |
 //! | [`msgpack`] | payloads in MessagePack |
 
 mod check;

@@ -1,6 +1,6 @@
-//! JSON pointers (RFC 6901), bounded.
+//! JSON pointers (RFC 6901) of bounded length.
 
-/// Bytes of a pointer. It only helps a person find the fault, and is not to carry a body's keys back at any length.
+/// Most bytes of a pointer. A pointer helps a person to find the fault; it must not send back keys of any length.
 pub const MAX_POINTER_BYTES: usize = 256;
 
 /// A JSON pointer of at most [`MAX_POINTER_BYTES`]; empty for the whole document.
@@ -8,14 +8,14 @@ pub const MAX_POINTER_BYTES: usize = 256;
 pub struct Pointer(String);
 
 impl Pointer {
-    /// The pointer as RFC 6901 writes it, not percent-encoded.
+    /// Returns the pointer as RFC 6901 writes it, without percent-encoding.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The pointer to the place that `tokens` lead to, or to the nearest place above it whose pointer is within the
-    /// limit.
+    /// Returns the pointer to the place that `tokens` lead to, or to the nearest place above it whose pointer is within
+    /// the limit.
     pub(super) fn to(tokens: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let mut pointer = String::new();
         for token in tokens {

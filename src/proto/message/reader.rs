@@ -26,9 +26,11 @@ pub(super) struct MessageReader<'b> {
 
 /// How much is known of where the payload is, if it is an object.
 enum PayloadText<'b> {
+    /// No object was read as the payload.
     Unknown,
-    /// The offset of the payload.
+    /// The payload begins at this offset, and its end is not known.
     From(usize),
+    /// The end of the payload was looked for, and found unless there is a mistake in this program.
     Cut(Option<PayloadJson<'b>>),
 }
 
@@ -72,7 +74,7 @@ impl<'b> MessageReader<'b> {
         &self.fields
     }
 
-    /// Returns the schema that the payload is to be checked against.
+    /// Returns the schema to check the payload against, if there is one.
     pub(super) fn schema(&self) -> Option<&'static Schema> {
         self.schema
     }
@@ -100,7 +102,9 @@ impl<'b> MessageReader<'b> {
             Some(b'"') => {
                 let string = match map.next_value_seed(PlainString)? {
                     Some(text) => Given::Text(text),
-                    None => Given::Json(self.text.get(start..).ok_or_else(|| A::Error::custom("no string"))?),
+                    None => Given::Json(
+                        self.text.get(start..).ok_or_else(|| A::Error::custom("a string is not found in its body"))?,
+                    ),
                 };
                 self.set_string(field, string);
             }
@@ -122,8 +126,8 @@ impl<'b> MessageReader<'b> {
         Ok(())
     }
 
-    /// Reads the value of `field`, whose key is decoded and so does not tell where it stands. Nobody writes such keys, and
-    /// so it does not matter that an object is read twice.
+    /// Reads the value of `field`, whose key has escapes. Such a key is a copy and does not tell where in the text the value
+    /// is, so that an object is read twice. As clients do not escape these keys, this costs nothing.
     #[cold]
     fn value_of_escaped_key<A: MapAccess<'b>>(&mut self, field: Field, map: &mut A) -> Result<(), A::Error> {
         let json = map.next_value::<&RawValue>()?.get();
@@ -266,7 +270,7 @@ impl<'b> Visitor<'b> for KeyIn {
     }
 }
 
-/// Reads a string as it stands in the text; `None` for a string with escapes.
+/// Reads a string and returns it as it stands in the text, or `None` if it has escapes.
 struct PlainString;
 
 impl<'b> DeserializeSeed<'b> for PlainString {

@@ -185,7 +185,7 @@ impl<'b> Scanner<'b> {
         }
     }
 
-    /// Reads an escape, and with a high surrogate the low one that follows.
+    /// Reads an escape, and behind a high surrogate also a low surrogate that follows.
     fn escape(&mut self) -> Result<Characters, Syntax> {
         self.at += 1;
         match self.peek() {
@@ -272,7 +272,7 @@ impl<'b> Scanner<'b> {
     }
 }
 
-/// Reading bytes.
+/// Access to the bytes.
 impl<'b> Scanner<'b> {
     fn rest(&self) -> &'b [u8] {
         debug_assert!(self.at <= self.text.len(), "the scanner is past the end of its text");
@@ -313,7 +313,7 @@ impl<'b> Scanner<'b> {
     }
 }
 
-/// Faults.
+/// The faults and their place.
 impl<'b> Scanner<'b> {
     /// Returns the reason to refuse the next byte. Where there is no next byte, its absence is the reason.
     fn error(&self, reason: Syntax) -> Syntax {

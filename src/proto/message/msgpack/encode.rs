@@ -1,4 +1,4 @@
-//! JSON to MessagePack in one pass over the text, with no tree in between.
+//! JSON to MessagePack in one pass over the text, without a tree in memory.
 //!
 //! MessagePack gives the number of a container's members before the members; JSON does not give it at all. So a
 //! container begins with one byte that is filled in at its end. That is enough for up to 15 members and so for nearly all
@@ -27,13 +27,13 @@ const SHORT_MAX: usize = 15;
 const LENGTH_BYTES: usize = 4;
 
 /// Encodes `payload`, which is known to be the JSON of an object without lone surrogates. A frame has at most nine bytes
-/// for each four of the text, as in `[1e0,1e0,…]`. Time is linear in the size of the text, but for the sorting of the
+/// for each four of the text, as for `[1e0,1e0,…]`. Time is linear in the size of the text, except for the sorting of the
 /// long containers.
 ///
 /// # Errors
 ///
 /// A number that MessagePack cannot hold, with the pointer to it.
-pub(in super::super) fn encode(payload: &str) -> Result<Vec<u8>, Fault> {
+pub(crate) fn encode(payload: &str) -> Result<Vec<u8>, Fault> {
     let mut encoder = Encoder {
         text: payload,
         at: 0,
@@ -149,7 +149,7 @@ impl<'p> Encoder<'p> {
         if self.long.is_empty() {
             return Ok(self.frame.into_vec());
         }
-        // They are in the order of their ends.
+        // They are in the order of their ends, and the frame is copied in the order of their beginnings.
         self.long.sort_unstable_by_key(|container| container.header);
         let short = self.frame.as_slice();
         let mut frame = ByteBuf::with_capacity(short.len() + LENGTH_BYTES * self.long.len());
@@ -214,8 +214,8 @@ fn end_of_string(text: &[u8]) -> usize {
     text.len()
 }
 
-/// Writes the number `text`. The parsers of the standard library are exact: integers overflow, floats are rounded to
-/// the nearest.
+/// Writes the number `text`. The parsers of the standard library are exact: they refuse integers that overflow, and round
+/// to the nearest float.
 fn write_number(frame: &mut ByteBuf, text: &str) -> Result<(), Reason> {
     if text.contains(['.', 'e', 'E']) {
         let float = text.parse().ok().filter(|float: &f64| float.is_finite()).ok_or(Reason::FloatRange)?;

@@ -1,4 +1,4 @@
-//! Every schema of the vocabulary, and each of its broken neighbours.
+//! Messages of every known topic, and messages that break its schema in one way.
 
 use super::{Check, accept, parse, refuse};
 use crate::proto::message::topics::{Content, Identifier, SCHEMAS, Schema};
@@ -6,12 +6,12 @@ use crate::proto::message::topics::{Content, Identifier, SCHEMAS, Schema};
 const SERVICE_CALL: &str =
     r#"{"type":"call_service","domain":"light","service":"turn_on","service_data":{"entity_id":"light.lamp"}}"#;
 
-/// A body for `topic` whose payload has these members.
+/// Returns a body for `topic` whose payload has these members.
 fn body(topic: &str, members: &[&str]) -> String {
     format!(r#"{{"topic":"{topic}","payload":{{{}}}}}"#, members.join(","))
 }
 
-/// A body that calls a service with this `content`.
+/// Returns a body that calls a service with this `content`.
 fn call(content: &str) -> String {
     body("to_homeauto", &[r#""node_id":"n""#, &format!(r#""content":{content}"#)])
 }
@@ -32,7 +32,7 @@ fn names(schema: &Schema) -> Vec<&'static str> {
     }
 }
 
-/// Every schema with every name that will do for it, and the other fields that it needs.
+/// Calls `test` with every schema, each identifier that it accepts, and the content that it asks for.
 fn each(test: impl Fn(&Schema, &str, &str)) {
     for schema in &SCHEMAS {
         for name in names(schema) {
@@ -61,17 +61,17 @@ fn the_table_is_that_of_the_contract() {
 }
 
 #[test]
-fn every_row_passes() {
+fn every_schema_passes() {
     each(|schema, name, content| accept(&body(schema.topic, &[&format!(r#""{name}":"n""#), content])));
 }
 
 #[test]
-fn keys_and_values_pass_escaped() {
+fn keys_and_values_pass_with_escapes() {
     accept(r#"{"topic":"core\/exts/oper\u0061te","payload":{"node_n\u0061me":"\n","content":"st\u006Fp"}}"#);
 }
 
 #[test]
-fn extra_fields_pass_also_twice_and_in_the_other_vocabulary() {
+fn extra_fields_pass_even_if_repeated_or_of_the_other_vocabulary() {
     accept(r#"{"topic":"adapter/nodes/data","payload":{"node_id":"n","content":"c","extension_id":1,"x":0,"x":{}}}"#);
     accept(r#"{"topic":"core/extensions/operate","payload":{"node_name":"","extension_name":"e","content":"stop"}}"#);
 }
@@ -84,7 +84,7 @@ fn envelope_check_leaves_known_topics_alone() {
 }
 
 #[test]
-fn name_missing() {
+fn identifier_is_missing() {
     for schema in &SCHEMAS {
         let body = body(schema.topic, &[&good_content(schema)]);
         match schema.identifier {
@@ -95,7 +95,7 @@ fn name_missing() {
 }
 
 #[test]
-fn name_of_another_type_empty_or_twice() {
+fn identifier_is_of_another_type_or_empty_or_repeated() {
     for (member, flaw) in [
         (r#""NAME":1"#, "must be a string"),
         (r#""NAME":null"#, "must be a string"),
@@ -111,7 +111,7 @@ fn name_of_another_type_empty_or_twice() {
 }
 
 #[test]
-fn of_two_names_both_must_be_valid() {
+fn of_two_identifiers_both_must_be_valid() {
     for schema in SCHEMAS.iter().filter(|schema| names(schema).len() == 2) {
         let content = good_content(schema);
         let [one, other] = names(schema).try_into().unwrap();
@@ -124,7 +124,7 @@ fn of_two_names_both_must_be_valid() {
 }
 
 #[test]
-fn content_missing_or_twice() {
+fn content_is_missing_or_repeated() {
     each(|schema, name, content| {
         let name = format!(r#""{name}":"n""#);
         refuse(&body(schema.topic, &[&name]), "/payload/content", "`content` is missing");
@@ -140,7 +140,7 @@ fn content_missing_or_twice() {
 }
 
 #[test]
-fn content_of_another_type() {
+fn content_is_of_another_type() {
     each(|schema, name, _| {
         let wanted = match schema.content {
             Content::ServiceCall => "`content` must be an object",
@@ -155,7 +155,7 @@ fn content_of_another_type() {
 }
 
 #[test]
-fn switch_is_start_or_stop() {
+fn content_is_start_or_stop() {
     for schema in SCHEMAS.iter().filter(|schema| schema.content == Content::StartOrStop) {
         for name in names(schema) {
             accept(&body(schema.topic, &[&format!(r#""{name}":"n","content":"stop""#)]));
@@ -168,7 +168,7 @@ fn switch_is_start_or_stop() {
 }
 
 #[test]
-fn service_call_lacks_a_field_has_it_twice_or_of_another_type() {
+fn field_of_a_service_call_is_missing_or_repeated_or_of_another_type() {
     let members = [
         ("type", r#""type":"t""#, "string"),
         ("domain", r#""domain":"d""#, "string"),

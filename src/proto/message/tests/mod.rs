@@ -1,4 +1,4 @@
-//! What a body may be, from the outside: through [`parse`] alone.
+//! Bodies that are accepted and bodies that are refused. Most tests call [`parse`] alone.
 
 mod envelope;
 mod known;
@@ -20,7 +20,7 @@ fn accept(body: &str) {
     }
 }
 
-/// Asserts that `body` is JSON but no message, for this reason, at this place.
+/// Asserts that `body` is JSON but no message, with the text `detail` for the place `pointer`.
 #[track_caller]
 fn refuse(body: &str, pointer: &str, detail: &str) {
     let fault = parse(body.as_bytes(), Check::Known).expect_err(body);
@@ -28,7 +28,7 @@ fn refuse(body: &str, pointer: &str, detail: &str) {
     assert_eq!((place, fault.to_string().as_str()), (Some(pointer), detail), "{body}");
 }
 
-/// Asserts that `body` is not JSON, for this reason at this place.
+/// Asserts that `body` is not JSON, with the text `detail`.
 #[track_caller]
 fn not_json(body: impl AsRef<[u8]>, detail: &str) {
     let body = body.as_ref();

@@ -1,4 +1,4 @@
-//! Against `serde_json`'s own reading of the same bytes.
+//! Bodies compared with what `serde_json` reads from the same bytes.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use super::super::{MAX_DEPTH, Message, scanner};
 use super::{Check, Fault, parse};
 use crate::proto::message::topics;
 
-/// Strings that are keys of messages, or near them, or anything.
+/// Strings that are keys or values of messages, similar to them, or anything.
 fn string() -> impl Strategy<Value = String> {
     prop_oneof![
         3 => prop::sample::select(vec![
@@ -43,7 +43,7 @@ fn object(values: impl Strategy<Value = Value>) -> impl Strategy<Value = Map<Str
     prop::collection::vec((string(), values), 0..6).prop_map(|members| members.into_iter().collect())
 }
 
-/// Each of these members or not, with a value that is good more often than not.
+/// Objects of some of these members, with values that are mostly good.
 fn some(members: Vec<(&'static str, BoxedStrategy<Value>)>) -> impl Strategy<Value = Value> {
     let (names, values): (Vec<_>, Vec<_>) = members.into_iter().unzip();
     let values: Vec<_> = values
@@ -60,7 +60,7 @@ fn one_of(texts: &[&'static str]) -> BoxedStrategy<Value> {
     prop::sample::select(texts.to_vec()).prop_map(Value::from).boxed()
 }
 
-/// Messages of known topics, or nearly so.
+/// Messages of known topics, and documents that are nearly such messages.
 fn known() -> impl Strategy<Value = Value> {
     let service_data = some(vec![("entity_id", one_of(&["light.lamp", "light.a.b", "cover.door", "light."]))]);
     let call = some(vec![
@@ -80,7 +80,7 @@ fn known() -> impl Strategy<Value = Value> {
         .prop_map(|(schema, payload)| json!({ "topic": topics::SCHEMAS[schema].topic, "payload": payload }))
 }
 
-/// Documents that are messages, nearly so, or not at all.
+/// Documents that are messages, nearly messages, or no messages at all.
 pub(super) fn document() -> impl Strategy<Value = Value> {
     let near = (string(), object(value()), object(value())).prop_map(|(topic, payload, mut rest)| {
         rest.insert("topic".to_owned(), Value::from(topic));
@@ -90,7 +90,7 @@ pub(super) fn document() -> impl Strategy<Value = Value> {
     prop_oneof![4 => known(), 3 => near, 1 => value()]
 }
 
-/// Writes `value` with white space, and with every character of its strings escaped where `escape` says so.
+/// Writes `value` with white space. If `escape` is set, each character outside ASCII is written as an escape.
 fn write(value: &Value, escape: bool) -> String {
     let text = serde_json::to_string_pretty(value).unwrap();
     if !escape {
@@ -105,13 +105,13 @@ fn write(value: &Value, escape: bool) -> String {
         .collect()
 }
 
-/// Bytes that matter to JSON, more often than others.
+/// Bytes, of which those that have a meaning in JSON are the most frequent.
 fn byte() -> impl Strategy<Value = u8> {
     prop_oneof![prop::sample::select(br#"{}[]",:\ud8Dc0e-+.1tfn "#.to_vec()), any::<u8>(),]
 }
 
-/// What `serde_json` reads, which differs from ours in its limits only: numbers out of range, lone surrogates and 128
-/// levels at most are ours to decide, and a key given twice is the last one there.
+/// Returns whether a document that `serde_json` has read is a message. `serde_json` differs from our reader in its limits
+/// alone (numbers out of range, lone surrogates, nesting), and in that the last of several equal keys counts.
 fn accepts(value: &Value, check: Check) -> bool {
     let Some((topic, payload)) = value["topic"].as_str().zip(value["payload"].as_object()) else {
         return false;
@@ -120,7 +120,7 @@ fn accepts(value: &Value, check: Check) -> bool {
     topic_is_fine && (check == Check::Envelope || accepts_payload(topic, payload))
 }
 
-/// The contract's table once more, as a program.
+/// Returns whether a payload is what the contract's table asks for, which is written here a second time as a program.
 fn accepts_payload(topic: &str, payload: &Map<String, Value>) -> bool {
     let absent = |name: &str| !payload.contains_key(name);
     let named = |name: &str| payload.get(name).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
@@ -151,8 +151,8 @@ fn accepts_call(content: &Value) -> bool {
             .is_some_and(|device| !device.is_empty() && !domain.is_empty())
 }
 
-/// Whether an object within `body` that we look into has a key twice: `Value` cannot tell.
-fn has_twins(body: &[u8]) -> bool {
+/// Returns whether a known key may be given twice in an object of `body`, which `Value` does not tell.
+fn may_repeat_a_known_key(body: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(body) else {
         return false;
     };
@@ -180,7 +180,7 @@ proptest! {
     #[test]
     fn generated_documents_are_read_as_serde_json_reads_them(document in document(), escape: bool) {
         let body = write(&document, escape);
-        // Read again, because serde_json rounds some floats otherwise than it wrote them.
+        // The text is read again, because serde_json may round a float in a different way than it wrote it.
         let document = serde_json::from_str(&body).unwrap();
         for check in [Check::Known, Check::Envelope] {
             match parse(body.as_bytes(), check) {
@@ -209,7 +209,7 @@ proptest! {
         let Ok(value) = serde_json::from_slice::<Value>(&body) else { return Ok(()) };
         match parsed {
             Ok(message) => prop_assert!(accepts(&value, Check::Known) && agrees(&value, &message)),
-            Err(Fault::NotMessage { .. }) => prop_assert!(!accepts(&value, Check::Known) || has_twins(&body)),
+            Err(Fault::NotMessage { .. }) => prop_assert!(!accepts(&value, Check::Known) || may_repeat_a_known_key(&body)),
             Err(fault) => prop_assert!(false, "{fault}"),
         }
     }

@@ -1,4 +1,4 @@
-//! One message, whatever the order of its keys.
+//! The same message, whatever the order of its keys and the escapes in them.
 
 use proptest::prelude::*;
 use serde_json::Value;
@@ -51,7 +51,7 @@ fn what_is_no_object_is_not_read_as_one() {
     }
 }
 
-/// Writes `document` with its members in the order of `keys`, by which the members of all its objects are sorted.
+/// Writes `document` with the members of all its objects in an order that depends on `keys`.
 fn write(document: &Value, keys: &[u8], escapes: bool, pretty: bool) -> String {
     let rank = |name: &str| keys.get(name.len() % keys.len().max(1)).map(|key| (*key, name.len()));
     match document.as_object() {

@@ -1,4 +1,4 @@
-//! The exact texts, lines and columns of what is not JSON.
+//! The exact texts, lines and columns for bodies that are not JSON.
 
 use super::not_json;
 

@@ -1,4 +1,4 @@
-//! Both directions: through [`parse`] and [`Message::encode`](super::super::Message::encode), and [`to_json`].
+//! Both directions, through [`parse`] and [`Message::encode`](super::super::Message::encode), and [`to_json`].
 
 mod faults;
 mod properties;
@@ -21,7 +21,7 @@ fn encode(payload: &str) -> Vec<u8> {
     encoded(payload).unwrap_or_else(|fault| panic!("{fault} at {:?}: {payload}", fault.pointer()))
 }
 
-/// The frame of `value` alone, which stands in a payload of one member with an empty key.
+/// Returns the frame of `value` alone, which is put into a payload of one member with an empty key.
 #[track_caller]
 fn encode_value(value: &str) -> Vec<u8> {
     let frame = encode(&format!(r#"{{"":{value}}}"#));

@@ -1,4 +1,4 @@
-//! Against other readers of the same bytes, `rmp-serde` and `serde_json`.
+//! Frames compared with what `rmp-serde` and `serde_json` read from the same bytes.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value};
@@ -28,7 +28,7 @@ fn object(values: impl Strategy<Value = Value>) -> impl Strategy<Value = Map<Str
     prop::collection::vec((".{0,3}", values), 0..20).prop_map(|members| members.into_iter().collect())
 }
 
-/// The text of a number, of a range beyond what is accepted.
+/// The text of a number, of a range that exceeds what is accepted.
 fn number() -> impl Strategy<Value = String> {
     prop_oneof![
         "-?(0|[1-9][0-9]{0,20})",
@@ -49,7 +49,7 @@ proptest! {
         prop_assert_eq!(to_json(&frame).unwrap(), json);
     }
 
-    /// No smaller form is left: `rmp-serde` writes the smallest ones too.
+    /// No value has a smaller form: `rmp-serde` writes the smallest forms too.
     #[test]
     fn a_frame_is_the_smallest(payload in object(value())) {
         let frame = encode(&serde_json::to_string(&payload).unwrap());
@@ -79,7 +79,7 @@ proptest! {
         }
     }
 
-    /// The pointer to a number that is put somewhere leads back to it.
+    /// The pointer of a fault leads to the number that was put there.
     #[test]
     fn a_pointer_leads_to_its_number(payload in object(value()), at: prop::sample::Index, pretty: bool) {
         let mut payload = Value::from(payload);
@@ -105,7 +105,7 @@ proptest! {
     }
 }
 
-/// The pointers to all numbers in `value`, which `place` points to.
+/// Collects the pointers to all numbers in `value`, which `place` points to.
 fn numbers(value: &Value, place: String, places: &mut Vec<String>) {
     match value {
         Value::Number(_) => places.push(place),

@@ -1,4 +1,4 @@
-//! Against the reader on the other side of the hub: Python's `msgpack`, called as `codelab-adapter-client` 4.4.2 does.
+//! Frames compared with what a subscriber reads: Python's `msgpack`, called as `codelab-adapter-client` 4.4.2 calls it.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -23,8 +23,8 @@ const PAYLOADS: [&str; 14] = [
     r#"{"a":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]}"#,
 ];
 
-/// Reads lines of a frame and two texts of JSON, in hexadecimal. `repr` tells apart what `==` does not: 1, 1.0 and
-/// True, 0.0 and -0.0, and orders.
+/// Reads lines of a frame and two texts of JSON, in hexadecimal. `repr` distinguishes values that `==` does not: 1, 1.0
+/// and True, 0.0 and -0.0, and different orders.
 const COMPARE: &str = "
 import json, sys, msgpack
 for line in sys.stdin:
@@ -56,7 +56,7 @@ fn has_msgpack() -> bool {
     import.is_ok_and(|status| status.success())
 }
 
-/// Payloads of each class of lengths, and the deepest one.
+/// Returns payloads of each class of lengths, and the deepest payload.
 fn large() -> impl Iterator<Item = String> {
     let sized = [15, 16, 17, 255, 256, 65_535, 65_536].into_iter().flat_map(|members| {
         let keys: Vec<_> = (0..members).map(|key| format!("\"{key}\":[]")).collect();

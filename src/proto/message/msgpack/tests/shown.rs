@@ -1,4 +1,4 @@
-//! What frames of other publishers look like in JSON.
+//! Frames of other publishers, shown as JSON.
 
 use super::super::NotMessagePack;
 use super::{encode, to_json};
@@ -102,7 +102,7 @@ fn every_cut_of_a_frame_is_noticed() {
 }
 
 #[test]
-fn lengths_that_nothing_backs_cost_nothing() {
+fn lengths_beyond_the_frame_cost_nothing() {
     for marker in [0xc6, 0xc9, 0xdb, 0xdd, 0xdf] {
         for bytes in 1..=5 {
             refuse(&[marker, 0xff, 0xff, 0xff, 0xff][..bytes], NotMessagePack::UnexpectedEnd);

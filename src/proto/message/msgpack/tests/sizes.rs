@@ -1,4 +1,4 @@
-//! Each class of lengths, at its ends.
+//! Each class of lengths, at its smallest and at its largest length.
 
 use super::{encode, encode_value, to_json};
 
@@ -86,7 +86,7 @@ fn maps() {
     }
 }
 
-/// Long containers in long containers, before and behind them, and short ones at each place.
+/// Long containers stand within, before and behind long containers, with short ones at each place.
 #[test]
 fn long_headers_leave_room_for_each_other() {
     let mut json = "[]".to_owned();
@@ -106,7 +106,7 @@ fn long_headers_leave_room_for_each_other() {
     assert_eq!(encode(&format!("{{\"a\":{json}}}")), [b"\x81\xa1a".to_vec(), frame].concat());
 }
 
-/// Nothing in JSON grows more than a float: 4 bytes to 9, commas included.
+/// No JSON grows more than a float, from 4 bytes to 9 with its comma.
 #[test]
 fn frames_are_bounded() {
     for item in ["1e0", "[]", "{}", "\"\"", "0", "128", "65536", "[1e0]", "null"] {

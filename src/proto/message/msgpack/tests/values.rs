@@ -1,4 +1,4 @@
-//! What each JSON value becomes.
+//! The MessagePack of each kind of JSON value.
 
 use super::super::super::{Check, Encoding, parse};
 use super::{encode, encode_value};
@@ -65,7 +65,7 @@ fn a_fraction_or_an_exponent_makes_a_float() {
     }
 }
 
-/// Numbers close to the middle of two floats, which a parser of less care rounds to the wrong one.
+/// Numbers close to the middle between two floats, which a less careful parser rounds to the wrong float.
 #[test]
 fn floats_are_rounded_to_the_nearest() {
     let table: [(&str, u64); 4] = [
