@@ -3,13 +3,13 @@
 //! # The way of a message
 //!
 //! ```text
-//!  socket ──► stream ──► Connection ─┬─► http1        where heads and bodies end
-//!  (transport)  (TLS)   (state machine)├─► admission    who may pass: the status table, in its order
-//!                                      ├─► message      what is a message: JSON, topics
-//!                                      └─► Publish
-//!                                             │ queue, bounded in messages and bytes
-//!                                             ▼
-//!                                        bus thread ──► XPUB ──► hub or subscribers
+//!  socket ──► connection ──► exchange ──► http1      where heads and bodies end
+//!  (transport)   (loop)    (state machine) ├─► gate      who may pass: the status table, in its order
+//!                                          ├─► message   what is a message: JSON, vocabulary
+//!                                          └─► Gate::publish
+//!                                                 │ queue, bounded in messages and bytes
+//!                                                 ▼
+//!                                          bus thread ──► XPUB ──► hub or subscribers
 //! ```
 //!
 //! # Layers

@@ -1,5 +1,5 @@
-//! Replays what fuzzing found, without a fuzzer: every seed and every regression of every target, and the connections of
-//! `tests/data`.
+//! What fuzzing found, replayed without a fuzzer: every seed and every regression of every target, and the
+//! connections of `tests/data` beside them.
 
 #![allow(
     clippy::expect_used,
@@ -16,7 +16,7 @@ use std::fs;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
-/// Returns the files of a folder of the package, in order; none where there is no such folder.
+/// The files of a folder of the package, in order; none where there is no such folder.
 fn files(folder: &str) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let entries = fs::read_dir(folder).into_iter().flatten();

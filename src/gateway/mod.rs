@@ -234,10 +234,11 @@ impl Gateway {
         let scheme = if tls.is_some() { "https" } else { "http" };
         self.workers.open(Arc::clone(&listening), token.clone(), tls);
         if fresh {
+            let io = self.workers.io().to_string();
             for address in listening.addresses() {
                 let url = format!("{scheme}://{address}{ENDPOINT}");
-                (self.emit)(&Event::Listening { url: &url, pid: std::process::id(), io: self.workers.io() });
-                log(format_args!("listening on {url}, waiting by {}", self.workers.io()));
+                (self.emit)(&Event::Listening { url: &url, pid: std::process::id(), io: &io });
+                log(format_args!("listening on {url}, waiting by {io}"));
             }
         }
         self.listening = Some(listening);

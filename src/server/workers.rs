@@ -1,9 +1,9 @@
 //! The worker threads: they are started, they follow what the gateway wants of them, and they end.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Instant;
+use std::{fmt, io};
 
 use tokio::sync::{Semaphore, mpsc, watch};
 
@@ -31,6 +31,24 @@ pub enum Io {
     Uring,
     /// epoll.
     Epoll,
+}
+
+/// How the workers wait for sockets, once they run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IoBackend {
+    /// All of them by io_uring.
+    Uring,
+    /// At least one of them by epoll, the slower of the two.
+    Epoll,
+}
+
+impl fmt::Display for IoBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Uring => Uring::NAME,
+            Self::Epoll => Epoll::NAME,
+        })
+    }
 }
 
 /// Why the workers did not start.
@@ -63,7 +81,7 @@ pub(crate) struct WorkersConfig {
 
 /// The running worker threads.
 pub(crate) struct Workers {
-    io: &'static str,
+    io: IoBackend,
     counters: Vec<Arc<HttpCounters>>,
     service: watch::Sender<Service>,
     token: watch::Sender<Option<Token>>,
@@ -106,9 +124,8 @@ impl Workers {
         if let Some(error) = loops.iter().find_map(|started| started.uring_error.as_ref()) {
             log(format_args!("io_uring is not available ({error}); waiting by epoll"));
         }
-        // Where only some workers have a ring, the event names the slower way to wait.
-        let all_on_uring = loops.iter().all(|started| started.name == Uring::NAME);
-        let io = if all_on_uring { Uring::NAME } else { Epoll::NAME };
+        let is_uring = loops.iter().all(|started| started.name == Uring::NAME);
+        let io = if is_uring { IoBackend::Uring } else { IoBackend::Epoll };
         Ok(Self { io, counters, service, token, running })
     }
 
@@ -131,8 +148,8 @@ impl Workers {
         let _ = self.running.recv().await;
     }
 
-    /// Returns how the workers wait for sockets, as the `listening` event names it.
-    pub(crate) fn io(&self) -> &'static str {
+    /// Returns how the workers wait for sockets.
+    pub(crate) fn io(&self) -> IoBackend {
         self.io
     }
 
