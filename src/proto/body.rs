@@ -172,14 +172,6 @@ impl KeptBody {
     }
 }
 
-/// Returns the body and what follows it, where all of it is in the input as it is.
-pub(super) fn whole_body(framing: Framing, input: &[u8]) -> Option<(&[u8], &[u8])> {
-    match framing {
-        Framing::Length(bytes) => input.split_at_checked(usize::try_from(bytes).ok()?),
-        Framing::Chunked => None,
-    }
-}
-
 /// Splits `input` at a place that only a bug could put behind its end.
 pub(super) fn split(input: &[u8], at: usize) -> (&[u8], &[u8]) {
     debug_assert!(at <= input.len(), "{at} is behind the end, {}", input.len());

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::proto::admission::{Admitted, Reply, Request, admit};
 pub use crate::proto::body::DISCARD_BYTES;
-use crate::proto::body::{BodyFault, BodyReader, KeptBody, KeptPart, split, whole_body};
+use crate::proto::body::{BodyFault, BodyReader, KeptBody, KeptPart, split};
 use crate::proto::context::{Context, Publish};
 use crate::proto::http1::fields::{Expectation, Framing};
 use crate::proto::http1::head::{Head, HeadFault, HeadSearch, Method};
@@ -176,12 +176,11 @@ impl Connection {
                         }
                         Some(part.rest)
                     }
-                    Err(BodyFault::Malformed(_)) => {
-                        self.state = ConnectionState::Closed(CloseReason::EndUnknown);
-                        None
-                    }
-                    Err(BodyFault::TooLarge | BodyFault::NoRoom(_)) => {
-                        self.state = ConnectionState::Closed(CloseReason::BodyNotRead);
+                    Err(fault) => {
+                        self.state = ConnectionState::Closed(match fault {
+                            BodyFault::Malformed(_) => CloseReason::EndUnknown,
+                            BodyFault::TooLarge | BodyFault::NoRoom(_) => CloseReason::BodyNotRead,
+                        });
                         None
                     }
                 },
@@ -379,6 +378,14 @@ fn check_room(framing: Framing, context: &Context<impl Publish>) -> Result<(), U
             Err(Unavailable::Buffered)
         }
         Framing::Length(_) | Framing::Chunked => context.publisher.available(),
+    }
+}
+
+/// Returns the body and what follows it, where all of it is in the input as it is.
+fn whole_body(framing: Framing, input: &[u8]) -> Option<(&[u8], &[u8])> {
+    match framing {
+        Framing::Length(bytes) => input.split_at_checked(usize::try_from(bytes).ok()?),
+        Framing::Chunked => None,
     }
 }
 

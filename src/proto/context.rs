@@ -75,7 +75,7 @@ impl<P> Context<P> {
 
 /// A `Date` (RFC 9110 §6.6.1).
 #[derive(Clone, Copy, Debug)]
-pub struct HttpDate([u8; DATE_BYTES]);
+pub struct HttpDate(pub(super) [u8; DATE_BYTES]);
 
 impl HttpDate {
     /// Returns the date of `time`, to the second.
@@ -88,11 +88,6 @@ impl HttpDate {
             date.copy_from_slice(text.as_bytes());
         }
         Self(date)
-    }
-
-    /// Returns the date as it stands in the field.
-    pub(super) fn bytes(&self) -> &[u8] {
-        &self.0
     }
 }
 

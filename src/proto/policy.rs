@@ -68,21 +68,4 @@ impl AllowedOrigins {
             }
         }
     }
-
-    /// Appends the field lines that tell a browser who may read the answer.
-    pub(super) fn write(&self, grant: OriginGrant, out: &mut Vec<u8>) {
-        let Self::These(origins) = self else {
-            return out.extend_from_slice(b"Access-Control-Allow-Origin: *\r\n");
-        };
-        if let OriginGrant::Listed(index) = grant {
-            debug_assert!(index < origins.len(), "a grant comes from the list itself");
-            if let Some(origin) = origins.get(index) {
-                out.extend_from_slice(b"Access-Control-Allow-Origin: ");
-                out.extend_from_slice(origin.as_bytes());
-                out.extend_from_slice(b"\r\n");
-            }
-        }
-        // Fetch §3.2.5: an answer that depends on the origin says so, whether or not the origin is allowed.
-        out.extend_from_slice(b"Vary: Origin\r\n");
-    }
 }

@@ -4,7 +4,7 @@
 use crate::proto::admission::{Reply, Request};
 use crate::proto::context::Context;
 use crate::proto::http1::head::{Method, Version};
-use crate::proto::policy::OriginGrant;
+use crate::proto::policy::{AllowedOrigins, OriginGrant};
 use crate::proto::problem::{Problem, Status};
 
 /// The interim answer that asks for the body (RFC 9110 §15.2.1).
@@ -61,12 +61,29 @@ fn head<P>(status: Status, reply: Reply, out: &mut Vec<u8>, context: &Context<P>
     } else {
         out.extend_from_slice(format!("HTTP/1.1 {} {}\r\nDate: ", status.code(), status.reason()).as_bytes());
     }
-    out.extend_from_slice(context.date.bytes());
+    out.extend_from_slice(&context.date.0);
     out.extend_from_slice(b"\r\n");
-    context.policy.origins.write(reply.grant, out);
+    allowed_origin(&context.policy.origins, reply.grant, out);
     match (reply.persistent, reply.version) {
         (false, _) => out.extend_from_slice(b"Connection: close\r\n"),
         (true, Version::Http10) => out.extend_from_slice(b"Connection: keep-alive\r\n"),
         (true, Version::Http11) => {}
     }
+}
+
+/// Appends the field lines that tell a browser who may read the answer.
+fn allowed_origin(origins: &AllowedOrigins, grant: OriginGrant, out: &mut Vec<u8>) {
+    let AllowedOrigins::These(origins) = origins else {
+        return out.extend_from_slice(b"Access-Control-Allow-Origin: *\r\n");
+    };
+    if let OriginGrant::Listed(index) = grant {
+        debug_assert!(index < origins.len(), "a grant comes from the list itself");
+        if let Some(origin) = origins.get(index) {
+            out.extend_from_slice(b"Access-Control-Allow-Origin: ");
+            out.extend_from_slice(origin.as_bytes());
+            out.extend_from_slice(b"\r\n");
+        }
+    }
+    // Fetch §3.2.5: an answer that depends on the origin says so, whether or not the origin is allowed.
+    out.extend_from_slice(b"Vary: Origin\r\n");
 }
