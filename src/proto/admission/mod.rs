@@ -116,7 +116,7 @@ pub(crate) fn remember(head: &[u8], request: Request, gate: &impl Gate) {
 /// Decides on a request by its head, the token and the policy alone.
 pub(crate) fn admit(head: &Head<'_>, gate: &impl Gate) -> Result<Admitted, Refusal> {
     let fields = &head.fields;
-    if head.target.path != ENDPOINT {
+    if head.target.path != ENDPOINT.as_bytes() {
         return Err(Refusal::NotFound);
     }
     match head.method {
@@ -157,9 +157,9 @@ pub(crate) fn has_room(request: &Request, gate: &impl Gate) -> Result<(), Unavai
 /// Whether the query holds the token, once. All values are compared, so that the time tells nothing of them.
 fn shows(head: &Head<'_>, token: &Token) -> bool {
     let (mut values, mut matching) = (0, 0);
-    for value in head.target.parameters(TOKEN_PARAMETER) {
+    head.target.parameters(TOKEN_PARAMETER, |value| {
         values += 1;
-        matching += usize::from(token.matches(&value));
-    }
+        matching += usize::from(token.matches(value));
+    });
     (values, matching) == (1, 1)
 }

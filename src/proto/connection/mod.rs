@@ -213,13 +213,10 @@ impl Exchange {
             self.requests = self.requests.wrapping_add(1);
             return Some(head_bytes + self.message(request, rest.get(head_bytes..).unwrap_or_default(), turn));
         }
-        let found = search.find(rest, turn.gate.policy().head_bytes).and_then(|end| {
-            let Some((bytes, rest)) = end.and_then(|end| rest.split_at_checked(end)) else { return Ok(None) };
-            Ok(Some((Head::parse(bytes)?, bytes, rest)))
-        });
-        match found {
-            Ok(found) => {
-                let (head, bytes, rest) = found?;
+        match search.read(rest, turn.gate.policy().head_bytes) {
+            Ok(read) => {
+                let (head, bytes) = read?;
+                let (bytes, rest) = rest.split_at_checked(bytes)?;
                 self.requests = self.requests.wrapping_add(1);
                 Some(bytes.len() + self.request(&head, bytes, rest, turn))
             }

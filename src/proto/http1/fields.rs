@@ -2,10 +2,10 @@
 
 use httparse::Header;
 
-use super::head::Version;
 use super::malformed::Malformed;
+use super::request_line::Version;
 use super::target::is_authority;
-use super::{is_tchar, list_members};
+use super::{is_tchar, split_once};
 
 /// How the end of a request's content is found (RFC 9112 §6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +100,7 @@ struct Reading<'b> {
 
 impl<'b> Reading<'b> {
     fn line(&mut self, name: &str, value: &'b [u8]) -> Result<(), Malformed> {
-        let is = |known: &str| name.eq_ignore_ascii_case(known);
+        let is = |known: &str| name == known || name.eq_ignore_ascii_case(known);
         // By length first: one comparison for each line of no interest.
         match name.len() {
             4 if is("Host") => once(&mut self.host, value, Malformed::HostRepeated)?,
@@ -139,7 +139,7 @@ impl<'b> Reading<'b> {
     fn transfer_encoding(&mut self, value: &[u8]) -> Result<(), Malformed> {
         self.has_coding = true;
         for coding in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
-            let name = coding.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
+            let name = split_once(coding, b';').map_or(coding, |(name, _)| name.trim_ascii());
             if name.is_empty() || !name.iter().copied().all(is_tchar) {
                 return Err(Malformed::CodingInvalid);
             }
@@ -160,7 +160,7 @@ impl<'b> Reading<'b> {
         match self.host {
             None if version == Version::Http11 => return Err(Malformed::HostMissing),
             // RFC 9112 §3.2: an invalid Host is refused in a request of any version.
-            Some(host) if !std::str::from_utf8(host).is_ok_and(is_authority) => return Err(Malformed::HostInvalid),
+            Some(host) if !is_authority(host) => return Err(Malformed::HostInvalid),
             _ => {}
         }
         let coding = self.coding(version)?;
@@ -211,25 +211,35 @@ fn once<T>(field: &mut Option<T>, value: T, repeated: Malformed) -> Result<(), M
     }
 }
 
-/// `1*DIGIT` (RFC 9110 §8.6). No body is as long as a number beyond 64 bits says; it is meant to be read wrongly.
+/// Reads `1*DIGIT` (RFC 9110 §8.6). A number beyond 64 bits is refused: no body is that long, and who sends one wants it
+/// to be misread.
 fn content_length(value: &[u8]) -> Result<u64, Malformed> {
-    let digits = std::str::from_utf8(value).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
-    digits.and_then(|digits| digits.parse().ok()).ok_or(Malformed::LengthInvalid)
+    let length = value.iter().try_fold(0_u64, |length, byte| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+        length.checked_mul(10)?.checked_add(digit)
+    });
+    length.filter(|_| !value.is_empty()).ok_or(Malformed::LengthInvalid)
 }
 
-/// `application/json` with any parameters but a charset other than UTF-8 (RFC 9110 §8.3.1).
+/// Returns [`MediaType::Json`] for `application/json` with any parameters but a charset other than UTF-8
+/// (RFC 9110 §8.3.1).
 fn media_type(value: &[u8]) -> MediaType {
+    // What nearly all clients send.
     if value == b"application/json" {
         return MediaType::Json;
     }
-    let mut parts = value.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
-    let essence = parts.next().unwrap_or_default();
-    let utf8 = parts.all(|parameter| {
-        let mut halves = parameter.splitn(2, |&byte| byte == b'=');
-        let (name, value) = (halves.next().unwrap_or_default(), halves.next().unwrap_or_default());
+    let (essence, parameters) = split_once(value, b';').unwrap_or((value, b""));
+    let utf8 = parameters.split(|&byte| byte == b';').map(<[u8]>::trim_ascii).all(|parameter| {
+        let (name, value) = split_once(parameter, b'=').unwrap_or((parameter, b""));
         !name.eq_ignore_ascii_case(b"charset")
             || value.eq_ignore_ascii_case(b"utf-8")
             || value.eq_ignore_ascii_case(b"\"utf-8\"")
     });
-    if essence.eq_ignore_ascii_case(b"application/json") && utf8 { MediaType::Json } else { MediaType::Other }
+    let json = essence.trim_ascii().eq_ignore_ascii_case(b"application/json");
+    if json && utf8 { MediaType::Json } else { MediaType::Other }
+}
+
+/// Returns the members of a comma-separated list (RFC 9110 §5.6.1), without empty ones and the white space around them.
+fn list_members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
 }

@@ -76,10 +76,11 @@ pub mod chunked;
 pub mod fields;
 pub mod head;
 pub mod malformed;
+mod request_line;
 pub mod response;
 pub mod target;
 
-/// `tchar` (RFC 9110 §5.6.2): what methods, field names and codings are made of.
+/// Returns whether `byte` is a `tchar` (RFC 9110 §5.6.2), of which methods, field names and codings consist.
 pub(crate) const fn is_tchar(byte: u8) -> bool {
     matches!(
         byte,
@@ -87,7 +88,19 @@ pub(crate) const fn is_tchar(byte: u8) -> bool {
     ) || byte.is_ascii_alphanumeric()
 }
 
-/// The members of a comma-separated list (RFC 9110 §5.6.1), without the white space around them; empty ones left out.
-pub(crate) fn list_members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
-    value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
+/// Returns what stands before the first `separator`, and what stands behind it.
+pub(crate) fn split_once(bytes: &[u8], separator: u8) -> Option<(&[u8], &[u8])> {
+    let (before, rest) = bytes.split_at_checked(memchr::memchr(separator, bytes)?)?;
+    Some((before, rest.get(1..)?))
+}
+
+/// Returns whether `valid` holds for all of `bytes`. It is asked of 16 at a time, without a branch, for which the
+/// compiler uses vector instructions; the last 16 may overlap those before them.
+pub(crate) fn all_bytes(bytes: &[u8], valid: impl Fn(u8) -> bool) -> bool {
+    const STEP: usize = 16;
+    let all = |bytes: &[u8; STEP]| bytes.iter().fold(true, |all, &byte| all & valid(byte));
+    match bytes.last_chunk() {
+        Some(last) => bytes.as_chunks().0.iter().all(all) && all(last),
+        None => bytes.iter().all(|&byte| valid(byte)),
+    }
 }
