@@ -2,9 +2,8 @@
 
 use std::hint::black_box;
 
-use adapter_gateway::proto::http1::fields::{Framing, MediaType};
+use adapter_gateway::proto::http1::fields::Framing;
 use adapter_gateway::proto::http1::head::{Head, HeadSearch};
-use adapter_gateway::proto::token::Token;
 use gungraun::{library_benchmark, library_benchmark_group};
 
 use super::inputs::{BODY, BROWSER_HEAD, WRK_HEAD};

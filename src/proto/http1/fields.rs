@@ -7,10 +7,10 @@ use super::request_line::Version;
 use super::target::is_authority;
 use super::{is_tchar, split_once};
 
-/// How the end of a request's content is found (RFC 9112 §6.3).
+/// What determines the end of a request's content (RFC 9112 §6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// So many bytes; 0 also where neither field is given (item 7).
+    /// The number of bytes; 0 also if neither field is given (item 7).
     Length(u64),
     /// The chunked coding (item 4).
     Chunked,
@@ -45,7 +45,7 @@ pub enum Expectation {
     Unknown,
 }
 
-/// The fields that the gateway acts on. All others are passed over.
+/// The fields that the gateway acts on. It ignores all others.
 #[derive(Clone, Copy, Debug)]
 pub struct Fields<'b> {
     /// Where the content ends.
@@ -54,13 +54,13 @@ pub struct Fields<'b> {
     pub persistent: bool,
     /// The media type of the content.
     pub media_type: MediaType,
-    /// Whether a `Content-Encoding` other than identity is applied (RFC 9110 §8.4).
+    /// Whether the content has a `Content-Encoding` other than identity (RFC 9110 §8.4).
     pub encoded: bool,
     /// The expectation.
     pub expectation: Expectation,
-    /// `Origin`, as it was sent: a page of that origin asks (Fetch §3.2).
+    /// `Origin` as it was sent: the origin of the page that sends the request (Fetch §3.2).
     pub origin: Option<&'b [u8]>,
-    /// Whether a preflight asks to reach into a private network.
+    /// Whether a preflight asks for access to a private network.
     pub private_network: bool,
 }
 
@@ -68,8 +68,8 @@ impl<'b> Fields<'b> {
     /// Reads the lines in one pass.
     ///
     /// # Errors
-    /// What makes the host or the framing doubtful. The coding is told beside the fields, since other faults of the
-    /// head come before an unknown one.
+    /// A fault that leaves the host or the framing in doubt. The coding is returned beside the fields, since other faults
+    /// of the head come before an unknown coding.
     pub(super) fn read(lines: &[Header<'b>], version: Version) -> Result<(Self, Coding), Malformed> {
         let mut reading = Reading::default();
         for line in lines {
@@ -100,8 +100,9 @@ struct Reading<'b> {
 
 impl<'b> Reading<'b> {
     fn line(&mut self, name: &str, value: &'b [u8]) -> Result<(), Malformed> {
+        // Most clients send the usual case, which is cheaper to compare.
         let is = |known: &str| name == known || name.eq_ignore_ascii_case(known);
-        // By length first: one comparison for each line of no interest.
+        // By length first: most lines of no interest cost one comparison.
         match name.len() {
             4 if is("Host") => once(&mut self.host, value, Malformed::HostRepeated)?,
             6 if is("Expect") => match value.eq_ignore_ascii_case(b"100-continue") {
@@ -111,7 +112,7 @@ impl<'b> Reading<'b> {
             6 if is("Origin") => self.origin = Some(value),
             10 if is("Connection") => self.connection(value),
             12 if is("Content-Type") => {
-                // RFC 9110 §5.3: a singleton field given twice has no one meaning.
+                // RFC 9110 §5.3: a singleton field that is given twice has no single meaning.
                 let second = self.media_type.is_some();
                 self.media_type = Some(if second { MediaType::Other } else { media_type(value) });
             }
@@ -135,7 +136,7 @@ impl<'b> Reading<'b> {
         }
     }
 
-    /// `Transfer-Encoding: 1#transfer-coding` (RFC 9112 §6.1, §7). A coding of several lines is one list.
+    /// Reads `Transfer-Encoding: 1#transfer-coding` (RFC 9112 §6.1, §7). The values of several lines form one list.
     fn transfer_encoding(&mut self, value: &[u8]) -> Result<(), Malformed> {
         self.has_coding = true;
         for coding in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
@@ -170,7 +171,7 @@ impl<'b> Reading<'b> {
         };
         let expectation = match (self.expect_unknown, self.expect_continue, version) {
             (true, ..) => Expectation::Unknown,
-            // RFC 9110 §10.1.1: the expectation is ignored in HTTP/1.0, which knows no interim responses.
+            // RFC 9110 §10.1.1: the expectation is ignored in HTTP/1.0, which has no interim responses.
             (false, true, Version::Http11) => Expectation::Continue,
             (false, ..) => Expectation::None,
         };
@@ -203,7 +204,7 @@ impl<'b> Reading<'b> {
     }
 }
 
-/// A field that may be given once (RFC 9110 §5.3).
+/// Sets a field that may be given only once (RFC 9110 §5.3).
 fn once<T>(field: &mut Option<T>, value: T, repeated: Malformed) -> Result<(), Malformed> {
     match field.replace(value) {
         None => Ok(()),

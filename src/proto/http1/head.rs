@@ -75,14 +75,17 @@ impl HeadSearch {
     /// as the fault has arrived, so that garbage does not hold a connection until the deadline.
     pub fn read<'b>(&mut self, input: &'b [u8], head_bytes: usize) -> Result<Option<(Head<'b>, usize)>, HeadFault> {
         let within = input.get(..head_bytes).unwrap_or(input);
-        // Most heads arrive whole and are well-formed. They need no search, since their lines show where they end.
-        if self.checked == 0
-            && let Ok(read) = Head::read(within)
-        {
-            return Ok(Some(read));
-        }
-        if let Some(head) = self.find(within) {
-            return Head::read(head).map(Some).map_err(|fault| Self::refusal(head).unwrap_or(fault));
+        // Most heads arrive whole. They need no search, since their lines show where they end.
+        let head = if self.checked == 0 { Some(within) } else { self.find(within) };
+        if let Some(head) = head {
+            match Head::read(head) {
+                Ok(read) => return Ok(Some(read)),
+                Err(fault) => {
+                    if let Some(head) = self.find(within) {
+                        return Err(Self::refusal(head).unwrap_or(fault));
+                    }
+                }
+            }
         }
         self.check_partial(within)?;
         if input.len() >= head_bytes { Err(HeadFault::TooLarge) } else { Ok(None) }
@@ -100,7 +103,8 @@ impl HeadSearch {
         input.get(..from + memmem::find(unsearched, END)? + END.len())
     }
 
-    /// Returns the fault that a search through all of `head` finds.
+    /// Returns the fault that a search through all of `head` finds. It comes before those that reading finds.
+    #[cold]
     fn refusal(head: &[u8]) -> Option<HeadFault> {
         let mut search = Self::START;
         search.check_partial(head).err()

@@ -66,9 +66,9 @@ impl<'b> RequestLine<'b> {
         else {
             return Err(Malformed::RequestLine);
         };
-        let (method, target) = match line.strip_prefix(b"POST ") {
-            Some(target) => (Method::Post, target),
-            None => {
+        let (method, target) = match line {
+            [b'P', b'O', b'S', b'T', b' ', target @ ..] => (Method::Post, target),
+            _ => {
                 let (method, target) = split_once(line, b' ').ok_or(Malformed::RequestLine)?;
                 (Method::parse(method)?, target)
             }
