@@ -71,7 +71,7 @@ impl<'b> Fields<'b> {
     /// A fault that leaves the host or the framing in doubt. The coding is returned beside the fields, since other faults
     /// of the head come before an unknown coding.
     pub(super) fn read(lines: &[Header<'b>], version: Version) -> Result<(Self, Coding), Malformed> {
-        let mut reading = Reading::default();
+        let mut reading = FieldsReading::default();
         for line in lines {
             reading.line(line.name, line.value)?;
         }
@@ -81,7 +81,7 @@ impl<'b> Fields<'b> {
 
 /// The state of one pass over the lines.
 #[derive(Default)]
-struct Reading<'b> {
+struct FieldsReading<'b> {
     host: Option<&'b [u8]>,
     length: Option<u64>,
     codings: usize,
@@ -98,7 +98,7 @@ struct Reading<'b> {
     has_coding: bool,
 }
 
-impl<'b> Reading<'b> {
+impl<'b> FieldsReading<'b> {
     fn line(&mut self, name: &str, value: &'b [u8]) -> Result<(), Malformed> {
         // Most clients send the usual case, which is cheaper to compare.
         let is = |known: &str| name == known || name.eq_ignore_ascii_case(known);

@@ -10,7 +10,7 @@ use super::target::{TARGET_BYTES, Target};
 
 pub use super::request_line::{Method, Version};
 
-/// Field lines in a head: browsers send about 20, proxies add some; more than 100 is an attack or a mistake. 431.
+/// Field lines in a head: browsers send about 20, proxies add some. More than 100 are an attack or a mistake: 431.
 pub const FIELD_LINES: usize = 100;
 
 /// Field lines for which there is room on the stack: what browsers send. Room for all would cost every request more to
@@ -20,7 +20,7 @@ const USUAL_FIELD_LINES: usize = 24;
 /// The end of the last line, and the empty line behind it.
 const END: &[u8] = b"\r\n\r\n";
 
-/// Why a head is refused. In the order of the variants where several apply.
+/// Why a head is refused. Where several faults apply, the first of these variants is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HeadFault {
     /// 400.
@@ -41,7 +41,7 @@ impl From<Malformed> for HeadFault {
     }
 }
 
-/// A head that may be answered on its own terms: the end of its message is known.
+/// A well-formed head: the end of its message is known, so that the connection may carry another request.
 #[derive(Clone, Copy, Debug)]
 pub struct Head<'b> {
     /// The method.
@@ -54,10 +54,10 @@ pub struct Head<'b> {
     pub fields: Fields<'b>,
 }
 
-/// Searches for the end of a head that arrives in pieces, and looks at each byte once.
+/// Reads a head, and searches for its end where it arrives in pieces, looking at each byte once.
 #[derive(Clone, Copy, Debug)]
 pub struct HeadSearch {
-    /// Bytes of the head that were checked and in which it does not end.
+    /// The bytes that were checked, in which the head does not end.
     checked: usize,
     /// Whether the request line has arrived whole, and is well-formed.
     request_line_seen: bool,
@@ -110,7 +110,7 @@ impl HeadSearch {
         search.check_partial(head).err()
     }
 
-    /// Checks what of `input` was not checked before.
+    /// Checks the bytes of `input` that were not checked before.
     fn check_partial(&mut self, input: &[u8]) -> Result<(), HeadFault> {
         let mut previous = self.checked.checked_sub(1).and_then(|at| input.get(at)).copied();
         for &byte in input.iter().skip(self.checked) {
