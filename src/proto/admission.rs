@@ -76,7 +76,7 @@ impl Reply {
 /// switched off.
 pub(crate) fn admit(head: &Head<'_>, token: Option<&Token>, policy: &Policy) -> Result<Admitted, Problem> {
     let fields = &head.fields;
-    if head.target.path != ENDPOINT {
+    if head.target.path != ENDPOINT.as_bytes() {
         return Err(Problem::NotFound);
     }
     match head.method {
@@ -107,9 +107,9 @@ pub(crate) fn admit(head: &Head<'_>, token: Option<&Token>, policy: &Policy) -> 
 /// them.
 fn holds_token(head: &Head<'_>, token: &Token) -> bool {
     let (mut values, mut matching) = (0, 0);
-    for value in head.target.parameters(TOKEN_PARAMETER) {
+    head.target.parameters(TOKEN_PARAMETER, |value| {
         values += 1;
-        matching += usize::from(token.matches(&value));
-    }
+        matching += usize::from(token.matches(value));
+    });
     (values, matching) == (1, 1)
 }

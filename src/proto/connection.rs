@@ -11,7 +11,7 @@ pub use crate::proto::body::DISCARD_BYTES;
 use crate::proto::body::{BodyFault, BodyReader, KeptBody, KeptPart, split};
 use crate::proto::context::{Context, Publish};
 use crate::proto::http1::fields::{Expectation, Framing};
-use crate::proto::http1::head::{Head, HeadFault, HeadSearch, Method};
+use crate::proto::http1::head::{HeadFault, HeadSearch, Method};
 use crate::proto::http1::malformed::Malformed;
 use crate::proto::message;
 pub use crate::proto::next::{CloseReason, Next, Waiting};
@@ -355,9 +355,8 @@ fn judge_head<'i, P>(
     if let Some((request, rest)) = context.recent_heads.find(input) {
         return Ok(Some(JudgedHead { request, verdict: Ok(Admitted::Message), rest }));
     }
-    let Some(end) = search.find(input, context.policy.head_bytes)? else { return Ok(None) };
+    let Some((head, end)) = search.read(input, context.policy.head_bytes)? else { return Ok(None) };
     let (bytes, rest) = split(input, end);
-    let head = Head::parse(bytes)?;
     let request = Request::new(&head, &context.policy);
     let verdict = admit(&head, context.token(), &context.policy);
     if verdict == Ok(Admitted::Message) {

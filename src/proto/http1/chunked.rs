@@ -1,25 +1,25 @@
-//! The chunked transfer coding (RFC 9112 §7.1), decoded byte by byte where it frames and run by run where it carries.
+//! The chunked transfer coding (RFC 9112 §7.1). The framing is decoded byte by byte, the content run by run.
 
 use super::is_tchar;
 use super::malformed::Malformed;
 
-/// Bytes of one chunk-size line: 16 hexadecimal digits, some zeros before them, and the short extensions that anyone
-/// was ever seen to send.
+/// Bytes of one chunk-size line: 16 hexadecimal digits, some zeros before them, and short extensions. Nobody is known to
+/// send long ones.
 pub const CHUNK_LINE_BYTES: u32 = 256;
 
-/// Bytes of chunk extensions in one body: they are thrown away, so a body of little else is an attack
+/// Bytes of chunk extensions in one body. The decoder discards them, so a body that mostly consists of them is an attack
 /// (RFC 9112 §7.1.1 asks for such a limit).
 pub const EXTENSION_BYTES: u32 = 16 * 1024;
 
 /// Bytes of a trailer section, the same as a head's by default.
 pub const TRAILER_BYTES: u32 = 16 * 1024;
 
-/// What one call of [`ChunkedDecoder::decode`] came to.
+/// The result of one call of [`ChunkedDecoder::decode`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decoded<'b> {
     /// Bytes of the input that were used.
     pub used: usize,
-    /// A run of the content; empty where only framing was used.
+    /// A run of the content; empty if only framing was used.
     pub content: &'b [u8],
     /// Whether the body has ended.
     pub done: bool,
@@ -28,14 +28,14 @@ pub struct Decoded<'b> {
 /// A decoder of one body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkedDecoder {
-    state: State,
+    state: DecoderState,
     /// Bytes of the current chunk-size line, or of the trailer section.
     section_bytes: u32,
     extension_bytes: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum DecoderState {
     /// At the first digit of a size.
     SizeStart,
     Size(u64),
@@ -51,14 +51,14 @@ enum State {
     TrailerName,
     TrailerValue,
     TrailerLf,
-    /// After the CR of the empty line that ends it all.
+    /// After the CR of the empty line that ends the body.
     EndLf,
     Done,
 }
 
 impl Default for ChunkedDecoder {
     fn default() -> Self {
-        Self { state: State::SizeStart, section_bytes: 0, extension_bytes: 0 }
+        Self { state: DecoderState::SizeStart, section_bytes: 0, extension_bytes: 0 }
     }
 }
 
@@ -66,88 +66,99 @@ impl ChunkedDecoder {
     /// Decodes up to the end of the next run of content, of the body, or of the input.
     ///
     /// # Errors
-    /// The first byte that is not as RFC 9112 §7.1 has it, or that passes a bound.
+    /// The fault of the first byte that RFC 9112 §7.1 does not allow, or that exceeds a limit.
     pub fn decode<'b>(&mut self, input: &'b [u8]) -> Result<Decoded<'b>, Malformed> {
         let mut used = 0;
         while let Some(rest @ [byte, ..]) = input.get(used..) {
             self.state = match self.state {
-                State::Done => break,
-                State::Data(left) => {
+                DecoderState::Done => break,
+                DecoderState::Data(left) => {
                     let run = usize::try_from(left).unwrap_or(usize::MAX).min(rest.len());
                     let content = rest.get(..run).unwrap_or_default();
-                    self.state = if run as u64 == left { State::DataCr } else { State::Data(left - run as u64) };
+                    self.state =
+                        if run as u64 == left { DecoderState::DataCr } else { DecoderState::Data(left - run as u64) };
                     return Ok(Decoded { used: used + run, content, done: false });
                 }
-                State::DataCr => expect(*byte == b'\r', State::DataLf, Malformed::ChunkEnd)?,
-                State::DataLf => expect(*byte == b'\n', State::SizeStart, Malformed::ChunkEnd)?,
-                State::SizeStart
-                | State::Size(_)
-                | State::BeforeExtension(_)
-                | State::Extension(_)
-                | State::SizeLf(_) => self.size_line(*byte)?,
-                State::TrailerStart | State::TrailerName | State::TrailerValue | State::TrailerLf | State::EndLf => {
-                    self.trailer(*byte)?
-                }
+                DecoderState::DataCr => expect(*byte == b'\r', DecoderState::DataLf, Malformed::ChunkEnd)?,
+                DecoderState::DataLf => expect(*byte == b'\n', DecoderState::SizeStart, Malformed::ChunkEnd)?,
+                DecoderState::SizeStart
+                | DecoderState::Size(_)
+                | DecoderState::BeforeExtension(_)
+                | DecoderState::Extension(_)
+                | DecoderState::SizeLf(_) => self.size_line(*byte)?,
+                DecoderState::TrailerStart
+                | DecoderState::TrailerName
+                | DecoderState::TrailerValue
+                | DecoderState::TrailerLf
+                | DecoderState::EndLf => self.trailer(*byte)?,
             };
             used += 1;
         }
-        Ok(Decoded { used, content: &[], done: self.state == State::Done })
+        Ok(Decoded { used, content: &[], done: self.state == DecoderState::Done })
     }
 
-    /// What is still to come of the chunk whose size was read last.
+    /// Returns how many bytes are still to come of the chunk whose size was read last.
     #[must_use]
     pub fn left(&self) -> u64 {
-        if let State::Data(left) = self.state { left } else { 0 }
+        if let DecoderState::Data(left) = self.state { left } else { 0 }
     }
 
-    /// `chunk-size [ chunk-ext ] CRLF`, where white space may stand only around the `;` and `=` of an extension.
-    fn size_line(&mut self, byte: u8) -> Result<State, Malformed> {
+    /// Reads a byte of `chunk-size [ chunk-ext ] CRLF`, where white space may stand only around the `;` and `=` of an extension.
+    fn size_line(&mut self, byte: u8) -> Result<DecoderState, Malformed> {
         self.section_bytes += 1;
         if self.section_bytes > CHUNK_LINE_BYTES {
             return Err(Malformed::ChunkLine);
         }
         match (self.state, byte) {
-            (State::SizeStart, _) => Ok(State::Size(hex(byte)?)),
-            (State::Size(size), b'\r') | (State::Extension(size), b'\r') => Ok(State::SizeLf(size)),
-            (State::Size(size) | State::BeforeExtension(size), b';') => Ok(State::Extension(size)),
-            (State::Size(size) | State::BeforeExtension(size), b' ' | b'\t') => Ok(State::BeforeExtension(size)),
-            (State::Size(size), _) => {
+            (DecoderState::SizeStart, _) => Ok(DecoderState::Size(hex(byte)?)),
+            (DecoderState::Size(size), b'\r') | (DecoderState::Extension(size), b'\r') => {
+                Ok(DecoderState::SizeLf(size))
+            }
+            (DecoderState::Size(size) | DecoderState::BeforeExtension(size), b';') => Ok(DecoderState::Extension(size)),
+            (DecoderState::Size(size) | DecoderState::BeforeExtension(size), b' ' | b'\t') => {
+                Ok(DecoderState::BeforeExtension(size))
+            }
+            (DecoderState::Size(size), _) => {
                 let digit = hex(byte)?;
                 let size = size.checked_mul(16).ok_or(Malformed::ChunkSize)?;
-                Ok(State::Size(size | digit))
+                Ok(DecoderState::Size(size | digit))
             }
-            (State::Extension(size), _) if !byte.is_ascii_control() || byte == b'\t' => {
+            (DecoderState::Extension(size), _) if !byte.is_ascii_control() || byte == b'\t' => {
                 self.extension_bytes += 1;
-                expect(self.extension_bytes <= EXTENSION_BYTES, State::Extension(size), Malformed::ChunkLine)
+                expect(self.extension_bytes <= EXTENSION_BYTES, DecoderState::Extension(size), Malformed::ChunkLine)
             }
-            (State::SizeLf(size), b'\n') => {
+            (DecoderState::SizeLf(size), b'\n') => {
                 self.section_bytes = 0;
-                Ok(if size == 0 { State::TrailerStart } else { State::Data(size) })
+                Ok(if size == 0 { DecoderState::TrailerStart } else { DecoderState::Data(size) })
             }
             _ => Err(Malformed::ChunkLine),
         }
     }
 
-    /// `*( field-line CRLF ) CRLF` (RFC 9112 §7.1.2): read to find the end, then dropped.
-    fn trailer(&mut self, byte: u8) -> Result<State, Malformed> {
+    /// Reads a byte of `*( field-line CRLF ) CRLF` (RFC 9112 §7.1.2), only to find the end: the trailer is discarded.
+    fn trailer(&mut self, byte: u8) -> Result<DecoderState, Malformed> {
         self.section_bytes += 1;
         if self.section_bytes > TRAILER_BYTES {
             return Err(Malformed::Trailer);
         }
         match (self.state, byte) {
-            (State::TrailerStart, b'\r') => Ok(State::EndLf),
-            (State::TrailerStart | State::TrailerName, _) if is_tchar(byte) => Ok(State::TrailerName),
-            (State::TrailerName, b':') => Ok(State::TrailerValue),
-            (State::TrailerValue, b'\r') => Ok(State::TrailerLf),
-            (State::TrailerValue, _) if !byte.is_ascii_control() || byte == b'\t' => Ok(State::TrailerValue),
-            (State::TrailerLf, b'\n') => Ok(State::TrailerStart),
-            (State::EndLf, b'\n') => Ok(State::Done),
+            (DecoderState::TrailerStart, b'\r') => Ok(DecoderState::EndLf),
+            (DecoderState::TrailerStart | DecoderState::TrailerName, _) if is_tchar(byte) => {
+                Ok(DecoderState::TrailerName)
+            }
+            (DecoderState::TrailerName, b':') => Ok(DecoderState::TrailerValue),
+            (DecoderState::TrailerValue, b'\r') => Ok(DecoderState::TrailerLf),
+            (DecoderState::TrailerValue, _) if !byte.is_ascii_control() || byte == b'\t' => {
+                Ok(DecoderState::TrailerValue)
+            }
+            (DecoderState::TrailerLf, b'\n') => Ok(DecoderState::TrailerStart),
+            (DecoderState::EndLf, b'\n') => Ok(DecoderState::Done),
             _ => Err(Malformed::Trailer),
         }
     }
 }
 
-fn expect(met: bool, then: State, otherwise: Malformed) -> Result<State, Malformed> {
+fn expect(met: bool, then: DecoderState, otherwise: Malformed) -> Result<DecoderState, Malformed> {
     if met { Ok(then) } else { Err(otherwise) }
 }
 
@@ -159,7 +170,7 @@ fn hex(byte: u8) -> Result<u64, Malformed> {
 mod tests {
     use super::*;
 
-    /// The content and the bytes used, fed at once or byte by byte.
+    /// Returns the content and the bytes used, where `input` is given in pieces of `step` bytes.
     fn decode(input: &[u8], step: usize) -> Result<Option<(Vec<u8>, usize)>, Malformed> {
         let mut decoder = ChunkedDecoder::default();
         let (mut content, mut total) = (Vec::new(), 0);
@@ -184,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies() {
+    fn well_formed_bodies_are_decoded() {
         for (input, content) in [
             (&b"0\r\n\r\n"[..], &b""[..]),
             (b"5\r\nhello\r\n0\r\n\r\n", b"hello"),
@@ -197,12 +208,12 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_is_left() {
+    fn what_follows_the_body_is_not_used() {
         assert_eq!(both(b"1\r\na\r\n0\r\n\r\nPOST"), Ok(Some((b"a".to_vec(), 11))));
     }
 
     #[test]
-    fn faults() {
+    fn malformed_bodies_are_refused() {
         for (input, fault) in [
             (&b"\r\n"[..], Malformed::ChunkSize),
             (b"g\r\n", Malformed::ChunkSize),
@@ -231,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_hold_at_the_limit_and_break_one_past_it() {
+    fn limits_allow_the_last_byte_and_refuse_the_next() {
         let line = |bytes: u32| [b"1;".as_slice(), &vec![b'x'; bytes as usize - 4], b"\r\na\r\n0\r\n\r\n"].concat();
         assert!(both(&line(CHUNK_LINE_BYTES)).is_ok_and(|body| body.is_some()));
         assert_eq!(both(&line(CHUNK_LINE_BYTES + 1)), Err(Malformed::ChunkLine));

@@ -2,15 +2,15 @@
 
 use httparse::Header;
 
-use super::head::Version;
 use super::malformed::Malformed;
+use super::request_line::Version;
 use super::target::is_authority;
-use super::{is_tchar, list_members};
+use super::{is_tchar, split_once};
 
-/// How the end of a request's content is found (RFC 9112 §6.3).
+/// What determines the end of a request's content (RFC 9112 §6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// So many bytes; 0 also where neither field is given (item 7).
+    /// The number of bytes; 0 also if neither field is given (item 7).
     Length(u64),
     /// The chunked coding (item 4).
     Chunked,
@@ -45,7 +45,7 @@ pub enum Expectation {
     Unknown,
 }
 
-/// The fields that the gateway acts on. All others are passed over.
+/// The fields that the gateway acts on. It ignores all others.
 #[derive(Clone, Copy, Debug)]
 pub struct Fields<'b> {
     /// Where the content ends.
@@ -54,13 +54,13 @@ pub struct Fields<'b> {
     pub persistent: bool,
     /// The media type of the content.
     pub media_type: MediaType,
-    /// Whether a `Content-Encoding` other than identity is applied (RFC 9110 §8.4).
+    /// Whether the content has a `Content-Encoding` other than identity (RFC 9110 §8.4).
     pub encoded: bool,
     /// The expectation.
     pub expectation: Expectation,
-    /// `Origin`, as it was sent: a page of that origin asks (Fetch §3.2).
+    /// `Origin` as it was sent: the origin of the page that sends the request (Fetch §3.2).
     pub origin: Option<&'b [u8]>,
-    /// Whether a preflight asks to reach into a private network.
+    /// Whether a preflight asks for access to a private network.
     pub private_network: bool,
 }
 
@@ -68,10 +68,10 @@ impl<'b> Fields<'b> {
     /// Reads the lines in one pass.
     ///
     /// # Errors
-    /// What makes the host or the framing doubtful. The coding is told beside the fields, since other faults of the
-    /// head come before an unknown one.
+    /// A fault that leaves the host or the framing in doubt. The coding is returned beside the fields, since other faults
+    /// of the head come before an unknown coding.
     pub(super) fn read(lines: &[Header<'b>], version: Version) -> Result<(Self, Coding), Malformed> {
-        let mut reading = Reading::default();
+        let mut reading = FieldsReading::default();
         for line in lines {
             reading.line(line.name, line.value)?;
         }
@@ -81,7 +81,7 @@ impl<'b> Fields<'b> {
 
 /// The state of one pass over the lines.
 #[derive(Default)]
-struct Reading<'b> {
+struct FieldsReading<'b> {
     host: Option<&'b [u8]>,
     length: Option<u64>,
     codings: usize,
@@ -98,10 +98,11 @@ struct Reading<'b> {
     has_coding: bool,
 }
 
-impl<'b> Reading<'b> {
+impl<'b> FieldsReading<'b> {
     fn line(&mut self, name: &str, value: &'b [u8]) -> Result<(), Malformed> {
-        let is = |known: &str| name.eq_ignore_ascii_case(known);
-        // By length first: one comparison for each line of no interest.
+        // Most clients send the usual case, which is cheaper to compare.
+        let is = |known: &str| name == known || name.eq_ignore_ascii_case(known);
+        // By length first: most lines of no interest cost one comparison.
         match name.len() {
             4 if is("Host") => once(&mut self.host, value, Malformed::HostRepeated)?,
             6 if is("Expect") => match value.eq_ignore_ascii_case(b"100-continue") {
@@ -111,7 +112,7 @@ impl<'b> Reading<'b> {
             6 if is("Origin") => self.origin = Some(value),
             10 if is("Connection") => self.connection(value),
             12 if is("Content-Type") => {
-                // RFC 9110 §5.3: a singleton field given twice has no one meaning.
+                // RFC 9110 §5.3: a singleton field that is given twice has no single meaning.
                 let second = self.media_type.is_some();
                 self.media_type = Some(if second { MediaType::Other } else { media_type(value) });
             }
@@ -135,11 +136,11 @@ impl<'b> Reading<'b> {
         }
     }
 
-    /// `Transfer-Encoding: 1#transfer-coding` (RFC 9112 §6.1, §7). A coding of several lines is one list.
+    /// Reads `Transfer-Encoding: 1#transfer-coding` (RFC 9112 §6.1, §7). The values of several lines form one list.
     fn transfer_encoding(&mut self, value: &[u8]) -> Result<(), Malformed> {
         self.has_coding = true;
         for coding in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
-            let name = coding.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
+            let name = split_once(coding, b';').map_or(coding, |(name, _)| name.trim_ascii());
             if name.is_empty() || !name.iter().copied().all(is_tchar) {
                 return Err(Malformed::CodingInvalid);
             }
@@ -160,7 +161,7 @@ impl<'b> Reading<'b> {
         match self.host {
             None if version == Version::Http11 => return Err(Malformed::HostMissing),
             // RFC 9112 §3.2: an invalid Host is refused in a request of any version.
-            Some(host) if !std::str::from_utf8(host).is_ok_and(is_authority) => return Err(Malformed::HostInvalid),
+            Some(host) if !is_authority(host) => return Err(Malformed::HostInvalid),
             _ => {}
         }
         let coding = self.coding(version)?;
@@ -170,7 +171,7 @@ impl<'b> Reading<'b> {
         };
         let expectation = match (self.expect_unknown, self.expect_continue, version) {
             (true, ..) => Expectation::Unknown,
-            // RFC 9110 §10.1.1: the expectation is ignored in HTTP/1.0, which knows no interim responses.
+            // RFC 9110 §10.1.1: the expectation is ignored in HTTP/1.0, which has no interim responses.
             (false, true, Version::Http11) => Expectation::Continue,
             (false, ..) => Expectation::None,
         };
@@ -203,7 +204,7 @@ impl<'b> Reading<'b> {
     }
 }
 
-/// A field that may be given once (RFC 9110 §5.3).
+/// Sets a field that may be given only once (RFC 9110 §5.3).
 fn once<T>(field: &mut Option<T>, value: T, repeated: Malformed) -> Result<(), Malformed> {
     match field.replace(value) {
         None => Ok(()),
@@ -211,25 +212,35 @@ fn once<T>(field: &mut Option<T>, value: T, repeated: Malformed) -> Result<(), M
     }
 }
 
-/// `1*DIGIT` (RFC 9110 §8.6). No body is as long as a number beyond 64 bits says; it is meant to be read wrongly.
+/// Reads `1*DIGIT` (RFC 9110 §8.6). A number beyond 64 bits is refused: no body is that long, and who sends one wants it
+/// to be misread.
 fn content_length(value: &[u8]) -> Result<u64, Malformed> {
-    let digits = std::str::from_utf8(value).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
-    digits.and_then(|digits| digits.parse().ok()).ok_or(Malformed::LengthInvalid)
+    let length = value.iter().try_fold(0_u64, |length, byte| {
+        let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+        length.checked_mul(10)?.checked_add(digit)
+    });
+    length.filter(|_| !value.is_empty()).ok_or(Malformed::LengthInvalid)
 }
 
-/// `application/json` with any parameters but a charset other than UTF-8 (RFC 9110 §8.3.1).
+/// Returns [`MediaType::Json`] for `application/json` with any parameters but a charset other than UTF-8
+/// (RFC 9110 §8.3.1).
 fn media_type(value: &[u8]) -> MediaType {
+    // What nearly all clients send.
     if value == b"application/json" {
         return MediaType::Json;
     }
-    let mut parts = value.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
-    let essence = parts.next().unwrap_or_default();
-    let utf8 = parts.all(|parameter| {
-        let mut halves = parameter.splitn(2, |&byte| byte == b'=');
-        let (name, value) = (halves.next().unwrap_or_default(), halves.next().unwrap_or_default());
+    let (essence, parameters) = split_once(value, b';').unwrap_or((value, b""));
+    let utf8 = parameters.split(|&byte| byte == b';').map(<[u8]>::trim_ascii).all(|parameter| {
+        let (name, value) = split_once(parameter, b'=').unwrap_or((parameter, b""));
         !name.eq_ignore_ascii_case(b"charset")
             || value.eq_ignore_ascii_case(b"utf-8")
             || value.eq_ignore_ascii_case(b"\"utf-8\"")
     });
-    if essence.eq_ignore_ascii_case(b"application/json") && utf8 { MediaType::Json } else { MediaType::Other }
+    let json = essence.trim_ascii().eq_ignore_ascii_case(b"application/json");
+    if json && utf8 { MediaType::Json } else { MediaType::Other }
+}
+
+/// Returns the members of a comma-separated list (RFC 9110 §5.6.1), without empty ones and the white space around them.
+fn list_members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
 }

@@ -4,18 +4,23 @@ use httparse::{EMPTY_HEADER, Header, Status};
 use memchr::memmem;
 
 use super::fields::{Coding, Fields};
-use super::is_tchar;
 use super::malformed::Malformed;
+use super::request_line::RequestLine;
 use super::target::{TARGET_BYTES, Target};
 
-/// Field lines in a head: browsers send about 20, proxies add some; more than 100 is an attack or a mistake. 431.
+pub use super::request_line::{Method, Version};
+
+/// Field lines in a head: browsers send about 20, proxies add some. More than 100 are an attack or a mistake: 431.
 pub const FIELD_LINES: usize = 100;
 
 /// Field lines for which there is room on the stack: what browsers send. Room for all would cost every request more to
 /// prepare than to fill.
 const USUAL_FIELD_LINES: usize = 24;
 
-/// Why a head is refused. In the order of the variants where several apply.
+/// The end of the last line, and the empty line behind it.
+const END: &[u8] = b"\r\n\r\n";
+
+/// Why a head is refused. Where several faults apply, the first of these variants is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HeadFault {
     /// 400.
@@ -36,31 +41,7 @@ impl From<Malformed> for HeadFault {
     }
 }
 
-/// What the gateway tells apart among methods, which are case-sensitive (RFC 9110 §9.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method {
-    /// Delivers a message.
-    Post,
-    /// Asks what is allowed; the CORS preflight.
-    Options,
-    /// Not allowed, and answered without content (RFC 9110 §9.3.2).
-    Head,
-    /// Not allowed; and what follows it may be meant for the tunnel that it asks for (RFC 9110 §9.3.6).
-    Connect,
-    /// Not allowed, known or not.
-    Other,
-}
-
-/// The minor version of HTTP/1; a minor above 1 is taken as 1 (RFC 9110 §2.5).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Version {
-    /// HTTP/1.0
-    Http10,
-    /// HTTP/1.1
-    Http11,
-}
-
-/// A head that may be answered on its own terms: the end of its message is known.
+/// A well-formed head: the end of its message is known, so that the connection may carry another request.
 #[derive(Clone, Copy, Debug)]
 pub struct Head<'b> {
     /// The method.
@@ -73,49 +54,66 @@ pub struct Head<'b> {
     pub fields: Fields<'b>,
 }
 
-/// Searches for the end of a head that arrives piece by piece, looking at each byte once.
+/// Reads a head, and searches for its end where it arrives in pieces, looking at each byte once.
 #[derive(Clone, Copy, Debug)]
 pub struct HeadSearch {
-    /// Bytes of the head that were checked and in which it does not end.
+    /// The bytes that were checked, in which the head does not end.
     checked: usize,
-    /// Whether the request line was seen whole, and is well-formed.
+    /// Whether the request line has arrived whole, and is well-formed.
     request_line_seen: bool,
 }
 
 impl HeadSearch {
-    /// Before the first byte.
+    /// The state before the first byte.
     pub const START: Self = Self { checked: 0, request_line_seen: false };
 
-    /// The length of the head at the start of `input`, its empty line included; `None` if it has not arrived yet.
-    /// `input` is what was given before and what came since.
-    ///
-    /// An end is an empty line of CRLF alone: the bare LF that RFC 9112 §2.2 lets a recipient take for one is refused,
-    /// since two recipients that differ on it see different requests. What is refused is refused as soon as it is
-    /// there, so that garbage does not hold a connection until the deadline.
+    /// Reads the head at the start of `input`, and returns it with its length, its empty line included; `None` if it
+    /// has not arrived whole yet. `input` is what was given before and what has come since.
     ///
     /// # Errors
-    /// [`HeadFault::Malformed`] and [`HeadFault::TooLarge`], the same however the bytes were split.
-    pub fn find(&mut self, input: &[u8], head_bytes: usize) -> Result<Option<usize>, HeadFault> {
-        const END: &[u8] = b"\r\n\r\n";
-        let unsearched = input.get(self.checked.saturating_sub(END.len() - 1)..).unwrap_or_default();
-        let end = memmem::find(unsearched, END).map(|at| input.len() - unsearched.len() + at + END.len());
-        if let Some(end) = end.filter(|&end| end <= head_bytes) {
-            return Ok(Some(end));
+    /// The first [`HeadFault`] that applies, the same however the bytes were split. A malformed head is refused as soon
+    /// as the fault has arrived, so that garbage does not hold a connection until the deadline.
+    pub fn read<'b>(&mut self, input: &'b [u8], head_bytes: usize) -> Result<Option<(Head<'b>, usize)>, HeadFault> {
+        let within = input.get(..head_bytes).unwrap_or(input);
+        // Most heads arrive whole. They need no search, since their lines show where they end.
+        let head = if self.checked == 0 { Some(within) } else { self.find(within) };
+        if let Some(head) = head {
+            match Head::read(head) {
+                Ok(read) => return Ok(Some(read)),
+                Err(fault) => {
+                    if let Some(head) = self.find(within) {
+                        return Err(Self::refusal(head).unwrap_or(fault));
+                    }
+                }
+            }
         }
-        self.check_partial(input.get(..head_bytes).unwrap_or(input))?;
+        self.check_partial(within)?;
         if input.len() >= head_bytes { Err(HeadFault::TooLarge) } else { Ok(None) }
     }
 
-    /// What a search through all of `head` finds wrong with it.
+    /// Returns the head at the start of `input`.
+    ///
+    /// It ends with an empty line of CRLF. RFC 9112 §2.2 lets a recipient take a bare LF for a CRLF; here it is
+    /// refused, since two recipients that differ on it see different requests.
+    fn find<'b>(&self, input: &'b [u8]) -> Option<&'b [u8]> {
+        debug_assert!(self.checked <= input.len(), "what was given before is given again");
+        // The end may have begun among the bytes that were checked.
+        let from = self.checked.saturating_sub(END.len() - 1);
+        let unsearched = input.get(from..)?;
+        input.get(..from + memmem::find(unsearched, END)? + END.len())
+    }
+
+    /// Returns the fault that a search through all of `head` finds. It comes before those that reading finds.
+    #[cold]
     fn refusal(head: &[u8]) -> Option<HeadFault> {
         let mut search = Self::START;
         search.check_partial(head).err()
     }
 
+    /// Checks the bytes of `input` that were not checked before.
     fn check_partial(&mut self, input: &[u8]) -> Result<(), HeadFault> {
         let mut previous = self.checked.checked_sub(1).and_then(|at| input.get(at)).copied();
-        let fresh = input.get(self.checked..).unwrap_or_default();
-        for (&byte, at) in fresh.iter().zip(self.checked..) {
+        for &byte in input.iter().skip(self.checked) {
             let lone_cr = previous == Some(b'\r') && byte != b'\n';
             let lone_lf = byte == b'\n' && previous != Some(b'\r');
             if lone_cr || lone_lf || (byte.is_ascii_control() && !matches!(byte, b'\r' | b'\n' | b'\t')) {
@@ -123,7 +121,7 @@ impl HeadSearch {
             }
             if byte == b'\n' && !self.request_line_seen {
                 self.request_line_seen = true;
-                RequestLine::parse(input.get(..at.saturating_sub(1)).unwrap_or_default())?;
+                RequestLine::read(input)?;
             }
             previous = Some(byte);
         }
@@ -132,106 +130,60 @@ impl HeadSearch {
     }
 }
 
-struct RequestLine<'b> {
-    method: &'b [u8],
-    target_bytes: usize,
-    /// `None` for another major version: its targets and fields are not for HTTP/1 to judge (RFC 9110 §2.5), as the
-    /// `PRI * HTTP/2.0` that begins HTTP/2 shows (RFC 9113 §3.4).
-    http1: Option<(Target<'b>, Version)>,
-}
-
-impl<'b> RequestLine<'b> {
-    /// `method SP request-target SP HTTP-version` (RFC 9112 §3), with single spaces.
-    fn parse(line: &'b [u8]) -> Result<Self, Malformed> {
-        // RFC 9112 §3.2: only ASCII may stand in a target, and the other parts are narrower still.
-        let line = std::str::from_utf8(line).ok().filter(|line| line.is_ascii()).ok_or(Malformed::RequestLine)?;
-        let (method, rest) = split_at_space(line, memchr::memchr).ok_or(Malformed::RequestLine)?;
-        let (target, version) = split_at_space(rest, memchr::memrchr).ok_or(Malformed::RequestLine)?;
-        if method.is_empty() || !method.bytes().all(is_tchar) || memchr::memchr(b' ', target.as_bytes()).is_some() {
-            return Err(Malformed::RequestLine);
-        }
-        if target.is_empty() {
-            return Err(Malformed::Target);
-        }
-        // RFC 9112 §2.3: `HTTP/` in capitals, one digit, a dot, one digit.
-        let &[b'H', b'T', b'T', b'P', b'/', major @ b'0'..=b'9', b'.', minor @ b'0'..=b'9'] = version.as_bytes() else {
-            return Err(Malformed::RequestLine);
-        };
-        let method = method.as_bytes();
-        let version = if minor == b'0' { Version::Http10 } else { Version::Http11 };
-        let http1 = if major == b'1' { Some((Target::parse(method, target)?, version)) } else { None };
-        Ok(Self { method, target_bytes: target.len(), http1 })
-    }
-}
-
 impl<'b> Head<'b> {
-    /// Reads a head that [`HeadSearch::find`] found the end of.
-    ///
-    /// # Errors
-    /// The first [`HeadFault`] that applies; the one that the search would have found earlier, had the head come in
-    /// pieces, before all others.
-    pub fn parse(head: &'b [u8]) -> Result<Self, HeadFault> {
-        Self::read(head).map_err(|fault| HeadSearch::refusal(head).unwrap_or(fault))
-    }
-
-    fn read(head: &'b [u8]) -> Result<Self, HeadFault> {
-        // httparse takes a bare LF for the end of a line, as RFC 9112 §2.2 allows; here it is refused.
-        let mut ends = memchr::memchr_iter(b'\n', head).map(|lf| lf.checked_sub(1));
-        let is_cr = |at: Option<usize>| at.and_then(|at| head.get(at)) == Some(&b'\r');
-        let first = ends.next().filter(|&end| is_cr(end)).flatten();
-        let Some(line_end) = first.filter(|_| ends.all(is_cr)) else { return Err(Malformed::ControlByte.into()) };
-        let (line, rest) = head.split_at_checked(line_end).ok_or(Malformed::RequestLine)?;
-        let line = RequestLine::parse(line)?;
-        let mut few = [EMPTY_HEADER; USUAL_FIELD_LINES];
+    /// Reads the head at the start of `input`, and returns it with its length. A head that has not arrived whole is
+    /// refused like one that is malformed.
+    fn read(input: &'b [u8]) -> Result<(Self, usize), HeadFault> {
+        let (line, rest) = RequestLine::read(input)?;
+        let mut usual = [EMPTY_HEADER; USUAL_FIELD_LINES];
         let mut many = Vec::new();
-        let lines = field_lines(rest.get(2..).unwrap_or_default(), &mut few, &mut many)?;
-        let http1 = match line.http1 {
-            Some((target, version)) => Some((target, version, Fields::read(lines, version)?)),
-            None => None,
+        let (bytes, lines) = field_lines(rest, &mut usual, &mut many)?;
+        let head_bytes = input.len() - rest.len() + bytes;
+        if !input.get(..head_bytes).is_some_and(|head| lines_end_with_crlf(head, lines)) {
+            return Err(Malformed::ControlByte.into());
+        }
+        let limits = if lines.len() > FIELD_LINES {
+            Err(HeadFault::TooLarge)
+        } else if line.target_bytes > TARGET_BYTES {
+            Err(HeadFault::TargetTooLong)
+        } else {
+            Ok(())
         };
-        if lines.len() > FIELD_LINES {
-            return Err(HeadFault::TooLarge);
-        }
-        if line.target_bytes > TARGET_BYTES {
-            return Err(HeadFault::TargetTooLong);
-        }
-        let Some((target, version, (fields, coding))) = http1 else { return Err(HeadFault::Version) };
+        let Some((target, version)) = line.http1 else { return Err(limits.err().unwrap_or(HeadFault::Version)) };
+        let (fields, coding) = Fields::read(lines, version)?;
+        limits?;
         if coding == Coding::Unknown {
             return Err(HeadFault::TransferCoding);
         }
-        let method = match line.method {
-            b"POST" => Method::Post,
-            b"OPTIONS" => Method::Options,
-            b"HEAD" => Method::Head,
-            b"CONNECT" => Method::Connect,
-            _ => Method::Other,
-        };
-        Ok(Self { method, target, version, fields })
+        Ok((Self { method: line.method, target, version, fields }, head_bytes))
     }
 }
 
-/// Splits at the first or the last space, which is neither part's.
-fn split_at_space(text: &str, find: impl FnOnce(u8, &[u8]) -> Option<usize>) -> Option<(&str, &str)> {
-    let (before, rest) = text.split_at_checked(find(b' ', text.as_bytes())?)?;
-    Some((before, rest.get(1..)?))
-}
-
-/// All lines of a head, in `few` or else in `many`; also of one that will be refused for having so many, since what is
-/// malformed among them is to be answered first.
+/// Reads the field lines at the start of `input` into `usual`, or into `many` where `usual` is too small, and returns
+/// them with their length, the empty line behind them included. A head that is refused for the number of its lines has
+/// all of them read, since a malformed one comes first.
 fn field_lines<'l, 'b>(
-    bytes: &'b [u8],
-    few: &'l mut [Header<'b>],
+    input: &'b [u8],
+    usual: &'l mut [Header<'b>],
     many: &'l mut Vec<Header<'b>>,
-) -> Result<&'l [Header<'b>], Malformed> {
-    let parsed = match httparse::parse_headers(bytes, few) {
+) -> Result<(usize, &'l [Header<'b>]), Malformed> {
+    let parsed = match httparse::parse_headers(input, usual) {
         Err(httparse::Error::TooManyHeaders) => {
-            many.resize(memchr::memchr_iter(b'\n', bytes).count(), EMPTY_HEADER);
-            httparse::parse_headers(bytes, many)
+            many.resize(memchr::memchr_iter(b'\n', input).count(), EMPTY_HEADER);
+            httparse::parse_headers(input, many)
         }
         parsed => parsed,
     };
     match parsed {
-        Ok(Status::Complete((_, lines))) => Ok(lines),
+        Ok(Status::Complete(read)) => Ok(read),
         Ok(Status::Partial) | Err(_) => Err(Malformed::FieldLine),
     }
+}
+
+/// Returns whether all lines of `head` end with CRLF. httparse takes a bare LF for the end of a line, as RFC 9112 §2.2
+/// allows; here it is refused. The name of a field shows where the line before it ends.
+fn lines_end_with_crlf(head: &[u8], lines: &[Header<'_>]) -> bool {
+    let start = head.as_ptr().addr();
+    let before = |line: &Header<'_>| head.get(..line.name.as_ptr().addr().wrapping_sub(start));
+    lines.iter().all(|line| before(line).is_some_and(|lines| lines.ends_with(b"\r\n"))) && head.ends_with(END)
 }

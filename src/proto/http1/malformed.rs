@@ -6,11 +6,11 @@ use std::fmt;
 /// (RFC 9112 §11.1, §11.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Malformed {
-    /// An byte below 0x20 or 0x7F where none may stand; a CR or LF that stands alone (RFC 9112 §2.2).
+    /// A byte below 0x20, or 0x7F, where none may stand; or a CR or LF that stands alone (RFC 9112 §2.2).
     ControlByte,
     /// Not `method SP request-target SP HTTP-version` (RFC 9112 §3).
     RequestLine,
-    /// A request target of none of the four forms, or with an byte that no URI holds (RFC 9112 §3.2).
+    /// A request target of none of the four forms, or with a byte that no URI holds (RFC 9112 §3.2).
     Target,
     /// A field line that is not `name ":" value`: white space before the colon, obs-fold, an empty name (RFC 9112 §5).
     FieldLine,
@@ -22,9 +22,9 @@ pub enum Malformed {
     HostInvalid,
     /// Both `Content-Length` and `Transfer-Encoding` (RFC 9112 §6.3, item 3).
     LengthAndCoding,
-    /// More than one `Content-Length`, be they equal or not (RFC 9112 §6.3, item 5).
+    /// More than one `Content-Length`, equal or not (RFC 9112 §6.3, item 5).
     LengthRepeated,
-    /// A `Content-Length` that is not digits alone (RFC 9110 §8.6).
+    /// A `Content-Length` that does not consist of digits (RFC 9110 §8.6).
     LengthInvalid,
     /// `Transfer-Encoding` in HTTP/1.0 (RFC 9112 §6.1).
     CodingInHttp10,

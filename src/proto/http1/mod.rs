@@ -3,15 +3,16 @@
 //! The parts, in the order in which a request meets them:
 //!
 //! * [`head`]: where a head ends, and its request line and fields as one typed [`head::Head`];
-//! * [`target`]: the request target and the host, and the query behind the target;
-//! * [`fields`]: what the fields mean together (framing, persistence, media type, expectations);
+//! * `request_line`: the method, the target and the version;
+//! * [`target`]: the request target, its query, and the host;
+//! * [`fields`]: what the field lines mean together (framing, persistence, media type, expectation);
 //! * [`chunked`]: the chunked transfer coding.
 //!
 //! # What is accepted and what is refused
 //!
-//! The connections that hold each rule are files of `tests/data`: their bytes, and beside them what comes of them,
-//! which is the same however they are split. `*` stands for several. Rows in italics are decided behind this module,
-//! in [`crate::proto::admission`], [`crate::proto::connection`] and [`crate::proto::message`]; they stand here because HTTP names their answers.
+//! Each rule is held by connections in files of `tests/data`: what a client sends and, in a file beside it, what comes
+//! of it, which is the same however the bytes are split. `*` stands for several files. Rows in italics are decided behind this module,
+//! in [`crate::proto::admission`], [`crate::proto::connection`] and [`crate::proto::message`]; they are in this table because HTTP defines their answers.
 //!
 //! | accepted | RFC | held by |
 //! |---|---|---|
@@ -48,7 +49,7 @@
 //! | a `Transfer-Encoding` in 1.0, malformed, or with `chunked` twice or not last | 9112 §6.1 | `reject/coding-*` |
 //! | a chunk whose size, line or end is malformed | 9112 §7.1 | `reject/chunk-*` |
 //! | a trailer section that is malformed | 9112 §7.1.2 | `reject/trailer-*` |
-//! | and nothing behind any of these is looked at | 9112 §11.2 | `reject/pipeline-bad-framing`, all of the above |
+//! | what follows any of these is not read | 9112 §11.2 | `reject/pipeline-bad-framing`, all of the above |
 //!
 //! | refused otherwise | RFC | held by |
 //! |---|---|---|
@@ -68,16 +69,17 @@
 //! | *JSON that is no message: 422* | 9110 §15.5.21 | `reject/message-*` |
 //! | *and a refusal that leaves no doubt keeps the connection* | 9112 §9.3 | `reject/pipeline-bad-message`, `reject/smuggled-*` |
 //!
-//! Which of several faults is answered is in `precedence`; the bounds on chunk lines, extensions and trailers in
-//! `limits`; deadlines and ends in `endings`; all of them modules of `tests/requests`.
+//! Other modules of `tests/requests` hold which of several faults is answered (`precedence`), the limits of chunk lines,
+//! extensions and trailers (`limits`), and deadlines and ends of connections (`endings`).
 
 pub mod chunked;
 pub mod fields;
 pub mod head;
 pub mod malformed;
+mod request_line;
 pub mod target;
 
-/// `tchar` (RFC 9110 §5.6.2): what methods, field names and codings are made of.
+/// Returns whether `byte` is a `tchar` (RFC 9110 §5.6.2), of which methods, field names and codings consist.
 pub(crate) const fn is_tchar(byte: u8) -> bool {
     matches!(
         byte,
@@ -85,7 +87,19 @@ pub(crate) const fn is_tchar(byte: u8) -> bool {
     ) || byte.is_ascii_alphanumeric()
 }
 
-/// The members of a comma-separated list (RFC 9110 §5.6.1), without the white space around them; empty ones left out.
-pub(crate) fn list_members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
-    value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
+/// Returns what stands before the first `separator`, and what stands behind it.
+pub(crate) fn split_once(bytes: &[u8], separator: u8) -> Option<(&[u8], &[u8])> {
+    let (before, rest) = bytes.split_at_checked(memchr::memchr(separator, bytes)?)?;
+    Some((before, rest.get(1..)?))
+}
+
+/// Returns whether `valid` holds for all of `bytes`. It is asked of 16 at a time, without a branch, for which the
+/// compiler uses vector instructions. The last 16 may overlap those before them.
+pub(crate) fn all_bytes(bytes: &[u8], valid: impl Fn(u8) -> bool) -> bool {
+    const STEP: usize = 16;
+    let all = |bytes: &[u8; STEP]| bytes.iter().fold(true, |all, &byte| all & valid(byte));
+    match bytes.last_chunk() {
+        Some(last) => bytes.as_chunks().0.iter().all(all) && all(last),
+        None => bytes.iter().all(|&byte| valid(byte)),
+    }
 }
