@@ -15,7 +15,7 @@ pub const FIELD_LINES: usize = 100;
 
 /// Field lines for which there is room on the stack: what browsers send. Room for all would cost every request more to
 /// prepare than to fill.
-const USUAL_FIELD_LINES: usize = 24;
+const USUAL_FIELD_LINES: usize = 16;
 
 /// The end of the last line, and the empty line behind it.
 const END: &[u8] = b"\r\n\r\n";
