@@ -143,7 +143,9 @@ impl Connection {
     fn run<'i>(&mut self, mut input: &'i [u8], out: &mut Vec<u8>, context: &mut Context<impl Publish>) -> &'i [u8] {
         while out.len() < ANSWER_BYTES && !input.is_empty() {
             let rest = match &mut self.state {
-                ConnectionState::Head { empty_line_skipped, .. } if !*empty_line_skipped && is_empty_line(input) => {
+                ConnectionState::Head { empty_line_skipped, .. }
+                    if !*empty_line_skipped && b"\r\n".starts_with(input.get(..2).unwrap_or(input)) =>
+                {
                     // RFC 9112 §2.2: one empty line before the request line is skipped.
                     let rest = input.strip_prefix(b"\r\n");
                     *empty_line_skipped = rest.is_some();
@@ -227,11 +229,17 @@ impl Connection {
         out: &mut Vec<u8>,
         context: &mut Context<impl Publish>,
     ) -> &'i [u8] {
-        if let Err(reason) = check_room(request.framing, context) {
+        let length = match request.framing {
+            Framing::Length(bytes) => Some(usize::try_from(bytes).unwrap_or(usize::MAX)),
+            Framing::Chunked => None,
+        };
+        let has_room = length.is_none_or(|bytes| context.budget.fits(bytes));
+        let available = if has_room { context.publisher.available() } else { Err(Unavailable::Buffered) };
+        if let Err(reason) = available {
             self.refuse(&Problem::Unavailable(reason), &request, out, context);
             return rest;
         }
-        if let Some((body, rest)) = whole_body(request.framing, rest) {
+        if let Some((body, rest)) = length.and_then(|bytes| rest.split_at_checked(bytes)) {
             self.answer(body.into(), request.reply, out, context);
             return rest;
         }
@@ -363,29 +371,6 @@ fn judge_head<'i, P>(
         context.recent_heads.keep(bytes, request);
     }
     Ok(Some(JudgedHead { request, verdict, rest }))
-}
-
-/// Returns whether `input` is an empty line, or may become one.
-fn is_empty_line(input: &[u8]) -> bool {
-    b"\r\n".starts_with(input.get(..2).unwrap_or(input))
-}
-
-/// Checks whether the message of an admitted request could be taken now.
-fn check_room(framing: Framing, context: &Context<impl Publish>) -> Result<(), Unavailable> {
-    match framing {
-        Framing::Length(bytes) if !usize::try_from(bytes).is_ok_and(|bytes| context.budget.fits(bytes)) => {
-            Err(Unavailable::Buffered)
-        }
-        Framing::Length(_) | Framing::Chunked => context.publisher.available(),
-    }
-}
-
-/// Returns the body and what follows it, where all of it is in the input as it is.
-fn whole_body(framing: Framing, input: &[u8]) -> Option<(&[u8], &[u8])> {
-    match framing {
-        Framing::Length(bytes) => input.split_at_checked(usize::try_from(bytes).ok()?),
-        Framing::Chunked => None,
-    }
 }
 
 /// Publishes the message in a body. A body that nothing else needs is not copied where it is large.

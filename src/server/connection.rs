@@ -144,8 +144,8 @@ pub(crate) fn run<S: Stream>(
         let Ok(stream) = ClientStream::new(&worker.buffers, &handle.socket, tls) else { return };
         let mut task = ConnectionTask { worker, handle, connection: Connection::default(), stream, ended: false };
         match task.run().await {
-            Ok(Ending::Linger) => drop(timeout(LINGER_TIMEOUT, task.linger()).await),
-            Ok(Ending::Close) => drop(task.stream.end()),
+            Ok(true) => drop(timeout(LINGER_TIMEOUT, task.linger()).await),
+            Ok(false) => drop(task.stream.end()),
             // The connection is broken: nothing more can be sent.
             Err(_) => {}
         }
@@ -154,37 +154,15 @@ pub(crate) fn run<S: Stream>(
     }
 }
 
-/// How a connection ends, its answers written.
-#[derive(Clone, Copy)]
-enum Ending {
-    /// The client may still send: it is read until it has ended its side, so that it gets to read the answers.
-    Linger,
-    /// The client has ended its side.
-    Close,
-}
-
-impl From<CloseReason> for Ending {
-    fn from(reason: CloseReason) -> Self {
-        match reason {
-            CloseReason::EndOfInput => Self::Close,
-            CloseReason::ClientAsked
-            | CloseReason::Stopping
-            | CloseReason::Disabled
-            | CloseReason::EndUnknown
-            | CloseReason::BodyNotRead
-            | CloseReason::BodyInDoubt
-            | CloseReason::TunnelInDoubt
-            | CloseReason::TimedOut => Self::Linger,
-        }
-    }
-}
-
 /// What a connection does next.
 #[derive(Clone, Copy)]
 enum TaskStep {
     Read(Waiting),
     Again,
-    End(Ending),
+    /// It ends. The client may still send: it is read until it has ended its side, so that it gets to read the answers.
+    Linger,
+    /// It ends, since the client has ended its side.
+    Close,
 }
 
 impl From<Next> for TaskStep {
@@ -192,7 +170,17 @@ impl From<Next> for TaskStep {
         match next {
             Next::Read(waiting) => Self::Read(waiting),
             Next::Again => Self::Again,
-            Next::Close(reason) => Self::End(reason.into()),
+            Next::Close(CloseReason::EndOfInput) => Self::Close,
+            Next::Close(
+                CloseReason::ClientAsked
+                | CloseReason::Stopping
+                | CloseReason::Disabled
+                | CloseReason::EndUnknown
+                | CloseReason::BodyNotRead
+                | CloseReason::BodyInDoubt
+                | CloseReason::TunnelInDoubt
+                | CloseReason::TimedOut,
+            ) => Self::Linger,
         }
     }
 }
@@ -207,8 +195,8 @@ struct ConnectionTask<'w, S> {
 }
 
 impl<S: Stream> ConnectionTask<'_, S> {
-    /// Serves requests. Returns how the connection ends; an error if it is broken.
-    async fn run(&mut self) -> io::Result<Ending> {
+    /// Serves requests until the connection ends. Returns whether it is to linger; an error if it is broken.
+    async fn run(&mut self) -> io::Result<bool> {
         let mut step = TaskStep::Read(Waiting::First);
         let mut phase = None;
         let at = Instant::now() + self.worker.timeouts.head;
@@ -216,7 +204,8 @@ impl<S: Stream> ConnectionTask<'_, S> {
         let handle = self.handle;
         loop {
             match step {
-                TaskStep::End(ending) => return Ok(ending),
+                TaskStep::Linger => return Ok(true),
+                TaskStep::Close => return Ok(false),
                 TaskStep::Again => {
                     step = self.advance(|connection, out, context| connection.receive(&[], out, context))?
                 }
@@ -286,9 +275,9 @@ impl<S: Stream> ConnectionTask<'_, S> {
             }
             Arrived::PlainHttp => {
                 self.worker.core.borrow().counters.answered(Status::BadRequest);
-                return Ok(TaskStep::End(Ending::Linger));
+                return Ok(TaskStep::Linger);
             }
-            Arrived::Fault => return Ok(TaskStep::End(Ending::Linger)),
+            Arrived::Fault => return Ok(TaskStep::Linger),
         }
         self.advance(|connection, out, context| connection.receive(&input, out, context))
     }
