@@ -102,9 +102,7 @@ impl<'b> MessageReader<'b> {
             Some(b'"') => {
                 let string = match map.next_value_seed(PlainString)? {
                     Some(text) => Given::Text(text),
-                    None => Given::Json(
-                        self.text.get(start..).ok_or_else(|| A::Error::custom("a string is not found in its body"))?,
-                    ),
+                    None => Given::Json(self.text.get(start..).ok_or_else(not_found)?),
                 };
                 self.set_string(field, string);
             }
@@ -150,7 +148,10 @@ impl<'b> MessageReader<'b> {
     fn set_string(&mut self, field: Field, string: Given<'b>) {
         self.fields.set(field, string);
         if field == Field::Topic && self.checks_payload {
-            self.schema = self.fields.text(field).ok().and_then(|topic| topics::find(&topic));
+            self.schema = match string {
+                Given::Text(topic) => topics::find(topic),
+                _ => self.fields.text(field).ok().and_then(|topic| topics::find(&topic)),
+            };
         }
     }
 
@@ -186,6 +187,12 @@ impl<'b> MessageReader<'b> {
         };
         self.payload = PayloadText::Cut(payload.and_then(PayloadJson::cut));
     }
+}
+
+/// Returns the error for a value that was read and is not found in its body, which only a mistake can cause.
+#[cold]
+fn not_found<E: Error>() -> E {
+    E::custom("a value is not found in its body")
 }
 
 /// Returns the JSON value that `text` begins with.
