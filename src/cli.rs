@@ -8,8 +8,11 @@ use std::time::Duration;
 
 use argh::FromArgs;
 
-use crate::bus::{QUEUE_BYTES, QUEUE_MESSAGES};
+use crate::bus::QUEUE_MESSAGES;
+use crate::proto::budget::BUFFERED_BYTES;
 use crate::proto::message::{Check, Encoding};
+use crate::proto::policy::{BODY_BYTES, HEAD_BYTES};
+use crate::server::connection::{BODY_TIMEOUT_S, HEAD_TIMEOUT_S, IDLE_TIMEOUT_S};
 use crate::server::workers::Io;
 
 /// The default port of the gateway, as in the examples of the specification.
@@ -18,23 +21,8 @@ pub const DEFAULT_PORT: u16 = 12358;
 /// The default of `--workers`.
 const DEFAULT_WORKERS: u64 = 1;
 
-/// The default of `--max-body`, in bytes.
-const DEFAULT_BODY_BYTES: u64 = 1 << 20;
-
-/// The default of `--max-head`, in bytes.
-const DEFAULT_HEAD_BYTES: u64 = 16 << 10;
-
 /// The default of `--max-connections`.
 const DEFAULT_CONNECTIONS: u64 = 10_000;
-
-/// The default of `--head-timeout`, in seconds.
-const DEFAULT_HEAD_TIMEOUT_S: u64 = 10;
-
-/// The default of `--body-timeout`, in seconds.
-const DEFAULT_BODY_TIMEOUT_S: u64 = 30;
-
-/// The default of `--idle-timeout`, in seconds.
-const DEFAULT_IDLE_TIMEOUT_S: u64 = 75;
 
 /// The default of `--drain-timeout`, in seconds.
 const DEFAULT_DRAIN_TIMEOUT_S: u64 = 5;
@@ -136,25 +124,25 @@ pub struct ServeArguments {
     #[argh(option, arg_name = "n", default = "Count::new(DEFAULT_WORKERS)")]
     pub workers: Count<MAX_WORKERS>,
     /// largest body in bytes (default: 1048576)
-    #[argh(option, arg_name = "bytes", default = "Count::new(DEFAULT_BODY_BYTES)")]
+    #[argh(option, arg_name = "bytes", default = "Count::new(BODY_BYTES)")]
     pub max_body: Count<MAX_BODY_BYTES>,
     /// largest head in bytes (default: 16384)
-    #[argh(option, arg_name = "bytes", default = "Count::new(DEFAULT_HEAD_BYTES)")]
+    #[argh(option, arg_name = "bytes", default = "Count::new(HEAD_BYTES as u64)")]
     pub max_head: Count<MAX_HEAD_BYTES>,
     /// most connections open at once (default: 10000)
     #[argh(option, arg_name = "n", default = "Count::new(DEFAULT_CONNECTIONS)")]
     pub max_connections: Count<MAX_CONNECTIONS>,
     /// most body bytes held by all connections together, and by the queue to the bus (default: 67108864)
-    #[argh(option, arg_name = "bytes", default = "Count::new(QUEUE_BYTES as u64)")]
+    #[argh(option, arg_name = "bytes", default = "Count::new(BUFFERED_BYTES as u64)")]
     pub max_buffered: Count<MAX_BUFFERED_BYTES>,
     /// seconds for a head to arrive, the TLS handshake included (default: 10)
-    #[argh(option, arg_name = "s", default = "Seconds::new(DEFAULT_HEAD_TIMEOUT_S)")]
+    #[argh(option, arg_name = "s", default = "Seconds::new(HEAD_TIMEOUT_S)")]
     pub head_timeout: Seconds,
     /// seconds for a body to arrive, and for the client to take an answer (default: 30)
-    #[argh(option, arg_name = "s", default = "Seconds::new(DEFAULT_BODY_TIMEOUT_S)")]
+    #[argh(option, arg_name = "s", default = "Seconds::new(BODY_TIMEOUT_S)")]
     pub body_timeout: Seconds,
     /// seconds between two requests of a connection (default: 75)
-    #[argh(option, arg_name = "s", default = "Seconds::new(DEFAULT_IDLE_TIMEOUT_S)")]
+    #[argh(option, arg_name = "s", default = "Seconds::new(IDLE_TIMEOUT_S)")]
     pub idle_timeout: Seconds,
     /// seconds for the whole stop, from the signal on (default: 5)
     #[argh(option, arg_name = "s", default = "Seconds::new(DEFAULT_DRAIN_TIMEOUT_S)")]
@@ -391,13 +379,13 @@ mod tests {
             ("--hub-publishers", format!("{HUB_PUBLISHERS})")),
             ("--hub-subscribers", format!("{HUB_SUBSCRIBERS})")),
             ("--workers", format!("{DEFAULT_WORKERS})")),
-            ("--max-body", format!("{DEFAULT_BODY_BYTES})")),
-            ("--max-head", format!("{DEFAULT_HEAD_BYTES})")),
+            ("--max-body", format!("{BODY_BYTES})")),
+            ("--max-head", format!("{HEAD_BYTES})")),
             ("--max-connections", format!("{DEFAULT_CONNECTIONS})")),
-            ("--max-buffered", format!("{QUEUE_BYTES})")),
-            ("--head-timeout", format!("{DEFAULT_HEAD_TIMEOUT_S})")),
-            ("--body-timeout", format!("{DEFAULT_BODY_TIMEOUT_S})")),
-            ("--idle-timeout", format!("{DEFAULT_IDLE_TIMEOUT_S})")),
+            ("--max-buffered", format!("{BUFFERED_BYTES})")),
+            ("--head-timeout", format!("{HEAD_TIMEOUT_S})")),
+            ("--body-timeout", format!("{BODY_TIMEOUT_S})")),
+            ("--idle-timeout", format!("{IDLE_TIMEOUT_S})")),
             ("--drain-timeout", format!("{DEFAULT_DRAIN_TIMEOUT_S})")),
             ("--queue", format!("{QUEUE_MESSAGES})")),
         ];

@@ -6,6 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use adapter_gateway::bus::{Bus, BusConfig, BusEvent, Hub, Received, Subscriber, Unavailable};
+use adapter_gateway::proto::Publish;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 const TOPIC: &str = "adapter/nodes/data";
@@ -46,7 +47,7 @@ fn every_message_passes_through_the_hub_in_order() {
     assert!(hub.wait_for_subscriber(PATIENCE));
     let publisher = bus.publisher();
     for number in 0..MESSAGES {
-        publisher.publish(TOPIC, &number.to_le_bytes()).unwrap();
+        publisher.publish(TOPIC, (&number.to_le_bytes()).into()).unwrap();
         publisher.wake();
     }
     for expected in 0..MESSAGES {
@@ -66,7 +67,7 @@ fn messages_pass_over_ipv6() {
     let mut subscriber = subscriber(&hub, &[]);
     let bus = bus_to(&hub, 100);
     assert!(hub.wait_for_subscriber(PATIENCE));
-    bus.publisher().publish(TOPIC, &7u32.to_le_bytes()).unwrap();
+    bus.publisher().publish(TOPIC, (&7u32.to_le_bytes()).into()).unwrap();
     bus.publisher().wake();
     assert_eq!(number(subscriber.recv(PATIENCE)), 7);
 }
@@ -78,7 +79,7 @@ fn topics_are_filtered_on_the_subscribers_side() {
     let bus = bus_to(&hub, 100);
     assert!(hub.wait_for_subscriber(PATIENCE));
     for topic in ["adapter/nodes/data", "core/nodes/operate", "cor"] {
-        bus.publisher().publish(topic, b"{}").unwrap();
+        bus.publisher().publish(topic, b"{}".into()).unwrap();
     }
     bus.publisher().wake();
     let topic = b"core/nodes/operate".to_vec();
@@ -109,7 +110,7 @@ fn stop_passes_on_what_has_arrived() {
     let bus = bus_to(&hub, MESSAGES as usize);
     assert!(hub.wait_for_subscriber(PATIENCE));
     for number in 0..MESSAGES {
-        bus.publisher().publish(TOPIC, &number.to_le_bytes()).unwrap();
+        bus.publisher().publish(TOPIC, (&number.to_le_bytes()).into()).unwrap();
     }
     assert_eq!(bus.stop(PATIENCE).undelivered, 0);
     let stopping = thread::spawn(move || hub.stop(PATIENCE));
@@ -136,7 +137,7 @@ fn a_stalled_subscriber_stops_the_publisher() {
     let mut refused_since = Instant::now();
     while refused_since.elapsed() < Duration::from_millis(300) {
         payload.splice(..4, accepted.to_le_bytes());
-        match bus.publisher().publish(TOPIC, &payload) {
+        match bus.publisher().publish(TOPIC, (&payload).into()) {
             Ok(()) => (accepted, refused_since) = (accepted + 1, Instant::now()),
             Err(_) => thread::yield_now(),
         }

@@ -5,6 +5,7 @@ use std::hint::black_box;
 
 use adapter_gateway::bus::queue::Queue;
 use adapter_gateway::bus::{Bus, BusConfig, Publisher, QUEUE_BYTES, QUEUE_MESSAGES};
+use adapter_gateway::proto::Publish;
 use gungraun::{library_benchmark, library_benchmark_group};
 
 use super::inputs::BODY;
@@ -33,7 +34,7 @@ fn running() -> (Bus, Publisher) {
 
 fn fill(publisher: &Publisher) {
     for _ in 0..MESSAGES {
-        publisher.publish(black_box(TOPIC), black_box(BODY)).unwrap();
+        publisher.publish(black_box(TOPIC), black_box(BODY).into()).unwrap();
     }
 }
 

@@ -3,11 +3,13 @@
 use std::{fmt, io};
 
 use super::endpoint::Endpoint;
+use crate::proto::budget::BUFFERED_BYTES;
 
 /// Default bound of the queue between the workers and the bus thread, in messages.
 pub const QUEUE_MESSAGES: usize = 65_536;
-/// Default bound of the queue between the workers and the bus thread, in bytes: 64 MiB.
-pub const QUEUE_BYTES: usize = 64 << 20;
+/// Default bound of the queue between the workers and the bus thread, in bytes: what connections may hold of bodies, since
+/// an accepted message is a body that is not published yet.
+pub const QUEUE_BYTES: usize = BUFFERED_BYTES;
 /// Default bound of what libzmq holds for one subscriber, in messages. libzmq has no bound in bytes, so this one is
 /// small: 256 bodies of 1 MiB are 256 MiB. The throughput is the same for every value between 100 and 60,000.
 pub const PIPE_MESSAGES: u16 = 256;

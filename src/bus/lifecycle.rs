@@ -18,7 +18,7 @@ use crate::process::schedule_as_batch;
 /// The number of messages that were accepted, published and left over, counted when the bus has stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BusTotals {
-    /// Messages for which [`Publisher::publish`] returned `Ok`.
+    /// Messages for which [`Publish::publish`](crate::proto::Publish::publish) returned `Ok`.
     pub accepted: u64,
     /// Messages that were handed to libzmq.
     pub published: u64,

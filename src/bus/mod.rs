@@ -4,7 +4,7 @@
 //!
 //! | file | what happens to the message there | on which thread |
 //! |---|---|---|
-//! | `publisher` | [`Publisher::publish`] refuses it if no endpoint is connected | worker |
+//! | `publisher` | [`Publish::publish`](crate::proto::Publish::publish) refuses it if no endpoint is connected | worker |
 //! | [`queue`] | [`queue::Queue::push`] copies it into two frames, or keeps the buffer of a large payload, and queues it | worker |
 //! | `waker` | [`Publisher::wake`] wakes the bus thread if that is parked | worker |
 //! | `poller` | the wait of the bus thread ends | bus |

@@ -21,32 +21,6 @@ impl Publisher {
         Self { state }
     }
 
-    /// Checks whether a message would be accepted now. It costs a few loads and reserves nothing.
-    ///
-    /// # Errors
-    /// Returns what [`Publisher::publish`] would return for a small message.
-    pub fn available(&self) -> Result<(), Unavailable> {
-        self.check_connected()?;
-        self.state.queue.has_room().map_err(|error| self.unavailable(error))
-    }
-
-    /// Copies the message into the queue; a payload that comes with its buffer is kept instead of copied. `Ok` means
-    /// that the message will be handed to libzmq, even if the bus is stopped next, or every connection is lost and
-    /// comes back.
-    ///
-    /// The way of a message: this function pushes it into the queue ([`super::queue::Queue::push`]) and does not wake
-    /// the bus thread. The caller calls [`Publisher::wake`] after the last message of one iteration of its event loop.
-    /// Then the bus thread takes the message from the queue (`BusThread::send_batch`) and hands it to libzmq
-    /// (`Fanout::try_send`, `XpubSocket::try_send`, `Frame::send`).
-    ///
-    /// # Errors
-    /// The message was not published and will not be.
-    pub fn publish<'p>(&self, topic: &str, payload: impl Into<Payload<'p>>) -> Result<(), Unavailable> {
-        self.check_connected()?;
-        let pushed = self.state.queue.push(topic.as_bytes(), payload.into());
-        pushed.map_err(|error| self.unavailable(error))
-    }
-
     /// Makes sure that the bus thread sees what was published before this call. It costs one fence and one load while
     /// that thread is awake, and one write to an eventfd if it is parked (`Waker::wake`).
     pub fn wake(&self) {
@@ -70,12 +44,29 @@ impl Publisher {
 }
 
 impl Publish for Publisher {
+    /// Checks whether a message would be accepted now. It costs a few loads and reserves nothing.
+    ///
+    /// # Errors
+    /// Returns what [`Publish::publish`] would return for a small message.
     fn available(&self) -> Result<(), Unavailable> {
-        self.available()
+        self.check_connected()?;
+        self.state.queue.has_room().map_err(|error| self.unavailable(error))
     }
 
+    /// Copies the message into the queue; a payload that comes with its buffer is kept instead of copied. `Ok` means
+    /// that the message will be handed to libzmq, even if the bus is stopped next, or every connection is lost and
+    /// comes back.
+    ///
+    /// The way of a message: this function pushes it into the queue ([`super::queue::Queue::push`]) and does not wake
+    /// the bus thread. The caller calls [`Publisher::wake`] after the last message of one iteration of its event loop.
+    /// Then the bus thread takes the message from the queue (`BusThread::send_batch`) and hands it to libzmq
+    /// (`Fanout::try_send`, `XpubSocket::try_send`, `Frame::send`).
+    ///
+    /// # Errors
+    /// The message was not published and will not be.
     fn publish(&self, topic: &str, payload: Payload<'_>) -> Result<(), Unavailable> {
-        self.publish(topic, payload)
+        self.check_connected()?;
+        self.state.queue.push(topic.as_bytes(), payload).map_err(|error| self.unavailable(error))
     }
 }
 

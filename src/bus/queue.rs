@@ -83,7 +83,7 @@ impl Queue {
     /// Copies the message into the queue, or keeps the buffer of its payload. The bound in bytes is checked before
     /// anything is copied.
     ///
-    /// [`super::Publisher::publish`] calls this on a worker's thread, and [`super::Publisher::wake`] wakes the bus
+    /// [`Publish::publish`](crate::proto::Publish::publish) calls this on a worker's thread, and [`super::Publisher::wake`] wakes the bus
     /// thread afterwards. That thread takes the message with [`Queue::pop`] (`BusThread::send_batch`) and hands it to
     /// libzmq.
     ///

@@ -1,7 +1,7 @@
 //! Wakes a thread that waits for messages, and only if it is parked.
 //!
 //! This is the hop between the two halves of a message's way (see the table in [`super`]): a worker calls
-//! [`super::Publisher::publish`] for each message and [`super::Publisher::wake`] once for all of them, which calls
+//! [`Publish::publish`](crate::proto::Publish::publish) for each message and [`super::Publisher::wake`] once for all of them, which calls
 //! [`Waker::wake`]. The bus thread waits for the waker in [`super::poller::Poller::wait`]; then it takes the messages
 //! from the queue and sends them.
 

@@ -42,7 +42,7 @@ fn layer(file: &str) -> &str {
     file.split('/').next().unwrap_or_default().trim_end_matches(".rs")
 }
 
-/// Whether an arrow, or several one after the other, lead from one layer to another.
+/// Returns whether an arrow, or several one after the other, lead from one layer to another.
 fn is_below(lower: &str, upper: &str) -> bool {
     let arrows = ARROWS.iter().find(|(from, _)| *from == upper).map_or(&[][..], |(_, to)| to);
     arrows.iter().any(|next| *next == lower || is_below(lower, next))

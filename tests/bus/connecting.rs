@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use adapter_gateway::bus::{Bus, BusConfig, BusEvent};
+use adapter_gateway::proto::Publish;
 
 use crate::rig::{Hub, PATIENCE, connecting, eventually, number_in, start};
 

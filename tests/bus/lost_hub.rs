@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use adapter_gateway::bus::Unavailable;
+use adapter_gateway::proto::Publish;
 
 use crate::rig::{Hub, PATIENCE, TOPIC, connecting, number_in, start};
 
@@ -21,7 +22,7 @@ fn a_hub_that_comes_back_is_served_again() {
     // has accepted for the dead hub. So nothing is published before the loss is noticed.
     running.expect_disconnected();
     assert_eq!(running.publisher.available(), Err(Unavailable::NotConnected));
-    assert_eq!(running.publisher.publish(TOPIC, b"x"), Err(Unavailable::NotConnected));
+    assert_eq!(running.publisher.publish(TOPIC, b"x".into()), Err(Unavailable::NotConnected));
 
     let back_since = Instant::now();
     let hub = Hub::at(&url, 0);

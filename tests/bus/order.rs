@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use adapter_gateway::bus::BusConfig;
+use adapter_gateway::proto::Publish;
 
 use crate::rig::{Hub, PATIENCE, TOPIC, connecting, eventually, number_in, receive, start};
 
@@ -20,7 +21,7 @@ fn the_messages_of_each_producer_arrive_in_order_and_none_is_lost() {
             scope.spawn(move || {
                 for number in 0..EACH {
                     let payload = (producer << 24 | number).to_le_bytes();
-                    while publisher.publish(TOPIC, &payload).is_err() {
+                    while publisher.publish(TOPIC, (&payload).into()).is_err() {
                         publisher.wake();
                         thread::yield_now();
                     }

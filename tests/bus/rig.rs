@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use adapter_gateway::bus::{Bus, BusConfig, BusEvent, Endpoint, Publisher, Unavailable};
+use adapter_gateway::proto::Publish;
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) const TOPIC: &str = "adapter/nodes/data";
@@ -99,7 +100,7 @@ impl Running {
     }
 
     pub(crate) fn publish(&self, number: u32) {
-        self.publisher.publish(TOPIC, &number.to_le_bytes()).unwrap();
+        self.publisher.publish(TOPIC, (&number.to_le_bytes()).into()).unwrap();
         self.publisher.wake();
     }
 
@@ -112,7 +113,7 @@ impl Running {
         loop {
             assert!(number < first + 100_000, "no message is refused");
             payload[..4].copy_from_slice(&number.to_le_bytes());
-            match self.publisher.publish(TOPIC, &payload) {
+            match self.publisher.publish(TOPIC, (&payload).into()) {
                 Ok(()) => number += 1,
                 // The queue stays full only if nothing has left it for a while.
                 Err(why) => {

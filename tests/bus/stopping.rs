@@ -4,6 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use adapter_gateway::bus::Unavailable;
+use adapter_gateway::proto::Publish;
 
 use crate::rig::{Hub, PATIENCE, Running, TOPIC, connecting, eventually, receive, start};
 
@@ -26,7 +27,7 @@ fn stop_under_load_delivers_everything_accepted() {
             thread::spawn(move || {
                 let mut accepted = 0u64;
                 loop {
-                    match publisher.publish(TOPIC, &[7; 100]) {
+                    match publisher.publish(TOPIC, (&[7; 100]).into()) {
                         Ok(()) => accepted += 1,
                         Err(Unavailable::Stopping) => return accepted,
                         Err(_) => thread::yield_now(),
@@ -58,7 +59,7 @@ fn stop_with_a_stalled_subscriber_keeps_its_deadline_and_counts_the_undelivered(
     assert!(started.elapsed() < DEADLINE + Duration::from_millis(300), "{:?}", started.elapsed());
     assert_eq!((totals.accepted, totals.undelivered), (u64::from(accepted), 50));
     assert_eq!(totals.published, totals.accepted - 50);
-    assert_eq!(running.publisher.publish(TOPIC, b""), Err(Unavailable::Stopping));
+    assert_eq!(running.publisher.publish(TOPIC, b"".into()), Err(Unavailable::Stopping));
 }
 
 #[test]

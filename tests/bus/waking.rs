@@ -6,6 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use adapter_gateway::bus::{Bus, BusConfig, Unavailable};
+use adapter_gateway::proto::Publish;
 
 use crate::rig::{Hub, PATIENCE, TOPIC, connecting, eventually};
 
@@ -45,7 +46,7 @@ fn switches_in_300_ms(task: &str) -> u64 {
 fn an_idle_thread_never_wakes_up() {
     let hub = Hub::new();
     let (bus, id) = start_watched(&hub, connecting(&[&hub.url]));
-    bus.publisher().publish(TOPIC, b"x").unwrap();
+    bus.publisher().publish(TOPIC, b"x".into()).unwrap();
     bus.publisher().wake();
     hub.receive().unwrap();
     // On an idle machine it parks within a millisecond after its last message.
@@ -61,7 +62,7 @@ fn a_stalled_thread_does_not_spin() {
     let publisher = bus.publisher();
     eventually("the bus is stalled", || {
         for _ in 0..100 {
-            let _ = publisher.publish(TOPIC, &[0; 65_536]);
+            let _ = publisher.publish(TOPIC, (&[0; 65_536]).into());
         }
         publisher.wake();
         publisher.available() == Err(Unavailable::Stalled)

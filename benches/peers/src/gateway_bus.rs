@@ -3,6 +3,7 @@
 use std::sync::{Arc, mpsc};
 
 use adapter_gateway::bus::{Bus, BusConfig, Publisher};
+use adapter_gateway::proto::Publish as _;
 use tokio::sync::Notify;
 
 use crate::Outcome;
@@ -44,7 +45,7 @@ async fn wake(publisher: Publisher, published: Arc<Notify>) {
 
 impl Publish for GatewayBus {
     fn publish(&self, topic: &str, payload: &str) -> Result<(), Busy> {
-        self.publisher.publish(topic, payload.as_bytes()).map_err(|_| Busy)?;
+        self.publisher.publish(topic, payload.as_bytes().into()).map_err(|_| Busy)?;
         self.published.notify_one();
         Ok(())
     }
