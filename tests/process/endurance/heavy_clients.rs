@@ -40,6 +40,7 @@ fn memory_stays_within_the_budget_when_a_thousand_bodies_are_announced() {
     for request in [request.clone(), request.clone().chunked(BODY_BYTES - 64)] {
         let part = &request.bytes()[..request.head().len() + SENT_BYTES];
         let refused_before = refusals(&mut gateway);
+        let accepted_before = accepted_connections(&mut gateway);
         let mut clients: Vec<_> = (0..CLIENTS).map(|_| RawClient::connect(gateway.address())).collect();
         for client in &mut clients {
             client.send(part);
@@ -52,11 +53,18 @@ fn memory_stays_within_the_budget_when_a_thousand_bodies_are_announced() {
         let most = before + (BUDGET_BYTES as u64 >> 10) + CLIENTS as u64 * CONNECTION_KIB + SLACK_KIB;
         println!("{before} KiB before, {resident} KiB then, {most} KiB at most");
         assert!(resident <= most, "{resident} KiB, and {before} KiB before");
+        // A connection that waits in the backlog until now would announce its body only after the others have closed.
+        let accepted = accepted_before + CLIENTS as u64;
+        eventually("the connections", || (accepted_connections(&mut gateway) >= accepted).then_some(()));
         drop(clients);
         wait_for_connections(&mut gateway, 0);
         // The whole budget is free again.
         gateway.post(&body).assert_accepted();
     }
+}
+
+fn accepted_connections(gateway: &mut Gateway) -> u64 {
+    gateway.stats()["connections_accepted"].as_u64().expect("a count of connections")
 }
 
 fn refusals(gateway: &mut Gateway) -> u64 {
