@@ -24,5 +24,6 @@ fn checked(head: &'static str) -> &'static str {
 }
 
 fn read(head: &str) -> Result<Option<(Head<'_>, usize)>, HeadFault> {
-    HeadSearch::START.read(head.as_bytes(), head.len())
+    let mut search = HeadSearch::START;
+    search.read(head.as_bytes(), head.len())
 }

@@ -62,7 +62,7 @@ impl<'b> RequestLine<'b> {
 
     /// Reads what nearly all clients send: `POST`, an origin-form and `HTTP/1.1`. The target ends before the first byte
     /// that no target holds, so that the end of the line need not be searched for.
-    #[inline(always)] // the line is not copied then
+    #[inline(always)] // The line is not copied then.
     fn usual(input: &'b [u8]) -> Option<(Self, &'b [u8])> {
         let input = input.strip_prefix(b"POST ")?;
         let (target, rest) = input.split_at_checked(Target::leading_bytes(input))?;
@@ -71,6 +71,7 @@ impl<'b> RequestLine<'b> {
         Some((Self { method: Method::Post, target_bytes: target.len(), http1 }, rest))
     }
 
+    /// Reads any request line.
     fn any(input: &'b [u8]) -> Result<(Self, &'b [u8]), Malformed> {
         let (line, rest) = split_once(input, b'\n').ok_or(Malformed::RequestLine)?;
         let line = line.strip_suffix(b"\r").ok_or(Malformed::ControlByte)?;
