@@ -93,13 +93,24 @@ pub(crate) fn split_once(bytes: &[u8], separator: u8) -> Option<(&[u8], &[u8])> 
     Some((before, rest.get(1..)?))
 }
 
-/// Returns whether `valid` holds for all of `bytes`. It is asked of 16 at a time, without a branch, for which the
-/// compiler uses vector instructions. The last 16 may overlap those before them.
+/// Bytes of which [`all_bytes`] and [`leading`] ask at a time.
+const STEP: usize = 16;
+
+/// Returns whether `valid` holds for all of `bytes`. It is asked of [`STEP`] at a time, without a branch, for which the
+/// compiler uses vector instructions. The last of them may overlap those before.
 pub(crate) fn all_bytes(bytes: &[u8], valid: impl Fn(u8) -> bool) -> bool {
-    const STEP: usize = 16;
     let all = |bytes: &[u8; STEP]| bytes.iter().fold(true, |all, &byte| all & valid(byte));
     match bytes.last_chunk() {
         Some(last) => bytes.as_chunks().0.iter().all(all) && all(last),
         None => bytes.iter().all(|&byte| valid(byte)),
     }
+}
+
+/// Returns for how many bytes at the start of `bytes` `valid` holds. It is asked of [`STEP`] at a time, like
+/// in [`all_bytes`].
+pub(crate) fn leading(bytes: &[u8], valid: impl Fn(u8) -> bool) -> usize {
+    let all = |step: &&[u8; STEP]| step.iter().fold(true, |all, &byte| all & valid(byte));
+    let steps = STEP * bytes.as_chunks().0.iter().take_while(all).count();
+    let rest = bytes.get(steps..).unwrap_or_default();
+    steps + rest.iter().position(|&byte| !valid(byte)).unwrap_or(rest.len())
 }

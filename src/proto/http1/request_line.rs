@@ -52,7 +52,27 @@ pub(super) struct RequestLine<'b> {
 
 impl<'b> RequestLine<'b> {
     /// Reads the request line at the start of `input`, which ends with CRLF, and returns it with what follows.
+    #[inline]
     pub(super) fn read(input: &'b [u8]) -> Result<(Self, &'b [u8]), Malformed> {
+        match Self::usual(input) {
+            Some(read) => Ok(read),
+            None => Self::any(input),
+        }
+    }
+
+    /// Reads what nearly all clients send: `POST`, an origin-form and `HTTP/1.1`. The target ends before the first byte
+    /// that no target holds, so that the end of the line need not be searched for.
+    #[inline(always)] // The line is not copied then.
+    fn usual(input: &'b [u8]) -> Option<(Self, &'b [u8])> {
+        let input = input.strip_prefix(b"POST ")?;
+        let (target, rest) = input.split_at_checked(Target::leading_bytes(input))?;
+        let rest = rest.strip_prefix(b" HTTP/1.1\r\n")?;
+        let http1 = Some((Target::origin_form(target)?, Version::Http11));
+        Some((Self { method: Method::Post, target_bytes: target.len(), http1 }, rest))
+    }
+
+    /// Reads any request line.
+    fn any(input: &'b [u8]) -> Result<(Self, &'b [u8]), Malformed> {
         let (line, rest) = split_once(input, b'\n').ok_or(Malformed::RequestLine)?;
         let line = line.strip_suffix(b"\r").ok_or(Malformed::ControlByte)?;
         Ok((Self::parse(line)?, rest))

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use percent_encoding::percent_decode;
 
 use super::malformed::Malformed;
-use super::{all_bytes, split_once};
+use super::{all_bytes, leading, split_once};
 
 /// Bytes of a request target: 8 KiB, what RFC 9112 §3 asks every recipient to support. A longer one is refused with 414.
 pub const TARGET_BYTES: usize = 8 * 1024;
@@ -32,12 +32,20 @@ impl<'b> Target<'b> {
     /// # Errors
     /// [`Malformed::Target`].
     pub(super) fn parse(target: &'b [u8]) -> Result<Self, Malformed> {
-        // Browsers leave `|`, `^`, `{` and the like unencoded in a query, though RFC 3986 would have them encoded. No
-        // byte of 0x21 to 0x7E can be mistaken for another here but `#`, which begins a fragment (RFC 9110 §7.1).
-        if !all_bytes(target, |byte| byte.is_ascii_graphic() & (byte != b'#')) {
+        if !all_bytes(target, is_target_byte) {
             return Err(Malformed::Target);
         }
-        if target.starts_with(b"/") { Ok(Self::split(target)) } else { Self::absolute(target) }
+        Self::origin_form(target).map_or_else(|| Self::absolute(target), Ok)
+    }
+
+    /// Returns for how many bytes at the start of `input` a target may reach.
+    pub(super) fn leading_bytes(input: &[u8]) -> usize {
+        leading(input, is_target_byte)
+    }
+
+    /// Reads an origin-form (RFC 9112 §3.2.1), whose bytes are those of a target.
+    pub(super) fn origin_form(target: &'b [u8]) -> Option<Self> {
+        target.starts_with(b"/").then(|| Self::split(target))
     }
 
     /// Reads an authority-form (RFC 9112 §3.2.3). The port may not be missing or empty (RFC 9110 §9.3.6).
@@ -90,6 +98,14 @@ impl<'b> Target<'b> {
             }
         }
     }
+}
+
+/// Returns whether `byte` may stand in a target.
+///
+/// Browsers leave `|`, `^`, `{` and the like unencoded in a query, though RFC 3986 would have them encoded. No byte of
+/// 0x21 to 0x7E can be mistaken for another here but `#`, which begins a fragment (RFC 9110 §7.1).
+fn is_target_byte(byte: u8) -> bool {
+    byte.is_ascii_graphic() & (byte != b'#')
 }
 
 /// Returns whether `authority` is `uri-host [ ":" port ]` (RFC 9110 §7.2). An empty host is refused, as RFC 9110 §4.2.1
