@@ -59,7 +59,9 @@ fn service_call(fields: &CapturedFields) -> Result<(), Fault> {
 /// Checks that `entity_id` is `<domain>.<device_name>` with neither part empty. The first dot separates them: the name
 /// of a device may hold more.
 fn entity(entity_id: &str, domain: &str) -> Result<(), Flaw> {
-    match memchr::memchr(b'.', entity_id.as_bytes()).and_then(|dot| entity_id.split_at_checked(dot)) {
+    // The dot is among the first bytes, where a plain search takes fewer instructions than one with vectors.
+    let dot = entity_id.bytes().position(|byte| byte == b'.');
+    match dot.and_then(|dot| entity_id.split_at_checked(dot)) {
         Some(("", _) | (_, ".")) | None => Err(Flaw::NotAnEntity),
         Some((own, _)) if own != domain => Err(Flaw::OtherDomain),
         Some(_) => Ok(()),

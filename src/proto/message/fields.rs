@@ -116,6 +116,7 @@ pub(super) enum Given<'b> {
 pub(super) struct CapturedFields<'b>([Given<'b>; Field::COUNT]);
 
 impl<'b> CapturedFields<'b> {
+    #[inline]
     pub(super) fn set(&mut self, field: Field, given: Given<'b>) {
         if let Some(entry) = self.0.get_mut(field as usize) {
             *entry = given;
@@ -123,11 +124,13 @@ impl<'b> CapturedFields<'b> {
     }
 
     /// Returns whether the body has no such field.
+    #[inline]
     pub(super) fn is_missing(&self, field: Field) -> bool {
         matches!(self.get(field), Given::Nothing)
     }
 
     /// Checks that the field is an object.
+    #[inline]
     pub(super) fn object(&self, field: Field) -> Result<(), Fault> {
         match self.value(field)? {
             Given::Object => Ok(()),
@@ -136,6 +139,7 @@ impl<'b> CapturedFields<'b> {
     }
 
     /// Checks that the field is a string, and returns whether it is empty.
+    #[inline]
     pub(super) fn is_empty_string(&self, field: Field) -> Result<bool, Fault> {
         match self.value(field)? {
             Given::Text(text) => Ok(text.is_empty()),
@@ -145,18 +149,17 @@ impl<'b> CapturedFields<'b> {
     }
 
     /// Returns the field as a string, decoded.
+    #[inline]
     pub(super) fn text(&self, field: Field) -> Result<Cow<'b, str>, Fault> {
         match self.value(field)? {
             Given::Text(text) => Ok(Cow::Borrowed(text)),
-            Given::Json(json) => {
-                let text = String::deserialize(&mut serde_json::Deserializer::from_str(json));
-                text.map(Cow::Owned).map_err(|_| field.fault_for(Reason::LoneSurrogate))
-            }
+            Given::Json(json) => decode(json).map_err(|_| field.fault_for(Reason::LoneSurrogate)),
             _ => Err(field.fault(Flaw::NotAString)),
         }
     }
 
     /// Returns what is given for a field that must be given once.
+    #[inline]
     fn value(&self, field: Field) -> Result<Given<'b>, Fault> {
         match self.get(field) {
             Given::Nothing => Err(field.fault(Flaw::Missing)),
@@ -165,10 +168,17 @@ impl<'b> CapturedFields<'b> {
         }
     }
 
+    #[inline]
     fn get(&self, field: Field) -> Given<'b> {
         let Self(given) = self;
         given.get(field as usize).copied().unwrap_or_default()
     }
+}
+
+/// Decodes the JSON string that `json` begins with.
+#[cold]
+fn decode<'b>(json: &str) -> serde_json::Result<Cow<'b, str>> {
+    String::deserialize(&mut serde_json::Deserializer::from_str(json)).map(Cow::Owned)
 }
 
 #[cfg(test)]

@@ -93,32 +93,26 @@ impl<'b> MessageReader<'b> {
     fn value<A: MapAccess<'b>>(&mut self, field: Field, key: &Key<'b>, map: &mut A) -> Result<(), A::Error> {
         if !self.fields.is_missing(field) {
             self.fields.set(field, Given::Several);
-            return map.next_value::<IgnoredAny>().map(drop);
+            return skip(map);
         }
-        let Some(start) = key.plain.and_then(|key| self.start_of_value(key)) else {
+        let Some((start, first)) = key.plain.and_then(|key| self.start_of_value(key)) else {
             return self.value_of_escaped_key(field, map);
         };
-        match self.text.as_bytes().get(start) {
-            Some(b'"') => {
-                let string = match map.next_value_seed(PlainString)? {
-                    Some(text) => Given::Text(text),
-                    None => Given::Json(self.text.get(start..).ok_or_else(not_found)?),
-                };
-                self.set_string(field, string);
-            }
-            Some(b'{') if field.has_fields() => {
+        match first {
+            b'"' => map.next_value_seed(StringValue { reader: self, field, start })?,
+            b'{' if field.has_fields() => {
                 self.fields.set(field, Given::Object);
                 if field == Field::Payload {
                     self.payload = PayloadText::From(start);
                     if !self.may_ask_for_payload_fields() {
-                        return map.next_value::<IgnoredAny>().map(drop);
+                        return skip(map);
                     }
                 }
                 map.next_value_seed(Members { reader: self, parent: Some(field) })?;
             }
             _ => {
                 self.fields.set(field, Given::Other);
-                map.next_value::<IgnoredAny>()?;
+                skip(map)?;
             }
         }
         Ok(())
@@ -155,16 +149,17 @@ impl<'b> MessageReader<'b> {
         }
     }
 
-    /// Returns the offset of the value of `key`.
+    /// Returns the offset and the first byte of the value of `key`.
     #[inline]
-    fn start_of_value(&self, key: &'b str) -> Option<usize> {
+    fn start_of_value(&self, key: &'b str) -> Option<(usize, u8)> {
         let end = self.offset(key) + key.len();
         let behind = self.text.as_bytes().get(end..)?;
-        if let [b'"', b':', b'"' | b'{', ..] = behind {
-            return Some(end + 2);
+        // Most values are strings, and most clients put no white space before them.
+        if behind.starts_with(b"\":\"") {
+            return Some((end + 2, b'"'));
         }
         let value = behind.strip_prefix(b"\"")?.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
-        Some(self.text.len() - value.len())
+        Some((self.text.len() - value.len(), *value.first()?))
     }
 
     /// Returns the offset of `part`, which is borrowed from the text.
@@ -187,6 +182,12 @@ impl<'b> MessageReader<'b> {
         };
         self.payload = PayloadText::Cut(payload.and_then(PayloadJson::cut));
     }
+}
+
+/// Passes over a value. That this is not inlined makes the loop over the members that are looked at shorter.
+#[inline(never)]
+fn skip<'b, A: MapAccess<'b>>(map: &mut A) -> Result<(), A::Error> {
+    map.next_value::<IgnoredAny>().map(drop)
 }
 
 /// Returns the error for a value that was read and is not found in its body, which only a mistake can cause.
@@ -235,7 +236,7 @@ impl<'b> Visitor<'b> for Members<'_, 'b> {
             }
             match key.field {
                 Some(field) => self.reader.value(field, &key, &mut map)?,
-                None => drop(map.next_value::<IgnoredAny>()?),
+                None => skip(&mut map)?,
             }
         }
         Ok(())
@@ -277,29 +278,37 @@ impl<'b> Visitor<'b> for KeyIn {
     }
 }
 
-/// Reads a string and returns it as it stands in the text, or `None` if it has escapes.
-struct PlainString;
+/// Reads the string that `field` has as its value and that begins at the offset `start`.
+struct StringValue<'r, 'b> {
+    reader: &'r mut MessageReader<'b>,
+    field: Field,
+    start: usize,
+}
 
-impl<'b> DeserializeSeed<'b> for PlainString {
-    type Value = Option<&'b str>;
+impl<'b> DeserializeSeed<'b> for StringValue<'_, 'b> {
+    type Value = ();
 
-    fn deserialize<D: Deserializer<'b>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+    fn deserialize<D: Deserializer<'b>>(self, deserializer: D) -> Result<(), D::Error> {
         deserializer.deserialize_str(self)
     }
 }
 
-impl<'b> Visitor<'b> for PlainString {
-    type Value = Option<&'b str>;
+impl<'b> Visitor<'b> for StringValue<'_, 'b> {
+    type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a string")
     }
 
-    fn visit_borrowed_str<E>(self, text: &'b str) -> Result<Self::Value, E> {
-        Ok(Some(text))
+    fn visit_borrowed_str<E>(self, text: &'b str) -> Result<(), E> {
+        self.reader.set_string(self.field, Given::Text(text));
+        Ok(())
     }
 
-    fn visit_str<E>(self, _text: &str) -> Result<Self::Value, E> {
-        Ok(None)
+    #[cold]
+    fn visit_str<E: Error>(self, _text: &str) -> Result<(), E> {
+        let json = self.reader.text.get(self.start..).ok_or_else(not_found)?;
+        self.reader.set_string(self.field, Given::Json(json));
+        Ok(())
     }
 }
