@@ -65,8 +65,8 @@
 //!   deadline drops a future.
 //! * The memory that a client can make the process hold is bounded: by `--max-head` and `--max-connections`, by
 //!   `--max-buffered`, by the bounds of the queue, and by the pipes of libzmq.
-//! * A token, and a head that contains one, is compared in constant time. No secret is logged, printed or put into an
-//!   error. Only `demo` prints a token: the one that it made.
+//! * A token is compared in constant time. No secret is logged, printed or put into an error. Only `demo` prints a
+//!   token: the one that it made.
 
 pub mod bus;
 pub mod cli;

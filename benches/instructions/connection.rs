@@ -70,7 +70,7 @@ impl Publish for Counter {
 fn context() -> Context<Counter> {
     let budget = Budget::new(BUFFERED_BYTES);
     let mut context = Context::new(Policy::default(), budget, Arc::default(), Counter::default());
-    context.set_token(Token::new(TOKEN));
+    context.token = Token::new(TOKEN);
     context
 }
 
@@ -89,7 +89,7 @@ fn chunked() -> String {
     format!("{head}{:x}\r\n{first}\r\n{:x}\r\n{second}\r\n0\r\n\r\n", first.len(), second.len())
 }
 
-/// A connection on which the same was answered once, so that an admitted head is remembered.
+/// A connection on which the same was answered once.
 fn answered_once(pieces: Vec<String>, status: &str) -> Box<TestConnection> {
     let requests = pieces.concat().matches("POST ").count();
     let (connection, context) = (Connection::default(), context());
@@ -104,7 +104,7 @@ fn answered_once(pieces: Vec<String>, status: &str) -> Box<TestConnection> {
     Box::new(connection)
 }
 
-/// A new connection under a new context, where no head is remembered.
+/// A new connection under a new context.
 fn fresh(pieces: Vec<String>, status: &str) -> Box<TestConnection> {
     let mut connection = answered_once(pieces, status);
     connection.connection = Connection::default();

@@ -49,7 +49,7 @@ impl Limits {
         let (unavailable, room) = (self.unavailable, Cell::new(self.queue));
         let recorder = Recorder { unavailable, room, published: RefCell::default() };
         let mut context = Context::new(self.policy.clone(), Budget::new(self.buffered_bytes), Arc::default(), recorder);
-        context.set_token(self.token.and_then(Token::new));
+        context.token = self.token.and_then(Token::new);
         context.date = HttpDate::new(SystemTime::UNIX_EPOCH + Duration::from_secs(NOW_S));
         context
     }

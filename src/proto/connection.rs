@@ -358,18 +358,12 @@ struct JudgedHead<'i> {
 fn judge_head<'i, P>(
     search: &mut HeadSearch,
     input: &'i [u8],
-    context: &mut Context<P>,
+    context: &Context<P>,
 ) -> Result<Option<JudgedHead<'i>>, HeadFault> {
-    if let Some((request, rest)) = context.recent_heads.find(input) {
-        return Ok(Some(JudgedHead { request, verdict: Ok(Admitted::Message), rest }));
-    }
     let Some((head, end)) = search.read(input, context.policy.head_bytes)? else { return Ok(None) };
-    let (bytes, rest) = split(input, end);
+    let (_, rest) = split(input, end);
     let request = Request::new(&head, &context.policy);
-    let verdict = admit(&head, context.token(), &context.policy);
-    if verdict == Ok(Admitted::Message) {
-        context.recent_heads.keep(bytes, request);
-    }
+    let verdict = admit(&head, context.token.as_ref(), &context.policy);
     Ok(Some(JudgedHead { request, verdict, rest }))
 }
 

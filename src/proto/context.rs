@@ -8,7 +8,6 @@ use crate::proto::counters::HttpCounters;
 use crate::proto::payload::Payload;
 use crate::proto::policy::Policy;
 use crate::proto::problem::Unavailable;
-use crate::proto::recent_heads::RecentHeads;
 use crate::proto::token::Token;
 
 /// Bytes of a date in the preferred format (RFC 9110 §5.6.7).
@@ -33,13 +32,10 @@ pub trait Publish {
 /// What the connections of a worker share.
 #[derive(Debug)]
 pub struct Context<P> {
-    /// The limits and rules. They do not change, since `recent_heads` depends on them.
-    pub(super) policy: Policy,
-    /// The token in force; none while the REST API is switched off. `recent_heads` depends on it, so only
-    /// [`Context::set_token`] changes it.
-    token: Option<Token>,
-    /// The heads that were admitted with this token under this policy.
-    pub(super) recent_heads: RecentHeads,
+    /// The limits and rules.
+    pub policy: Policy,
+    /// The token in force; none while the REST API is switched off.
+    pub token: Option<Token>,
     /// The date of the answers. The owner of the context, which has the clock, sets it.
     pub date: HttpDate,
     /// The bound on the bytes of bodies that all connections hold together.
@@ -55,21 +51,8 @@ pub struct Context<P> {
 impl<P> Context<P> {
     /// Returns a context without a token, at the start of the Unix epoch.
     pub fn new(policy: Policy, budget: Arc<Budget>, counters: Arc<HttpCounters>, publisher: P) -> Self {
-        let (recent_heads, date) = (RecentHeads::default(), HttpDate::new(SystemTime::UNIX_EPOCH));
-        Self { policy, token: None, recent_heads, date, budget, counters, publisher, has_published: false }
-    }
-
-    /// Returns the token in force.
-    pub(super) fn token(&self) -> Option<&Token> {
-        self.token.as_ref()
-    }
-
-    /// Puts another token into force. A head that was admitted with the former one must be judged again.
-    pub fn set_token(&mut self, token: Option<Token>) {
-        if self.token != token {
-            self.token = token;
-            self.recent_heads = RecentHeads::default();
-        }
+        let date = HttpDate::new(SystemTime::UNIX_EPOCH);
+        Self { policy, token: None, date, budget, counters, publisher, has_published: false }
     }
 }
 
@@ -88,28 +71,5 @@ impl HttpDate {
             date.copy_from_slice(text.as_bytes());
         }
         Self(date)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::proto::admission::{Reply, Request};
-    use crate::proto::http1::fields::{Expectation, Framing};
-
-    #[test]
-    fn no_head_is_remembered_longer_than_its_token() {
-        const HEAD: &[u8] = b"POST /?token=t HTTP/1.1\r\n\r\n";
-        let (expectation, reply) = (Expectation::None, Reply::UNREAD);
-        let request = Request { framing: Framing::Length(1), expectation, private_network: false, reply };
-        let mut context = Context::new(Policy::default(), Budget::new(0), Arc::default(), ());
-        context.set_token(Token::new("t"));
-        context.recent_heads.keep(HEAD, request);
-        context.set_token(Token::new("t"));
-        assert!(context.recent_heads.find(HEAD).is_some(), "the token is the same");
-        context.set_token(Token::new("other"));
-        assert!(context.recent_heads.find(HEAD).is_none());
-        context.set_token(Token::new("t"));
-        assert!(context.recent_heads.find(HEAD).is_none(), "also when its token is back");
     }
 }

@@ -7,7 +7,6 @@
 //! | [`connection`] | the state machine of a connection: bytes in, answers out |
 //! | `next` | what a connection must do next, and why it closes |
 //! | [`context`] | what the connections of a worker share, and the trait of what publishes |
-//! | `recent_heads` | heads that were admitted lately, which need not be judged again |
 //! | [`http1`] | heads and the chunked coding, as RFC 9112 has them; the table of what is accepted and refused |
 //! | [`admission`] | who may pass by the head: the status table, in its order |
 //! | `body` | bodies, read to be kept or dropped |
@@ -32,7 +31,6 @@ mod next;
 pub mod payload;
 pub mod policy;
 pub mod problem;
-mod recent_heads;
 pub mod response;
 pub mod token;
 

@@ -84,7 +84,7 @@ impl WorkerContext {
         let mut core = self.core.borrow_mut();
         let mut token = self.token.borrow_mut();
         if token.has_changed().unwrap_or(false) {
-            core.set_token(token.borrow_and_update().clone());
+            core.token.clone_from(&token.borrow_and_update());
         }
         let now = SystemTime::now();
         let now_s = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());

@@ -118,7 +118,7 @@ proptest! {
         properties::connection(&bytes);
     }
 
-    /// Heads that were admitted are remembered; one that differs from them in a byte is another head.
+    /// Nothing of a head is left for the one behind it.
     #[test]
     fn a_request_is_the_same_behind_one_that_resembles_it(
         request in one(), edits in vec(edit(), 0..3), at in vec(any::<Index>(), 0..3),
