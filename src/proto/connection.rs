@@ -4,7 +4,6 @@
 //! its head in [`crate::proto::admission`] and by its body in [`crate::proto::message`].
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use crate::proto::admission::{Admitted, Reply, Request, admit};
 pub use crate::proto::body::DISCARD_BYTES;
@@ -13,9 +12,7 @@ use crate::proto::context::{Context, Publish};
 use crate::proto::http1::fields::{Expectation, Framing};
 use crate::proto::http1::head::{HeadFault, HeadSearch, Method};
 use crate::proto::http1::malformed::Malformed;
-use crate::proto::message;
 pub use crate::proto::next::{CloseReason, Next, Waiting};
-use crate::proto::payload::Payload;
 use crate::proto::problem::{Problem, RequestPart, Unavailable};
 use crate::proto::response::{self, CONTINUE};
 
@@ -141,6 +138,7 @@ impl Connection {
 
     /// Reads requests until more input is needed, or the answers are to be written. Returns what was not read.
     fn run<'i>(&mut self, mut input: &'i [u8], out: &mut Vec<u8>, context: &mut Context<impl Publish>) -> &'i [u8] {
+        let mut admitted: Option<AdmittedHead<'i>> = None;
         while out.len() < ANSWER_BYTES && !input.is_empty() {
             let rest = match &mut self.state {
                 ConnectionState::Head { empty_line_skipped, .. }
@@ -151,8 +149,11 @@ impl Connection {
                     *empty_line_skipped = rest.is_some();
                     rest
                 }
-                ConnectionState::Head { search, .. } => match judge_head(search, input, context) {
-                    Ok(judged) => judged.map(|judged| self.request(judged, out, context)),
+                ConnectionState::Head { search, .. } => match judge_head(search, input, admitted, context) {
+                    Ok(judged) => judged.map(|judged| {
+                        admitted = judged.admitted(input);
+                        self.request(judged, out, context)
+                    }),
                     Err(fault) => {
                         self.refuse(&fault.into(), &Request::UNREAD, out, context);
                         None
@@ -259,7 +260,7 @@ impl Connection {
     fn answer(&mut self, body: Cow<'_, [u8]>, reply: Reply, out: &mut Vec<u8>, context: &mut Context<impl Publish>) {
         let close = self.asked_to_close(reply);
         let reply = Reply { persistent: close.is_none(), ..reply };
-        match publish(body, context) {
+        match context.publish(body) {
             Ok(()) => response::accepted(reply, out, context),
             Err(problem) => response::problem(&problem, reply, out, context),
         }
@@ -354,38 +355,38 @@ struct JudgedHead<'i> {
     rest: &'i [u8],
 }
 
-/// Reads and judges the head at the start of `input`. Returns none if it has not arrived yet.
+/// The bytes of a head that was admitted, and its request.
+#[derive(Clone, Copy)]
+struct AdmittedHead<'i> {
+    bytes: &'i [u8],
+    request: Request,
+}
+
+impl JudgedHead<'_> {
+    /// Returns the head if it was admitted. `input` is what it was read from.
+    fn admitted<'i>(&self, input: &'i [u8]) -> Option<AdmittedHead<'i>> {
+        let (bytes, _) = split(input, input.len() - self.rest.len());
+        (self.verdict == Ok(Admitted::Message)).then_some(AdmittedHead { bytes, request: self.request })
+    }
+}
+
+/// Reads and judges the head at the start of `input`. Returns none if it has not arrived yet. `previous` is the head
+/// before it in the same input.
 fn judge_head<'i, P>(
     search: &mut HeadSearch,
     input: &'i [u8],
+    previous: Option<AdmittedHead<'_>>,
     context: &Context<P>,
 ) -> Result<Option<JudgedHead<'i>>, HeadFault> {
+    // A pipeline often repeats its head. The same bytes under the same token and policy are admitted again.
+    if let Some(AdmittedHead { bytes, request }) = previous
+        && let Some(rest) = input.strip_prefix(bytes)
+    {
+        return Ok(Some(JudgedHead { request, verdict: Ok(Admitted::Message), rest }));
+    }
     let Some((head, end)) = search.read(input, context.policy.head_bytes)? else { return Ok(None) };
     let (_, rest) = split(input, end);
     let request = Request::new(&head, &context.policy);
     let verdict = admit(&head, context.token.as_ref(), &context.policy);
     Ok(Some(JudgedHead { request, verdict, rest }))
-}
-
-/// Publishes the message in a body. A body that nothing else needs is not copied where it is large.
-fn publish(body: Cow<'_, [u8]>, context: &mut Context<impl Publish>) -> Result<(), Problem> {
-    let owned;
-    let (bytes, buffer) = match body {
-        Cow::Borrowed(bytes) => (bytes, None),
-        Cow::Owned(mut bytes) => {
-            // What libzmq may hold is bounded in messages, and counted with the largest body (`--max-body`).
-            bytes.shrink_to_fit();
-            owned = Arc::new(bytes);
-            (owned.as_slice(), Some(&owned))
-        }
-    };
-    let message = message::parse(bytes, context.policy.check).map_err(Problem::Message)?;
-    let encoded = message.encode(context.policy.encoding).map_err(Problem::Message)?;
-    let payload = match buffer {
-        Some(buffer) => Payload::of(buffer, &encoded),
-        None => Payload::from(&encoded),
-    };
-    context.publisher.publish(message.topic(), payload).map_err(Problem::Unavailable)?;
-    context.has_published = true;
-    Ok(())
 }

@@ -1,13 +1,15 @@
 //! What the connections of a worker share, and what they publish through.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::proto::budget::Budget;
 use crate::proto::counters::HttpCounters;
+use crate::proto::message;
 use crate::proto::payload::Payload;
 use crate::proto::policy::Policy;
-use crate::proto::problem::Unavailable;
+use crate::proto::problem::{Problem, Unavailable};
 use crate::proto::token::Token;
 
 /// Bytes of a date in the preferred format (RFC 9110 §5.6.7).
@@ -53,6 +55,31 @@ impl<P> Context<P> {
     pub fn new(policy: Policy, budget: Arc<Budget>, counters: Arc<HttpCounters>, publisher: P) -> Self {
         let date = HttpDate::new(SystemTime::UNIX_EPOCH);
         Self { policy, token: None, date, budget, counters, publisher, has_published: false }
+    }
+}
+
+impl<P: Publish> Context<P> {
+    /// Publishes the message in a body. A body that nothing else needs is not copied where it is large.
+    pub(super) fn publish(&mut self, body: Cow<'_, [u8]>) -> Result<(), Problem> {
+        let owned;
+        let (bytes, buffer) = match body {
+            Cow::Borrowed(bytes) => (bytes, None),
+            Cow::Owned(mut bytes) => {
+                // What libzmq may hold is bounded in messages, and counted with the largest body (`--max-body`).
+                bytes.shrink_to_fit();
+                owned = Arc::new(bytes);
+                (owned.as_slice(), Some(&owned))
+            }
+        };
+        let message = message::parse(bytes, self.policy.check).map_err(Problem::Message)?;
+        let encoded = message.encode(self.policy.encoding).map_err(Problem::Message)?;
+        let payload = match buffer {
+            Some(buffer) => Payload::of(buffer, &encoded),
+            None => Payload::from(&encoded),
+        };
+        self.publisher.publish(message.topic(), payload).map_err(Problem::Unavailable)?;
+        self.has_published = true;
+        Ok(())
     }
 }
 
