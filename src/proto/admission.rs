@@ -21,7 +21,7 @@ pub(crate) struct Request {
     pub(crate) reply: Reply,
 }
 
-/// What must be remembered of a request until its answer is written.
+/// What the answer to a request depends on, kept until the answer is written.
 #[derive(Clone, Copy, Debug)]
 pub struct Reply {
     /// Whether the connection stays open after the answer.

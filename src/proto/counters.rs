@@ -23,7 +23,7 @@ pub struct HttpCounters {
 pub struct HttpTotals {
     /// Answers by status code, without the codes that were never given.
     pub answers: BTreeMap<u16, u64>,
-    /// Answers 503 by reason, as in the problem's type, without the reasons that never were.
+    /// Answers 503 by reason, as in the problem's type, without the reasons that never occurred.
     pub refused: BTreeMap<&'static str, u64>,
     /// Bytes read from connections.
     pub bytes_in: u64,

@@ -212,8 +212,8 @@ fn once<T>(field: &mut Option<T>, value: T, repeated: Malformed) -> Result<(), M
     }
 }
 
-/// Reads `1*DIGIT` (RFC 9110 §8.6). A number beyond 64 bits is refused: no body is that long, and who sends one wants it
-/// to be misread.
+/// Reads `1*DIGIT` (RFC 9110 §8.6). A number beyond 64 bits is refused: no body is that long, and a client that sends
+/// such a number wants it to be misread.
 fn content_length(value: &[u8]) -> Result<u64, Malformed> {
     let length = value.iter().try_fold(0_u64, |length, byte| {
         let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
