@@ -161,7 +161,7 @@ enum TaskStep {
     Again,
     /// It ends. The client may still send: it is read until it has ended its side, so that it gets to read the answers.
     Linger,
-    /// It ends, since the client has ended its side.
+    /// It ends, since the client has ended its side, or both.
     Close,
 }
 
@@ -278,6 +278,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
                 return Ok(TaskStep::Linger);
             }
             Arrived::Fault => return Ok(TaskStep::Linger),
+            Arrived::Alert => return Ok(TaskStep::Close),
         }
         self.advance(|connection, out, context| connection.receive(&input, out, context))
     }

@@ -49,6 +49,8 @@ pub(crate) enum Arrived {
     PlainHttp,
     /// What is not TLS, or is not accepted; an alert was sent.
     Fault,
+    /// A fatal alert of the client.
+    Alert,
 }
 
 /// The stream of one client.
@@ -100,10 +102,17 @@ impl<'b, S: Stream> ClientStream<'b, S> {
                 Ok(Arrived::Nothing)
             }
             Ok(_) => Ok(Arrived::Data),
-            Err(_fault) => {
-                // The alert that says what is wrong with it is all that is left to send.
-                self.write(&[])?;
-                Ok(Arrived::Fault)
+            Err(fault) => {
+                // After a fatal alert of the client nothing is left to send, else the alert that says what is wrong. No
+                // close_notify follows either of them (RFC 8446 §6.2).
+                let arrived = if fault.is_alert() {
+                    Arrived::Alert
+                } else {
+                    self.write(&[])?;
+                    Arrived::Fault
+                };
+                self.tls = None;
+                Ok(arrived)
             }
         }
     }

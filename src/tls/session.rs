@@ -46,8 +46,8 @@ impl Session {
     /// `ciphertext` and one record (16 KiB) can hold. The caller has to call [`Session::flush`] or [`Session::send`] next.
     ///
     /// # Errors
-    /// [`TlsFault`], after which the connection cannot be used. The caller flushes it, which tells the peer why, and
-    /// closes it.
+    /// [`TlsFault`], after which the connection cannot be used. The caller flushes it, which tells the peer why unless
+    /// the peer reported the fault, and closes it without a `close_notify`.
     pub fn receive(&mut self, mut ciphertext: &[u8], plaintext: &mut Vec<u8>) -> Result<ReceiveOutcome, TlsFault> {
         let fills_read_buffer = ciphertext.len() > READ_BUFFER_BYTES;
         self.received.track(ciphertext);
@@ -144,6 +144,14 @@ impl Read for EmptySocket {
 /// The peer sent what is not TLS, is not acceptable or was changed on the way, or it reported such a fault of this side.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TlsFault(rustls::Error);
+
+impl TlsFault {
+    /// Returns whether the fault is a fatal alert that the peer sent, after which both sides close (RFC 8446 §6.2).
+    #[must_use]
+    pub fn is_alert(&self) -> bool {
+        matches!(self.0, rustls::Error::AlertReceived(_))
+    }
+}
 
 impl fmt::Display for TlsFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

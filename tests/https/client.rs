@@ -141,6 +141,12 @@ impl TlsStream {
         records
     }
 
+    /// Reads once from the socket and takes what came as a part of the handshake, without sending an answer.
+    pub(crate) fn read_handshake(&mut self) -> io::Result<()> {
+        self.0.conn.read_tls(&mut self.0.sock)?;
+        self.0.conn.process_new_packets().map(drop).map_err(io::Error::other)
+    }
+
     /// Sends bytes as they are.
     pub(crate) fn send_raw(&self, bytes: &[u8]) {
         (&self.0.sock).write_all(bytes).unwrap();
