@@ -1,5 +1,6 @@
 //! Certificates and keys of the options `--tls-cert` and `--tls-key`.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -50,6 +51,26 @@ fn a_key_with_permissions_for_others_is_served_with_a_warning() {
     let files = Pair::ec().in_files();
     let (gateway, _bus) = start(Gateway::serve().arguments(files.arguments()));
     gateway.expect_log("open to others than its owner");
+}
+
+#[test]
+fn a_directory_in_which_others_may_replace_the_key_is_served_with_a_warning() {
+    let files = Pair::ec().in_files();
+    let gateway_in = |mode| {
+        std::fs::set_permissions(files.directory(), PermissionsExt::from_mode(mode)).unwrap();
+        start(Gateway::serve().arguments(files.arguments())).0
+    };
+    for mode in [0o777, 0o775, 0o703] {
+        let gateway = gateway_in(mode);
+        gateway.expect_log(&format!("others than its owner may replace the private key in it (mode {mode:04o})"));
+    }
+    // In a directory with the sticky bit, nobody can replace the files of others.
+    for mode in [0o755, 0o1777] {
+        let mut gateway = gateway_in(mode);
+        gateway.terminate();
+        let log = gateway.end().stderr;
+        assert!(!log.contains("may replace"), "{mode:o}: {log}");
+    }
 }
 
 /// Expects exit status 3 and a message that names the file and its fault and shows no secret, whether the settings open

@@ -3,6 +3,7 @@
 //! | file | the question it answers |
 //! |---|---|
 //! | `self_signed` | is the gateway's own certificate made, kept and replaced, and is its key closed to others? |
+//! | `kept_pair` | is a pair that cannot be renewed, or is not valid yet, still served, and can a foreign lock hold it up? |
 //! | `given_files` | do `--tls-cert` and `--tls-key` work for the keys that people have, and is each fault named? |
 //! | `handshakes` | which versions and protocols are agreed on, and are sessions resumed? |
 //! | `requests` | does a request mean the same at every split into records? |
@@ -29,6 +30,7 @@ mod drain;
 mod given_files;
 mod handshakes;
 mod hostile_clients;
+mod kept_pair;
 mod pair;
 mod reload;
 mod renewal;
