@@ -77,12 +77,18 @@ pub(super) fn load(certificate: &Path, key: &Path, now: SystemTime) -> Result<Lo
 }
 
 /// Returns what others than its owner can do with a private key. Root can do everything, and is not mentioned.
-pub(super) fn key_exposures(key: &Path) -> impl Iterator<Item = CertificateNotice> {
+pub(super) fn key_exposures(key: &Path) -> Vec<CertificateNotice> {
+    let foreign = |path: &Path| {
+        files::foreign_owner(path).map(|owner| CertificateNotice::KeyForeign { path: path.into(), owner })
+    };
     let exposed = files::exposed(key).map(|mode| CertificateNotice::KeyExposed { path: key.into(), mode });
-    let foreign = files::foreign_owner(key).map(|owner| CertificateNotice::KeyForeign { path: key.into(), owner });
-    let replaceable = files::replaceable(key);
-    let replaceable = replaceable.map(|(directory, mode)| CertificateNotice::KeyReplaceable { directory, mode });
-    [exposed, foreign, replaceable].into_iter().flatten()
+    let mut notices: Vec<_> = exposed.into_iter().chain(foreign(key)).collect();
+    for directory in files::directories_of(key) {
+        notices.extend(foreign(&directory));
+        let mode = files::replaceable_within(&directory);
+        notices.extend(mode.map(|mode| CertificateNotice::KeyReplaceable { directory, mode }));
+    }
+    notices
 }
 
 /// Reads the chain from one file and the key from the same or another one, and checks that they belong together.

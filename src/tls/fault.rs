@@ -116,9 +116,9 @@ pub enum CertificateNotice {
         /// Its permission bits.
         mode: u32,
     },
-    /// The key belongs to another user, who may read and replace it.
+    /// The key or its directory belongs to another user, who may read or replace the key.
     KeyForeign {
-        /// The file.
+        /// The file or the directory.
         path: PathBuf,
         /// The number of the user.
         owner: u32,
@@ -181,7 +181,7 @@ impl fmt::Display for CertificateNotice {
             ),
             Self::KeyForeign { path, owner } => write!(
                 f,
-                "{}: the private key belongs to another user (number {owner}), who may read and replace it",
+                "{}: belongs to another user (number {owner}), who may read or replace the private key",
                 path.display()
             ),
             Self::KeyReplaceable { directory, mode } => write!(

@@ -69,12 +69,19 @@ pub(super) fn exposed(path: &Path) -> Option<u32> {
     permission_bits(path).filter(|mode| mode & OTHERS != 0)
 }
 
-/// Returns the directory of a file, and its permission bits, if others than its owner may replace the file in it.
-pub(super) fn replaceable(path: &Path) -> Option<(PathBuf, u32)> {
-    // A link leads to the directory of the file.
-    let directory = path.canonicalize().ok()?.parent()?.to_path_buf();
-    let mode = permission_bits(&directory)?;
-    (mode & OTHERS_WRITE != 0 && mode & STICKY == 0).then_some((directory, mode))
+/// Returns the directories in which a file can be replaced: the one of its name and, if that is a link, the one of the
+/// file that it leads to.
+pub(super) fn directories_of(path: &Path) -> Vec<PathBuf> {
+    let names = [std::path::absolute(path), path.canonicalize()];
+    let mut directories: Vec<_> =
+        names.into_iter().filter_map(|name| name.ok()?.parent()?.canonicalize().ok()).collect();
+    directories.dedup();
+    directories
+}
+
+/// Returns the permission bits of a directory in which others than its owner may replace the files.
+pub(super) fn replaceable_within(directory: &Path) -> Option<u32> {
+    permission_bits(directory).filter(|mode| mode & OTHERS_WRITE != 0 && mode & STICKY == 0)
 }
 
 fn permission_bits(path: &Path) -> Option<u32> {
