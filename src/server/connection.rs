@@ -142,7 +142,14 @@ pub(crate) fn run<S: Stream>(
 ) -> impl Future<Output = ()> {
     async move {
         let Ok(stream) = ClientStream::new(&worker.buffers, &handle.socket, tls) else { return };
-        let mut task = ConnectionTask { worker, handle, connection: Connection::default(), stream, ended: false };
+        let mut task = ConnectionTask {
+            worker,
+            handle,
+            connection: Connection::default(),
+            stream,
+            ended: false,
+            finishing_handshake: false,
+        };
         match task.run().await {
             Ok(true) => drop(timeout(LINGER_TIMEOUT, task.linger()).await),
             Ok(false) => drop(task.stream.end()),
@@ -192,6 +199,8 @@ struct ConnectionTask<'w, S> {
     stream: ClientStream<'w, S>,
     /// Whether the client sends no more, or no more of it is wanted.
     ended: bool,
+    /// Whether the connection was in its handshake when it was told to finish.
+    finishing_handshake: bool,
 }
 
 impl<S: Stream> ConnectionTask<'_, S> {
@@ -215,7 +224,10 @@ impl<S: Stream> ConnectionTask<'_, S> {
                 TaskStep::Read(mut waiting) => {
                     let finishing = handle.finishing.get();
                     if finishing && matches!(waiting, Waiting::First | Waiting::Another) {
-                        if self.stream.is_within_record() {
+                        // The client of a handshake is about to send its request, and would take the end of the
+                        // connection for a fault of the certificate.
+                        self.finishing_handshake |= self.stream.is_handshaking();
+                        if self.finishing_handshake || self.stream.is_within_record() {
                             // A request may have begun.
                             waiting = Waiting::Head;
                         } else if !self.stream.has_unread()? {

@@ -122,6 +122,11 @@ impl<'b, S: Stream> ClientStream<'b, S> {
         self.tls.as_ref().is_some_and(|session| session.is_within_record())
     }
 
+    /// Returns whether the client has begun a handshake of TLS that is not complete.
+    pub(crate) fn is_handshaking(&self) -> bool {
+        !self.silent_so_far && self.tls.as_ref().is_some_and(|session| session.is_handshaking())
+    }
+
     /// Returns whether bytes have arrived that were not read.
     pub(crate) fn has_unread(&self) -> io::Result<bool> {
         Ok(ioctl_fionread(self.socket.socket())? > 0)

@@ -102,6 +102,12 @@ impl Session {
         self.flush(ciphertext);
     }
 
+    /// Returns whether the handshake is not complete. Before it is, no request can come.
+    #[must_use]
+    pub fn is_handshaking(&self) -> bool {
+        self.connection.is_handshaking()
+    }
+
     /// Returns whether a record of the peer has arrived in part and may hold the beginning of a request. During the
     /// handshake and after close_notify, no record does.
     #[must_use]

@@ -12,6 +12,7 @@
 //! | `timeouts` | are missed deadlines answered in HTTP? |
 //! | `reload` | do new connections get a new certificate, and do the others stay? |
 //! | `renewal` | is the gateway's own certificate renewed in time, while it serves? |
+//! | `switch_off` | is a connection whose handshake has begun answered when the settings switch the API off? |
 //! | `drain` | is every message that was answered with 200 on the bus after a stop under load? |
 //!
 //! The harness is that of `tests/process`. What depends on the way of waiting for sockets is tested in both ways.
@@ -40,4 +41,5 @@ mod self_signed;
 #[allow(dead_code, reason = "shared with tests/process, each of which uses some of it")]
 #[path = "../process/support/mod.rs"]
 mod support;
+mod switch_off;
 mod timeouts;
