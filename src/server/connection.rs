@@ -150,7 +150,12 @@ pub(crate) fn run<S: Stream>(
             ended: false,
             finishing_handshake: false,
         };
-        match task.run().await {
+        let ran = task.run().await;
+        // A connection that was told to finish before its handshake began did not fail.
+        if !handle.finishing.get() {
+            task.stream.count_failed_handshake();
+        }
+        match ran {
             Ok(true) => drop(timeout(LINGER_TIMEOUT, task.linger()).await),
             Ok(false) => drop(task.stream.end()),
             // The connection is broken: nothing more can be sent.
@@ -248,6 +253,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
                         }
                         () = handle.told_to_finish(), if !finishing => continue,
                         () = deadline.passed() => {
+                            self.stream.time_out();
                             self.advance(|connection, out, context| connection.time_out(out, context))?
                         }
                     };

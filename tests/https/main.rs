@@ -9,6 +9,7 @@
 //! | `requests` | does a request mean the same at every split into records? |
 //! | `closing` | does each side learn that nothing was cut off, and what happens where something was? |
 //! | `hostile_clients` | what happens to plain http, garbage, stalled handshakes and clients that disconnect? |
+//! | `failed_handshakes` | is each reason why a handshake failed counted? |
 //! | `timeouts` | are missed deadlines answered in HTTP? |
 //! | `reload` | do new connections get a new certificate, and do the others stay? |
 //! | `renewal` | is the gateway's own certificate renewed in time, while it serves? |
@@ -28,6 +29,7 @@
 mod client;
 mod closing;
 mod drain;
+mod failed_handshakes;
 mod given_files;
 mod handshakes;
 mod hostile_clients;
