@@ -178,8 +178,10 @@ impl Gateway {
     /// Closes the listeners, and reports why.
     fn close(&mut self, reason: DisabledReason) {
         if let Some(listening) = self.listening.take() {
-            listening.close();
+            // The token is gone first, so that no message is accepted while the last connections are.
             self.message_path.close();
+            listening.finish_backlog();
+            listening.close();
         }
         let reason = reason.to_string();
         (self.emit)(&Event::Disabled { reason: &reason });
