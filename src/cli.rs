@@ -10,7 +10,7 @@ use argh::FromArgs;
 
 use crate::bus::QUEUE_MESSAGES;
 use crate::proto::budget::BUFFERED_BYTES;
-use crate::proto::message::{Check, Encoding};
+use crate::proto::message::{Check, Encoding, Vocabulary};
 use crate::proto::policy::{BODY_BYTES, HEAD_BYTES};
 use crate::server::connection::{BODY_TIMEOUT_S, HEAD_TIMEOUT_S, IDLE_TIMEOUT_S};
 use crate::server::workers::Io;
@@ -111,9 +111,14 @@ pub struct ServeArguments {
     /// how payloads are published: json, with the bytes as they came, or msgpack (default: json)
     #[argh(option, arg_name = "how", default = "Encoding::Json")]
     pub encoding: Encoding,
-    /// check the messages of known topics field by field, or the envelope alone: known|envelope (default: known)
+    /// check known topics field by field, or refuse all others too, or check the envelope alone:
+    /// known|strict|envelope (default: known)
     #[argh(option, arg_name = "what", default = "Check::Known")]
     pub check: Check,
+    /// publish messages of known topics in one vocabulary, whichever they came in: as-sent|older|newer
+    /// (default: as-sent)
+    #[argh(option, arg_name = "which", default = "Vocabulary::AsSent")]
+    pub vocabulary: Vocabulary,
     /// origin whose pages may read the answers, repeatable (default: *)
     #[argh(option, arg_name = "origin")]
     pub allow_origin: Vec<String>,
@@ -176,9 +181,14 @@ pub struct DemoArguments {
     /// serve http instead of https
     #[argh(switch)]
     pub plain: bool,
-    /// check the messages of known topics field by field, or the envelope alone: known|envelope (default: known)
+    /// check known topics field by field, or refuse all others too, or check the envelope alone:
+    /// known|strict|envelope (default: known)
     #[argh(option, arg_name = "what", default = "Check::Known")]
     pub check: Check,
+    /// publish messages of known topics in one vocabulary, whichever they came in: as-sent|older|newer
+    /// (default: as-sent)
+    #[argh(option, arg_name = "which", default = "Vocabulary::AsSent")]
+    pub vocabulary: Vocabulary,
     /// wait for sockets with io_uring or epoll: auto|uring|epoll (default: auto)
     #[argh(option, arg_name = "way", default = "Io::Auto")]
     pub io: Io,
@@ -318,8 +328,9 @@ impl FromStr for Check {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text {
             "known" => Ok(Self::Known),
+            "strict" => Ok(Self::Strict),
             "envelope" => Ok(Self::Envelope),
-            _ => Err("neither known nor envelope"),
+            _ => Err("none of known, strict and envelope"),
         }
     }
 }
@@ -332,6 +343,19 @@ impl FromStr for Encoding {
             "json" => Ok(Self::Json),
             "msgpack" => Ok(Self::Msgpack),
             _ => Err("neither json nor msgpack"),
+        }
+    }
+}
+
+impl FromStr for Vocabulary {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "as-sent" => Ok(Self::AsSent),
+            "older" => Ok(Self::Older),
+            "newer" => Ok(Self::Newer),
+            _ => Err("none of as-sent, older and newer"),
         }
     }
 }
@@ -368,6 +392,7 @@ mod tests {
         assert_eq!(timeouts.map(Seconds::get), [10, 30, 75, 5].map(Duration::from_secs));
         assert!(serve.listen.is_empty() && !serve.plain && serve.io == Io::Auto);
         assert_eq!((serve.check, serve.encoding), (Check::Known, Encoding::Json));
+        assert_eq!(serve.vocabulary, Vocabulary::AsSent);
     }
 
     /// argh takes the text of an option as a literal, so the help states each default a second time.
@@ -426,6 +451,7 @@ mod tests {
             "serve --head-timeout nan",
             "serve --io select",
             "serve --check all",
+            "serve --vocabulary old",
             "serve --encoding xml",
             "serve x",
         ] {

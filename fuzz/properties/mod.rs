@@ -16,6 +16,7 @@ mod chunks;
 mod connections;
 mod documents;
 mod heads;
+mod vocabularies;
 
 pub(crate) use chunks::{chunked, decode};
 pub(crate) use connections::{connection, split};

@@ -94,6 +94,7 @@ impl MessagePath {
             refused: http.refused,
             accepted: bus.accepted,
             published: bus.published,
+            unknown_topics: http.unknown_topics,
             queue_depth: bus.depth,
             queue_high_water: bus.high_water,
             queue_bytes: bus.bytes as u64,

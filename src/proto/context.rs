@@ -6,8 +6,8 @@ use std::time::SystemTime;
 
 use crate::proto::budget::Budget;
 use crate::proto::counters::HttpCounters;
-use crate::proto::message;
-use crate::proto::payload::Payload;
+use crate::proto::message::{self, Fault, Reason};
+use crate::proto::payload::{MIN_KEPT_BYTES, Payload};
 use crate::proto::policy::Policy;
 use crate::proto::problem::{Problem, Unavailable};
 use crate::proto::token::Token;
@@ -71,13 +71,30 @@ impl<P: Publish> Context<P> {
                 (owned.as_slice(), Some(&owned))
             }
         };
-        let message = message::parse(bytes, self.policy.check).map_err(Problem::Message)?;
-        let encoded = message.encode(self.policy.encoding).map_err(Problem::Message)?;
+        let Policy { check, vocabulary, encoding, .. } = self.policy;
+        let message = message::parse(bytes, check, vocabulary).map_err(|fault| {
+            if matches!(fault, Fault::NotMessage { reason: Reason::UnknownTopic { .. }, .. }) {
+                self.counters.unknown_topic();
+            }
+            Problem::Message(fault)
+        })?;
+        let anew;
+        let (encoded, buffer) = match message.encode(encoding).map_err(Problem::Message)? {
+            // What is encoded anew has a buffer of its own.
+            Cow::Owned(bytes) if bytes.len() >= MIN_KEPT_BYTES => {
+                anew = Arc::new(bytes);
+                (Cow::Borrowed(anew.as_slice()), Some(&anew))
+            }
+            encoded => (encoded, buffer),
+        };
         let payload = match buffer {
             Some(buffer) => Payload::of(buffer, &encoded),
             None => Payload::from(&encoded),
         };
         self.publisher.publish(message.topic(), payload).map_err(Problem::Unavailable)?;
+        if !message.is_known() {
+            self.counters.unknown_topic();
+        }
         self.has_published = true;
         Ok(())
     }
