@@ -4,6 +4,7 @@
 //! | file | the question it answers |
 //! |---|---|
 //! | `topics` | Is every message of the specification's table published byte for byte, and one with a fault refused? |
+//! | `vocabularies` | Does `--vocabulary` reach an adapter that knows one vocabulary alone, with no other byte changed? |
 //! | `statuses` | Does every row of the contract's status table hold, in the order of the table? |
 //! | `bus` | Do `--hub` and `--encoding` publish what they promise? |
 //! | `settings` | Does the gateway follow `user_settings.py` while it runs? |
@@ -28,7 +29,7 @@
 )]
 
 pub(crate) mod adapter;
-mod adapter_states;
+pub(crate) mod adapter_states;
 mod bus;
 mod endurance;
 mod harness;
@@ -40,3 +41,4 @@ pub(crate) mod statuses;
 #[allow(dead_code, reason = "shared with tests/https and tests/delivery, each of which uses a part of it")]
 pub(crate) mod support;
 mod topics;
+mod vocabularies;

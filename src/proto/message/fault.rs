@@ -152,7 +152,7 @@ impl fmt::Display for Reason {
             Self::LoneSurrogate => f.write_str("a `\\u` escape is a lone surrogate"),
             Self::IntegerRange => f.write_str("an integer does not fit in 64 bits"),
             Self::FloatRange => f.write_str("a number does not fit in a 64-bit float"),
-            Self::UnknownTopic { nearest } => write!(f, "`topic` is not a known one; the nearest is `{nearest}`"),
+            Self::UnknownTopic { nearest } => write!(f, "`topic` is not a known topic; the nearest is `{nearest}`"),
             Self::Neither(one, other) => write!(f, "`{one}` or `{other}` is required"),
             Self::Field(name, flaw) => write!(f, "`{name}` {flaw}"),
         }

@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 
 use super::fault::{Fault, Flaw, MAX_DEPTH, MAX_TOPIC_BYTES, Reason, Syntax};
-use super::fields::Field;
+use super::fields::{CapturedFields, Field};
 use super::pointer::Pointer;
 use super::reader::{MessageReader, PayloadJson};
-use super::topics::{SCHEMAS, Vocabulary};
+use super::topics::{SCHEMAS, Schema, Vocabulary};
 use super::translate::TranslatedPayload;
 use super::{check, msgpack, scanner};
 use crate::proto::nearest::nearest;
@@ -57,6 +57,15 @@ impl<'b> Message<'b> {
             (Encoding::Msgpack, Some(translated)) => msgpack::encode(&translated.to_json()).map(Cow::Owned),
         }
     }
+
+    /// Translates a message that passed the check of its schema.
+    #[inline]
+    fn translate(&mut self, fields: &CapturedFields<'b>, schema: &Schema, vocabulary: Vocabulary) {
+        if let Some(translation) = schema.translation(vocabulary) {
+            self.topic = Topic(Cow::Borrowed(translation.topic));
+            self.translated = TranslatedPayload::new(self.payload, fields, schema, translation);
+        }
+    }
 }
 
 /// How much of a message is checked.
@@ -98,31 +107,24 @@ pub fn parse(body: &[u8], check: Check, vocabulary: Vocabulary) -> Result<Messag
     reader.read().ok_or_else(|| explain(text))?;
     let fields = reader.fields();
     let topic = Topic::new(fields.text(Field::Topic)?).map_err(|flaw| Field::Topic.fault(flaw))?;
-    let schema = reader.schema();
-    if schema.is_none() && check == Check::Strict {
-        return Err(unknown(&topic));
-    }
     let payload = reader.payload()?;
-    let mut message = Message { topic, payload, is_known: schema.is_some(), translated: None };
-    if captures_payload && let Some(schema) = schema {
-        match check::payload(fields, schema) {
-            Ok(()) => {
-                if let Some(translation) = schema.translation(vocabulary) {
-                    message.topic = Topic(Cow::Borrowed(translation.topic));
-                    message.translated = TranslatedPayload::new(payload, fields, schema, translation);
-                }
-            }
+    let mut message = Message { topic, payload, is_known: reader.schema().is_some(), translated: None };
+    match reader.schema() {
+        Some(schema) if captures_payload => match check::payload(fields, schema) {
+            Ok(()) => message.translate(fields, schema, vocabulary),
             Err(fault) if check != Check::Envelope => return Err(fault),
             Err(_) => {}
-        }
+        },
+        None if check == Check::Strict => return Err(unknown(message.topic())),
+        _ => {}
     }
     Ok(message)
 }
 
 /// Returns the fault of a topic that is not known where it has to be.
 #[cold]
-fn unknown(topic: &Topic<'_>) -> Fault {
-    let nearest = nearest(&topic.0, SCHEMAS.iter().map(|schema| schema.topic)).unwrap_or_default();
+fn unknown(topic: &str) -> Fault {
+    let nearest = nearest(topic, SCHEMAS.iter().map(|schema| schema.topic)).unwrap_or_default();
     Field::Topic.fault_for(Reason::UnknownTopic { nearest })
 }
 
