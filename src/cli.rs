@@ -197,9 +197,26 @@ pub struct ListenArguments {
     /// how payloads are encoded: json or msgpack (default: json)
     #[argh(option, arg_name = "how", default = "Encoding::Json")]
     pub encoding: Encoding,
+    /// indent the payloads, one member a line
+    #[argh(switch)]
+    pub pretty: bool,
+    /// print in colours: auto|always|never (default: auto, which is on a terminal, unless NO_COLOR is set)
+    #[argh(option, arg_name = "when", default = "Colour::Auto")]
+    pub color: Colour,
     /// exit after this number of messages (default: never)
     #[argh(option, arg_name = "n")]
     pub count: Option<Count<{ u64::MAX }>>,
+}
+
+/// When `listen` prints in colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Colour {
+    /// On a terminal, unless the environment forbids it.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
 }
 
 /// Why the program ends before it runs a command.
@@ -345,6 +362,19 @@ impl FromStr for Io {
             "uring" => Ok(Self::Uring),
             "epoll" => Ok(Self::Epoll),
             _ => Err("none of auto, uring and epoll"),
+        }
+    }
+}
+
+impl FromStr for Colour {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "always" => Ok(Self::Always),
+            "never" => Ok(Self::Never),
+            _ => Err("none of auto, always and never"),
         }
     }
 }

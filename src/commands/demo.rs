@@ -8,7 +8,7 @@ use super::listen::print_messages;
 use super::print::Printer;
 use super::serve;
 use crate::bus::{HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub, Subscriber};
-use crate::cli::DemoArguments;
+use crate::cli::{Colour, DemoArguments};
 use crate::gateway::events::{BusConnectivity, Event, EventSink};
 use crate::gateway::{self, Failure, TokenSource};
 use crate::log::log;
@@ -37,7 +37,8 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
         return Err(Failure::Configuration("the listener could not subscribe to the embedded hub".into()));
     }
     let interrupter = subscriber.interrupter();
-    let printing = std::thread::spawn(move || print_messages(&mut subscriber, &Printer::stdout(Encoding::Json), None));
+    let mut printer = Printer::stdout(Encoding::Json, Colour::Auto, false);
+    let printing = std::thread::spawn(move || print_messages(&mut subscriber, &mut printer, None));
 
     let token = random_hex()?;
     let mut config = serve::demo_config(arguments, hub.publishers())?;
