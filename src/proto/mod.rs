@@ -18,6 +18,7 @@
 //! | [`budget`] | the bound on the bytes that all connections hold |
 //! | [`token`] | the access token |
 //! | [`counters`] | what is counted of requests and connections |
+//! | [`nearest`] | the nearest of several words to one that may be mistyped |
 
 pub mod admission;
 mod body;
@@ -27,6 +28,7 @@ pub mod context;
 pub mod counters;
 pub mod http1;
 pub mod message;
+pub mod nearest;
 mod next;
 pub mod payload;
 pub mod policy;
