@@ -6,7 +6,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::print::Printer;
 use super::serve::endpoint_to_connect;
-use crate::bus::{HUB_SUBSCRIBERS, Interrupter, Received, Subscriber};
+use crate::bus::{ConnectionStatus, Endpoint, HUB_SUBSCRIBERS, Interrupter, NotConnected, Received, Subscriber};
 use crate::cli::{Count, ListenArguments};
 use crate::gateway::Failure;
 use crate::log::log;
@@ -25,11 +25,23 @@ pub fn run(arguments: ListenArguments) -> Result<(), Failure> {
     }
     let endpoints = urls.iter().map(|url| endpoint_to_connect(url)).collect::<Result<Vec<_>, _>>()?;
     let mut subscriber = Subscriber::connect(&endpoints, &arguments.topic).map_err(Failure::configuration)?;
+    subscriber.watch_connections(log_status);
     interrupt_on_signals(subscriber.interrupter())?;
     let count = arguments.count.map(Count::get);
     let mut printer = Printer::stdout(arguments.encoding, arguments.color, arguments.pretty);
     print_messages(&mut subscriber, &mut printer, count);
     Ok(())
+}
+
+/// Says whether messages can come from this endpoint.
+fn log_status(endpoint: &Endpoint, status: &ConnectionStatus) {
+    match status {
+        Ok(()) => log(format_args!("connected to {endpoint}, waiting for messages")),
+        Err(reason @ NotConnected::WrongSide(_)) => log(format_args!(
+            "not connected to {endpoint}: {reason}; subscribers connect to the other side, usually {HUB_SUBSCRIBERS}"
+        )),
+        Err(reason) => log(format_args!("not connected to {endpoint}: {reason}; waiting until it is there")),
+    }
 }
 
 /// Prints messages until it is interrupted, it has printed `count` messages, or standard output is closed.

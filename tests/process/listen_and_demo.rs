@@ -1,5 +1,6 @@
 //! The commands `listen` and `demo`: a person can use what they print.
 
+use std::net::TcpListener;
 use std::process::Command;
 use std::time::Instant;
 
@@ -256,6 +257,111 @@ fn listen_says_which_encoding_the_payloads_have() {
         let Transcript { stderr, .. } = listen.end();
         assert_eq!(stderr.matches(hint).count(), 1, "{stderr}");
     }
+}
+
+/// Waits until the process has logged a line with each of these texts, and returns the log.
+fn logged(process: &Process, texts: &[&str]) -> String {
+    eventually(&format!("the log says {texts:?}"), || {
+        let Transcript { stderr, .. } = process.transcript();
+        texts.iter().all(|text| stderr.contains(text)).then_some(stderr)
+    })
+}
+
+#[test]
+fn listen_says_that_a_hub_is_away_and_that_it_is_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let hub = || {
+        let path = |name: &str| format!("ipc://{}", directory.path().join(name).display());
+        let sides = [path("in"), path("out")];
+        let mut command = binary();
+        command.args(["serve", "--plain", "--listen", "127.0.0.1:0", "--settings", "/nonexistent/user_settings.py"]);
+        command.args(["--hub", "--hub-publishers", &sides[0], "--hub-subscribers", &sides[1]]);
+        (Process::spawn(&mut command), sides)
+    };
+    let (mut first, [_, subscribers]) = hub();
+    logged(&first, &["subscribers to"]);
+    first.signal(Signal::TERM);
+    first.wait_exit(PATIENCE);
+
+    let mut listen = Process::spawn(binary().args(["listen", "--connect", &subscribers]));
+    let away =
+        format!("not connected to {subscribers}: connection refused, nothing listens there; waiting until it is there");
+    logged(&listen, &[&away]);
+    let (mut second, _) = hub();
+    let back = format!("connected to {subscribers}, waiting for messages");
+    logged(&listen, &[&back]);
+    second.signal(Signal::TERM);
+    second.wait_exit(PATIENCE);
+    let lost = format!("not connected to {subscribers}: the connection was closed");
+    let log = eventually("the loss is logged, and then its reason", || {
+        let Transcript { stderr, .. } = listen.transcript();
+        (stderr.contains(&lost) && stderr.matches(&away).count() == 2).then_some(stderr)
+    });
+    assert_eq!(log.lines().count(), 4, "a line for each change, and not for each attempt: {log}");
+    listen.signal(Signal::INT);
+    assert_eq!(listen.wait_exit(PATIENCE).code(), Some(0));
+}
+
+#[test]
+fn listen_says_why_each_endpoint_is_not_connected() {
+    let context = zmq::Context::new();
+    let bound = |kind| {
+        let socket = context.socket(kind).unwrap();
+        socket.bind("tcp://127.0.0.1:*").unwrap();
+        let endpoint = socket.get_last_endpoint().unwrap().unwrap();
+        (socket, endpoint)
+    };
+    let (_publishers_side, wrong) = bound(zmq::XSUB);
+    let (publisher, right) = bound(zmq::XPUB);
+    let stranger = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = format!("tcp://{}", stranger.local_addr().unwrap());
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let refused = format!("tcp://{}", free.local_addr().unwrap());
+    drop(free);
+    let unresolved = "tcp://nonexistent.invalid:16103";
+
+    let mut command = binary();
+    command.arg("listen");
+    for endpoint in [unresolved, &silent, &refused, &wrong, &right] {
+        command.args(["--connect", endpoint]);
+    }
+    let mut listen = Process::spawn(&mut command);
+    logged(
+        &listen,
+        &[
+            &format!("not connected to {unresolved}: the name cannot be resolved: "),
+            &format!("not connected to {silent}: no answer"),
+            &format!("not connected to {refused}: connection refused, nothing listens there"),
+            &format!("not connected to {wrong}: the publishers' side of a hub listens there (a socket of type XSUB)"),
+            &format!("connected to {right}, waiting for messages"),
+        ],
+    );
+    // No endpoint holds up another one.
+    assert_eq!(publisher.recv_bytes(0).unwrap(), b"\x01");
+    publisher.send_multipart(MESSAGE, 0).unwrap();
+    assert!(listen.next_line(Instant::now() + PATIENCE).is_some());
+    listen.signal(Signal::INT);
+    assert_eq!(listen.wait_exit(PATIENCE).code(), Some(0));
+}
+
+#[test]
+fn listen_connects_after_another_socket_had_the_port() {
+    let context = zmq::Context::new();
+    let wrong = context.socket(zmq::XSUB).unwrap();
+    wrong.bind("tcp://127.0.0.1:*").unwrap();
+    let endpoint = wrong.get_last_endpoint().unwrap().unwrap();
+    let listen = Process::spawn(binary().args(["listen", "--connect", &endpoint]));
+    logged(&listen, &["(a socket of type XSUB)"]);
+    wrong.unbind(&endpoint).unwrap();
+    let publisher = eventually("the port is free", || {
+        let publisher = context.socket(zmq::XPUB).unwrap();
+        publisher.bind(&endpoint).ok().map(|()| publisher)
+    });
+    logged(&listen, &[&format!("connected to {endpoint}, waiting for messages")]);
+    publisher.set_rcvtimeo(i32::try_from(PATIENCE.as_millis()).unwrap()).unwrap();
+    assert_eq!(publisher.recv_bytes(0).unwrap(), b"\x01");
+    publisher.send_multipart(MESSAGE, 0).unwrap();
+    assert!(listen.next_line(Instant::now() + PATIENCE).is_some());
 }
 
 #[test]
