@@ -12,7 +12,7 @@ use crate::gateway::Failure;
 use crate::log::log;
 
 /// The time in which the printing must end after a signal.
-const STOP_TIMEOUT: Duration = Duration::from_secs(1);
+pub(super) const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Runs the command.
 ///

@@ -1,5 +1,6 @@
 //! The commands `listen` and `demo`: a person can use what they print.
 
+use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::process::Command;
 use std::time::Instant;
@@ -383,6 +384,35 @@ fn the_curl_line_that_demo_prints_posts_a_message() {
     for stream in [output.stdout, output.stderr] {
         assert!(!stream.contains('\x1b'), "an escape sequence in a pipe: {stream:?}");
     }
+}
+
+#[test]
+fn demo_stops_although_its_reader_does_not_read() {
+    let mut command = binary();
+    command.args(["demo", "--plain", "--io", io_mode()]);
+    let (reader, writer) = std::io::pipe().unwrap();
+    let mut demo = Process::spawn_printing_to(&mut command, writer);
+    drop(command);
+    let mut printed = BufReader::new(reader);
+    let mut line = String::new();
+    while !line.starts_with("curl ") {
+        line.clear();
+        assert!(printed.read_line(&mut line).unwrap() > 0, "stdout is closed before the line");
+    }
+    let url = shell_words(&line).into_iter().find_map(|word| Some(word.strip_prefix("http://")?.to_owned())).unwrap();
+    let (host, target) = url.split_at(url.find('/').unwrap());
+    let content = "x".repeat(500_000);
+    let body = format!(r#"{{"topic":"a","payload":{{"content":"{content}"}}}}"#);
+    let mut client = Client::connect(host.parse().unwrap());
+    for _ in 0..3 {
+        client.exchange(&Request::post(target, &body)).assert_accepted();
+    }
+    // The rest of the welcome is read, and the beginning of the first message, and no more.
+    while !printed.fill_buf().unwrap().starts_with(b"a\t") {
+        printed.read_line(&mut line).unwrap();
+    }
+    demo.signal(Signal::TERM);
+    assert_eq!(demo.wait_exit(PATIENCE).code(), Some(0));
 }
 
 /// A demo takes no port or endpoint that an adapter or another demo may use.
