@@ -99,6 +99,18 @@ impl Process {
         Self { child, command, lines, transcript, readers }
     }
 
+    /// Starts a child whose stdout is this stream, which the caller reads.
+    pub(crate) fn spawn_printing_to(command: &mut Command, stdout: impl Into<Stdio>) -> Self {
+        let mut child = command.stdout(stdout).stderr(Stdio::piped()).spawn().expect("the binary starts");
+        let stderr = child.stderr.take().unwrap();
+        let transcript = Arc::new(Mutex::new(Transcript::default()));
+        let reader = std::thread::spawn({
+            let transcript = Arc::clone(&transcript);
+            move || read_all(stderr, &transcript)
+        });
+        Self { child, command: format!("{command:?}"), lines: channel().1, transcript, readers: vec![reader] }
+    }
+
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
