@@ -155,7 +155,7 @@ impl Connection {
                         self.request(judged, out, context)
                     }),
                     Err(fault) => {
-                        self.refuse(&fault.into(), &Request::UNREAD, out, context);
+                        self.refuse(&fault.into(), &Request::unread(input), out, context);
                         None
                     }
                 },
@@ -333,7 +333,7 @@ impl Connection {
     ) -> Next {
         let unfinished = match &self.state {
             ConnectionState::Head { .. } if self.waiting() == Some(Waiting::Head) => {
-                Some((RequestPart::Head, Reply::UNREAD))
+                Some((RequestPart::Head, Reply::unread(&self.held)))
             }
             ConnectionState::Keep(kept) => Some((RequestPart::Body, kept.request.reply)),
             _ => None,

@@ -29,9 +29,14 @@ fn plain_http_gets_a_readable_answer_and_is_counted() {
             assert!(String::from_utf8_lossy(&response.body).contains("https://"), "{response:?}");
             client.expect_half_close(VALID_BODY.as_bytes());
         }
+        // RFC 9110 §9.3.2: the answer to HEAD has no content.
+        let mut client = rig.gateway.client();
+        client.send(b"HEAD / HTTP/1.1\r\n\r\n");
+        assert_eq!(client.response_without_body().status, 400);
+        client.expect_close();
         rig.gateway.signal(Signal::USR1);
         let stats = rig.gateway.wait_event("stats");
-        assert_eq!(stats["answers"]["400"], 3, "{stats}");
+        assert_eq!(stats["answers"]["400"], 4, "{stats}");
         rig.assert_bus_is_quiet();
     }
 }
