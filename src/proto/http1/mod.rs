@@ -48,6 +48,7 @@
 //! | both lengths; a length that is repeated, a list, or not digits of 64 bits | 9112 §6.3, 9110 §8.6 | `reject/length-*` |
 //! | a `Transfer-Encoding` in 1.0, malformed, or with `chunked` twice or not last | 9112 §6.1 | `reject/coding-*` |
 //! | a chunk whose size, line or end is malformed | 9112 §7.1 | `reject/chunk-*` |
+//! | a chunk extension without a name or a value, or with a quoted string that does not end | 9112 §7.1.1 | `reject/chunk-extension-*` |
 //! | a trailer section that is malformed | 9112 §7.1.2 | `reject/trailer-*` |
 //! | what follows any of these is not read | 9112 §11.2 | `reject/pipeline-bad-framing`, all of the above |
 //!
