@@ -117,7 +117,7 @@ impl TestConnection {
 
     /// Returns whether the buffers hold no body.
     fn holds_nothing(&self) -> bool {
-        self.context.budget.fits(self.buffered_bytes)
+        self.context.budget.hold(self.buffered_bytes).is_some()
     }
 
     /// Ends it where it stands.
