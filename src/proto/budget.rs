@@ -10,6 +10,7 @@ pub const BUFFERED_BYTES: usize = 64 * 1024 * 1024;
 /// Bytes that may still be held. All workers share it.
 #[derive(Debug)]
 pub struct Budget {
+    limit_bytes: usize,
     free_bytes: AtomicUsize,
 }
 
@@ -23,14 +24,14 @@ pub struct Hold {
 impl Budget {
     /// Returns a budget of so many bytes.
     #[must_use]
-    pub fn new(bytes: usize) -> Arc<Self> {
-        Arc::new(Self { free_bytes: AtomicUsize::new(bytes) })
+    pub fn new(limit_bytes: usize) -> Arc<Self> {
+        Arc::new(Self { limit_bytes, free_bytes: AtomicUsize::new(limit_bytes) })
     }
 
-    /// Returns whether so many bytes could be held now: the check for a body that is used where it was read.
+    /// Returns the most bytes that can be held, when nothing else is.
     #[must_use]
-    pub fn fits(&self, bytes: usize) -> bool {
-        bytes <= self.free_bytes.load(Ordering::Relaxed)
+    pub fn limit_bytes(&self) -> usize {
+        self.limit_bytes
     }
 
     /// Holds so many bytes; none if they are not free.
@@ -66,10 +67,9 @@ mod tests {
     fn holds_up_to_its_limit_and_takes_back() {
         let budget = Budget::new(10);
         let mut first = budget.hold(4).unwrap();
-        assert!(budget.fits(6) && !budget.fits(7));
-        assert!(budget.hold(7).is_none());
+        assert!(budget.hold(6).is_some() && budget.hold(7).is_none());
         assert!(first.cover(10) && first.cover(1) && !first.cover(11));
         drop(first);
-        assert!(budget.fits(10));
+        assert!(budget.hold(10).is_some() && budget.hold(11).is_none());
     }
 }
