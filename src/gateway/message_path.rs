@@ -92,6 +92,7 @@ impl MessagePath {
             uptime_s: self.started.elapsed().as_secs(),
             answers: http.answers,
             refused: http.refused,
+            failed_handshakes: http.failed_handshakes,
             accepted: bus.accepted,
             published: bus.published,
             unknown_topics: http.unknown_topics,

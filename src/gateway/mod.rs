@@ -9,9 +9,11 @@
 //! | `events` | writes one JSON object a line to standard output |
 //! | `signals` | turns signals, and the end of standard input, into actions |
 //! | `certificates` | reloads the certificate when its files change and when it is due for renewal |
+//! | `clock` | tells when the clock of the system is set |
 //! | `failure` | gives each failure its exit status |
 
 mod certificates;
+mod clock;
 mod config;
 pub mod events;
 mod failure;

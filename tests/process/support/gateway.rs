@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -30,6 +31,7 @@ pub(crate) struct Builder {
     expected_io: &'static str,
     io_uring_refusal: Option<Errno>,
     ulimit: Option<&'static str>,
+    user: Option<u32>,
     arguments: Vec<String>,
     scheme: &'static str,
     stdin: Stdio,
@@ -119,6 +121,12 @@ impl Builder {
         self
     }
 
+    /// Starts the gateway as this user and the group of the same number, which needs root.
+    pub(crate) fn user(mut self, id: u32) -> Self {
+        self.user = Some(id);
+        self
+    }
+
     /// Serves https, instead of plain http.
     pub(crate) fn https(mut self) -> Self {
         self.scheme = "https";
@@ -186,10 +194,14 @@ impl Builder {
             command.args(["--bind", &format!("ipc://{}", endpoint.display())]);
         }
         command.args(["--io", self.io]).args(&self.bus).args(&self.arguments);
-        match self.ulimit {
+        let mut command = match self.ulimit {
             None => command,
             Some(arguments) => with_ulimit(arguments, &command),
+        };
+        if let Some(id) = self.user {
+            command.uid(id).gid(id);
         }
+        command
     }
 }
 
@@ -206,6 +218,7 @@ impl Gateway {
             expected_io: io_mode(),
             io_uring_refusal: None,
             ulimit: None,
+            user: None,
             arguments: Vec::new(),
             scheme: "http",
             stdin: Stdio::null(),
