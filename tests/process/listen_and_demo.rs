@@ -1,17 +1,18 @@
 //! The commands `listen` and `demo`: a person can use what they print.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::support::full_pipe::FullPipe;
 use crate::support::http::Client;
 use crate::support::io_mode::io_mode;
 use crate::support::process::{Process, Transcript, binary, run};
 use crate::support::request::Request;
 use crate::support::subscriber::ipc_endpoint;
-use crate::support::{PATIENCE, skip};
+use crate::support::{PATIENCE, eventually, skip};
 
 /// Binds a publisher that receives the subscriptions of others.
 fn publisher(endpoint: &str) -> zmq::Socket {
@@ -62,6 +63,17 @@ fn listen_without_a_topic_receives_everything_until_it_is_interrupted() {
     assert_eq!(listen.next_line(Instant::now() + PATIENCE).as_deref(), Some("anything\t{}\n"));
     listen.signal(Signal::INT);
     assert_eq!(listen.wait_exit(PATIENCE).code(), Some(0));
+}
+
+#[test]
+fn a_demo_stops_although_nobody_reads_its_stdout() {
+    let (_unread, stdout) = FullPipe::new();
+    let mut command = binary();
+    command.args(["demo", "--plain", "--listen", "127.0.0.1:0", "--io", io_mode()]);
+    let mut demo = Process::spawn_with_streams(&mut command, stdout.into(), Stdio::piped(), |_line| false);
+    eventually("the demo listens", || demo.transcript().stderr.contains("listening").then_some(()));
+    demo.signal(Signal::TERM);
+    assert_eq!(demo.wait_exit(PATIENCE).code(), Some(0));
 }
 
 #[test]
