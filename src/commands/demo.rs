@@ -109,7 +109,9 @@ fn welcome_when_ready(token: String, ca_file: Option<PathBuf>) -> EventSink {
         if progress.connected
             && let Some(url) = progress.url.take()
         {
-            print_welcome(&url, &token, ca_file.as_deref());
+            let (token, ca_file) = (token.clone(), ca_file.clone());
+            // The thread that reports the event must not wait for a reader of standard output.
+            std::thread::spawn(move || print_welcome(&url, &token, ca_file.as_deref()));
         }
     })
 }

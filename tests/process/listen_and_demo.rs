@@ -2,13 +2,14 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::support::full_pipe::FullPipe;
 use crate::support::http::Client;
 use crate::support::io_mode::io_mode;
 use crate::support::process::{Process, Transcript, binary, run};
@@ -363,6 +364,17 @@ fn listen_connects_after_another_socket_had_the_port() {
     assert_eq!(publisher.recv_bytes(0).unwrap(), b"\x01");
     publisher.send_multipart(MESSAGE, 0).unwrap();
     assert!(listen.next_line(Instant::now() + PATIENCE).is_some());
+}
+
+#[test]
+fn a_demo_stops_although_nobody_reads_its_stdout() {
+    let (_unread, stdout) = FullPipe::new();
+    let mut command = binary();
+    command.args(["demo", "--plain", "--listen", "127.0.0.1:0", "--io", io_mode()]);
+    let mut demo = Process::spawn_with_streams(&mut command, stdout.into(), Stdio::piped(), |_line| false);
+    eventually("the demo listens", || demo.transcript().stderr.contains("listening").then_some(()));
+    demo.signal(Signal::TERM);
+    assert_eq!(demo.wait_exit(PATIENCE).code(), Some(0));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::http::{Client, Response};
 use super::io_mode::io_mode;
-use super::process::{Process, Transcript, binary, with_ulimit, without_io_uring};
+use super::process::{Process, Transcript, after, binary, without_io_uring};
 use super::request::Request;
 use super::settings_file::{SettingsFile, TOKEN_MARK, enabled, token};
 use super::{PATIENCE, eventually};
@@ -35,6 +35,9 @@ pub(crate) struct Builder {
     arguments: Vec<String>,
     scheme: &'static str,
     stdin: Stdio,
+    has_stdin: bool,
+    stdout: Stdio,
+    stderr: Stdio,
     closes_stdout_after: Option<&'static str>,
 }
 
@@ -133,8 +136,30 @@ impl Builder {
         self
     }
 
-    pub(crate) fn piped_stdin(mut self) -> Self {
-        self.stdin = Stdio::piped();
+    pub(crate) fn piped_stdin(self) -> Self {
+        self.stdin(Stdio::piped())
+    }
+
+    pub(crate) fn stdin(mut self, stdin: impl Into<Stdio>) -> Self {
+        self.stdin = stdin.into();
+        self
+    }
+
+    /// Starts the gateway without the descriptor 0.
+    pub(crate) fn without_stdin(mut self) -> Self {
+        self.has_stdin = false;
+        self
+    }
+
+    /// Gives the gateway this stdout, which the test reads itself. There are no events to wait for then.
+    pub(crate) fn stdout(mut self, stdout: impl Into<Stdio>) -> Self {
+        self.stdout = stdout.into();
+        self
+    }
+
+    /// Gives the gateway this stderr, which the test reads itself.
+    pub(crate) fn stderr(mut self, stderr: impl Into<Stdio>) -> Self {
+        self.stderr = stderr.into();
         self
     }
 
@@ -158,9 +183,11 @@ impl Builder {
         command.stdin(self.stdin);
         let last = self.closes_stdout_after;
         let is_last = move |line: &str| last.is_some_and(|name| is_event(&parse_event(line), name));
+        let (stdout, stderr) = (self.stdout, self.stderr);
+        let spawn = || Process::spawn_with_streams(&mut command, stdout, stderr, is_last);
         let process = match self.io_uring_refusal {
-            None => Process::spawn_reading_until(&mut command, is_last),
-            Some(errno) => without_io_uring(errno, || Process::spawn_reading_until(&mut command, is_last)),
+            None => spawn(),
+            Some(errno) => without_io_uring(errno, spawn),
         };
         let (pending, addresses) = (VecDeque::new(), Vec::new());
         let (token, scheme, expected_io) = (self.token, self.scheme, self.expected_io);
@@ -194,9 +221,10 @@ impl Builder {
             command.args(["--bind", &format!("ipc://{}", endpoint.display())]);
         }
         command.args(["--io", self.io]).args(&self.bus).args(&self.arguments);
-        let mut command = match self.ulimit {
-            None => command,
-            Some(arguments) => with_ulimit(arguments, &command),
+        let mut command = match (self.ulimit, self.has_stdin) {
+            (None, true) => command,
+            (None, false) => after("exec <&-", &command),
+            (Some(arguments), _) => after(&format!("ulimit {arguments}"), &command),
         };
         if let Some(id) = self.user {
             command.uid(id).gid(id);
@@ -222,6 +250,9 @@ impl Gateway {
             arguments: Vec::new(),
             scheme: "http",
             stdin: Stdio::null(),
+            has_stdin: true,
+            stdout: Stdio::piped(),
+            stderr: Stdio::piped(),
             closes_stdout_after: None,
         }
     }
