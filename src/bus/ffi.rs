@@ -9,14 +9,26 @@
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ops::Range;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::Arc;
-use std::{io, slice};
+use std::{io, ptr, slice};
 
-use zmq_sys::{zmq_msg_t, zmq_setsockopt};
+use libc::{sockaddr, socklen_t, ssize_t};
+use zmq_sys::{Hooks, zmq_msg_t, zmq_setsockopt};
+
+use super::door;
 
 /// `ZMQ_XPUB_NODROP`, from `zmq.h`.
 const XPUB_NODROP: c_int = 69;
+
+/// What libzmq calls instead of the kernel.
+static HOOKS: Hooks = Hooks { recv, accept4, connect: connect_hook, close, getaddrinfo: libc::getaddrinfo };
+
+/// Creates a context. Every context of the bus comes from here, so that libzmq calls the hooks.
+pub(super) fn context() -> zmq::Context {
+    zmq_sys::set_hooks(&HOOKS);
+    zmq::Context::new()
+}
 
 /// Makes this XPUB socket return `EAGAIN` if a pipe is full, instead of dropping the message silently.
 pub(super) fn set_nodrop(socket: &mut zmq::Socket) -> io::Result<()> {
@@ -174,6 +186,88 @@ impl Drop for Frame {
         let rc = unsafe { zmq_sys::zmq_msg_close(&raw mut self.0) };
         debug_assert_eq!(rc, 0, "zmq_msg_close fails only for messages that were never initialised");
     }
+}
+
+/// Reads what a peer has sent, and leaves of it what the guard of the connection passes.
+unsafe extern "C" fn recv(fd: c_int, data: *mut c_void, size: usize, flags: c_int) -> ssize_t {
+    // SAFETY: libzmq passes a buffer of `size` bytes, and `room` is at most `size`.
+    let read = |room: usize| usize::try_from(unsafe { libc::recv(fd, data, room, flags) }).map_err(|_| last_errno());
+    let filtered = door::with_guard(fd, |guard| {
+        let held = guard.held_bytes();
+        let room = size.checked_sub(held).filter(|room| *room > 0 || size == 0);
+        debug_assert!(room.is_some(), "{held} bytes are held, and there is room for {size}");
+        let received = read(room.ok_or(libc::EAGAIN)?)?;
+        if received == 0 {
+            return Ok(0); // the peer has closed the connection
+        }
+        // SAFETY: `received + held` is at most `size`. The kernel has written the first `received` bytes, and the rest
+        // is written here, so that the slice has no byte without a value. Nothing else sees the buffer meanwhile.
+        let buffer = unsafe {
+            data.cast::<u8>().add(received).write_bytes(0, held);
+            slice::from_raw_parts_mut(data.cast::<u8>(), received + held)
+        };
+        match guard.filter(buffer, received) {
+            Ok(0) => Err(libc::EAGAIN),
+            Ok(passed) => Ok(passed),
+            Err(_) => Err(libc::ECONNRESET),
+        }
+    });
+    match filtered.unwrap_or_else(|| read(size)) {
+        Ok(passed) => passed.cast_signed(),
+        // libzmq ends the process if there is no memory for what was sent.
+        Err(libc::ENOMEM | libc::ENOBUFS) => failed(libc::ECONNRESET) as ssize_t,
+        Err(errno) => failed(errno) as ssize_t,
+    }
+}
+
+/// Accepts a peer, or refuses it if there are too many.
+unsafe extern "C" fn accept4(listener: c_int, address: *mut sockaddr, size: *mut socklen_t, flags: c_int) -> c_int {
+    // SAFETY: libzmq passes a listener of its own, and an address and its size that can be written, or null pointers.
+    let accepted = owned(unsafe { libc::accept4(listener, address, size, flags) });
+    let Some(accepted) = accepted else {
+        match last_errno() {
+            errno @ (libc::EAGAIN | libc::EINTR | libc::ECONNABORTED | libc::EPROTO) => return failed(errno),
+            libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM => door::refuse_one(|| {
+                // SAFETY: as above; the address is not wanted.
+                owned(unsafe { libc::accept4(listener, ptr::null_mut(), ptr::null_mut(), flags) })
+            }),
+            _ => {}
+        }
+        // libzmq ends the process on most other errors, though accept(2) asks to pass over them.
+        return failed(libc::ECONNABORTED);
+    };
+    door::accepted(accepted).map_or_else(|| failed(libc::ECONNABORTED), IntoRawFd::into_raw_fd)
+}
+
+/// Connects to a peer.
+unsafe extern "C" fn connect_hook(fd: c_int, address: *const sockaddr, size: socklen_t) -> c_int {
+    door::dialled(fd);
+    // SAFETY: libzmq passes a socket of its own, and an address of this size.
+    unsafe { libc::connect(fd, address, size) }
+}
+
+/// Closes a descriptor, perhaps one of a connection.
+unsafe extern "C" fn close(fd: c_int) -> c_int {
+    door::closed(fd);
+    // SAFETY: libzmq owns the descriptor, and does not use it after this call.
+    unsafe { libc::close(fd) }
+}
+
+/// Returns the descriptor that a call returned, if it did not fail.
+fn owned(fd: c_int) -> Option<OwnedFd> {
+    // SAFETY: the kernel has just made the descriptor, so nothing else owns it.
+    (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn last_errno() -> c_int {
+    io::Error::last_os_error().raw_os_error().unwrap_or_default()
+}
+
+/// Sets errno, and returns what a function returns that fails.
+fn failed(errno: c_int) -> c_int {
+    // SAFETY: the address is that of this thread's errno, and valid for as long as the thread.
+    unsafe { *libc::__errno_location() = errno };
+    -1
 }
 
 /// Returns the error of the call that returned `rc`, if it failed.

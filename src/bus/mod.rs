@@ -34,6 +34,7 @@
 //! Invariant: after [`Bus::stop`], `accepted == published + undelivered`.
 
 mod config;
+mod door;
 mod endpoint;
 mod fanout;
 mod ffi;
@@ -53,6 +54,7 @@ mod xpub_socket;
 
 pub use crate::proto::problem::Unavailable;
 pub use config::{BusConfig, BusError, BusEvent, PIPE_MESSAGES, QUEUE_BYTES, QUEUE_MESSAGES};
+pub use door::{MAX_PEERS, check_peers, limit_peers};
 pub use endpoint::{Endpoint, EndpointError};
 pub use hub::{HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub, HubCounters};
 pub use lifecycle::{Bus, BusTotals};

@@ -123,11 +123,11 @@ impl Interrupter {
 
 /// Creates a SUB socket with a subscription to each topic prefix; without one, to everything.
 fn sub(topics: &[String]) -> io::Result<zmq::Socket> {
-    let socket = zmq::Context::new().socket(zmq::SUB)?;
+    let socket = ffi::context().socket(zmq::SUB)?;
     socket.set_linger(0)?;
     socket.set_rcvhwm(RECEIVE_MESSAGES)?;
     socket::set_reconnect(&socket)?;
-    socket::set_tcp_keepalive(&socket)?;
+    socket::set_peer_timeouts(&socket)?;
     if topics.is_empty() {
         socket.set_subscribe(b"")?;
     }
