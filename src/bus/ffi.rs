@@ -7,22 +7,28 @@
 
 #![allow(unsafe_code)]
 
-use std::ffi::{CString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::net::IpAddr;
 use std::ops::Range;
 use std::os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 use std::{io, ptr, slice};
 
-use libc::{sockaddr, socklen_t, ssize_t};
+use libc::{addrinfo, sockaddr, sockaddr_in, sockaddr_in6, socklen_t, ssize_t};
 use zmq_sys::{Hooks, zmq_msg_t, zmq_setsockopt};
 
 use super::door;
+use super::names::{self, NameQuery};
 
 /// `ZMQ_XPUB_NODROP`, from `zmq.h`.
 const XPUB_NODROP: c_int = 69;
 
+/// The longest wait for the address of a host name in an endpoint that is bound. The program starts then.
+const BIND_LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// What libzmq calls instead of the kernel.
-static HOOKS: Hooks = Hooks { recv, accept4, connect: connect_hook, close, getaddrinfo: libc::getaddrinfo };
+static HOOKS: Hooks = Hooks { recv, accept4, connect: connect_hook, close, getaddrinfo };
 
 /// Creates a context. Every context of the bus comes from here, so that libzmq calls the hooks.
 pub(super) fn context() -> zmq::Context {
@@ -251,6 +257,60 @@ unsafe extern "C" fn close(fd: c_int) -> c_int {
     door::closed(fd);
     // SAFETY: libzmq owns the descriptor, and does not use it after this call.
     unsafe { libc::close(fd) }
+}
+
+/// Returns the address of a host. A name is looked up by [`names`].
+unsafe extern "C" fn getaddrinfo(
+    node: *const c_char,
+    service: *const c_char,
+    hints: *const addrinfo,
+    found: *mut *mut addrinfo,
+) -> c_int {
+    // SAFETY: libzmq passes a host and hints, which stay valid during the call.
+    let (host, mut hints) = unsafe { (CStr::from_ptr(node), *hints) };
+    // libzmq looks up names only to connect, and asks for numeric addresses to bind.
+    let flags = hints.ai_flags & !libc::AI_NUMERICHOST;
+    let query = NameQuery { host: host.to_owned(), family: hints.ai_family, flags };
+    // The lookup of a numeric address reads no file and asks nobody.
+    hints.ai_flags |= libc::AI_NUMERICHOST;
+    // SAFETY: libzmq passes a place for the result, and frees what is put there.
+    let look_up_address = |host: &CStr| unsafe { libc::getaddrinfo(host.as_ptr(), service, &raw const hints, found) };
+    let status = look_up_address(host);
+    if status != libc::EAI_NONAME {
+        return status;
+    }
+    let is_bound = flags & libc::AI_PASSIVE != 0;
+    let timeout = if is_bound { BIND_LOOKUP_TIMEOUT } else { Duration::ZERO };
+    match names::resolve(query, timeout, look_up) {
+        Some(Ok(address)) => CString::new(address.to_string()).map_or(libc::EAI_FAIL, |text| look_up_address(&text)),
+        Some(Err(status)) => status,
+        None => libc::EAI_AGAIN,
+    }
+}
+
+/// Looks a name up and returns its first address. Blocks for as long as a name server needs.
+fn look_up(query: &NameQuery) -> Result<IpAddr, c_int> {
+    // SAFETY: null pointers and zeros are values of all fields.
+    let mut hints: addrinfo = unsafe { std::mem::zeroed() };
+    (hints.ai_family, hints.ai_flags, hints.ai_socktype) = (query.family, query.flags, libc::SOCK_STREAM);
+    let mut found = ptr::null_mut();
+    // SAFETY: the pointers are valid during the call.
+    let status = unsafe { libc::getaddrinfo(query.host.as_ptr(), ptr::null(), &raw const hints, &raw mut found) };
+    if status != 0 {
+        return Err(status);
+    }
+    // SAFETY: the call succeeded, so that there is at least one result, whose address is of the family that it names.
+    // The results are freed once, after they were read.
+    unsafe {
+        let address = (*found).ai_addr;
+        let first = match (*found).ai_family {
+            libc::AF_INET => Ok(IpAddr::from((*address.cast::<sockaddr_in>()).sin_addr.s_addr.to_ne_bytes())),
+            libc::AF_INET6 => Ok(IpAddr::from((*address.cast::<sockaddr_in6>()).sin6_addr.s6_addr)),
+            _ => Err(libc::EAI_FAMILY),
+        };
+        libc::freeaddrinfo(found);
+        first
+    }
 }
 
 /// Returns the descriptor that a call returned, if it did not fail.

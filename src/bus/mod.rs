@@ -41,6 +41,7 @@ mod ffi;
 mod hub;
 mod lifecycle;
 mod monitor;
+mod names;
 mod peer_state;
 mod poller;
 mod publisher;

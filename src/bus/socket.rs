@@ -63,7 +63,10 @@ pub(super) fn set_peer_timeouts(socket: &zmq::Socket) -> zmq::Result<()> {
 /// Binds `socket`. Returns the endpoint that is actually bound, with wildcards resolved.
 pub(super) fn bind(socket: &mut zmq::Socket, endpoint: &Endpoint) -> io::Result<Endpoint> {
     socket.set_ipv6(endpoint.is_ipv6())?;
-    ffi::bind(socket, endpoint.as_str())?;
+    ffi::bind(socket, endpoint.as_str()).map_err(|error| match error.raw_os_error() {
+        Some(libc::ENODEV) => io::Error::other("the host is no interface, no address and no known name"),
+        _ => error,
+    })?;
     let bound = socket.get_last_endpoint()?.ok().and_then(|text| text.parse().ok());
     Ok(bound.unwrap_or_else(|| endpoint.clone()))
 }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -11,7 +12,7 @@ use serde_json::Value;
 
 use super::http::{Client, Response};
 use super::io_mode::io_mode;
-use super::process::{Process, Transcript, binary, with_ulimit, without_io_uring};
+use super::process::{Process, Transcript, binary, with_file_at, with_ulimit, without_io_uring};
 use super::request::Request;
 use super::settings_file::{SettingsFile, TOKEN_MARK, enabled, token};
 use super::{PATIENCE, eventually};
@@ -30,6 +31,7 @@ pub(crate) struct Builder {
     expected_io: &'static str,
     io_uring_refusal: Option<Errno>,
     ulimit: Option<&'static str>,
+    file_at: Option<(&'static str, PathBuf)>,
     arguments: Vec<String>,
     scheme: &'static str,
     stdin: Stdio,
@@ -119,6 +121,12 @@ impl Builder {
         self
     }
 
+    /// Starts the gateway where this file stands in the place of `path`.
+    pub(crate) fn file_at(mut self, path: &'static str, file: &Path) -> Self {
+        self.file_at = Some((path, file.to_owned()));
+        self
+    }
+
     /// Serves https, instead of plain http.
     pub(crate) fn https(mut self) -> Self {
         self.scheme = "https";
@@ -186,9 +194,12 @@ impl Builder {
             command.args(["--bind", &format!("ipc://{}", endpoint.display())]);
         }
         command.args(["--io", self.io]).args(&self.bus).args(&self.arguments);
-        match self.ulimit {
+        if let Some(arguments) = self.ulimit {
+            command = with_ulimit(arguments, &command);
+        }
+        match &self.file_at {
             None => command,
-            Some(arguments) => with_ulimit(arguments, &command),
+            Some((path, file)) => with_file_at(path, file, &command),
         }
     }
 }
@@ -206,6 +217,7 @@ impl Gateway {
             expected_io: io_mode(),
             io_uring_refusal: None,
             ulimit: None,
+            file_at: None,
             arguments: Vec::new(),
             scheme: "http",
             stdin: Stdio::null(),

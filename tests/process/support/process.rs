@@ -1,6 +1,7 @@
 //! A child process: its output is read as it comes, and a test can wait for its end.
 
 use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -43,12 +44,24 @@ pub(crate) fn binary() -> Command {
 /// Returns a command that calls the shell's `ulimit` with these arguments, and then the given one under the same
 /// process id.
 pub(crate) fn with_ulimit(arguments: &str, command: &Command) -> Command {
-    let mut limited = Command::new("sh");
-    limited.args(["-c", &format!("ulimit {arguments} && exec \"$@\""), "sh"]);
-    limited.arg(command.get_program()).args(command.get_args()).stdin(Stdio::null());
+    after(Command::new("sh"), &format!("ulimit {arguments}"), command)
+}
+
+/// Returns a command that shows the given one `file` in the place of `path`, in a mount namespace of its own and under
+/// the same process id.
+pub(crate) fn with_file_at(path: &str, file: &Path, command: &Command) -> Command {
+    let mut shell = Command::new("unshare");
+    shell.args(["--user", "--map-root-user", "--mount", "sh"]);
+    after(shell, &format!("mount --bind '{}' {path}", file.display()), command)
+}
+
+/// Returns a command that runs `preparation` in this shell, and then the given one in its place.
+fn after(mut shell: Command, preparation: &str, command: &Command) -> Command {
+    shell.args(["-c", &format!("{preparation} && exec \"$@\""), "sh"]);
+    shell.arg(command.get_program()).args(command.get_args()).stdin(Stdio::null());
     let set = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
-    limited.envs(set);
-    limited
+    shell.envs(set);
+    shell
 }
 
 /// Calls `start` in a thread of its own. For this thread and its children, the kernel answers `io_uring_setup` with
