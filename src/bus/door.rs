@@ -8,16 +8,20 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
 
-use zmtp::{InboundGuard, Origin, ZmtpLimits};
+use crate::proto::policy::BODY_BYTES;
+use crate::proto::zmtp::{InboundGuard, Origin, ZmtpLimits};
 
 /// Peers that may be connected to the bound endpoints of the process at the same time, where the limit of descriptors
 /// permits it.
 pub const MAX_PEERS: usize = 256;
+
+/// How much longer than the payloads of this process those of other publishers may be.
+const PAYLOAD_MARGIN_BYTES: u64 = 64 * 1024;
 
 /// The pause after a peer could be neither accepted nor refused, because the process has no descriptor left. libzmq
 /// would try again at once, for as long as the peer waits.
@@ -29,8 +33,9 @@ static PEER_LIMIT: AtomicUsize = AtomicUsize::new(MAX_PEERS);
 /// Accepted peers in the process.
 static ACCEPTED_PEERS: AtomicUsize = AtomicUsize::new(0);
 
-/// What peers may send; not set in a process that checks nothing.
-static LIMITS: OnceLock<Arc<ZmtpLimits>> = OnceLock::new();
+/// What each new peer may send. It is locked when a connection begins, and when the program starts.
+static LIMITS: LazyLock<Mutex<Arc<ZmtpLimits>>> =
+    LazyLock::new(|| Mutex::new(Arc::new(ZmtpLimits::new(BODY_BYTES + PAYLOAD_MARGIN_BYTES))));
 
 thread_local! {
     /// The connections of the context that this I/O thread belongs to.
@@ -43,9 +48,11 @@ pub fn limit_peers(peers: usize) {
     PEER_LIMIT.store(peers, Ordering::Relaxed);
 }
 
-/// Checks from now on what each new peer sends. Only the first call in a process counts.
-pub fn check_peers(limits: ZmtpLimits) {
-    LIMITS.get_or_init(|| Arc::new(limits));
+/// Lets publishers that connect from now on send messages with payloads of so many bytes, and a margin.
+pub fn limit_payloads(payload_bytes: u64) {
+    let mut limits = LIMITS.lock().unwrap_or_else(PoisonError::into_inner);
+    let message_bytes = payload_bytes.saturating_add(PAYLOAD_MARGIN_BYTES);
+    *limits = Arc::new(ZmtpLimits { message_bytes, subscriptions: Arc::clone(&limits.subscriptions) });
 }
 
 /// Takes note of a connection that was accepted. Returns it, or closes it and returns `None` if there are too many.
@@ -67,7 +74,7 @@ pub(super) fn closed(connection: RawFd) {
 
 /// Calls `read` with the guard of the connection. Returns `None` if it has none.
 pub(super) fn with_guard<R>(connection: RawFd, read: impl FnOnce(&mut InboundGuard) -> R) -> Option<R> {
-    with_table(|table| Some(read(table.peers.get_mut(&connection)?.guard.as_mut()?))).flatten()
+    with_table(|table| Some(read(&mut table.peers.get_mut(&connection)?.guard))).flatten()
 }
 
 /// Refuses a peer that could not be accepted for want of a descriptor: gives up a descriptor that is kept for this, so
@@ -103,7 +110,7 @@ struct PeerTable {
 }
 
 struct PeerEntry {
-    guard: Option<InboundGuard>,
+    guard: InboundGuard,
     /// An accepted peer has a place among [`MAX_PEERS`].
     _place: Option<Place>,
 }
@@ -114,7 +121,8 @@ impl PeerTable {
         if self.spare.is_none() && place.is_some() {
             self.spare = spare();
         }
-        let guard = LIMITS.get().map(|limits| InboundGuard::new(origin, Arc::clone(limits)));
+        let limits = Arc::clone(&LIMITS.lock().unwrap_or_else(PoisonError::into_inner));
+        let guard = InboundGuard::new(origin, limits);
         self.peers.insert(connection, PeerEntry { guard, _place: place });
     }
 }
@@ -133,33 +141,5 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         ACCEPTED_PEERS.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// Stands in for the guard until there is one: everything passes.
-#[allow(unreachable_pub, missing_docs)]
-pub mod zmtp {
-    use std::sync::Arc;
-
-    pub enum Origin {
-        Accepted,
-        Dialled,
-    }
-    #[derive(Debug)]
-    pub struct ZmtpLimits;
-    pub struct InboundGuard;
-    #[derive(Debug)]
-    pub struct Violation;
-
-    impl InboundGuard {
-        pub fn new(_: Origin, _: Arc<ZmtpLimits>) -> Self {
-            Self
-        }
-        pub fn held_bytes(&self) -> usize {
-            0
-        }
-        pub fn filter(&mut self, _: &mut [u8], received: usize) -> Result<usize, Violation> {
-            Ok(received)
-        }
     }
 }

@@ -281,7 +281,7 @@ unsafe extern "C" fn getaddrinfo(
     }
     let is_bound = flags & libc::AI_PASSIVE != 0;
     let timeout = if is_bound { BIND_LOOKUP_TIMEOUT } else { Duration::ZERO };
-    match names::resolve(query, timeout, look_up) {
+    match names::resolve(&query, timeout, look_up) {
         Some(Ok(address)) => CString::new(address.to_string()).map_or(libc::EAI_FAIL, |text| look_up_address(&text)),
         Some(Err(status)) => status,
         None => libc::EAI_AGAIN,

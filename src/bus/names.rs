@@ -49,7 +49,7 @@ static NAMES: LazyLock<Names> = LazyLock::new(Names::default);
 /// Returns the answer for this name, or `None` if there is none yet. Waits for the first answer at most for `timeout`.
 /// `look_up` runs on a thread of its own, one for each name.
 pub(super) fn resolve(
-    query: NameQuery,
+    query: &NameQuery,
     timeout: Duration,
     look_up: fn(&NameQuery) -> NameAnswer,
 ) -> Option<NameAnswer> {
@@ -68,11 +68,11 @@ pub(super) fn resolve(
         return Some(answer);
     }
     let is_unanswered = |entries: &mut HashMap<NameQuery, NameEntry>| {
-        entries.get(&query).is_some_and(|entry| entry.is_pending && entry.answer.is_none())
+        entries.get(query).is_some_and(|entry| entry.is_pending && entry.answer.is_none())
     };
     let waited = NAMES.answered.wait_timeout_while(entries, timeout, is_unanswered);
     let (entries, _) = waited.unwrap_or_else(PoisonError::into_inner);
-    entries.get(&query)?.answer.map(|(answer, _)| answer)
+    entries.get(query)?.answer.map(|(answer, _)| answer)
 }
 
 impl Names {
@@ -115,10 +115,10 @@ mod tests {
             }
         };
         for _ in 0..100 {
-            assert_eq!(resolve(query(c"unanswered"), Duration::ZERO, unanswered), None);
+            assert_eq!(resolve(&query(c"unanswered"), Duration::ZERO, unanswered), None);
         }
         let healthy = |_: &NameQuery| Ok(IpAddr::from([127, 0, 0, 1]));
-        assert_eq!(resolve(query(c"healthy"), PATIENCE, healthy), Some(Ok(IpAddr::from([127, 0, 0, 1]))));
+        assert_eq!(resolve(&query(c"healthy"), PATIENCE, healthy), Some(Ok(IpAddr::from([127, 0, 0, 1]))));
         eventually("the lookup", || CALLS.load(Ordering::Relaxed) == 1);
     }
 
@@ -129,11 +129,11 @@ mod tests {
             0 => Err(libc::EAI_NONAME),
             call => Ok(IpAddr::from([127, 0, 0, call])),
         };
-        assert_eq!(resolve(query(c"changing"), PATIENCE, changing), Some(Err(libc::EAI_NONAME)));
-        assert_eq!(resolve(query(c"changing"), PATIENCE, changing), Some(Err(libc::EAI_NONAME)));
+        assert_eq!(resolve(&query(c"changing"), PATIENCE, changing), Some(Err(libc::EAI_NONAME)));
+        assert_eq!(resolve(&query(c"changing"), PATIENCE, changing), Some(Err(libc::EAI_NONAME)));
         for call in [1, 2] {
             let changed = Some(Ok(IpAddr::from([127, 0, 0, call])));
-            eventually("a new answer", || resolve(query(c"changing"), Duration::ZERO, changing) == changed);
+            eventually("a new answer", || resolve(&query(c"changing"), Duration::ZERO, changing) == changed);
         }
         assert!(CALLS.load(Ordering::Relaxed) <= 4);
     }

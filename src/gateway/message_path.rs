@@ -5,13 +5,15 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-use crate::bus::{Bus, BusEvent, Hub, HubCounters, MAX_PEERS, limit_peers};
+use crate::bus::{Bus, BusEvent, Hub, HubCounters, MAX_PEERS, limit_payloads, limit_peers};
 use crate::gateway::config::GatewayConfig;
 use crate::gateway::events::{BusConnectivity, EndpointStats, Event, EventSink, HubStats, Stats};
 use crate::gateway::failure::Failure;
 use crate::gateway::signals::Signals;
 use crate::log::log;
 use crate::process::raise_descriptor_limit;
+use crate::proto::message::Encoding;
+use crate::proto::policy::Policy;
 use crate::proto::token::Token;
 use crate::server::listener::Listening;
 use crate::server::workers::{IoBackend, Workers, WorkersConfig};
@@ -55,6 +57,7 @@ impl MessagePath {
     /// Starts the bus and the workers. The workers accept nothing before [`MessagePath::open`].
     pub(super) fn start(config: &GatewayConfig, hub: Option<Hub>, emit: EventSink) -> Result<Self, Failure> {
         let connections = affordable_connections(config, hub.is_some());
+        limit_payloads(largest_payload_bytes(&config.policy));
         let emit_bus_event = move |event: BusEvent| {
             let (state, endpoint) = match &event {
                 BusEvent::Connected { endpoint } => (BusConnectivity::Connected, endpoint),
@@ -168,6 +171,15 @@ fn affordable_connections(config: &GatewayConfig, has_hub: bool) -> usize {
     }
     limit_peers(usize::try_from(peers).unwrap_or(usize::MAX));
     usize::try_from(possible.min(wanted)).unwrap_or(usize::MAX)
+}
+
+/// Returns how long a published payload can be.
+fn largest_payload_bytes(policy: &Policy) -> u64 {
+    match policy.encoding {
+        Encoding::Json => policy.body_bytes,
+        // A list of `1e9` has four bytes for each in JSON, and nine in MessagePack.
+        Encoding::Msgpack => policy.body_bytes.saturating_mul(9) / 4,
+    }
 }
 
 fn hub_stats(counters: HubCounters) -> HubStats {

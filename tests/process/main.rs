@@ -33,7 +33,7 @@ pub(crate) mod adapter;
 mod adapter_states;
 mod bus;
 mod bus_peers;
-mod endurance;
+pub(crate) mod endurance;
 mod harness;
 mod host_names;
 mod io;
