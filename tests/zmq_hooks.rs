@@ -2,8 +2,11 @@
 //! of the bus away without a sign. The hooks belong to the whole process, so this test has a process of its own.
 #![allow(unsafe_code, clippy::unwrap_used, reason = "a test that fails, and hooks that call libc")]
 
+use std::collections::HashSet;
 use std::ffi::{c_char, c_int, c_void};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{self, ThreadId};
 
 use libc::{addrinfo, sockaddr, socklen_t, ssize_t};
 use zmq_sys::Hooks;
@@ -11,24 +14,32 @@ use zmq_sys::Hooks;
 /// How often each hook was called, in the order of the fields of [`Hooks`].
 static CALLS: [AtomicUsize; 5] = [const { AtomicUsize::new(0) }; 5];
 
+/// The threads that called a hook for a connection.
+static THREADS: Mutex<Option<HashSet<ThreadId>>> = Mutex::new(None);
+
 fn count(hook: usize) {
     CALLS.get(hook).unwrap().fetch_add(1, Ordering::Relaxed);
 }
 
+fn count_for_connection(hook: usize) {
+    count(hook);
+    THREADS.lock().unwrap().get_or_insert_default().insert(thread::current().id());
+}
+
 unsafe extern "C" fn recv(fd: c_int, data: *mut c_void, size: usize, flags: c_int) -> ssize_t {
-    count(0);
+    count_for_connection(0);
     // SAFETY: the arguments are those of libzmq.
     unsafe { libc::recv(fd, data, size, flags) }
 }
 
 unsafe extern "C" fn accept4(fd: c_int, address: *mut sockaddr, size: *mut socklen_t, flags: c_int) -> c_int {
-    count(1);
+    count_for_connection(1);
     // SAFETY: the arguments are those of libzmq.
     unsafe { libc::accept4(fd, address, size, flags) }
 }
 
 unsafe extern "C" fn connect(fd: c_int, address: *const sockaddr, size: socklen_t) -> c_int {
-    count(2);
+    count_for_connection(2);
     // SAFETY: the arguments are those of libzmq.
     unsafe { libc::connect(fd, address, size) }
 }
@@ -51,7 +62,7 @@ unsafe extern "C" fn getaddrinfo(
 }
 
 #[test]
-fn libzmq_calls_each_hook_over_tcp_and_over_ipc() {
+fn libzmq_calls_each_hook_and_those_of_a_connection_from_one_thread() {
     zmq_sys::set_hooks(&Hooks { recv, accept4, connect, close, getaddrinfo });
     let directory = tempfile::tempdir().unwrap();
     let calls = || CALLS.each_ref().map(|calls| calls.load(Ordering::Relaxed));
@@ -67,6 +78,8 @@ fn libzmq_calls_each_hook_over_tcp_and_over_ipc() {
             sender.send("message", 0).unwrap();
             assert_eq!(receiver.recv_bytes(0).unwrap(), b"message");
         }
+        // The table of connections is local to that thread.
+        assert_eq!(THREADS.lock().unwrap().take().unwrap().len(), 1);
         let called: Vec<_> = calls().iter().zip(before).map(|(after, before)| *after > before).collect();
         assert_eq!(called, [true, true, true, true, looks_up], "recv, accept4, connect, close, getaddrinfo: {address}");
     }
