@@ -58,6 +58,7 @@ pub struct HttpCounters {
     failed_handshakes: [AtomicU64; HandshakeFailure::ALL.len()],
     bytes_in: AtomicU64,
     bytes_out: AtomicU64,
+    unknown_topics: AtomicU64,
     accepted: AtomicU64,
     closed: AtomicU64,
 }
@@ -69,6 +70,8 @@ pub struct HttpTotals {
     pub answers: BTreeMap<u16, u64>,
     /// Answers 503 by reason, as in the problem's type, without the reasons that never occurred.
     pub refused: BTreeMap<&'static str, u64>,
+    /// Messages whose topic is not known, published or refused for it.
+    pub unknown_topics: u64,
     /// Connections that ended before their TLS handshake was complete, by reason, without the reasons that never occurred.
     pub failed_handshakes: BTreeMap<&'static str, u64>,
     /// Bytes read from connections.
@@ -97,6 +100,11 @@ impl HttpCounters {
     pub fn unavailable(&self, reason: Unavailable) {
         #[expect(clippy::indexing_slicing, reason = "there is a counter for each variant")]
         add(&self.refused[reason as usize], 1);
+    }
+
+    /// Counts a message whose topic is not known.
+    pub fn unknown_topic(&self) {
+        add(&self.unknown_topics, 1);
     }
 
     /// Counts a connection that ended before its TLS handshake was complete.
@@ -142,6 +150,7 @@ impl<'c> FromIterator<&'c HttpCounters> for HttpTotals {
                     *totals.refused.entry(reason.kind()).or_default() += count;
                 }
             }
+            totals.unknown_topics += worker.unknown_topics.load(Ordering::Relaxed);
             for (reason, counter) in HandshakeFailure::ALL.iter().zip(&worker.failed_handshakes) {
                 let count = counter.load(Ordering::Relaxed);
                 if count > 0 {
@@ -173,11 +182,14 @@ mod tests {
             worker.answered(Status::Ok);
         }
         workers[0].closed();
+        workers[0].unknown_topic();
+        workers[1].unknown_topic();
         workers[1].answered(Status::NotFound);
         workers[1].unavailable(Unavailable::Stalled);
         workers[1].handshake_failed(HandshakeFailure::TimedOut);
         let totals: HttpTotals = workers.iter().collect();
         assert_eq!((totals.connections_accepted, totals.connections, totals.bytes_in), (2, 1, 6));
+        assert_eq!(totals.unknown_topics, 2);
         assert_eq!(totals.answers, BTreeMap::from([(200, 2), (404, 1)]));
         assert_eq!(totals.refused, BTreeMap::from([("subscriber-stalled", 1)]));
         assert_eq!(totals.failed_handshakes, BTreeMap::from([("timed-out", 1)]));

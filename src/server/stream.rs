@@ -94,7 +94,7 @@ impl<'b, S: Stream> ClientStream<'b, S> {
         if std::mem::replace(&mut self.silent_so_far, false) && session::is_plain_http(&records) {
             self.tls = None;
             self.handshake_failure = Some(HandshakeFailure::PlainHttp);
-            self.write(session::PLAIN_HTTP_ANSWER)?;
+            self.write(session::plain_http_answer(&records))?;
             return Ok(Arrived::PlainHttp);
         }
         match session.receive(&records, into) {
