@@ -50,6 +50,7 @@ enum Subject {
     Disabled,
     Endpoint(String),
     Settings,
+    Certificate,
     Stats,
     End,
 }
@@ -107,6 +108,7 @@ impl EventQueue {
             }
             Event::Bus { endpoint, .. } => Subject::Endpoint((*endpoint).into()),
             Event::Settings(_) => Subject::Settings,
+            Event::Certificate { .. } => Subject::Certificate,
             Event::Stats(_) => Subject::Stats,
             Event::Stopped { .. } => Subject::End,
         }

@@ -66,7 +66,7 @@ impl Gateway {
         let message_path = MessagePath::start(&config, hub, Arc::clone(&emit))?;
         let certificate = match &config.certificate {
             // The user's files are checked now. A self-signed certificate is made once the settings open the API.
-            Some(source @ CertificateSource::Files { .. }) => Some(WatchedCertificate::load(source.clone())?),
+            Some(source @ CertificateSource::Files { .. }) => Some(WatchedCertificate::load(source.clone(), &emit)?),
             _ => None,
         };
         Ok(Self { config, emit, message_path, listening: None, certificate, access: None, rejected: None })
@@ -153,7 +153,7 @@ impl Gateway {
     /// Listens, unless the gateway listens already, and puts the token into force.
     fn open(&mut self, token: &Token) -> Result<(), Failure> {
         if let (Some(source), None) = (&self.config.certificate, &self.certificate) {
-            self.certificate = Some(WatchedCertificate::load(source.clone())?);
+            self.certificate = Some(WatchedCertificate::load(source.clone(), &self.emit)?);
         }
         let is_new = self.listening.is_none();
         let listening = match self.listening.take() {
