@@ -5,10 +5,17 @@ use std::process::ExitCode;
 use adapter_gateway::cli::{Arguments, Command, EarlyExit};
 use adapter_gateway::commands;
 use adapter_gateway::gateway::Failure;
-use adapter_gateway::log::log;
+use adapter_gateway::log::{self, log};
 
 fn main() -> ExitCode {
     adapter_gateway::process::keep_freed_memory();
+    log::log_panics();
+    let status = run();
+    log::finish();
+    status
+}
+
+fn run() -> ExitCode {
     let command = match Arguments::parse(std::env::args_os().skip(1)) {
         Ok(command) => command,
         Err(EarlyExit::Help(text)) => return print(&text),

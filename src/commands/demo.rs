@@ -1,14 +1,15 @@
 //! `adapter-gateway demo`: a hub, a gateway with a fresh token and a listener on one machine, without an adapter.
 
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::listen::print_messages;
+use super::listen::{STOP_TIMEOUT, print_messages};
 use super::print::Printer;
 use super::serve;
 use crate::bus::{HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub, Subscriber};
-use crate::cli::DemoArguments;
+use crate::cli::{Colour, DemoArguments};
 use crate::gateway::events::{BusConnectivity, Event, EventSink};
 use crate::gateway::{self, Failure, TokenSource};
 use crate::log::log;
@@ -37,7 +38,12 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
         return Err(Failure::Configuration("the listener could not subscribe to the embedded hub".into()));
     }
     let interrupter = subscriber.interrupter();
-    let printing = std::thread::spawn(move || print_messages(&mut subscriber, &Printer::stdout(Encoding::Json), None));
+    let mut printer = Printer::stdout(Encoding::Json, Colour::Auto, false);
+    let (printing, ended) = channel::<()>();
+    std::thread::spawn(move || {
+        let _dropped_at_the_end = printing;
+        print_messages(&mut subscriber, &mut printer, None);
+    });
 
     let token = random_hex()?;
     let mut config = serve::demo_config(arguments, hub.publishers())?;
@@ -56,7 +62,8 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
         None => Ok(()),
     };
     interrupter.interrupt();
-    let _ = printing.join();
+    // The printing may wait for a reader that does not read.
+    let _ = ended.recv_timeout(STOP_TIMEOUT);
     result
 }
 
@@ -102,7 +109,9 @@ fn welcome_when_ready(token: String, ca_file: Option<PathBuf>) -> EventSink {
         if progress.connected
             && let Some(url) = progress.url.take()
         {
-            print_welcome(&url, &token, ca_file.as_deref());
+            let (token, ca_file) = (token.clone(), ca_file.clone());
+            // The thread that reports the event must not wait for a reader of standard output.
+            std::thread::spawn(move || print_welcome(&url, &token, ca_file.as_deref()));
         }
     })
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::bus::{BusConfig, Endpoint, EndpointError, HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub};
 use crate::cli::{DEFAULT_PORT, DemoArguments, Seconds, ServeArguments};
-use crate::gateway::events::EventWriter;
+use crate::gateway::event_writer::EventWriter;
 use crate::gateway::{self, Failure, GatewayConfig, TokenSource};
 use crate::log::log;
 use crate::proto::policy::{AllowedOrigins, Policy};
@@ -28,7 +28,8 @@ pub fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     if let Some(hub) = &hub {
         config.bus.connect.push(hub.publishers().clone());
     }
-    let (emit, writer) = EventWriter::start();
+    let (emit, writer) =
+        EventWriter::start().map_err(|error| Failure::Configuration(format!("cannot start a thread: {error}")))?;
     let result = gateway::run(config, hub, &TokenSource::SettingsFile(settings), emit);
     writer.finish();
     result
@@ -42,6 +43,7 @@ pub(crate) fn demo_config(demo: &DemoArguments, hub: &Endpoint) -> Result<Gatewa
         listen: vec![demo.listen.unwrap_or(default_address)],
         connect: vec![hub.as_str().into()],
         check: demo.check,
+        vocabulary: demo.vocabulary,
         io: demo.io,
         ..ServeArguments::default()
     };
@@ -90,6 +92,7 @@ fn gateway_config(arguments: &ServeArguments) -> Result<GatewayConfig, Failure> 
             body_bytes: arguments.max_body.get(),
             check: arguments.check,
             encoding: arguments.encoding,
+            vocabulary: arguments.vocabulary,
             origins: allowed_origins(&arguments.allow_origin),
         },
         timeouts: Timeouts {

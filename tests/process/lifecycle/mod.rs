@@ -5,3 +5,5 @@ mod drain;
 mod failures;
 mod listeners;
 mod running;
+mod stdin;
+mod unread_streams;
