@@ -42,13 +42,13 @@ pub(super) struct SubSocket {
 impl SubSocket {
     /// Starts to connect, with a subscription to each topic prefix; without one, to everything.
     pub(super) fn connect(endpoint: &Endpoint, topics: &[String]) -> io::Result<Self> {
-        let context = zmq::Context::new();
+        let context = ffi::context();
         let mut socket = context.socket(zmq::SUB)?;
         socket.set_linger(0)?;
         socket.set_rcvhwm(RECEIVE_MESSAGES)?;
         socket.set_ipv6(endpoint.is_ipv6())?;
         socket::set_reconnect(&socket)?;
-        socket::set_tcp_keepalive(&socket)?;
+        socket::set_peer_timeouts(&socket)?;
         if topics.is_empty() {
             socket.set_subscribe(b"")?;
         }

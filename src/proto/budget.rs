@@ -1,4 +1,4 @@
-//! A bound on the bytes that all connections hold together (`--max-buffered`).
+//! A bound on the bytes that several connections hold together: of bodies (`--max-buffered`), or of subscriptions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// there are connections that send one at the same time.
 pub const BUFFERED_BYTES: usize = 64 * 1024 * 1024;
 
-/// Bytes that may still be held. All workers share it.
+/// Bytes that may still be held. All connections share it, whichever thread they belong to.
 #[derive(Debug)]
 pub struct Budget {
     limit_bytes: usize,
@@ -51,6 +51,13 @@ impl Hold {
         self.bytes += if taken { more } else { 0 };
         taken
     }
+
+    /// Holds at most so many bytes, and gives the others back.
+    pub fn shrink(&mut self, bytes: usize) {
+        let fewer = self.bytes.saturating_sub(bytes);
+        self.bytes -= fewer;
+        self.budget.free_bytes.fetch_add(fewer, Ordering::Relaxed);
+    }
 }
 
 impl Drop for Hold {
@@ -69,6 +76,10 @@ mod tests {
         let mut first = budget.hold(4).unwrap();
         assert!(budget.hold(6).is_some() && budget.hold(7).is_none());
         assert!(first.cover(10) && first.cover(1) && !first.cover(11));
+        first.shrink(11);
+        assert!(budget.hold(1).is_none());
+        first.shrink(3);
+        assert!(budget.hold(7).is_some() && budget.hold(8).is_none());
         drop(first);
         assert!(budget.hold(10).is_some() && budget.hold(11).is_none());
     }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -12,7 +13,7 @@ use serde_json::Value;
 
 use super::http::{Client, Response};
 use super::io_mode::io_mode;
-use super::process::{Process, Transcript, after, binary, without_io_uring};
+use super::process::{Process, Transcript, after, binary, with_file_at, without_io_uring};
 use super::request::Request;
 use super::settings_file::{SettingsFile, TOKEN_MARK, enabled, token};
 use super::{PATIENCE, eventually};
@@ -32,6 +33,7 @@ pub(crate) struct Builder {
     io_uring_refusal: Option<Errno>,
     ulimit: Option<&'static str>,
     user: Option<u32>,
+    file_at: Option<(&'static str, PathBuf)>,
     arguments: Vec<String>,
     scheme: &'static str,
     stdin: Stdio,
@@ -127,6 +129,12 @@ impl Builder {
     /// Starts the gateway as this user and the group of the same number, which needs root.
     pub(crate) fn user(mut self, id: u32) -> Self {
         self.user = Some(id);
+        self
+    }
+
+    /// Starts the gateway where this file stands in the place of `path`.
+    pub(crate) fn file_at(mut self, path: &'static str, file: &Path) -> Self {
+        self.file_at = Some((path, file.to_owned()));
         self
     }
 
@@ -226,6 +234,9 @@ impl Builder {
             (None, false) => after("exec <&-", &command),
             (Some(arguments), _) => after(&format!("ulimit {arguments}"), &command),
         };
+        if let Some((path, file)) = &self.file_at {
+            command = with_file_at(path, file, &command);
+        }
         if let Some(id) = self.user {
             command.uid(id).gid(id);
         }
@@ -247,6 +258,7 @@ impl Gateway {
             io_uring_refusal: None,
             ulimit: None,
             user: None,
+            file_at: None,
             arguments: Vec::new(),
             scheme: "http",
             stdin: Stdio::null(),

@@ -1,6 +1,7 @@
 //! A child process: its output is read as it comes, and a test can wait for its end.
 
 use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -42,7 +43,18 @@ pub(crate) fn binary() -> Command {
 
 /// Returns a command that lets a shell run this script, and then the given command under the same process id.
 pub(crate) fn after(script: &str, command: &Command) -> Command {
-    let mut shell = Command::new("sh");
+    run_by(Command::new("sh"), script, command)
+}
+
+/// Returns a command that shows the given one `file` in the place of `path`, in a mount namespace of its own and under
+/// the same process id.
+pub(crate) fn with_file_at(path: &str, file: &Path, command: &Command) -> Command {
+    let mut shell = Command::new("unshare");
+    shell.args(["--user", "--map-root-user", "--mount", "sh"]);
+    run_by(shell, &format!("mount --bind '{}' {path}", file.display()), command)
+}
+
+fn run_by(mut shell: Command, script: &str, command: &Command) -> Command {
     shell.args(["-c", &format!("{script} && exec \"$@\""), "sh"]);
     shell.arg(command.get_program()).args(command.get_args()).stdin(Stdio::null());
     let set = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
