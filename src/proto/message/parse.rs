@@ -93,8 +93,8 @@ pub enum Encoding {
     Msgpack,
 }
 
-/// Reads `body` as a message, to be published in `vocabulary`. What the check of its topic refuses is never translated, so
-/// that it passes as it is under [`Check::Envelope`].
+/// Reads `body` as a message, to be published in `vocabulary`. What the check of its topic refuses is never translated:
+/// under [`Check::Envelope`] it passes as it is, and is read a second time for that.
 ///
 /// # Errors
 ///
@@ -102,14 +102,8 @@ pub enum Encoding {
 /// is no message. Time and memory are linear in the size of the body, whatever it holds.
 pub fn parse(body: &[u8], check: Check, vocabulary: Vocabulary) -> Result<Message<'_>, Fault> {
     if check == Check::Envelope && vocabulary != Vocabulary::AsSent {
-        return read(body, Check::Known, vocabulary).or_else(|_| read(body, Check::Envelope, Vocabulary::AsSent));
+        return parse(body, Check::Known, vocabulary).or_else(|_| parse(body, check, Vocabulary::AsSent));
     }
-    read(body, check, vocabulary)
-}
-
-/// Reads `body` as a message. A message is translated only if it is checked.
-#[inline]
-fn read(body: &[u8], check: Check, vocabulary: Vocabulary) -> Result<Message<'_>, Fault> {
     let text = utf8(body)?;
     if may_hide_faults(text) {
         scanner::check(text)?;
