@@ -1,24 +1,22 @@
 //! `adapter-gateway demo`: a hub, a gateway with a fresh token and a listener on one machine, without an adapter.
 
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::listen::print_messages;
+use super::listen::{STOP_TIMEOUT, print_messages};
 use super::print::Printer;
 use super::serve;
 use crate::bus::{HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub, Subscriber};
-use crate::cli::DemoArguments;
+use crate::cli::{Colour, DemoArguments};
 use crate::gateway::events::{Event, EventSink};
 use crate::gateway::{self, Failure, TokenSource};
 use crate::log::log;
 use crate::proto::message::Encoding;
 use crate::proto::token::Token;
+use crate::settings;
 use crate::tls::source::CertificateSource;
-
-/// The number of random bytes in the token and in the directory's name. Nobody can guess 16 of them, and a person can
-/// still read them.
-const RANDOM_BYTES: usize = 16;
 
 /// The time that the listener's subscription gets to reach the hub, which is in the same process.
 const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -37,7 +35,12 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
         return Err(Failure::Configuration("the listener could not subscribe to the embedded hub".into()));
     }
     let interrupter = subscriber.interrupter();
-    let printing = std::thread::spawn(move || print_messages(&mut subscriber, &Printer::stdout(Encoding::Json), None));
+    let mut printer = Printer::stdout(Encoding::Json, Colour::Auto, false);
+    let (printing, ended) = channel::<()>();
+    std::thread::spawn(move || {
+        let _dropped_at_the_end = printing;
+        print_messages(&mut subscriber, &mut printer, None);
+    });
 
     let token = random_hex()?;
     let mut config = serve::demo_config(arguments, hub.publishers())?;
@@ -56,7 +59,8 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
         None => Ok(()),
     };
     interrupter.interrupt();
-    let _ = printing.join();
+    // The printing may wait for a reader that does not read.
+    let _ = ended.recv_timeout(STOP_TIMEOUT);
     result
 }
 
@@ -66,9 +70,7 @@ fn start_hub() -> Result<Hub, Failure> {
 }
 
 fn random_hex() -> Result<String, Failure> {
-    let mut bytes = [0; RANDOM_BYTES];
-    getrandom::fill(&mut bytes).map_err(Failure::configuration)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    settings::random_hex().map_err(Failure::configuration)
 }
 
 /// A directory that is removed on drop.

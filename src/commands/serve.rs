@@ -55,6 +55,7 @@ pub(crate) fn demo_config(demo: &DemoArguments, hub: &Endpoint) -> Result<Gatewa
         listen: vec![demo.listen.unwrap_or(default_address)],
         connect: vec![hub.as_str().into()],
         check: demo.check,
+        vocabulary: demo.vocabulary,
         io: demo.io,
         ..ServeArguments::default()
     };
@@ -103,6 +104,7 @@ fn gateway_config(arguments: &ServeArguments) -> Result<GatewayConfig, Failure> 
             body_bytes: arguments.max_body.get(),
             check: arguments.check,
             encoding: arguments.encoding,
+            vocabulary: arguments.vocabulary,
             origins: allowed_origins(&arguments.allow_origin),
         },
         timeouts: Timeouts {

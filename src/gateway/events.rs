@@ -106,10 +106,14 @@ pub struct Stats {
     pub answers: BTreeMap<u16, u64>,
     /// Answers 503 by reason, which is the last part of the problem type.
     pub refused: BTreeMap<&'static str, u64>,
+    /// Connections that ended before their TLS handshake was complete, by reason.
+    pub failed_handshakes: BTreeMap<&'static str, u64>,
     /// Messages that were answered with 200.
     pub accepted: u64,
     /// Messages that were handed to libzmq.
     pub published: u64,
+    /// Messages whose topic is not known, published or refused for it.
+    pub unknown_topics: u64,
     /// Messages in the queue to the bus.
     pub queue_depth: u64,
     /// The highest queue depth so far.
@@ -163,7 +167,7 @@ mod tests {
     /// Parents parse these lines, so neither a name nor the order of the fields may change.
     #[test]
     fn events_are_written_as_these_bytes() {
-        let counters = r#""uptime_s":0,"answers":{"200":2},"refused":{"queue-full":1},"accepted":0,"published":0,"queue_depth":0,"queue_high_water":0,"queue_bytes":0,"pipe_full":0,"bytes_in":0,"bytes_out":0,"connections":0,"connections_accepted":0,"endpoints":[{"endpoint":"tcp://h:1","connected":true,"reconnects":3}]"#;
+        let counters = r#""uptime_s":0,"answers":{"200":2},"refused":{"queue-full":1},"failed_handshakes":{},"accepted":0,"published":0,"unknown_topics":0,"queue_depth":0,"queue_high_water":0,"queue_bytes":0,"pipe_full":0,"bytes_in":0,"bytes_out":0,"connections":0,"connections_accepted":0,"endpoints":[{"endpoint":"tcp://h:1","connected":true,"reconnects":3}]"#;
         let stats = || Stats {
             answers: [(200, 2)].into(),
             refused: [("queue-full", 1)].into(),

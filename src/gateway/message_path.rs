@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-use crate::bus::{Bus, BusEvent, Hub, HubCounters};
+use crate::bus::{Bus, BusEvent, Hub, HubCounters, MAX_PEERS, limit_payloads, limit_peers};
 use crate::gateway::config::GatewayConfig;
 use crate::gateway::events::{BusConnectivity, EndpointStats, Event, EventSink, HubStats, Stats};
 use crate::gateway::failure::Failure;
@@ -13,6 +13,8 @@ use crate::gateway::ready::ReadyReporter;
 use crate::gateway::signals::Signals;
 use crate::log::log;
 use crate::process::raise_descriptor_limit;
+use crate::proto::message::Encoding;
+use crate::proto::policy::Policy;
 use crate::proto::token::Token;
 use crate::server::listener::Listening;
 use crate::server::workers::{IoBackend, Workers, WorkersConfig};
@@ -21,9 +23,21 @@ use crate::tls::acceptor::Acceptor;
 /// The most of the drain time that is reserved for the bus: connections are cut off this long before the end.
 const BUS_DRAIN: Duration = Duration::from_secs(1);
 
-/// Descriptors that are not connections when there is one worker: the listeners, the ring, the ZeroMQ sockets, the
-/// standard streams and the settings file.
-const OTHER_DESCRIPTORS: u64 = 64;
+/// Descriptors that are not connections when there is one worker: the listeners, the ring, the bus, the standard streams
+/// and the settings file.
+const OTHER_DESCRIPTORS: u64 = 40;
+
+/// Descriptors of each endpoint that the bus connects to: its connection, its socket and its monitor.
+const ENDPOINT_DESCRIPTORS: u64 = 4;
+
+/// Descriptors of the embedded hub without its peers.
+const HUB_DESCRIPTORS: u64 = 16;
+
+/// Where descriptors are scarce, peers of the bus get one of so many.
+const PEER_SHARE: u64 = 5;
+
+/// The least number of peers that descriptors are reserved for.
+const FEWEST_PEERS: u64 = 24;
 
 /// Descriptors of each further worker: its ring, and those with which tokio waits and is woken.
 const WORKER_DESCRIPTORS: u64 = 5;
@@ -48,7 +62,8 @@ impl MessagePath {
         emit: EventSink,
         ready: &Arc<ReadyReporter>,
     ) -> Result<Self, Failure> {
-        let connections = affordable_connections(config);
+        let connections = affordable_connections(config, hub.is_some());
+        limit_payloads(largest_payload_bytes(&config.policy));
         let bus_ready = Arc::clone(ready);
         let emit_bus_event = move |event: BusEvent| {
             let (state, endpoint) = match &event {
@@ -101,8 +116,10 @@ impl MessagePath {
             uptime_s: self.started.elapsed().as_secs(),
             answers: http.answers,
             refused: http.refused,
+            failed_handshakes: http.failed_handshakes,
             accepted: bus.accepted,
             published: bus.published,
+            unknown_topics: http.unknown_topics,
             queue_depth: bus.depth,
             queue_high_water: bus.high_water,
             queue_bytes: bus.bytes as u64,
@@ -141,19 +158,39 @@ impl MessagePath {
     }
 }
 
-/// Raises the soft limit of descriptors as far as needed and possible, and returns the number of connections that fits
-/// under it: without a descriptor nothing can be accepted, and nothing else can be opened.
-fn affordable_connections(config: &GatewayConfig) -> usize {
+/// Raises the soft limit of descriptors as far as needed and possible, and divides it: limits the peers at the bound
+/// endpoints, and returns the number of connections that fits under it. Without a descriptor nothing can be accepted, and
+/// nothing else can be opened.
+fn affordable_connections(config: &GatewayConfig, has_hub: bool) -> usize {
     let wanted = config.max_connections;
+    let wanted_peers = if has_hub || !config.bus.bind.is_empty() { MAX_PEERS as u64 } else { 0 };
     let listeners = (config.listen.len() + config.listen_optional.len()) as u64;
     let further_workers = config.workers.saturating_sub(1) as u64;
-    let others = OTHER_DESCRIPTORS + further_workers * (WORKER_DESCRIPTORS + LISTENER_DESCRIPTORS * listeners);
-    let limit = raise_descriptor_limit(wanted.saturating_add(others));
-    let possible = limit.saturating_sub(others).max(1);
+    let others = OTHER_DESCRIPTORS
+        + further_workers * (WORKER_DESCRIPTORS + LISTENER_DESCRIPTORS * listeners)
+        + ENDPOINT_DESCRIPTORS * config.bus.connect.len() as u64
+        + if has_hub { HUB_DESCRIPTORS } else { 0 };
+    let limit = raise_descriptor_limit(wanted.saturating_add(others + wanted_peers));
+    let free = limit.saturating_sub(others);
+    let peers = (free / PEER_SHARE).max(FEWEST_PEERS).min(wanted_peers);
+    let possible = free.saturating_sub(peers).max(1);
+    if peers < wanted_peers {
+        log(format_args!("at most {peers} peers of the bus, since the limit of descriptors is {limit}"));
+    }
     if possible < wanted {
         log(format_args!("at most {possible} connections, since the limit of descriptors is {limit}"));
     }
+    limit_peers(usize::try_from(peers).unwrap_or(usize::MAX));
     usize::try_from(possible.min(wanted)).unwrap_or(usize::MAX)
+}
+
+/// Returns how long a published payload can be.
+fn largest_payload_bytes(policy: &Policy) -> u64 {
+    match policy.encoding {
+        Encoding::Json => policy.body_bytes,
+        // A list of `1e9` has four bytes for each in JSON, and nine in MessagePack.
+        Encoding::Msgpack => policy.body_bytes.saturating_mul(9) / 4,
+    }
 }
 
 fn hub_stats(counters: HubCounters) -> HubStats {

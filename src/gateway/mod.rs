@@ -13,9 +13,11 @@
 //! | `ready` | reports when a message that is posted is taken, and when no longer |
 //! | `parent` | watches the process that started this one |
 //! | `certificates` | reloads the certificate when its files change and when it is due for renewal |
+//! | `clock` | tells when the clock of the system is set |
 //! | `failure` | gives each failure its exit status |
 
 mod certificates;
+mod clock;
 mod config;
 pub mod event_writer;
 pub mod events;

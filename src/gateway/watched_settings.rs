@@ -56,8 +56,8 @@ impl WatchedSettings {
         }
     }
 
-    /// Reads the settings again. Returns what has become of them, if the file is another version than before, says
-    /// something else, or was to be read in any case (`forced`).
+    /// Reads the settings again. Returns what has become of them, if the file is another version than before, or says
+    /// something else. If `forced`, good settings count as reloaded, whatever the file said before.
     pub(super) fn read_again(&mut self, forced: bool) -> Option<SettingsChange> {
         match self {
             Self::Fixed(_) => None,
@@ -121,9 +121,11 @@ impl WatchedFile {
 
     fn read_again(&mut self, forced: bool) -> Option<SettingsChange> {
         let (change, is_new) = self.read();
-        if !is_new && !forced {
-            return None;
-        }
+        let change = match change {
+            SettingsChange::Unchanged if forced => SettingsChange::Reloaded,
+            _ if !is_new && !forced => return None,
+            change => change,
+        };
         if let (SettingsChange::Rejected { reason }, Some(_)) = (&change, &self.in_force) {
             log(format_args!("{reason}; the last good settings stay in force"));
         }

@@ -13,7 +13,10 @@ pub fn proposed_lines() -> Result<String, getrandom::Error> {
 }
 
 /// Returns random bytes in hexadecimal digits, which a URL takes as they are.
-fn random_hex() -> Result<String, getrandom::Error> {
+///
+/// # Errors
+/// Returns the error of the kernel if it has no random bytes.
+pub fn random_hex() -> Result<String, getrandom::Error> {
     let mut bytes = [0; RANDOM_BYTES];
     getrandom::fill(&mut bytes)?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())

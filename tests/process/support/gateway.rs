@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -11,7 +13,7 @@ use serde_json::Value;
 
 use super::http::{Client, Response};
 use super::io_mode::io_mode;
-use super::process::{Process, Transcript, after, binary, without_io_uring};
+use super::process::{Process, Transcript, after, binary, with_file_at, without_io_uring};
 use super::request::Request;
 use super::settings_file::{SettingsFile, TOKEN_MARK, enabled, token};
 use super::{PATIENCE, eventually};
@@ -30,6 +32,8 @@ pub(crate) struct Builder {
     expected_io: &'static str,
     io_uring_refusal: Option<Errno>,
     ulimit: Option<&'static str>,
+    user: Option<u32>,
+    file_at: Option<(&'static str, PathBuf)>,
     arguments: Vec<String>,
     scheme: &'static str,
     stdin: Stdio,
@@ -119,6 +123,18 @@ impl Builder {
     /// Starts the gateway after `ulimit` with these arguments.
     pub(crate) fn ulimit(mut self, arguments: &'static str) -> Self {
         self.ulimit = Some(arguments);
+        self
+    }
+
+    /// Starts the gateway as this user and the group of the same number, which needs root.
+    pub(crate) fn user(mut self, id: u32) -> Self {
+        self.user = Some(id);
+        self
+    }
+
+    /// Starts the gateway where this file stands in the place of `path`.
+    pub(crate) fn file_at(mut self, path: &'static str, file: &Path) -> Self {
+        self.file_at = Some((path, file.to_owned()));
         self
     }
 
@@ -213,11 +229,18 @@ impl Builder {
             command.args(["--bind", &format!("ipc://{}", endpoint.display())]);
         }
         command.args(["--io", self.io]).args(&self.bus).args(&self.arguments);
-        match (self.ulimit, self.has_stdin) {
+        let mut command = match (self.ulimit, self.has_stdin) {
             (None, true) => command,
             (None, false) => after("exec <&-", &command),
             (Some(arguments), _) => after(&format!("ulimit {arguments}"), &command),
+        };
+        if let Some((path, file)) = &self.file_at {
+            command = with_file_at(path, file, &command);
         }
+        if let Some(id) = self.user {
+            command.uid(id).gid(id);
+        }
+        command
     }
 }
 
@@ -234,6 +257,8 @@ impl Gateway {
             expected_io: io_mode(),
             io_uring_refusal: None,
             ulimit: None,
+            user: None,
+            file_at: None,
             arguments: Vec::new(),
             scheme: "http",
             stdin: Stdio::null(),

@@ -14,6 +14,7 @@ pub(crate) mod raw_client;
 pub(crate) mod request;
 pub(crate) mod settings_file;
 pub(crate) mod subscriber;
+pub(crate) mod terminal;
 pub(crate) mod usage;
 
 use std::io::Write;

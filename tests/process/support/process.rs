@@ -1,6 +1,7 @@
 //! A child process: its output is read as it comes, and a test can wait for its end.
 
 use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -42,7 +43,18 @@ pub(crate) fn binary() -> Command {
 
 /// Returns a command that lets a shell run this script, and then the given command under the same process id.
 pub(crate) fn after(script: &str, command: &Command) -> Command {
-    let mut shell = Command::new("sh");
+    run_by(Command::new("sh"), script, command)
+}
+
+/// Returns a command that shows the given one `file` in the place of `path`, in a mount namespace of its own and under
+/// the same process id.
+pub(crate) fn with_file_at(path: &str, file: &Path, command: &Command) -> Command {
+    let mut shell = Command::new("unshare");
+    shell.args(["--user", "--map-root-user", "--mount", "sh"]);
+    run_by(shell, &format!("mount --bind '{}' {path}", file.display()), command)
+}
+
+fn run_by(mut shell: Command, script: &str, command: &Command) -> Command {
     shell.args(["-c", &format!("{script} && exec \"$@\""), "sh"]);
     shell.arg(command.get_program()).args(command.get_args()).stdin(Stdio::null());
     let set = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
@@ -107,6 +119,18 @@ impl Process {
             readers.push(std::thread::spawn(move || read_all(stderr, &transcript)));
         }
         Self { child, command, lines, transcript, readers }
+    }
+
+    /// Starts a child whose stdout is this stream, which the caller reads.
+    pub(crate) fn spawn_printing_to(command: &mut Command, stdout: impl Into<Stdio>) -> Self {
+        let mut child = command.stdout(stdout).stderr(Stdio::piped()).spawn().expect("the binary starts");
+        let stderr = child.stderr.take().unwrap();
+        let transcript = Arc::new(Mutex::new(Transcript::default()));
+        let reader = std::thread::spawn({
+            let transcript = Arc::clone(&transcript);
+            move || read_all(stderr, &transcript)
+        });
+        Self { child, command: format!("{command:?}"), lines: channel().1, transcript, readers: vec![reader] }
     }
 
     pub(crate) fn id(&self) -> u32 {
