@@ -10,16 +10,13 @@ use super::print::Printer;
 use super::serve;
 use crate::bus::{HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub, Subscriber};
 use crate::cli::{Colour, DemoArguments};
-use crate::gateway::events::{BusConnectivity, Event, EventSink};
+use crate::gateway::events::{Event, EventSink};
 use crate::gateway::{self, Failure, TokenSource};
 use crate::log::log;
 use crate::proto::message::Encoding;
 use crate::proto::token::Token;
+use crate::settings;
 use crate::tls::source::CertificateSource;
-
-/// The number of random bytes in the token and in the directory's name. Nobody can guess 16 of them, and a person can
-/// still read them.
-const RANDOM_BYTES: usize = 16;
 
 /// The time that the listener's subscription gets to reach the hub, which is in the same process.
 const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -73,9 +70,7 @@ fn start_hub() -> Result<Hub, Failure> {
 }
 
 fn random_hex() -> Result<String, Failure> {
-    let mut bytes = [0; RANDOM_BYTES];
-    getrandom::fill(&mut bytes).map_err(Failure::configuration)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    settings::random_hex().map_err(Failure::configuration)
 }
 
 /// A directory that is removed on drop.
@@ -87,27 +82,16 @@ impl Drop for TemporaryDirectory {
     }
 }
 
-/// What the events have reported so far.
-#[derive(Default)]
-struct DemoProgress {
-    /// The URL of the gateway, until the welcome is printed.
-    url: Option<String>,
-    /// Whether the bus is connected to the hub.
-    connected: bool,
-}
-
-/// Returns a sink that prints the welcome once the gateway listens and the bus is connected.
+/// Returns a sink that prints the welcome once a message that is posted is taken.
 fn welcome_when_ready(token: String, ca_file: Option<PathBuf>) -> EventSink {
-    let progress = Mutex::new(DemoProgress::default());
+    let url = Mutex::new(None);
     Arc::new(move |event: &Event<'_>| {
-        let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
-        match event {
-            Event::Listening { url, .. } => progress.url = Some((*url).into()),
-            Event::Bus { state, .. } => progress.connected = *state == BusConnectivity::Connected,
-            _ => return,
+        let mut listening = url.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Event::Listening { url, .. } = event {
+            *listening = Some(String::from(*url));
         }
-        if progress.connected
-            && let Some(url) = progress.url.take()
+        if matches!(event, Event::Ready)
+            && let Some(url) = listening.take()
         {
             let (token, ca_file) = (token.clone(), ca_file.clone());
             // The thread that reports the event must not wait for a reader of standard output.

@@ -2,10 +2,12 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::bus::{BusConfig, Endpoint, EndpointError, HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub};
 use crate::cli::{DEFAULT_PORT, DemoArguments, Seconds, ServeArguments};
 use crate::gateway::event_writer::EventWriter;
+use crate::gateway::events::{Event, EventSink};
 use crate::gateway::{self, Failure, GatewayConfig, TokenSource};
 use crate::log::log;
 use crate::proto::policy::{AllowedOrigins, Policy};
@@ -18,6 +20,20 @@ use crate::tls::source::CertificateSource;
 /// # Errors
 /// Returns the [`Failure`] that ended it.
 pub fn run(arguments: &ServeArguments) -> Result<(), Failure> {
+    let (emit, writer) =
+        EventWriter::start().map_err(|error| Failure::Configuration(format!("cannot start a thread: {error}")))?;
+    let result = serve(arguments, Arc::clone(&emit));
+    // A person reads what is wrong with the arguments. It says nothing about a start.
+    if let Err(failure) = &result
+        && !matches!(failure, Failure::Usage(_))
+    {
+        emit(&Event::Failed { status: failure.exit_status(), reason: &failure.to_string() });
+    }
+    writer.finish();
+    result
+}
+
+fn serve(arguments: &ServeArguments, emit: EventSink) -> Result<(), Failure> {
     let settings = match &arguments.settings {
         Some(path) => path.clone(),
         None => settings::default_path().map_err(Failure::configuration)?,
@@ -28,11 +44,7 @@ pub fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     if let Some(hub) = &hub {
         config.bus.connect.push(hub.publishers().clone());
     }
-    let (emit, writer) =
-        EventWriter::start().map_err(|error| Failure::Configuration(format!("cannot start a thread: {error}")))?;
-    let result = gateway::run(config, hub, &TokenSource::SettingsFile(settings), emit);
-    writer.finish();
-    result
+    gateway::run(config, hub, &TokenSource::SettingsFile(settings), emit)
 }
 
 /// Returns the configuration of `demo`: one listener, one hub, and otherwise the defaults of `serve`. Without
@@ -103,6 +115,7 @@ fn gateway_config(arguments: &ServeArguments) -> Result<GatewayConfig, Failure> 
         drain_timeout: arguments.drain_timeout.get(),
         bus: bus_config(arguments)?,
         watch_stdin: arguments.watch_stdin,
+        watch_parent: arguments.watch_parent,
         stats_interval: arguments.stats.map(Seconds::get),
     })
 }

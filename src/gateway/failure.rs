@@ -11,7 +11,7 @@ use crate::server::workers::StartError;
 pub enum Failure {
     /// Exit status 2: the arguments are wrong.
     Usage(String),
-    /// Exit status 3: the settings, a certificate or an endpoint cannot be used.
+    /// Exit status 3: a certificate or an endpoint cannot be used, or the system refuses what the gateway needs.
     Configuration(String),
     /// Exit status 4: the gateway cannot listen on an address.
     Listen(String),
@@ -25,7 +25,9 @@ impl Failure {
         Self::Configuration(cause.to_string())
     }
 
-    fn exit_status(&self) -> u8 {
+    /// Returns the exit status that tells the parent process which failure it is.
+    #[must_use]
+    pub fn exit_status(&self) -> u8 {
         match self {
             Self::Usage(_) => 2,
             Self::Configuration(_) => 3,

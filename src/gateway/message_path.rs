@@ -9,6 +9,7 @@ use crate::bus::{Bus, BusEvent, Hub, HubCounters, MAX_PEERS, limit_payloads, lim
 use crate::gateway::config::GatewayConfig;
 use crate::gateway::events::{BusConnectivity, EndpointStats, Event, EventSink, HubStats, Stats};
 use crate::gateway::failure::Failure;
+use crate::gateway::ready::ReadyReporter;
 use crate::gateway::signals::Signals;
 use crate::log::log;
 use crate::process::raise_descriptor_limit;
@@ -55,17 +56,25 @@ pub(super) struct MessagePath {
 
 impl MessagePath {
     /// Starts the bus and the workers. The workers accept nothing before [`MessagePath::open`].
-    pub(super) fn start(config: &GatewayConfig, hub: Option<Hub>, emit: EventSink) -> Result<Self, Failure> {
+    pub(super) fn start(
+        config: &GatewayConfig,
+        hub: Option<Hub>,
+        emit: EventSink,
+        ready: &Arc<ReadyReporter>,
+    ) -> Result<Self, Failure> {
         let connections = affordable_connections(config, hub.is_some());
         limit_payloads(largest_payload_bytes(&config.policy));
+        let bus_ready = Arc::clone(ready);
         let emit_bus_event = move |event: BusEvent| {
             let (state, endpoint) = match &event {
                 BusEvent::Connected { endpoint } => (BusConnectivity::Connected, endpoint),
                 BusEvent::Disconnected { endpoint } => (BusConnectivity::Disconnected, endpoint),
             };
             emit(&Event::Bus { state, endpoint: endpoint.as_str() });
+            bus_ready.bus_changed();
         };
         let bus = Arc::new(Bus::start(config.bus.clone(), emit_bus_event).map_err(Failure::configuration)?);
+        ready.set_publisher(bus.publisher());
         let workers_config = WorkersConfig {
             io: config.io,
             workers: config.workers,

@@ -4,6 +4,8 @@ mod commands;
 mod drain;
 mod failures;
 mod listeners;
+mod parent;
+mod readiness;
 mod running;
 mod stdin;
 mod unread_streams;
