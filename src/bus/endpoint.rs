@@ -53,6 +53,12 @@ impl Endpoint {
         self.0.starts_with("tcp://[")
     }
 
+    /// Returns the path, or the abstract name after an `@`, of an `ipc://` endpoint that names one. libzmq chooses the
+    /// path of `ipc://*`.
+    pub(super) fn ipc_name(&self) -> Option<&str> {
+        self.0.strip_prefix("ipc://").filter(|name| *name != "*")
+    }
+
     fn tcp_parts(&self) -> Option<(&str, &str)> {
         self.0.strip_prefix("tcp://")?.rsplit_once(':')
     }
@@ -169,6 +175,14 @@ mod tests {
         }
         let plain = "tcp://1.2.3.4:5".parse::<Endpoint>().unwrap();
         assert!(plain.connectable().is_ok());
+    }
+
+    #[test]
+    fn only_ipc_endpoints_without_a_wildcard_have_a_name() {
+        for (url, name) in [("ipc:///run/hub", Some("/run/hub")), ("ipc://@x", Some("@x")), ("ipc://*", None)] {
+            assert_eq!(url.parse::<Endpoint>().unwrap().ipc_name(), name, "{url}");
+        }
+        assert_eq!("tcp://host:1".parse::<Endpoint>().unwrap().ipc_name(), None);
     }
 
     #[test]

@@ -9,7 +9,7 @@
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::ops::Range;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::sync::Arc;
 use std::{io, slice};
 
@@ -18,15 +18,32 @@ use zmq_sys::{zmq_msg_t, zmq_setsockopt};
 /// `ZMQ_XPUB_NODROP`, from `zmq.h`.
 const XPUB_NODROP: c_int = 69;
 
+/// `ZMQ_USE_FD`, from `zmq.h`, and its value for a socket that libzmq opens itself.
+const USE_FD: c_int = 89;
+const NO_FD: c_int = -1;
+
 /// Makes this XPUB socket return `EAGAIN` if a pipe is full, instead of dropping the message silently.
 pub(super) fn set_nodrop(socket: &mut zmq::Socket) -> io::Result<()> {
-    let on: c_int = 1;
+    set_int(socket, XPUB_NODROP, 1)
+}
+
+/// Sets an option whose value is an integer.
+fn set_int(socket: &mut zmq::Socket, option: c_int, value: c_int) -> io::Result<()> {
     // SAFETY: the pointer comes from a live socket, borrowed exclusively; libzmq reads
-    // `size_of::<c_int>()` bytes of `on` during the call and keeps no reference.
-    let rc = unsafe {
-        zmq_setsockopt(socket.as_mut_ptr(), XPUB_NODROP, (&raw const on).cast::<c_void>(), size_of::<c_int>())
-    };
+    // `size_of::<c_int>()` bytes of `value` during the call and keeps no reference.
+    let rc =
+        unsafe { zmq_setsockopt(socket.as_mut_ptr(), option, (&raw const value).cast::<c_void>(), size_of::<c_int>()) };
     checked(rc)
+}
+
+/// Calls `zmq_bind` for a socket that listens already, which libzmq owns afterwards.
+pub(super) fn bind_listening(socket: &mut zmq::Socket, address: &str, listening: OwnedFd) -> io::Result<()> {
+    set_int(socket, USE_FD, listening.as_raw_fd())?;
+    let bound = bind(socket, address);
+    set_int(socket, USE_FD, NO_FD)?;
+    bound?;
+    let _owned_by_libzmq = listening.into_raw_fd();
+    Ok(())
 }
 
 /// Calls `zmq_bind`.

@@ -8,15 +8,16 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
 use super::config::{BusError, PIPE_MESSAGES};
 use super::endpoint::Endpoint;
 use super::ffi::{self, Frame};
+use super::ipc_listener::IpcListener;
 use super::poller::{self, Poller};
 use super::socket::{self, Subscription};
+use super::timed_join::{DROP_MARGIN, JOIN_MARGIN, TimedJoinHandle};
 use super::waker::Waker;
 
 /// Where publishers connect to, by convention.
@@ -36,7 +37,14 @@ pub struct Hub {
     state: Arc<HubState>,
     publishers: Endpoint,
     subscribers: Endpoint,
-    thread: Option<JoinHandle<()>>,
+    /// `None` after the hub was stopped.
+    running: Mutex<Option<RunningHub>>,
+}
+
+struct RunningHub {
+    thread: TimedJoinHandle,
+    /// They are dropped, and their files removed, after the thread has ended.
+    _ipc_listeners: [Option<IpcListener>; 2],
 }
 
 /// What the hub has done.
@@ -73,9 +81,10 @@ impl Hub {
         let subscribers = socket::bind(&mut downstream, subscribers).map_err(BusError::about(subscribers))?;
         let state = Arc::new(HubState::new().map_err(BusError::Setup)?);
         let forwarder = Forwarder::new(context, [upstream, downstream], Arc::clone(&state)).map_err(BusError::Setup)?;
-        let thread =
-            std::thread::Builder::new().name("hub".into()).spawn(move || forwarder.run()).map_err(BusError::Setup)?;
-        Ok(Self { state, publishers, subscribers, thread: Some(thread) })
+        let thread = TimedJoinHandle::spawn("hub", move || forwarder.run()).map_err(BusError::Setup)?;
+        let running = RunningHub { thread, _ipc_listeners: [publishers.ipc, subscribers.ipc] };
+        let (publishers, subscribers) = (publishers.endpoint, subscribers.endpoint);
+        Ok(Self { state, publishers, subscribers, running: Mutex::new(Some(running)) })
     }
 
     /// Returns the endpoint that publishers connect to, as it is actually bound.
@@ -110,27 +119,28 @@ impl Hub {
     }
 
     /// Stops the hub: passes on what publishers have sent until they have sent nothing for 50 ms, lets libzmq write it
-    /// out, and ends the thread, all within `deadline`. The publishers must be stopped first.
-    pub fn stop(mut self, deadline: Duration) -> HubCounters {
-        self.end_thread(deadline);
+    /// out, and ends the thread, all within `deadline` and 50 ms: a thread that is late is left behind. The publishers
+    /// must be stopped first. Only the deadline of the first call counts, and only the first call waits.
+    pub fn stop(&self, deadline: Duration) -> HubCounters {
+        self.end_thread(deadline, JOIN_MARGIN);
         self.counters()
     }
 
-    fn end_thread(&mut self, deadline: Duration) {
-        let Some(thread) = self.thread.take() else {
+    fn end_thread(&self, deadline: Duration, margin: Duration) {
+        let Some(running) = self.running.lock().unwrap_or_else(PoisonError::into_inner).take() else {
             return;
         };
-        let set = self.state.stop_at.set(Instant::now() + deadline);
+        let stop_at = Instant::now() + deadline;
+        let set = self.state.stop_at.set(stop_at);
         debug_assert!(set.is_ok(), "the thread is taken once, so the deadline is set once");
         self.state.waker.force_wake();
-        // The panic hook has reported a panic of the thread.
-        let _ = thread.join();
+        running.thread.join_until(stop_at + margin);
     }
 }
 
 impl Drop for Hub {
     fn drop(&mut self) {
-        self.end_thread(Duration::ZERO);
+        self.end_thread(Duration::ZERO, DROP_MARGIN);
     }
 }
 

@@ -16,8 +16,8 @@
 //! | `hub` | where the embedded hub runs, it passes the frame on to the subscribers | hub |
 //! | `subscriber` | the commands that print messages receive it | main |
 //!
-//! The other files are `config`, `lifecycle` (start and stop), `state` (what the threads share), `endpoint`
-//! (addresses), and `monitor` and `peer_state` (whether a hub counts as connected). `queue` is public because a bench
+//! The other files are `config`, `lifecycle` (start and stop), `timed_join` (how long a stop waits for a thread), `state`
+//! (what the threads share), `endpoint` (addresses), `ipc_listener` (Unix sockets), and `monitor` and `peer_state` (whether a hub counts as connected). `queue` is public because a bench
 //! counts its instructions.
 //!
 //! # Delivery
@@ -38,6 +38,7 @@ mod endpoint;
 mod fanout;
 mod ffi;
 mod hub;
+mod ipc_listener;
 mod lifecycle;
 mod monitor;
 mod peer_state;
@@ -48,6 +49,7 @@ mod socket;
 mod state;
 mod subscriber;
 mod thread;
+mod timed_join;
 mod waker;
 mod xpub_socket;
 
