@@ -17,6 +17,9 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, 
 /// Peers that the kernel connects before libzmq accepts them. libzmq uses the same number by default.
 const BACKLOG: i32 = 100;
 
+/// The last number that is tried in the name of a socket with any path.
+const LAST_NUMBER: u32 = 100;
+
 /// How long to wait for a process that opens a socket in the same directory. That takes microseconds, but anybody who
 /// may open the directory may hold its lock.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
@@ -43,8 +46,8 @@ struct SocketFile {
 type FileIdentity = (u64, u64);
 
 impl IpcListener {
-    /// Listens at `name`: a path, or an abstract name after an `@`. A socket at the path that nobody listens on is
-    /// replaced.
+    /// Listens at `name`: a path, an abstract name after an `@`, or `*` for any path. A socket at the path that nobody
+    /// listens on is replaced.
     ///
     /// # Errors
     /// Returns an error if somebody listens there, if there is a file that is not a socket, or if the system refuses.
@@ -53,7 +56,20 @@ impl IpcListener {
         match name.strip_prefix('@') {
             Some("") => Err(io::Error::new(io::ErrorKind::InvalidInput, "an abstract name is not empty")),
             Some(name) => Self::open_abstract(name),
+            None if name == "*" => Self::open_any(),
             None => Self::open_file(Path::new(name)),
+        }
+    }
+
+    /// libzmq would choose a name in the current directory, and leave the file behind.
+    fn open_any() -> io::Result<Self> {
+        let (directory, process) = (std::env::temp_dir(), std::process::id());
+        let mut number = 0;
+        loop {
+            match Self::open_file(&directory.join(format!("adapter-gateway-{process}-{number}"))) {
+                Err(_) if number < LAST_NUMBER => number += 1,
+                opened => return opened,
+            }
         }
     }
 
@@ -241,6 +257,18 @@ mod tests {
             assert_eq!(opened.len(), 1);
             UnixStream::connect(&path).unwrap();
         }
+    }
+
+    #[test]
+    fn any_path_is_free_and_in_the_temporary_directory() {
+        let listeners = [(); 3].map(|()| IpcListener::open("*").unwrap());
+        let paths = listeners.each_ref().map(|listener| listener.file.as_ref().unwrap().path.clone());
+        for path in &paths {
+            assert_eq!(path.parent(), Some(&*std::env::temp_dir()));
+            UnixStream::connect(path).unwrap();
+        }
+        drop(listeners);
+        assert!(!paths.iter().any(|path| path.exists()));
     }
 
     #[test]

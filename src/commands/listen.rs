@@ -9,6 +9,10 @@ use crate::cli::{Count, ListenArguments};
 use crate::gateway::Failure;
 use crate::gateway::signals::Signals;
 use crate::log::log;
+use crate::process::exit_now;
+
+/// The exit status after a signal to stop.
+const STOPPED_AS_ASKED: u8 = 0;
 
 /// Runs the command.
 ///
@@ -24,6 +28,8 @@ pub fn run(arguments: ListenArguments) -> Result<(), Failure> {
     interrupt_on_signals(subscriber.interrupter())?;
     let count = arguments.count.map(Count::get);
     print_messages(&mut subscriber, &Printer::stdout(arguments.encoding), count);
+    // The process ends next. To close the socket could mean to wait for a name server.
+    std::mem::forget(subscriber);
     Ok(())
 }
 
@@ -47,6 +53,8 @@ pub(super) fn print_messages(subscriber: &mut Subscriber, printer: &Printer, cou
     }
 }
 
+/// Ends the current or the next [`Subscriber::recv`] at the first signal to stop. The second one ends the process, which
+/// may still be printing to a standard output that nobody reads.
 fn interrupt_on_signals(interrupter: Interrupter) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::configuration)?;
     // The handlers are installed before the thread starts, so that no signal is missed.
@@ -57,6 +65,8 @@ fn interrupt_on_signals(interrupter: Interrupter) -> Result<(), Failure> {
     std::thread::spawn(move || {
         runtime.block_on(signals.stop());
         interrupter.interrupt();
+        runtime.block_on(signals.stop());
+        exit_now(STOPPED_AS_ASKED);
     });
     Ok(())
 }

@@ -1,7 +1,6 @@
 //! The failures that end the program, and their exit statuses.
 
 use std::fmt;
-use std::process::ExitCode;
 
 use crate::server::listener::ListenError;
 use crate::server::workers::StartError;
@@ -25,19 +24,15 @@ impl Failure {
         Self::Configuration(cause.to_string())
     }
 
-    fn exit_status(&self) -> u8 {
+    /// Returns the exit status that tells the parent process which failure it is.
+    #[must_use]
+    pub fn exit_status(&self) -> u8 {
         match self {
             Self::Usage(_) => 2,
             Self::Configuration(_) => 3,
             Self::Listen(_) => 4,
             Self::NoUring(_) => 5,
         }
-    }
-}
-
-impl From<&Failure> for ExitCode {
-    fn from(failure: &Failure) -> Self {
-        failure.exit_status().into()
     }
 }
 

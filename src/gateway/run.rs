@@ -1,7 +1,6 @@
 //! One run: the settings open and close the listeners, and signals reload, count and stop.
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,6 +17,7 @@ use crate::log::log;
 use crate::proto::admission::ENDPOINT;
 use crate::proto::token::Token;
 use crate::server::listener::{ListenError, Listening};
+use crate::server::workers::check_io;
 use crate::settings::{self, Access, DisabledReason};
 use crate::tls::source::CertificateSource;
 use crate::watch::Watch;
@@ -29,11 +29,17 @@ const TAKEN_TIMEOUT: Duration = Duration::from_secs(1);
 /// The pause between two of these attempts.
 const TAKEN_PAUSE: Duration = Duration::from_millis(5);
 
-/// Runs the gateway until it is asked to stop. The embedded hub runs already, and is stopped after the bus.
+/// Runs the gateway until it is asked to stop. `start_hub` starts the embedded hub, if there is to be one, when nothing
+/// before the hub can refuse the start. The hub is stopped after the bus.
 ///
 /// # Errors
 /// Returns the [`Failure`] that ended the run.
-pub fn run(config: GatewayConfig, hub: Option<Hub>, source: &TokenSource, emit: EventSink) -> Result<(), Failure> {
+pub fn run(
+    config: GatewayConfig,
+    start_hub: impl FnOnce() -> Result<Option<Hub>, Failure>,
+    source: &TokenSource,
+    emit: EventSink,
+) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -41,8 +47,9 @@ pub fn run(config: GatewayConfig, hub: Option<Hub>, source: &TokenSource, emit: 
     runtime.block_on(async {
         let mut signals =
             Signals::install().map_err(|error| Failure::Configuration(format!("cannot handle signals: {error}")))?;
-        let mut gateway = Gateway::start(config, hub, emit)?;
-        let ran = gateway.run(source, &mut signals).await;
+        let (watch, access) = read_and_watch(source)?;
+        let mut gateway = Gateway::start(config, start_hub, &access, emit)?;
+        let ran = gateway.run(source, watch, access, &mut signals).await;
         gateway.stop(&mut signals).await;
         ran
     })
@@ -53,6 +60,8 @@ struct Gateway {
     emit: EventSink,
     message_path: MessagePath,
     listening: Option<Arc<Listening>>,
+    /// The listeners of the start, until they are opened.
+    bound: Option<Listening>,
     /// `None` until a certificate is needed.
     certificate: Option<WatchedCertificate>,
     /// The settings in force; `None` before they were read.
@@ -62,25 +71,37 @@ struct Gateway {
 }
 
 impl Gateway {
-    fn start(config: GatewayConfig, hub: Option<Hub>, emit: EventSink) -> Result<Self, Failure> {
-        let message_path = MessagePath::start(&config, hub, Arc::clone(&emit))?;
+    /// Asks whatever can refuse the start before it binds an endpoint of the hub or the bus. So a gateway that is
+    /// started a second time by mistake, and finds the port of the first one taken, has not touched anything else.
+    fn start(
+        config: GatewayConfig,
+        start_hub: impl FnOnce() -> Result<Option<Hub>, Failure>,
+        access: &Access,
+        emit: EventSink,
+    ) -> Result<Self, Failure> {
+        check_io(config.io)?;
+        let is_open = matches!(access, Access::Open(_));
         let certificate = match &config.certificate {
             // The user's files are checked now. A self-signed certificate is made once the settings open the API.
-            Some(source @ CertificateSource::Files { .. }) => Some(WatchedCertificate::load(source.clone())?),
+            Some(source) if is_open || matches!(source, CertificateSource::Files { .. }) => {
+                Some(WatchedCertificate::load(source.clone())?)
+            }
             _ => None,
         };
-        Ok(Self { config, emit, message_path, listening: None, certificate, access: None, rejected: None })
+        let bound = if is_open { Some(listen(&config)?) } else { None };
+        let message_path = MessagePath::start(&config, start_hub, Arc::clone(&emit))?;
+        Ok(Self { config, emit, message_path, listening: None, bound, certificate, access: None, rejected: None })
     }
 
     /// Follows the settings and the signals until one of them asks to stop.
-    async fn run(&mut self, source: &TokenSource, signals: &mut Signals) -> Result<(), Failure> {
-        let mut watch = match source {
-            TokenSource::Fixed(token) => {
-                self.apply(Access::Open(token.clone()))?;
-                None
-            }
-            TokenSource::SettingsFile(path) => self.read_and_watch(path)?,
-        };
+    async fn run(
+        &mut self,
+        source: &TokenSource,
+        mut watch: Option<Watch>,
+        access: Access,
+        signals: &mut Signals,
+    ) -> Result<(), Failure> {
+        self.apply(access)?;
         let mut stdin = self.config.watch_stdin.then(StdinEnd::watch);
         let interval = |period| interval_at(tokio::time::Instant::now() + period, period);
         let mut stats = self.config.stats_interval.map(interval);
@@ -107,14 +128,6 @@ impl Gateway {
                 }
             }
         }
-    }
-
-    /// Reads the settings for the first time. The watch starts before that, so that no later change is missed.
-    fn read_and_watch(&mut self, path: &Path) -> Result<Option<Watch>, Failure> {
-        let watch = Watch::start(path);
-        let watch = watch.map_err(|error| log(format_args!("{error}; send SIGHUP to read the settings again"))).ok();
-        self.apply(settings::read(path).map_err(Failure::configuration)?)?;
-        Ok(watch)
     }
 
     /// Reads the settings again and applies them. Settings that cannot be understood change nothing. If `forced`,
@@ -158,7 +171,10 @@ impl Gateway {
         let is_new = self.listening.is_none();
         let listening = match self.listening.take() {
             Some(listening) => listening,
-            None => Arc::new(listen(&self.config)?),
+            None => Arc::new(match self.bound.take() {
+                Some(bound) => bound,
+                None => listen(&self.config)?,
+            }),
         };
         let tls = self.certificate.as_ref().map(WatchedCertificate::acceptor);
         let scheme = if tls.is_some() { "https" } else { "http" };
@@ -204,6 +220,18 @@ impl Gateway {
             log(format_args!("{undelivered} accepted messages could not be handed to the bus in time"));
         }
         (self.emit)(&Event::Stopped { undelivered, stats });
+    }
+}
+
+/// Reads the settings for the first time. The watch starts before that, so that no later change is missed.
+fn read_and_watch(source: &TokenSource) -> Result<(Option<Watch>, Access), Failure> {
+    match source {
+        TokenSource::Fixed(token) => Ok((None, Access::Open(token.clone()))),
+        TokenSource::SettingsFile(path) => {
+            let watch = Watch::start(path);
+            let watch = watch.map_err(|error| log(format_args!("{error}; send SIGHUP to read the settings again")));
+            Ok((watch.ok(), settings::read(path).map_err(Failure::configuration)?))
+        }
     }
 }
 

@@ -2,6 +2,8 @@
 
 mod commands;
 mod drain;
+mod endpoints;
 mod failures;
 mod listeners;
 mod running;
+mod stops;
