@@ -15,6 +15,8 @@ use std::{io, slice};
 
 use zmq_sys::{zmq_msg_t, zmq_setsockopt};
 
+use super::memory::{COUNTED_BYTES, HeldBytes, HeldCounter};
+
 /// `ZMQ_XPUB_NODROP`, from `zmq.h`.
 const XPUB_NODROP: c_int = 69;
 
@@ -132,6 +134,29 @@ impl Frame {
         Some(Self(message))
     }
 
+    /// Returns a frame of the same content, without a copy, that counts as held until libzmq has none of it. A frame of
+    /// little content is returned as it is.
+    pub(super) fn counted_by(self, counter: &HeldCounter) -> Self {
+        let bytes = self.bytes().len();
+        if bytes < COUNTED_BYTES {
+            return self;
+        }
+        let data = self.bytes().as_ptr().cast_mut().cast::<c_void>();
+        let counted = Box::into_raw(Box::new(CountedFrame { frame: self, _held: counter.hold(bytes) }));
+        let mut message = zmq_msg_t::default();
+        // SAFETY: as in `empty`. The data is on the heap, since there is so much of it, and belongs to the frame in
+        // `counted`, which nothing changes or frees before `release_counted`; libzmq only reads the data, from any
+        // thread, as for every frame.
+        let rc = unsafe {
+            zmq_sys::zmq_msg_init_data(&raw mut message, data, bytes, Some(release_counted), counted.cast::<c_void>())
+        };
+        if rc != 0 {
+            // SAFETY: this is the box made above, which libzmq did not take over.
+            return unsafe { Box::from_raw(counted) }.frame;
+        }
+        Self(message)
+    }
+
     /// Returns a second frame of the same content. libzmq counts references to long content and copies short content.
     pub(super) fn share(&mut self) -> Self {
         let mut second = Self::empty();
@@ -183,6 +208,18 @@ impl Frame {
 unsafe extern "C" fn release_buffer(_data: *mut c_void, hint: *mut c_void) {
     // SAFETY: `hint` is the reference that `part_of` took for this call.
     drop(unsafe { Arc::from_raw(hint.cast::<Vec<u8>>().cast_const()) });
+}
+
+/// A frame whose content counts as held. The content is freed before it stops to count.
+struct CountedFrame {
+    frame: Frame,
+    _held: HeldBytes,
+}
+
+/// Releases a counted frame. libzmq calls this once, when the last copy of the content is gone.
+unsafe extern "C" fn release_counted(_data: *mut c_void, hint: *mut c_void) {
+    // SAFETY: `hint` is the box that `counted_by` made for this call.
+    drop(unsafe { Box::from_raw(hint.cast::<CountedFrame>()) });
 }
 
 impl Drop for Frame {
@@ -257,6 +294,21 @@ mod tests {
         assert_eq!((second.bytes(), Arc::strong_count(&buffer)), (part, 2));
         std::thread::spawn(move || drop(second)).join().unwrap();
         assert_eq!(Arc::strong_count(&buffer), 1);
+    }
+
+    #[test]
+    fn a_counted_frame_counts_until_its_last_copy_is_gone() {
+        let counter = HeldCounter::default();
+        let large = Arc::new(vec![7; COUNTED_BYTES + 1]);
+        let mut frame = Frame::part_of(&large, 1..large.len()).unwrap().counted_by(&counter);
+        assert_eq!((frame.bytes(), counter.bytes()), (&large[1..], COUNTED_BYTES));
+        let second = frame.share();
+        drop(frame);
+        assert_eq!((second.bytes(), counter.bytes()), (&large[1..], COUNTED_BYTES));
+        drop(second);
+        assert_eq!((Arc::strong_count(&large), counter.bytes()), (1, 0));
+        let _small = Frame::copy_of(&large[2..]).unwrap().counted_by(&counter);
+        assert_eq!(counter.bytes(), 0);
     }
 
     /// A debug build stops at the assertion. A release build makes no frame, so that nothing is published.

@@ -15,6 +15,7 @@ use super::config::{BusError, PIPE_MESSAGES};
 use super::endpoint::Endpoint;
 use super::ffi::{self, Frame};
 use super::ipc_listener::IpcListener;
+use super::memory::{HeldCounter, MemoryReturn};
 use super::poller::{self, Poller};
 use super::socket::{self, Subscription};
 use super::timed_join::{DROP_MARGIN, JOIN_MARGIN, TimedJoinHandle};
@@ -183,8 +184,11 @@ struct Forwarder {
     upstream: zmq::Socket,
     downstream: zmq::Socket,
     state: Arc<HubState>,
-    /// The frame that a subscriber had no room for.
-    refused: Option<Frame>,
+    /// The frame that a subscriber had no room for, and whether another one follows.
+    refused: Option<(Frame, bool)>,
+    /// Counts the content of large frames that wait for subscribers.
+    held: HeldCounter,
+    memory: MemoryReturn,
     /// Waits for both sockets, when nothing has arrived.
     both_sides: Poller,
     /// Waits for the subscribers' side alone, when a subscriber has no room. The publishers' side is not read then, so
@@ -210,7 +214,9 @@ impl Forwarder {
         for poller in [&both_sides, &subscribers_side] {
             poller.add(ffi::descriptor(&downstream)?)?;
         }
-        Ok(Self { context, upstream, downstream, state, refused: None, both_sides, subscribers_side })
+        let held = HeldCounter::default();
+        let memory = MemoryReturn::new(held.clone());
+        Ok(Self { context, upstream, downstream, state, refused: None, held, memory, both_sides, subscribers_side })
     }
 
     fn run(mut self) {
@@ -226,9 +232,15 @@ impl Forwarder {
             }
             let readiness = match end {
                 ForwardEnd::SizeReached => continue,
-                ForwardEnd::PipeFull => self.subscribers_side.wait(Some(Instant::now() + poller::FULL_RECHECK)),
+                ForwardEnd::PipeFull => {
+                    self.memory.look(0);
+                    self.subscribers_side.wait(Some(Instant::now() + poller::FULL_RECHECK))
+                }
                 ForwardEnd::NothingArrived => {
-                    let until = stop_at.map(|stop_at| stop_at.min(Instant::now() + QUIET));
+                    let until = match stop_at {
+                        Some(stop_at) => Some(stop_at.min(Instant::now() + QUIET)),
+                        None => self.memory.when_idle(),
+                    };
                     self.both_sides.wait(until)
                 }
             };
@@ -244,21 +256,21 @@ impl Forwarder {
     fn forward_batch(&mut self) -> ForwardEnd {
         for _ in 0..BATCH_FRAMES {
             let was_refused = self.refused.is_some();
-            let mut frame = match self.refused.take() {
-                Some(frame) => frame,
+            let (mut frame, has_more) = match self.refused.take() {
+                Some(refused) => refused,
                 None => {
                     let mut frame = Frame::empty();
                     if !frame.receive(&mut self.upstream) {
                         return ForwardEnd::NothingArrived;
                     }
-                    frame
+                    let has_more = frame.has_more();
+                    (frame.counted_by(&self.held), has_more)
                 }
             };
-            let has_more = frame.has_more();
             if !socket::try_send_frame(&mut self.downstream, &mut frame, has_more) {
                 let pipe_full = &self.state.pipe_full;
                 pipe_full.fetch_add(u64::from(!was_refused), Ordering::Relaxed);
-                self.refused = Some(frame);
+                self.refused = Some((frame, has_more));
                 return ForwardEnd::PipeFull;
             }
             self.state.forwarded.fetch_add(u64::from(!has_more), Ordering::Relaxed);

@@ -16,7 +16,7 @@
 //! | `hub` | where the embedded hub runs, it passes the frame on to the subscribers | hub |
 //! | `subscriber` | the commands that print messages receive it | main |
 //!
-//! The other files are `config`, `lifecycle` (start and stop), `timed_join` (how long a stop waits for a thread), `state`
+//! The other files are `config`, `lifecycle` (start and stop), `timed_join` (how long a stop waits for a thread), `memory` (what is returned to the kernel), `state`
 //! (what the threads share), `endpoint` (addresses), `ipc_listener` (Unix sockets), and `monitor` and `peer_state` (whether a hub counts as connected). `queue` is public because a bench
 //! counts its instructions.
 //!
@@ -40,6 +40,7 @@ mod ffi;
 mod hub;
 mod ipc_listener;
 mod lifecycle;
+mod memory;
 mod monitor;
 mod peer_state;
 mod poller;
