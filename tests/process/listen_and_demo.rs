@@ -1,9 +1,10 @@
 //! The commands `listen` and `demo`: a person can use what they print.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use rustix::process::Signal;
+use rustix::io::ioctl_fionread;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::support::http::Client;
@@ -11,7 +12,7 @@ use crate::support::io_mode::io_mode;
 use crate::support::process::{Process, Transcript, binary, run};
 use crate::support::request::Request;
 use crate::support::subscriber::ipc_endpoint;
-use crate::support::{PATIENCE, skip};
+use crate::support::{PATIENCE, eventually, skip};
 
 /// Binds a publisher that receives the subscriptions of others.
 fn publisher(endpoint: &str) -> zmq::Socket {
@@ -62,6 +63,30 @@ fn listen_without_a_topic_receives_everything_until_it_is_interrupted() {
     assert_eq!(listen.next_line(Instant::now() + PATIENCE).as_deref(), Some("anything\t{}\n"));
     listen.signal(Signal::INT);
     assert_eq!(listen.wait_exit(PATIENCE).code(), Some(0));
+}
+
+#[test]
+fn a_second_signal_ends_listen_while_nobody_reads_its_output() {
+    let directory = tempfile::tempdir().unwrap();
+    let endpoint = ipc_endpoint(&directory);
+    let publisher = publisher(&endpoint);
+    let mut command = binary();
+    command.args(["listen", "--connect", &endpoint]).stdout(Stdio::piped());
+    let mut listen = command.spawn().unwrap();
+    assert_eq!(publisher.recv_bytes(0).unwrap(), b"\x01");
+    let unread = listen.stdout.take().unwrap();
+    eventually("a full pipe", || {
+        publisher.send_multipart(["t", &format!(r#"{{"pad":"{}"}}"#, "x".repeat(10_000))], 0).unwrap();
+        (ioctl_fionread(&unread).unwrap() > 50_000).then_some(())
+    });
+    let status = eventually("the end", || {
+        let status = listen.try_wait().unwrap();
+        if status.is_none() {
+            kill_process(Pid::from_child(&listen), Signal::INT).unwrap();
+        }
+        status
+    });
+    assert_eq!(status.code(), Some(0));
 }
 
 #[test]
