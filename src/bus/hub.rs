@@ -39,13 +39,9 @@ pub struct Hub {
     publishers: Endpoint,
     subscribers: Endpoint,
     /// `None` after the hub was stopped.
-    running: Mutex<Option<RunningHub>>,
-}
-
-struct RunningHub {
-    thread: TimedJoinHandle,
-    /// They are dropped, and their files removed, after the thread has ended.
-    _ipc_listeners: [Option<IpcListener>; 2],
+    thread: Mutex<Option<TimedJoinHandle>>,
+    /// When they are dropped, their files are removed.
+    ipc_listeners: Mutex<Vec<IpcListener>>,
 }
 
 /// What the hub has done.
@@ -83,9 +79,13 @@ impl Hub {
         let state = Arc::new(HubState::new().map_err(BusError::Setup)?);
         let forwarder = Forwarder::new(context, [upstream, downstream], Arc::clone(&state)).map_err(BusError::Setup)?;
         let thread = TimedJoinHandle::spawn("hub", move || forwarder.run()).map_err(BusError::Setup)?;
-        let running = RunningHub { thread, _ipc_listeners: [publishers.ipc, subscribers.ipc] };
-        let (publishers, subscribers) = (publishers.endpoint, subscribers.endpoint);
-        Ok(Self { state, publishers, subscribers, running: Mutex::new(Some(running)) })
+        Ok(Self {
+            state,
+            publishers: publishers.endpoint,
+            subscribers: subscribers.endpoint,
+            thread: Mutex::new(Some(thread)),
+            ipc_listeners: Mutex::new(publishers.ipc.into_iter().chain(subscribers.ipc).collect()),
+        })
     }
 
     /// Returns the endpoint that publishers connect to, as it is actually bound.
@@ -128,14 +128,16 @@ impl Hub {
     }
 
     fn end_thread(&self, deadline: Duration, margin: Duration) {
-        let Some(running) = self.running.lock().unwrap_or_else(PoisonError::into_inner).take() else {
-            return;
-        };
-        let stop_at = Instant::now() + deadline;
-        let set = self.state.stop_at.set(stop_at);
-        debug_assert!(set.is_ok(), "the thread is taken once, so the deadline is set once");
-        self.state.waker.force_wake();
-        running.thread.join_until(stop_at + margin);
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            let stop_at = Instant::now() + deadline;
+            let set = self.state.stop_at.set(stop_at);
+            debug_assert!(set.is_ok(), "the thread is taken once, so the deadline is set once");
+            self.state.waker.force_wake();
+            thread.join_until(stop_at + margin);
+        }
+        // A second call does not wait for the first one, so the files are removed in either.
+        self.ipc_listeners.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }
 

@@ -31,13 +31,9 @@ pub struct BusTotals {
 pub struct Bus {
     state: Arc<BusState>,
     /// `None` after the bus was stopped.
-    running: Mutex<Option<RunningBus>>,
-}
-
-struct RunningBus {
-    thread: TimedJoinHandle,
-    /// They are dropped, and their files removed, after the thread has ended.
-    _ipc_listeners: Vec<IpcListener>,
+    thread: Mutex<Option<TimedJoinHandle>>,
+    /// When they are dropped, their files are removed.
+    ipc_listeners: Mutex<Vec<IpcListener>>,
 }
 
 /// All sockets of the bus.
@@ -71,8 +67,7 @@ impl Bus {
         let bus_thread =
             BusThread::new(context, Arc::clone(&state), fanout, Box::new(on_event)).map_err(BusError::Setup)?;
         let thread = TimedJoinHandle::spawn("bus", move || bus_thread.run()).map_err(BusError::Setup)?;
-        let running = RunningBus { thread, _ipc_listeners: ipc_listeners };
-        Ok(Self { state, running: Mutex::new(Some(running)) })
+        Ok(Self { state, thread: Mutex::new(Some(thread)), ipc_listeners: Mutex::new(ipc_listeners) })
     }
 
     /// Returns a handle for publishing.
@@ -98,16 +93,18 @@ impl Bus {
     }
 
     fn end_thread(&self, deadline: Duration, margin: Duration) {
-        let Some(running) = self.running.lock().unwrap_or_else(PoisonError::into_inner).take() else {
-            return;
-        };
-        let stop_at = Instant::now() + deadline;
-        // The thread reads the deadline after it has seen that the queue is closed, so the deadline is set first.
-        let set = self.state.stop_at.set(stop_at);
-        debug_assert!(set.is_ok(), "the thread is taken once, so the deadline is set once");
-        self.state.queue.close();
-        self.state.waker.force_wake();
-        running.thread.join_until(stop_at + margin);
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            let stop_at = Instant::now() + deadline;
+            // The thread reads the deadline after it has seen that the queue is closed, so the deadline is set first.
+            let set = self.state.stop_at.set(stop_at);
+            debug_assert!(set.is_ok(), "the thread is taken once, so the deadline is set once");
+            self.state.queue.close();
+            self.state.waker.force_wake();
+            thread.join_until(stop_at + margin);
+        }
+        // A second call does not wait for the first one, so the files are removed in either.
+        self.ipc_listeners.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }
 

@@ -110,7 +110,7 @@ fn has_thread(gateway: &Gateway, name: &str) -> bool {
 
 #[test]
 fn a_second_signal_ends_the_stop_of_the_hub() {
-    let (mut gateway, _stalled, _directories) =
+    let (mut gateway, _stalled, directories) =
         with_messages_in_the_hub(Gateway::serve().arguments(["--drain-timeout", LONG_DRAIN]));
     let address = gateway.address();
     gateway.signal(Signal::TERM);
@@ -120,6 +120,9 @@ fn a_second_signal_ends_the_stop_of_the_hub() {
     let took = stop(&mut gateway);
     println!("a second SIGTERM while the hub stops: {took:?}");
     assert!(took < SOON, "{took:?}");
+    for directory in directories {
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "a socket is left behind");
+    }
 }
 
 #[test]
