@@ -3,7 +3,7 @@
 use adapter_gateway::cli::{Arguments, Command, EarlyExit};
 use adapter_gateway::commands;
 use adapter_gateway::gateway::Failure;
-use adapter_gateway::log::log;
+use adapter_gateway::log::{self, log};
 use adapter_gateway::process;
 
 /// The exit status of a program that did what it was asked to do.
@@ -11,7 +11,10 @@ const SUCCESS: u8 = 0;
 
 fn main() {
     process::keep_freed_memory();
-    process::exit_now(run());
+    log::log_panics();
+    let status = run();
+    log::finish();
+    process::exit_now(status);
 }
 
 /// Runs the program, and returns its exit status.

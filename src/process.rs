@@ -1,4 +1,5 @@
-//! What concerns the whole process: its memory, the scheduling of its threads, its descriptors.
+//! What concerns the whole process: its memory, the scheduling of its threads, its descriptors, its time
+//! zone.
 
 #![allow(unsafe_code)]
 
@@ -58,6 +59,17 @@ pub fn raise_descriptor_limit(wanted: u64) -> u64 {
     }
 }
 
+/// Returns the hour, the minute and the second of a time in the local time zone. The time is in seconds since 1970.
+#[must_use]
+pub fn local_time(unix_s: i64) -> [i32; 3] {
+    // SAFETY: the structure has integer fields and a pointer, for all of which zero is a value.
+    let mut local: libc::tm = unsafe { std::mem::zeroed() };
+    // SAFETY: the call reads the one argument and writes the other, which both live longer than the call. It reads the
+    // environment variable TZ, which nothing in this program changes.
+    unsafe { libc::localtime_r(&raw const unix_s, &raw mut local) };
+    [local.tm_hour, local.tm_min, local.tm_sec]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,6 +92,14 @@ mod tests {
     fn the_descriptor_limit_is_never_lowered() {
         let before = raise_descriptor_limit(0);
         assert_eq!(raise_descriptor_limit(1), before);
+    }
+
+    #[test]
+    fn seconds_and_minutes_are_the_same_in_this_time_zone_up_to_its_offset() {
+        let [hour, minute, second] = local_time(1_000_000_003);
+        // Offsets are multiples of 15 minutes since 1972.
+        assert_eq!((minute % 15, second), (46 % 15, 43));
+        assert!((0..24).contains(&hour));
     }
 
     #[test]

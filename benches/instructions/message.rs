@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::hint::black_box;
 
-use adapter_gateway::proto::message::{self as core, Check, Encoding, Message, msgpack, topics};
+use adapter_gateway::proto::message::{self as core, Check, Encoding, Message, Vocabulary, msgpack};
 use gungraun::{library_benchmark, library_benchmark_group};
 
 use super::inputs::{BODY, HOME_AUTOMATION, data_of_its_length, long_string, payload_first, small_objects};
@@ -19,13 +19,12 @@ library_benchmark_group!(name = messages, benchmarks = [parse, encode]);
 #[bench::long_string(long_string(), Check::Known)]
 #[bench::small_objects(small_objects(), Check::Known)]
 fn parse((body, check): (&'static [u8], Check)) -> Message<'static> {
-    black_box(core::parse(black_box(body), black_box(check)).unwrap())
+    black_box(core::parse(black_box(body), black_box(check), black_box(Vocabulary::AsSent)).unwrap())
 }
 
 fn checked(body: Vec<u8>, check: Check) -> (&'static [u8], Check) {
     let body = body.leak();
-    let message = core::parse(body, check).unwrap();
-    assert!(topics::find(message.topic()).is_some());
+    assert!(core::parse(body, check, Vocabulary::AsSent).unwrap().is_known());
     (body, check)
 }
 
@@ -38,7 +37,7 @@ fn encode(message: Message<'static>) -> Cow<'static, [u8]> {
 }
 
 fn parsed(body: Vec<u8>) -> Message<'static> {
-    let message = core::parse(body.leak(), Check::Known).unwrap();
+    let message = core::parse(body.leak(), Check::Known, Vocabulary::AsSent).unwrap();
     let encoded = message.encode(Encoding::Msgpack).unwrap();
     assert_eq!(msgpack::to_json(&encoded).unwrap().as_bytes(), message.payload());
     message

@@ -1,6 +1,7 @@
 //! Whole connections: what [`TestConnection`] asserts of every step and every outcome, under limits that are met.
 
 use adapter_gateway::proto::connection::Next;
+use adapter_gateway::proto::message::{Check, Vocabulary};
 use adapter_gateway::proto::policy::Policy;
 use adapter_gateway::proto::{Connection, Context};
 
@@ -16,6 +17,12 @@ type GiveUp = fn(&mut Connection, &mut Vec<u8>, &mut Context<Recorder>) -> Next;
 fn tight() -> Limits {
     let policy = Policy { head_bytes: 160, body_bytes: 80, ..Policy::default() };
     Limits { policy, buffered_bytes: 60, queue: 3, ..Limits::default() }
+}
+
+/// Returns limits under which the messages of the known topics are published in the newer vocabulary.
+fn translating() -> Limits {
+    let policy = Policy { vocabulary: Vocabulary::Newer, check: Check::Envelope, ..Policy::default() };
+    Limits { policy, ..Limits::default() }
 }
 
 /// A connection, ended in each of the ways in which it can end.
@@ -53,7 +60,7 @@ fn finishing(limits: &Limits, input: &[u8], end: End) {
 
 /// A connection in pieces, which must make no difference.
 pub(crate) fn split(input: &[u8]) {
-    for limits in [Limits::default(), tight()] {
+    for limits in [Limits::default(), tight(), translating()] {
         let outcome = whole(&limits, input);
         for pieces in ways(input) {
             for through in [Through::Input, Through::BodySpace] {

@@ -71,7 +71,7 @@ impl Hub {
     /// # Errors
     /// Returns an error if an endpoint cannot be bound, or a socket or a thread cannot be created.
     pub fn start(publishers: &Endpoint, subscribers: &Endpoint) -> Result<Self, BusError> {
-        let context = zmq::Context::new();
+        let context = ffi::context();
         let mut upstream = xsub(&context).map_err(BusError::Setup)?;
         let mut downstream = socket::xpub(&context, PIPE_MESSAGES).map_err(BusError::Setup)?;
         let publishers = socket::bind(&mut upstream, publishers).map_err(BusError::about(publishers))?;
@@ -293,7 +293,7 @@ fn xsub(context: &zmq::Context) -> io::Result<zmq::Socket> {
     let socket = context.socket(zmq::XSUB)?;
     socket.set_linger(0)?;
     socket.set_rcvhwm(i32::from(PIPE_MESSAGES))?;
-    socket::set_tcp_keepalive(&socket)?;
+    socket::set_peer_timeouts(&socket)?;
     socket.send(&b"\x01"[..], zmq::DONTWAIT)?;
     Ok(socket)
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use super::config::{BusConfig, BusError, BusEvent};
 use super::endpoint::Endpoint;
 use super::fanout::Fanout;
+use super::ffi;
 use super::ipc_listener::IpcListener;
 use super::publisher::Publisher;
 use super::queue::Queue;
@@ -52,7 +53,7 @@ impl Bus {
     /// # Errors
     /// Returns an error if an endpoint cannot be bound or connected to, or a socket or a thread cannot be created.
     pub fn start(config: BusConfig, on_event: impl Fn(BusEvent) + Send + 'static) -> Result<Self, BusError> {
-        let context = zmq::Context::new();
+        let context = ffi::context();
         // libzmq starts its threads when the first socket is created. They inherit the scheduling policy of the
         // thread that creates it, so a thread with that policy creates the sockets.
         let open = || {

@@ -5,11 +5,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::listen::print_messages;
+use super::listen::{STOP_TIMEOUT, print_messages};
 use super::print::Printer;
 use super::serve;
 use crate::bus::{HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub, Interrupter, Subscriber};
-use crate::cli::DemoArguments;
+use crate::cli::{Colour, DemoArguments};
 use crate::gateway::events::{BusConnectivity, Event, EventSink};
 use crate::gateway::{self, Failure, TokenSource};
 use crate::log::log;
@@ -23,9 +23,6 @@ const RANDOM_BYTES: usize = 16;
 
 /// The time that the listener's subscription gets to reach the hub, which is in the same process.
 const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// The time that the messages get to be printed that have arrived when the demo ends.
-const PRINT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Any free port of this machine.
 const ANY_FREE_PORT: &str = "tcp://127.0.0.1:*";
@@ -49,11 +46,11 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
         let hub = start_hub()?;
         log(format_args!("publishers may connect to {}, subscribers to {}", hub.publishers(), hub.subscribers()));
         printing = Some(PrintingThread::start(&hub)?);
-        Ok(Some(hub))
+        Ok(hub)
     };
     let result = match Token::new(&token) {
         Some(secret) => {
-            gateway::run(config, start_hub, &TokenSource::Fixed(secret), welcome_when_ready(token, ca_file))
+            gateway::run(config, Some(start_hub), &TokenSource::Fixed(secret), welcome_when_ready(token, ca_file))
         }
         None => Ok(()),
     };
@@ -89,7 +86,7 @@ impl PrintingThread {
         let (printing, ended) = channel();
         std::thread::spawn(move || {
             let _printing_until_the_end: Sender<()> = printing;
-            print_messages(&mut subscriber, &Printer::stdout(Encoding::Json), None);
+            print_messages(&mut subscriber, &mut Printer::stdout(Encoding::Json, Colour::Auto, false), None);
         });
         Ok(Self { interrupter, ended })
     }
@@ -97,7 +94,7 @@ impl PrintingThread {
     /// Lets the thread print what has arrived, for a bounded time: nobody may read standard output.
     fn stop(self) {
         self.interrupter.interrupt();
-        let _ = self.ended.recv_timeout(PRINT_TIMEOUT);
+        let _ = self.ended.recv_timeout(STOP_TIMEOUT);
     }
 }
 
@@ -138,7 +135,9 @@ fn welcome_when_ready(token: String, ca_file: Option<PathBuf>) -> EventSink {
         if progress.connected
             && let Some(url) = progress.url.take()
         {
-            print_welcome(&url, &token, ca_file.as_deref());
+            let (token, ca_file) = (token.clone(), ca_file.clone());
+            // The thread that reports the event must not wait for a reader of standard output.
+            std::thread::spawn(move || print_welcome(&url, &token, ca_file.as_deref()));
         }
     })
 }

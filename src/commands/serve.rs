@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::bus::{BusConfig, Endpoint, EndpointError, HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub};
 use crate::cli::{DEFAULT_PORT, DemoArguments, Seconds, ServeArguments};
-use crate::gateway::events::EventWriter;
+use crate::gateway::event_writer::EventWriter;
 use crate::gateway::{self, Failure, GatewayConfig, TokenSource};
 use crate::log::log;
 use crate::proto::policy::{AllowedOrigins, Policy};
@@ -24,15 +24,15 @@ pub fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     };
     let mut config = gateway_config(arguments)?;
     config.certificate = certificate_source(arguments, &settings)?;
-    let hub_endpoints = hub_endpoints(arguments)?;
-    let start_hub = || {
-        let hub = hub_endpoints.map(|endpoints| start_hub(&endpoints)).transpose()?;
-        if let Some(hub) = &hub {
+    let start_hub = hub_endpoints(arguments)?.map(|endpoints| {
+        move || {
+            let hub = start_hub(&endpoints)?;
             log(format_args!("publishers may connect to {}, subscribers to {}", hub.publishers(), hub.subscribers()));
+            Ok(hub)
         }
-        Ok(hub)
-    };
-    let (emit, writer) = EventWriter::start();
+    });
+    let (emit, writer) =
+        EventWriter::start().map_err(|error| Failure::Configuration(format!("cannot start a thread: {error}")))?;
     let result = gateway::run(config, start_hub, &TokenSource::SettingsFile(settings), emit);
     writer.finish();
     result
@@ -46,6 +46,7 @@ pub(crate) fn demo_config(demo: &DemoArguments) -> Result<GatewayConfig, Failure
         listen: vec![demo.listen.unwrap_or(default_address)],
         hub: true,
         check: demo.check,
+        vocabulary: demo.vocabulary,
         io: demo.io,
         ..ServeArguments::default()
     };
@@ -93,6 +94,7 @@ fn gateway_config(arguments: &ServeArguments) -> Result<GatewayConfig, Failure> 
             body_bytes: arguments.max_body.get(),
             check: arguments.check,
             encoding: arguments.encoding,
+            vocabulary: arguments.vocabulary,
             origins: allowed_origins(&arguments.allow_origin),
         },
         timeouts: Timeouts {

@@ -2,10 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::{self, Write};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, sync_channel};
-use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
@@ -92,10 +89,14 @@ pub struct Stats {
     pub answers: BTreeMap<u16, u64>,
     /// Answers 503 by reason, which is the last part of the problem type.
     pub refused: BTreeMap<&'static str, u64>,
+    /// Connections that ended before their TLS handshake was complete, by reason.
+    pub failed_handshakes: BTreeMap<&'static str, u64>,
     /// Messages that were answered with 200.
     pub accepted: u64,
     /// Messages that were handed to libzmq.
     pub published: u64,
+    /// Messages whose topic is not known, published or refused for it.
+    pub unknown_topics: u64,
     /// Messages in the queue to the bus.
     pub queue_depth: u64,
     /// The highest queue depth so far.
@@ -142,48 +143,6 @@ pub struct EndpointStats {
 /// The function that every event is passed to.
 pub type EventSink = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
 
-/// The number of events that may wait for a parent that reads slowly. Further events are dropped: a parent that has not
-/// read a thousand events does not need the next one.
-const WAITING_EVENTS: usize = 1024;
-
-/// The time that a parent that reads slowly gets to read the last events.
-const FINISH_TIMEOUT: Duration = Duration::from_millis(500);
-
-/// Writes events to standard output on a thread of its own, so that a parent that does not read delays nothing.
-#[derive(Debug)]
-pub struct EventWriter {
-    written: Receiver<()>,
-}
-
-impl EventWriter {
-    /// Starts the thread, and returns the sink for its events. Events are written in the order of the calls.
-    #[must_use]
-    pub fn start() -> (EventSink, Self) {
-        let (sender, lines) = sync_channel::<Vec<u8>>(WAITING_EVENTS);
-        let (done, written) = sync_channel(1);
-        std::thread::spawn(move || {
-            for line in lines {
-                // The gateway goes on after its parent has closed the pipe.
-                let mut stdout = io::stdout().lock();
-                let _ = stdout.write_all(&line).and_then(|()| stdout.flush());
-            }
-            let _ = done.send(());
-        });
-        let emit = move |event: &Event<'_>| {
-            if let Ok(mut line) = serde_json::to_vec(event) {
-                line.push(b'\n');
-                let _ = sender.try_send(line);
-            }
-        };
-        (Arc::new(emit), Self { written })
-    }
-
-    /// Waits until all events are written. All clones of the sink must have been dropped before.
-    pub fn finish(self) {
-        let _ = self.written.recv_timeout(FINISH_TIMEOUT);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -191,7 +150,7 @@ mod tests {
     /// Parents parse these lines, so neither a name nor the order of the fields may change.
     #[test]
     fn events_are_written_as_these_bytes() {
-        let counters = r#""uptime_s":0,"answers":{"200":2},"refused":{"queue-full":1},"accepted":0,"published":0,"queue_depth":0,"queue_high_water":0,"queue_bytes":0,"pipe_full":0,"bytes_in":0,"bytes_out":0,"connections":0,"connections_accepted":0,"endpoints":[{"endpoint":"tcp://h:1","connected":true,"reconnects":3}]"#;
+        let counters = r#""uptime_s":0,"answers":{"200":2},"refused":{"queue-full":1},"failed_handshakes":{},"accepted":0,"published":0,"unknown_topics":0,"queue_depth":0,"queue_high_water":0,"queue_bytes":0,"pipe_full":0,"bytes_in":0,"bytes_out":0,"connections":0,"connections_accepted":0,"endpoints":[{"endpoint":"tcp://h:1","connected":true,"reconnects":3}]"#;
         let stats = || Stats {
             answers: [(200, 2)].into(),
             refused: [("queue-full", 1)].into(),

@@ -6,13 +6,15 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio::time::sleep_until;
 
-use crate::bus::{Bus, BusEvent, Hub, HubCounters};
+use crate::bus::{Bus, BusEvent, Hub, HubCounters, MAX_PEERS, limit_payloads, limit_peers};
 use crate::gateway::config::GatewayConfig;
 use crate::gateway::events::{BusConnectivity, EndpointStats, Event, EventSink, HubStats, Stats};
 use crate::gateway::failure::Failure;
 use crate::gateway::signals::Signals;
 use crate::log::log;
 use crate::process::raise_descriptor_limit;
+use crate::proto::message::Encoding;
+use crate::proto::policy::Policy;
 use crate::proto::token::Token;
 use crate::server::listener::Listening;
 use crate::server::workers::{IoBackend, Workers, WorkersConfig};
@@ -28,9 +30,21 @@ const END_SHARE: Duration = Duration::from_millis(100);
 /// How long connections that are cut off at the end get to be closed.
 const CUT_OFF_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Descriptors that are not connections when there is one worker: the listeners, the ring, the ZeroMQ sockets, the
-/// standard streams and the settings file.
-const OTHER_DESCRIPTORS: u64 = 64;
+/// Descriptors that are not connections when there is one worker: the listeners, the ring, the bus, the standard streams
+/// and the settings file.
+const OTHER_DESCRIPTORS: u64 = 40;
+
+/// Descriptors of each endpoint that the bus connects to: its connection, its socket and its monitor.
+const ENDPOINT_DESCRIPTORS: u64 = 4;
+
+/// Descriptors of the embedded hub without its peers.
+const HUB_DESCRIPTORS: u64 = 16;
+
+/// Where descriptors are scarce, peers of the bus get one of so many.
+const PEER_SHARE: u64 = 5;
+
+/// The least number of peers that descriptors are reserved for.
+const FEWEST_PEERS: u64 = 24;
 
 /// Descriptors of each further worker: its ring, and those with which tokio waits and is woken.
 const WORKER_DESCRIPTORS: u64 = 5;
@@ -51,10 +65,11 @@ impl MessagePath {
     /// Starts the embedded hub, the bus and the workers. The workers accept nothing before [`MessagePath::open`].
     pub(super) fn start(
         config: &GatewayConfig,
-        start_hub: impl FnOnce() -> Result<Option<Hub>, Failure>,
+        start_hub: Option<impl FnOnce() -> Result<Hub, Failure>>,
         emit: EventSink,
     ) -> Result<Self, Failure> {
-        let connections = affordable_connections(config);
+        let connections = affordable_connections(config, start_hub.is_some());
+        limit_payloads(largest_payload_bytes(&config.policy));
         let emit_bus_event = move |event: BusEvent| {
             let (state, endpoint) = match &event {
                 BusEvent::Connected { endpoint } => (BusConnectivity::Connected, endpoint),
@@ -62,7 +77,7 @@ impl MessagePath {
             };
             emit(&Event::Bus { state, endpoint: endpoint.as_str() });
         };
-        let hub = start_hub()?.map(Arc::new);
+        let hub = start_hub.map(|start| start()).transpose()?.map(Arc::new);
         let mut bus_config = config.bus.clone();
         bus_config.connect.extend(hub.as_ref().map(|hub| hub.publishers().clone()));
         let bus = Arc::new(Bus::start(bus_config, emit_bus_event).map_err(Failure::configuration)?);
@@ -107,8 +122,10 @@ impl MessagePath {
             uptime_s: self.started.elapsed().as_secs(),
             answers: http.answers,
             refused: http.refused,
+            failed_handshakes: http.failed_handshakes,
             accepted: bus.accepted,
             published: bus.published,
+            unknown_topics: http.unknown_topics,
             queue_depth: bus.depth,
             queue_high_water: bus.high_water,
             queue_bytes: bus.bytes as u64,
@@ -145,19 +162,39 @@ impl MessagePath {
     }
 }
 
-/// Raises the soft limit of descriptors as far as needed and possible, and returns the number of connections that fits
-/// under it: without a descriptor nothing can be accepted, and nothing else can be opened.
-fn affordable_connections(config: &GatewayConfig) -> usize {
+/// Raises the soft limit of descriptors as far as needed and possible, and divides it: limits the peers at the bound
+/// endpoints, and returns the number of connections that fits under it. Without a descriptor nothing can be accepted, and
+/// nothing else can be opened.
+fn affordable_connections(config: &GatewayConfig, has_hub: bool) -> usize {
     let wanted = config.max_connections;
+    let wanted_peers = if has_hub || !config.bus.bind.is_empty() { MAX_PEERS as u64 } else { 0 };
     let listeners = (config.listen.len() + config.listen_optional.len()) as u64;
     let further_workers = config.workers.saturating_sub(1) as u64;
-    let others = OTHER_DESCRIPTORS + further_workers * (WORKER_DESCRIPTORS + LISTENER_DESCRIPTORS * listeners);
-    let limit = raise_descriptor_limit(wanted.saturating_add(others));
-    let possible = limit.saturating_sub(others).max(1);
+    let others = OTHER_DESCRIPTORS
+        + further_workers * (WORKER_DESCRIPTORS + LISTENER_DESCRIPTORS * listeners)
+        + ENDPOINT_DESCRIPTORS * config.bus.connect.len() as u64
+        + if has_hub { HUB_DESCRIPTORS } else { 0 };
+    let limit = raise_descriptor_limit(wanted.saturating_add(others + wanted_peers));
+    let free = limit.saturating_sub(others);
+    let peers = (free / PEER_SHARE).max(FEWEST_PEERS).min(wanted_peers);
+    let possible = free.saturating_sub(peers).max(1);
+    if peers < wanted_peers {
+        log(format_args!("at most {peers} peers of the bus, since the limit of descriptors is {limit}"));
+    }
     if possible < wanted {
         log(format_args!("at most {possible} connections, since the limit of descriptors is {limit}"));
     }
+    limit_peers(usize::try_from(peers).unwrap_or(usize::MAX));
     usize::try_from(possible.min(wanted)).unwrap_or(usize::MAX)
+}
+
+/// Returns how long a published payload can be.
+fn largest_payload_bytes(policy: &Policy) -> u64 {
+    match policy.encoding {
+        Encoding::Json => policy.body_bytes,
+        // A list of `1e9` has four bytes for each in JSON, and nine in MessagePack.
+        Encoding::Msgpack => policy.body_bytes.saturating_mul(9) / 4,
+    }
 }
 
 fn hub_stats(counters: HubCounters) -> HubStats {

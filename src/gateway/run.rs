@@ -36,7 +36,7 @@ const TAKEN_PAUSE: Duration = Duration::from_millis(5);
 /// Returns the [`Failure`] that ended the run.
 pub fn run(
     config: GatewayConfig,
-    start_hub: impl FnOnce() -> Result<Option<Hub>, Failure>,
+    start_hub: Option<impl FnOnce() -> Result<Hub, Failure>>,
     source: &TokenSource,
     emit: EventSink,
 ) -> Result<(), Failure> {
@@ -75,7 +75,7 @@ impl Gateway {
     /// started a second time by mistake, and finds the port of the first one taken, has not touched anything else.
     fn start(
         config: GatewayConfig,
-        start_hub: impl FnOnce() -> Result<Option<Hub>, Failure>,
+        start_hub: Option<impl FnOnce() -> Result<Hub, Failure>>,
         access: &Access,
         emit: EventSink,
     ) -> Result<Self, Failure> {

@@ -6,8 +6,8 @@ use std::time::SystemTime;
 
 use crate::proto::budget::Budget;
 use crate::proto::counters::HttpCounters;
-use crate::proto::message;
-use crate::proto::payload::Payload;
+use crate::proto::message::{self, Fault, Reason};
+use crate::proto::payload::{MIN_KEPT_BYTES, Payload};
 use crate::proto::policy::Policy;
 use crate::proto::problem::{Problem, Unavailable};
 use crate::proto::token::Token;
@@ -71,13 +71,30 @@ impl<P: Publish> Context<P> {
                 (owned.as_slice(), Some(&owned))
             }
         };
-        let message = message::parse(bytes, self.policy.check).map_err(Problem::Message)?;
-        let encoded = message.encode(self.policy.encoding).map_err(Problem::Message)?;
+        let Policy { check, vocabulary, encoding, .. } = self.policy;
+        let message = message::parse(bytes, check, vocabulary).map_err(|fault| {
+            if matches!(fault, Fault::NotMessage { reason: Reason::UnknownTopic { .. }, .. }) {
+                self.counters.unknown_topic();
+            }
+            Problem::Message(fault)
+        })?;
+        let anew;
+        let (encoded, buffer) = match message.encode(encoding).map_err(Problem::Message)? {
+            // What is encoded anew has a buffer of its own.
+            Cow::Owned(bytes) if bytes.len() >= MIN_KEPT_BYTES => {
+                anew = Arc::new(bytes);
+                (Cow::Borrowed(anew.as_slice()), Some(&anew))
+            }
+            encoded => (encoded, buffer),
+        };
         let payload = match buffer {
             Some(buffer) => Payload::of(buffer, &encoded),
             None => Payload::from(&encoded),
         };
         self.publisher.publish(message.topic(), payload).map_err(Problem::Unavailable)?;
+        if !message.is_known() {
+            self.counters.unknown_topic();
+        }
         self.has_published = true;
         Ok(())
     }
@@ -98,5 +115,62 @@ impl HttpDate {
             date.copy_from_slice(text.as_bytes());
         }
         Self(date)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+    use crate::proto::counters::HttpTotals;
+    use crate::proto::message::{Check, Encoding, Vocabulary};
+
+    /// A publisher that keeps, of each payload, its size, the memory that it takes, and whether it is kept uncopied.
+    #[derive(Default)]
+    struct Sizes(RefCell<Vec<(usize, usize, bool)>>);
+
+    impl Publish for Sizes {
+        fn available(&self) -> Result<(), Unavailable> {
+            Ok(())
+        }
+
+        fn publish(&self, _topic: &str, payload: Payload<'_>) -> Result<(), Unavailable> {
+            let sizes = (payload.bytes().len(), payload.held_bytes(), payload.into_kept().is_some());
+            self.0.borrow_mut().push(sizes);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_large_payload_is_published_from_the_buffer_that_it_was_received_or_encoded_in() {
+        let content = "c".repeat(MIN_KEPT_BYTES);
+        let payload = format!(r#"{{"node_id":"n","content":"{content}"}}"#);
+        let body = format!(r#"{{"topic":"adapter/nodes/data","payload":{payload}}}"#);
+        let sent = (payload.len(), body.len(), true);
+        let translated = payload.len() + "extension_id".len() - "node_id".len();
+        for (vocabulary, expected) in
+            [(Vocabulary::AsSent, sent), (Vocabulary::Older, sent), (Vocabulary::Newer, (translated, translated, true))]
+        {
+            let policy = Policy { vocabulary, encoding: Encoding::Json, ..Policy::default() };
+            let mut context = Context::new(policy, Budget::new(0), Arc::default(), Sizes::default());
+            context.publish(body.clone().into_bytes().into()).unwrap();
+            assert_eq!(*context.publisher.0.borrow(), [expected], "{vocabulary:?}");
+        }
+    }
+
+    #[test]
+    fn messages_of_unknown_topics_are_counted_published_or_refused() {
+        for check in [Check::Known, Check::Strict, Check::Envelope] {
+            let policy = Policy { check, ..Policy::default() };
+            let mut context = Context::new(policy, Budget::new(0), Arc::default(), Sizes::default());
+            for topic in ["adapter/nodes/data", "adapter/node/data"] {
+                let body = format!(r#"{{"topic":"{topic}","payload":{{"node_id":"n","content":"c"}}}}"#);
+                let is_published = context.publish(body.into_bytes().into()).is_ok();
+                assert_eq!(is_published, check != Check::Strict || topic == "adapter/nodes/data");
+            }
+            let totals: HttpTotals = [context.counters.as_ref()].into_iter().collect();
+            assert_eq!(totals.unknown_topics, 1, "{check:?}");
+        }
     }
 }

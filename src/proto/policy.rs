@@ -1,6 +1,6 @@
 //! The rules that are the same for all requests while the process runs, and their defaults.
 
-use crate::proto::message::{Check, Encoding};
+use crate::proto::message::{Check, Encoding, Vocabulary};
 
 /// Bytes of a head by default (`--max-head`): a browser sends about 1 KiB, and cookies and proxies add to it.
 pub const HEAD_BYTES: usize = 16 * 1024;
@@ -20,6 +20,8 @@ pub struct Policy {
     pub check: Check,
     /// How payloads are published (`--encoding`).
     pub encoding: Encoding,
+    /// In which vocabulary messages of the known topics are published (`--vocabulary`).
+    pub vocabulary: Vocabulary,
     /// The origins whose pages may read the answers (`--allow-origin`).
     pub origins: AllowedOrigins,
 }
@@ -31,6 +33,7 @@ impl Default for Policy {
             body_bytes: BODY_BYTES,
             check: Check::default(),
             encoding: Encoding::default(),
+            vocabulary: Vocabulary::default(),
             origins: AllowedOrigins::Any,
         }
     }

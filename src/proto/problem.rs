@@ -25,6 +25,8 @@ macro_rules! enum_of_all {
     };
 }
 
+pub(crate) use enum_of_all;
+
 enum_of_all! {
     /// A status code that the gateway answers with (RFC 9110 §15), in ascending order.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -282,7 +284,7 @@ fn push_quoted(document: &mut String, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proto::message::{self, Check};
+    use crate::proto::message::{self, Check, Vocabulary};
 
     #[test]
     fn every_variant_is_at_its_index() {
@@ -293,7 +295,8 @@ mod tests {
 
     #[test]
     fn a_document_escapes_what_json_does() {
-        let fault = message::parse(br#"{"topic":"t","payload":{"a\"":"\ud800"}}"#, Check::Known).unwrap_err();
+        let body = br#"{"topic":"t","payload":{"a\"":"\ud800"}}"#;
+        let fault = message::parse(body, Check::Known, Vocabulary::AsSent).unwrap_err();
         let document: Value = serde_json::from_str(&Problem::Message(fault).document()).unwrap();
         assert_eq!(document["detail"], "a `\\u` escape is a lone surrogate");
         assert_eq!(document["pointer"], "/payload/a\"");

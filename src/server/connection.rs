@@ -142,8 +142,20 @@ pub(crate) fn run<S: Stream>(
 ) -> impl Future<Output = ()> {
     async move {
         let Ok(stream) = ClientStream::new(&worker.buffers, &handle.socket, tls) else { return };
-        let mut task = ConnectionTask { worker, handle, connection: Connection::default(), stream, ended: false };
-        match task.run().await {
+        let mut task = ConnectionTask {
+            worker,
+            handle,
+            connection: Connection::default(),
+            stream,
+            ended: false,
+            finishing_handshake: false,
+        };
+        let ran = task.run().await;
+        // A connection that was told to finish before its handshake began did not fail.
+        if !handle.finishing.get() {
+            task.stream.count_failed_handshake();
+        }
+        match ran {
             Ok(true) => drop(timeout(LINGER_TIMEOUT, task.linger()).await),
             Ok(false) => drop(task.stream.end()),
             // The connection is broken: nothing more can be sent.
@@ -161,7 +173,7 @@ enum TaskStep {
     Again,
     /// It ends. The client may still send: it is read until it has ended its side, so that it gets to read the answers.
     Linger,
-    /// It ends, since the client has ended its side.
+    /// It ends, since the client has ended its side, or both.
     Close,
 }
 
@@ -192,6 +204,8 @@ struct ConnectionTask<'w, S> {
     stream: ClientStream<'w, S>,
     /// Whether the client sends no more, or no more of it is wanted.
     ended: bool,
+    /// Whether the connection was in its handshake when it was told to finish.
+    finishing_handshake: bool,
 }
 
 impl<S: Stream> ConnectionTask<'_, S> {
@@ -215,7 +229,10 @@ impl<S: Stream> ConnectionTask<'_, S> {
                 TaskStep::Read(mut waiting) => {
                     let finishing = handle.finishing.get();
                     if finishing && matches!(waiting, Waiting::First | Waiting::Another) {
-                        if self.stream.is_within_record() {
+                        // The client of a handshake is about to send its request, and would take the end of the
+                        // connection for a fault of the certificate.
+                        self.finishing_handshake |= self.stream.is_handshaking();
+                        if self.finishing_handshake || self.stream.is_within_record() {
                             // A request may have begun.
                             waiting = Waiting::Head;
                         } else if !self.stream.has_unread()? {
@@ -236,6 +253,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
                         }
                         () = handle.told_to_finish(), if !finishing => continue,
                         () = deadline.passed() => {
+                            self.stream.time_out();
                             self.advance(|connection, out, context| connection.time_out(out, context))?
                         }
                     };
@@ -278,6 +296,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
                 return Ok(TaskStep::Linger);
             }
             Arrived::Fault => return Ok(TaskStep::Linger),
+            Arrived::Alert => return Ok(TaskStep::Close),
         }
         self.advance(|connection, out, context| connection.receive(&input, out, context))
     }

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use adapter_gateway::proto::message::topics::{Content, Identifier, SCHEMAS};
+use adapter_gateway::proto::message::topics::{Content, SCHEMAS};
 
 /// What the documents say of a topic, and the text that its examples send if its content is a string.
 const NOTES: [(&str, &str, &str); 9] = [
@@ -67,10 +67,7 @@ pub(crate) struct Message {
 /// Returns the known topics. This function alone reads the program's table.
 pub(crate) fn topics() -> Vec<Topic> {
     let topics = SCHEMAS.iter().map(|row| {
-        let identifiers = match row.identifier {
-            Identifier::One(field) => vec![field],
-            Identifier::Either(first, second) => vec![first, second],
-        };
+        let identifiers = row.identifier.names().collect();
         let kind = match row.content {
             Content::Text => Kind::Text,
             Content::StartOrStop => Kind::StartOrStop,

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::support::PATIENCE;
 use crate::support::hub::Hub;
 use crate::support::poll_loop::{POLL_INTERVAL, PollLoop};
-use crate::support::subscriber::{Message, Subscriber};
+use crate::support::subscriber::{self, Decode, Message, Subscriber};
 
 /// A hub, and a thread that receives all messages and keeps the [`State`]. Tests wait for changes of the state.
 pub(crate) struct Adapter {
@@ -23,6 +23,15 @@ pub(crate) struct Adapter {
 pub(crate) enum Status {
     Started,
     Stopped,
+}
+
+/// The vocabularies that an adapter knows. A message with names of another one has no effect.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) enum Vocabularies {
+    #[default]
+    Both,
+    Older,
+    Newer,
 }
 
 /// A message that the visual-programming client has received.
@@ -42,6 +51,7 @@ pub(crate) struct Command {
 /// All that can be observed of an adapter. The keys are the names of extensions and nodes, and the entities of devices.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct State {
+    vocabularies: Vocabularies,
     pub(crate) extensions: BTreeMap<String, Status>,
     pub(crate) nodes: BTreeMap<String, Status>,
     pub(crate) displayed: BTreeMap<String, Status>,
@@ -53,9 +63,13 @@ pub(crate) struct State {
 impl Adapter {
     /// Starts an adapter that has these extensions and nodes, all of them stopped.
     pub(crate) fn start(extensions: &[&str], nodes: &[&str]) -> Self {
+        Self::of(State::with_installed(extensions, nodes), subscriber::text)
+    }
+
+    /// Starts an adapter in this state, which receives payloads that `decode` turns into JSON.
+    pub(crate) fn of(state: State, decode: Decode) -> Self {
         let hub = Hub::start();
-        let subscriber = hub.subscriber("");
-        let state = State::with_installed(extensions, nodes);
+        let subscriber = hub.subscriber_with("", decode);
         let state = Arc::new((Mutex::new(state), Condvar::new()));
         let receiving = PollLoop::start({
             let state = Arc::clone(&state);
@@ -98,22 +112,31 @@ impl State {
         Self { extensions, nodes, displayed, ..Self::default() }
     }
 
+    /// Makes it the state of an adapter that knows these vocabularies.
+    pub(crate) fn knowing(self, vocabularies: Vocabularies) -> Self {
+        Self { vocabularies, ..self }
+    }
+
     /// Applies one message. A message that names no installed extension or node has no effect.
     pub(crate) fn apply(&mut self, topic: &str, payload: &Value) {
+        let knows_older = self.vocabularies != Vocabularies::Newer;
+        let knows_newer = self.vocabularies != Vocabularies::Older;
+        let older_id = knows_older.then(|| payload["node_id"].as_str()).flatten();
+        let id = older_id.or(knows_newer.then(|| payload["extension_id"].as_str()).flatten());
         match topic {
-            "core/exts/operate" => self.operate_extension(&payload["node_name"], payload),
-            "core/extensions/operate" => {
+            "core/exts/operate" if knows_older => self.operate_extension(&payload["node_name"], payload),
+            "core/extensions/operate" if knows_newer => {
                 self.operate_extension(&payload["extension_name"], payload);
             }
-            "core/nodes/operate" => set(&mut self.nodes, &payload["node_name"], payload),
-            "core/node/statu/change" => set(&mut self.displayed, &payload["node_name"], payload),
-            "core/extension/statu/change" => {
+            "core/nodes/operate" if knows_older => set(&mut self.nodes, &payload["node_name"], payload),
+            "core/node/statu/change" if knows_older => set(&mut self.displayed, &payload["node_name"], payload),
+            "core/extension/statu/change" if knows_newer => {
                 set(&mut self.displayed, &payload["extension_name"], payload);
             }
-            "adapter/nodes/data" => self.show_data(&payload["node_id"], payload),
-            "adapter/extensions/data" => self.show_data(&payload["extension_id"], payload),
-            "visual/extensions/command" => self.command(payload),
-            "to_homeauto" => self.call_service(&payload["content"]),
+            "adapter/nodes/data" if knows_older => self.show_data(&payload["node_id"], payload),
+            "adapter/extensions/data" if knows_newer => self.show_data(&payload["extension_id"], payload),
+            "visual/extensions/command" => self.command(id, payload),
+            "to_homeauto" if id.is_some() => self.call_service(&payload["content"]),
             _ => {}
         }
     }
@@ -129,9 +152,8 @@ impl State {
     }
 
     /// Only an extension that runs receives commands.
-    fn command(&mut self, payload: &Value) {
-        let older = payload["node_id"].as_str();
-        let Some(extension) = older.or(payload["extension_id"].as_str()) else {
+    fn command(&mut self, extension: Option<&str>, payload: &Value) {
+        let Some(extension) = extension else {
             return;
         };
         if self.extensions.get(extension) == Some(&Status::Started) {

@@ -9,35 +9,42 @@ use crate::adapter::{Adapter, Command, Data, State, Status};
 use crate::support::gateway::Gateway;
 use crate::support::request::Request;
 
-const EIM: &str = "extension_eim";
-const OTHER: &str = "extension_other";
-const NODE: &str = "node_physical_blocks";
+pub(crate) const EIM: &str = "extension_eim";
+pub(crate) const OTHER: &str = "extension_other";
+pub(crate) const NODE: &str = "node_physical_blocks";
 /// The sender of marker messages. When a marker has arrived, all messages before it have been applied.
 const MARKER: &str = "marker";
 
 /// An adapter and the gateway that publishes to it.
-struct AdapterFixture {
+pub(crate) struct AdapterFixture {
     gateway: Gateway,
-    adapter: Adapter,
+    pub(crate) adapter: Adapter,
+    /// The topic and the identifier of marker messages.
+    marker: [&'static str; 2],
     markers: Cell<u32>,
 }
 
 impl AdapterFixture {
     fn start() -> Self {
-        let adapter = Adapter::start(&[EIM, OTHER], &[NODE]);
-        let mut gateway = Gateway::serve().connect(adapter.publishers_side()).start();
-        gateway.wait_connected();
-        Self { gateway, adapter, markers: Cell::new(0) }
+        Self::with(Adapter::start(&[EIM, OTHER], &[NODE]), &NAMINGS[0], [])
     }
 
-    fn post(&self, topic: &str, payload: &Value) {
+    /// Starts a gateway with these further options for an adapter that knows at least this naming.
+    pub(crate) fn with<'a>(adapter: Adapter, known: &Naming, arguments: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut gateway = Gateway::serve().connect(adapter.publishers_side()).arguments(arguments).start();
+        gateway.wait_connected();
+        Self { gateway, adapter, marker: [known.data, known.id], markers: Cell::new(0) }
+    }
+
+    pub(crate) fn post(&self, topic: &str, payload: &Value) {
         self.gateway.post(json!({"topic": topic, "payload": payload}).to_string()).assert_accepted();
     }
 
     /// Posts a marker, waits for it, and returns the state after all messages that were posted before.
-    fn settled(&self) -> State {
+    pub(crate) fn settled(&self) -> State {
         let number = self.markers.replace(self.markers.get() + 1).to_string();
-        self.post("adapter/nodes/data", &json!({"node_id": MARKER, "content": number}));
+        let [topic, identifier] = self.marker;
+        self.post(topic, &json!({identifier: MARKER, "content": number}));
         let marker = Data { sender: MARKER.to_owned(), content: number };
         let mut state = self.adapter.wait_until("the marker", |it| it.data.last() == Some(&marker));
         state.data.retain(|data| data.sender != MARKER);
@@ -46,15 +53,15 @@ impl AdapterFixture {
 }
 
 /// The names of one version of the messages. The older and the newer version name the same things differently.
-struct Naming {
-    name: &'static str,
-    id: &'static str,
-    operate: &'static str,
-    change: &'static str,
-    data: &'static str,
+pub(crate) struct Naming {
+    pub(crate) name: &'static str,
+    pub(crate) id: &'static str,
+    pub(crate) operate: &'static str,
+    pub(crate) change: &'static str,
+    pub(crate) data: &'static str,
 }
 
-const NAMINGS: [Naming; 2] = [
+pub(crate) const NAMINGS: [Naming; 2] = [
     Naming {
         name: "node_name",
         id: "node_id",

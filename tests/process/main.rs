@@ -4,8 +4,11 @@
 //! | file | the question it answers |
 //! |---|---|
 //! | `topics` | Is every message of the specification's table published byte for byte, and one with a fault refused? |
+//! | `vocabularies` | Does `--vocabulary` reach an adapter that knows one vocabulary alone, with no other byte changed? |
 //! | `statuses` | Does every row of the contract's status table hold, in the order of the table? |
 //! | `bus` | Do `--hub` and `--encoding` publish what they promise? |
+//! | `bus_peers` | Is HTTP served, and the bus, while strangers occupy the ports of the bus? |
+//! | `host_names` | Is every endpoint served while a name server does not answer? |
 //! | `settings` | Does the gateway follow `user_settings.py` while it runs? |
 //! | `io` | Does the gateway run where io_uring is refused, and say so? |
 //! | `endurance` | Is every client served, and memory bounded, while other clients misbehave? |
@@ -28,10 +31,12 @@
 )]
 
 pub(crate) mod adapter;
-mod adapter_states;
+pub(crate) mod adapter_states;
 mod bus;
-mod endurance;
+mod bus_peers;
+pub(crate) mod endurance;
 mod harness;
+mod host_names;
 mod io;
 mod lifecycle;
 mod listen_and_demo;
@@ -40,3 +45,4 @@ pub(crate) mod statuses;
 #[allow(dead_code, reason = "shared with tests/https and tests/delivery, each of which uses a part of it")]
 pub(crate) mod support;
 mod topics;
+mod vocabularies;

@@ -11,7 +11,7 @@ use crate::support::request::Request;
 use crate::support::settings_file::{SettingsFile, disabled, enabled, token};
 
 /// Posts a message with this token, and returns the status of the answer.
-fn status_with(client: &mut Client, token: &str) -> u16 {
+pub(crate) fn status_with(client: &mut Client, token: &str) -> u16 {
     let target = format!("/api/message?token={token}");
     client.exchange(&Request::post(&target, FINE)).status
 }

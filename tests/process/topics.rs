@@ -139,6 +139,25 @@ fn check_envelope_checks_only_topic_and_payload() {
 }
 
 #[test]
+fn check_strict_refuses_other_topics_and_names_the_nearest() {
+    let fixture = Fixture::with(["--check", "strict"]);
+    for case in CASES {
+        let message = Message::new(case.topic, case.payload);
+        fixture.post(message.body()).assert_accepted();
+        assert_eq!(fixture.subscriber.next(), message);
+        let faulty = Message::new(case.topic, case.faulty).body();
+        assert_eq!(fixture.post(faulty).problem()["pointer"], case.pointer);
+
+        let misspelt = Message::new(&case.topic.replacen('a', "", 1), case.payload).body();
+        let problem = fixture.post(misspelt).problem();
+        assert_eq!((&problem["status"], &problem["pointer"]), (&422.into(), &"/topic".into()), "{problem}");
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(detail.contains(&format!("`{}`", case.topic)), "{problem}");
+    }
+    assert_eq!(fixture.post(Message::new("marker", "{}").body()).status, 422);
+}
+
+#[test]
 fn a_payload_of_an_unknown_topic_is_not_checked() {
     let fixture = Fixture::start();
     let longest = "t".repeat(1024);

@@ -12,7 +12,7 @@
 use std::fmt::Write;
 
 use adapter_gateway::proto::connection::{CloseReason, Waiting};
-use adapter_gateway::proto::message::{Check, Encoding};
+use adapter_gateway::proto::message::{Check, Encoding, Vocabulary};
 use adapter_gateway::proto::policy::AllowedOrigins;
 use adapter_gateway::proto::problem::Unavailable;
 
@@ -46,7 +46,10 @@ pub(crate) fn limits(text: &str) -> Limits {
             "stalled" => limits.unavailable = Some(Unavailable::Stalled),
             "stopping" => limits.unavailable = Some(Unavailable::Stopping),
             "disabled" => limits.token = None,
+            "strict" => limits.policy.check = Check::Strict,
             "envelope" => limits.policy.check = Check::Envelope,
+            "older" => limits.policy.vocabulary = Vocabulary::Older,
+            "newer" => limits.policy.vocabulary = Vocabulary::Newer,
             "msgpack" => limits.policy.encoding = Encoding::Msgpack,
             "origin" => limits.policy.origins = AllowedOrigins::These([value.into()].into()),
             _ => panic!("no limit is called {name}"),

@@ -30,7 +30,7 @@ fn either(fields: &CapturedFields, one: &'static str, other: &'static str) -> Re
 }
 
 /// Returns the field that a schema names as an identifier.
-fn identifier(name: &'static str) -> Option<Field> {
+pub(super) fn identifier(name: &'static str) -> Option<Field> {
     let field = Field::find(Some(Field::Payload), name);
     debug_assert!(field.is_some(), "a schema names `{name}`, which the reader does not capture");
     field
@@ -76,11 +76,7 @@ mod tests {
     #[test]
     fn every_identifier_of_a_schema_is_captured() {
         for schema in &SCHEMAS {
-            let names = match schema.identifier {
-                Identifier::One(name) => vec![name],
-                Identifier::Either(one, other) => vec![one, other],
-            };
-            for name in names {
+            for name in schema.identifier.names() {
                 assert!(Field::find(Some(Field::Payload), name).is_some(), "{name} of {}", schema.topic);
             }
         }

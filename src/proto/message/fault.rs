@@ -133,6 +133,11 @@ pub enum Reason {
     IntegerRange,
     /// `f64` does not hold a number of a payload that is to be published in MessagePack.
     FloatRange,
+    /// The topic is not known, although it has to be.
+    UnknownTopic {
+        /// The known topic that differs from it the least.
+        nearest: &'static str,
+    },
     /// Neither of two fields is given, and at least one of them is required.
     Neither(&'static str, &'static str),
     /// A field has a flaw.
@@ -147,6 +152,7 @@ impl fmt::Display for Reason {
             Self::LoneSurrogate => f.write_str("a `\\u` escape is a lone surrogate"),
             Self::IntegerRange => f.write_str("an integer does not fit in 64 bits"),
             Self::FloatRange => f.write_str("a number does not fit in a 64-bit float"),
+            Self::UnknownTopic { nearest } => write!(f, "`topic` is not a known topic; the nearest is `{nearest}`"),
             Self::Neither(one, other) => write!(f, "`{one}` or `{other}` is required"),
             Self::Field(name, flaw) => write!(f, "`{name}` {flaw}"),
         }

@@ -158,6 +158,15 @@ impl<'b> CapturedFields<'b> {
         }
     }
 
+    /// Returns the text behind the opening quote of a field that is a string.
+    pub(super) fn inside(&self, field: Field) -> Option<&'b str> {
+        match self.get(field) {
+            Given::Text(text) => Some(text),
+            Given::Json(json) => json.strip_prefix('"'),
+            _ => None,
+        }
+    }
+
     /// Returns what is given for a field that must be given once.
     #[inline]
     fn value(&self, field: Field) -> Result<Given<'b>, Fault> {

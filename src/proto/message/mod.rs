@@ -16,6 +16,7 @@
 //! | `fields.rs` | the fields: their keys, their places, and what a body gives for them |
 //! | [`topics`] | the table of known topics and their schemas |
 //! | `check.rs` | a payload checked against the schema of its topic |
+//! | `translate.rs` | a payload in the other vocabulary |
 //! | `scanner.rs` | the faults of a whole document, and where they are |
 //! | `fault.rs`, `pointer.rs` | what is wrong with a body and where; the limits |
 //! | `json_string.rs` | a string as it stands in the text |
@@ -33,7 +34,9 @@ mod scanner;
 #[cfg(test)]
 mod tests;
 pub mod topics;
+mod translate;
 
 pub use fault::{Fault, Flaw, MAX_DEPTH, MAX_TOPIC_BYTES, Reason, Syntax};
 pub use parse::{Check, Encoding, Message, parse};
 pub use pointer::{MAX_POINTER_BYTES, Pointer};
+pub use topics::Vocabulary;

@@ -3,43 +3,67 @@
 use std::borrow::Cow;
 
 use super::fault::{Fault, Flaw, MAX_DEPTH, MAX_TOPIC_BYTES, Reason, Syntax};
-use super::fields::Field;
+use super::fields::{CapturedFields, Field};
 use super::pointer::Pointer;
 use super::reader::{MessageReader, PayloadJson};
+use super::topics::{SCHEMAS, Schema, Vocabulary};
+use super::translate::TranslatedPayload;
 use super::{check, msgpack, scanner};
+use crate::proto::nearest::nearest;
 
 /// Bytes of the shortest JSON that nests too deep: all its levels opened and closed.
 const TOO_DEEP_BYTES: usize = 2 * (MAX_DEPTH + 1);
 
-/// A message as it stands in the body that it was parsed from.
+/// A message as it stands in the body that it was parsed from, and how it is published.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message<'b> {
     topic: Topic<'b>,
     payload: PayloadJson<'b>,
+    is_known: bool,
+    translated: Option<TranslatedPayload<'b>>,
 }
 
 impl<'b> Message<'b> {
-    /// The topic, decoded: 1 to [`MAX_TOPIC_BYTES`] bytes without control characters.
+    /// The topic that is published, decoded: 1 to [`MAX_TOPIC_BYTES`] bytes without control characters.
     #[must_use]
     pub fn topic(&self) -> &str {
         &self.topic.0
     }
 
-    /// The payload: the bytes of a JSON object from its `{` to its `}`, with its spacing and its numbers untouched.
+    /// Returns whether the topic is one of [`SCHEMAS`].
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.is_known
+    }
+
+    /// The payload that was sent: the bytes of a JSON object from its `{` to its `}`, with its spacing and its numbers
+    /// untouched.
     #[must_use]
     pub fn payload(&self) -> &'b [u8] {
         self.payload.as_str().as_bytes()
     }
 
-    /// Returns the payload as it is published: its very bytes as JSON, or the same value in another encoding.
+    /// Returns the payload that is published, in its vocabulary: its very bytes as JSON, or the same value in another
+    /// encoding.
     ///
     /// # Errors
     ///
     /// [`Fault::NotMessage`] for a number that `encoding` cannot hold.
     pub fn encode(&self, encoding: Encoding) -> Result<Cow<'b, [u8]>, Fault> {
-        match encoding {
-            Encoding::Json => Ok(Cow::Borrowed(self.payload())),
-            Encoding::Msgpack => msgpack::encode(self.payload.as_str()).map(Cow::Owned),
+        match (encoding, self.translated) {
+            (Encoding::Json, None) => Ok(Cow::Borrowed(self.payload())),
+            (Encoding::Json, Some(translated)) => Ok(Cow::Owned(translated.to_json().into_bytes())),
+            (Encoding::Msgpack, None) => msgpack::encode(self.payload.as_str()).map(Cow::Owned),
+            (Encoding::Msgpack, Some(translated)) => msgpack::encode(&translated.to_json()).map(Cow::Owned),
+        }
+    }
+
+    /// Translates a message that passed the check of its schema.
+    #[inline]
+    fn translate(&mut self, fields: &CapturedFields<'b>, schema: &Schema, vocabulary: Vocabulary) {
+        if let Some(translation) = schema.translation(vocabulary) {
+            self.topic = Topic(Cow::Borrowed(translation.topic));
+            self.translated = TranslatedPayload::new(self.payload, fields, schema, translation);
         }
     }
 }
@@ -47,9 +71,11 @@ impl<'b> Message<'b> {
 /// How much of a message is checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Check {
-    /// The topic, the payload, and the payload's fields where the topic is one of [`SCHEMAS`](super::topics::SCHEMAS).
+    /// The topic, the payload, and the payload's fields where the topic is one of [`SCHEMAS`].
     #[default]
     Known,
+    /// As [`Check::Known`], and that the topic is one of [`SCHEMAS`].
+    Strict,
     /// The topic and the payload alone.
     Envelope,
 }
@@ -64,26 +90,42 @@ pub enum Encoding {
     Msgpack,
 }
 
-/// Reads `body` as a message.
+/// Reads `body` as a message, to be published in `vocabulary`. What the check of its topic refuses is never translated, so
+/// that it passes as it is under [`Check::Envelope`].
 ///
 /// # Errors
 ///
 /// [`Fault::NotJson`] for a body that is not UTF-8 JSON without a byte order mark, [`Fault::NotMessage`] for JSON that
 /// is no message. Time and memory are linear in the size of the body, whatever it holds.
-pub fn parse(body: &[u8], check: Check) -> Result<Message<'_>, Fault> {
+pub fn parse(body: &[u8], check: Check, vocabulary: Vocabulary) -> Result<Message<'_>, Fault> {
     let text = utf8(body)?;
     if may_hide_faults(text) {
         scanner::check(text)?;
     }
-    let mut reader = MessageReader::new(text, check == Check::Known);
+    let captures_payload = check != Check::Envelope || vocabulary != Vocabulary::AsSent;
+    let mut reader = MessageReader::new(text, captures_payload);
     reader.read().ok_or_else(|| explain(text))?;
     let fields = reader.fields();
     let topic = Topic::new(fields.text(Field::Topic)?).map_err(|flaw| Field::Topic.fault(flaw))?;
     let payload = reader.payload()?;
-    if let Some(schema) = reader.schema() {
-        check::payload(fields, schema)?;
+    let mut message = Message { topic, payload, is_known: reader.schema().is_some(), translated: None };
+    match reader.schema() {
+        Some(schema) if captures_payload => match check::payload(fields, schema) {
+            Ok(()) => message.translate(fields, schema, vocabulary),
+            Err(fault) if check != Check::Envelope => return Err(fault),
+            Err(_) => {}
+        },
+        None if check == Check::Strict => return Err(unknown(message.topic())),
+        _ => {}
     }
-    Ok(Message { topic, payload })
+    Ok(message)
+}
+
+/// Returns the fault of a topic that is not known where it has to be.
+#[cold]
+fn unknown(topic: &str) -> Fault {
+    let nearest = nearest(topic, SCHEMAS.iter().map(|schema| schema.topic)).unwrap_or_default();
+    Field::Topic.fault_for(Reason::UnknownTopic { nearest })
 }
 
 /// Returns the body as text. A byte order mark is valid UTF-8 and no white space, and so it has a fault of its own.

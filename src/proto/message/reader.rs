@@ -16,8 +16,8 @@ use super::topics::{self, Schema};
 /// What is captured of a body.
 pub(super) struct MessageReader<'b> {
     text: &'b str,
-    /// Whether the fields of a known topic's payload are checked.
-    checks_payload: bool,
+    /// Whether the fields of a known topic's payload are captured.
+    captures_payload: bool,
     /// The schema of the topic, once the topic is read.
     schema: Option<&'static Schema>,
     fields: CapturedFields<'b>,
@@ -51,9 +51,9 @@ impl<'b> PayloadJson<'b> {
 }
 
 impl<'b> MessageReader<'b> {
-    pub(super) fn new(text: &'b str, checks_payload: bool) -> Self {
+    pub(super) fn new(text: &'b str, captures_payload: bool) -> Self {
         let fields = CapturedFields::default();
-        Self { text, checks_payload, schema: None, fields, payload: PayloadText::Unknown }
+        Self { text, captures_payload, schema: None, fields, payload: PayloadText::Unknown }
     }
 
     /// Reads all of the text. Returns `None` where it is not the JSON of an object.
@@ -74,7 +74,7 @@ impl<'b> MessageReader<'b> {
         &self.fields
     }
 
-    /// Returns the schema to check the payload against, if there is one.
+    /// Returns the schema of the topic, if it is known.
     pub(super) fn schema(&self) -> Option<&'static Schema> {
         self.schema
     }
@@ -141,7 +141,7 @@ impl<'b> MessageReader<'b> {
     #[inline]
     fn set_string(&mut self, field: Field, string: Given<'b>) {
         self.fields.set(field, string);
-        if field == Field::Topic && self.checks_payload {
+        if field == Field::Topic {
             self.schema = match string {
                 Given::Text(topic) => topics::find(topic),
                 _ => self.fields.text(field).ok().and_then(|topic| topics::find(&topic)),
@@ -169,7 +169,7 @@ impl<'b> MessageReader<'b> {
 
     /// Returns whether a check may ask for fields of the payload: none does where the topic was read and is not known.
     fn may_ask_for_payload_fields(&self) -> bool {
-        self.checks_payload && (self.schema.is_some() || self.fields.is_missing(Field::Topic))
+        self.captures_payload && (self.schema.is_some() || self.fields.is_missing(Field::Topic))
     }
 
     /// Cuts out the payload, if one was read. At `behind` is the next key, or else the end of the body's object; between

@@ -1,4 +1,5 @@
-//! The known topics and what the payload of each must hold: the specification's table, as a table.
+//! The known topics, what the payload of each must hold, and how the other vocabulary writes it: the specification's
+//! table, as a table.
 
 /// What a known topic asks of its payload.
 #[derive(Debug, PartialEq, Eq)]
@@ -9,6 +10,43 @@ pub struct Schema {
     pub identifier: Identifier,
     /// What `content` must be.
     pub content: Content,
+    /// How the message is published in the older vocabulary, if that is not as it is.
+    pub older: Option<Translation>,
+    /// How the message is published in the newer vocabulary, if that is not as it is.
+    pub newer: Option<Translation>,
+}
+
+/// How a message is published in a vocabulary that it may not have been written in.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Translation {
+    /// The topic.
+    pub topic: &'static str,
+    /// The field that takes the place of the identifier, unless the payload has it already.
+    pub identifier: &'static str,
+}
+
+/// In which vocabulary messages of the known topics are published. The vocabularies differ in names alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Vocabulary {
+    /// In the one that they were sent in.
+    #[default]
+    AsSent,
+    /// In the older one, which names nodes.
+    Older,
+    /// In the newer one, which names extensions.
+    Newer,
+}
+
+impl Schema {
+    /// Returns how a message of this schema is published in `vocabulary`, if that is not as it is.
+    #[inline]
+    pub(super) fn translation(&self, vocabulary: Vocabulary) -> Option<&Translation> {
+        match vocabulary {
+            Vocabulary::AsSent => None,
+            Vocabulary::Older => self.older.as_ref(),
+            Vocabulary::Newer => self.newer.as_ref(),
+        }
+    }
 }
 
 /// The fields that name a node or an extension. Each is a non-empty string.
@@ -18,6 +56,17 @@ pub enum Identifier {
     One(&'static str),
     /// At least one of these fields is required. Where both are given, both must be valid.
     Either(&'static str, &'static str),
+}
+
+impl Identifier {
+    /// Returns the names of the fields.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        let (one, other) = match *self {
+            Self::One(name) => (name, None),
+            Self::Either(one, other) => (one, Some(other)),
+        };
+        [Some(one), other].into_iter().flatten()
+    }
 }
 
 /// What `content` must be. It is always required.
@@ -38,19 +87,44 @@ const NODE_NAME: Identifier = Identifier::One("node_name");
 const EXTENSION_NAME: Identifier = Identifier::One("extension_name");
 const EITHER_NAME: Identifier = Identifier::Either("node_name", "extension_name");
 
-/// Every known topic, those of the older vocabulary and of the newer one side by side.
-/// A field that a schema does not name is not known to its topic, and is never looked at.
+const AS_IT_IS: Option<Translation> = None;
+
+const fn to(topic: &'static str, identifier: &'static str) -> Option<Translation> {
+    Some(Translation { topic, identifier })
+}
+
+/// Every known topic, those of the older vocabulary and of the newer one side by side. The newer one has no topic to
+/// operate a node, so that such a message is never translated to it.
+/// A field that a schema does not name is not known to its topic. No check looks at it.
 #[rustfmt::skip]
 pub static SCHEMAS: [Schema; 9] = [
-    Schema { topic: "adapter/nodes/data",           identifier: NODE_ID,        content: Content::Text },
-    Schema { topic: "adapter/extensions/data",      identifier: EXTENSION_ID,   content: Content::Text },
-    Schema { topic: "visual/extensions/command",    identifier: EITHER_ID,      content: Content::Text },
-    Schema { topic: "core/exts/operate",            identifier: NODE_NAME,      content: Content::StartOrStop },
-    Schema { topic: "core/extensions/operate",      identifier: EXTENSION_NAME, content: Content::StartOrStop },
-    Schema { topic: "core/nodes/operate",           identifier: EITHER_NAME,    content: Content::StartOrStop },
-    Schema { topic: "core/node/statu/change",       identifier: NODE_NAME,      content: Content::StartOrStop },
-    Schema { topic: "core/extension/statu/change",  identifier: EXTENSION_NAME, content: Content::StartOrStop },
-    Schema { topic: "to_homeauto",                  identifier: EITHER_ID,      content: Content::ServiceCall },
+    Schema { topic: "adapter/nodes/data",           identifier: NODE_ID,        content: Content::Text,
+             older: AS_IT_IS,
+             newer: to("adapter/extensions/data", "extension_id") },
+    Schema { topic: "adapter/extensions/data",      identifier: EXTENSION_ID,   content: Content::Text,
+             older: to("adapter/nodes/data", "node_id"),
+             newer: AS_IT_IS },
+    Schema { topic: "visual/extensions/command",    identifier: EITHER_ID,      content: Content::Text,
+             older: to("visual/extensions/command", "node_id"),
+             newer: to("visual/extensions/command", "extension_id") },
+    Schema { topic: "core/exts/operate",            identifier: NODE_NAME,      content: Content::StartOrStop,
+             older: AS_IT_IS,
+             newer: to("core/extensions/operate", "extension_name") },
+    Schema { topic: "core/extensions/operate",      identifier: EXTENSION_NAME, content: Content::StartOrStop,
+             older: to("core/exts/operate", "node_name"),
+             newer: AS_IT_IS },
+    Schema { topic: "core/nodes/operate",           identifier: EITHER_NAME,    content: Content::StartOrStop,
+             older: to("core/nodes/operate", "node_name"),
+             newer: AS_IT_IS },
+    Schema { topic: "core/node/statu/change",       identifier: NODE_NAME,      content: Content::StartOrStop,
+             older: AS_IT_IS,
+             newer: to("core/extension/statu/change", "extension_name") },
+    Schema { topic: "core/extension/statu/change",  identifier: EXTENSION_NAME, content: Content::StartOrStop,
+             older: to("core/node/statu/change", "node_name"),
+             newer: AS_IT_IS },
+    Schema { topic: "to_homeauto",                  identifier: EITHER_ID,      content: Content::ServiceCall,
+             older: to("to_homeauto", "node_id"),
+             newer: to("to_homeauto", "extension_id") },
 ];
 
 /// Returns the schema of `topic`, or `None` for a topic that is not known.
@@ -74,6 +148,26 @@ mod tests {
     fn a_topic_is_known_in_full_only() {
         for stranger in ["", "to_homeaut", "to_homeauto/", "TO_HOMEAUTO", "core/ext/operate"] {
             assert_eq!(find(stranger), None, "{stranger}");
+        }
+    }
+    /// A message that is translated twice is the same as one that is translated once, and a translation of the one
+    /// vocabulary is undone by that of the other, since its target is a row of the table that has the way back.
+    #[test]
+    fn a_translation_leads_to_a_row_that_leads_back() {
+        for schema in &SCHEMAS {
+            for (vocabulary, other) in [(Vocabulary::Older, Vocabulary::Newer), (Vocabulary::Newer, Vocabulary::Older)]
+            {
+                let Some(translation) = schema.translation(vocabulary) else { continue };
+                let target = find(translation.topic).unwrap();
+                assert!(target.identifier.names().any(|name| name == translation.identifier), "{translation:?}");
+                assert_eq!(target.content, schema.content, "{translation:?}");
+                let again = target.translation(vocabulary);
+                assert!(again.is_none_or(|again| again == translation), "{translation:?}");
+                let back = target.translation(other);
+                let is_nodes = schema.topic == "core/nodes/operate" && vocabulary == Vocabulary::Older;
+                assert!(back.is_some_and(|back| back.topic == schema.topic) || is_nodes, "{translation:?}");
+            }
+            assert_eq!(schema.translation(Vocabulary::AsSent), None);
         }
     }
 }

@@ -6,4 +6,6 @@ mod endpoints;
 mod failures;
 mod listeners;
 mod running;
+mod stdin;
 mod stops;
+mod unread_streams;

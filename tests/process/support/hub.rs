@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use super::PATIENCE;
 use super::poll_loop::{POLL_INTERVAL_MS, PollLoop};
-use super::subscriber::Subscriber;
+use super::subscriber::{Decode, Subscriber, text};
 
 /// An XSUB and an XPUB socket in a thread, as an adapter runs them. Subscriptions are passed on to the publishers.
 pub(crate) struct Hub {
@@ -37,7 +37,12 @@ impl Hub {
 
     /// Returns a subscriber whose subscription has reached the hub.
     pub(crate) fn subscriber(&self, prefix: &str) -> Subscriber {
-        let subscriber = Subscriber::connected(&self.subscribers, prefix);
+        self.subscriber_with(prefix, text)
+    }
+
+    /// Returns a subscriber whose subscription has reached the hub. `decode` turns its payload frames into text.
+    pub(crate) fn subscriber_with(&self, prefix: &str, decode: Decode) -> Subscriber {
+        let subscriber = Subscriber::connected_with(&self.subscribers, prefix, decode);
         let arrived = self.subscriptions.recv_timeout(PATIENCE).expect("the subscription arrives");
         assert_eq!(arrived, [b"\x01", prefix.as_bytes()].concat());
         subscriber

@@ -53,22 +53,27 @@ impl Subscriber {
         let endpoint = ipc_endpoint(&directory);
         let socket = subscribed("");
         socket.bind(&endpoint).unwrap();
-        Self::receiving(socket, endpoint, directory)
+        Self::receiving(socket, endpoint, directory, text)
     }
 
     /// Connects to an endpoint that another process binds, now or later.
     pub(crate) fn connected(endpoint: &str, prefix: &str) -> Self {
-        let socket = subscribed(prefix);
-        socket.connect(endpoint).unwrap();
-        Self::receiving(socket, endpoint.to_owned(), tempfile::tempdir().unwrap())
+        Self::connected_with(endpoint, prefix, text)
     }
 
-    fn receiving(socket: zmq::Socket, endpoint: String, directory: TempDir) -> Self {
+    /// Connects to an endpoint, whose payload frames are turned into text by `decode`.
+    pub(crate) fn connected_with(endpoint: &str, prefix: &str, decode: Decode) -> Self {
+        let socket = subscribed(prefix);
+        socket.connect(endpoint).unwrap();
+        Self::receiving(socket, endpoint.to_owned(), tempfile::tempdir().unwrap(), decode)
+    }
+
+    fn receiving(socket: zmq::Socket, endpoint: String, directory: TempDir, decode: Decode) -> Self {
         let (sender, messages) = channel();
         let receiving = PollLoop::start(move || {
             if socket.poll(zmq::POLLIN, POLL_INTERVAL_MS).unwrap() > 0 {
                 // The receiver is gone when the test has dropped this subscriber.
-                let _ = sender.send(received(&socket));
+                let _ = sender.send(received(&socket, decode));
             }
         });
         Self { messages, endpoint, _receiving: receiving, _directory: directory }
@@ -113,10 +118,22 @@ fn subscribed(prefix: &str) -> zmq::Socket {
     socket
 }
 
-/// Receives a message of exactly two frames, both in UTF-8.
-fn received(socket: &zmq::Socket) -> Message {
+/// Receives a message of exactly two frames, the topic in UTF-8.
+fn received(socket: &zmq::Socket, decode: Decode) -> Message {
     let frames = socket.recv_multipart(0).unwrap();
     let [topic, payload] = <[Vec<u8>; 2]>::try_from(frames).expect("two frames");
-    let text = |frame| String::from_utf8(frame).expect("a UTF-8 frame");
-    Message { topic: text(topic), payload: text(payload) }
+    Message { topic: text(topic), payload: decode(payload) }
+}
+
+/// Returns a payload frame as text.
+pub(crate) type Decode = fn(Vec<u8>) -> String;
+
+/// Returns a frame that is text as it is.
+pub(crate) fn text(frame: Vec<u8>) -> String {
+    String::from_utf8(frame).expect("a UTF-8 frame")
+}
+
+/// Returns a MessagePack frame as JSON.
+pub(crate) fn msgpack(frame: Vec<u8>) -> String {
+    rmp_serde::from_slice::<serde_json::Value>(&frame).expect("a MessagePack frame").to_string()
 }

@@ -26,10 +26,7 @@ fn good_content(schema: &Schema) -> String {
 }
 
 fn names(schema: &Schema) -> Vec<&'static str> {
-    match schema.identifier {
-        Identifier::One(name) => vec![name],
-        Identifier::Either(one, other) => vec![one, other],
-    }
+    schema.identifier.names().collect()
 }
 
 /// Calls `test` with every schema, each identifier that it accepts, and the content that it asks for.
@@ -213,4 +210,34 @@ fn entity_id_is_domain_and_device() {
         refuse(&call(&content), "/payload/content/service_data/entity_id", detail);
     }
     accept(&call(&SERVICE_CALL.replace("light.lamp", "l\\u0069ght.lamp.left")));
+}
+
+#[test]
+fn a_strict_check_refuses_other_topics_and_names_the_nearest() {
+    for (topic, nearest) in [
+        ("core/extention/operate", "core/extensions/operate"),
+        ("core/ext/operate", "core/exts/operate"),
+        ("core/node/status/change", "core/node/statu/change"),
+        ("adapter/node/data", "adapter/nodes/data"),
+        ("TO_HOMEAUTO", "to_homeauto"),
+        ("x", "to_homeauto"),
+    ] {
+        let body = body(topic, &[]);
+        accept(&body);
+        let fault = parse(body.as_bytes(), Check::Strict).expect_err(topic);
+        assert_eq!(fault.pointer().map(|pointer| pointer.as_str()), Some("/topic"));
+        assert_eq!(fault.to_string(), format!("`topic` is not a known topic; the nearest is `{nearest}`"));
+    }
+}
+
+#[test]
+fn a_strict_check_is_otherwise_that_of_the_known_topics() {
+    each(|schema, name, content| {
+        for members in [vec![format!(r#""{name}":"n""#), content.to_owned()], vec![content.to_owned()]] {
+            let members: Vec<&str> = members.iter().map(String::as_str).collect();
+            let body = body(schema.topic, &members);
+            let [known, strict] = [Check::Known, Check::Strict].map(|check| parse(body.as_bytes(), check));
+            assert_eq!(known, strict);
+        }
+    });
 }

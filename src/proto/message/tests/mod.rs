@@ -7,8 +7,14 @@ mod properties;
 mod reader;
 mod surrogates;
 mod syntax;
+mod vocabularies;
 
-use super::{Check, Fault, parse};
+use super::{Check, Fault, Message, Vocabulary};
+
+/// Reads a message that is to be published as it was sent.
+fn parse(body: &[u8], check: Check) -> Result<Message<'_>, Fault> {
+    super::parse(body, check, Vocabulary::AsSent)
+}
 
 /// Asserts that `body` is a message under both checks.
 #[track_caller]

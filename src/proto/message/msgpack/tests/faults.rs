@@ -1,7 +1,7 @@
 //! Numbers that are refused, and where.
 
-use super::super::super::{Check, Encoding, parse};
-use super::{encode, encoded};
+use super::super::super::{Check, Encoding};
+use super::{encode, encoded, parse};
 
 const INTEGER: &str = "an integer does not fit in 64 bits";
 const FLOAT: &str = "a number does not fit in a 64-bit float";

@@ -1,4 +1,4 @@
-//! Both directions, through [`parse`] and [`Message::encode`](super::super::Message::encode), and [`to_json`].
+//! Both directions, through [`parse`](super::super::parse) and [`Message::encode`](super::super::Message::encode), and [`to_json`].
 
 mod faults;
 mod properties;
@@ -7,8 +7,13 @@ mod shown;
 mod sizes;
 mod values;
 
-use super::super::{Check, Encoding, Fault, parse};
+use super::super::{Check, Encoding, Fault, Message, Vocabulary};
 use super::to_json;
+
+/// Reads a message that is to be published as it was sent.
+fn parse(body: &[u8], check: Check) -> Result<Message<'_>, Fault> {
+    super::super::parse(body, check, Vocabulary::AsSent)
+}
 
 fn encoded(payload: &str) -> Result<Vec<u8>, Fault> {
     let body = format!(r#"{{"topic":"t","payload":{payload}}}"#);

@@ -1,7 +1,7 @@
 //! The MessagePack of each kind of JSON value.
 
-use super::super::super::{Check, Encoding, parse};
-use super::{encode, encode_value};
+use super::super::super::{Check, Encoding};
+use super::{encode, encode_value, parse};
 
 #[test]
 fn literals() {
