@@ -9,7 +9,8 @@ use super::serve::endpoint_to_connect;
 use crate::bus::{ConnectionStatus, Endpoint, HUB_SUBSCRIBERS, Interrupter, NotConnected, Received, Subscriber};
 use crate::cli::{Count, ListenArguments};
 use crate::gateway::Failure;
-use crate::log::log;
+use crate::log::{self, log};
+use crate::process::exit_now;
 
 /// The time in which the printing must end after a signal.
 pub(super) const STOP_TIMEOUT: Duration = Duration::from_secs(1);
@@ -87,7 +88,8 @@ fn interrupt_on_signals(interrupter: Interrupter) -> Result<(), Failure> {
             interrupter.interrupt();
             let _ = tokio::time::timeout(STOP_TIMEOUT, stop()).await;
         });
-        std::process::exit(0);
+        log::finish();
+        exit_now(0);
     });
     Ok(())
 }
