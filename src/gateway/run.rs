@@ -231,13 +231,14 @@ impl Gateway {
 fn listen(config: &GatewayConfig) -> Result<Listening, ListenError> {
     let deadline = Instant::now() + TAKEN_TIMEOUT;
     loop {
-        let taken = match Listening::bind(&config.listen, &config.listen_optional) {
+        let taken = match Listening::bind(&config.listen) {
             Err(taken) if taken.error.kind() == std::io::ErrorKind::AddrInUse => taken,
             bound => return bound,
         };
         if config.any_port {
-            let any_port: Vec<_> = config.listen.iter().map(|address| SocketAddr::new(address.ip(), 0)).collect();
-            return Listening::bind(&any_port, &[]);
+            let any_port = |address: &SocketAddr| SocketAddr::new(address.ip(), 0);
+            let groups: Vec<_> = config.listen.iter().map(|group| group.iter().map(any_port).collect()).collect();
+            return Listening::bind(&groups);
         }
         if Instant::now() >= deadline {
             return Err(taken);
