@@ -44,7 +44,7 @@ const MAX_QUEUE_MESSAGES: u64 = 1 << 24;
     example = "{command_name} demo",
     example = "{command_name} serve --plain --watch-stdin",
     error_code(2, "usage"),
-    error_code(3, "configuration: settings, certificate or endpoint"),
+    error_code(3, "configuration: certificate or endpoint"),
     error_code(4, "cannot listen"),
     error_code(5, "--io uring asked for and io_uring unavailable")
 )]
@@ -159,6 +159,9 @@ pub struct ServeArguments {
     /// stop gracefully when stdin reaches its end
     #[argh(switch)]
     pub watch_stdin: bool,
+    /// stop gracefully when the process that started the gateway ends
+    #[argh(switch)]
+    pub watch_parent: bool,
     /// seconds between two stats events (default: none are printed; SIGUSR1 prints one at any time)
     #[argh(option, arg_name = "s")]
     pub stats: Option<Seconds>,

@@ -5,7 +5,7 @@
 
 use std::ffi::c_int;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, setrlimit};
 
 /// How much freed memory the allocator keeps for later allocations, and the size from which an allocation gets pages of
 /// its own, in bytes. Several bodies of the default limit fit into it.
@@ -18,6 +18,20 @@ pub fn keep_freed_memory() {
         // SAFETY: the arguments are integers, and the allocator takes its own lock.
         unsafe { libc::mallopt(parameter, KEPT_BYTES) };
     }
+}
+
+/// Returns to the kernel the memory that the allocator keeps (malloc_trim(3)). It takes the locks of the allocator for
+/// some milliseconds.
+pub fn return_freed_memory() {
+    // SAFETY: the argument is an integer, and the allocator takes its own locks.
+    unsafe { libc::malloc_trim(0) };
+}
+
+/// Ends the process. Neither destructors of static objects nor handlers of exit(3) run: a thread of libzmq may still use
+/// what they would destroy. Whatever is to be written must have been written before.
+pub fn exit_now(status: u8) -> ! {
+    // SAFETY: the call takes an integer, and does not return.
+    unsafe { libc::_exit(status.into()) }
 }
 
 /// Gives the calling thread, and the threads that it starts from now on, the policy `SCHED_BATCH` (sched(7)). A thread
@@ -43,6 +57,15 @@ pub fn raise_descriptor_limit(wanted: u64) -> u64 {
         Ok(()) => raised,
         Err(_) => current.unwrap_or(u64::MAX),
     }
+}
+
+/// Returns the session of a process, or of this one; `None` if there is no such process any more. It is 0 if the leader
+/// of the session is in another PID namespace, a value that rustix cannot represent.
+#[must_use]
+pub fn session(pid: Option<Pid>) -> Option<i32> {
+    // SAFETY: the argument is an integer; 0 names this process.
+    let session = unsafe { libc::getsid(pid.map_or(0, Pid::as_raw_pid)) };
+    (session >= 0).then_some(session)
 }
 
 /// Returns the hour, the minute and the second of a time in the local time zone. The time is in seconds since 1970.

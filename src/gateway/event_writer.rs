@@ -48,6 +48,8 @@ enum Subject {
     /// A listening socket, by its place among those that were opened together. Its port may differ each time.
     Listener(usize),
     Disabled,
+    Ready,
+    NotReady,
     Endpoint(String),
     Settings,
     Stats,
@@ -105,10 +107,12 @@ impl EventQueue {
                 self.listeners = 0;
                 Subject::Disabled
             }
+            Event::Ready => Subject::Ready,
+            Event::NotReady { .. } => Subject::NotReady,
             Event::Bus { endpoint, .. } => Subject::Endpoint((*endpoint).into()),
             Event::Settings(_) => Subject::Settings,
             Event::Stats(_) => Subject::Stats,
-            Event::Stopped { .. } => Subject::End,
+            Event::Failed { .. } | Event::Stopped { .. } => Subject::End,
         }
     }
 
@@ -145,7 +149,7 @@ mod tests {
     use crate::gateway::events::{BusConnectivity, SettingsChange, Stats};
     use crate::server::workers::IoBackend;
 
-    const SETTINGS: Event<'_> = Event::Settings(SettingsChange::Reloaded);
+    const SETTINGS: Event<'_> = Event::Settings(&SettingsChange::Reloaded);
 
     fn listening(url: &str) -> Event<'_> {
         Event::Listening { url, pid: 1, io: IoBackend::Epoll }

@@ -22,6 +22,14 @@ pub enum Event<'a> {
         #[serde(serialize_with = "as_text")]
         io: IoBackend,
     },
+    /// From now on a message that is posted is taken: the gateway listens, and the bus is connected.
+    Ready,
+    /// From now on a message that is posted is refused.
+    #[serde(rename = "not-ready")]
+    NotReady {
+        /// The reason, in a sentence.
+        reason: &'a str,
+    },
     /// The gateway does not listen.
     Disabled {
         /// The reason, in a sentence.
@@ -35,10 +43,17 @@ pub enum Event<'a> {
         endpoint: &'a str,
     },
     /// The settings file was read after a change.
-    Settings(SettingsChange<'a>),
+    Settings(&'a SettingsChange),
     /// The counters.
     Stats(Stats),
-    /// The gateway has stopped. No event follows.
+    /// The start or the run has failed. No event follows.
+    Failed {
+        /// The exit status.
+        status: u8,
+        /// The reason, in a sentence.
+        reason: &'a str,
+    },
+    /// The gateway has stopped as it was asked to. No event follows.
     Stopped {
         /// The messages that were still in the queue when the time to stop was over; left out if there are none.
         #[serde(skip_serializing_if = "is_zero")]
@@ -60,15 +75,17 @@ pub enum BusConnectivity {
 }
 
 /// What became of a change of the settings file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "lowercase")]
-pub enum SettingsChange<'a> {
+pub enum SettingsChange {
     /// The new settings are in force.
     Reloaded,
+    /// The file says the same as before.
+    Unchanged,
     /// The new settings cannot be understood. The last good ones stay in force.
     Rejected {
         /// What is wrong, and where.
-        reason: &'a str,
+        reason: String,
     },
 }
 
@@ -176,9 +193,13 @@ mod tests {
                 Event::Bus { state: BusConnectivity::Disconnected, endpoint: "tcp://h:1" },
                 r#"{"event":"bus","state":"disconnected","endpoint":"tcp://h:1"}"#.into(),
             ),
-            (Event::Settings(SettingsChange::Reloaded), r#"{"event":"settings","state":"reloaded"}"#.into()),
+            (Event::Ready, r#"{"event":"ready"}"#.into()),
+            (Event::NotReady { reason: "why" }, r#"{"event":"not-ready","reason":"why"}"#.into()),
+            (Event::Failed { status: 4, reason: "why" }, r#"{"event":"failed","status":4,"reason":"why"}"#.into()),
+            (Event::Settings(&SettingsChange::Reloaded), r#"{"event":"settings","state":"reloaded"}"#.into()),
+            (Event::Settings(&SettingsChange::Unchanged), r#"{"event":"settings","state":"unchanged"}"#.into()),
             (
-                Event::Settings(SettingsChange::Rejected { reason: "why" }),
+                Event::Settings(&SettingsChange::Rejected { reason: "why".into() }),
                 r#"{"event":"settings","state":"rejected","reason":"why"}"#.into(),
             ),
             (Event::Stats(stats()), format!(r#"{{"event":"stats",{counters}}}"#)),

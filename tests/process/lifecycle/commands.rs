@@ -26,6 +26,7 @@ const SERVE: &[&str] = &[
     "--drain-timeout",
     "--queue",
     "--watch-stdin",
+    "--watch-parent",
     "--stats",
 ];
 
