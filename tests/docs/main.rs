@@ -20,6 +20,7 @@ mod links;
 mod messages;
 mod program;
 mod tables;
+mod troubleshooting;
 
 /// The program.
 const GATEWAY: &str = env!("CARGO_BIN_EXE_adapter-gateway");
