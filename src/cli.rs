@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use argh::FromArgs;
+use argh::{ArgsInfo, CommandInfoWithArgs, FromArgs};
 
 use crate::bus::QUEUE_MESSAGES;
 use crate::proto::budget::BUFFERED_BYTES;
 use crate::proto::message::{Check, Encoding, Vocabulary};
+use crate::proto::nearest::nearest;
 use crate::proto::policy::{BODY_BYTES, HEAD_BYTES};
 use crate::server::connection::{BODY_TIMEOUT_S, HEAD_TIMEOUT_S, IDLE_TIMEOUT_S};
 use crate::server::workers::Io;
@@ -37,13 +38,13 @@ const MAX_BUFFERED_BYTES: u64 = 1 << 40;
 const MAX_QUEUE_MESSAGES: u64 = 1 << 24;
 
 /// The REST entrance of a local adapter: JSON messages posted to /api/message become ZeroMQ messages.
-#[derive(FromArgs, Debug)]
+#[derive(FromArgs, ArgsInfo, Debug)]
 #[argh(
     note = "`{command_name} COMMAND --help` lists the options of a command.",
     example = "{command_name} demo",
     example = "{command_name} serve --plain --watch-stdin",
     error_code(2, "usage"),
-    error_code(3, "configuration: settings, certificate or endpoint"),
+    error_code(3, "configuration: certificate or endpoint"),
     error_code(4, "cannot listen"),
     error_code(5, "--io uring asked for and io_uring unavailable")
 )]
@@ -57,7 +58,7 @@ pub struct Arguments {
 }
 
 /// A command.
-#[derive(FromArgs, Debug)]
+#[derive(FromArgs, ArgsInfo, Debug)]
 #[argh(subcommand)]
 #[expect(clippy::large_enum_variant, reason = "the program makes one value, once")]
 pub enum Command {
@@ -70,7 +71,7 @@ pub enum Command {
 }
 
 /// Run the gateway, as the adapter launches it. It prints events on stdout, one JSON object a line, and logs on stderr.
-#[derive(FromArgs, Debug)]
+#[derive(FromArgs, ArgsInfo, Debug)]
 #[argh(subcommand, name = "serve")]
 pub struct ServeArguments {
     /// user settings file with OPEN_REST_API and TOKEN (default: adapter/user_settings.py in $XDG_CONFIG_HOME,
@@ -158,6 +159,9 @@ pub struct ServeArguments {
     /// stop gracefully when stdin reaches its end
     #[argh(switch)]
     pub watch_stdin: bool,
+    /// stop gracefully when the process that started the gateway ends
+    #[argh(switch)]
+    pub watch_parent: bool,
     /// seconds between two stats events (default: none are printed; SIGUSR1 prints one at any time)
     #[argh(option, arg_name = "s")]
     pub stats: Option<Seconds>,
@@ -172,7 +176,7 @@ impl Default for ServeArguments {
 
 /// Show everything on one machine, with no adapter: a gateway with a fresh token and a listener that prints each
 /// message as a subscriber sees it.
-#[derive(FromArgs, Debug)]
+#[derive(FromArgs, ArgsInfo, Debug)]
 #[argh(subcommand, name = "demo")]
 pub struct DemoArguments {
     /// address and port to listen on (default: 127.0.0.1:12358, or any free port if that is taken)
@@ -195,7 +199,7 @@ pub struct DemoArguments {
 }
 
 /// Subscribe, and print each message as a line: the topic, a tab, the payload as JSON.
-#[derive(FromArgs, Debug)]
+#[derive(FromArgs, ArgsInfo, Debug)]
 #[argh(subcommand, name = "listen")]
 pub struct ListenArguments {
     /// subscribers' side of a hub, or an endpoint that a gateway binds, repeatable (default: tcp://127.0.0.1:16103)
@@ -207,9 +211,26 @@ pub struct ListenArguments {
     /// how payloads are encoded: json or msgpack (default: json)
     #[argh(option, arg_name = "how", default = "Encoding::Json")]
     pub encoding: Encoding,
+    /// indent the payloads, one member a line
+    #[argh(switch)]
+    pub pretty: bool,
+    /// print in colours: auto|always|never (default: auto, which is on a terminal, unless NO_COLOR is set)
+    #[argh(option, arg_name = "when", default = "Colour::Auto")]
+    pub color: Colour,
     /// exit after this number of messages (default: never)
     #[argh(option, arg_name = "n")]
     pub count: Option<Count<{ u64::MAX }>>,
+}
+
+/// When `listen` prints in colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Colour {
+    /// On a terminal, unless the environment forbids it.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
 }
 
 /// Why the program ends before it runs a command.
@@ -238,7 +259,7 @@ impl Arguments {
         }
         let parsed = Self::from_args(&[env!("CARGO_PKG_NAME")], &words).map_err(|early| match early.status {
             Ok(()) => EarlyExit::Help(early.output),
-            Err(()) => EarlyExit::Usage(format!("{}; see --help", early.output.trim_end())),
+            Err(()) => EarlyExit::Usage(usage_error(&words, early.output.trim_end())),
         })?;
         match parsed {
             Self { version: true, .. } => {
@@ -250,6 +271,55 @@ impl Arguments {
             }
         }
     }
+}
+
+/// Returns the text of a usage error that argh reports as `error`. It names what an unknown command or option may have
+/// been meant to be.
+fn usage_error(words: &[&str], error: &str) -> String {
+    match error.strip_prefix("Unrecognized argument: ").and_then(|unknown| meant(words, unknown)) {
+        Some(meant) => format!("{error} (did you mean {meant}?); see --help"),
+        None => format!("{error}; see --help"),
+    }
+}
+
+/// Returns the command or option that is nearest to the word `unknown`; `None` for a word that can be neither.
+fn meant(words: &[&str], unknown: &str) -> Option<String> {
+    let program = Arguments::get_args_info();
+    let command = words.iter().find_map(|word| program.commands.iter().find(|command| command.name == *word));
+    match (command, unknown.starts_with('-')) {
+        (Some(command), true) => nearest(unknown, options(&command.command)).map(str::to_owned),
+        // No command takes a word that is no option. It may be an option without its dashes.
+        (Some(command), false) => {
+            let option = format!("--{unknown}");
+            options(&command.command).any(|known| known == option).then_some(option)
+        }
+        (None, true) => {
+            let of_commands = program.commands.iter().flat_map(|command| options(&command.command));
+            let option = nearest(unknown, options(&program).chain(of_commands))?;
+            if options(&program).any(|known| known == option) {
+                return Some(option.into());
+            }
+            // An option of a command stands behind the command.
+            let command = program.commands.iter().find(|it| options(&it.command).any(|known| known == option))?;
+            Some(format!("{} {option}", command.name))
+        }
+        (None, false) => nearest(unknown, program.commands.iter().map(|command| command.name)).map(str::to_owned),
+    }
+}
+
+/// Returns the options of a command with their dashes.
+fn options(command: &CommandInfoWithArgs) -> impl Iterator<Item = &'static str> {
+    command.flags.iter().map(|flag| flag.long)
+}
+
+/// Returns the value of the choice with this name.
+fn choose<T: Copy>(name: &str, choices: &[(&str, T)]) -> Result<T, String> {
+    if let Some((_, value)) = choices.iter().find(|(known, _)| *known == name) {
+        return Ok(*value);
+    }
+    let names = choices.iter().map(|(known, _)| *known);
+    let meant = nearest(name, names.clone()).unwrap_or_default();
+    Err(format!("it is none of {} (did you mean {meant}?)", names.collect::<Vec<_>>().join(", ")))
 }
 
 fn split_assignment(word: String) -> Vec<String> {
@@ -323,53 +393,42 @@ impl FromStr for Seconds {
 }
 
 impl FromStr for Check {
-    type Err = &'static str;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "known" => Ok(Self::Known),
-            "strict" => Ok(Self::Strict),
-            "envelope" => Ok(Self::Envelope),
-            _ => Err("none of known, strict and envelope"),
-        }
+    fn from_str(text: &str) -> Result<Self, String> {
+        choose(text, &[("known", Self::Known), ("strict", Self::Strict), ("envelope", Self::Envelope)])
     }
 }
 
 impl FromStr for Encoding {
-    type Err = &'static str;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "json" => Ok(Self::Json),
-            "msgpack" => Ok(Self::Msgpack),
-            _ => Err("neither json nor msgpack"),
-        }
+    fn from_str(text: &str) -> Result<Self, String> {
+        choose(text, &[("json", Self::Json), ("msgpack", Self::Msgpack)])
     }
 }
 
 impl FromStr for Vocabulary {
-    type Err = &'static str;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "as-sent" => Ok(Self::AsSent),
-            "older" => Ok(Self::Older),
-            "newer" => Ok(Self::Newer),
-            _ => Err("none of as-sent, older and newer"),
-        }
+    fn from_str(text: &str) -> Result<Self, String> {
+        choose(text, &[("as-sent", Self::AsSent), ("older", Self::Older), ("newer", Self::Newer)])
     }
 }
 
 impl FromStr for Io {
-    type Err = &'static str;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "auto" => Ok(Self::Auto),
-            "uring" => Ok(Self::Uring),
-            "epoll" => Ok(Self::Epoll),
-            _ => Err("none of auto, uring and epoll"),
-        }
+    fn from_str(text: &str) -> Result<Self, String> {
+        choose(text, &[("auto", Self::Auto), ("uring", Self::Uring), ("epoll", Self::Epoll)])
+    }
+}
+
+impl FromStr for Colour {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        choose(text, &[("auto", Self::Auto), ("always", Self::Always), ("never", Self::Never)])
     }
 }
 
@@ -457,6 +516,36 @@ mod tests {
         ] {
             assert!(matches!(parse(line), Err(EarlyExit::Usage(_))), "{line}");
         }
+    }
+
+    #[test]
+    fn the_nearest_command_option_or_value_is_named() {
+        for (line, meant) in [
+            ("sreve --plain", "serve"),
+            ("server", "serve"),
+            ("Listen", "listen"),
+            ("serve --lisen 127.0.0.1:0", "--listen"),
+            ("serve --max_body=1", "--max-body"),
+            ("serve -plain", "--plain"),
+            ("serve --plain --hlep", "--help"),
+            ("demo --plian", "--plain"),
+            ("listen --colour never", "--color"),
+            ("listen --count 1 pretty", "--pretty"),
+            ("--verison", "--version"),
+            ("--hepl", "--help"),
+            ("--listen 127.0.0.1:0", "serve --listen"),
+            ("--tpoic a", "listen --topic"),
+            ("serve --io epol", "epoll"),
+            ("serve --check knwon", "known"),
+            ("serve --encoding messagepack", "msgpack"),
+            ("listen --encoding JSON", "json"),
+            ("listen --color=alway", "always"),
+        ] {
+            let Err(EarlyExit::Usage(text)) = parse(line) else { panic!("{line}") };
+            assert!(text.contains(&format!("(did you mean {meant}?)")), "{line}: {text}");
+        }
+        let Err(EarlyExit::Usage(text)) = parse("serve x") else { panic!() };
+        assert!(!text.contains("did you mean"), "{text}");
     }
 
     #[test]

@@ -42,12 +42,14 @@
 //! | `main` | `commands` | runs the program and returns its exit status |
 //! | [`commands`] | `cli`, `gateway` | the commands `serve`, `demo` and `listen` |
 //! | [`cli`] | `server` | parses the arguments |
-//! | [`gateway`] | `server`, `settings`, `watch` | one run: settings, signals, certificates, events for the parent |
+//! | [`gateway`] | `server`, `settings`, `watch`, `writer` | one run: settings, signals, certificates, events for the parent |
 //! | [`server`] | `bus`, `tls` | workers, listening sockets and connections |
 //! | [`bus`] | `proto` | the queue, the bus thread, the ZeroMQ sockets and the embedded hub |
 //! | [`tls`] | `proto`, `watch` | TLS sessions, and certificates |
 //! | [`settings`] | `proto`, `watch` | reads `user_settings.py` |
 //! | [`watch`] | | reports changes of a file |
+//! | [`log`] | `writer` | the log for people, on standard error |
+//! | `writer` | | writes lines to a stream on a thread of its own |
 //! | [`proto`] | | HTTP, messages and answers, without I/O and without a clock |
 //!
 //! Every layer except `proto` may also import [`log`] and [`process`].
@@ -79,3 +81,4 @@ pub mod server;
 pub mod settings;
 pub mod tls;
 pub mod watch;
+mod writer;

@@ -1,9 +1,153 @@
-//! The log for people, on standard error.
+//! The log for people, on standard error. A thread of its own writes it, so that nobody has to read it.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, Write};
+use std::sync::OnceLock;
+use std::time::Duration;
 
-/// Writes a line to standard error. A line that cannot be written is dropped.
+use crate::writer::{StreamWriter, WaitingLines};
+
+/// The number of lines that may wait for a reader. A person who looks at the log after a long time wants the last ones.
+const WAITING_LINES: usize = 1024;
+
+/// The bound on the bytes of these lines. It holds a thousand lines of usual length.
+const WAITING_BYTES: usize = 256 * 1024;
+
+/// The time that a slow reader gets to read the last lines before the process ends.
+const FINISH_TIMEOUT: Duration = Duration::from_millis(250);
+
+/// Started by the first line. `None` in it means that the system provides no thread.
+static WRITER: OnceLock<Option<StreamWriter<LogLines>>> = OnceLock::new();
+
+/// Adds a line to the log. It never waits for the reader of standard error: if too many lines wait, the oldest ones are
+/// dropped, and the log tells how many.
 pub fn log(line: fmt::Arguments<'_>) {
-    let _ = writeln!(io::stderr().lock(), "adapter-gateway: {line}");
+    let line = prefixed(line);
+    match WRITER.get_or_init(|| StreamWriter::start("log", io::stderr(), LogLines::default()).ok()) {
+        Some(writer) => writer.update(|lines| lines.push(line)),
+        // The workers will have no thread either, and this line or the next one tells why the program ends.
+        None => drop(io::stderr().write_all(&line)),
+    }
+}
+
+/// Waits until the log is written, for a bounded time. The process calls this before it ends.
+pub fn finish() {
+    if let Some(Some(writer)) = WRITER.get() {
+        writer.finish(FINISH_TIMEOUT);
+    }
+}
+
+/// Writes the message of a panic to the log. The standard library would write it to standard error at once, and a panic
+/// would not end the process while nobody reads that.
+pub fn log_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let thread = std::thread::current();
+        log(format_args!("thread '{}' {panic}", thread.name().unwrap_or("unnamed")));
+        finish();
+    }));
+}
+
+fn prefixed(line: fmt::Arguments<'_>) -> Vec<u8> {
+    format!("{}: {line}\n", env!("CARGO_PKG_NAME")).into_bytes()
+}
+
+/// The lines of the log that wait for standard error.
+#[derive(Debug, Default)]
+struct LogLines {
+    lines: VecDeque<Vec<u8>>,
+    /// The sum of the lengths of `lines`.
+    bytes: usize,
+    /// The number of dropped lines that the log has not told of. They came before `lines`.
+    dropped: u64,
+    /// The number of lines that are lost if the write that is under way fails.
+    in_write: u64,
+}
+
+impl LogLines {
+    /// Adds a line, and drops the oldest ones beyond the bounds. The newest line is always kept.
+    fn push(&mut self, line: Vec<u8>) {
+        self.bytes += line.len();
+        self.lines.push_back(line);
+        while self.lines.len() > WAITING_LINES || (self.bytes > WAITING_BYTES && self.lines.len() > 1) {
+            self.remove_first();
+            self.dropped += 1;
+        }
+    }
+
+    fn remove_first(&mut self) -> Option<Vec<u8>> {
+        let line = self.lines.pop_front()?;
+        self.bytes -= line.len();
+        Some(line)
+    }
+}
+
+impl WaitingLines for LogLines {
+    fn take_next(&mut self) -> Option<Vec<u8>> {
+        let line = self.remove_first()?;
+        let dropped = std::mem::take(&mut self.dropped);
+        self.in_write = dropped + 1;
+        let notice = match dropped {
+            0 => return Some(line),
+            1 => prefixed(format_args!("1 line was dropped, since standard error did not take it")),
+            _ => prefixed(format_args!("{dropped} lines were dropped, since standard error did not take them")),
+        };
+        Some([notice, line].concat())
+    }
+
+    fn record_lost(&mut self) {
+        self.dropped += self.in_write;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(number: usize) -> Vec<u8> {
+        format!("line {number}\n").into_bytes()
+    }
+
+    fn rest(lines: &mut LogLines) -> String {
+        let all: Vec<_> = std::iter::from_fn(|| lines.take_next()).collect();
+        String::from_utf8(all.concat()).unwrap()
+    }
+
+    #[test]
+    fn the_newest_lines_are_kept_and_the_dropped_ones_counted_before_them() {
+        let mut lines = LogLines::default();
+        (0..WAITING_LINES + 2).for_each(|number| lines.push(line(number)));
+        let written = rest(&mut lines);
+        let notice = "adapter-gateway: 2 lines were dropped, since standard error did not take them\nline 2\nline 3\n";
+        assert!(written.starts_with(notice), "{written}");
+        assert!(written.ends_with(&format!("line {}\n", WAITING_LINES + 1)));
+        assert_eq!(written.lines().count(), 1 + WAITING_LINES);
+        assert_eq!((lines.bytes, lines.dropped), (0, 0));
+    }
+
+    #[test]
+    fn the_bytes_of_the_lines_are_bounded() {
+        let mut lines = LogLines::default();
+        (0..3).for_each(|_| lines.push(vec![b'x'; WAITING_BYTES / 2]));
+        assert_eq!((lines.lines.len(), lines.dropped), (2, 1));
+        lines.push(vec![b'x'; 2 * WAITING_BYTES]);
+        assert_eq!((lines.lines.len(), lines.dropped), (1, 3));
+    }
+
+    #[test]
+    fn lines_that_a_write_loses_are_counted_with_those_dropped_before() {
+        let mut lines = LogLines::default();
+        lines.push(line(0));
+        lines.take_next().unwrap();
+        lines.record_lost();
+        assert_eq!(lines.take_next(), None, "the notice waits for a line that can be written");
+        lines.push(line(1));
+        lines.take_next().unwrap();
+        lines.record_lost();
+        lines.push(line(2));
+        assert_eq!(
+            rest(&mut lines),
+            "adapter-gateway: 2 lines were dropped, since standard error did not take them\nline 2\n"
+        );
+    }
 }

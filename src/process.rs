@@ -1,10 +1,11 @@
-//! What concerns the whole process: its memory, the scheduling of its threads, its descriptors.
+//! What concerns the whole process: its memory, the scheduling of its threads, its descriptors, its time
+//! zone.
 
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, setrlimit};
 
 /// How much freed memory the allocator keeps for later allocations, and the size from which an allocation gets pages of
 /// its own, in bytes. Several bodies of the default limit fit into it.
@@ -17,6 +18,20 @@ pub fn keep_freed_memory() {
         // SAFETY: the arguments are integers, and the allocator takes its own lock.
         unsafe { libc::mallopt(parameter, KEPT_BYTES) };
     }
+}
+
+/// Returns to the kernel the memory that the allocator keeps (malloc_trim(3)). It takes the locks of the allocator for
+/// some milliseconds.
+pub fn return_freed_memory() {
+    // SAFETY: the argument is an integer, and the allocator takes its own locks.
+    unsafe { libc::malloc_trim(0) };
+}
+
+/// Ends the process. Neither destructors of static objects nor handlers of exit(3) run: a thread of libzmq may still use
+/// what they would destroy. Whatever is to be written must have been written before.
+pub fn exit_now(status: u8) -> ! {
+    // SAFETY: the call takes an integer, and does not return.
+    unsafe { libc::_exit(status.into()) }
 }
 
 /// Gives the calling thread, and the threads that it starts from now on, the policy `SCHED_BATCH` (sched(7)). A thread
@@ -44,6 +59,26 @@ pub fn raise_descriptor_limit(wanted: u64) -> u64 {
     }
 }
 
+/// Returns the session of a process, or of this one; `None` if there is no such process any more. It is 0 if the leader
+/// of the session is in another PID namespace, a value that rustix cannot represent.
+#[must_use]
+pub fn session(pid: Option<Pid>) -> Option<i32> {
+    // SAFETY: the argument is an integer; 0 names this process.
+    let session = unsafe { libc::getsid(pid.map_or(0, Pid::as_raw_pid)) };
+    (session >= 0).then_some(session)
+}
+
+/// Returns the hour, the minute and the second of a time in the local time zone. The time is in seconds since 1970.
+#[must_use]
+pub fn local_time(unix_s: i64) -> [i32; 3] {
+    // SAFETY: the structure has integer fields and a pointer, for all of which zero is a value.
+    let mut local: libc::tm = unsafe { std::mem::zeroed() };
+    // SAFETY: the call reads the one argument and writes the other, which both live longer than the call. It reads the
+    // environment variable TZ, which nothing in this program changes.
+    unsafe { libc::localtime_r(&raw const unix_s, &raw mut local) };
+    [local.tm_hour, local.tm_min, local.tm_sec]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,6 +101,14 @@ mod tests {
     fn the_descriptor_limit_is_never_lowered() {
         let before = raise_descriptor_limit(0);
         assert_eq!(raise_descriptor_limit(1), before);
+    }
+
+    #[test]
+    fn seconds_and_minutes_are_the_same_in_this_time_zone_up_to_its_offset() {
+        let [hour, minute, second] = local_time(1_000_000_003);
+        // Offsets are multiples of 15 minutes since 1972.
+        assert_eq!((minute % 15, second), (46 % 15, 43));
+        assert!((0..24).contains(&hour));
     }
 
     #[test]

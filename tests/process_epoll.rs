@@ -3,4 +3,4 @@
 #[path = "process/main.rs"]
 mod process;
 
-use process::{adapter, adapter_states, settings, statuses, support};
+use process::{adapter, adapter_states, endurance, settings, statuses, support};

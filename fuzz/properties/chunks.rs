@@ -38,14 +38,18 @@ pub(crate) fn decode(pieces: &[&[u8]]) -> Result<Option<Body>, Malformed> {
     Ok(None)
 }
 
-/// Reads a body as RFC 9112 §7.1.3 has it, line by line. It accepts more than the decoder, and agrees on what both
-/// accept.
+/// Reads a body as RFC 9112 §7.1.3 has it, line by line. It has no limits, so that it accepts more than the decoder, and
+/// agrees on what both accept.
 fn read_plainly(input: &[u8]) -> Option<Body> {
     let mut content = Vec::new();
     let mut rest = input;
     loop {
         let line = take_line(&mut rest)?;
-        let size = line.split(|byte| matches!(byte, b';' | b' ' | b'\t')).next()?;
+        let digits = line.iter().position(|byte| b"; \t".contains(byte)).unwrap_or(line.len());
+        let (size, extensions) = line.split_at(digits);
+        if !are_extensions(extensions) {
+            return None;
+        }
         let size = usize::from_str_radix(std::str::from_utf8(size).ok()?, 16).ok()?;
         if size == 0 {
             break;
@@ -55,6 +59,48 @@ fn read_plainly(input: &[u8]) -> Option<Body> {
     }
     while !take_line(&mut rest)?.is_empty() {}
     Some((content, input.len() - rest.len()))
+}
+
+/// Returns whether this is `*( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )` (RFC 9112 §7.1.1).
+fn are_extensions(mut rest: &[u8]) -> bool {
+    while !rest.is_empty() {
+        let Some(name) = skip_blanks(rest).strip_prefix(b";") else { return false };
+        let Some(behind) = skip_token(skip_blanks(name)) else { return false };
+        rest = match skip_blanks(behind).strip_prefix(b"=").map(skip_blanks) {
+            None => behind,
+            Some(value) => match value.strip_prefix(b"\"").map_or_else(|| skip_token(value), skip_quoted) {
+                Some(behind) => behind,
+                None => return false,
+            },
+        };
+    }
+    true
+}
+
+fn skip_blanks(bytes: &[u8]) -> &[u8] {
+    let blanks = bytes.iter().take_while(|byte| b" \t".contains(byte)).count();
+    &bytes[blanks..]
+}
+
+/// Returns what follows a `token` (RFC 9110 §5.6.2).
+fn skip_token(bytes: &[u8]) -> Option<&[u8]> {
+    let tchar = |byte: &&u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
+    let token = bytes.iter().take_while(tchar).count();
+    (token > 0).then(|| &bytes[token..])
+}
+
+/// Returns what follows a quoted string (RFC 9110 §5.6.4) whose first quotation mark was read.
+fn skip_quoted(mut bytes: &[u8]) -> Option<&[u8]> {
+    loop {
+        let text = |byte: &u8| *byte == b'\t' || (*byte >= b' ' && *byte != 0x7f);
+        bytes = match bytes {
+            [b'"', rest @ ..] => return Some(rest),
+            [b'\\', quoted, rest @ ..] if text(quoted) => rest,
+            [b'\\', ..] => return None,
+            [byte, rest @ ..] if text(byte) => rest,
+            _ => return None,
+        };
+    }
 }
 
 /// Returns the bytes before the next CRLF.

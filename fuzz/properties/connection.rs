@@ -9,6 +9,9 @@ use adapter_gateway::proto::{Connection, Context};
 use super::answers::{self, Answer};
 use super::context::{Limits, Published, Recorder};
 
+/// The beginning of a request with HEAD.
+const HEAD: &[u8] = b"HEAD ";
+
 /// What can be observed of a connection from outside, whatever the pieces that it came in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Outcome {
@@ -38,6 +41,7 @@ pub(crate) struct TestConnection {
     pub(crate) connection: Connection,
     pub(crate) context: Context<Recorder>,
     pub(crate) wire: Vec<u8>,
+    received: Vec<u8>,
     buffered_bytes: usize,
     end: End,
 }
@@ -48,6 +52,7 @@ impl TestConnection {
             connection: Connection::default(),
             context: limits.context(),
             wire: Vec::new(),
+            received: Vec::new(),
             buffered_bytes: limits.buffered_bytes,
             end: End::Open(Waiting::First),
         }
@@ -55,6 +60,7 @@ impl TestConnection {
 
     /// Gives it `piece`, and lets it answer all that it can.
     pub(crate) fn feed(&mut self, piece: &[u8], through: Through) -> End {
+        self.received.extend_from_slice(piece);
         let mut rest = piece;
         while through == Through::BodySpace
             && !rest.is_empty()
@@ -111,7 +117,7 @@ impl TestConnection {
 
     /// Returns whether the buffers hold no body.
     fn holds_nothing(&self) -> bool {
-        self.context.budget.fits(self.buffered_bytes)
+        self.context.budget.hold(self.buffered_bytes).is_some()
     }
 
     /// Ends it where it stands.
@@ -122,6 +128,10 @@ impl TestConnection {
         assert!(!between || self.holds_nothing(), "a body is held by no request");
         self.connection = Connection::default();
         assert!(self.holds_nothing(), "a body is held by no connection");
+
+        let heads = self.received.windows(HEAD.len()).filter(|window| *window == HEAD).count();
+        let without_content = answers.iter().filter(|answer| answer.lacks_content).count();
+        assert!(without_content <= heads, "only HEAD goes without content");
 
         let mut statuses = BTreeMap::new();
         for answer in &answers {

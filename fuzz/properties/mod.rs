@@ -10,6 +10,7 @@
 pub(crate) mod answers;
 pub(crate) mod connection;
 pub(crate) mod context;
+pub(crate) mod peers;
 pub(crate) mod pieces;
 
 mod chunks;
@@ -22,12 +23,13 @@ pub(crate) use chunks::{chunked, decode};
 pub(crate) use connections::{connection, split};
 pub(crate) use documents::{message, msgpack, settings};
 pub(crate) use heads::{framing, head, target_query};
+pub(crate) use peers::zmtp;
 
 /// Panics if the bytes break the property.
 pub(crate) type Property = fn(&[u8]);
 
 /// All of them, by the name of the target, of its corpus and of its regressions.
-pub(crate) const ALL: [(&str, Property); 9] = [
+pub(crate) const ALL: [(&str, Property); 10] = [
     ("head", head),
     ("framing", framing),
     ("target_query", target_query),
@@ -37,4 +39,5 @@ pub(crate) const ALL: [(&str, Property); 9] = [
     ("message", message),
     ("msgpack", msgpack),
     ("settings", settings),
+    ("zmtp", zmtp),
 ];

@@ -13,6 +13,14 @@ const IPC_PATH_MAX: usize = 107;
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Endpoint(Arc<str>);
 
+/// Where an [`Endpoint`] leads.
+pub(super) enum Location<'a> {
+    /// `host:port`.
+    Tcp(&'a str),
+    /// The path of a Unix socket, or its abstract name after an `@`.
+    Ipc(&'a str),
+}
+
 /// The reason why a string is no [`Endpoint`], or why nothing can connect to the endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndpointError {
@@ -51,6 +59,15 @@ impl Endpoint {
     /// Returns whether the host is an IPv6 literal, which libzmq accepts only with the option for IPv6.
     pub(super) fn is_ipv6(&self) -> bool {
         self.0.starts_with("tcp://[")
+    }
+
+    /// Returns what stands behind the transport.
+    pub(super) fn place(&self) -> Location<'_> {
+        match self.0.split_once("://") {
+            Some(("ipc", path)) => Location::Ipc(path),
+            Some((_, host_and_port)) => Location::Tcp(host_and_port),
+            None => Location::Tcp(&self.0),
+        }
     }
 
     fn tcp_parts(&self) -> Option<(&str, &str)> {

@@ -16,9 +16,14 @@
 //! | `hub` | where the embedded hub runs, it passes the frame on to the subscribers | hub |
 //! | `subscriber` | the commands that print messages receive it | main |
 //!
-//! The other files are `config`, `lifecycle` (start and stop), `state` (what the threads share), `endpoint`
-//! (addresses), and `monitor` and `peer_state` (whether a hub counts as connected). `queue` is public because a bench
-//! counts its instructions.
+//! libzmq calls the kernel through hooks in `ffi`: `door` bounds the peers at bound endpoints and checks what peers send,
+//! and `names` looks up host names.
+//!
+//! The other files are `config`, `lifecycle` (start and stop), `timed_join` (how long a stop waits for a thread), `memory`
+//! (what is returned to the kernel), `state` (what the threads share), `endpoint` (addresses), `ipc_listener` (Unix
+//! sockets), `monitor` and `peer_state` (whether a hub counts as connected), and for a subscriber `sub_socket` (the socket
+//! of one endpoint), `probe` and `connection_watch` (why an endpoint is not connected, said once). `queue` is public
+//! because a bench counts its instructions.
 //!
 //! # Delivery
 //!
@@ -34,28 +39,39 @@
 //! Invariant: after [`Bus::stop`], `accepted == published + undelivered`.
 
 mod config;
+mod connection_watch;
+mod door;
 mod endpoint;
 mod fanout;
 mod ffi;
 mod hub;
+mod ipc_listener;
 mod lifecycle;
+mod memory;
 mod monitor;
+mod names;
 mod peer_state;
 mod poller;
+mod probe;
 mod publisher;
 pub mod queue;
 mod socket;
 mod state;
+mod sub_socket;
 mod subscriber;
 mod thread;
+mod timed_join;
 mod waker;
 mod xpub_socket;
 
 pub use crate::proto::problem::Unavailable;
 pub use config::{BusConfig, BusError, BusEvent, PIPE_MESSAGES, QUEUE_BYTES, QUEUE_MESSAGES};
+pub use connection_watch::ConnectionStatus;
+pub use door::{MAX_PEERS, limit_payloads, limit_peers};
 pub use endpoint::{Endpoint, EndpointError};
 pub use hub::{HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub, HubCounters};
 pub use lifecycle::{Bus, BusTotals};
+pub use probe::NotConnected;
 pub use publisher::Publisher;
 pub use state::{BusCounters, EndpointCounters};
 pub use subscriber::{Interrupter, Received, Subscriber};

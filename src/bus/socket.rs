@@ -7,8 +7,9 @@
 
 use std::io;
 
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, Location};
 use super::ffi::{self, Frame};
+use super::ipc_listener::IpcListener;
 
 /// First pause before libzmq connects again, in ms. libzmq adds a random part of at most the same length.
 const RECONNECT_MS: i32 = 100;
@@ -23,6 +24,9 @@ const KEEPALIVE_IDLE_S: i32 = 30;
 const KEEPALIVE_INTERVAL_S: i32 = 5;
 /// Number of unanswered probes that end the connection.
 const KEEPALIVE_PROBES: i32 = 3;
+/// Longest time that a peer may take for its handshake, in ms. A peer that connects and is silent occupies a place among
+/// [`MAX_PEERS`](super::door::MAX_PEERS) for so long.
+const HANDSHAKE_TIMEOUT_MS: i32 = 5_000;
 /// Longest message that a peer may send to this side, in bytes. Such messages are subscriptions, and a topic has at
 /// most 1,024 bytes.
 const INBOUND_MAX_BYTES: i64 = 64 * 1024;
@@ -36,7 +40,7 @@ pub(super) fn xpub(context: &zmq::Context, pipe_messages: u16) -> io::Result<zmq
     socket.set_sndhwm(i32::from(pipe_messages.max(1)))?; // 0 would mean no bound at all
     socket.set_maxmsgsize(INBOUND_MAX_BYTES)?;
     set_reconnect(&socket)?;
-    set_tcp_keepalive(&socket)?;
+    set_peer_timeouts(&socket)?;
     Ok(socket)
 }
 
@@ -47,20 +51,40 @@ pub(super) fn set_reconnect(socket: &zmq::Socket) -> zmq::Result<()> {
     socket.set_connect_timeout(CONNECT_TIMEOUT_MS)
 }
 
-/// Makes the kernel detect peers that have disappeared without closing their connection.
-pub(super) fn set_tcp_keepalive(socket: &zmq::Socket) -> zmq::Result<()> {
+/// Bounds the time of a handshake, and makes the kernel detect peers that have disappeared without closing their
+/// connection.
+pub(super) fn set_peer_timeouts(socket: &zmq::Socket) -> zmq::Result<()> {
+    socket.set_handshake_ivl(HANDSHAKE_TIMEOUT_MS)?;
     socket.set_tcp_keepalive(1)?;
     socket.set_tcp_keepalive_idle(KEEPALIVE_IDLE_S)?;
     socket.set_tcp_keepalive_intvl(KEEPALIVE_INTERVAL_S)?;
     socket.set_tcp_keepalive_cnt(KEEPALIVE_PROBES)
 }
 
-/// Binds `socket`. Returns the endpoint that is actually bound, with wildcards resolved.
-pub(super) fn bind(socket: &mut zmq::Socket, endpoint: &Endpoint) -> io::Result<Endpoint> {
+/// What a socket is bound to.
+pub(super) struct Bound {
+    /// The endpoint that is actually bound, with wildcards resolved.
+    pub(super) endpoint: Endpoint,
+    /// The Unix socket of an `ipc://` endpoint. Its file is removed when this is dropped.
+    pub(super) ipc: Option<IpcListener>,
+}
+
+/// Binds `socket`.
+pub(super) fn bind(socket: &mut zmq::Socket, endpoint: &Endpoint) -> io::Result<Bound> {
     socket.set_ipv6(endpoint.is_ipv6())?;
-    ffi::bind(socket, endpoint.as_str())?;
+    let ipc = match endpoint.place() {
+        Location::Ipc(name) => Some(IpcListener::open(name)?),
+        Location::Tcp(_) => None,
+    };
+    match &ipc {
+        Some(listener) => ffi::bind_listening(socket, endpoint.as_str(), listener.descriptor()?)?,
+        None => ffi::bind(socket, endpoint.as_str()).map_err(|error| match error.raw_os_error() {
+            Some(libc::ENODEV) => io::Error::other("the host is no interface, no address and no known name"),
+            _ => error,
+        })?,
+    }
     let bound = socket.get_last_endpoint()?.ok().and_then(|text| text.parse().ok());
-    Ok(bound.unwrap_or_else(|| endpoint.clone()))
+    Ok(Bound { endpoint: bound.unwrap_or_else(|| endpoint.clone()), ipc })
 }
 
 /// Hands `frame` to libzmq without blocking. Returns false if there is no room; then the frame is unchanged.

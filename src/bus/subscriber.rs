@@ -1,23 +1,30 @@
 //! A subscriber, which the commands use that print messages.
 
-use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::config::BusError;
+use super::connection_watch::ConnectionStatus;
 use super::endpoint::Endpoint;
-use super::ffi::{self, Frame};
+use super::ffi::Frame;
 use super::poller::Poller;
-use super::socket;
+use super::sub_socket::{OnConnectionChange, SubSocket};
 use super::waker::Waker;
 
-/// Messages that may wait for a slow reader, such as a terminal, before the hub has to wait.
-const RECEIVE_MESSAGES: i32 = 100_000;
+/// Messages that are received before the connections are looked at again.
+const BATCH_MESSAGES: u32 = 1_024;
 
 /// Receives the messages of one or more hubs.
 pub struct Subscriber {
-    socket: zmq::Socket,
+    sockets: Vec<SubSocket>,
+    /// The socket whose turn it is, so that no hub is heard alone.
+    turn: usize,
+    /// Messages left of the batch.
+    batch_left: u32,
+    on_change: Box<OnConnectionChange>,
     waker: Arc<Waker>,
+    interrupted: Arc<AtomicBool>,
     poller: Poller,
 }
 
@@ -44,6 +51,7 @@ pub enum Received {
 #[derive(Clone)]
 pub struct Interrupter {
     waker: Arc<Waker>,
+    interrupted: Arc<AtomicBool>,
 }
 
 impl Subscriber {
@@ -53,24 +61,29 @@ impl Subscriber {
     /// # Errors
     /// Returns an error if libzmq refuses an endpoint, or a socket cannot be created.
     pub fn connect(endpoints: &[Endpoint], topics: &[String]) -> Result<Self, BusError> {
-        let mut socket = sub(topics).map_err(BusError::Setup)?;
-        for endpoint in endpoints {
-            let connected = socket
-                .set_ipv6(endpoint.is_ipv6())
-                .map_err(io::Error::from)
-                .and_then(|()| ffi::connect(&mut socket, endpoint.as_str()));
-            connected.map_err(BusError::about(endpoint))?;
-        }
         let waker = Arc::new(Waker::new().map_err(BusError::Setup)?);
         let poller = Poller::new(&waker).map_err(BusError::Setup)?;
-        ffi::descriptor(&socket).map_err(io::Error::from).and_then(|fd| poller.add(fd)).map_err(BusError::Setup)?;
-        Ok(Self { socket, waker, poller })
+        let mut sockets = Vec::new();
+        for endpoint in endpoints {
+            let socket = SubSocket::connect(endpoint, topics).map_err(BusError::about(endpoint))?;
+            socket.register(&poller).map_err(BusError::Setup)?;
+            sockets.push(socket);
+        }
+        let (on_change, interrupted) = (Box::new(|_: &Endpoint, _: &ConnectionStatus| {}), Arc::default());
+        Ok(Self { sockets, turn: 0, batch_left: 0, on_change, waker, interrupted, poller })
+    }
+
+    /// Calls `on_change` from within [`Subscriber::recv`] when an endpoint is connected, and when it is not, with the
+    /// reason: once when that changes, and not for each attempt to connect.
+    pub fn watch_connections(&mut self, on_change: impl FnMut(&Endpoint, &ConnectionStatus) + Send + 'static) {
+        self.on_change = Box::new(on_change);
+        self.sockets.iter_mut().for_each(SubSocket::watch_connection);
     }
 
     /// Returns a handle that ends the current [`Subscriber::recv`], or the next one.
     #[must_use]
     pub fn interrupter(&self) -> Interrupter {
-        Interrupter { waker: Arc::clone(&self.waker) }
+        Interrupter { waker: Arc::clone(&self.waker), interrupted: Arc::clone(&self.interrupted) }
     }
 
     /// Returns the next message, and waits for it at most for `timeout`. Returns `None` if none arrived. Messages that
@@ -78,61 +91,73 @@ impl Subscriber {
     pub fn recv(&mut self, timeout: Duration) -> Option<Received> {
         let until = Instant::now().checked_add(timeout);
         loop {
+            if self.batch_left == 0 {
+                self.update();
+            }
             if let Some(received) = self.next_message() {
+                self.batch_left -= 1;
                 return Some(received);
             }
-            if self.waker.clear() {
+            self.batch_left = 0;
+            self.waker.clear();
+            if self.interrupted.swap(false, Ordering::AcqRel) {
                 return Some(Received::Interrupted);
             }
             if until.is_some_and(|until| Instant::now() >= until) {
                 return None;
             }
-            self.poller.wait(until);
+            self.poller.wait(self.sockets.iter().filter_map(SubSocket::deadline).chain(until).min());
         }
     }
 
+    /// Looks at every connection.
+    fn update(&mut self) {
+        let now = Instant::now();
+        for socket in &mut self.sockets {
+            socket.update(now, &self.waker, &mut *self.on_change);
+        }
+        self.batch_left = BATCH_MESSAGES;
+    }
+
+    /// Returns the next message of any socket, or `None` after every socket was found empty.
     fn next_message(&mut self) -> Option<Received> {
-        let mut topic = Frame::empty();
-        if !topic.receive(&mut self.socket) {
-            return None;
-        }
-        let (mut payload, mut frames, mut more) = (Frame::empty(), 1, topic.has_more());
-        while more {
-            let received = payload.receive(&mut self.socket);
-            debug_assert!(received, "the frames of one message arrive together");
-            if !received {
-                return Some(Received::Malformed { frames });
+        for _ in 0..self.sockets.len() {
+            self.turn = (self.turn + 1) % self.sockets.len();
+            if let Some(received) = self.sockets.get_mut(self.turn).and_then(receive) {
+                return Some(received);
             }
-            frames += 1;
-            more = payload.has_more();
         }
-        if frames != 2 {
+        None
+    }
+}
+
+/// Returns the next message of the socket.
+fn receive(socket: &mut SubSocket) -> Option<Received> {
+    let mut topic = Frame::empty();
+    if !socket.receive(&mut topic) {
+        return None;
+    }
+    let (mut payload, mut frames, mut more) = (Frame::empty(), 1, topic.has_more());
+    while more {
+        let received = socket.receive(&mut payload);
+        debug_assert!(received, "the frames of one message arrive together");
+        if !received {
             return Some(Received::Malformed { frames });
         }
-        let (topic, payload) = (topic.bytes().to_vec(), payload.bytes().to_vec());
-        Some(Received::Message { topic, payload })
+        frames += 1;
+        more = payload.has_more();
     }
+    if frames != 2 {
+        return Some(Received::Malformed { frames });
+    }
+    let (topic, payload) = (topic.bytes().to_vec(), payload.bytes().to_vec());
+    Some(Received::Message { topic, payload })
 }
 
 impl Interrupter {
     /// Ends the current [`Subscriber::recv`], or the next one.
     pub fn interrupt(&self) {
+        self.interrupted.store(true, Ordering::Release);
         self.waker.force_wake();
     }
-}
-
-/// Creates a SUB socket with a subscription to each topic prefix; without one, to everything.
-fn sub(topics: &[String]) -> io::Result<zmq::Socket> {
-    let socket = zmq::Context::new().socket(zmq::SUB)?;
-    socket.set_linger(0)?;
-    socket.set_rcvhwm(RECEIVE_MESSAGES)?;
-    socket::set_reconnect(&socket)?;
-    socket::set_tcp_keepalive(&socket)?;
-    if topics.is_empty() {
-        socket.set_subscribe(b"")?;
-    }
-    for topic in topics {
-        socket.set_subscribe(topic.as_bytes())?;
-    }
-    Ok(socket)
 }

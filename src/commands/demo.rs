@@ -1,24 +1,22 @@
 //! `adapter-gateway demo`: a hub, a gateway with a fresh token and a listener on one machine, without an adapter.
 
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::listen::print_messages;
+use super::listen::{STOP_TIMEOUT, print_messages};
 use super::print::Printer;
 use super::serve;
-use crate::bus::{HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub, Subscriber};
-use crate::cli::DemoArguments;
-use crate::gateway::events::{BusConnectivity, Event, EventSink};
+use crate::bus::{HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub, Interrupter, Subscriber};
+use crate::cli::{Colour, DemoArguments};
+use crate::gateway::events::{Event, EventSink};
 use crate::gateway::{self, Failure, TokenSource};
 use crate::log::log;
 use crate::proto::message::Encoding;
 use crate::proto::token::Token;
+use crate::settings;
 use crate::tls::source::CertificateSource;
-
-/// The number of random bytes in the token and in the directory's name. Nobody can guess 16 of them, and a person can
-/// still read them.
-const RANDOM_BYTES: usize = 16;
 
 /// The time that the listener's subscription gets to reach the hub, which is in the same process.
 const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -31,16 +29,8 @@ const ANY_FREE_PORT: &str = "tcp://127.0.0.1:*";
 /// # Errors
 /// Returns the [`Failure`] that ended it.
 pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
-    let hub = start_hub()?;
-    let mut subscriber = Subscriber::connect(&[hub.subscribers().clone()], &[]).map_err(Failure::configuration)?;
-    if !hub.wait_for_subscriber(SUBSCRIBE_TIMEOUT) {
-        return Err(Failure::Configuration("the listener could not subscribe to the embedded hub".into()));
-    }
-    let interrupter = subscriber.interrupter();
-    let printing = std::thread::spawn(move || print_messages(&mut subscriber, &Printer::stdout(Encoding::Json), None));
-
     let token = random_hex()?;
-    let mut config = serve::demo_config(arguments, hub.publishers())?;
+    let mut config = serve::demo_config(arguments)?;
     let directory = TemporaryDirectory(std::env::temp_dir().join(format!("adapter-gateway-demo-{}", random_hex()?)));
     let mut ca_file = None;
     if !arguments.plain {
@@ -48,27 +38,65 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
         ca_file = source.trust_anchor();
         config.certificate = Some(source);
     }
-    log(format_args!("publishers may connect to {}, subscribers to {}", hub.publishers(), hub.subscribers()));
+    let mut printing = None;
+    let start_hub = || {
+        let hub = start_hub()?;
+        log(format_args!("publishers may connect to {}, subscribers to {}", hub.publishers(), hub.subscribers()));
+        printing = Some(PrintingThread::start(&hub)?);
+        Ok(hub)
+    };
     let result = match Token::new(&token) {
         Some(secret) => {
-            gateway::run(config, Some(hub), &TokenSource::Fixed(secret), welcome_when_ready(token, ca_file))
+            gateway::run(config, Some(start_hub), &TokenSource::Fixed(secret), welcome_when_ready(token, ca_file))
         }
         None => Ok(()),
     };
-    interrupter.interrupt();
-    let _ = printing.join();
+    if let Some(printing) = printing {
+        printing.stop();
+    }
     result
 }
 
 /// Starts the hub at the usual endpoints, or on free ports if those are taken, for example by an adapter.
 fn start_hub() -> Result<Hub, Failure> {
-    serve::start_hub(HUB_PUBLISHERS, HUB_SUBSCRIBERS).or_else(|_| serve::start_hub(ANY_FREE_PORT, ANY_FREE_PORT))
+    let start = |publishers, subscribers| {
+        serve::start_hub(&[serve::endpoint_to_bind(publishers)?, serve::endpoint_to_bind(subscribers)?])
+    };
+    start(HUB_PUBLISHERS, HUB_SUBSCRIBERS).or_else(|_| start(ANY_FREE_PORT, ANY_FREE_PORT))
+}
+
+/// The thread that prints each message as a subscriber sees it.
+struct PrintingThread {
+    interrupter: Interrupter,
+    /// Disconnected when the thread has printed its last message.
+    ended: Receiver<()>,
+}
+
+impl PrintingThread {
+    /// Starts the thread when its subscription has reached the hub.
+    fn start(hub: &Hub) -> Result<Self, Failure> {
+        let mut subscriber = Subscriber::connect(&[hub.subscribers().clone()], &[]).map_err(Failure::configuration)?;
+        if !hub.wait_for_subscriber(SUBSCRIBE_TIMEOUT) {
+            return Err(Failure::Configuration("the listener could not subscribe to the embedded hub".into()));
+        }
+        let interrupter = subscriber.interrupter();
+        let (printing, ended) = channel();
+        std::thread::spawn(move || {
+            let _printing_until_the_end: Sender<()> = printing;
+            print_messages(&mut subscriber, &mut Printer::stdout(Encoding::Json, Colour::Auto, false), None);
+        });
+        Ok(Self { interrupter, ended })
+    }
+
+    /// Lets the thread print what has arrived, for a bounded time: nobody may read standard output.
+    fn stop(self) {
+        self.interrupter.interrupt();
+        let _ = self.ended.recv_timeout(STOP_TIMEOUT);
+    }
 }
 
 fn random_hex() -> Result<String, Failure> {
-    let mut bytes = [0; RANDOM_BYTES];
-    getrandom::fill(&mut bytes).map_err(Failure::configuration)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    settings::random_hex().map_err(Failure::configuration)
 }
 
 /// A directory that is removed on drop.
@@ -80,29 +108,20 @@ impl Drop for TemporaryDirectory {
     }
 }
 
-/// What the events have reported so far.
-#[derive(Default)]
-struct DemoProgress {
-    /// The URL of the gateway, until the welcome is printed.
-    url: Option<String>,
-    /// Whether the bus is connected to the hub.
-    connected: bool,
-}
-
-/// Returns a sink that prints the welcome once the gateway listens and the bus is connected.
+/// Returns a sink that prints the welcome once a message that is posted is taken.
 fn welcome_when_ready(token: String, ca_file: Option<PathBuf>) -> EventSink {
-    let progress = Mutex::new(DemoProgress::default());
+    let url = Mutex::new(None);
     Arc::new(move |event: &Event<'_>| {
-        let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
-        match event {
-            Event::Listening { url, .. } => progress.url = Some((*url).into()),
-            Event::Bus { state, .. } => progress.connected = *state == BusConnectivity::Connected,
-            _ => return,
+        let mut listening = url.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Event::Listening { url, .. } = event {
+            *listening = Some(String::from(*url));
         }
-        if progress.connected
-            && let Some(url) = progress.url.take()
+        if matches!(event, Event::Ready)
+            && let Some(url) = listening.take()
         {
-            print_welcome(&url, &token, ca_file.as_deref());
+            let (token, ca_file) = (token.clone(), ca_file.clone());
+            // The thread that reports the event must not wait for a reader of standard output.
+            std::thread::spawn(move || print_welcome(&url, &token, ca_file.as_deref()));
         }
     })
 }

@@ -1,64 +1,114 @@
-//! Prints messages as lines: `topic<TAB>payload-as-json`.
+//! Prints messages: each as a line `topic<TAB>payload-as-json`, and with the time of arrival and colours on a terminal.
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::de::IgnoredAny;
 
+use super::json_text::{self, JsonStyle, coloured};
+use crate::cli::Colour;
+use crate::log::log;
+use crate::process;
 use crate::proto::message::{Encoding, msgpack};
+
+/// The colours of the time and of the topic, as the parameters of SGR (ECMA-48 §8.3.117).
+const TIME_COLOUR: &str = "2";
+const TOPIC_COLOUR: &str = "1;36";
 
 /// Prints messages on standard output.
 pub(super) struct Printer {
     encoding: Encoding,
-    colour: bool,
+    style: JsonStyle,
+    /// Whether each message begins with the time of its arrival.
+    shows_time: bool,
+    /// Whether the log has said that payloads are in the other encoding.
+    hinted: bool,
 }
 
 impl Printer {
-    /// Returns a printer that uses colour on a terminal, unless `NO_COLOR` is set (no-color.org).
-    pub(super) fn stdout(encoding: Encoding) -> Self {
-        let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        Self { encoding, colour: io::stdout().is_terminal() && !no_color }
+    /// Returns a printer that shows the time of arrival if standard output is a terminal.
+    pub(super) fn stdout(encoding: Encoding, colour: Colour, indented: bool) -> Self {
+        let on_terminal = io::stdout().is_terminal();
+        let colour = match colour {
+            Colour::Always => true,
+            Colour::Never => false,
+            Colour::Auto => on_terminal && environment_allows_colour(),
+        };
+        Self { encoding, style: JsonStyle { colour, indented }, shows_time: on_terminal, hinted: false }
     }
 
     /// Prints one message.
     ///
     /// # Errors
     /// Returns the error of standard output, for example because the reader has closed the pipe.
-    pub(super) fn print(&self, topic: &[u8], payload: &[u8]) -> io::Result<()> {
-        let (topic, payload) = (one_line(topic), as_json(payload, self.encoding));
+    pub(super) fn print(&mut self, topic: &[u8], payload: &[u8]) -> io::Result<()> {
+        let topic = one_line(topic);
+        let json = as_json(payload, self.encoding).unwrap_or_else(|| {
+            self.hint_at_the_other_encoding(&topic, payload);
+            json_string(payload).into()
+        });
+        let payload = json_text::styled(&json, self.style);
+        let time = if self.shows_time { self.painted(&clock_time(), TIME_COLOUR) + " " } else { String::new() };
+        let line = format!("{time}{}\t{payload}\n", self.painted(&topic, TOPIC_COLOUR));
         let mut stdout = io::stdout().lock();
-        if self.colour {
-            writeln!(stdout, "\x1b[1;36m{topic}\x1b[0m\t{payload}")?;
-        } else {
-            writeln!(stdout, "{topic}\t{payload}")?;
-        }
+        stdout.write_all(line.as_bytes())?;
         stdout.flush()
     }
+
+    fn painted(&self, text: &str, sgr: &str) -> String {
+        if self.style.colour { coloured(text, sgr) } else { text.into() }
+    }
+
+    /// Says once that `--encoding` does not fit what the publishers send.
+    fn hint_at_the_other_encoding(&mut self, topic: &str, payload: &[u8]) {
+        let (other, name, option) = match self.encoding {
+            Encoding::Json => (Encoding::Msgpack, "MessagePack", "msgpack"),
+            Encoding::Msgpack => (Encoding::Json, "JSON", "json"),
+        };
+        if !self.hinted && as_json(payload, other).is_some() {
+            self.hinted = true;
+            log(format_args!("a payload of {topic} is {name}: `--encoding {option}` shows it"));
+        }
+    }
+}
+
+/// Returns whether the environment allows colours on a terminal (no-color.org).
+fn environment_allows_colour() -> bool {
+    let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");
+    !no_color && !dumb
 }
 
 /// Returns the topic with its control characters escaped. The topic of another publisher may contain anything: a tab or
 /// a newline would break the line, and an escape sequence would change the terminal.
 fn one_line(topic: &[u8]) -> String {
-    let escape = |c: char| if c.is_control() { c.escape_default().collect() } else { String::from(c) };
+    let escape = |c: char| if json_text::is_control(c) { c.escape_default().collect() } else { String::from(c) };
     String::from_utf8_lossy(topic).chars().map(escape).collect()
 }
 
-/// Returns the payload as JSON on one line. Raw line breaks are replaced by spaces, since in valid JSON they are white
-/// space between tokens. A payload that is not in this encoding becomes a JSON string.
-fn as_json(payload: &[u8], encoding: Encoding) -> Cow<'_, str> {
-    let json = match encoding {
+/// Returns the payload as JSON, or `None` if it is not in this encoding.
+fn as_json(payload: &[u8], encoding: Encoding) -> Option<Cow<'_, str>> {
+    match encoding {
         Encoding::Json => std::str::from_utf8(payload).ok().filter(|text| is_json(text)).map(Cow::Borrowed),
         Encoding::Msgpack => msgpack::to_json(payload).ok().map(Cow::Owned),
-    };
-    match json {
-        Some(text) if text.contains(['\n', '\r']) => text.replace(['\n', '\r'], " ").into(),
-        Some(text) => text,
-        None => serde_json::Value::from(String::from_utf8_lossy(payload)).to_string().into(),
     }
+}
+
+/// Returns a payload that is in no known encoding as a JSON string.
+fn json_string(payload: &[u8]) -> String {
+    serde_json::Value::from(String::from_utf8_lossy(payload)).to_string()
 }
 
 fn is_json(text: &str) -> bool {
     serde_json::from_str::<IgnoredAny>(text).is_ok()
+}
+
+/// Returns the time of day, in the local time zone and to the millisecond.
+fn clock_time() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let [hour, minute, second] = process::local_time(now.as_secs().try_into().unwrap_or(i64::MAX));
+    format!("{hour:02}:{minute:02}:{second:02}.{:03}", now.subsec_millis())
 }
 
 #[cfg(test)]
@@ -66,25 +116,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_is_unchanged_except_for_its_line_breaks() {
-        assert_eq!(as_json(b"{\"a\" : 1.0}", Encoding::Json), "{\"a\" : 1.0}");
-        assert_eq!(as_json(b"{\n  \"a\\n\": 1\r\n}", Encoding::Json), "{   \"a\\n\": 1  }");
-    }
-
-    #[test]
     fn an_invalid_payload_becomes_a_string() {
-        assert_eq!(as_json(b"a\n\"b\"", Encoding::Json), r#""a\n\"b\"""#);
-        assert_eq!(as_json(b"\xff", Encoding::Json), "\"\u{fffd}\"");
+        for invalid in [&b"a\n\"b\""[..], b"\xff", b"\xef\xbb\xbf{}", b"{} {}", b"", b"{'a': 1}", b"NaN"] {
+            assert_eq!(as_json(invalid, Encoding::Json), None, "{invalid:?}");
+        }
+        assert_eq!(json_string(b"a\n\"b\""), r#""a\n\"b\"""#);
+        assert_eq!(json_string(b"\xff"), "\"\u{fffd}\"");
     }
 
     #[test]
     fn messagepack_becomes_json() {
-        assert_eq!(as_json(b"\x81\xa1a\x01", Encoding::Msgpack), r#"{"a":1}"#);
-        assert_eq!(as_json(b"{}", Encoding::Msgpack), r#""{}""#);
+        assert_eq!(as_json(b"\x81\xa1a\x01", Encoding::Msgpack).as_deref(), Some(r#"{"a":1}"#));
+        assert_eq!(as_json(b"{}", Encoding::Msgpack), None);
     }
 
     #[test]
     fn a_topic_cannot_break_the_line_or_the_terminal() {
         assert_eq!(one_line(b"a\tb\nc\x1b[0m"), "a\\tb\\nc\\u{1b}[0m");
+        assert_eq!(one_line("\u{202e}\u{2028}\u{9b}é".as_bytes()), "\\u{202e}\\u{2028}\\u{9b}é");
     }
 }

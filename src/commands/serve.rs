@@ -2,10 +2,12 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::bus::{BusConfig, Endpoint, EndpointError, HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub};
 use crate::cli::{DEFAULT_PORT, DemoArguments, Seconds, ServeArguments};
-use crate::gateway::events::EventWriter;
+use crate::gateway::event_writer::EventWriter;
+use crate::gateway::events::{Event, EventSink};
 use crate::gateway::{self, Failure, GatewayConfig, TokenSource};
 use crate::log::log;
 use crate::proto::policy::{AllowedOrigins, Policy};
@@ -18,29 +20,43 @@ use crate::tls::source::CertificateSource;
 /// # Errors
 /// Returns the [`Failure`] that ended it.
 pub fn run(arguments: &ServeArguments) -> Result<(), Failure> {
+    let (emit, writer) =
+        EventWriter::start().map_err(|error| Failure::Configuration(format!("cannot start a thread: {error}")))?;
+    let result = serve(arguments, Arc::clone(&emit));
+    // A person reads what is wrong with the arguments. It says nothing about a start.
+    if let Err(failure) = &result
+        && !matches!(failure, Failure::Usage(_))
+    {
+        emit(&Event::Failed { status: failure.exit_status(), reason: &failure.to_string() });
+    }
+    writer.finish();
+    result
+}
+
+fn serve(arguments: &ServeArguments, emit: EventSink) -> Result<(), Failure> {
     let settings = match &arguments.settings {
         Some(path) => path.clone(),
         None => settings::default_path().map_err(Failure::configuration)?,
     };
     let mut config = gateway_config(arguments)?;
     config.certificate = certificate_source(arguments, &settings)?;
-    let hub = embedded_hub(arguments)?;
-    if let Some(hub) = &hub {
-        config.bus.connect.push(hub.publishers().clone());
-    }
-    let (emit, writer) = EventWriter::start();
-    let result = gateway::run(config, hub, &TokenSource::SettingsFile(settings), emit);
-    writer.finish();
-    result
+    let start_hub = hub_endpoints(arguments)?.map(|endpoints| {
+        move || {
+            let hub = start_hub(&endpoints)?;
+            log(format_args!("publishers may connect to {}, subscribers to {}", hub.publishers(), hub.subscribers()));
+            Ok(hub)
+        }
+    });
+    gateway::run(config, start_hub, &TokenSource::SettingsFile(settings), emit)
 }
 
 /// Returns the configuration of `demo`: one listener, one hub, and otherwise the defaults of `serve`. Without
 /// `--listen`, any free port is used if the default port is taken.
-pub(crate) fn demo_config(demo: &DemoArguments, hub: &Endpoint) -> Result<GatewayConfig, Failure> {
+pub(crate) fn demo_config(demo: &DemoArguments) -> Result<GatewayConfig, Failure> {
     let default_address = SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PORT));
     let serve = ServeArguments {
         listen: vec![demo.listen.unwrap_or(default_address)],
-        connect: vec![hub.as_str().into()],
+        hub: true,
         check: demo.check,
         vocabulary: demo.vocabulary,
         io: demo.io,
@@ -49,23 +65,22 @@ pub(crate) fn demo_config(demo: &DemoArguments, hub: &Endpoint) -> Result<Gatewa
     Ok(GatewayConfig { any_port: demo.listen.is_none(), ..gateway_config(&serve)? })
 }
 
-/// Starts the embedded hub if `--hub` is given.
-fn embedded_hub(arguments: &ServeArguments) -> Result<Option<Hub>, Failure> {
+/// Returns the publishers' side and the subscribers' side of the embedded hub, if `--hub` is given.
+fn hub_endpoints(arguments: &ServeArguments) -> Result<Option<[Endpoint; 2]>, Failure> {
     match (arguments.hub, &arguments.hub_publishers, &arguments.hub_subscribers) {
         (false, None, None) => Ok(None),
         (false, ..) => Err(Failure::Usage("--hub-publishers and --hub-subscribers need --hub".into())),
         (true, publishers, subscribers) => {
             let publishers = publishers.as_deref().unwrap_or(HUB_PUBLISHERS);
-            let hub = start_hub(publishers, subscribers.as_deref().unwrap_or(HUB_SUBSCRIBERS))?;
-            log(format_args!("publishers may connect to {}, subscribers to {}", hub.publishers(), hub.subscribers()));
-            Ok(Some(hub))
+            let subscribers = subscribers.as_deref().unwrap_or(HUB_SUBSCRIBERS);
+            Ok(Some([endpoint_to_bind(publishers)?, endpoint_to_bind(subscribers)?]))
         }
     }
 }
 
-/// Starts an embedded hub at these endpoints.
-pub(crate) fn start_hub(publishers: &str, subscribers: &str) -> Result<Hub, Failure> {
-    Hub::start(&endpoint_to_bind(publishers)?, &endpoint_to_bind(subscribers)?).map_err(Failure::configuration)
+/// Starts an embedded hub at these endpoints of its publishers' and its subscribers' side.
+pub(crate) fn start_hub([publishers, subscribers]: &[Endpoint; 2]) -> Result<Hub, Failure> {
+    Hub::start(publishers, subscribers).map_err(Failure::configuration)
 }
 
 /// Returns what the arguments say, without the certificate, which depends on the path of the settings file.
@@ -102,6 +117,7 @@ fn gateway_config(arguments: &ServeArguments) -> Result<GatewayConfig, Failure> 
         drain_timeout: arguments.drain_timeout.get(),
         bus: bus_config(arguments)?,
         watch_stdin: arguments.watch_stdin,
+        watch_parent: arguments.watch_parent,
         stats_interval: arguments.stats.map(Seconds::get),
     })
 }
@@ -141,7 +157,7 @@ pub(crate) fn endpoint_to_connect(url: &str) -> Result<Endpoint, Failure> {
 }
 
 /// Parses an endpoint to bind. Its port may be `*`, which is any free one.
-fn endpoint_to_bind(url: &str) -> Result<Endpoint, Failure> {
+pub(crate) fn endpoint_to_bind(url: &str) -> Result<Endpoint, Failure> {
     url.parse().map_err(|error| bad_endpoint(url, error))
 }
 

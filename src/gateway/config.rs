@@ -40,6 +40,8 @@ pub struct GatewayConfig {
     pub bus: BusConfig,
     /// Whether the end of standard input stops the gateway.
     pub watch_stdin: bool,
+    /// Whether the end of the process that started this one asks the gateway to stop.
+    pub watch_parent: bool,
     /// The time between two `stats` events; `None` for no such events.
     pub stats_interval: Option<Duration>,
 }

@@ -2,10 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::{self, Write};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, sync_channel};
-use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
@@ -25,6 +22,14 @@ pub enum Event<'a> {
         #[serde(serialize_with = "as_text")]
         io: IoBackend,
     },
+    /// From now on a message that is posted is taken: the gateway listens, and the bus is connected.
+    Ready,
+    /// From now on a message that is posted is refused.
+    #[serde(rename = "not-ready")]
+    NotReady {
+        /// The reason, in a sentence.
+        reason: &'a str,
+    },
     /// The gateway does not listen.
     Disabled {
         /// The reason, in a sentence.
@@ -38,10 +43,17 @@ pub enum Event<'a> {
         endpoint: &'a str,
     },
     /// The settings file was read after a change.
-    Settings(SettingsChange<'a>),
+    Settings(&'a SettingsChange),
     /// The counters.
     Stats(Stats),
-    /// The gateway has stopped. No event follows.
+    /// The start or the run has failed. No event follows.
+    Failed {
+        /// The exit status.
+        status: u8,
+        /// The reason, in a sentence.
+        reason: &'a str,
+    },
+    /// The gateway has stopped as it was asked to. No event follows.
     Stopped {
         /// The messages that were still in the queue when the time to stop was over; left out if there are none.
         #[serde(skip_serializing_if = "is_zero")]
@@ -63,15 +75,17 @@ pub enum BusConnectivity {
 }
 
 /// What became of a change of the settings file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "lowercase")]
-pub enum SettingsChange<'a> {
+pub enum SettingsChange {
     /// The new settings are in force.
     Reloaded,
+    /// The file says the same as before.
+    Unchanged,
     /// The new settings cannot be understood. The last good ones stay in force.
     Rejected {
         /// What is wrong, and where.
-        reason: &'a str,
+        reason: String,
     },
 }
 
@@ -92,6 +106,8 @@ pub struct Stats {
     pub answers: BTreeMap<u16, u64>,
     /// Answers 503 by reason, which is the last part of the problem type.
     pub refused: BTreeMap<&'static str, u64>,
+    /// Connections that ended before their TLS handshake was complete, by reason.
+    pub failed_handshakes: BTreeMap<&'static str, u64>,
     /// Messages that were answered with 200.
     pub accepted: u64,
     /// Messages that were handed to libzmq.
@@ -144,48 +160,6 @@ pub struct EndpointStats {
 /// The function that every event is passed to.
 pub type EventSink = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
 
-/// The number of events that may wait for a parent that reads slowly. Further events are dropped: a parent that has not
-/// read a thousand events does not need the next one.
-const WAITING_EVENTS: usize = 1024;
-
-/// The time that a parent that reads slowly gets to read the last events.
-const FINISH_TIMEOUT: Duration = Duration::from_millis(500);
-
-/// Writes events to standard output on a thread of its own, so that a parent that does not read delays nothing.
-#[derive(Debug)]
-pub struct EventWriter {
-    written: Receiver<()>,
-}
-
-impl EventWriter {
-    /// Starts the thread, and returns the sink for its events. Events are written in the order of the calls.
-    #[must_use]
-    pub fn start() -> (EventSink, Self) {
-        let (sender, lines) = sync_channel::<Vec<u8>>(WAITING_EVENTS);
-        let (done, written) = sync_channel(1);
-        std::thread::spawn(move || {
-            for line in lines {
-                // The gateway goes on after its parent has closed the pipe.
-                let mut stdout = io::stdout().lock();
-                let _ = stdout.write_all(&line).and_then(|()| stdout.flush());
-            }
-            let _ = done.send(());
-        });
-        let emit = move |event: &Event<'_>| {
-            if let Ok(mut line) = serde_json::to_vec(event) {
-                line.push(b'\n');
-                let _ = sender.try_send(line);
-            }
-        };
-        (Arc::new(emit), Self { written })
-    }
-
-    /// Waits until all events are written. All clones of the sink must have been dropped before.
-    pub fn finish(self) {
-        let _ = self.written.recv_timeout(FINISH_TIMEOUT);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,7 +167,7 @@ mod tests {
     /// Parents parse these lines, so neither a name nor the order of the fields may change.
     #[test]
     fn events_are_written_as_these_bytes() {
-        let counters = r#""uptime_s":0,"answers":{"200":2},"refused":{"queue-full":1},"accepted":0,"published":0,"unknown_topics":0,"queue_depth":0,"queue_high_water":0,"queue_bytes":0,"pipe_full":0,"bytes_in":0,"bytes_out":0,"connections":0,"connections_accepted":0,"endpoints":[{"endpoint":"tcp://h:1","connected":true,"reconnects":3}]"#;
+        let counters = r#""uptime_s":0,"answers":{"200":2},"refused":{"queue-full":1},"failed_handshakes":{},"accepted":0,"published":0,"unknown_topics":0,"queue_depth":0,"queue_high_water":0,"queue_bytes":0,"pipe_full":0,"bytes_in":0,"bytes_out":0,"connections":0,"connections_accepted":0,"endpoints":[{"endpoint":"tcp://h:1","connected":true,"reconnects":3}]"#;
         let stats = || Stats {
             answers: [(200, 2)].into(),
             refused: [("queue-full", 1)].into(),
@@ -219,9 +193,13 @@ mod tests {
                 Event::Bus { state: BusConnectivity::Disconnected, endpoint: "tcp://h:1" },
                 r#"{"event":"bus","state":"disconnected","endpoint":"tcp://h:1"}"#.into(),
             ),
-            (Event::Settings(SettingsChange::Reloaded), r#"{"event":"settings","state":"reloaded"}"#.into()),
+            (Event::Ready, r#"{"event":"ready"}"#.into()),
+            (Event::NotReady { reason: "why" }, r#"{"event":"not-ready","reason":"why"}"#.into()),
+            (Event::Failed { status: 4, reason: "why" }, r#"{"event":"failed","status":4,"reason":"why"}"#.into()),
+            (Event::Settings(&SettingsChange::Reloaded), r#"{"event":"settings","state":"reloaded"}"#.into()),
+            (Event::Settings(&SettingsChange::Unchanged), r#"{"event":"settings","state":"unchanged"}"#.into()),
             (
-                Event::Settings(SettingsChange::Rejected { reason: "why" }),
+                Event::Settings(&SettingsChange::Rejected { reason: "why".into() }),
                 r#"{"event":"settings","state":"rejected","reason":"why"}"#.into(),
             ),
             (Event::Stats(stats()), format!(r#"{{"event":"stats",{counters}}}"#)),

@@ -1,7 +1,6 @@
 //! The failures that end the program, and their exit statuses.
 
 use std::fmt;
-use std::process::ExitCode;
 
 use crate::server::listener::ListenError;
 use crate::server::workers::StartError;
@@ -11,7 +10,7 @@ use crate::server::workers::StartError;
 pub enum Failure {
     /// Exit status 2: the arguments are wrong.
     Usage(String),
-    /// Exit status 3: the settings, a certificate or an endpoint cannot be used.
+    /// Exit status 3: a certificate or an endpoint cannot be used, or the system refuses what the gateway needs.
     Configuration(String),
     /// Exit status 4: the gateway cannot listen on an address.
     Listen(String),
@@ -25,19 +24,15 @@ impl Failure {
         Self::Configuration(cause.to_string())
     }
 
-    fn exit_status(&self) -> u8 {
+    /// Returns the exit status that tells the parent process which failure it is.
+    #[must_use]
+    pub fn exit_status(&self) -> u8 {
         match self {
             Self::Usage(_) => 2,
             Self::Configuration(_) => 3,
             Self::Listen(_) => 4,
             Self::NoUring(_) => 5,
         }
-    }
-}
-
-impl From<&Failure> for ExitCode {
-    fn from(failure: &Failure) -> Self {
-        failure.exit_status().into()
     }
 }
 

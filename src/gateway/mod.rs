@@ -6,18 +6,28 @@
 //! | `run` | follows the settings and the signals until the gateway is asked to stop |
 //! | `message_path` | starts, counts and stops what a message passes: the workers, the bus and the embedded hub |
 //! | `config` | holds what the command line decides for the whole run |
-//! | `events` | writes one JSON object a line to standard output |
+//! | `events` | defines the events, which are JSON objects |
+//! | `event_writer` | writes one event a line to standard output |
 //! | `signals` | turns signals, and the end of standard input, into actions |
+//! | `watched_settings` | reads the settings at the start and when their file changes |
+//! | `ready` | reports when a message that is posted is taken, and when no longer |
+//! | `parent` | watches the process that started this one |
 //! | `certificates` | reloads the certificate when its files change and when it is due for renewal |
+//! | `clock` | tells when the clock of the system is set |
 //! | `failure` | gives each failure its exit status |
 
 mod certificates;
+mod clock;
 mod config;
+pub mod event_writer;
 pub mod events;
 mod failure;
 mod message_path;
+mod parent;
+mod ready;
 mod run;
 pub(crate) mod signals;
+mod watched_settings;
 
 pub use config::{GatewayConfig, TokenSource};
 pub use failure::Failure;

@@ -1,7 +1,6 @@
 //! One run: the settings open and close the listeners, and signals reload, count and stop.
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,17 +9,19 @@ use tokio::time::{Interval, interval_at};
 use crate::bus::Hub;
 use crate::gateway::certificates::WatchedCertificate;
 use crate::gateway::config::{GatewayConfig, TokenSource};
-use crate::gateway::events::{Event, EventSink, SettingsChange};
+use crate::gateway::events::{Event, EventSink};
 use crate::gateway::failure::Failure;
 use crate::gateway::message_path::MessagePath;
+use crate::gateway::parent::ParentEnd;
+use crate::gateway::ready::ReadyReporter;
 use crate::gateway::signals::{SignalAction, Signals, StdinEnd};
+use crate::gateway::watched_settings::WatchedSettings;
 use crate::log::log;
 use crate::proto::admission::ENDPOINT;
 use crate::proto::token::Token;
 use crate::server::listener::{ListenError, Listening};
-use crate::settings::{self, Access, DisabledReason};
+use crate::server::workers::check_io;
 use crate::tls::source::CertificateSource;
-use crate::watch::Watch;
 
 /// How long the gateway tries to listen on an address that is taken. The kernel closes the listening socket of a killed
 /// process some 20 ms after the process is reaped, if a ring had an accept pending on it.
@@ -29,21 +30,31 @@ const TAKEN_TIMEOUT: Duration = Duration::from_secs(1);
 /// The pause between two of these attempts.
 const TAKEN_PAUSE: Duration = Duration::from_millis(5);
 
-/// Runs the gateway until it is asked to stop. The embedded hub runs already, and is stopped after the bus.
+/// Runs the gateway until it is asked to stop. `start_hub` starts the embedded hub, if there is to be one, when nothing
+/// before the hub can refuse the start. The hub is stopped after the bus.
 ///
 /// # Errors
 /// Returns the [`Failure`] that ended the run.
-pub fn run(config: GatewayConfig, hub: Option<Hub>, source: &TokenSource, emit: EventSink) -> Result<(), Failure> {
+pub fn run(
+    config: GatewayConfig,
+    start_hub: Option<impl FnOnce() -> Result<Hub, Failure>>,
+    source: &TokenSource,
+    emit: EventSink,
+) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| Failure::Configuration(format!("cannot create an event loop: {error}")))?;
     runtime.block_on(async {
+        // The parent may end at any time, so it is watched first.
+        let parent = config.watch_parent.then(ParentEnd::watch).transpose();
+        let parent = parent.map_err(|error| Failure::Configuration(format!("cannot watch the parent: {error}")))?;
         let mut signals =
             Signals::install().map_err(|error| Failure::Configuration(format!("cannot handle signals: {error}")))?;
-        let mut gateway = Gateway::start(config, hub, emit)?;
-        let ran = gateway.run(source, &mut signals).await;
-        gateway.stop(&mut signals).await;
+        let settings = WatchedSettings::start(source);
+        let mut gateway = Gateway::start(config, start_hub, settings, emit)?;
+        let ran = gateway.run(parent, &mut signals).await;
+        gateway.stop(&mut signals, ran.is_ok()).await;
         ran
     })
 }
@@ -52,35 +63,44 @@ struct Gateway {
     config: GatewayConfig,
     emit: EventSink,
     message_path: MessagePath,
+    ready: Arc<ReadyReporter>,
     listening: Option<Arc<Listening>>,
+    /// The listeners of the start, until they are opened.
+    bound: Option<Listening>,
     /// `None` until a certificate is needed.
     certificate: Option<WatchedCertificate>,
-    /// The settings in force; `None` before they were read.
-    access: Option<Access>,
-    /// The reason why the settings were rejected when they were read last.
-    rejected: Option<String>,
+    settings: WatchedSettings,
+    /// The reason that was reported last for not listening; `None` while the gateway listens.
+    disabled: Option<String>,
 }
 
 impl Gateway {
-    fn start(config: GatewayConfig, hub: Option<Hub>, emit: EventSink) -> Result<Self, Failure> {
-        let message_path = MessagePath::start(&config, hub, Arc::clone(&emit))?;
+    /// Asks whatever can refuse the start before it binds an endpoint of the hub or the bus. So a gateway that is
+    /// started a second time by mistake, and finds the port of the first one taken, has not touched anything else.
+    fn start(
+        config: GatewayConfig,
+        start_hub: Option<impl FnOnce() -> Result<Hub, Failure>>,
+        settings: WatchedSettings,
+        emit: EventSink,
+    ) -> Result<Self, Failure> {
+        check_io(config.io)?;
+        let is_open = settings.token().is_ok();
         let certificate = match &config.certificate {
             // The user's files are checked now. A self-signed certificate is made once the settings open the API.
-            Some(source @ CertificateSource::Files { .. }) => Some(WatchedCertificate::load(source.clone())?),
+            Some(source) if is_open || matches!(source, CertificateSource::Files { .. }) => {
+                Some(WatchedCertificate::load(source.clone())?)
+            }
             _ => None,
         };
-        Ok(Self { config, emit, message_path, listening: None, certificate, access: None, rejected: None })
+        let bound = if is_open { Some(listen(&config)?) } else { None };
+        let ready = Arc::new(ReadyReporter::new(Arc::clone(&emit)));
+        let message_path = MessagePath::start(&config, start_hub, Arc::clone(&emit), &ready)?;
+        Ok(Self { config, emit, message_path, ready, listening: None, bound, certificate, settings, disabled: None })
     }
 
-    /// Follows the settings and the signals until one of them asks to stop.
-    async fn run(&mut self, source: &TokenSource, signals: &mut Signals) -> Result<(), Failure> {
-        let mut watch = match source {
-            TokenSource::Fixed(token) => {
-                self.apply(Access::Open(token.clone()))?;
-                None
-            }
-            TokenSource::SettingsFile(path) => self.read_and_watch(path)?,
-        };
+    /// Follows the settings and the signals until one of them, or the end of the parent, asks to stop.
+    async fn run(&mut self, parent: Option<ParentEnd>, signals: &mut Signals) -> Result<(), Failure> {
+        self.apply_settings()?;
         let mut stdin = self.config.watch_stdin.then(StdinEnd::watch);
         let interval = |period| interval_at(tokio::time::Instant::now() + period, period);
         let mut stats = self.config.stats_interval.map(interval);
@@ -88,9 +108,10 @@ impl Gateway {
             let action = tokio::select! {
                 action = signals.next() => action,
                 () = or_never(stdin.as_mut().map(StdinEnd::reached)) => SignalAction::Stop,
+                () = or_never(parent.as_ref().map(ParentEnd::reached)) => SignalAction::Stop,
                 _ = or_never(stats.as_mut().map(Interval::tick)) => SignalAction::PrintStats,
-                () = or_never(watch.as_mut().map(Watch::changed)) => {
-                    self.reload_settings(source, false)?;
+                () = self.settings.changed() => {
+                    self.reload_settings(false)?;
                     continue;
                 }
                 () = or_never(self.certificate.as_mut().map(WatchedCertificate::due)) => {
@@ -103,66 +124,50 @@ impl Gateway {
                 SignalAction::PrintStats => (self.emit)(&Event::Stats(self.message_path.stats())),
                 SignalAction::Reload => {
                     self.reload_certificate();
-                    self.reload_settings(source, true)?;
+                    self.reload_settings(true)?;
                 }
             }
         }
     }
 
-    /// Reads the settings for the first time. The watch starts before that, so that no later change is missed.
-    fn read_and_watch(&mut self, path: &Path) -> Result<Option<Watch>, Failure> {
-        let watch = Watch::start(path);
-        let watch = watch.map_err(|error| log(format_args!("{error}; send SIGHUP to read the settings again"))).ok();
-        self.apply(settings::read(path).map_err(Failure::configuration)?)?;
-        Ok(watch)
-    }
-
-    /// Reads the settings again and applies them. Settings that cannot be understood change nothing. If `forced`,
-    /// settings that say the same as before are applied and reported too.
-    fn reload_settings(&mut self, source: &TokenSource, forced: bool) -> Result<(), Failure> {
-        let TokenSource::SettingsFile(path) = source else { return Ok(()) };
-        match settings::read(path) {
-            Ok(access) => {
-                if forced || self.rejected.take().is_some() || self.access.as_ref() != Some(&access) {
-                    self.apply(access)?;
-                    (self.emit)(&Event::Settings(SettingsChange::Reloaded));
-                }
-            }
-            Err(error) => {
-                let reason = error.to_string();
-                if forced || self.rejected.as_ref() != Some(&reason) {
-                    log(format_args!("{reason}; the last good settings stay in force"));
-                    (self.emit)(&Event::Settings(SettingsChange::Rejected { reason: &reason }));
-                }
-                self.rejected = Some(reason);
-            }
+    /// Reads the settings again, applies them, and reports what has become of them.
+    fn reload_settings(&mut self, forced: bool) -> Result<(), Failure> {
+        if let Some(change) = self.settings.read_again(forced) {
+            self.apply_settings()?;
+            (self.emit)(&Event::Settings(&change));
         }
         Ok(())
     }
 
-    fn apply(&mut self, access: Access) -> Result<(), Failure> {
-        match &access {
-            Access::Open(token) => self.open(token)?,
-            Access::Disabled(reason) if self.access.as_ref() != Some(&access) => self.close(*reason),
-            Access::Disabled(_) => {}
+    fn apply_settings(&mut self) -> Result<(), Failure> {
+        match self.settings.token() {
+            Ok(token) => {
+                let token = token.clone();
+                self.open(token)
+            }
+            Err(reason) => {
+                self.close(reason);
+                Ok(())
+            }
         }
-        self.access = Some(access);
-        Ok(())
     }
 
     /// Listens, unless the gateway listens already, and puts the token into force.
-    fn open(&mut self, token: &Token) -> Result<(), Failure> {
+    fn open(&mut self, token: Token) -> Result<(), Failure> {
         if let (Some(source), None) = (&self.config.certificate, &self.certificate) {
             self.certificate = Some(WatchedCertificate::load(source.clone())?);
         }
         let is_new = self.listening.is_none();
         let listening = match self.listening.take() {
             Some(listening) => listening,
-            None => Arc::new(listen(&self.config)?),
+            None => Arc::new(match self.bound.take() {
+                Some(bound) => bound,
+                None => listen(&self.config)?,
+            }),
         };
         let tls = self.certificate.as_ref().map(WatchedCertificate::acceptor);
         let scheme = if tls.is_some() { "https" } else { "http" };
-        self.message_path.open(Arc::clone(&listening), token.clone(), tls);
+        self.message_path.open(Arc::clone(&listening), token, tls);
         if is_new {
             let io = self.message_path.io();
             for address in listening.addresses() {
@@ -172,18 +177,27 @@ impl Gateway {
             }
         }
         self.listening = Some(listening);
+        self.disabled = None;
+        self.ready.set_listening();
         Ok(())
     }
 
-    /// Closes the listeners, and reports why.
-    fn close(&mut self, reason: DisabledReason) {
+    /// Closes the listeners, and reports why, unless that was reported already.
+    fn close(&mut self, reason: String) {
         if let Some(listening) = self.listening.take() {
-            listening.close();
+            // The token is gone first, so that no message is accepted while the last connections are.
             self.message_path.close();
+            listening.finish_backlog();
+            listening.close();
         }
-        let reason = reason.to_string();
+        if self.disabled.as_ref() == Some(&reason) {
+            return;
+        }
         (self.emit)(&Event::Disabled { reason: &reason });
+        self.ready.set_not_listening(&reason);
         log(format_args!("not listening: {reason}"));
+        self.settings.log_missing_lines();
+        self.disabled = Some(reason);
     }
 
     fn reload_certificate(&mut self) {
@@ -193,8 +207,9 @@ impl Gateway {
     }
 
     /// Closes the listeners, answers the requests in flight, hands every accepted message to the bus, and reports the
-    /// end.
-    async fn stop(mut self, signals: &mut Signals) {
+    /// end. If a failure ended the run, the caller reports that instead.
+    async fn stop(mut self, signals: &mut Signals, as_asked: bool) {
+        self.ready.set_not_listening("the gateway stops");
         if let Some(listening) = self.listening.take() {
             listening.close();
         }
@@ -203,7 +218,11 @@ impl Gateway {
         if undelivered > 0 {
             log(format_args!("{undelivered} accepted messages could not be handed to the bus in time"));
         }
-        (self.emit)(&Event::Stopped { undelivered, stats });
+        if as_asked {
+            (self.emit)(&Event::Stopped { undelivered, stats });
+        } else if stats.accepted > 0 {
+            (self.emit)(&Event::Stats(stats));
+        }
     }
 }
 

@@ -1,7 +1,10 @@
 //! What steers the process from outside: signals, and the end of standard input.
 
 use std::io;
+use std::os::fd::AsFd;
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::{Errno, read};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
@@ -58,7 +61,7 @@ impl StdinEnd {
         let (sender, receiver) = mpsc::channel(1);
         std::thread::spawn(move || {
             let _dropped_at_the_end = sender;
-            let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+            read_to_end(&io::stdin());
         });
         Self(receiver)
     }
@@ -66,5 +69,22 @@ impl StdinEnd {
     /// Waits until standard input has ended.
     pub(crate) async fn reached(&mut self) {
         let _ = self.0.recv().await;
+    }
+}
+
+/// Reads until the end, or until an error that will not pass. Another process may have made the stream non-blocking,
+/// since it shares the open file description: then this waits until the stream is readable.
+fn read_to_end(stream: &impl AsFd) {
+    let mut dropped = [0; 4096];
+    loop {
+        match read(stream, &mut dropped) {
+            Ok(0) => return,
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => {
+                // If the poll fails, the next read tells why.
+                let _ = poll(&mut [PollFd::new(stream, PollFlags::IN)], None);
+            }
+            Err(_) => return,
+        }
     }
 }

@@ -45,13 +45,11 @@ pub(crate) enum Admitted {
 }
 
 impl Request {
-    /// What stands for a request whose head was not understood.
-    pub(crate) const UNREAD: Self = Self {
-        framing: Framing::Length(0),
-        expectation: Expectation::None,
-        private_network: false,
-        reply: Reply::UNREAD,
-    };
+    /// Returns what stands for a request whose head, which begins with these bytes, was not understood.
+    pub(crate) fn unread(head: &[u8]) -> Self {
+        let reply = Reply::unread(head);
+        Self { framing: Framing::Length(0), expectation: Expectation::None, private_network: false, reply }
+    }
 
     pub(crate) fn new(head: &Head<'_>, policy: &Policy) -> Self {
         let fields = &head.fields;
@@ -67,9 +65,12 @@ impl Request {
 }
 
 impl Reply {
-    /// The reply to a request whose head was not understood.
-    pub const UNREAD: Self =
-        Self { persistent: false, version: Version::Http11, method: Method::Other, grant: OriginGrant::Refused };
+    /// Returns the reply to a request whose head, which begins with these bytes, was not understood.
+    pub(crate) fn unread(head: &[u8]) -> Self {
+        // Of the methods, HEAD alone decides on the answer, whatever else is wrong with the head.
+        let method = if head.starts_with(b"HEAD ") { Method::Head } else { Method::Other };
+        Self { persistent: false, version: Version::Http11, method, grant: OriginGrant::Refused }
+    }
 }
 
 /// Decides on a request by its head, the token in force and the policy alone. There is no token while the REST API is

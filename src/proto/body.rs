@@ -115,6 +115,8 @@ pub(super) struct KeptBody {
     /// Bytes of `content` that the reader has seen: all but those that were put there by way of [`KeptBody::space`].
     read_bytes: usize,
     hold: Hold,
+    /// What the buffers can hold at most.
+    buffered_bytes: usize,
 }
 
 impl KeptBody {
@@ -123,7 +125,8 @@ impl KeptBody {
         let reader = BodyReader::new(request.framing, limit);
         debug_assert!(!reader.is_too_large(), "such a request is not admitted");
         let hold = budget.hold(usize::try_from(reader.length_left().unwrap_or(0)).ok()?)?;
-        Some(Self { request, reader, content: Vec::new(), read_bytes: 0, hold })
+        let buffered_bytes = budget.limit_bytes();
+        Some(Self { request, reader, content: Vec::new(), read_bytes: 0, hold, buffered_bytes })
     }
 
     /// Reads up to the end of the input, of a chunk, or of the body.
@@ -133,18 +136,34 @@ impl KeptBody {
         if part.is_last && self.content.is_empty() {
             return Ok(KeptPart { whole: Some(Cow::Borrowed(part.content)), rest: part.rest });
         }
-        if !self.hold.cover(self.content.len() + part.content.len()) {
+        let content_bytes = self.content.len() + part.content.len();
+        let capacity = self.capacity_for(content_bytes);
+        // A body that is whole in one read needs no room, since it is gone before the next read.
+        let is_kept = part.rest.is_empty() && !part.is_last;
+        if content_bytes > self.buffered_bytes || (is_kept && !self.hold.cover(capacity)) {
             // What may be dropped counts from the start of the body, however it was split.
             let allowed_bytes = DISCARD_BYTES.saturating_sub(self.content.len() as u64);
             return Err(BodyFault::NoRoom(BodyReader { allowed_bytes, ..before }));
         }
-        if let Some(left) = self.length_left() {
-            self.content.reserve_exact(part.content.len() + left);
-        }
+        self.content.reserve_exact(capacity - self.content.len());
         self.content.extend_from_slice(part.content);
         self.read_bytes = self.content.len();
         let whole = part.is_last.then(|| Cow::Owned(std::mem::take(&mut self.content)));
         Ok(KeptPart { whole, rest: part.rest })
+    }
+
+    /// Returns the capacity of the buffer for so many bytes of the body: the whole length where it is known. Else it
+    /// doubles, up to what the body and the buffers may hold. It depends on the bytes alone, not on their pieces, so
+    /// that the pieces make no difference to what fits.
+    fn capacity_for(&self, content_bytes: usize) -> usize {
+        if let Some(left) = self.length_left() {
+            return content_bytes + left;
+        }
+        if content_bytes <= self.content.capacity() {
+            return self.content.capacity();
+        }
+        let most = content_bytes.saturating_add(usize::try_from(self.reader.allowed_bytes).unwrap_or(usize::MAX));
+        content_bytes.next_power_of_two().min(most).min(self.buffered_bytes)
     }
 
     /// Returns where the rest of a body of known length may be put, to save a copy. [`KeptBody::read_space`] must
@@ -176,4 +195,90 @@ impl KeptBody {
 pub(super) fn split(input: &[u8], at: usize) -> (&[u8], &[u8]) {
     debug_assert!(at <= input.len(), "{at} is behind the end, {}", input.len());
     input.split_at_checked(at).unwrap_or((input, &[]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT_BYTES: usize = 100_000;
+
+    /// Returns the framing and the wire of a body in chunks of this size.
+    fn chunked(content: &[u8], chunk_bytes: usize) -> (Framing, Vec<u8>) {
+        let chunks = content.chunks(chunk_bytes);
+        let wire = chunks.flat_map(|chunk| [format!("{:x}\r\n", chunk.len()).as_bytes(), chunk, b"\r\n"].concat());
+        (Framing::Chunked, wire.chain(*b"0\r\n\r\n").collect())
+    }
+
+    fn keep(framing: Framing, budget: &Arc<Budget>) -> Option<KeptBody> {
+        let request = Request { framing, ..Request::unread(b"") };
+        KeptBody::new(request, LIMIT_BYTES as u64, budget)
+    }
+
+    /// Gives `body` one piece, and returns the whole body if it ends there.
+    fn give<'i>(body: &mut KeptBody, mut piece: &'i [u8]) -> Result<Option<Cow<'i, [u8]>>, BodyFault> {
+        while !piece.is_empty() {
+            let KeptPart { whole, rest } = body.read(piece)?;
+            if whole.is_some() {
+                return Ok(whole);
+            }
+            piece = rest;
+        }
+        Ok(None)
+    }
+
+    #[test]
+    fn a_body_that_waits_holds_its_capacity_of_the_budget() {
+        let content = vec![b'x'; 70_000];
+        for (framing, wire) in
+            [(Framing::Length(70_000), content.clone()), chunked(&content, 1_000), chunked(&content, 60_000)]
+        {
+            for piece_bytes in [1, 700, 30_000] {
+                let budget = Budget::new(4 * LIMIT_BYTES);
+                let mut body = keep(framing, &budget).unwrap();
+                for piece in wire.chunks(piece_bytes) {
+                    if let Some(whole) = give(&mut body, piece).unwrap() {
+                        assert!(*whole == content, "{framing:?} by {piece_bytes}");
+                        break;
+                    }
+                    let free = 4 * LIMIT_BYTES - body.content.capacity();
+                    assert!(budget.hold(free + 1).is_none(), "{framing:?} by {piece_bytes}");
+                    assert!(body.content.capacity() <= LIMIT_BYTES);
+                }
+                drop(body);
+                assert!(budget.hold(4 * LIMIT_BYTES).is_some());
+            }
+        }
+    }
+
+    #[test]
+    fn a_body_that_is_whole_in_one_read_needs_no_room() {
+        let content = vec![b'x'; 5_000];
+        let budget = Budget::new(LIMIT_BYTES);
+        let _all = budget.hold(LIMIT_BYTES).unwrap();
+        for chunk_bytes in [5_000, 300, 1] {
+            let (framing, wire) = chunked(&content, chunk_bytes);
+            let mut body = keep(framing, &budget).unwrap();
+            assert!(give(&mut body, &wire).unwrap().is_some_and(|whole| *whole == content), "{chunk_bytes}");
+            let mut body = keep(framing, &budget).unwrap();
+            assert!(matches!(give(&mut body, &wire[..wire.len() - 1]), Err(BodyFault::NoRoom(_))), "{chunk_bytes}");
+        }
+    }
+
+    /// The buffers may hold less than a body may have.
+    #[test]
+    fn a_body_as_large_as_the_budget_fits_and_a_larger_one_does_not() {
+        for (bytes, fits) in [(40_000, true), (40_001, false)] {
+            let (framing, wire) = chunked(&vec![b'x'; bytes], 777);
+            for piece_bytes in [1, 30_000, wire.len()] {
+                let budget = Budget::new(40_000);
+                let mut body = keep(framing, &budget).unwrap();
+                let ended = wire
+                    .chunks(piece_bytes)
+                    .map(|piece| give(&mut body, piece))
+                    .find(|given| !matches!(given, Ok(None)));
+                assert_eq!(ended.unwrap().is_ok(), fits, "{bytes} bytes by {piece_bytes}");
+            }
+        }
+    }
 }

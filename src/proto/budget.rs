@@ -1,4 +1,4 @@
-//! A bound on the bytes that all connections hold together (`--max-buffered`).
+//! A bound on the bytes that several connections hold together: of bodies (`--max-buffered`), or of subscriptions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// there are connections that send one at the same time.
 pub const BUFFERED_BYTES: usize = 64 * 1024 * 1024;
 
-/// Bytes that may still be held. All workers share it.
+/// Bytes that may still be held. All connections share it, whichever thread they belong to.
 #[derive(Debug)]
 pub struct Budget {
+    limit_bytes: usize,
     free_bytes: AtomicUsize,
 }
 
@@ -23,14 +24,14 @@ pub struct Hold {
 impl Budget {
     /// Returns a budget of so many bytes.
     #[must_use]
-    pub fn new(bytes: usize) -> Arc<Self> {
-        Arc::new(Self { free_bytes: AtomicUsize::new(bytes) })
+    pub fn new(limit_bytes: usize) -> Arc<Self> {
+        Arc::new(Self { limit_bytes, free_bytes: AtomicUsize::new(limit_bytes) })
     }
 
-    /// Returns whether so many bytes could be held now: the check for a body that is used where it was read.
+    /// Returns the most bytes that can be held, when nothing else is.
     #[must_use]
-    pub fn fits(&self, bytes: usize) -> bool {
-        bytes <= self.free_bytes.load(Ordering::Relaxed)
+    pub fn limit_bytes(&self) -> usize {
+        self.limit_bytes
     }
 
     /// Holds so many bytes; none if they are not free.
@@ -50,6 +51,13 @@ impl Hold {
         self.bytes += if taken { more } else { 0 };
         taken
     }
+
+    /// Holds at most so many bytes, and gives the others back.
+    pub fn shrink(&mut self, bytes: usize) {
+        let fewer = self.bytes.saturating_sub(bytes);
+        self.bytes -= fewer;
+        self.budget.free_bytes.fetch_add(fewer, Ordering::Relaxed);
+    }
 }
 
 impl Drop for Hold {
@@ -66,10 +74,13 @@ mod tests {
     fn holds_up_to_its_limit_and_takes_back() {
         let budget = Budget::new(10);
         let mut first = budget.hold(4).unwrap();
-        assert!(budget.fits(6) && !budget.fits(7));
-        assert!(budget.hold(7).is_none());
+        assert!(budget.hold(6).is_some() && budget.hold(7).is_none());
         assert!(first.cover(10) && first.cover(1) && !first.cover(11));
+        first.shrink(11);
+        assert!(budget.hold(1).is_none());
+        first.shrink(3);
+        assert!(budget.hold(7).is_some() && budget.hold(8).is_none());
         drop(first);
-        assert!(budget.fits(10));
+        assert!(budget.hold(10).is_some() && budget.hold(11).is_none());
     }
 }

@@ -3,7 +3,50 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::proto::problem::{Status, Unavailable};
+use crate::proto::problem::{Status, Unavailable, enum_of_all};
+
+enum_of_all! {
+    /// Why a connection on the port of https ended before its TLS handshake was complete.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum HandshakeFailure {
+        /// The client does not trust the certificate, most often because it does not know the authority.
+        UnknownAuthority,
+        /// The client refuses the certificate for another reason, such as its names or its dates.
+        CertificateRefused,
+        /// Client and gateway have no version of TLS in common.
+        NoCommonVersion,
+        /// They have no cipher suite, group, signature scheme or application protocol in common.
+        NoCommonParameters,
+        /// Another alert of the client.
+        Alert,
+        /// The client spoke plain http.
+        PlainHttp,
+        /// The client sent what is not TLS.
+        Malformed,
+        /// The client closed the connection.
+        Closed,
+        /// The handshake took too long.
+        TimedOut,
+    }
+}
+
+impl HandshakeFailure {
+    /// Returns the name in the counters.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::UnknownAuthority => "unknown-authority",
+            Self::CertificateRefused => "certificate-refused",
+            Self::NoCommonVersion => "no-common-version",
+            Self::NoCommonParameters => "no-common-parameters",
+            Self::Alert => "alert",
+            Self::PlainHttp => "plain-http",
+            Self::Malformed => "malformed",
+            Self::Closed => "closed",
+            Self::TimedOut => "timed-out",
+        }
+    }
+}
 
 /// The counters of one worker. The worker alone writes them, and any thread reads them. The alignment is two lines of
 /// 64 bytes, since the prefetcher of x86 fetches lines in pairs.
@@ -12,6 +55,7 @@ use crate::proto::problem::{Status, Unavailable};
 pub struct HttpCounters {
     answers: [AtomicU64; Status::ALL.len()],
     refused: [AtomicU64; Unavailable::ALL.len()],
+    failed_handshakes: [AtomicU64; HandshakeFailure::ALL.len()],
     bytes_in: AtomicU64,
     bytes_out: AtomicU64,
     unknown_topics: AtomicU64,
@@ -28,6 +72,8 @@ pub struct HttpTotals {
     pub refused: BTreeMap<&'static str, u64>,
     /// Messages whose topic is not known, published or refused for it.
     pub unknown_topics: u64,
+    /// Connections that ended before their TLS handshake was complete, by reason, without the reasons that never occurred.
+    pub failed_handshakes: BTreeMap<&'static str, u64>,
     /// Bytes read from connections.
     pub bytes_in: u64,
     /// Bytes written to connections.
@@ -59,6 +105,12 @@ impl HttpCounters {
     /// Counts a message whose topic is not known.
     pub fn unknown_topic(&self) {
         add(&self.unknown_topics, 1);
+    }
+
+    /// Counts a connection that ended before its TLS handshake was complete.
+    pub fn handshake_failed(&self, reason: HandshakeFailure) {
+        #[expect(clippy::indexing_slicing, reason = "there is a counter for each variant")]
+        add(&self.failed_handshakes[reason as usize], 1);
     }
 
     /// Counts bytes that were read from connections.
@@ -99,6 +151,12 @@ impl<'c> FromIterator<&'c HttpCounters> for HttpTotals {
                 }
             }
             totals.unknown_topics += worker.unknown_topics.load(Ordering::Relaxed);
+            for (reason, counter) in HandshakeFailure::ALL.iter().zip(&worker.failed_handshakes) {
+                let count = counter.load(Ordering::Relaxed);
+                if count > 0 {
+                    *totals.failed_handshakes.entry(reason.name()).or_default() += count;
+                }
+            }
             totals.bytes_in += worker.bytes_in.load(Ordering::Relaxed);
             totals.bytes_out += worker.bytes_out.load(Ordering::Relaxed);
             // Closed is read first: a connection that opens meanwhile must not make the difference negative.
@@ -128,10 +186,12 @@ mod tests {
         workers[1].unknown_topic();
         workers[1].answered(Status::NotFound);
         workers[1].unavailable(Unavailable::Stalled);
+        workers[1].handshake_failed(HandshakeFailure::TimedOut);
         let totals: HttpTotals = workers.iter().collect();
         assert_eq!((totals.connections_accepted, totals.connections, totals.bytes_in), (2, 1, 6));
         assert_eq!(totals.unknown_topics, 2);
         assert_eq!(totals.answers, BTreeMap::from([(200, 2), (404, 1)]));
         assert_eq!(totals.refused, BTreeMap::from([("subscriber-stalled", 1)]));
+        assert_eq!(totals.failed_handshakes, BTreeMap::from([("timed-out", 1)]));
     }
 }

@@ -1,6 +1,6 @@
-//! The core: HTTP/1.1, messages and the state of a connection, with no I/O and no clock.
+//! The core: HTTP/1.1, messages, the state of a connection, and the bytes of the bus's peers, with no I/O and no clock.
 //!
-//! The files, in the order in which a request meets them:
+//! The files, in the order in which a request meets them, and at the end the bus:
 //!
 //! | file | what it holds |
 //! |---|---|
@@ -15,10 +15,11 @@
 //! | [`response`] | answers as bytes |
 //! | [`problem`] | every reason to refuse, with its status and its document |
 //! | [`policy`] | limits and rules, and their defaults |
-//! | [`budget`] | the bound on the bytes that all connections hold |
+//! | [`budget`] | a bound on the bytes that several connections hold |
 //! | [`token`] | the access token |
 //! | [`counters`] | what is counted of requests and connections |
 //! | [`nearest`] | the nearest of several words to one that may be mistyped |
+//! | [`zmtp`] | what peers of the bus send, checked before libzmq sees it |
 
 pub mod admission;
 mod body;
@@ -35,6 +36,7 @@ pub mod policy;
 pub mod problem;
 pub mod response;
 pub mod token;
+pub mod zmtp;
 
 pub use connection::Connection;
 pub use context::{Context, Publish};

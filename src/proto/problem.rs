@@ -25,6 +25,8 @@ macro_rules! enum_of_all {
     };
 }
 
+pub(crate) use enum_of_all;
+
 enum_of_all! {
     /// A status code that the gateway answers with (RFC 9110 §15), in ascending order.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rustix::io::ioctl_fionread;
 use rustix::net::{SendFlags, Shutdown, send, shutdown};
 
-use crate::proto::counters::HttpCounters;
+use crate::proto::counters::{HandshakeFailure, HttpCounters};
 use crate::server::transport::Stream;
 use crate::tls::acceptor::Acceptor;
 use crate::tls::session::{self, Session};
@@ -49,6 +49,8 @@ pub(crate) enum Arrived {
     PlainHttp,
     /// What is not TLS, or is not accepted; an alert was sent.
     Fault,
+    /// A fatal alert of the client.
+    Alert,
 }
 
 /// The stream of one client.
@@ -61,13 +63,15 @@ pub(crate) struct ClientStream<'b, S> {
     unsent: Vec<u8>,
     /// Whether nothing has come from the client yet.
     silent_so_far: bool,
+    /// Why the handshake of TLS ended, where something other than the end of the connection ended it.
+    handshake_failure: Option<HandshakeFailure>,
 }
 
 impl<'b, S: Stream> ClientStream<'b, S> {
     /// Returns the stream of a client; in TLS where there is an acceptor to begin it.
     pub(crate) fn new(buffers: &'b Buffers, socket: &'b S, tls: Option<Arc<Acceptor>>) -> io::Result<Self> {
         let tls = tls.map(|acceptor| acceptor.accept()).transpose().map_err(io::Error::other)?.map(Box::new);
-        Ok(Self { buffers, socket, tls, unsent: Vec::new(), silent_so_far: true })
+        Ok(Self { buffers, socket, tls, unsent: Vec::new(), silent_so_far: true, handshake_failure: None })
     }
 
     /// Reads once, and appends the bytes for the core to `direct` if they can go there without a copy, else to `into`.
@@ -89,7 +93,8 @@ impl<'b, S: Stream> ClientStream<'b, S> {
         }
         if std::mem::replace(&mut self.silent_so_far, false) && session::is_plain_http(&records) {
             self.tls = None;
-            self.write(session::PLAIN_HTTP_ANSWER)?;
+            self.handshake_failure = Some(HandshakeFailure::PlainHttp);
+            self.write(session::plain_http_answer(&records))?;
             return Ok(Arrived::PlainHttp);
         }
         match session.receive(&records, into) {
@@ -100,10 +105,20 @@ impl<'b, S: Stream> ClientStream<'b, S> {
                 Ok(Arrived::Nothing)
             }
             Ok(_) => Ok(Arrived::Data),
-            Err(_fault) => {
-                // The alert that says what is wrong with it is all that is left to send.
-                self.write(&[])?;
-                Ok(Arrived::Fault)
+            Err(fault) => {
+                if session.is_handshaking() {
+                    self.handshake_failure = Some(fault.handshake_failure());
+                }
+                // After a fatal alert of the client nothing is left to send, else the alert that says what is wrong. No
+                // close_notify follows either of them (RFC 8446 §6.2).
+                let arrived = if fault.is_alert() {
+                    Arrived::Alert
+                } else {
+                    self.write(&[])?;
+                    Arrived::Fault
+                };
+                self.tls = None;
+                Ok(arrived)
             }
         }
     }
@@ -111,6 +126,32 @@ impl<'b, S: Stream> ClientStream<'b, S> {
     /// Returns whether a part of a record has come, of which [`ClientStream::read`] could give nothing yet.
     pub(crate) fn is_within_record(&self) -> bool {
         self.tls.as_ref().is_some_and(|session| session.is_within_record())
+    }
+
+    /// Returns whether TLS is spoken.
+    pub(crate) fn is_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// Returns whether the client has begun a handshake of TLS that is not complete.
+    pub(crate) fn is_handshaking(&self) -> bool {
+        !self.silent_so_far && self.tls.as_ref().is_some_and(|session| session.is_handshaking())
+    }
+
+    /// Notes that the time for the head is over. The TLS handshake counts as a part of the head.
+    pub(crate) fn time_out(&mut self) {
+        if self.tls.as_ref().is_some_and(|session| session.is_handshaking()) {
+            self.handshake_failure = Some(HandshakeFailure::TimedOut);
+        }
+    }
+
+    /// Counts a TLS handshake that is not complete at the end of the connection.
+    pub(crate) fn count_failed_handshake(&self) {
+        let is_incomplete = self.tls.as_ref().is_some_and(|session| session.is_handshaking());
+        let failure = self.handshake_failure.or(is_incomplete.then_some(HandshakeFailure::Closed));
+        if let Some(failure) = failure {
+            self.buffers.counters.handshake_failed(failure);
+        }
     }
 
     /// Returns whether bytes have arrived that were not read.

@@ -51,6 +51,7 @@ pub(super) enum SettingsFaultKind {
     Expected { expected: TokenKind, found: TokenKind },
     Syntax(&'static str),
     NotLiteral { name: &'static str },
+    MisspeltTrue,
     TokenNotString,
     TokenNotUnicode,
 }
@@ -71,6 +72,7 @@ impl fmt::Display for SettingsFaultKind {
             }
             Self::Syntax(what) => f.write_str(what),
             Self::NotLiteral { name } => write!(f, "{name} is not a literal"),
+            Self::MisspeltTrue => f.write_str("OPEN_REST_API is not a literal; write True"),
             Self::TokenNotString => f.write_str("TOKEN is not a string"),
             Self::TokenNotUnicode => f.write_str("TOKEN holds a lone surrogate, which is no character"),
         }

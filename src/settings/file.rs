@@ -1,9 +1,12 @@
 //! Finds the settings file and reads it.
 
 use std::fmt;
-use std::fs::{self, File};
+use std::fs::{self, Metadata, OpenOptions};
 use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
 
 use super::fault::SettingsFault;
 use super::python::{Access, DisabledReason, MAX_FILE_BYTES, parse};
@@ -45,28 +48,81 @@ impl std::error::Error for SettingsError {
     }
 }
 
-/// Reads and parses the settings file. A file that does not exist disables the entrance.
-///
-/// # Errors
-///
-/// [`SettingsError::Unreadable`] where the file exists and cannot be read, [`SettingsError::Invalid`] where [`parse`]
-/// refuses it.
-pub fn read(path: &Path) -> Result<Access, SettingsError> {
-    match read_bounded(path) {
-        Ok(source) => parse(&source).map_err(|fault| SettingsError::Invalid { path: path.into(), fault }),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Access::Disabled(DisabledReason::SettingsAbsent)),
-        Err(error) => Err(SettingsError::Unreadable { path: path.into(), error }),
+/// The permission to read a file for others than its owner.
+const READABLE_BY_OTHERS: u32 = 0o044;
+
+/// What was found when the settings file was read.
+#[derive(Debug)]
+pub struct SettingsReading {
+    /// What the file says. A file that does not exist disables the entrance.
+    ///
+    /// The error is [`SettingsError::Unreadable`] where the file exists and cannot be read, and
+    /// [`SettingsError::Invalid`] where [`parse`] refuses it.
+    pub access: Result<Access, SettingsError>,
+    /// Which version of the file was read; `None` where there is no file.
+    pub version: Option<FileVersion>,
+}
+
+/// Tells a file from the one that was at the same path before. It changes with the content, the permissions and the
+/// name of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileVersion {
+    device: u64,
+    inode: u64,
+    size_bytes: u64,
+    mode: u32,
+    changed: (i64, i64),
+}
+
+impl From<&Metadata> for FileVersion {
+    fn from(metadata: &Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size_bytes: metadata.size(),
+            mode: metadata.mode() & 0o7777,
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
     }
 }
 
-/// Reads the file up to one byte more than it may have, which is enough for [`parse`] to refuse it.
-fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
-    // Opening a FIFO would block until a program writes to it.
+impl FileVersion {
+    /// Returns the permission bits of the file if others than its owner may read it.
+    #[must_use]
+    pub fn exposed_mode(self) -> Option<u32> {
+        (self.mode & READABLE_BY_OTHERS != 0).then_some(self.mode)
+    }
+}
+
+/// Reads and parses the settings file.
+#[must_use]
+pub fn read(path: &Path) -> SettingsReading {
+    let mut version = fs::metadata(path).ok().map(|metadata| FileVersion::from(&metadata));
+    let access = match read_bounded(path, &mut version) {
+        Ok(source) => parse(&source).map_err(|fault| SettingsError::Invalid { path: path.into(), fault }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Access::Disabled(DisabledReason::SettingsAbsent)),
+        Err(error) => Err(SettingsError::Unreadable { path: path.into(), error }),
+    };
+    SettingsReading { access, version }
+}
+
+/// Reads the file up to one byte more than it may have, which is enough for [`parse`] to refuse it. Sets the version of
+/// the opened file before it reads: a change during the read is a later version.
+fn read_bounded(path: &Path, version: &mut Option<FileVersion>) -> io::Result<Vec<u8>> {
+    let not_a_file = || io::Error::new(io::ErrorKind::InvalidInput, "not a regular file");
+    // To open a device can have effects.
     if !fs::metadata(path)?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+        return Err(not_a_file());
+    }
+    // If a FIFO has taken the place of the file, opening it would block until a program writes to it.
+    let file = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
+    let metadata = file.metadata()?;
+    *version = Some(FileVersion::from(&metadata));
+    if !metadata.is_file() {
+        return Err(not_a_file());
     }
     let mut source = Vec::new();
-    File::open(path)?.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut source)?;
+    file.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut source)?;
     Ok(source)
 }
 

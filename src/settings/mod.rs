@@ -10,6 +10,7 @@
 //! | `encoding` | decodes the bytes of the file, by its declared encoding |
 //! | `nesting` | refuses files that nest too deeply, before they are parsed |
 //! | `semantics` | refuses what Python's parser accepts and its compiler refuses |
+//! | `proposal` | proposes the two lines that switch the entrance on |
 //! | `fault` | says where a file is wrong, and how |
 //!
 //! Invariant: no type of this folder can hold text of the file, except a [`Token`](crate::proto::token::Token), which
@@ -19,11 +20,13 @@ mod encoding;
 mod fault;
 mod file;
 mod nesting;
+mod proposal;
 mod python;
 mod semantics;
 #[cfg(test)]
 mod tests;
 
 pub use fault::SettingsFault;
-pub use file::{NoConfigDir, SettingsError, default_path, read};
+pub use file::{FileVersion, NoConfigDir, SettingsError, SettingsReading, default_path, read};
+pub use proposal::{proposed_lines, random_hex};
 pub use python::{Access, DisabledReason, MAX_FILE_BYTES, parse};

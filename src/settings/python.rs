@@ -4,7 +4,7 @@
 //! inside a tuple that is unpacked. Out of scope, since the file is never executed, are the bodies of `if`, `def`,
 //! `class`, `try`, `with` and loops, and every other way to bind a name (`import`, `for`, `:=`, `del`).
 
-use std::fmt;
+use std::path::Path;
 
 use ruff_python_ast::{Expr, Stmt, StringLiteral, UnaryOp};
 use ruff_python_parser::{ParseErrorType, UnsupportedSyntaxErrorKind, parse_module};
@@ -41,13 +41,16 @@ pub enum DisabledReason {
     TokenMissing,
 }
 
-impl fmt::Display for DisabledReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::SettingsAbsent => "there is no settings file",
-            Self::NotOpen => "OPEN_REST_API is not set to True in the settings file",
-            Self::TokenMissing => "TOKEN is not set, or empty, in the settings file",
-        })
+impl DisabledReason {
+    /// Returns the reason in a sentence that names the settings file.
+    #[must_use]
+    pub fn describe(self, settings: &Path) -> String {
+        let settings = settings.display();
+        match self {
+            Self::SettingsAbsent => format!("the settings file {settings} does not exist"),
+            Self::NotOpen => format!("OPEN_REST_API is not set to True in {settings}"),
+            Self::TokenMissing => format!("TOKEN is not set, or empty, in {settings}"),
+        }
     }
 }
 
@@ -92,6 +95,9 @@ fn open_rest_api(text: &str, binding: Option<Binding<'_>>) -> Result<bool, Setti
     match binding {
         None => Ok(false),
         Some(Binding::Value(Expr::BooleanLiteral(literal))) => Ok(literal.value),
+        Some(Binding::Value(Expr::Name(name))) if name.id.eq_ignore_ascii_case("true") => {
+            Err(SettingsFault::at(text, name.start(), SettingsFaultKind::MisspeltTrue))
+        }
         Some(binding) => binding.literal(text, OPEN_REST_API).map(|_| false),
     }
 }

@@ -53,8 +53,8 @@ impl fmt::Debug for Identity {
 pub struct LoadedCertificate {
     /// The chain and its key.
     pub identity: Identity,
-    /// When to load it again so that the gateway renews it. `None` where another program renews it.
-    pub renew_at: Option<SystemTime>,
+    /// When to load it again, so that the gateway renews it in time. `None` where another program renews it.
+    pub check_at: Option<SystemTime>,
     /// What a person should know about it.
     pub notices: Vec<CertificateNotice>,
 }
@@ -72,10 +72,23 @@ pub(super) fn load(certificate: &Path, key: &Path, now: SystemTime) -> Result<Lo
             notices.push(CertificateNotice::Expired { path, at: *validity.end() });
         }
     }
-    if let Some(mode) = files::exposed(key) {
-        notices.push(CertificateNotice::KeyExposed { path: key.into(), mode });
+    notices.extend(key_exposures(key));
+    Ok(LoadedCertificate { identity, check_at: None, notices })
+}
+
+/// Returns what others than its owner can do with a private key. Root can do everything, and is not mentioned.
+pub(super) fn key_exposures(key: &Path) -> Vec<CertificateNotice> {
+    let foreign = |path: &Path| {
+        files::foreign_owner(path).map(|owner| CertificateNotice::KeyForeign { path: path.into(), owner })
+    };
+    let exposed = files::exposed(key).map(|mode| CertificateNotice::KeyExposed { path: key.into(), mode });
+    let mut notices: Vec<_> = exposed.into_iter().chain(foreign(key)).collect();
+    for directory in files::directories_of(key) {
+        notices.extend(foreign(&directory));
+        let mode = files::replaceable_within(&directory);
+        notices.extend(mode.map(|mode| CertificateNotice::KeyReplaceable { directory, mode }));
     }
-    Ok(LoadedCertificate { identity, renew_at: None, notices })
+    notices
 }
 
 /// Reads the chain from one file and the key from the same or another one, and checks that they belong together.

@@ -116,6 +116,20 @@ pub enum CertificateNotice {
         /// Its permission bits.
         mode: u32,
     },
+    /// The key or its directory belongs to another user, who may read or replace the key.
+    KeyForeign {
+        /// The file or the directory.
+        path: PathBuf,
+        /// The number of the user.
+        owner: u32,
+    },
+    /// Others than its owner may replace the files in the directory of the key.
+    KeyReplaceable {
+        /// The directory.
+        directory: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
     /// Others than its owner had permissions for the self-signed key, which the gateway took away.
     KeyClosed {
         /// The file.
@@ -132,6 +146,20 @@ pub enum CertificateNotice {
         /// Why the former certificate was replaced, if there was one.
         replaced: Option<String>,
     },
+    /// A self-signed certificate could not be renewed. It is valid for some more time.
+    NotRenewed {
+        /// Its file.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+    /// A self-signed certificate was made without the lock that keeps other gateways from making one at the same time.
+    Unlocked {
+        /// The file to be locked.
+        path: PathBuf,
+        /// Why it was not locked.
+        reason: String,
+    },
 }
 
 impl fmt::Display for CertificateNotice {
@@ -139,12 +167,27 @@ impl fmt::Display for CertificateNotice {
         match self {
             Self::Expired { path, at } => write!(f, "{}: the certificate expired on {}", path.display(), date(*at)),
             Self::NotYetValid { path, from } => {
-                write!(f, "{}: the certificate is not valid before {}", path.display(), date(*from))
+                write!(
+                    f,
+                    "{}: the certificate is not valid before {}, by the clock of this computer",
+                    path.display(),
+                    date(*from)
+                )
             }
             Self::KeyExposed { path, mode } => write!(
                 f,
                 "{}: the private key is open to others than its owner (mode {mode:04o}); `chmod 600` closes it",
                 path.display()
+            ),
+            Self::KeyForeign { path, owner } => write!(
+                f,
+                "{}: belongs to another user (number {owner}), who may read or replace the private key",
+                path.display()
+            ),
+            Self::KeyReplaceable { directory, mode } => write!(
+                f,
+                "{}: others than its owner may replace the private key in it (mode {mode:04o}); `chmod go-w` closes it",
+                directory.display()
             ),
             Self::KeyClosed { path, mode } => write!(
                 f,
@@ -158,6 +201,16 @@ impl fmt::Display for CertificateNotice {
                     write!(f, ", since {reason}")?;
                 }
                 write!(f, "; clients can trust {}", authority.display())
+            }
+            Self::NotRenewed { path, reason } => {
+                write!(
+                    f,
+                    "{}: the certificate cannot be renewed and stays as long as it is valid: {reason}",
+                    path.display()
+                )
+            }
+            Self::Unlocked { path, reason } => {
+                write!(f, "{}: the certificate was made without the lock: {reason}", path.display())
             }
         }
     }

@@ -1,17 +1,37 @@
 //! Reads and writes the files of certificates and keys. A reader never sees a file that is written in part.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::fs::OFlags;
+use rustix::process::geteuid;
 
 use super::fault::{CertificateError, CertificateFault};
 
 /// How large a file of certificates or keys may be. A chain has about 4 KiB, and a store of all public authorities 250 KiB.
 pub(super) const MAX_FILE_BYTES: usize = 1024 * 1024;
 
+/// How long to wait for a lock. Another gateway that makes a pair holds it for some 10 ms, with a slow disk for some 100.
+/// A process that is stopped, or that means harm, holds it for ever.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The pause between two attempts to lock.
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
+
+/// The mode of a file that is for its owner alone.
+pub(super) const PRIVATE_MODE: u32 = 0o600;
+
 /// The permissions of everyone but the owner.
 const OTHERS: u32 = 0o077;
+
+/// The permissions by which others than its owner can add and remove the names in a directory, and the sticky bit, which
+/// limits them to their own files.
+const OTHERS_WRITE: u32 = 0o022;
+const STICKY: u32 = 0o1000;
 
 /// Reads a file, which must not be empty.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, CertificateError> {
@@ -27,26 +47,56 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, CertificateError> {
 /// Reads a file up to one byte more than it may have.
 fn read_bounded(path: &Path) -> Result<Vec<u8>, CertificateFault> {
     let bytes = || {
-        // Opening a FIFO would block until a program writes to it.
-        if !fs::metadata(path)?.is_file() {
+        // Without the flag, opening a FIFO would block until a program writes to it.
+        let file = OpenOptions::new().read(true).custom_flags(flags(OFlags::NONBLOCK)).open(path)?;
+        if !file.metadata()?.is_file() {
             return Ok(None);
         }
         let mut content = Vec::new();
-        File::open(path)?.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut content)?;
+        file.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut content)?;
         Ok(Some(content))
     };
     bytes().map_err(CertificateFault::Unreadable)?.ok_or(CertificateFault::NotAFile)
 }
 
+/// Returns the flags in the form that the standard library takes.
+fn flags(flags: OFlags) -> i32 {
+    flags.bits().cast_signed()
+}
+
 /// Returns the permission bits of a file that others than its owner may read, write or execute.
 pub(super) fn exposed(path: &Path) -> Option<u32> {
-    let mode = fs::metadata(path).ok()?.permissions().mode() & 0o7777;
-    (mode & OTHERS != 0).then_some(mode)
+    permission_bits(path).filter(|mode| mode & OTHERS != 0)
+}
+
+/// Returns the directories in which a file can be replaced: the one of its name and, if that is a link, the one of the
+/// file that it leads to.
+pub(super) fn directories_of(path: &Path) -> Vec<PathBuf> {
+    let names = [std::path::absolute(path), path.canonicalize()];
+    let mut directories: Vec<_> =
+        names.into_iter().filter_map(|name| name.ok()?.parent()?.canonicalize().ok()).collect();
+    directories.dedup();
+    directories
+}
+
+/// Returns the permission bits of a directory in which others than its owner may replace the files.
+pub(super) fn replaceable_within(directory: &Path) -> Option<u32> {
+    permission_bits(directory).filter(|mode| mode & OTHERS_WRITE != 0 && mode & STICKY == 0)
+}
+
+fn permission_bits(path: &Path) -> Option<u32> {
+    Some(fs::metadata(path).ok()?.mode() & 0o7777)
+}
+
+/// Returns the user that owns a file or a directory, if it is neither the user of this process nor root.
+pub(super) fn foreign_owner(path: &Path) -> Option<u32> {
+    let owner = fs::metadata(path).ok()?.uid();
+    (owner != 0 && owner != geteuid().as_raw()).then_some(owner)
 }
 
 /// Takes all permissions for a file from everyone but its owner.
-pub(super) fn close_to_others(path: &Path) -> Result<(), CertificateError> {
-    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(unwritable(path))
+pub(super) fn close_to_others(path: &Path) -> io::Result<()> {
+    fs::set_permissions(path, fs::Permissions::from_mode(PRIVATE_MODE))
 }
 
 /// Creates a directory, and those above it, for their owner alone. Existing ones stay as they are.
@@ -54,22 +104,79 @@ pub(super) fn create_directory(path: &Path) -> Result<(), CertificateError> {
     DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(unwritable(path))
 }
 
-/// Locks the directory against other gateways until the value is dropped. Some file systems have no locks.
-pub(super) fn lock(directory: &Path) -> Option<File> {
-    let opened = File::open(directory).ok()?;
-    opened.lock().ok()?;
-    Some(opened)
+/// A lock that one process at a time holds, until the value is dropped.
+#[derive(Debug)]
+pub(super) struct FileLock {
+    path: PathBuf,
+    _locked: File,
 }
 
-/// Replaces a file as a whole, also on the disk. The new file has `mode` before it has content.
-pub(super) fn write(path: &Path, content: &[u8], mode: u32) -> Result<(), CertificateError> {
-    let temporary = temporary_beside(path);
-    let written = write_new(&temporary, content, mode).and_then(|()| fs::rename(&temporary, path));
-    if written.is_err() {
-        // The rest of the temporary file has no use. It may not exist, so an error means nothing.
-        let _ = fs::remove_file(&temporary);
+/// Creates and locks a file that no other user can open, since whoever can open a file can lock it. Waits for
+/// [`LOCK_TIMEOUT`] at most.
+pub(super) fn lock(path: &Path) -> io::Result<FileLock> {
+    let deadline = Instant::now() + LOCK_TIMEOUT;
+    loop {
+        if let Some(lock) = try_lock(path)? {
+            return Ok(lock);
+        }
+        if Instant::now() >= deadline {
+            return Err(io::Error::new(ErrorKind::TimedOut, "another process holds it"));
+        }
+        sleep(LOCK_PAUSE);
     }
-    written.map_err(unwritable(path))
+}
+
+fn try_lock(path: &Path) -> io::Result<Option<FileLock>> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false).mode(PRIVATE_MODE);
+    let file = options.custom_flags(flags(OFlags::NOFOLLOW | OFlags::NONBLOCK)).open(path)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Ok(None),
+        Err(TryLockError::Error(error)) => return Err(error),
+    }
+    // The process that held the lock before removed the file. Another process may have created and locked a new one.
+    let id = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+    let is_in_place =
+        fs::symlink_metadata(path).is_ok_and(|found| file.metadata().is_ok_and(|own| id(own) == id(found)));
+    Ok(is_in_place.then(|| FileLock { path: path.into(), _locked: file }))
+}
+
+impl Drop for FileLock {
+    fn drop(&mut self) {
+        // The file is removed before it is unlocked. It may be gone already, so an error means nothing.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// The new content of a file, complete and on the disk, under a temporary name beside the file.
+#[derive(Debug)]
+pub(super) struct Draft {
+    path: PathBuf,
+    temporary: PathBuf,
+}
+
+impl Draft {
+    /// Writes the draft. Its file has `mode` before it has content.
+    pub(super) fn write(path: &Path, content: &[u8], mode: u32) -> Result<Self, CertificateError> {
+        // No other process uses the name at the same time, even if the directory could not be locked.
+        let temporary = path.with_added_extension(format!("{}.new", std::process::id()));
+        let draft = Self { path: path.into(), temporary };
+        write_new(&draft.temporary, content, mode).map_err(unwritable(path))?;
+        Ok(draft)
+    }
+
+    /// Replaces the file as a whole.
+    pub(super) fn publish(self) -> Result<(), CertificateError> {
+        fs::rename(&self.temporary, &self.path).map_err(unwritable(&self.path))
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        // After its publication, and after some errors, the temporary file does not exist, so an error means nothing.
+        let _ = fs::remove_file(&self.temporary);
+    }
 }
 
 /// Writes the names in a directory to the disk.
@@ -77,15 +184,10 @@ pub(super) fn sync_directory(path: &Path) -> Result<(), CertificateError> {
     File::open(path).and_then(|directory| directory.sync_all()).map_err(unwritable(path))
 }
 
-/// Returns a name that no other process uses at the same time, even if the directory could not be locked.
-fn temporary_beside(path: &Path) -> PathBuf {
-    path.with_added_extension(format!("{}.new", std::process::id()))
-}
-
 fn write_new(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     // A process with the same number may have left the file behind in a crash.
     match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}
     }
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;

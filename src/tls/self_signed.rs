@@ -1,17 +1,18 @@
 //! Keeps the certificate that the gateway makes for itself where it is given none. The certificate is made on first use
-//! and renewed before it ends. Otherwise it never changes, since people have made their browsers trust it.
+//! and renewed before it ends. Otherwise it never changes, since people have made their browsers trust it. A pair that
+//! cannot be renewed is served as long as it is valid.
 
 use std::io;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use rustls::client::verify_server_name;
 use rustls::server::ParsedCertificate;
 
-use super::certificate::{Identity, LoadedCertificate, read_pair, validity};
+use super::certificate::{Identity, LoadedCertificate, key_exposures, read_pair, validity};
 use super::fault::{CertificateError, CertificateFault, CertificateNotice};
-use super::files;
+use super::files::{self, Draft, PRIVATE_MODE};
 use super::issue::{RENEWED_BEFORE, issue, server_names};
 
 /// The certificate of the gateway, then that of its authority, for clients that take a file.
@@ -20,39 +21,71 @@ pub(super) const CERTIFICATE_FILE: &str = "gateway-cert.pem";
 pub(super) const KEY_FILE: &str = "gateway-key.pem";
 /// The certificate of the authority alone, for browsers, which import one at a time. The gateway never reads it.
 pub(super) const AUTHORITY_FILE: &str = "gateway-ca.pem";
+/// What a gateway locks while it makes a pair.
+pub(super) const LOCK_FILE: &str = "gateway-cert.lock";
 
-const KEY_MODE: u32 = 0o600;
 const CERTIFICATE_MODE: u32 = 0o644;
+
+/// The time between two checks of a pair that is not valid yet. The clock is wrong then, and is set soon: a small computer
+/// without a battery asks the network for the time after it has started.
+const NOT_YET_VALID_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The files of a pair.
 pub(super) struct PairPaths {
     pub(super) certificate: PathBuf,
     pub(super) key: PathBuf,
     pub(super) authority: PathBuf,
+    lock: PathBuf,
 }
 
 impl PairPaths {
     pub(super) fn within(directory: &Path) -> Self {
-        let [certificate, key, authority] =
-            [CERTIFICATE_FILE, KEY_FILE, AUTHORITY_FILE].map(|name| directory.join(name));
-        Self { certificate, key, authority }
+        let [certificate, key, authority, lock] =
+            [CERTIFICATE_FILE, KEY_FILE, AUTHORITY_FILE, LOCK_FILE].map(|name| directory.join(name));
+        Self { certificate, key, authority, lock }
     }
 }
 
 /// Loads the pair of a directory. Makes a new pair where there is none, where the pair cannot be used (one of the files
-/// is missing or damaged, the key belongs to another certificate, the names differ, it is not valid yet), or where it
-/// ends within 30 days. Creates the directory if necessary. Takes the permissions of others for the key away.
+/// is missing or damaged, the key belongs to another certificate, the names differ), or where it ends within 30 days.
+/// If no pair can be made, the last one is loaded as long as it is valid. Creates the directory if necessary. Takes the
+/// permissions of others for the key away.
 pub(super) fn load(directory: &Path, now: SystemTime) -> Result<LoadedCertificate, CertificateError> {
+    let paths = PairPaths::within(directory);
+    if let Found::Usable(loaded) = find(&paths, now)? {
+        return Ok(loaded);
+    }
     files::create_directory(directory)?;
     // Two gateways that start at the same time must not leave the key of one beside the certificate of the other.
-    let _lock = files::lock(directory);
-    let paths = PairPaths::within(directory);
-    match load_usable(&paths, now) {
-        Ok(loaded) => Ok(loaded),
-        // A file that cannot be read now may be undamaged, and people may trust it.
-        Err(ReplaceReason::Fault(error)) if !is_replaceable(&error.fault) => Err(error),
-        Err(reason) => make_pair(directory, &paths, reason, now),
+    let lock = files::lock(&paths.lock);
+    // Another gateway may have made a pair before the lock was free.
+    let (reason, last) = match find(&paths, now)? {
+        Found::Usable(loaded) => return Ok(loaded),
+        Found::Unusable { reason, last } => (reason, last),
+    };
+    match (make_pair(directory, &paths, reason, now), last) {
+        (Ok(mut made), _) => {
+            let unlocked =
+                |error: &io::Error| CertificateNotice::Unlocked { path: paths.lock, reason: error.to_string() };
+            made.notices.extend(lock.as_ref().err().map(unlocked));
+            Ok(made)
+        }
+        (Err(error), Some(mut last)) => {
+            last.notices.push(CertificateNotice::NotRenewed { path: paths.certificate, reason: error.to_string() });
+            Ok(last)
+        }
+        (Err(error), None) => Err(error),
     }
+}
+
+/// What is in the directory.
+enum Found {
+    Usable(LoadedCertificate),
+    Unusable {
+        reason: ReplaceReason,
+        /// The pair to be replaced, if it is still valid.
+        last: Option<LoadedCertificate>,
+    },
 }
 
 /// Why a pair is replaced.
@@ -61,7 +94,6 @@ enum ReplaceReason {
     Absent,
     Fault(CertificateError),
     OtherNames,
-    NotYetValid,
     Ending,
 }
 
@@ -72,13 +104,13 @@ impl ReplaceReason {
             Self::Absent => return None,
             Self::Fault(error) => error.to_string(),
             Self::OtherNames => "the last one does not name localhost, 127.0.0.1 and ::1".into(),
-            Self::NotYetValid => "the last one is not valid yet".into(),
             Self::Ending => format!("the last one ends in less than {} days", RENEWED_BEFORE.as_secs() / 86_400),
         })
     }
 }
 
-/// Returns whether a new file may take the place of one with this fault.
+/// Returns whether a new file may take the place of one with this fault. A file that cannot be read now may be undamaged,
+/// and people may trust it.
 fn is_replaceable(fault: &CertificateFault) -> bool {
     match fault {
         CertificateFault::Unreadable(error) => error.kind() == io::ErrorKind::NotFound,
@@ -87,31 +119,46 @@ fn is_replaceable(fault: &CertificateFault) -> bool {
     }
 }
 
-/// Loads the pair as it is, if it can be used.
-fn load_usable(paths: &PairPaths, now: SystemTime) -> Result<LoadedCertificate, ReplaceReason> {
+/// Loads the pair as it is.
+fn find(paths: &PairPaths, now: SystemTime) -> Result<Found, CertificateError> {
     if !paths.certificate.exists() && !paths.key.exists() {
-        return Err(ReplaceReason::Absent);
+        return Ok(Found::Unusable { reason: ReplaceReason::Absent, last: None });
     }
-    let (identity, validity) = read(paths).map_err(ReplaceReason::Fault)?;
+    let (identity, validity) = match read(paths) {
+        Ok(pair) => pair,
+        Err(error) if is_replaceable(&error.fault) => {
+            return Ok(Found::Unusable { reason: ReplaceReason::Fault(error), last: None });
+        }
+        Err(error) => return Err(error),
+    };
     let renew_at = renewal(&validity);
-    if now < *validity.start() {
-        return Err(ReplaceReason::NotYetValid);
-    }
-    if now >= renew_at {
-        return Err(ReplaceReason::Ending);
-    }
-    if !names_this_machine(&identity) {
-        return Err(ReplaceReason::OtherNames);
-    }
-    let mut notices = Vec::new();
-    if let Some(mode) = files::exposed(&paths.key) {
-        files::close_to_others(&paths.key).map_err(ReplaceReason::Fault)?;
-        notices.push(CertificateNotice::KeyClosed { path: paths.key.clone(), mode });
-    }
-    Ok(LoadedCertificate { identity, renew_at: Some(renew_at), notices })
+    let names_this_machine = names_this_machine(&identity);
+    let mut loaded = LoadedCertificate { identity, check_at: Some(renew_at), notices: close_key(&paths.key) };
+    let reason = if !names_this_machine {
+        ReplaceReason::OtherNames
+    } else if now < *validity.start() {
+        // People trust the pair, and the clock is wrong.
+        let notice = CertificateNotice::NotYetValid { path: paths.certificate.clone(), from: *validity.start() };
+        loaded.notices.push(notice);
+        loaded.check_at = Some(now + NOT_YET_VALID_CHECK_INTERVAL);
+        return Ok(Found::Usable(loaded));
+    } else if now >= renew_at {
+        ReplaceReason::Ending
+    } else {
+        return Ok(Found::Usable(loaded));
+    };
+    Ok(Found::Unusable { reason, last: Some(loaded).filter(|_| validity.contains(&now)) })
 }
 
-/// Makes a pair. Writes the key first, so that no person trusts a certificate that has no key yet.
+/// Takes the permissions of others for the key away, and says so. Returns what others can still do.
+fn close_key(key: &Path) -> Vec<CertificateNotice> {
+    let closed = files::exposed(key).filter(|_| files::close_to_others(key).is_ok());
+    let closed = closed.map(|mode| CertificateNotice::KeyClosed { path: key.into(), mode });
+    closed.into_iter().chain(key_exposures(key)).collect()
+}
+
+/// Makes a pair. Replaces no file before all of them are written, and then the key first, so that no person trusts a
+/// certificate that has no key yet.
 fn make_pair(
     directory: &Path,
     paths: &PairPaths,
@@ -120,17 +167,21 @@ fn make_pair(
 ) -> Result<LoadedCertificate, CertificateError> {
     let issued = issue(now)
         .map_err(|error| CertificateError { path: paths.certificate.clone(), fault: CertificateFault::Issue(error) })?;
-    files::write(&paths.key, issued.key.as_bytes(), KEY_MODE)?;
-    files::write(&paths.certificate, issued.chain.as_bytes(), CERTIFICATE_MODE)?;
-    files::write(&paths.authority, issued.authority.as_bytes(), CERTIFICATE_MODE)?;
+    let drafts = [
+        Draft::write(&paths.key, issued.key.as_bytes(), PRIVATE_MODE)?,
+        Draft::write(&paths.certificate, issued.chain.as_bytes(), CERTIFICATE_MODE)?,
+        Draft::write(&paths.authority, issued.authority.as_bytes(), CERTIFICATE_MODE)?,
+    ];
+    drafts.into_iter().try_for_each(Draft::publish)?;
     files::sync_directory(directory)?;
     let (identity, validity) = read(paths)?;
-    let notice = CertificateNotice::Made {
+    let mut notices = vec![CertificateNotice::Made {
         path: paths.certificate.clone(),
         authority: paths.authority.clone(),
         replaced: reason.into_text(),
-    };
-    Ok(LoadedCertificate { identity, renew_at: Some(renewal(&validity)), notices: vec![notice] })
+    }];
+    notices.extend(key_exposures(&paths.key));
+    Ok(LoadedCertificate { identity, check_at: Some(renewal(&validity)), notices })
 }
 
 fn read(paths: &PairPaths) -> Result<(Identity, RangeInclusive<SystemTime>), CertificateError> {

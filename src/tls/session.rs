@@ -8,6 +8,9 @@ use std::sync::Arc;
 use std::{error, fmt};
 
 use rustls::server::{ServerConfig, ServerConnection};
+use rustls::{AlertDescription, Error, PeerIncompatible};
+
+use crate::proto::counters::HandshakeFailure;
 
 /// The largest plaintext of one record (RFC 8446 §5.1). Rustls may hold this much that is to be sent, which is enough
 /// because each record is taken at once.
@@ -36,7 +39,7 @@ pub struct ReceiveOutcome {
 }
 
 impl Session {
-    pub(super) fn new(config: Arc<ServerConfig>) -> Result<Self, rustls::Error> {
+    pub(super) fn new(config: Arc<ServerConfig>) -> Result<Self, Error> {
         let mut connection = ServerConnection::new(config)?;
         connection.set_buffer_limit(Some(RECORD_BYTES));
         Ok(Self { connection, received: RecordTracker::default(), peer_closed: false })
@@ -46,14 +49,14 @@ impl Session {
     /// `ciphertext` and one record (16 KiB) can hold. The caller has to call [`Session::flush`] or [`Session::send`] next.
     ///
     /// # Errors
-    /// [`TlsFault`], after which the connection cannot be used. The caller flushes it, which tells the peer why, and
-    /// closes it.
+    /// [`TlsFault`], after which the connection cannot be used. The caller flushes it, which tells the peer why unless
+    /// the peer reported the fault, and closes it without a `close_notify`.
     pub fn receive(&mut self, mut ciphertext: &[u8], plaintext: &mut Vec<u8>) -> Result<ReceiveOutcome, TlsFault> {
         let fills_read_buffer = ciphertext.len() > READ_BUFFER_BYTES;
         self.received.track(ciphertext);
         while !ciphertext.is_empty() && !self.peer_closed {
             let read = self.connection.read_tls(&mut ciphertext);
-            let read = read.map_err(|error| TlsFault(rustls::Error::General(error.to_string())))?;
+            let read = read.map_err(|error| TlsFault(Error::General(error.to_string())))?;
             debug_assert!(read > 0, "rustls has room, because each record is processed at once");
             if read == 0 {
                 break;
@@ -102,6 +105,12 @@ impl Session {
         self.flush(ciphertext);
     }
 
+    /// Returns whether the handshake is not complete. Before it is, no request can come.
+    #[must_use]
+    pub fn is_handshaking(&self) -> bool {
+        self.connection.is_handshaking()
+    }
+
     /// Returns whether a record of the peer has arrived in part and may hold the beginning of a request. During the
     /// handshake and after close_notify, no record does.
     #[must_use]
@@ -143,7 +152,48 @@ impl Read for EmptySocket {
 
 /// The peer sent what is not TLS, is not acceptable or was changed on the way, or it reported such a fault of this side.
 #[derive(Clone, Debug, PartialEq)]
-pub struct TlsFault(rustls::Error);
+pub struct TlsFault(Error);
+
+impl TlsFault {
+    /// Returns whether the fault is a fatal alert that the peer sent, after which both sides close (RFC 8446 §6.2).
+    #[must_use]
+    pub fn is_alert(&self) -> bool {
+        matches!(self.0, Error::AlertReceived(_))
+    }
+
+    /// Returns the reason to count if the fault ended the handshake. Clients refuse a certificate with different alerts:
+    /// OpenSSL sends `unknown_ca` where it does not know the authority, and Chromium `certificate_unknown`.
+    #[must_use]
+    pub fn handshake_failure(&self) -> HandshakeFailure {
+        use AlertDescription as Description;
+        match &self.0 {
+            Error::AlertReceived(Description::UnknownCA | Description::CertificateUnknown) => {
+                HandshakeFailure::UnknownAuthority
+            }
+            Error::AlertReceived(
+                Description::BadCertificate
+                | Description::UnsupportedCertificate
+                | Description::CertificateRevoked
+                | Description::CertificateExpired,
+            ) => HandshakeFailure::CertificateRefused,
+            Error::AlertReceived(Description::ProtocolVersion)
+            | Error::PeerIncompatible(
+                PeerIncompatible::Tls12NotOffered
+                | PeerIncompatible::Tls12NotOfferedOrEnabled
+                | PeerIncompatible::SupportedVersionsExtensionRequired
+                | PeerIncompatible::ServerDoesNotSupportTls12Or13
+                // Every client of TLS 1.2 or 1.3 sends this extension.
+                | PeerIncompatible::SignatureAlgorithmsExtensionRequired,
+            ) => HandshakeFailure::NoCommonVersion,
+            Error::AlertReceived(Description::HandshakeFailure | Description::NoApplicationProtocol)
+            | Error::PeerIncompatible(_)
+            | Error::NoApplicationProtocol => HandshakeFailure::NoCommonParameters,
+            Error::AlertReceived(Description::UserCanceled) => HandshakeFailure::Closed,
+            Error::AlertReceived(_) => HandshakeFailure::Alert,
+            _ => HandshakeFailure::Malformed,
+        }
+    }
+}
 
 impl fmt::Display for TlsFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -207,8 +257,11 @@ impl RecordTracker {
     }
 }
 
+/// The length of the content of [`PLAIN_HTTP_ANSWER`].
+const PLAIN_HTTP_CONTENT_BYTES: usize = 66;
+
 /// The answer to plain http on the port of https, in the clear. The connection is closed after it.
-pub const PLAIN_HTTP_ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
+const PLAIN_HTTP_ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
     Content-Type: text/plain; charset=utf-8\r\n\
     Content-Length: 66\r\n\
     Connection: close\r\n\
@@ -220,4 +273,13 @@ pub const PLAIN_HTTP_ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
 #[must_use]
 pub fn is_plain_http(first: &[u8]) -> bool {
     first.first().is_some_and(u8::is_ascii_alphabetic)
+}
+
+/// Returns the answer to plain http that begins with these bytes: to HEAD it has no content (RFC 9110 §9.3.2).
+#[must_use]
+pub fn plain_http_answer(first: &[u8]) -> &'static [u8] {
+    match PLAIN_HTTP_ANSWER.split_last_chunk::<PLAIN_HTTP_CONTENT_BYTES>() {
+        Some((head, _content)) if first.starts_with(b"HEAD ") => head,
+        _ => PLAIN_HTTP_ANSWER,
+    }
 }

@@ -13,11 +13,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("main", &["commands"]),
     ("commands", &["cli", "gateway"]),
     ("cli", &["server"]),
-    ("gateway", &["server", "settings", "watch"]),
+    ("gateway", &["server", "settings", "watch", "writer"]),
     ("server", &["bus", "tls"]),
     ("bus", &["proto"]),
     ("tls", &["proto", "watch"]),
     ("settings", &["proto", "watch"]),
+    ("log", &["writer"]),
 ];
 
 /// What every layer but the core may import.

@@ -106,7 +106,7 @@ impl Client {
         // A socket that binds sends its subscriptions only when it is called.
         let hub = std::thread::spawn(move || (0..count).map(|_| hub.recv_multipart(0).unwrap()).collect::<Vec<_>>());
         let gateway = Gateway::serve(directory.path(), &["--connect", &endpoint]);
-        let url = gateway.connected();
+        let url = gateway.ready();
 
         let output = self.run(&Document::read(document), directory.path(), &url);
         assert!(output.status.success(), "{document}: {output:?}");

@@ -32,11 +32,13 @@ fn events_and_their_fields_are_those_of_the_table() {
         }
     };
 
-    wait_for("bus", Some("connected"));
+    wait_for("ready", None);
     drop(hub_socket);
-    wait_for("bus", Some("disconnected"));
+    wait_for("not-ready", None);
     gateway.signal(Signal::USR1);
     wait_for("stats", None);
+    std::fs::write(&settings, ENABLED).unwrap();
+    wait_for("settings", Some("unchanged"));
     std::fs::write(&settings, "TOKEN = (\n").unwrap();
     wait_for("settings", Some("rejected"));
     std::fs::write(&settings, "").unwrap();
@@ -45,6 +47,7 @@ fn events_and_their_fields_are_those_of_the_table() {
     wait_for("listening", None);
     gateway.signal(Signal::TERM);
     wait_for("stopped", None);
+    seen.push(Gateway::serve(directory.path(), &["--plain", "--connect", "no endpoint"]).event());
 
     let mut fields = fields_of(&seen);
     fields.get_mut("stopped").unwrap().insert(UNDELIVERED.into());
@@ -67,7 +70,7 @@ fn counters_are_those_of_the_table_and_of_its_example() {
         ["publishers", "subscribers"].map(|name| format!("ipc://{}/{name}", directory.path().display()));
     let hub = ["--plain", "--hub", "--hub-publishers", &publishers, "--hub-subscribers", &subscribers];
     let gateway = Gateway::serve(directory.path(), &hub);
-    gateway.connected();
+    gateway.ready();
     gateway.signal(Signal::USR1);
     let stats = std::iter::repeat_with(|| gateway.event()).find(|event| event["event"] == "stats").unwrap();
 

@@ -50,18 +50,17 @@ impl Gateway {
         self.events.recv_timeout(PATIENCE).unwrap()
     }
 
-    /// Returns where messages are posted, once a `--connect` endpoint is connected.
-    pub(crate) fn connected(&self) -> String {
-        let (mut url, mut connected) = (None, false);
-        while url.is_none() || !connected {
+    /// Returns where messages are posted, once they are taken.
+    pub(crate) fn ready(&self) -> String {
+        let mut url = None;
+        loop {
             let event = self.event();
             match event["event"].as_str().unwrap() {
                 "listening" => url = event["url"].as_str().map(str::to_owned),
-                "bus" => connected = event["state"] == "connected",
+                "ready" => return url.unwrap(),
                 _ => {}
             }
         }
-        url.unwrap()
     }
 
     pub(crate) fn signal(&self, signal: Signal) {

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use adapter_gateway::proto::counters::HandshakeFailure;
+
 use super::document::{Document, quoted};
 use super::program;
 
@@ -63,6 +65,14 @@ fn reasons_of_a_503_are_listed_with_the_counters() {
     let refused = rows.iter().find(|row| row[0] == "`refused`").unwrap();
     let described: BTreeSet<String> = quoted(refused[1]).map(str::to_owned).collect();
     assert_eq!(described, program::unavailable());
+}
+
+#[test]
+fn reasons_of_failed_handshakes_are_those_of_the_counters() {
+    let reference = reference();
+    let rows = reference.table("failed handshakes");
+    let described: BTreeSet<&str> = rows.iter().map(|row| row[0].trim_matches('`')).collect();
+    assert_eq!(described, HandshakeFailure::ALL.iter().map(|reason| reason.name()).collect());
 }
 
 #[test]

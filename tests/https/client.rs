@@ -83,9 +83,7 @@ impl Connector {
     /// Connects to a server of this name, and does the handshake.
     pub(crate) fn connect(&self, address: SocketAddr, name: &str) -> io::Result<TlsStream> {
         let mut tls = self.connect_without_handshake(address, name)?;
-        while tls.0.conn.is_handshaking() {
-            tls.0.conn.complete_io(&mut tls.0.sock)?;
-        }
+        tls.finish_handshake()?;
         Ok(tls)
     }
 
@@ -139,6 +137,19 @@ impl TlsStream {
             self.0.conn.write_tls(&mut records).unwrap();
         }
         records
+    }
+
+    pub(crate) fn finish_handshake(&mut self) -> io::Result<()> {
+        while self.0.conn.is_handshaking() {
+            self.0.conn.complete_io(&mut self.0.sock)?;
+        }
+        Ok(())
+    }
+
+    /// Reads once from the socket and takes what came as a part of the handshake, without sending an answer.
+    pub(crate) fn read_handshake(&mut self) -> io::Result<()> {
+        self.0.conn.read_tls(&mut self.0.sock)?;
+        self.0.conn.process_new_packets().map(drop).map_err(io::Error::other)
     }
 
     /// Sends bytes as they are.

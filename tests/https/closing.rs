@@ -2,7 +2,8 @@
 
 use std::io::{ErrorKind, Read};
 
-use crate::client::TlsStream;
+use crate::client::{Connector, TlsStream};
+use crate::pair::Pair;
 use crate::rig::{Rig, VALID_BODY};
 use crate::support::http::Client;
 use crate::support::request::Request;
@@ -140,5 +141,24 @@ fn a_changed_record_is_refused_with_an_alert() {
             assert!(error.to_string().contains("BadRecordMac"), "{error}");
         }
         rig.assert_bus_is_quiet();
+    }
+}
+
+/// Both sides close at once after a fatal alert (RFC 8446 §6.2), so no record may follow it, nor a close_notify.
+#[test]
+fn a_fatal_alert_of_the_client_is_answered_with_the_end_of_the_socket() {
+    for rig in Rig::each_way(&[]) {
+        let distrusting = Connector::trusting([Pair::ec().leaf()]);
+        let mut tls = distrusting.connect_without_handshake(rig.gateway.address(), "localhost").unwrap();
+        let hello = tls.handshake_bytes();
+        tls.send_raw(&hello);
+        while tls.read_handshake().is_ok() {}
+        let alert = tls.handshake_bytes();
+        assert!(!alert.is_empty(), "the client refuses the certificate");
+        tls.send_raw(&alert);
+        let mut rest = Vec::new();
+        tls.socket().read_to_end(&mut rest).expect("an end without a reset");
+        assert!(rest.is_empty(), "{} bytes came after the alert", rest.len());
+        rig.client().exchange(&rig.request(VALID_BODY)).assert_accepted();
     }
 }

@@ -1,14 +1,20 @@
 //! Certificates and keys of the options `--tls-cert` and `--tls-key`.
 
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::Path;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::process::geteuid;
 
 use crate::client::Connector;
 use crate::pair::Pair;
 use crate::rig::{VALID_BODY, start};
 use crate::support::gateway::Gateway;
 use crate::support::process::run;
+use crate::support::skip;
+
+/// The user `nobody` on most systems.
+const NOBODY: u32 = 65_534;
 
 /// A PKCS#8 key that needs a passphrase.
 const ENCRYPTED_KEY: &str = include_str!("data/encrypted-key.pem");
@@ -50,6 +56,60 @@ fn a_key_with_permissions_for_others_is_served_with_a_warning() {
     let files = Pair::ec().in_files();
     let (gateway, _bus) = start(Gateway::serve().arguments(files.arguments()));
     gateway.expect_log("open to others than its owner");
+}
+
+#[test]
+fn a_directory_in_which_others_may_replace_the_key_is_served_with_a_warning() {
+    let files = Pair::ec().in_files();
+    let gateway_in = |mode| {
+        std::fs::set_permissions(files.directory(), PermissionsExt::from_mode(mode)).unwrap();
+        start(Gateway::serve().arguments(files.arguments())).0
+    };
+    for mode in [0o777, 0o775, 0o703] {
+        let gateway = gateway_in(mode);
+        gateway.expect_log(&format!("others than its owner may replace the private key in it (mode {mode:04o})"));
+    }
+    // In a directory with the sticky bit, nobody can replace the files of others.
+    for mode in [0o755, 0o1777] {
+        let mut gateway = gateway_in(mode);
+        gateway.terminate();
+        let log = gateway.end().stderr;
+        assert!(!log.contains("may replace"), "{mode:o}: {log}");
+    }
+}
+
+#[test]
+fn a_key_that_another_user_may_replace_is_served_with_a_warning() {
+    if !geteuid().is_root() {
+        return skip("only root can give a key to another owner");
+    }
+    let files = Pair::ec().in_files();
+    let another = |path: &Path| {
+        chown(path, Some(NOBODY), None).unwrap();
+        let (gateway, _bus) = start(Gateway::serve().arguments(files.arguments()));
+        gateway.expect_log(&format!("{}: belongs to another user (number {NOBODY})", path.display()));
+    };
+    another(&files.key);
+    another(files.directory());
+}
+
+#[test]
+fn a_link_to_a_key_is_as_safe_as_both_directories() {
+    let files = Pair::ec().in_files();
+    for is_open in [true, false] {
+        let elsewhere = tempfile::tempdir().unwrap();
+        let link = elsewhere.path().join("key.pem");
+        symlink(&files.key, &link).unwrap();
+        let mode = |is_open| PermissionsExt::from_mode(if is_open { 0o777 } else { 0o700 });
+        std::fs::set_permissions(elsewhere.path(), mode(is_open)).unwrap();
+        std::fs::set_permissions(files.directory(), mode(!is_open)).unwrap();
+        let [cert, certificate, key_option, _] = files.arguments();
+        let (gateway, _bus) =
+            start(Gateway::serve().arguments([cert, certificate, key_option, link.to_str().unwrap()]));
+        let open = if is_open { elsewhere.path() } else { files.directory() };
+        gateway.expect_log(&format!("{}: others than its owner may replace", open.display()));
+        assert_eq!(gateway.log().matches("may replace").count(), 1, "{}", gateway.log());
+    }
 }
 
 /// Expects exit status 3 and a message that names the file and its fault and shows no secret, whether the settings open

@@ -10,9 +10,22 @@ use socket2::SockRef;
 use crate::client::socket;
 use crate::rig::{Rig, VALID_BODY};
 use crate::support::eventually;
+use crate::support::usage::{raise_descriptors, resident_kib};
 
 /// The timeout of one second, less a little because clocks are rounded.
 const AT_LEAST: Duration = Duration::from_millis(900);
+
+/// Clients that each send a large body.
+const CLIENTS: usize = 200;
+
+/// The length of each body.
+const BODY_BYTES: usize = 1 << 20;
+
+/// The memory that a connection may use beside its body: most of it is the TLS session.
+const CONNECTION_KIB: u64 = 32;
+
+/// The memory that the allocator, libzmq and the buffers of all connections may keep.
+const SLACK_KIB: u64 = 32 * 1024;
 
 /// The size of the header of a handshake record and of the beginning of its ClientHello.
 const HELLO_BEGINNING_BYTES: usize = 11;
@@ -29,9 +42,14 @@ fn plain_http_gets_a_readable_answer_and_is_counted() {
             assert!(String::from_utf8_lossy(&response.body).contains("https://"), "{response:?}");
             client.expect_half_close(VALID_BODY.as_bytes());
         }
+        // RFC 9110 §9.3.2: the answer to HEAD has no content.
+        let mut client = rig.gateway.client();
+        client.send(b"HEAD / HTTP/1.1\r\n\r\n");
+        assert_eq!(client.response_without_body().status, 400);
+        client.expect_close();
         rig.gateway.signal(Signal::USR1);
         let stats = rig.gateway.wait_event("stats");
-        assert_eq!(stats["answers"]["400"], 3, "{stats}");
+        assert_eq!(stats["answers"]["400"], 4, "{stats}");
         rig.assert_bus_is_quiet();
     }
 }
@@ -175,5 +193,33 @@ fn disconnect_in_the_middle(rig: &Rig, number: usize) {
                 assert_ne!(error.kind(), ErrorKind::TimedOut);
             }
         }
+    }
+}
+
+/// The next request of each client begins in the record that brings the end of a large body.
+#[test]
+fn the_first_byte_of_the_next_request_does_not_keep_the_memory_of_a_body() {
+    raise_descriptors();
+    for rig in Rig::each_way(&["--max-buffered", &BODY_BYTES.to_string()]) {
+        let body = format!(r#"{{"topic":"t","payload":{{"pad":"{}"}}}}"#, "x".repeat(BODY_BYTES - 100));
+        let request = rig.request(&body);
+        let before = resident_kib(rig.gateway.id());
+        let mut clients = Vec::new();
+        for request in [request.clone(), request.chunked(BODY_BYTES / 3)] {
+            let bytes = [request.bytes().as_slice(), b"P"].concat();
+            for _ in 0..CLIENTS / 2 {
+                let mut client = rig.client();
+                client.send(&bytes);
+                client.response().assert_accepted();
+                assert_eq!(rig.bus.next().topic, "t");
+                clients.push(client);
+            }
+        }
+        let resident = resident_kib(rig.gateway.id());
+        println!("{before} KiB before, {resident} KiB then");
+        assert!(
+            resident <= before + CLIENTS as u64 * CONNECTION_KIB + SLACK_KIB,
+            "{resident} KiB, {before} KiB before"
+        );
     }
 }

@@ -7,6 +7,8 @@
 //! | `vocabularies` | Does `--vocabulary` reach an adapter that knows one vocabulary alone, with no other byte changed? |
 //! | `statuses` | Does every row of the contract's status table hold, in the order of the table? |
 //! | `bus` | Do `--hub` and `--encoding` publish what they promise? |
+//! | `bus_peers` | Is HTTP served, and the bus, while strangers occupy the ports of the bus? |
+//! | `host_names` | Is every endpoint served while a name server does not answer? |
 //! | `settings` | Does the gateway follow `user_settings.py` while it runs? |
 //! | `io` | Does the gateway run where io_uring is refused, and say so? |
 //! | `endurance` | Is every client served, and memory bounded, while other clients misbehave? |
@@ -31,8 +33,10 @@
 pub(crate) mod adapter;
 pub(crate) mod adapter_states;
 mod bus;
-mod endurance;
+mod bus_peers;
+pub(crate) mod endurance;
 mod harness;
+mod host_names;
 mod io;
 mod lifecycle;
 mod listen_and_demo;

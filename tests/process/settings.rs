@@ -1,17 +1,19 @@
 //! What `user_settings.py` means, and that the running gateway follows it.
 
+use std::os::unix::fs::PermissionsExt;
+
 use rustix::process::Signal;
 
 use crate::statuses::FINE;
 use crate::support::eventually;
-use crate::support::gateway::Gateway;
+use crate::support::gateway::{Gateway, is_event};
 use crate::support::http::Client;
 use crate::support::net::{free_address, refuses};
 use crate::support::request::Request;
 use crate::support::settings_file::{SettingsFile, disabled, enabled, token};
 
 /// Posts a message with this token, and returns the status of the answer.
-fn status_with(client: &mut Client, token: &str) -> u16 {
+pub(crate) fn status_with(client: &mut Client, token: &str) -> u16 {
     let target = format!("/api/message?token={token}");
     client.exchange(&Request::post(&target, FINE)).status
 }
@@ -189,6 +191,116 @@ fn a_broken_file_is_rejected_and_the_last_good_settings_stay_in_force() {
         gateway.wait_settings("reloaded");
         assert_eq!(status_with(&mut client, &token("repaired")), 200);
     }
+}
+
+/// A person mends the file, and nobody starts the gateway again.
+#[test]
+fn settings_that_cannot_be_understood_at_the_start_disable_the_gateway_until_they_are_mended() {
+    let broken = [
+        "OPEN_REST_API = True\nTOKEN = \"s3cr3t-a\n",
+        "OPEN_REST_API = True\nTOKEN = make_token()\n",
+        "TOKEN = 's3cr3t-a'\n  OPEN_REST_API = True\n",
+    ];
+    for text in broken {
+        let address = free_address();
+        let mut gateway = Gateway::serve().settings(text).listen(address).spawn();
+        let event = gateway.wait_event("disabled");
+        assert_names_the_place(event["reason"].as_str().unwrap(), 2);
+        assert!(refuses(address));
+        gateway.expect_log(&format!("not listening: {}", event["reason"].as_str().unwrap()));
+
+        gateway.settings.write("\n\nOPEN_REST_API = true\n");
+        let reason = gateway.wait_settings("rejected")["reason"].clone();
+        assert!(reason.as_str().unwrap().ends_with("write True"), "{reason}");
+        assert_eq!(gateway.wait_event("disabled")["reason"], reason);
+        assert!(refuses(address));
+
+        gateway.settings.write(&enabled(&token("mended")));
+        gateway.wait_listening();
+        gateway.wait_settings("reloaded");
+        assert_eq!(status_with(&mut gateway.client(), &token("mended")), 200);
+    }
+}
+
+#[test]
+fn a_disabled_gateway_names_the_file_and_logs_the_lines_to_copy() {
+    let without_lines = [None, Some(""), Some("OPEN_REST_API = True\n"), Some("OPEN_REST_API = 'True'\n")];
+    let mut proposals = std::collections::BTreeSet::new();
+    for text in without_lines {
+        let builder = Gateway::serve().no_settings();
+        let mut gateway = if let Some(text) = text { builder.settings(text) } else { builder }.spawn();
+        let path = gateway.settings.path().display().to_string();
+        let reason = gateway.wait_event("disabled")["reason"].as_str().unwrap().to_owned();
+        assert!(reason.contains(&path), "{reason}");
+        gateway.expect_log(&format!("not listening: {reason}\n"));
+        gateway.expect_log("\nTOKEN = \"");
+
+        let log = gateway.log();
+        let lines = log.lines().filter(|line| line.starts_with("OPEN_REST_API") || line.starts_with("TOKEN"));
+        let lines: Vec<&str> = lines.collect();
+        assert_eq!((lines.len(), lines[0]), (2, "OPEN_REST_API = True"), "{log}");
+        let token = lines[1].split('"').nth(1).unwrap().to_owned();
+        assert!(token.len() >= 32 && proposals.insert(token.clone()), "{log}");
+
+        gateway.settings.write(&lines.join("\n"));
+        gateway.wait_listening();
+        assert_eq!(status_with(&mut gateway.client(), &token), 200);
+        gateway.terminate();
+        assert!(!gateway.end().stdout.contains(&token), "the token is in an event");
+    }
+}
+
+#[test]
+fn who_saves_and_waits_is_answered() {
+    let text = enabled(&token("a"));
+    let mut gateway = Gateway::serve().token(&token("a")).start();
+    for _ in 0..2 {
+        gateway.settings.write(&text);
+        gateway.wait_settings("unchanged");
+        gateway.settings.write_in_place(&format!("{text}# a comment\n"));
+        gateway.wait_settings("unchanged");
+    }
+    for _ in 0..2 {
+        gateway.settings.write("TOKEN = (\n");
+        gateway.wait_settings("rejected");
+    }
+    gateway.settings.write(&text);
+    gateway.wait_settings("reloaded");
+    gateway.signal(Signal::HUP);
+    gateway.wait_settings("reloaded");
+}
+
+#[test]
+fn settings_that_are_good_again_are_reported_once_as_reloaded() {
+    let text = enabled(&token("a"));
+    let mut gateway = Gateway::serve().token(&token("a")).start();
+    gateway.settings.write("TOKEN = (\n");
+    gateway.wait_settings("rejected");
+    gateway.settings.write(&text);
+    gateway.signal(Signal::HUP);
+    gateway.wait_settings("reloaded");
+    gateway.settings.write(&text);
+    let next = gateway.wait_for("settings", |event| is_event(event, "settings"));
+    assert_eq!(next["state"], "unchanged");
+}
+
+#[test]
+fn a_token_that_others_can_read_is_logged() {
+    let set_mode = |gateway: &Gateway, mode| {
+        std::fs::set_permissions(gateway.settings.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let mut gateway = Gateway::serve().settings(disabled()).spawn();
+    gateway.wait_event("disabled");
+    set_mode(&gateway, 0o600);
+    gateway.wait_settings("unchanged");
+    gateway.settings.write_in_place(&enabled(&token("a")));
+    gateway.wait_settings("reloaded");
+    for mode in [0o640, 0o604] {
+        set_mode(&gateway, mode);
+        gateway.wait_settings("unchanged");
+        gateway.expect_log(&format!("can read the token (mode {mode:04o})"));
+    }
+    assert_eq!(gateway.log().matches("can read the token").count(), 2, "{}", gateway.log());
 }
 
 /// The settings file is a symbolic link, and the file behind it changes.

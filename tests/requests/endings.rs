@@ -95,6 +95,29 @@ fn the_answer_names_the_part_that_was_late() {
     }
 }
 
+/// RFC 9110 §9.3.2: the answer to HEAD has no content, once the method has arrived.
+#[test]
+fn an_unfinished_head_request_is_answered_without_content() {
+    type Ending = fn(&mut TestConnection) -> Next;
+    let leave: Ending = |connection| connection.step(|connection, out, context| connection.end_of_input(out, context));
+    let time_out: Ending = |connection| connection.step(|connection, out, context| connection.time_out(out, context));
+    for (end, status) in [(leave, 400), (time_out, 408)] {
+        for (bytes, has_content) in [
+            (&b"HEAD"[..], true),
+            (b"HEADX /", true),
+            (b"HEAD ", false),
+            (b"\r\nHEAD /api/message", false),
+            (b"HEAD / HTTP/1.1\r\nHost: localhost\r\n", false),
+        ] {
+            let mut connection = at(bytes);
+            end(&mut connection);
+            let answers = connection.outcome().answers;
+            assert_eq!(statuses(&answers), [(status, true)]);
+            assert_eq!(answers[0].problem().is_some(), has_content, "{}", bytes.escape_ascii());
+        }
+    }
+}
+
 /// Each head starts new deadlines, and nothing else does: not a part of it, and not the empty line before it.
 #[test]
 fn heads_are_counted() {

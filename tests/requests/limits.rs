@@ -82,13 +82,16 @@ fn chunk_line_bytes() {
 
 #[test]
 fn chunk_extension_bytes() {
-    let extension = "x".repeat(64);
-    let message = |extended: u32| {
-        let blank = format!("1;{extension}\r\n \r\n").repeat(extended as usize);
-        chunked(&[blank.as_bytes(), &chunk(MESSAGE), LAST_CHUNK].concat())
-    };
-    let most = EXTENSION_BYTES / 64;
-    assert_eq!((status(&message(most)), status(&message(most + 1))), (200, 400));
+    // All of these are 64 bytes long. White space counts too.
+    for extension in [";".to_owned() + &"x".repeat(63), " ".repeat(62) + ";x", format!(";x=\"{}z\"", "\\y".repeat(29))]
+    {
+        let message = |extended: u32| {
+            let blank = format!("1{extension}\r\n \r\n").repeat(extended as usize);
+            chunked(&[blank.as_bytes(), &chunk(MESSAGE), LAST_CHUNK].concat())
+        };
+        let most = EXTENSION_BYTES / 64;
+        assert_eq!((status(&message(most)), status(&message(most + 1))), (200, 400), "{extension}");
+    }
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! Load on one connection: long pipelines, large bodies, answers faster than a client takes them.
 
 use adapter_gateway::proto::Connection;
+use adapter_gateway::proto::budget::BUFFERED_BYTES;
 use adapter_gateway::proto::connection::{ANSWER_BYTES, CloseReason, DISCARD_BYTES, Next, Waiting};
+use adapter_gateway::proto::policy::BODY_BYTES;
 
 use crate::bytes::{GET, LAST_CHUNK, MESSAGE, chunk, chunked, message_of, post, post_to, request};
 use crate::properties::answers;
@@ -122,7 +124,8 @@ fn bodies_without_room_at_their_bound_and_one_past_it() {
     }
 }
 
-/// Bodies in flight on several connections share the buffers, and release what they held.
+/// Bodies in flight on several connections share the buffers, and release what they held. A body that is whole in one
+/// read is not held, and needs no room.
 #[test]
 fn buffers_are_shared_and_released() {
     let mut context = Limits { buffered_bytes: 1_500, ..Limits::default() }.context();
@@ -135,7 +138,35 @@ fn buffers_are_shared_and_released() {
     };
     assert_eq!(receive(&mut first, &request[..500]), None, "the body is held");
     assert_eq!(receive(&mut second, &request[..500]), Some(503), "there is no room beside it");
-    assert_eq!(receive(&mut third, &request), Some(503), "not even for a body that is there");
+    assert_eq!(receive(&mut third, &request), Some(200), "a body that is there needs none");
     assert_eq!(receive(&mut first, &request[500..]), Some(200));
-    assert_eq!(receive(&mut third, &request), Some(200), "there is room again");
+    let [before, behind] = [&request[..500], &request[500..]];
+    assert_eq!([receive(&mut third, before), receive(&mut third, behind)], [None, Some(200)], "there is room again");
+}
+
+/// Clients that announce large bodies and send one byte fill the buffers, and small messages still pass.
+#[test]
+fn announced_bodies_do_not_refuse_a_message_that_is_there() {
+    let mut context = Limits::default().context();
+    let body_bytes = usize::try_from(BODY_BYTES).unwrap();
+    let announced = post(&message_of(body_bytes));
+    let begun = &announced[..announced.len() - body_bytes + 1];
+    let mut clients: Vec<_> = (0..BUFFERED_BYTES / body_bytes).map(|_| Connection::default()).collect();
+    for client in &mut clients {
+        assert_eq!(client.receive(begun, &mut Vec::new(), &mut context), Next::Read(Waiting::Body));
+    }
+    let message = message_of(40_000);
+    let in_one_chunk = chunked(&[chunk(&message), LAST_CHUNK.to_vec()].concat());
+    let in_chunks = chunked(&[message.chunks(300).flat_map(chunk).collect(), LAST_CHUNK.to_vec()].concat());
+    for (request, status) in [
+        (post(&message), 200),
+        (in_one_chunk, 200),
+        (in_chunks, 200),
+        (post(&message_of(body_bytes)), 200),
+        (begun.to_vec(), 503),
+    ] {
+        let mut out = Vec::new();
+        Connection::default().receive(&request, &mut out, &mut context);
+        assert_eq!(answers::read(&out).last().map(|answer| answer.status), Some(status));
+    }
 }

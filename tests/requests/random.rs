@@ -140,7 +140,7 @@ proptest! {
     fn chunks_hold_what_was_put_into_them(
         content in vec(any::<u8>(), 0..200),
         chunks in vec(any::<Index>(), 0..8),
-        extension in "(;[a-z]{1,4}(=(\"[ -!#-~]{0,4}\"|[a-z]{1,4}))?){0,2}",
+        extension in "([ \t]{0,2};[ \t]{0,2}[a-z]{1,4}([ \t]?=[ \t]?(\"([ -!#-\\[\\]-~]|\\\\[ -~]){0,4}\"|[a-z]{1,4}))?){0,2}",
         trailers in "([A-Za-z-]{1,6}:[ -~]{0,6}\r\n){0,3}",
         behind in vec(any::<u8>(), 0..10),
         edits in vec(edit(), 1..4),

@@ -7,8 +7,8 @@ use super::malformed::Malformed;
 /// send long ones.
 pub const CHUNK_LINE_BYTES: u32 = 256;
 
-/// Bytes of chunk extensions in one body. The decoder discards them, so a body that mostly consists of them is an attack
-/// (RFC 9112 §7.1.1 asks for such a limit).
+/// Bytes of chunk extensions in one body, all that stands between a size and its CRLF. The decoder discards them, so a body
+/// that mostly consists of them is an attack (RFC 9112 §7.1.1 asks for such a limit).
 pub const EXTENSION_BYTES: u32 = 16 * 1024;
 
 /// Bytes of a trailer section, the same as a head's by default.
@@ -39,9 +39,8 @@ enum DecoderState {
     /// At the first digit of a size.
     SizeStart,
     Size(u64),
-    /// In the white space that may stand before a `;`.
-    BeforeExtension(u64),
-    Extension(u64),
+    /// In the extensions behind a size.
+    Extension(ExtensionState, u64),
     /// After the CR of a size line.
     SizeLf(u64),
     Data(u64),
@@ -54,6 +53,26 @@ enum DecoderState {
     /// After the CR of the empty line that ends the body.
     EndLf,
     Done,
+}
+
+/// A place in `*( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )` (RFC 9112 §7.1.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ExtensionState {
+    /// In the white space that a `;` must follow.
+    BeforeSemicolon,
+    /// Behind a `;`, and the white space behind it.
+    NameStart,
+    Name,
+    /// In the white space behind a name.
+    BehindName,
+    /// Behind a `=`, and the white space behind it.
+    ValueStart,
+    Token,
+    QuotedString,
+    /// Behind a `\` in a quoted string (RFC 9110 §5.6.4).
+    QuotedPair,
+    /// Behind the quotation mark that ends a quoted string.
+    QuotedEnd,
 }
 
 impl Default for ChunkedDecoder {
@@ -83,8 +102,7 @@ impl ChunkedDecoder {
                 DecoderState::DataLf => expect(*byte == b'\n', DecoderState::SizeStart, Malformed::ChunkEnd)?,
                 DecoderState::SizeStart
                 | DecoderState::Size(_)
-                | DecoderState::BeforeExtension(_)
-                | DecoderState::Extension(_)
+                | DecoderState::Extension(..)
                 | DecoderState::SizeLf(_) => self.size_line(*byte)?,
                 DecoderState::TrailerStart
                 | DecoderState::TrailerName
@@ -103,7 +121,7 @@ impl ChunkedDecoder {
         if let DecoderState::Data(left) = self.state { left } else { 0 }
     }
 
-    /// Reads a byte of `chunk-size [ chunk-ext ] CRLF`, where white space may stand only around the `;` and `=` of an extension.
+    /// Reads a byte of `chunk-size [ chunk-ext ] CRLF`.
     fn size_line(&mut self, byte: u8) -> Result<DecoderState, Malformed> {
         self.section_bytes += 1;
         if self.section_bytes > CHUNK_LINE_BYTES {
@@ -111,28 +129,30 @@ impl ChunkedDecoder {
         }
         match (self.state, byte) {
             (DecoderState::SizeStart, _) => Ok(DecoderState::Size(hex(byte)?)),
-            (DecoderState::Size(size), b'\r') | (DecoderState::Extension(size), b'\r') => {
-                Ok(DecoderState::SizeLf(size))
-            }
-            (DecoderState::Size(size) | DecoderState::BeforeExtension(size), b';') => Ok(DecoderState::Extension(size)),
-            (DecoderState::Size(size) | DecoderState::BeforeExtension(size), b' ' | b'\t') => {
-                Ok(DecoderState::BeforeExtension(size))
+            (DecoderState::Size(size), b'\r') => Ok(DecoderState::SizeLf(size)),
+            (DecoderState::Size(size), b';' | b' ' | b'\t') => {
+                self.extension(ExtensionState::BeforeSemicolon, byte, size)
             }
             (DecoderState::Size(size), _) => {
                 let digit = hex(byte)?;
                 let size = size.checked_mul(16).ok_or(Malformed::ChunkSize)?;
                 Ok(DecoderState::Size(size | digit))
             }
-            (DecoderState::Extension(size), _) if !byte.is_ascii_control() || byte == b'\t' => {
-                self.extension_bytes += 1;
-                expect(self.extension_bytes <= EXTENSION_BYTES, DecoderState::Extension(size), Malformed::ChunkLine)
-            }
+            (DecoderState::Extension(extension, size), b'\r') if extension.may_end() => Ok(DecoderState::SizeLf(size)),
+            (DecoderState::Extension(extension, size), _) => self.extension(extension, byte, size),
             (DecoderState::SizeLf(size), b'\n') => {
                 self.section_bytes = 0;
                 Ok(if size == 0 { DecoderState::TrailerStart } else { DecoderState::Data(size) })
             }
             _ => Err(Malformed::ChunkLine),
         }
+    }
+
+    /// Reads a byte of the extensions behind a size.
+    fn extension(&mut self, state: ExtensionState, byte: u8, size: u64) -> Result<DecoderState, Malformed> {
+        self.extension_bytes += 1;
+        let next = state.next(byte).filter(|_| self.extension_bytes <= EXTENSION_BYTES);
+        next.map(|next| DecoderState::Extension(next, size)).ok_or(Malformed::ChunkLine)
     }
 
     /// Reads a byte of `*( field-line CRLF ) CRLF` (RFC 9112 §7.1.2), only to find the end: the trailer is discarded.
@@ -148,14 +168,45 @@ impl ChunkedDecoder {
             }
             (DecoderState::TrailerName, b':') => Ok(DecoderState::TrailerValue),
             (DecoderState::TrailerValue, b'\r') => Ok(DecoderState::TrailerLf),
-            (DecoderState::TrailerValue, _) if !byte.is_ascii_control() || byte == b'\t' => {
-                Ok(DecoderState::TrailerValue)
-            }
+            (DecoderState::TrailerValue, _) if is_text(byte) => Ok(DecoderState::TrailerValue),
             (DecoderState::TrailerLf, b'\n') => Ok(DecoderState::TrailerStart),
             (DecoderState::EndLf, b'\n') => Ok(DecoderState::Done),
             _ => Err(Malformed::Trailer),
         }
     }
+}
+
+impl ExtensionState {
+    /// Returns the state behind `byte`; none where it may not stand.
+    fn next(self, byte: u8) -> Option<Self> {
+        match (self, byte) {
+            (Self::BeforeSemicolon | Self::NameStart | Self::BehindName | Self::ValueStart, b' ' | b'\t') => Some(self),
+            (Self::Name, b' ' | b'\t') => Some(Self::BehindName),
+            (Self::Token | Self::QuotedEnd, b' ' | b'\t') => Some(Self::BeforeSemicolon),
+            (Self::BeforeSemicolon | Self::Name | Self::BehindName | Self::Token | Self::QuotedEnd, b';') => {
+                Some(Self::NameStart)
+            }
+            (Self::Name | Self::BehindName, b'=') => Some(Self::ValueStart),
+            (Self::NameStart | Self::Name, _) if is_tchar(byte) => Some(Self::Name),
+            (Self::ValueStart | Self::Token, _) if is_tchar(byte) => Some(Self::Token),
+            (Self::ValueStart, b'"') => Some(Self::QuotedString),
+            (Self::QuotedString, b'"') => Some(Self::QuotedEnd),
+            (Self::QuotedString, b'\\') => Some(Self::QuotedPair),
+            (Self::QuotedString | Self::QuotedPair, _) if is_text(byte) => Some(Self::QuotedString),
+            _ => None,
+        }
+    }
+
+    /// Returns whether the extensions may end here.
+    fn may_end(self) -> bool {
+        matches!(self, Self::Name | Self::Token | Self::QuotedEnd)
+    }
+}
+
+/// Returns whether `byte` may stand in a field value or a quoted string: a tab, a space, `VCHAR` or `obs-text`
+/// (RFC 9110 §5.5, §5.6.4).
+fn is_text(byte: u8) -> bool {
+    !byte.is_ascii_control() || byte == b'\t'
 }
 
 fn expect(met: bool, then: DecoderState, otherwise: Malformed) -> Result<DecoderState, Malformed> {
@@ -201,6 +252,7 @@ mod tests {
             (b"5\r\nhello\r\n0\r\n\r\n", b"hello"),
             (b"1\r\na\r\n002\r\nbc\r\n000\r\n\r\n", b"abc"),
             (b"A;x\r\n0123456789\r\n0;last=\"y z\"\r\n\r\n", b"0123456789"),
+            (b"1;x=\"\\\"\\\\;\xe9\";y;x\r\na\r\n0\r\n\r\n", b"a"),
             (b"1 ; x = 1\r\na\r\n0\r\nTrailer: 1\r\nx:\r\n\r\n", b"a"),
         ] {
             assert_eq!(both(input), Ok(Some((content.to_vec(), input.len()))));
@@ -223,7 +275,14 @@ mod tests {
             (b"10000000000000000\r\n", Malformed::ChunkSize),
             (b"1\n", Malformed::ChunkSize),
             (b"1 \r\n", Malformed::ChunkLine),
+            (b"1;\r\n", Malformed::ChunkLine),
             (b"1;x\n", Malformed::ChunkLine),
+            (b"1;x \r\n", Malformed::ChunkLine),
+            (b"1;x y\r\n", Malformed::ChunkLine),
+            (b"1;x=\r\n", Malformed::ChunkLine),
+            (b"1;x=\"y\r\n", Malformed::ChunkLine),
+            (b"1;x=\"y\\\"\r\n", Malformed::ChunkLine),
+            (b"1;x=\"y\"z\r\n", Malformed::ChunkLine),
             (b"1;\x00\r\n", Malformed::ChunkLine),
             (b"1\rx", Malformed::ChunkLine),
             (b"1\r\nab", Malformed::ChunkEnd),
@@ -251,7 +310,7 @@ mod tests {
         assert!(both(&trailer(TRAILER_BYTES)).is_ok_and(|body| body.is_some()));
         assert_eq!(both(&trailer(TRAILER_BYTES + 1)), Err(Malformed::Trailer));
 
-        let extension = [b"1;".as_slice(), &[b'x'; 128], b"\r\na\r\n"].concat();
+        let extension = [b"1;".as_slice(), &[b'x'; 127], b"\r\na\r\n"].concat();
         let extensions = |chunks: u32| [extension.repeat(chunks as usize).as_slice(), b"0\r\n\r\n"].concat();
         assert!(both(&extensions(EXTENSION_BYTES / 128)).is_ok_and(|body| body.is_some()));
         assert_eq!(both(&extensions(EXTENSION_BYTES / 128 + 1)), Err(Malformed::ChunkLine));

@@ -48,6 +48,7 @@
 //! | both lengths; a length that is repeated, a list, or not digits of 64 bits | 9112 §6.3, 9110 §8.6 | `reject/length-*` |
 //! | a `Transfer-Encoding` in 1.0, malformed, or with `chunked` twice or not last | 9112 §6.1 | `reject/coding-*` |
 //! | a chunk whose size, line or end is malformed | 9112 §7.1 | `reject/chunk-*` |
+//! | a chunk extension without a name or a value, or with a quoted string that does not end | 9112 §7.1.1 | `reject/chunk-extension-*` |
 //! | a trailer section that is malformed | 9112 §7.1.2 | `reject/trailer-*` |
 //! | what follows any of these is not read | 9112 §11.2 | `reject/pipeline-bad-framing`, all of the above |
 //!
@@ -59,7 +60,8 @@
 //! | a coding other than chunked: 501, close | 9112 §6.1 | `reject/coding-unknown*`, `reject/coding-identity` |
 //! | *another path: 404* | 9110 §15.5.5 | `reject/path-*`, `reject/options-unknown-path` |
 //! | *`CONNECT` to a host and port, which are no path: 404, close* | 9110 §9.3.6 | `reject/target-connect` |
-//! | *another method: 405, to `HEAD` without content* | 9110 §15.5.6, §9.3.2 | `reject/method-*` |
+//! | *another method: 405* | 9110 §15.5.6 | `reject/method-*` |
+//! | *`HEAD`, whatever is wrong with it: no content* | 9110 §9.3.2 | `reject/method-head*` |
 //! | *the token missing, repeated or wrong: 401, one and the same* | 9110 §15.5.2 | `reject/token-*`, `token::every_401_is_the_same` |
 //! | *another media type or coding of the content: 415* | 9110 §15.5.16 | `reject/content-type-*`, `reject/content-encoding-*` |
 //! | *another expectation: 417* | 9110 §15.5.18, §10.1.1 | `reject/expect-*` |

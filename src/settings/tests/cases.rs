@@ -80,6 +80,8 @@ as_python {
     open_only_declared: "OPEN_REST_API: bool\nTOKEN = 's3cret'" => NotOpen;
     open_compared: "OPEN_REST_API == True\nTOKEN = 's3cret'" => NotOpen;
     open_name: "OPEN_REST_API = yes\nTOKEN = 's3cret'" => Refused("1:17: OPEN_REST_API is not a literal");
+    open_as_in_javascript: "OPEN_REST_API = true" => Refused("1:17: OPEN_REST_API is not a literal; write True");
+    open_in_capitals: "OPEN_REST_API = TRUE\nTOKEN = 's3cret'" => Refused("1:17: OPEN_REST_API is not a literal; write True");
     open_call: "OPEN_REST_API = bool(1)" => Refused("1:17: OPEN_REST_API is not a literal");
     open_not: "OPEN_REST_API = not False" => Refused("1:17: OPEN_REST_API is not a literal");
     open_minus_true: "OPEN_REST_API = -True" => Refused("1:17: OPEN_REST_API is not a literal");

@@ -1,5 +1,6 @@
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
 use crate::proto::token::Token;
 use crate::settings::file::{SettingsError, path_in, read};
@@ -9,8 +10,8 @@ fn read_source(source: &[u8]) -> (PathBuf, Result<Access, SettingsError>) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("user_settings.py");
     fs::write(&path, source).unwrap();
-    let result = read(&path);
-    (path, result)
+    let access = read(&path).access;
+    (path, access)
 }
 
 #[test]
@@ -23,7 +24,7 @@ fn a_file_is_read() {
 fn an_absent_file_disables_the_entrance() {
     let dir = tempfile::tempdir().unwrap();
     for absent in ["user_settings.py", "no/such/directory/user_settings.py"] {
-        let access = read(&dir.path().join(absent)).unwrap();
+        let access = read(&dir.path().join(absent)).access.unwrap();
         assert_eq!(access, Access::Disabled(DisabledReason::SettingsAbsent));
     }
 }
@@ -33,13 +34,13 @@ fn a_dangling_link_counts_as_an_absent_file() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("user_settings.py");
     std::os::unix::fs::symlink(dir.path().join("gone.py"), &path).unwrap();
-    assert_eq!(read(&path).unwrap(), Access::Disabled(DisabledReason::SettingsAbsent));
+    assert_eq!(read(&path).access.unwrap(), Access::Disabled(DisabledReason::SettingsAbsent));
 }
 
 #[test]
 fn a_directory_is_unreadable() {
     let dir = tempfile::tempdir().unwrap();
-    let error = read(dir.path()).unwrap_err();
+    let error = read(dir.path()).access.unwrap_err();
     assert_eq!(error.to_string(), format!("{}: not a regular file", dir.path().display()));
 }
 
@@ -55,7 +56,40 @@ fn a_huge_file_is_refused_and_not_read_whole() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("user_settings.py");
     File::create(&path).unwrap().set_len(1 << 40).unwrap();
-    assert!(read(&path).unwrap_err().to_string().ends_with(":1:1: the file is larger than 1 MiB"));
+    assert!(read(&path).access.unwrap_err().to_string().ends_with(":1:1: the file is larger than 1 MiB"));
+}
+
+#[test]
+fn a_version_changes_with_the_content_the_permissions_and_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("user_settings.py");
+    let version = || read(&path).version;
+    let set_mode = |mode| fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+    assert_eq!(version(), None);
+    fs::write(&path, "").unwrap();
+    set_mode(0o600);
+    let first = version().unwrap();
+    assert_eq!((version(), first.exposed_mode()), (Some(first), None));
+    fs::write(&path, "X = 1").unwrap();
+    let written = version().unwrap();
+    set_mode(0o640);
+    let exposed = version().unwrap();
+    assert_eq!(exposed.exposed_mode(), Some(0o640));
+    fs::copy(&path, dir.path().join("copy")).unwrap();
+    fs::rename(dir.path().join("copy"), &path).unwrap();
+    let versions = [first, written, exposed, version().unwrap()];
+    for (number, version) in versions.iter().enumerate() {
+        assert!(!versions[..number].contains(version), "{versions:?}");
+    }
+}
+
+#[test]
+fn a_disabled_entrance_names_the_file_and_what_is_missing() {
+    let reasons = [DisabledReason::SettingsAbsent, DisabledReason::NotOpen, DisabledReason::TokenMissing];
+    let described = reasons.map(|reason| reason.describe(Path::new("/a/user_settings.py")));
+    for (text, word) in described.iter().zip(["exist", "OPEN_REST_API", "TOKEN"]) {
+        assert!(text.contains("/a/user_settings.py") && text.contains(word), "{text}");
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::client::Rig;
 use crate::tls::acceptor::Acceptor;
 use crate::tls::self_signed::{AUTHORITY_FILE, CERTIFICATE_FILE};
-use crate::tls::session::{PLAIN_HTTP_ANSWER, is_plain_http};
+use crate::tls::session::{is_plain_http, plain_http_answer};
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\nhello\n";
 
@@ -59,7 +59,7 @@ fn answer(mut stream: TcpStream, acceptor: &Acceptor) -> std::io::Result<()> {
             return Ok(());
         }
         if std::mem::take(&mut first) && is_plain_http(&buffer[..length]) {
-            return stream.write_all(PLAIN_HTTP_ANSWER);
+            return stream.write_all(plain_http_answer(&buffer[..length]));
         }
         let received = session.receive(&buffer[..length], &mut request);
         session.flush(&mut out);

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::tls::certificate::LoadedCertificate;
 use crate::tls::fault::CertificateNotice;
-use crate::tls::self_signed::{AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, load};
+use crate::tls::self_signed::{AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, LOCK_FILE, load};
 use crate::tls::source::CertificateSource;
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -47,7 +47,7 @@ fn a_pair_is_renewed_a_month_before_its_end() {
     let directory = tempfile::tempdir().unwrap();
     let now = SystemTime::now();
     let made = load(directory.path(), now).unwrap();
-    let renew_at = made.renew_at.unwrap();
+    let renew_at = made.check_at.unwrap();
     let days = renew_at.duration_since(now).unwrap().as_secs_f64() / DAY.as_secs_f64();
     assert!((788.9..789.1).contains(&days), "{days}");
 
@@ -56,15 +56,20 @@ fn a_pair_is_renewed_a_month_before_its_end() {
     let renewed = load(directory.path(), renew_at).unwrap();
     assert_ne!(renewed.identity, made.identity);
     assert_eq!(replaced(&renewed), Some(Some("the last one ends in less than 30 days")));
-    assert!(renewed.renew_at.unwrap() > renew_at + 700 * DAY);
+    assert!(renewed.check_at.unwrap() > renew_at + 700 * DAY);
 }
 
+/// People trust the pair, and the clock of a computer without a battery is wrong until the network tells the time.
 #[test]
-fn a_pair_that_is_not_valid_yet_is_replaced() {
+fn a_pair_that_is_not_valid_yet_is_kept_and_checked_soon() {
     let directory = tempfile::tempdir().unwrap();
     let now = SystemTime::now();
-    load(directory.path(), now + 1000 * DAY).unwrap();
-    assert_eq!(replaced(&load(directory.path(), now).unwrap()), Some(Some("the last one is not valid yet")));
+    let made = load(directory.path(), now + 1000 * DAY).unwrap();
+    let kept = load(directory.path(), now).unwrap();
+    assert_eq!(kept.identity, made.identity);
+    assert!(matches!(kept.notices[..], [CertificateNotice::NotYetValid { .. }]), "{:?}", kept.notices);
+    assert!(kept.check_at.unwrap() <= now + Duration::from_secs(60));
+    assert_eq!(load(directory.path(), now + 1000 * DAY).unwrap().notices, []);
 }
 
 #[test]
@@ -177,4 +182,51 @@ fn gateways_that_start_at_the_same_time_use_the_same_pair() {
         loads.into_iter().map(|load| load.join().unwrap()).collect()
     });
     assert!(identities.iter().all(|identity| *identity == identities[0]));
+}
+
+#[test]
+fn a_lock_that_is_held_is_waited_for_and_then_done_without() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join(LOCK_FILE);
+    let held = fs::File::create(&path).unwrap();
+    held.lock().unwrap();
+    let made = load(directory.path(), SystemTime::now()).unwrap();
+    assert!(
+        matches!(&made.notices[..], [CertificateNotice::Made { .. }, CertificateNotice::Unlocked { path: named, .. }] if *named == path),
+        "{:?}",
+        made.notices
+    );
+    assert!(path.exists(), "the lock of another process stays");
+    // A pair that can be used needs no lock.
+    assert_eq!(load(directory.path(), SystemTime::now()).unwrap().notices, []);
+}
+
+#[test]
+fn a_lock_file_that_is_a_link_is_not_followed() {
+    let directory = tempfile::tempdir().unwrap();
+    let outside = directory.path().join("outside");
+    symlink(&outside, directory.path().join(LOCK_FILE)).unwrap();
+    let made = load(directory.path(), SystemTime::now()).unwrap();
+    assert!(made.notices.iter().any(|notice| matches!(notice, CertificateNotice::Unlocked { .. })));
+    assert!(!outside.exists());
+}
+
+/// A directory in place of the third file makes the renewal fail at its end.
+#[test]
+fn a_renewal_that_fails_keeps_both_files_of_the_last_pair() {
+    let directory = tempfile::tempdir().unwrap();
+    let now = SystemTime::now();
+    let made = load(directory.path(), now).unwrap();
+    let renew_at = made.check_at.unwrap();
+    let draft = directory.path().join(format!("{AUTHORITY_FILE}.{}.new", std::process::id()));
+    fs::create_dir(&draft).unwrap();
+    let kept = load(directory.path(), renew_at).unwrap();
+    assert_eq!(kept.identity, made.identity);
+    assert!(matches!(kept.notices[..], [CertificateNotice::NotRenewed { .. }]), "{:?}", kept.notices);
+    load(directory.path(), renew_at + 31 * DAY).expect_err("the pair has ended");
+    fs::remove_dir(&draft).unwrap();
+    assert_eq!(
+        replaced(&load(directory.path(), renew_at).unwrap()),
+        Some(Some("the last one ends in less than 30 days"))
+    );
 }

@@ -71,6 +71,50 @@ fn refusals(gateway: &mut Gateway) -> u64 {
     gateway.stats()["answers"]["503"].as_u64().unwrap_or(0)
 }
 
+/// The next request of each client begins in the read that brings the end of a large body.
+#[test]
+fn the_first_byte_of_the_next_request_does_not_keep_the_memory_of_a_body() {
+    raise_descriptors();
+    let gateway = Gateway::serve().start();
+    let body = format!(r#"{{"topic":"t","payload":{{"pad":"{}"}}}}"#, "x".repeat(60_000));
+    let (right, wrong) = (gateway.request(&body), gateway.request(&body).target("/api/message?token=wrong"));
+    let before = resident_kib(gateway.id());
+    let mut clients = Vec::new();
+    for request in [right.clone(), wrong, right.chunked(7_000)] {
+        let bytes = request.bytes();
+        let (first, rest) = bytes.split_at(10);
+        for _ in 0..CLIENTS / 3 {
+            let mut client = gateway.client();
+            // The answer says that the beginning of the large request was read too.
+            client.send([gateway.request(FINE).bytes().as_slice(), first].concat());
+            client.response().assert_accepted();
+            client.send([rest, b"P"].concat());
+            assert!(matches!(client.response().status, 200 | 401));
+            clients.push(client);
+        }
+    }
+    let resident = resident_kib(gateway.id());
+    println!("{before} KiB before, {resident} KiB then");
+    assert!(resident <= before + CLIENTS as u64 * CONNECTION_KIB + SLACK_KIB, "{resident} KiB, {before} KiB before");
+}
+
+#[test]
+fn small_messages_pass_while_announced_bodies_fill_the_buffers() {
+    let mut gateway = Gateway::serve().arguments(["--max-buffered", &BUDGET_BYTES.to_string()]).start();
+    let large = gateway.request("x".repeat(BODY_BYTES));
+    let announced = [large.head().as_slice(), b"{"].concat();
+    let mut clients: Vec<_> =
+        (0..BUDGET_BYTES / BODY_BYTES + 1).map(|_| RawClient::connect(gateway.address())).collect();
+    for client in &mut clients {
+        client.send(&announced);
+    }
+    eventually("the refusal", || (refusals(&mut gateway) == 1).then_some(()));
+    let small = gateway.request(FINE);
+    for request in [small.clone(), small.chunked(10)] {
+        gateway.client().exchange(&request).assert_accepted();
+    }
+}
+
 #[test]
 fn a_pipeline_without_an_end_does_not_delay_other_clients_for_ever() {
     let gateway = Gateway::serve().start();

@@ -3,6 +3,7 @@
 mod abandoned_connections;
 mod connection_limit;
 mod heavy_clients;
+mod returned_memory;
 mod slow_clients;
 
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ use crate::support::usage::cpu_ticks;
 
 /// The most clock ticks of 10 ms that an idle gateway may use in [`ticks_while_idle`], for the stats that were
 /// requested and a timer. A gateway that loops without waiting uses up to 100 ticks a second.
-const IDLE_TICKS: u64 = 10;
+pub(crate) const IDLE_TICKS: u64 = 10;
 
 /// Returns the number of open connections.
 fn connections(gateway: &mut Gateway) -> u64 {
@@ -25,7 +26,7 @@ fn wait_for_connections(gateway: &mut Gateway, wanted: u64) {
 }
 
 /// Returns the clock ticks that the gateway uses in two seconds.
-fn ticks_while_idle(gateway: &Gateway) -> u64 {
+pub(crate) fn ticks_while_idle(gateway: &Gateway) -> u64 {
     let (before, since) = (cpu_ticks(gateway.id()), Instant::now());
     std::thread::sleep(Duration::from_secs(2).saturating_sub(since.elapsed()));
     cpu_ticks(gateway.id()) - before

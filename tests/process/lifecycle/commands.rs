@@ -26,6 +26,7 @@ const SERVE: &[&str] = &[
     "--drain-timeout",
     "--queue",
     "--watch-stdin",
+    "--watch-parent",
     "--stats",
 ];
 
@@ -75,5 +76,19 @@ fn wrong_arguments_are_2_with_a_message_on_stderr() {
         assert_eq!(code, 2, "{arguments:?}");
         assert!(!output.stderr.trim().is_empty(), "{arguments:?}");
         assert_eq!(output.stdout, "", "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_mistyped_command_option_or_value_names_the_nearest() {
+    for (arguments, meant) in [
+        (&["sreve"][..], "serve"),
+        (&["serve", "--listne", "127.0.0.1:0"], "--listen"),
+        (&["serve", "--io", "ep0ll"], "epoll"),
+        (&["listen", "--color", "nevr"], "never"),
+    ] {
+        let (code, output) = run(arguments.iter().copied());
+        assert_eq!(code, 2, "{arguments:?}");
+        assert!(output.stderr.contains(&format!("did you mean {meant}?")), "{arguments:?}: {}", output.stderr);
     }
 }

@@ -1,18 +1,31 @@
-//! Starts that fail: the exit status gives the reason to the parent, and stderr gives it to the user.
+//! Starts that fail: the exit status and the last event give the reason to the parent, and stderr gives it to the user.
 
 use std::net::TcpListener;
 
-use crate::settings::assert_names_the_place;
+use serde_json::Value;
+
 use crate::support::gateway::{Builder, Gateway};
 use crate::support::net::free_address;
+use crate::support::process::Transcript;
+use crate::support::settings_file::{enabled, token};
 
 /// Runs the gateway until it ends, and returns its stderr.
 fn stderr_of_failed_start(builder: Builder, code: i32) -> String {
     let mut gateway = builder.spawn();
     assert_eq!(gateway.wait_exit(), code);
-    let stderr = gateway.end().stderr;
-    assert!(!stderr.trim().is_empty(), "stderr is empty");
-    stderr
+    let output = gateway.end();
+    assert_failed(&output, code);
+    output.stderr
+}
+
+/// Asserts that the last event has the status and the reason, which stderr has too, and that no other event tells an end.
+fn assert_failed(output: &Transcript, status: i32) {
+    let last = output.stdout.lines().next_back().expect("a last line");
+    let failed: Value = serde_json::from_str(last).unwrap();
+    assert_eq!((&failed["event"], &failed["status"]), (&"failed".into(), &status.into()), "{failed}");
+    let reason = failed["reason"].as_str().expect("a reason");
+    assert!(!reason.is_empty() && output.stderr.contains(reason), "{reason:?} is not in {}", output.stderr);
+    assert!(!output.stdout.contains("stopped"), "{}", output.stdout);
 }
 
 #[test]
@@ -34,15 +47,19 @@ fn a_port_taken_by_another_gateway_is_4() {
 }
 
 #[test]
-fn settings_that_python_would_refuse_are_3_and_name_the_place() {
-    let broken = [
-        "OPEN_REST_API = True\nTOKEN = \"s3cr3t-a\n",
-        "OPEN_REST_API = True\nTOKEN = make_token()\n",
-        "TOKEN = 's3cr3t-a'\n  OPEN_REST_API = True\n",
-    ];
-    for text in broken {
-        assert_names_the_place(&stderr_of_failed_start(Gateway::serve().settings(text), 3), 2);
-    }
+fn a_port_that_is_taken_when_the_settings_enable_the_gateway_is_4() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut gateway = Gateway::serve().no_settings().listen(taken.local_addr().unwrap()).spawn();
+    gateway.wait_event("disabled");
+    gateway.settings.write(&enabled(&token("a")));
+    assert_eq!(gateway.wait_exit(), 4);
+    assert_failed(&gateway.end(), 4);
+}
+
+#[test]
+fn a_certificate_that_does_not_exist_is_3() {
+    let files = ["--tls-cert", "/no/such.pem", "--tls-key", "/no/such.pem"];
+    assert!(stderr_of_failed_start(Gateway::serve().https().arguments(files), 3).contains("/no/such.pem"));
 }
 
 /// libzmq accepts some of these endpoints, and would then try to connect for ever.

@@ -28,27 +28,6 @@ fn stats_are_printed_at_the_interval_of_the_option() {
     gateway.wait_event("stats");
 }
 
-#[test]
-fn with_watch_stdin_the_gateway_stops_at_the_end_of_stdin() {
-    let builder = Gateway::serve().arguments(["--watch-stdin"]).piped_stdin();
-    let mut gateway = builder.start();
-    gateway.post(FINE).assert_accepted();
-    gateway.close_stdin();
-    assert_eq!(gateway.expect_stopped().accepted, 1);
-}
-
-/// A service manager starts a gateway with a stdin that is at its end.
-#[test]
-fn without_watch_stdin_the_end_of_stdin_is_ignored() {
-    let mut gateway = Gateway::serve().piped_stdin().start();
-    gateway.close_stdin();
-    // The gateway handles a signal after that, so it would have seen the end of stdin before.
-    gateway.signal(Signal::USR1);
-    gateway.wait_event("stats");
-    gateway.post(FINE).assert_accepted();
-    assert!(gateway.is_running());
-}
-
 /// A parent that stops reading must not stop the gateway.
 #[test]
 fn the_gateway_goes_on_after_its_stdout_is_closed() {

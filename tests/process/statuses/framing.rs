@@ -32,6 +32,10 @@ const MALFORMED: &[(&str, &str)] = &[
     ("a signed chunk size", "POST {T} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n+1a\r\n"),
     ("a chunk size that overflows", "POST {T} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1000000000000001a\r\n"),
     ("a chunk without its CRLF", "POST {T} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{}\r\n"),
+    ("a chunk extension without a name", "POST {T} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1a;\r\n"),
+    ("a chunk extension of two names", "POST {T} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1a;a b\r\n"),
+    ("a chunk extension without a value", "POST {T} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1a;a=\r\n"),
+    ("a chunk extension with an open quote", "POST {T} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1a;a=\"b\r\n"),
     ("a chunk size that ends in LF", "POST {T} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1a\n"),
 ];
 
@@ -54,6 +58,30 @@ fn an_ambiguous_request_is_400_and_closes_the_connection() {
         client.expect_close();
     }
     fixture.assert_nothing_more_published();
+}
+
+/// RFC 9110 §9.3.2: a client of HEAD takes content for the next answer.
+#[test]
+fn no_answer_to_head_has_content_whatever_is_wrong_with_it() {
+    let fixture = Fixture::start();
+    let target = fixture.gateway.target();
+    let (long_target, long_field) = ("x".repeat(9_000), "x".repeat(20_000));
+    for (status, head) in [
+        (400, format!("HEAD {target} HTTP/1.1\r\n\r\n")),
+        (400, format!("HEAD {target} HTTP/1.1\nHost: a\n\n")),
+        (400, "HEAD HTTP/1.1\r\nHost: a\r\n\r\n".into()),
+        (404, "HEAD / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".into()),
+        (405, format!("HEAD {target} HTTP/1.0\r\n\r\n")),
+        (414, format!("HEAD /{long_target} HTTP/1.1\r\nHost: a\r\n\r\n")),
+        (431, format!("HEAD {target} HTTP/1.1\r\nHost: a\r\nX: {long_field}\r\n\r\n")),
+        (501, format!("HEAD {target} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n")),
+        (505, format!("HEAD {target} HTTP/2.0\r\nHost: a\r\n\r\n")),
+    ] {
+        let mut client = fixture.client();
+        client.send(head);
+        assert_eq!(client.response_without_body().status, status);
+        client.expect_close();
+    }
 }
 
 /// A request that is smuggled in would stand after the malformed one.

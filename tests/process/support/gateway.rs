@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -11,7 +13,7 @@ use serde_json::Value;
 
 use super::http::{Client, Response};
 use super::io_mode::io_mode;
-use super::process::{Process, Transcript, binary, with_ulimit, without_io_uring};
+use super::process::{Process, Transcript, after, binary, with_file_at, without_io_uring};
 use super::request::Request;
 use super::settings_file::{SettingsFile, TOKEN_MARK, enabled, token};
 use super::{PATIENCE, eventually};
@@ -30,9 +32,14 @@ pub(crate) struct Builder {
     expected_io: &'static str,
     io_uring_refusal: Option<Errno>,
     ulimit: Option<&'static str>,
+    user: Option<u32>,
+    file_at: Option<(&'static str, PathBuf)>,
     arguments: Vec<String>,
     scheme: &'static str,
     stdin: Stdio,
+    has_stdin: bool,
+    stdout: Stdio,
+    stderr: Stdio,
     closes_stdout_after: Option<&'static str>,
 }
 
@@ -119,14 +126,48 @@ impl Builder {
         self
     }
 
+    /// Starts the gateway as this user and the group of the same number, which needs root.
+    pub(crate) fn user(mut self, id: u32) -> Self {
+        self.user = Some(id);
+        self
+    }
+
+    /// Starts the gateway where this file stands in the place of `path`.
+    pub(crate) fn file_at(mut self, path: &'static str, file: &Path) -> Self {
+        self.file_at = Some((path, file.to_owned()));
+        self
+    }
+
     /// Serves https, instead of plain http.
     pub(crate) fn https(mut self) -> Self {
         self.scheme = "https";
         self
     }
 
-    pub(crate) fn piped_stdin(mut self) -> Self {
-        self.stdin = Stdio::piped();
+    pub(crate) fn piped_stdin(self) -> Self {
+        self.stdin(Stdio::piped())
+    }
+
+    pub(crate) fn stdin(mut self, stdin: impl Into<Stdio>) -> Self {
+        self.stdin = stdin.into();
+        self
+    }
+
+    /// Starts the gateway without the descriptor 0.
+    pub(crate) fn without_stdin(mut self) -> Self {
+        self.has_stdin = false;
+        self
+    }
+
+    /// Gives the gateway this stdout, which the test reads itself. There are no events to wait for then.
+    pub(crate) fn stdout(mut self, stdout: impl Into<Stdio>) -> Self {
+        self.stdout = stdout.into();
+        self
+    }
+
+    /// Gives the gateway this stderr, which the test reads itself.
+    pub(crate) fn stderr(mut self, stderr: impl Into<Stdio>) -> Self {
+        self.stderr = stderr.into();
         self
     }
 
@@ -150,9 +191,11 @@ impl Builder {
         command.stdin(self.stdin);
         let last = self.closes_stdout_after;
         let is_last = move |line: &str| last.is_some_and(|name| is_event(&parse_event(line), name));
+        let (stdout, stderr) = (self.stdout, self.stderr);
+        let spawn = || Process::spawn_with_streams(&mut command, stdout, stderr, is_last);
         let process = match self.io_uring_refusal {
-            None => Process::spawn_reading_until(&mut command, is_last),
-            Some(errno) => without_io_uring(errno, || Process::spawn_reading_until(&mut command, is_last)),
+            None => spawn(),
+            Some(errno) => without_io_uring(errno, spawn),
         };
         let (pending, addresses) = (VecDeque::new(), Vec::new());
         let (token, scheme, expected_io) = (self.token, self.scheme, self.expected_io);
@@ -186,10 +229,18 @@ impl Builder {
             command.args(["--bind", &format!("ipc://{}", endpoint.display())]);
         }
         command.args(["--io", self.io]).args(&self.bus).args(&self.arguments);
-        match self.ulimit {
-            None => command,
-            Some(arguments) => with_ulimit(arguments, &command),
+        let mut command = match (self.ulimit, self.has_stdin) {
+            (None, true) => command,
+            (None, false) => after("exec <&-", &command),
+            (Some(arguments), _) => after(&format!("ulimit {arguments}"), &command),
+        };
+        if let Some((path, file)) = &self.file_at {
+            command = with_file_at(path, file, &command);
         }
+        if let Some(id) = self.user {
+            command.uid(id).gid(id);
+        }
+        command
     }
 }
 
@@ -206,9 +257,14 @@ impl Gateway {
             expected_io: io_mode(),
             io_uring_refusal: None,
             ulimit: None,
+            user: None,
+            file_at: None,
             arguments: Vec::new(),
             scheme: "http",
             stdin: Stdio::null(),
+            has_stdin: true,
+            stdout: Stdio::piped(),
+            stderr: Stdio::piped(),
             closes_stdout_after: None,
         }
     }
@@ -314,6 +370,21 @@ impl Gateway {
 
     pub(crate) fn is_running(&mut self) -> bool {
         self.process.is_running()
+    }
+
+    /// Waits until it accepts requests or has closed its stdout. Returns which of them happened.
+    pub(crate) fn listens_before_its_end(&mut self) -> bool {
+        let deadline = Instant::now() + PATIENCE;
+        while let Some(line) = self.process.next_line(deadline) {
+            let event = parse_event(&line);
+            let listens = is_event(&event, "listening");
+            self.pending.push_back(event);
+            if listens {
+                self.wait_listening();
+                return true;
+            }
+        }
+        false
     }
 
     /// Waits until it ends by itself and returns its exit status.

@@ -1,6 +1,7 @@
 //! What the tests share: the gateway as a child process, an HTTP client, a ZeroMQ subscriber.
 
 pub(crate) mod fixture;
+pub(crate) mod full_pipe;
 pub(crate) mod gateway;
 pub(crate) mod http;
 pub(crate) mod hub;
@@ -13,6 +14,7 @@ pub(crate) mod raw_client;
 pub(crate) mod request;
 pub(crate) mod settings_file;
 pub(crate) mod subscriber;
+pub(crate) mod terminal;
 pub(crate) mod usage;
 
 use std::io::Write;

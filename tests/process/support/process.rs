@@ -1,6 +1,7 @@
 //! A child process: its output is read as it comes, and a test can wait for its end.
 
 use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -40,15 +41,25 @@ pub(crate) fn binary() -> Command {
     command
 }
 
-/// Returns a command that calls the shell's `ulimit` with these arguments, and then the given one under the same
-/// process id.
-pub(crate) fn with_ulimit(arguments: &str, command: &Command) -> Command {
-    let mut limited = Command::new("sh");
-    limited.args(["-c", &format!("ulimit {arguments} && exec \"$@\""), "sh"]);
-    limited.arg(command.get_program()).args(command.get_args()).stdin(Stdio::null());
+/// Returns a command that lets a shell run this script, and then the given command under the same process id.
+pub(crate) fn after(script: &str, command: &Command) -> Command {
+    run_by(Command::new("sh"), script, command)
+}
+
+/// Returns a command that shows the given one `file` in the place of `path`, in a mount namespace of its own and under
+/// the same process id.
+pub(crate) fn with_file_at(path: &str, file: &Path, command: &Command) -> Command {
+    let mut shell = Command::new("unshare");
+    shell.args(["--user", "--map-root-user", "--mount", "sh"]);
+    run_by(shell, &format!("mount --bind '{}' {path}", file.display()), command)
+}
+
+fn run_by(mut shell: Command, script: &str, command: &Command) -> Command {
+    shell.args(["-c", &format!("{script} && exec \"$@\""), "sh"]);
+    shell.arg(command.get_program()).args(command.get_args()).stdin(Stdio::null());
     let set = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
-    limited.envs(set);
-    limited
+    shell.envs(set);
+    shell
 }
 
 /// Calls `start` in a thread of its own. For this thread and its children, the kernel answers `io_uring_setup` with
@@ -81,22 +92,45 @@ impl Process {
 
     /// Reads stdout up to the line that `is_last` accepts, and then closes the reading end while the child runs.
     pub(crate) fn spawn_reading_until(command: &mut Command, is_last: impl Fn(&str) -> bool + Send + 'static) -> Self {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
+        Self::spawn_with_streams(command, Stdio::piped(), Stdio::piped(), is_last)
+    }
+
+    /// Gives the child these streams for its output. It reads those that are piped, as [`Self::spawn_reading_until`]
+    /// does.
+    pub(crate) fn spawn_with_streams(
+        command: &mut Command,
+        stdout: Stdio,
+        stderr: Stdio,
+        is_last: impl Fn(&str) -> bool + Send + 'static,
+    ) -> Self {
+        let mut child = command.stdout(stdout).stderr(stderr).spawn().expect("the binary starts");
+        // The command must not hold the streams open that it gave to the child.
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let command = format!("{command:?}");
-        let (stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
         let transcript = Arc::new(Mutex::new(Transcript::default()));
         let (sender, lines) = channel();
-        let readers = vec![
-            std::thread::spawn({
-                let transcript = Arc::clone(&transcript);
-                move || read_lines(stdout, &transcript, &sender, is_last)
-            }),
-            std::thread::spawn({
-                let transcript = Arc::clone(&transcript);
-                move || read_all(stderr, &transcript)
-            }),
-        ];
+        let mut readers = Vec::new();
+        if let Some(stdout) = child.stdout.take() {
+            let transcript = Arc::clone(&transcript);
+            readers.push(std::thread::spawn(move || read_lines(stdout, &transcript, &sender, is_last)));
+        }
+        if let Some(stderr) = child.stderr.take() {
+            let transcript = Arc::clone(&transcript);
+            readers.push(std::thread::spawn(move || read_all(stderr, &transcript)));
+        }
         Self { child, command, lines, transcript, readers }
+    }
+
+    /// Starts a child whose stdout is this stream, which the caller reads.
+    pub(crate) fn spawn_printing_to(command: &mut Command, stdout: impl Into<Stdio>) -> Self {
+        let mut child = command.stdout(stdout).stderr(Stdio::piped()).spawn().expect("the binary starts");
+        let stderr = child.stderr.take().unwrap();
+        let transcript = Arc::new(Mutex::new(Transcript::default()));
+        let reader = std::thread::spawn({
+            let transcript = Arc::clone(&transcript);
+            move || read_all(stderr, &transcript)
+        });
+        Self { child, command: format!("{command:?}"), lines: channel().1, transcript, readers: vec![reader] }
     }
 
     pub(crate) fn id(&self) -> u32 {

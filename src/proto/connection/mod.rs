@@ -3,6 +3,9 @@
 //! It finds the ends of heads and bodies in what arrives, however that is split. What becomes of a request is decided by
 //! its head in [`crate::proto::admission`] and by its body in [`crate::proto::message`].
 
+#[cfg(test)]
+mod tests;
+
 use std::borrow::Cow;
 
 use crate::proto::admission::{Admitted, Reply, Request, admit};
@@ -71,11 +74,10 @@ impl Connection {
             self.held = self.run(input, out, context).to_vec();
         } else {
             held.extend_from_slice(input);
-            let left = self.run(&held, out, context).len();
-            if left > 0 {
-                held.drain(..held.len() - left);
-                self.held = held;
-            }
+            let left = self.run(&held, out, context);
+            // What is left behind a request gets a buffer of its own size, since the connection may keep it for long. A head
+            // that comes in pieces stays where it is.
+            self.held = if left.len() < held.len() { left.to_vec() } else { held };
         }
         self.next(out)
     }
@@ -155,7 +157,7 @@ impl Connection {
                         self.request(judged, out, context)
                     }),
                     Err(fault) => {
-                        self.refuse(&fault.into(), &Request::UNREAD, out, context);
+                        self.refuse(&fault.into(), &Request::unread(input), out, context);
                         None
                     }
                 },
@@ -234,12 +236,13 @@ impl Connection {
             Framing::Length(bytes) => Some(usize::try_from(bytes).unwrap_or(usize::MAX)),
             Framing::Chunked => None,
         };
-        let has_room = length.is_none_or(|bytes| context.budget.fits(bytes));
-        let available = if has_room { context.publisher.available() } else { Err(Unavailable::Buffered) };
+        let may_fit = length.is_none_or(|bytes| bytes <= context.budget.limit_bytes());
+        let available = if may_fit { context.publisher.available() } else { Err(Unavailable::Buffered) };
         if let Err(reason) = available {
             self.refuse(&Problem::Unavailable(reason), &request, out, context);
             return rest;
         }
+        // What is whole in one read is not kept, and needs no room.
         if let Some((body, rest)) = length.and_then(|bytes| rest.split_at_checked(bytes)) {
             self.answer(body.into(), request.reply, out, context);
             return rest;
@@ -333,7 +336,7 @@ impl Connection {
     ) -> Next {
         let unfinished = match &self.state {
             ConnectionState::Head { .. } if self.waiting() == Some(Waiting::Head) => {
-                Some((RequestPart::Head, Reply::UNREAD))
+                Some((RequestPart::Head, Reply::unread(&self.held)))
             }
             ConnectionState::Keep(kept) => Some((RequestPart::Body, kept.request.reply)),
             _ => None,

@@ -1,0 +1,283 @@
+//! Finds out why nothing is connected to an endpoint. libzmq reports that an attempt to connect has failed, and not
+//! why, so the probe connects once more by itself, and reads the beginning of a ZMTP handshake.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::ToSocketAddrs;
+use std::time::{Duration, Instant};
+
+use socket2::{Domain, SockAddr, Socket, Type};
+
+use super::endpoint::{Endpoint, Location};
+
+/// The time for a connection, where packets vanish.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// The time for the peer's half of the handshake. It is one round trip.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+/// Longest command `READY` that is read, in bytes. libzmq sends 27 bytes, and up to some 300 with an identity.
+const READY_BYTES: u64 = 1_024;
+
+/// The greeting of ZMTP 3.0 with the mechanism NULL (rfc.zeromq.org/spec/23): signature, version, mechanism, padding.
+const GREETING: [u8; GREETING_BYTES] = *b"\xff\0\0\0\0\0\0\0\0\x7f\x03\0NULL\
+    \0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+const GREETING_BYTES: usize = 64;
+const SIGNATURE_END_AT: usize = 9;
+const VERSION_AT: usize = 10;
+const MECHANISM_AT: usize = 12;
+const MECHANISM: &[u8] = b"NULL\0";
+
+/// Why nothing is connected to an endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotConnected {
+    /// The name has no address, with the reason of the system.
+    Unresolved(String),
+    /// Nothing listens there.
+    Refused,
+    /// The system cannot connect, with its reason.
+    Unreachable(String),
+    /// There is no answer.
+    Silent,
+    /// The connection was closed.
+    Closed,
+    /// What listens there does not speak ZMTP 3 with the mechanism NULL.
+    NotZmtp,
+    /// A ZeroMQ socket of this type listens there, which does not fit the own one.
+    WrongSide(String),
+}
+
+impl fmt::Display for NotConnected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unresolved(reason) => write!(f, "the name cannot be resolved: {reason}"),
+            Self::Refused => f.write_str("connection refused, nothing listens there"),
+            Self::Unreachable(reason) => f.write_str(reason),
+            Self::Silent => f.write_str("no answer"),
+            Self::Closed => f.write_str("the connection was closed"),
+            Self::NotZmtp => f.write_str("what listens there does not speak ZMTP 3, the protocol of ZeroMQ"),
+            Self::WrongSide(kind) if ["SUB", "XSUB"].contains(&kind.as_str()) => {
+                write!(f, "the publishers' side of a hub listens there (a socket of type {kind})")
+            }
+            Self::WrongSide(kind) if ["PUB", "XPUB"].contains(&kind.as_str()) => {
+                write!(f, "the subscribers' side of a hub listens there (a socket of type {kind})")
+            }
+            Self::WrongSide(kind) => write!(f, "a ZeroMQ socket of type {kind} listens there"),
+        }
+    }
+}
+
+impl From<io::Error> for NotConnected {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            // A Unix socket whose file is not there.
+            io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => Self::Refused,
+            io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => Self::Silent,
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Self::Closed,
+            _ => Self::Unreachable(error.to_string()),
+        }
+    }
+}
+
+/// Connects to the endpoint and closes the connection before the end of the handshake. `fitting` are the types of
+/// ZeroMQ sockets that the caller's socket can talk to. The call blocks, for as long as the system resolves the name.
+///
+/// # Errors
+/// Returns why nobody is, or can be, connected.
+pub(super) fn probe(endpoint: &Endpoint, fitting: &[&str]) -> Result<(), NotConnected> {
+    let mut peer = ProbedPeer { socket: connect(endpoint)?, deadline: Instant::now() + ANSWER_TIMEOUT };
+    peer.socket.set_write_timeout(Some(ANSWER_TIMEOUT))?;
+    peer.socket.write_all(&GREETING)?;
+    let mut greeting = [0; GREETING_BYTES];
+    let (first, rest) = greeting.split_at_mut(1);
+    peer.read(first)?;
+    if first.first() != Some(&0xff) {
+        return Err(NotConnected::NotZmtp);
+    }
+    peer.read(rest)?;
+    if greeting[SIGNATURE_END_AT] != 0x7f
+        || greeting[VERSION_AT] < 3
+        || !greeting.get(MECHANISM_AT..).is_some_and(|mechanism| mechanism.starts_with(MECHANISM))
+    {
+        return Err(NotConnected::NotZmtp);
+    }
+    let kind = socket_type(&peer.read_command()?).ok_or(NotConnected::NotZmtp)?;
+    if fitting.contains(&kind.as_str()) { Ok(()) } else { Err(NotConnected::WrongSide(kind)) }
+}
+
+fn connect(endpoint: &Endpoint) -> Result<Socket, NotConnected> {
+    let mut failure = NotConnected::Unresolved("no address of the right family".into());
+    for address in addresses(endpoint)? {
+        let socket = Socket::new(address.domain(), Type::STREAM, None)?;
+        match socket.connect_timeout(&address, CONNECT_TIMEOUT) {
+            Ok(()) => return Ok(socket),
+            Err(error) => failure = error.into(),
+        }
+    }
+    Err(failure)
+}
+
+/// Returns the addresses that libzmq would connect to: it takes IPv6 addresses only where the endpoint names one.
+fn addresses(endpoint: &Endpoint) -> Result<Vec<SockAddr>, NotConnected> {
+    match endpoint.place() {
+        Location::Tcp(host_and_port) => {
+            let resolved = host_and_port.to_socket_addrs().map_err(|error| unresolved(&error))?;
+            let family = if endpoint.is_ipv6() { Domain::IPV6 } else { Domain::IPV4 };
+            Ok(resolved.map(SockAddr::from).filter(|address| address.domain() == family).collect())
+        }
+        Location::Ipc(path) => {
+            // socket2 takes a leading NUL for an abstract name, and libzmq an `@`.
+            let path = path.strip_prefix('@').map_or_else(|| path.to_owned(), |name| format!("\0{name}"));
+            Ok(vec![SockAddr::unix(path)?])
+        }
+    }
+}
+
+/// The standard library puts two sentences into one error.
+fn unresolved(error: &io::Error) -> NotConnected {
+    let text = error.to_string();
+    let reason = text.strip_prefix("failed to lookup address information: ").unwrap_or(&text);
+    NotConnected::Unresolved(reason.into())
+}
+
+struct ProbedPeer {
+    socket: Socket,
+    deadline: Instant,
+}
+
+impl ProbedPeer {
+    /// Fills the buffer.
+    fn read(&mut self, mut buffer: &mut [u8]) -> io::Result<()> {
+        while !buffer.is_empty() {
+            let left = self.deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            self.socket.set_read_timeout(Some(left))?;
+            match self.socket.read(buffer) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(read) => buffer = buffer.get_mut(read..).unwrap_or_default(),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a command frame and returns its body.
+    fn read_command(&mut self) -> Result<Vec<u8>, NotConnected> {
+        const COMMAND: u8 = 4;
+        const LONG_COMMAND: u8 = 6;
+        let mut flags = [0];
+        self.read(&mut flags)?;
+        let mut length = [0; 8];
+        match flags {
+            [COMMAND] => self.read(&mut length[7..])?,
+            [LONG_COMMAND] => self.read(&mut length)?,
+            _ => return Err(NotConnected::NotZmtp),
+        }
+        let body_bytes = Some(u64::from_be_bytes(length)).filter(|bytes| *bytes <= READY_BYTES);
+        let mut body = vec![0; body_bytes.ok_or(NotConnected::NotZmtp)? as usize];
+        self.read(&mut body)?;
+        Ok(body)
+    }
+}
+
+/// Returns the socket type that a command `READY` names. Returns `None` for another command, and without the property.
+fn socket_type(command: &[u8]) -> Option<String> {
+    let mut rest = command.strip_prefix(b"\x05READY")?;
+    while let Some((&name_bytes, tail)) = rest.split_first() {
+        let (name, tail) = tail.split_at_checked(name_bytes.into())?;
+        let (value_bytes, tail) = tail.split_first_chunk()?;
+        let (value, tail) = tail.split_at_checked(u32::from_be_bytes(*value_bytes) as usize)?;
+        if name.eq_ignore_ascii_case(b"Socket-Type") {
+            let text = std::str::from_utf8(value).ok()?;
+            return text.bytes().all(|byte| byte.is_ascii_uppercase()).then(|| text.into());
+        }
+        rest = tail;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// The types that a SUB socket can talk to.
+    const PUBLISHERS: &[&str] = &["PUB", "XPUB"];
+
+    fn endpoint(text: &str) -> Endpoint {
+        text.parse().unwrap()
+    }
+
+    fn bound(context: &zmq::Context, kind: zmq::SocketType, address: &str) -> (zmq::Socket, Endpoint) {
+        let socket = context.socket(kind).unwrap();
+        socket.bind(address).unwrap();
+        let endpoint = socket.get_last_endpoint().unwrap().unwrap().parse().unwrap();
+        (socket, endpoint)
+    }
+
+    #[test]
+    fn the_type_of_a_socket_decides() {
+        let context = zmq::Context::new();
+        let directory = tempfile::tempdir().unwrap();
+        for (kind, expected) in [
+            (zmq::PUB, Ok(())),
+            (zmq::XPUB, Ok(())),
+            (zmq::XSUB, Err(NotConnected::WrongSide("XSUB".into()))),
+            (zmq::ROUTER, Err(NotConnected::WrongSide("ROUTER".into()))),
+        ] {
+            let file = format!("ipc://{}/{kind:?}", directory.path().display());
+            let name = format!("ipc://@adapter-gateway-{}-{kind:?}", std::process::id());
+            for address in ["tcp://127.0.0.1:*", &file, &name] {
+                let (_socket, endpoint) = bound(&context, kind, address);
+                assert_eq!(probe(&endpoint, PUBLISHERS), expected, "{endpoint}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_told_apart() {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        assert_eq!(probe(&endpoint(&format!("tcp://{free}")), PUBLISHERS), Err(NotConnected::Refused));
+        assert_eq!(probe(&endpoint("ipc:///nonexistent/bus"), PUBLISHERS), Err(NotConnected::Refused));
+        let unresolved = probe(&endpoint("tcp://nonexistent.invalid:1"), PUBLISHERS);
+        assert!(matches!(unresolved, Err(NotConnected::Unresolved(_))), "{unresolved:?}");
+    }
+
+    #[test]
+    fn strangers_are_told_apart() {
+        let greeting = |mechanism: &[u8]| [b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\0".as_slice(), mechanism].concat();
+        let ready = |command: &[u8]| [&GREETING[..], command].concat();
+        for (answer, expected) in [
+            (b"HTTP/1.1 400 Bad Request\r\n".to_vec(), NotConnected::NotZmtp),
+            (b"\x01".to_vec(), NotConnected::NotZmtp),
+            (vec![0xff; 64], NotConnected::NotZmtp),
+            (b"\xff\0\0\0\0\0\0\0\x01\x7f\x01\x01".repeat(6), NotConnected::NotZmtp),
+            ([greeting(b"CURVE"), vec![0; 64]].concat(), NotConnected::NotZmtp),
+            (ready(b"\0\x05hello"), NotConnected::NotZmtp),
+            (ready(b"\x04\x05\x04PING"), NotConnected::NotZmtp),
+            (ready(b"\x06\x7f\xff\xff\xff\xff\xff\xff\xff"), NotConnected::NotZmtp),
+            (ready(b"\x04\x0c\x05READY\xff\0\0\0\0\0"), NotConnected::NotZmtp),
+            (Vec::new(), NotConnected::Closed),
+            (GREETING.to_vec(), NotConnected::Closed),
+        ] {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let endpoint = endpoint(&format!("tcp://{}", listener.local_addr().unwrap()));
+            let peer = std::thread::spawn(move || {
+                let (mut stream, _) = listener.accept().unwrap();
+                stream.read_exact(&mut [0; GREETING_BYTES]).unwrap();
+                stream.write_all(&answer).unwrap();
+            });
+            assert_eq!(probe(&endpoint, PUBLISHERS), Err(expected));
+            peer.join().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_stranger_that_says_nothing_is_waited_for_no_longer_than_the_timeout() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let endpoint = endpoint(&format!("tcp://{}", listener.local_addr().unwrap()));
+        assert_eq!(probe(&endpoint, PUBLISHERS), Err(NotConnected::Silent));
+    }
+}

@@ -1,0 +1,208 @@
+//! Writes JSON for people and for readers of lines: without control characters, on one line or indented, with or
+//! without colours. The value stays the same.
+
+use std::fmt::Write;
+
+/// The columns of one level of nesting.
+const INDENT_COLUMNS: usize = 2;
+/// The deepest level that is indented further. A publisher can nest a payload a million levels deep, and the lines of
+/// such a text would otherwise have as many columns.
+const INDENTED_LEVELS: usize = 64;
+
+/// The colours of the parts of a JSON text, as the parameters of SGR (ECMA-48 §8.3.117).
+const KEY_COLOUR: &str = "36";
+const STRING_COLOUR: &str = "32";
+const SCALAR_COLOUR: &str = "33";
+
+/// How a JSON text is written.
+#[derive(Clone, Copy, Default)]
+pub(super) struct JsonStyle {
+    pub(super) colour: bool,
+    pub(super) indented: bool,
+}
+
+/// Returns whether a terminal, or a reader of lines, may take `c` for something else than a part of the text: DEL and
+/// the controls of C0 and C1; U+2028 and U+2029, which end a line; and the characters with Unicode's property
+/// Bidi_Control, which reorder the text around them.
+pub(super) fn is_control(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{61c}' | '\u{200e}' | '\u{200f}')
+}
+
+/// Returns `text` in this colour.
+pub(super) fn coloured(text: &str, sgr: &str) -> String {
+    format!("\x1b[{sgr}m{text}\x1b[0m")
+}
+
+/// Returns `json`, which is valid JSON, in this style. Unless it is indented, only control characters in strings, which
+/// are escaped, and line breaks between tokens, which become spaces, differ from the given text.
+pub(super) fn styled(json: &str, style: JsonStyle) -> String {
+    let mut writer = JsonWriter { style, text: String::with_capacity(json.len()), level: 0 };
+    let mut rest = json;
+    while let Some(first) = rest.bytes().next() {
+        // A token ends before an ASCII byte, or with the text.
+        let (token, after) = rest.split_at_checked(token_bytes(first, rest)).unwrap_or((rest, ""));
+        writer.write(first, token, after);
+        rest = after;
+    }
+    writer.text
+}
+
+/// Returns the length of the token, or of the white space, at the beginning of `rest`.
+fn token_bytes(first: u8, rest: &str) -> usize {
+    let end = match first {
+        b'"' => return string_bytes(rest),
+        b'{' | b'}' | b'[' | b']' | b',' | b':' => return 1,
+        b' ' | b'\t' | b'\n' | b'\r' => rest.find(|c| !matches!(c, ' ' | '\t' | '\n' | '\r')),
+        _ => rest.find([' ', '\t', '\n', '\r', ',', ']', '}']),
+    };
+    end.unwrap_or(rest.len())
+}
+
+/// Returns the length of the string at the beginning of `rest`, with its quotation marks.
+fn string_bytes(rest: &str) -> usize {
+    let mut escaped = false;
+    let end = rest.bytes().skip(1).position(|byte| {
+        let ends = byte == b'"' && !escaped;
+        escaped = byte == b'\\' && !escaped;
+        ends
+    });
+    end.map_or(rest.len(), |end| end + 2)
+}
+
+struct JsonWriter {
+    style: JsonStyle,
+    text: String,
+    /// The number of arrays and objects that are open.
+    level: usize,
+}
+
+impl JsonWriter {
+    /// Writes `token`, which begins with the byte `first` and is followed by `after`.
+    fn write(&mut self, first: u8, token: &str, after: &str) {
+        match first {
+            b'"' if after.trim_start().starts_with(':') => self.write_scalar(token, KEY_COLOUR),
+            b'"' => self.write_scalar(token, STRING_COLOUR),
+            b'{' | b'[' => {
+                self.text.push_str(token);
+                self.level += 1;
+                if !after.trim_start().starts_with(['}', ']']) {
+                    self.break_line();
+                }
+            }
+            b'}' | b']' => {
+                self.level = self.level.saturating_sub(1);
+                if !self.text.ends_with(['{', '[']) {
+                    self.break_line();
+                }
+                self.text.push_str(token);
+            }
+            b',' => {
+                self.text.push_str(token);
+                self.break_line();
+            }
+            b':' => self.text.push_str(if self.style.indented { ": " } else { token }),
+            b' ' | b'\t' | b'\n' | b'\r' if self.style.indented => {}
+            b' ' | b'\t' | b'\n' | b'\r' => self.text.push_str(&token.replace(['\n', '\r'], " ")),
+            _ => self.write_scalar(token, SCALAR_COLOUR),
+        }
+    }
+
+    fn write_scalar(&mut self, token: &str, sgr: &str) {
+        let escaped = escape_controls(token);
+        self.text.push_str(&if self.style.colour { coloured(&escaped, sgr) } else { escaped });
+    }
+
+    fn break_line(&mut self) {
+        if self.style.indented {
+            let columns = INDENT_COLUMNS * self.level.min(INDENTED_LEVELS);
+            // Writing to a string never fails.
+            let _ = write!(self.text, "\n{:columns$}", "");
+        }
+    }
+}
+
+/// Returns the token with each control character as an escape of JSON. All of them have four hexadecimal digits.
+fn escape_controls(token: &str) -> String {
+    let mut escaped = String::with_capacity(token.len());
+    for c in token.chars() {
+        if is_control(c) {
+            let _ = write!(escaped, "\\u{:04x}", u32::from(c));
+        } else {
+            escaped.push(c);
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INDENTED: JsonStyle = JsonStyle { colour: false, indented: true };
+
+    /// Removes the sequences that set colours.
+    fn without_colours(text: &str) -> String {
+        let mut parts = text.split("\x1b[");
+        let first = parts.next().unwrap().to_owned();
+        first + &parts.map(|part| part.split_once('m').unwrap().1).collect::<String>()
+    }
+
+    #[test]
+    fn a_text_on_one_line_is_unchanged_except_for_its_line_breaks() {
+        for text in
+            [r#"{"a" : 1.0,"b":[ ]}"#, "1", "-1.50e+3", "\"\"", "{}", r#"["\\", "\"", "\\\"{"]"#, "\t[\t1 ,2]\t"]
+        {
+            assert_eq!(styled(text, JsonStyle::default()), text);
+        }
+        assert_eq!(styled("{\n  \"a\\n\": 1\r\n}", JsonStyle::default()), "{   \"a\\n\": 1  }");
+    }
+
+    #[test]
+    fn control_characters_are_escaped_and_the_value_stays() {
+        let json = "{\"a\u{7f}\u{85}\": \"\u{9b}2J\u{2028}\u{2029}\u{202e}\u{2066}\\\\\u{200f}\"}";
+        let text = styled(json, JsonStyle::default());
+        assert_eq!(text, r#"{"a\u007f\u0085": "\u009b2J\u2028\u2029\u202e\u2066\\\u200f"}"#);
+        let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        assert_eq!(value(&text), value(json));
+    }
+
+    #[test]
+    fn an_indented_text_has_a_member_on_each_line() {
+        let json = r#"{"a":{},"b" :[ ],"c":[1, {"d":"x:{,"}] , "e":null}"#;
+        let expected = [
+            "{",
+            r#"  "a": {},"#,
+            r#"  "b": [],"#,
+            r#"  "c": ["#,
+            "    1,",
+            "    {",
+            r#"      "d": "x:{,""#,
+            "    }",
+            "  ],",
+            r#"  "e": null"#,
+            "}",
+        ];
+        assert_eq!(styled(json, INDENTED), expected.join("\n"));
+        assert_eq!(styled("[\n1]", INDENTED), "[\n  1\n]");
+    }
+
+    #[test]
+    fn colours_change_nothing_else() {
+        let json = r#"{"a" : [1, "b", true ], "c":{} }"#;
+        for indented in [false, true] {
+            let plain = styled(json, JsonStyle { colour: false, indented });
+            let coloured = styled(json, JsonStyle { colour: true, indented });
+            assert_eq!(without_colours(&coloured), plain);
+            assert!(coloured.contains("\x1b[36m\"a\"\x1b[0m"), "{coloured:?}");
+        }
+    }
+
+    #[test]
+    fn deep_nesting_makes_no_long_lines() {
+        let json = "[".repeat(10_000) + &"]".repeat(10_000);
+        let text = styled(&json, INDENTED);
+        let longest = text.lines().map(str::len).max();
+        assert_eq!(longest, Some(INDENT_COLUMNS * INDENTED_LEVELS + "[]".len()));
+    }
+}

@@ -1,0 +1,71 @@
+//! Reports when a message that is posted is taken, and when no longer.
+
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use crate::bus::Publisher;
+use crate::gateway::events::{Event, EventSink};
+use crate::proto::Publish;
+use crate::proto::problem::Unavailable;
+
+/// Reports `ready` and `not-ready`. The main thread and the bus thread tell it of what changes.
+pub(super) struct ReadyReporter {
+    emit: EventSink,
+    /// Set when the bus has started.
+    publisher: OnceLock<Publisher>,
+    state: Mutex<ReadyState>,
+}
+
+struct ReadyState {
+    /// Why the gateway does not listen; `None` if it listens.
+    not_listening: Option<String>,
+    /// Whether `ready` was reported last.
+    is_ready: bool,
+}
+
+impl ReadyReporter {
+    pub(super) fn new(emit: EventSink) -> Self {
+        let state = ReadyState { not_listening: Some("the gateway starts".into()), is_ready: false };
+        Self { emit, publisher: OnceLock::new(), state: Mutex::new(state) }
+    }
+
+    /// Tells through which publisher messages pass.
+    pub(super) fn set_publisher(&self, publisher: Publisher) {
+        let is_first = self.publisher.set(publisher).is_ok();
+        debug_assert!(is_first, "the bus starts once");
+        self.update(|_state| {});
+    }
+
+    /// Tells that the gateway listens.
+    pub(super) fn set_listening(&self) {
+        self.update(|state| state.not_listening = None);
+    }
+
+    /// Tells that the gateway does not listen any more.
+    pub(super) fn set_not_listening(&self, reason: &str) {
+        self.update(|state| state.not_listening = Some(reason.into()));
+    }
+
+    /// Tells that an endpoint of the bus was connected or disconnected.
+    pub(super) fn bus_changed(&self) {
+        self.update(|_state| {});
+    }
+
+    /// Reports what has changed. The lock makes the order of the events that of the changes; the sink never waits.
+    fn update(&self, change: impl FnOnce(&mut ReadyState)) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut state);
+        let not_ready = state.not_listening.as_deref().or_else(|| self.bus_disconnected());
+        match (state.is_ready, not_ready) {
+            (false, None) => (self.emit)(&Event::Ready),
+            (true, Some(reason)) => (self.emit)(&Event::NotReady { reason }),
+            _ => return,
+        }
+        state.is_ready = !state.is_ready;
+    }
+
+    /// Returns the reason if no endpoint is connected. The state of the bus changes before the bus reports the change.
+    fn bus_disconnected(&self) -> Option<&'static str> {
+        let available = self.publisher.get().map_or(Err(Unavailable::NotConnected), Publish::available);
+        (available == Err(Unavailable::NotConnected)).then_some("the bus is not connected")
+    }
+}

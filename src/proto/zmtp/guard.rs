@@ -1,0 +1,239 @@
+//! The state of one connection of the bus.
+
+use std::sync::Arc;
+
+use super::frame::{COMMAND_BYTES, FRAME_HEAD_BYTES, FrameHead, Violation};
+use super::handshake::{self, GREETING_BYTES, READY_BYTES, SocketRole};
+use super::subscriptions::Subscriptions;
+use super::traffic::{PeerKind, Traffic, ZmtpLimits};
+use super::window::{Step, Window};
+use crate::proto::message::MAX_TOPIC_BYTES;
+
+/// The most that [`InboundGuard::held_bytes`] returns: a topic frame, and a command that follows before the payload.
+pub const HELD_BYTES: usize = 2 * FRAME_HEAD_BYTES + MAX_TOPIC_BYTES + COMMAND_BYTES as usize;
+
+/// How a connection came about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The peer connected to an endpoint that we bound.
+    Accepted,
+    /// We connected to the peer.
+    Dialled,
+}
+
+/// Checks what one peer sends.
+#[derive(Debug)]
+pub struct InboundGuard {
+    origin: Origin,
+    limits: Arc<ZmtpLimits>,
+    phase: Phase,
+    /// What happens to the bytes that arrive next.
+    step: Step,
+    /// The bytes that cannot be judged before more arrive.
+    held: Vec<u8>,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Greeting { received: usize },
+    Handshake,
+    Traffic(Traffic),
+}
+
+impl InboundGuard {
+    /// Returns the guard of a new connection.
+    #[must_use]
+    pub fn new(origin: Origin, limits: Arc<ZmtpLimits>) -> Self {
+        Self { origin, limits, phase: Phase::Greeting { received: 0 }, step: Step::Pass(0), held: Vec::new() }
+    }
+
+    /// Returns how many bytes the guard holds back, at most [`HELD_BYTES`]. The output of the next call may be longer
+    /// than its input by as much, so the caller must read that much less than the buffer has room for.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Takes the first `received` bytes of `buffer`, which come from the peer, and replaces them by what may pass.
+    /// Returns how many bytes that is. The buffer must have room for [`InboundGuard::held_bytes`] more.
+    ///
+    /// # Errors
+    /// Returns an error if the peer does not speak ZMTP 3. The connection must end.
+    pub fn filter(&mut self, buffer: &mut [u8], received: usize) -> Result<usize, Violation> {
+        let held_bytes = self.held.len();
+        let Some(arrived) = buffer.get_mut(..held_bytes + received) else {
+            debug_assert!(false, "the caller leaves room for the held bytes");
+            return Err(Violation::Frame);
+        };
+        if held_bytes > 0 {
+            arrived.copy_within(..received, held_bytes);
+            arrived.iter_mut().zip(self.held.drain(..)).for_each(|(place, byte)| *place = byte);
+        }
+        let mut window = Window::new(arrived);
+        loop {
+            self.step = window.advance(self.step);
+            if window.unread().is_empty() {
+                return Ok(window.kept());
+            }
+            self.step = self.judge(&mut window)?;
+            if self.step == Step::Wait {
+                self.held.extend_from_slice(window.unread());
+                debug_assert!(self.held.len() <= HELD_BYTES, "only the beginning of a message waits");
+                self.step = Step::Pass(0);
+                return Ok(window.kept());
+            }
+        }
+    }
+
+    /// Decides about the unread bytes, of which there is at least one.
+    fn judge(&mut self, window: &mut Window<'_>) -> Result<Step, Violation> {
+        match &mut self.phase {
+            Phase::Greeting { received } => {
+                // The greeting is never held back, because libzmq reads it in parts of exact lengths.
+                let left = GREETING_BYTES - *received;
+                let arrived = window.unread().iter().take(left);
+                let arrived_bytes = arrived.len();
+                arrived.zip(*received..).try_for_each(|(&byte, at)| handshake::check_greeting(at, byte))?;
+                *received += arrived_bytes;
+                if arrived_bytes == left {
+                    self.phase = Phase::Handshake;
+                }
+                Ok(Step::Pass(arrived_bytes as u64))
+            }
+            Phase::Handshake => self.judge_ready(window.unread()),
+            Phase::Traffic(traffic) => traffic.judge(window, &self.limits),
+        }
+    }
+
+    fn judge_ready(&mut self, unread: &[u8]) -> Result<Step, Violation> {
+        let Some(head) = FrameHead::parse(unread)? else { return Ok(Step::Wait) };
+        if !head.is_command || head.body_bytes > READY_BYTES {
+            return Err(Violation::Handshake);
+        }
+        let Some(body) = head.body(unread) else { return Ok(Step::Wait) };
+        let peer = match (self.origin, handshake::parse_ready(body)?) {
+            (Origin::Accepted, SocketRole::Publishes) => PeerKind::Publisher,
+            (Origin::Accepted, SocketRole::Subscribes) => PeerKind::Subscriber(Subscriptions::default()),
+            (Origin::Dialled, SocketRole::Publishes) => PeerKind::SubscribedTo,
+            (Origin::Dialled, SocketRole::Subscribes) => PeerKind::PublishedTo { has_subscribed: false },
+        };
+        self.phase = Phase::Traffic(Traffic::new(peer));
+        Ok(Step::Pass(head.frame_bytes()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PUBLISHER: &[u8] = b"\x04\x19\x05READY\x0bSocket-Type\0\0\0\x03PUB";
+    const SUBSCRIBER: &[u8] = b"\x04\x1a\x05READY\x0bSocket-Type\0\0\0\x04XSUB";
+
+    /// Returns the guard of a peer whose handshake has passed. Payloads have at most 4 bytes.
+    fn after_handshake(origin: Origin, ready: &[u8]) -> InboundGuard {
+        let mut guard = InboundGuard::new(origin, Arc::new(ZmtpLimits::new(4)));
+        let mut greeting = b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\x01NULL".to_vec();
+        greeting.resize(GREETING_BYTES, 0);
+        let bytes = [&greeting, ready].concat();
+        assert_eq!(filter(&mut guard, &bytes).as_deref(), Ok(&bytes[..]));
+        guard
+    }
+
+    fn filter(guard: &mut InboundGuard, bytes: &[u8]) -> Result<Vec<u8>, Violation> {
+        let mut buffer = bytes.to_vec();
+        buffer.resize(bytes.len() + guard.held_bytes(), 0);
+        let passed = guard.filter(&mut buffer, bytes.len())?;
+        buffer.truncate(passed);
+        Ok(buffer)
+    }
+
+    /// A case: what it is, what the peer sends, and what passes.
+    type Case = (&'static str, &'static [u8], &'static [u8]);
+
+    fn passes(origin: Origin, ready: &[u8], cases: &[Case]) {
+        for (what, sent, expected) in cases {
+            let passed = filter(&mut after_handshake(origin, ready), sent);
+            assert_eq!(passed.as_deref(), Ok(*expected), "{what}");
+        }
+    }
+
+    #[test]
+    fn of_a_publisher_only_messages_of_two_frames_within_the_bounds_pass() {
+        let message = b"\x01\x01t\x00\x01p";
+        passes(
+            Origin::Accepted,
+            PUBLISHER,
+            &[
+                ("two frames", message, message),
+                ("an empty payload", b"\x01\x01t\x00\x00", b"\x01\x01t\x00\x00"),
+                ("a payload of 4 bytes", b"\x01\x01t\x00\x044444", b"\x01\x01t\x00\x044444"),
+                ("a payload of 5 bytes", b"\x01\x01t\x00\x0555555\x01\x01t\x00\x01p", message),
+                ("one frame", b"\x00\x01t\x01\x01t\x00\x01p", message),
+                ("three frames", b"\x01\x01t\x01\x01p\x00\x01p\x01\x01t\x00\x01p", message),
+                ("a payload that has not arrived", b"\x01\x01t", b""),
+                ("a part of a payload", b"\x01\x01t\x00\x02p", b"\x01\x01t\x00\x02p"),
+                ("a heartbeat inside", b"\x01\x01t\x04\x05\x04PONG\x00\x01p", b"\x04\x05\x04PONG\x01\x01t\x00\x01p"),
+                ("a subscription", b"\x04\x0a\x09SUBSCRIBE\x01\x01t\x00\x01p", message),
+            ],
+        );
+    }
+
+    #[test]
+    fn of_a_subscriber_only_new_subscriptions_and_their_cancellations_pass() {
+        passes(
+            Origin::Accepted,
+            SUBSCRIBER,
+            &[
+                ("a message", b"\x00\x02\x01a\x00\x02\x00a", b"\x00\x02\x01a\x00\x02\x00a"),
+                ("a command", b"\x04\x0b\x09SUBSCRIBEa", b"\x04\x0b\x09SUBSCRIBEa"),
+                ("a repetition in the other form", b"\x04\x0b\x09SUBSCRIBEa\x00\x02\x01a", b"\x04\x0b\x09SUBSCRIBEa"),
+                ("a cancellation of nothing", b"\x04\x07\x06CANCEL", b""),
+                ("another message", b"\x00\x01\x02\x00\x00", b""),
+                ("a message of two frames", b"\x01\x02\x01a\x00\x02\x01b\x00\x02\x01c", b"\x00\x02\x01c"),
+                ("a long one", b"\x02\0\0\0\0\0\0\x04\x02\x01", b""),
+            ],
+        );
+    }
+
+    #[test]
+    fn of_a_hub_that_is_published_to_the_first_subscription_passes_as_one_to_everything() {
+        passes(
+            Origin::Dialled,
+            SUBSCRIBER,
+            &[
+                ("a cancellation, then two messages", b"\x00\x01\x00\x00\x02\x01a\x00\x02\x01b", b"\x00\x01\x01"),
+                ("a command", b"\x04\x0b\x09SUBSCRIBEa", b"\x00\x01\x01"),
+                ("the beginning of a long one", b"\x02\0\0\0\0\x7f\0\0\0\x01abc", b"\x00\x01\x01"),
+            ],
+        );
+    }
+
+    #[test]
+    fn of_a_hub_that_is_subscribed_to_every_message_passes() {
+        let frames = b"\x00\x01a\x01\x01a\x01\x01b\x00\x09123456789";
+        passes(Origin::Dialled, PUBLISHER, &[("1 and 3 frames", frames, frames)]);
+    }
+
+    #[test]
+    fn a_dropped_message_is_not_held() {
+        let mut guard = after_handshake(Origin::Accepted, PUBLISHER);
+        assert_eq!(filter(&mut guard, b"\x01\x01t\x02\0\0\0\0\x7f\0\0\0"), Ok(Vec::new()));
+        for _ in 0..100 {
+            assert_eq!(filter(&mut guard, &[0; 8_192]), Ok(Vec::new()));
+            assert_eq!(guard.held_bytes(), 0);
+        }
+    }
+
+    #[test]
+    fn the_most_is_held_where_a_command_interrupts_the_longest_message() {
+        let mut guard = after_handshake(Origin::Accepted, PUBLISHER);
+        let topic = [&b"\x03\0\0\0\0\0\0\x04\x00"[..], &[b't'; MAX_TOPIC_BYTES]].concat();
+        let command = [&b"\x06\0\0\0\0\0\0\x02\x00\x04PONG"[..], &[0; COMMAND_BYTES as usize - 5]].concat();
+        let sent = [&topic[..], &command].concat();
+        assert_eq!(sent.len(), HELD_BYTES);
+        assert_eq!(filter(&mut guard, &sent[..sent.len() - 1]), Ok(Vec::new()));
+        assert_eq!(guard.held_bytes(), HELD_BYTES - 1);
+        assert_eq!(filter(&mut guard, &[0]), Ok(command));
+        assert_eq!(filter(&mut guard, b"\x00\x00"), Ok([&topic[..], b"\x00\x00"].concat()));
+    }
+}

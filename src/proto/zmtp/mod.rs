@@ -1,0 +1,42 @@
+//! What peers of the bus send, checked before libzmq sees it.
+//!
+//! Whoever can connect to a bus port can send any bytes. libzmq also accepts the protocols ZMTP 1.0 and 2.0, and takes
+//! a peer whose first byte is not 0xff for ZMTP 1.0: the body of an HTTP request becomes messages or subscriptions. It
+//! keeps every subscription, of any length and number, and all frames of a message until the last one arrives. An
+//! [`InboundGuard`] reads the bytes of one connection on their way to libzmq, ends a connection that does not speak
+//! ZMTP 3 (<https://rfc.zeromq.org/spec/23> and <https://rfc.zeromq.org/spec/37>), and removes what is beyond the
+//! bounds.
+//!
+//! | peer | what passes |
+//! |---|---|
+//! | any | the greeting of ZMTP 3 with the mechanism NULL, then READY with a socket type of publish/subscribe, then `PING` and `PONG` |
+//! | a publisher that connected to us | messages of two frames: a topic of at most [`MAX_TOPIC_BYTES`](crate::proto::message::MAX_TOPIC_BYTES), and a payload of at most [`ZmtpLimits::message_bytes`] |
+//! | a subscriber that connected to us | subscriptions that it does not have yet, of at most `MAX_TOPIC_BYTES` each, within the bounds of [`ZmtpLimits`], and their cancellations |
+//! | a hub that we publish to | its first subscription, as a subscription to everything |
+//! | a hub that we subscribe to | every message |
+//!
+//! What does not pass is dropped as it arrives, and the connection goes on. Only bytes that are not ZMTP 3 end it.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `guard` | the state of a connection: bytes in, the bytes that pass out |
+//! | `handshake` | the greeting and the command READY |
+//! | `traffic` | what passes after the handshake, by the kind of peer |
+//! | `subscriptions` | the subscriptions of one connection, and what they cost |
+//! | `frame` | the heads of frames, and commands |
+//! | `window` | the bytes of one read, changed in place |
+
+mod frame;
+mod guard;
+mod handshake;
+mod subscriptions;
+mod traffic;
+mod window;
+
+pub use frame::{COMMAND_BYTES, Violation};
+pub use guard::{HELD_BYTES, InboundGuard, Origin};
+pub use handshake::{GREETING_BYTES, READY_BYTES};
+pub use subscriptions::{
+    CONNECTION_SUBSCRIPTION_BYTES, OWN_SUBSCRIPTION_BYTES, SUBSCRIPTION_BYTES, subscription_cost_bytes,
+};
+pub use traffic::ZmtpLimits;

@@ -1,0 +1,104 @@
+//! The bytes of one read, changed in place.
+
+/// What happens to the next bytes of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// So many pass.
+    Pass(u64),
+    /// So many are dropped.
+    Drop(u64),
+    /// They cannot be judged before more bytes arrive.
+    Wait,
+}
+
+/// A buffer whose bytes are read from its beginning on, and either kept or removed.
+///
+/// The kept bytes move to the front, so a window from which nothing is removed copies nothing.
+pub(super) struct Window<'b> {
+    buffer: &'b mut [u8],
+    read: usize,
+    kept: usize,
+}
+
+impl<'b> Window<'b> {
+    pub(super) fn new(buffer: &'b mut [u8]) -> Self {
+        Self { buffer, read: 0, kept: 0 }
+    }
+
+    /// Returns the bytes that were not read yet.
+    pub(super) fn unread(&self) -> &[u8] {
+        self.buffer.get(self.read..).unwrap_or_default()
+    }
+
+    /// Returns how many bytes were kept. They are the first ones of the buffer.
+    pub(super) fn kept(&self) -> usize {
+        self.kept
+    }
+
+    /// Follows `step` as far as the bytes reach. Returns what remains of it.
+    pub(super) fn advance(&mut self, step: Step) -> Step {
+        let available = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX).min(self.unread().len());
+        match step {
+            Step::Pass(bytes) => {
+                let taken = available(bytes);
+                self.keep(taken);
+                Step::Pass(bytes - taken as u64)
+            }
+            Step::Drop(bytes) => {
+                let taken = available(bytes);
+                self.read += taken;
+                Step::Drop(bytes - taken as u64)
+            }
+            Step::Wait => Step::Wait,
+        }
+    }
+
+    /// Replaces the next unread bytes by these, and keeps them.
+    pub(super) fn replace(&mut self, bytes: &[u8]) {
+        let Some(place) = self.buffer.get_mut(self.read..).and_then(|unread| unread.get_mut(..bytes.len())) else {
+            debug_assert!(false, "only bytes that have arrived are replaced");
+            return;
+        };
+        place.copy_from_slice(bytes);
+        self.keep(bytes.len());
+    }
+
+    /// Exchanges the first `first` unread bytes and the `second` ones behind them.
+    pub(super) fn exchange(&mut self, first: usize, second: usize) {
+        let unread = self.buffer.get_mut(self.read..).unwrap_or_default();
+        match unread.get_mut(..first + second) {
+            Some(both) => both.rotate_left(first),
+            None => debug_assert!(false, "only bytes that have arrived are exchanged"),
+        }
+    }
+
+    /// Keeps so many unread bytes, which have arrived.
+    fn keep(&mut self, bytes: usize) {
+        let end = self.read + bytes;
+        if self.kept != self.read {
+            self.buffer.copy_within(self.read..end, self.kept);
+        }
+        self.read = end;
+        self.kept += bytes;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_kept_removed_replaced_and_exchanged_in_place() {
+        let mut buffer = *b"abcdefghij";
+        let mut window = Window::new(&mut buffer);
+        assert_eq!(window.advance(Step::Pass(2)), Step::Pass(0));
+        assert_eq!(window.advance(Step::Drop(1)), Step::Drop(0));
+        window.replace(b"D");
+        window.exchange(2, 3);
+        assert_eq!(window.unread(), b"ghiefj");
+        assert_eq!(window.advance(Step::Pass(3)), Step::Pass(0));
+        assert_eq!(window.advance(Step::Drop(5)), Step::Drop(2));
+        assert_eq!((window.kept(), window.unread()), (6, &b""[..]));
+        assert_eq!(&buffer[..6], b"abDghi");
+    }
+}

@@ -1,0 +1,114 @@
+//! Writes lines to a standard stream on a thread of its own. A stream that nobody reads blocks that thread and no other.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::{Errno, write};
+
+/// The lines that wait to be written. They decide what is kept when the stream takes less than is produced.
+pub(crate) trait WaitingLines: Send + 'static {
+    /// Removes what is written next, and returns it.
+    fn take_next(&mut self) -> Option<Vec<u8>>;
+
+    /// Records that the stream did not take what [`WaitingLines::take_next`] returned last.
+    fn record_lost(&mut self);
+}
+
+/// The side of a stream's thread that other threads use. They hold its lock for a few instructions, never during a
+/// write.
+#[derive(Debug)]
+pub(crate) struct StreamWriter<L> {
+    shared: Arc<SharedLines<L>>,
+}
+
+#[derive(Debug)]
+struct SharedLines<L> {
+    state: Mutex<WriterState<L>>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct WriterState<L> {
+    lines: L,
+    /// Whether all lines are written.
+    is_idle: bool,
+}
+
+impl<L: WaitingLines> StreamWriter<L> {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// Returns the error of the system if it provides no thread.
+    pub(crate) fn start(name: &str, stream: impl AsFd + Send + 'static, lines: L) -> io::Result<Self> {
+        let state = Mutex::new(WriterState { lines, is_idle: true });
+        let shared = Arc::new(SharedLines { state, changed: Condvar::new() });
+        let body = {
+            let shared = Arc::clone(&shared);
+            move || shared.write_to(&stream)
+        };
+        std::thread::Builder::new().name(name.into()).spawn(body)?;
+        Ok(Self { shared })
+    }
+
+    /// Changes the lines, and wakes the thread.
+    pub(crate) fn update(&self, change: impl FnOnce(&mut L)) {
+        let mut state = self.shared.lock();
+        change(&mut state.lines);
+        state.is_idle = false;
+        self.shared.changed.notify_all();
+    }
+
+    /// Waits until all lines are written, for `timeout` at most.
+    pub(crate) fn finish(&self, timeout: Duration) {
+        let wait = self.shared.changed.wait_timeout_while(self.shared.lock(), timeout, |state| !state.is_idle);
+        drop(wait);
+    }
+}
+
+impl<L: WaitingLines> SharedLines<L> {
+    fn lock(&self) -> MutexGuard<'_, WriterState<L>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write_to(&self, stream: &impl AsFd) -> ! {
+        loop {
+            let next = self.wait_for_next();
+            if write_all(stream, &next).is_err() {
+                self.lock().lines.record_lost();
+            }
+        }
+    }
+
+    fn wait_for_next(&self) -> Vec<u8> {
+        let mut state = self.lock();
+        loop {
+            if let Some(next) = state.lines.take_next() {
+                return next;
+            }
+            state.is_idle = true;
+            self.changed.notify_all();
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// Writes all bytes, past the buffer and the lock of the standard library, which the end of the process would wait for.
+/// Another process may have made the stream non-blocking, since it shares the open file description: the flag stays as
+/// it is.
+fn write_all(stream: &impl AsFd, mut bytes: &[u8]) -> Result<(), Errno> {
+    while !bytes.is_empty() {
+        match write(stream, bytes) {
+            Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => {
+                // If the poll fails, the next write tells why.
+                let _ = poll(&mut [PollFd::new(stream, PollFlags::OUT)], None);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

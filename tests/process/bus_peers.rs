@@ -1,0 +1,148 @@
+//! Strangers at the ports of the bus: they connect and are silent. HTTP is served meanwhile, and subscribers afterwards.
+
+use std::io::{ErrorKind, Read};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::endurance::{IDLE_TICKS, ticks_while_idle};
+use crate::statuses::FINE;
+use crate::support::gateway::Gateway;
+use crate::support::net::free_address;
+use crate::support::subscriber::{Message, Subscriber, ipc_endpoint};
+use crate::support::usage::{descriptors, highest_descriptor, limit_descriptors, raise_descriptors};
+use crate::support::{PATIENCE, eventually};
+
+/// More than the limit of descriptors permits.
+const STRANGERS: usize = 320;
+
+/// Connects strangers that send nothing.
+fn connect_strangers(address: SocketAddr) -> Vec<TcpStream> {
+    (0..STRANGERS).map(|_| TcpStream::connect(address).unwrap()).collect()
+}
+
+/// Waits until the gateway has closed the connection. It has sent at most its part of the ZMTP handshake.
+fn wait_closed(mut stranger: impl Read) {
+    let mut bytes = Vec::new();
+    match stranger.read_to_end(&mut bytes) {
+        Ok(_) => {}
+        Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{error}"),
+    }
+}
+
+fn wait_all_closed(strangers: Vec<TcpStream>) {
+    for stranger in strangers {
+        stranger.set_read_timeout(Some(PATIENCE)).unwrap();
+        wait_closed(stranger);
+    }
+}
+
+/// Returns whether the gateway has greeted or refused this stranger.
+fn is_noticed(stranger: &TcpStream) -> bool {
+    stranger.set_nonblocking(true).unwrap();
+    let peeked = stranger.peek(&mut [0]);
+    stranger.set_nonblocking(false).unwrap();
+    peeked.map_or_else(|error| error.kind() != ErrorKind::WouldBlock, |_| true)
+}
+
+/// Reads what has arrived. Returns whether the connection is still open.
+fn is_open(mut stranger: &TcpStream) -> bool {
+    stranger.set_nonblocking(true).unwrap();
+    let end = loop {
+        match stranger.read(&mut [0; 64]) {
+            Ok(bytes) if bytes > 0 => {}
+            end => break end,
+        }
+    };
+    stranger.set_nonblocking(false).unwrap();
+    end.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+}
+
+/// Checks that HTTP answers at once and that no thread loops, while strangers are connected and after they have left.
+fn serves_beside(strangers: Vec<TcpStream>, gateway: &Gateway) {
+    let last = strangers.last().unwrap();
+    eventually("the last stranger is greeted or refused", || is_noticed(last).then_some(()));
+    let mut clients: Vec<_> = (0..20).map(|_| gateway.client()).collect();
+    for client in &mut clients {
+        client.exchange(&gateway.request(FINE)).assert_accepted();
+    }
+    assert!(is_open(&strangers[0]), "HTTP answered only after the first stranger had left");
+    let ticks = ticks_while_idle(gateway);
+    assert!(ticks <= IDLE_TICKS, "{ticks} ticks while strangers are connected");
+    wait_all_closed(strangers);
+    gateway.post(FINE).assert_accepted();
+}
+
+#[test]
+fn silent_strangers_at_a_bound_endpoint_hold_nothing_up() {
+    raise_descriptors();
+    let address = free_address();
+    let mut gateway = Gateway::serve().bind(&format!("tcp://{address}")).ulimit("-n 300").start();
+    let strangers = connect_strangers(address);
+    serves_beside(strangers, &gateway);
+    let subscriber = Subscriber::connected(&format!("tcp://{address}"), "");
+    subscriber.wait_until_subscribed(&gateway);
+    gateway.terminate();
+}
+
+#[test]
+fn silent_strangers_at_both_sides_of_the_hub_hold_nothing_up() {
+    raise_descriptors();
+    let (publishers, subscribers) = (free_address(), free_address());
+    let sides = [publishers, subscribers].map(|address| format!("tcp://{address}"));
+    let hub = ["--hub", "--hub-publishers", &sides[0], "--hub-subscribers", &sides[1]];
+    let mut gateway = Gateway::serve().arguments(hub).ulimit("-n 300").start();
+    gateway.wait_connected();
+    for address in [publishers, subscribers] {
+        serves_beside(connect_strangers(address), &gateway);
+    }
+    let subscriber = Subscriber::connected(&sides[1], "");
+    subscriber.wait_until_subscribed(&gateway);
+    let publisher = zmq::Context::new().socket(zmq::PUB).unwrap();
+    publisher.connect(&sides[0]).unwrap();
+    eventually("the message of another publisher", || {
+        publisher.send_multipart(["topic", "{}"], 0).unwrap();
+        subscriber.next_within(Duration::from_millis(20))
+    });
+    gateway.signal(Signal::TERM);
+    assert_eq!(gateway.wait_exit(), 0);
+}
+
+/// The bound on peers cannot foresee that the limit of descriptors is lowered later, or that the whole system has no
+/// descriptor left. libzmq itself would end the process at an ipc endpoint, and loop at a tcp endpoint.
+#[test]
+fn without_free_descriptors_strangers_are_refused_and_others_served() {
+    raise_descriptors();
+    let (address, directory) = (free_address(), tempfile::tempdir().unwrap());
+    let path = directory.path().join("bus");
+    let endpoint = format!("tcp://{address}");
+    let mut gateway = Gateway::serve().bind(&endpoint).bind(&ipc_endpoint(&directory)).start();
+    let subscriber = Subscriber::connected(&endpoint, "");
+    subscriber.wait_until_subscribed(&gateway);
+    let limit = highest_descriptor(gateway.id()) + 1;
+    let mut clients: Vec<_> = (descriptors(gateway.id())..limit).map(|_| gateway.client()).collect();
+    for client in &mut clients {
+        client.exchange(&gateway.request(FINE)).assert_accepted();
+        subscriber.next();
+    }
+    let former_limit = limit_descriptors(gateway.id(), limit as u64);
+    for _ in 0..5 {
+        for stranger in [TcpStream::connect(address).unwrap(), TcpStream::connect(address).unwrap()] {
+            stranger.set_read_timeout(Some(PATIENCE)).unwrap();
+            wait_closed(stranger);
+        }
+        let stranger = UnixStream::connect(&path).unwrap();
+        stranger.set_read_timeout(Some(PATIENCE)).unwrap();
+        wait_closed(stranger);
+    }
+    let ticks = ticks_while_idle(&gateway);
+    assert!(ticks <= IDLE_TICKS, "{ticks} ticks while no descriptor is free");
+    clients[0].exchange(&gateway.request(Message::new("t", r#"{"n":1}"#).body())).assert_accepted();
+    assert_eq!(subscriber.next(), Message::new("t", r#"{"n":1}"#));
+    limit_descriptors(gateway.id(), former_limit);
+    let later = Subscriber::connected(&ipc_endpoint(&directory), "");
+    later.wait_until_subscribed(&gateway);
+    gateway.terminate();
+}

@@ -1,0 +1,137 @@
+//! Endpoints whose host is a name: a name server that does not answer holds up nothing but its own endpoint.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::support::gateway::{Builder, Gateway};
+use crate::support::net::free_address;
+use crate::support::skip;
+use crate::support::subscriber::{Message, Subscriber};
+
+/// The port of name servers.
+const DNS_PORT: u16 = 53;
+
+/// A name that only a name server could know.
+const UNKNOWN: &str = "tcp://hub.example.org:16130";
+
+/// How long the gateway may take to stop, apart from the start and the end of the process.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Returns whether files can be replaced for one process here.
+fn can_replace_files() -> bool {
+    let mut probe = Command::new("unshare");
+    probe.args(["--user", "--map-root-user", "--mount", "mount", "--bind", "/etc/hosts", "/etc/hosts"]);
+    probe.stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+}
+
+/// Returns a socket at the port of a name server, which never answers. `None` where this is not allowed.
+fn silent_name_server() -> Option<UdpSocket> {
+    let SocketAddr::V4(address) = free_address() else { unreachable!("free addresses are IPv4") };
+    UdpSocket::bind((*address.ip(), DNS_PORT)).ok()
+}
+
+/// Calls `test` with a gateway whose name server does not answer.
+fn with_silent_name_server(test: impl FnOnce(Builder, &UdpSocket)) {
+    let server = silent_name_server().filter(|_| can_replace_files());
+    let Some(server) = server else {
+        skip("no name server can be replaced here: this needs port 53 and `unshare`");
+        return;
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("resolv.conf");
+    std::fs::write(&file, format!("nameserver {}\n", server.local_addr().unwrap().ip())).unwrap();
+    test(Gateway::serve().file_at("/etc/resolv.conf", &file), &server);
+}
+
+#[test]
+fn a_name_server_that_does_not_answer_holds_up_no_other_endpoint_and_no_stop() {
+    with_silent_name_server(|builder, server| {
+        let subscriber = Subscriber::bound();
+        let drain_timeout = DRAIN_TIMEOUT.as_secs().to_string();
+        let arguments = ["--drain-timeout", &drain_timeout];
+        let mut gateway = builder.connect(UNKNOWN).connect(subscriber.endpoint()).arguments(arguments).start();
+        // The name is being looked up from here on.
+        server.set_read_timeout(Some(crate::support::PATIENCE)).unwrap();
+        server.recv(&mut [0; 512]).expect("the name server is asked");
+        let asked = Instant::now();
+        let connected = gateway.wait_connected();
+        assert_eq!(connected["endpoint"], subscriber.endpoint());
+        assert!(asked.elapsed() < Duration::from_secs(4), "connected after {:?}", asked.elapsed());
+        gateway.post(Message::new("t", r#"{"n":1}"#).body()).assert_accepted();
+        assert_eq!(subscriber.next(), Message::new("t", r#"{"n":1}"#));
+        let stopping = Instant::now();
+        gateway.terminate();
+        assert!(stopping.elapsed() < 2 * DRAIN_TIMEOUT, "stopped after {:?}", stopping.elapsed());
+    });
+}
+
+#[test]
+fn a_stop_waits_for_no_name_server() {
+    with_silent_name_server(|builder, server| {
+        let gateway = builder.connect(UNKNOWN).arguments(["--drain-timeout", "2"]);
+        let mut gateway = gateway.start();
+        server.set_read_timeout(Some(crate::support::PATIENCE)).unwrap();
+        server.recv(&mut [0; 512]).expect("the name server is asked");
+        let stopping = Instant::now();
+        gateway.signal(Signal::TERM);
+        assert_eq!(gateway.wait_exit(), 0);
+        assert!(stopping.elapsed() < 2 * DRAIN_TIMEOUT, "stopped after {:?}", stopping.elapsed());
+    });
+}
+
+/// Returns a SUB socket that is bound to this address.
+fn hub_at(address: SocketAddr) -> zmq::Socket {
+    let hub = zmq::Context::new().socket(zmq::SUB).unwrap();
+    hub.set_linger(0).unwrap();
+    hub.set_rcvtimeo(20).unwrap();
+    hub.set_subscribe(b"").unwrap();
+    hub.bind(&format!("tcp://{address}")).unwrap();
+    hub
+}
+
+/// Posts messages until one arrives at the hub.
+fn wait_served(gateway: &Gateway, hub: &zmq::Socket) {
+    crate::support::eventually("a message arrives", || {
+        gateway.post(Message::new("t", "{}").body());
+        hub.recv_multipart(0).ok()
+    });
+}
+
+#[test]
+fn a_hub_that_gets_another_address_is_found() {
+    if !can_replace_files() {
+        skip("the file of hosts cannot be replaced here: this needs `unshare`");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let hosts = directory.path().join("hosts");
+    let first = free_address();
+    let second = SocketAddr::new(free_address().ip(), first.port());
+    let name = |address: SocketAddr| std::fs::write(&hosts, format!("{} moving-hub\n", address.ip())).unwrap();
+    name(first);
+    let endpoint = format!("tcp://moving-hub:{}", first.port());
+    let gateway = Gateway::serve().connect(&endpoint).file_at("/etc/hosts", &hosts).start();
+    let hub = hub_at(first);
+    wait_served(&gateway, &hub);
+    name(second);
+    drop(hub);
+    wait_served(&gateway, &hub_at(second));
+}
+
+#[test]
+fn localhost_can_be_bound_and_connected_to() {
+    // A port of 127.0.0.1 that is free now. Another program may take it, so the next one is tried then.
+    let port = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+    let endpoint = format!("tcp://localhost:{}", port());
+    let gateway = Gateway::serve().bind(&endpoint).start();
+    let subscriber = Subscriber::connected(&endpoint.replace("localhost", "127.0.0.1"), "");
+    subscriber.wait_until_subscribed(&gateway);
+
+    let hub_port = port();
+    let hub = hub_at(SocketAddr::from((Ipv4Addr::LOCALHOST, hub_port)));
+    let gateway = Gateway::serve().connect(&format!("tcp://localhost:{hub_port}")).start();
+    wait_served(&gateway, &hub);
+}

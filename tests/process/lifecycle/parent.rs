@@ -1,0 +1,91 @@
+//! `--watch-parent`: the gateway stops when the process that started it has ended, whoever still holds its pipes.
+
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::support::PATIENCE;
+use crate::support::io_mode::io_mode;
+use crate::support::process::{Process, binary};
+use crate::support::settings_file::{SettingsFile, enabled, token};
+
+/// A shell, the parent of the gateway.
+struct Parent {
+    process: Process,
+    gateway: Option<Pid>,
+    _settings: SettingsFile,
+}
+
+impl Parent {
+    /// Starts a shell in a session of its own. Its script starts the gateway by `"$@"`.
+    fn start(script: &str) -> Self {
+        let settings = SettingsFile::absent();
+        settings.write(&enabled(&token("of-the-test")));
+        let mut shell = Command::new("setsid");
+        shell.args(["sh", "-c", script, "sh"]).arg(binary().get_program());
+        shell.args(["serve", "--plain", "--listen", "127.0.0.1:0", "--watch-parent", "--io", io_mode()]);
+        shell.args(["--bind", &format!("ipc://{}", settings.config_home().join("bus").display())]);
+        shell.arg("--settings").arg(settings.path()).stdin(Stdio::null());
+        Self { process: Process::spawn(&mut shell), gateway: None, _settings: settings }
+    }
+
+    /// Waits for an event of the gateway.
+    fn wait_event(&mut self, name: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let line = self.process.next_line(deadline).unwrap_or_else(|| panic!("stdout closed before {name}"));
+            let event: Value = serde_json::from_str(&line).unwrap();
+            if event["event"] == "listening" {
+                self.gateway = Pid::from_raw(event["pid"].as_i64().unwrap().try_into().unwrap());
+            }
+            if event["event"] == name {
+                return;
+            }
+        }
+    }
+
+    /// Waits until stdout is closed, which the gateway alone holds when its parent has ended.
+    fn wait_closed(&mut self) {
+        assert_eq!(self.process.next_line(Instant::now() + PATIENCE), None);
+        self.gateway = None;
+    }
+}
+
+impl Drop for Parent {
+    /// Ends a gateway that has outlived its parent.
+    fn drop(&mut self) {
+        if let Some(gateway) = self.gateway {
+            let _ = kill_process(gateway, Signal::KILL);
+        }
+    }
+}
+
+#[test]
+fn the_gateway_stops_when_its_parent_is_killed() {
+    let mut parent = Parent::start("\"$@\" & exec sleep 1000");
+    parent.wait_event("listening");
+    parent.process.signal(Signal::KILL);
+    parent.wait_event("stopped");
+    parent.wait_closed();
+}
+
+#[test]
+fn the_gateway_stops_when_its_parent_exits() {
+    let mut parent = Parent::start("\"$@\" & kill -STOP $$; exit 3");
+    parent.wait_event("listening");
+    parent.process.signal(Signal::CONT);
+    assert_eq!(parent.process.wait_exit(PATIENCE).code(), Some(3));
+    parent.wait_event("stopped");
+    parent.wait_closed();
+}
+
+/// The shell has ended and was waited for before the gateway runs.
+#[test]
+fn the_gateway_stops_if_its_parent_ended_before_it_could_look() {
+    let mut parent = Parent::start("(while kill -0 $$ 2>/dev/null; do sleep 0.01; done; exec \"$@\") & exit 0");
+    assert_eq!(parent.process.wait_exit(PATIENCE).code(), Some(0));
+    parent.wait_event("stopped");
+    parent.wait_closed();
+}

@@ -1,0 +1,101 @@
+//! `--watch-stdin`: the gateway stops when stdin has ended, and not before.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+
+use rustix::fs::OFlags;
+use rustix::process::Signal;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+use crate::statuses::FINE;
+use crate::support::full_pipe::{is_nonblocking, set_nonblocking};
+use crate::support::gateway::{Builder, Gateway};
+use crate::support::net::free_address;
+
+fn watching() -> Builder {
+    Gateway::serve().arguments(["--watch-stdin"])
+}
+
+#[test]
+fn the_gateway_stops_at_the_end_of_stdin() {
+    let mut gateway = watching().piped_stdin().start();
+    gateway.post(FINE).assert_accepted();
+    gateway.close_stdin();
+    assert_eq!(gateway.expect_stopped().accepted, 1);
+}
+
+/// A service manager starts a gateway with a stdin that is at its end.
+#[test]
+fn without_the_option_the_end_of_stdin_is_ignored() {
+    let mut gateway = Gateway::serve().piped_stdin().start();
+    gateway.close_stdin();
+    // The gateway handles a signal after that, so it would have seen the end of stdin before.
+    gateway.signal(Signal::USR1);
+    gateway.wait_event("stats");
+    gateway.post(FINE).assert_accepted();
+    assert!(gateway.is_running());
+}
+
+/// The parent uses the same pipe without blocking, as event loops do.
+#[test]
+fn a_stdin_that_does_not_block_has_not_ended() {
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    let shared = reader.try_clone().unwrap();
+    set_nonblocking(&reader, true);
+    let mut gateway = watching().stdin(reader).start();
+    for _ in 0..3 {
+        writer.write_all(b"ignored\n").unwrap();
+        gateway.stats();
+        gateway.post(FINE).assert_accepted();
+    }
+    assert!(is_nonblocking(&shared), "the parent shares the flags of the stream");
+    drop(writer);
+    assert_eq!(gateway.expect_stopped().accepted, 3);
+}
+
+#[test]
+fn a_pipe_that_blocks_still_blocks() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    let shared = reader.try_clone().unwrap();
+    let mut gateway = watching().stdin(reader).start();
+    gateway.stats();
+    assert!(!is_nonblocking(&shared));
+    drop(writer);
+    gateway.expect_stopped();
+}
+
+#[test]
+fn a_file_ends_after_its_content_and_dev_null_at_once() {
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(&[b'x'; 100_000]).unwrap();
+    for stdin in [file, OpenOptions::new().read(true).open("/dev/null").unwrap()] {
+        watching().stdin(stdin).spawn().expect_stopped();
+    }
+}
+
+#[test]
+fn a_closed_stdin_has_ended() {
+    watching().listen(free_address()).without_stdin().spawn().expect_stopped();
+}
+
+/// A person types, and ends the input with Ctrl-D.
+#[test]
+fn a_terminal_ends_when_the_person_says_so() {
+    let mut terminal = std::fs::File::from(openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap());
+    grantpt(&terminal).unwrap();
+    unlockpt(&terminal).unwrap();
+    let name = ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
+    let no_controlling_terminal = i32::try_from(OFlags::NOCTTY.bits()).unwrap();
+    let open = || OpenOptions::new().read(true).write(true).custom_flags(no_controlling_terminal).open(&name).unwrap();
+    for nonblocking in [false, true] {
+        let stdin = open();
+        set_nonblocking(&stdin, nonblocking);
+        let mut gateway = watching().stdin(stdin).start();
+        terminal.write_all(b"a line\n").unwrap();
+        gateway.stats();
+        gateway.post(FINE).assert_accepted();
+        terminal.write_all(b"\x04").unwrap();
+        gateway.expect_stopped();
+    }
+}

@@ -1,0 +1,165 @@
+//! A parent that does not read stdout or stderr, or reads them late, holds up neither the requests nor the settings nor
+//! the stop.
+
+use std::fs::OpenOptions;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::Instant;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::settings::status_with;
+use crate::statuses::FINE;
+use crate::support::PATIENCE;
+use crate::support::full_pipe::{FullPipe, set_nonblocking};
+use crate::support::gateway::{Gateway, is_event};
+use crate::support::http::Client;
+use crate::support::net::{free_address, refuses};
+use crate::support::settings_file::{disabled, enabled, token};
+use crate::support::subscriber::Subscriber;
+
+const BROKEN: &str = "OPEN_REST_API = True\nTOKEN = (\n";
+
+/// Waits until the address accepts connections, or until it refuses them.
+fn wait_until_it_listens(address: SocketAddr, listens: bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while TcpStream::connect(address).is_ok() != listens {
+        assert!(Instant::now() < deadline, "{address} does not change");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn stderr_that_nobody_reads_holds_up_nothing() {
+    let (_unread, stderr) = FullPipe::new();
+    let builder = Gateway::serve().token(&token("old")).listen(free_address());
+    let mut gateway = builder.stderr(stderr).start();
+    let mut client = gateway.client();
+    assert_eq!(status_with(&mut client, &token("old")), 200);
+
+    gateway.settings.write(&enabled(&token("new")));
+    gateway.wait_settings("reloaded");
+    assert_eq!(status_with(&mut client, &token("old")), 401);
+    assert_eq!(status_with(&mut client, &token("new")), 200);
+    for _ in 0..20 {
+        gateway.settings.write(BROKEN);
+        gateway.signal(Signal::HUP);
+        gateway.wait_settings("rejected");
+    }
+    gateway.settings.write(disabled());
+    gateway.wait_event("disabled");
+    assert!(refuses(gateway.address()));
+    assert_eq!(gateway.terminate().accepted, 2);
+}
+
+/// More lines are logged than wait for a reader.
+#[test]
+fn a_log_that_is_read_late_tells_how_many_lines_were_dropped() {
+    const REJECTIONS: usize = 1500;
+    let (unread, stderr) = FullPipe::new();
+    let mut gateway = Gateway::serve().stderr(stderr).start();
+    gateway.settings.write(BROKEN);
+    for _ in 0..REJECTIONS {
+        gateway.signal(Signal::HUP);
+        gateway.wait_settings("rejected");
+    }
+    let reading = std::thread::spawn(|| unread.read_to_end());
+    gateway.terminate();
+    let log = reading.join().unwrap();
+
+    let dropped_in = |line: &str| line.split_once(" lines were dropped").map(|(text, _)| text.to_owned());
+    let dropped: Vec<String> = log.lines().filter_map(dropped_in).collect();
+    let [dropped] = dropped.as_slice() else { panic!("one line tells how many were dropped: {log}") };
+    let dropped: usize = dropped.strip_prefix("adapter-gateway: ").unwrap().parse().unwrap();
+    let written = log.matches("the last good settings stay in force").count();
+    assert!(dropped > 0 && written > 0, "{log}");
+    // The line about the listener was the first one, and waited in the write.
+    assert!(dropped + written >= REJECTIONS, "{dropped} lines dropped and {written} written");
+    assert!(log.lines().all(|line| line.starts_with("adapter-gateway: ")), "{log}");
+}
+
+#[test]
+fn a_start_that_fails_ends_although_nobody_reads_stderr() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (_unread, stderr) = FullPipe::new();
+    let mut gateway = Gateway::serve().listen(taken.local_addr().unwrap()).stderr(stderr).spawn();
+    assert_eq!(gateway.wait_exit(), 4);
+}
+
+#[test]
+fn streams_that_take_nothing_hold_up_nothing() {
+    let full = || OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let address = free_address();
+    let mut gateway = Gateway::serve().listen(address).stdout(full()).stderr(full()).spawn();
+    wait_until_it_listens(address, true);
+    Client::connect(address).exchange(&gateway.request(FINE)).assert_accepted();
+    gateway.settings.write(disabled());
+    wait_until_it_listens(address, false);
+    gateway.signal(Signal::TERM);
+    assert_eq!(gateway.wait_exit(), 0);
+}
+
+/// Another process that shares the stream has made it non-blocking.
+#[test]
+fn a_stdout_that_does_not_block_gets_every_event() {
+    let (unread, stdout) = FullPipe::new();
+    set_nonblocking(&stdout, true);
+    let address = free_address();
+    let mut gateway = Gateway::serve().listen(address).stdout(stdout).spawn();
+    wait_until_it_listens(address, true);
+    let reading = std::thread::spawn(|| unread.read_to_end());
+    gateway.signal(Signal::TERM);
+    assert_eq!(gateway.wait_exit(), 0);
+    let events = parse(&reading.join().unwrap());
+    let names: Vec<_> = events.iter().map(|event| event["event"].as_str().unwrap()).collect();
+    assert!(names.contains(&"listening"), "{names:?}");
+    assert_eq!(names.last(), Some(&"stopped"));
+}
+
+/// Returns the events of whole lines.
+fn parse(stdout: &str) -> Vec<Value> {
+    stdout.split_inclusive('\n').map(|line| serde_json::from_str(line).expect(line)).collect()
+}
+
+#[test]
+fn a_parent_that_reads_late_gets_the_last_state_of_everything() {
+    const TOGGLES: usize = 600;
+    let bus = Subscriber::bound();
+    let (unread, stdout) = FullPipe::new();
+    let address = free_address();
+    let mut gateway = Gateway::serve().listen(address).connect(bus.endpoint()).stdout(stdout).spawn();
+    wait_until_it_listens(address, true);
+    for toggle in 1..=TOGGLES {
+        let listens = toggle % 2 == 0;
+        let enabled = enabled(&token("a"));
+        gateway.settings.write(if listens { &enabled } else { disabled() });
+        gateway.signal(Signal::HUP);
+        gateway.signal(Signal::USR1);
+        wait_until_it_listens(address, listens);
+    }
+    gateway.settings.write(BROKEN);
+    gateway.signal(Signal::HUP);
+    gateway.expect_log("the last good settings stay in force");
+
+    let reading = std::thread::spawn(|| unread.read_to_end());
+    gateway.signal(Signal::TERM);
+    assert_eq!(gateway.wait_exit(), 0);
+    let events = parse(&reading.join().unwrap());
+    let last = |name: &str| events.iter().rposition(|event| is_event(event, name));
+    assert_eq!(last("stopped"), Some(events.len() - 1), "{events:?}");
+    assert!(last("listening") > last("disabled"), "{events:?}");
+    assert!(last("disabled").is_some() && last("stats").is_some(), "{events:?}");
+    assert_eq!(events[last("settings").unwrap()]["state"], "rejected");
+    assert_eq!(events[last("bus").unwrap()]["state"], "connected");
+}
+
+#[test]
+fn a_parent_that_never_reads_does_not_keep_the_gateway_from_stopping() {
+    let ((_unread_stdout, stdout), (_unread_stderr, stderr)) = (FullPipe::new(), FullPipe::new());
+    let address = free_address();
+    let mut gateway = Gateway::serve().listen(address).stdout(stdout).stderr(stderr).spawn();
+    wait_until_it_listens(address, true);
+    Client::connect(address).exchange(&gateway.request(FINE)).assert_accepted();
+    gateway.signal(Signal::TERM);
+    assert_eq!(gateway.wait_exit(), 0);
+}
