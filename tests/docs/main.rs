@@ -19,6 +19,7 @@ mod generate;
 mod links;
 mod messages;
 mod program;
+mod security;
 mod tables;
 mod troubleshooting;
 
