@@ -1,21 +1,24 @@
 //! The program: it parses the arguments, runs the command, and turns the result into an exit status.
 
-use std::process::ExitCode;
-
 use adapter_gateway::cli::{Arguments, Command, EarlyExit};
 use adapter_gateway::commands;
 use adapter_gateway::gateway::Failure;
 use adapter_gateway::log::{self, log};
+use adapter_gateway::process;
 
-fn main() -> ExitCode {
-    adapter_gateway::process::keep_freed_memory();
+/// The exit status of a program that did what it was asked to do.
+const SUCCESS: u8 = 0;
+
+fn main() {
+    process::keep_freed_memory();
     log::log_panics();
     let status = run();
     log::finish();
-    status
+    process::exit_now(status);
 }
 
-fn run() -> ExitCode {
+/// Runs the program, and returns its exit status.
+fn run() -> u8 {
     let command = match Arguments::parse(std::env::args_os().skip(1)) {
         Ok(command) => command,
         Err(EarlyExit::Help(text)) => return print(&text),
@@ -27,19 +30,19 @@ fn run() -> ExitCode {
         Command::Demo(arguments) => commands::demo::run(&arguments),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => SUCCESS,
         Err(failure) => fail(&failure),
     }
 }
 
-fn print(text: &str) -> ExitCode {
+fn print(text: &str) -> u8 {
     use std::io::Write;
     // If the reader has closed the pipe, the rest of the text is not wanted.
     let _ = writeln!(std::io::stdout(), "{}", text.trim_end());
-    ExitCode::SUCCESS
+    SUCCESS
 }
 
-fn fail(failure: &Failure) -> ExitCode {
+fn fail(failure: &Failure) -> u8 {
     log(format_args!("{failure}"));
-    failure.into()
+    failure.exit_status()
 }

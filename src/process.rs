@@ -20,6 +20,20 @@ pub fn keep_freed_memory() {
     }
 }
 
+/// Returns to the kernel the memory that the allocator keeps (malloc_trim(3)). It takes the locks of the allocator for
+/// some milliseconds.
+pub fn return_freed_memory() {
+    // SAFETY: the argument is an integer, and the allocator takes its own locks.
+    unsafe { libc::malloc_trim(0) };
+}
+
+/// Ends the process. Neither destructors of static objects nor handlers of exit(3) run: a thread of libzmq may still use
+/// what they would destroy. Whatever is to be written must have been written before.
+pub fn exit_now(status: u8) -> ! {
+    // SAFETY: the call takes an integer, and does not return.
+    unsafe { libc::_exit(status.into()) }
+}
+
 /// Gives the calling thread, and the threads that it starts from now on, the policy `SCHED_BATCH` (sched(7)). A thread
 /// with this policy interrupts no other thread when it wakes up, and still gets its full share of the processor. If the
 /// kernel refuses the policy, only the speed changes.

@@ -10,7 +10,7 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::net::IpAddr;
 use std::ops::Range;
-use std::os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 use std::{io, ptr, slice};
@@ -19,10 +19,15 @@ use libc::{addrinfo, sockaddr, sockaddr_in, sockaddr_in6, socklen_t, ssize_t};
 use zmq_sys::{Hooks, zmq_msg_t, zmq_setsockopt};
 
 use super::door;
+use super::memory::{COUNTED_BYTES, HeldBytes, HeldCounter};
 use super::names::{self, NameQuery};
 
 /// `ZMQ_XPUB_NODROP`, from `zmq.h`.
 const XPUB_NODROP: c_int = 69;
+
+/// `ZMQ_USE_FD`, from `zmq.h`, and its value for a socket that libzmq opens itself.
+const USE_FD: c_int = 89;
+const NO_FD: c_int = -1;
 
 /// The longest wait for the address of a host name in an endpoint that is bound. The program starts then.
 const BIND_LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -38,13 +43,26 @@ pub(super) fn context() -> zmq::Context {
 
 /// Makes this XPUB socket return `EAGAIN` if a pipe is full, instead of dropping the message silently.
 pub(super) fn set_nodrop(socket: &mut zmq::Socket) -> io::Result<()> {
-    let on: c_int = 1;
+    set_int(socket, XPUB_NODROP, 1)
+}
+
+/// Sets an option whose value is an integer.
+fn set_int(socket: &mut zmq::Socket, option: c_int, value: c_int) -> io::Result<()> {
     // SAFETY: the pointer comes from a live socket, borrowed exclusively; libzmq reads
-    // `size_of::<c_int>()` bytes of `on` during the call and keeps no reference.
-    let rc = unsafe {
-        zmq_setsockopt(socket.as_mut_ptr(), XPUB_NODROP, (&raw const on).cast::<c_void>(), size_of::<c_int>())
-    };
+    // `size_of::<c_int>()` bytes of `value` during the call and keeps no reference.
+    let rc =
+        unsafe { zmq_setsockopt(socket.as_mut_ptr(), option, (&raw const value).cast::<c_void>(), size_of::<c_int>()) };
     checked(rc)
+}
+
+/// Calls `zmq_bind` for a socket that listens already, which libzmq owns afterwards.
+pub(super) fn bind_listening(socket: &mut zmq::Socket, address: &str, listening: OwnedFd) -> io::Result<()> {
+    set_int(socket, USE_FD, listening.as_raw_fd())?;
+    let bound = bind(socket, address);
+    set_int(socket, USE_FD, NO_FD)?;
+    bound?;
+    let _owned_by_libzmq = listening.into_raw_fd();
+    Ok(())
 }
 
 /// Calls `zmq_bind`.
@@ -133,6 +151,29 @@ impl Frame {
         Some(Self(message))
     }
 
+    /// Returns a frame of the same content, without a copy, that counts as held until libzmq has none of it. A frame of
+    /// little content is returned as it is.
+    pub(super) fn counted_by(self, counter: &HeldCounter) -> Self {
+        let bytes = self.bytes().len();
+        if bytes < COUNTED_BYTES {
+            return self;
+        }
+        let data = self.bytes().as_ptr().cast_mut().cast::<c_void>();
+        let counted = Box::into_raw(Box::new(CountedFrame { frame: self, _held: counter.hold(bytes) }));
+        let mut message = zmq_msg_t::default();
+        // SAFETY: as in `empty`. The data is on the heap, since there is so much of it, and belongs to the frame in
+        // `counted`, which nothing changes or frees before `release_counted`; libzmq only reads the data, from any
+        // thread, as for every frame.
+        let rc = unsafe {
+            zmq_sys::zmq_msg_init_data(&raw mut message, data, bytes, Some(release_counted), counted.cast::<c_void>())
+        };
+        if rc != 0 {
+            // SAFETY: this is the box made above, which libzmq did not take over.
+            return unsafe { Box::from_raw(counted) }.frame;
+        }
+        Self(message)
+    }
+
     /// Returns a second frame of the same content. libzmq counts references to long content and copies short content.
     pub(super) fn share(&mut self) -> Self {
         let mut second = Self::empty();
@@ -184,6 +225,18 @@ impl Frame {
 unsafe extern "C" fn release_buffer(_data: *mut c_void, hint: *mut c_void) {
     // SAFETY: `hint` is the reference that `part_of` took for this call.
     drop(unsafe { Arc::from_raw(hint.cast::<Vec<u8>>().cast_const()) });
+}
+
+/// A frame whose content counts as held. The content is freed before it stops to count.
+struct CountedFrame {
+    frame: Frame,
+    _held: HeldBytes,
+}
+
+/// Releases a counted frame. libzmq calls this once, when the last copy of the content is gone.
+unsafe extern "C" fn release_counted(_data: *mut c_void, hint: *mut c_void) {
+    // SAFETY: `hint` is the box that `counted_by` made for this call.
+    drop(unsafe { Box::from_raw(hint.cast::<CountedFrame>()) });
 }
 
 impl Drop for Frame {
@@ -394,6 +447,21 @@ mod tests {
         assert_eq!((second.bytes(), Arc::strong_count(&buffer)), (part, 2));
         std::thread::spawn(move || drop(second)).join().unwrap();
         assert_eq!(Arc::strong_count(&buffer), 1);
+    }
+
+    #[test]
+    fn a_counted_frame_counts_until_its_last_copy_is_gone() {
+        let counter = HeldCounter::default();
+        let large = Arc::new(vec![7; COUNTED_BYTES + 1]);
+        let mut frame = Frame::part_of(&large, 1..large.len()).unwrap().counted_by(&counter);
+        assert_eq!((frame.bytes(), counter.bytes()), (&large[1..], COUNTED_BYTES));
+        let second = frame.share();
+        drop(frame);
+        assert_eq!((second.bytes(), counter.bytes()), (&large[1..], COUNTED_BYTES));
+        drop(second);
+        assert_eq!((Arc::strong_count(&large), counter.bytes()), (1, 0));
+        let _small = Frame::copy_of(&large[2..]).unwrap().counted_by(&counter);
+        assert_eq!(counter.bytes(), 0);
     }
 
     /// A debug build stops at the assertion. A release build makes no frame, so that nothing is published.

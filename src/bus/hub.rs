@@ -8,15 +8,17 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
 use super::config::{BusError, PIPE_MESSAGES};
 use super::endpoint::Endpoint;
 use super::ffi::{self, Frame};
+use super::ipc_listener::IpcListener;
+use super::memory::{HeldCounter, MemoryReturn};
 use super::poller::{self, Poller};
 use super::socket::{self, Subscription};
+use super::timed_join::{DROP_MARGIN, JOIN_MARGIN, TimedJoinHandle};
 use super::waker::Waker;
 
 /// Where publishers connect to, by convention.
@@ -36,7 +38,10 @@ pub struct Hub {
     state: Arc<HubState>,
     publishers: Endpoint,
     subscribers: Endpoint,
-    thread: Option<JoinHandle<()>>,
+    /// `None` after the hub was stopped.
+    thread: Mutex<Option<TimedJoinHandle>>,
+    /// When they are dropped, their files are removed.
+    ipc_listeners: Mutex<Vec<IpcListener>>,
 }
 
 /// What the hub has done.
@@ -73,9 +78,14 @@ impl Hub {
         let subscribers = socket::bind(&mut downstream, subscribers).map_err(BusError::about(subscribers))?;
         let state = Arc::new(HubState::new().map_err(BusError::Setup)?);
         let forwarder = Forwarder::new(context, [upstream, downstream], Arc::clone(&state)).map_err(BusError::Setup)?;
-        let thread =
-            std::thread::Builder::new().name("hub".into()).spawn(move || forwarder.run()).map_err(BusError::Setup)?;
-        Ok(Self { state, publishers, subscribers, thread: Some(thread) })
+        let thread = TimedJoinHandle::spawn("hub", move || forwarder.run()).map_err(BusError::Setup)?;
+        Ok(Self {
+            state,
+            publishers: publishers.endpoint,
+            subscribers: subscribers.endpoint,
+            thread: Mutex::new(Some(thread)),
+            ipc_listeners: Mutex::new(publishers.ipc.into_iter().chain(subscribers.ipc).collect()),
+        })
     }
 
     /// Returns the endpoint that publishers connect to, as it is actually bound.
@@ -110,27 +120,30 @@ impl Hub {
     }
 
     /// Stops the hub: passes on what publishers have sent until they have sent nothing for 50 ms, lets libzmq write it
-    /// out, and ends the thread, all within `deadline`. The publishers must be stopped first.
-    pub fn stop(mut self, deadline: Duration) -> HubCounters {
-        self.end_thread(deadline);
+    /// out, and ends the thread, all within `deadline` and 50 ms: a thread that is late is left behind. The publishers
+    /// must be stopped first. Only the deadline of the first call counts, and only the first call waits.
+    pub fn stop(&self, deadline: Duration) -> HubCounters {
+        self.end_thread(deadline, JOIN_MARGIN);
         self.counters()
     }
 
-    fn end_thread(&mut self, deadline: Duration) {
-        let Some(thread) = self.thread.take() else {
-            return;
-        };
-        let set = self.state.stop_at.set(Instant::now() + deadline);
-        debug_assert!(set.is_ok(), "the thread is taken once, so the deadline is set once");
-        self.state.waker.force_wake();
-        // The panic hook has reported a panic of the thread.
-        let _ = thread.join();
+    fn end_thread(&self, deadline: Duration, margin: Duration) {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            let stop_at = Instant::now() + deadline;
+            let set = self.state.stop_at.set(stop_at);
+            debug_assert!(set.is_ok(), "the thread is taken once, so the deadline is set once");
+            self.state.waker.force_wake();
+            thread.join_until(stop_at + margin);
+        }
+        // A second call does not wait for the first one, so the files are removed in either.
+        self.ipc_listeners.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }
 
 impl Drop for Hub {
     fn drop(&mut self) {
-        self.end_thread(Duration::ZERO);
+        self.end_thread(Duration::ZERO, DROP_MARGIN);
     }
 }
 
@@ -173,8 +186,11 @@ struct Forwarder {
     upstream: zmq::Socket,
     downstream: zmq::Socket,
     state: Arc<HubState>,
-    /// The frame that a subscriber had no room for.
-    refused: Option<Frame>,
+    /// The frame that a subscriber had no room for, and whether another one follows.
+    refused: Option<(Frame, bool)>,
+    /// Counts the content of large frames that wait for subscribers.
+    held: HeldCounter,
+    memory: MemoryReturn,
     /// Waits for both sockets, when nothing has arrived.
     both_sides: Poller,
     /// Waits for the subscribers' side alone, when a subscriber has no room. The publishers' side is not read then, so
@@ -200,7 +216,9 @@ impl Forwarder {
         for poller in [&both_sides, &subscribers_side] {
             poller.add(ffi::descriptor(&downstream)?)?;
         }
-        Ok(Self { context, upstream, downstream, state, refused: None, both_sides, subscribers_side })
+        let held = HeldCounter::default();
+        let memory = MemoryReturn::new(held.clone());
+        Ok(Self { context, upstream, downstream, state, refused: None, held, memory, both_sides, subscribers_side })
     }
 
     fn run(mut self) {
@@ -216,9 +234,15 @@ impl Forwarder {
             }
             let readiness = match end {
                 ForwardEnd::SizeReached => continue,
-                ForwardEnd::PipeFull => self.subscribers_side.wait(Some(Instant::now() + poller::FULL_RECHECK)),
+                ForwardEnd::PipeFull => {
+                    self.memory.look(0);
+                    self.subscribers_side.wait(Some(Instant::now() + poller::FULL_RECHECK))
+                }
                 ForwardEnd::NothingArrived => {
-                    let until = stop_at.map(|stop_at| stop_at.min(Instant::now() + QUIET));
+                    let until = match stop_at {
+                        Some(stop_at) => Some(stop_at.min(Instant::now() + QUIET)),
+                        None => self.memory.when_idle(),
+                    };
                     self.both_sides.wait(until)
                 }
             };
@@ -234,21 +258,21 @@ impl Forwarder {
     fn forward_batch(&mut self) -> ForwardEnd {
         for _ in 0..BATCH_FRAMES {
             let was_refused = self.refused.is_some();
-            let mut frame = match self.refused.take() {
-                Some(frame) => frame,
+            let (mut frame, has_more) = match self.refused.take() {
+                Some(refused) => refused,
                 None => {
                     let mut frame = Frame::empty();
                     if !frame.receive(&mut self.upstream) {
                         return ForwardEnd::NothingArrived;
                     }
-                    frame
+                    let has_more = frame.has_more();
+                    (frame.counted_by(&self.held), has_more)
                 }
             };
-            let has_more = frame.has_more();
             if !socket::try_send_frame(&mut self.downstream, &mut frame, has_more) {
                 let pipe_full = &self.state.pipe_full;
                 pipe_full.fetch_add(u64::from(!was_refused), Ordering::Relaxed);
-                self.refused = Some(frame);
+                self.refused = Some((frame, has_more));
                 return ForwardEnd::PipeFull;
             }
             self.state.forwarded.fetch_add(u64::from(!has_more), Ordering::Relaxed);

@@ -2,17 +2,18 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::config::{BusConfig, BusError, BusEvent};
 use super::endpoint::Endpoint;
 use super::fanout::Fanout;
 use super::ffi;
+use super::ipc_listener::IpcListener;
 use super::publisher::Publisher;
 use super::queue::Queue;
 use super::state::{BusCounters, BusState, EndpointState};
 use super::thread::BusThread;
+use super::timed_join::{DROP_MARGIN, JOIN_MARGIN, TimedJoinHandle};
 use super::xpub_socket::XpubSocket;
 use crate::process::schedule_as_batch;
 
@@ -30,7 +31,19 @@ pub struct BusTotals {
 /// The running bus. [`Bus::stop`] delivers what was accepted; dropping the bus stops it at once.
 pub struct Bus {
     state: Arc<BusState>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    /// `None` after the bus was stopped.
+    thread: Mutex<Option<TimedJoinHandle>>,
+    /// When they are dropped, their files are removed.
+    ipc_listeners: Mutex<Vec<IpcListener>>,
+}
+
+/// All sockets of the bus.
+#[derive(Default)]
+struct OpenedSockets {
+    sockets: Vec<XpubSocket>,
+    /// The state of every endpoint.
+    endpoints: Vec<Arc<EndpointState>>,
+    ipc_listeners: Vec<IpcListener>,
 }
 
 impl Bus {
@@ -47,16 +60,15 @@ impl Bus {
             schedule_as_batch();
             open_sockets(&context, config.bind, config.connect, config.pipe_messages)
         };
-        let (sockets, endpoints) = std::thread::scope(|scope| scope.spawn(open).join())
+        let OpenedSockets { sockets, endpoints, ipc_listeners } = std::thread::scope(|scope| scope.spawn(open).join())
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         let queue = Queue::new(config.queue_messages, config.queue_bytes);
         let state = Arc::new(BusState::new(queue, endpoints).map_err(BusError::Setup)?);
         let fanout = Fanout::new(sockets);
         let bus_thread =
             BusThread::new(context, Arc::clone(&state), fanout, Box::new(on_event)).map_err(BusError::Setup)?;
-        let thread =
-            std::thread::Builder::new().name("bus".into()).spawn(move || bus_thread.run()).map_err(BusError::Setup)?;
-        Ok(Self { state, thread: Mutex::new(Some(thread)) })
+        let thread = TimedJoinHandle::spawn("bus", move || bus_thread.run()).map_err(BusError::Setup)?;
+        Ok(Self { state, thread: Mutex::new(Some(thread)), ipc_listeners: Mutex::new(ipc_listeners) })
     }
 
     /// Returns a handle for publishing.
@@ -72,31 +84,34 @@ impl Bus {
     }
 
     /// Stops the bus: it accepts nothing more, hands everything it has accepted to libzmq, leaves libzmq the rest of
-    /// the time to write it out, and ends the thread. Returns within `deadline`, apart from a scheduling delay, and
-    /// counts what could not be handed over as undelivered. Only the deadline of the first call counts.
+    /// the time to write it out, and ends the thread. Returns within `deadline` and 50 ms, whatever libzmq does: a thread
+    /// that is late is left behind. Counts what could not be handed over as undelivered. Only the deadline of the first
+    /// call counts, and only the first call waits.
     pub fn stop(&self, deadline: Duration) -> BusTotals {
-        self.end_thread(deadline);
+        self.end_thread(deadline, JOIN_MARGIN);
         let counters = self.counters();
         BusTotals { accepted: counters.accepted, published: counters.published, undelivered: counters.depth }
     }
 
-    fn end_thread(&self, deadline: Duration) {
-        let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() else {
-            return;
-        };
-        // The thread reads the deadline after it has seen that the queue is closed, so the deadline is set first.
-        let set = self.state.stop_at.set(Instant::now() + deadline);
-        debug_assert!(set.is_ok(), "the thread is taken once, so the deadline is set once");
-        self.state.queue.close();
-        self.state.waker.force_wake();
-        // The panic hook has reported a panic of the thread, and the counters still show what is left.
-        let _ = thread.join();
+    fn end_thread(&self, deadline: Duration, margin: Duration) {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            let stop_at = Instant::now() + deadline;
+            // The thread reads the deadline after it has seen that the queue is closed, so the deadline is set first.
+            let set = self.state.stop_at.set(stop_at);
+            debug_assert!(set.is_ok(), "the thread is taken once, so the deadline is set once");
+            self.state.queue.close();
+            self.state.waker.force_wake();
+            thread.join_until(stop_at + margin);
+        }
+        // A second call does not wait for the first one, so the files are removed in either.
+        self.ipc_listeners.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }
 
 impl Drop for Bus {
     fn drop(&mut self) {
-        self.end_thread(Duration::ZERO);
+        self.end_thread(Duration::ZERO, DROP_MARGIN);
     }
 }
 
@@ -106,30 +121,30 @@ impl fmt::Debug for Bus {
     }
 }
 
-/// Opens one socket for all bound endpoints and one for each endpoint to connect to. Returns the sockets, and the
-/// state of every endpoint.
+/// Opens one socket for all bound endpoints and one for each endpoint to connect to.
 fn open_sockets(
     context: &zmq::Context,
     bind: Vec<Endpoint>,
     connect: Vec<Endpoint>,
     pipe_messages: u16,
-) -> Result<(Vec<XpubSocket>, Vec<Arc<EndpointState>>), BusError> {
-    let (mut sockets, mut endpoints) = (Vec::new(), Vec::new());
+) -> Result<OpenedSockets, BusError> {
+    let mut opened = OpenedSockets::default();
     if !bind.is_empty() {
         let mut socket = XpubSocket::for_binding(context, pipe_messages).map_err(BusError::Setup)?;
         for endpoint in bind {
             let bound = socket.bind(&endpoint).map_err(BusError::about(&endpoint))?;
-            endpoints.push(Arc::new(EndpointState::bound(bound)));
+            opened.endpoints.push(Arc::new(EndpointState::bound(bound.endpoint)));
+            opened.ipc_listeners.extend(bound.ipc);
         }
-        sockets.push(socket);
+        opened.sockets.push(socket);
     }
     for (index, endpoint) in connect.into_iter().enumerate() {
         let state = Arc::new(EndpointState::connecting(endpoint.clone()));
         let monitor_name = format!("monitor-{index}");
         let socket = XpubSocket::connecting(context, Arc::clone(&state), pipe_messages, &monitor_name)
             .map_err(BusError::about(&endpoint))?;
-        sockets.push(socket);
-        endpoints.push(state);
+        opened.sockets.push(socket);
+        opened.endpoints.push(state);
     }
-    Ok((sockets, endpoints))
+    Ok(opened)
 }

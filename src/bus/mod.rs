@@ -19,9 +19,10 @@
 //! libzmq calls the kernel through hooks in `ffi`: `door` bounds the peers at bound endpoints and checks what peers send,
 //! and `names` looks up host names.
 //!
-//! The other files are `config`, `lifecycle` (start and stop), `state` (what the threads share), `endpoint`
-//! (addresses), `monitor` and `peer_state` (whether a hub counts as connected), and for a subscriber `sub_socket` (the
-//! socket of one endpoint), `probe` and `connection_watch` (why an endpoint is not connected, said once). `queue` is public
+//! The other files are `config`, `lifecycle` (start and stop), `timed_join` (how long a stop waits for a thread), `memory`
+//! (what is returned to the kernel), `state` (what the threads share), `endpoint` (addresses), `ipc_listener` (Unix
+//! sockets), `monitor` and `peer_state` (whether a hub counts as connected), and for a subscriber `sub_socket` (the socket
+//! of one endpoint), `probe` and `connection_watch` (why an endpoint is not connected, said once). `queue` is public
 //! because a bench counts its instructions.
 //!
 //! # Delivery
@@ -44,7 +45,9 @@ mod endpoint;
 mod fanout;
 mod ffi;
 mod hub;
+mod ipc_listener;
 mod lifecycle;
+mod memory;
 mod monitor;
 mod names;
 mod peer_state;
@@ -57,6 +60,7 @@ mod state;
 mod sub_socket;
 mod subscriber;
 mod thread;
+mod timed_join;
 mod waker;
 mod xpub_socket;
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crossbeam_queue::SegQueue;
 
 use super::ffi::Frame;
+use super::memory::HeldCounter;
 use crate::proto::payload::Payload;
 
 /// What a queued message counts beside its content, in bytes: two 64-byte frames, its slot in the queue, libzmq's
@@ -52,6 +53,8 @@ pub struct Queue {
     weight_bytes: CacheLine<AtomicUsize>,
     /// The greatest depth that the consumer has seen. Written by the consumer alone.
     high_water: AtomicU64,
+    /// Counts the large payloads, from their entrance until libzmq is done with them.
+    held: HeldCounter,
     capacity: u64,
     max_bytes: usize,
 }
@@ -66,6 +69,7 @@ impl Queue {
             released: CacheLine(AtomicU64::new(0)),
             weight_bytes: CacheLine(AtomicUsize::new(0)),
             high_water: AtomicU64::new(0),
+            held: HeldCounter::default(),
             capacity: capacity.max(1) as u64,
             max_bytes,
         }
@@ -93,7 +97,7 @@ impl Queue {
         let weight_bytes = topic.len() + payload.held_bytes() + MESSAGE_OVERHEAD_BYTES;
         let bytes_before = self.weight_bytes.0.fetch_add(weight_bytes, Ordering::Relaxed);
         let fits = bytes_before == 0 || bytes_before.saturating_add(weight_bytes) <= self.max_bytes;
-        let message = if fits { QueuedMessage::new(topic, payload, weight_bytes) } else { None };
+        let message = if fits { self.message(topic, payload, weight_bytes) } else { None };
         let pushed = message.ok_or(PushError::Full).and_then(|message| {
             self.take_place()?;
             self.messages.push(message);
@@ -111,8 +115,9 @@ impl Queue {
         self.messages.pop()
     }
 
-    /// Gives back the places of `messages` messages that weigh `weight_bytes` together. Called by the consumer alone.
-    pub fn release(&self, messages: u64, weight_bytes: usize) {
+    /// Gives back the places of `messages` messages that weigh `weight_bytes` together. Returns the weight of all messages
+    /// before that. Called by the consumer alone.
+    pub fn release(&self, messages: u64, weight_bytes: usize) -> usize {
         // The depth falls only here, so its greatest value is seen here.
         let depth = self.depth();
         debug_assert!(messages <= depth, "{messages} messages of {depth}");
@@ -124,6 +129,7 @@ impl Queue {
         let bytes_are_left = bytes_before > weight_bytes;
         debug_assert!(bytes_are_left || depth == messages, "{} messages without a byte", depth - messages);
         self.released.0.fetch_add(messages, Ordering::Release);
+        bytes_before
     }
 
     /// Closes the queue: it accepts nothing more. A producer that has a place already still pushes its message.
@@ -166,6 +172,19 @@ impl Queue {
         self.weight_bytes.0.load(Ordering::Relaxed)
     }
 
+    /// Returns the counter of the large payloads that the queue or libzmq holds.
+    pub(super) fn held(&self) -> &HeldCounter {
+        &self.held
+    }
+
+    fn message(&self, topic: &[u8], payload: Payload<'_>, weight_bytes: usize) -> Option<QueuedMessage> {
+        let payload = match (payload.bytes(), payload.into_kept()) {
+            (bytes, None) => Frame::copy_of(bytes),
+            (_, Some((buffer, part))) => Frame::part_of(buffer, part).map(|frame| frame.counted_by(&self.held)),
+        };
+        Some(QueuedMessage { topic: Frame::copy_of(topic)?, payload: payload?, weight_bytes })
+    }
+
     fn take_place(&self) -> Result<(), PushError> {
         let mut accepted = self.accepted.0.load(Ordering::Relaxed);
         loop {
@@ -200,16 +219,6 @@ impl Drop for Queue {
             self.depth(),
             self.weight_bytes()
         );
-    }
-}
-
-impl QueuedMessage {
-    fn new(topic: &[u8], payload: Payload<'_>, weight_bytes: usize) -> Option<Self> {
-        let payload = match (payload.bytes(), payload.into_kept()) {
-            (bytes, None) => Frame::copy_of(bytes),
-            (_, Some((buffer, part))) => Frame::part_of(buffer, part),
-        };
-        Some(Self { topic: Frame::copy_of(topic)?, payload: payload?, weight_bytes })
     }
 }
 

@@ -7,8 +7,9 @@
 
 use std::io;
 
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, Location};
 use super::ffi::{self, Frame};
+use super::ipc_listener::IpcListener;
 
 /// First pause before libzmq connects again, in ms. libzmq adds a random part of at most the same length.
 const RECONNECT_MS: i32 = 100;
@@ -60,15 +61,30 @@ pub(super) fn set_peer_timeouts(socket: &zmq::Socket) -> zmq::Result<()> {
     socket.set_tcp_keepalive_cnt(KEEPALIVE_PROBES)
 }
 
-/// Binds `socket`. Returns the endpoint that is actually bound, with wildcards resolved.
-pub(super) fn bind(socket: &mut zmq::Socket, endpoint: &Endpoint) -> io::Result<Endpoint> {
+/// What a socket is bound to.
+pub(super) struct Bound {
+    /// The endpoint that is actually bound, with wildcards resolved.
+    pub(super) endpoint: Endpoint,
+    /// The Unix socket of an `ipc://` endpoint. Its file is removed when this is dropped.
+    pub(super) ipc: Option<IpcListener>,
+}
+
+/// Binds `socket`.
+pub(super) fn bind(socket: &mut zmq::Socket, endpoint: &Endpoint) -> io::Result<Bound> {
     socket.set_ipv6(endpoint.is_ipv6())?;
-    ffi::bind(socket, endpoint.as_str()).map_err(|error| match error.raw_os_error() {
-        Some(libc::ENODEV) => io::Error::other("the host is no interface, no address and no known name"),
-        _ => error,
-    })?;
+    let ipc = match endpoint.place() {
+        Location::Ipc(name) => Some(IpcListener::open(name)?),
+        Location::Tcp(_) => None,
+    };
+    match &ipc {
+        Some(listener) => ffi::bind_listening(socket, endpoint.as_str(), listener.descriptor()?)?,
+        None => ffi::bind(socket, endpoint.as_str()).map_err(|error| match error.raw_os_error() {
+            Some(libc::ENODEV) => io::Error::other("the host is no interface, no address and no known name"),
+            _ => error,
+        })?,
+    }
     let bound = socket.get_last_endpoint()?.ok().and_then(|text| text.parse().ok());
-    Ok(bound.unwrap_or_else(|| endpoint.clone()))
+    Ok(Bound { endpoint: bound.unwrap_or_else(|| endpoint.clone()), ipc })
 }
 
 /// Hands `frame` to libzmq without blocking. Returns false if there is no room; then the frame is unchanged.

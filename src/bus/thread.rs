@@ -16,6 +16,7 @@ use std::time::Instant;
 
 use super::config::BusEvent;
 use super::fanout::{Blocked, Fanout};
+use super::memory::{MUCH_BYTES, MemoryReturn};
 use super::peer_state::PeerChange;
 use super::poller::{self, Poller};
 use super::queue::QueuedMessage;
@@ -37,6 +38,7 @@ pub(super) struct BusThread {
     /// The message that was taken from the queue and not yet sent to all endpoints.
     current: Option<QueuedMessage>,
     poller: Poller,
+    memory: MemoryReturn,
 }
 
 /// The reason why a batch ended.
@@ -59,7 +61,8 @@ impl BusThread {
     ) -> io::Result<Self> {
         let poller = Poller::new(&state.waker)?;
         fanout.register(&poller)?;
-        Ok(Self { context, state, fanout, on_event, current: None, poller })
+        let memory = MemoryReturn::new(state.queue.held().clone());
+        Ok(Self { context, state, fanout, on_event, current: None, poller, memory })
     }
 
     /// Runs until the queue is closed and empty, or the deadline of the stop has passed.
@@ -78,7 +81,10 @@ impl BusThread {
             may_have_events = match end {
                 BatchEnd::SizeReached => true,
                 BatchEnd::QueueEmpty => self.park(),
-                BatchEnd::Blocked(Blocked::PipeFull) => self.wait(Some(Instant::now() + poller::FULL_RECHECK)),
+                BatchEnd::Blocked(Blocked::PipeFull) => {
+                    self.memory.look(0);
+                    self.wait(Some(Instant::now() + poller::FULL_RECHECK))
+                }
                 BatchEnd::Blocked(Blocked::NotConnected) => self.wait(None),
             };
         }
@@ -126,7 +132,10 @@ impl BusThread {
             self.current = None;
         };
         if sent > 0 {
-            self.state.queue.release(sent, sent_weight_bytes);
+            let queued_bytes = self.state.queue.release(sent, sent_weight_bytes);
+            if queued_bytes >= MUCH_BYTES {
+                self.memory.look(queued_bytes);
+            }
         }
         end
     }
@@ -153,7 +162,10 @@ impl BusThread {
         // `Waker::park` demands a second look at the queue. The events are read a second time because sending a message
         // may have consumed the edge that would have announced them.
         let has_work = !queue.is_empty() || queue.is_closed();
-        let may_have_events = has_work || self.read_events() || self.wait(None);
+        let may_have_events = has_work || self.read_events() || {
+            let memory_due = self.memory.when_idle();
+            self.wait(memory_due)
+        };
         self.state.waker.unpark();
         may_have_events
     }

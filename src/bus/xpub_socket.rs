@@ -20,7 +20,7 @@ use super::monitor::Monitor;
 use super::peer_state::{PeerChange, PeerEvent, PeerState};
 use super::poller::Poller;
 use super::queue::QueuedMessage;
-use super::socket::{self, Subscription};
+use super::socket::{self, Bound, Subscription};
 use super::state::EndpointState;
 
 /// A function that is called with the endpoint that changed and with how it changed.
@@ -48,8 +48,8 @@ impl XpubSocket {
         Ok(Self { socket, peer: None, half_sent: false })
     }
 
-    /// Binds one more endpoint. Returns the endpoint that is actually bound, with wildcards resolved.
-    pub(super) fn bind(&mut self, endpoint: &Endpoint) -> io::Result<Endpoint> {
+    /// Binds one more endpoint.
+    pub(super) fn bind(&mut self, endpoint: &Endpoint) -> io::Result<Bound> {
         socket::bind(&mut self.socket, endpoint)
     }
 

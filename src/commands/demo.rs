@@ -1,14 +1,14 @@
 //! `adapter-gateway demo`: a hub, a gateway with a fresh token and a listener on one machine, without an adapter.
 
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::listen::{STOP_TIMEOUT, print_messages};
 use super::print::Printer;
 use super::serve;
-use crate::bus::{HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub, Subscriber};
+use crate::bus::{HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub, Interrupter, Subscriber};
 use crate::cli::{Colour, DemoArguments};
 use crate::gateway::events::{Event, EventSink};
 use crate::gateway::{self, Failure, TokenSource};
@@ -29,21 +29,8 @@ const ANY_FREE_PORT: &str = "tcp://127.0.0.1:*";
 /// # Errors
 /// Returns the [`Failure`] that ended it.
 pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
-    let hub = start_hub()?;
-    let mut subscriber = Subscriber::connect(&[hub.subscribers().clone()], &[]).map_err(Failure::configuration)?;
-    if !hub.wait_for_subscriber(SUBSCRIBE_TIMEOUT) {
-        return Err(Failure::Configuration("the listener could not subscribe to the embedded hub".into()));
-    }
-    let interrupter = subscriber.interrupter();
-    let mut printer = Printer::stdout(Encoding::Json, Colour::Auto, false);
-    let (printing, ended) = channel::<()>();
-    std::thread::spawn(move || {
-        let _dropped_at_the_end = printing;
-        print_messages(&mut subscriber, &mut printer, None);
-    });
-
     let token = random_hex()?;
-    let mut config = serve::demo_config(arguments, hub.publishers())?;
+    let mut config = serve::demo_config(arguments)?;
     let directory = TemporaryDirectory(std::env::temp_dir().join(format!("adapter-gateway-demo-{}", random_hex()?)));
     let mut ca_file = None;
     if !arguments.plain {
@@ -51,22 +38,61 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
         ca_file = source.trust_anchor();
         config.certificate = Some(source);
     }
-    log(format_args!("publishers may connect to {}, subscribers to {}", hub.publishers(), hub.subscribers()));
+    let mut printing = None;
+    let start_hub = || {
+        let hub = start_hub()?;
+        log(format_args!("publishers may connect to {}, subscribers to {}", hub.publishers(), hub.subscribers()));
+        printing = Some(PrintingThread::start(&hub)?);
+        Ok(hub)
+    };
     let result = match Token::new(&token) {
         Some(secret) => {
-            gateway::run(config, Some(hub), &TokenSource::Fixed(secret), welcome_when_ready(token, ca_file))
+            gateway::run(config, Some(start_hub), &TokenSource::Fixed(secret), welcome_when_ready(token, ca_file))
         }
         None => Ok(()),
     };
-    interrupter.interrupt();
-    // The printing may wait for a reader that does not read.
-    let _ = ended.recv_timeout(STOP_TIMEOUT);
+    if let Some(printing) = printing {
+        printing.stop();
+    }
     result
 }
 
 /// Starts the hub at the usual endpoints, or on free ports if those are taken, for example by an adapter.
 fn start_hub() -> Result<Hub, Failure> {
-    serve::start_hub(HUB_PUBLISHERS, HUB_SUBSCRIBERS).or_else(|_| serve::start_hub(ANY_FREE_PORT, ANY_FREE_PORT))
+    let start = |publishers, subscribers| {
+        serve::start_hub(&[serve::endpoint_to_bind(publishers)?, serve::endpoint_to_bind(subscribers)?])
+    };
+    start(HUB_PUBLISHERS, HUB_SUBSCRIBERS).or_else(|_| start(ANY_FREE_PORT, ANY_FREE_PORT))
+}
+
+/// The thread that prints each message as a subscriber sees it.
+struct PrintingThread {
+    interrupter: Interrupter,
+    /// Disconnected when the thread has printed its last message.
+    ended: Receiver<()>,
+}
+
+impl PrintingThread {
+    /// Starts the thread when its subscription has reached the hub.
+    fn start(hub: &Hub) -> Result<Self, Failure> {
+        let mut subscriber = Subscriber::connect(&[hub.subscribers().clone()], &[]).map_err(Failure::configuration)?;
+        if !hub.wait_for_subscriber(SUBSCRIBE_TIMEOUT) {
+            return Err(Failure::Configuration("the listener could not subscribe to the embedded hub".into()));
+        }
+        let interrupter = subscriber.interrupter();
+        let (printing, ended) = channel();
+        std::thread::spawn(move || {
+            let _printing_until_the_end: Sender<()> = printing;
+            print_messages(&mut subscriber, &mut Printer::stdout(Encoding::Json, Colour::Auto, false), None);
+        });
+        Ok(Self { interrupter, ended })
+    }
+
+    /// Lets the thread print what has arrived, for a bounded time: nobody may read standard output.
+    fn stop(self) {
+        self.interrupter.interrupt();
+        let _ = self.ended.recv_timeout(STOP_TIMEOUT);
+    }
 }
 
 fn random_hex() -> Result<String, Failure> {

@@ -10,6 +10,7 @@ use crate::bus::{ConnectionStatus, Endpoint, HUB_SUBSCRIBERS, Interrupter, NotCo
 use crate::cli::{Count, ListenArguments};
 use crate::gateway::Failure;
 use crate::log::{self, log};
+use crate::process::exit_now;
 
 /// The time in which the printing must end after a signal.
 pub(super) const STOP_TIMEOUT: Duration = Duration::from_secs(1);
@@ -88,7 +89,7 @@ fn interrupt_on_signals(interrupter: Interrupter) -> Result<(), Failure> {
             let _ = tokio::time::timeout(STOP_TIMEOUT, stop()).await;
         });
         log::finish();
-        std::process::exit(0);
+        exit_now(0);
     });
     Ok(())
 }

@@ -40,20 +40,23 @@ fn serve(arguments: &ServeArguments, emit: EventSink) -> Result<(), Failure> {
     };
     let mut config = gateway_config(arguments)?;
     config.certificate = certificate_source(arguments, &settings)?;
-    let hub = embedded_hub(arguments)?;
-    if let Some(hub) = &hub {
-        config.bus.connect.push(hub.publishers().clone());
-    }
-    gateway::run(config, hub, &TokenSource::SettingsFile(settings), emit)
+    let start_hub = hub_endpoints(arguments)?.map(|endpoints| {
+        move || {
+            let hub = start_hub(&endpoints)?;
+            log(format_args!("publishers may connect to {}, subscribers to {}", hub.publishers(), hub.subscribers()));
+            Ok(hub)
+        }
+    });
+    gateway::run(config, start_hub, &TokenSource::SettingsFile(settings), emit)
 }
 
 /// Returns the configuration of `demo`: one listener, one hub, and otherwise the defaults of `serve`. Without
 /// `--listen`, any free port is used if the default port is taken.
-pub(crate) fn demo_config(demo: &DemoArguments, hub: &Endpoint) -> Result<GatewayConfig, Failure> {
+pub(crate) fn demo_config(demo: &DemoArguments) -> Result<GatewayConfig, Failure> {
     let default_address = SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PORT));
     let serve = ServeArguments {
         listen: vec![demo.listen.unwrap_or(default_address)],
-        connect: vec![hub.as_str().into()],
+        hub: true,
         check: demo.check,
         vocabulary: demo.vocabulary,
         io: demo.io,
@@ -62,23 +65,22 @@ pub(crate) fn demo_config(demo: &DemoArguments, hub: &Endpoint) -> Result<Gatewa
     Ok(GatewayConfig { any_port: demo.listen.is_none(), ..gateway_config(&serve)? })
 }
 
-/// Starts the embedded hub if `--hub` is given.
-fn embedded_hub(arguments: &ServeArguments) -> Result<Option<Hub>, Failure> {
+/// Returns the publishers' side and the subscribers' side of the embedded hub, if `--hub` is given.
+fn hub_endpoints(arguments: &ServeArguments) -> Result<Option<[Endpoint; 2]>, Failure> {
     match (arguments.hub, &arguments.hub_publishers, &arguments.hub_subscribers) {
         (false, None, None) => Ok(None),
         (false, ..) => Err(Failure::Usage("--hub-publishers and --hub-subscribers need --hub".into())),
         (true, publishers, subscribers) => {
             let publishers = publishers.as_deref().unwrap_or(HUB_PUBLISHERS);
-            let hub = start_hub(publishers, subscribers.as_deref().unwrap_or(HUB_SUBSCRIBERS))?;
-            log(format_args!("publishers may connect to {}, subscribers to {}", hub.publishers(), hub.subscribers()));
-            Ok(Some(hub))
+            let subscribers = subscribers.as_deref().unwrap_or(HUB_SUBSCRIBERS);
+            Ok(Some([endpoint_to_bind(publishers)?, endpoint_to_bind(subscribers)?]))
         }
     }
 }
 
-/// Starts an embedded hub at these endpoints.
-pub(crate) fn start_hub(publishers: &str, subscribers: &str) -> Result<Hub, Failure> {
-    Hub::start(&endpoint_to_bind(publishers)?, &endpoint_to_bind(subscribers)?).map_err(Failure::configuration)
+/// Starts an embedded hub at these endpoints of its publishers' and its subscribers' side.
+pub(crate) fn start_hub([publishers, subscribers]: &[Endpoint; 2]) -> Result<Hub, Failure> {
+    Hub::start(publishers, subscribers).map_err(Failure::configuration)
 }
 
 /// Returns what the arguments say, without the certificate, which depends on the path of the settings file.
@@ -155,7 +157,7 @@ pub(crate) fn endpoint_to_connect(url: &str) -> Result<Endpoint, Failure> {
 }
 
 /// Parses an endpoint to bind. Its port may be `*`, which is any free one.
-fn endpoint_to_bind(url: &str) -> Result<Endpoint, Failure> {
+pub(crate) fn endpoint_to_bind(url: &str) -> Result<Endpoint, Failure> {
     url.parse().map_err(|error| bad_endpoint(url, error))
 }
 

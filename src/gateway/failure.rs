@@ -1,7 +1,6 @@
 //! The failures that end the program, and their exit statuses.
 
 use std::fmt;
-use std::process::ExitCode;
 
 use crate::server::listener::ListenError;
 use crate::server::workers::StartError;
@@ -34,12 +33,6 @@ impl Failure {
             Self::Listen(_) => 4,
             Self::NoUring(_) => 5,
         }
-    }
-}
-
-impl From<&Failure> for ExitCode {
-    fn from(failure: &Failure) -> Self {
-        failure.exit_status().into()
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
+use tokio::time::sleep_until;
 
 use crate::bus::{Bus, BusEvent, Hub, HubCounters, MAX_PEERS, limit_payloads, limit_peers};
 use crate::gateway::config::GatewayConfig;
@@ -22,6 +23,13 @@ use crate::tls::acceptor::Acceptor;
 
 /// The most of the drain time that is reserved for the bus: connections are cut off this long before the end.
 const BUS_DRAIN: Duration = Duration::from_secs(1);
+
+/// The part of the drain time that is kept for what follows when the time of the bus and the hub is over: their threads
+/// are joined, and the last event is written. At most a tenth of the drain time is kept.
+const END_SHARE: Duration = Duration::from_millis(100);
+
+/// How long connections that are cut off at the end get to be closed.
+const CUT_OFF_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Descriptors that are not connections when there is one worker: the listeners, the ring, the bus, the standard streams
 /// and the settings file.
@@ -50,19 +58,19 @@ const LISTENER_DESCRIPTORS: u64 = 2;
 pub(super) struct MessagePath {
     workers: Workers,
     bus: Arc<Bus>,
-    hub: Option<Hub>,
+    hub: Option<Arc<Hub>>,
     started: Instant,
 }
 
 impl MessagePath {
-    /// Starts the bus and the workers. The workers accept nothing before [`MessagePath::open`].
+    /// Starts the embedded hub, the bus and the workers. The workers accept nothing before [`MessagePath::open`].
     pub(super) fn start(
         config: &GatewayConfig,
-        hub: Option<Hub>,
+        start_hub: Option<impl FnOnce() -> Result<Hub, Failure>>,
         emit: EventSink,
         ready: &Arc<ReadyReporter>,
     ) -> Result<Self, Failure> {
-        let connections = affordable_connections(config, hub.is_some());
+        let connections = affordable_connections(config, start_hub.is_some());
         limit_payloads(largest_payload_bytes(&config.policy));
         let bus_ready = Arc::clone(ready);
         let emit_bus_event = move |event: BusEvent| {
@@ -73,7 +81,10 @@ impl MessagePath {
             emit(&Event::Bus { state, endpoint: endpoint.as_str() });
             bus_ready.bus_changed();
         };
-        let bus = Arc::new(Bus::start(config.bus.clone(), emit_bus_event).map_err(Failure::configuration)?);
+        let hub = start_hub.map(|start| start()).transpose()?.map(Arc::new);
+        let mut bus_config = config.bus.clone();
+        bus_config.connect.extend(hub.as_ref().map(|hub| hub.publishers().clone()));
+        let bus = Arc::new(Bus::start(bus_config, emit_bus_event).map_err(Failure::configuration)?);
         ready.set_publisher(bus.publisher());
         let workers_config = WorkersConfig {
             io: config.io,
@@ -136,25 +147,23 @@ impl MessagePath {
     /// Answers the requests in flight, hands every accepted message to libzmq, stops the hub, and returns the counters
     /// at the end. All of it takes `timeout` at most, and a second signal to stop ends it at once.
     pub(super) async fn stop(mut self, timeout: Duration, signals: &mut Signals) -> Stats {
-        let deadline = Instant::now() + timeout;
+        let deadline = Instant::now() + timeout.saturating_sub(END_SHARE.min(timeout / 10));
         let bus_share = BUS_DRAIN.min(timeout / 2);
+        let (bus, hub) = (Arc::clone(&self.bus), self.hub.clone());
         let in_time = tokio::select! {
-            () = self.workers.drain(deadline - bus_share) => true,
+            () = async {
+                self.workers.drain(deadline - bus_share).await;
+                stop_bus_and_hub(bus, hub, deadline).await;
+            } => true,
+            () = sleep_until((deadline + END_SHARE).into()) => false,
             () = signals.stop() => false,
         };
         if !in_time {
-            self.workers.drain(Instant::now()).await;
+            let _ = tokio::time::timeout(CUT_OFF_TIMEOUT, self.workers.drain(Instant::now())).await;
+            // What still runs is left behind: libzmq has no call that interrupts another one.
+            stop_until(&self.bus, self.hub.as_deref(), Instant::now());
         }
-        let time_left = || if in_time { deadline.saturating_duration_since(Instant::now()) } else { Duration::ZERO };
-        // The messages that the bus sends last must pass through the hub before the same deadline.
-        let hub_share = if self.hub.is_some() { time_left() / 2 } else { Duration::ZERO };
-        let hub_timeout = tokio::select! {
-            () = stop_bus(Arc::clone(&self.bus), time_left().saturating_sub(hub_share)) => time_left(),
-            // The process then ends while the bus thread still runs: libzmq has no call that interrupts a send.
-            () = signals.stop() => Duration::ZERO,
-        };
-        let hub = self.hub.take().map(|hub| hub.stop(hub_timeout));
-        Stats { hub: hub.map(hub_stats), ..self.stats() }
+        self.stats()
     }
 }
 
@@ -197,17 +206,30 @@ fn hub_stats(counters: HubCounters) -> HubStats {
     HubStats { forwarded: counters.forwarded, pipe_full: counters.pipe_full }
 }
 
-/// Stops the bus on a thread of its own, so that this thread still handles signals meanwhile.
-async fn stop_bus(bus: Arc<Bus>, timeout: Duration) {
+/// Stops the bus and then the hub on a thread of its own, so that this thread still handles signals meanwhile.
+async fn stop_bus_and_hub(bus: Arc<Bus>, hub: Option<Arc<Hub>>, deadline: Instant) {
     let (sender, stopped) = oneshot::channel();
     let stop = {
-        let bus = Arc::clone(&bus);
+        let (bus, hub) = (Arc::clone(&bus), hub.clone());
         move || {
+            stop_until(&bus, hub.as_deref(), deadline);
             // The receiver is gone after a second signal to stop.
-            let _ = sender.send(bus.stop(timeout));
+            let _ = sender.send(());
         }
     };
-    if std::thread::Builder::new().name("bus-stop".into()).spawn(stop).is_err() || stopped.await.is_err() {
-        bus.stop(timeout);
+    if std::thread::Builder::new().name("stop".into()).spawn(stop).is_err() || stopped.await.is_err() {
+        stop_until(&bus, hub.as_deref(), deadline);
     }
+}
+
+/// Stops the bus and then the hub. Takes until shortly after `deadline` at most, whatever libzmq does.
+fn stop_until(bus: &Bus, hub: Option<&Hub>, deadline: Instant) {
+    let time_left = || deadline.saturating_duration_since(Instant::now());
+    let Some(hub) = hub else {
+        bus.stop(time_left());
+        return;
+    };
+    // The messages that the bus sends last must pass through the hub before the same deadline.
+    bus.stop(time_left() / 2);
+    hub.stop(time_left());
 }

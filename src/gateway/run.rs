@@ -20,6 +20,7 @@ use crate::log::log;
 use crate::proto::admission::ENDPOINT;
 use crate::proto::token::Token;
 use crate::server::listener::{ListenError, Listening};
+use crate::server::workers::check_io;
 use crate::tls::source::CertificateSource;
 
 /// How long the gateway tries to listen on an address that is taken. The kernel closes the listening socket of a killed
@@ -29,11 +30,17 @@ const TAKEN_TIMEOUT: Duration = Duration::from_secs(1);
 /// The pause between two of these attempts.
 const TAKEN_PAUSE: Duration = Duration::from_millis(5);
 
-/// Runs the gateway until it is asked to stop. The embedded hub runs already, and is stopped after the bus.
+/// Runs the gateway until it is asked to stop. `start_hub` starts the embedded hub, if there is to be one, when nothing
+/// before the hub can refuse the start. The hub is stopped after the bus.
 ///
 /// # Errors
 /// Returns the [`Failure`] that ended the run.
-pub fn run(config: GatewayConfig, hub: Option<Hub>, source: &TokenSource, emit: EventSink) -> Result<(), Failure> {
+pub fn run(
+    config: GatewayConfig,
+    start_hub: Option<impl FnOnce() -> Result<Hub, Failure>>,
+    source: &TokenSource,
+    emit: EventSink,
+) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -45,7 +52,7 @@ pub fn run(config: GatewayConfig, hub: Option<Hub>, source: &TokenSource, emit: 
         let mut signals =
             Signals::install().map_err(|error| Failure::Configuration(format!("cannot handle signals: {error}")))?;
         let settings = WatchedSettings::start(source);
-        let mut gateway = Gateway::start(config, hub, settings, emit)?;
+        let mut gateway = Gateway::start(config, start_hub, settings, emit)?;
         let ran = gateway.run(parent, &mut signals).await;
         gateway.stop(&mut signals, ran.is_ok()).await;
         ran
@@ -58,6 +65,8 @@ struct Gateway {
     message_path: MessagePath,
     ready: Arc<ReadyReporter>,
     listening: Option<Arc<Listening>>,
+    /// The listeners of the start, until they are opened.
+    bound: Option<Listening>,
     /// `None` until a certificate is needed.
     certificate: Option<WatchedCertificate>,
     settings: WatchedSettings,
@@ -66,20 +75,27 @@ struct Gateway {
 }
 
 impl Gateway {
+    /// Asks whatever can refuse the start before it binds an endpoint of the hub or the bus. So a gateway that is
+    /// started a second time by mistake, and finds the port of the first one taken, has not touched anything else.
     fn start(
         config: GatewayConfig,
-        hub: Option<Hub>,
+        start_hub: Option<impl FnOnce() -> Result<Hub, Failure>>,
         settings: WatchedSettings,
         emit: EventSink,
     ) -> Result<Self, Failure> {
-        let ready = Arc::new(ReadyReporter::new(Arc::clone(&emit)));
-        let message_path = MessagePath::start(&config, hub, Arc::clone(&emit), &ready)?;
+        check_io(config.io)?;
+        let is_open = settings.token().is_ok();
         let certificate = match &config.certificate {
             // The user's files are checked now. A self-signed certificate is made once the settings open the API.
-            Some(source @ CertificateSource::Files { .. }) => Some(WatchedCertificate::load(source.clone())?),
+            Some(source) if is_open || matches!(source, CertificateSource::Files { .. }) => {
+                Some(WatchedCertificate::load(source.clone())?)
+            }
             _ => None,
         };
-        Ok(Self { config, emit, message_path, ready, listening: None, certificate, settings, disabled: None })
+        let bound = if is_open { Some(listen(&config)?) } else { None };
+        let ready = Arc::new(ReadyReporter::new(Arc::clone(&emit)));
+        let message_path = MessagePath::start(&config, start_hub, Arc::clone(&emit), &ready)?;
+        Ok(Self { config, emit, message_path, ready, listening: None, bound, certificate, settings, disabled: None })
     }
 
     /// Follows the settings and the signals until one of them, or the end of the parent, asks to stop.
@@ -144,7 +160,10 @@ impl Gateway {
         let is_new = self.listening.is_none();
         let listening = match self.listening.take() {
             Some(listening) => listening,
-            None => Arc::new(listen(&self.config)?),
+            None => Arc::new(match self.bound.take() {
+                Some(bound) => bound,
+                None => listen(&self.config)?,
+            }),
         };
         let tls = self.certificate.as_ref().map(WatchedCertificate::acceptor);
         let scheme = if tls.is_some() { "https" } else { "http" };

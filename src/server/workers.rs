@@ -79,6 +79,22 @@ pub(crate) struct WorkersConfig {
     pub(crate) connections: usize,
 }
 
+/// Checks whether the workers can wait for sockets as `io` demands.
+///
+/// # Errors
+/// Returns [`StartError::Uring`] if `io` demands io_uring, and it is not available.
+pub(crate) fn check_io(io: Io) -> Result<(), StartError> {
+    if io != Io::Uring {
+        return Ok(());
+    }
+    // An event loop cannot be dropped within another one, so a thread of its own makes this one.
+    let probe = std::thread::Builder::new().name("probe".into()).spawn(|| Uring::new().map(drop));
+    match probe.map_err(StartError::Thread)?.join() {
+        Ok(probed) => probed.map_err(StartError::Uring),
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
 /// The running worker threads.
 pub(crate) struct Workers {
     io: IoBackend,

@@ -1,9 +1,10 @@
 //! Tests that a stop hands over what was accepted, and keeps its deadline.
 
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use adapter_gateway::bus::Unavailable;
+use adapter_gateway::bus::{Bus, Unavailable};
 use adapter_gateway::proto::Publish;
 
 use crate::rig::{Hub, PATIENCE, Running, TOPIC, connecting, eventually, receive, start};
@@ -69,4 +70,30 @@ fn stop_without_any_hub_is_immediate() {
     let totals = running.bus.stop(PATIENCE);
     assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
     assert_eq!((totals.accepted, totals.undelivered), (0, 0));
+}
+
+/// A thread that never comes back stands for one that waits for libzmq.
+#[test]
+fn a_bus_whose_thread_never_ends_is_left_behind() {
+    const DEADLINE: Duration = Duration::from_millis(300);
+    let hub = Hub::new();
+    let (entered, called) = channel();
+    let (_never, wait) = channel::<()>();
+    let bus = Bus::start(connecting(&[&hub.url]), move |_event| {
+        entered.send(()).unwrap();
+        assert!(wait.recv().is_err());
+    });
+    let bus = bus.unwrap();
+    eventually("the callback", || {
+        hub.socket.get_events().unwrap();
+        called.try_recv().is_ok()
+    });
+    let publisher = bus.publisher();
+    publisher.publish(TOPIC, b"{}".into()).unwrap();
+    let started = Instant::now();
+    let totals = bus.stop(DEADLINE);
+    assert_eq!((totals.accepted, totals.published, totals.undelivered), (1, 0, 1));
+    drop(bus);
+    assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
+    assert_eq!(publisher.publish(TOPIC, b"{}".into()), Err(Unavailable::Stopping));
 }

@@ -3,6 +3,7 @@
 mod abandoned_connections;
 mod connection_limit;
 mod heavy_clients;
+mod returned_memory;
 mod slow_clients;
 
 use std::time::{Duration, Instant};

@@ -2,10 +2,12 @@
 
 mod commands;
 mod drain;
+mod endpoints;
 mod failures;
 mod listeners;
 mod parent;
 mod readiness;
 mod running;
 mod stdin;
+mod stops;
 mod unread_streams;

@@ -372,6 +372,21 @@ impl Gateway {
         self.process.is_running()
     }
 
+    /// Waits until it accepts requests or has closed its stdout. Returns which of them happened.
+    pub(crate) fn listens_before_its_end(&mut self) -> bool {
+        let deadline = Instant::now() + PATIENCE;
+        while let Some(line) = self.process.next_line(deadline) {
+            let event = parse_event(&line);
+            let listens = is_event(&event, "listening");
+            self.pending.push_back(event);
+            if listens {
+                self.wait_listening();
+                return true;
+            }
+        }
+        false
+    }
+
     /// Waits until it ends by itself and returns its exit status.
     pub(crate) fn wait_exit(&mut self) -> i32 {
         let status = self.process.wait_exit(PATIENCE);

@@ -1,0 +1,121 @@
+//! Gives the memory of messages back to the kernel after much of it was held.
+//!
+//! The allocator keeps freed memory ([`crate::process::keep_freed_memory`]), also that of hundreds of messages that waited
+//! for a subscriber. A thread that has nothing to send calls [`MemoryReturn::when_idle`], which returns that memory once
+//! little has been held for a second. The path of a message only counts, and only large content.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::process::return_freed_memory;
+
+/// Held content that is worth a return of memory, in bytes. Queued messages without content reach it only when the queue
+/// is full, at 256 bytes each.
+pub(super) const MUCH_BYTES: usize = 16 << 20;
+
+/// The smallest content that is counted, in bytes. A pipe of 256 messages of less content holds less than
+/// [`MUCH_BYTES`].
+pub(super) const COUNTED_BYTES: usize = 64 * 1024;
+
+/// How long little must have been held. To return memory takes some milliseconds, and to get it again takes more. So a
+/// load that fills and empties the queue again and again keeps its memory.
+const QUIET: Duration = Duration::from_secs(1);
+
+/// Counts the bytes of large content that libzmq holds. A clone counts the same bytes.
+#[derive(Clone, Default)]
+pub(super) struct HeldCounter(Arc<AtomicUsize>);
+
+/// Counted bytes. They count until this is dropped.
+pub(super) struct HeldBytes {
+    counter: HeldCounter,
+    bytes: usize,
+}
+
+impl HeldCounter {
+    /// Counts `bytes` as held.
+    pub(super) fn hold(&self, bytes: usize) -> HeldBytes {
+        self.0.fetch_add(bytes, Ordering::Relaxed);
+        HeldBytes { counter: self.clone(), bytes }
+    }
+
+    /// Returns the bytes that are held.
+    pub(super) fn bytes(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for HeldBytes {
+    fn drop(&mut self) {
+        let before = self.counter.0.fetch_sub(self.bytes, Ordering::Relaxed);
+        debug_assert!(before >= self.bytes, "{before} bytes without the {} added before", self.bytes);
+    }
+}
+
+/// Knows when much was held.
+pub(super) struct MemoryReturn {
+    held: HeldCounter,
+    /// When much was held last; `None` if that memory was returned, or if there was never much.
+    much_held_at: Option<Instant>,
+}
+
+impl MemoryReturn {
+    /// Creates an instance that looks at the content that `held` counts.
+    pub(super) fn new(held: HeldCounter) -> Self {
+        Self { held, much_held_at: None }
+    }
+
+    /// Looks at what is held now. `queued_bytes` are held in addition to what is counted.
+    pub(super) fn look(&mut self, queued_bytes: usize) {
+        if queued_bytes >= MUCH_BYTES || self.held.bytes() >= MUCH_BYTES {
+            self.much_held_at = Some(Instant::now());
+        }
+    }
+
+    /// Returns freed memory to the kernel if little has been held for a second, and much before. Returns when to call
+    /// this again; `None` if that is not necessary.
+    pub(super) fn when_idle(&mut self) -> Option<Instant> {
+        self.look(0);
+        let due = self.much_held_at? + QUIET;
+        if Instant::now() < due {
+            return Some(due);
+        }
+        self.much_held_at = None;
+        return_freed_memory();
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_due_while_little_was_held() {
+        let held = HeldCounter::default();
+        let mut memory = MemoryReturn::new(held.clone());
+        let _little = held.hold(MUCH_BYTES - 1);
+        memory.look(MUCH_BYTES - 1);
+        assert_eq!(memory.when_idle(), None);
+    }
+
+    #[test]
+    fn memory_is_returned_once_after_much_was_held() {
+        let held = HeldCounter::default();
+        let mut memory = MemoryReturn::new(held.clone());
+        let much = held.hold(MUCH_BYTES);
+        assert!(memory.when_idle().is_some(), "much is held");
+        drop(much);
+        let due = memory.when_idle().expect("much was held a moment ago");
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        assert_eq!(memory.when_idle(), None);
+        assert_eq!((memory.much_held_at, memory.when_idle()), (None, None));
+    }
+
+    #[test]
+    fn queued_bytes_are_held_too() {
+        let mut memory = MemoryReturn::new(HeldCounter::default());
+        memory.look(MUCH_BYTES);
+        assert!(memory.when_idle().is_some());
+    }
+}

@@ -1,0 +1,73 @@
+//! Threads that own sockets, and that nobody waits for longer than a stop may take.
+//!
+//! libzmq has no call that interrupts another one. A thread that closes its sockets waits until libzmq has ended its own
+//! threads, and one of those may wait for a name server, or work through the subscriptions of a peer that has left. So
+//! whoever stops such a thread waits for it until a deadline, and leaves it behind if it is late.
+
+use std::io;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long a thread is waited for after the deadline that the thread itself keeps. It covers what the thread does when
+/// its time is over, and the delays of the scheduler.
+pub(super) const JOIN_MARGIN: Duration = Duration::from_millis(50);
+
+/// How long a thread that must end at once is waited for, so that its endpoints are free again afterwards.
+pub(super) const DROP_MARGIN: Duration = Duration::from_secs(1);
+
+/// A thread that is joined with a deadline.
+pub(super) struct TimedJoinHandle {
+    /// Disconnected when the thread has ended.
+    ended: Receiver<()>,
+}
+
+impl TimedJoinHandle {
+    /// Starts a thread.
+    pub(super) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<Self> {
+        let (alive, ended) = channel();
+        let body = move || {
+            let _alive_until_the_end = alive;
+            body();
+        };
+        thread::Builder::new().name(name.into()).spawn(body)?;
+        Ok(Self { ended })
+    }
+
+    /// Waits for the end of the thread, until `deadline` at most. Returns whether it has ended. A thread that has not is
+    /// left behind.
+    pub(super) fn join_until(self, deadline: Instant) -> bool {
+        let left = deadline.saturating_duration_since(Instant::now());
+        self.ended.recv_timeout(left) == Err(RecvTimeoutError::Disconnected)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn in_a_while() -> Instant {
+        Instant::now() + Duration::from_secs(30)
+    }
+
+    #[test]
+    fn the_join_ends_with_the_thread() {
+        let thread = TimedJoinHandle::spawn("ends", || {}).unwrap();
+        assert!(thread.join_until(in_a_while()));
+    }
+
+    #[test]
+    fn a_thread_that_panics_has_ended() {
+        let thread = TimedJoinHandle::spawn("panics", || panic!("as the test asks for")).unwrap();
+        assert!(thread.join_until(in_a_while()));
+    }
+
+    #[test]
+    fn a_thread_that_never_ends_is_left_behind() {
+        let (_never, wait) = channel::<()>();
+        let thread = TimedJoinHandle::spawn("never ends", move || assert!(wait.recv().is_err())).unwrap();
+        let asked = Instant::now();
+        assert!(!thread.join_until(asked + Duration::from_millis(20)));
+        assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
+    }
+}
