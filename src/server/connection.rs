@@ -28,6 +28,10 @@ use crate::tls::acceptor::Acceptor;
 const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 const LINGER_BYTES: usize = 64 * 1024 * 1024;
 
+/// How long after its connection a client in TLS that is in no handshake may still send its first request if the API was
+/// switched off meanwhile. A client that has just connected sends its handshake, and then its request, at once.
+const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// Seconds for a head by default: a client that is there sends it at once, also over a slow network.
 pub const HEAD_TIMEOUT_S: u64 = 10;
 
@@ -77,6 +81,11 @@ impl WorkerContext {
             output: RefCell::default(),
             published: Notify::new(),
         }
+    }
+
+    /// Returns whether the settings have the API off.
+    fn is_switched_off(&self) -> bool {
+        self.token.borrow().borrow().is_none()
     }
 
     /// Returns the core's context, with the token and the date of now.
@@ -204,7 +213,7 @@ struct ConnectionTask<'w, S> {
     stream: ClientStream<'w, S>,
     /// Whether the client sends no more, or no more of it is wanted.
     ended: bool,
-    /// Whether the connection was in its handshake when it was told to finish.
+    /// Whether the connection was in its handshake when the API was switched off.
     finishing_handshake: bool,
 }
 
@@ -213,8 +222,8 @@ impl<S: Stream> ConnectionTask<'_, S> {
     async fn run(&mut self) -> io::Result<bool> {
         let mut step = TaskStep::Read(Waiting::First);
         let mut phase = None;
-        let at = Instant::now() + self.worker.timeouts.head;
-        let mut deadline = Deadline { at, timer: pin!(sleep_until(at)) };
+        let head_due = Instant::now() + self.worker.timeouts.head;
+        let mut deadline = Deadline { at: head_due, timer: pin!(sleep_until(head_due)) };
         let handle = self.handle;
         loop {
             match step {
@@ -229,10 +238,9 @@ impl<S: Stream> ConnectionTask<'_, S> {
                 TaskStep::Read(mut waiting) => {
                     let finishing = handle.finishing.get();
                     if finishing && matches!(waiting, Waiting::First | Waiting::Another) {
-                        // The client of a handshake is about to send its request, and would take the end of the
-                        // connection for a fault of the certificate.
-                        self.finishing_handshake |= self.stream.is_handshaking();
-                        if self.finishing_handshake || self.stream.is_within_record() {
+                        if let Some(due) = self.first_request_due(head_due) {
+                            deadline.set_at(due);
+                        } else if self.stream.is_within_record() {
                             // A request may have begun.
                             waiting = Waiting::Head;
                         } else if !self.stream.has_unread()? {
@@ -242,7 +250,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
                     }
                     // A part of a request has one deadline, however many pieces it comes in.
                     if phase != Some((waiting, self.connection.requests())) {
-                        self.arm(&mut deadline, waiting);
+                        self.arm(&mut deadline, waiting, head_due);
                         phase = Some((waiting, self.connection.requests()));
                     }
                     step = tokio::select! {
@@ -267,12 +275,24 @@ impl<S: Stream> ConnectionTask<'_, S> {
         }
     }
 
-    fn arm(&self, deadline: &mut Deadline<'_>, waiting: Waiting) {
+    /// Returns the deadline of the first request of a client that was about to send it when the API was switched off,
+    /// and `None` if the connection can end. The client would take the end of its connection during or right after the
+    /// handshake for a fault of the certificate.
+    fn first_request_due(&mut self, head_due: Instant) -> Option<Instant> {
+        if self.connection.requests() > 0 || !self.stream.is_tls() || !self.worker.is_switched_off() {
+            return None;
+        }
+        self.finishing_handshake |= self.stream.is_handshaking();
+        let connected_at = head_due - self.worker.timeouts.head;
+        let due = if self.finishing_handshake { head_due } else { head_due.min(connected_at + FIRST_REQUEST_TIMEOUT) };
+        (Instant::now() < due).then_some(due)
+    }
+
+    fn arm(&self, deadline: &mut Deadline<'_>, waiting: Waiting, head_due: Instant) {
         let timeouts = &self.worker.timeouts;
         match waiting {
-            // The head of the first request is due from the start of the connection.
             Waiting::First => {}
-            Waiting::Head if self.connection.requests() == 0 => {}
+            Waiting::Head if self.connection.requests() == 0 => deadline.at = head_due,
             Waiting::Head => deadline.set(timeouts.head),
             Waiting::Body => deadline.set(timeouts.body),
             Waiting::Another => deadline.set(timeouts.idle),
@@ -344,7 +364,11 @@ struct Deadline<'t> {
 
 impl Deadline<'_> {
     fn set(&mut self, after: Duration) {
-        self.at = Instant::now() + after;
+        self.set_at(Instant::now() + after);
+    }
+
+    fn set_at(&mut self, at: Instant) {
+        self.at = at;
         if self.at < self.timer.deadline() {
             self.timer.as_mut().reset(self.at);
         }

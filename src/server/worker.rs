@@ -103,10 +103,10 @@ impl<S: Stream> Worker<S> {
         loop {
             let now = service.borrow_and_update().clone();
             match now {
-                Service::Open { listening: wanted, .. } => {
+                Service::Open { listening: wanted, tls } => {
                     if !listening.as_ref().is_some_and(|current| Arc::ptr_eq(current, &wanted)) {
                         self.finish_all();
-                        self.listen::<T>(&wanted);
+                        self.listen::<T>(&wanted, tls.as_ref());
                         listening = Some(wanted);
                     }
                 }
@@ -128,12 +128,12 @@ impl<S: Stream> Worker<S> {
         }
     }
 
-    fn listen<T: Transport<Stream = S>>(self: &Rc<Self>, listening: &Listening) {
+    fn listen<T: Transport<Stream = S>>(self: &Rc<Self>, listening: &Listening, tls: Option<&Arc<Acceptor>>) {
         for socket in listening.sockets() {
             match socket.and_then(T::Listener::new) {
                 Ok(listener) => {
-                    let worker = Rc::clone(self);
-                    let spawn = move |socket, permit| worker.spawn(socket, permit);
+                    let (worker, tls) = (Rc::clone(self), tls.cloned());
+                    let spawn = move |socket, permit| worker.spawn(socket, permit, tls.clone());
                     spawn_local(accept(listener, Arc::clone(&self.permits), spawn));
                 }
                 Err(error) => log(format_args!("a worker cannot listen: {error}")),
@@ -142,14 +142,12 @@ impl<S: Stream> Worker<S> {
     }
 
     /// Serves a connection in a task of its own.
-    fn spawn(self: &Rc<Self>, socket: S, permit: OwnedSemaphorePermit) {
-        // This is read now, since a later service does not say whether TLS is spoken on this socket.
-        let tls = match &*self.service.borrow() {
-            Service::Open { tls, .. } => tls.clone(),
-            // It waited for its permit while the service was closed.
-            Service::Closed | Service::Draining { .. } => return,
-        };
+    fn spawn(self: &Rc<Self>, socket: S, permit: OwnedSemaphorePermit, tls: Option<Arc<Acceptor>>) {
         let handle = Rc::new(ConnectionHandle::new(socket, permit));
+        // A connection that came before its listener was closed gets its answer too.
+        if !matches!(*self.service.borrow(), Service::Open { .. }) {
+            handle.finish();
+        }
         let key = self.connections.borrow_mut().insert(Rc::clone(&handle));
         self.counters.opened();
         spawn_local(Rc::clone(self).serve(handle, tls, key));

@@ -7,7 +7,7 @@ use super::messages::{self, Json, Kind, Message, Topic, topics};
 fn generated_parts_are_up_to_date() {
     let documents = [
         with_parts("docs/clients.md", &clients()),
-        with_parts("docs/reference.md", &[("topics", topic_table())]),
+        with_parts("docs/reference.md", &[("topics", topic_table()), ("vocabularies", vocabulary_table())]),
         with_parts("docs/openapi.yaml", &openapi()),
         Document { path: "docs/adapter-gateway.postman_collection.json".into(), text: collection() },
     ];
@@ -129,6 +129,21 @@ fn topic_table() -> String {
         let identifiers: Vec<String> = topic.identifiers.iter().map(|field| format!("`{field}`")).collect();
         let (identifiers, content) = (identifiers.join(" or "), topic.kind.description());
         table += &format!("| `{}` | {identifiers} | {content} | {} |\n", topic.name, topic.purpose);
+    }
+    table
+}
+
+/// Returns the table of vocabularies of `docs/reference.md`.
+fn vocabulary_table() -> String {
+    let mut table = "| sent | with `older` | with `newer` |\n|---|---|---|\n".to_owned();
+    for topic in topics() {
+        for &identifier in &topic.identifiers {
+            let published = [topic.older, topic.newer].map(|translation| match translation {
+                Some((name, field)) if (name, field) != (topic.name, identifier) => format!("`{name}`, `{field}`"),
+                _ => "as it is".to_owned(),
+            });
+            table += &format!("| `{}`, `{identifier}` | {} |\n", topic.name, published.join(" | "));
+        }
     }
     table
 }

@@ -34,6 +34,10 @@ pub(crate) struct Topic {
     /// The fields that name a node or an extension. One of them is enough.
     pub(crate) identifiers: Vec<&'static str>,
     pub(crate) kind: Kind,
+    /// The topic and the identifier with which it is published in the older vocabulary, unless it stays as it is.
+    pub(crate) older: Option<(&'static str, &'static str)>,
+    /// The same in the newer vocabulary.
+    pub(crate) newer: Option<(&'static str, &'static str)>,
     pub(crate) purpose: &'static str,
     text: &'static str,
 }
@@ -75,7 +79,9 @@ pub(crate) fn topics() -> Vec<Topic> {
         };
         let note = NOTES.iter().find(|note| note.0 == row.topic);
         let &(_, purpose, text) = note.unwrap_or(&(row.topic, kind.purpose(), "hello"));
-        Topic { name: row.topic, identifiers, kind, purpose, text }
+        let [older, newer] =
+            [&row.older, &row.newer].map(|translation| translation.as_ref().map(|it| (it.topic, it.identifier)));
+        Topic { name: row.topic, identifiers, kind, older, newer, purpose, text }
     });
     topics.collect()
 }

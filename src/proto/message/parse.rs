@@ -7,7 +7,7 @@ use super::fields::{CapturedFields, Field};
 use super::pointer::Pointer;
 use super::reader::{MessageReader, PayloadJson};
 use super::topics::{SCHEMAS, Schema, Vocabulary};
-use super::translate::TranslatedPayload;
+use super::translate::RenamedKey;
 use super::{check, msgpack, scanner};
 use crate::proto::nearest::nearest;
 
@@ -20,7 +20,7 @@ pub struct Message<'b> {
     topic: Topic<'b>,
     payload: PayloadJson<'b>,
     is_known: bool,
-    translated: Option<TranslatedPayload<'b>>,
+    renamed_key: Option<RenamedKey>,
 }
 
 impl<'b> Message<'b> {
@@ -50,20 +50,23 @@ impl<'b> Message<'b> {
     ///
     /// [`Fault::NotMessage`] for a number that `encoding` cannot hold.
     pub fn encode(&self, encoding: Encoding) -> Result<Cow<'b, [u8]>, Fault> {
-        match (encoding, self.translated) {
-            (Encoding::Json, None) => Ok(Cow::Borrowed(self.payload())),
-            (Encoding::Json, Some(translated)) => Ok(Cow::Owned(translated.to_json().into_bytes())),
-            (Encoding::Msgpack, None) => msgpack::encode(self.payload.as_str()).map(Cow::Owned),
-            (Encoding::Msgpack, Some(translated)) => msgpack::encode(&translated.to_json()).map(Cow::Owned),
+        let json = match self.renamed_key {
+            None => Cow::Borrowed(self.payload.as_str()),
+            Some(key) => Cow::Owned(key.rename(self.payload)),
+        };
+        match (encoding, json) {
+            (Encoding::Json, Cow::Borrowed(json)) => Ok(Cow::Borrowed(json.as_bytes())),
+            (Encoding::Json, Cow::Owned(json)) => Ok(Cow::Owned(json.into_bytes())),
+            (Encoding::Msgpack, json) => msgpack::encode(&json).map(Cow::Owned),
         }
     }
 
     /// Translates a message that passed the check of its schema.
-    #[inline]
-    fn translate(&mut self, fields: &CapturedFields<'b>, schema: &Schema, vocabulary: Vocabulary) {
+    #[inline(never)]
+    fn translate(&mut self, fields: &CapturedFields<'b>, schema: &'static Schema, vocabulary: Vocabulary) {
         if let Some(translation) = schema.translation(vocabulary) {
             self.topic = Topic(Cow::Borrowed(translation.topic));
-            self.translated = TranslatedPayload::new(self.payload, fields, schema, translation);
+            self.renamed_key = RenamedKey::find(self.payload, fields, schema, translation);
         }
     }
 }
@@ -90,31 +93,34 @@ pub enum Encoding {
     Msgpack,
 }
 
-/// Reads `body` as a message, to be published in `vocabulary`. What the check of its topic refuses is never translated, so
-/// that it passes as it is under [`Check::Envelope`].
+/// Reads `body` as a message, to be published in `vocabulary`. What the check of its topic refuses is never translated:
+/// under [`Check::Envelope`] it passes as it is, and is read a second time for that.
 ///
 /// # Errors
 ///
 /// [`Fault::NotJson`] for a body that is not UTF-8 JSON without a byte order mark, [`Fault::NotMessage`] for JSON that
 /// is no message. Time and memory are linear in the size of the body, whatever it holds.
 pub fn parse(body: &[u8], check: Check, vocabulary: Vocabulary) -> Result<Message<'_>, Fault> {
+    if check == Check::Envelope && vocabulary != Vocabulary::AsSent {
+        return parse(body, Check::Known, vocabulary).or_else(|_| parse(body, check, Vocabulary::AsSent));
+    }
     let text = utf8(body)?;
     if may_hide_faults(text) {
         scanner::check(text)?;
     }
-    let captures_payload = check != Check::Envelope || vocabulary != Vocabulary::AsSent;
-    let mut reader = MessageReader::new(text, captures_payload);
+    let mut reader = MessageReader::new(text, check != Check::Envelope);
     reader.read().ok_or_else(|| explain(text))?;
     let fields = reader.fields();
     let topic = Topic::new(fields.text(Field::Topic)?).map_err(|flaw| Field::Topic.fault(flaw))?;
     let payload = reader.payload()?;
-    let mut message = Message { topic, payload, is_known: reader.schema().is_some(), translated: None };
+    let mut message = Message { topic, payload, is_known: reader.schema().is_some(), renamed_key: None };
     match reader.schema() {
-        Some(schema) if captures_payload => match check::payload(fields, schema) {
-            Ok(()) => message.translate(fields, schema, vocabulary),
-            Err(fault) if check != Check::Envelope => return Err(fault),
-            Err(_) => {}
-        },
+        Some(schema) if check != Check::Envelope => {
+            check::payload(fields, schema)?;
+            if vocabulary != Vocabulary::AsSent {
+                message.translate(fields, schema, vocabulary);
+            }
+        }
         None if check == Check::Strict => return Err(unknown(message.topic())),
         _ => {}
     }

@@ -5,45 +5,45 @@ use super::fields::CapturedFields;
 use super::reader::PayloadJson;
 use super::topics::{Schema, Translation};
 
-/// A payload with another key, as the three parts that are joined when it is encoded.
+/// A key of a payload that is published under another name. No quote stands in the key, not even where it is written with
+/// escapes: it names a known field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct TranslatedPayload<'b> {
-    before: &'b str,
-    key: &'static str,
-    behind: &'b str,
+pub(super) struct RenamedKey {
+    /// The offset in the payload of the key, behind its opening quote.
+    start: usize,
+    translation: &'static Translation,
 }
 
-impl<'b> TranslatedPayload<'b> {
-    /// Returns the translation of `payload`, which passed the check of `schema`; none if it has the wanted field already.
-    pub(super) fn new(
-        payload: PayloadJson<'b>,
-        fields: &CapturedFields<'b>,
+impl RenamedKey {
+    /// Returns the key to rename in `payload`, which passed the check of `schema`; none if it has the wanted field already.
+    pub(super) fn find(
+        payload: PayloadJson<'_>,
+        fields: &CapturedFields<'_>,
         schema: &Schema,
-        translation: &Translation,
+        translation: &'static Translation,
     ) -> Option<Self> {
         let given = |name| check::identifier(name).filter(|&field| !fields.is_missing(field));
         if given(translation.identifier).is_some() {
             return None;
         }
         let identifier = schema.identifier.names().find_map(given);
-        let parts = identifier.and_then(|field| around_key(payload.as_str(), fields.inside(field)?));
-        debug_assert!(parts.is_some(), "the identifier of a payload that was checked is not found in it");
-        let (before, behind) = parts?;
-        Some(Self { before, key: translation.identifier, behind })
+        let start = identifier.and_then(|field| start_of_key(payload.as_str(), fields.inside(field)?));
+        debug_assert!(start.is_some(), "the identifier of a payload that was checked is not found in it");
+        Some(Self { start: start?, translation })
     }
 
-    /// Returns the bytes of the payload in a buffer of exactly their size.
-    pub(super) fn to_json(self) -> String {
-        [self.before, self.key, self.behind].concat()
+    /// Returns the bytes of the payload with the other key, in a buffer of exactly their size.
+    pub(super) fn rename(self, payload: PayloadJson<'_>) -> String {
+        let (before, key) = payload.as_str().split_at_checked(self.start).unwrap_or_default();
+        let (_, behind) = key.split_once('"').unwrap_or_default();
+        [before, self.translation.identifier, "\"", behind].concat()
     }
 }
 
-/// Returns what is before and behind the key, without its quotes, whose value is a string that goes on with `inside`. No
-/// quote stands in the key, not even where it is written with escapes: it names a known field.
-fn around_key<'b>(payload: &'b str, inside: &'b str) -> Option<(&'b str, &'b str)> {
+/// Returns the offset of the key, behind its opening quote, whose value is a string that goes on with `inside`.
+fn start_of_key(payload: &str, inside: &str) -> Option<usize> {
     let value = inside.as_ptr().addr().checked_sub(payload.as_ptr().addr())?;
     let colon = payload.get(..value)?.strip_suffix('"')?.trim_ascii_end().strip_suffix(':')?;
     let key = colon.trim_ascii_end().strip_suffix('"')?;
-    let start = key.rfind('"')? + 1;
-    Some((payload.get(..start)?, payload.get(key.len()..)?))
+    Some(key.rfind('"')? + 1)
 }

@@ -122,18 +122,18 @@ fn subscribed(prefix: &str) -> zmq::Socket {
 fn received(socket: &zmq::Socket, decode: Decode) -> Message {
     let frames = socket.recv_multipart(0).unwrap();
     let [topic, payload] = <[Vec<u8>; 2]>::try_from(frames).expect("two frames");
-    Message { topic: text(topic), payload: decode(payload) }
+    Message { topic: text(&topic), payload: decode(&payload) }
 }
 
 /// Returns a payload frame as text.
-pub(crate) type Decode = fn(Vec<u8>) -> String;
+pub(crate) type Decode = fn(&[u8]) -> String;
 
 /// Returns a frame that is text as it is.
-pub(crate) fn text(frame: Vec<u8>) -> String {
-    String::from_utf8(frame).expect("a UTF-8 frame")
+pub(crate) fn text(frame: &[u8]) -> String {
+    std::str::from_utf8(frame).expect("a UTF-8 frame").to_owned()
 }
 
 /// Returns a MessagePack frame as JSON.
-pub(crate) fn msgpack(frame: Vec<u8>) -> String {
-    rmp_serde::from_slice::<serde_json::Value>(&frame).expect("a MessagePack frame").to_string()
+pub(crate) fn msgpack(frame: &[u8]) -> String {
+    rmp_serde::from_slice::<serde_json::Value>(frame).expect("a MessagePack frame").to_string()
 }

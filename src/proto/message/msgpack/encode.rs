@@ -26,9 +26,8 @@ const SHORT_MAX: usize = 15;
 /// Bytes of the longest header beyond the first: a length of 32 bits.
 const LENGTH_BYTES: usize = 4;
 
-/// Encodes `payload`, which is known to be the JSON of an object without lone surrogates. A frame has at most nine bytes
-/// for each four of the text, as for `[1e0,1e0,…]`. Time is linear in the size of the text, except for the sorting of the
-/// long containers.
+/// Encodes `payload`, which is known to be the JSON of an object without lone surrogates. [`super::max_frame_bytes`] bounds
+/// the frame. Time is linear in the size of the text, except for the sorting of the long containers.
 ///
 /// # Errors
 ///

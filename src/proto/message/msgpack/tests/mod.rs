@@ -32,3 +32,22 @@ fn encode_value(value: &str) -> Vec<u8> {
     let frame = encode(&format!(r#"{{"":{value}}}"#));
     frame.strip_prefix(b"\x81\xa0").expect("a map of one empty key").to_vec()
 }
+
+/// The shortest JSON of each form of a scalar in MessagePack.
+const SHORTEST: [&str; 15] = [
+    "1e0",
+    "0",
+    "128",
+    "256",
+    "65536",
+    "4294967296",
+    "-1",
+    "-33",
+    "-129",
+    "-32769",
+    "-2147483649",
+    "null",
+    "true",
+    "false",
+    "\"\"",
+];

@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 use serde_json::{Map, Value};
 
-use super::{encode, encoded, to_json};
+use super::super::max_frame_bytes;
+use super::{SHORTEST, encode, encoded, to_json};
 
 fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
@@ -26,6 +27,25 @@ fn value() -> impl Strategy<Value = Value> {
 
 fn object(values: impl Strategy<Value = Value>) -> impl Strategy<Value = Map<String, Value>> {
     prop::collection::vec((".{0,3}", values), 0..20).prop_map(|members| members.into_iter().collect())
+}
+
+/// JSON that grows as much as any: containers of all classes of lengths, of the shortest values and of each other.
+fn growing() -> impl Strategy<Value = String> {
+    // The nesting of long containers would have no bound otherwise.
+    let list = |item: String, members: usize| vec![item.as_str(); members.min(300_000 / item.len())].join(",");
+    let members = || prop_oneof![0..4_usize, 14..18_usize, Just(300), Just(65_536)];
+    let string = prop_oneof![0..40_usize, 250..260_usize].prop_map(|bytes| format!("\"{}\"", "s".repeat(bytes)));
+    let short = prop::sample::select(SHORTEST.to_vec()).prop_map(str::to_owned);
+    let leaf = prop_oneof![8 => Just("1e0".to_owned()), 4 => short, 1 => string];
+    leaf.prop_recursive(5, 40, 4, move |inner| {
+        let key = prop_oneof![8 => Just(String::new()), 1 => Just("k".repeat(32))];
+        prop_oneof![
+            (inner.clone(), members()).prop_map(move |(item, members)| format!("[{}]", list(item, members))),
+            prop::collection::vec(inner.clone(), 0..4).prop_map(|items| format!("[{}]", items.join(","))),
+            (key, inner, members())
+                .prop_map(move |(key, item, members)| format!("{{{}}}", list(format!("\"{key}\":{item}"), members))),
+        ]
+    })
 }
 
 /// The text of a number, of a range that exceeds what is accepted.
@@ -54,6 +74,13 @@ proptest! {
     fn a_frame_is_the_smallest(payload in object(value())) {
         let frame = encode(&serde_json::to_string(&payload).unwrap());
         prop_assert_eq!(frame, rmp_serde::to_vec(&payload).unwrap());
+    }
+
+    #[test]
+    fn a_frame_is_bounded_by_its_json(value in growing()) {
+        let payload = format!(r#"{{"":{value}}}"#);
+        let frame_bytes = encode(&payload).len();
+        prop_assert!(frame_bytes <= max_frame_bytes(payload.len()), "{} bytes of {}", frame_bytes, payload.len());
     }
 
     #[test]

@@ -1,0 +1,146 @@
+//! Gateways with a port of each kind, and what must be true of them whatever happened.
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use crate::support::eventually;
+use crate::support::gateway::{Builder, Gateway};
+use crate::support::net::free_address;
+use crate::support::subscriber::{Message, Subscriber};
+use crate::support::usage::resident_kib;
+
+/// How much memory a gateway may gain, in KiB, whatever its peers do.
+pub(crate) const GROWTH_KIB: u64 = 64 * 1024;
+
+/// The topics that the gateway publishes in these tests begin so. The peers of the tests never use it.
+pub(crate) const OWN_TOPIC: &str = "door/own";
+
+/// How long to wait for one message before another is published.
+const PROBE_TIMEOUT: Duration = Duration::from_millis(50);
+
+/// A gateway, its bus ports, and a subscriber on libzmq that receives what the gateway itself publishes.
+pub(crate) struct Door {
+    pub(crate) gateway: Gateway,
+    pub(crate) endpoints: Endpoints,
+    pub(crate) subscriber: Subscriber,
+    resident_before_kib: u64,
+    published: u32,
+    _directory: TempDir,
+}
+
+/// Where the peers of a gateway connect.
+#[derive(Clone, Debug)]
+pub(crate) struct Endpoints {
+    /// For publishers, if the gateway runs a hub.
+    pub(crate) publishers: Option<String>,
+    pub(crate) subscribers: String,
+}
+
+/// The transport of the endpoints.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Transport {
+    Tcp,
+    Ipc,
+}
+
+/// What the peers connect to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Side {
+    /// The endpoint of `--bind`.
+    Bind,
+    /// The endpoints of `--hub`.
+    Hub,
+}
+
+impl Door {
+    /// Starts a gateway whose subscriber receives what the gateway publishes, and nothing else.
+    pub(crate) fn open(side: Side, transport: Transport) -> Self {
+        Self::start(Gateway::serve(), side, transport, OWN_TOPIC)
+    }
+
+    /// Starts a gateway whose subscriber receives everything.
+    pub(crate) fn heard_by_all(side: Side, transport: Transport) -> Self {
+        Self::start(Gateway::serve(), side, transport, "")
+    }
+
+    /// Starts this gateway. Its subscriber receives the topics that begin with `prefix`.
+    pub(crate) fn start(builder: Builder, side: Side, transport: Transport, prefix: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let endpoint = |name| match transport {
+            Transport::Tcp => format!("tcp://{}", free_address()),
+            Transport::Ipc => format!("ipc://{}", directory.path().join(name).display()),
+        };
+        let subscribers = endpoint("subscribers");
+        let (builder, publishers) = match side {
+            Side::Bind => (builder.bind(&subscribers), None),
+            Side::Hub => {
+                let publishers = endpoint("publishers");
+                let arguments = ["--hub", "--hub-publishers", &publishers, "--hub-subscribers", &subscribers];
+                (builder.arguments(arguments), Some(publishers))
+            }
+        };
+        let mut gateway = builder.start();
+        if publishers.is_some() {
+            gateway.wait_connected();
+        }
+        let subscriber = Subscriber::connected(&subscribers, prefix);
+        let endpoints = Endpoints { publishers, subscribers };
+        let mut door =
+            Self { gateway, endpoints, subscriber, resident_before_kib: 0, published: 0, _directory: directory };
+        door.wait_until_subscribed();
+        door.resident_before_kib = resident_kib(door.gateway.id());
+        door
+    }
+
+    /// Returns where publishers connect.
+    pub(crate) fn publishers(&self) -> &str {
+        self.endpoints.publishers.as_deref().expect("the gateway runs a hub")
+    }
+
+    fn wait_until_subscribed(&mut self) {
+        eventually("a probe arrives", || {
+            self.publish();
+            self.subscriber.next_within(PROBE_TIMEOUT)
+        });
+        let last = self.publish();
+        while self.subscriber.next() != last {}
+    }
+
+    /// Posts a message that nobody else sends.
+    fn publish(&mut self) -> Message {
+        self.published += 1;
+        let message = Message::new(OWN_TOPIC, &format!(r#"{{"n":{}}}"#, self.published));
+        self.gateway.post(message.body()).assert_accepted();
+        message
+    }
+
+    /// Checks that a post is answered with 200 and is the next message that the subscriber receives, and that a
+    /// subscriber who comes now is served as well.
+    pub(crate) fn assert_served(&mut self) {
+        let message = self.publish();
+        assert_eq!(self.subscriber.next(), message, "the subscriber received something else");
+        let newcomer = Subscriber::connected(&self.endpoints.subscribers, OWN_TOPIC);
+        eventually("a newcomer is served", || {
+            let message = self.publish();
+            assert_eq!(self.subscriber.next(), message);
+            newcomer.next_within(PROBE_TIMEOUT)
+        });
+    }
+
+    /// Checks that the gateway has gained little memory since its start.
+    pub(crate) fn assert_small(&self, what: &str) {
+        let growth_kib = resident_kib(self.gateway.id()).saturating_sub(self.resident_before_kib);
+        println!("{what}: {} KiB before, {growth_kib} KiB more", self.resident_before_kib);
+        assert!(growth_kib < GROWTH_KIB, "{what}: {growth_kib} KiB more");
+    }
+
+    /// Checks that the gateway works as before, has gained little memory, and ends as asked.
+    pub(crate) fn assert_unharmed(mut self, what: &str) {
+        self.assert_served();
+        self.assert_small(what);
+        self.gateway.signal(Signal::TERM);
+        assert_eq!(self.gateway.wait_exit(), 0, "{what}");
+    }
+}

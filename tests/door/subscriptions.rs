@@ -1,0 +1,223 @@
+//! Subscriptions of any number and length cost a bounded amount of memory, and nothing else.
+
+use std::net::TcpListener;
+
+use crate::door::{Door, GROWTH_KIB, OWN_TOPIC, Side, Transport};
+use crate::peer::{Form, RawPeer, frame, subscribe};
+use crate::support::eventually;
+use crate::support::gateway::Gateway;
+use crate::support::net::accept_connection;
+use crate::support::subscriber::{Message, Subscriber};
+use crate::support::usage::resident_kib;
+
+/// What one peer sends of each shape, in bytes. Without a bound, libzmq needs more than thirty times as much.
+const TOTAL_BYTES: usize = 24 << 20;
+/// The part of it that is sent at once.
+const PART_BYTES: usize = 1 << 20;
+
+/// What prefixes look like, and their length.
+#[derive(Clone, Copy, Debug)]
+enum Prefixes {
+    /// They differ everywhere.
+    Random(usize),
+    /// They differ in their last eight bytes.
+    Alike(usize),
+    /// They differ in the highest or lowest value of each byte, for which libzmq makes its largest tables.
+    Extreme(usize),
+}
+
+const SHAPES: [(Prefixes, Form); 9] = [
+    (Prefixes::Random(4), Form::Message),
+    (Prefixes::Random(8), Form::Command),
+    (Prefixes::Extreme(20), Form::Message),
+    (Prefixes::Random(100), Form::Message),
+    (Prefixes::Alike(20), Form::Command),
+    (Prefixes::Random(1_024), Form::Message),
+    (Prefixes::Alike(1_024), Form::Command),
+    (Prefixes::Random(70_000), Form::Command),
+    (Prefixes::Random(5_000_000), Form::Message),
+];
+
+/// Returns the next number of a sequence that looks random: splitmix64.
+fn next_random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+impl Prefixes {
+    fn next(self, state: &mut u64) -> Vec<u8> {
+        match self {
+            Self::Random(length) => {
+                let words = std::iter::repeat_with(|| next_random(state).to_le_bytes());
+                words.flatten().take(length).collect()
+            }
+            Self::Alike(length) => {
+                *state += 1;
+                let mut prefix = vec![b'a'; length];
+                prefix[length - 8..].copy_from_slice(&state.to_be_bytes());
+                prefix
+            }
+            Self::Extreme(length) => {
+                *state += 1;
+                (0..length).map(|bit| if *state >> bit & 1 == 0 { 0 } else { 255 }).collect()
+            }
+        }
+    }
+}
+
+/// Sends subscriptions of this shape, `total_bytes` altogether, and waits until they were read.
+fn subscribe_much(peer: &mut RawPeer, (prefixes, form): (Prefixes, Form), total_bytes: usize, seed: u64) {
+    let (mut state, mut sent) = (seed << 32, 0);
+    while sent < total_bytes {
+        let mut part = Vec::new();
+        while part.len() < PART_BYTES {
+            part.extend(subscribe(form, &prefixes.next(&mut state)));
+        }
+        peer.send_all(&part);
+        sent += part.len();
+    }
+    peer.round_trip();
+}
+
+fn one_greedy_subscriber(mut door: Door) {
+    for shape in SHAPES {
+        let mut peer = RawPeer::speaking(&door.endpoints.subscribers, "SUB");
+        subscribe_much(&mut peer, shape, TOTAL_BYTES, 1);
+        // The connection stays while others are served.
+        door.assert_served();
+        door.assert_small(&format!("{shape:?}"));
+    }
+    door.assert_unharmed("a greedy subscriber");
+}
+
+#[test]
+fn one_greedy_subscriber_of_a_bound_endpoint_costs_a_bounded_amount() {
+    one_greedy_subscriber(Door::open(Side::Bind, Transport::Tcp));
+}
+
+#[test]
+fn one_greedy_subscriber_of_a_hub_costs_a_bounded_amount() {
+    one_greedy_subscriber(Door::open(Side::Hub, Transport::Ipc));
+}
+
+fn many_greedy_subscribers(door: Door, shape_of: impl Fn(usize) -> (Prefixes, Form)) {
+    const PEERS: usize = 120;
+    let mut peers: Vec<_> = (0..PEERS).map(|_| RawPeer::speaking(&door.endpoints.subscribers, "XSUB")).collect();
+    for (number, peer) in peers.iter_mut().enumerate() {
+        subscribe_much(peer, shape_of(number), PART_BYTES, number as u64);
+    }
+    door.assert_unharmed("greedy subscribers");
+}
+
+#[test]
+fn many_greedy_subscribers_of_all_kinds_cost_a_bounded_amount() {
+    many_greedy_subscribers(Door::open(Side::Hub, Transport::Tcp), |number| SHAPES[number % SHAPES.len()]);
+}
+
+#[test]
+fn many_greedy_subscribers_with_long_prefixes_cost_a_bounded_amount() {
+    let shape = (Prefixes::Random(1_024), Form::Command);
+    many_greedy_subscribers(Door::open(Side::Bind, Transport::Tcp), |_| shape);
+}
+
+/// A subscriber that changes its mind all the time.
+#[test]
+fn subscriptions_that_come_and_go_cost_a_bounded_amount() {
+    let door = Door::open(Side::Bind, Transport::Ipc);
+    let mut peer = RawPeer::speaking(&door.endpoints.subscribers, "SUB");
+    let change = [subscribe(Form::Message, b"come and go"), frame(0, b"\x00come and go")].concat();
+    for _ in 0..8 {
+        peer.send_all(&change.repeat(PART_BYTES / change.len()));
+        peer.round_trip();
+    }
+    door.assert_unharmed("subscriptions that come and go");
+}
+
+#[test]
+fn a_subscriber_receives_what_it_subscribed_to_after_a_refused_subscription() {
+    let mut door = Door::open(Side::Bind, Transport::Tcp);
+    let mut peer = RawPeer::speaking(&door.endpoints.subscribers, "SUB");
+    peer.send_all(&subscribe(Form::Command, &[b'x'; 1_025]));
+    peer.send_all(&subscribe(Form::Message, &[b'x'; 3_000_000]));
+    peer.send_all(&subscribe(Form::Command, OWN_TOPIC.as_bytes()));
+    peer.round_trip();
+    door.assert_served();
+    assert_eq!(peer.receive_body(), OWN_TOPIC.as_bytes());
+}
+
+/// The other end of `--connect`, played by the test: it subscribes to more than libzmq can hold.
+#[test]
+fn the_hub_of_a_connect_may_subscribe_to_anything() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("tcp://{}", listener.local_addr().unwrap());
+    let mut gateway = Gateway::serve().connect(&endpoint).start();
+    let stream = accept_connection(&listener);
+    let mut hub = RawPeer::from(socket2::Socket::from(stream)).shaking_hands("XSUB");
+    hub.send_all(&subscribe(Form::Command, b"nobody/publishes/this"));
+    gateway.wait_connected();
+    let before_kib = resident_kib(gateway.id());
+    for (number, shape) in SHAPES.into_iter().enumerate() {
+        subscribe_much(&mut hub, shape, TOTAL_BYTES, 7);
+        let message = Message::new("to/the/hub", &format!(r#"{{"n":{number}}}"#));
+        gateway.post(message.body()).assert_accepted();
+        assert_eq!(hub.receive_body(), message.topic.as_bytes(), "the hub filters");
+        assert_eq!(hub.receive_body(), message.payload.as_bytes());
+        let growth_kib = resident_kib(gateway.id()).saturating_sub(before_kib);
+        println!("{shape:?}: {growth_kib} KiB more");
+        assert!(growth_kib < GROWTH_KIB, "{shape:?}: {growth_kib} KiB more");
+    }
+    gateway.terminate();
+}
+
+/// An ordinary hub passes on what its subscribers subscribe to, whatever its length. libzmq needs a large stack for a
+/// long subscription, so the hub of this test has threads of its own.
+#[test]
+fn a_long_subscription_behind_a_hub_costs_nothing() {
+    const STACK_BYTES: usize = 256 << 20;
+    let directory = tempfile::tempdir().unwrap();
+    let [publishers, subscribers] =
+        ["publishers", "subscribers"].map(|name| format!("ipc://{}", directory.path().join(name).display()));
+    let context = zmq::Context::new();
+    let (xsub, xpub) = (context.socket(zmq::XSUB).unwrap(), context.socket(zmq::XPUB).unwrap());
+    xsub.bind(&publishers).unwrap();
+    xpub.bind(&subscribers).unwrap();
+    let with_stack = || std::thread::Builder::new().stack_size(STACK_BYTES);
+    with_stack().spawn(move || zmq::proxy(&xsub, &xpub)).unwrap();
+
+    let mut gateway = Gateway::serve().connect(&publishers).start();
+    let subscriber = Subscriber::connected(&subscribers, "");
+    gateway.wait_connected();
+    subscriber.wait_until_subscribed(&gateway);
+    let before_kib = resident_kib(gateway.id());
+    let subscribe_long = move || {
+        let sockets = [66_000, 200_000].map(|length| {
+            let socket = context.socket(zmq::SUB).unwrap();
+            socket.set_subscribe(&vec![b'x'; length]).unwrap();
+            socket.set_subscribe(b"to/the/hub").unwrap();
+            socket.connect(&subscribers).unwrap();
+            socket
+        });
+        // They stay until the process ends: libzmq needs the stack for their end too.
+        std::mem::forget(context);
+        Box::leak(Box::new(sockets))
+    };
+    let long = with_stack().spawn(subscribe_long).unwrap().join().unwrap();
+    for number in 0..20 {
+        let message = Message::new("to/the/hub", &format!(r#"{{"n":{number}}}"#));
+        gateway.post(message.body()).assert_accepted();
+        assert_eq!(subscriber.next(), message);
+    }
+    for socket in long {
+        eventually("a subscriber with a long subscription is served", || {
+            gateway.post(Message::new("to/the/hub", "{}").body()).assert_accepted();
+            (socket.poll(zmq::POLLIN, 50).unwrap() > 0).then_some(())
+        });
+    }
+    let growth_kib = resident_kib(gateway.id()).saturating_sub(before_kib);
+    assert!(growth_kib < GROWTH_KIB, "{growth_kib} KiB more");
+    let stats = gateway.stats();
+    assert_eq!(stats["endpoints"][0]["reconnects"], 0, "{stats}");
+    gateway.terminate();
+}
