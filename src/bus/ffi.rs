@@ -268,11 +268,15 @@ unsafe extern "C" fn recv(fd: c_int, data: *mut c_void, size: usize, flags: c_in
         match guard.filter(buffer, received) {
             Ok(0) => Err(libc::EAGAIN),
             Ok(passed) => Ok(passed),
-            Err(_) => Err(libc::ECONNRESET),
+            Err(_) => Err(libc::EPROTO),
         }
     });
     match filtered.unwrap_or_else(|| read(size)) {
         Ok(passed) => passed.cast_signed(),
+        Err(libc::EPROTO) => {
+            door::violated(fd);
+            failed(libc::ECONNRESET) as ssize_t
+        }
         // libzmq ends the process if there is no memory for what was sent.
         Err(libc::ENOMEM | libc::ENOBUFS) => failed(libc::ECONNRESET) as ssize_t,
         Err(errno) => failed(errno) as ssize_t,
