@@ -91,11 +91,11 @@ impl BusThread {
         self.close();
     }
 
-    /// Reads the events of the sockets. Returns whether the state of an endpoint changed.
+    /// Reads the events of the sockets. Returns whether the state of an endpoint changed, or events may be left.
     fn read_events(&mut self) -> bool {
         let Self { fanout, state, on_event, .. } = self;
         let mut changed = false;
-        fanout.read_events(Instant::now(), &mut |endpoint, change| {
+        let is_left = fanout.read_events(Instant::now(), &mut |endpoint, change| {
             changed = true;
             let address = endpoint.address.clone();
             match change {
@@ -109,7 +109,7 @@ impl BusThread {
                 }
             }
         });
-        changed
+        changed || is_left
     }
 
     /// Takes messages from the queue, to which [`super::queue::Queue::push`] adds them on the workers' threads, and
