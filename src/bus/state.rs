@@ -13,7 +13,7 @@ use super::waker::Waker;
 /// The state that every [`super::Publisher`], the [`super::Bus`] and its thread share.
 pub(super) struct BusState {
     pub(super) queue: Queue,
-    pub(super) waker: Waker,
+    pub(super) waker: Arc<Waker>,
     /// The number of endpoints that messages may be sent to now.
     pub(super) connected: AtomicUsize,
     /// A connected subscriber has no room for the current message. Written by the bus thread alone.
@@ -77,7 +77,7 @@ impl BusState {
         let connected = endpoints.iter().filter(|endpoint| endpoint.is_connected()).count();
         Ok(Self {
             queue,
-            waker: Waker::new()?,
+            waker: Arc::new(Waker::new()?),
             connected: AtomicUsize::new(connected),
             stalled: AtomicBool::new(false),
             pipe_full: AtomicU64::new(0),

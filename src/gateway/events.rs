@@ -41,6 +41,9 @@ pub enum Event<'a> {
         state: BusConnectivity,
         /// The endpoint.
         endpoint: &'a str,
+        /// Why it is not connected, in a sentence; left out if it is.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<&'a str>,
     },
     /// The settings file was read after a change.
     Settings(&'a SettingsChange),
@@ -222,12 +225,12 @@ mod tests {
             ),
             (Event::Disabled { reason: "why" }, r#"{"event":"disabled","reason":"why"}"#.into()),
             (
-                Event::Bus { state: BusConnectivity::Connected, endpoint: "tcp://h:1" },
+                Event::Bus { state: BusConnectivity::Connected, endpoint: "tcp://h:1", reason: None },
                 r#"{"event":"bus","state":"connected","endpoint":"tcp://h:1"}"#.into(),
             ),
             (
-                Event::Bus { state: BusConnectivity::Disconnected, endpoint: "tcp://h:1" },
-                r#"{"event":"bus","state":"disconnected","endpoint":"tcp://h:1"}"#.into(),
+                Event::Bus { state: BusConnectivity::Disconnected, endpoint: "tcp://h:1", reason: Some("why") },
+                r#"{"event":"bus","state":"disconnected","endpoint":"tcp://h:1","reason":"why"}"#.into(),
             ),
             (Event::Ready, r#"{"event":"ready"}"#.into()),
             (Event::NotReady { reason: "why" }, r#"{"event":"not-ready","reason":"why"}"#.into()),

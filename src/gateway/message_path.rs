@@ -74,11 +74,17 @@ impl MessagePath {
         limit_payloads(largest_payload_bytes(&config.policy));
         let bus_ready = Arc::clone(ready);
         let emit_bus_event = move |event: BusEvent| {
-            let (state, endpoint) = match &event {
-                BusEvent::Connected { endpoint } => (BusConnectivity::Connected, endpoint),
-                BusEvent::Disconnected { endpoint } => (BusConnectivity::Disconnected, endpoint),
-            };
-            emit(&Event::Bus { state, endpoint: endpoint.as_str() });
+            match &event {
+                BusEvent::Connected { endpoint } => {
+                    log(format_args!("connected to {endpoint}"));
+                    emit(&Event::Bus { state: BusConnectivity::Connected, endpoint: endpoint.as_str(), reason: None });
+                }
+                BusEvent::Disconnected { endpoint, reason } => {
+                    log(format_args!("not connected to {endpoint}: {reason}"));
+                    let (state, reason) = (BusConnectivity::Disconnected, reason.to_string());
+                    emit(&Event::Bus { state, endpoint: endpoint.as_str(), reason: Some(&reason) });
+                }
+            }
             bus_ready.bus_changed();
         };
         let hub = start_hub.map(|start| start()).transpose()?.map(Arc::new);

@@ -9,6 +9,7 @@
 //! | `subscriptions` | Does the gateway tell which messages nobody has subscribed to? |
 //! | `bus` | Do `--hub` and `--encoding` publish what they promise? |
 //! | `bus_peers` | Is HTTP served, and the bus, while strangers occupy the ports of the bus? |
+//! | `bus_reasons` | Does a parent learn why an endpoint is not connected? |
 //! | `host_names` | Is every endpoint served while a name server does not answer? |
 //! | `settings` | Does the gateway follow `user_settings.py` while it runs? |
 //! | `io` | Does the gateway run where io_uring is refused, and say so? |
@@ -36,6 +37,7 @@ pub(crate) mod adapter;
 pub(crate) mod adapter_states;
 mod bus;
 mod bus_peers;
+mod bus_reasons;
 mod container;
 pub(crate) mod endurance;
 mod harness;
