@@ -1,7 +1,6 @@
 //! The command line: it parses the arguments into values that are within their limits.
 
 use std::ffi::OsString;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -14,6 +13,7 @@ use crate::proto::message::{Check, Encoding, Vocabulary};
 use crate::proto::nearest::nearest;
 use crate::proto::policy::{BODY_BYTES, HEAD_BYTES};
 use crate::server::connection::{BODY_TIMEOUT_S, HEAD_TIMEOUT_S, IDLE_TIMEOUT_S};
+use crate::server::listen_address::ListenAddress;
 use crate::server::workers::Io;
 
 /// The default port of the gateway, as in the examples of the specification.
@@ -78,13 +78,13 @@ pub struct ServeArguments {
     /// or in ~/.config)
     #[argh(option, arg_name = "path")]
     pub settings: Option<PathBuf>,
-    /// The addresses and ports to listen on. Port 0 is any free port.
+    /// Where to listen. Port 0 is any free port.
     #[argh(
         option,
         arg_name = "addr:port",
-        description = "address and port to listen on, repeatable; port 0 for any free one (default: 127.0.0.1:12358, and [::1]:12358 if the host has IPv6)"
+        description = "address, or name with all its addresses, and port to listen on, repeatable; port 0 for any free one (default: 127.0.0.1:12358, and [::1]:12358 if the host has IPv6)"
     )]
-    pub listen: Vec<SocketAddr>,
+    pub listen: Vec<ListenAddress>,
     /// serve http instead of https
     #[argh(switch)]
     pub plain: bool,
@@ -94,6 +94,9 @@ pub struct ServeArguments {
     /// private key in PEM, with --tls-cert (default: gateway-key.pem beside the settings file)
     #[argh(option, arg_name = "pem")]
     pub tls_key: Option<PathBuf>,
+    /// directory of the self-signed certificate and its key (default: that of the settings file)
+    #[argh(option, arg_name = "dir")]
+    pub cert_dir: Option<PathBuf>,
     /// publish to this hub, repeatable (default: tcp://127.0.0.1:16130)
     #[argh(option, arg_name = "url")]
     pub connect: Vec<String>,
@@ -179,9 +182,9 @@ impl Default for ServeArguments {
 #[derive(FromArgs, ArgsInfo, Debug)]
 #[argh(subcommand, name = "demo")]
 pub struct DemoArguments {
-    /// address and port to listen on (default: 127.0.0.1:12358, or any free port if that is taken)
+    /// address or name, and port, to listen on (default: 127.0.0.1:12358, or any free port if that is taken)
     #[argh(option, arg_name = "addr:port")]
-    pub listen: Option<SocketAddr>,
+    pub listen: Option<ListenAddress>,
     /// serve http instead of https
     #[argh(switch)]
     pub plain: bool,

@@ -52,6 +52,7 @@ enum Subject {
     NotReady,
     Endpoint(String),
     Settings,
+    Certificate,
     Stats,
     End,
 }
@@ -111,6 +112,7 @@ impl EventQueue {
             Event::NotReady { .. } => Subject::NotReady,
             Event::Bus { endpoint, .. } => Subject::Endpoint((*endpoint).into()),
             Event::Settings(_) => Subject::Settings,
+            Event::Certificate { .. } => Subject::Certificate,
             Event::Stats(_) => Subject::Stats,
             Event::Failed { .. } | Event::Stopped { .. } => Subject::End,
         }

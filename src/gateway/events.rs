@@ -44,6 +44,19 @@ pub enum Event<'a> {
     },
     /// The settings file was read after a change.
     Settings(&'a SettingsChange),
+    /// The certificate was made or changed, or could not be.
+    Certificate {
+        /// What became of it.
+        state: CertificateState,
+        /// The file of the certificate or, if it is rejected, the file at fault.
+        path: &'a str,
+        /// The last second at which the certificate in force is valid (RFC 3339); left out if it cannot be read.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        not_after: Option<&'a str>,
+        /// Why it is rejected; left out otherwise.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<&'a str>,
+    },
     /// The counters.
     Stats(Stats),
     /// The start or the run has failed. No event follows.
@@ -72,6 +85,20 @@ pub enum BusConnectivity {
     Connected,
     /// Messages wait until the endpoint is connected again.
     Disconnected,
+}
+
+/// What became of the certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CertificateState {
+    /// The gateway made one where there was none.
+    Made,
+    /// The gateway made a new one for the last one.
+    Renewed,
+    /// New connections get the one that is now in the files.
+    Replaced,
+    /// The one in the files cannot be used, or a new one cannot be made. The last one stays.
+    Rejected,
 }
 
 /// What became of a change of the settings file.
@@ -201,6 +228,19 @@ mod tests {
             (
                 Event::Settings(&SettingsChange::Rejected { reason: "why".into() }),
                 r#"{"event":"settings","state":"rejected","reason":"why"}"#.into(),
+            ),
+            (
+                Event::Certificate { state: CertificateState::Made, path: "p", not_after: Some("t"), reason: None },
+                r#"{"event":"certificate","state":"made","path":"p","not_after":"t"}"#.into(),
+            ),
+            (
+                Event::Certificate {
+                    state: CertificateState::Rejected,
+                    path: "p",
+                    not_after: None,
+                    reason: Some("why"),
+                },
+                r#"{"event":"certificate","state":"rejected","path":"p","reason":"why"}"#.into(),
             ),
             (Event::Stats(stats()), format!(r#"{{"event":"stats",{counters}}}"#)),
             (

@@ -173,7 +173,7 @@ impl MessagePath {
 fn affordable_connections(config: &GatewayConfig, has_hub: bool) -> usize {
     let wanted = config.max_connections;
     let wanted_peers = if has_hub || !config.bus.bind.is_empty() { MAX_PEERS as u64 } else { 0 };
-    let listeners = (config.listen.len() + config.listen_optional.len()) as u64;
+    let listeners = config.listen.iter().map(Vec::len).sum::<usize>() as u64;
     let further_workers = config.workers.saturating_sub(1) as u64;
     let others = OTHER_DESCRIPTORS
         + further_workers * (WORKER_DESCRIPTORS + LISTENER_DESCRIPTORS * listeners)

@@ -21,6 +21,7 @@ mod messages;
 mod program;
 mod security;
 mod tables;
+mod troubleshooting;
 
 /// The program.
 const GATEWAY: &str = env!("CARGO_BIN_EXE_adapter-gateway");

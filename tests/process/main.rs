@@ -11,6 +11,7 @@
 //! | `host_names` | Is every endpoint served while a name server does not answer? |
 //! | `settings` | Does the gateway follow `user_settings.py` while it runs? |
 //! | `io` | Does the gateway run where io_uring is refused, and say so? |
+//! | `container` | Does the gateway run as process 1 with a read-only root, and see what changes in a mounted folder? |
 //! | `endurance` | Is every client served, and memory bounded, while other clients misbehave? |
 //! | `lifecycle` | Can a parent start, watch and stop the gateway without the loss of a message? |
 //! | `adapter_states` | Does every transition of the specification's section 3 happen, driven by HTTP alone? |
@@ -34,6 +35,7 @@ pub(crate) mod adapter;
 pub(crate) mod adapter_states;
 mod bus;
 mod bus_peers;
+mod container;
 pub(crate) mod endurance;
 mod harness;
 mod host_names;
