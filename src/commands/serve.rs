@@ -12,6 +12,7 @@ use crate::gateway::{self, Failure, GatewayConfig, TokenSource};
 use crate::log::log;
 use crate::proto::policy::{AllowedOrigins, Policy};
 use crate::server::connection::Timeouts;
+use crate::server::listen_address::ListenAddress;
 use crate::settings;
 use crate::tls::source::CertificateSource;
 
@@ -38,9 +39,10 @@ fn serve(arguments: &ServeArguments, emit: EventSink) -> Result<(), Failure> {
         Some(path) => path.clone(),
         None => settings::default_path().map_err(Failure::configuration)?,
     };
-    let mut config = gateway_config(arguments)?;
-    config.certificate = certificate_source(arguments, &settings)?;
-    let start_hub = hub_endpoints(arguments)?.map(|endpoints| {
+    let certificate = certificate_source(arguments, &settings)?;
+    let hub_endpoints = hub_endpoints(arguments)?;
+    let config = GatewayConfig { certificate, ..gateway_config(arguments)? };
+    let start_hub = hub_endpoints.map(|endpoints| {
         move || {
             let hub = start_hub(&endpoints)?;
             log(format_args!("publishers may connect to {}, subscribers to {}", hub.publishers(), hub.subscribers()));
@@ -55,7 +57,7 @@ fn serve(arguments: &ServeArguments, emit: EventSink) -> Result<(), Failure> {
 pub(crate) fn demo_config(demo: &DemoArguments) -> Result<GatewayConfig, Failure> {
     let default_address = SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PORT));
     let serve = ServeArguments {
-        listen: vec![demo.listen.unwrap_or(default_address)],
+        listen: vec![demo.listen.clone().unwrap_or(ListenAddress::Address(default_address))],
         hub: true,
         check: demo.check,
         vocabulary: demo.vocabulary,
@@ -85,16 +87,9 @@ pub(crate) fn start_hub([publishers, subscribers]: &[Endpoint; 2]) -> Result<Hub
 
 /// Returns what the arguments say, without the certificate, which depends on the path of the settings file.
 fn gateway_config(arguments: &ServeArguments) -> Result<GatewayConfig, Failure> {
-    let (listen, listen_optional) = if arguments.listen.is_empty() {
-        // Clients that resolve localhost to ::1 first must not be refused.
-        let (v4, v6) = (Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into());
-        (vec![SocketAddr::new(v4, DEFAULT_PORT)], vec![SocketAddr::new(v6, DEFAULT_PORT)])
-    } else {
-        (arguments.listen.clone(), Vec::new())
-    };
+    let bus = bus_config(arguments)?;
     Ok(GatewayConfig {
-        listen,
-        listen_optional,
+        listen: addresses_to_listen_on(&arguments.listen)?,
         any_port: false,
         certificate: None,
         io: arguments.io,
@@ -115,23 +110,42 @@ fn gateway_config(arguments: &ServeArguments) -> Result<GatewayConfig, Failure> 
             idle: arguments.idle_timeout.get(),
         },
         drain_timeout: arguments.drain_timeout.get(),
-        bus: bus_config(arguments)?,
+        bus,
         watch_stdin: arguments.watch_stdin,
         watch_parent: arguments.watch_parent,
         stats_interval: arguments.stats.map(Seconds::get),
     })
 }
 
+/// Returns the addresses of each `--listen`. It looks names up, and may therefore take some time.
+fn addresses_to_listen_on(listen: &[ListenAddress]) -> Result<Vec<Vec<SocketAddr>>, Failure> {
+    if listen.is_empty() {
+        // Clients that resolve localhost to ::1 first must not be refused.
+        let both = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+        return Ok(vec![both.map(|ip| SocketAddr::new(ip, DEFAULT_PORT)).into()]);
+    }
+    let resolve = |address: &ListenAddress| {
+        address.resolve().map_err(|error| Failure::Listen(format!("cannot listen on {address}: {error}")))
+    };
+    listen.iter().map(resolve).collect()
+}
+
 fn certificate_source(arguments: &ServeArguments, settings: &Path) -> Result<Option<CertificateSource>, Failure> {
-    match (arguments.plain, &arguments.tls_cert, &arguments.tls_key) {
-        (true, None, None) => Ok(None),
-        (true, ..) => {
-            Err(Failure::Usage("--plain serves http, so --tls-cert and --tls-key cannot be given with it".into()))
+    match (arguments.plain, &arguments.tls_cert, &arguments.tls_key, &arguments.cert_dir) {
+        (true, None, None, None) => Ok(None),
+        (true, ..) => Err(Failure::Usage(
+            "--plain serves http, so --tls-cert, --tls-key and --cert-dir cannot be given with it".into(),
+        )),
+        (false, None, None, None) => Ok(Some(CertificateSource::beside(settings))),
+        (false, None, None, Some(directory)) => {
+            Ok(Some(CertificateSource::SelfSigned { directory: directory.clone() }))
         }
-        (false, None, None) => Ok(Some(CertificateSource::beside(settings))),
-        (false, Some(certificate), Some(key)) => {
+        (false, Some(certificate), Some(key), None) => {
             Ok(Some(CertificateSource::Files { certificate: certificate.clone(), key: key.clone() }))
         }
+        (false, _, _, Some(_)) => Err(Failure::Usage(
+            "--cert-dir is for the self-signed certificate, so it cannot be given with --tls-cert and --tls-key".into(),
+        )),
         (false, ..) => Err(Failure::Usage("--tls-cert and --tls-key must be given together".into())),
     }
 }

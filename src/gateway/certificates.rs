@@ -2,12 +2,15 @@
 //! renewal, when the clock was set, and at SIGHUP. A new certificate ends no connection.
 
 use std::future::pending;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use time::OffsetDateTime;
 use tokio::time::{Instant, sleep_until};
 
 use crate::gateway::clock::ClockWatch;
+use crate::gateway::events::{CertificateState, Event, EventSink};
 use crate::gateway::failure::Failure;
 use crate::log::log;
 use crate::tls::acceptor::Acceptor;
@@ -21,31 +24,46 @@ const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(6 * 60 * 60);
 /// The certificate in force, with a watch on its files.
 pub(crate) struct WatchedCertificate {
     source: CertificateSource,
+    emit: EventSink,
     acceptor: Arc<Acceptor>,
     watches: Vec<Watch>,
     /// `None` where the kernel has no such timer.
     clock: Option<ClockWatch>,
     /// The time of the next check, whether a file changes before it or not.
     check_at: Instant,
+    not_after: Option<SystemTime>,
     /// What was said about the certificate when it was loaded last.
     notices: Vec<CertificateNotice>,
+    /// Why another certificate was rejected at the last load.
+    rejected: Option<String>,
 }
 
 impl WatchedCertificate {
     /// Loads the certificate. A self-signed one that is absent or about to expire is made.
-    pub(crate) fn load(source: CertificateSource) -> Result<Self, Failure> {
+    pub(crate) fn load(source: CertificateSource, emit: &EventSink) -> Result<Self, Failure> {
         let now = SystemTime::now();
         let loaded = source.load(now).map_err(Failure::configuration)?;
-        log_new(&loaded.notices, &[]);
-        let check_at = Instant::now() + time_until_check(loaded.check_at, now);
-        let acceptor = Acceptor::new(loaded.identity).map_err(Failure::configuration)?;
         let watch = |path| {
             let watch = Watch::start(path);
             watch.map_err(|error| log(format_args!("{error}; send SIGHUP to read the file again"))).ok()
         };
         let watches = source.files().iter().filter_map(|path| watch(path)).collect();
-        let (acceptor, clock, notices) = (Arc::new(acceptor), ClockWatch::start().ok(), loaded.notices);
-        Ok(Self { source, acceptor, watches, clock, check_at, notices })
+        let mut certificate = Self {
+            source,
+            emit: Arc::clone(emit),
+            acceptor: Arc::new(Acceptor::new(loaded.identity).map_err(Failure::configuration)?),
+            watches,
+            clock: ClockWatch::start().ok(),
+            check_at: Instant::now() + time_until_check(loaded.check_at, now),
+            not_after: loaded.not_after,
+            notices: Vec::new(),
+            rejected: None,
+        };
+        if let Some(state) = made_or_renewed(&loaded.notices) {
+            certificate.report(state);
+        }
+        certificate.take_notices(loaded.notices);
+        Ok(certificate)
     }
 
     /// Returns what starts the TLS sessions of new connections.
@@ -84,31 +102,79 @@ impl WatchedCertificate {
         let now = SystemTime::now();
         let loaded = self.source.load(now);
         self.check_at = Instant::now() + time_until_check(loaded.as_ref().ok().and_then(|loaded| loaded.check_at), now);
-        match loaded {
-            Ok(loaded) => {
-                log_new(&loaded.notices, &self.notices);
-                self.notices = loaded.notices;
-                match self.acceptor.replace(loaded.identity) {
-                    Ok(true) => log(format_args!("new connections get the new certificate")),
-                    Ok(false) => {}
-                    Err(error) => log(format_args!("{error}; the certificate stays as it was")),
-                }
+        let loaded = match loaded {
+            Ok(loaded) => loaded,
+            Err(error) => {
+                log(format_args!("{error}; the certificate stays as it was"));
+                return self.reject(&error.path, error.fault.to_string());
             }
+        };
+        let made = made_or_renewed(&loaded.notices);
+        self.rejected = None;
+        self.take_notices(loaded.notices);
+        match self.acceptor.replace(loaded.identity) {
+            Ok(true) => {
+                log(format_args!("new connections get the new certificate"));
+                self.not_after = loaded.not_after;
+                self.report(made.unwrap_or(CertificateState::Replaced));
+            }
+            Ok(false) => {}
             Err(error) => log(format_args!("{error}; the certificate stays as it was")),
         }
     }
+
+    /// Logs what was not said at the last load, and reports a renewal that failed.
+    fn take_notices(&mut self, notices: Vec<CertificateNotice>) {
+        let last = std::mem::take(&mut self.notices);
+        for notice in notices.iter().filter(|notice| !last.contains(notice)) {
+            log(format_args!("{notice}"));
+            if let CertificateNotice::NotRenewed { path, reason } = notice {
+                self.reject(path, reason.clone());
+            }
+        }
+        self.notices = notices;
+    }
+
+    fn report(&self, state: CertificateState) {
+        let [path, _key] = self.source.files();
+        self.emit_event(state, &path, None);
+    }
+
+    /// Reports why another certificate is rejected, unless that was reported at the last load.
+    fn reject(&mut self, path: &Path, reason: String) {
+        if self.rejected.as_ref() != Some(&reason) {
+            self.emit_event(CertificateState::Rejected, path, Some(&reason));
+        }
+        self.rejected = Some(reason);
+    }
+
+    fn emit_event(&self, state: CertificateState, path: &Path, reason: Option<&str>) {
+        let not_after = self.not_after.map(rfc_3339);
+        let path = path.display().to_string();
+        (self.emit)(&Event::Certificate { state, path: &path, not_after: not_after.as_deref(), reason });
+    }
+}
+
+/// Returns what the gateway has done, if it has made the certificate.
+fn made_or_renewed(notices: &[CertificateNotice]) -> Option<CertificateState> {
+    notices.iter().find_map(|notice| match notice {
+        CertificateNotice::Made { replaced: None, .. } => Some(CertificateState::Made),
+        CertificateNotice::Made { replaced: Some(_), .. } => Some(CertificateState::Renewed),
+        _ => None,
+    })
+}
+
+/// Returns the time in UTC, to the second (RFC 3339 §5.6).
+fn rfc_3339(time: SystemTime) -> String {
+    let time = OffsetDateTime::from(time);
+    let (date, (hour, minute, second)) = (time.date(), time.to_hms());
+    let (year, month, day) = date.to_calendar_date();
+    format!("{year:04}-{:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z", u8::from(month))
 }
 
 /// Returns the time until the next check: until the pair is to be checked, and [`MAX_CHECK_INTERVAL`] at most.
 fn time_until_check(check_at: Option<SystemTime>, now: SystemTime) -> Duration {
     check_at.and_then(|at| at.duration_since(now).ok()).map_or(MAX_CHECK_INTERVAL, |left| left.min(MAX_CHECK_INTERVAL))
-}
-
-/// Logs what was not said at the last load.
-fn log_new(notices: &[CertificateNotice], last: &[CertificateNotice]) {
-    for notice in notices.iter().filter(|notice| !last.contains(notice)) {
-        log(format_args!("{notice}"));
-    }
 }
 
 #[cfg(test)]
@@ -136,12 +202,19 @@ mod tests {
         }
     }
 
+    #[test]
+    fn times_are_in_utc() {
+        let at = |seconds| rfc_3339(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
+        assert_eq!([at(0), at(951_782_399)], ["1970-01-01T00:00:00Z", "2000-02-28T23:59:59Z"]);
+    }
+
     /// Signals and `stats` events end a wait, and must not restart its timer each time.
     #[tokio::test]
     async fn a_wait_that_is_dropped_postpones_nothing() {
         let directory = tempfile::tempdir().unwrap();
         let source = CertificateSource::SelfSigned { directory: directory.path().into() };
-        let mut certificate = WatchedCertificate::load(source).unwrap();
+        let sink: EventSink = Arc::new(|_event| {});
+        let mut certificate = WatchedCertificate::load(source, &sink).unwrap();
         let before = certificate.check_at;
         timeout(Duration::ZERO, certificate.due()).await.expect_err("the certificate is new");
         assert_eq!(certificate.check_at, before);

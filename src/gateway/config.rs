@@ -14,10 +14,8 @@ use crate::tls::source::CertificateSource;
 /// How the gateway runs. All values were checked when the arguments were parsed.
 #[derive(Debug)]
 pub struct GatewayConfig {
-    /// The addresses to listen on.
-    pub listen: Vec<SocketAddr>,
-    /// More addresses to listen on, if this host has their address family.
-    pub listen_optional: Vec<SocketAddr>,
+    /// The addresses to listen on, in groups: of each group those that this host has, which must be one at least.
+    pub listen: Vec<Vec<SocketAddr>>,
     /// Whether the gateway may listen on any free port if one of `listen` is taken.
     pub any_port: bool,
     /// Where the certificate of https comes from; `None` for plain http.

@@ -52,6 +52,7 @@ enum Subject {
     NotReady,
     Endpoint(String),
     Settings,
+    Certificate,
     Stats,
     End,
 }
@@ -111,6 +112,7 @@ impl EventQueue {
             Event::NotReady { .. } => Subject::NotReady,
             Event::Bus { endpoint, .. } => Subject::Endpoint((*endpoint).into()),
             Event::Settings(_) => Subject::Settings,
+            Event::Certificate { .. } => Subject::Certificate,
             Event::Stats(_) => Subject::Stats,
             Event::Failed { .. } | Event::Stopped { .. } => Subject::End,
         }
@@ -156,7 +158,7 @@ mod tests {
     }
 
     fn bus(endpoint: &str) -> Event<'_> {
-        Event::Bus { state: BusConnectivity::Connected, endpoint }
+        Event::Bus { state: BusConnectivity::Connected, endpoint, reason: None }
     }
 
     /// Returns what the parent reads from the queue.

@@ -88,7 +88,7 @@ impl Gateway {
         let certificate = match &config.certificate {
             // The user's files are checked now. A self-signed certificate is made once the settings open the API.
             Some(source) if is_open || matches!(source, CertificateSource::Files { .. }) => {
-                Some(WatchedCertificate::load(source.clone())?)
+                Some(WatchedCertificate::load(source.clone(), &emit)?)
             }
             _ => None,
         };
@@ -109,7 +109,10 @@ impl Gateway {
                 action = signals.next() => action,
                 () = or_never(stdin.as_mut().map(StdinEnd::reached)) => SignalAction::Stop,
                 () = or_never(parent.as_ref().map(ParentEnd::reached)) => SignalAction::Stop,
-                _ = or_never(stats.as_mut().map(Interval::tick)) => SignalAction::PrintStats,
+                _ = or_never(stats.as_mut().map(Interval::tick)) => {
+                    (self.emit)(&Event::Stats(self.message_path.stats()));
+                    continue;
+                }
                 () = self.settings.changed() => {
                     self.reload_settings(false)?;
                     continue;
@@ -121,7 +124,10 @@ impl Gateway {
             };
             match action {
                 SignalAction::Stop => return Ok(()),
-                SignalAction::PrintStats => (self.emit)(&Event::Stats(self.message_path.stats())),
+                SignalAction::PrintStats => {
+                    (self.emit)(&Event::Stats(self.message_path.stats()));
+                    self.message_path.log_subscriptions();
+                }
                 SignalAction::Reload => {
                     self.reload_certificate();
                     self.reload_settings(true)?;
@@ -155,7 +161,7 @@ impl Gateway {
     /// Listens, unless the gateway listens already, and puts the token into force.
     fn open(&mut self, token: Token) -> Result<(), Failure> {
         if let (Some(source), None) = (&self.config.certificate, &self.certificate) {
-            self.certificate = Some(WatchedCertificate::load(source.clone())?);
+            self.certificate = Some(WatchedCertificate::load(source.clone(), &self.emit)?);
         }
         let is_new = self.listening.is_none();
         let listening = match self.listening.take() {
@@ -231,13 +237,14 @@ impl Gateway {
 fn listen(config: &GatewayConfig) -> Result<Listening, ListenError> {
     let deadline = Instant::now() + TAKEN_TIMEOUT;
     loop {
-        let taken = match Listening::bind(&config.listen, &config.listen_optional) {
+        let taken = match Listening::bind(&config.listen) {
             Err(taken) if taken.error.kind() == std::io::ErrorKind::AddrInUse => taken,
             bound => return bound,
         };
         if config.any_port {
-            let any_port: Vec<_> = config.listen.iter().map(|address| SocketAddr::new(address.ip(), 0)).collect();
-            return Listening::bind(&any_port, &[]);
+            let any_port = |address: &SocketAddr| SocketAddr::new(address.ip(), 0);
+            let groups: Vec<_> = config.listen.iter().map(|group| group.iter().map(any_port).collect()).collect();
+            return Listening::bind(&groups);
         }
         if Instant::now() >= deadline {
             return Err(taken);

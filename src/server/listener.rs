@@ -66,26 +66,32 @@ pub struct ListenError {
 }
 
 impl Listening {
-    /// Binds all of `required`, and those of `optional` that this host has an address family for.
+    /// Binds the addresses of each group that this host has, which must be one at least.
     ///
     /// # Errors
-    /// The first address that fails: it is taken, not permitted, or not of this host.
-    pub fn bind(required: &[SocketAddr], optional: &[SocketAddr]) -> Result<Self, ListenError> {
-        let mut sockets = Vec::new();
-        let mut addresses = Vec::new();
-        for &address in required.iter().chain(optional) {
-            match bind(address) {
-                Ok(socket) => {
-                    addresses.push(socket.local_addr().unwrap_or(address));
-                    sockets.push(socket);
+    /// The first address that fails: it is taken, not permitted, or the last of a group of which this host has none.
+    pub fn bind(groups: &[Vec<SocketAddr>]) -> Result<Self, ListenError> {
+        let mut listening = Self { sockets: Vec::new(), addresses: Vec::new() };
+        for group in groups {
+            let bound_before = listening.sockets.len();
+            let mut absent = None;
+            for &address in group {
+                match bind(address) {
+                    Ok(socket) => {
+                        listening.addresses.push(socket.local_addr().unwrap_or(address));
+                        listening.sockets.push(socket);
+                    }
+                    Err(error) if is_absent(&error) => absent = Some(ListenError { address, error }),
+                    Err(error) => return Err(ListenError { address, error }),
                 }
-                Err(error) if optional.contains(&address) && is_absent(&error) => {
-                    log(format_args!("not listening on {address}: {error}"));
-                }
-                Err(error) => return Err(ListenError { address, error }),
+            }
+            match absent {
+                Some(absent) if listening.sockets.len() == bound_before => return Err(absent),
+                Some(ListenError { address, error }) => log(format_args!("not listening on {address}: {error}")),
+                None => {}
             }
         }
-        Ok(Self { sockets, addresses })
+        Ok(listening)
     }
 
     /// Returns the addresses bound, with the ports that the kernel chose.
@@ -100,7 +106,7 @@ impl Listening {
     }
 
     /// Begins no more connections, and waits until the workers have accepted those that the kernel has completed, for
-    /// [`BACKLOG_TIMEOUT`] at most. [`Listening::close`] would reset them.
+    /// `BACKLOG_TIMEOUT` at most. [`Listening::close`] would reset them.
     pub fn finish_backlog(&self) {
         for socket in &self.sockets {
             // Without the filter, a connection that is completed between the last look and the close is reset.

@@ -4,12 +4,14 @@
 //! |---|---|
 //! | [`workers`] | the worker threads, and how the gateway opens, closes and drains them |
 //! | `worker` | one worker: it spawns the tasks of its connections, and drains them |
+//! | [`listen_address`] | where to listen, as the command line has it |
 //! | [`listener`] | listening sockets, and the loop that accepts from them |
 //! | [`connection`] | the task of a connection: waits, deadlines, the core, the end |
 //! | `stream` | the bytes of a client: system calls, and TLS where it is spoken |
 //! | [`transport`] | how sockets are waited for: io_uring or epoll |
 
 pub mod connection;
+pub mod listen_address;
 pub mod listener;
 mod stream;
 pub mod transport;

@@ -53,6 +53,8 @@ impl fmt::Debug for Identity {
 pub struct LoadedCertificate {
     /// The chain and its key.
     pub identity: Identity,
+    /// The last second at which it is valid. `None` where that cannot be read.
+    pub not_after: Option<SystemTime>,
     /// When to load it again, so that the gateway renews it in time. `None` where another program renews it.
     pub check_at: Option<SystemTime>,
     /// What a person should know about it.
@@ -64,7 +66,8 @@ pub struct LoadedCertificate {
 pub(super) fn load(certificate: &Path, key: &Path, now: SystemTime) -> Result<LoadedCertificate, CertificateError> {
     let identity = read_pair(certificate, key)?;
     let mut notices = Vec::new();
-    if let Some(validity) = identity.leaf().and_then(|leaf| validity(leaf)) {
+    let validity = identity.leaf().and_then(|leaf| validity(leaf));
+    if let Some(validity) = &validity {
         let path = certificate.to_path_buf();
         if now < *validity.start() {
             notices.push(CertificateNotice::NotYetValid { path, from: *validity.start() });
@@ -73,7 +76,8 @@ pub(super) fn load(certificate: &Path, key: &Path, now: SystemTime) -> Result<Lo
         }
     }
     notices.extend(key_exposures(key));
-    Ok(LoadedCertificate { identity, check_at: None, notices })
+    let not_after = validity.map(|validity| *validity.end());
+    Ok(LoadedCertificate { identity, not_after, check_at: None, notices })
 }
 
 /// Returns what others than its owner can do with a private key. Root can do everything, and is not mentioned.

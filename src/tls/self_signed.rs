@@ -133,7 +133,8 @@ fn find(paths: &PairPaths, now: SystemTime) -> Result<Found, CertificateError> {
     };
     let renew_at = renewal(&validity);
     let names_this_machine = names_this_machine(&identity);
-    let mut loaded = LoadedCertificate { identity, check_at: Some(renew_at), notices: close_key(&paths.key) };
+    let (not_after, check_at) = (Some(*validity.end()), Some(renew_at));
+    let mut loaded = LoadedCertificate { identity, not_after, check_at, notices: close_key(&paths.key) };
     let reason = if !names_this_machine {
         ReplaceReason::OtherNames
     } else if now < *validity.start() {
@@ -181,7 +182,8 @@ fn make_pair(
         replaced: reason.into_text(),
     }];
     notices.extend(key_exposures(&paths.key));
-    Ok(LoadedCertificate { identity, check_at: Some(renewal(&validity)), notices })
+    let (not_after, check_at) = (Some(*validity.end()), Some(renewal(&validity)));
+    Ok(LoadedCertificate { identity, not_after, check_at, notices })
 }
 
 fn read(paths: &PairPaths) -> Result<(Identity, RangeInclusive<SystemTime>), CertificateError> {

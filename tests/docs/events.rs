@@ -49,6 +49,7 @@ fn events_and_their_fields_are_those_of_the_table() {
     wait_for("stopped", None);
     seen.push(Gateway::serve(directory.path(), &["--plain", "--connect", "no endpoint"]).event());
 
+    seen.extend(certificate_events());
     let mut fields = fields_of(&seen);
     fields.get_mut("stopped").unwrap().insert(UNDELIVERED.into());
     assert_eq!(described(), fields);
@@ -60,6 +61,19 @@ fn events_and_their_fields_are_those_of_the_table() {
             assert!(quoted(row[1]).any(|word| word == value), "{event}");
         }
     }
+}
+
+/// Returns the events of a certificate that is made, and of one that is rejected.
+fn certificate_events() -> [Value; 2] {
+    let directory = tempfile::tempdir().unwrap();
+    let gateway = Gateway::serve(directory.path(), &["--bind", &format!("ipc://{}/bus", directory.path().display())]);
+    let next = || std::iter::repeat_with(|| gateway.event()).find(|event| event["event"] == "certificate").unwrap();
+    let made = next();
+    let certificate = directory.path().join("gateway-cert.pem");
+    std::fs::remove_file(&certificate).unwrap();
+    std::fs::create_dir(&certificate).unwrap();
+    let rejected = std::iter::repeat_with(next).find(|event| event["state"] == "rejected").unwrap();
+    [made, rejected]
 }
 
 #[test]

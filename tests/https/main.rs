@@ -5,6 +5,7 @@
 //! | `self_signed` | is the gateway's own certificate made, kept and replaced, and is its key closed to others? |
 //! | `kept_pair` | is a pair that cannot be renewed, or is not valid yet, still served, and can a foreign lock hold it up? |
 //! | `given_files` | do `--tls-cert` and `--tls-key` work for the keys that people have, and is each fault named? |
+//! | `certificate_events` | is the parent told of each change of the certificate? |
 //! | `handshakes` | which versions and protocols are agreed on, and are sessions resumed? |
 //! | `requests` | does a request mean the same at every split into records? |
 //! | `closing` | does each side learn that nothing was cut off, and what happens where something was? |
@@ -26,6 +27,7 @@
     reason = "a test fails where it meets the unexpected"
 )]
 
+mod certificate_events;
 mod client;
 mod closing;
 mod drain;

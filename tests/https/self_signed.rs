@@ -8,6 +8,7 @@ use crate::pair::{NAMES, Pair};
 use crate::rig::{VALID_BODY, self_signed_certificate, start};
 use crate::support::eventually;
 use crate::support::gateway::Gateway;
+use crate::support::process::run;
 use crate::support::settings_file::{SettingsFile, disabled, enabled, token};
 
 /// Returns the paths of the certificate, the key and the authority.
@@ -144,6 +145,35 @@ fn a_pair_is_made_when_the_gateway_first_opens() {
     gateway.wait_listening();
     let connector = Connector::trusting_file(&self_signed_certificate(&gateway));
     connector.client(gateway.address()).exchange(&gateway.request(VALID_BODY)).assert_accepted();
+}
+
+/// The directory is made. That of the settings need not be writable.
+#[test]
+fn the_pair_is_kept_in_the_directory_of_the_option() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    let directory = elsewhere.path().join("a/b");
+    let option = ["--cert-dir", directory.to_str().unwrap()];
+    for _ in 0..2 {
+        let mut gateway = Gateway::serve().https().arguments(option).spawn_beside(settings_beside(None));
+        gateway.wait_listening();
+        assert!(
+            files(gateway.settings.path()).iter().all(|path| !path.exists()),
+            "there is a pair beside the settings"
+        );
+        let [certificate, key, authority] = files(&directory.join("any"));
+        assert_eq!([&certificate, &key, &authority].map(|path| mode(path)), [0o644, 0o600, 0o644]);
+        let connector = Connector::trusting_file(&certificate);
+        connector.client(gateway.address()).exchange(&gateway.request(VALID_BODY)).assert_accepted();
+    }
+}
+
+#[test]
+fn the_directory_of_the_pair_is_a_usage_error_where_no_pair_is_made() {
+    for others in [&["--plain"][..], &["--tls-cert", "c.pem", "--tls-key", "k.pem"]] {
+        let (status, output) = run(["serve", "--cert-dir", "/nonexistent"].iter().chain(others).copied());
+        assert_eq!(status, 2, "{}", output.stderr);
+        assert!(output.stderr.contains("--cert-dir"), "{}", output.stderr);
+    }
 }
 
 #[test]

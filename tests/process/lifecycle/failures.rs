@@ -56,6 +56,21 @@ fn a_port_that_is_taken_when_the_settings_enable_the_gateway_is_4() {
     assert_failed(&gateway.end(), 4);
 }
 
+/// No label of a name is longer than 63 bytes (RFC 1035 §2.3.4), so no name server is asked.
+#[test]
+fn a_name_without_an_address_is_4_and_named() {
+    let name = format!("{}:0", "x".repeat(64));
+    let stderr = stderr_of_failed_start(Gateway::serve().arguments(["--listen", &name]), 4);
+    assert!(stderr.contains(&name), "{stderr}");
+}
+
+/// The address is for documents (RFC 3849), and no host has it.
+#[test]
+fn an_address_of_another_host_is_4_and_named() {
+    let address = "[2001:db8::1]:0";
+    assert!(stderr_of_failed_start(Gateway::serve().arguments(["--listen", address]), 4).contains(address));
+}
+
 #[test]
 fn a_certificate_that_does_not_exist_is_3() {
     let files = ["--tls-cert", "/no/such.pem", "--tls-key", "/no/such.pem"];

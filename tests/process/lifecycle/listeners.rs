@@ -1,5 +1,8 @@
 //! The sockets that the gateway listens on.
 
+use std::collections::BTreeSet;
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+
 use crate::statuses::FINE;
 use crate::support::gateway::{ANY_PORT, Gateway};
 use crate::support::http::Client;
@@ -24,6 +27,23 @@ fn each_listener_has_its_own_event_and_serves() {
         Client::connect(address).exchange(&gateway.request(FINE)).assert_accepted();
     }
     assert_eq!(gateway.terminate().accepted, 2);
+}
+
+/// Port 0 is another port for each address. An address that this host lacks, such as ::1 without IPv6, is left out.
+#[test]
+fn a_name_stands_for_each_of_its_addresses() {
+    let expected: Vec<_> =
+        ("localhost", 0).to_socket_addrs().unwrap().filter(|at| TcpListener::bind(at).is_ok()).collect();
+    let mut gateway = Gateway::serve().listen(ANY_PORT).arguments(["--listen", "localhost:0"]).start();
+    let ips: BTreeSet<_> = expected.iter().map(SocketAddr::ip).collect();
+    for _ in &ips {
+        gateway.wait_listening();
+    }
+    let [_, named @ ..] = gateway.addresses() else { panic!("listeners") };
+    assert_eq!(named.iter().map(SocketAddr::ip).collect::<BTreeSet<_>>(), ips);
+    for address in named {
+        Client::connect(*address).exchange(&gateway.request(FINE)).assert_accepted();
+    }
 }
 
 /// The kernel spreads connections over the workers, so some of 128 connections reach each of the two workers.

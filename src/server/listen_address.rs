@@ -1,0 +1,136 @@
+//! Where to listen, as the command line has it: an address or a name, with a port.
+
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::str::FromStr;
+
+/// An address with its port, or a name with its port, which stands for every address of the name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListenAddress {
+    /// `127.0.0.1:12358` or `[::1]:12358`
+    Address(SocketAddr),
+    /// `localhost:12358`
+    Name {
+        /// The name.
+        host: String,
+        /// The port.
+        port: u16,
+    },
+}
+
+impl ListenAddress {
+    /// Returns the addresses, without repetitions. The lookup of a name may take as long as its name servers do.
+    ///
+    /// # Errors
+    /// The error of the lookup. A name has at least one address.
+    pub fn resolve(&self) -> io::Result<Vec<SocketAddr>> {
+        let (host, port) = match self {
+            Self::Address(address) => return Ok(vec![*address]),
+            Self::Name { host, port } => (host.as_str(), *port),
+        };
+        let mut addresses = Vec::new();
+        for address in (host, port).to_socket_addrs()? {
+            // `/etc/hosts` may have an address of a name twice.
+            if !addresses.contains(&address) {
+                addresses.push(address);
+            }
+        }
+        if addresses.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address"));
+        }
+        Ok(addresses)
+    }
+}
+
+impl FromStr for ListenAddress {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if let Ok(address) = text.parse() {
+            return Ok(Self::Address(address));
+        }
+        let (host, port) = text.rsplit_once(':').ok_or("neither an address nor a name with a port")?;
+        let is_port = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+        let port = port.parse().ok().filter(|_| is_port).ok_or("the port is not a number up to 65535")?;
+        if !is_host_name(host) {
+            return Err("neither an address nor a name with a port");
+        }
+        Ok(Self::Name { host: host.into(), port })
+    }
+}
+
+/// Returns whether this is the name of a host (RFC 1123 §2.1), in ASCII. Its last label is no number, so that no mistyped
+/// IPv4 address is looked up.
+fn is_host_name(text: &str) -> bool {
+    let is_label = |label: &str| {
+        let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        !label.is_empty() && !label.starts_with('-') && label.bytes().all(is_inner)
+    };
+    let mut labels = text.strip_suffix('.').unwrap_or(text).split('.');
+    labels.clone().all(is_label)
+        && labels.next_back().is_some_and(|last| last.bytes().any(|byte| !byte.is_ascii_digit()))
+}
+
+impl fmt::Display for ListenAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => address.fmt(f),
+            Self::Name { host, port } => write!(f, "{host}:{port}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_and_names_are_told_apart() {
+        for text in ["127.0.0.1:80", "[::1]:0", "0.0.0.0:65535", "[fe80::1%2]:80"] {
+            assert!(matches!(text.parse(), Ok(ListenAddress::Address(_))), "{text}");
+        }
+        for text in ["localhost:12358", "a.example.org:1", "a.example.org.:1", "host_1:80", "x-1.0x:80"] {
+            let parsed: ListenAddress = text.parse().unwrap();
+            assert!(matches!(parsed, ListenAddress::Name { .. }), "{text}");
+            assert_eq!(parsed.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn everything_else_is_refused() {
+        for text in [
+            "",
+            ":80",
+            "localhost",
+            "localhost:",
+            "localhost:+1",
+            "localhost:65536",
+            "localhost:http",
+            "127.1:80",
+            "256.0.0.1:80",
+            "1:80",
+            "*:80",
+            "a b:80",
+            "a..b:80",
+            ".:80",
+            "-a:80",
+            "::1:80",
+            "[localhost]:80",
+            "http://a:80",
+            "user@host:80",
+            "grüße.example:80",
+        ] {
+            assert!(text.parse::<ListenAddress>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn localhost_is_each_of_its_addresses_once() {
+        let name: ListenAddress = "localhost:7".parse().unwrap();
+        let addresses = name.resolve().unwrap();
+        assert!(addresses.contains(&"127.0.0.1:7".parse().unwrap()), "{addresses:?}");
+        assert!(addresses.iter().all(|address| address.ip().is_loopback() && address.port() == 7), "{addresses:?}");
+        assert!((1..addresses.len()).all(|at| !addresses[..at].contains(&addresses[at])), "{addresses:?}");
+    }
+}
