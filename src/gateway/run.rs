@@ -49,8 +49,8 @@ pub fn run(
         // The parent may end at any time, so it is watched first.
         let parent = config.watch_parent.then(ParentEnd::watch).transpose();
         let parent = parent.map_err(|error| Failure::Configuration(format!("cannot watch the parent: {error}")))?;
-        let mut signals =
-            Signals::install().map_err(|error| Failure::Configuration(format!("cannot handle signals: {error}")))?;
+        let signals = Signals::install(config.stops_at_hangup);
+        let mut signals = signals.map_err(|error| Failure::Configuration(format!("cannot handle signals: {error}")))?;
         let settings = WatchedSettings::start(source);
         let mut gateway = Gateway::start(config, start_hub, settings, emit)?;
         let ran = gateway.run(parent, &mut signals).await;
