@@ -63,11 +63,18 @@ impl Fanout {
         Ok(())
     }
 
-    /// Calls [`XpubSocket::read_events`] for each socket.
-    pub(super) fn read_events(&mut self, now: Instant, waker: &Arc<Waker>, on_change: &mut OnEndpointChange<'_>) {
+    /// Calls [`XpubSocket::read_events`] for each socket. Returns whether something may be left.
+    pub(super) fn read_events(
+        &mut self,
+        now: Instant,
+        waker: &Arc<Waker>,
+        on_change: &mut OnEndpointChange<'_>,
+    ) -> bool {
+        let mut is_left = false;
         for branch in &mut self.branches {
-            branch.socket.read_events(now, waker, on_change);
+            is_left |= branch.socket.read_events(now, waker, on_change);
         }
+        is_left
     }
 
     /// Returns the earliest [`XpubSocket::deadline`].

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use super::endpoint::Endpoint;
 use super::queue::Queue;
+use super::subscriptions::{SubscriptionCounters, SubscriptionState};
 use super::waker::Waker;
 
 /// The state that every [`super::Publisher`], the [`super::Bus`] and its thread share.
@@ -21,6 +22,8 @@ pub(super) struct BusState {
     pub(super) pipe_full: AtomicU64,
     /// The state of every endpoint, the bound ones first.
     pub(super) endpoints: Vec<Arc<EndpointState>>,
+    /// What peers of the bound endpoints subscribe to, if there are such endpoints.
+    pub(super) subscriptions: Option<Arc<SubscriptionState>>,
     /// When the thread must have ended. Set before the queue is closed.
     pub(super) stop_at: OnceLock<Instant>,
 }
@@ -50,6 +53,8 @@ pub struct BusCounters {
     pub pipe_full: u64,
     /// Every endpoint, the bound ones first, in the order of the configuration.
     pub endpoints: Vec<EndpointCounters>,
+    /// What is known of the subscriptions at the bound endpoints; `None` if there are none.
+    pub bound: Option<SubscriptionCounters>,
 }
 
 /// The part of [`BusCounters`] about one endpoint.
@@ -64,7 +69,11 @@ pub struct EndpointCounters {
 }
 
 impl BusState {
-    pub(super) fn new(queue: Queue, endpoints: Vec<Arc<EndpointState>>) -> io::Result<Self> {
+    pub(super) fn new(
+        queue: Queue,
+        endpoints: Vec<Arc<EndpointState>>,
+        subscriptions: Option<Arc<SubscriptionState>>,
+    ) -> io::Result<Self> {
         let connected = endpoints.iter().filter(|endpoint| endpoint.is_connected()).count();
         Ok(Self {
             queue,
@@ -73,6 +82,7 @@ impl BusState {
             stalled: AtomicBool::new(false),
             pipe_full: AtomicU64::new(0),
             endpoints,
+            subscriptions,
             stop_at: OnceLock::new(),
         })
     }
@@ -102,6 +112,7 @@ impl BusState {
             bytes: self.queue.weight_bytes(),
             pipe_full: self.pipe_full.load(Ordering::Relaxed),
             endpoints: self.endpoints.iter().map(|endpoint| endpoint.counters()).collect(),
+            bound: self.subscriptions.as_ref().map(|subscriptions| subscriptions.counters()),
         }
     }
 }

@@ -94,11 +94,11 @@ impl BusThread {
         self.close();
     }
 
-    /// Reads the events of the sockets. Returns whether the state of an endpoint changed.
+    /// Reads the events of the sockets. Returns whether the state of an endpoint changed, or events may be left.
     fn read_events(&mut self) -> bool {
         let Self { fanout, state, on_event, .. } = self;
         let mut changed = false;
-        fanout.read_events(Instant::now(), &state.waker, &mut |endpoint, change| {
+        let is_left = fanout.read_events(Instant::now(), &state.waker, &mut |endpoint, change| {
             changed = true;
             let address = endpoint.address.clone();
             on_event(match change {
@@ -113,7 +113,7 @@ impl BusThread {
                 EndpointChange::NotReached(reason) => BusEvent::Disconnected { endpoint: address, reason },
             });
         });
-        changed
+        changed || is_left
     }
 
     /// Takes messages from the queue, to which [`super::queue::Queue::push`] adds them on the workers' threads, and

@@ -24,6 +24,7 @@ use super::probe::NotConnected;
 use super::queue::QueuedMessage;
 use super::socket::{self, Bound, Subscription};
 use super::state::EndpointState;
+use super::subscriptions::SubscriptionRecord;
 use super::waker::Waker;
 use super::watched_connection::WatchedConnection;
 
@@ -49,6 +50,8 @@ pub(super) struct XpubSocket {
     socket: zmq::Socket,
     /// The hub that the socket connects to; `None` for the socket of the bound endpoints.
     peer: Option<Peer>,
+    /// What peers of bound endpoints subscribe to; `None` for a socket that connects, since a hub subscribes for others.
+    record: Option<SubscriptionRecord>,
     /// The topic frame of the current message is in libzmq, and its payload is not.
     half_sent: bool,
 }
@@ -64,9 +67,13 @@ struct Peer {
 
 impl XpubSocket {
     /// Creates a socket for bound endpoints, which are added with [`XpubSocket::bind`].
-    pub(super) fn for_binding(context: &zmq::Context, pipe_messages: u16) -> io::Result<Self> {
+    pub(super) fn for_binding(
+        context: &zmq::Context,
+        pipe_messages: u16,
+        record: SubscriptionRecord,
+    ) -> io::Result<Self> {
         let socket = socket::xpub(context, pipe_messages)?;
-        Ok(Self { socket, peer: None, half_sent: false })
+        Ok(Self { socket, peer: None, record: Some(record), half_sent: false })
     }
 
     /// Binds one more endpoint.
@@ -89,7 +96,7 @@ impl XpubSocket {
         ffi::connect(&mut socket, endpoint.address.as_str())?;
         let watched = WatchedConnection::new(endpoint.address.clone(), SUBSCRIBING_SOCKETS, Instant::now());
         let peer = Peer { endpoint, monitor, state: PeerState::new(), watched, reported: None };
-        Ok(Self { socket, peer: Some(peer), half_sent: false })
+        Ok(Self { socket, peer: Some(peer), record: None, half_sent: false })
     }
 
     /// Returns whether messages may be sent. Bound endpoints always count as connected.
@@ -110,9 +117,14 @@ impl XpubSocket {
     pub(super) fn try_send(&mut self, message: &mut QueuedMessage, is_last: bool) -> bool {
         if !self.half_sent {
             self.half_sent = socket::try_send_frame(&mut self.socket, &mut message.topic.share(), true);
-        }
-        if !self.half_sent {
-            return false;
+            if !self.half_sent {
+                return false;
+            }
+            if let Some(record) = &self.record
+                && !record.may_match(message.topic.bytes())
+            {
+                record.count_unsubscribed();
+            }
         }
         let sent = if is_last {
             socket::try_send_frame(&mut self.socket, &mut message.payload, false)
@@ -126,11 +138,19 @@ impl XpubSocket {
 
     /// Reads what happened to the connection and who subscribed, until nothing is left, as [`XpubSocket::register`]
     /// demands. Calls `on_change` for each change of a `--connect` endpoint. `waker` wakes the caller for the next call.
-    pub(super) fn read_events(&mut self, now: Instant, waker: &Arc<Waker>, on_change: &mut OnEndpointChange<'_>) {
-        let Some(Peer { endpoint, monitor, state, watched, reported }) = &mut self.peer else {
-            while socket::next_subscription(&mut self.socket).is_some() {}
-            return;
-        };
+    /// Returns whether something may be left: a peer of a bound endpoint can subscribe and cancel without an end.
+    pub(super) fn read_events(
+        &mut self,
+        now: Instant,
+        waker: &Arc<Waker>,
+        on_change: &mut OnEndpointChange<'_>,
+    ) -> bool {
+        if let Some(record) = &mut self.record {
+            let is_left = record.read(&mut self.socket);
+            record.log_if_wanted("the --bind endpoints");
+            return is_left;
+        }
+        let Some(Peer { endpoint, monitor, state, watched, reported }) = &mut self.peer else { return false };
         let mut report = |change: Option<PeerChange>, status: Option<ConnectionStatus>| {
             let reason = status.and_then(Result::err);
             match (change, reason) {
@@ -158,7 +178,7 @@ impl XpubSocket {
             report(state.on_event(event, now), watched.on_event(event, now));
         }
         while let Some(subscription) = socket::next_subscription(&mut self.socket) {
-            if subscription == Subscription::Added {
+            if matches!(subscription, Subscription::Added(_)) {
                 report(state.on_event(PeerEvent::Subscription, now), None);
             }
         }
@@ -169,6 +189,7 @@ impl XpubSocket {
             let _ = ffi::disconnect(&mut self.socket, endpoint.address.as_str());
             let _ = ffi::connect(&mut self.socket, endpoint.address.as_str());
         }
+        false
     }
 
     /// Returns when [`XpubSocket::read_events`] must be called even if nothing happens.
