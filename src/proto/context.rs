@@ -65,8 +65,11 @@ impl<P: Publish> Context<P> {
         let (bytes, buffer) = match body {
             Cow::Borrowed(bytes) => (bytes, None),
             Cow::Owned(mut bytes) => {
-                // What libzmq may hold is bounded in messages, and counted with the largest body (`--max-body`).
-                bytes.shrink_to_fit();
+                // What libzmq may hold is bounded in messages, and counted with the largest body (`--max-body`). A small
+                // body is copied.
+                if bytes.len() >= MIN_KEPT_BYTES {
+                    bytes.shrink_to_fit();
+                }
                 owned = Arc::new(bytes);
                 (owned.as_slice(), Some(&owned))
             }

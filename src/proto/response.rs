@@ -13,6 +13,9 @@ pub(super) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 /// Seconds for which a browser may keep a preflight's answer: a day, more than any browser honours.
 const PREFLIGHT_MAX_AGE_S: u32 = 86_400;
 
+/// The content of the answer to plain http where https is spoken. A person reads it.
+const HTTPS_ONLY: &str = "This port speaks https: use https:// in the address, not http://.\n";
+
 /// Appends 200: the message is in the queue to the hub.
 pub fn accepted<P>(reply: Reply, out: &mut Vec<u8>, context: &Context<P>) {
     head(Status::Ok, reply, out, context);
@@ -42,14 +45,23 @@ pub(super) fn problem<P>(problem: &Problem, reply: Reply, out: &mut Vec<u8>, con
     if let Problem::Unavailable(reason) = problem {
         context.counters.unavailable(*reason);
     }
-    let document = problem.document();
     out.extend_from_slice(problem.field_lines().as_bytes());
-    let bytes = document.len();
-    out.extend_from_slice(
-        format!("Content-Type: application/problem+json\r\nContent-Length: {bytes}\r\n\r\n").as_bytes(),
-    );
+    content("application/problem+json", &problem.document(), reply, out);
+}
+
+/// Appends 400, in plain text: what arrives where https is spoken begins with these bytes, which are plain http.
+pub fn https_only<P>(first: &[u8], out: &mut Vec<u8>, context: &Context<P>) {
+    let reply = Reply::unread(first);
+    head(Status::BadRequest, reply, out, context);
+    content("text/plain; charset=utf-8", HTTPS_ONLY, reply, out);
+}
+
+/// Appends the content of an answer and the end of its head. The answer to HEAD has no content (RFC 9110 §9.3.2).
+fn content(media_type: &str, content: &str, reply: Reply, out: &mut Vec<u8>) {
+    let bytes = content.len();
+    out.extend_from_slice(format!("Content-Type: {media_type}\r\nContent-Length: {bytes}\r\n\r\n").as_bytes());
     if reply.method != Method::Head {
-        out.extend_from_slice(document.as_bytes());
+        out.extend_from_slice(content.as_bytes());
     }
 }
 
@@ -86,4 +98,32 @@ fn allowed_origin(origins: &AllowedOrigins, grant: OriginGrant, out: &mut Vec<u8
     }
     // Fetch §3.2.5: an answer that depends on the origin says so, whether or not the origin is allowed.
     out.extend_from_slice(b"Vary: Origin\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::proto::budget::Budget;
+    use crate::proto::policy::Policy;
+
+    #[test]
+    fn plain_http_is_answered_in_plain_text() {
+        let context = Context::new(Policy::default(), Budget::new(0), Arc::default(), ());
+        let answer = |first: &[u8]| {
+            let mut out = Vec::new();
+            https_only(first, &mut out, &context);
+            String::from_utf8(out).unwrap()
+        };
+        let text = answer(b"GET / HTTP/1.1");
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 400 Bad Request\r\nDate: "), "{head}");
+        for line in ["Connection: close".to_owned(), format!("Content-Length: {}", body.len())] {
+            assert!(head.lines().any(|known| known == line), "{line} in {head}");
+        }
+        assert!(body.contains("https://"));
+        assert_eq!(answer(b"HEAD /"), format!("{head}\r\n\r\n"));
+        assert_eq!(answer(b"HEADER /"), text);
+    }
 }

@@ -13,9 +13,8 @@ use tokio::time::{Instant, Sleep, sleep_until, timeout};
 use crate::bus::Publisher;
 use crate::proto::connection::{CloseReason, Next, Waiting};
 use crate::proto::context::HttpDate;
-use crate::proto::problem::Status;
 use crate::proto::token::Token;
-use crate::proto::{Connection, Context};
+use crate::proto::{Connection, Context, response};
 use crate::server::connection_handle::{ConnectionHandle, Ending};
 use crate::server::stream::{Arrived, Buffers, ClientStream};
 use crate::server::transport::Stream;
@@ -268,8 +267,10 @@ impl<S: Stream> ConnectionTask<'_, S> {
                 return Ok(same);
             }
             Arrived::PlainHttp => {
-                self.worker.core.borrow().counters.answered(Status::BadRequest);
-                return Ok(TaskStep::Linger);
+                return self.advance(|_, out, context| {
+                    response::https_only(&input, out, context);
+                    Next::Close(CloseReason::EndUnknown)
+                });
             }
             Arrived::Fault => return Ok(TaskStep::Linger),
             Arrived::Alert => return Ok(TaskStep::Close),

@@ -45,7 +45,7 @@ pub(crate) enum Arrived {
     DataAndEnd,
     /// The end of the client's side.
     End,
-    /// Plain http where TLS is spoken; it was answered.
+    /// Plain http where TLS is spoken.
     PlainHttp,
     /// What is not TLS, or is not accepted; an alert was sent.
     Fault,
@@ -94,7 +94,7 @@ impl<'b, S: Stream> ClientStream<'b, S> {
         if std::mem::replace(&mut self.silent_so_far, false) && session::is_plain_http(&records) {
             self.tls = None;
             self.handshake_failure = Some(HandshakeFailure::PlainHttp);
-            self.write(session::plain_http_answer(&records))?;
+            into.extend_from_slice(&records);
             return Ok(Arrived::PlainHttp);
         }
         match session.receive(&records, into) {

@@ -257,29 +257,9 @@ impl RecordTracker {
     }
 }
 
-/// The length of the content of [`PLAIN_HTTP_ANSWER`].
-const PLAIN_HTTP_CONTENT_BYTES: usize = 66;
-
-/// The answer to plain http on the port of https, in the clear. The connection is closed after it.
-const PLAIN_HTTP_ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
-    Content-Type: text/plain; charset=utf-8\r\n\
-    Content-Length: 66\r\n\
-    Connection: close\r\n\
-    \r\n\
-    This port speaks https: use https:// in the address, not http://.\n";
-
 /// Returns whether the first bytes of a connection are plain http. The method of a request begins with a letter (RFC 9110
 /// §9), and a TLS record with a content type below 32 (RFC 8446 §5.1).
 #[must_use]
 pub fn is_plain_http(first: &[u8]) -> bool {
     first.first().is_some_and(u8::is_ascii_alphabetic)
-}
-
-/// Returns the answer to plain http that begins with these bytes: to HEAD it has no content (RFC 9110 §9.3.2).
-#[must_use]
-pub fn plain_http_answer(first: &[u8]) -> &'static [u8] {
-    match PLAIN_HTTP_ANSWER.split_last_chunk::<PLAIN_HTTP_CONTENT_BYTES>() {
-        Some((head, _content)) if first.starts_with(b"HEAD ") => head,
-        _ => PLAIN_HTTP_ANSWER,
-    }
 }

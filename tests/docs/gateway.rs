@@ -63,6 +63,16 @@ impl Gateway {
         }
     }
 
+    /// Returns where messages are posted.
+    pub(crate) fn listening(&self) -> String {
+        loop {
+            let event = self.event();
+            if event["event"] == "listening" {
+                return event["url"].as_str().unwrap().to_owned();
+            }
+        }
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }

@@ -19,7 +19,9 @@ mod generate;
 mod links;
 mod messages;
 mod program;
+mod security;
 mod tables;
+mod troubleshooting;
 
 /// The program.
 const GATEWAY: &str = env!("CARGO_BIN_EXE_adapter-gateway");

@@ -71,7 +71,7 @@ pub(crate) struct Message {
 /// Returns the known topics. This function alone reads the program's table.
 pub(crate) fn topics() -> Vec<Topic> {
     let topics = SCHEMAS.iter().map(|row| {
-        let identifiers = row.identifier.names().collect();
+        let identifiers = row.identifiers().collect();
         let kind = match row.content {
             Content::Text => Kind::Text,
             Content::StartOrStop => Kind::StartOrStop,
@@ -80,7 +80,7 @@ pub(crate) fn topics() -> Vec<Topic> {
         let note = NOTES.iter().find(|note| note.0 == row.topic);
         let &(_, purpose, text) = note.unwrap_or(&(row.topic, kind.purpose(), "hello"));
         let [older, newer] =
-            [&row.older, &row.newer].map(|translation| translation.as_ref().map(|it| (it.topic, it.identifier)));
+            [&row.older, &row.newer].map(|translation| translation.as_ref().map(|it| (it.topic, it.identifier())));
         Topic { name: row.topic, identifiers, kind, older, newer, purpose, text }
     });
     topics.collect()

@@ -105,10 +105,7 @@ impl<'b> FieldsReading<'b> {
         // By length first: most lines of no interest cost one comparison.
         match name.len() {
             4 if is("Host") => once(&mut self.host, value, Malformed::HostRepeated)?,
-            6 if is("Expect") => match value.eq_ignore_ascii_case(b"100-continue") {
-                true => self.expect_continue = true,
-                false => self.expect_unknown = true,
-            },
+            6 if is("Expect") => self.expect(value),
             6 if is("Origin") => self.origin = Some(value),
             10 if is("Connection") => self.connection(value),
             12 if is("Content-Type") => {
@@ -136,7 +133,18 @@ impl<'b> FieldsReading<'b> {
         }
     }
 
-    /// Reads `Transfer-Encoding: 1#transfer-coding` (RFC 9112 §6.1, §7). The values of several lines form one list.
+    /// Reads `Expect: #expectation` (RFC 9110 §10.1.1).
+    fn expect(&mut self, value: &[u8]) {
+        for expectation in list_members(value) {
+            match expectation.eq_ignore_ascii_case(b"100-continue") {
+                true => self.expect_continue = true,
+                false => self.expect_unknown = true,
+            }
+        }
+    }
+
+    /// Reads `Transfer-Encoding: 1#transfer-coding` (RFC 9112 §6.1, §7). The values of several lines form one list. An empty
+    /// member is refused, although RFC 9110 §5.6.1.2 lets it pass: two recipients that differ on it see different bodies.
     fn transfer_encoding(&mut self, value: &[u8]) -> Result<(), Malformed> {
         self.has_coding = true;
         for coding in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {

@@ -28,7 +28,7 @@
 //! | a host with or without a port, an IP literal | 9110 §7.2, 3986 §3.2.2 | `accept/host-*` |
 //! | *`application/json`, in UTF-8 if it says a charset* | 9110 §8.3.1, 8259 §8.1 | `accept/content-type-*` |
 //! | *`Content-Encoding: identity`* | 9110 §8.4 | `accept/content-encoding-identity` |
-//! | *`Expect: 100-continue`* | 9110 §10.1.1 | `accept/expect-continue*`, `interim` |
+//! | *`Expect: 100-continue`, also more than once, or nothing* | 9110 §10.1.1 | `accept/expect-*`, `interim` |
 //! | *a token, percent-encoded or not* | 3986 §2.1 | `accept/token-*` |
 //! | *`OPTIONS`, a preflight or not: 204* | 9110 §9.3.7, Fetch §3.2 | `accept/options*` |
 //! | *a message, its payload untouched* | 8259 | `accept/payload-untouched`, `accept/topic-*` |

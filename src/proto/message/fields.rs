@@ -80,11 +80,15 @@ impl Field {
         }
     }
 
+    /// Returns the key of the field.
+    pub(super) fn key(self) -> &'static str {
+        self.pointer().rsplit('/').next().unwrap_or_default()
+    }
+
     /// Returns the fault of this field having `flaw`.
     #[cold]
     pub(super) fn fault(self, flaw: Flaw) -> Fault {
-        let key = self.pointer().rsplit('/').next().unwrap_or_default();
-        self.fault_for(Reason::Field(key, flaw))
+        self.fault_for(Reason::Field(self.key(), flaw))
     }
 
     /// Returns the fault `reason` of this field.

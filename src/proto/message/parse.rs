@@ -102,7 +102,7 @@ pub enum Encoding {
 /// is no message. Time and memory are linear in the size of the body, whatever it holds.
 pub fn parse(body: &[u8], check: Check, vocabulary: Vocabulary) -> Result<Message<'_>, Fault> {
     if check == Check::Envelope && vocabulary != Vocabulary::AsSent {
-        return parse(body, Check::Known, vocabulary).or_else(|_| parse(body, check, Vocabulary::AsSent));
+        return translate_or_pass(body, vocabulary);
     }
     let text = utf8(body)?;
     if may_hide_faults(text) {
@@ -125,6 +125,12 @@ pub fn parse(body: &[u8], check: Check, vocabulary: Vocabulary) -> Result<Messag
         _ => {}
     }
     Ok(message)
+}
+
+/// Reads `body` as a message, translated if the check of its topic accepts it, and otherwise as it is.
+#[cold]
+fn translate_or_pass(body: &[u8], vocabulary: Vocabulary) -> Result<Message<'_>, Fault> {
+    parse(body, Check::Known, vocabulary).or_else(|_| parse(body, Check::Envelope, Vocabulary::AsSent))
 }
 
 /// Returns the fault of a topic that is not known where it has to be.

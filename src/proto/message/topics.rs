@@ -1,13 +1,15 @@
 //! The known topics, what the payload of each must hold, and how the other vocabulary writes it: the specification's
 //! table, as a table.
 
+use super::fields::Field;
+
 /// What a known topic asks of its payload.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Schema {
     /// The topic, in full.
     pub topic: &'static str,
     /// The fields that name the sender, or the node or extension that the message is about.
-    pub identifier: Identifier,
+    pub(super) identifier: Identifier,
     /// What `content` must be.
     pub content: Content,
     /// How the message is published in the older vocabulary, if that is not as it is.
@@ -22,7 +24,15 @@ pub struct Translation {
     /// The topic.
     pub topic: &'static str,
     /// The field that takes the place of the identifier, unless the payload has it already.
-    pub identifier: &'static str,
+    pub(super) identifier: Field,
+}
+
+impl Translation {
+    /// Returns the key of the field that takes the place of the identifier.
+    #[must_use]
+    pub fn identifier(&self) -> &'static str {
+        self.identifier.key()
+    }
 }
 
 /// In which vocabulary messages of the known topics are published. The vocabularies differ in names alone.
@@ -38,6 +48,11 @@ pub enum Vocabulary {
 }
 
 impl Schema {
+    /// Returns the keys of the fields that name a node or an extension. One of them is enough.
+    pub fn identifiers(&self) -> impl Iterator<Item = &'static str> {
+        self.identifier.fields().map(Field::key)
+    }
+
     /// Returns how a message of this schema is published in `vocabulary`, if that is not as it is.
     #[inline]
     pub(super) fn translation(&self, vocabulary: Vocabulary) -> Option<&Translation> {
@@ -51,18 +66,18 @@ impl Schema {
 
 /// The fields that name a node or an extension. Each is a non-empty string.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Identifier {
+pub(super) enum Identifier {
     /// This field is required.
-    One(&'static str),
+    One(Field),
     /// At least one of these fields is required. Where both are given, both must be valid.
-    Either(&'static str, &'static str),
+    Either(Field, Field),
 }
 
 impl Identifier {
-    /// Returns the names of the fields.
-    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+    /// Returns the fields.
+    pub(super) fn fields(&self) -> impl Iterator<Item = Field> {
         let (one, other) = match *self {
-            Self::One(name) => (name, None),
+            Self::One(field) => (field, None),
             Self::Either(one, other) => (one, Some(other)),
         };
         [Some(one), other].into_iter().flatten()
@@ -80,16 +95,16 @@ pub enum Content {
     ServiceCall,
 }
 
-const NODE_ID: Identifier = Identifier::One("node_id");
-const EXTENSION_ID: Identifier = Identifier::One("extension_id");
-const EITHER_ID: Identifier = Identifier::Either("node_id", "extension_id");
-const NODE_NAME: Identifier = Identifier::One("node_name");
-const EXTENSION_NAME: Identifier = Identifier::One("extension_name");
-const EITHER_NAME: Identifier = Identifier::Either("node_name", "extension_name");
+const NODE_ID: Identifier = Identifier::One(Field::NodeId);
+const EXTENSION_ID: Identifier = Identifier::One(Field::ExtensionId);
+const EITHER_ID: Identifier = Identifier::Either(Field::NodeId, Field::ExtensionId);
+const NODE_NAME: Identifier = Identifier::One(Field::NodeName);
+const EXTENSION_NAME: Identifier = Identifier::One(Field::ExtensionName);
+const EITHER_NAME: Identifier = Identifier::Either(Field::NodeName, Field::ExtensionName);
 
 const AS_IT_IS: Option<Translation> = None;
 
-const fn to(topic: &'static str, identifier: &'static str) -> Option<Translation> {
+const fn to(topic: &'static str, identifier: Field) -> Option<Translation> {
     Some(Translation { topic, identifier })
 }
 
@@ -100,31 +115,31 @@ const fn to(topic: &'static str, identifier: &'static str) -> Option<Translation
 pub static SCHEMAS: [Schema; 9] = [
     Schema { topic: "adapter/nodes/data",           identifier: NODE_ID,        content: Content::Text,
              older: AS_IT_IS,
-             newer: to("adapter/extensions/data", "extension_id") },
+             newer: to("adapter/extensions/data", Field::ExtensionId) },
     Schema { topic: "adapter/extensions/data",      identifier: EXTENSION_ID,   content: Content::Text,
-             older: to("adapter/nodes/data", "node_id"),
+             older: to("adapter/nodes/data", Field::NodeId),
              newer: AS_IT_IS },
     Schema { topic: "visual/extensions/command",    identifier: EITHER_ID,      content: Content::Text,
-             older: to("visual/extensions/command", "node_id"),
-             newer: to("visual/extensions/command", "extension_id") },
+             older: to("visual/extensions/command", Field::NodeId),
+             newer: to("visual/extensions/command", Field::ExtensionId) },
     Schema { topic: "core/exts/operate",            identifier: NODE_NAME,      content: Content::StartOrStop,
              older: AS_IT_IS,
-             newer: to("core/extensions/operate", "extension_name") },
+             newer: to("core/extensions/operate", Field::ExtensionName) },
     Schema { topic: "core/extensions/operate",      identifier: EXTENSION_NAME, content: Content::StartOrStop,
-             older: to("core/exts/operate", "node_name"),
+             older: to("core/exts/operate", Field::NodeName),
              newer: AS_IT_IS },
     Schema { topic: "core/nodes/operate",           identifier: EITHER_NAME,    content: Content::StartOrStop,
-             older: to("core/nodes/operate", "node_name"),
+             older: to("core/nodes/operate", Field::NodeName),
              newer: AS_IT_IS },
     Schema { topic: "core/node/statu/change",       identifier: NODE_NAME,      content: Content::StartOrStop,
              older: AS_IT_IS,
-             newer: to("core/extension/statu/change", "extension_name") },
+             newer: to("core/extension/statu/change", Field::ExtensionName) },
     Schema { topic: "core/extension/statu/change",  identifier: EXTENSION_NAME, content: Content::StartOrStop,
-             older: to("core/node/statu/change", "node_name"),
+             older: to("core/node/statu/change", Field::NodeName),
              newer: AS_IT_IS },
     Schema { topic: "to_homeauto",                  identifier: EITHER_ID,      content: Content::ServiceCall,
-             older: to("to_homeauto", "node_id"),
-             newer: to("to_homeauto", "extension_id") },
+             older: to("to_homeauto", Field::NodeId),
+             newer: to("to_homeauto", Field::ExtensionId) },
 ];
 
 /// Returns the schema of `topic`, or `None` for a topic that is not known.
@@ -159,7 +174,7 @@ mod tests {
             {
                 let Some(translation) = schema.translation(vocabulary) else { continue };
                 let target = find(translation.topic).unwrap();
-                assert!(target.identifier.names().any(|name| name == translation.identifier), "{translation:?}");
+                assert!(target.identifier.fields().any(|field| field == translation.identifier), "{translation:?}");
                 assert_eq!(target.content, schema.content, "{translation:?}");
                 let again = target.translation(vocabulary);
                 assert!(again.is_none_or(|again| again == translation), "{translation:?}");

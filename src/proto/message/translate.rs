@@ -1,6 +1,5 @@
 //! A payload in another vocabulary than it was sent in: one key differs, and no other byte.
 
-use super::check;
 use super::fields::CapturedFields;
 use super::reader::PayloadJson;
 use super::topics::{Schema, Translation};
@@ -22,11 +21,10 @@ impl RenamedKey {
         schema: &Schema,
         translation: &'static Translation,
     ) -> Option<Self> {
-        let given = |name| check::identifier(name).filter(|&field| !fields.is_missing(field));
-        if given(translation.identifier).is_some() {
+        if !fields.is_missing(translation.identifier) {
             return None;
         }
-        let identifier = schema.identifier.names().find_map(given);
+        let identifier = schema.identifier.fields().find(|&field| !fields.is_missing(field));
         let start = identifier.and_then(|field| start_of_key(payload.as_str(), fields.inside(field)?));
         debug_assert!(start.is_some(), "the identifier of a payload that was checked is not found in it");
         Some(Self { start: start?, translation })
@@ -36,7 +34,7 @@ impl RenamedKey {
     pub(super) fn rename(self, payload: PayloadJson<'_>) -> String {
         let (before, key) = payload.as_str().split_at_checked(self.start).unwrap_or_default();
         let (_, behind) = key.split_once('"').unwrap_or_default();
-        [before, self.translation.identifier, "\"", behind].concat()
+        [before, self.translation.identifier(), "\"", behind].concat()
     }
 }
 

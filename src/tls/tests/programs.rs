@@ -8,9 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::client::Rig;
+use crate::proto::budget::Budget;
+use crate::proto::policy::Policy;
+use crate::proto::{Context, response};
 use crate::tls::acceptor::Acceptor;
 use crate::tls::self_signed::{AUTHORITY_FILE, CERTIFICATE_FILE};
-use crate::tls::session::{is_plain_http, plain_http_answer};
+use crate::tls::session::is_plain_http;
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\nhello\n";
 
@@ -59,7 +62,9 @@ fn answer(mut stream: TcpStream, acceptor: &Acceptor) -> std::io::Result<()> {
             return Ok(());
         }
         if std::mem::take(&mut first) && is_plain_http(&buffer[..length]) {
-            return stream.write_all(plain_http_answer(&buffer[..length]));
+            let context = Context::new(Policy::default(), Budget::new(0), Arc::default(), ());
+            response::https_only(&buffer[..length], &mut out, &context);
+            return stream.write_all(&out);
         }
         let received = session.receive(&buffer[..length], &mut request);
         session.flush(&mut out);

@@ -26,7 +26,7 @@ fn good_content(schema: &Schema) -> String {
 }
 
 fn names(schema: &Schema) -> Vec<&'static str> {
-    schema.identifier.names().collect()
+    schema.identifiers().collect()
 }
 
 /// Calls `test` with every schema, each identifier that it accepts, and the content that it asks for.
@@ -85,8 +85,13 @@ fn identifier_is_missing() {
     for schema in &SCHEMAS {
         let body = body(schema.topic, &[&good_content(schema)]);
         match schema.identifier {
-            Identifier::One(name) => refuse(&body, &format!("/payload/{name}"), &format!("`{name}` is missing")),
-            Identifier::Either(one, other) => refuse(&body, "/payload", &format!("`{one}` or `{other}` is required")),
+            Identifier::One(field) => {
+                let name = field.key();
+                refuse(&body, &format!("/payload/{name}"), &format!("`{name}` is missing"));
+            }
+            Identifier::Either(one, other) => {
+                refuse(&body, "/payload", &format!("`{}` or `{}` is required", one.key(), other.key()));
+            }
         }
     }
 }
