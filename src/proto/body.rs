@@ -9,9 +9,13 @@ use crate::proto::http1::chunked::ChunkedDecoder;
 use crate::proto::http1::fields::Framing;
 use crate::proto::http1::malformed::Malformed;
 
+/// Bytes that are read at once, into one buffer for all connections of a worker: a whole pipeline, or a body of the
+/// usual size.
+pub const READ_BYTES: usize = 64 * 1024;
+
 /// Bytes of a refused body that are read and dropped so that the connection can go on: what one read brings. To read a
 /// longer one costs more than a new connection.
-pub const DISCARD_BYTES: u64 = 64 * 1024;
+pub const DISCARD_BYTES: u64 = READ_BYTES as u64;
 
 /// Reads one body, up to a limit of its content.
 #[derive(Clone, Copy, Debug)]
@@ -120,11 +124,13 @@ pub(super) struct KeptBody {
 }
 
 impl KeptBody {
-    /// Returns a body that was not read yet; none where the buffers have no room for it.
+    /// Returns a body that was not read yet; none where the buffers have no room for it. A body that may come whole in one
+    /// read needs room only once a part of it waits for the rest.
     pub(super) fn new(request: Request, limit: u64, budget: &Arc<Budget>) -> Option<Self> {
         let reader = BodyReader::new(request.framing, limit);
         debug_assert!(!reader.is_too_large(), "such a request is not admitted");
-        let hold = budget.hold(usize::try_from(reader.length_left().unwrap_or(0)).ok()?)?;
+        let length = usize::try_from(reader.length_left().unwrap_or(0)).ok()?;
+        let hold = budget.hold(if length > READ_BYTES { length } else { 0 })?;
         let buffered_bytes = budget.limit_bytes();
         Some(Self { request, reader, content: Vec::new(), read_bytes: 0, hold, buffered_bytes })
     }
@@ -167,9 +173,12 @@ impl KeptBody {
     }
 
     /// Returns where the rest of a body of known length may be put, to save a copy. [`KeptBody::read_space`] must
-    /// follow.
+    /// follow. There is no such place for a body that may come whole in one read and has not begun.
     pub(super) fn space(&mut self) -> Option<&mut Vec<u8>> {
         let left = self.length_left()?;
+        if self.content.is_empty() && left <= READ_BYTES {
+            return None;
+        }
         self.content.reserve_exact(left);
         Some(&mut self.content)
     }
@@ -256,13 +265,16 @@ mod tests {
         let content = vec![b'x'; 5_000];
         let budget = Budget::new(LIMIT_BYTES);
         let _all = budget.hold(LIMIT_BYTES).unwrap();
-        for chunk_bytes in [5_000, 300, 1] {
-            let (framing, wire) = chunked(&content, chunk_bytes);
+        let whole_length = (Framing::Length(5_000), content.clone());
+        for (framing, wire) in [whole_length, chunked(&content, 5_000), chunked(&content, 300), chunked(&content, 1)] {
             let mut body = keep(framing, &budget).unwrap();
-            assert!(give(&mut body, &wire).unwrap().is_some_and(|whole| *whole == content), "{chunk_bytes}");
+            assert!(body.space().is_none(), "{framing:?}");
+            assert!(give(&mut body, &wire).unwrap().is_some_and(|whole| *whole == content), "{framing:?}");
             let mut body = keep(framing, &budget).unwrap();
-            assert!(matches!(give(&mut body, &wire[..wire.len() - 1]), Err(BodyFault::NoRoom(_))), "{chunk_bytes}");
+            assert!(matches!(give(&mut body, &wire[..wire.len() - 1]), Err(BodyFault::NoRoom(_))), "{framing:?}");
         }
+        let [may_be_whole, larger] = [READ_BYTES, READ_BYTES + 1].map(|bytes| Framing::Length(bytes as u64));
+        assert!(keep(may_be_whole, &budget).is_some() && keep(larger, &budget).is_none());
     }
 
     /// The buffers may hold less than a body may have.

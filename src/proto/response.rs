@@ -58,8 +58,10 @@ pub fn https_only<P>(first: &[u8], out: &mut Vec<u8>, context: &Context<P>) {
 
 /// Appends the content of an answer and the end of its head. The answer to HEAD has no content (RFC 9110 §9.3.2).
 fn content(media_type: &str, content: &str, reply: Reply, out: &mut Vec<u8>) {
-    let bytes = content.len();
-    out.extend_from_slice(format!("Content-Type: {media_type}\r\nContent-Length: {bytes}\r\n\r\n").as_bytes());
+    let bytes = content.len().to_string();
+    for part in ["Content-Type: ", media_type, "\r\nContent-Length: ", &bytes, "\r\n\r\n"] {
+        out.extend_from_slice(part.as_bytes());
+    }
     if reply.method != Method::Head {
         out.extend_from_slice(content.as_bytes());
     }

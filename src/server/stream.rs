@@ -7,13 +7,11 @@ use std::sync::Arc;
 use rustix::io::ioctl_fionread;
 use rustix::net::{SendFlags, Shutdown, send, shutdown};
 
+use crate::proto::connection::READ_BYTES;
 use crate::proto::counters::{HandshakeFailure, HttpCounters};
 use crate::server::transport::Stream;
 use crate::tls::acceptor::Acceptor;
 use crate::tls::session::{self, Session};
-
-/// Bytes read at once, into one buffer for all connections of a worker: a whole pipeline, or a body of the usual size.
-const READ_BYTES: usize = 64 * 1024;
 
 /// What the streams of a worker share. No stream borrows a buffer across a wait.
 pub(crate) struct Buffers {

@@ -202,7 +202,8 @@ fn disconnect_in_the_middle(rig: &Rig, number: usize) {
 #[test]
 fn the_first_byte_of_the_next_request_does_not_keep_the_memory_of_a_body() {
     raise_descriptors();
-    for rig in Rig::each_way(&["--max-buffered", &BODY_BYTES.to_string()]) {
+    // The queue has the same bound, and may still count a message that the subscriber has received.
+    for rig in Rig::each_way(&["--max-buffered", &(4 * BODY_BYTES).to_string()]) {
         let body = format!(r#"{{"topic":"t","payload":{{"pad":"{}"}}}}"#, "x".repeat(BODY_BYTES - 100));
         let request = rig.request(&body);
         let before = resident_kib(rig.gateway.id());

@@ -9,8 +9,8 @@ mod tests;
 use std::borrow::Cow;
 
 use crate::proto::admission::{Admitted, Reply, Request, admit};
-pub use crate::proto::body::DISCARD_BYTES;
 use crate::proto::body::{BodyFault, BodyReader, KeptBody, KeptPart, split};
+pub use crate::proto::body::{DISCARD_BYTES, READ_BYTES};
 use crate::proto::context::{Context, Publish};
 use crate::proto::http1::fields::{Expectation, Framing};
 use crate::proto::http1::head::{HeadFault, HeadSearch, Method};

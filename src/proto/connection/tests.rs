@@ -2,16 +2,13 @@
 
 use std::sync::Arc;
 
-use super::Connection;
+use super::{Connection, READ_BYTES};
 use crate::proto::budget::Budget;
 use crate::proto::context::{Context, Publish};
 use crate::proto::payload::Payload;
 use crate::proto::policy::Policy;
 use crate::proto::problem::Unavailable;
 use crate::proto::token::Token;
-
-/// What one read brings.
-const READ_BYTES: usize = 64 * 1024;
 
 /// The most that a connection may hold for a few bytes.
 const FEW_BYTES: usize = 64;
