@@ -1,4 +1,4 @@
-//! What concerns the whole process: its memory, the scheduling of its threads, its descriptors, its time
+//! What concerns the whole process: its memory, the scheduling of its threads, its descriptors, its signals, its time
 //! zone.
 
 #![allow(unsafe_code)]
@@ -68,6 +68,16 @@ pub fn session(pid: Option<Pid>) -> Option<i32> {
     (session >= 0).then_some(session)
 }
 
+/// Returns whether the process ignores this signal. It ignores SIGHUP if nohup(1) has started it.
+#[must_use]
+pub fn is_ignored(signal: c_int) -> bool {
+    // SAFETY: the structure has integer fields and pointers, for all of which zero is a value.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: a null pointer changes no action, and the call writes `action`, which lives longer than the call.
+    let status = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
+    status == 0 && action.sa_sigaction == libc::SIG_IGN
+}
+
 /// Returns the hour, the minute and the second of a time in the local time zone. The time is in seconds since 1970.
 #[must_use]
 pub fn local_time(unix_s: i64) -> [i32; 3] {
@@ -101,6 +111,12 @@ mod tests {
     fn the_descriptor_limit_is_never_lowered() {
         let before = raise_descriptor_limit(0);
         assert_eq!(raise_descriptor_limit(1), before);
+    }
+
+    #[test]
+    fn the_runtime_ignores_the_signal_of_a_closed_pipe_and_no_other() {
+        assert!(is_ignored(libc::SIGPIPE));
+        assert!(!is_ignored(libc::SIGTERM));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::{fmt, io};
 
 use super::endpoint::Endpoint;
+use super::probe::NotConnected;
 use crate::proto::budget::BUFFERED_BYTES;
 
 /// Default bound of the queue between the workers and the bus thread, in messages.
@@ -50,10 +51,13 @@ pub enum BusEvent {
         /// The endpoint that changed.
         endpoint: Endpoint,
     },
-    /// The endpoint receives no messages until it is connected again. Messages wait, or go to the other endpoints.
+    /// The endpoint lost its connection, or has none since the start; also when the reason for that changes. It receives
+    /// no messages until it is connected. Messages wait, or go to the other endpoints.
     Disconnected {
         /// The endpoint that changed.
         endpoint: Endpoint,
+        /// Why it is not connected.
+        reason: NotConnected,
     },
 }
 

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use super::peer_state::PeerEvent;
 use super::probe::NotConnected;
 
-/// How long the first attempt may take before a status is due all the same.
-const FIRST_STATUS_AFTER: Duration = Duration::from_secs(1);
+/// How long the first attempt may take before a status is due all the same. A parent hears of it within a second of the
+/// start.
+const FIRST_STATUS_AFTER: Duration = Duration::from_millis(750);
 
 /// The pause between two probes of an endpoint that is not connected.
 const PROBE_PAUSE: Duration = Duration::from_secs(1);

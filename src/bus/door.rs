@@ -9,10 +9,11 @@ use std::collections::HashMap;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, eventfd};
 
+use crate::log::log;
 use crate::proto::policy::BODY_BYTES;
 use crate::proto::zmtp::{InboundGuard, Origin, ZmtpLimits};
 
@@ -26,6 +27,9 @@ const PAYLOAD_MARGIN_BYTES: u64 = 64 * 1024;
 /// The pause after a peer could be neither accepted nor refused, because the process has no descriptor left. libzmq
 /// would try again at once, for as long as the peer waits.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(10);
+
+/// The shortest time between two lines of the log about peers that were turned away. Strangers may come in any number.
+const LOG_PAUSE: Duration = Duration::from_secs(60);
 
 /// The bound on accepted peers that is in force.
 static PEER_LIMIT: AtomicUsize = AtomicUsize::new(MAX_PEERS);
@@ -57,14 +61,40 @@ pub fn limit_payloads(payload_bytes: u64) {
 
 /// Takes note of a connection that was accepted. Returns it, or closes it and returns `None` if there are too many.
 pub(super) fn accepted(connection: OwnedFd) -> Option<OwnedFd> {
-    let place = Place::take()?;
-    with_table(|table| table.insert(connection.as_raw_fd(), Origin::Accepted, Some(place)));
+    let Some(place) = Place::take() else {
+        turned_away("the bus refuses peers: as many as it may have are connected");
+        return None;
+    };
+    with_table(|table| table.insert(connection.as_raw_fd(), Origin::Accepted, Some(place)))?;
     Some(connection)
 }
 
 /// Takes note of a connection that is made to a peer.
 pub(super) fn dialled(connection: RawFd) {
     with_table(|table| table.insert(connection, Origin::Dialled, None));
+}
+
+/// Takes note that the guard of this connection has refused what the peer sent. The reason why an endpoint is not
+/// connected is reported elsewhere.
+pub(super) fn violated(connection: RawFd) {
+    let is_accepted = with_table(|table| table.peers.get(&connection).is_some_and(|peer| peer.place.is_some()));
+    if is_accepted == Some(true) {
+        turned_away("the bus disconnects a peer that does not speak ZMTP 3, the protocol of ZeroMQ");
+    }
+}
+
+/// Says in the log that a peer was turned away, unless it has said such a thing a short time ago.
+fn turned_away(reason: &str) {
+    let is_due = with_table(|table| {
+        let is_due = table.logged_at.is_none_or(|at| at.elapsed() >= LOG_PAUSE);
+        if is_due {
+            table.logged_at = Some(Instant::now());
+        }
+        is_due
+    });
+    if is_due == Some(true) {
+        log(format_args!("{reason}"));
+    }
 }
 
 /// Forgets a connection that is closed.
@@ -87,6 +117,7 @@ pub(super) fn refuse_one(accept: impl FnOnce() -> Option<OwnedFd>) {
         table.spare = spare();
         refused
     });
+    turned_away("the bus refuses peers: no descriptor is left");
     if refused != Some(true) {
         std::thread::sleep(EXHAUSTED_PAUSE);
     }
@@ -107,12 +138,14 @@ struct PeerTable {
     peers: HashMap<RawFd, PeerEntry>,
     /// A descriptor that is given up to refuse a peer.
     spare: Option<OwnedFd>,
+    /// When the log told last that a peer was turned away.
+    logged_at: Option<Instant>,
 }
 
 struct PeerEntry {
     guard: InboundGuard,
     /// An accepted peer has a place among [`MAX_PEERS`].
-    _place: Option<Place>,
+    place: Option<Place>,
 }
 
 impl PeerTable {
@@ -123,7 +156,7 @@ impl PeerTable {
         }
         let limits = Arc::clone(&LIMITS.lock().unwrap_or_else(PoisonError::into_inner));
         let guard = InboundGuard::new(origin, limits);
-        self.peers.insert(connection, PeerEntry { guard, _place: place });
+        self.peers.insert(connection, PeerEntry { guard, place });
     }
 }
 

@@ -5,11 +5,13 @@
 //! is connected no message is thrown away.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::poller::Poller;
 use super::queue::QueuedMessage;
-use super::xpub_socket::{OnPeerChange, XpubSocket};
+use super::waker::Waker;
+use super::xpub_socket::{OnEndpointChange, XpubSocket};
 
 /// The reason why the current message cannot be sent now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,11 +63,18 @@ impl Fanout {
         Ok(())
     }
 
-    /// Calls [`XpubSocket::read_events`] for each socket.
-    pub(super) fn read_events(&mut self, now: Instant, on_change: &mut OnPeerChange<'_>) {
+    /// Calls [`XpubSocket::read_events`] for each socket. Returns whether something may be left.
+    pub(super) fn read_events(
+        &mut self,
+        now: Instant,
+        waker: &Arc<Waker>,
+        on_change: &mut OnEndpointChange<'_>,
+    ) -> bool {
+        let mut is_left = false;
         for branch in &mut self.branches {
-            branch.socket.read_events(now, on_change);
+            is_left |= branch.socket.read_events(now, waker, on_change);
         }
+        is_left
     }
 
     /// Returns the earliest [`XpubSocket::deadline`].

@@ -17,7 +17,8 @@ use super::ffi::{self, Frame};
 use super::ipc_listener::IpcListener;
 use super::memory::{HeldCounter, MemoryReturn};
 use super::poller::{self, Poller};
-use super::socket::{self, Subscription};
+use super::socket;
+use super::subscriptions::{SubscriptionCounters, SubscriptionRecord, SubscriptionState};
 use super::timed_join::{DROP_MARGIN, JOIN_MARGIN, TimedJoinHandle};
 use super::waker::Waker;
 
@@ -51,6 +52,8 @@ pub struct HubCounters {
     pub forwarded: u64,
     /// How often the pipe of a subscriber was found full.
     pub pipe_full: u64,
+    /// What is known of the subscriptions at the subscribers' side.
+    pub downstream: SubscriptionCounters,
 }
 
 /// The state that the [`Hub`] and its thread share.
@@ -62,6 +65,7 @@ struct HubState {
     pipe_full: AtomicU64,
     /// The number of distinct topic prefixes that subscribers have subscribed to.
     subscriptions: Mutex<u64>,
+    downstream: Arc<SubscriptionState>,
     subscribed: Condvar,
 }
 
@@ -100,6 +104,12 @@ impl Hub {
         &self.subscribers
     }
 
+    /// Asks the hub's thread to log what subscribers have subscribed to.
+    pub fn log_subscriptions(&self) {
+        self.state.downstream.ask_for_log();
+        self.state.waker.force_wake();
+    }
+
     /// Waits until somebody has subscribed, at most for `timeout`. Returns whether somebody has.
     #[must_use]
     pub fn wait_for_subscriber(&self, timeout: Duration) -> bool {
@@ -116,6 +126,7 @@ impl Hub {
         HubCounters {
             forwarded: self.state.forwarded.load(Ordering::Relaxed),
             pipe_full: self.state.pipe_full.load(Ordering::Relaxed),
+            downstream: self.state.downstream.counters(),
         }
     }
 
@@ -164,18 +175,13 @@ impl HubState {
             forwarded: AtomicU64::new(0),
             pipe_full: AtomicU64::new(0),
             subscriptions: Mutex::new(0),
+            downstream: Arc::default(),
             subscribed: Condvar::new(),
         })
     }
 
-    fn count_subscription(&self, subscription: Subscription) {
-        let mut count = self.subscriptions.lock().unwrap_or_else(PoisonError::into_inner);
-        match subscription {
-            Subscription::Added => *count += 1,
-            // A peer can send a message that looks like the end of a subscription it never made.
-            Subscription::Removed => *count = count.saturating_sub(1),
-            Subscription::Other => {}
-        }
+    fn set_subscriptions(&self, count: u64) {
+        *self.subscriptions.lock().unwrap_or_else(PoisonError::into_inner) = count;
         self.subscribed.notify_all();
     }
 }
@@ -191,6 +197,10 @@ struct Forwarder {
     /// Counts the content of large frames that wait for subscribers.
     held: HeldCounter,
     memory: MemoryReturn,
+    /// What subscribers have subscribed to.
+    record: SubscriptionRecord,
+    /// The next frame is not the first one of its message.
+    in_message: bool,
     /// Waits for both sockets, when nothing has arrived.
     both_sides: Poller,
     /// Waits for the subscribers' side alone, when a subscriber has no room. The publishers' side is not read then, so
@@ -218,22 +228,39 @@ impl Forwarder {
         }
         let held = HeldCounter::default();
         let memory = MemoryReturn::new(held.clone());
-        Ok(Self { context, upstream, downstream, state, refused: None, held, memory, both_sides, subscribers_side })
+        let record = SubscriptionRecord::new(Arc::clone(&state.downstream));
+        Ok(Self {
+            context,
+            upstream,
+            downstream,
+            state,
+            refused: None,
+            held,
+            memory,
+            record,
+            in_message: false,
+            both_sides,
+            subscribers_side,
+        })
     }
 
     fn run(mut self) {
         loop {
             let end = self.forward_batch();
             // After the sending, which may have consumed the edge that would have announced a subscription.
-            while let Some(subscription) = socket::next_subscription(&mut self.downstream) {
-                self.state.count_subscription(subscription);
+            let before = self.record.count();
+            let is_left = self.record.read(&mut self.downstream);
+            if self.record.count() != before {
+                self.state.set_subscriptions(self.record.count());
             }
+            self.record.log_if_wanted("the embedded hub");
             let stop_at = self.state.stop_at.get().copied();
             if stop_at.is_some_and(|stop_at| Instant::now() >= stop_at) {
                 break;
             }
             let readiness = match end {
                 ForwardEnd::SizeReached => continue,
+                _ if is_left => continue,
                 ForwardEnd::PipeFull => {
                     self.memory.look(0);
                     self.subscribers_side.wait(Some(Instant::now() + poller::FULL_RECHECK))
@@ -269,12 +296,17 @@ impl Forwarder {
                     (frame.counted_by(&self.held), has_more)
                 }
             };
+            let is_unsubscribed = !self.in_message && !self.record.may_match(frame.bytes());
             if !socket::try_send_frame(&mut self.downstream, &mut frame, has_more) {
                 let pipe_full = &self.state.pipe_full;
                 pipe_full.fetch_add(u64::from(!was_refused), Ordering::Relaxed);
                 self.refused = Some((frame, has_more));
                 return ForwardEnd::PipeFull;
             }
+            if is_unsubscribed {
+                self.record.count_unsubscribed();
+            }
+            self.in_message = has_more;
             self.state.forwarded.fetch_add(u64::from(!has_more), Ordering::Relaxed);
         }
         ForwardEnd::SizeReached

@@ -12,6 +12,7 @@ use super::ipc_listener::IpcListener;
 use super::publisher::Publisher;
 use super::queue::Queue;
 use super::state::{BusCounters, BusState, EndpointState};
+use super::subscriptions::{SubscriptionRecord, SubscriptionState};
 use super::thread::BusThread;
 use super::timed_join::{DROP_MARGIN, JOIN_MARGIN, TimedJoinHandle};
 use super::xpub_socket::XpubSocket;
@@ -44,6 +45,8 @@ struct OpenedSockets {
     /// The state of every endpoint.
     endpoints: Vec<Arc<EndpointState>>,
     ipc_listeners: Vec<IpcListener>,
+    /// What peers of the bound endpoints subscribe to, if there are such endpoints.
+    subscriptions: Option<Arc<SubscriptionState>>,
 }
 
 impl Bus {
@@ -60,10 +63,11 @@ impl Bus {
             schedule_as_batch();
             open_sockets(&context, config.bind, config.connect, config.pipe_messages)
         };
-        let OpenedSockets { sockets, endpoints, ipc_listeners } = std::thread::scope(|scope| scope.spawn(open).join())
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        let OpenedSockets { sockets, endpoints, ipc_listeners, subscriptions } =
+            std::thread::scope(|scope| scope.spawn(open).join())
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         let queue = Queue::new(config.queue_messages, config.queue_bytes);
-        let state = Arc::new(BusState::new(queue, endpoints).map_err(BusError::Setup)?);
+        let state = Arc::new(BusState::new(queue, endpoints, subscriptions).map_err(BusError::Setup)?);
         let fanout = Fanout::new(sockets);
         let bus_thread =
             BusThread::new(context, Arc::clone(&state), fanout, Box::new(on_event)).map_err(BusError::Setup)?;
@@ -81,6 +85,14 @@ impl Bus {
     #[must_use]
     pub fn counters(&self) -> BusCounters {
         self.state.counters()
+    }
+
+    /// Asks the bus thread to log what peers of the bound endpoints subscribe to.
+    pub fn log_subscriptions(&self) {
+        if let Some(subscriptions) = &self.state.subscriptions {
+            subscriptions.ask_for_log();
+            self.state.waker.force_wake();
+        }
     }
 
     /// Stops the bus: it accepts nothing more, hands everything it has accepted to libzmq, leaves libzmq the rest of
@@ -130,7 +142,9 @@ fn open_sockets(
 ) -> Result<OpenedSockets, BusError> {
     let mut opened = OpenedSockets::default();
     if !bind.is_empty() {
-        let mut socket = XpubSocket::for_binding(context, pipe_messages).map_err(BusError::Setup)?;
+        let subscriptions = opened.subscriptions.insert(Arc::default());
+        let record = SubscriptionRecord::new(Arc::clone(subscriptions));
+        let mut socket = XpubSocket::for_binding(context, pipe_messages, record).map_err(BusError::Setup)?;
         for endpoint in bind {
             let bound = socket.bind(&endpoint).map_err(BusError::about(&endpoint))?;
             opened.endpoints.push(Arc::new(EndpointState::bound(bound.endpoint)));

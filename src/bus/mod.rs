@@ -21,9 +21,9 @@
 //!
 //! The other files are `config`, `lifecycle` (start and stop), `timed_join` (how long a stop waits for a thread), `memory`
 //! (what is returned to the kernel), `state` (what the threads share), `endpoint` (addresses), `ipc_listener` (Unix
-//! sockets), `monitor` and `peer_state` (whether a hub counts as connected), and for a subscriber `sub_socket` (the socket
-//! of one endpoint), `probe` and `connection_watch` (why an endpoint is not connected, said once). `queue` is public
-//! because a bench counts its instructions.
+//! sockets), `subscriptions` (what peers subscribe to), `monitor` and `peer_state` (whether a hub counts as connected),
+//! `watched_connection`, `connection_watch` and `probe` (why an endpoint is not connected, reported once), and for a
+//! subscriber `sub_socket` (the socket of one endpoint). `queue` is public because a bench counts its instructions.
 //!
 //! # Delivery
 //!
@@ -59,9 +59,11 @@ mod socket;
 mod state;
 mod sub_socket;
 mod subscriber;
+mod subscriptions;
 mod thread;
 mod timed_join;
 mod waker;
+mod watched_connection;
 mod xpub_socket;
 
 pub use crate::proto::problem::Unavailable;
@@ -75,3 +77,4 @@ pub use probe::NotConnected;
 pub use publisher::Publisher;
 pub use state::{BusCounters, EndpointCounters};
 pub use subscriber::{Interrupter, Received, Subscriber};
+pub use subscriptions::SubscriptionCounters;

@@ -9,22 +9,16 @@ use std::time::{Duration, Instant};
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::endpoint::{Endpoint, Location};
+use crate::proto::zmtp::{GREETING_BYTES, READY_BYTES, Violation, check_greeting, socket_type};
 
 /// The time for a connection, where packets vanish.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// The time for the peer's half of the handshake. It is one round trip.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
-/// Longest command `READY` that is read, in bytes. libzmq sends 27 bytes, and up to some 300 with an identity.
-const READY_BYTES: u64 = 1_024;
 
 /// The greeting of ZMTP 3.0 with the mechanism NULL (rfc.zeromq.org/spec/23): signature, version, mechanism, padding.
 const GREETING: [u8; GREETING_BYTES] = *b"\xff\0\0\0\0\0\0\0\0\x7f\x03\0NULL\
     \0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
-const GREETING_BYTES: usize = 64;
-const SIGNATURE_END_AT: usize = 9;
-const VERSION_AT: usize = 10;
-const MECHANISM_AT: usize = 12;
-const MECHANISM: &[u8] = b"NULL\0";
 
 /// Why nothing is connected to an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,6 +71,12 @@ impl From<io::Error> for NotConnected {
     }
 }
 
+impl From<Violation> for NotConnected {
+    fn from(_: Violation) -> Self {
+        Self::NotZmtp
+    }
+}
+
 /// Connects to the endpoint and closes the connection before the end of the handshake. `fitting` are the types of
 /// ZeroMQ sockets that the caller's socket can talk to. The call blocks, for as long as the system resolves the name.
 ///
@@ -87,19 +87,13 @@ pub(super) fn probe(endpoint: &Endpoint, fitting: &[&str]) -> Result<(), NotConn
     peer.socket.set_write_timeout(Some(ANSWER_TIMEOUT))?;
     peer.socket.write_all(&GREETING)?;
     let mut greeting = [0; GREETING_BYTES];
+    // The first byte shows most other protocols, whose answers may be shorter than a greeting.
     let (first, rest) = greeting.split_at_mut(1);
     peer.read(first)?;
-    if first.first() != Some(&0xff) {
-        return Err(NotConnected::NotZmtp);
-    }
+    check_greeting(0, first)?;
     peer.read(rest)?;
-    if greeting[SIGNATURE_END_AT] != 0x7f
-        || greeting[VERSION_AT] < 3
-        || !greeting.get(MECHANISM_AT..).is_some_and(|mechanism| mechanism.starts_with(MECHANISM))
-    {
-        return Err(NotConnected::NotZmtp);
-    }
-    let kind = socket_type(&peer.read_command()?).ok_or(NotConnected::NotZmtp)?;
+    check_greeting(1, rest)?;
+    let kind = printable(socket_type(&peer.read_command()?)?)?;
     if fitting.contains(&kind.as_str()) { Ok(()) } else { Err(NotConnected::WrongSide(kind)) }
 }
 
@@ -181,20 +175,10 @@ impl ProbedPeer {
     }
 }
 
-/// Returns the socket type that a command `READY` names. Returns `None` for another command, and without the property.
-fn socket_type(command: &[u8]) -> Option<String> {
-    let mut rest = command.strip_prefix(b"\x05READY")?;
-    while let Some((&name_bytes, tail)) = rest.split_first() {
-        let (name, tail) = tail.split_at_checked(name_bytes.into())?;
-        let (value_bytes, tail) = tail.split_first_chunk()?;
-        let (value, tail) = tail.split_at_checked(u32::from_be_bytes(*value_bytes) as usize)?;
-        if name.eq_ignore_ascii_case(b"Socket-Type") {
-            let text = std::str::from_utf8(value).ok()?;
-            return text.bytes().all(|byte| byte.is_ascii_uppercase()).then(|| text.into());
-        }
-        rest = tail;
-    }
-    None
+/// Returns the name of a socket type, which is printed, so that a stranger must not choose any text.
+fn printable(socket_type: &[u8]) -> Result<String, NotConnected> {
+    let is_name = socket_type.iter().all(u8::is_ascii_uppercase);
+    if is_name { Ok(String::from_utf8_lossy(socket_type).into()) } else { Err(NotConnected::NotZmtp) }
 }
 
 #[cfg(test)]

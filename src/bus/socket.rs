@@ -100,12 +100,11 @@ pub(super) fn try_send_frame(socket: &mut zmq::Socket, frame: &mut Frame, has_mo
 }
 
 /// A message that an XPUB socket receives from a subscriber.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Subscription {
-    /// A subscription to a topic prefix.
-    Added,
+    /// A subscription to a topic prefix ([`prefix_of`]).
+    Added(Frame),
     /// The end of a subscription to a topic prefix.
-    Removed,
+    Removed(Frame),
     /// No subscription; XPUB passes on whatever a peer sends.
     Other,
 }
@@ -117,10 +116,15 @@ pub(super) fn next_subscription(socket: &mut zmq::Socket) -> Option<Subscription
         return None;
     }
     Some(match frame.bytes().first() {
-        Some(1) => Subscription::Added,
-        Some(0) => Subscription::Removed,
+        Some(1) => Subscription::Added(frame),
+        Some(0) => Subscription::Removed(frame),
         _ => Subscription::Other,
     })
+}
+
+/// Returns the topic prefix of a [`Subscription`].
+pub(super) fn prefix_of(frame: &Frame) -> &[u8] {
+    frame.bytes().get(1..).unwrap_or_default()
 }
 
 /// Closes `socket`. libzmq continues to send for at most `linger_ms`.

@@ -7,12 +7,13 @@ use std::time::Instant;
 
 use super::endpoint::Endpoint;
 use super::queue::Queue;
+use super::subscriptions::{SubscriptionCounters, SubscriptionState};
 use super::waker::Waker;
 
 /// The state that every [`super::Publisher`], the [`super::Bus`] and its thread share.
 pub(super) struct BusState {
     pub(super) queue: Queue,
-    pub(super) waker: Waker,
+    pub(super) waker: Arc<Waker>,
     /// The number of endpoints that messages may be sent to now.
     pub(super) connected: AtomicUsize,
     /// A connected subscriber has no room for the current message. Written by the bus thread alone.
@@ -21,6 +22,8 @@ pub(super) struct BusState {
     pub(super) pipe_full: AtomicU64,
     /// The state of every endpoint, the bound ones first.
     pub(super) endpoints: Vec<Arc<EndpointState>>,
+    /// What peers of the bound endpoints subscribe to, if there are such endpoints.
+    pub(super) subscriptions: Option<Arc<SubscriptionState>>,
     /// When the thread must have ended. Set before the queue is closed.
     pub(super) stop_at: OnceLock<Instant>,
 }
@@ -50,6 +53,8 @@ pub struct BusCounters {
     pub pipe_full: u64,
     /// Every endpoint, the bound ones first, in the order of the configuration.
     pub endpoints: Vec<EndpointCounters>,
+    /// What is known of the subscriptions at the bound endpoints; `None` if there are none.
+    pub bound: Option<SubscriptionCounters>,
 }
 
 /// The part of [`BusCounters`] about one endpoint.
@@ -64,15 +69,20 @@ pub struct EndpointCounters {
 }
 
 impl BusState {
-    pub(super) fn new(queue: Queue, endpoints: Vec<Arc<EndpointState>>) -> io::Result<Self> {
+    pub(super) fn new(
+        queue: Queue,
+        endpoints: Vec<Arc<EndpointState>>,
+        subscriptions: Option<Arc<SubscriptionState>>,
+    ) -> io::Result<Self> {
         let connected = endpoints.iter().filter(|endpoint| endpoint.is_connected()).count();
         Ok(Self {
             queue,
-            waker: Waker::new()?,
+            waker: Arc::new(Waker::new()?),
             connected: AtomicUsize::new(connected),
             stalled: AtomicBool::new(false),
             pipe_full: AtomicU64::new(0),
             endpoints,
+            subscriptions,
             stop_at: OnceLock::new(),
         })
     }
@@ -102,6 +112,7 @@ impl BusState {
             bytes: self.queue.weight_bytes(),
             pipe_full: self.pipe_full.load(Ordering::Relaxed),
             endpoints: self.endpoints.iter().map(|endpoint| endpoint.counters()).collect(),
+            bound: self.subscriptions.as_ref().map(|subscriptions| subscriptions.counters()),
         }
     }
 }

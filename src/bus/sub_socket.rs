@@ -1,22 +1,18 @@
 //! One subscribing socket, its connection to one endpoint, and what is known of that connection.
-//!
-//! Each endpoint has a socket and a context of its own: libzmq resolves names in the thread of the context, so an
-//! endpoint whose name server does not answer would hold up the others.
 
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
 
-use super::connection_watch::{ConnectionStatus, ConnectionWatch};
+use super::connection_watch::ConnectionStatus;
 use super::endpoint::Endpoint;
 use super::ffi::{self, Frame};
 use super::monitor::Monitor;
 use super::peer_state::PeerState;
 use super::poller::Poller;
-use super::probe::{NotConnected, probe};
 use super::socket;
 use super::waker::Waker;
+use super::watched_connection::WatchedConnection;
 
 /// Messages that may wait for a slow reader, such as a terminal, before the hub has to wait.
 const RECEIVE_MESSAGES: i32 = 100_000;
@@ -35,14 +31,18 @@ pub(super) struct SubSocket {
     /// Whether libzmq still tries to connect.
     peer: PeerState,
     /// What is said of the connection, if anybody wants to know.
-    watch: Option<ConnectionWatch>,
-    probing: Option<Receiver<Result<(), NotConnected>>>,
+    watched: Option<WatchedConnection>,
 }
 
 impl SubSocket {
-    /// Starts to connect, with a subscription to each topic prefix; without one, to everything.
-    pub(super) fn connect(endpoint: &Endpoint, topics: &[String]) -> io::Result<Self> {
-        let context = ffi::context();
+    /// Starts to connect, with a subscription to each topic prefix; without one, to everything. `monitor_name` must be
+    /// unique in the context.
+    pub(super) fn connect(
+        context: &zmq::Context,
+        endpoint: &Endpoint,
+        topics: &[String],
+        monitor_name: &str,
+    ) -> io::Result<Self> {
         let mut socket = context.socket(zmq::SUB)?;
         socket.set_linger(0)?;
         socket.set_rcvhwm(RECEIVE_MESSAGES)?;
@@ -55,15 +55,15 @@ impl SubSocket {
         for topic in topics {
             socket.set_subscribe(topic.as_bytes())?;
         }
-        let monitor = Monitor::of(&context, &socket, "monitor")?;
+        let monitor = Monitor::of(context, &socket, monitor_name)?;
         ffi::connect(&mut socket, endpoint.as_str())?;
         let (endpoint, peer) = (endpoint.clone(), PeerState::new());
-        Ok(Self { endpoint, socket, monitor, peer, watch: None, probing: None })
+        Ok(Self { endpoint, socket, monitor, peer, watched: None })
     }
 
     /// Finds out from now on why the endpoint is not connected.
     pub(super) fn watch_connection(&mut self) {
-        self.watch = Some(ConnectionWatch::new(Instant::now()));
+        self.watched = Some(WatchedConnection::new(self.endpoint.clone(), PUBLISHING_SOCKETS, Instant::now()));
     }
 
     /// Adds the descriptors of the socket and of its monitor to `poller`.
@@ -74,7 +74,7 @@ impl SubSocket {
 
     /// Returns when [`SubSocket::update`] must be called even if nothing happens.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.watch.as_ref().and_then(ConnectionWatch::deadline).into_iter().chain(self.peer.deadline()).min()
+        self.watched.as_ref().and_then(WatchedConnection::deadline).into_iter().chain(self.peer.deadline()).min()
     }
 
     /// Receives the next frame without blocking. Returns whether one had arrived.
@@ -85,7 +85,7 @@ impl SubSocket {
     /// Reads what happened to the connection, and connects again if libzmq does not. Calls `on_change` if the watched
     /// connection has changed. Messages must be read after this call, until nothing is left.
     pub(super) fn update(&mut self, now: Instant, waker: &Arc<Waker>, on_change: &mut OnConnectionChange) {
-        let Self { endpoint, socket, monitor, peer, watch, probing } = self;
+        let Self { endpoint, socket, monitor, peer, watched } = self;
         let mut report = |status: Option<ConnectionStatus>| {
             if let Some(status) = status {
                 on_change(endpoint, &status);
@@ -93,7 +93,7 @@ impl SubSocket {
         };
         while let Some(event) = monitor.next_event() {
             peer.on_event(event, now);
-            report(watch.as_mut().and_then(|watch| watch.on_event(event, now)));
+            report(watched.as_mut().and_then(|watched| watched.on_event(event, now)));
         }
         peer.on_time(now);
         if peer.reconnect_is_due(now) {
@@ -101,25 +101,6 @@ impl SubSocket {
             let _ = ffi::disconnect(socket, endpoint.as_str());
             let _ = ffi::connect(socket, endpoint.as_str());
         }
-        let Some(watch) = watch else { return };
-        if let Some(Ok(result)) = probing.as_ref().map(Receiver::try_recv) {
-            *probing = None;
-            report(watch.on_probe(result, now));
-        }
-        report(watch.on_time(now));
-        if probing.is_none() && watch.probe_is_due(now) {
-            *probing = Some(start_probe(endpoint.clone(), Arc::clone(waker)));
-        }
+        report(watched.as_mut().and_then(|watched| watched.update(now, waker)));
     }
-}
-
-/// Probes the endpoint in a thread of its own, since the lookup of a name may take long.
-fn start_probe(endpoint: Endpoint, waker: Arc<Waker>) -> Receiver<Result<(), NotConnected>> {
-    let (sender, receiver) = channel();
-    std::thread::spawn(move || {
-        // The receiver is gone if the subscriber is.
-        let _ = sender.send(probe(&endpoint, PUBLISHING_SOCKETS));
-        waker.force_wake();
-    });
-    receiver
 }

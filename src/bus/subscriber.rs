@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::config::BusError;
 use super::connection_watch::ConnectionStatus;
 use super::endpoint::Endpoint;
-use super::ffi::Frame;
+use super::ffi::{self, Frame};
 use super::poller::Poller;
 use super::sub_socket::{OnConnectionChange, SubSocket};
 use super::waker::Waker;
@@ -63,9 +63,11 @@ impl Subscriber {
     pub fn connect(endpoints: &[Endpoint], topics: &[String]) -> Result<Self, BusError> {
         let waker = Arc::new(Waker::new().map_err(BusError::Setup)?);
         let poller = Poller::new(&waker).map_err(BusError::Setup)?;
-        let mut sockets = Vec::new();
-        for endpoint in endpoints {
-            let socket = SubSocket::connect(endpoint, topics).map_err(BusError::about(endpoint))?;
+        let (context, mut sockets) = (ffi::context(), Vec::new());
+        for (index, endpoint) in endpoints.iter().enumerate() {
+            let monitor_name = format!("monitor-{index}");
+            let socket = SubSocket::connect(&context, endpoint, topics, &monitor_name);
+            let socket = socket.map_err(BusError::about(endpoint))?;
             socket.register(&poller).map_err(BusError::Setup)?;
             sockets.push(socket);
         }

@@ -17,10 +17,10 @@ use std::time::Instant;
 use super::config::BusEvent;
 use super::fanout::{Blocked, Fanout};
 use super::memory::{MUCH_BYTES, MemoryReturn};
-use super::peer_state::PeerChange;
 use super::poller::{self, Poller};
 use super::queue::QueuedMessage;
 use super::state::BusState;
+use super::xpub_socket::EndpointChange;
 use crate::process::schedule_as_batch;
 
 /// Messages that are sent before the events of the sockets are read again. At some 0.2 µs each, this takes 0.1 ms.
@@ -85,31 +85,35 @@ impl BusThread {
                     self.memory.look(0);
                     self.wait(Some(Instant::now() + poller::FULL_RECHECK))
                 }
-                BatchEnd::Blocked(Blocked::NotConnected) => self.wait(None),
+                BatchEnd::Blocked(Blocked::NotConnected) => {
+                    self.wait(None);
+                    true // the end of a probe sets the waker alone
+                }
             };
         }
         self.close();
     }
 
-    /// Reads the events of the sockets. Returns whether the state of an endpoint changed.
+    /// Reads the events of the sockets. Returns whether the state of an endpoint changed, or events may be left.
     fn read_events(&mut self) -> bool {
         let Self { fanout, state, on_event, .. } = self;
         let mut changed = false;
-        fanout.read_events(Instant::now(), &mut |endpoint, change| {
+        let is_left = fanout.read_events(Instant::now(), &state.waker, &mut |endpoint, change| {
             changed = true;
             let address = endpoint.address.clone();
-            match change {
-                PeerChange::Connected => {
+            on_event(match change {
+                EndpointChange::Connected => {
                     state.set_connected(endpoint);
-                    on_event(BusEvent::Connected { endpoint: address });
+                    BusEvent::Connected { endpoint: address }
                 }
-                PeerChange::Disconnected => {
+                EndpointChange::Lost(reason) => {
                     state.set_disconnected(endpoint);
-                    on_event(BusEvent::Disconnected { endpoint: address });
+                    BusEvent::Disconnected { endpoint: address, reason }
                 }
-            }
+                EndpointChange::NotReached(reason) => BusEvent::Disconnected { endpoint: address, reason },
+            });
         });
-        changed
+        changed || is_left
     }
 
     /// Takes messages from the queue, to which [`super::queue::Queue::push`] adds them on the workers' threads, and

@@ -14,23 +14,44 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::connection_watch::ConnectionStatus;
 use super::endpoint::Endpoint;
 use super::ffi;
 use super::monitor::Monitor;
 use super::peer_state::{PeerChange, PeerEvent, PeerState};
 use super::poller::Poller;
+use super::probe::NotConnected;
 use super::queue::QueuedMessage;
 use super::socket::{self, Bound, Subscription};
 use super::state::EndpointState;
+use super::subscriptions::SubscriptionRecord;
+use super::waker::Waker;
+use super::watched_connection::WatchedConnection;
+
+/// The types of sockets that an XPUB socket can connect to.
+const SUBSCRIBING_SOCKETS: &[&str] = &["SUB", "XSUB"];
+
+/// A change of an endpoint that the bus connects to.
+#[derive(Debug)]
+pub(super) enum EndpointChange {
+    /// Messages may be sent from now on.
+    Connected,
+    /// Messages must wait from now on.
+    Lost(NotConnected),
+    /// Messages must still wait, and this is the reason from now on.
+    NotReached(NotConnected),
+}
 
 /// A function that is called with the endpoint that changed and with how it changed.
-pub(super) type OnPeerChange<'a> = dyn FnMut(&EndpointState, PeerChange) + 'a;
+pub(super) type OnEndpointChange<'a> = dyn FnMut(&EndpointState, EndpointChange) + 'a;
 
 /// An XPUB socket and the state of its peer.
 pub(super) struct XpubSocket {
     socket: zmq::Socket,
     /// The hub that the socket connects to; `None` for the socket of the bound endpoints.
     peer: Option<Peer>,
+    /// What peers of bound endpoints subscribe to; `None` for a socket that connects, since a hub subscribes for others.
+    record: Option<SubscriptionRecord>,
     /// The topic frame of the current message is in libzmq, and its payload is not.
     half_sent: bool,
 }
@@ -39,13 +60,20 @@ struct Peer {
     endpoint: Arc<EndpointState>,
     monitor: Monitor,
     state: PeerState,
+    watched: WatchedConnection,
+    /// The reason that was reported last, while the endpoint is not connected.
+    reported: Option<NotConnected>,
 }
 
 impl XpubSocket {
     /// Creates a socket for bound endpoints, which are added with [`XpubSocket::bind`].
-    pub(super) fn for_binding(context: &zmq::Context, pipe_messages: u16) -> io::Result<Self> {
+    pub(super) fn for_binding(
+        context: &zmq::Context,
+        pipe_messages: u16,
+        record: SubscriptionRecord,
+    ) -> io::Result<Self> {
         let socket = socket::xpub(context, pipe_messages)?;
-        Ok(Self { socket, peer: None, half_sent: false })
+        Ok(Self { socket, peer: None, record: Some(record), half_sent: false })
     }
 
     /// Binds one more endpoint.
@@ -66,8 +94,9 @@ impl XpubSocket {
         socket.set_ipv6(endpoint.address.is_ipv6())?;
         let monitor = Monitor::of(context, &socket, monitor_name)?;
         ffi::connect(&mut socket, endpoint.address.as_str())?;
-        let peer = Peer { endpoint, monitor, state: PeerState::new() };
-        Ok(Self { socket, peer: Some(peer), half_sent: false })
+        let watched = WatchedConnection::new(endpoint.address.clone(), SUBSCRIBING_SOCKETS, Instant::now());
+        let peer = Peer { endpoint, monitor, state: PeerState::new(), watched, reported: None };
+        Ok(Self { socket, peer: Some(peer), record: None, half_sent: false })
     }
 
     /// Returns whether messages may be sent. Bound endpoints always count as connected.
@@ -88,9 +117,14 @@ impl XpubSocket {
     pub(super) fn try_send(&mut self, message: &mut QueuedMessage, is_last: bool) -> bool {
         if !self.half_sent {
             self.half_sent = socket::try_send_frame(&mut self.socket, &mut message.topic.share(), true);
-        }
-        if !self.half_sent {
-            return false;
+            if !self.half_sent {
+                return false;
+            }
+            if let Some(record) = &self.record
+                && !record.may_match(message.topic.bytes())
+            {
+                record.count_unsubscribed();
+            }
         }
         let sent = if is_last {
             socket::try_send_frame(&mut self.socket, &mut message.payload, false)
@@ -103,40 +137,65 @@ impl XpubSocket {
     }
 
     /// Reads what happened to the connection and who subscribed, until nothing is left, as [`XpubSocket::register`]
-    /// demands. Calls `on_change` for each change of a `--connect` endpoint.
-    pub(super) fn read_events(&mut self, now: Instant, on_change: &mut OnPeerChange<'_>) {
-        let Some(Peer { endpoint, monitor, state }) = &mut self.peer else {
-            while socket::next_subscription(&mut self.socket).is_some() {}
-            return;
-        };
-        let mut report = |change: Option<PeerChange>| {
-            if let Some(change) = change {
-                on_change(endpoint, change);
+    /// demands. Calls `on_change` for each change of a `--connect` endpoint. `waker` wakes the caller for the next call.
+    /// Returns whether something may be left: a peer of a bound endpoint can subscribe and cancel without an end.
+    pub(super) fn read_events(
+        &mut self,
+        now: Instant,
+        waker: &Arc<Waker>,
+        on_change: &mut OnEndpointChange<'_>,
+    ) -> bool {
+        if let Some(record) = &mut self.record {
+            let is_left = record.read(&mut self.socket);
+            record.log_if_wanted("the --bind endpoints");
+            return is_left;
+        }
+        let Some(Peer { endpoint, monitor, state, watched, reported }) = &mut self.peer else { return false };
+        let mut report = |change: Option<PeerChange>, status: Option<ConnectionStatus>| {
+            let reason = status.and_then(Result::err);
+            match (change, reason) {
+                (Some(PeerChange::Connected), _) => {
+                    *reported = None;
+                    on_change(endpoint, EndpointChange::Connected);
+                }
+                (Some(PeerChange::Disconnected), reason) => {
+                    let reason = reason.unwrap_or(NotConnected::Closed);
+                    *reported = Some(reason.clone());
+                    on_change(endpoint, EndpointChange::Lost(reason));
+                }
+                // A peer that closes the connection after each handshake is reported once.
+                (None, Some(reason)) if reported.as_ref() != Some(&reason) => {
+                    *reported = Some(reason.clone());
+                    on_change(endpoint, EndpointChange::NotReached(reason));
+                }
+                (None, _) => {}
             }
         };
         // The monitor is read first. A subscription that is read after the loss of its connection may be an old one,
         // which does no harm. A subscription of a new connection that is read before the loss of the old connection
         // would be forgotten with the old connection.
         while let Some(event) = monitor.next_event() {
-            report(state.on_event(event, now));
+            report(state.on_event(event, now), watched.on_event(event, now));
         }
         while let Some(subscription) = socket::next_subscription(&mut self.socket) {
-            if subscription == Subscription::Added {
-                report(state.on_event(PeerEvent::Subscription, now));
+            if matches!(subscription, Subscription::Added(_)) {
+                report(state.on_event(PeerEvent::Subscription, now), None);
             }
         }
-        report(state.on_time(now));
+        report(state.on_time(now), watched.update(now, waker));
         if state.reconnect_is_due(now) {
             // libzmq forgets an endpoint after a protocol error, whatever its reconnect options say. A call that fails
             // here is repeated when the next reconnect is due.
             let _ = ffi::disconnect(&mut self.socket, endpoint.address.as_str());
             let _ = ffi::connect(&mut self.socket, endpoint.address.as_str());
         }
+        false
     }
 
     /// Returns when [`XpubSocket::read_events`] must be called even if nothing happens.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.peer.as_ref().and_then(|peer| peer.state.deadline())
+        let peer = self.peer.as_ref()?;
+        peer.state.deadline().into_iter().chain(peer.watched.deadline()).min()
     }
 
     /// Adds the descriptors of the socket and of its monitor to `poller`. They announce what happens after the last

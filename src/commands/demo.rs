@@ -24,7 +24,7 @@ const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Any free port of this machine.
 const ANY_FREE_PORT: &str = "tcp://127.0.0.1:*";
 
-/// Runs the command until it is interrupted.
+/// Runs the command until it is interrupted, or its terminal is closed.
 ///
 /// # Errors
 /// Returns the [`Failure`] that ended it.

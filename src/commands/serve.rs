@@ -53,7 +53,8 @@ fn serve(arguments: &ServeArguments, emit: EventSink) -> Result<(), Failure> {
 }
 
 /// Returns the configuration of `demo`: one listener, one hub, and otherwise the defaults of `serve`. Without
-/// `--listen`, any free port is used if the default port is taken.
+/// `--listen`, any free port is used if the default port is taken. It ends with its terminal, as it has no settings to
+/// read again.
 pub(crate) fn demo_config(demo: &DemoArguments) -> Result<GatewayConfig, Failure> {
     let default_address = SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PORT));
     let serve = ServeArguments {
@@ -64,7 +65,7 @@ pub(crate) fn demo_config(demo: &DemoArguments) -> Result<GatewayConfig, Failure
         io: demo.io,
         ..ServeArguments::default()
     };
-    Ok(GatewayConfig { any_port: demo.listen.is_none(), ..gateway_config(&serve)? })
+    Ok(GatewayConfig { any_port: demo.listen.is_none(), stops_at_hangup: true, ..gateway_config(&serve)? })
 }
 
 /// Returns the publishers' side and the subscribers' side of the embedded hub, if `--hub` is given.
@@ -113,6 +114,7 @@ fn gateway_config(arguments: &ServeArguments) -> Result<GatewayConfig, Failure> 
         bus,
         watch_stdin: arguments.watch_stdin,
         watch_parent: arguments.watch_parent,
+        stops_at_hangup: false,
         stats_interval: arguments.stats.map(Seconds::get),
     })
 }

@@ -40,6 +40,9 @@ pub struct GatewayConfig {
     pub watch_stdin: bool,
     /// Whether the end of the process that started this one asks the gateway to stop.
     pub watch_parent: bool,
+    /// Whether SIGHUP, which a terminal sends when it is closed, asks to stop and not to reload. It then does neither if
+    /// the process was started with SIGHUP ignored, as by nohup(1).
+    pub stops_at_hangup: bool,
     /// The time between two `stats` events; `None` for no such events.
     pub stats_interval: Option<Duration>,
 }

@@ -158,7 +158,7 @@ mod tests {
     }
 
     fn bus(endpoint: &str) -> Event<'_> {
-        Event::Bus { state: BusConnectivity::Connected, endpoint }
+        Event::Bus { state: BusConnectivity::Connected, endpoint, reason: None }
     }
 
     /// Returns what the parent reads from the queue.

@@ -41,6 +41,9 @@ pub enum Event<'a> {
         state: BusConnectivity,
         /// The endpoint.
         endpoint: &'a str,
+        /// Why it is not connected, in a sentence; left out if it is.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<&'a str>,
     },
     /// The settings file was read after a change.
     Settings(&'a SettingsChange),
@@ -157,6 +160,11 @@ pub struct Stats {
     pub connections: u64,
     /// Connections accepted since the start.
     pub connections_accepted: u64,
+    /// The distinct topic prefixes that subscribers have subscribed to at `--bind` endpoints and at the embedded hub.
+    /// `None` without either.
+    pub subscriptions: Option<u64>,
+    /// Messages that matched none of these prefixes.
+    pub unsubscribed: Option<u64>,
     /// The endpoints of the bus.
     pub endpoints: Vec<EndpointStats>,
     /// The embedded hub; left out if there is none.
@@ -171,6 +179,10 @@ pub struct HubStats {
     pub forwarded: u64,
     /// The number of times that a subscriber's full pipe made the hub wait.
     pub pipe_full: u64,
+    /// The distinct topic prefixes that its subscribers subscribe to.
+    pub subscriptions: u64,
+    /// Messages passed on that matched none of these prefixes.
+    pub unsubscribed: u64,
 }
 
 /// The state of an endpoint of the bus.
@@ -194,14 +206,14 @@ mod tests {
     /// Parents parse these lines, so neither a name nor the order of the fields may change.
     #[test]
     fn events_are_written_as_these_bytes() {
-        let counters = r#""uptime_s":0,"answers":{"200":2},"refused":{"queue-full":1},"failed_handshakes":{},"accepted":0,"published":0,"unknown_topics":0,"queue_depth":0,"queue_high_water":0,"queue_bytes":0,"pipe_full":0,"bytes_in":0,"bytes_out":0,"connections":0,"connections_accepted":0,"endpoints":[{"endpoint":"tcp://h:1","connected":true,"reconnects":3}]"#;
+        let counters = r#""uptime_s":0,"answers":{"200":2},"refused":{"queue-full":1},"failed_handshakes":{},"accepted":0,"published":0,"unknown_topics":0,"queue_depth":0,"queue_high_water":0,"queue_bytes":0,"pipe_full":0,"bytes_in":0,"bytes_out":0,"connections":0,"connections_accepted":0,"subscriptions":null,"unsubscribed":null,"endpoints":[{"endpoint":"tcp://h:1","connected":true,"reconnects":3}]"#;
         let stats = || Stats {
             answers: [(200, 2)].into(),
             refused: [("queue-full", 1)].into(),
             endpoints: vec![EndpointStats { endpoint: "tcp://h:1".into(), connected: true, reconnects: 3 }],
             ..Stats::default()
         };
-        let hub = Some(HubStats { forwarded: 5, pipe_full: 6 });
+        let hub = Some(HubStats { forwarded: 5, pipe_full: 6, subscriptions: 7, unsubscribed: 8 });
         let rows = [
             (
                 Event::Listening { url: "http://a/b", pid: 7, io: IoBackend::Uring },
@@ -213,12 +225,12 @@ mod tests {
             ),
             (Event::Disabled { reason: "why" }, r#"{"event":"disabled","reason":"why"}"#.into()),
             (
-                Event::Bus { state: BusConnectivity::Connected, endpoint: "tcp://h:1" },
+                Event::Bus { state: BusConnectivity::Connected, endpoint: "tcp://h:1", reason: None },
                 r#"{"event":"bus","state":"connected","endpoint":"tcp://h:1"}"#.into(),
             ),
             (
-                Event::Bus { state: BusConnectivity::Disconnected, endpoint: "tcp://h:1" },
-                r#"{"event":"bus","state":"disconnected","endpoint":"tcp://h:1"}"#.into(),
+                Event::Bus { state: BusConnectivity::Disconnected, endpoint: "tcp://h:1", reason: Some("why") },
+                r#"{"event":"bus","state":"disconnected","endpoint":"tcp://h:1","reason":"why"}"#.into(),
             ),
             (Event::Ready, r#"{"event":"ready"}"#.into()),
             (Event::NotReady { reason: "why" }, r#"{"event":"not-ready","reason":"why"}"#.into()),
@@ -245,7 +257,9 @@ mod tests {
             (Event::Stats(stats()), format!(r#"{{"event":"stats",{counters}}}"#)),
             (
                 Event::Stats(Stats { hub, ..stats() }),
-                format!(r#"{{"event":"stats",{counters},"hub":{{"forwarded":5,"pipe_full":6}}}}"#),
+                format!(
+                    r#"{{"event":"stats",{counters},"hub":{{"forwarded":5,"pipe_full":6,"subscriptions":7,"unsubscribed":8}}}}"#
+                ),
             ),
             (Event::Stopped { undelivered: 0, stats: stats() }, format!(r#"{{"event":"stopped",{counters}}}"#)),
             (

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio::time::sleep_until;
 
-use crate::bus::{Bus, BusEvent, Hub, HubCounters, MAX_PEERS, limit_payloads, limit_peers};
+use crate::bus::{Bus, BusEvent, Hub, HubCounters, MAX_PEERS, SubscriptionCounters, limit_payloads, limit_peers};
 use crate::gateway::config::GatewayConfig;
 use crate::gateway::events::{BusConnectivity, EndpointStats, Event, EventSink, HubStats, Stats};
 use crate::gateway::failure::Failure;
@@ -74,11 +74,17 @@ impl MessagePath {
         limit_payloads(largest_payload_bytes(&config.policy));
         let bus_ready = Arc::clone(ready);
         let emit_bus_event = move |event: BusEvent| {
-            let (state, endpoint) = match &event {
-                BusEvent::Connected { endpoint } => (BusConnectivity::Connected, endpoint),
-                BusEvent::Disconnected { endpoint } => (BusConnectivity::Disconnected, endpoint),
-            };
-            emit(&Event::Bus { state, endpoint: endpoint.as_str() });
+            match &event {
+                BusEvent::Connected { endpoint } => {
+                    log(format_args!("connected to {endpoint}"));
+                    emit(&Event::Bus { state: BusConnectivity::Connected, endpoint: endpoint.as_str(), reason: None });
+                }
+                BusEvent::Disconnected { endpoint, reason } => {
+                    log(format_args!("not connected to {endpoint}: {reason}"));
+                    let (state, reason) = (BusConnectivity::Disconnected, reason.to_string());
+                    emit(&Event::Bus { state, endpoint: endpoint.as_str(), reason: Some(&reason) });
+                }
+            }
             bus_ready.bus_changed();
         };
         let hub = start_hub.map(|start| start()).transpose()?.map(Arc::new);
@@ -118,6 +124,8 @@ impl MessagePath {
     pub(super) fn stats(&self) -> Stats {
         let bus = self.bus.counters();
         let http = self.workers.totals();
+        let hub = self.hub.as_ref().map(|hub| hub.counters());
+        let known = combined(bus.bound, hub.map(|hub| hub.downstream));
         let endpoints = bus.endpoints.into_iter().map(|endpoint| EndpointStats {
             endpoint: endpoint.endpoint.as_str().into(),
             connected: endpoint.connected,
@@ -139,8 +147,18 @@ impl MessagePath {
             bytes_out: http.bytes_out,
             connections: http.connections,
             connections_accepted: http.connections_accepted,
+            subscriptions: known.map(|known| known.subscriptions),
+            unsubscribed: known.map(|known| known.unsubscribed),
             endpoints: endpoints.collect(),
-            hub: self.hub.as_ref().map(|hub| hub_stats(hub.counters())),
+            hub: hub.map(hub_stats),
+        }
+    }
+
+    /// Asks the bus and the hub to log the subscriptions that they know of.
+    pub(super) fn log_subscriptions(&self) {
+        self.bus.log_subscriptions();
+        if let Some(hub) = &self.hub {
+            hub.log_subscriptions();
         }
     }
 
@@ -202,8 +220,19 @@ fn largest_payload_bytes(policy: &Policy) -> u64 {
     }
 }
 
+/// Returns what the bus and the hub together know of subscriptions. A message matched none if it matched at neither place.
+/// The two do not compare their messages, so the smaller count is the nearest that is known.
+fn combined(bus: Option<SubscriptionCounters>, hub: Option<SubscriptionCounters>) -> Option<SubscriptionCounters> {
+    let (Some(one), Some(other)) = (bus, hub) else { return bus.or(hub) };
+    Some(SubscriptionCounters {
+        subscriptions: one.subscriptions + other.subscriptions,
+        unsubscribed: one.unsubscribed.min(other.unsubscribed),
+    })
+}
+
 fn hub_stats(counters: HubCounters) -> HubStats {
-    HubStats { forwarded: counters.forwarded, pipe_full: counters.pipe_full }
+    let SubscriptionCounters { subscriptions, unsubscribed } = counters.downstream;
+    HubStats { forwarded: counters.forwarded, pipe_full: counters.pipe_full, subscriptions, unsubscribed }
 }
 
 /// Stops the bus and then the hub on a thread of its own, so that this thread still handles signals meanwhile.

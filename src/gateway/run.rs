@@ -49,8 +49,8 @@ pub fn run(
         // The parent may end at any time, so it is watched first.
         let parent = config.watch_parent.then(ParentEnd::watch).transpose();
         let parent = parent.map_err(|error| Failure::Configuration(format!("cannot watch the parent: {error}")))?;
-        let mut signals =
-            Signals::install().map_err(|error| Failure::Configuration(format!("cannot handle signals: {error}")))?;
+        let signals = Signals::install(config.stops_at_hangup);
+        let mut signals = signals.map_err(|error| Failure::Configuration(format!("cannot handle signals: {error}")))?;
         let settings = WatchedSettings::start(source);
         let mut gateway = Gateway::start(config, start_hub, settings, emit)?;
         let ran = gateway.run(parent, &mut signals).await;
@@ -109,7 +109,10 @@ impl Gateway {
                 action = signals.next() => action,
                 () = or_never(stdin.as_mut().map(StdinEnd::reached)) => SignalAction::Stop,
                 () = or_never(parent.as_ref().map(ParentEnd::reached)) => SignalAction::Stop,
-                _ = or_never(stats.as_mut().map(Interval::tick)) => SignalAction::PrintStats,
+                _ = or_never(stats.as_mut().map(Interval::tick)) => {
+                    (self.emit)(&Event::Stats(self.message_path.stats()));
+                    continue;
+                }
                 () = self.settings.changed() => {
                     self.reload_settings(false)?;
                     continue;
@@ -121,7 +124,10 @@ impl Gateway {
             };
             match action {
                 SignalAction::Stop => return Ok(()),
-                SignalAction::PrintStats => (self.emit)(&Event::Stats(self.message_path.stats())),
+                SignalAction::PrintStats => {
+                    (self.emit)(&Event::Stats(self.message_path.stats()));
+                    self.message_path.log_subscriptions();
+                }
                 SignalAction::Reload => {
                     self.reload_certificate();
                     self.reload_settings(true)?;

@@ -8,11 +8,15 @@ use rustix::io::{Errno, read};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
+use crate::process::is_ignored;
+
 /// The signals that the process handles (signal(7)).
 pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
-    hangup: Signal,
+    /// `None` if the process goes on ignoring the signal.
+    hangup: Option<Signal>,
+    hangup_action: SignalAction,
     user1: Signal,
 }
 
@@ -25,29 +29,46 @@ pub(crate) enum SignalAction {
 }
 
 impl Signals {
-    /// Installs the handlers. From then on these signals no longer end the process.
-    pub(crate) fn install() -> io::Result<Self> {
+    /// Installs the handlers. From then on these signals no longer end the process. SIGHUP asks to reload, or to stop if
+    /// `stops_at_hangup` and unless the process ignores it.
+    pub(crate) fn install(stops_at_hangup: bool) -> io::Result<Self> {
+        let kind = SignalKind::hangup();
+        let stays_ignored = stops_at_hangup && is_ignored(kind.as_raw_value());
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
-            hangup: signal(SignalKind::hangup())?,
+            hangup: if stays_ignored { None } else { Some(signal(kind)?) },
+            hangup_action: if stops_at_hangup { SignalAction::Stop } else { SignalAction::Reload },
             user1: signal(SignalKind::user_defined1())?,
         })
     }
 
     /// Waits for the next signal, and returns what it asks for.
     pub(crate) async fn next(&mut self) -> SignalAction {
+        let Self { terminate, interrupt, hangup, hangup_action, user1 } = self;
         tokio::select! {
-            _ = self.terminate.recv() => SignalAction::Stop,
-            _ = self.interrupt.recv() => SignalAction::Stop,
-            _ = self.hangup.recv() => SignalAction::Reload,
-            _ = self.user1.recv() => SignalAction::PrintStats,
+            _ = terminate.recv() => SignalAction::Stop,
+            _ = interrupt.recv() => SignalAction::Stop,
+            () = received_or_never(hangup.as_mut()) => *hangup_action,
+            _ = user1.recv() => SignalAction::PrintStats,
         }
     }
 
-    /// Waits for a signal that asks to stop, and ignores the others.
+    /// Waits for SIGTERM or SIGINT. When a terminal is closed, both the shell and the kernel send SIGHUP, so a second one
+    /// asks for no more than the first.
     pub(crate) async fn stop(&mut self) {
-        while self.next().await != SignalAction::Stop {}
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// Waits for the signal, or for ever if it is not handled.
+async fn received_or_never(signal: Option<&mut Signal>) {
+    match signal {
+        Some(signal) => drop(signal.recv().await),
+        None => std::future::pending().await,
     }
 }
 

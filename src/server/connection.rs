@@ -1,15 +1,13 @@
 //! The task of one connection: wait, read, let the core decide, write; its deadlines; its end.
 
 use std::cell::{Cell, RefCell, RefMut};
-use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Poll, Waker};
 use std::time::{Duration, SystemTime};
 
 use rustix::net::{Shutdown, shutdown};
-use tokio::sync::{Notify, OwnedSemaphorePermit, watch};
+use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
 use crate::bus::Publisher;
@@ -17,6 +15,7 @@ use crate::proto::connection::{CloseReason, Next, Waiting};
 use crate::proto::context::HttpDate;
 use crate::proto::token::Token;
 use crate::proto::{Connection, Context, response};
+use crate::server::connection_handle::{ConnectionHandle, Ending};
 use crate::server::stream::{Arrived, Buffers, ClientStream};
 use crate::server::transport::Stream;
 use crate::tls::acceptor::Acceptor;
@@ -82,11 +81,6 @@ impl WorkerContext {
         }
     }
 
-    /// Returns whether the settings have the API off.
-    fn is_switched_off(&self) -> bool {
-        self.token.borrow().borrow().is_none()
-    }
-
     /// Returns the core's context, with the token and the date of now.
     fn core_now(&self) -> RefMut<'_, Context<Publisher>> {
         let mut core = self.core.borrow_mut();
@@ -100,44 +94,6 @@ impl WorkerContext {
             core.date = HttpDate::new(now);
         }
         core
-    }
-}
-
-/// A connection, as its worker and its task share it.
-pub(crate) struct ConnectionHandle<S> {
-    pub(crate) socket: S,
-    /// Whether the connection is to end with the request that it is in.
-    finishing: Cell<bool>,
-    /// The task, while it waits for `finishing`.
-    waiting: Cell<Option<Waker>>,
-    _permit: OwnedSemaphorePermit,
-}
-
-impl<S> ConnectionHandle<S> {
-    pub(crate) fn new(socket: S, permit: OwnedSemaphorePermit) -> Self {
-        Self { socket, finishing: Cell::new(false), waiting: Cell::new(None), _permit: permit }
-    }
-
-    /// Makes the connection end with the request that it is in; at once if it is in none.
-    pub(crate) fn finish(&self) {
-        self.finishing.set(true);
-        if let Some(task) = self.waiting.take() {
-            task.wake();
-        }
-    }
-
-    /// Waits until the connection is to end. For its task alone, and smaller than the future of a [`Notify`], for which
-    /// each idle connection would pay.
-    fn told_to_finish(&self) -> impl Future<Output = ()> {
-        poll_fn(|context| {
-            if self.finishing.get() {
-                return Poll::Ready(());
-            }
-            // Nearly always the same task waits again, and its waker is there already.
-            let waiting = self.waiting.take().filter(|waker| waker.will_wake(context.waker()));
-            self.waiting.set(Some(waiting.unwrap_or_else(|| context.waker().clone())));
-            Poll::Pending
-        })
     }
 }
 
@@ -159,8 +115,8 @@ pub(crate) fn run<S: Stream>(
             finishing_handshake: false,
         };
         let ran = task.run().await;
-        // A connection that was told to finish before its handshake began did not fail.
-        if !handle.finishing.get() {
+        // A connection that was told to end before its handshake began did not fail.
+        if !handle.is_ending() {
             task.stream.count_failed_handshake();
         }
         match ran {
@@ -235,8 +191,8 @@ impl<S: Stream> ConnectionTask<'_, S> {
                     step = self.advance(|connection, out, context| connection.end_of_input(out, context))?;
                 }
                 TaskStep::Read(mut waiting) => {
-                    let finishing = handle.finishing.get();
-                    if finishing && matches!(waiting, Waiting::First | Waiting::Another) {
+                    let is_ending = handle.ending() != Ending::Open;
+                    if is_ending && matches!(waiting, Waiting::First | Waiting::Another) {
                         if let Some(due) = self.first_request_due(head_due) {
                             deadline.set_at(due);
                         } else if self.stream.is_within_record() {
@@ -258,7 +214,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
                             ready?;
                             self.read(step)?
                         }
-                        () = handle.told_to_finish(), if !finishing => continue,
+                        () = handle.told_to_end() => continue,
                         () = deadline.passed() => {
                             self.stream.time_out();
                             self.advance(|connection, out, context| connection.time_out(out, context))?
@@ -278,7 +234,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
     /// and `None` if the connection can end. The client would take the end of its connection during or right after the
     /// handshake for a fault of the certificate.
     fn first_request_due(&mut self, head_due: Instant) -> Option<Instant> {
-        if self.connection.requests() > 0 || !self.stream.is_tls() || !self.worker.is_switched_off() {
+        if self.connection.requests() > 0 || !self.stream.is_tls() || self.handle.ending() != Ending::SwitchedOff {
             return None;
         }
         self.finishing_handshake |= self.stream.is_handshaking();
@@ -327,7 +283,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
         &mut self,
         act: impl FnOnce(&mut Connection, &mut Vec<u8>, &mut Context<Publisher>) -> Next,
     ) -> io::Result<TaskStep> {
-        if self.handle.finishing.get() {
+        if self.handle.is_ending() {
             self.connection.finish();
         }
         let mut out = self.worker.output.borrow_mut();

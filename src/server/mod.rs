@@ -7,10 +7,12 @@
 //! | [`listen_address`] | where to listen, as the command line has it |
 //! | [`listener`] | listening sockets, and the loop that accepts from them |
 //! | [`connection`] | the task of a connection: waits, deadlines, the core, the end |
+//! | `connection_handle` | how a worker tells that task to end |
 //! | `stream` | the bytes of a client: system calls, and TLS where it is spoken |
 //! | [`transport`] | how sockets are waited for: io_uring or epoll |
 
 pub mod connection;
+mod connection_handle;
 pub mod listen_address;
 pub mod listener;
 mod stream;

@@ -16,7 +16,8 @@ use crate::log::log;
 use crate::proto::Context;
 use crate::proto::counters::HttpCounters;
 use crate::proto::token::Token;
-use crate::server::connection::{self, ConnectionHandle, Timeouts, WorkerContext};
+use crate::server::connection::{self, Timeouts, WorkerContext};
+use crate::server::connection_handle::{ConnectionHandle, Ending};
 use crate::server::listener::{Listening, accept};
 use crate::server::transport::{Listener, Stream, Transport};
 use crate::tls::acceptor::Acceptor;
@@ -105,17 +106,17 @@ impl<S: Stream> Worker<S> {
             match now {
                 Service::Open { listening: wanted, tls } => {
                     if !listening.as_ref().is_some_and(|current| Arc::ptr_eq(current, &wanted)) {
-                        self.finish_all();
+                        self.end_all(Ending::SwitchedOff);
                         self.listen::<T>(&wanted, tls.as_ref());
                         listening = Some(wanted);
                     }
                 }
                 Service::Closed => {
                     listening = None;
-                    self.finish_all();
+                    self.end_all(Ending::SwitchedOff);
                 }
                 Service::Draining { deadline } => {
-                    self.finish_all();
+                    self.end_all(Ending::Stopping);
                     tokio::select! {
                         () = self.drain(deadline) => return,
                         _ = service.changed() => continue,
@@ -143,11 +144,13 @@ impl<S: Stream> Worker<S> {
 
     /// Serves a connection in a task of its own.
     fn spawn(self: &Rc<Self>, socket: S, permit: OwnedSemaphorePermit, tls: Option<Arc<Acceptor>>) {
-        let handle = Rc::new(ConnectionHandle::new(socket, permit));
         // A connection that came before its listener was closed gets its answer too.
-        if !matches!(*self.service.borrow(), Service::Open { .. }) {
-            handle.finish();
-        }
+        let ending = match *self.service.borrow() {
+            Service::Open { .. } => Ending::Open,
+            Service::Closed => Ending::SwitchedOff,
+            Service::Draining { .. } => Ending::Stopping,
+        };
+        let handle = Rc::new(ConnectionHandle::new(socket, permit, ending));
         let key = self.connections.borrow_mut().insert(Rc::clone(&handle));
         self.counters.opened();
         spawn_local(Rc::clone(self).serve(handle, tls, key));
@@ -174,9 +177,9 @@ impl<S: Stream> Worker<S> {
         }
     }
 
-    /// Makes every connection end with the request that it is in; those in none end at once.
-    fn finish_all(&self) {
-        self.connections.borrow().iter().for_each(|(_, handle)| handle.finish());
+    /// Makes every connection end.
+    fn end_all(&self, ending: Ending) {
+        self.connections.borrow().iter().for_each(|(_, handle)| handle.end(ending));
     }
 
     async fn drain(&self, deadline: Instant) {

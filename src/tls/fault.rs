@@ -69,7 +69,7 @@ impl fmt::Display for CertificateFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreadable(error) => error.fmt(f),
-            Self::Unwritable(error) => write!(f, "cannot be written: {error}"),
+            Self::Unwritable(error) => write!(f, "cannot be written: {error}; `--cert-dir` names another directory"),
             Self::NotAFile => f.write_str("not a regular file"),
             Self::Empty => f.write_str("the file is empty"),
             Self::TooLarge => f.write_str("the file is larger than 1 MiB"),

@@ -1,5 +1,7 @@
 //! A hub for the tests, and a bus that connects to it.
 
+use std::cell::RefCell;
+use std::collections::HashSet;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -58,13 +60,15 @@ pub(crate) struct Running {
     pub(crate) bus: Bus,
     pub(crate) publisher: Publisher,
     pub(crate) events: Receiver<BusEvent>,
+    /// The endpoints whose connection the events have reported.
+    connected: RefCell<HashSet<Endpoint>>,
 }
 
 pub(crate) fn start(config: BusConfig) -> Running {
     let (sender, events) = channel();
     let bus = Bus::start(config, move |event| drop(sender.send(event))).unwrap();
     let publisher = bus.publisher();
-    Running { bus, publisher, events }
+    Running { bus, publisher, events, connected: RefCell::default() }
 }
 
 pub(crate) fn connecting(urls: &[&str]) -> BusConfig {
@@ -86,8 +90,15 @@ impl Running {
                 hub.socket.get_events().unwrap();
             }
             match self.events.recv_timeout(Duration::from_millis(1)) {
-                Ok(BusEvent::Connected { endpoint }) => return endpoint,
-                Ok(other) => panic!("{other:?} instead of Connected"),
+                Ok(BusEvent::Connected { endpoint }) => {
+                    self.connected.borrow_mut().insert(endpoint.clone());
+                    return endpoint;
+                }
+                Ok(BusEvent::Disconnected { endpoint, reason }) => {
+                    // The reason why an endpoint is still not connected.
+                    let is_news = self.connected.borrow().contains(&endpoint);
+                    assert!(!is_news, "{endpoint} is disconnected ({reason}) instead of connected");
+                }
                 Err(_) => {}
             }
         }
@@ -95,8 +106,10 @@ impl Running {
     }
 
     pub(crate) fn expect_disconnected(&self) {
-        let event = self.events.recv_timeout(PATIENCE);
-        assert!(matches!(event, Ok(BusEvent::Disconnected { .. })), "{event:?}");
+        match self.events.recv_timeout(PATIENCE) {
+            Ok(BusEvent::Disconnected { endpoint, .. }) => assert!(self.connected.borrow_mut().remove(&endpoint)),
+            other => panic!("{other:?} instead of Disconnected"),
+        }
     }
 
     pub(crate) fn publish(&self, number: u32) {

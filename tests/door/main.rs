@@ -7,6 +7,7 @@
 //! | `subscriptions` | Do subscriptions of any number and length cost the gateway, its other subscribers or its hub anything? |
 //! | `publishers` | Does the embedded hub pass on anything but messages of two frames within the bounds? |
 //! | `storm` | Does the gateway stand thousands of random connections? `DOOR_CONNECTIONS` sets how many at each port |
+//! | `random` | numbers that look random |
 //! | `peer` | a peer that sends any bytes, and can speak ZMTP |
 //! | `door` | gateways with a port of each kind |
 //!
@@ -24,6 +25,7 @@
 mod door;
 mod peer;
 mod publishers;
+mod random;
 mod storm;
 mod strangers;
 mod subscriptions;

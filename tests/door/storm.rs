@@ -9,6 +9,7 @@ use socket2::{Domain, Socket, Type};
 
 use crate::door::{Door, OWN_TOPIC, Side, Transport};
 use crate::peer::{Form, MORE, frame, frame_head, handshake, message, subscribe};
+use crate::random::Random;
 use crate::support::gateway::Gateway;
 use crate::support::io_mode::io_mode;
 use crate::support::usage::raise_descriptors;
@@ -20,35 +21,13 @@ const DEFAULT_CONNECTIONS: u64 = 2_000;
 /// The environment variable that repeats a storm.
 const SEED: &str = "DOOR_SEED";
 /// Connections at the same time.
-const CLIENTS: u64 = 8;
-
-/// A source of numbers that look random: splitmix64.
-struct Random(u64);
+const CLIENTS: u64 = 48;
+/// How long a client waits for an answer, which may never come.
+const READ_TIMEOUT: Duration = Duration::from_millis(5);
+/// How long a client waits until its bytes are taken.
+const WRITE_TIMEOUT: Duration = Duration::from_millis(200);
 
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        usize::try_from(self.next() % bound as u64).unwrap()
-    }
-
-    fn one_in(&mut self, chances: usize) -> bool {
-        self.below(chances) == 0
-    }
-
-    fn bytes(&mut self, most: usize) -> Vec<u8> {
-        (0..self.below(most + 1)).map(|_| self.next() as u8).collect()
-    }
-
-    fn pick<T: Copy>(&mut self, items: &[T]) -> T {
-        items[self.below(items.len())]
-    }
-
     /// A frame: one that a real peer sends, or something like it.
     fn frame(&mut self) -> Vec<u8> {
         let body = self.bytes(40);
@@ -102,8 +81,8 @@ fn connect_once(target: SocketAddr, random: &mut Random) -> bool {
     let [_, b, c, d] = (random.next() as u32).to_be_bytes();
     let source = SocketAddr::from(SocketAddrV4::new(Ipv4Addr::new(127, b, c, d.clamp(1, 254)), 0));
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-    socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
-    socket.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
+    socket.set_read_timeout(Some(READ_TIMEOUT)).unwrap();
+    socket.set_write_timeout(Some(WRITE_TIMEOUT)).unwrap();
     if socket.bind(&source.into()).is_err() || socket.connect(&target.into()).is_err() {
         return false;
     }

@@ -4,6 +4,7 @@ use std::net::TcpListener;
 
 use crate::door::{Door, GROWTH_KIB, OWN_TOPIC, Side, Transport};
 use crate::peer::{Form, RawPeer, frame, subscribe};
+use crate::random::Random;
 use crate::support::eventually;
 use crate::support::gateway::Gateway;
 use crate::support::net::accept_connection;
@@ -38,42 +39,33 @@ const SHAPES: [(Prefixes, Form); 9] = [
     (Prefixes::Random(5_000_000), Form::Message),
 ];
 
-/// Returns the next number of a sequence that looks random: splitmix64.
-fn next_random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
-}
-
 impl Prefixes {
-    fn next(self, state: &mut u64) -> Vec<u8> {
+    /// Returns the prefix with this number.
+    fn nth(self, number: u64) -> Vec<u8> {
         match self {
             Self::Random(length) => {
-                let words = std::iter::repeat_with(|| next_random(state).to_le_bytes());
-                words.flatten().take(length).collect()
+                let mut random = Random(number);
+                std::iter::repeat_with(|| random.next().to_le_bytes()).flatten().take(length).collect()
             }
             Self::Alike(length) => {
-                *state += 1;
                 let mut prefix = vec![b'a'; length];
-                prefix[length - 8..].copy_from_slice(&state.to_be_bytes());
+                prefix[length - 8..].copy_from_slice(&number.to_be_bytes());
                 prefix
             }
-            Self::Extreme(length) => {
-                *state += 1;
-                (0..length).map(|bit| if *state >> bit & 1 == 0 { 0 } else { 255 }).collect()
-            }
+            Self::Extreme(length) => (0..length).map(|bit| if number >> bit & 1 == 0 { 0 } else { 255 }).collect(),
         }
     }
 }
 
-/// Sends subscriptions of this shape, `total_bytes` altogether, and waits until they were read.
-fn subscribe_much(peer: &mut RawPeer, (prefixes, form): (Prefixes, Form), total_bytes: usize, seed: u64) {
-    let (mut state, mut sent) = (seed << 32, 0);
+/// Sends subscriptions of this shape, `total_bytes` altogether, and waits until they were read. Each `peer_number` has
+/// prefixes of its own.
+fn subscribe_much(peer: &mut RawPeer, (prefixes, form): (Prefixes, Form), total_bytes: usize, peer_number: u64) {
+    let mut numbers = peer_number << 32..;
+    let mut sent = 0;
     while sent < total_bytes {
         let mut part = Vec::new();
         while part.len() < PART_BYTES {
-            part.extend(subscribe(form, &prefixes.next(&mut state)));
+            part.extend(numbers.next().map(|number| subscribe(form, &prefixes.nth(number))).unwrap());
         }
         peer.send_all(&part);
         sent += part.len();

@@ -65,6 +65,31 @@ fn each_reason_is_counted() {
     }
 }
 
+/// An alert as the first record is an alert as any other. The numbers are those of RFC 8446 §6.
+#[test]
+fn each_alert_is_counted_under_its_reason() {
+    let mut rig = Rig::start();
+    let alerts: [(&str, &[u8]); 5] = [
+        ("unknown-authority", &[48, 46]),
+        ("certificate-refused", &[42, 43, 44, 45]),
+        ("no-common-version", &[70]),
+        ("no-common-parameters", &[40, 120]),
+        ("alert", &[80, 51, 47]),
+    ];
+    let mut expected = serde_json::Map::new();
+    for (reason, descriptions) in alerts {
+        for description in descriptions {
+            let mut client = socket(rig.gateway.address()).unwrap();
+            client.write_all(&[21, 3, 3, 0, 2, 2, *description]).unwrap();
+            let mut rest = Vec::new();
+            client.read_to_end(&mut rest).unwrap();
+            assert!(rest.is_empty(), "{reason}: {rest:?}");
+        }
+        expected.insert(reason.into(), descriptions.len().into());
+    }
+    expect_failed(&mut rig, &expected.into());
+}
+
 #[test]
 fn a_connection_that_ends_after_its_handshake_is_not_counted() {
     for mut rig in Rig::each_way(&["--head-timeout", "1"]) {

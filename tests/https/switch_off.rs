@@ -57,6 +57,21 @@ fn a_connection_that_has_sent_nothing_is_closed() {
     }
 }
 
+/// See also `drain`: a handshake that stalls does not delay a stop.
+#[test]
+fn a_stop_after_a_switch_off_does_not_wait_for_a_handshake() {
+    for mut rig in Rig::each_way(&["--drain-timeout", "120", "--head-timeout", "120"]) {
+        let mut idle = rig.client();
+        let _stalled = client_in_its_hello(&rig.connector, &rig, 50);
+        wait_until_accepted(&mut rig, 2);
+        rig.gateway.settings.write(disabled());
+        // When it is closed, the worker has heard of the switch-off.
+        idle.expect_close();
+        rig.gateway.signal(rustix::process::Signal::TERM);
+        rig.gateway.expect_stopped();
+    }
+}
+
 /// Clients connect all the time, each for one request. The first failure of each must say that the API is off.
 #[test]
 fn no_handshake_is_broken_by_a_switch_off() {

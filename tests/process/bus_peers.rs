@@ -1,6 +1,6 @@
 //! Strangers at the ports of the bus: they connect and are silent. HTTP is served meanwhile, and subscribers afterwards.
 
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -82,6 +82,7 @@ fn silent_strangers_at_a_bound_endpoint_hold_nothing_up() {
     let mut gateway = Gateway::serve().bind(&format!("tcp://{address}")).ulimit("-n 300").start();
     let strangers = connect_strangers(address);
     serves_beside(strangers, &gateway);
+    gateway.expect_log("the bus refuses peers: as many as it may have are connected");
     let subscriber = Subscriber::connected(&format!("tcp://{address}"), "");
     subscriber.wait_until_subscribed(&gateway);
     gateway.terminate();
@@ -108,6 +109,20 @@ fn silent_strangers_at_both_sides_of_the_hub_hold_nothing_up() {
     });
     gateway.signal(Signal::TERM);
     assert_eq!(gateway.wait_exit(), 0);
+}
+
+#[test]
+fn strangers_that_speak_http_are_disconnected_and_the_log_says_it_once() {
+    let address = free_address();
+    let gateway = Gateway::serve().bind(&format!("tcp://{address}")).start();
+    for _ in 0..5 {
+        let mut stranger = TcpStream::connect(address).unwrap();
+        stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+        stranger.set_read_timeout(Some(PATIENCE)).unwrap();
+        wait_closed(stranger);
+    }
+    gateway.expect_log("does not speak ZMTP 3");
+    assert_eq!(gateway.log().matches("does not speak ZMTP 3").count(), 1);
 }
 
 /// The bound on peers cannot foresee that the limit of descriptors is lowered later, or that the whole system has no

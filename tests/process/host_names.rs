@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::support::gateway::{Builder, Gateway};
+use crate::support::gateway::{Builder, Gateway, is_event};
 use crate::support::net::free_address;
 use crate::support::skip;
 use crate::support::subscriber::{Message, Subscriber};
@@ -134,4 +134,22 @@ fn localhost_can_be_bound_and_connected_to() {
     let hub = hub_at(SocketAddr::from((Ipv4Addr::LOCALHOST, hub_port)));
     let gateway = Gateway::serve().connect(&format!("tcp://localhost:{hub_port}")).start();
     wait_served(&gateway, &hub);
+}
+
+#[test]
+fn a_parent_learns_that_a_name_cannot_be_resolved() {
+    if !can_replace_files() {
+        skip("the name server cannot be replaced here: this needs `unshare`");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("resolv.conf");
+    // Nothing listens there, so that each question is refused at once.
+    std::fs::write(&file, format!("nameserver {}\n", free_address().ip())).unwrap();
+    let mut gateway = Gateway::serve().connect(UNKNOWN).file_at("/etc/resolv.conf", &file).start();
+    let event = gateway.wait_for("the reason", |event| {
+        is_event(event, "bus") && event["reason"].as_str().is_some_and(|reason| reason.contains("cannot be resolved"))
+    });
+    assert_eq!((&event["state"], &event["endpoint"]), (&"disconnected".into(), &UNKNOWN.into()));
+    gateway.expect_log(&format!("not connected to {UNKNOWN}: the name cannot be resolved"));
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::support::full_pipe::FullPipe;
 use crate::support::http::Client;
 use crate::support::io_mode::io_mode;
-use crate::support::process::{Process, Transcript, binary, run};
+use crate::support::process::{Process, Transcript, after, binary, run};
 use crate::support::request::Request;
 use crate::support::subscriber::ipc_endpoint;
 use crate::support::terminal::Terminal;
@@ -423,6 +423,38 @@ fn demo_stops_although_its_reader_does_not_read() {
     while !printed.fill_buf().unwrap().starts_with(b"a\t") {
         printed.read_line(&mut line).unwrap();
     }
+    demo.signal(Signal::TERM);
+    assert_eq!(demo.wait_exit(PATIENCE).code(), Some(0));
+}
+
+/// A terminal that hangs up sends SIGHUP to the processes that it controls.
+#[test]
+fn a_demo_ends_when_its_terminal_hangs_up() {
+    let terminal = Terminal::open();
+    let mut command = Command::new("setsid");
+    command.arg("--ctty").arg(binary().get_program()).stdin(terminal.stream());
+    command.args(["demo", "--listen", "127.0.0.1:0", "--io", io_mode()]);
+    let temporary = tempfile::tempdir().unwrap();
+    command.env("TMPDIR", temporary.path());
+    let mut demo = Process::spawn_printing_to(&mut command, terminal.stream());
+    drop(command);
+    eventually("the demo listens", || demo.transcript().stderr.contains("listening on").then_some(()));
+    drop(terminal);
+    assert_eq!(demo.wait_exit(PATIENCE).code(), Some(0));
+    let left = std::fs::read_dir(temporary.path()).unwrap().count();
+    assert_eq!(left, 0, "the demo removes its certificate");
+}
+
+/// The shell does as nohup(1) does.
+#[test]
+fn a_demo_that_is_started_with_sighup_ignored_outlives_its_terminal() {
+    let mut command = binary();
+    command.args(["demo", "--plain", "--listen", "127.0.0.1:0", "--io", io_mode()]);
+    let mut demo = Process::spawn(&mut after("trap '' HUP", &command));
+    let line = next_line(&demo, |line| line.trim_start().starts_with("curl "));
+    demo.signal(Signal::HUP);
+    let message = paste(&line);
+    next_line(&demo, |line| line.contains(message["topic"].as_str().unwrap()));
     demo.signal(Signal::TERM);
     assert_eq!(demo.wait_exit(PATIENCE).code(), Some(0));
 }

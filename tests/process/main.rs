@@ -6,8 +6,10 @@
 //! | `topics` | Is every message of the specification's table published byte for byte, and one with a fault refused? |
 //! | `vocabularies` | Does `--vocabulary` reach an adapter that knows one vocabulary alone, with no other byte changed? |
 //! | `statuses` | Does every row of the contract's status table hold, in the order of the table? |
+//! | `subscriptions` | Does the gateway tell which messages nobody has subscribed to? |
 //! | `bus` | Do `--hub` and `--encoding` publish what they promise? |
 //! | `bus_peers` | Is HTTP served, and the bus, while strangers occupy the ports of the bus? |
+//! | `bus_reasons` | Does a parent learn why an endpoint is not connected? |
 //! | `host_names` | Is every endpoint served while a name server does not answer? |
 //! | `settings` | Does the gateway follow `user_settings.py` while it runs? |
 //! | `io` | Does the gateway run where io_uring is refused, and say so? |
@@ -35,6 +37,7 @@ pub(crate) mod adapter;
 pub(crate) mod adapter_states;
 mod bus;
 mod bus_peers;
+mod bus_reasons;
 mod container;
 pub(crate) mod endurance;
 mod harness;
@@ -44,6 +47,7 @@ mod lifecycle;
 mod listen_and_demo;
 pub(crate) mod settings;
 pub(crate) mod statuses;
+mod subscriptions;
 #[allow(dead_code, reason = "shared with tests/https and tests/delivery, each of which uses a part of it")]
 pub(crate) mod support;
 mod topics;

@@ -91,9 +91,8 @@ impl InboundGuard {
             Phase::Greeting { received } => {
                 // The greeting is never held back, because libzmq reads it in parts of exact lengths.
                 let left = GREETING_BYTES - *received;
-                let arrived = window.unread().iter().take(left);
-                let arrived_bytes = arrived.len();
-                arrived.zip(*received..).try_for_each(|(&byte, at)| handshake::check_greeting(at, byte))?;
+                let arrived_bytes = left.min(window.unread().len());
+                handshake::check_greeting(*received, window.unread().get(..arrived_bytes).unwrap_or_default())?;
                 *received += arrived_bytes;
                 if arrived_bytes == left {
                     self.phase = Phase::Handshake;

@@ -23,43 +23,47 @@ pub(super) enum SocketRole {
     Subscribes,
 }
 
-/// Checks a byte of the greeting at its offset. The padding of the signature, the minor version and what follows the
-/// mechanism mean nothing.
-pub(super) fn check_greeting(at: usize, byte: u8) -> Result<(), Violation> {
-    let expected = match at {
-        0 => Some(0xff),
-        9 => Some(0x7f),
+/// Checks bytes of the greeting that begin at this offset. The padding of the signature, the minor version and what
+/// follows the mechanism mean nothing.
+///
+/// # Errors
+/// Returns an error if the peer does not speak ZMTP 3 with the mechanism NULL.
+pub fn check_greeting(at: usize, bytes: &[u8]) -> Result<(), Violation> {
+    let fit = bytes.iter().zip(at..).all(|(&byte, at)| match at {
+        0 => byte == 0xff,
+        9 => byte == 0x7f,
+        VERSION_AT => byte >= 3,
         // libzmq refuses other mechanisms too. Their commands could not be read here.
-        _ => at.checked_sub(MECHANISM_AT).and_then(|at| MECHANISM.get(at)).copied(),
-    };
-    let fits = if at == VERSION_AT { byte >= 3 } else { expected.is_none_or(|expected| byte == expected) };
-    if fits { Ok(()) } else { Err(Violation::Greeting) }
+        _ => at.checked_sub(MECHANISM_AT).and_then(|at| MECHANISM.get(at)).is_none_or(|expected| byte == *expected),
+    });
+    if fit { Ok(()) } else { Err(Violation::Greeting) }
 }
 
-/// Reads a whole `READY`. Returns the role that the socket type of the peer has.
+/// Reads a whole `READY`. Returns the socket type of the peer.
 ///
 /// libzmq checks the socket type against that of its own socket, but only if the property is there and spelt so. So
 /// this is as strict: otherwise a peer could play the one role here and the other one there.
-pub(super) fn parse_ready(body: &[u8]) -> Result<SocketRole, Violation> {
-    let mut rest = body.strip_prefix(READY).ok_or(Violation::Handshake)?;
-    let mut role = None;
+///
+/// # Errors
+/// Returns an error for another command, for a torn property, and if there is not exactly one socket type.
+pub fn socket_type(ready: &[u8]) -> Result<&[u8], Violation> {
+    let mut rest = ready.strip_prefix(READY).ok_or(Violation::Handshake)?;
+    let mut socket_type = None;
     while !rest.is_empty() {
         let (name, value) = take_property(&mut rest).ok_or(Violation::Handshake)?;
-        if name == SOCKET_TYPE {
-            let named = role_of(value).ok_or(Violation::Handshake)?;
-            if role.replace(named).is_some_and(|other| other != named) {
-                return Err(Violation::Handshake);
-            }
+        if name == SOCKET_TYPE && socket_type.replace(value).is_some_and(|other| other != value) {
+            return Err(Violation::Handshake);
         }
     }
-    role.ok_or(Violation::Handshake)
+    socket_type.ok_or(Violation::Handshake)
 }
 
-fn role_of(socket_type: &[u8]) -> Option<SocketRole> {
-    match socket_type {
-        b"PUB" | b"XPUB" => Some(SocketRole::Publishes),
-        b"SUB" | b"XSUB" => Some(SocketRole::Subscribes),
-        _ => None,
+/// Reads a whole `READY`. Returns the role that the socket type of the peer has.
+pub(super) fn parse_ready(body: &[u8]) -> Result<SocketRole, Violation> {
+    match socket_type(body)? {
+        b"PUB" | b"XPUB" => Ok(SocketRole::Publishes),
+        b"SUB" | b"XSUB" => Ok(SocketRole::Subscribes),
+        _ => Err(Violation::Handshake),
     }
 }
 
@@ -78,7 +82,7 @@ mod tests {
     use super::*;
 
     fn first_fault(greeting: &[u8]) -> Option<usize> {
-        greeting.iter().enumerate().position(|(at, &byte)| check_greeting(at, byte).is_err())
+        (0..greeting.len()).find(|&at| check_greeting(at, &greeting[at..=at]).is_err())
     }
 
     #[test]

@@ -35,7 +35,7 @@ mod window;
 
 pub use frame::{COMMAND_BYTES, Violation};
 pub use guard::{HELD_BYTES, InboundGuard, Origin};
-pub use handshake::{GREETING_BYTES, READY_BYTES};
+pub use handshake::{GREETING_BYTES, READY_BYTES, check_greeting, socket_type};
 pub use subscriptions::{
     CONNECTION_SUBSCRIPTION_BYTES, OWN_SUBSCRIPTION_BYTES, SUBSCRIPTION_BYTES, subscription_cost_bytes,
 };

@@ -238,9 +238,20 @@ impl Builder {
             command = with_file_at(path, file, &command);
         }
         if let Some(id) = self.user {
-            command.uid(id).gid(id);
+            command = self.as_user(id, &command, settings);
         }
         command
+    }
+
+    /// Returns the command for another user, with a copy of the program: the user may have no permission for the
+    /// directories in which the program was built.
+    fn as_user(&self, id: u32, command: &Command, settings: &SettingsFile) -> Command {
+        let program = settings.config_home().join("adapter-gateway");
+        std::fs::copy(command.get_program(), &program).unwrap();
+        let mut copied = Command::new(program);
+        copied.args(command.get_args()).uid(id).gid(id);
+        copied.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        copied
     }
 }
 

@@ -1,0 +1,290 @@
+//! A frame of a message: how it is made, shared, sent and received.
+
+use std::ffi::{c_int, c_void};
+use std::ops::Range;
+use std::sync::Arc;
+use std::{io, slice};
+
+use zmq_sys::zmq_msg_t;
+
+use crate::bus::memory::{COUNTED_BYTES, HeldBytes, HeldCounter};
+
+/// One frame of a message. libzmq holds up to 33 bytes in the frame itself, and more on its heap.
+pub(crate) struct Frame(zmq_msg_t);
+
+impl Frame {
+    /// Creates a frame of no bytes.
+    pub(crate) fn empty() -> Self {
+        let mut message = zmq_msg_t::default();
+        // SAFETY: `message` is 64 writable bytes, aligned as `zmq_msg_t` asks.
+        let rc = unsafe { zmq_sys::zmq_msg_init(&raw mut message) };
+        debug_assert_eq!(rc, 0, "zmq_msg_init never fails");
+        Self(message)
+    }
+
+    /// Creates a frame that holds a copy of `bytes`. Returns `None` if there is no memory for it.
+    pub(crate) fn copy_of(bytes: &[u8]) -> Option<Self> {
+        let mut message = zmq_msg_t::default();
+        // SAFETY: as in `empty`; after a failure the message is not initialised and is not used.
+        let rc = unsafe { zmq_sys::zmq_msg_init_size(&raw mut message, bytes.len()) };
+        if rc != 0 {
+            return None;
+        }
+        // SAFETY: the message was initialised above with exactly `bytes.len()` bytes, which nothing
+        // else can see yet; the two ranges belong to different allocations.
+        unsafe {
+            let data = zmq_sys::zmq_msg_data(&raw mut message).cast::<u8>();
+            data.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+        }
+        Some(Self(message))
+    }
+
+    /// Creates a frame of `part` of `buffer` without a copy. The buffer is kept for as long as libzmq has any of it.
+    /// Returns `None` if there is no memory for the frame, and for a part that the buffer does not have, so that a
+    /// message is refused instead of published without its payload.
+    pub(crate) fn part_of(buffer: &Arc<Vec<u8>>, part: Range<usize>) -> Option<Self> {
+        debug_assert!(buffer.get(part.clone()).is_some(), "no part {part:?} in {} bytes", buffer.len());
+        let bytes = buffer.get(part)?;
+        let mut message = zmq_msg_t::default();
+        let data = bytes.as_ptr().cast_mut().cast::<c_void>();
+        let counted = Arc::into_raw(Arc::clone(buffer));
+        // SAFETY: as in `empty`. The data lies in the vector that `counted` holds a reference to, which nothing can
+        // change or free before `release_buffer` has given that reference back; libzmq only reads the data, from any
+        // thread, as `Vec<u8>` allows.
+        let rc = unsafe {
+            let hint = counted.cast_mut().cast::<c_void>();
+            zmq_sys::zmq_msg_init_data(&raw mut message, data, bytes.len(), Some(release_buffer), hint)
+        };
+        if rc != 0 {
+            // SAFETY: this is the reference taken above, which libzmq did not take over.
+            drop(unsafe { Arc::from_raw(counted) });
+            return None;
+        }
+        Some(Self(message))
+    }
+
+    /// Returns a frame of the same content, without a copy, that counts as held until libzmq has none of it. A frame of
+    /// little content is returned as it is.
+    pub(crate) fn counted_by(self, counter: &HeldCounter) -> Self {
+        let bytes = self.bytes().len();
+        if bytes < COUNTED_BYTES {
+            return self;
+        }
+        let data = self.bytes().as_ptr().cast_mut().cast::<c_void>();
+        let counted = Box::into_raw(Box::new(CountedFrame { frame: self, _held: counter.hold(bytes) }));
+        let mut message = zmq_msg_t::default();
+        // SAFETY: as in `empty`. The data is on the heap, since there is so much of it, and belongs to the frame in
+        // `counted`, which nothing changes or frees before `release_counted`; libzmq only reads the data, from any
+        // thread, as for every frame.
+        let rc = unsafe {
+            zmq_sys::zmq_msg_init_data(&raw mut message, data, bytes, Some(release_counted), counted.cast::<c_void>())
+        };
+        if rc != 0 {
+            // SAFETY: this is the box made above, which libzmq did not take over.
+            return unsafe { Box::from_raw(counted) }.frame;
+        }
+        Self(message)
+    }
+
+    /// Returns a second frame of the same content. libzmq counts references to long content and copies short content.
+    pub(crate) fn share(&mut self) -> Self {
+        let mut second = Self::empty();
+        // SAFETY: both messages are initialised and borrowed exclusively.
+        let rc = unsafe { zmq_sys::zmq_msg_copy(&raw mut second.0, &raw mut self.0) };
+        debug_assert_eq!(rc, 0, "zmq_msg_copy fails only for messages that were never initialised");
+        second
+    }
+
+    /// Returns the content.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        let message = (&raw const self.0).cast_mut();
+        // SAFETY: the message is initialised; both calls only read it, in spite of their signature.
+        // Its content is never written after creation and lives as long as `self`; libzmq never
+        // returns a null pointer from an initialised message.
+        unsafe {
+            let data = zmq_sys::zmq_msg_data(message).cast::<u8>();
+            slice::from_raw_parts(data, zmq_sys::zmq_msg_size(message))
+        }
+    }
+
+    /// Returns whether another frame of the same message follows (after `receive`).
+    pub(crate) fn has_more(&self) -> bool {
+        // SAFETY: the message is initialised and only read.
+        unsafe { zmq_sys::zmq_msg_more(&raw const self.0) != 0 }
+    }
+
+    /// Sends the frame without blocking. Returns whether libzmq accepted it: an accepted frame is empty afterwards, and
+    /// a refused one is unchanged.
+    pub(crate) fn send(&mut self, socket: &mut zmq::Socket, has_more: bool) -> bool {
+        let flags = if has_more { zmq::DONTWAIT | zmq::SNDMORE } else { zmq::DONTWAIT };
+        without_blocking(|| {
+            // SAFETY: the message is initialised and the socket is live, and both are borrowed exclusively. libzmq
+            // moves the content out on success and leaves the message alone on failure.
+            unsafe { zmq_sys::zmq_msg_send(&raw mut self.0, socket.as_mut_ptr(), flags) }
+        })
+    }
+
+    /// Receives one frame without blocking and replaces the content with it. Returns whether a frame had arrived.
+    pub(crate) fn receive(&mut self, socket: &mut zmq::Socket) -> bool {
+        without_blocking(|| {
+            // SAFETY: as in `send`; libzmq releases the former content itself.
+            unsafe { zmq_sys::zmq_msg_recv(&raw mut self.0, socket.as_mut_ptr(), zmq::DONTWAIT) }
+        })
+    }
+}
+
+/// Releases a buffer that a frame was made of. libzmq calls this once, when the last copy of the frame is gone.
+unsafe extern "C" fn release_buffer(_data: *mut c_void, hint: *mut c_void) {
+    // SAFETY: `hint` is the reference that `part_of` took for this call.
+    drop(unsafe { Arc::from_raw(hint.cast::<Vec<u8>>().cast_const()) });
+}
+
+/// A frame whose content counts as held. The content is freed before it stops to count.
+struct CountedFrame {
+    frame: Frame,
+    _held: HeldBytes,
+}
+
+/// Releases a counted frame. libzmq calls this once, when the last copy of the content is gone.
+unsafe extern "C" fn release_counted(_data: *mut c_void, hint: *mut c_void) {
+    // SAFETY: `hint` is the box that `counted_by` made for this call.
+    drop(unsafe { Box::from_raw(hint.cast::<CountedFrame>()) });
+}
+
+impl Drop for Frame {
+    fn drop(&mut self) {
+        // SAFETY: the message is initialised for as long as the frame lives, and is closed once, here.
+        let rc = unsafe { zmq_sys::zmq_msg_close(&raw mut self.0) };
+        debug_assert_eq!(rc, 0, "zmq_msg_close fails only for messages that were never initialised");
+    }
+}
+
+/// Makes a call that does not block, again if a signal interrupted it. Returns false if the call would block, which is
+/// the only other error that `zmq_msg_send` and `zmq_msg_recv` return for a live socket of the types used here.
+fn without_blocking(mut call: impl FnMut() -> c_int) -> bool {
+    loop {
+        if call() >= 0 {
+            return true;
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            debug_assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "{error}");
+            return false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHORT: &[u8] = b"adapter/nodes/data";
+
+    fn long() -> Vec<u8> {
+        (0..10_000u32).map(|n| n.to_le_bytes()[0]).collect()
+    }
+
+    #[test]
+    fn a_copied_frame_has_the_same_bytes_and_may_change_its_thread() {
+        for bytes in [&b""[..], SHORT, &long()] {
+            let frame = Box::new(Frame::copy_of(bytes).unwrap());
+            assert_eq!(frame.bytes(), bytes);
+            let moved = std::thread::spawn(move || *frame).join().unwrap();
+            assert_eq!(moved.bytes(), bytes);
+        }
+    }
+
+    #[test]
+    fn a_shared_frame_outlives_the_first() {
+        for bytes in [SHORT, &long()] {
+            let mut frame = Frame::copy_of(bytes).unwrap();
+            let second = frame.share();
+            drop(frame);
+            assert_eq!(second.bytes(), bytes);
+        }
+    }
+
+    #[test]
+    fn a_part_has_the_same_bytes_and_releases_its_buffer_with_the_last_frame() {
+        let buffer = Arc::new(long());
+        let part = &buffer[1..9_000];
+        let mut frame = Frame::part_of(&buffer, 1..9_000).unwrap();
+        assert_eq!(frame.bytes().as_ptr(), part.as_ptr());
+        let second = frame.share();
+        drop(frame);
+        assert_eq!((second.bytes(), Arc::strong_count(&buffer)), (part, 2));
+        std::thread::spawn(move || drop(second)).join().unwrap();
+        assert_eq!(Arc::strong_count(&buffer), 1);
+    }
+
+    #[test]
+    fn a_counted_frame_counts_until_its_last_copy_is_gone() {
+        let counter = HeldCounter::default();
+        let large = Arc::new(vec![7; COUNTED_BYTES + 1]);
+        let mut frame = Frame::part_of(&large, 1..large.len()).unwrap().counted_by(&counter);
+        assert_eq!((frame.bytes(), counter.bytes()), (&large[1..], COUNTED_BYTES));
+        let second = frame.share();
+        drop(frame);
+        assert_eq!((second.bytes(), counter.bytes()), (&large[1..], COUNTED_BYTES));
+        drop(second);
+        assert_eq!((Arc::strong_count(&large), counter.bytes()), (1, 0));
+        let _small = Frame::copy_of(&large[2..]).unwrap().counted_by(&counter);
+        assert_eq!(counter.bytes(), 0);
+    }
+
+    /// A debug build stops at the assertion. A release build makes no frame, so that nothing is published.
+    #[test]
+    #[cfg_attr(debug_assertions, should_panic(expected = "no part 1..10001 in 10000 bytes"))]
+    fn a_part_that_the_buffer_does_not_have_makes_no_frame() {
+        assert!(Frame::part_of(&Arc::new(long()), 1..10_001).is_none());
+    }
+
+    #[test]
+    fn a_part_that_is_sent_is_kept_until_it_is_received() {
+        let context = zmq::Context::new();
+        let mut left = context.socket(zmq::PAIR).unwrap();
+        let mut right = context.socket(zmq::PAIR).unwrap();
+        left.bind("inproc://parts").unwrap();
+        right.connect("inproc://parts").unwrap();
+        let buffer = Arc::new(long());
+        assert!(Frame::part_of(&buffer, 0..buffer.len()).unwrap().send(&mut left, false));
+        let sent = Arc::downgrade(&buffer);
+        drop(buffer);
+        let mut frame = Frame::empty();
+        assert!(frame.receive(&mut right));
+        assert_eq!(frame.bytes(), long());
+        drop(frame);
+        assert_eq!(sent.strong_count(), 0);
+    }
+
+    #[test]
+    fn a_refused_frame_keeps_its_content() {
+        let context = zmq::Context::new();
+        let mut socket = context.socket(zmq::PUSH).unwrap();
+        for bytes in [SHORT, &long()] {
+            let mut frame = Frame::copy_of(bytes).unwrap();
+            assert!(!frame.send(&mut socket, false));
+            assert_eq!(frame.bytes(), bytes);
+        }
+    }
+
+    #[test]
+    fn frames_arrive_with_their_more_flag() {
+        let context = zmq::Context::new();
+        let mut left = context.socket(zmq::PAIR).unwrap();
+        let mut right = context.socket(zmq::PAIR).unwrap();
+        left.bind("inproc://frames").unwrap();
+        right.connect("inproc://frames").unwrap();
+        let mut topic = Frame::copy_of(SHORT).unwrap();
+        assert!(topic.send(&mut left, true));
+        assert!(Frame::copy_of(&long()).unwrap().send(&mut left, false));
+        assert_eq!(topic.bytes(), b"");
+
+        let mut frame = Frame::empty();
+        assert!(frame.receive(&mut right));
+        assert_eq!((frame.bytes(), frame.has_more()), (SHORT, true));
+        assert!(frame.receive(&mut right));
+        assert_eq!((frame.bytes(), frame.has_more()), (&long()[..], false));
+        assert!(!frame.receive(&mut right));
+    }
+}

@@ -1,0 +1,165 @@
+//! What libzmq calls instead of the kernel.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::net::IpAddr;
+use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
+use std::time::Duration;
+use std::{io, ptr, slice};
+
+use libc::{addrinfo, sockaddr, sockaddr_in, sockaddr_in6, socklen_t, ssize_t};
+use zmq_sys::Hooks;
+
+use crate::bus::door;
+use crate::bus::names::{self, NameQuery};
+
+/// The longest wait for the address of a host name in an endpoint that is bound. The program starts then.
+const BIND_LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The hooks. They last as long as the process, as libzmq asks.
+static HOOKS: Hooks = Hooks { recv, accept4, connect, close, getaddrinfo };
+
+/// Creates a context. Every context of the bus comes from here, so that libzmq calls the hooks.
+pub(crate) fn context() -> zmq::Context {
+    zmq_sys::set_hooks(&HOOKS);
+    zmq::Context::new()
+}
+
+/// Reads what a peer has sent, and leaves of it what the guard of the connection passes.
+unsafe extern "C" fn recv(fd: c_int, data: *mut c_void, size: usize, flags: c_int) -> ssize_t {
+    // SAFETY: libzmq passes a buffer of `size` bytes, and `room` is at most `size`.
+    let read = |room: usize| usize::try_from(unsafe { libc::recv(fd, data, room, flags) }).map_err(|_| last_errno());
+    let filtered = door::with_guard(fd, |guard| {
+        let held = guard.held_bytes();
+        let room = size.checked_sub(held).filter(|room| *room > 0 || size == 0);
+        debug_assert!(room.is_some(), "{held} bytes are held, and there is room for {size}");
+        let received = read(room.ok_or(libc::EAGAIN)?)?;
+        if received == 0 {
+            return Ok(0); // the peer has closed the connection
+        }
+        // SAFETY: `received + held` is at most `size`. The kernel has written the first `received` bytes, and the rest
+        // is written here, so that the slice has no byte without a value. Nothing else sees the buffer meanwhile.
+        let buffer = unsafe {
+            data.cast::<u8>().add(received).write_bytes(0, held);
+            slice::from_raw_parts_mut(data.cast::<u8>(), received + held)
+        };
+        match guard.filter(buffer, received) {
+            Ok(0) => Err(libc::EAGAIN),
+            Ok(passed) => Ok(passed),
+            Err(_) => Err(libc::EPROTO),
+        }
+    });
+    match filtered.unwrap_or_else(|| read(size)) {
+        Ok(passed) => passed.cast_signed(),
+        Err(libc::EPROTO) => {
+            door::violated(fd);
+            failed(libc::ECONNRESET) as ssize_t
+        }
+        // libzmq ends the process if there is no memory for what was sent.
+        Err(libc::ENOMEM | libc::ENOBUFS) => failed(libc::ECONNRESET) as ssize_t,
+        Err(errno) => failed(errno) as ssize_t,
+    }
+}
+
+/// Accepts a peer, or refuses it if there are too many.
+unsafe extern "C" fn accept4(listener: c_int, address: *mut sockaddr, size: *mut socklen_t, flags: c_int) -> c_int {
+    // SAFETY: libzmq passes a listener of its own, and an address and its size that can be written, or null pointers.
+    let accepted = owned(unsafe { libc::accept4(listener, address, size, flags) });
+    let Some(accepted) = accepted else {
+        match last_errno() {
+            errno @ (libc::EAGAIN | libc::EINTR | libc::ECONNABORTED | libc::EPROTO) => return failed(errno),
+            libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM => door::refuse_one(|| {
+                // SAFETY: as above; the address is not wanted.
+                owned(unsafe { libc::accept4(listener, ptr::null_mut(), ptr::null_mut(), flags) })
+            }),
+            _ => {}
+        }
+        // libzmq ends the process on most other errors, though accept(2) asks to pass over them.
+        return failed(libc::ECONNABORTED);
+    };
+    door::accepted(accepted).map_or_else(|| failed(libc::ECONNABORTED), IntoRawFd::into_raw_fd)
+}
+
+/// Connects to a peer.
+unsafe extern "C" fn connect(fd: c_int, address: *const sockaddr, size: socklen_t) -> c_int {
+    door::dialled(fd);
+    // SAFETY: libzmq passes a socket of its own, and an address of this size.
+    unsafe { libc::connect(fd, address, size) }
+}
+
+/// Closes a descriptor, perhaps one of a connection.
+unsafe extern "C" fn close(fd: c_int) -> c_int {
+    door::closed(fd);
+    // SAFETY: libzmq owns the descriptor, and does not use it after this call.
+    unsafe { libc::close(fd) }
+}
+
+/// Returns the address of a host. A name is looked up by [`names`].
+unsafe extern "C" fn getaddrinfo(
+    node: *const c_char,
+    service: *const c_char,
+    hints: *const addrinfo,
+    found: *mut *mut addrinfo,
+) -> c_int {
+    // SAFETY: libzmq passes a host and hints, which stay valid during the call.
+    let (host, mut hints) = unsafe { (CStr::from_ptr(node), *hints) };
+    // libzmq looks up names only to connect, and asks for numeric addresses to bind.
+    let flags = hints.ai_flags & !libc::AI_NUMERICHOST;
+    let query = NameQuery { host: host.to_owned(), family: hints.ai_family, flags };
+    // The lookup of a numeric address reads no file and asks nobody.
+    hints.ai_flags |= libc::AI_NUMERICHOST;
+    // SAFETY: libzmq passes a place for the result, and frees what is put there.
+    let look_up_address = |host: &CStr| unsafe { libc::getaddrinfo(host.as_ptr(), service, &raw const hints, found) };
+    let status = look_up_address(host);
+    if status != libc::EAI_NONAME {
+        return status;
+    }
+    let is_bound = flags & libc::AI_PASSIVE != 0;
+    let timeout = if is_bound { BIND_LOOKUP_TIMEOUT } else { Duration::ZERO };
+    match names::resolve(&query, timeout, look_up) {
+        Some(Ok(address)) => CString::new(address.to_string()).map_or(libc::EAI_FAIL, |text| look_up_address(&text)),
+        Some(Err(status)) => status,
+        None => libc::EAI_AGAIN,
+    }
+}
+
+/// Looks a name up and returns its first address. Blocks for as long as a name server needs.
+fn look_up(query: &NameQuery) -> Result<IpAddr, c_int> {
+    // SAFETY: null pointers and zeros are values of all fields.
+    let mut hints: addrinfo = unsafe { std::mem::zeroed() };
+    (hints.ai_family, hints.ai_flags, hints.ai_socktype) = (query.family, query.flags, libc::SOCK_STREAM);
+    let mut found = ptr::null_mut();
+    // SAFETY: the pointers are valid during the call.
+    let status = unsafe { libc::getaddrinfo(query.host.as_ptr(), ptr::null(), &raw const hints, &raw mut found) };
+    if status != 0 {
+        return Err(status);
+    }
+    // SAFETY: the call succeeded, so that there is at least one result, whose address is of the family that it names.
+    // The results are freed once, after they were read.
+    unsafe {
+        let address = (*found).ai_addr;
+        let first = match (*found).ai_family {
+            libc::AF_INET => Ok(IpAddr::from((*address.cast::<sockaddr_in>()).sin_addr.s_addr.to_ne_bytes())),
+            libc::AF_INET6 => Ok(IpAddr::from((*address.cast::<sockaddr_in6>()).sin6_addr.s6_addr)),
+            _ => Err(libc::EAI_FAMILY),
+        };
+        libc::freeaddrinfo(found);
+        first
+    }
+}
+
+/// Returns the descriptor that a call returned, if it did not fail.
+fn owned(fd: c_int) -> Option<OwnedFd> {
+    // SAFETY: the kernel has just made the descriptor, so nothing else owns it.
+    (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn last_errno() -> c_int {
+    io::Error::last_os_error().raw_os_error().unwrap_or_default()
+}
+
+/// Sets errno, and returns what a function returns that fails.
+fn failed(errno: c_int) -> c_int {
+    // SAFETY: the address is that of this thread's errno, and valid for as long as the thread.
+    unsafe { *libc::__errno_location() = errno };
+    -1
+}

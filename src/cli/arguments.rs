@@ -1,0 +1,223 @@
+//! The commands, and the options of each with their help, defaults and limits.
+
+use std::path::PathBuf;
+
+use argh::{ArgsInfo, FromArgs};
+
+use super::values::{Colour, Count, Seconds};
+use crate::bus::QUEUE_MESSAGES;
+use crate::proto::budget::BUFFERED_BYTES;
+use crate::proto::message::{Check, Encoding, Vocabulary};
+use crate::proto::policy::{BODY_BYTES, HEAD_BYTES};
+use crate::server::connection::{BODY_TIMEOUT_S, HEAD_TIMEOUT_S, IDLE_TIMEOUT_S};
+use crate::server::listen_address::ListenAddress;
+use crate::server::workers::Io;
+
+/// The default port of the gateway, as in the examples of the specification.
+pub const DEFAULT_PORT: u16 = 12358;
+
+/// The default of `--workers`.
+pub(super) const DEFAULT_WORKERS: u64 = 1;
+
+/// The default of `--max-connections`.
+pub(super) const DEFAULT_CONNECTIONS: u64 = 10_000;
+
+/// The default of `--drain-timeout`, in seconds.
+pub(super) const DEFAULT_DRAIN_TIMEOUT_S: u64 = 5;
+
+/// The largest values that the options accept. They are far above the values of any use, so that a mistyped number is an
+/// error, and far below the range of the integers, so that no sum of them overflows.
+const MAX_WORKERS: u64 = 64;
+const MAX_BODY_BYTES: u64 = 1 << 30;
+const MAX_HEAD_BYTES: u64 = 1 << 20;
+const MAX_CONNECTIONS: u64 = 1_000_000;
+const MAX_BUFFERED_BYTES: u64 = 1 << 40;
+const MAX_QUEUE_MESSAGES: u64 = 1 << 24;
+
+/// The REST entrance of a local adapter: JSON messages posted to /api/message become ZeroMQ messages.
+#[derive(FromArgs, ArgsInfo, Debug)]
+#[argh(
+    note = "`{command_name} COMMAND --help` lists the options of a command.",
+    example = "{command_name} demo",
+    example = "{command_name} serve --plain --watch-stdin",
+    error_code(2, "usage"),
+    error_code(3, "configuration: certificate or endpoint"),
+    error_code(4, "cannot listen"),
+    error_code(5, "--io uring asked for and io_uring unavailable")
+)]
+pub struct Arguments {
+    /// print the version and exit
+    #[argh(switch)]
+    pub version: bool,
+    /// the command to run
+    #[argh(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// A command.
+#[derive(FromArgs, ArgsInfo, Debug)]
+#[argh(subcommand)]
+#[expect(clippy::large_enum_variant, reason = "the program makes one value, once")]
+pub enum Command {
+    /// `serve`
+    Serve(ServeArguments),
+    /// `demo`
+    Demo(DemoArguments),
+    /// `listen`
+    Listen(ListenArguments),
+}
+
+/// Run the gateway, as the adapter launches it. It prints events on stdout, one JSON object a line, and logs on stderr.
+#[derive(FromArgs, ArgsInfo, Debug)]
+#[argh(subcommand, name = "serve")]
+pub struct ServeArguments {
+    /// user settings file with OPEN_REST_API and TOKEN (default: adapter/user_settings.py in $XDG_CONFIG_HOME,
+    /// or in ~/.config)
+    #[argh(option, arg_name = "path")]
+    pub settings: Option<PathBuf>,
+    /// Where to listen. Port 0 is any free port.
+    #[argh(
+        option,
+        arg_name = "addr:port",
+        description = "address, or name with all its addresses, and port to listen on, repeatable; port 0 for any free one (default: 127.0.0.1:12358, and [::1]:12358 if the host has IPv6)"
+    )]
+    pub listen: Vec<ListenAddress>,
+    /// serve http instead of https
+    #[argh(switch)]
+    pub plain: bool,
+    /// certificate chain in PEM, with --tls-key (default: a self-signed one, gateway-cert.pem beside the settings file)
+    #[argh(option, arg_name = "pem")]
+    pub tls_cert: Option<PathBuf>,
+    /// private key in PEM, with --tls-cert (default: gateway-key.pem beside the settings file)
+    #[argh(option, arg_name = "pem")]
+    pub tls_key: Option<PathBuf>,
+    /// directory of the self-signed certificate and its key (default: that of the settings file)
+    #[argh(option, arg_name = "dir")]
+    pub cert_dir: Option<PathBuf>,
+    /// publish to this hub, repeatable (default: tcp://127.0.0.1:16130)
+    #[argh(option, arg_name = "url")]
+    pub connect: Vec<String>,
+    /// publish on this endpoint, repeatable; given alone it replaces the default --connect
+    #[argh(option, arg_name = "url")]
+    pub bind: Vec<String>,
+    /// run an embedded hub, and publish through it
+    #[argh(switch)]
+    pub hub: bool,
+    /// where publishers connect to the embedded hub, port * for any (default: tcp://127.0.0.1:16130)
+    #[argh(option, arg_name = "url")]
+    pub hub_publishers: Option<String>,
+    /// where subscribers connect to the embedded hub, port * for any (default: tcp://127.0.0.1:16103)
+    #[argh(option, arg_name = "url")]
+    pub hub_subscribers: Option<String>,
+    /// how payloads are published: json, with the bytes as they came, or msgpack (default: json)
+    #[argh(option, arg_name = "how", default = "Encoding::Json")]
+    pub encoding: Encoding,
+    /// check known topics field by field, or refuse all others too, or check the envelope alone:
+    /// known|strict|envelope (default: known)
+    #[argh(option, arg_name = "what", default = "Check::Known")]
+    pub check: Check,
+    /// publish messages of known topics in one vocabulary, whichever they came in: as-sent|older|newer
+    /// (default: as-sent)
+    #[argh(option, arg_name = "which", default = "Vocabulary::AsSent")]
+    pub vocabulary: Vocabulary,
+    /// origin whose pages may read the answers, repeatable (default: *)
+    #[argh(option, arg_name = "origin")]
+    pub allow_origin: Vec<String>,
+    /// wait for sockets with io_uring or epoll: auto|uring|epoll (default: auto, which is io_uring if it is available)
+    #[argh(option, arg_name = "way", default = "Io::Auto")]
+    pub io: Io,
+    /// worker threads, 1 to 64 (default: 1)
+    #[argh(option, arg_name = "n", default = "Count::new(DEFAULT_WORKERS)")]
+    pub workers: Count<MAX_WORKERS>,
+    /// largest body in bytes (default: 1048576)
+    #[argh(option, arg_name = "bytes", default = "Count::new(BODY_BYTES)")]
+    pub max_body: Count<MAX_BODY_BYTES>,
+    /// largest head in bytes (default: 16384)
+    #[argh(option, arg_name = "bytes", default = "Count::new(HEAD_BYTES as u64)")]
+    pub max_head: Count<MAX_HEAD_BYTES>,
+    /// most connections open at once (default: 10000)
+    #[argh(option, arg_name = "n", default = "Count::new(DEFAULT_CONNECTIONS)")]
+    pub max_connections: Count<MAX_CONNECTIONS>,
+    /// most body bytes held by all connections together, and by the queue to the bus (default: 67108864)
+    #[argh(option, arg_name = "bytes", default = "Count::new(BUFFERED_BYTES as u64)")]
+    pub max_buffered: Count<MAX_BUFFERED_BYTES>,
+    /// seconds for a head to arrive, the TLS handshake included (default: 10)
+    #[argh(option, arg_name = "s", default = "Seconds::new(HEAD_TIMEOUT_S)")]
+    pub head_timeout: Seconds,
+    /// seconds for a body to arrive, and for the client to take an answer (default: 30)
+    #[argh(option, arg_name = "s", default = "Seconds::new(BODY_TIMEOUT_S)")]
+    pub body_timeout: Seconds,
+    /// seconds between two requests of a connection (default: 75)
+    #[argh(option, arg_name = "s", default = "Seconds::new(IDLE_TIMEOUT_S)")]
+    pub idle_timeout: Seconds,
+    /// seconds for the whole stop, from the signal on (default: 5)
+    #[argh(option, arg_name = "s", default = "Seconds::new(DEFAULT_DRAIN_TIMEOUT_S)")]
+    pub drain_timeout: Seconds,
+    /// most messages that wait between the workers and the bus thread (default: 65536)
+    #[argh(option, arg_name = "n", default = "Count::new(QUEUE_MESSAGES as u64)")]
+    pub queue: Count<MAX_QUEUE_MESSAGES>,
+    /// stop gracefully when stdin reaches its end
+    #[argh(switch)]
+    pub watch_stdin: bool,
+    /// stop gracefully when the process that started the gateway ends
+    #[argh(switch)]
+    pub watch_parent: bool,
+    /// seconds between two stats events (default: none are printed; SIGUSR1 prints one at any time)
+    #[argh(option, arg_name = "s")]
+    pub stats: Option<Seconds>,
+}
+
+impl Default for ServeArguments {
+    /// Returns the arguments of `serve` without options.
+    fn default() -> Self {
+        Self::from_args(&[], &[]).unwrap_or_else(|early| unreachable!("{}", early.output))
+    }
+}
+
+/// Show everything on one machine, with no adapter: a gateway with a fresh token and a listener that prints each
+/// message as a subscriber sees it.
+#[derive(FromArgs, ArgsInfo, Debug)]
+#[argh(subcommand, name = "demo")]
+pub struct DemoArguments {
+    /// address or name, and port, to listen on (default: 127.0.0.1:12358, or any free port if that is taken)
+    #[argh(option, arg_name = "addr:port")]
+    pub listen: Option<ListenAddress>,
+    /// serve http instead of https
+    #[argh(switch)]
+    pub plain: bool,
+    /// check known topics field by field, or refuse all others too, or check the envelope alone:
+    /// known|strict|envelope (default: known)
+    #[argh(option, arg_name = "what", default = "Check::Known")]
+    pub check: Check,
+    /// publish messages of known topics in one vocabulary, whichever they came in: as-sent|older|newer
+    /// (default: as-sent)
+    #[argh(option, arg_name = "which", default = "Vocabulary::AsSent")]
+    pub vocabulary: Vocabulary,
+    /// wait for sockets with io_uring or epoll: auto|uring|epoll (default: auto)
+    #[argh(option, arg_name = "way", default = "Io::Auto")]
+    pub io: Io,
+}
+
+/// Subscribe, and print each message as a line: the topic, a tab, the payload as JSON.
+#[derive(FromArgs, ArgsInfo, Debug)]
+#[argh(subcommand, name = "listen")]
+pub struct ListenArguments {
+    /// subscribers' side of a hub, or an endpoint that a gateway binds, repeatable (default: tcp://127.0.0.1:16103)
+    #[argh(option, arg_name = "url")]
+    pub connect: Vec<String>,
+    /// beginning of the topics to print, repeatable (default: all)
+    #[argh(option, arg_name = "prefix")]
+    pub topic: Vec<String>,
+    /// how payloads are encoded: json or msgpack (default: json)
+    #[argh(option, arg_name = "how", default = "Encoding::Json")]
+    pub encoding: Encoding,
+    /// indent the payloads, one member a line
+    #[argh(switch)]
+    pub pretty: bool,
+    /// print in colours: auto|always|never (default: auto, which is on a terminal, unless NO_COLOR is set)
+    #[argh(option, arg_name = "when", default = "Colour::Auto")]
+    pub color: Colour,
+    /// exit after this number of messages (default: never)
+    #[argh(option, arg_name = "n")]
+    pub count: Option<Count<{ u64::MAX }>>,
+}

@@ -1,0 +1,70 @@
+//! How a worker tells the task of a connection that it is to end.
+
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::task::{Poll, Waker};
+
+use tokio::sync::OwnedSemaphorePermit;
+
+/// How a connection is to end, in the order in which it may be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
+pub(crate) enum Ending {
+    /// It is not to end.
+    Open,
+    /// It ends with the request that it is in, or that its client is connecting for; at once if there is none.
+    SwitchedOff,
+    /// It ends with the request that it is in; at once if it is in none.
+    Stopping,
+}
+
+/// A connection, as its worker and its task share it.
+pub(crate) struct ConnectionHandle<S> {
+    pub(crate) socket: S,
+    ending: Cell<Ending>,
+    /// What the task has seen of `ending`. It is here because a task is larger with it.
+    seen: Cell<Ending>,
+    /// The task, while it waits for a change of `ending`.
+    waiting: Cell<Option<Waker>>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl<S> ConnectionHandle<S> {
+    pub(crate) fn new(socket: S, permit: OwnedSemaphorePermit, ending: Ending) -> Self {
+        Self { socket, ending: Cell::new(ending), seen: Cell::new(ending), waiting: Cell::new(None), _permit: permit }
+    }
+
+    /// Makes the connection end in this way, unless it is told to end sooner.
+    pub(crate) fn end(&self, ending: Ending) {
+        if ending > self.ending.get() {
+            self.ending.set(ending);
+        }
+        if let Some(task) = self.waiting.take() {
+            task.wake();
+        }
+    }
+
+    /// Returns how the connection is to end. For its task alone.
+    pub(crate) fn ending(&self) -> Ending {
+        self.seen.set(self.ending.get());
+        self.ending.get()
+    }
+
+    /// Returns whether the connection is to end.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.ending.get() != Ending::Open
+    }
+
+    /// Waits until the connection is to end otherwise than its task has seen. For its task alone, and smaller than the
+    /// future of a [`Notify`](tokio::sync::Notify), for which each idle connection would pay.
+    pub(crate) fn told_to_end(&self) -> impl Future<Output = ()> {
+        poll_fn(|context| {
+            if self.ending.get() != self.seen.get() {
+                return Poll::Ready(());
+            }
+            // Nearly always the same task waits again, and its waker is there already.
+            let waiting = self.waiting.take().filter(|waker| waker.will_wake(context.waker()));
+            self.waiting.set(Some(waiting.unwrap_or_else(|| context.waker().clone())));
+            Poll::Pending
+        })
+    }
+}

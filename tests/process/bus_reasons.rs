@@ -1,0 +1,116 @@
+//! The reasons why a `--connect` endpoint is not connected, as the event `bus` and the log tell them.
+
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use socket2::{Domain, Socket, Type};
+
+use crate::support::eventually;
+use crate::support::gateway::{ANY_PORT, Gateway, is_event};
+use crate::support::net::{dead_endpoint, free_address};
+use crate::support::subscriber::{Message, Subscriber, ipc_endpoint};
+
+/// More than the reason may take. The machine may be busy, and the gateway has to start.
+const REPORTED_WITHIN: Duration = Duration::from_secs(5);
+
+/// Waits until the endpoint is reported as not connected, with this reason.
+fn wait_reason(gateway: &mut Gateway, endpoint: &str, reason: &str) -> Value {
+    let event = gateway
+        .wait_for(reason, |event| is_event(event, "bus") && event["endpoint"] == endpoint && has_reason(event, reason));
+    assert_eq!(event["state"], "disconnected");
+    gateway.expect_log(&format!("not connected to {endpoint}: {}", event["reason"].as_str().unwrap()));
+    event
+}
+
+fn has_reason(event: &Value, reason: &str) -> bool {
+    event["reason"].as_str().is_some_and(|text| text.contains(reason))
+}
+
+/// Starts a gateway beside a healthy hub, waits for the reason, and checks that the healthy hub is served.
+fn expect_reason(endpoint: &str, reason: &str) {
+    let started = Instant::now();
+    let subscriber = Subscriber::bound();
+    let mut gateway = Gateway::serve().connect(endpoint).connect(subscriber.endpoint()).start();
+    wait_reason(&mut gateway, endpoint, reason);
+    assert!(started.elapsed() < REPORTED_WITHIN, "{:?}", started.elapsed());
+    gateway.wait_connected();
+    gateway.post(Message::new("t", "{}").body()).assert_accepted();
+    assert_eq!(subscriber.next(), Message::new("t", "{}"));
+    gateway.terminate();
+}
+
+/// Listens where each client gets `answer`, and nothing more happens. Returns the endpoint.
+fn stranger_at(address: SocketAddr, answer: &'static [u8]) -> String {
+    let listener = eventually("the port is free", || TcpListener::bind(address).ok());
+    let endpoint = format!("tcp://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        let answered = listener.incoming().map(|stream| {
+            let mut stream = stream.unwrap();
+            // A client that leaves at once is no error.
+            let _ = stream.write_all(answer);
+            stream
+        });
+        answered.collect::<Vec<_>>()
+    });
+    endpoint
+}
+
+fn stranger(answer: &'static [u8]) -> String {
+    stranger_at(ANY_PORT, answer)
+}
+
+#[test]
+fn a_refused_port_and_a_missing_socket_file() {
+    expect_reason(&dead_endpoint(), "refused");
+    expect_reason(&ipc_endpoint(&tempfile::tempdir().unwrap()), "refused");
+}
+
+#[test]
+fn a_stranger_that_speaks_another_protocol() {
+    expect_reason(&stranger(b"HTTP/1.1 400 Bad Request\r\n\r\n"), "ZMTP");
+}
+
+#[test]
+fn a_stranger_that_is_silent() {
+    expect_reason(&stranger(b""), "no answer");
+}
+
+/// The queue of a listener that accepts nobody is full, so the kernel drops further attempts to connect.
+#[test]
+fn packets_that_vanish() {
+    let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    listener.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    listener.listen(0).unwrap();
+    let address = listener.local_addr().unwrap().as_socket().unwrap();
+    let connect = || TcpStream::connect_timeout(&address, Duration::from_millis(200)).ok();
+    let queued: Vec<_> = std::iter::from_fn(connect).collect();
+    assert!(!queued.is_empty());
+    expect_reason(&format!("tcp://{address}"), "no answer");
+}
+
+#[test]
+fn the_wrong_side_of_a_hub() {
+    let hub = zmq::Context::new().socket(zmq::XPUB).unwrap();
+    hub.bind("tcp://127.0.0.1:*").unwrap();
+    expect_reason(&hub.get_last_endpoint().unwrap().unwrap(), "subscribers' side");
+}
+
+#[test]
+fn a_reason_that_changes_is_told_again_and_the_connection_too() {
+    let address = free_address();
+    let endpoint = format!("tcp://{address}");
+    let mut gateway = Gateway::serve().connect(&endpoint).start();
+    wait_reason(&mut gateway, &endpoint, "refused");
+    let hub = zmq::Context::new().socket(zmq::SUB).unwrap();
+    hub.set_subscribe(b"").unwrap();
+    hub.bind(&endpoint).unwrap();
+    gateway.wait_for("connected", |event| is_event(event, "bus") && event["state"] == "connected");
+    gateway.expect_log(&format!("connected to {endpoint}"));
+    drop(hub);
+    wait_reason(&mut gateway, &endpoint, "closed");
+    wait_reason(&mut gateway, &endpoint, "refused");
+    stranger_at(address, b"SSH-2.0-stranger\r\n");
+    wait_reason(&mut gateway, &endpoint, "ZMTP");
+}

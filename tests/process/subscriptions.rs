@@ -1,0 +1,105 @@
+//! What the gateway tells of its subscribers: their number, the messages that nobody had subscribed to, and the log.
+
+use serde_json::{Value, json};
+
+use crate::support::eventually;
+use crate::support::gateway::Gateway;
+use crate::support::net::dead_endpoint;
+use crate::support::subscriber::{Message, Subscriber, ipc_endpoint};
+
+/// Waits until the gateway has published `published` messages, and returns its counters.
+fn stats_after(gateway: &mut Gateway, published: u64) -> Value {
+    eventually("the messages are published", || Some(gateway.stats()).filter(|stats| stats["published"] == published))
+}
+
+/// Waits until the gateway knows of so many subscriptions.
+fn wait_for_subscriptions(gateway: &mut Gateway, count: u64) {
+    eventually("the subscriptions", || (gateway.stats()["subscriptions"] == count).then_some(()));
+}
+
+fn post(gateway: &Gateway, topic: &str) {
+    gateway.post(Message::new(topic, "{}").body()).assert_accepted();
+}
+
+/// A gateway, and the endpoint for its subscribers.
+fn gateway_with(option: &str) -> (Gateway, String, [tempfile::TempDir; 2]) {
+    let directories = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let [subscribers, publishers] = directories.each_ref().map(ipc_endpoint);
+    let builder = Gateway::serve();
+    let mut gateway = match option {
+        "--bind" => builder.bind(&subscribers).start(),
+        _ => builder.arguments(["--hub", "--hub-publishers", &publishers, "--hub-subscribers", &subscribers]).start(),
+    };
+    if option == "--hub" {
+        gateway.wait_connected();
+    }
+    (gateway, subscribers, directories)
+}
+
+/// Waits until so many messages are counted. A message passes the embedded hub after it was published.
+fn wait_unsubscribed(gateway: &mut Gateway, count: u64) {
+    eventually("the unsubscribed messages", || (gateway.stats()["unsubscribed"] == count).then_some(()));
+}
+
+#[test]
+fn messages_that_nobody_has_subscribed_to_are_counted() {
+    for option in ["--bind", "--hub"] {
+        let (mut gateway, endpoint, _directories) = gateway_with(option);
+        assert_eq!(gateway.stats()["subscriptions"], 0, "{option}");
+        post(&gateway, "core/x");
+        wait_unsubscribed(&mut gateway, 1);
+
+        let subscribers = ["core/", "a", "core/"].map(|prefix| Subscriber::connected(&endpoint, prefix));
+        // The two that subscribe to the same prefix count as one subscription, so the last one may still be connecting.
+        wait_for_subscriptions(&mut gateway, 2);
+        for topic in ["core/x", "a", "ab", "core"] {
+            post(&gateway, topic);
+        }
+        wait_unsubscribed(&mut gateway, 2);
+        for (subscriber, topic) in subscribers.iter().skip(1).zip(["a"]) {
+            assert_eq!(subscriber.next().topic, topic);
+        }
+        drop(subscribers);
+        wait_for_subscriptions(&mut gateway, 0);
+        post(&gateway, "a");
+        wait_unsubscribed(&mut gateway, 3);
+        let stats = stats_after(&mut gateway, 6);
+        if option == "--hub" {
+            let hub = &stats["hub"];
+            assert_eq!((&hub["subscriptions"], &hub["unsubscribed"]), (&json!(0), &json!(3)), "{stats}");
+        }
+    }
+}
+
+#[test]
+fn a_subscription_to_everything_matches_every_message() {
+    let (mut gateway, endpoint, _directories) = gateway_with("--bind");
+    let _subscribers = ["", "x"].map(|prefix| Subscriber::connected(&endpoint, prefix));
+    wait_for_subscriptions(&mut gateway, 2);
+    post(&gateway, "anything");
+    let stats = stats_after(&mut gateway, 1);
+    assert_eq!(stats["unsubscribed"], 0, "{stats}");
+}
+
+/// The hub subscribes for its subscribers, so the gateway cannot know of them.
+#[test]
+fn subscriptions_behind_another_hub_are_unknown() {
+    let mut gateway = Gateway::serve().connect(&dead_endpoint()).start();
+    let stats = gateway.stats();
+    assert_eq!((&stats["subscriptions"], &stats["unsubscribed"]), (&Value::Null, &Value::Null), "{stats}");
+}
+
+#[test]
+fn sigusr1_logs_the_subscriptions_escaped_and_bounded() {
+    for (option, place) in [("--bind", "the --bind endpoints"), ("--hub", "the embedded hub")] {
+        let (mut gateway, endpoint, _directories) = gateway_with(option);
+        gateway.stats();
+        gateway.expect_log(&format!("subscriptions at {place}: 0\n"));
+        let _subscriber = Subscriber::connected(&endpoint, "core/\n\x1b[2J");
+        wait_for_subscriptions(&mut gateway, 1);
+        gateway.expect_log(&format!(r#"subscriptions at {place}: 1: "core/\n\u{{1b}}[2J""#));
+        let _more: Vec<_> = (0..30).map(|number| Subscriber::connected(&endpoint, &format!("z{number}"))).collect();
+        wait_for_subscriptions(&mut gateway, 31);
+        gateway.expect_log(", and 11 more\n");
+    }
+}
