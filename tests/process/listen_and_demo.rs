@@ -432,7 +432,8 @@ fn demo_stops_although_its_reader_does_not_read() {
 fn a_demo_ends_when_its_terminal_hangs_up() {
     let terminal = Terminal::open();
     let mut command = Command::new("setsid");
-    command.arg("--ctty").arg(binary().get_program()).stdin(terminal.stream());
+    // The tests may run where SIGHUP is ignored, for example under nohup(1).
+    command.args(["--ctty", "env", "--default-signal=HUP"]).arg(binary().get_program()).stdin(terminal.stream());
     command.args(["demo", "--listen", "127.0.0.1:0", "--io", io_mode()]);
     let temporary = tempfile::tempdir().unwrap();
     command.env("TMPDIR", temporary.path());

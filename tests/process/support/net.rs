@@ -31,6 +31,18 @@ pub(crate) fn refuses(address: SocketAddr) -> bool {
     }
 }
 
+/// Returns whether a process listens on this IPv4 address, without a connection to it (proc_net(5)).
+pub(crate) fn is_listening(address: SocketAddr) -> bool {
+    const LISTEN: &str = "0A";
+    let SocketAddr::V4(address) = address else { panic!("{address} is not an IPv4 address") };
+    let local = format!("{:08X}:{:04X}", u32::from_ne_bytes(address.ip().octets()), address.port());
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    table.lines().any(|line| {
+        let mut columns = line.split_whitespace().skip(1);
+        columns.next() == Some(&local) && columns.nth(1) == Some(LISTEN)
+    })
+}
+
 /// Waits for the next connection and accepts it.
 pub(crate) fn accept_connection(listener: &TcpListener) -> TcpStream {
     let timeout = Timespec::try_from(PATIENCE).unwrap();
