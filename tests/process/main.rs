@@ -17,7 +17,7 @@
 //! | `endurance` | Is every client served, and memory bounded, while other clients misbehave? |
 //! | `lifecycle` | Can a parent start, watch and stop the gateway without the loss of a message? |
 //! | `adapter_states` | Does every transition of the specification's section 3 happen, driven by HTTP alone? |
-//! | `listen_and_demo` | Can a person use what the commands `listen` and `demo` print? |
+//! | `listen`, `demo` | Can a person use what these commands print? |
 //! | `harness` | Do the strict client and the test double of the adapter notice what they must notice? |
 //!
 //! All tests run twice: with io_uring in this crate, with epoll in `process_epoll.rs`.
@@ -39,12 +39,13 @@ mod bus;
 mod bus_peers;
 mod bus_reasons;
 mod container;
+mod demo;
 pub(crate) mod endurance;
 mod harness;
 mod host_names;
 mod io;
 mod lifecycle;
-mod listen_and_demo;
+mod listen;
 pub(crate) mod settings;
 pub(crate) mod statuses;
 mod subscriptions;

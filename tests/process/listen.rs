@@ -1,22 +1,17 @@
-//! The commands `listen` and `demo`: a person can use what they print.
+//! The command `listen`: a person can use what it prints.
 
-use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::full_pipe::FullPipe;
-use crate::support::http::Client;
-use crate::support::io_mode::io_mode;
-use crate::support::process::{Process, Transcript, after, binary, run};
-use crate::support::request::Request;
+use crate::support::process::{Process, Transcript, binary};
 use crate::support::subscriber::ipc_endpoint;
 use crate::support::terminal::Terminal;
-use crate::support::{PATIENCE, eventually, skip};
+use crate::support::{PATIENCE, eventually};
 
 /// Binds a publisher that receives the subscriptions of others.
 fn publisher(endpoint: &str) -> zmq::Socket {
@@ -364,150 +359,4 @@ fn listen_connects_after_another_socket_had_the_port() {
     assert_eq!(publisher.recv_bytes(0).unwrap(), b"\x01");
     publisher.send_multipart(MESSAGE, 0).unwrap();
     assert!(listen.next_line(Instant::now() + PATIENCE).is_some());
-}
-
-#[test]
-fn a_demo_stops_although_nobody_reads_its_stdout() {
-    let (_unread, stdout) = FullPipe::new();
-    let mut command = binary();
-    command.args(["demo", "--plain", "--listen", "127.0.0.1:0", "--io", io_mode()]);
-    let mut demo = Process::spawn_with_streams(&mut command, stdout.into(), Stdio::piped(), |_line| false);
-    eventually("the demo listens", || demo.transcript().stderr.contains("listening").then_some(()));
-    demo.signal(Signal::TERM);
-    assert_eq!(demo.wait_exit(PATIENCE).code(), Some(0));
-}
-
-#[test]
-fn the_curl_line_that_demo_prints_posts_a_message() {
-    let (_, help) = run(["demo", "--help"]);
-    let plain = help.stdout.contains("--plain").then_some("--plain");
-    let mut demo = Process::spawn(binary().args(["demo", "--io", io_mode()]).args(plain));
-    let line = next_line(&demo, |line| line.trim_start().starts_with("curl "));
-    let message = paste(&line);
-
-    let topic = message["topic"].as_str().expect("the line posts a topic");
-    let seen = next_line(&demo, |line| line.contains(topic));
-    let content = message["payload"]["content"].as_str().unwrap_or_default();
-    assert!(seen.contains(content), "{content:?} is not in {seen:?}");
-
-    demo.signal(Signal::INT);
-    assert_eq!(demo.wait_exit(PATIENCE).code(), Some(0));
-    let output = demo.end();
-    for stream in [output.stdout, output.stderr] {
-        assert!(!stream.contains('\x1b'), "an escape sequence in a pipe: {stream:?}");
-    }
-}
-
-#[test]
-fn demo_stops_although_its_reader_does_not_read() {
-    let mut command = binary();
-    command.args(["demo", "--plain", "--io", io_mode()]);
-    let (reader, writer) = std::io::pipe().unwrap();
-    let mut demo = Process::spawn_printing_to(&mut command, writer);
-    drop(command);
-    let mut printed = BufReader::new(reader);
-    let mut line = String::new();
-    while !line.starts_with("curl ") {
-        line.clear();
-        assert!(printed.read_line(&mut line).unwrap() > 0, "stdout is closed before the line");
-    }
-    let url = shell_words(&line).into_iter().find_map(|word| Some(word.strip_prefix("http://")?.to_owned())).unwrap();
-    let (host, target) = url.split_at(url.find('/').unwrap());
-    let content = "x".repeat(500_000);
-    let body = format!(r#"{{"topic":"a","payload":{{"content":"{content}"}}}}"#);
-    let mut client = Client::connect(host.parse().unwrap());
-    for _ in 0..3 {
-        client.exchange(&Request::post(target, &body)).assert_accepted();
-    }
-    // The rest of the welcome is read, and the beginning of the first message, and no more.
-    while !printed.fill_buf().unwrap().starts_with(b"a\t") {
-        printed.read_line(&mut line).unwrap();
-    }
-    demo.signal(Signal::TERM);
-    assert_eq!(demo.wait_exit(PATIENCE).code(), Some(0));
-}
-
-/// A terminal that hangs up sends SIGHUP to the processes that it controls.
-#[test]
-fn a_demo_ends_when_its_terminal_hangs_up() {
-    let terminal = Terminal::open();
-    let mut command = Command::new("setsid");
-    // The tests may run where SIGHUP is ignored, for example under nohup(1).
-    command.args(["--ctty", "env", "--default-signal=HUP"]).arg(binary().get_program()).stdin(terminal.stream());
-    command.args(["demo", "--listen", "127.0.0.1:0", "--io", io_mode()]);
-    let temporary = tempfile::tempdir().unwrap();
-    command.env("TMPDIR", temporary.path());
-    let mut demo = Process::spawn_printing_to(&mut command, terminal.stream());
-    drop(command);
-    eventually("the demo listens", || demo.transcript().stderr.contains("listening on").then_some(()));
-    drop(terminal);
-    assert_eq!(demo.wait_exit(PATIENCE).code(), Some(0));
-    let left = std::fs::read_dir(temporary.path()).unwrap().count();
-    assert_eq!(left, 0, "the demo removes its certificate");
-}
-
-/// The shell does as nohup(1) does.
-#[test]
-fn a_demo_that_is_started_with_sighup_ignored_outlives_its_terminal() {
-    let mut command = binary();
-    command.args(["demo", "--plain", "--listen", "127.0.0.1:0", "--io", io_mode()]);
-    let mut demo = Process::spawn(&mut after("trap '' HUP", &command));
-    let line = next_line(&demo, |line| line.trim_start().starts_with("curl "));
-    demo.signal(Signal::HUP);
-    let message = paste(&line);
-    next_line(&demo, |line| line.contains(message["topic"].as_str().unwrap()));
-    demo.signal(Signal::TERM);
-    assert_eq!(demo.wait_exit(PATIENCE).code(), Some(0));
-}
-
-/// A demo takes no port or endpoint that an adapter or another demo may use.
-#[test]
-fn two_demos_run_side_by_side() {
-    let demos = [(); 2].map(|()| Process::spawn(binary().args(["demo", "--io", io_mode()])));
-    let lines = demos.each_ref().map(|demo| next_line(demo, |line| line.trim_start().starts_with("curl ")));
-    assert_ne!(lines[0], lines[1], "each has its own token");
-    for mut demo in demos {
-        demo.signal(Signal::TERM);
-        assert_eq!(demo.wait_exit(PATIENCE).code(), Some(0));
-    }
-}
-
-/// Returns the next line of stdout that `wanted` accepts.
-fn next_line(process: &Process, wanted: impl Fn(&str) -> bool) -> String {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let line = process.next_line(deadline).expect("stdout is closed before the line");
-        if wanted(&line) {
-            return line;
-        }
-    }
-}
-
-/// Runs the line in a shell and returns the message that it posts. Where curl is not installed, it says so and posts
-/// the message with the client of these tests.
-fn paste(line: &str) -> Value {
-    let arguments = shell_words(line);
-    let data = arguments.iter().rev().find(|it| it.starts_with('{')).expect("the line posts JSON");
-    let has_curl = Command::new("curl").arg("--version").output().is_ok();
-    if has_curl {
-        let output = Command::new("sh").args(["-c", line]).output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-        assert!(String::from_utf8_lossy(&output.stdout).contains("accepted"), "{output:?}");
-    } else {
-        skip("curl is not installed, so the line is not run as it stands");
-        let url = arguments.iter().find_map(|it| it.strip_prefix("http://")).expect("a plain URL");
-        let (host, target) = url.split_at(url.find('/').unwrap());
-        let mut client = Client::connect(host.parse().unwrap());
-        client.exchange(&Request::post(target, data)).assert_accepted();
-    }
-    serde_json::from_str(data).unwrap()
-}
-
-/// Returns the arguments as a shell passes them to curl.
-fn shell_words(line: &str) -> Vec<String> {
-    let script = format!("curl() {{ printf '%s\\0' \"$@\"; }}\n{line}");
-    let output = Command::new("sh").args(["-c", &script]).output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    let words = String::from_utf8(output.stdout).unwrap();
-    words.split_terminator('\0').map(str::to_owned).collect()
 }
