@@ -136,8 +136,12 @@ fn without_free_descriptors_strangers_are_refused_and_others_served() {
     let mut gateway = Gateway::serve().bind(&endpoint).bind(&ipc_endpoint(&directory)).start();
     let subscriber = Subscriber::connected(&endpoint, "");
     subscriber.wait_until_subscribed(&gateway);
+    // The first client stands for at least one request, also where no number below the highest is free.
+    let mut clients = vec![gateway.client()];
+    clients[0].exchange(&gateway.request(FINE)).assert_accepted();
+    subscriber.next();
     let limit = highest_descriptor(gateway.id()) + 1;
-    let mut clients: Vec<_> = (descriptors(gateway.id())..limit).map(|_| gateway.client()).collect();
+    clients.extend((descriptors(gateway.id())..limit).map(|_| gateway.client()));
     for client in &mut clients {
         client.exchange(&gateway.request(FINE)).assert_accepted();
         subscriber.next();
