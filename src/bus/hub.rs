@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use std::{fmt, io};
 
 use super::config::{BusError, PIPE_MESSAGES};
+use super::door;
 use super::endpoint::Endpoint;
 use super::ffi::{self, Frame};
 use super::memory::{HeldCounter, MemoryReturn};
@@ -46,6 +47,8 @@ pub struct Hub {
 pub struct HubCounters {
     /// Messages that were passed on, with those that nobody had subscribed to.
     pub forwarded: u64,
+    /// Messages of publishers that were dropped, because they were beyond the bounds: those of all hubs of the process.
+    pub dropped: u64,
     /// How often the pipe of a subscriber was found full.
     pub pipe_full: u64,
     /// What is known of the subscriptions at the subscribers' side.
@@ -116,6 +119,7 @@ impl Hub {
     pub fn counters(&self) -> HubCounters {
         HubCounters {
             forwarded: self.state.forwarded.load(Ordering::Relaxed),
+            dropped: door::dropped_messages(),
             pipe_full: self.state.pipe_full.load(Ordering::Relaxed),
             downstream: self.state.downstream.counters(),
         }
