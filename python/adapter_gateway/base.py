@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import pathlib
 from collections.abc import Callable, Sequence
@@ -24,6 +25,8 @@ START_TIMEOUT_S = 10.0
 """How long a start may take, if nothing else is said."""
 
 _STOP_MARGIN_S = 5.0
+
+_log = logging.getLogger("adapter_gateway")
 
 
 class GatewayBase:
@@ -113,6 +116,25 @@ class GatewayBase:
     def _is_forked(self) -> bool:
         """Returns whether this is the copy of a fork, to which the gateway does not belong."""
         return os.getpid() != self._owner
+
+    def _check_started(self, is_started: bool) -> None:
+        if not is_started:
+            raise GatewayError("the gateway is not started")
+        if self._is_forked():
+            raise GatewayError("the gateway belongs to the process that started it")
+
+    def _check_replaceable(self) -> None:
+        if self._listeners is None:
+            raise GatewayError("only a gateway that is `replaceable` can be replaced")
+
+    def _call(self, event: Event | None) -> None:
+        """Passes an event to `on_event`."""
+        if event is None or self._on_event is None:
+            return
+        try:
+            self._on_event(event)
+        except Exception:  # noqa: BLE001 - it is the user's, and its errors must not end the reading
+            _log.exception("the function that takes events failed")
 
     def _command(self) -> list[str]:
         """Returns the command line. On the first call it opens the listening sockets that are to outlive a process."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import queue
 import signal
 import weakref
@@ -17,8 +16,6 @@ from .state import Event, GatewayState, Until
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-_log = logging.getLogger("adapter_gateway")
 
 
 class EventStream:
@@ -133,8 +130,7 @@ class Gateway(GatewayBase):
         The gateway must be `replaceable`. Two processes cannot share an endpoint of `bind` or `hub`.
         """
         old = self._running()
-        if self._listeners is None:
-            raise GatewayError("only a gateway that is `replaceable` can be replaced")
+        self._check_replaceable()
         new = self._started(is_first=False)
         old.detach()
         self._process = new
@@ -160,10 +156,8 @@ class Gateway(GatewayBase):
         return process
 
     def _running(self) -> GatewayProcess:
-        if self._process is None:
-            raise GatewayError("the gateway is not started")
-        if self._is_forked():
-            raise GatewayError("the gateway belongs to the process that started it")
+        self._check_started(self._process is not None)
+        assert self._process is not None
         return self._process
 
     def _state(self) -> GatewayState:
@@ -172,8 +166,4 @@ class Gateway(GatewayBase):
     def _deliver(self, event: Event | None) -> None:
         for stream in list(self._streams):
             stream._put(event)
-        if event is not None and self._on_event is not None:
-            try:
-                self._on_event(event)
-            except Exception:  # noqa: BLE001 - it is the user's, and its errors must not end the reading
-                _log.exception("the function that takes events failed")
+        self._call(event)
