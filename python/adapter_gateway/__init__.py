@@ -4,10 +4,20 @@
 """
 
 from .binary import find_binary
+from .client import Client
 from .errors import BinaryNotFoundError, GatewayError
+from .errors import NotSentError, OutcomeUnknownError, RefusedError, SendError, SettingsError
+from .outcome import Outcome
 
 __all__ = [
     "BinaryNotFoundError",
+    "Client",
     "GatewayError",
+    "NotSentError",
+    "Outcome",
+    "OutcomeUnknownError",
+    "RefusedError",
+    "SendError",
+    "SettingsError",
     "find_binary",
 ]
