@@ -18,7 +18,8 @@ READ_BYTES = 64 * 1024
 #: whole is of no use to the server.
 _RECORD_BYTES = 16 * 1024
 
-_ACCEPTED = Answer(200, False, {}, b"")
+#: The answer that a number of `AnswerReader` stands for.
+ACCEPTED_ANSWER = Answer(200, False, {}, b"")
 
 
 class Connection:
@@ -33,7 +34,7 @@ class Connection:
             self._socket = _connect(endpoint, timeout_s)
         except (OSError, ValueError) as error:
             # `ValueError` is what the standard library raises for some hosts and paths.
-            raise NotSentError(f"{endpoint.address}: {_reason(error)}") from error
+            raise NotSentError(f"{endpoint.address}: {failure_reason(error)}") from error
         self._tls = self._socket if isinstance(self._socket, ssl.SSLSocket) else None
         self._poll_in = select.poll()
         self._poll_in.register(self._socket, select.POLLIN)
@@ -116,14 +117,14 @@ class Connection:
             answer = self._last_words(reader)
             if answer is not None:
                 return answer
-            reason = _reason(error)
+            reason = failure_reason(error)
         if self.written < end:
             raise NotSentError(reason)
         raise OutcomeUnknownError(reason)
 
     def _only(self, answer: Union[int, Answer], early: bool) -> Answer:
         if answer == 1:
-            return _ACCEPTED._replace(close=early)
+            return ACCEPTED_ANSWER._replace(close=early)
         if isinstance(answer, int):
             raise MalformedAnswer("two answers came to one request")
         return answer._replace(close=True) if early else answer
@@ -168,7 +169,8 @@ def _connect(endpoint: Endpoint, timeout_s: float) -> socket.socket:
     return connecting
 
 
-def _reason(error: BaseException) -> str:
+def failure_reason(error: BaseException) -> str:
+    """Returns what went wrong with a connection, in words."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the certificate of the gateway is not trusted: {error.verify_message}"
     if isinstance(error, (socket.timeout, TimeoutError)):

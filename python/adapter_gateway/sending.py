@@ -8,14 +8,12 @@ import time
 from typing import Iterator, Optional, Union
 
 from .answers import MalformedAnswer
+from .attempts import Attempts
 from .connection import Connection
 from .endpoint import Endpoint, Message
 from .errors import NotSentError
 from .outcome import Outcome
 from .pipeline import Pipeline
-
-#: Seconds between two attempts to connect.
-_RECONNECT_S = 0.1
 
 #: Seconds that a message may wait for the iterable to give the next one, before it is sent alone.
 _LINGER_S = 0.002
@@ -31,15 +29,11 @@ class Sending:
         self._pipeline = pipeline
         self._endpoint = endpoint
         self._timeout_s = timeout_s
-        self._retry_s = retry_s
         self._connection: Optional[Connection] = None
         self._rest: Union[bytes, memoryview[int]] = b""
         #: When bytes moved last, for the time that an answer may take.
         self._moved_at = 0.0
-        #: Since when no connection was of use, and when to try again.
-        self._lost_at: Optional[float] = None
-        self._lost_reason = ""
-        self._reconnect_at = 0.0
+        self._attempts = Attempts(retry_s)
         self._lock = threading.Lock()
         self._armed = threading.Event()
         self._flusher: Optional[threading.Thread] = None
@@ -138,24 +132,14 @@ class Sending:
 
     def _connect(self, now: float) -> bool:
         """Makes a new connection. Returns whether there is one. Raises `NotSentError` after the time to try."""
-        if now < self._reconnect_at:
+        if not self._attempts.may_connect(now, self._pipeline):
             return False
-        if self._lost_at is not None and now - self._lost_at >= self._retry_s:
-            raise NotSentError(self._lost_reason, self._pipeline.unsent_messages())
         try:
             self._use(Connection(self._endpoint, self._timeout_s))
         except NotSentError as error:
-            self._lose(str(error))
+            self._attempts.failed(str(error), time.monotonic())
             return False
         return True
-
-    def _lose(self, reason: str) -> None:
-        """A connection could not be made, or ended before it was of use."""
-        now = time.monotonic()
-        self._lost_reason = reason
-        self._reconnect_at = now + _RECONNECT_S
-        if self._lost_at is None:
-            self._lost_at = now
 
     def _write(self) -> None:
         """Writes what can be written now, with a new connection if need be. What has arrived is read first: an answer
@@ -203,7 +187,7 @@ class Sending:
             self._break(error)
             return
         if self._pipeline.answered:
-            self._lost_at = None
+            self._attempts.succeeded()
         if self._pipeline.closing:
             self._drop()
 
@@ -213,7 +197,7 @@ class Sending:
         now = time.monotonic()
         connection = self._connection
         if connection is None:
-            time.sleep(max(0.0, max(self._reconnect_at, pipeline.resume_at) - now))
+            time.sleep(max(0.0, max(self._attempts.next_at, pipeline.resume_at) - now))
             return
         if pipeline.in_flight:
             left_s = self._moved_at + self._timeout_s - now
@@ -234,7 +218,7 @@ class Sending:
         if connection is None:
             return
         if connection.written and not self._pipeline.answered:
-            self._lose(reason)
+            self._attempts.failed(reason, time.monotonic())
         self._pipeline.broken(connection.written, reason)
         self._drop()
 
