@@ -89,10 +89,10 @@ class Sending:
         pipeline.add(message)
         self._gathered += 1
         if self._gathered >= pipeline.half or pipeline.is_full:
-            self._write()
+            self._flush()
         elif self._gathered == 1:
             # Runs when the iterable takes its time.
-            self._loop.call_soon(self._write)
+            self._loop.call_soon(self._flush)
         return pipeline.room() == 0
 
     async def _wait_for_room(self) -> None:
@@ -108,9 +108,16 @@ class Sending:
         self._moved_at = self._loop.time()
         self._pipeline.connected()
 
+    def _flush(self) -> None:
+        """Writes what was taken. Without a connection, the loop over the outcomes makes one."""
+        self._gathered = 0
+        if self._connection is None:
+            self._wake()
+        else:
+            self._write()
+
     def _write(self) -> None:
         """Writes what can be written now."""
-        self._gathered = 0
         connection, pipeline = self._connection, self._pipeline
         while connection is not None and connection.writable:
             if connection.lost is not None:
@@ -126,8 +133,6 @@ class Sending:
             self._rest = memoryview(self._rest)[taken:] if taken < len(self._rest) else b""
         if connection is not None and connection.lost is not None:
             self._break(connection.lost)
-        elif connection is None:
-            self._wake()
 
     def _receive(self, data: bytes) -> None:
         now = self._loop.time()
