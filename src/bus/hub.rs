@@ -14,13 +14,13 @@ use std::{fmt, io};
 use super::config::{BusError, PIPE_MESSAGES};
 use super::endpoint::Endpoint;
 use super::ffi::{self, Frame};
-use super::ipc_listener::IpcListener;
 use super::memory::{HeldCounter, MemoryReturn};
 use super::poller::{self, Poller};
 use super::socket;
 use super::subscriptions::{SubscriptionCounters, SubscriptionRecord, SubscriptionState};
 use super::timed_join::{DROP_MARGIN, JOIN_MARGIN, TimedJoinHandle};
 use super::waker::Waker;
+use crate::unix_listener::UnixListener;
 
 /// Where publishers connect to, by convention.
 pub const HUB_PUBLISHERS: &str = "tcp://127.0.0.1:16130";
@@ -42,7 +42,7 @@ pub struct Hub {
     /// `None` after the hub was stopped.
     thread: Mutex<Option<TimedJoinHandle>>,
     /// When they are dropped, their files are removed.
-    ipc_listeners: Mutex<Vec<IpcListener>>,
+    ipc_listeners: Mutex<Vec<UnixListener>>,
 }
 
 /// What the hub has done.
