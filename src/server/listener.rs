@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{Shutdown, shutdown, sockopt::set_tcp_nodelay};
+use rustix::net::{Shutdown, shutdown};
 use socket2::{Domain, Protocol, SockFilter, SockRef, Socket, Type};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::log::log;
-use crate::server::transport::{Listener, Stream};
+use crate::server::transport::Listener;
 
 /// Connections that the kernel completes before they are accepted. The kernel reduces it to `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
@@ -144,6 +144,8 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
         // Each address family has a listener of its own.
         socket.set_only_v6(true)?;
     }
+    // Answers are written whole, so to wait for more bytes would only delay them. Connections inherit this (tcp(7)).
+    socket.set_tcp_nodelay(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())
@@ -168,8 +170,6 @@ pub(crate) async fn accept<L: Listener>(
         match listener.accept().await {
             Ok(stream) => {
                 failing = false;
-                // Answers are written whole, so to wait for more bytes would only delay them.
-                let _ = set_tcp_nodelay(stream.socket(), true);
                 // At the limit of connections this one waits, and others in the backlog, at no cost to those connected.
                 let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
                 spawn(stream, permit);
