@@ -285,7 +285,7 @@ mod tests {
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let head = "POST /api/message?token=t HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\n";
         write!(client, "{head}Content-Length: {BUDGET_BYTES}\r\n\r\n").unwrap();
-        let listener = <Epoll as Transport>::Listener::new(listener).unwrap();
+        let listener = <Epoll as Transport>::Listener::new(listener.into()).unwrap();
         let stream = Listener::accept(&listener).await.unwrap();
         (client, stream)
     }
