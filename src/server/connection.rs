@@ -145,7 +145,8 @@ pub(crate) fn run<S: Stream>(
         }
         match ran {
             Ok(true) => drop(timeout(LINGER_TIMEOUT, task.linger()).await),
-            Ok(false) => drop(task.stream.end()),
+            // The shutdown below ends both sides at once.
+            Ok(false) => drop(task.stream.close_notify()),
             // The connection is broken: nothing more can be sent.
             Err(_) => {}
         }

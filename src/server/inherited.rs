@@ -16,13 +16,13 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::net::sockopt::{socket_acceptconn, socket_domain, socket_type};
+use rustix::net::sockopt::{set_tcp_nodelay, socket_acceptconn, socket_domain, socket_type};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, getsockname};
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::log::log;
 use crate::process::{become_interruptible, inherited_descriptor, interrupt};
-use crate::server::listener::{ACCEPT_PAUSE, BoundAddress, is_of_connection, send_at_once};
+use crate::server::listener::{ACCEPT_PAUSE, BoundAddress, is_of_connection};
 
 /// The pause between two interruptions of a thread that is to end: a signal that comes just before the system call does
 /// not interrupt it.
@@ -159,7 +159,8 @@ impl SocketAcceptor {
                 Ok(socket) => {
                     failing = false;
                     if is_tcp {
-                        send_at_once(&socket);
+                        // The option is not set on the inherited socket, whose other holders would feel it.
+                        let _ = set_tcp_nodelay(&socket, true);
                     }
                     // At the limit of connections this one waits, and others in the backlog.
                     let Ok(permit) = Arc::clone(&self.permits).acquire_owned().await else { return };

@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, ioctl_fionbio};
-use rustix::net::{Shutdown, shutdown, sockopt::set_tcp_nodelay};
+use rustix::net::{Shutdown, shutdown};
 use socket2::{Domain, Protocol, SockFilter, SockRef, Socket, Type};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::log::log;
-use crate::server::transport::{Listener, Stream};
+use crate::server::transport::Listener;
 use crate::unix_listener::UnixListener;
 
 /// Connections that the kernel completes before they are accepted. The kernel reduces it to `net.core.somaxconn`.
@@ -227,6 +227,8 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
         // Each address family has a listener of its own.
         socket.set_only_v6(true)?;
     }
+    // Answers are written whole, so to wait for more bytes would only delay them. Connections inherit this (tcp(7)).
+    socket.set_tcp_nodelay(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())
@@ -242,7 +244,6 @@ fn is_absent(error: &io::Error) -> bool {
 /// while it waits, which on a ring would leave an operation behind.
 pub(crate) async fn accept<L: Listener>(
     listener: L,
-    is_tcp: bool,
     permits: Arc<Semaphore>,
     spawn: impl Fn(L::Stream, OwnedSemaphorePermit),
 ) {
@@ -252,9 +253,6 @@ pub(crate) async fn accept<L: Listener>(
         match listener.accept().await {
             Ok(stream) => {
                 failing = false;
-                if is_tcp {
-                    send_at_once(stream.socket());
-                }
                 // At the limit of connections this one waits, and others in the backlog, at no cost to those connected.
                 let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
                 spawn(stream, permit);
@@ -276,12 +274,6 @@ pub(crate) async fn accept<L: Listener>(
             },
         }
     }
-}
-
-/// Sends answers over TCP as soon as they are written. They are written whole, so to wait for more bytes would only
-/// delay them.
-pub(crate) fn send_at_once(socket: impl AsFd) {
-    let _ = set_tcp_nodelay(socket, true);
 }
 
 /// Returns whether an error of accept(2) is one of the connection, not of the listening socket.

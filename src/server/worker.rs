@@ -149,7 +149,7 @@ impl<S: Stream> Worker<S> {
                 Ok(listener) => {
                     let (worker, tls) = (Rc::clone(self), tls.filter(|_| is_tcp).cloned());
                     let spawn = move |socket, permit| worker.spawn(socket, false, permit, tls.clone());
-                    spawn_local(accept(listener, is_tcp, Arc::clone(&self.permits), spawn));
+                    spawn_local(accept(listener, Arc::clone(&self.permits), spawn));
                 }
                 Err(error) => log(format_args!("a worker cannot listen: {error}")),
             }
