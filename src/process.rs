@@ -12,16 +12,20 @@ use std::{io, ptr};
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, setrlimit};
 
-/// How much freed memory the allocator keeps for later allocations, and the size from which an allocation gets pages of
-/// its own, in bytes. Several bodies of the default limit fit into it.
-const KEPT_BYTES: c_int = 4 * 1024 * 1024;
+/// How much freed memory the allocator keeps at the end of a heap for later allocations, in bytes: as much as the queue
+/// and the bodies of all connections may take by default.
+const KEPT_BYTES: c_int = 64 * 1024 * 1024;
+
+/// The size from which an allocation gets pages of its own, in bytes. Several bodies of the default limit fit into it.
+const MAPPED_BYTES: c_int = 4 * 1024 * 1024;
 
 /// Makes the allocator keep the memory of large bodies after they are freed (mallopt(3)). By default it returns memory
 /// to the kernel as soon as 128 KiB are free, so that the pages of each large body are mapped, zeroed and unmapped.
+/// [`return_freed_memory`] returns it once it is of no use.
 pub fn keep_freed_memory() {
-    for parameter in [libc::M_TRIM_THRESHOLD, libc::M_MMAP_THRESHOLD] {
+    for (parameter, bytes) in [(libc::M_TRIM_THRESHOLD, KEPT_BYTES), (libc::M_MMAP_THRESHOLD, MAPPED_BYTES)] {
         // SAFETY: the arguments are integers, and the allocator takes its own lock.
-        unsafe { libc::mallopt(parameter, KEPT_BYTES) };
+        unsafe { libc::mallopt(parameter, bytes) };
     }
 }
 

@@ -304,8 +304,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
     /// Reads once. Returns `same` if nothing came for the core.
     fn read(&mut self, same: TaskStep) -> io::Result<TaskStep> {
         let mut input = self.worker.buffers.input.borrow_mut();
-        input.clear();
-        match self.stream.read(&mut input, self.connection.body_space())? {
+        match self.stream.read(Buffers::for_next_read(&mut input), self.connection.body_space())? {
             Arrived::Nothing => return Ok(same),
             Arrived::Data => {}
             Arrived::DataAndEnd => self.ended = true,
@@ -322,7 +321,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
             Arrived::Fault => return Ok(TaskStep::Linger),
             Arrived::Alert => return Ok(TaskStep::Close),
         }
-        self.advance(|connection, out, context| connection.receive(&input, out, context))
+        self.advance(|connection, out, context| connection.receive_buffer(&input, out, context))
     }
 
     /// Lets the core act, and writes what the socket takes of its answers.

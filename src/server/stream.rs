@@ -15,8 +15,9 @@ use crate::tls::session::{self, Session};
 
 /// What the streams of a worker share. No stream borrows a buffer across a wait.
 pub(crate) struct Buffers {
-    /// What was read last.
-    pub(crate) input: RefCell<Vec<u8>>,
+    /// What was read last. A large message that came whole in one read keeps the buffer, and then the next read gets
+    /// another one.
+    pub(crate) input: RefCell<Arc<Vec<u8>>>,
     /// The records that were read last where TLS is spoken.
     records_in: RefCell<Vec<u8>>,
     /// The records that are sent next.
@@ -27,8 +28,17 @@ pub(crate) struct Buffers {
 
 impl Buffers {
     pub(crate) fn new(counters: Arc<HttpCounters>) -> Self {
-        let input = RefCell::new(Vec::with_capacity(READ_BYTES));
-        Self { input, records_in: RefCell::default(), records_out: RefCell::default(), counters }
+        Self { input: RefCell::default(), records_in: RefCell::default(), records_out: RefCell::default(), counters }
+    }
+
+    /// Returns the buffer for the next read: it is empty, and nothing else holds it.
+    pub(crate) fn for_next_read(input: &mut Arc<Vec<u8>>) -> &mut Vec<u8> {
+        if Arc::strong_count(input) > 1 || input.capacity() < READ_BYTES {
+            *input = Arc::new(Vec::with_capacity(READ_BYTES));
+        }
+        let buffer = Arc::make_mut(input);
+        buffer.clear();
+        buffer
     }
 }
 
@@ -211,8 +221,7 @@ impl<'b, S: Stream> ClientStream<'b, S> {
     /// Reads once and drops what was read. Returns the number of bytes, none at the end of the client's side.
     pub(crate) fn drop_input(&mut self) -> io::Result<Option<usize>> {
         let mut input = self.buffers.input.borrow_mut();
-        input.clear();
-        match receive(self.socket, &mut input, &self.buffers.counters)? {
+        match receive(self.socket, Buffers::for_next_read(&mut input), &self.buffers.counters)? {
             Some(0) => Ok(None),
             bytes => Ok(Some(bytes.unwrap_or(0))),
         }

@@ -114,6 +114,7 @@ impl Workers {
     pub(crate) fn start(config: &WorkersConfig, publisher: &Publisher) -> Result<Self, StartError> {
         let counters: Vec<_> = std::iter::repeat_with(Arc::<HttpCounters>::default).take(config.workers).collect();
         let budget = Budget::new(config.buffered_bytes);
+        publisher.count_bodies(Arc::clone(&budget));
         let permits = Arc::new(Semaphore::new(config.connections));
         let (accept_threads, inherited) = AcceptThreads::new(&config.inherited, &permits);
         let (service, follow_service) = watch::channel(Service::Closed);
