@@ -6,6 +6,7 @@ pub(crate) mod gateway;
 pub(crate) mod http;
 pub(crate) mod hub;
 pub(crate) mod io_mode;
+pub(crate) mod lateness;
 pub(crate) mod net;
 pub(crate) mod pipeline;
 pub(crate) mod poll_loop;
