@@ -5,6 +5,7 @@ tells where the installed program is, and `python -m adapter_gateway` runs it.
 """
 
 from .binary import find_binary
+from .client import Client
 from .errors import (
     BinaryNotFoundError,
     GatewayDisabledError,
@@ -12,13 +13,20 @@ from .errors import (
     GatewayError,
     GatewayProcessError,
     GatewayTimeoutError,
+    NotSentError,
+    OutcomeUnknownError,
+    RefusedError,
+    SendError,
+    SettingsError,
 )
 from .gateway import EventStream, Gateway
 from .options import GatewayOptions
+from .outcome import Outcome
 from .state import Event
 
 __all__ = [
     "BinaryNotFoundError",
+    "Client",
     "Event",
     "EventStream",
     "Gateway",
@@ -28,5 +36,11 @@ __all__ = [
     "GatewayOptions",
     "GatewayProcessError",
     "GatewayTimeoutError",
+    "NotSentError",
+    "Outcome",
+    "OutcomeUnknownError",
+    "RefusedError",
+    "SendError",
+    "SettingsError",
     "find_binary",
 ]
