@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from conftest import ENABLED, TIMEOUT_S
-from test_gateway import wait_for_end
+from test_launcher import wait_for_end
 
 import adapter_gateway
 from adapter_gateway import GatewayDisabledError, GatewayEndedError, GatewayError, GatewayTimeoutError
