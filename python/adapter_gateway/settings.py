@@ -40,7 +40,11 @@ def endpoint_of_settings(
     file = default_path() if path is None else pathlib.Path(path)
     token = read_token(file)
     if socket is not None:
-        return socket if not isinstance(socket, str) or "://" not in socket else pathlib.Path(socket), token, certificate
+        return (
+            socket if not isinstance(socket, str) or "://" not in socket else pathlib.Path(socket),
+            token,
+            certificate,
+        )
     address = _URL if url is None else url
     if certificate is None and address.startswith("https:"):
         certificate = file.parent / CERTIFICATE
