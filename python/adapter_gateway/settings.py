@@ -12,7 +12,8 @@ from .errors import SettingsError
 #: The largest settings file in bytes.
 _FILE_BYTES = 1 << 20
 
-_CERTIFICATE = "gateway-cert.pem"
+#: The certificate that the gateway makes beside the settings file.
+CERTIFICATE = "gateway-cert.pem"
 _URL = "https://localhost:12358/api/message"
 
 _Path = Union[str, "os.PathLike[str]"]
@@ -39,10 +40,14 @@ def endpoint_of_settings(
     file = default_path() if path is None else pathlib.Path(path)
     token = read_token(file)
     if socket is not None:
-        return socket if not isinstance(socket, str) or "://" not in socket else pathlib.Path(socket), token, certificate
+        return (
+            socket if not isinstance(socket, str) or "://" not in socket else pathlib.Path(socket),
+            token,
+            certificate,
+        )
     address = _URL if url is None else url
     if certificate is None and address.startswith("https:"):
-        certificate = file.parent / _CERTIFICATE
+        certificate = file.parent / CERTIFICATE
         if not certificate.exists():
             raise SettingsError(f"{certificate}: there is no certificate; the gateway makes it on its first start")
     return address, token, certificate
