@@ -36,6 +36,7 @@ class Sending:
         self._attempts = Attempts(retry_s)
         self._lock = threading.Lock()
         self._armed = threading.Event()
+        self._is_armed = False
         self._flusher: Optional[threading.Thread] = None
         #: Whether the other thread had to write what waited for the iterable.
         self._late = False
@@ -89,25 +90,29 @@ class Sending:
         room = min(pipeline.room(), pipeline.half)
         if room == 0:
             return True
-        if room > 1 and not self._armed.is_set():
-            self._arm()
         taken = 0
         self._late = False
+        if room > 1 and not self._is_armed:
+            self._arm()
         for message in itertools.islice(messages, room):
             pipeline.add(message)
             taken += 1
             if self._late or pipeline.is_full:
                 return True
+            if not self._is_armed and room > 1:
+                self._arm()
         return taken == room
 
     def _arm(self) -> None:
+        """Has the second thread look after a while whether the iterable takes its time."""
+        self._is_armed = True
         if self._flusher is None:
             self._flusher = threading.Thread(target=self._flush_late, name="adapter_gateway.send_many", daemon=True)
             self._flusher.start()
         self._armed.set()
 
     def _flush_late(self) -> None:
-        """Writes what the iterable has left waiting."""
+        """Writes what waits for the iterable, and ends the wait for further messages with the next one."""
         while True:
             self._armed.wait()
             time.sleep(_LINGER_S)
@@ -115,8 +120,9 @@ class Sending:
                 if self._ended:
                     return
                 self._armed.clear()
+                self._is_armed = False
+                self._late = True
                 if self._pipeline.has_unsent:
-                    self._late = True
                     try:
                         self._write()
                     except NotSentError:

@@ -93,9 +93,14 @@ class Connection(asyncio.Protocol):
         """Returns how many bytes the transport took, which may be none."""
         taken = 0
         view = memoryview(data)
-        while taken < len(view) and self.writable and self.lost is None and self._transport is not None:
+        if self._transport is None or self._transport.is_closing():
+            return 0
+        while taken < len(view) and self.writable and self.lost is None:
             part = view[taken : taken + WRITE_BYTES]
             self._transport.write(part)
+            if self._transport.is_closing():
+                # The transport drops what it is given from here on, and says so later.
+                break
             taken += len(part)
         self.written += taken
         return taken

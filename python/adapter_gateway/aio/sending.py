@@ -128,8 +128,10 @@ class Sending:
                 if not self._rest:
                     break
             taken = connection.write(self._rest)
-            if taken:
-                self._moved_at = self._loop.time()
+            if not taken:
+                # Asyncio tells of the end of a connection, or of room, with a call of its own.
+                break
+            self._moved_at = self._loop.time()
             self._rest = memoryview(self._rest)[taken:] if taken < len(self._rest) else b""
         if connection is not None and connection.lost is not None:
             self._break(connection.lost)

@@ -72,6 +72,10 @@ class Gateway:
         self._reader.join(PATIENCE_S)
         return self.event("stopped")
 
+    def freeze(self) -> None:
+        """Stops it as if it hung."""
+        self._process.send_signal(signal.SIGSTOP)
+
     def kill(self) -> None:
         """Kills it."""
         self._process.kill()
