@@ -287,13 +287,19 @@ def show(title: str, rates: Dict[str, List[float]]) -> None:
     print(f"### {title}\n\n| client | messages a second | beside `requests.Session` |\n|---|--:|--:|")
     for name, values in rates.items():
         beside = ratio(rates, name, "requests.Session")
-        print(f"| {name} | {statistics.median(values):,.0f} | {beside[0]:.1f} |" if beside else f"| {name} | {statistics.median(values):,.0f} | |")
+        print(
+            f"| {name} | {statistics.median(values):,.0f} | {beside[0]:.1f} |"
+            if beside
+            else f"| {name} | {statistics.median(values):,.0f} | |"
+        )
     print("\n| client | beside | median ratio | range | aim | met |\n|---|---|--:|--:|--:|---|")
     for name, other, aim in AIMS:
         found = ratio(rates, name, other)
         if found:
             median, low, high = found
-            print(f"| {name} | {other} | {median:.2f} | {low:.2f}-{high:.2f} | ≥ {aim:g} | {'yes' if median >= aim else 'no'} |")
+            print(
+                f"| {name} | {other} | {median:.2f} | {low:.2f}-{high:.2f} | ≥ {aim:g} | {'yes' if median >= aim else 'no'} |"
+            )
     print()
 
 

@@ -1,9 +1,12 @@
 """What can go wrong."""
 
-from typing import Any, Optional, Sequence, Tuple
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 #: The topic and the payload of a message, as they were given to `send_many`.
-Message = Tuple[str, Any]
+Message = tuple[str, Any]
 
 
 class GatewayError(Exception):
@@ -17,7 +20,7 @@ class SettingsError(GatewayError):
 class SendError(GatewayError):
     """A message was not accepted, as far as the client knows."""
 
-    def __init__(self, text: str, message: Optional[Message] = None) -> None:
+    def __init__(self, text: str, message: Message | None = None) -> None:
         # All arguments stay in `args`, so that the error can be pickled.
         super().__init__(text, message)
         self._text = text
@@ -36,8 +39,8 @@ class RefusedError(SendError):
         status: int,
         type: str = "about:blank",
         detail: str = "",
-        pointer: Optional[str] = None,
-        retry_after_s: Optional[float] = None,
+        pointer: str | None = None,
+        retry_after_s: float | None = None,
     ) -> None:
         place = f" (at {pointer})" if pointer else ""
         super().__init__(f"{status} {type}: {detail}{place}")
@@ -77,3 +80,34 @@ class OutcomeUnknownError(SendError, ConnectionError):
 
 class BinaryNotFoundError(GatewayError, FileNotFoundError):
     """The program is not where an installation puts it. The text names the places."""
+
+
+class GatewayProcessError(GatewayError):
+    """A process did not do what was asked of it. `log` holds the last lines of its log, `reason` what it said itself."""
+
+    def __init__(self, what: str, reason: str | None, log: Sequence[str]) -> None:
+        self.reason = reason
+        self.log = tuple(log)
+        text = what if reason is None else f"{what}: {reason}"
+        super().__init__("\n  ".join((text, *self.log)))
+
+
+class GatewayEndedError(GatewayProcessError):
+    """The process ended, and nobody had asked it to, or it did not end in time and was killed.
+
+    `status` is the exit status, or the negative number of the signal that ended the process. The statuses of a start
+    that fails are 2 for wrong options, 3 for a certificate or an endpoint that cannot be used, 4 for an address that
+    cannot be listened on, and 5 if io_uring was asked for and is not available.
+    """
+
+    def __init__(self, what: str, status: int | None, reason: str | None, log: Sequence[str]) -> None:
+        self.status = status
+        super().__init__(what, reason, log)
+
+
+class GatewayDisabledError(GatewayProcessError):
+    """The gateway does not listen, because the settings do not switch it on. `reason` names the file."""
+
+
+class GatewayTimeoutError(GatewayProcessError, TimeoutError):
+    """What was waited for did not come in time."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from typing import Iterator, Optional, Union
+from collections.abc import Iterator
 
 from .answers import MalformedAnswer
 from .attempts import Attempts
@@ -29,24 +29,24 @@ class Sending:
         self._pipeline = pipeline
         self._endpoint = endpoint
         self._timeout_s = timeout_s
-        self._connection: Optional[Connection] = None
-        self._rest: Union[bytes, memoryview[int]] = b""
+        self._connection: Connection | None = None
+        self._rest: bytes | memoryview[int] = b""
         #: When bytes moved last, for the time that an answer may take.
         self._moved_at = 0.0
         self._attempts = Attempts(retry_s)
         self._lock = threading.Lock()
         self._armed = threading.Event()
         self._is_armed = False
-        self._flusher: Optional[threading.Thread] = None
+        self._flusher: threading.Thread | None = None
         #: Whether the other thread had to write what waited for the iterable.
         self._late = False
         self._ended = False
 
-    def begin(self, kept: Optional[Connection]) -> None:
+    def begin(self, kept: Connection | None) -> None:
         """Takes a kept connection, or makes one. Raises `NotSentError`."""
         self._use(kept if kept is not None else Connection(self._endpoint, self._timeout_s))
 
-    def end(self) -> Optional[Connection]:
+    def end(self) -> Connection | None:
         """Ends. Returns the connection if it can be used further."""
         with self._lock:
             self._ended = True
@@ -62,7 +62,7 @@ class Sending:
     def run(self, messages: Iterator[Message]) -> Iterator[Outcome]:
         """Yields the outcomes."""
         pipeline = self._pipeline
-        failure: Optional[Exception] = None
+        failure: Exception | None = None
         exhausted = False
         while True:
             if not exhausted:
@@ -217,7 +217,7 @@ class Sending:
             return
         self._read()
 
-    def _break(self, error: Optional[BaseException]) -> None:
+    def _break(self, error: BaseException | None) -> None:
         """The connection ended before the answers."""
         reason = "the connection ended before the answer" if error is None else str(error) or type(error).__name__
         connection = self._connection

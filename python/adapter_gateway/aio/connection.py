@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Callable, Coroutine, List, Optional, Tuple, Union, cast
+from collections.abc import Coroutine
+from typing import Any, Callable, cast
 
 from ..answers import Answer, AnswerReader, MalformedAnswer
 from ..connection import ACCEPTED_ANSWER, failure_reason
@@ -18,13 +19,13 @@ class Connection(asyncio.Protocol):
     """One connection. It hands what arrives, and its end, to whoever uses it at the moment."""
 
     def __init__(self) -> None:
-        self._transport: Optional[asyncio.Transport] = None
+        self._transport: asyncio.Transport | None = None
         #: What is called with bytes that arrive. Without it, the server sent what nobody asked for.
-        self.on_data: Optional[Callable[[bytes], None]] = None
+        self.on_data: Callable[[bytes], None] | None = None
         #: What is called when something has changed: the connection ended, or there is room to write.
-        self.on_change: Optional[Callable[[], None]] = None
+        self.on_change: Callable[[], None] | None = None
         #: Why the connection is of no more use.
-        self.lost: Optional[str] = None
+        self.lost: str | None = None
         #: Whether the transport takes more bytes.
         self.writable = True
         #: The bytes that the transport took. The kernel may not have taken all of them.
@@ -42,7 +43,7 @@ class Connection(asyncio.Protocol):
         return connection
 
     @classmethod
-    def _opening(cls, endpoint: Endpoint) -> Coroutine[Any, Any, Tuple[asyncio.Transport, Connection]]:
+    def _opening(cls, endpoint: Endpoint) -> Coroutine[Any, Any, tuple[asyncio.Transport, Connection]]:
         loop = asyncio.get_running_loop()
         if endpoint.socket_path is not None:
             return loop.create_unix_connection(cls, endpoint.socket_path)
@@ -68,7 +69,7 @@ class Connection(asyncio.Protocol):
         self._lose("the connection ended before the answer")
         return False
 
-    def connection_lost(self, error: Optional[Exception]) -> None:
+    def connection_lost(self, error: Exception | None) -> None:
         self._lose("the connection ended before the answer" if error is None else failure_reason(error))
 
     def pause_writing(self) -> None:
@@ -89,7 +90,7 @@ class Connection(asyncio.Protocol):
 
     # What the client calls.
 
-    def write(self, data: "Union[bytes, memoryview[int]]") -> int:
+    def write(self, data: bytes | memoryview[int]) -> int:
         """Returns how many bytes the transport took, which may be none."""
         taken = 0
         view = memoryview(data)
@@ -130,7 +131,7 @@ class _Exchange:
 
     def __init__(self, connection: Connection, request: bytes, timeout_s: float) -> None:
         self._connection = connection
-        self._rest: Union[bytes, memoryview[int]] = request
+        self._rest: bytes | memoryview[int] = request
         self._timeout_s = timeout_s
         self._reader = AnswerReader()
         self._done: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
@@ -153,7 +154,7 @@ class _Exchange:
             self._connection.close()
             return
         try:
-            answers: List[Union[int, Answer]] = self._reader.receive(data)
+            answers: list[int | Answer] = self._reader.receive(data)
         except MalformedAnswer as error:
             self._fail(str(error))
             return

@@ -3,17 +3,14 @@
 use std::future::Future;
 use std::io;
 use std::marker::PhantomData;
-use std::net;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
 use io_uring::{cqueue, opcode, types};
 use rustix::event::PollFlags;
-use rustix::io::Errno;
-use rustix::net::{SocketFlags, accept_with};
 use tokio_uring::{OneshotOutputTransform, UnsubmittedOneshot};
 
-use super::{Listener, Stream, Transport, receive};
+use super::{Listener, Stream, Transport, accept, receive};
 
 /// Entries of the submission queue: polls of one round of the event loop. A full queue is submitted at once, and
 /// nothing is lost.
@@ -41,30 +38,34 @@ impl Transport for Uring {
 }
 
 /// A listening socket.
-pub struct UringListener(Rc<net::TcpListener>);
+pub struct UringListener(Rc<OwnedFd>);
 
 impl Listener for UringListener {
     type Stream = UringStream;
 
-    fn new(listener: net::TcpListener) -> io::Result<Self> {
-        Ok(Self(Rc::new(listener)))
+    fn new(socket: OwnedFd) -> io::Result<Self> {
+        Ok(Self(Rc::new(socket)))
     }
 
     async fn accept(&self) -> io::Result<UringStream> {
         loop {
-            match accept_with(&*self.0, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
-                Ok(socket) => return Ok(UringStream(Rc::new(socket.into()))),
-                Err(Errno::WOULDBLOCK) => poll(&self.0, PollFlags::IN).await?,
-                Err(error) => return Err(error.into()),
+            match accept(self.0.as_fd()) {
+                Ok(socket) => return UringStream::new(socket),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => poll(&self.0, PollFlags::IN).await?,
+                Err(error) => return Err(error),
             }
         }
     }
 }
 
 /// A connection, which a poll in flight keeps open.
-pub struct UringStream(Rc<net::TcpStream>);
+pub struct UringStream(Rc<OwnedFd>);
 
 impl Stream for UringStream {
+    fn new(socket: OwnedFd) -> io::Result<Self> {
+        Ok(Self(Rc::new(socket)))
+    }
+
     fn socket(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }

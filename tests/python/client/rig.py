@@ -234,7 +234,9 @@ def answer(status: int, body: Any = None, *fields: str) -> bytes:
     """Returns an answer with a problem document."""
     content = json.dumps({"type": f"urn:test:{status}", "detail": "no"} if body is None else body).encode()
     lines = ["Content-Type: application/problem+json", f"Content-Length: {len(content)}", *fields]
-    return f"HTTP/1.1 {status} Words\r\n".encode() + "".join(f"{line}\r\n" for line in lines).encode() + b"\r\n" + content
+    return (
+        f"HTTP/1.1 {status} Words\r\n".encode() + "".join(f"{line}\r\n" for line in lines).encode() + b"\r\n" + content
+    )
 
 
 class Peer:

@@ -127,7 +127,9 @@ def test_a_gateway_that_is_killed_leaves_unknown_outcomes_and_no_duplicates(kind
         def replace():
             # A gateway that is frozen answers nothing, so there are messages in flight when it is killed.
             first.freeze()
-            threading.Timer(0.3, lambda: (first.kill(), stack.enter_context(gateway(tmp_path, *options, tls=tls)))).start()
+            threading.Timer(
+                0.3, lambda: (first.kill(), stack.enter_context(gateway(tmp_path, *options, tls=tls)))
+            ).start()
 
         found = sent_past(client, 4000, replace)
         seen = numbers(subscriber.rest(2.0))

@@ -165,7 +165,9 @@ def test_the_server_that_closes_unasked_leaves_what_it_had_unknown(kind):
     with stand_in(some, accept_all) as server, kind(server.url, TOKEN, timeout_s=PATIENCE_S) as client:
         found = words(client.send_many(numbered(100), in_flight=8))
         assert found[:3] == ["accepted"] * 3 and 1 <= found.count("unknown") <= 8
-        assert found == ["accepted"] * 3 + ["unknown"] * found.count("unknown") + ["accepted"] * found[3:].count("accepted")
+        assert found == ["accepted"] * 3 + ["unknown"] * found.count("unknown") + ["accepted"] * found[3:].count(
+            "accepted"
+        )
         # None was sent twice.
         assert payload_numbers(server.bodies[1]) == list(range(3 + found.count("unknown"), 100))
 
