@@ -39,7 +39,8 @@ class Client:
     and connections are kept for the next call. Messages of one thread stay in order. A client that a forked child
     process inherits makes connections of its own there.
 
-    Raises `ValueError` for an address, a token or a certificate that cannot be right. It connects with the first message.
+    Raises `ValueError` for an address, a token or a certificate that cannot be right. It connects with the first
+    message.
     """
 
     def __init__(

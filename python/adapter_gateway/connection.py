@@ -93,12 +93,15 @@ class Connection:
         end = self.written + len(request)
         reader = AnswerReader()
         reason = "the connection ended before the answer"
+        deadline = time.monotonic() + self._timeout_s
         try:
             while True:
                 if rest:
                     taken = self.write(rest)
                     rest = memoryview(rest)[taken:] if taken < len(rest) else b""
-                if not self.wait(bool(rest), self._timeout_s):
+                    if taken:
+                        deadline = time.monotonic() + self._timeout_s
+                if not self.wait(bool(rest), deadline - time.monotonic()):
                     reason = f"no answer came within {self._timeout_s:g} s"
                     break
                 data = self.read()

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 import ssl
-from collections.abc import Mapping
-from typing import Any, Union
+from typing import Any, Dict, Union
 from urllib.parse import quote, urlsplit
 
 #: What `Client` takes as a payload: an object, or its JSON text, which is sent as it stands.
-Payload = Union[Mapping[str, Any], str, bytes]
+Payload = Union[Dict[str, Any], str, bytes]
 
 #: The path of the one endpoint, for addresses that name none.
 PATH = "/api/message"

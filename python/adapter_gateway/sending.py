@@ -31,7 +31,7 @@ class Sending:
         self._timeout_s = timeout_s
         self._connection: Connection | None = None
         self._rest: bytes | memoryview[int] = b""
-        #: When bytes moved last, for the time that an answer may take.
+        #: When bytes were written last, or an answer came, for the time that an answer may take.
         self._moved_at = 0.0
         self._attempts = Attempts(retry_s)
         self._lock = threading.Lock()
@@ -165,6 +165,9 @@ class Sending:
             try:
                 taken = self._connection.write(self._rest)
             except OSError as error:
+                # The answers that arrived before the end still count.
+                while self._read():
+                    pass
                 self._break(error)
                 return
             if taken:
@@ -174,28 +177,30 @@ class Sending:
                 return
             self._rest = b""
 
-    def _read(self) -> None:
-        """Reads what has arrived."""
-        connection = self._connection
+    def _read(self) -> bool:
+        """Reads what has arrived. Returns whether there may be more."""
+        connection, pipeline = self._connection, self._pipeline
         if connection is None:
-            return
+            return False
+        waiting = pipeline.in_flight
         try:
             data = connection.read()
             if data is None:
-                return
-            now = time.monotonic()
-            self._moved_at = now
+                return False
             if not data:
                 self._break(None)
-                return
-            self._pipeline.receive(data, now)
+                return False
+            now = time.monotonic()
+            pipeline.receive(data, now)
         except (OSError, MalformedAnswer) as error:
             self._break(error)
-            return
-        if self._pipeline.answered:
+            return False
+        if pipeline.in_flight < waiting:
+            self._moved_at = now
             self._attempts.succeeded()
-        if self._pipeline.closing:
+        if pipeline.closing:
             self._drop()
+        return self._connection is not None
 
     def _wait(self) -> None:
         """Waits until the socket is ready, or until the next attempt, and reads."""
@@ -205,17 +210,15 @@ class Sending:
         if connection is None:
             time.sleep(max(0.0, max(self._attempts.next_at, pipeline.resume_at) - now))
             return
-        if pipeline.in_flight:
-            left_s = self._moved_at + self._timeout_s - now
-            if not connection.wait(bool(self._rest), left_s):
-                self._break(TimeoutError(f"no answer came within {self._timeout_s:g} s"))
-                return
-        elif connection.wait(False, pipeline.resume_at - now):
-            # The server ends the connection while nothing is sent.
-            pass
+        if not pipeline.in_flight:
+            # Nothing is sent before `resume_at`. The server may end the connection meanwhile.
+            if connection.wait(False, pipeline.resume_at - now):
+                self._read()
+        elif now < self._moved_at + self._timeout_s:
+            if connection.wait(bool(self._rest), self._moved_at + self._timeout_s - now):
+                self._read()
         else:
-            return
-        self._read()
+            self._break(TimeoutError(f"no answer came within {self._timeout_s:g} s"))
 
     def _break(self, error: BaseException | None) -> None:
         """The connection ended before the answers."""

@@ -135,18 +135,25 @@ class _Exchange:
         self._timeout_s = timeout_s
         self._reader = AnswerReader()
         self._done: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._reason = ""
+        #: Ends the exchange some time after bytes were written last.
+        self._timer: asyncio.TimerHandle | None = None
 
     async def run(self) -> Answer:
         connection = self._connection
         connection.on_data, connection.on_change = self._receive, self._advance
-        loop = asyncio.get_running_loop()
-        timer = loop.call_later(self._timeout_s, self._fail, f"no answer came within {self._timeout_s:g} s")
         try:
+            self._begin_wait()
             self._advance()
             return await self._done
         finally:
-            timer.cancel()
+            if self._timer is not None:
+                self._timer.cancel()
+
+    def _begin_wait(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        reason = f"no answer came within {self._timeout_s:g} s"
+        self._timer = asyncio.get_running_loop().call_later(self._timeout_s, self._fail, reason)
 
     def _receive(self, data: bytes) -> None:
         if self._done.done():
@@ -172,7 +179,10 @@ class _Exchange:
         if self._done.done():
             return
         if self._rest:
-            self._rest = memoryview(self._rest)[self._connection.write(self._rest) :]
+            taken = self._connection.write(self._rest)
+            self._rest = memoryview(self._rest)[taken:]
+            if taken:
+                self._begin_wait()
         if self._connection.lost is not None:
             self._fail(self._connection.lost)
 

@@ -28,7 +28,7 @@ class Sending:
         self._loop = asyncio.get_running_loop()
         self._connection: Connection | None = None
         self._rest: bytes | memoryview[int] = b""
-        #: When bytes moved last, for the time that an answer may take.
+        #: When bytes were written last, or an answer came, for the time that an answer may take.
         self._moved_at = 0.0
         #: How many messages were taken since the last write.
         self._gathered = 0
@@ -137,16 +137,17 @@ class Sending:
             self._break(connection.lost)
 
     def _receive(self, data: bytes) -> None:
-        now = self._loop.time()
-        self._moved_at = now
+        now, pipeline = self._loop.time(), self._pipeline
+        waiting = pipeline.in_flight
         try:
-            self._pipeline.receive(data, now)
+            pipeline.receive(data, now)
         except MalformedAnswer as error:
             self._break(str(error))
             return
-        if self._pipeline.answered:
+        if pipeline.in_flight < waiting:
+            self._moved_at = now
             self._attempts.succeeded()
-        if self._pipeline.closing:
+        if pipeline.closing:
             self._drop()
         self._wake()
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 import time
 
 import pytest
 from rig import ACCEPT, BOTH, PATIENCE_S, TOKEN, AsyncClient, answer, numbered, slowly, stand_in, words
-
-import asyncio
 
 import adapter_gateway.aio
 from adapter_gateway import NotSentError, OutcomeUnknownError, RefusedError
@@ -68,6 +67,20 @@ def test_an_answer_that_does_not_come_leaves_the_outcome_unknown(kind):
         outcomes = list(client.send_many(numbered(10)))
         assert words(outcomes) == ["unknown"] * 10 and "0.3 s" in str(outcomes[0].error)
         assert server.connections == 2
+
+
+@both
+def test_interim_answers_do_not_count_as_progress(kind):
+    def interim(peer):
+        peer.request()
+        while True:
+            peer.answer(b"HTTP/1.1 102 Processing\r\n\r\n")
+            time.sleep(0.05)
+
+    with stand_in(interim) as server, kind(server.url, TOKEN, timeout_s=0.5) as client:
+        with pytest.raises(OutcomeUnknownError, match="0.5 s"):
+            client.send("t", {})
+        assert words(client.send_many(numbered(2))) == ["unknown"] * 2
 
 
 @both
