@@ -29,7 +29,6 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"
 import adapter_gateway
 import adapter_gateway.aio
 
-
 TOKEN = "a-token-of-the-bench"
 TOPIC = "adapter/extensions/data"
 AIMS = (

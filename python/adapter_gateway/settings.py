@@ -13,7 +13,8 @@ from .errors import SettingsError
 #: The largest settings file in bytes.
 _FILE_BYTES = 1 << 20
 
-_CERTIFICATE = "gateway-cert.pem"
+#: The certificate that the gateway makes beside the settings file.
+CERTIFICATE = "gateway-cert.pem"
 _URL = "https://localhost:12358/api/message"
 
 _Path = Union[str, "os.PathLike[str]"]
@@ -43,7 +44,7 @@ def endpoint_of_settings(
         return pathlib.Path(socket), token, certificate
     address = _URL if url is None else url
     if certificate is None and address.startswith("https:"):
-        certificate = file.parent / _CERTIFICATE
+        certificate = file.parent / CERTIFICATE
         if not certificate.exists():
             raise SettingsError(f"{certificate}: there is no certificate; the gateway makes it on its first start")
     return address, token, certificate

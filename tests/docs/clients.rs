@@ -71,18 +71,37 @@ fn the_short_parent_of_the_readme() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("user_settings.py"), super::gateway::ENABLED).unwrap();
     let options = format!(
-        "\"serve\", \"--listen\", \"127.0.0.1:0\", \"--bind\", \"ipc://{0}/bus\", \"--settings\", \
-         \"{0}/user_settings.py\",",
+        "Gateway(settings=\"{0}/user_settings.py\", listen=\"127.0.0.1:0\", bind=\"ipc://{0}/bus\", start_timeout_s=30, ",
         directory.path().display(),
     );
     let readme = Document::read("README.md");
     let parent = readme.block("run: parent");
     assert!(parent.lines().count() <= 10, "the parent of the README has more than ten lines");
-    let script = parent.replace("\"adapter-gateway\"", &format!("{GATEWAY:?}")).replace("\"serve\",", &options);
-    let Some(output) = run_python(&script, &[]) else { return };
+    let Some(output) = run_python(&parent.replace("Gateway(", &options), &[]) else { return };
     assert!(output.status.success(), "{output:?}");
     let printed = String::from_utf8_lossy(&output.stdout);
-    assert!(printed.contains("https://127.0.0.1:") && printed.contains("published 0 of 0"), "{output:?}");
+    assert!(printed.contains("post messages to https://127.0.0.1:"), "{output:?}");
+    assert!(printed.contains("gateway-cert.pem\n") && printed.contains("published 0 of 0"), "{output:?}");
+}
+
+#[test]
+fn the_launcher_of_operations() {
+    let directory = tempfile::tempdir().unwrap();
+    let settings = directory.path().join("user_settings.py");
+    let operations = Document::read("docs/operations.md");
+    let options = "listen=\"127.0.0.1:0\", hub_publishers=\"tcp://127.0.0.1:*\", \
+                   hub_subscribers=\"tcp://127.0.0.1:*\", start_timeout_s=30, hub=True";
+    let script = operations.block("run: launcher").replace("hub=True", options);
+    for (content, succeeds, said) in [
+        (super::gateway::ENABLED, true, "accepted: 1\nsettings: reloaded\n"),
+        ("", false, "the user has not switched it on: "),
+    ] {
+        std::fs::write(&settings, content).unwrap();
+        let Some(output) = run_python(&script, &[settings.to_str().unwrap()]) else { return };
+        assert_eq!(output.status.success(), succeeds, "{output:?}");
+        let printed = [output.stdout, output.stderr].concat();
+        assert!(String::from_utf8_lossy(&printed).starts_with(said), "{}", String::from_utf8_lossy(&printed));
+    }
 }
 
 #[test]
@@ -167,7 +186,8 @@ fn run_python(script: &str, options: &[&str]) -> Option<Output> {
         return None;
     }
     let mut python = command(&["python3", "-c", script]);
-    Some(python.args(options).env("ADAPTER_GATEWAY", GATEWAY).env("no_proxy", "*").output().unwrap())
+    python.args(options).env("ADAPTER_GATEWAY", GATEWAY).env("PYTHONPATH", repository("python"));
+    Some(python.env("PYTHONDONTWRITEBYTECODE", "1").env("no_proxy", "*").output().unwrap())
 }
 
 /// Says that an example did not run, also where the output of tests is captured. In CI this is a failure.
