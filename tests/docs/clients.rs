@@ -21,6 +21,12 @@ struct Client {
 
 const CURL: Client = Client { name: "curl", probe: &["curl", "--version"], interpreter: &["sh", "-e", "-c"] };
 const HTTPIE: Client = Client { name: "httpie", probe: &["http", "--version"], interpreter: &["sh", "-e", "-c"] };
+const ADAPTER_GATEWAY: Client = Client {
+    name: "adapter_gateway",
+    probe: &["python3", "-c", "import sys; sys.exit(sys.version_info < (3, 9))"],
+    interpreter: &["python3", "-c"],
+};
+const ADAPTER_GATEWAY_AIO: Client = Client { name: "adapter_gateway.aio", ..ADAPTER_GATEWAY };
 const REQUESTS: Client =
     Client { name: "requests", probe: &["python3", "-c", "import requests"], interpreter: &["python3", "-c"] };
 const FETCH: Client = Client {
@@ -37,6 +43,17 @@ fn curl() {
 #[test]
 fn httpie() {
     HTTPIE.run_example("docs/clients.md", &all_messages());
+}
+
+#[test]
+fn python_adapter_gateway() {
+    ADAPTER_GATEWAY.run_example("README.md", &hello_and_numbers(10_000));
+    ADAPTER_GATEWAY.run_example("docs/clients.md", &hello_and_numbers(1000));
+}
+
+#[test]
+fn python_adapter_gateway_with_asyncio() {
+    ADAPTER_GATEWAY_AIO.run_example("docs/clients.md", &hello_and_numbers(1000));
 }
 
 #[test]
@@ -124,7 +141,14 @@ fn the_parent_of_operations_that_replaces_a_gateway() {
     assert!(printed.ends_with("three replacements, and every answer was 200\n"), "{output:?}");
 }
 
-/// Returns what the examples of `docs/clients.md` post, in their order.
+/// Returns what the examples of the Python client post.
+fn hello_and_numbers(count: usize) -> Vec<(String, Value)> {
+    let contents = std::iter::once("hello".to_owned()).chain((0..count).map(|number| number.to_string()));
+    let message = |content| serde_json::json!({"extension_id": "demo", "content": content});
+    contents.map(|content| ("adapter/extensions/data".to_owned(), message(content))).collect()
+}
+
+/// Returns what the examples of the HTTP clients in `docs/clients.md` post, in their order.
 fn all_messages() -> Vec<(String, Value)> {
     let messages = messages::one_for_each_identifier();
     let parsed = |payload: &messages::Json| serde_json::from_str(&payload.to_string()).unwrap();
@@ -164,8 +188,10 @@ impl Client {
     }
 
     fn run(&self, document: &Document, directory: &Path, url: &str) -> Output {
+        let settings = directory.join("user_settings.py");
         let script = document
             .block(&format!("run: {}", self.name))
+            .replace("from_settings()", &format!("from_settings({settings:?}, url={url:?})"))
             .replace("https://localhost:12358/api/message", url)
             .replace("<ACCESS_TOKEN>", TOKEN)
             .replace("~/.config/adapter", directory.to_str().unwrap());
@@ -173,6 +199,7 @@ impl Client {
         command(self.interpreter)
             .arg(script)
             .env("no_proxy", "*")
+            .env("PYTHONPATH", repository("python"))
             .env("NODE_EXTRA_CA_CERTS", certificate)
             .output()
             .unwrap()
