@@ -74,6 +74,8 @@ struct Worker<S> {
     counters: Arc<HttpCounters>,
     permits: Arc<Semaphore>,
     service: watch::Receiver<Service>,
+    /// What the worker listens on.
+    listening: RefCell<Option<Arc<Listening>>>,
     connections: RefCell<Slab<Rc<ConnectionHandle<S>>>>,
     /// Whether connections of inherited sockets may still come.
     awaits_inherited: Cell<bool>,
@@ -90,13 +92,14 @@ pub(crate) fn run<T: Transport>(event_loop: &T, config: WorkerConfig) {
         context: WorkerContext::new(core, token, timeouts),
         permits,
         service: service.clone(),
+        listening: RefCell::default(),
         connections: RefCell::default(),
         awaits_inherited: Cell::new(true),
         emptied: Notify::new(),
     });
     event_loop.block_on(async move {
         spawn_local(wake_bus(Rc::clone(&worker)));
-        spawn_local(Rc::clone(&worker).serve_inherited(inherited));
+        spawn_local(Rc::clone(&worker).serve_inherited::<T>(inherited));
         worker.run::<T>(service).await;
     });
 }
@@ -113,19 +116,12 @@ async fn wake_bus<S: Stream>(worker: Rc<Worker<S>>) {
 impl<S: Stream> Worker<S> {
     /// Does what the service says until it has drained.
     async fn run<T: Transport<Stream = S>>(self: Rc<Self>, mut service: watch::Receiver<Service>) {
-        let mut listening: Option<Arc<Listening>> = None;
         loop {
             let now = service.borrow_and_update().clone();
             match now {
-                Service::Open { listening: wanted, tls } => {
-                    if !listening.as_ref().is_some_and(|current| Arc::ptr_eq(current, &wanted)) {
-                        self.end_all(Ending::SwitchedOff);
-                        self.listen::<T>(&wanted, tls.as_ref());
-                        listening = Some(wanted);
-                    }
-                }
+                Service::Open { listening, tls } => self.open::<T>(&listening, tls.as_ref()),
                 Service::Closed => {
-                    listening = None;
+                    self.listening.take();
                     self.end_all(Ending::SwitchedOff);
                 }
                 Service::Draining { deadline, grace, .. } => {
@@ -143,6 +139,16 @@ impl<S: Stream> Worker<S> {
         }
     }
 
+    /// Listens on these sockets, unless the worker does already, and ends what was open before.
+    fn open<T: Transport<Stream = S>>(self: &Rc<Self>, listening: &Arc<Listening>, tls: Option<&Arc<Acceptor>>) {
+        let mut current = self.listening.borrow_mut();
+        if !current.as_ref().is_some_and(|current| Arc::ptr_eq(current, listening)) {
+            self.end_all(Ending::SwitchedOff);
+            self.listen::<T>(listening, tls);
+            *current = Some(Arc::clone(listening));
+        }
+    }
+
     fn listen<T: Transport<Stream = S>>(self: &Rc<Self>, listening: &Listening, tls: Option<&Arc<Acceptor>>) {
         for (socket, is_tcp) in listening.sockets() {
             match socket.and_then(T::Listener::new) {
@@ -157,15 +163,20 @@ impl<S: Stream> Worker<S> {
     }
 
     /// Serves connections of inherited sockets until no more come.
-    async fn serve_inherited(self: Rc<Self>, connections: InheritedConnections) {
+    async fn serve_inherited<T: Transport<Stream = S>>(self: Rc<Self>, connections: InheritedConnections) {
         loop {
             let next = connections.lock().await.recv().await;
             let Some(InheritedConnection { socket, is_tcp, permit }) = next else { break };
-            let tls = match &*self.service.borrow() {
-                Service::Open { tls, .. } => tls.clone(),
+            let now = self.service.borrow().clone();
+            let tls = match now {
+                Service::Open { listening, tls } => {
+                    // If it came later, this connection would count as one that was open before.
+                    self.open::<T>(&listening, tls.as_ref());
+                    tls
+                }
                 Service::Draining { was_open: true, tls, grace, .. } => {
-                    self.context.drain_grace.set(Some(*grace));
-                    tls.clone()
+                    self.context.drain_grace.set(Some(grace));
+                    tls
                 }
                 // It is closed unanswered, and does not wait in the backlog, from where nobody else may accept it.
                 Service::Closed | Service::Draining { .. } => continue,
@@ -310,6 +321,7 @@ mod tests {
             context: WorkerContext::new(core, token.subscribe(), timeouts),
             permits: Arc::clone(permits),
             service: watch::channel(Service::Closed).1,
+            listening: RefCell::default(),
             connections: RefCell::default(),
             emptied: Notify::new(),
             awaits_inherited: Cell::new(false),
