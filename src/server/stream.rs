@@ -108,8 +108,9 @@ impl<'b, S: Stream> ClientStream<'b, S> {
         match session.receive(&records, into) {
             Ok(progress) if progress.peer_closed => Ok(Arrived::DataAndEnd),
             Ok(_) if into.is_empty() => {
-                // What the handshake answers.
-                self.write(&[])?;
+                if session.is_awaited() {
+                    self.write(&[])?;
+                }
                 Ok(Arrived::Nothing)
             }
             Ok(_) => Ok(Arrived::Data),
@@ -200,15 +201,21 @@ impl<'b, S: Stream> ClientStream<'b, S> {
         !self.unsent.is_empty()
     }
 
-    /// Ends the writing side, in TLS with a `close_notify` first (RFC 8446 §6.1).
+    /// Ends the writing side, in TLS with a `close_notify` first.
     pub(crate) fn end(&mut self) -> io::Result<()> {
+        self.close_notify()?;
+        Ok(shutdown(self.socket.socket(), Shutdown::Write)?)
+    }
+
+    /// Tells the client in TLS that nothing follows and nothing was cut off (RFC 8446 §6.1).
+    pub(crate) fn close_notify(&mut self) -> io::Result<()> {
         if let Some(session) = &mut self.tls {
             let mut records = self.buffers.records_out.borrow_mut();
             records.clear();
             session.close_notify(&mut records);
             send_some(self.socket, &records, &self.buffers.counters)?;
         }
-        Ok(shutdown(self.socket.socket(), Shutdown::Write)?)
+        Ok(())
     }
 
     /// Reads once and drops what was read. Returns the number of bytes, none at the end of the client's side.
