@@ -13,6 +13,7 @@ pub(crate) mod process;
 pub(crate) mod raw_client;
 pub(crate) mod request;
 pub(crate) mod settings_file;
+pub(crate) mod shared_listener;
 pub(crate) mod subscriber;
 pub(crate) mod terminal;
 pub(crate) mod usage;
