@@ -66,6 +66,23 @@ fn javascript_fetch() {
     FETCH.run_examples();
 }
 
+/// The clients of a Unix socket.
+const UNIX_CLIENTS: [Client; 5] = [
+    Client { name: "unix curl", ..CURL },
+    Client { name: "unix httpx", probe: &["python3", "-c", "import httpx"], interpreter: &["python3", "-c"] },
+    Client { name: "unix aiohttp", probe: &["python3", "-c", "import aiohttp"], interpreter: &["python3", "-c"] },
+    Client { name: "unix http.client", probe: &["python3", "--version"], interpreter: &["python3", "-c"] },
+    Client { name: "unix node", ..FETCH },
+];
+
+#[test]
+fn clients_of_a_unix_socket() {
+    let hello = serde_json::json!({"extension_id": "demo", "content": "hello"});
+    for client in UNIX_CLIENTS {
+        client.run_example("docs/clients.md", &[("adapter/extensions/data".into(), hello.clone())]);
+    }
+}
+
 #[test]
 fn the_short_parent_of_the_readme() {
     let directory = tempfile::tempdir().unwrap();
@@ -115,6 +132,15 @@ fn the_parent_of_operations() {
     }
 }
 
+#[test]
+fn the_parent_of_operations_that_replaces_a_gateway() {
+    let operations = Document::read("docs/operations.md");
+    let Some(output) = run_python(operations.block("run: replacement"), &[]) else { return };
+    assert!(output.status.success(), "{output:?}");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(printed.ends_with("three replacements, and every answer was 200\n"), "{output:?}");
+}
+
 /// Returns what the examples of the Python client post.
 fn hello_and_numbers(count: usize) -> Vec<(String, Value)> {
     let contents = std::iter::once("hello".to_owned()).chain((0..count).map(|number| number.to_string()));
@@ -148,7 +174,8 @@ impl Client {
         let (hub, count) = (hub(&endpoint), expected.len());
         // A socket that binds sends its subscriptions only when it is called.
         let hub = std::thread::spawn(move || (0..count).map(|_| hub.recv_multipart(0).unwrap()).collect::<Vec<_>>());
-        let gateway = Gateway::serve(directory.path(), &["--connect", &endpoint]);
+        let socket = format!("unix:{}/gateway.sock", directory.path().display());
+        let gateway = Gateway::serve(directory.path(), &["--connect", &endpoint, "--listen", &socket]);
         let url = gateway.ready();
 
         let output = self.run(&Document::read(document), directory.path(), &url);
