@@ -113,7 +113,7 @@ def test_a_start_that_is_cancelled_leaves_nothing_over(options, settings):
             await task
         with pytest.raises(GatewayError, match="not started"):
             await starting.stop()
-        # The first one is left to the end of the loop.
+        await gateway.stop()
 
     asyncio.run(main())
     assert len(pids) == 2
@@ -122,7 +122,7 @@ def test_a_start_that_is_cancelled_leaves_nothing_over(options, settings):
 
 
 PARENT = """
-import asyncio, os, sys
+import asyncio, os, sys, time
 from adapter_gateway.aio import Gateway
 
 async def main():
@@ -132,15 +132,27 @@ async def main():
     {after}
 
 asyncio.run(main())
+{then}
 """
 
 
-@pytest.mark.parametrize("after", ["await asyncio.sleep(100)", "os._exit(1)", "raise SystemExit(3)", ""])
-def test_it_ends_with_the_parent(options, after):
-    script = PARENT.format(settings=str(options["settings"]), bind=options["bind"], after=after)
+@pytest.mark.parametrize(
+    ("after", "then"),
+    [
+        ("await asyncio.sleep(1000)", ""),
+        ("os._exit(1)", ""),
+        ("raise SystemExit(3)", ""),
+        ("", ""),
+        # Here only the event loop ends.
+        ("", "time.sleep(1000)"),
+    ],
+)
+def test_it_ends_with_the_parent_or_the_loop(options, after, then):
+    script = PARENT.format(settings=str(options["settings"]), bind=options["bind"], after=after, then=then)
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as launcher:
         assert launcher.stdout is not None
         pid = int(launcher.stdout.readline())
         if "sleep" in after:
-            launcher.send_signal(signal.SIGKILL)
+            launcher.kill()
         wait_for_end(pid)
+        launcher.kill()
