@@ -218,15 +218,15 @@ impl<S: Stream> ConnectionTask<'_, S> {
                 TaskStep::Read(mut waiting) => {
                     let mut request_due = None;
                     if handle.ending() != Ending::Open && waiting.is_for_request() {
-                        request_due = self.request_due(head_due);
-                        if request_due.is_some() {
-                            // The client may still send one.
-                        } else if self.stream.is_within_record() {
+                        match self.request_due(head_due) {
+                            Some(due) => request_due = Some(due),
                             // A request may have begun.
-                            waiting = Waiting::Head;
-                        } else if !self.stream.has_unread()? {
-                            self.ended = true;
-                            continue;
+                            None if self.stream.is_within_record() => waiting = Waiting::Head,
+                            None if self.stream.has_unread()? => {}
+                            None => {
+                                self.ended = true;
+                                continue;
+                            }
                         }
                     }
                     // A part of a request has one deadline, however many pieces it comes in.
