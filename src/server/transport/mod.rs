@@ -15,7 +15,9 @@ use rustix::buffer::spare_capacity;
 use rustix::net::{RecvFlags, recv};
 
 pub mod epoll;
+mod ring;
 pub mod uring;
+mod wake_up;
 
 /// An event loop, and the sockets that it waits for.
 pub trait Transport: Sized + 'static {

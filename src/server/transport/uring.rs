@@ -1,26 +1,39 @@
-//! Sockets that are waited for with io_uring, by one-shot polls on tokio-uring.
+//! Sockets that are waited for with io_uring, and the event loop that waits for them.
 
-use std::future::Future;
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
 use std::io;
-use std::marker::PhantomData;
 use std::net;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
-use io_uring::{cqueue, opcode, types};
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
-use tokio_uring::{OneshotOutputTransform, UnsubmittedOneshot};
+use tokio::task::LocalSet;
 
+use super::ring::Ring;
+use super::wake_up::WakeUp;
 use super::{Listener, Stream, Transport, receive};
 
-/// Entries of the submission queue: polls of one round of the event loop. A full queue is submitted at once, and
-/// nothing is lost.
-const RING_ENTRIES: u32 = 1024;
+/// What ends a wait for input: input, the end of the client's side, or of both.
+const INPUT: PollFlags = PollFlags::IN.union(PollFlags::RDHUP).union(PollFlags::HUP);
 
-/// tokio-uring's runtime.
-pub struct Uring(tokio_uring::Runtime);
+thread_local! {
+    /// The ring of the event loop that runs on this thread.
+    static RING: RefCell<Option<Rc<Ring>>> = const { RefCell::new(None) };
+}
+
+/// An event loop that waits in the ring for everything. Its timers are those of the runtime in whose context the thread
+/// is.
+pub struct Uring {
+    tasks: LocalSet,
+    ring: Rc<Ring>,
+    wake_up: Arc<WakeUp>,
+}
 
 impl Transport for Uring {
     type Stream = UringStream;
@@ -29,79 +42,127 @@ impl Transport for Uring {
     const NAME: &'static str = "uring";
 
     fn new() -> io::Result<Self> {
-        let mut ring = tokio_uring::uring_builder();
-        // The thread that submits also handles the completions, so the kernel, from 6.0 on, need not interrupt it.
-        ring.setup_coop_taskrun().setup_single_issuer();
-        tokio_uring::Runtime::new(tokio_uring::builder().entries(RING_ENTRIES).uring_builder(&ring)).map(Self)
+        Ok(Self { tasks: LocalSet::new(), ring: Rc::new(Ring::new()?), wake_up: Arc::new(WakeUp::new()?) })
     }
 
     fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
-        self.0.block_on(future)
+        RING.set(Some(Rc::clone(&self.ring)));
+        self.tasks.spawn_local(watch(Rc::clone(&self.ring), Arc::clone(&self.wake_up)));
+        let waker = Waker::from(Arc::clone(&self.wake_up));
+        let mut future = pin!(future);
+        let mut turn = pin!(self.tasks.run_until(poll_fn(|context| {
+            self.ring.dispatch();
+            future.as_mut().poll(context)
+        })));
+        loop {
+            self.wake_up.begin_turn();
+            if let Poll::Ready(output) = turn.as_mut().poll(&mut Context::from_waker(&waker)) {
+                RING.set(None);
+                return output;
+            }
+            self.ring.wait(self.wake_up.may_wait());
+        }
+    }
+}
+
+/// Ends the waits in the ring when another thread wakes the event loop.
+async fn watch(ring: Rc<Ring>, wake_up: Arc<WakeUp>) {
+    let key = ring.add(wake_up.as_fd(), PollFlags::IN);
+    loop {
+        ring.clear(key, PollFlags::IN);
+        let _ = poll_fn(|context| ring.poll_ready(key, PollFlags::IN, context)).await;
+    }
+}
+
+/// A socket in the ring of this thread.
+struct RingSocket<S: AsFd> {
+    socket: S,
+    ring: Rc<Ring>,
+    key: usize,
+}
+
+impl<S: AsFd> RingSocket<S> {
+    fn new(socket: S, interest: PollFlags) -> io::Result<Self> {
+        let ring = RING.with_borrow(Clone::clone).ok_or_else(|| io::Error::other("no ring runs on this thread"))?;
+        let key = ring.add(socket.as_fd(), interest);
+        Ok(Self { socket, ring, key })
+    }
+
+    async fn ready(&self, wanted: PollFlags) -> io::Result<()> {
+        poll_fn(|context| self.ring.poll_ready(self.key, wanted, context)).await
+    }
+}
+
+impl<S: AsFd> Drop for RingSocket<S> {
+    fn drop(&mut self) {
+        self.ring.remove(self.key);
     }
 }
 
 /// A listening socket.
-pub struct UringListener(Rc<net::TcpListener>);
+pub struct UringListener(RingSocket<net::TcpListener>);
 
 impl Listener for UringListener {
     type Stream = UringStream;
 
     fn new(listener: net::TcpListener) -> io::Result<Self> {
-        Ok(Self(Rc::new(listener)))
+        RingSocket::new(listener, PollFlags::IN).map(Self)
     }
 
     async fn accept(&self) -> io::Result<UringStream> {
         loop {
-            match accept_with(&*self.0, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
-                Ok(socket) => return Ok(UringStream(Rc::new(socket.into()))),
-                Err(Errno::WOULDBLOCK) => poll(&self.0, PollFlags::IN).await?,
+            self.0.ready(INPUT).await?;
+            match accept_with(&self.0.socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+                Ok(socket) => {
+                    let socket = RingSocket::new(socket.into(), PollFlags::IN | PollFlags::RDHUP)?;
+                    return Ok(UringStream { socket, more: Cell::new(false) });
+                }
+                Err(Errno::WOULDBLOCK) => self.0.ring.clear(self.0.key, PollFlags::IN),
                 Err(error) => return Err(error.into()),
             }
         }
     }
 }
 
-/// A connection, which a poll in flight keeps open.
-pub struct UringStream(Rc<net::TcpStream>);
+/// A connection.
+pub struct UringStream {
+    socket: RingSocket<net::TcpStream>,
+    /// Whether the last read may have left bytes in the socket.
+    more: Cell<bool>,
+}
 
 impl Stream for UringStream {
     fn socket(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.socket.socket.as_fd()
     }
 
     async fn readable(&self) -> io::Result<()> {
-        poll(&self.0, PollFlags::IN | PollFlags::RDHUP).await
+        if self.more.replace(false) {
+            tokio::task::yield_now().await;
+        }
+        self.socket.ready(INPUT).await
     }
 
     async fn writable(&self) -> io::Result<()> {
-        poll(&self.0, PollFlags::OUT).await
+        // Few clients are so slow that a write must wait, so the poll of the connection does not watch for it.
+        let writes = RingSocket::new(self.socket(), PollFlags::OUT)?;
+        writes.ring.clear(writes.key, PollFlags::OUT);
+        writes.ready(PollFlags::OUT | PollFlags::HUP).await
     }
 
     fn try_read(&self, into: &mut Vec<u8>) -> io::Result<usize> {
-        receive(self.0.as_fd(), into)
+        let room = into.spare_capacity_mut().len();
+        let read = receive(self.socket(), into);
+        // These are all the bytes there were (epoll(7)), so no other read is needed to tell that.
+        let is_last = read.as_ref().map_or_else(|error| error.kind() == io::ErrorKind::WouldBlock, |&bytes| bytes < room);
+        if is_last {
+            self.socket.ring.clear(self.socket.key, PollFlags::IN);
+        }
+        self.more.set(!is_last && read.is_ok());
+        read
     }
 
     fn try_write<R>(&self, write: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>) -> io::Result<R> {
-        write(self.0.as_fd())
-    }
-}
-
-async fn poll<S: AsRawFd + 'static>(socket: &Rc<S>, readiness: PollFlags) -> io::Result<()> {
-    let poll = opcode::PollAdd::new(types::Fd(socket.as_raw_fd()), u32::from(readiness.bits())).build();
-    UnsubmittedOneshot::new(Rc::clone(socket), Polled(PhantomData), poll).submit().await
-}
-
-/// Drops the handle by which the poll kept the socket open.
-struct Polled<S>(PhantomData<Rc<S>>);
-
-impl<S> OneshotOutputTransform for Polled<S> {
-    type Output = io::Result<()>;
-    type StoredData = Rc<S>;
-
-    fn transform_oneshot_output(self, _socket: Rc<S>, completion: cqueue::Entry) -> io::Result<()> {
-        match completion.result() {
-            error if error < 0 => Err(io::Error::from_raw_os_error(-error)),
-            _ => Ok(()),
-        }
+        write(self.socket())
     }
 }
