@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::buffer::spare_capacity;
-use rustix::event::{Timespec, epoll};
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustls::client::Resumption;
 use rustls::{ClientConfig, HandshakeKind};
 
@@ -154,7 +154,12 @@ impl Load {
     /// Waits for events. It is an error if none comes within [`ANSWER_TIMEOUT`].
     fn wait(&mut self, timeout: Duration) -> Result<(), Failure> {
         self.events.clear();
-        let timespec = Timespec::try_from(timeout)?;
+        let mut timespec = Timespec::try_from(timeout)?;
+        if timeout < ANSWER_TIMEOUT {
+            // epoll_wait(2) rounds its time up to milliseconds, and ppoll(2) takes nanoseconds.
+            poll(&mut [PollFd::new(&self.epoll, PollFlags::IN)], Some(&timespec))?;
+            timespec = Timespec::default();
+        }
         match epoll::wait(&self.epoll, spare_capacity(&mut self.events), Some(&timespec)) {
             Ok(0) if timeout == ANSWER_TIMEOUT => Err("the server did not answer in time".into()),
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),

@@ -6,7 +6,6 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use rustix::net::{Shutdown, shutdown};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
@@ -125,8 +124,6 @@ pub(crate) fn run<S: Stream>(
             // The connection is broken: nothing more can be sent.
             Err(_) => {}
         }
-        // Ends the poll that a passed deadline may have left behind, which would keep the socket open.
-        let _ = shutdown(handle.socket.socket(), Shutdown::Both);
     }
 }
 

@@ -131,7 +131,7 @@ impl<S: Stream> Worker<S> {
 
     fn listen<T: Transport<Stream = S>>(self: &Rc<Self>, listening: &Listening, tls: Option<&Arc<Acceptor>>) {
         for socket in listening.sockets() {
-            match socket.and_then(T::Listener::new) {
+            match socket.and_then(|socket| T::Listener::new(socket.into())) {
                 Ok(listener) => {
                     let (worker, tls) = (Rc::clone(self), tls.cloned());
                     let spawn = move |socket, permit| worker.spawn(socket, permit, tls.clone());

@@ -3,14 +3,13 @@
 use std::cell::Cell;
 use std::future::Future;
 use std::io;
-use std::net;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use tokio::io::Interest;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::unix::AsyncFd;
 use tokio::task::LocalSet;
 
-use super::{Listener, Stream, Transport, receive};
+use super::{Listener, Stream, Transport, accept, receive};
 
 /// tokio's single-threaded runtime.
 pub struct Epoll {
@@ -20,7 +19,7 @@ pub struct Epoll {
 
 impl Transport for Epoll {
     type Stream = EpollStream;
-    type Listener = TcpListener;
+    type Listener = EpollListener;
 
     const NAME: &'static str = "epoll";
 
@@ -34,45 +33,52 @@ impl Transport for Epoll {
     }
 }
 
-impl Listener for TcpListener {
+/// A listening socket.
+pub struct EpollListener(AsyncFd<OwnedFd>);
+
+impl Listener for EpollListener {
     type Stream = EpollStream;
 
-    fn new(listener: net::TcpListener) -> io::Result<Self> {
-        Self::from_std(listener)
+    fn new(socket: OwnedFd) -> io::Result<Self> {
+        registered(socket, Interest::READABLE).map(Self)
     }
 
     async fn accept(&self) -> io::Result<EpollStream> {
-        Self::accept(self).await.map(|(stream, _peer)| EpollStream { stream, more: Cell::new(false) })
+        EpollStream::new(self.0.async_io(Interest::READABLE, |socket| accept(socket.as_fd())).await?)
     }
 }
 
 /// A connection.
 pub struct EpollStream {
-    stream: TcpStream,
+    socket: AsyncFd<OwnedFd>,
     /// Whether the last read may have left bytes in the socket.
     more: Cell<bool>,
 }
 
 impl Stream for EpollStream {
+    fn new(socket: OwnedFd) -> io::Result<Self> {
+        Ok(Self { socket: registered(socket, Interest::READABLE | Interest::WRITABLE)?, more: Cell::new(false) })
+    }
+
     fn socket(&self) -> BorrowedFd<'_> {
-        self.stream.as_fd()
+        self.socket.as_fd()
     }
 
     async fn readable(&self) -> io::Result<()> {
         if self.more.replace(false) {
             tokio::task::yield_now().await;
         }
-        self.stream.readable().await
+        self.socket.readable().await.map(drop)
     }
 
     async fn writable(&self) -> io::Result<()> {
-        self.stream.writable().await
+        self.socket.writable().await.map(drop)
     }
 
     fn try_read(&self, into: &mut Vec<u8>) -> io::Result<usize> {
         let room = into.spare_capacity_mut().len();
         let mut last = None;
-        let read = self.stream.try_io(Interest::READABLE, || match receive(self.stream.as_fd(), into)? {
+        let read = self.socket.try_io(Interest::READABLE, |socket| match receive(socket.as_fd(), into)? {
             // These are all the bytes there were (epoll(7)), so no other read is needed to tell the reactor that.
             bytes if bytes < room => {
                 last = Some(bytes);
@@ -85,6 +91,12 @@ impl Stream for EpollStream {
     }
 
     fn try_write<R>(&self, write: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>) -> io::Result<R> {
-        self.stream.try_io(Interest::WRITABLE, || write(self.stream.as_fd()))
+        self.socket.try_io(Interest::WRITABLE, |socket| write(socket.as_fd()))
     }
+}
+
+/// Registers a socket with tokio's reactor.
+#[allow(deprecated, reason = "its unsafe successor asks for a promise that every owned descriptor keeps")]
+fn registered(socket: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
+    AsyncFd::with_interest(socket, interest)
 }

@@ -2,17 +2,21 @@
 //!
 //! Reads and writes are non-blocking system calls in both cases, into buffers that all connections of a worker share;
 //! only the waiting differs. So no buffer ever belongs to the kernel, an idle connection needs no buffer, and a dropped
-//! future leaves at most a pending poll behind, which ends when the socket is shut down.
+//! future leaves nothing behind.
 //!
-//! Only [`uring`] names tokio-uring, and only [`epoll`] names `tokio::net`.
+//! | file | what it holds |
+//! |---|---|
+//! | [`epoll`] | the event loop of tokio, and its sockets |
+//! | [`uring`] | an event loop that waits in a ring, and its sockets |
+//! | `ring` | the ring: polls of sockets, and what each of them is ready for |
+//! | `wake_up` | how other threads wake the loop that waits in the ring |
 
 use std::future::Future;
 use std::io;
-use std::net;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::buffer::spare_capacity;
-use rustix::net::{RecvFlags, recv};
+use rustix::net::{RecvFlags, SocketFlags, accept_with, recv};
 
 pub mod epoll;
 mod ring;
@@ -35,7 +39,8 @@ pub trait Transport: Sized + 'static {
     /// The kernel refuses one.
     fn new() -> io::Result<Self>;
 
-    /// Runs `future`, and the tasks that it spawns with [`tokio::task::spawn_local`], until `future` ends.
+    /// Runs `future`, and the tasks that it spawns with [`tokio::task::spawn_local`], until `future` ends. The thread must
+    /// be in the context of a runtime that runs timers.
     fn block_on<T>(&self, future: impl Future<Output = T>) -> T;
 }
 
@@ -44,18 +49,24 @@ pub trait Listener: Sized + 'static {
     /// The connections that it accepts.
     type Stream: Stream;
 
-    /// Takes a non-blocking socket, which other workers may hold too.
+    /// Takes a non-blocking listening stream socket, which other workers may hold too.
     ///
     /// # Errors
     /// Those of the kernel.
-    fn new(listener: net::TcpListener) -> io::Result<Self>;
+    fn new(socket: OwnedFd) -> io::Result<Self>;
 
     /// Waits for the next connection. Fails with `EINVAL` once the socket was shut down.
     fn accept(&self) -> impl Future<Output = io::Result<Self::Stream>>;
 }
 
-/// The socket of a connection. Shut it down before you drop its last handle, or a poll left behind keeps it open.
+/// The socket of a connection.
 pub trait Stream: Sized + 'static {
+    /// Takes a connected, non-blocking stream socket, of TCP or of Unix sockets.
+    ///
+    /// # Errors
+    /// Those of the kernel.
+    fn new(socket: OwnedFd) -> io::Result<Self>;
+
     /// Returns the socket, for calls that do not block.
     fn socket(&self) -> BorrowedFd<'_>;
 
@@ -79,6 +90,11 @@ pub trait Stream: Sized + 'static {
     /// # Errors
     /// Those of `write`.
     fn try_write<R>(&self, write: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>) -> io::Result<R>;
+}
+
+/// Accepts a connection, if one waits.
+fn accept(listener: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    Ok(accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?)
 }
 
 /// Reads into the spare capacity of `into`. Returns the number of bytes.

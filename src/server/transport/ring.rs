@@ -29,6 +29,9 @@ const COMPLETIONS: u32 = 2048;
 /// Marks the completions of entries that end a poll.
 const END_OF_POLL: u64 = u64::MAX;
 
+/// What ends a wait for input: input, the end of the peer's side, or of both sides.
+pub(super) const INPUT: PollFlags = PollFlags::IN.union(PollFlags::RDHUP).union(PollFlags::HUP);
+
 /// What a call uses up. The ends of the two sides of a connection last.
 const ONCE: PollFlags = PollFlags::IN.union(PollFlags::OUT);
 
@@ -91,7 +94,8 @@ impl Ring {
         let _dropped_last = socket.waiting.take();
         if socket.poll == PollState::Active {
             socket.poll = PollState::Ending;
-            let end = opcode::PollRemove::new(key as u64).build().user_data(END_OF_POLL);
+            // `PollRemove` would fail where an event has come that the kernel has not reported yet.
+            let end = opcode::AsyncCancel::new(key as u64).build().user_data(END_OF_POLL);
             self.unsubmitted.borrow_mut().push_back(end.flags(squeue::Flags::SKIP_SUCCESS));
         } else {
             sockets.remove(key);
@@ -140,6 +144,7 @@ impl Ring {
     pub(super) fn wait(&self, may_block: bool) {
         let mut uring = self.uring.borrow_mut();
         let mut unsubmitted = self.unsubmitted.borrow_mut();
+        let mut ends = 0;
         {
             let mut queue = uring.submission();
             while let Some(entry) = unsubmitted.front() {
@@ -148,11 +153,13 @@ impl Ring {
                 if unsafe { queue.push(entry) }.is_err() {
                     break;
                 }
+                ends += usize::from(entry.get_user_data() == END_OF_POLL);
                 unsubmitted.pop_front();
             }
         }
         let entered = if may_block && unsubmitted.is_empty() {
-            uring.submit_and_wait(1)
+            // A poll that ends has its last completion at once, which is not worth a turn.
+            uring.submit_and_wait(1 + ends)
         } else {
             // To look for completions without a time limit of zero would not run what the kernel has deferred.
             uring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&Timespec::new()))
@@ -205,5 +212,149 @@ impl Ring {
             Err(_) => socket.poll = PollState::Failed(Errno::from_raw_os_error(-completion.result())),
         }
         socket.waiting.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::task::Wake;
+    use std::time::{Duration, Instant};
+
+    /// Returns a ring with these entries; `None` where the kernel refuses rings and `REQUIRE_URING` is not set.
+    fn ring(submissions: u32, completions: u32) -> Option<Ring> {
+        match Ring::with_entries(submissions, completions) {
+            Ok(ring) => Some(ring),
+            Err(error) => {
+                assert!(std::env::var_os("REQUIRE_URING").is_none(), "io_uring is refused: {error}");
+                None
+            }
+        }
+    }
+
+    #[derive(Default)]
+    struct CountingWaker(AtomicU32);
+
+    impl Wake for CountingWaker {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn poll_in(ring: &Ring, key: usize) -> Poll<io::Result<()>> {
+        ring.poll_ready(key, INPUT, &Context::from_waker(Waker::noop()))
+    }
+
+    fn turn(ring: &Ring, may_block: bool) {
+        ring.wait(may_block);
+        ring.dispatch();
+    }
+
+    /// Takes turns until `is_done`.
+    fn turns_until(ring: &Ring, mut is_done: impl FnMut() -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !is_done() {
+            assert!(Instant::now() < deadline, "the ring has lost an event");
+            turn(ring, false);
+        }
+    }
+
+    #[test]
+    fn a_socket_becomes_ready_again_after_it_was_cleared() {
+        let Some(ring) = ring(2, 4) else { return };
+        let (mut client, server) = UnixStream::pair().unwrap();
+        let key = ring.add(server.as_fd(), PollFlags::IN | PollFlags::RDHUP);
+        assert!(poll_in(&ring, key).is_ready(), "it counts as ready at first");
+        let task = Arc::new(CountingWaker::default());
+        for woken in 1..=3 {
+            ring.clear(key, PollFlags::IN);
+            let waker = Waker::from(Arc::clone(&task));
+            assert!(ring.poll_ready(key, PollFlags::IN, &Context::from_waker(&waker)).is_pending());
+            turn(&ring, false);
+            client.write_all(b"x").unwrap();
+            turn(&ring, true);
+            assert_eq!(task.0.load(Ordering::Relaxed), woken);
+            assert!(poll_in(&ring, key).is_ready());
+        }
+        ring.remove(key);
+    }
+
+    #[test]
+    fn the_end_of_a_client_lasts() {
+        let Some(ring) = ring(2, 4) else { return };
+        let (client, server) = UnixStream::pair().unwrap();
+        let key = ring.add(server.as_fd(), PollFlags::IN | PollFlags::RDHUP);
+        ring.clear(key, PollFlags::IN);
+        assert!(poll_in(&ring, key).is_pending());
+        drop(client);
+        turn(&ring, true);
+        ring.clear(key, PollFlags::IN);
+        assert!(poll_in(&ring, key).is_ready());
+    }
+
+    #[test]
+    fn a_removed_socket_can_be_closed() {
+        let Some(ring) = ring(2, 4) else { return };
+        for (is_polled, has_event) in [(false, false), (true, false), (true, true)] {
+            let (mut client, mut server) = UnixStream::pair().unwrap();
+            let key = ring.add(server.as_fd(), PollFlags::IN);
+            ring.clear(key, PollFlags::IN);
+            assert!(poll_in(&ring, key).is_pending());
+            if is_polled {
+                turn(&ring, false);
+            }
+            if has_event {
+                client.write_all(b"x").unwrap();
+                server.read_exact(&mut [0]).unwrap();
+            }
+            ring.remove(key);
+            drop(server);
+            turn(&ring, false);
+            assert!(ring.sockets.borrow().is_empty(), "polled: {is_polled}, event: {has_event}");
+            client.set_nonblocking(true).unwrap();
+            assert_eq!(client.read(&mut [0]).unwrap(), 0, "the poll keeps the socket open");
+        }
+    }
+
+    #[test]
+    fn more_sockets_than_entries_lose_no_event() {
+        const SOCKETS: usize = 100;
+        let Some(ring) = ring(2, 4) else { return };
+        let mut pairs: Vec<_> = std::iter::repeat_with(|| UnixStream::pair().unwrap()).take(SOCKETS).collect();
+        let keys: Vec<_> = pairs.iter().map(|(_, server)| ring.add(server.as_fd(), PollFlags::IN)).collect();
+        for _ in 0..3 {
+            for &key in &keys {
+                ring.clear(key, PollFlags::IN);
+                assert!(poll_in(&ring, key).is_pending());
+            }
+            pairs.iter_mut().for_each(|(client, _)| client.write_all(b"x").unwrap());
+            let mut waiting = keys.clone();
+            turns_until(&ring, || {
+                waiting.retain(|&key| poll_in(&ring, key).is_pending());
+                waiting.is_empty()
+            });
+        }
+        keys.into_iter().for_each(|key| ring.remove(key));
+        turns_until(&ring, || ring.sockets.borrow().is_empty());
+    }
+
+    #[test]
+    fn a_refused_poll_is_an_error_and_is_tried_again() {
+        let Some(ring) = ring(2, 4) else { return };
+        let (_client, server) = UnixStream::pair().unwrap();
+        let key = ring.add(server.as_fd(), PollFlags::IN);
+        ring.clear(key, PollFlags::IN);
+        ring.sockets.borrow_mut().get_mut(key).unwrap().descriptor = RawFd::MAX;
+        for _ in 0..2 {
+            assert!(poll_in(&ring, key).is_pending());
+            turn(&ring, true);
+            let Poll::Ready(Err(error)) = poll_in(&ring, key) else { panic!("a poll of a closed descriptor") };
+            assert_eq!(error.raw_os_error(), Some(Errno::BADF.raw_os_error()));
+        }
     }
 }

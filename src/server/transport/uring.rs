@@ -3,24 +3,18 @@
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::io;
-use std::net;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use rustix::event::PollFlags;
-use rustix::io::Errno;
-use rustix::net::{SocketFlags, accept_with};
 use tokio::task::LocalSet;
 
-use super::ring::Ring;
+use super::ring::{INPUT, Ring};
 use super::wake_up::WakeUp;
-use super::{Listener, Stream, Transport, receive};
-
-/// What ends a wait for input: input, the end of the client's side, or of both.
-const INPUT: PollFlags = PollFlags::IN.union(PollFlags::RDHUP).union(PollFlags::HUP);
+use super::{Listener, Stream, Transport, accept, receive};
 
 thread_local! {
     /// The ring of the event loop that runs on this thread.
@@ -82,14 +76,20 @@ struct RingSocket<S: AsFd> {
 }
 
 impl<S: AsFd> RingSocket<S> {
+    /// Adds a socket, which is polled once it is not ready. It begins as ready.
     fn new(socket: S, interest: PollFlags) -> io::Result<Self> {
         let ring = RING.with_borrow(Clone::clone).ok_or_else(|| io::Error::other("no ring runs on this thread"))?;
         let key = ring.add(socket.as_fd(), interest);
         Ok(Self { socket, ring, key })
     }
 
-    async fn ready(&self, wanted: PollFlags) -> io::Result<()> {
-        poll_fn(|context| self.ring.poll_ready(self.key, wanted, context)).await
+    fn ready(&self, wanted: PollFlags) -> impl Future<Output = io::Result<()>> {
+        poll_fn(move |context| self.ring.poll_ready(self.key, wanted, context))
+    }
+
+    /// Notes that a call has found that it would block.
+    fn clear(&self, missing: PollFlags) {
+        self.ring.clear(self.key, missing);
     }
 }
 
@@ -100,25 +100,22 @@ impl<S: AsFd> Drop for RingSocket<S> {
 }
 
 /// A listening socket.
-pub struct UringListener(RingSocket<net::TcpListener>);
+pub struct UringListener(RingSocket<OwnedFd>);
 
 impl Listener for UringListener {
     type Stream = UringStream;
 
-    fn new(listener: net::TcpListener) -> io::Result<Self> {
-        RingSocket::new(listener, PollFlags::IN).map(Self)
+    fn new(socket: OwnedFd) -> io::Result<Self> {
+        RingSocket::new(socket, PollFlags::IN).map(Self)
     }
 
     async fn accept(&self) -> io::Result<UringStream> {
         loop {
             self.0.ready(INPUT).await?;
-            match accept_with(&self.0.socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
-                Ok(socket) => {
-                    let socket = RingSocket::new(socket.into(), PollFlags::IN | PollFlags::RDHUP)?;
-                    return Ok(UringStream { socket, more: Cell::new(false) });
-                }
-                Err(Errno::WOULDBLOCK) => self.0.ring.clear(self.0.key, PollFlags::IN),
-                Err(error) => return Err(error.into()),
+            match accept(self.0.socket.as_fd()) {
+                Ok(socket) => return UringStream::new(socket),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.0.clear(PollFlags::IN),
+                Err(error) => return Err(error),
             }
         }
     }
@@ -126,12 +123,16 @@ impl Listener for UringListener {
 
 /// A connection.
 pub struct UringStream {
-    socket: RingSocket<net::TcpStream>,
+    socket: RingSocket<OwnedFd>,
     /// Whether the last read may have left bytes in the socket.
     more: Cell<bool>,
 }
 
 impl Stream for UringStream {
+    fn new(socket: OwnedFd) -> io::Result<Self> {
+        Ok(Self { socket: RingSocket::new(socket, PollFlags::IN | PollFlags::RDHUP)?, more: Cell::new(false) })
+    }
+
     fn socket(&self) -> BorrowedFd<'_> {
         self.socket.socket.as_fd()
     }
@@ -146,7 +147,7 @@ impl Stream for UringStream {
     async fn writable(&self) -> io::Result<()> {
         // Few clients are so slow that a write must wait, so the poll of the connection does not watch for it.
         let writes = RingSocket::new(self.socket(), PollFlags::OUT)?;
-        writes.ring.clear(writes.key, PollFlags::OUT);
+        writes.clear(PollFlags::OUT);
         writes.ready(PollFlags::OUT | PollFlags::HUP).await
     }
 
@@ -154,9 +155,12 @@ impl Stream for UringStream {
         let room = into.spare_capacity_mut().len();
         let read = receive(self.socket(), into);
         // These are all the bytes there were (epoll(7)), so no other read is needed to tell that.
-        let is_last = read.as_ref().map_or_else(|error| error.kind() == io::ErrorKind::WouldBlock, |&bytes| bytes < room);
+        let is_last = match &read {
+            Ok(bytes) => *bytes < room,
+            Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+        };
         if is_last {
-            self.socket.ring.clear(self.socket.key, PollFlags::IN);
+            self.socket.clear(PollFlags::IN);
         }
         self.more.set(!is_last && read.is_ok());
         read

@@ -34,9 +34,11 @@ pub(crate) struct Process {
     readers: Vec<JoinHandle<()>>,
 }
 
-/// Returns the command of the binary under test.
+/// Returns the command of the binary under test: the one that the environment variable `ADAPTER_GATEWAY` names, such as
+/// an installed one, or the one that cargo has built.
 pub(crate) fn binary() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_adapter-gateway"));
+    let built = || env!("CARGO_BIN_EXE_adapter-gateway").into();
+    let mut command = Command::new(std::env::var_os("ADAPTER_GATEWAY").unwrap_or_else(built));
     command.stdin(Stdio::null());
     command
 }

@@ -1,0 +1,72 @@
+"""Where the installed program is."""
+
+import importlib.metadata
+import os
+import pathlib
+import shutil
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator
+
+from .errors import BinaryNotFoundError
+
+_NAME = "adapter-gateway"
+_VARIABLE = "ADAPTER_GATEWAY"
+
+
+def find_binary() -> pathlib.Path:
+    """Returns the path of the program `adapter-gateway`.
+
+    The environment variable `ADAPTER_GATEWAY`, a path or the name of a command, comes before all else. Then come the
+    places where pip and other installers put the program: in a virtual environment, with `--user`, `--target` and
+    `--prefix`.
+
+    Raises `BinaryNotFoundError` if the variable names no program, or if no place has one.
+    """
+    named = os.environ.get(_VARIABLE)
+    if named:
+        return _named(named)
+    places = list(dict.fromkeys(_places()))
+    for place in places:
+        if _is_program(place):
+            return place
+    raise BinaryNotFoundError(f"no program is at {', '.join(map(str, places))}, and {_VARIABLE} is not set")
+
+
+def _named(name: str) -> pathlib.Path:
+    found = shutil.which(name)
+    if found is None:
+        raise BinaryNotFoundError(f"{_VARIABLE} is {name!r}, which is no program")
+    return pathlib.Path(found)
+
+
+def _is_program(path: pathlib.Path) -> bool:
+    return path.is_file() and os.access(path, os.X_OK)
+
+
+def _places() -> Iterator[pathlib.Path]:
+    """Yields where the program can be, the most exact place first."""
+    site = pathlib.Path(__file__).resolve().parent.parent
+    # With `--target`, pip moves the files after it has written RECORD, so RECORD names a place outside of the target,
+    # where a program of another installation may be.
+    yield site / "bin" / _NAME
+    # The RECORD beside this package names the program in a virtual environment, with `--user` and `--prefix`, whatever
+    # Python runs. If another version of the package is further back on `sys.path`, its program is not taken.
+    yield from _recorded(importlib.metadata.distributions(name=_NAME, path=[str(site)]))
+    # In an editable installation, the package is elsewhere than its RECORD.
+    yield from _recorded(importlib.metadata.distributions(name=_NAME))
+    # The packages of some Linux distributions have no RECORD.
+    for directory in (
+        sysconfig.get_path("scripts"),
+        sysconfig.get_path("scripts", vars={"base": sys.base_prefix}),
+        sysconfig.get_path("scripts", "posix_user"),
+    ):
+        yield pathlib.Path(directory) / _NAME
+
+
+def _recorded(distributions: Iterable[importlib.metadata.Distribution]) -> Iterator[pathlib.Path]:
+    for distribution in distributions:
+        for file in distribution.files or ():
+            if file.name == _NAME:
+                # The path has `..` in it, and the folder of the packages may be a symbolic link.
+                yield pathlib.Path(distribution.locate_file(file)).parent.resolve() / _NAME
