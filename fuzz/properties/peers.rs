@@ -63,7 +63,8 @@ pub(crate) fn handshake(socket_type: &str) -> Vec<u8> {
 }
 
 fn filter(pieces: &[&[u8]], origin: Origin) -> Passed {
-    let limits = Arc::new(ZmtpLimits { message_bytes: MESSAGE_BYTES, subscriptions: Budget::new(SHARED_BYTES) });
+    let limits = ZmtpLimits { subscriptions: Budget::new(SHARED_BYTES), ..ZmtpLimits::new(MESSAGE_BYTES) };
+    let limits = Arc::new(limits);
     let mut guard = InboundGuard::new(origin, Arc::clone(&limits));
     let mut passed = Passed { bytes: Vec::new(), end: Ok(()) };
     for &piece in pieces {

@@ -1,13 +1,46 @@
 """The REST entrance of a local automation adapter, for Python.
 
-`find_binary` tells where the installed program is, and `python -m adapter_gateway` runs it.
+`Gateway` runs the gateway as a child of this process; `adapter_gateway.aio` has the same for asyncio. `find_binary`
+tells where the installed program is, and `python -m adapter_gateway` runs it.
 """
 
 from .binary import find_binary
-from .errors import BinaryNotFoundError, GatewayError
+from .client import Client
+from .errors import (
+    BinaryNotFoundError,
+    GatewayDisabledError,
+    GatewayEndedError,
+    GatewayError,
+    GatewayProcessError,
+    GatewayTimeoutError,
+    NotSentError,
+    OutcomeUnknownError,
+    RefusedError,
+    SendError,
+    SettingsError,
+)
+from .gateway import EventStream, Gateway
+from .options import GatewayOptions
+from .outcome import Outcome
+from .state import Event
 
 __all__ = [
     "BinaryNotFoundError",
+    "Client",
+    "Event",
+    "EventStream",
+    "Gateway",
+    "GatewayDisabledError",
+    "GatewayEndedError",
     "GatewayError",
+    "GatewayOptions",
+    "GatewayProcessError",
+    "GatewayTimeoutError",
+    "NotSentError",
+    "Outcome",
+    "OutcomeUnknownError",
+    "RefusedError",
+    "SendError",
+    "SettingsError",
     "find_binary",
 ]

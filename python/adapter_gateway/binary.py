@@ -69,4 +69,4 @@ def _recorded(distributions: Iterable[importlib.metadata.Distribution]) -> Itera
         for file in distribution.files or ():
             if file.name == _NAME:
                 # The path has `..` in it, and the folder of the packages may be a symbolic link.
-                yield pathlib.Path(distribution.locate_file(file)).parent.resolve() / _NAME
+                yield pathlib.Path(str(distribution.locate_file(file))).parent.resolve() / _NAME

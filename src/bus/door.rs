@@ -56,7 +56,15 @@ pub fn limit_peers(peers: usize) {
 pub fn limit_payloads(payload_bytes: u64) {
     let mut limits = LIMITS.lock().unwrap_or_else(PoisonError::into_inner);
     let message_bytes = payload_bytes.saturating_add(PAYLOAD_MARGIN_BYTES);
-    *limits = Arc::new(ZmtpLimits { message_bytes, subscriptions: Arc::clone(&limits.subscriptions) });
+    let (subscriptions, dropped_messages) = (Arc::clone(&limits.subscriptions), Arc::clone(&limits.dropped_messages));
+    *limits = Arc::new(ZmtpLimits { message_bytes, subscriptions, dropped_messages });
+}
+
+/// Returns how many messages the publishers that connected to this process have sent that were dropped, because they
+/// were beyond the bounds.
+pub(super) fn dropped_messages() -> u64 {
+    let limits = LIMITS.lock().unwrap_or_else(PoisonError::into_inner);
+    limits.dropped_messages.load(Ordering::Relaxed)
 }
 
 /// Takes note of a connection that was accepted. Returns it, or closes it and returns `None` if there are too many.

@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 use std::{fmt, io};
 
 use super::config::{BusError, PIPE_MESSAGES};
+use super::door;
 use super::endpoint::Endpoint;
 use super::ffi::{self, Frame};
-use super::ipc_listener::IpcListener;
 use super::memory::{HeldCounter, MemoryReturn};
 use super::poller::{self, Poller};
 use super::socket;
 use super::subscriptions::{SubscriptionCounters, SubscriptionRecord, SubscriptionState};
-use super::timed_join::{DROP_MARGIN, JOIN_MARGIN, TimedJoinHandle};
+use super::timed_join::{DROP_MARGIN, JOIN_MARGIN, SocketThread};
 use super::waker::Waker;
 
 /// Where publishers connect to, by convention.
@@ -39,10 +39,7 @@ pub struct Hub {
     state: Arc<HubState>,
     publishers: Endpoint,
     subscribers: Endpoint,
-    /// `None` after the hub was stopped.
-    thread: Mutex<Option<TimedJoinHandle>>,
-    /// When they are dropped, their files are removed.
-    ipc_listeners: Mutex<Vec<IpcListener>>,
+    thread: SocketThread,
 }
 
 /// What the hub has done.
@@ -50,6 +47,8 @@ pub struct Hub {
 pub struct HubCounters {
     /// Messages that were passed on, with those that nobody had subscribed to.
     pub forwarded: u64,
+    /// Messages of publishers that were dropped, because they were beyond the bounds: those of all hubs of the process.
+    pub dropped: u64,
     /// How often the pipe of a subscriber was found full.
     pub pipe_full: u64,
     /// What is known of the subscriptions at the subscribers' side.
@@ -82,14 +81,9 @@ impl Hub {
         let subscribers = socket::bind(&mut downstream, subscribers).map_err(BusError::about(subscribers))?;
         let state = Arc::new(HubState::new().map_err(BusError::Setup)?);
         let forwarder = Forwarder::new(context, [upstream, downstream], Arc::clone(&state)).map_err(BusError::Setup)?;
-        let thread = TimedJoinHandle::spawn("hub", move || forwarder.run()).map_err(BusError::Setup)?;
-        Ok(Self {
-            state,
-            publishers: publishers.endpoint,
-            subscribers: subscribers.endpoint,
-            thread: Mutex::new(Some(thread)),
-            ipc_listeners: Mutex::new(publishers.ipc.into_iter().chain(subscribers.ipc).collect()),
-        })
+        let ipc_listeners = publishers.ipc.into_iter().chain(subscribers.ipc).collect();
+        let thread = SocketThread::spawn("hub", ipc_listeners, move || forwarder.run()).map_err(BusError::Setup)?;
+        Ok(Self { state, publishers: publishers.endpoint, subscribers: subscribers.endpoint, thread })
     }
 
     /// Returns the endpoint that publishers connect to, as it is actually bound.
@@ -125,6 +119,7 @@ impl Hub {
     pub fn counters(&self) -> HubCounters {
         HubCounters {
             forwarded: self.state.forwarded.load(Ordering::Relaxed),
+            dropped: door::dropped_messages(),
             pipe_full: self.state.pipe_full.load(Ordering::Relaxed),
             downstream: self.state.downstream.counters(),
         }
@@ -139,16 +134,11 @@ impl Hub {
     }
 
     fn end_thread(&self, deadline: Duration, margin: Duration) {
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(thread) = thread {
-            let stop_at = Instant::now() + deadline;
+        self.thread.end(deadline, margin, |stop_at| {
             let set = self.state.stop_at.set(stop_at);
-            debug_assert!(set.is_ok(), "the thread is taken once, so the deadline is set once");
+            debug_assert!(set.is_ok(), "the thread is asked once, so the deadline is set once");
             self.state.waker.force_wake();
-            thread.join_until(stop_at + margin);
-        }
-        // A second call does not wait for the first one, so the files are removed in either.
-        self.ipc_listeners.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        });
     }
 }
 

@@ -1,8 +1,8 @@
 //! The start and the stop of the bus.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use super::config::{BusConfig, BusError, BusEvent};
 use super::endpoint::Endpoint;
@@ -14,7 +14,7 @@ use super::queue::Queue;
 use super::state::{BusCounters, BusState, EndpointState};
 use super::subscriptions::{SubscriptionRecord, SubscriptionState};
 use super::thread::BusThread;
-use super::timed_join::{DROP_MARGIN, JOIN_MARGIN, TimedJoinHandle};
+use super::timed_join::{DROP_MARGIN, JOIN_MARGIN, SocketThread};
 use super::xpub_socket::XpubSocket;
 use crate::process::schedule_as_batch;
 
@@ -32,10 +32,7 @@ pub struct BusTotals {
 /// The running bus. [`Bus::stop`] delivers what was accepted; dropping the bus stops it at once.
 pub struct Bus {
     state: Arc<BusState>,
-    /// `None` after the bus was stopped.
-    thread: Mutex<Option<TimedJoinHandle>>,
-    /// When they are dropped, their files are removed.
-    ipc_listeners: Mutex<Vec<IpcListener>>,
+    thread: SocketThread,
 }
 
 /// All sockets of the bus.
@@ -71,8 +68,8 @@ impl Bus {
         let fanout = Fanout::new(sockets);
         let bus_thread =
             BusThread::new(context, Arc::clone(&state), fanout, Box::new(on_event)).map_err(BusError::Setup)?;
-        let thread = TimedJoinHandle::spawn("bus", move || bus_thread.run()).map_err(BusError::Setup)?;
-        Ok(Self { state, thread: Mutex::new(Some(thread)), ipc_listeners: Mutex::new(ipc_listeners) })
+        let thread = SocketThread::spawn("bus", ipc_listeners, move || bus_thread.run()).map_err(BusError::Setup)?;
+        Ok(Self { state, thread })
     }
 
     /// Returns a handle for publishing.
@@ -106,18 +103,13 @@ impl Bus {
     }
 
     fn end_thread(&self, deadline: Duration, margin: Duration) {
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(thread) = thread {
-            let stop_at = Instant::now() + deadline;
+        self.thread.end(deadline, margin, |stop_at| {
             // The thread reads the deadline after it has seen that the queue is closed, so the deadline is set first.
             let set = self.state.stop_at.set(stop_at);
-            debug_assert!(set.is_ok(), "the thread is taken once, so the deadline is set once");
+            debug_assert!(set.is_ok(), "the thread is asked once, so the deadline is set once");
             self.state.queue.close();
             self.state.waker.force_wake();
-            thread.join_until(stop_at + margin);
-        }
-        // A second call does not wait for the first one, so the files are removed in either.
-        self.ipc_listeners.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        });
     }
 }
 

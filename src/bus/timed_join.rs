@@ -6,8 +6,11 @@
 
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use super::ipc_listener::IpcListener;
 
 /// How long a thread is waited for after the deadline that the thread itself keeps. It covers what the thread does when
 /// its time is over, and the delays of the scheduler.
@@ -16,15 +19,48 @@ pub(super) const JOIN_MARGIN: Duration = Duration::from_millis(50);
 /// How long a thread that must end at once is waited for, so that its endpoints are free again afterwards.
 pub(super) const DROP_MARGIN: Duration = Duration::from_secs(1);
 
+/// A thread that owns sockets, and the files of those that are listening Unix sockets.
+pub(super) struct SocketThread {
+    /// `None` after the thread was ended.
+    thread: Mutex<Option<TimedJoinHandle>>,
+    /// When they are dropped, their files are removed.
+    ipc_listeners: Mutex<Vec<IpcListener>>,
+}
+
+impl SocketThread {
+    /// Starts the thread.
+    pub(super) fn spawn(
+        name: &str,
+        ipc_listeners: Vec<IpcListener>,
+        body: impl FnOnce() + Send + 'static,
+    ) -> io::Result<Self> {
+        let thread = TimedJoinHandle::spawn(name, body)?;
+        Ok(Self { thread: Mutex::new(Some(thread)), ipc_listeners: Mutex::new(ipc_listeners) })
+    }
+
+    /// Calls `ask` with the time by which the thread is to end, in `deadline` from now, waits for its end for `margin`
+    /// longer at most, and removes the files. Only the first call asks and waits.
+    pub(super) fn end(&self, deadline: Duration, margin: Duration, ask: impl FnOnce(Instant)) {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            let stop_at = Instant::now() + deadline;
+            ask(stop_at);
+            thread.join_until(stop_at + margin);
+        }
+        // A second call does not wait for the first one, so the files are removed in either.
+        self.ipc_listeners.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
 /// A thread that is joined with a deadline.
-pub(super) struct TimedJoinHandle {
+struct TimedJoinHandle {
     /// Disconnected when the thread has ended.
     ended: Receiver<()>,
 }
 
 impl TimedJoinHandle {
     /// Starts a thread.
-    pub(super) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<Self> {
+    fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<Self> {
         let (alive, ended) = channel();
         let body = move || {
             let _alive_until_the_end = alive;
@@ -36,7 +72,7 @@ impl TimedJoinHandle {
 
     /// Waits for the end of the thread, until `deadline` at most. Returns whether it has ended. A thread that has not is
     /// left behind.
-    pub(super) fn join_until(self, deadline: Instant) -> bool {
+    fn join_until(self, deadline: Instant) -> bool {
         let left = deadline.saturating_duration_since(Instant::now());
         self.ended.recv_timeout(left) == Err(RecvTimeoutError::Disconnected)
     }

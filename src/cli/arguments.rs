@@ -109,7 +109,7 @@ pub struct ServeArguments {
     /// where subscribers connect to the embedded hub, port * for any (default: tcp://127.0.0.1:16103)
     #[argh(option, arg_name = "url")]
     pub hub_subscribers: Option<String>,
-    /// how payloads are published: json, with the bytes as they came, or msgpack (default: json)
+    /// how payloads are published: json|msgpack, where json keeps the bytes as they came (default: json)
     #[argh(option, arg_name = "how", default = "Encoding::Json")]
     pub encoding: Encoding,
     /// check known topics field by field, or refuse all others too, or check the envelope alone:
@@ -208,7 +208,7 @@ pub struct ListenArguments {
     /// beginning of the topics to print, repeatable (default: all)
     #[argh(option, arg_name = "prefix")]
     pub topic: Vec<String>,
-    /// how payloads are encoded: json or msgpack (default: json)
+    /// how payloads are encoded: json|msgpack (default: json)
     #[argh(option, arg_name = "how", default = "Encoding::Json")]
     pub encoding: Encoding,
     /// indent the payloads, one member a line

@@ -177,6 +177,8 @@ pub struct Stats {
 pub struct HubStats {
     /// Messages passed on, those without a subscriber included.
     pub forwarded: u64,
+    /// Messages of other publishers that were dropped, because they were beyond the bounds.
+    pub dropped: u64,
     /// The number of times that a subscriber's full pipe made the hub wait.
     pub pipe_full: u64,
     /// The distinct topic prefixes that its subscribers subscribe to.
@@ -213,7 +215,7 @@ mod tests {
             endpoints: vec![EndpointStats { endpoint: "tcp://h:1".into(), connected: true, reconnects: 3 }],
             ..Stats::default()
         };
-        let hub = Some(HubStats { forwarded: 5, pipe_full: 6, subscriptions: 7, unsubscribed: 8 });
+        let hub = Some(HubStats { forwarded: 5, dropped: 9, pipe_full: 6, subscriptions: 7, unsubscribed: 8 });
         let rows = [
             (
                 Event::Listening { url: "http://a/b", pid: 7, io: IoBackend::Uring },
@@ -258,7 +260,7 @@ mod tests {
             (
                 Event::Stats(Stats { hub, ..stats() }),
                 format!(
-                    r#"{{"event":"stats",{counters},"hub":{{"forwarded":5,"pipe_full":6,"subscriptions":7,"unsubscribed":8}}}}"#
+                    r#"{{"event":"stats",{counters},"hub":{{"forwarded":5,"dropped":9,"pipe_full":6,"subscriptions":7,"unsubscribed":8}}}}"#
                 ),
             ),
             (Event::Stopped { undelivered: 0, stats: stats() }, format!(r#"{{"event":"stopped",{counters}}}"#)),

@@ -232,7 +232,8 @@ fn combined(bus: Option<SubscriptionCounters>, hub: Option<SubscriptionCounters>
 
 fn hub_stats(counters: HubCounters) -> HubStats {
     let SubscriptionCounters { subscriptions, unsubscribed } = counters.downstream;
-    HubStats { forwarded: counters.forwarded, pipe_full: counters.pipe_full, subscriptions, unsubscribed }
+    let HubCounters { forwarded, dropped, pipe_full, .. } = counters;
+    HubStats { forwarded, dropped, pipe_full, subscriptions, unsubscribed }
 }
 
 /// Stops the bus and then the hub on a thread of its own, so that this thread still handles signals meanwhile.

@@ -128,9 +128,10 @@ impl HttpCounters {
         add(&self.accepted, 1);
     }
 
-    /// Counts a connection that was closed.
+    /// Counts a connection that was closed. Whoever reads this count sees also what the connection gave back before, such
+    /// as its part of the [`Budget`](super::budget::Budget).
     pub fn closed(&self) {
-        add(&self.closed, 1);
+        self.closed.store(self.closed.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
     }
 }
 
@@ -160,7 +161,7 @@ impl<'c> FromIterator<&'c HttpCounters> for HttpTotals {
             totals.bytes_in += worker.bytes_in.load(Ordering::Relaxed);
             totals.bytes_out += worker.bytes_out.load(Ordering::Relaxed);
             // Closed is read first: a connection that opens meanwhile must not make the difference negative.
-            let closed = worker.closed.load(Ordering::Relaxed);
+            let closed = worker.closed.load(Ordering::Acquire);
             let accepted = worker.accepted.load(Ordering::Relaxed);
             totals.connections_accepted += accepted;
             totals.connections += accepted.saturating_sub(closed);

@@ -144,7 +144,7 @@ fn run_python(script: &str, options: &[&str]) -> Option<Output> {
 }
 
 /// Says that an example did not run, also where the output of tests is captured. In CI this is a failure.
-fn skipped(reason: &str) {
+pub(crate) fn skipped(reason: &str) {
     let _ = writeln!(std::io::stderr(), "skipped: {reason}");
     assert!(std::env::var_os("CI").is_none(), "skipped, but CI is set: {reason}");
 }

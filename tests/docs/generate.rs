@@ -1,15 +1,23 @@
-//! What the documents say of each topic is generated from the program's table of topics.
+//! What the documents say of each topic is generated from the program's table of topics, and the completions of shells and
+//! the manual page from its options.
 
 use super::document::Document;
+use super::interface::Program;
 use super::messages::{self, Json, Kind, Message, Topic, topics};
+use super::{completions, man_page};
 
 #[test]
 fn generated_parts_are_up_to_date() {
+    let program = Program::new();
     let documents = [
         with_parts("docs/clients.md", &clients()),
         with_parts("docs/reference.md", &[("topics", topic_table()), ("vocabularies", vocabulary_table())]),
         with_parts("docs/openapi.yaml", &openapi()),
         Document { path: "docs/adapter-gateway.postman_collection.json".into(), text: collection() },
+        Document { path: completions::BASH.into(), text: completions::bash(&program) },
+        Document { path: completions::ZSH.into(), text: completions::zsh(&program) },
+        Document { path: completions::FISH.into(), text: completions::fish(&program) },
+        Document { path: man_page::PATH.into(), text: man_page::page(&program) },
     ];
     if std::env::var_os("UPDATE_DOCS").is_some() {
         documents.iter().for_each(Document::write);

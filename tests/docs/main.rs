@@ -1,5 +1,5 @@
 //! The documents compared with the program: their tables name what exists, their examples run as they stand, their
-//! links lead somewhere, and what is generated from the table of topics is up to date.
+//! links lead somewhere, and what is generated from the table of topics and from the options is up to date.
 //!
 //! `UPDATE_DOCS=1 cargo test --test docs generated` writes the generated parts anew. An example needs its client: if the
 //! client is not installed, the test prints `skipped: ...`, and fails if the environment variable `CI` is set.
@@ -12,11 +12,14 @@
 )]
 
 mod clients;
+mod completions;
 mod document;
 mod events;
 mod gateway;
 mod generate;
+mod interface;
 mod links;
+mod man_page;
 mod messages;
 mod program;
 mod security;

@@ -40,6 +40,7 @@ fn only_messages_of_two_frames_within_the_bounds_are_passed_on() {
         peer.send_all(&bytes);
         peer.round_trip();
         door.assert_small(what);
+        assert_eq!(door.gateway.stats()["hub"]["dropped"], number + 1, "{what}");
         // The same publisher goes on, and the others too.
         let marker = Message::new("marker", &format!(r#"{{"n":{number}}}"#));
         let frames = [marker.topic.as_str(), marker.payload.as_str()];

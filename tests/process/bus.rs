@@ -1,9 +1,11 @@
-//! The options that change how messages are published: `--hub` and `--encoding`.
+//! The options that change how messages are published, `--hub` and `--encoding`, and how libzmq was built.
 
-use crate::support::PATIENCE;
+use std::collections::BTreeSet;
+
 use crate::support::gateway::Gateway;
 use crate::support::process::run;
 use crate::support::subscriber::{Message, Subscriber, ipc_endpoint};
+use crate::support::{PATIENCE, eventually};
 
 /// The gateway and its hub run in one process, the subscriber and the publishers of others outside.
 #[test]
@@ -54,4 +56,45 @@ fn a_payload_is_published_in_msgpack_without_loss_or_refused() {
     gateway.post(Message::new("x", r#"{ "n" : [1.0, 18446744073709551615] }"#).body()).assert_accepted();
     let payload = [&b"\x81\xa1n\x92\xcb\x3f\xf0\0\0\0\0\0\0\xcf"[..], &[0xff; 8]].concat();
     assert_eq!(receiving.join().unwrap(), [b"x".to_vec(), payload]);
+}
+
+/// A libzmq that was built without TCP keep-alive accepts its options without an error, so the kernel is asked.
+#[test]
+fn libzmq_was_built_with_keep_alive() {
+    let hub = zmq::Context::new().socket(zmq::SUB).unwrap();
+    hub.set_subscribe(b"").unwrap();
+    hub.bind("tcp://127.0.0.1:*").unwrap();
+    let endpoint = hub.get_last_endpoint().unwrap().unwrap();
+    let mut gateway = Gateway::serve().connect(&endpoint).start();
+    gateway.wait_connected();
+    let port: u16 = endpoint.rsplit(':').next().unwrap().parse().unwrap();
+    let to_hub = format!("0100007F:{port:04X}");
+    eventually("the connection has a keep-alive timer", || {
+        // The second field is the peer and the fifth the timer; 02 is keep-alive (proc_net_tcp.rst of the kernel).
+        let connections = std::fs::read_to_string(format!("/proc/{}/net/tcp", gateway.id())).unwrap();
+        let mut connections = connections.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let has_timer = |fields: Vec<&str>| {
+            let of_peer = fields.get(2) == Some(&to_hub.as_str());
+            of_peer && fields.get(5).is_some_and(|timer| timer.starts_with("02:"))
+        };
+        connections.any(has_timer).then_some(())
+    });
+}
+
+/// The threads of libzmq wake each other through an eventfd for each socket and thread, or else through as many pairs of
+/// Unix sockets. Two more Unix sockets bring signals to the gateway.
+#[test]
+fn libzmq_was_built_with_eventfds() {
+    let gateway = Gateway::serve().bind("tcp://127.0.0.1:*").start();
+    let descriptors = std::fs::read_dir(format!("/proc/{}/fd", gateway.id())).unwrap();
+    let targets = descriptors.filter_map(|entry| entry.unwrap().path().read_link().ok());
+    let targets: Vec<_> = targets.map(|target| target.display().to_string()).collect();
+    let eventfds = targets.iter().filter(|target| target.as_str() == "anon_inode:[eventfd]").count();
+    let unix_sockets = std::fs::read_to_string(format!("/proc/{}/net/unix", gateway.id())).unwrap();
+    // The seventh field is the inode (proc_net(5)).
+    let inodes: BTreeSet<_> = unix_sockets.lines().filter_map(|line| line.split_whitespace().nth(6)).collect();
+    let sockets: BTreeSet<_> = targets.iter().filter_map(|it| it.strip_prefix("socket:[")?.strip_suffix(']')).collect();
+    let pairs = sockets.intersection(&inodes).count() / 2;
+    println!("{eventfds} eventfds, {pairs} pairs of Unix sockets");
+    assert!(eventfds > 4 && pairs <= 1, "{eventfds} eventfds, {pairs} pairs of Unix sockets");
 }

@@ -1,1 +1,6 @@
 """The same names for asyncio."""
+
+from .client import Client
+from .gateway import EventStream, Gateway
+
+__all__ = ["Client", "EventStream", "Gateway"]

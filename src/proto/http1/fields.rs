@@ -238,14 +238,40 @@ fn media_type(value: &[u8]) -> MediaType {
         return MediaType::Json;
     }
     let (essence, parameters) = split_once(value, b';').unwrap_or((value, b""));
-    let utf8 = parameters.split(|&byte| byte == b';').map(<[u8]>::trim_ascii).all(|parameter| {
-        let (name, value) = split_once(parameter, b'=').unwrap_or((parameter, b""));
-        !name.eq_ignore_ascii_case(b"charset")
-            || value.eq_ignore_ascii_case(b"utf-8")
-            || value.eq_ignore_ascii_case(b"\"utf-8\"")
-    });
     let json = essence.trim_ascii().eq_ignore_ascii_case(b"application/json");
-    if json && utf8 { MediaType::Json } else { MediaType::Other }
+    if json && is_in_utf8(parameters) { MediaType::Json } else { MediaType::Other }
+}
+
+/// Returns whether the parameters (RFC 9110 §5.6.6) name no charset but UTF-8. They may name another one where a quoted
+/// string does not end.
+fn is_in_utf8(parameters: &[u8]) -> bool {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    let ends = |&byte: &u8| {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = is_quoted,
+            b'"' => is_quoted = !is_quoted,
+            _ => return byte == b';' && !is_quoted,
+        }
+        false
+    };
+    let utf8 = parameters.split(ends).map(<[u8]>::trim_ascii).all(|parameter| {
+        let (name, value) = split_once(parameter, b'=').unwrap_or((parameter, b""));
+        !name.eq_ignore_ascii_case(b"charset") || is_utf8(value)
+    });
+    utf8 && !is_quoted
+}
+
+/// Returns whether a value is `utf-8`, as a token or as a quoted string, in which a `\` stands before any byte
+/// (RFC 9110 §5.6.4).
+fn is_utf8(value: &[u8]) -> bool {
+    let [b'"', quoted @ .., b'"'] = value else { return value.eq_ignore_ascii_case(b"utf-8") };
+    let mut is_escape = false;
+    let content = quoted.iter().filter(|&&byte| {
+        is_escape = byte == b'\\' && !is_escape;
+        !is_escape
+    });
+    content.map(u8::to_ascii_lowercase).eq(*b"utf-8")
 }
 
 /// Returns the members of a comma-separated list (RFC 9110 §5.6.1), without empty ones and the white space around them.

@@ -26,7 +26,7 @@
 //! | pipelines, answered in order | 9112 §9.3.2 | `accept/pipeline*` |
 //! | names in any case; values that are empty or hold tabs or obs-text | 9110 §5 | `accept/field-*` |
 //! | a host with or without a port, an IP literal | 9110 §7.2, 3986 §3.2.2 | `accept/host-*` |
-//! | *`application/json`, in UTF-8 if it says a charset* | 9110 §8.3.1, 8259 §8.1 | `accept/content-type-*` |
+//! | *`application/json`, in UTF-8 if it says a charset, beside other parameters* | 9110 §8.3.1, §5.6.6, 8259 §8.1 | `accept/content-type-*` |
 //! | *`Content-Encoding: identity`* | 9110 §8.4 | `accept/content-encoding-identity` |
 //! | *`Expect: 100-continue`, also more than once, or nothing* | 9110 §10.1.1 | `accept/expect-*`, `interim` |
 //! | *a token, percent-encoded or not* | 3986 §2.1 | `accept/token-*` |

@@ -1,6 +1,7 @@
 //! What passes after the handshake.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::frame::{self, FrameHead, SubscriberFrame, Violation};
 use super::subscriptions::{SUBSCRIPTION_BYTES, Subscriptions};
@@ -11,7 +12,7 @@ use crate::proto::message::MAX_TOPIC_BYTES;
 /// A message that subscribes to everything. Peers of ZMTP 3.1 may send it too.
 const SUBSCRIBE_TO_EVERYTHING: &[u8] = &[0, 1, 1];
 
-/// The bounds of what peers may send.
+/// The bounds of what peers may send, and how much was beyond them.
 #[derive(Debug)]
 pub struct ZmtpLimits {
     /// Longest payload frame of a publisher that connected to us.
@@ -19,13 +20,15 @@ pub struct ZmtpLimits {
     /// What the subscriptions of all accepted connections may cost together, counted by
     /// [`subscription_cost_bytes`](super::subscription_cost_bytes).
     pub subscriptions: Arc<Budget>,
+    /// Messages of publishers that connected to us that were dropped.
+    pub dropped_messages: Arc<AtomicU64>,
 }
 
 impl ZmtpLimits {
     /// Returns the default bounds with this one for payload frames.
     #[must_use]
     pub fn new(message_bytes: u64) -> Self {
-        Self { message_bytes, subscriptions: Budget::new(SUBSCRIPTION_BYTES) }
+        Self { message_bytes, subscriptions: Budget::new(SUBSCRIPTION_BYTES), dropped_messages: Arc::default() }
     }
 }
 
@@ -59,7 +62,7 @@ impl Traffic {
     pub(super) fn judge(&mut self, window: &mut Window<'_>, limits: &ZmtpLimits) -> Result<Step, Violation> {
         let Some(head) = FrameHead::parse(window.unread())? else { return Ok(Step::Wait) };
         match self.peer {
-            PeerKind::Publisher => self.judge_message(head, window, limits.message_bytes),
+            PeerKind::Publisher => self.judge_message(head, window, limits),
             PeerKind::Subscriber(_) | PeerKind::PublishedTo { .. } => self.judge_subscription(head, window, limits),
             PeerKind::SubscribedTo if head.is_command => frame::judge_command(head, window.unread()),
             PeerKind::SubscribedTo => Ok(Step::Pass(head.frame_bytes())),
@@ -71,14 +74,17 @@ impl Traffic {
         &mut self,
         topic: FrameHead,
         window: &mut Window<'_>,
-        message_bytes: u64,
+        limits: &ZmtpLimits,
     ) -> Result<Step, Violation> {
         let unread = window.unread();
         if topic.is_command {
             return frame::judge_command(topic, unread);
         }
-        if self.drops_message || !topic.has_more || topic.body_bytes > MAX_TOPIC_BYTES as u64 {
-            return Ok(self.drop_message(topic));
+        if self.drops_message {
+            return Ok(self.drop_frame(topic));
+        }
+        if !topic.has_more || topic.body_bytes > MAX_TOPIC_BYTES as u64 {
+            return Ok(self.drop_message(topic, limits));
         }
         let topic_bytes = topic.frame_bytes() as usize;
         let Some(behind) = unread.get(topic_bytes..) else { return Ok(Step::Wait) };
@@ -91,8 +97,8 @@ impl Traffic {
             }
             return Ok(step);
         }
-        if payload.has_more || payload.body_bytes > message_bytes {
-            return Ok(self.drop_message(topic));
+        if payload.has_more || payload.body_bytes > limits.message_bytes {
+            return Ok(self.drop_message(topic, limits));
         }
         Ok(Step::Pass(topic.frame_bytes() + payload.frame_bytes()))
     }
@@ -105,7 +111,7 @@ impl Traffic {
     ) -> Result<Step, Violation> {
         let unread = window.unread();
         if !head.is_command && (self.drops_message || head.has_more) {
-            return Ok(self.drop_message(head));
+            return Ok(self.drop_frame(head));
         }
         let (adds, prefix_at) = match head.subscriber_frame(unread) {
             None => return Ok(Step::Wait),
@@ -131,8 +137,14 @@ impl Traffic {
         Ok(if passes { Step::Pass(head.frame_bytes()) } else { Step::Drop(head.frame_bytes()) })
     }
 
+    /// Drops a message of a publisher from its first frame on.
+    fn drop_message(&mut self, topic: FrameHead, limits: &ZmtpLimits) -> Step {
+        limits.dropped_messages.fetch_add(1, Ordering::Relaxed);
+        self.drop_frame(topic)
+    }
+
     /// Drops a frame, and the rest of its message.
-    fn drop_message(&mut self, head: FrameHead) -> Step {
+    fn drop_frame(&mut self, head: FrameHead) -> Step {
         self.drops_message = head.has_more;
         Step::Drop(head.frame_bytes())
     }

@@ -1,0 +1,49 @@
+# The completion of adapter-gateway for bash.
+
+_adapter_gateway() {
+    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command="" words=""
+    # bash takes `=` for a word of its own.
+    if [[ $current == = ]]; then
+        current=""
+    elif [[ $previous == = && $COMP_CWORD -ge 2 ]]; then
+        previous=${COMP_WORDS[COMP_CWORD - 2]}
+    fi
+    if [[ $COMP_CWORD -ge 2 ]]; then
+        command=${COMP_WORDS[1]}
+    fi
+    COMPREPLY=()
+    case "$command $previous" in
+        "serve --encoding") words="json msgpack" ;;
+        "serve --check") words="known strict envelope" ;;
+        "serve --vocabulary") words="as-sent older newer" ;;
+        "serve --io") words="auto uring epoll" ;;
+        "serve --settings" | "serve --tls-cert" | "serve --tls-key")
+            compopt -o filenames
+            mapfile -t COMPREPLY < <(compgen -f -- "$current")
+            return
+            ;;
+        "serve --cert-dir")
+            compopt -o filenames
+            mapfile -t COMPREPLY < <(compgen -d -- "$current")
+            return
+            ;;
+        "serve --listen" | "serve --connect" | "serve --bind" | "serve --hub-publishers" | "serve --hub-subscribers" | "serve --allow-origin" | "serve --workers" | "serve --max-body" | "serve --max-head" | "serve --max-connections" | "serve --max-buffered" | "serve --head-timeout" | "serve --body-timeout" | "serve --idle-timeout" | "serve --drain-timeout" | "serve --queue" | "serve --stats") return ;;
+        "demo --check") words="known strict envelope" ;;
+        "demo --vocabulary") words="as-sent older newer" ;;
+        "demo --io") words="auto uring epoll" ;;
+        "demo --listen") return ;;
+        "listen --encoding") words="json msgpack" ;;
+        "listen --color") words="auto always never" ;;
+        "listen --connect" | "listen --topic" | "listen --count") return ;;
+        "serve "*) words="--settings --listen --plain --tls-cert --tls-key --cert-dir --connect --bind --hub --hub-publishers --hub-subscribers --encoding --check --vocabulary --allow-origin --io --workers --max-body --max-head --max-connections --max-buffered --head-timeout --body-timeout --idle-timeout --drain-timeout --queue --watch-stdin --watch-parent --stats --help" ;;
+        "demo "*) words="--listen --plain --check --vocabulary --io --help" ;;
+        "listen "*) words="--connect --topic --encoding --pretty --color --count --help" ;;
+        *)
+            words="serve demo listen"
+            [[ $current != -* ]] || words="--version --help"
+            ;;
+    esac
+    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
+}
+
+complete -F _adapter_gateway adapter-gateway

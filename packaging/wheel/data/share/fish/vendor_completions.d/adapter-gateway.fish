@@ -1,0 +1,1 @@
+../../../../../completions/adapter-gateway.fish

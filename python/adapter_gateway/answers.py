@@ -1,0 +1,171 @@
+"""Answers as they arrive, in pieces of any size. Nothing here reads a socket or a clock."""
+
+from __future__ import annotations
+
+import email.utils
+import json
+import re
+from typing import Dict, List, NamedTuple, Optional, Union
+
+#: The most bytes of the head and of the body of an answer. Those of the gateway have some hundred bytes; a proxy
+#: before it may add to them.
+HEAD_BYTES = 64 * 1024
+BODY_BYTES = 1024 * 1024
+
+#: How many of the same answers are compared at once, and the most bytes of one that is kept for it.
+RUN = 64
+REPEATED_BYTES = 1024
+
+_STATUS_LINE = re.compile(rb"HTTP/1\.([01]) ([1-9][0-9][0-9])(?: [^\r\n]*)?\Z")
+_LENGTH = re.compile(r"[0-9]{1,19}\Z", re.ASCII)
+
+
+class MalformedAnswer(Exception):
+    """What arrived is no answer of HTTP/1.1 whose end can be found."""
+
+
+class Answer(NamedTuple):
+    """One answer."""
+
+    status: int
+    #: Whether the server ends the connection after this answer. It reads no request behind it (RFC 9112 section 9.6).
+    close: bool
+    #: The fields that are used here, with their names in lower case.
+    fields: Dict[str, str]
+    body: bytes
+
+    def problem(self) -> Dict[str, object]:
+        """Returns the members of the problem document (RFC 9457), or none if the body is none."""
+        if self.fields.get("content-type", "").partition(";")[0].strip().lower() != "application/problem+json":
+            return {}
+        try:
+            document = json.loads(self.body)
+        except ValueError:
+            return {}
+        return document if isinstance(document, dict) else {}
+
+    def retry_after_s(self) -> Optional[float]:
+        """Returns the seconds of `Retry-After` (RFC 9110 section 10.2.3). A date counts from that of the answer."""
+        value = self.fields.get("retry-after")
+        if value is None:
+            return None
+        if _LENGTH.match(value):
+            return float(value)
+        try:
+            dates = [email.utils.parsedate_to_datetime(date) for date in (value, self.fields.get("date", ""))]
+            return max(0.0, dates[0].timestamp() - dates[1].timestamp())
+        except (TypeError, ValueError, IndexError, OverflowError):
+            return None
+
+
+class AnswerReader:
+    """Finds the answers in the bytes of one connection.
+
+    Most answers are 200, and differ in their `Date` at most, once a second. So the bytes of the last one are kept, and
+    what repeats them is counted and not read again.
+    """
+
+    def __init__(self) -> None:
+        self._held = b""
+        self._accepted = b""
+        self._accepted_run = b""
+
+    def receive(self, data: bytes) -> List[Union[int, Answer]]:
+        """Takes in what arrived. Returns the answers that it completes, in order: a number stands for so many answers
+        200 that keep the connection.
+
+        Raises `MalformedAnswer`; the connection is of no use then.
+        """
+        if self._held:
+            data = self._held + data
+        found: List[Union[int, Answer]] = []
+        at = 0
+        while at < len(data):
+            repeated, at = self._repetitions(data, at)
+            if repeated:
+                found.append(repeated)
+                continue
+            end = self._read(data, at, found)
+            if end is None:
+                break
+            at = end
+        self._held = data[at:]
+        return found
+
+    def _repetitions(self, data: bytes, at: int) -> "tuple[int, int]":
+        """Returns how often the last answer 200 is repeated at `at`, and where the repetitions end."""
+        answer = self._accepted
+        if not answer:
+            return 0, at
+        count = 0
+        while data.startswith(self._accepted_run, at):
+            count += RUN
+            at += len(self._accepted_run)
+        # The rest is often shorter than a run, and still nothing else.
+        rest = min((len(data) - at) // len(answer), RUN)
+        if rest and data.startswith(self._accepted_run[: rest * len(answer)], at):
+            return count + rest, at + rest * len(answer)
+        while data.startswith(answer, at):
+            count += 1
+            at += len(answer)
+        return count, at
+
+    def _read(self, data: bytes, at: int, found: List[Union[int, Answer]]) -> Optional[int]:
+        """Reads one answer. Returns where it ends, or `None` if it has not arrived wholly."""
+        head_end = data.find(b"\r\n\r\n", at, at + HEAD_BYTES)
+        if head_end < 0:
+            if len(data) - at >= HEAD_BYTES:
+                raise MalformedAnswer("the head of an answer is too large")
+            if not data.startswith(b"HTTP/1."[: len(data) - at], at):
+                raise MalformedAnswer("what answers does not speak HTTP/1.1")
+            return None
+        status_line, *lines = data[at:head_end].split(b"\r\n")
+        match = _STATUS_LINE.match(status_line)
+        if match is None:
+            raise MalformedAnswer("what answers does not speak HTTP/1.1")
+        status = int(match[2])
+        fields = _fields(lines)
+        body_at = head_end + 4
+        if status < 200:
+            if status == 101:
+                raise MalformedAnswer("the server changes the protocol, which nobody asked for")
+            # RFC 9110 section 15.2: an interim answer may come although nobody asked for it.
+            return body_at
+        end = body_at + _body_bytes(status, fields)
+        if end > len(data):
+            return None
+        options = {option.strip().lower() for option in fields.get("connection", "").split(",")}
+        # RFC 9112 section 9.3.
+        close = "close" in options or (match[1] == b"0" and "keep-alive" not in options)
+        if status == 200 and not close and end - at <= REPEATED_BYTES:
+            self._accepted = data[at:end]
+            self._accepted_run = self._accepted * RUN
+            found.append(1)
+        else:
+            found.append(Answer(status, close, fields, data[body_at:end]))
+        return end
+
+
+def _fields(lines: List[bytes]) -> Dict[str, str]:
+    fields: Dict[str, str] = {}
+    for line in lines:
+        name, colon, value = line.decode("latin-1").partition(":")
+        if not colon or not name or name != name.strip():
+            raise MalformedAnswer("a field line of an answer is malformed")
+        key = name.lower()
+        # RFC 9110 section 5.3: repeated fields are one list.
+        fields[key] = f"{fields[key]}, {value.strip()}" if key in fields else value.strip()
+    return fields
+
+
+def _body_bytes(status: int, fields: Dict[str, str]) -> int:
+    """Returns the length of the body (RFC 9112 section 6.3)."""
+    if status in (204, 304):
+        return 0
+    # The gateway gives each answer its length. A body that ends with the connection could be cut off unnoticed.
+    length = fields.get("content-length", "")
+    if "transfer-encoding" in fields or not _LENGTH.match(length):
+        raise MalformedAnswer("an answer has no Content-Length")
+    if int(length) > BODY_BYTES:
+        raise MalformedAnswer("the body of an answer is too large")
+    return int(length)

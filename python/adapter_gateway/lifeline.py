@@ -1,0 +1,45 @@
+"""How a gateway notices that the process that started it has ended, whatever ended it."""
+
+from __future__ import annotations
+
+import os
+
+from .fork import close_after_fork
+
+
+class Lifeline:
+    """The standard input of a gateway (`--watch-stdin`). When all copies of its writing end are closed, it stops."""
+
+    def __init__(self) -> None:
+        self.read_end, self._write_end = os.pipe()
+        close_after_fork(self)
+
+    def close_read_end(self) -> None:
+        """Closes this process's copy of the end that the gateway has got."""
+        os.close(self.read_end)
+
+    def close(self) -> None:
+        """Asks the gateway to stop. Another call does nothing."""
+        write_end, self._write_end = self._write_end, -1
+        if write_end >= 0:
+            os.close(write_end)
+
+    def after_fork(self) -> None:
+        """Closes the copy of a fork."""
+        self.close()
+
+
+def watch_options() -> list[str]:
+    """Returns the options by which the gateway ends with this process.
+
+    A fork in a C library keeps a copy of the pipe. So the gateway also watches the process, from kernel 5.3 on.
+    """
+    return ["--watch-stdin", "--watch-parent"] if _kernel_watches_processes() else ["--watch-stdin"]
+
+
+def _kernel_watches_processes() -> bool:
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except (AttributeError, OSError):
+        return False
+    return True

@@ -1,0 +1,142 @@
+"""Listening sockets that outlive a gateway, so that the next one takes them over."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import socket
+import stat
+from collections.abc import Iterator, Sequence
+
+from .fork import close_after_fork
+
+_PORT = 12358
+_DEFAULTS = (f"127.0.0.1:{_PORT}", f"[::1]:{_PORT}")
+
+# The kernel reduces it to net.core.somaxconn.
+_BACKLOG = 4096
+
+_ABSENT = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT)
+
+
+class Listeners:
+    """Open listening sockets. A gateway gets them as descriptors (`--listen fd:N`)."""
+
+    def __init__(self, listen: Sequence[str]) -> None:
+        """Listens on each of these, which are of the form `ADDR:PORT` or `unix:PATH`, or on the defaults.
+
+        Raises `OSError` if it cannot, and `ValueError` for another form.
+        """
+        self._sockets: list[socket.socket] = []
+        self._files: list[tuple[str, os.stat_result]] = []
+        close_after_fork(self)
+        try:
+            for place in listen or _DEFAULTS:
+                self._open(place, is_default=not listen)
+        except BaseException:
+            self.close()
+            raise
+
+    def descriptors(self) -> list[int]:
+        """Returns the numbers of the descriptors."""
+        return [one.fileno() for one in self._sockets]
+
+    def close(self) -> None:
+        """Closes the sockets, and removes the files of Unix sockets, unless others have taken their places."""
+        for path, made in self._files:
+            with contextlib.suppress(OSError):
+                if os.path.samestat(os.lstat(path), made):
+                    os.unlink(path)
+        for one in self._sockets:
+            one.close()
+        self._sockets, self._files = [], []
+
+    def after_fork(self) -> None:
+        """Closes the copies of a fork. The files belong to the process that made them."""
+        self._files = []
+        self.close()
+
+    def _open(self, place: str, is_default: bool) -> None:
+        if place.startswith("unix:"):
+            self._open_unix(place[len("unix:") :])
+            return
+        opened = 0
+        absent: OSError | None = None
+        for family, address in _addresses(place):
+            try:
+                self._sockets.append(_listen(family, address))
+                opened += 1
+            except OSError as error:
+                if error.errno not in _ABSENT:
+                    raise OSError(error.errno, f"cannot listen on {place}: {error.strerror}") from error
+                absent = error
+        # A machine without IPv6 lacks one of the defaults.
+        if opened == 0 and not (is_default and self._sockets):
+            raise absent or OSError(f"cannot listen on {place}: it has no address")
+
+    def _open_unix(self, path: str) -> None:
+        one = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._sockets.append(one)
+        try:
+            _bind_unix(one, path)
+        except OSError as error:
+            raise OSError(error.errno, f"cannot listen on unix:{path}: {error.strerror}") from error
+        self._files.append((path, os.lstat(path)))
+        one.setblocking(False)
+        one.listen(_BACKLOG)
+
+
+def _addresses(place: str) -> Iterator[tuple[socket.AddressFamily, tuple[object, ...]]]:
+    host, colon, port = place.rpartition(":")
+    if not (colon and host and port.isdecimal()):
+        raise ValueError(f"{place!r} is neither ADDR:PORT nor unix:PATH")
+    host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    found = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    for family, _, _, _, address in dict.fromkeys(found):
+        yield family, address
+
+
+def _listen(family: socket.AddressFamily, address: tuple[object, ...]) -> socket.socket:
+    one = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        # Connections of a former process that linger in TIME_WAIT must not keep this one from its port.
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            # Each address family has a listener of its own.
+            one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        one.bind(address)
+        one.setblocking(False)
+        one.listen(_BACKLOG)
+    except BaseException:
+        one.close()
+        raise
+    return one
+
+
+def _bind_unix(one: socket.socket, path: str) -> None:
+    # On Linux, the file gets the mode of the descriptor. So nobody else can connect at any moment.
+    os.fchmod(one.fileno(), stat.S_IRUSR | stat.S_IWUSR)
+    try:
+        one.bind(path)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE or not _is_stale(path):
+            raise
+        os.unlink(path)
+        one.bind(path)
+
+
+def _is_stale(path: str) -> bool:
+    """Returns whether the file is a socket that nobody listens on."""
+    if not stat.S_ISSOCK(os.lstat(path).st_mode):
+        return False
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        # A listener whose backlog is full makes others wait.
+        probe.setblocking(False)
+        try:
+            probe.connect(path)
+        except ConnectionRefusedError:
+            return True
+        except OSError:
+            return False
+    return False

@@ -1,0 +1,99 @@
+"""The options of `adapter-gateway serve`, and the command line that they make."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, TypedDict, Union
+
+Path = Union[str, "os.PathLike[str]"]
+
+
+class GatewayOptions(TypedDict, total=False):
+    """The options of `adapter-gateway serve`, by their names. Those that are left out, or `None`, keep their defaults.
+
+    An option that can be repeated takes one value or several. Times are in seconds.
+    """
+
+    settings: Path | None
+    listen: str | Sequence[str] | None
+    plain: bool
+    tls_cert: Path | None
+    tls_key: Path | None
+    cert_dir: Path | None
+    connect: str | Sequence[str] | None
+    bind: str | Sequence[str] | None
+    hub: bool
+    hub_publishers: str | None
+    hub_subscribers: str | None
+    encoding: Literal["json", "msgpack"] | None
+    check: Literal["known", "strict", "envelope"] | None
+    vocabulary: Literal["as-sent", "older", "newer"] | None
+    allow_origin: str | Sequence[str] | None
+    io: Literal["auto", "uring", "epoll"] | None
+    workers: int | None
+    max_body: int | None
+    max_head: int | None
+    max_connections: int | None
+    max_buffered: int | None
+    head_timeout: float | None
+    body_timeout: float | None
+    idle_timeout: float | None
+    drain_timeout: float | None
+    queue: int | None
+    stats: float | None
+
+
+DEFAULT_DRAIN_TIMEOUT_S = 5.0
+
+
+def check_names(options: Iterable[str]) -> None:
+    """Raises `TypeError` for a name that is no option."""
+    unknown = sorted(set(options) - GatewayOptions.__optional_keys__)
+    if unknown:
+        raise TypeError(f"serve has no option {', '.join(unknown)}")
+
+
+def arguments(options: GatewayOptions) -> list[str]:
+    """Returns the words of the command line."""
+    words: list[str] = []
+    for name, value in options.items():
+        option = f"--{name.replace('_', '-')}"
+        if value is True:
+            words.append(option)
+        elif value is not None and value is not False:
+            words.extend(f"{option}={text}" for text in texts(value))
+    return words
+
+
+def texts(value: Any) -> list[str]:
+    """Returns the texts of an option's value, or of its values."""
+    if isinstance(value, (str, os.PathLike)):
+        return [os.fspath(value)]
+    if isinstance(value, (int, float)):
+        return [str(value)]
+    return [text for one in value for text in texts(one)]
+
+
+def drain_timeout_s(options: GatewayOptions) -> float:
+    """Returns the time that the gateway takes for its stop at most."""
+    given = options.get("drain_timeout")
+    return DEFAULT_DRAIN_TIMEOUT_S if given is None else given
+
+
+def certificate(options: GatewayOptions) -> pathlib.Path | None:
+    """Returns the file of the self-signed certificate. With an own certificate, and with http, there is none."""
+    if options.get("plain") or options.get("tls_cert") is not None:
+        return None
+    folder = options.get("cert_dir")
+    if folder is None:
+        folder = (pathlib.Path(options.get("settings") or default_settings())).parent
+    return pathlib.Path(folder) / "gateway-cert.pem"
+
+
+def default_settings() -> pathlib.Path:
+    """Returns the path of the user settings file that the gateway reads without `--settings`."""
+    configured = os.environ.get("XDG_CONFIG_HOME", "")
+    folder = pathlib.Path(configured) if os.path.isabs(configured) else pathlib.Path.home() / ".config"
+    return folder / "adapter" / "user_settings.py"

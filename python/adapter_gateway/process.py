@@ -1,0 +1,160 @@
+"""One gateway as a child process, and the thread that reads what it says."""
+
+from __future__ import annotations
+
+import logging
+import os
+import selectors
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Sequence
+from typing import Optional
+
+from .errors import GatewayError
+from .lifeline import Lifeline
+from .state import Event, GatewayState, Until
+
+_PIECE_BYTES = 64 * 1024
+
+_log = logging.getLogger("adapter_gateway")
+
+Sink = Callable[[Optional[Event]], None]
+"""Takes each event, and `None` when the process has ended."""
+
+
+class GatewayProcess:
+    """A child process. A thread reads both of its streams to their ends, so that nothing that it writes blocks it."""
+
+    def __init__(self, command: Sequence[str], descriptors: Sequence[int]) -> None:
+        """Starts the process, which inherits the descriptors."""
+        self.state = GatewayState()
+        self._lifeline = Lifeline()
+        try:
+            self._popen = subprocess.Popen(
+                command,
+                stdin=self._lifeline.read_end,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                pass_fds=descriptors,
+                # A terminal sends Ctrl-C to each process of its foreground group. This process is to decide.
+                start_new_session=True,
+            )
+        except BaseException:
+            self._lifeline.close()
+            raise
+        finally:
+            self._lifeline.close_read_end()
+        # Its lock guards all below, and the state. The sink is called under it, so who waits for an event goes on when
+        # the sink has had it.
+        self._changed = threading.Condition()
+        self._undelivered: list[Event | None] = []
+        self._sink: Sink | None = None
+        self._is_delivering = False
+        self._thread = threading.Thread(target=self._read, name=f"adapter-gateway {self.pid}", daemon=True)
+        self._thread.start()
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._popen.pid
+
+    def attach(self, sink: Sink) -> None:
+        """Passes each event to this function, also those that have come already."""
+        with self._changed:
+            self._sink = sink
+            self._deliver()
+
+    def detach(self) -> None:
+        """Passes no more events on."""
+        self.attach(lambda event: None)
+
+    def wait_for(self, has_come: Callable[[], bool], timeout_s: float) -> bool:
+        """Waits until this is so, for this time at most, and returns whether it is."""
+        with self._changed:
+            self._check_may_wait()
+            return self._changed.wait_for(has_come, timeout_s)
+
+    def wait_until(self, until: Until, timeout_s: float) -> None:
+        """Waits until this state is reached. Raises an error if it is not reached."""
+        with self._changed:
+            if not self.wait_for(lambda: self.state.has_reached(until), timeout_s):
+                raise self.state.late(f"`{until}`", timeout_s)
+
+    def ask(self, signal_number: signal.Signals, answer: str, timeout_s: float) -> Event:
+        """Sends a signal, and returns the next event with the name of the answer."""
+        with self._changed:
+            self._check_may_wait()
+            has_come = self.state.next_event(answer)
+            self._popen.send_signal(signal_number)
+            if not self.wait_for(has_come, timeout_s):
+                raise self.state.late(f"the event `{answer}`", timeout_s)
+            return self.state.last[answer]
+
+    def stop(self, timeout_s: float) -> Event:
+        """Stops the process, and returns its last event. Raises an error if it ended in another way."""
+        with self._changed:
+            self._check_may_wait()
+        # The end of standard input asks once. A signal would count as the second request, which ends the process at
+        # once, if a service manager has sent its own to all processes.
+        self._lifeline.close()
+        if not self._has_ended(timeout_s):
+            # Somebody has a copy of the pipe.
+            self._popen.terminate()
+            if not self._has_ended(timeout_s):
+                self._popen.kill()
+                self._has_ended(timeout_s)
+                raise self.state.killed(timeout_s)
+        return self.state.stopped()
+
+    def _check_may_wait(self) -> None:
+        # The caller holds the lock. So if an event is being delivered, it is by this thread.
+        if self._is_delivering:
+            raise GatewayError("a function that takes events cannot wait for the gateway; wait in another thread")
+
+    def _has_ended(self, timeout_s: float) -> bool:
+        return self.wait_for(lambda: self.state.status is not None, timeout_s)
+
+    def _read(self) -> None:
+        stdout, stderr = self._popen.stdout, self._popen.stderr
+        assert stdout is not None and stderr is not None
+        with selectors.DefaultSelector() as selector, stdout, stderr:
+            selector.register(stdout, selectors.EVENT_READ, self._read_events)
+            selector.register(stderr, selectors.EVENT_READ, self._read_log)
+            while selector.get_map():
+                for key, _ in selector.select():
+                    piece = os.read(key.fd, _PIECE_BYTES)
+                    if not piece:
+                        selector.unregister(key.fileobj)
+                    key.data(piece)
+        status = self._popen.wait()
+        with self._changed:
+            self.state.status = status
+            self._undelivered.append(None)
+            self._deliver()
+            self._changed.notify_all()
+
+    def _read_events(self, piece: bytes) -> None:
+        with self._changed:
+            for event in self.state.events(piece):
+                self._undelivered.append(event)
+                self._deliver()
+            self._changed.notify_all()
+
+    def _read_log(self, piece: bytes) -> None:
+        with self._changed:
+            lines = self.state.log_lines(piece)
+        for line in lines:
+            _log.info("%s", line)
+
+    def _deliver(self) -> None:
+        """Passes on what has come. The caller holds the lock."""
+        if self._sink is None or self._is_delivering:
+            return
+        self._is_delivering = True
+        try:
+            while self._undelivered:
+                self._sink(self._undelivered.pop(0))
+        finally:
+            self._is_delivering = False

@@ -1,0 +1,114 @@
+"""The user settings file, as the gateway reads it: parsed as Python and never executed."""
+
+from __future__ import annotations
+
+import ast
+import os
+import pathlib
+from typing import Iterable, List, Optional, Tuple, Union
+
+from .errors import SettingsError
+
+#: The largest settings file in bytes.
+_FILE_BYTES = 1 << 20
+
+_CERTIFICATE = "gateway-cert.pem"
+_URL = "https://localhost:12358/api/message"
+
+_Path = Union[str, "os.PathLike[str]"]
+
+#: What a name is bound to: an expression, or `None` if only execution would tell.
+_Value = Optional[ast.expr]
+
+
+def default_path() -> pathlib.Path:
+    """Returns where the user's settings file is. Raises `SettingsError` if no environment variable tells."""
+    # The XDG Base Directory Specification has relative directories ignored.
+    for directory, below in ((os.environ.get("XDG_CONFIG_HOME", ""), "."), (os.path.expanduser("~"), ".config")):
+        if os.path.isabs(directory):
+            return pathlib.Path(directory, below, "adapter", "user_settings.py")
+    raise SettingsError("neither XDG_CONFIG_HOME nor HOME names a directory: where is the settings file?")
+
+
+def endpoint_of_settings(
+    path: Optional[_Path], url: Optional[str], socket: Optional[_Path], certificate: Optional[_Path]
+) -> Tuple[_Path, str, Optional[_Path]]:
+    """Returns the address, the token and the certificate of the gateway of a settings file. Raises `SettingsError`."""
+    if url is not None and socket is not None:
+        raise ValueError("url and socket exclude each other")
+    file = default_path() if path is None else pathlib.Path(path)
+    token = read_token(file)
+    if socket is not None:
+        return socket if not isinstance(socket, str) or "://" not in socket else pathlib.Path(socket), token, certificate
+    address = _URL if url is None else url
+    if certificate is None and address.startswith("https:"):
+        certificate = file.parent / _CERTIFICATE
+        if not certificate.exists():
+            raise SettingsError(f"{certificate}: there is no certificate; the gateway makes it on its first start")
+    return address, token, certificate
+
+
+def read_token(file: pathlib.Path) -> str:
+    """Returns the token of a settings file that opens the gateway. Raises `SettingsError`."""
+    try:
+        with open(file, "rb") as opened:
+            source = opened.read(_FILE_BYTES + 1)
+    except OSError as error:
+        raise SettingsError(f"{file}: {error.strerror}") from error
+    if len(source) > _FILE_BYTES:
+        raise SettingsError(f"{file}: the file is too large")
+    try:
+        module = ast.parse(source)
+    except SyntaxError as error:
+        # The line is not quoted: it may hold the token.
+        raise SettingsError(f"{file}:{error.lineno}:{error.offset}: {error.msg}") from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise SettingsError(f"{file}: Python refuses the file ({type(error).__name__})") from None
+    if _literal(file, module.body, "OPEN_REST_API") is not True:
+        raise SettingsError(f"{file}: OPEN_REST_API is not set to True, so the gateway does not listen")
+    token = _literal(file, module.body, "TOKEN")
+    if token is None or token == "":
+        raise SettingsError(f"{file}: TOKEN is not set, or empty, so the gateway does not listen")
+    if not isinstance(token, str):
+        raise SettingsError(f"{file}: TOKEN is not a string")
+    return token
+
+
+def _literal(file: pathlib.Path, statements: List[ast.stmt], name: str) -> object:
+    """Returns the value of the last assignment to a name, and `None` if there is none."""
+    for statement in reversed(statements):
+        for value in _bindings(statement, name):
+            try:
+                if value is not None:
+                    return ast.literal_eval(value)
+            except (ValueError, TypeError, MemoryError, RecursionError):
+                pass
+            raise SettingsError(f"{file}:{statement.lineno}: {name} is not a literal")
+    return None
+
+
+def _bindings(statement: ast.stmt, name: str) -> Iterable[_Value]:
+    """Yields what a statement of the module binds a name to, the last first."""
+    if isinstance(statement, ast.Assign):
+        for target in reversed(statement.targets):
+            yield from _bound(target, statement.value, name)
+    elif isinstance(statement, ast.AnnAssign):
+        if statement.value is not None:
+            yield from _bound(statement.target, statement.value, name)
+    elif isinstance(statement, ast.AugAssign):
+        yield from _bound(statement.target, None, name)
+
+
+def _bound(target: ast.expr, value: _Value, name: str) -> Iterable[_Value]:
+    if isinstance(target, ast.Name):
+        if target.id == name:
+            yield value
+    elif isinstance(target, ast.Starred):
+        yield from _bound(target.value, None, name)
+    elif isinstance(target, (ast.Tuple, ast.List)):
+        values: List[_Value] = [None] * len(target.elts)
+        if isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(target.elts):
+            if not any(isinstance(element, ast.Starred) for element in (*target.elts, *value.elts)):
+                values = list(value.elts)
+        for element, part in reversed(list(zip(target.elts, values))):
+            yield from _bound(element, part, name)

@@ -1,0 +1,289 @@
+//! The completions for bash, zsh and fish: commands, options, and values where they are words, files or directories.
+//!
+//! The crate argh_complete completes neither words nor files as values.
+
+use std::fmt::Write;
+use std::io::Write as _;
+use std::process::{Command as Process, Stdio};
+
+use super::document::repository;
+use super::interface::{Command, Opt, Program, Value};
+
+pub(crate) const BASH: &str = "packaging/completions/adapter-gateway.bash";
+pub(crate) const ZSH: &str = "packaging/completions/_adapter-gateway";
+pub(crate) const FISH: &str = "packaging/completions/adapter-gateway.fish";
+
+const BASH_BEGINNING: &str = r#"# The completion of adapter-gateway for bash.
+
+_adapter_gateway() {
+    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command="" words=""
+    # bash takes `=` for a word of its own.
+    if [[ $current == = ]]; then
+        current=""
+    elif [[ $previous == = && $COMP_CWORD -ge 2 ]]; then
+        previous=${COMP_WORDS[COMP_CWORD - 2]}
+    fi
+    if [[ $COMP_CWORD -ge 2 ]]; then
+        command=${COMP_WORDS[1]}
+    fi
+    COMPREPLY=()
+    case "$command $previous" in
+"#;
+
+const BASH_END: &str = r#"    esac
+    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
+}
+
+complete -F _adapter_gateway adapter-gateway
+"#;
+
+/// Returns the completion for bash.
+pub(crate) fn bash(program: &Program) -> String {
+    let mut text = BASH_BEGINNING.to_owned();
+    for command in &program.commands {
+        let of_kind = |kind: fn(&Value) -> bool| {
+            let options = command.options.iter().filter(|option| kind(&option.value));
+            options.map(|option| format!("\"{} {}\"", command.name, option.name)).collect::<Vec<_>>().join(" | ")
+        };
+        for option in &command.options {
+            if let Value::Word(words) = &option.value {
+                let words = words.join(" ");
+                writeln!(text, "        \"{} {}\") words=\"{words}\" ;;", command.name, option.name).unwrap();
+            }
+        }
+        for (kind, options) in [
+            ("-f", of_kind(|value| matches!(value, Value::File(_)))),
+            ("-d", of_kind(|value| matches!(value, Value::Directory(_)))),
+        ] {
+            if !options.is_empty() {
+                writeln!(text, "        {options})").unwrap();
+                writeln!(text, "            compopt -o filenames").unwrap();
+                writeln!(text, "            mapfile -t COMPREPLY < <(compgen {kind} -- \"$current\")").unwrap();
+                writeln!(text, "            return").unwrap();
+                writeln!(text, "            ;;").unwrap();
+            }
+        }
+        let texts = of_kind(|value| matches!(value, Value::Text(_)));
+        if !texts.is_empty() {
+            writeln!(text, "        {texts}) return ;;").unwrap();
+        }
+    }
+    for command in &program.commands {
+        writeln!(text, "        \"{} \"*) words=\"{} --help\" ;;", command.name, names(&command.options)).unwrap();
+    }
+    let commands: Vec<_> = program.commands.iter().map(|command| command.name).collect();
+    writeln!(text, "        *)\n            words=\"{}\"", commands.join(" ")).unwrap();
+    let options = names(&program.options);
+    writeln!(text, "            [[ $current != -* ]] || words=\"{options} --help\"\n            ;;").unwrap();
+    text + BASH_END
+}
+
+fn names(options: &[Opt]) -> String {
+    options.iter().map(|option| option.name).collect::<Vec<_>>().join(" ")
+}
+
+const ZSH_BEGINNING: &str = r#"#compdef adapter-gateway
+# The completion of adapter-gateway for zsh.
+
+_adapter-gateway() {
+    local context curcontext=$curcontext state line ret=1
+    typeset -A opt_args
+"#;
+
+/// Returns the completion for zsh.
+pub(crate) fn zsh(program: &Program) -> String {
+    let mut text = ZSH_BEGINNING.to_owned();
+    let commands = program.commands.iter();
+    let commands = commands.map(|command| {
+        let sentence = command.description.split_once(". ").map_or(command.description, |(first, _)| first);
+        format!("{}\\:{}", command.name, zsh_quoted(&zsh_phrase(sentence.trim_end_matches('.'))))
+    });
+    text += "    _arguments -C \\\n";
+    text += &zsh_options(&program.options, "        ");
+    writeln!(text, "        '1:command:(({}))' \\", commands.collect::<Vec<_>>().join(" ")).unwrap();
+    text += "        '*:: :->options' && ret=0\n    [[ $state == options ]] || return ret\n";
+    text += "    case $line[1] in\n";
+    for Command { name, options, .. } in &program.commands {
+        writeln!(text, "        {name})\n            _arguments \\").unwrap();
+        text += &zsh_options(options, "                ");
+        text += "                && ret=0\n            ;;\n";
+    }
+    text + "    esac\n    return ret\n}\n\n_adapter-gateway \"$@\"\n"
+}
+
+fn zsh_options(options: &[Opt], indent: &str) -> String {
+    let mut text = String::new();
+    for option in options {
+        let (name, summary) = (option.name, zsh_phrase(option.summary()));
+        // An option that can be repeated is offered again.
+        let star = if option.description.contains("repeatable") { "*" } else { "" };
+        let line = match &option.value {
+            Value::Nothing => format!("{star}{name}[{summary}]"),
+            Value::Word(words) => format!("{star}{name}=[{summary}]:word:({})", words.join(" ")),
+            Value::File(value) => format!("{star}{name}=[{summary}]:{value}:_files"),
+            Value::Directory(value) => format!("{star}{name}=[{summary}]:{value}:_files -/"),
+            Value::Text(value) => format!("{star}{name}=[{summary}]:{}: ", value.replace(':', "\\:")),
+        };
+        writeln!(text, "{indent}'{}' \\", line.replace('\'', "'\\''")).unwrap();
+    }
+    text + indent + "'(- *)--help[print the help and exit]' \\\n"
+}
+
+/// Returns the text with what has a meaning in a specification of `_arguments` escaped.
+fn zsh_phrase(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('[', "\\[").replace(']', "\\]").replace(':', "\\:")
+}
+
+/// Returns the text as one word of a list in a specification.
+fn zsh_quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('"', "\\\"").replace('\'', "'\\''"))
+}
+
+/// Returns the completion for fish.
+pub(crate) fn fish(program: &Program) -> String {
+    let complete = "complete -c adapter-gateway";
+    let mut text = format!("# The completion of adapter-gateway for fish.\n\n{complete} -f\n");
+    let help = "-l help -d 'print the help and exit'";
+    for option in &program.options {
+        writeln!(text, "{complete} -n __fish_use_subcommand {}", fish_option(option)).unwrap();
+    }
+    for Command { name, description, .. } in &program.commands {
+        writeln!(text, "{complete} -n __fish_use_subcommand -a {name} -d {}", fish_quoted(description)).unwrap();
+    }
+    writeln!(text, "{complete} {help}").unwrap();
+    for Command { name, options, .. } in &program.commands {
+        for option in options {
+            writeln!(text, "{complete} -n '__fish_seen_subcommand_from {name}' {}", fish_option(option)).unwrap();
+        }
+    }
+    text
+}
+
+fn fish_option(option: &Opt) -> String {
+    let value = match &option.value {
+        Value::Nothing => String::new(),
+        Value::Word(words) => format!("-x -a '{}' ", words.join(" ")),
+        Value::File(_) => "-r -F ".into(),
+        Value::Directory(_) => "-x -a '(__fish_complete_directories)' ".into(),
+        Value::Text(_) => "-x ".into(),
+    };
+    format!("-l {} {value}-d {}", option.name.trim_start_matches('-'), fish_quoted(option.summary()))
+}
+
+fn fish_quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
+}
+
+/// A shell in a terminal of its own completes each line, and a function in it writes down what is offered.
+const ZSH_TEST: &str = r#"
+zmodload zsh/zpty
+OUT=$(mktemp -d)
+mkfifo $OUT/done
+exec 3<>$OUT/done
+cat >$OUT/setup <<'SETUP'
+compadd() {
+    if [[ ${@[1,(i)(-|--)]} == *-(O|A|D)\ * ]]; then builtin compadd "$@"; return; fi
+    local -a hits
+    builtin compadd -A hits "$@"
+    print -rl -- $hits >>$OUT/hits
+    builtin compadd "$@"
+}
+offer() { zle complete-word; print >$OUT/done; zle kill-buffer }
+zle -C complete-word complete-word _main_complete
+zle -N offer
+bindkey '^I' offer
+print >$OUT/done
+SETUP
+zpty inner zsh -f -i
+zpty -w inner "fpath=($PWD/packaging/completions \$fpath); autoload -Uz compinit; compinit -u -D; OUT=$OUT; . $OUT/setup"
+read -u 3
+while IFS= read -r line; do
+    : >$OUT/hits
+    zpty -w -n inner "$line"$'\t'
+    read -u 3
+    print -r -- $(sort -u $OUT/hits)
+done
+zpty -d inner
+rm -r $OUT
+"#;
+
+/// What is typed, and what is offered in the order of the alphabet. The last word is the one to complete.
+type Typed = (&'static str, &'static [&'static str]);
+
+/// What every shell offers.
+const TYPED: [Typed; 7] = [
+    ("adapter-gateway ", &["demo", "listen", "serve"]),
+    ("adapter-gateway s", &["serve"]),
+    ("adapter-gateway serve --watch", &["--watch-parent", "--watch-stdin"]),
+    ("adapter-gateway listen --topic a --p", &["--pretty"]),
+    ("adapter-gateway serve --plain --io ", &["auto", "epoll", "uring"]),
+    ("adapter-gateway demo --vocabulary o", &["older"]),
+    ("adapter-gateway serve --settings Cargo.t", &["Cargo.toml"]),
+];
+
+#[test]
+fn bash_completes() {
+    let script = format!(
+        r#"
+        . {BASH}
+        complete -p adapter-gateway >/dev/null
+        complete_line() {{
+            COMP_LINE=$1 COMP_POINT=${{#1}}
+            read -ra COMP_WORDS <<<"${{1//=/ = }}"
+            [[ $1 == *[\ =] && $1 != *= ]] && COMP_WORDS+=("")
+            COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+            compopt() {{ :; }}
+            _adapter_gateway adapter-gateway "${{COMP_WORDS[COMP_CWORD]}}" "${{COMP_WORDS[COMP_CWORD - 1]}}"
+            printf '%s\n' "${{COMPREPLY[@]}}" | sort | tr '\n' ' '
+            echo
+        }}
+        while IFS= read -r line; do complete_line "$line"; done
+        "#
+    );
+    let typed = typed_with(&[
+        ("adapter-gateway --v", &["--version"]),
+        ("adapter-gateway serve --io=", &["auto", "epoll", "uring"]),
+        ("adapter-gateway serve --io=e", &["epoll"]),
+        ("adapter-gateway serve --cert-dir sr", &["src"]),
+        ("adapter-gateway serve --listen ", &[]),
+    ]);
+    assert_completes(&["bash", "--norc", "-c", &script], &typed);
+}
+
+#[test]
+fn fish_completes() {
+    let script = format!(
+        "source {FISH}; while read -l line; complete -C \"$line\" | string split -f 1 \\t | sort | string join ' '; end"
+    );
+    assert_completes(&["fish", "--no-config", "-c", &script], &TYPED);
+}
+
+#[test]
+fn zsh_completes() {
+    assert_completes(&["zsh", "-f", "-c", ZSH_TEST], &typed_with(&[("adapter-gateway serve --io=e", &["epoll"])]));
+}
+
+fn typed_with(more: &[Typed]) -> Vec<Typed> {
+    [TYPED.as_slice(), more].concat()
+}
+
+/// Compares what the script, which reads a typed line and prints a line with what is offered, prints for each.
+fn assert_completes(words: &[&str], typed: &[Typed]) {
+    let Ok(mut shell) = Process::new(words[0])
+        .args(&words[1..])
+        .current_dir(repository(""))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+    else {
+        super::clients::skipped(&format!("{} is not installed", words[0]));
+        return;
+    };
+    let lines: String = typed.iter().map(|(line, _)| format!("{line}\n")).collect();
+    shell.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+    let output = shell.wait_with_output().unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
+    let offered: Vec<Vec<&str>> = printed.lines().map(|line| line.split_whitespace().collect()).collect();
+    let expected: Vec<Vec<&str>> = typed.iter().map(|(_, words)| words.to_vec()).collect();
+    assert_eq!(offered, expected, "{}", words[0]);
+}

@@ -1,0 +1,170 @@
+"""Addresses, tokens, and the settings file."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+from rig import AsyncClient, Gateway
+
+import adapter_gateway
+from adapter_gateway.endpoint import Endpoint
+from adapter_gateway.settings import default_path, endpoint_of_settings, read_token
+
+SECRET = "s3cret/&=%"
+
+
+@pytest.mark.parametrize(
+    ("address", "line", "host"),
+    [
+        ("http://localhost:12358/api/message", b"/api/message", b"localhost:12358"),
+        ("https://[::1]:1", b"/api/message", b"[::1]:1"),
+        ("http://gateway/", b"/api/message", b"gateway"),
+        ("http://proxy/below/api/message", b"/below/api/message", b"proxy"),
+        ("/run/user/1000/gateway", b"/api/message", b"localhost"),
+        ("unix:gateway", b"/api/message", b"localhost"),
+        (pathlib.Path("gateway"), b"/api/message", b"localhost"),
+    ],
+)
+def test_addresses(address, line, host):
+    request = Endpoint(address, SECRET, None).request("t", {"ü": 1})
+    head, body = request.split(b"\r\n\r\n")
+    assert head.startswith(b"POST %b?token=s3cret%%2F%%26%%3D%%25 HTTP/1.1\r\nHost: %b\r\n" % (line, host))
+    assert head.endswith(b"\r\nContent-Length: %d" % len(body))
+    assert body == b'{"topic":"t","payload":{"\\u00fc":1}}'
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("ftp://localhost", SECRET),
+        (f"http://localhost/?token={SECRET}", SECRET),
+        ("http://s3cret@localhost/", SECRET),
+        ("http://", SECRET),
+        ("http://localhost:99999", SECRET),
+        ("unix:", SECRET),
+        ("", SECRET),
+        ("http://localhost", ""),
+        ("http://localhost", SECRET, "cert.pem"),
+        ("/run/gateway", SECRET, "cert.pem"),
+        ("http://bücher", SECRET),
+    ],
+)
+def test_arguments_that_cannot_be_right(arguments):
+    with pytest.raises(ValueError) as error:
+        adapter_gateway.Client(*arguments)
+    assert "s3cret" not in str(error.value)
+
+
+@pytest.mark.parametrize("kind", [adapter_gateway.Client, AsyncClient])
+def test_no_error_and_no_repr_shows_the_token(kind, tmp_path):
+    with kind(tmp_path / "none", SECRET) as client:
+        with pytest.raises(adapter_gateway.NotSentError) as error:
+            client.send("t", {})
+        shown = repr(error.value) + str(error.value) + repr(client) + repr(Endpoint("/x", SECRET, None))
+    assert "s3cret" not in shown and str(tmp_path / "none") in shown
+
+
+def test_json_text_is_sent_as_it_stands():
+    endpoint = Endpoint("http://localhost", SECRET, None)
+    for payload in ('{"a": 1.10, "ü": 2}', '{"a": 1.10, "ü": 2}'.encode()):
+        assert endpoint.request('"', payload).endswith('{"topic":"\\"","payload":{"a": 1.10, "ü": 2}}'.encode())
+
+
+OPEN = "OPEN_REST_API = True\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "token"),
+    [
+        (OPEN + "TOKEN = 'a'", "a"),
+        (OPEN + "TOKEN = 'a'\nTOKEN = 'b'", "b"),
+        (OPEN + "TOKEN = 'a' 'b'", "ab"),
+        (OPEN + "TOKEN: str = 'a'", "a"),
+        (OPEN + "TOKEN = 'a'\nTOKEN: str", "a"),
+        (OPEN + "OTHER = TOKEN = 'a'", "a"),
+        (OPEN + "TOKEN = 'a'\nif True:\n    TOKEN = 'b'\ndef f():\n    TOKEN = 'c'", "a"),
+        ("import missing\n(OPEN_REST_API, TOKEN), x = (True, 'a'), missing.x", "a"),
+        ("[OPEN_REST_API, TOKEN] = True, 'a'", "a"),
+        ("# coding: latin-1\n".encode() + OPEN.encode() + b"TOKEN = '\xe9'", "é"),
+    ],
+)
+def test_settings_with_a_token(source, token, tmp_path):
+    file = tmp_path / "user_settings.py"
+    file.write_bytes(source if isinstance(source, bytes) else source.encode())
+    assert read_token(file) == token
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("", "OPEN_REST_API is not set to True"),
+        ("OPEN_REST_API = 1\nTOKEN = 'a'", "OPEN_REST_API is not set to True"),
+        ("if 1:\n    OPEN_REST_API = True\nTOKEN = 'a'", "OPEN_REST_API is not set to True"),
+        (OPEN, "TOKEN is not set"),
+        (OPEN + "TOKEN = ''", "TOKEN is not set"),
+        (OPEN + "TOKEN = None", "TOKEN is not set"),
+        (OPEN + "TOKEN = 5", "TOKEN is not a string"),
+        (OPEN + "TOKEN = b's3cret'", "TOKEN is not a string"),
+        (OPEN + "TOKEN = 's3cret'\nTOKEN += 's3cret'", ":3: TOKEN is not a literal"),
+        (OPEN + "TOKEN = f('s3cret')", ":2: TOKEN is not a literal"),
+        (OPEN + "TOKEN, x = 's3cret', *'a'", ":2: TOKEN is not a literal"),
+        (OPEN + "*TOKEN, x = 's3cret'", ":2: TOKEN is not a literal"),
+        (OPEN + "TOKEN = 's3cret", ":2:"),
+        (OPEN + "TOKEN = 's3cret\0'", "user_settings.py"),
+        (OPEN + "x = " + "(" * 5000, "user_settings.py"),
+        ("#" * ((1 << 20) + 1), "too large"),
+    ],
+)
+def test_settings_without_a_token(source, reason, tmp_path):
+    file = tmp_path / "user_settings.py"
+    file.write_text(source)
+    with pytest.raises(adapter_gateway.SettingsError) as error:
+        read_token(file)
+    assert str(file) in str(error.value) and reason in str(error.value) and "s3cret" not in str(error.value)
+
+
+def test_where_the_settings_are(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/someone")
+    for value, expected in (("/xdg", "/xdg"), ("relative", "/home/someone/.config"), ("", "/home/someone/.config")):
+        monkeypatch.setenv("XDG_CONFIG_HOME", value)
+        assert default_path() == pathlib.Path(expected, "adapter", "user_settings.py")
+
+
+def test_the_address_of_settings(tmp_path):
+    file = tmp_path / "user_settings.py"
+    file.write_text(OPEN + "TOKEN = 'a'")
+    with pytest.raises(adapter_gateway.SettingsError, match="no certificate"):
+        endpoint_of_settings(file, None, None, None)
+    certificate = tmp_path / "gateway-cert.pem"
+    certificate.touch()
+    url = "https://localhost:12358/api/message"
+    assert endpoint_of_settings(file, None, None, None) == (url, "a", certificate)
+    assert endpoint_of_settings(file, None, None, "other.pem") == (url, "a", "other.pem")
+    assert endpoint_of_settings(file, "http://localhost:1", None, None) == ("http://localhost:1", "a", None)
+    assert endpoint_of_settings(str(file), None, "/run/x", None) == ("/run/x", "a", None)
+    with pytest.raises(ValueError):
+        endpoint_of_settings(file, "http://localhost", "/run/x", None)
+    with pytest.raises(adapter_gateway.SettingsError, match="missing.py"):
+        endpoint_of_settings(tmp_path / "missing.py", None, None, None)
+
+
+@pytest.mark.parametrize("kind", [adapter_gateway.Client, adapter_gateway.aio.Client])
+def test_from_settings_uses_the_default_file(kind, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "adapter").mkdir()
+    (tmp_path / "adapter" / "user_settings.py").write_text(OPEN + "TOKEN = 's3cret'")
+    (tmp_path / "adapter" / "gateway-cert.pem").touch()
+    assert repr(kind.from_settings()) == "<Client https://localhost:12358/api/message>"
+    assert repr(kind.from_settings(socket="/run/x")) == "<Client unix:/run/x>"
+
+
+def test_the_settings_of_a_gateway_that_is_off(tmp_path):
+    running = Gateway(tmp_path, "--listen", "127.0.0.1:0", "--bind", f"ipc://{tmp_path}/bus", settings="TOKEN = 'a'\n")
+    try:
+        reason = running.event("disabled")["reason"]
+        with pytest.raises(adapter_gateway.SettingsError) as error:
+            adapter_gateway.Client.from_settings(running.settings)
+        assert "OPEN_REST_API" in reason and "OPEN_REST_API" in str(error.value)
+    finally:
+        running.kill()
