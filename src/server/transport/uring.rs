@@ -170,3 +170,36 @@ impl Stream for UringStream {
         write(self.socket())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    #[test]
+    fn another_thread_wakes_the_loop_each_time() {
+        const TIMES: u32 = 1_000;
+        let event_loop = match Uring::new() {
+            Ok(event_loop) => event_loop,
+            Err(error) => {
+                assert!(std::env::var_os("REQUIRE_URING").is_none(), "io_uring is refused: {error}");
+                return;
+            }
+        };
+        let (ask, mut asked) = tokio::sync::mpsc::unbounded_channel();
+        let (answer, answered) = mpsc::channel();
+        let asking = std::thread::spawn(move || {
+            for number in 0..TIMES {
+                ask.send(number).unwrap();
+                assert_eq!(answered.recv_timeout(Duration::from_secs(60)), Ok(number));
+            }
+        });
+        event_loop.block_on(async {
+            while let Some(number) = asked.recv().await {
+                answer.send(number).unwrap();
+            }
+        });
+        asking.join().unwrap();
+    }
+}

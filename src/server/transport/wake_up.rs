@@ -57,3 +57,35 @@ impl AsFd for WakeUp {
         self.event.as_fd()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns how often the descriptor was written since the last call.
+    fn writes(wake_up: &WakeUp) -> u64 {
+        let mut count = [0; 8];
+        rustix::io::read(&wake_up.event, &mut count).map_or(0, |_| u64::from_ne_bytes(count))
+    }
+
+    #[test]
+    fn a_loop_that_was_woken_does_not_wait() {
+        let wake_up = Arc::new(WakeUp::new().unwrap());
+        wake_up.begin_turn();
+        wake_up.wake_by_ref();
+        assert!(!wake_up.may_wait());
+        assert_eq!(writes(&wake_up), 0, "no write wakes a loop that runs");
+    }
+
+    #[test]
+    fn a_loop_that_waits_is_woken_once() {
+        let wake_up = Arc::new(WakeUp::new().unwrap());
+        for _ in 0..2 {
+            wake_up.begin_turn();
+            assert!(wake_up.may_wait());
+            wake_up.wake_by_ref();
+            wake_up.wake_by_ref();
+            assert_eq!(writes(&wake_up), 1);
+        }
+    }
+}
