@@ -8,7 +8,7 @@
 //!
 //! ```text
 //!  client
-//!    │ TCP, or TLS over TCP
+//!    │ TCP, TLS over TCP, or a Unix socket
 //!    ▼
 //!  server            waits on a worker thread for sockets, reads bytes and writes answers.
 //!    │ bytes
@@ -44,9 +44,10 @@
 //! | [`cli`] | `server` | parses the arguments |
 //! | [`gateway`] | `server`, `settings`, `watch`, `writer` | one run: settings, signals, certificates, events for the parent |
 //! | [`server`] | `bus`, `tls` | workers, listening sockets and connections |
-//! | [`bus`] | `proto` | the queue, the bus thread, the ZeroMQ sockets and the embedded hub |
+//! | [`bus`] | `proto`, `unix_listener` | the queue, the bus thread, the ZeroMQ sockets and the embedded hub |
 //! | [`tls`] | `proto`, `watch` | TLS sessions, and certificates |
 //! | [`settings`] | `proto`, `watch` | reads `user_settings.py` |
+//! | `unix_listener` | | listens on Unix sockets, and takes care of their files |
 //! | [`watch`] | | reports changes of a file |
 //! | [`log`] | `writer` | the log for people, on standard error |
 //! | `writer` | | writes lines to a stream on a thread of its own |
@@ -80,5 +81,6 @@ pub mod proto;
 pub mod server;
 pub mod settings;
 pub mod tls;
+mod unix_listener;
 pub mod watch;
 mod writer;

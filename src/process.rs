@@ -1,22 +1,31 @@
-//! What concerns the whole process: its memory, the scheduling of its threads, its descriptors, its signals, its time
-//! zone.
+//! What concerns the whole process: its memory, the scheduling and the interruption of its threads, its descriptors, its
+//! signals, its time zone.
 
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::thread::JoinHandleExt;
+use std::thread::JoinHandle;
+use std::{io, ptr};
 
+use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, setrlimit};
 
-/// How much freed memory the allocator keeps for later allocations, and the size from which an allocation gets pages of
-/// its own, in bytes. Several bodies of the default limit fit into it.
-const KEPT_BYTES: c_int = 4 * 1024 * 1024;
+/// How much freed memory the allocator keeps at the end of a heap for later allocations, in bytes: as much as the queue
+/// and the bodies of all connections may take by default.
+const KEPT_BYTES: c_int = 64 * 1024 * 1024;
+
+/// The size from which an allocation gets pages of its own, in bytes. Several bodies of the default limit fit into it.
+const MAPPED_BYTES: c_int = 4 * 1024 * 1024;
 
 /// Makes the allocator keep the memory of large bodies after they are freed (mallopt(3)). By default it returns memory
 /// to the kernel as soon as 128 KiB are free, so that the pages of each large body are mapped, zeroed and unmapped.
+/// [`return_freed_memory`] returns it once it is of no use.
 pub fn keep_freed_memory() {
-    for parameter in [libc::M_TRIM_THRESHOLD, libc::M_MMAP_THRESHOLD] {
+    for (parameter, bytes) in [(libc::M_TRIM_THRESHOLD, KEPT_BYTES), (libc::M_MMAP_THRESHOLD, MAPPED_BYTES)] {
         // SAFETY: the arguments are integers, and the allocator takes its own lock.
-        unsafe { libc::mallopt(parameter, KEPT_BYTES) };
+        unsafe { libc::mallopt(parameter, bytes) };
     }
 }
 
@@ -74,8 +83,64 @@ pub fn is_ignored(signal: c_int) -> bool {
     // SAFETY: the structure has integer fields and pointers, for all of which zero is a value.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     // SAFETY: a null pointer changes no action, and the call writes `action`, which lives longer than the call.
-    let status = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
+    let status = unsafe { libc::sigaction(signal, ptr::null(), &raw mut action) };
     status == 0 && action.sa_sigaction == libc::SIG_IGN
+}
+
+/// Returns a second descriptor of the file that the parent process passed as this descriptor. No process that this one
+/// starts inherits either of them.
+///
+/// # Errors
+/// Returns an error if no such descriptor is open.
+pub fn inherited_descriptor(number: RawFd) -> io::Result<OwnedFd> {
+    if number < 0 {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    // SAFETY: the number is not -1. Only system calls see the descriptor, during this function; the kernel refuses the
+    // number with EBADF if it is not open, and the calls neither close the descriptor nor touch what it refers to.
+    let inherited = unsafe { BorrowedFd::borrow_raw(number) };
+    fcntl_setfd(inherited, FdFlags::CLOEXEC)?;
+    Ok(fcntl_dupfd_cloexec(inherited, 0)?)
+}
+
+/// The signal that interrupts a system call. Its default action is to do nothing, so it harms nobody if another process
+/// sends it, and no library here uses it.
+const INTERRUPTION: c_int = libc::SIGURG;
+
+extern "C" fn do_nothing(_signal: c_int) {}
+
+/// Prepares the calling thread for [`interrupt`].
+///
+/// # Errors
+/// Those of the kernel.
+pub fn become_interruptible() -> io::Result<()> {
+    // SAFETY: the structure has integer fields and pointers, for all of which zero is a value. It has no flags then, so
+    // without SA_RESTART a call that is interrupted returns EINTR.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    let handler: extern "C" fn(c_int) = do_nothing;
+    action.sa_sigaction = handler as libc::sighandler_t;
+    // SAFETY: the handler does nothing, which is safe in any thread at any time; the call reads `action` alone.
+    if unsafe { libc::sigaction(INTERRUPTION, &raw const action, ptr::null_mut()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the set is an integer array, for which zero is a value; the calls read and write it alone, and change the
+    // mask of the calling thread alone. The parent may have blocked the signal.
+    let refused = unsafe {
+        let mut signals: libc::sigset_t = std::mem::zeroed();
+        libc::sigaddset(&raw mut signals, INTERRUPTION);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const signals, ptr::null_mut())
+    };
+    if refused == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(refused)) }
+}
+
+/// Makes the system call that this thread waits in return EINTR, if it is one that signals interrupt (signal(7)). The
+/// thread must have called [`become_interruptible`].
+pub fn interrupt<T>(thread: &JoinHandle<T>) {
+    if !thread.is_finished() {
+        // SAFETY: the identifier is valid as long as the thread is neither joined nor detached, that is, as long as its
+        // handle lives. The signal has a handler since the thread called `become_interruptible`; before, it does nothing.
+        unsafe { libc::pthread_kill(thread.as_pthread_t(), INTERRUPTION) };
+    }
 }
 
 /// Returns the hour, the minute and the second of a time in the local time zone. The time is in seconds since 1970.
@@ -105,6 +170,34 @@ mod tests {
             std::thread::spawn(policy).join().unwrap()
         });
         assert_eq!(inherited.join().unwrap(), libc::SCHED_BATCH.to_string());
+    }
+
+    #[test]
+    fn a_thread_that_waits_in_a_system_call_is_interrupted() {
+        let (socket, _peer) = std::os::unix::net::UnixStream::pair().unwrap();
+        let thread = std::thread::spawn(move || {
+            become_interruptible().unwrap();
+            rustix::io::read(&socket, &mut [0; 1])
+        });
+        while !thread.is_finished() {
+            interrupt(&thread);
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        assert_eq!(thread.join().unwrap(), Err(rustix::io::Errno::INTR));
+    }
+
+    #[test]
+    fn an_inherited_descriptor_refers_to_the_same_file_and_is_closed_on_exec() {
+        use std::os::fd::AsRawFd;
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        let second = inherited_descriptor(writer.as_raw_fd()).unwrap();
+        drop(writer);
+        assert!(rustix::io::fcntl_getfd(&second).unwrap().contains(FdFlags::CLOEXEC));
+        rustix::io::write(&second, b"x").unwrap();
+        std::io::Read::read_exact(&mut reader, &mut [0]).unwrap();
+        for number in [-1, 1_000_000] {
+            assert!(inherited_descriptor(number).is_err(), "{number}");
+        }
     }
 
     #[test]

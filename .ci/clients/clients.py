@@ -2,7 +2,7 @@
 
 Each client posts every message of the OpenAPI document, then one with a wrong token. Two subscribers, pyzmq's and the
 gateway's own `listen`, must receive exactly what was posted, in order. All of this runs over http, and again over
-https. A client that is not installed is skipped; if the environment variable CI is set, it is a failure.
+https. Then the clients that know Unix sockets post through one. A client that is not installed is skipped; if the environment variable CI is set, it is a failure.
 """
 
 import asyncio
@@ -22,6 +22,7 @@ import requests
 
 import browser
 import curl
+import unix
 from gateway import Gateway, Listener, Subscriber, check, received_until_marker, until_received
 from messages import COLLECTION, messages
 
@@ -102,12 +103,13 @@ CLIENTS = {
 }
 
 
-def every_message(post, gateway, subscribers):
+def every_message(post, gateway, subscribers, url=None):
     """The messages of the client arrive, and it can read the answer to a wrong token."""
+    url = url or gateway.url
     posted = list(messages().values())
-    answers = post(gateway, gateway.target, [json.dumps(message) for message in posted])
+    answers = post(gateway, f"{url}?token={gateway.token}", [json.dumps(message) for message in posted])
     check(answers == [ACCEPTED] * len(posted), answers)
-    [[status, problem]] = post(gateway, f"{gateway.url}?token=wrong", [json.dumps(posted[0])])
+    [[status, problem]] = post(gateway, f"{url}?token=wrong", [json.dumps(posted[0])])
     check(status == 401 and problem["status"] == 401 and problem["type"].endswith(":token"), status, problem)
     expected = [(message["topic"], message["payload"]) for message in posted]
     for received in received_until_marker(gateway, subscribers):
@@ -201,7 +203,7 @@ def installed():
         print(f"  skipped: {name} is not installed", flush=True)
     check(not (missing and os.environ.get("CI")), "skipped, but CI is set:", ", ".join(missing))
     # The packages of Python were imported above.
-    return {"Python requests", "aiohttp"} | {name for name, path in (found | optional).items() if path}
+    return {"Python requests", "Python http.client", "aiohttp", "httpx"} | {name for name, path in (found | optional).items() if path}
 
 
 def clients(names):
@@ -238,10 +240,32 @@ def over(binary, plain, names):
     return results
 
 
+def over_unix(binary, names):
+    """Runs the clients that know Unix sockets, beside an address in https. Returns whether each check passed."""
+    results = []
+    # Node's fetch has no option for it.
+    names = names | ({"Node http.request"} if "Node fetch" in names else set())
+    with Gateway(binary, plain=False, unix=True) as gateway:
+        print(f"  {gateway.socket}", flush=True)
+        with Subscriber(gateway.endpoint) as python, Listener(binary, "--connect", gateway.endpoint) as listen:
+            subscribers = [python, listen]
+            until_received(gateway, subscribers)
+            for name in sorted(names & set(unix.CLIENTS)):
+                post = unix.CLIENTS[name]
+                test = functools.partial(every_message, post, url="http://localhost/api/message")
+                results.append(timed(name, test, gateway, subscribers))
+                if not results[-1]:
+                    received_until_marker(gateway, subscribers)
+        gateway.stop()
+        results.append(timed("the socket is removed", check, not Path(gateway.socket).exists()))
+    return results
+
+
 def main():
     binary = sys.argv[1]
     names = installed()
     results = over(binary, plain=True, names=names) + over(binary, plain=False, names=names)
+    results += over_unix(binary, names)
     print(f"clients: {sum(results)} passed, {len(results) - sum(results)} failed")
     sys.exit(not all(results))
 

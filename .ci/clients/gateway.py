@@ -52,15 +52,17 @@ class Lines:
 
 
 class Gateway(AbstractContextManager):
-    """`serve` on a free port, with settings and a token of its own. It publishes on an endpoint in its directory."""
+    """`serve` on a free port, with settings and a token of its own. It publishes on an endpoint in its directory. With
+    `unix`, it listens on a Unix socket in that directory too."""
 
-    def __init__(self, binary, *options, plain=True, bus=None):
+    def __init__(self, binary, *options, plain=True, bus=None, unix=False):
         self.binary = binary
         self.plain = plain
         self._directory = tempfile.TemporaryDirectory(prefix="adapter-gateway-ci-")
         self.directory = Path(self._directory.name)
         self.token = secrets.token_urlsafe(24)
         self.endpoint = f"ipc://{self.directory}/bus"
+        self.socket = f"{self.directory}/gateway.sock"
         settings = self.directory / "user_settings.py"
         settings.write_text(f'OPEN_REST_API = True\nTOKEN = "{self.token}"\n')
         settings.chmod(0o600)
@@ -68,6 +70,7 @@ class Gateway(AbstractContextManager):
             [binary, "serve", "--settings", settings, "--listen", "127.0.0.1:0"]
             + (["--bind", self.endpoint] if bus is None else bus)
             + (["--plain"] if plain else [])
+            + (["--listen", f"unix:{self.socket}"] if unix else [])
             + list(options),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -78,6 +81,9 @@ class Gateway(AbstractContextManager):
         self.events = Lines(self.process.stdout)
         try:
             self.url = self._listening()["url"]
+            if unix:
+                event = self._listening()
+                check(event["socket"] == self.socket and event["url"] == "http://localhost/api/message", event)
         except BaseException:
             self.process.kill()
             self.process.wait()

@@ -1,5 +1,6 @@
-"""Checks a gateway that pip has installed for the Python that runs this: it listens with the expected engine, and its
-libzmq keeps TCP connections alive. It needs Python's standard library alone, since it also runs in a bare system.
+"""Checks a gateway that pip has installed for the Python that runs this: it listens with the expected engine, its libzmq
+keeps TCP connections alive, and a client sends messages to it over https. It needs Python's standard library alone, since
+it also runs in a bare system.
 
     installed.py [IO]    IO: what the event `listening` must say, such as epoll
 """
@@ -25,37 +26,57 @@ def kept_alive(port):
     return any(row[2].endswith(f":{port:04X}") and row[5].startswith("02:") for row in rows)
 
 
-def main(io=None):
-    program = adapter_gateway.find_binary()
-    versions = [subprocess.run([*command, "--version"], check=True, stdout=subprocess.PIPE, text=True).stdout
-                for command in ([program], [sys.executable, "-m", "adapter_gateway"])]
-    assert versions[0].startswith("adapter-gateway ") and versions[0] == versions[1], versions
+def versions(program):
+    """Returns what the program says, and what the package says that runs it."""
+    commands = [program, "--version"], [sys.executable, "-m", "adapter_gateway", "--version"]
+    return [subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip() for command in commands]
 
-    with tempfile.TemporaryDirectory() as directory, socket.create_server(("127.0.0.1", 0)) as hub:
+
+def engine_of_a_kept_connection(program, settings):
+    """Starts the gateway, waits until its connection to a hub has a keep-alive timer, and returns `io` of `listening`."""
+    with socket.create_server(("127.0.0.1", 0)) as hub:
         port = hub.getsockname()[1]
-        settings = os.path.join(directory, "user_settings.py")
-        with open(settings, "w") as file:
-            file.write(f"OPEN_REST_API = True\nTOKEN = {secrets.token_urlsafe(24)!r}\n")
-        os.chmod(settings, 0o600)
         gateway = subprocess.Popen(
             [program, "serve", "--settings", settings, "--listen", "127.0.0.1:0", "--plain", "--watch-stdin",
              "--connect", f"tcp://127.0.0.1:{port}"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        for event in map(json.loads, gateway.stdout):
-            if event["event"] == "listening":
-                break
-        else:
-            raise AssertionError("the gateway ended before it listened")
-        assert io in (None, event["io"]), event
+        events = map(json.loads, gateway.stdout)
+        listening = next(event for event in events if event["event"] == "listening")
         deadline = time.monotonic() + PATIENCE_S
         while not kept_alive(port):
             assert time.monotonic() < deadline, "no connection to the hub has a keep-alive timer"
             time.sleep(0.05)
         gateway.stdin.close()
-        for _ in gateway.stdout:
+        for _ in events:
             pass
         assert gateway.wait(PATIENCE_S) == 0
-    print(f"{versions[0].strip()} is installed as {program}. It listens with {event['io']}, and has keep-alive timers.")
+    return listening["io"]
+
+
+def send(settings, directory):
+    """Sends messages as a script does, to a gateway that the package runs."""
+    message = "adapter/extensions/data", {"extension_id": "demo", "content": "hello"}
+    with adapter_gateway.Gateway(settings=settings, listen="127.0.0.1:0", bind=f"ipc://{directory}/bus") as gateway:
+        with adapter_gateway.Client.from_settings(settings, url=gateway.url) as client:
+            client.send(*message)
+            list(client.send_many([message] * 3))
+        stopped = gateway.stop()
+    assert stopped["accepted"] == stopped["published"] == 4, stopped
+
+
+def main(expected=None):
+    program = adapter_gateway.find_binary()
+    said, ran = versions(program)
+    assert said.startswith("adapter-gateway ") and said == ran, (said, ran)
+    with tempfile.TemporaryDirectory() as directory:
+        settings = os.path.join(directory, "user_settings.py")
+        with open(settings, "w") as file:
+            file.write(f"OPEN_REST_API = True\nTOKEN = {secrets.token_urlsafe(24)!r}\n")
+        os.chmod(settings, 0o600)
+        engine = engine_of_a_kept_connection(program, settings)
+        assert expected in (None, engine), engine
+        send(settings, directory)
+    print(f"{said} is installed as {program}. It listens with {engine}, has keep-alive timers, and took 4 messages.")
 
 
 main(*sys.argv[1:])

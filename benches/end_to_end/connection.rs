@@ -1,13 +1,13 @@
-//! A client's connection in http or https. It blocks only while it is opened.
+//! A client's connection in http or https, by TCP or a Unix socket. It blocks only while it is opened.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, HandshakeKind, RootCertStore};
+use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::Failure;
 use crate::request::Answers;
@@ -20,7 +20,7 @@ pub(crate) const READ_BYTES: usize = 64 * 1024;
 
 /// One connection.
 pub(crate) struct Connection {
-    pub(crate) socket: TcpStream,
+    pub(crate) socket: Socket,
     tls: Option<Box<ClientConnection>>,
     unsent: Vec<u8>,
     /// The beginning of an answer whose end has not come yet.
@@ -30,15 +30,35 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Connects, and completes a handshake if a configuration of TLS is given.
-    pub(crate) fn open(address: SocketAddr, tls: Option<&Arc<ClientConfig>>) -> Result<Self, Failure> {
-        let mut socket = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)?;
-        socket.set_nodelay(true)?;
-        // A reset closes the connection, because otherwise all ports would soon be in TIME_WAIT.
-        socket2::SockRef::from(&socket).set_linger(Some(Duration::ZERO))?;
-        let tls = tls.map(|config| complete_handshake(&mut socket, config)).transpose()?;
+    /// Connects, and completes a handshake if a configuration of TLS is given. A reset will close the connection, because
+    /// otherwise many ports would be in TIME_WAIT.
+    pub(crate) fn open(address: &SockAddr, tls: Option<&Arc<ClientConfig>>) -> Result<Self, Failure> {
+        let mut connection = Self::begin(address, tls)?;
+        connection.socket.set_linger(Some(Duration::ZERO))?;
+        if let Some(tls) = &mut connection.tls {
+            complete_handshake(&mut connection.socket, tls)?;
+        }
+        Ok(connection)
+    }
+
+    /// Connects. If a configuration of TLS is given, the handshake begins with the first request.
+    pub(crate) fn begin(address: &SockAddr, tls: Option<&Arc<ClientConfig>>) -> Result<Self, Failure> {
+        let socket = Socket::new(address.domain(), Type::STREAM, None)?;
+        if address.domain() != Domain::UNIX {
+            socket.set_tcp_nodelay(true)?;
+        }
+        socket.connect_timeout(address, CONNECT_TIMEOUT)?;
+        let tls = tls.map(client_of).transpose()?;
         socket.set_nonblocking(true)?;
         Ok(Self { socket, tls, unsent: Vec::new(), partial: Vec::new(), unanswered: 0 })
+    }
+
+    /// Closes the connection as most clients do: with `close_notify` in TLS, and without a reset.
+    pub(crate) fn close(mut self) -> Result<(), Failure> {
+        if let Some(tls) = &mut self.tls {
+            tls.send_close_notify();
+        }
+        self.flush()
     }
 
     /// Returns whether the handshake was full or resumed a session.
@@ -55,14 +75,14 @@ impl Connection {
             return Ok(());
         };
         tls.writer().write_all(requests)?;
-        while tls.wants_write() {
-            tls.write_tls(&mut self.unsent)?;
-        }
         self.flush()
     }
 
     /// Sends what has not been sent yet, as far as the socket takes it now.
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
+        while let Some(tls) = self.tls.as_mut().filter(|tls| tls.wants_write()) {
+            tls.write_tls(&mut self.unsent)?;
+        }
         if !self.unsent.is_empty() {
             let sent = write_some(&self.socket, &self.unsent)?;
             self.unsent.drain(..sent);
@@ -93,6 +113,8 @@ impl Connection {
                 }
                 Some(tls) => {
                     decrypt(tls, input, &mut self.partial)?;
+                    // The last message of the handshake, and the request behind it.
+                    self.flush()?;
                     self.count_partial(answers)?
                 }
             };
@@ -111,16 +133,20 @@ impl Connection {
     }
 }
 
-/// Completes a handshake on a blocking socket.
-fn complete_handshake(socket: &mut TcpStream, config: &Arc<ClientConfig>) -> Result<Box<ClientConnection>, Failure> {
-    socket.set_read_timeout(Some(CONNECT_TIMEOUT))?;
-    let name = ServerName::try_from("localhost")?;
-    let mut tls = Box::new(ClientConnection::new(Arc::clone(config), name)?);
+fn client_of(config: &Arc<ClientConfig>) -> Result<Box<ClientConnection>, Failure> {
+    let mut tls = Box::new(ClientConnection::new(Arc::clone(config), ServerName::try_from("localhost")?)?);
     tls.set_buffer_limit(None);
+    Ok(tls)
+}
+
+/// Completes a handshake. Blocks meanwhile.
+fn complete_handshake(socket: &mut Socket, tls: &mut ClientConnection) -> Result<(), Failure> {
+    socket.set_nonblocking(false)?;
+    socket.set_read_timeout(Some(CONNECT_TIMEOUT))?;
     while tls.is_handshaking() {
         tls.complete_io(socket)?;
     }
-    Ok(tls)
+    Ok(socket.set_nonblocking(true)?)
 }
 
 /// Returns a configuration that trusts this authority alone.
@@ -143,7 +169,7 @@ fn decrypt(tls: &mut ClientConnection, mut records: &[u8], plaintext: &mut Vec<u
     Ok(())
 }
 
-fn write_some(mut socket: &TcpStream, bytes: &[u8]) -> Result<usize, Failure> {
+fn write_some(mut socket: &Socket, bytes: &[u8]) -> Result<usize, Failure> {
     let mut sent = 0;
     while let Some(rest) = bytes.get(sent..).filter(|rest| !rest.is_empty()) {
         match socket.write(rest) {

@@ -2,26 +2,24 @@
 //! own.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
-use rustls::client::Resumption;
-use rustls::{ClientConfig, HandshakeKind};
+use rustls::ClientConfig;
+use socket2::SockAddr;
 
 use crate::Failure;
 use crate::connection::{Connection, READ_BYTES};
-use crate::measure::SMALL_BYTES;
 use crate::request::{Answers, Request, since_ns};
 
 /// How long a server may take for its next answer.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The most connections that are handled between two readings of the clock.
-const EVENTS: usize = 256;
+pub(crate) const EVENTS: usize = 256;
 
 /// The connections to one server.
 pub(crate) struct Load {
@@ -42,7 +40,7 @@ pub(crate) struct Outcome {
 
 impl Load {
     /// Opens this number of connections.
-    pub(crate) fn connect(address: SocketAddr, tls: Option<&Arc<ClientConfig>>, count: usize) -> Result<Self, Failure> {
+    pub(crate) fn connect(address: &SockAddr, tls: Option<&Arc<ClientConfig>>, count: usize) -> Result<Self, Failure> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let mut connections = Vec::with_capacity(count);
         for index in 0..count {
@@ -54,11 +52,6 @@ impl Load {
         }
         let (events, buffer) = (Vec::with_capacity(EVENTS), vec![0; READ_BYTES]);
         Ok(Self { connections, epoll, events, buffer, answers: Answers::default() })
-    }
-
-    /// Returns for each connection whether its handshake was full or resumed a session.
-    pub(crate) fn handshake_kinds(&self) -> impl Iterator<Item = Option<HandshakeKind>> {
-        self.connections.iter().map(Connection::handshake_kind)
     }
 
     /// Sends the next request on each connection when it has been answered, for `duration`. Puts a timestamp into each
@@ -151,43 +144,23 @@ impl Load {
         Ok(Outcome { requests: total, elapsed: start.elapsed(), delays_ns })
     }
 
-    /// Waits for events. It is an error if none comes within [`ANSWER_TIMEOUT`].
     fn wait(&mut self, timeout: Duration) -> Result<(), Failure> {
-        self.events.clear();
-        let mut timespec = Timespec::try_from(timeout)?;
-        if timeout < ANSWER_TIMEOUT {
-            // epoll_wait(2) rounds its time up to milliseconds, and ppoll(2) takes nanoseconds.
-            poll(&mut [PollFd::new(&self.epoll, PollFlags::IN)], Some(&timespec))?;
-            timespec = Timespec::default();
-        }
-        match epoll::wait(&self.epoll, spare_capacity(&mut self.events), Some(&timespec)) {
-            Ok(0) if timeout == ANSWER_TIMEOUT => Err("the server did not answer in time".into()),
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        wait(&self.epoll, &mut self.events, timeout)
     }
 }
 
-/// Opens a connection, completes a handshake, sends one request and reads its answer, again and again for `duration`.
-pub(crate) fn handshake_loop(
-    address: SocketAddr,
-    tls: &Arc<ClientConfig>,
-    resumed: bool,
-    duration: Duration,
-) -> Result<Outcome, Failure> {
-    let mut config = ClientConfig::clone(tls);
-    config.resumption = if resumed { Resumption::in_memory_sessions(8) } else { Resumption::disabled() };
-    let config = Some(Arc::new(config));
-    let mut request = Request::new(SMALL_BYTES, 1);
-    let (start, mut requests) = (Instant::now(), 0);
-    while start.elapsed() < duration {
-        let mut connection = Load::connect(address, config.as_ref(), 1)?;
-        // The first connection has no session to resume.
-        let wanted = if resumed && requests > 0 { HandshakeKind::Resumed } else { HandshakeKind::Full };
-        if connection.handshake_kinds().any(|kind| kind != Some(wanted)) {
-            return Err(format!("a handshake was not {wanted:?}").into());
-        }
-        requests += connection.closed_loop(&mut request, Duration::ZERO, None)?.requests;
+/// Waits for events. It is an error if none comes within [`ANSWER_TIMEOUT`].
+pub(crate) fn wait(epoll: &OwnedFd, events: &mut Vec<epoll::Event>, timeout: Duration) -> Result<(), Failure> {
+    events.clear();
+    let mut timespec = Timespec::try_from(timeout)?;
+    if timeout < ANSWER_TIMEOUT {
+        // epoll_wait(2) rounds its time up to milliseconds, and ppoll(2) takes nanoseconds.
+        poll(&mut [PollFd::new(epoll, PollFlags::IN)], Some(&timespec))?;
+        timespec = Timespec::default();
     }
-    Ok(Outcome { requests, elapsed: start.elapsed(), delays_ns: Vec::new() })
+    match epoll::wait(epoll, spare_capacity(events), Some(&timespec)) {
+        Ok(0) if timeout == ANSWER_TIMEOUT => Err("the server did not answer in time".into()),
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }

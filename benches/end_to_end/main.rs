@@ -4,6 +4,7 @@
 //! subscriber another. Every answer is checked, and every message is counted at the subscriber. Only servers that ran
 //! at the same time are compared.
 
+mod clients;
 mod connection;
 mod cores;
 mod load;
@@ -29,7 +30,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use cores::Cores;
 use measure::{Bench, Scenario};
 use results::Results;
-use servers::{Programs, Server};
+use servers::Programs;
 use subscriber::Subscriber;
 use workloads::WORKLOADS;
 
@@ -101,8 +102,10 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         if arguments.only.as_ref().is_some_and(|part| !workload.name.contains(part.as_str())) {
             continue;
         }
-        if workload.scenario == Scenario::HalfLoad && !bench.programs.has(Server::Axum) {
-            eprintln!("skipped: {}, because its rate is that of axum", workload.name);
+        if let Scenario::HalfLoad { of } = workload.scenario
+            && !bench.programs.has(of)
+        {
+            eprintln!("skipped: {}, because {} gives its rate", workload.name, of.name());
             continue;
         }
         let results = Results::measure(&bench, workload, arguments.rounds)?;
@@ -111,12 +114,12 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         tables += &format!("{table}\n");
         measured.push((workload, results));
     }
-    let targets = report::targets(&measured);
-    println!("{targets}");
+    let aims = report::aims(&measured);
+    println!("{aims}");
     if arguments.write {
         let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches");
         fs::write(directory.join("end_to_end.svg"), plot::draw(&measured))?;
-        report::write(&directory.join("README.md"), &format!("{targets}\n{tables}"))?;
+        report::write(&directory.join("README.md"), &format!("{aims}\n{tables}"))?;
     }
     Ok(())
 }

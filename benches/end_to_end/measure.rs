@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 use rustls::ClientConfig;
 
 use crate::Failure;
+use crate::clients::Clients;
 use crate::connection::trusting;
 use crate::cores::Cores;
-use crate::load::{Load, Outcome, handshake_loop};
+use crate::load::{Load, Outcome};
 use crate::process::Process;
 use crate::request::Request;
-use crate::servers::{Programs, Server};
+use crate::servers::{Programs, Server, Via};
 use crate::subscriber::Subscriber;
 
 /// How long the last messages may take to arrive.
@@ -70,10 +71,11 @@ pub(crate) enum Scenario {
     Closed { connections: usize, pipelined: usize, body_bytes: usize },
     /// One connection sends a request when the last one is answered. Delays are measured.
     OneByOne,
-    /// 64 connections send requests at half of the rate that axum reaches. Delays are measured.
-    HalfLoad,
-    /// One connection after the other is opened, each with a handshake and one request.
-    Handshakes { resumed: bool },
+    /// 64 connections send requests at half of the rate that this server reaches. Delays are measured.
+    HalfLoad { of: Server },
+    /// Each client opens a connection, sends a request, reads the answer and closes the connection, again and again. In
+    /// TLS, a connection begins with a full handshake, or resumes the session of the last one.
+    ConnectionEach { clients: usize, resumed: bool },
     /// Connections send one request each and are idle then.
     Idle { connections: usize },
     /// The server is started.
@@ -82,6 +84,19 @@ pub(crate) enum Scenario {
 
 /// The values of one measurement.
 pub(crate) type Figures = Vec<(Metric, f64)>;
+
+impl Scenario {
+    /// Returns what this costs the server: the metric by which two ways of waiting are compared.
+    pub(crate) fn cost(self) -> Metric {
+        match self {
+            Self::Closed { .. } | Self::OneByOne | Self::HalfLoad { .. } | Self::ConnectionEach { .. } => {
+                Metric::CpuPerRequest
+            }
+            Self::Idle { .. } => Metric::IdleBytes,
+            Self::Start => Metric::Start,
+        }
+    }
+}
 
 /// What all measurements share.
 pub(crate) struct Bench {
@@ -106,14 +121,13 @@ pub(crate) struct RunningServer {
 }
 
 impl Bench {
-    /// Starts a server. With TLS, the clients trust its authority.
-    pub(crate) fn start(&self, server: Server, tls: bool) -> Result<RunningServer, Failure> {
-        let command = self.programs.command(server, tls, self.subscriber.endpoint())?;
-        let both_cores = server == Server::GatewayTwoWorkers;
+    /// Starts a server on its core or on both. With TLS, the clients trust its authority.
+    pub(crate) fn start(&self, server: Server, via: Via, both_cores: bool) -> Result<RunningServer, Failure> {
+        let command = self.programs.command(server, via, self.subscriber.endpoint())?;
         let process = Process::start(command, self.cores, both_cores, server.is_gateway())?;
-        let tls = match tls {
-            true => Some(trusting(&self.programs.authority_pem()?)?),
-            false => None,
+        let tls = match via {
+            Via::Tls => Some(trusting(&self.programs.authority_pem()?)?),
+            Via::Tcp | Via::Unix => None,
         };
         Ok(RunningServer { server, process, tls })
     }
@@ -126,12 +140,9 @@ impl Bench {
                 let mut connected = self.warm(server, connections, &mut request)?;
                 let load = || connected.closed_loop(&mut request, self.duration, None);
                 let (outcome, cpu) = self.run(server, load)?;
-                let megabytes = outcome.requests as f64 * body_bytes as f64 / 1e6;
-                let mut figures = vec![
-                    (Metric::CpuPerRequest, cpu.as_secs_f64() * 1e6 / outcome.requests as f64),
-                    (Metric::Requests, outcome.requests as f64 / outcome.elapsed.as_secs_f64()),
-                ];
+                let mut figures = rates(&outcome, cpu);
                 if body_bytes > SMALL_BYTES {
+                    let megabytes = outcome.requests as f64 * body_bytes as f64 / 1e6;
                     figures.push((Metric::CpuPerMegabyte, cpu.as_secs_f64() * 1e3 / megabytes));
                 }
                 Ok(figures)
@@ -141,19 +152,17 @@ impl Bench {
                 let mut connected = self.warm(server, 1, &mut request)?;
                 self.timed(server, || connected.closed_loop(&mut request, self.duration, Some(self.start)))
             }
-            Scenario::HalfLoad => {
+            Scenario::HalfLoad { .. } => {
                 let mut request = Request::new(SMALL_BYTES, 1);
                 let mut connected = self.warm(server, CONNECTIONS, &mut request)?;
                 self.timed(server, || connected.open_loop(&mut request, rate_hz, self.duration, self.start))
             }
-            Scenario::Handshakes { resumed } => {
-                let tls = server.tls.as_ref().ok_or("handshakes need TLS")?;
-                let load = || handshake_loop(server.process.address, tls, resumed, self.duration);
-                let (outcome, cpu) = self.run(server, load)?;
-                Ok(vec![
-                    (Metric::CpuPerRequest, cpu.as_secs_f64() * 1e6 / outcome.requests as f64),
-                    (Metric::Requests, outcome.requests as f64 / outcome.elapsed.as_secs_f64()),
-                ])
+            Scenario::ConnectionEach { clients, resumed } => {
+                let request = Request::new(SMALL_BYTES, 1);
+                let mut clients = Clients::new(&server.process.address, server.tls.as_ref(), clients, resumed)?;
+                self.run(server, || clients.run(&request, WARM_UP))?;
+                let (outcome, cpu) = self.run(server, || clients.run(&request, self.duration))?;
+                Ok(rates(&outcome, cpu))
             }
             Scenario::Idle { connections } => self.idle(server, connections),
             Scenario::Start => Ok(vec![
@@ -165,7 +174,7 @@ impl Bench {
 
     /// Opens connections and runs a load on them that is not measured.
     fn warm(&self, server: &RunningServer, connections: usize, request: &mut Request) -> Result<Load, Failure> {
-        let mut load = Load::connect(server.process.address, server.tls.as_ref(), connections)?;
+        let mut load = Load::connect(&server.process.address, server.tls.as_ref(), connections)?;
         self.run(server, || load.closed_loop(request, WARM_UP, None))?;
         Ok(load)
     }
@@ -194,14 +203,14 @@ impl Bench {
         self.subscriber.begin_timing();
         let (mut outcome, cpu) = self.run(server, load)?;
         let mut publish_ns = self.subscriber.end_timing();
-        Ok(vec![
+        let mut figures = vec![
             (Metric::PublishP50, percentile_us(&mut publish_ns, 50.0)),
             (Metric::PublishP99, percentile_us(&mut publish_ns, 99.0)),
             (Metric::HttpP50, percentile_us(&mut outcome.delays_ns, 50.0)),
             (Metric::HttpP99, percentile_us(&mut outcome.delays_ns, 99.0)),
-            (Metric::CpuPerRequest, cpu.as_secs_f64() * 1e6 / outcome.requests as f64),
-            (Metric::Requests, outcome.requests as f64 / outcome.elapsed.as_secs_f64()),
-        ])
+        ];
+        figures.extend(rates(&outcome, cpu));
+        Ok(figures)
     }
 
     /// Measures the memory of idle connections.
@@ -210,11 +219,19 @@ impl Bench {
         // What the first connection allocates for all does not count.
         drop(self.warm(server, 1, &mut request)?);
         let before = server.process.rss_bytes()?;
-        let mut load = Load::connect(server.process.address, server.tls.as_ref(), connections)?;
+        let mut load = Load::connect(&server.process.address, server.tls.as_ref(), connections)?;
         self.run(server, || load.closed_loop(&mut request, Duration::ZERO, None))?;
         let grown = server.process.rss_bytes()?.saturating_sub(before);
         Ok(vec![(Metric::IdleBytes, grown as f64 / connections as f64)])
     }
+}
+
+/// Returns the processor time of a request, and the requests a second.
+fn rates(outcome: &Outcome, cpu: Duration) -> Figures {
+    vec![
+        (Metric::CpuPerRequest, cpu.as_secs_f64() * 1e6 / outcome.requests as f64),
+        (Metric::Requests, outcome.requests as f64 / outcome.elapsed.as_secs_f64()),
+    ]
 }
 
 /// Returns the least value that is not exceeded by `percent` of the delays, in µs.

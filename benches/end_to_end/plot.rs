@@ -59,7 +59,7 @@ pub(crate) fn draw(measured: &[(&Workload, Results)]) -> String {
 
 fn group<'w>(workload: &Workload, results: &Results) -> Option<Group<'w>> {
     let metric = Metric::CpuPerRequest;
-    let is_of_processor_time = matches!(workload.scenario, Scenario::Closed { .. } | Scenario::Handshakes { .. });
+    let is_of_processor_time = matches!(workload.scenario, Scenario::Closed { .. } | Scenario::ConnectionEach { .. });
     let mut bars: Vec<_> = results
         .servers()
         .filter(|server| !server.is_gateway() && server.publishes())

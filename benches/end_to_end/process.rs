@@ -8,6 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use socket2::SockAddr;
 
 use crate::Failure;
 use crate::cores::Cores;
@@ -18,7 +19,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(20);
 /// A running server. Drop kills it.
 pub(crate) struct Process {
     child: Child,
-    pub(crate) address: SocketAddr,
+    pub(crate) address: SockAddr,
     /// The time from the start until the server printed that it listens.
     pub(crate) start: Duration,
     _events: Receiver<Value>,
@@ -85,8 +86,12 @@ impl Drop for Process {
 }
 
 /// Returns the address of a `listening` event.
-fn address_of(event: &Value) -> Result<SocketAddr, Failure> {
+fn address_of(event: &Value) -> Result<SockAddr, Failure> {
+    if let Some(path) = event.get("socket").and_then(Value::as_str) {
+        return Ok(SockAddr::unix(path)?);
+    }
     let url = event.get("url").and_then(Value::as_str).ok_or("the event has no url")?;
     let authority = url.split('/').nth(2).unwrap_or_default();
-    authority.parse().map_err(|_| format!("the url has no address: {url}").into())
+    let address: SocketAddr = authority.parse().map_err(|_| format!("the url has no address: {url}"))?;
+    Ok(address.into())
 }

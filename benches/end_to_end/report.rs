@@ -33,22 +33,26 @@ pub(crate) fn medians(workload: &Workload, results: &Results) -> String {
     table
 }
 
-/// Returns the table of all targets: the median and the range of the ratios, and whether the target is met.
-pub(crate) fn targets(measured: &[(&Workload, Results)]) -> String {
+/// Returns the table of all aims: the median and the range of the ratios, and whether the aim is met.
+pub(crate) fn aims(measured: &[(&Workload, Results)]) -> String {
     let mut table =
-        "| workload | compared with | ratio of | median | range | target | met |\n|---|---|---|--:|--:|--:|---|\n"
+        "| work | server | beside | ratio of | median | range | aim | met |\n|---|---|---|---|--:|--:|--:|---|\n"
             .to_owned();
     for (workload, results) in measured {
-        for target in workload.targets {
-            let ratios = results.ratios(Server::Gateway, target.peer, target.metric);
+        for aim in workload.aims() {
+            let ratios = results.ratios(aim.server, aim.beside, aim.metric);
             let Some((ratio, range)) = median_and_range(ratios) else { continue };
-            let bound = match target.bound {
-                Bound::AtMost(bound) => format!("≤ {bound}"),
-                Bound::AtLeast(bound) => format!("≥ {bound}"),
+            let bound = match aim.bound {
+                Bound::AtMost(bound) => format!("≤ {bound:.2}"),
+                Bound::AtLeast(bound) => format!("≥ {bound:.1}"),
             };
-            let met = if target.bound.holds(ratio) { "yes" } else { "no" };
-            let (workload, peer, metric) = (workload.name, target.peer.name(), target.metric);
-            let _ = writeln!(table, "| {workload} | {peer} | {metric} | {ratio:.2} | {range} | {bound} | {met} |");
+            let met = if aim.bound.holds(ratio) { "yes" } else { "no" };
+            let (workload, server, beside) = (workload.name, aim.server.name(), aim.beside.name());
+            let _ = writeln!(
+                table,
+                "| {workload} | {server} | {beside} | {} | {ratio:.2} | {range} | {bound} | {met} |",
+                aim.metric
+            );
         }
     }
     table

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::Failure;
 use crate::measure::{Bench, CONNECTIONS, Figures, Metric, RunningServer, SMALL_BYTES, Scenario};
-use crate::servers::Server;
+use crate::servers::{Server, Via};
 use crate::workloads::Workload;
 
 /// What was measured of each server in each round.
@@ -18,7 +18,8 @@ impl Results {
     pub(crate) fn measure(bench: &Bench, workload: &Workload, rounds: usize) -> Result<Self, Failure> {
         let mut servers: Vec<_> =
             workload.servers.iter().copied().filter(|&server| bench.programs.has(server)).collect();
-        let start = |server| bench.start(server, workload.tls);
+        let both_cores = workload.servers.contains(&Server::GatewayTwoWorkers);
+        let start = |server| bench.start(server, workload.via, both_cores);
         let starts_each_round = matches!(workload.scenario, Scenario::Idle { .. } | Scenario::Start);
         // The gateway starts first, because it makes the certificate that its peers use too.
         let mut running = BTreeMap::new();
@@ -27,7 +28,10 @@ impl Results {
                 running.insert(server, start(server)?);
             }
         }
-        let rate_hz = if workload.scenario == Scenario::HalfLoad { half_rate_of_axum(bench, &running)? } else { 0.0 };
+        let rate_hz = match workload.scenario {
+            Scenario::HalfLoad { of } => half_rate(bench, running.get(&of).ok_or("no server gives the rate")?)?,
+            _ => 0.0,
+        };
         let mut measured: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for _ in 0..rounds {
             for &server in &servers {
@@ -39,7 +43,7 @@ impl Results {
                 measured.entry(server).or_default().push(figures);
             }
             // With TLS and fresh starts, the gateway must stay first.
-            if !(workload.tls && starts_each_round) {
+            if !(workload.via == Via::Tls && starts_each_round) {
                 servers.reverse();
             }
         }
@@ -73,13 +77,12 @@ impl Results {
     }
 }
 
-/// Returns half of the requests a second that axum answers at most.
-fn half_rate_of_axum(bench: &Bench, running: &BTreeMap<Server, RunningServer>) -> Result<f64, Failure> {
-    let axum = running.get(&Server::Axum).ok_or("axum does not run")?;
+/// Returns half of the requests a second that a server answers at most.
+fn half_rate(bench: &Bench, server: &RunningServer) -> Result<f64, Failure> {
     let full_load = Scenario::Closed { connections: CONNECTIONS, pipelined: 1, body_bytes: SMALL_BYTES };
-    let figures = bench.measure(axum, full_load, 0.0)?;
+    let figures = bench.measure(server, full_load, 0.0)?;
     let rate_hz = figures.iter().find(|(metric, _)| *metric == Metric::Requests).map(|&(_, rate_hz)| rate_hz / 2.0);
-    rate_hz.ok_or_else(|| "axum answered no request".into())
+    rate_hz.ok_or_else(|| "no request was answered".into())
 }
 
 /// Returns the middle value, the upper one of two middle values.

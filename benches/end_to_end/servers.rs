@@ -21,6 +21,8 @@ pub(crate) enum Server {
     GatewayEpoll,
     /// The gateway with `--workers 2`.
     GatewayTwoWorkers,
+    /// The gateway by TCP, where the others listen on Unix sockets.
+    GatewayTcp,
     /// axum on one thread, with the bus thread of the gateway.
     Axum,
     /// axum on one thread, with a channel to a thread that sends.
@@ -48,6 +50,7 @@ impl Server {
             Self::GatewayOther => "gateway, other build",
             Self::GatewayEpoll => "gateway, epoll",
             Self::GatewayTwoWorkers => "gateway, 2 workers",
+            Self::GatewayTcp => "gateway, TCP",
             Self::Axum => "axum",
             Self::AxumPlain => "axum, plain bus",
             Self::Hyper => "hyper, pipeline_flush",
@@ -61,13 +64,27 @@ impl Server {
 
     /// Returns whether it is a gateway.
     pub(crate) fn is_gateway(self) -> bool {
-        matches!(self, Self::Gateway | Self::GatewayOther | Self::GatewayEpoll | Self::GatewayTwoWorkers)
+        matches!(
+            self,
+            Self::Gateway | Self::GatewayOther | Self::GatewayEpoll | Self::GatewayTwoWorkers | Self::GatewayTcp
+        )
     }
 
     /// Returns whether it publishes messages.
     pub(crate) fn publishes(self) -> bool {
         !matches!(self, Self::Canned | Self::CannedStream)
     }
+}
+
+/// How clients reach a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Via {
+    /// http by TCP.
+    Tcp,
+    /// https by TCP.
+    Tls,
+    /// http by a Unix socket.
+    Unix,
 }
 
 /// The programs of the servers, and what they are started with.
@@ -113,49 +130,64 @@ impl Programs {
     }
 
     /// Returns the command of a server that publishes to `hub`.
-    pub(crate) fn command(&self, server: Server, tls: bool, hub: &str) -> Result<Command, Failure> {
-        if server.is_gateway() {
-            return Ok(self.gateway(server, tls, hub));
-        }
+    pub(crate) fn command(&self, server: Server, via: Via, hub: &str) -> Result<Command, Failure> {
+        let via = if server == Server::GatewayTcp { Via::Tcp } else { via };
+        let mut command = match server.is_gateway() {
+            true => self.gateway(server, via, hub),
+            false => self.peer(server, via, hub)?,
+        };
+        match via {
+            Via::Tcp | Via::Tls => command.args(["--listen", "127.0.0.1:0"]),
+            Via::Unix => {
+                let socket = self.file(&format!("{server:?}.sock"));
+                // A server of another workload was killed.
+                let _ = fs::remove_file(&socket);
+                command.arg("--listen").arg(format!("unix:{}", socket.display()))
+            }
+        };
+        Ok(command)
+    }
+
+    fn peer(&self, server: Server, via: Via, hub: &str) -> Result<Command, Failure> {
         let mut command = match server {
             Server::Aiohttp => {
                 let mut python = Command::new(self.python.as_ref().ok_or("no Python with aiohttp and pyzmq")?);
                 python.arg(peers_directory().join("aiohttp_pyzmq.py"));
                 python
             }
-            Server::AxumPlain => self.peer("axum_mpsc")?,
-            Server::Hyper => self.peer("hyper_pipeline")?,
-            Server::HyperTls => self.peer("hyper_tls")?,
-            Server::HyperPlain => self.peer("hyper_mpsc")?,
-            Server::Canned => self.peer("canned_tokio_uring")?,
-            Server::CannedStream => self.peer("canned_tcp_stream")?,
-            _ => self.peer("axum_gateway_bus")?,
+            Server::AxumPlain => self.built("axum_mpsc")?,
+            Server::Hyper => self.built("hyper_pipeline")?,
+            Server::HyperTls => self.built("hyper_tls")?,
+            Server::HyperPlain => self.built("hyper_mpsc")?,
+            Server::Canned => self.built("canned_tokio_uring")?,
+            Server::CannedStream => self.built("canned_tcp_stream")?,
+            _ => self.built("axum_gateway_bus")?,
         };
         command.args(["--hub", hub]).env("PEER_TOKEN", TOKEN);
-        if tls {
+        if via == Via::Tls {
             command.arg("--cert").arg(self.file("gateway-cert.pem")).arg("--key").arg(self.file("gateway-key.pem"));
         }
         Ok(command)
     }
 
-    fn gateway(&self, server: Server, tls: bool, hub: &str) -> Command {
+    fn gateway(&self, server: Server, via: Via, hub: &str) -> Command {
         let other = self.against.as_ref().filter(|_| server == Server::GatewayOther);
         let this = Path::new(env!("CARGO_BIN_EXE_adapter-gateway"));
         let mut command = Command::new(other.map_or(this, PathBuf::as_path));
-        command.args(["serve", "--listen", "127.0.0.1:0", "--connect", hub, "--settings"]);
+        command.args(["serve", "--connect", hub, "--settings"]);
         command.arg(self.file("user_settings.py"));
         match server {
             Server::GatewayEpoll => command.args(["--io", "epoll"]),
             Server::GatewayTwoWorkers => command.args(["--io", "uring", "--workers", "2"]),
             _ => command.args(["--io", "uring"]),
         };
-        if !tls {
+        if via != Via::Tls {
             command.arg("--plain");
         }
         command
     }
 
-    fn peer(&self, name: &str) -> Result<Command, Failure> {
+    fn built(&self, name: &str) -> Result<Command, Failure> {
         let program = self.peers.iter().find(|path| path.ends_with(name)).ok_or_else(|| format!("no peer {name}"))?;
         Ok(Command::new(program))
     }

@@ -1,23 +1,36 @@
-//! The workloads, the servers that each of them compares, and the targets.
+//! The workloads, the servers that each of them compares, and the aims.
 
 use crate::measure::{CONNECTIONS, Metric, SMALL_BYTES, Scenario};
 use crate::servers::Server::{
-    self, Aiohttp, Axum, AxumPlain, Canned, CannedStream, Gateway, GatewayEpoll, GatewayOther, GatewayTwoWorkers,
-    Hyper, HyperPlain, HyperTls,
+    self, Aiohttp, Axum, AxumPlain, Canned, CannedStream, Gateway, GatewayEpoll, GatewayOther, GatewayTcp,
+    GatewayTwoWorkers, Hyper, HyperPlain, HyperTls,
 };
+use crate::servers::Via;
+
+/// The most that io_uring may cost under any workload, as a multiple of what epoll costs.
+const URING_TO_EPOLL: f64 = 1.03;
 
 /// A scenario, and the servers that are measured with it in turn.
 pub(crate) struct Workload {
     pub(crate) name: &'static str,
+    pub(crate) via: Via,
     pub(crate) scenario: Scenario,
-    pub(crate) tls: bool,
     pub(crate) servers: &'static [Server],
-    pub(crate) targets: &'static [Target],
+    aims: &'static [Aim],
 }
 
-/// A target for the ratio of the gateway to a peer.
-pub(crate) struct Target {
-    pub(crate) peer: Server,
+impl Workload {
+    /// Returns the aims of this workload, and the one that all have.
+    pub(crate) fn aims(&self) -> impl Iterator<Item = Aim> {
+        self.aims.iter().copied().chain([at_most(GatewayEpoll, self.scenario.cost(), URING_TO_EPOLL)])
+    }
+}
+
+/// An aim for the ratio of the gateway to another server.
+#[derive(Clone, Copy)]
+pub(crate) struct Aim {
+    pub(crate) server: Server,
+    pub(crate) beside: Server,
     pub(crate) metric: Metric,
     pub(crate) bound: Bound,
 }
@@ -38,30 +51,12 @@ impl Bound {
     }
 }
 
-const fn at_most(peer: Server, metric: Metric, bound: f64) -> Target {
-    Target { peer, metric, bound: Bound::AtMost(bound) }
+const fn at_most(beside: Server, metric: Metric, bound: f64) -> Aim {
+    Aim { server: Gateway, beside, metric, bound: Bound::AtMost(bound) }
 }
 
-const fn at_least(peer: Server, metric: Metric, bound: f64) -> Target {
-    Target { peer, metric, bound: Bound::AtLeast(bound) }
-}
-
-const fn plain(
-    name: &'static str,
-    scenario: Scenario,
-    servers: &'static [Server],
-    targets: &'static [Target],
-) -> Workload {
-    Workload { name, scenario, tls: false, servers, targets }
-}
-
-const fn https(
-    name: &'static str,
-    scenario: Scenario,
-    servers: &'static [Server],
-    targets: &'static [Target],
-) -> Workload {
-    Workload { name, scenario, tls: true, servers, targets }
+const fn at_least(beside: Server, metric: Metric, bound: f64) -> Aim {
+    Aim { server: Gateway, beside, metric, bound: Bound::AtLeast(bound) }
 }
 
 const fn small(connections: usize, pipelined: usize) -> Scenario {
@@ -72,82 +67,163 @@ const fn large(body_bytes: usize) -> Scenario {
     Scenario::Closed { connections: 8, pipelined: 1, body_bytes }
 }
 
+const fn connection_each(resumed: bool) -> Scenario {
+    Scenario::ConnectionEach { clients: CONNECTIONS, resumed }
+}
+
 const ALL: &[Server] = &[Gateway, GatewayOther, GatewayEpoll, Axum, AxumPlain];
 const TLS: &[Server] = &[Gateway, GatewayOther, GatewayEpoll, HyperTls];
 const OWN: &[Server] = &[Gateway, GatewayOther, GatewayEpoll];
 
-const LARGE: &[Target] =
-    &[at_most(AxumPlain, Metric::CpuPerMegabyte, 0.65), at_most(Axum, Metric::CpuPerMegabyte, 0.65)];
-
 /// All workloads.
 pub(crate) const WORKLOADS: &[Workload] = &[
-    plain(
-        "keep-alive, 64 connections",
-        small(CONNECTIONS, 1),
-        &[Gateway, GatewayOther, GatewayEpoll, Axum, AxumPlain, Canned, CannedStream, Aiohttp],
-        &[
-            at_most(AxumPlain, Metric::CpuPerRequest, 0.60),
-            at_most(Axum, Metric::CpuPerRequest, 0.60),
-            at_least(AxumPlain, Metric::Requests, 1.6),
-            at_least(Axum, Metric::Requests, 1.6),
-            at_most(CannedStream, Metric::CpuPerRequest, 1.15),
-            at_most(Canned, Metric::CpuPerRequest, 1.15),
+    Workload {
+        name: "keep-alive, 64 connections",
+        via: Via::Tcp,
+        scenario: small(CONNECTIONS, 1),
+        servers: &[Gateway, GatewayOther, GatewayEpoll, Axum, AxumPlain, Canned, CannedStream, Aiohttp],
+        aims: &[
+            at_most(AxumPlain, Metric::CpuPerRequest, 0.40),
+            at_most(Axum, Metric::CpuPerRequest, 0.66),
+            at_least(AxumPlain, Metric::Requests, 2.5),
+            at_least(Axum, Metric::Requests, 1.5),
             at_least(Aiohttp, Metric::Requests, 7.5),
         ],
-    ),
-    plain(
-        "pipelined by 16, 64 connections",
-        small(CONNECTIONS, 16),
-        &[Gateway, GatewayOther, GatewayEpoll, Hyper, HyperPlain, Canned, CannedStream],
-        &[
-            at_most(HyperPlain, Metric::CpuPerRequest, 0.25),
-            at_most(Hyper, Metric::CpuPerRequest, 0.25),
-            at_least(HyperPlain, Metric::Requests, 3.5),
-            at_least(Hyper, Metric::Requests, 3.5),
+    },
+    Workload {
+        name: "keep-alive, 64 connections, Unix socket",
+        via: Via::Unix,
+        scenario: small(CONNECTIONS, 1),
+        servers: &[Gateway, GatewayOther, GatewayEpoll, GatewayTcp, Canned],
+        aims: &[at_most(GatewayTcp, Metric::CpuPerRequest, 0.58), at_least(GatewayTcp, Metric::Requests, 1.7)],
+    },
+    Workload {
+        name: "pipelined by 16, 64 connections",
+        via: Via::Tcp,
+        scenario: small(CONNECTIONS, 16),
+        servers: &[Gateway, GatewayOther, GatewayEpoll, Hyper, HyperPlain, Canned, CannedStream],
+        aims: &[
+            at_most(HyperPlain, Metric::CpuPerRequest, 0.22),
+            at_most(Hyper, Metric::CpuPerRequest, 0.35),
+            at_least(HyperPlain, Metric::Requests, 4.2),
+            at_least(Hyper, Metric::Requests, 2.8),
         ],
-    ),
-    plain("bodies of 64 KiB", large(64 * 1024), ALL, LARGE),
-    plain("bodies of 1 MB", large(1_000_000), ALL, LARGE),
-    plain(
-        "one request at a time",
-        Scenario::OneByOne,
-        ALL,
-        &[
+    },
+    Workload {
+        name: "pipelined by 16, 64 connections, Unix socket",
+        via: Via::Unix,
+        scenario: small(CONNECTIONS, 16),
+        servers: &[Gateway, GatewayOther, GatewayEpoll, GatewayTcp, Canned],
+        aims: &[at_most(GatewayTcp, Metric::CpuPerRequest, 0.80)],
+    },
+    Workload {
+        name: "bodies of 64 KiB",
+        via: Via::Tcp,
+        scenario: large(64 * 1024),
+        servers: &[Gateway, GatewayOther, GatewayEpoll, Axum, AxumPlain, Canned],
+        aims: &[at_most(Axum, Metric::CpuPerMegabyte, 0.70)],
+    },
+    Workload {
+        name: "bodies of 1 MB",
+        via: Via::Tcp,
+        scenario: large(1_000_000),
+        servers: &[Gateway, GatewayOther, GatewayEpoll, Axum, AxumPlain, Canned],
+        aims: &[at_most(Axum, Metric::CpuPerMegabyte, 0.65)],
+    },
+    Workload {
+        name: "one request at a time",
+        via: Via::Tcp,
+        scenario: Scenario::OneByOne,
+        servers: ALL,
+        aims: &[
+            at_most(Axum, Metric::HttpP50, 0.92),
             at_most(AxumPlain, Metric::PublishP50, 0.9),
-            at_most(Axum, Metric::PublishP50, 0.9),
             at_most(AxumPlain, Metric::PublishP99, 1.0),
             at_most(Axum, Metric::PublishP99, 1.0),
         ],
-    ),
-    plain(
-        "half of axum's most, open loop",
-        Scenario::HalfLoad,
-        ALL,
-        &[
+    },
+    Workload {
+        name: "one request at a time, Unix socket",
+        via: Via::Unix,
+        scenario: Scenario::OneByOne,
+        servers: &[Gateway, GatewayOther, GatewayEpoll, GatewayTcp],
+        aims: &[at_most(GatewayTcp, Metric::HttpP50, 0.75)],
+    },
+    Workload {
+        name: "half of axum's most, open loop",
+        via: Via::Tcp,
+        scenario: Scenario::HalfLoad { of: Axum },
+        servers: ALL,
+        aims: &[
             at_most(AxumPlain, Metric::PublishP99, 1.0),
             at_most(Axum, Metric::PublishP99, 1.0),
             at_most(AxumPlain, Metric::HttpP99, 1.0),
             at_most(Axum, Metric::HttpP99, 1.0),
         ],
-    ),
-    plain("1 connection", small(1, 1), OWN, &[]),
-    plain("1,000 connections", small(1_000, 1), OWN, &[]),
-    plain("10,000 connections", small(10_000, 1), OWN, &[]),
-    plain("two cores for the server", small(CONNECTIONS, 1), &[Gateway, GatewayTwoWorkers], &[]),
-    plain(
-        "5,000 idle connections",
-        Scenario::Idle { connections: 5_000 },
-        &[Gateway, GatewayOther, GatewayEpoll, Axum],
-        &[],
-    ),
-    plain("start", Scenario::Start, &[Gateway, GatewayOther, GatewayEpoll, Axum, Aiohttp], &[]),
-    https(
-        "https, keep-alive, 64 connections",
-        small(CONNECTIONS, 1),
-        TLS,
-        &[at_most(HyperTls, Metric::CpuPerRequest, 0.75)],
-    ),
-    https("https, full handshakes", Scenario::Handshakes { resumed: false }, TLS, &[]),
-    https("https, resumed handshakes", Scenario::Handshakes { resumed: true }, TLS, &[]),
-    https("https, 5,000 idle connections", Scenario::Idle { connections: 5_000 }, TLS, &[]),
+    },
+    Workload {
+        name: "a connection for each request",
+        via: Via::Tcp,
+        scenario: connection_each(false),
+        servers: &[Gateway, GatewayOther, GatewayEpoll, Axum, AxumPlain, Hyper],
+        aims: &[at_most(Axum, Metric::CpuPerRequest, 0.80), at_most(Hyper, Metric::CpuPerRequest, 0.80)],
+    },
+    Workload { name: "1,000 connections", via: Via::Tcp, scenario: small(1_000, 1), servers: OWN, aims: &[] },
+    Workload { name: "10,000 connections", via: Via::Tcp, scenario: small(10_000, 1), servers: OWN, aims: &[] },
+    Workload {
+        name: "two workers on two cores, half of the most of one, open loop",
+        via: Via::Tcp,
+        scenario: Scenario::HalfLoad { of: Gateway },
+        servers: &[Gateway, GatewayTwoWorkers],
+        aims: &[Aim { server: GatewayTwoWorkers, ..at_most(Gateway, Metric::CpuPerRequest, 1.10) }],
+    },
+    Workload {
+        name: "two workers on two cores",
+        via: Via::Tcp,
+        scenario: small(CONNECTIONS, 1),
+        servers: &[Gateway, GatewayTwoWorkers],
+        aims: &[],
+    },
+    Workload {
+        name: "5,000 idle connections",
+        via: Via::Tcp,
+        scenario: Scenario::Idle { connections: 5_000 },
+        servers: &[Gateway, GatewayOther, GatewayEpoll, Axum],
+        aims: &[],
+    },
+    Workload {
+        name: "start",
+        via: Via::Tcp,
+        scenario: Scenario::Start,
+        servers: &[Gateway, GatewayOther, GatewayEpoll, Axum, Aiohttp],
+        aims: &[],
+    },
+    Workload {
+        name: "https, keep-alive, 64 connections",
+        via: Via::Tls,
+        scenario: small(CONNECTIONS, 1),
+        servers: TLS,
+        aims: &[at_most(HyperTls, Metric::CpuPerRequest, 0.65)],
+    },
+    Workload {
+        name: "https, a connection for each request",
+        via: Via::Tls,
+        scenario: connection_each(false),
+        servers: TLS,
+        aims: &[],
+    },
+    Workload {
+        name: "https, a connection for each request, resumed",
+        via: Via::Tls,
+        scenario: connection_each(true),
+        servers: TLS,
+        aims: &[at_most(HyperTls, Metric::CpuPerRequest, 0.80)],
+    },
+    Workload {
+        name: "https, 5,000 idle connections",
+        via: Via::Tls,
+        scenario: Scenario::Idle { connections: 5_000 },
+        servers: TLS,
+        aims: &[],
+    },
 ];

@@ -1,6 +1,7 @@
 //! A whole connection over the core: pieces of bytes in, its outcome out.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use adapter_gateway::proto::connection::{ANSWER_BYTES, CloseReason, Next, Waiting};
 use adapter_gateway::proto::counters::HttpTotals;
@@ -32,7 +33,7 @@ pub(crate) enum End {
 pub(crate) enum Through {
     /// Always as the argument of `receive`.
     Input,
-    /// Bodies where `body_space` wants them, as the server does it.
+    /// Bodies where `body_space` wants them, and the rest in a buffer that messages may keep, as the server does it.
     BodySpace,
 }
 
@@ -69,15 +70,18 @@ impl TestConnection {
             let taken = rest.len().min(space.capacity() - space.len());
             space.extend_from_slice(&rest[..taken]);
             rest = &rest[taken..];
-            self.settle(&[]);
+            self.settle(&[], through);
         }
-        if rest.is_empty() { self.end } else { self.settle(rest) }
+        if rest.is_empty() { self.end } else { self.settle(rest, through) }
     }
 
     /// Calls `receive` once, and as often again as it asks for that.
-    fn settle(&mut self, input: &[u8]) -> End {
+    fn settle(&mut self, input: &[u8], through: Through) -> End {
         let was = self.end;
-        let mut next = self.step(|connection, out, context| connection.receive(input, out, context));
+        let mut next = self.step(|connection, out, context| match through {
+            Through::Input => connection.receive(input, out, context),
+            Through::BodySpace => connection.receive_buffer(&Arc::new(input.to_vec()), out, context),
+        });
         while next == Next::Again {
             next = self.step(|connection, out, context| connection.receive(&[], out, context));
         }

@@ -1,7 +1,7 @@
 """The REST entrance of a local automation adapter, for Python.
 
-`Gateway` runs the gateway as a child of this process; `adapter_gateway.aio` has the same for asyncio. `find_binary`
-tells where the installed program is, and `python -m adapter_gateway` runs it.
+`Gateway` runs the gateway as a child of this process, and `Client` posts messages to one; `adapter_gateway.aio` has the
+same for asyncio. `find_binary` tells where the installed program is, and `python -m adapter_gateway` runs it.
 """
 
 from .binary import find_binary

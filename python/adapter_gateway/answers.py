@@ -5,7 +5,7 @@ from __future__ import annotations
 import email.utils
 import json
 import re
-from typing import Dict, List, NamedTuple, Optional, Union
+from typing import NamedTuple
 
 #: The most bytes of the head and of the body of an answer. Those of the gateway have some hundred bytes; a proxy
 #: before it may add to them.
@@ -31,10 +31,10 @@ class Answer(NamedTuple):
     #: Whether the server ends the connection after this answer. It reads no request behind it (RFC 9112 section 9.6).
     close: bool
     #: The fields that are used here, with their names in lower case.
-    fields: Dict[str, str]
+    fields: dict[str, str]
     body: bytes
 
-    def problem(self) -> Dict[str, object]:
+    def problem(self) -> dict[str, object]:
         """Returns the members of the problem document (RFC 9457), or none if the body is none."""
         if self.fields.get("content-type", "").partition(";")[0].strip().lower() != "application/problem+json":
             return {}
@@ -44,7 +44,7 @@ class Answer(NamedTuple):
             return {}
         return document if isinstance(document, dict) else {}
 
-    def retry_after_s(self) -> Optional[float]:
+    def retry_after_s(self) -> float | None:
         """Returns the seconds of `Retry-After` (RFC 9110 section 10.2.3). A date counts from that of the answer."""
         value = self.fields.get("retry-after")
         if value is None:
@@ -70,7 +70,7 @@ class AnswerReader:
         self._accepted = b""
         self._accepted_run = b""
 
-    def receive(self, data: bytes) -> List[Union[int, Answer]]:
+    def receive(self, data: bytes) -> list[int | Answer]:
         """Takes in what arrived. Returns the answers that it completes, in order: a number stands for so many answers
         200 that keep the connection.
 
@@ -78,7 +78,7 @@ class AnswerReader:
         """
         if self._held:
             data = self._held + data
-        found: List[Union[int, Answer]] = []
+        found: list[int | Answer] = []
         at = 0
         while at < len(data):
             repeated, at = self._repetitions(data, at)
@@ -92,7 +92,7 @@ class AnswerReader:
         self._held = data[at:]
         return found
 
-    def _repetitions(self, data: bytes, at: int) -> "tuple[int, int]":
+    def _repetitions(self, data: bytes, at: int) -> tuple[int, int]:
         """Returns how often the last answer 200 is repeated at `at`, and where the repetitions end."""
         answer = self._accepted
         if not answer:
@@ -110,7 +110,7 @@ class AnswerReader:
             at += len(answer)
         return count, at
 
-    def _read(self, data: bytes, at: int, found: List[Union[int, Answer]]) -> Optional[int]:
+    def _read(self, data: bytes, at: int, found: list[int | Answer]) -> int | None:
         """Reads one answer. Returns where it ends, or `None` if it has not arrived wholly."""
         head_end = data.find(b"\r\n\r\n", at, at + HEAD_BYTES)
         if head_end < 0:
@@ -146,8 +146,8 @@ class AnswerReader:
         return end
 
 
-def _fields(lines: List[bytes]) -> Dict[str, str]:
-    fields: Dict[str, str] = {}
+def _fields(lines: list[bytes]) -> dict[str, str]:
+    fields: dict[str, str] = {}
     for line in lines:
         name, colon, value = line.decode("latin-1").partition(":")
         if not colon or not name or name != name.strip():
@@ -158,7 +158,7 @@ def _fields(lines: List[bytes]) -> Dict[str, str]:
     return fields
 
 
-def _body_bytes(status: int, fields: Dict[str, str]) -> int:
+def _body_bytes(status: int, fields: dict[str, str]) -> int:
     """Returns the length of the body (RFC 9112 section 6.3)."""
     if status in (204, 304):
         return 0

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Optional
-
 from .errors import NotSentError
 from .pipeline import Pipeline
 
@@ -16,7 +14,7 @@ class Attempts:
 
     def __init__(self, retry_s: float) -> None:
         self._retry_s = retry_s
-        self._failing_since: Optional[float] = None
+        self._failing_since: float | None = None
         self._reason = ""
         #: When the next attempt may be made.
         self.next_at = 0.0

@@ -133,7 +133,7 @@ class GatewayBase:
             return
         try:
             self._on_event(event)
-        except Exception:  # noqa: BLE001 - it is the user's, and its errors must not end the reading
+        except Exception:  # whatever it is, the reading must go on
             _log.exception("the function that takes events failed")
 
     def _command(self) -> list[str]:

@@ -1,14 +1,19 @@
 """Where the installed program is."""
 
-import importlib.metadata
+from __future__ import annotations
+
 import os
 import pathlib
 import shutil
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from .errors import BinaryNotFoundError
+
+if TYPE_CHECKING:
+    import importlib.metadata
 
 _NAME = "adapter-gateway"
 _VARIABLE = "ADAPTER_GATEWAY"
@@ -46,6 +51,9 @@ def _is_program(path: pathlib.Path) -> bool:
 
 def _places() -> Iterator[pathlib.Path]:
     """Yields where the program can be, the most exact place first."""
+    # This import takes longer than the others, and a program that only posts messages does not need it.
+    import importlib.metadata
+
     site = pathlib.Path(__file__).resolve().parent.parent
     # With `--target`, pip moves the files after it has written RECORD, so RECORD names a place outside of the target,
     # where a program of another installation may be.

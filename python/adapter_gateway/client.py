@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import Iterable, Iterator, List, Optional, Type, Union
 
 from .connection import Connection
 from .endpoint import Endpoint, Message, Payload
@@ -39,32 +39,33 @@ class Client:
     and connections are kept for the next call. Messages of one thread stay in order. A client that a forked child
     process inherits makes connections of its own there.
 
-    Raises `ValueError` for an address, a token or a certificate that cannot be right. It connects with the first message.
+    Raises `ValueError` for an address, a token or a certificate that cannot be right. It connects with the first
+    message.
     """
 
     def __init__(
         self,
-        address: Union[str, os.PathLike[str]],
+        address: str | os.PathLike[str],
         token: str,
-        certificate: Optional[Union[str, os.PathLike[str]]] = None,
+        certificate: str | os.PathLike[str] | None = None,
         *,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
         self._endpoint = Endpoint(address, token, certificate)
         self._timeout_s = timeout_s
         self._lock = threading.Lock()
-        self._idle: List[Connection] = []
+        self._idle: list[Connection] = []
         self._process = os.getpid()
         self._closed = False
 
     @classmethod
     def from_settings(
         cls,
-        path: Optional[Union[str, os.PathLike[str]]] = None,
+        path: str | os.PathLike[str] | None = None,
         *,
-        url: Optional[str] = None,
-        socket: Optional[Union[str, os.PathLike[str]]] = None,
-        certificate: Optional[Union[str, os.PathLike[str]]] = None,
+        url: str | None = None,
+        socket: str | os.PathLike[str] | None = None,
+        certificate: str | os.PathLike[str] | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> Client:
         """Returns a client for the gateway of a settings file, by default the user's, which is never executed.
@@ -163,9 +164,9 @@ class Client:
 
     def __exit__(
         self,
-        kind: Optional[Type[BaseException]],
-        error: Optional[BaseException],
-        traceback: Optional[TracebackType],
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -176,7 +177,7 @@ class Client:
         if self._closed:
             raise GatewayError("the client is closed")
 
-    def _take(self) -> Optional[Connection]:
+    def _take(self) -> Connection | None:
         """Returns a kept connection that the server has not ended, if there is one."""
         process = os.getpid()
         while True:

@@ -6,7 +6,6 @@ import select
 import socket
 import ssl
 import time
-from typing import Optional, Union
 
 from .answers import Answer, AnswerReader, MalformedAnswer
 from .endpoint import Endpoint
@@ -55,14 +54,14 @@ class Connection:
         except OSError:
             return True
 
-    def read(self) -> Optional[bytes]:
+    def read(self) -> bytes | None:
         """Returns what has arrived: `None` if nothing has, no bytes at the end of the connection."""
         try:
             return self._socket.recv(READ_BYTES)
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return None
 
-    def write(self, data: "Union[bytes, memoryview[int]]") -> int:
+    def write(self, data: bytes | memoryview[int]) -> int:
         """Returns how many bytes the kernel took, which may be none."""
         taken = 0
         try:
@@ -90,16 +89,19 @@ class Connection:
         Raises `NotSentError` if the request was not written to its end, and else `OutcomeUnknownError`. Either way the
         connection is of no more use.
         """
-        rest: Union[bytes, memoryview[int]] = request
+        rest: bytes | memoryview[int] = request
         end = self.written + len(request)
         reader = AnswerReader()
         reason = "the connection ended before the answer"
+        deadline = time.monotonic() + self._timeout_s
         try:
             while True:
                 if rest:
                     taken = self.write(rest)
                     rest = memoryview(rest)[taken:] if taken < len(rest) else b""
-                if not self.wait(bool(rest), self._timeout_s):
+                    if taken:
+                        deadline = time.monotonic() + self._timeout_s
+                if not self.wait(bool(rest), deadline - time.monotonic()):
                     reason = f"no answer came within {self._timeout_s:g} s"
                     break
                 data = self.read()
@@ -122,14 +124,14 @@ class Connection:
             raise NotSentError(reason)
         raise OutcomeUnknownError(reason)
 
-    def _only(self, answer: Union[int, Answer], early: bool) -> Answer:
+    def _only(self, answer: int | Answer, early: bool) -> Answer:
         if answer == 1:
             return ACCEPTED_ANSWER._replace(close=early)
         if isinstance(answer, int):
             raise MalformedAnswer("two answers came to one request")
         return answer._replace(close=True) if early else answer
 
-    def _last_words(self, reader: AnswerReader) -> Optional[Answer]:
+    def _last_words(self, reader: AnswerReader) -> Answer | None:
         """Returns the answer that arrived before the connection broke: a server that does not want the whole request
         answers and closes."""
         try:

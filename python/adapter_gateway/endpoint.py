@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import ssl
-from typing import Any, Mapping, Optional, Tuple, Union
+from typing import Any, Dict, Union
 from urllib.parse import quote, urlsplit
 
 #: What `Client` takes as a payload: an object, or its JSON text, which is sent as it stands.
-Payload = Union[Mapping[str, Any], str, bytes]
+Payload = Union[Dict[str, Any], str, bytes]
 
 #: The path of the one endpoint, for addresses that name none.
 PATH = "/api/message"
@@ -29,11 +29,11 @@ class Endpoint:
 
     def __init__(
         self,
-        address: Union[str, os.PathLike[str]],
+        address: str | os.PathLike[str],
         token: str,
-        certificate: Optional[Union[str, os.PathLike[str]]],
+        certificate: str | os.PathLike[str] | None,
     ) -> None:
-        self.socket_path: Optional[str] = None
+        self.socket_path: str | None = None
         self.host = "localhost"
         self.port = 0
         self.is_tls = False
@@ -46,7 +46,9 @@ class Endpoint:
                 raise ValueError("the URL must begin with https:// or http://")
             if parts.query or parts.fragment or "@" in parts.netloc:
                 # The URL is not shown: it may hold the token.
-                raise ValueError("the URL holds a query, a fragment or a user; give the token as an argument of its own")
+                raise ValueError(
+                    "the URL holds a query, a fragment or a user; give the token as an argument of its own"
+                )
             if not parts.hostname:
                 raise ValueError("the URL names no host")
             self.is_tls = parts.scheme == "https"
@@ -63,7 +65,7 @@ class Endpoint:
         if not token:
             raise ValueError("the token is empty")
         self.certificate = None if certificate is None else os.fspath(certificate)
-        self._system_trust: Optional[ssl.SSLContext] = None
+        self._system_trust: ssl.SSLContext | None = None
         self.address = f"{UNIX_PREFIX}{self.socket_path}" if self.socket_path else f"{text}"
         head = (
             f"POST {target}?token={quote(token, safe='')} HTTP/1.1\r\nHost: {authority}\r\n"
@@ -77,7 +79,7 @@ class Endpoint:
     def __repr__(self) -> str:
         return f"<Endpoint {self.address}>"
 
-    def tls_context(self) -> Optional[ssl.SSLContext]:
+    def tls_context(self) -> ssl.SSLContext | None:
         """Returns what a new connection verifies the gateway with; `None` without TLS.
 
         The certificate is read anew each time: the gateway renews its own.
@@ -105,4 +107,4 @@ class Endpoint:
 
 
 #: A message as `send_many` takes it: topic and payload.
-Message = Tuple[str, Payload]
+Message = tuple[str, Payload]

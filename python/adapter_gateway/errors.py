@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Optional, Tuple
+from typing import Any
 
 #: The topic and the payload of a message, as they were given to `send_many`.
-Message = Tuple[str, Any]
+Message = tuple[str, Any]
 
 
 class GatewayError(Exception):
@@ -20,7 +20,7 @@ class SettingsError(GatewayError):
 class SendError(GatewayError):
     """A message was not accepted, as far as the client knows."""
 
-    def __init__(self, text: str, message: Optional[Message] = None) -> None:
+    def __init__(self, text: str, message: Message | None = None) -> None:
         # All arguments stay in `args`, so that the error can be pickled.
         super().__init__(text, message)
         self._text = text
@@ -39,8 +39,8 @@ class RefusedError(SendError):
         status: int,
         type: str = "about:blank",
         detail: str = "",
-        pointer: Optional[str] = None,
-        retry_after_s: Optional[float] = None,
+        pointer: str | None = None,
+        retry_after_s: float | None = None,
     ) -> None:
         place = f" (at {pointer})" if pointer else ""
         super().__init__(f"{status} {type}: {detail}{place}")

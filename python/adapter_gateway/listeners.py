@@ -24,7 +24,7 @@ class Listeners:
     """Open listening sockets. A gateway gets them as descriptors (`--listen fd:N`)."""
 
     def __init__(self, listen: Sequence[str]) -> None:
-        """Listens on each of these, which are of the form `ADDR:PORT` or `unix:PATH`, or on the defaults.
+        """Listens on each of these, or on the defaults. They are of the form `ADDR:PORT`, `unix:PATH` or `fd:N`.
 
         Raises `OSError` if it cannot, and `ValueError` for another form.
         """
@@ -58,30 +58,37 @@ class Listeners:
         self.close()
 
     def _open(self, place: str, is_default: bool) -> None:
-        if place.startswith("unix:"):
-            self._open_unix(place[len("unix:") :])
-            return
+        kind, _, rest = place.partition(":")
+        try:
+            # An abstract name begins with @, and has no permissions.
+            if kind == "unix" and rest[:1] not in ("", "@"):
+                self._open_unix(rest)
+            elif kind == "fd":
+                self._sockets.append(socket.socket(fileno=os.dup(int(rest))))
+            else:
+                self._open_tcp(place, is_default)
+        except OSError as error:
+            raise OSError(error.errno, f"cannot listen on {place}: {error.strerror}") from error
+
+    def _open_tcp(self, place: str, is_default: bool) -> None:
         opened = 0
-        absent: OSError | None = None
+        absent = OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))
         for family, address in _addresses(place):
             try:
                 self._sockets.append(_listen(family, address))
                 opened += 1
             except OSError as error:
                 if error.errno not in _ABSENT:
-                    raise OSError(error.errno, f"cannot listen on {place}: {error.strerror}") from error
+                    raise
                 absent = error
         # A machine without IPv6 lacks one of the defaults.
         if opened == 0 and not (is_default and self._sockets):
-            raise absent or OSError(f"cannot listen on {place}: it has no address")
+            raise absent
 
     def _open_unix(self, path: str) -> None:
         one = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._sockets.append(one)
-        try:
-            _bind_unix(one, path)
-        except OSError as error:
-            raise OSError(error.errno, f"cannot listen on unix:{path}: {error.strerror}") from error
+        _bind_unix(one, path)
         self._files.append((path, os.lstat(path)))
         one.setblocking(False)
         one.listen(_BACKLOG)
@@ -90,7 +97,7 @@ class Listeners:
 def _addresses(place: str) -> Iterator[tuple[socket.AddressFamily, tuple[object, ...]]]:
     host, colon, port = place.rpartition(":")
     if not (colon and host and port.isdecimal()):
-        raise ValueError(f"{place!r} is neither ADDR:PORT nor unix:PATH")
+        raise ValueError(f"{place!r} is neither ADDR:PORT nor unix:PATH nor fd:N")
     host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     found = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     for family, _, _, _, address in dict.fromkeys(found):

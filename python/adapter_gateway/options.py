@@ -7,6 +7,8 @@ import pathlib
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, TypedDict, Union
 
+from .settings import CERTIFICATE, default_path
+
 Path = Union[str, "os.PathLike[str]"]
 
 
@@ -88,12 +90,5 @@ def certificate(options: GatewayOptions) -> pathlib.Path | None:
         return None
     folder = options.get("cert_dir")
     if folder is None:
-        folder = (pathlib.Path(options.get("settings") or default_settings())).parent
-    return pathlib.Path(folder) / "gateway-cert.pem"
-
-
-def default_settings() -> pathlib.Path:
-    """Returns the path of the user settings file that the gateway reads without `--settings`."""
-    configured = os.environ.get("XDG_CONFIG_HOME", "")
-    folder = pathlib.Path(configured) if os.path.isabs(configured) else pathlib.Path.home() / ".config"
-    return folder / "adapter" / "user_settings.py"
+        folder = pathlib.Path(options.get("settings") or default_path()).parent
+    return pathlib.Path(folder) / CERTIFICATE

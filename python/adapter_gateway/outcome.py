@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Optional
-
 from .errors import OutcomeUnknownError, RefusedError, SendError
 
 
@@ -15,7 +13,7 @@ class Outcome:
 
     __slots__ = ("error",)
 
-    def __init__(self, error: Optional[SendError]) -> None:
+    def __init__(self, error: SendError | None) -> None:
         #: Why the message was not accepted: a `RefusedError`, an `OutcomeUnknownError`, or `None` if it was accepted.
         self.error = error
 

@@ -7,7 +7,6 @@ behind it, and a message that the gateway refused for the moment is not sent aga
 from __future__ import annotations
 
 from collections import deque
-from typing import Deque, List, Optional
 
 from .answers import Answer, AnswerReader, MalformedAnswer
 from .endpoint import Endpoint, Message
@@ -33,8 +32,8 @@ class Entry:
         #: Where the request ends, in bytes since the start of its connection.
         self.end = 0
         #: The last 503, while the message is to be sent again.
-        self.refusal: Optional[Outcome] = None
-        self.outcome: Optional[Outcome] = None
+        self.refusal: Outcome | None = None
+        self.outcome: Outcome | None = None
 
 
 class Pipeline:
@@ -52,18 +51,18 @@ class Pipeline:
         #: How many messages may wait for their answers now. A 503 makes it 1, each accepted message increases it by 1.
         self._window = in_flight
         #: All messages without a yielded outcome, in the order of the iterable.
-        self._order: Deque[Entry] = deque()
-        self._unsent: Deque[Entry] = deque()
-        self._sent: Deque[Entry] = deque()
+        self._order: deque[Entry] = deque()
+        self._unsent: deque[Entry] = deque()
+        self._sent: deque[Entry] = deque()
         #: Refused with 503 and to be sent again. Nothing else is sent before them.
-        self._again: List[Entry] = []
+        self._again: list[Entry] = []
         #: The bytes of the requests of all messages in `_order`.
         self._held_bytes = 0
         self._sent_bytes = 0
         self._answered_bytes = 0
         self._reader = AnswerReader()
         #: When the first 503 came since the last message was accepted.
-        self._unavailable_at: Optional[float] = None
+        self._unavailable_at: float | None = None
         #: Whether the server ends the connection: nothing more can be sent on it.
         self.closing = False
         #: Whether the server answered anything on this connection.
@@ -90,7 +89,7 @@ class Pipeline:
         self._unsent.append(entry)
         self._held_bytes += len(entry.request)
 
-    def outcomes(self) -> List[Outcome]:
+    def outcomes(self) -> list[Outcome]:
         """Returns the outcomes that are there, in the order of the iterable, each once."""
         order = self._order
         ready = []
@@ -102,7 +101,7 @@ class Pipeline:
             ready.append(outcome)
         return ready
 
-    def unsent_messages(self) -> List[Message]:
+    def unsent_messages(self) -> list[Message]:
         """Returns the messages that are not sent, in their order."""
         return [entry.message for entry in (*self._again, *self._unsent)]
 
@@ -208,7 +207,7 @@ class Pipeline:
         else:
             entry.outcome = Outcome(error)
 
-    def _send_anew(self, entries: Deque[Entry]) -> None:
+    def _send_anew(self, entries: deque[Entry]) -> None:
         self._unsent.extendleft(reversed(entries))
         entries.clear()
 

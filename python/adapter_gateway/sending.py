@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from typing import Iterator, Optional, Union
+from collections.abc import Iterator
 
 from .answers import MalformedAnswer
 from .attempts import Attempts
@@ -29,23 +29,24 @@ class Sending:
         self._pipeline = pipeline
         self._endpoint = endpoint
         self._timeout_s = timeout_s
-        self._connection: Optional[Connection] = None
-        self._rest: Union[bytes, memoryview[int]] = b""
-        #: When bytes moved last, for the time that an answer may take.
+        self._connection: Connection | None = None
+        self._rest: bytes | memoryview[int] = b""
+        #: When bytes were written last, or an answer came, for the time that an answer may take.
         self._moved_at = 0.0
         self._attempts = Attempts(retry_s)
         self._lock = threading.Lock()
         self._armed = threading.Event()
-        self._flusher: Optional[threading.Thread] = None
+        self._is_armed = False
+        self._flusher: threading.Thread | None = None
         #: Whether the other thread had to write what waited for the iterable.
         self._late = False
         self._ended = False
 
-    def begin(self, kept: Optional[Connection]) -> None:
+    def begin(self, kept: Connection | None) -> None:
         """Takes a kept connection, or makes one. Raises `NotSentError`."""
         self._use(kept if kept is not None else Connection(self._endpoint, self._timeout_s))
 
-    def end(self) -> Optional[Connection]:
+    def end(self) -> Connection | None:
         """Ends. Returns the connection if it can be used further."""
         with self._lock:
             self._ended = True
@@ -61,7 +62,7 @@ class Sending:
     def run(self, messages: Iterator[Message]) -> Iterator[Outcome]:
         """Yields the outcomes."""
         pipeline = self._pipeline
-        failure: Optional[Exception] = None
+        failure: Exception | None = None
         exhausted = False
         while True:
             if not exhausted:
@@ -89,25 +90,29 @@ class Sending:
         room = min(pipeline.room(), pipeline.half)
         if room == 0:
             return True
-        if room > 1 and not self._armed.is_set():
-            self._arm()
         taken = 0
         self._late = False
+        if room > 1 and not self._is_armed:
+            self._arm()
         for message in itertools.islice(messages, room):
             pipeline.add(message)
             taken += 1
             if self._late or pipeline.is_full:
                 return True
+            if not self._is_armed and room > 1:
+                self._arm()
         return taken == room
 
     def _arm(self) -> None:
+        """Has the second thread look after a while whether the iterable takes its time."""
+        self._is_armed = True
         if self._flusher is None:
             self._flusher = threading.Thread(target=self._flush_late, name="adapter_gateway.send_many", daemon=True)
             self._flusher.start()
         self._armed.set()
 
     def _flush_late(self) -> None:
-        """Writes what the iterable has left waiting."""
+        """Writes what waits for the iterable, and ends the wait for further messages with the next one."""
         while True:
             self._armed.wait()
             time.sleep(_LINGER_S)
@@ -115,8 +120,9 @@ class Sending:
                 if self._ended:
                     return
                 self._armed.clear()
+                self._is_armed = False
+                self._late = True
                 if self._pipeline.has_unsent:
-                    self._late = True
                     try:
                         self._write()
                     except NotSentError:
@@ -159,6 +165,9 @@ class Sending:
             try:
                 taken = self._connection.write(self._rest)
             except OSError as error:
+                # The answers that arrived before the end still count.
+                while self._read():
+                    pass
                 self._break(error)
                 return
             if taken:
@@ -168,28 +177,30 @@ class Sending:
                 return
             self._rest = b""
 
-    def _read(self) -> None:
-        """Reads what has arrived."""
-        connection = self._connection
+    def _read(self) -> bool:
+        """Reads what has arrived. Returns whether there may be more."""
+        connection, pipeline = self._connection, self._pipeline
         if connection is None:
-            return
+            return False
+        waiting = pipeline.in_flight
         try:
             data = connection.read()
             if data is None:
-                return
-            now = time.monotonic()
-            self._moved_at = now
+                return False
             if not data:
                 self._break(None)
-                return
-            self._pipeline.receive(data, now)
+                return False
+            now = time.monotonic()
+            pipeline.receive(data, now)
         except (OSError, MalformedAnswer) as error:
             self._break(error)
-            return
-        if self._pipeline.answered:
+            return False
+        if pipeline.in_flight < waiting:
+            self._moved_at = now
             self._attempts.succeeded()
-        if self._pipeline.closing:
+        if pipeline.closing:
             self._drop()
+        return self._connection is not None
 
     def _wait(self) -> None:
         """Waits until the socket is ready, or until the next attempt, and reads."""
@@ -199,19 +210,17 @@ class Sending:
         if connection is None:
             time.sleep(max(0.0, max(self._attempts.next_at, pipeline.resume_at) - now))
             return
-        if pipeline.in_flight:
-            left_s = self._moved_at + self._timeout_s - now
-            if not connection.wait(bool(self._rest), left_s):
-                self._break(TimeoutError(f"no answer came within {self._timeout_s:g} s"))
-                return
-        elif connection.wait(False, pipeline.resume_at - now):
-            # The server ends the connection while nothing is sent.
-            pass
+        if not pipeline.in_flight:
+            # Nothing is sent before `resume_at`. The server may end the connection meanwhile.
+            if connection.wait(False, pipeline.resume_at - now):
+                self._read()
+        elif now < self._moved_at + self._timeout_s:
+            if connection.wait(bool(self._rest), self._moved_at + self._timeout_s - now):
+                self._read()
         else:
-            return
-        self._read()
+            self._break(TimeoutError(f"no answer came within {self._timeout_s:g} s"))
 
-    def _break(self, error: Optional[BaseException]) -> None:
+    def _break(self, error: BaseException | None) -> None:
         """The connection ended before the answers."""
         reason = "the connection ended before the answer" if error is None else str(error) or type(error).__name__
         connection = self._connection

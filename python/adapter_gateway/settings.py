@@ -5,14 +5,16 @@ from __future__ import annotations
 import ast
 import os
 import pathlib
-from typing import Iterable, List, Optional, Tuple, Union
+from collections.abc import Iterable
+from typing import Optional, Union
 
 from .errors import SettingsError
 
 #: The largest settings file in bytes.
 _FILE_BYTES = 1 << 20
 
-_CERTIFICATE = "gateway-cert.pem"
+#: The certificate that the gateway makes beside the settings file.
+CERTIFICATE = "gateway-cert.pem"
 _URL = "https://localhost:12358/api/message"
 
 _Path = Union[str, "os.PathLike[str]"]
@@ -31,18 +33,18 @@ def default_path() -> pathlib.Path:
 
 
 def endpoint_of_settings(
-    path: Optional[_Path], url: Optional[str], socket: Optional[_Path], certificate: Optional[_Path]
-) -> Tuple[_Path, str, Optional[_Path]]:
+    path: _Path | None, url: str | None, socket: _Path | None, certificate: _Path | None
+) -> tuple[_Path, str, _Path | None]:
     """Returns the address, the token and the certificate of the gateway of a settings file. Raises `SettingsError`."""
     if url is not None and socket is not None:
         raise ValueError("url and socket exclude each other")
     file = default_path() if path is None else pathlib.Path(path)
     token = read_token(file)
     if socket is not None:
-        return socket if not isinstance(socket, str) or "://" not in socket else pathlib.Path(socket), token, certificate
+        return pathlib.Path(socket), token, certificate
     address = _URL if url is None else url
     if certificate is None and address.startswith("https:"):
-        certificate = file.parent / _CERTIFICATE
+        certificate = file.parent / CERTIFICATE
         if not certificate.exists():
             raise SettingsError(f"{certificate}: there is no certificate; the gateway makes it on its first start")
     return address, token, certificate
@@ -74,7 +76,7 @@ def read_token(file: pathlib.Path) -> str:
     return token
 
 
-def _literal(file: pathlib.Path, statements: List[ast.stmt], name: str) -> object:
+def _literal(file: pathlib.Path, statements: list[ast.stmt], name: str) -> object:
     """Returns the value of the last assignment to a name, and `None` if there is none."""
     for statement in reversed(statements):
         for value in _bindings(statement, name):
@@ -106,7 +108,7 @@ def _bound(target: ast.expr, value: _Value, name: str) -> Iterable[_Value]:
     elif isinstance(target, ast.Starred):
         yield from _bound(target.value, None, name)
     elif isinstance(target, (ast.Tuple, ast.List)):
-        values: List[_Value] = [None] * len(target.elts)
+        values: list[_Value] = [None] * len(target.elts)
         if isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(target.elts):
             if not any(isinstance(element, ast.Starred) for element in (*target.elts, *value.elts)):
                 values = list(value.elts)

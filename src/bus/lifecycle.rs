@@ -8,7 +8,6 @@ use super::config::{BusConfig, BusError, BusEvent};
 use super::endpoint::Endpoint;
 use super::fanout::Fanout;
 use super::ffi;
-use super::ipc_listener::IpcListener;
 use super::publisher::Publisher;
 use super::queue::Queue;
 use super::state::{BusCounters, BusState, EndpointState};
@@ -17,6 +16,7 @@ use super::thread::BusThread;
 use super::timed_join::{DROP_MARGIN, JOIN_MARGIN, SocketThread};
 use super::xpub_socket::XpubSocket;
 use crate::process::schedule_as_batch;
+use crate::unix_listener::UnixListener;
 
 /// The number of messages that were accepted, published and left over, counted when the bus has stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ struct OpenedSockets {
     sockets: Vec<XpubSocket>,
     /// The state of every endpoint.
     endpoints: Vec<Arc<EndpointState>>,
-    ipc_listeners: Vec<IpcListener>,
+    ipc_listeners: Vec<UnixListener>,
     /// What peers of the bound endpoints subscribe to, if there are such endpoints.
     subscriptions: Option<Arc<SubscriptionState>>,
 }

@@ -1,30 +1,39 @@
 //! Gives the memory of messages back to the kernel after much of it was held.
 //!
 //! The allocator keeps freed memory ([`crate::process::keep_freed_memory`]), also that of hundreds of messages that waited
-//! for a subscriber. A thread that has nothing to send calls [`MemoryReturn::when_idle`], which returns that memory once
-//! little has been held for a second. The path of a message only counts, and only large content.
+//! for a subscriber, and of bodies that came slowly. A thread that has nothing to send calls [`MemoryReturn::when_idle`],
+//! which returns that memory once little has been held for a second. The path of a message only counts, and only large
+//! content.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use crate::process::return_freed_memory;
+use crate::proto::budget::Budget;
 
 /// Held content that is worth a return of memory, in bytes. Queued messages without content reach it only when the queue
 /// is full, at 256 bytes each.
-pub(super) const MUCH_BYTES: usize = 16 << 20;
+pub(super) const MUCH_BYTES: usize = 4 << 20;
 
 /// The smallest content that is counted, in bytes. A pipe of 256 messages of less content holds less than
 /// [`MUCH_BYTES`].
-pub(super) const COUNTED_BYTES: usize = 64 * 1024;
+pub(super) const COUNTED_BYTES: usize = 16 * 1024;
 
 /// How long little must have been held. To return memory takes some milliseconds, and to get it again takes more. So a
 /// load that fills and empties the queue again and again keeps its memory.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// Counts the bytes of large content that libzmq holds. A clone counts the same bytes.
+/// Counts the bytes of large content that libzmq holds, and those of bodies that connections hold. A clone counts the same
+/// bytes.
 #[derive(Clone, Default)]
-pub(super) struct HeldCounter(Arc<AtomicUsize>);
+pub(super) struct HeldCounter(Arc<Held>);
+
+#[derive(Default)]
+struct Held {
+    content_bytes: AtomicUsize,
+    bodies: OnceLock<Arc<Budget>>,
+}
 
 /// Counted bytes. They count until this is dropped.
 pub(super) struct HeldBytes {
@@ -35,19 +44,26 @@ pub(super) struct HeldBytes {
 impl HeldCounter {
     /// Counts `bytes` as held.
     pub(super) fn hold(&self, bytes: usize) -> HeldBytes {
-        self.0.fetch_add(bytes, Ordering::Relaxed);
+        self.0.content_bytes.fetch_add(bytes, Ordering::Relaxed);
         HeldBytes { counter: self.clone(), bytes }
+    }
+
+    /// Counts from now on what is held of `bodies` too.
+    pub(super) fn count_bodies(&self, bodies: Arc<Budget>) {
+        let is_first = self.0.bodies.set(bodies).is_ok();
+        debug_assert!(is_first, "all connections share one budget");
     }
 
     /// Returns the bytes that are held.
     pub(super) fn bytes(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
+        let of_bodies = self.0.bodies.get().map_or(0, |bodies| bodies.held_bytes());
+        self.0.content_bytes.load(Ordering::Relaxed) + of_bodies
     }
 }
 
 impl Drop for HeldBytes {
     fn drop(&mut self) {
-        let before = self.counter.0.fetch_sub(self.bytes, Ordering::Relaxed);
+        let before = self.counter.0.content_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
         debug_assert!(before >= self.bytes, "{before} bytes without the {} added before", self.bytes);
     }
 }
@@ -110,6 +126,17 @@ mod tests {
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
         assert_eq!(memory.when_idle(), None);
         assert_eq!((memory.much_held_at, memory.when_idle()), (None, None));
+    }
+
+    #[test]
+    fn bodies_that_connections_hold_are_held_too() {
+        let (held, bodies) = (HeldCounter::default(), Budget::new(2 * MUCH_BYTES));
+        held.count_bodies(Arc::clone(&bodies));
+        let mut memory = MemoryReturn::new(held.clone());
+        let (_content, _little) = (held.hold(1), bodies.hold(MUCH_BYTES - 2).unwrap());
+        assert_eq!(memory.when_idle(), None);
+        let _more = bodies.hold(1).unwrap();
+        assert!(memory.when_idle().is_some());
     }
 
     #[test]

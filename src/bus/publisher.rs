@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use super::queue::PushError;
 use super::state::BusState;
 use crate::proto::Publish;
+use crate::proto::budget::Budget;
 use crate::proto::payload::Payload;
 use crate::proto::problem::Unavailable;
 
@@ -25,6 +26,11 @@ impl Publisher {
     /// that thread is awake, and one write to an eventfd if it is parked (`Waker::wake`).
     pub fn wake(&self) {
         self.state.waker.wake();
+    }
+
+    /// Makes the bus return freed memory to the kernel also after `bodies` held much (see [`super::memory`]).
+    pub(crate) fn count_bodies(&self, bodies: Arc<Budget>) {
+        self.state.queue.held().count_bodies(bodies);
     }
 
     fn check_connected(&self) -> Result<(), Unavailable> {

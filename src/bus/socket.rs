@@ -9,7 +9,8 @@ use std::io;
 
 use super::endpoint::{Endpoint, Location};
 use super::ffi::{self, Frame};
-use super::ipc_listener::IpcListener;
+use super::ipc_listener;
+use crate::unix_listener::UnixListener;
 
 /// First pause before libzmq connects again, in ms. libzmq adds a random part of at most the same length.
 const RECONNECT_MS: i32 = 100;
@@ -66,14 +67,14 @@ pub(super) struct Bound {
     /// The endpoint that is actually bound, with wildcards resolved.
     pub(super) endpoint: Endpoint,
     /// The Unix socket of an `ipc://` endpoint. Its file is removed when this is dropped.
-    pub(super) ipc: Option<IpcListener>,
+    pub(super) ipc: Option<UnixListener>,
 }
 
 /// Binds `socket`.
 pub(super) fn bind(socket: &mut zmq::Socket, endpoint: &Endpoint) -> io::Result<Bound> {
     socket.set_ipv6(endpoint.is_ipv6())?;
     let ipc = match endpoint.place() {
-        Location::Ipc(name) => Some(IpcListener::open(name)?),
+        Location::Ipc(name) => Some(ipc_listener::open(name)?),
         Location::Tcp(_) => None,
     };
     match &ipc {

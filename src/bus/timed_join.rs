@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::ipc_listener::IpcListener;
+use crate::unix_listener::UnixListener;
 
 /// How long a thread is waited for after the deadline that the thread itself keeps. It covers what the thread does when
 /// its time is over, and the delays of the scheduler.
@@ -24,14 +24,14 @@ pub(super) struct SocketThread {
     /// `None` after the thread was ended.
     thread: Mutex<Option<TimedJoinHandle>>,
     /// When they are dropped, their files are removed.
-    ipc_listeners: Mutex<Vec<IpcListener>>,
+    ipc_listeners: Mutex<Vec<UnixListener>>,
 }
 
 impl SocketThread {
     /// Starts the thread.
     pub(super) fn spawn(
         name: &str,
-        ipc_listeners: Vec<IpcListener>,
+        ipc_listeners: Vec<UnixListener>,
         body: impl FnOnce() + Send + 'static,
     ) -> io::Result<Self> {
         let thread = TimedJoinHandle::spawn(name, body)?;

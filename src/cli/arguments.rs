@@ -78,8 +78,8 @@ pub struct ServeArguments {
     /// Where to listen. Port 0 is any free port.
     #[argh(
         option,
-        arg_name = "addr:port",
-        description = "address, or name with all its addresses, and port to listen on, repeatable; port 0 for any free one (default: 127.0.0.1:12358, and [::1]:12358 if the host has IPv6)"
+        arg_name = "where",
+        description = "where to listen, repeatable: addr:port, or a name with all its addresses, port 0 for any free one; unix:PATH for a Unix socket, in http; fd:N for a socket that the parent passes (default: 127.0.0.1:12358, and [::1]:12358 if the host has IPv6)"
     )]
     pub listen: Vec<ListenAddress>,
     /// serve http instead of https
@@ -179,8 +179,8 @@ impl Default for ServeArguments {
 #[derive(FromArgs, ArgsInfo, Debug)]
 #[argh(subcommand, name = "demo")]
 pub struct DemoArguments {
-    /// address or name, and port, to listen on (default: 127.0.0.1:12358, or any free port if that is taken)
-    #[argh(option, arg_name = "addr:port")]
+    /// where to listen: addr:port, unix:PATH or fd:N (default: 127.0.0.1:12358, or any free port if that is taken)
+    #[argh(option, arg_name = "where")]
     pub listen: Option<ListenAddress>,
     /// serve http instead of https
     #[argh(switch)]

@@ -1,6 +1,6 @@
 //! `adapter-gateway demo`: a hub, a gateway with a fresh token and a listener on one machine, without an adapter.
 
-use std::path::{Path, PathBuf};
+use std::path::{self, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
     let mut config = serve::demo_config(arguments)?;
     let directory = TemporaryDirectory(std::env::temp_dir().join(format!("adapter-gateway-demo-{}", random_hex()?)));
     let mut ca_file = None;
-    if !arguments.plain {
+    if !arguments.plain && config.has_tcp() {
         let source = CertificateSource::SelfSigned { directory: directory.0.clone() };
         ca_file = source.trust_anchor();
         config.certificate = Some(source);
@@ -110,33 +110,46 @@ impl Drop for TemporaryDirectory {
 
 /// Returns a sink that prints the welcome once a message that is posted is taken.
 fn welcome_when_ready(token: String, ca_file: Option<PathBuf>) -> EventSink {
-    let url = Mutex::new(None);
+    let listening = Mutex::new(None);
     Arc::new(move |event: &Event<'_>| {
-        let mut listening = url.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Event::Listening { url, .. } = event {
-            *listening = Some(String::from(*url));
+        let mut listening = listening.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Event::Listening { url, socket, .. } = event {
+            let socket = socket.map(|socket| path::absolute(socket).unwrap_or_else(|_| socket.into()));
+            *listening = Some((String::from(*url), socket));
         }
         if matches!(event, Event::Ready)
-            && let Some(url) = listening.take()
+            && let Some((url, socket)) = listening.take()
         {
-            let (token, ca_file) = (token.clone(), ca_file.clone());
+            let welcome = welcome(&url, socket, &token, ca_file.clone());
             // The thread that reports the event must not wait for a reader of standard output.
-            std::thread::spawn(move || print_welcome(&url, &token, ca_file.as_deref()));
+            std::thread::spawn(move || print(&welcome));
         }
     })
 }
 
-fn print_welcome(url: &str, token: &str, ca_file: Option<&Path>) {
-    use std::io::Write;
-    let cacert = ca_file.map(|path| format!(" --cacert '{}'", path.display())).unwrap_or_default();
+/// Returns what is printed once the gateway listens. The paths are absolute: another terminal may be in another
+/// directory.
+fn welcome(url: &str, socket: Option<PathBuf>, token: &str, ca_file: Option<PathBuf>) -> String {
+    let option = |name, path: PathBuf| format!(" {name} {}", quoted(&path.display().to_string()));
+    let place = socket.as_ref().map(|path| format!(" on {}", path.display())).unwrap_or_default();
+    let options = [socket.map(|path| option("--unix-socket", path)), ca_file.map(|path| option("--cacert", path))];
+    let options = options.map(Option::unwrap_or_default).concat();
     let message = r#"{"topic":"adapter/extensions/data","payload":{"extension_id":"demo","content":"hello"}}"#;
-    let mut stdout = std::io::stdout().lock();
-    // The demo goes on after the reader has closed the pipe.
-    let _ = writeln!(
-        stdout,
-        "The gateway takes messages at {url}. Paste this into another terminal:\n\n\
-         curl -sS{cacert} '{url}?token={token}' -H 'Content-Type: application/json' -d '{message}'\n\n\
+    format!(
+        "The gateway takes messages at {url}{place}. Paste this into another terminal:\n\n\
+         curl -sS{options} '{url}?token={token}' -H 'Content-Type: application/json' -d '{message}'\n\n\
          Each message is printed here as a subscriber sees it: topic, tab, payload. Ctrl-C ends the demo.\n"
     )
-    .and_then(|()| stdout.flush());
+}
+
+/// Returns a word as a shell reads it.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+fn print(text: &str) {
+    use std::io::Write;
+    let mut stdout = std::io::stdout().lock();
+    // The demo goes on after the reader has closed the pipe.
+    let _ = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
 }

@@ -12,7 +12,9 @@ use crate::gateway::{self, Failure, GatewayConfig, TokenSource};
 use crate::log::log;
 use crate::proto::policy::{AllowedOrigins, Policy};
 use crate::server::connection::Timeouts;
-use crate::server::listen_address::ListenAddress;
+use crate::server::inherited::InheritedSocket;
+use crate::server::listen_address::{ListenAddress, TcpAddress};
+use crate::server::listener::ListenTarget;
 use crate::settings;
 use crate::tls::source::CertificateSource;
 
@@ -41,7 +43,16 @@ fn serve(arguments: &ServeArguments, emit: EventSink) -> Result<(), Failure> {
     };
     let certificate = certificate_source(arguments, &settings)?;
     let hub_endpoints = hub_endpoints(arguments)?;
-    let config = GatewayConfig { certificate, ..gateway_config(arguments)? };
+    let config = gateway_config(arguments)?;
+    // Without a listener that speaks https, no certificate is made or read.
+    let certificate = certificate.filter(|_| config.has_tcp());
+    let has_tls_options = [&arguments.tls_cert, &arguments.tls_key, &arguments.cert_dir].iter().any(|it| it.is_some());
+    if !config.has_tcp() && has_tls_options {
+        let reason =
+            "Unix sockets serve http, so --tls-cert, --tls-key and --cert-dir need an address to listen on too";
+        return Err(Failure::Usage(reason.into()));
+    }
+    let config = GatewayConfig { certificate, ..config };
     let start_hub = hub_endpoints.map(|endpoints| {
         move || {
             let hub = start_hub(&endpoints)?;
@@ -58,7 +69,7 @@ fn serve(arguments: &ServeArguments, emit: EventSink) -> Result<(), Failure> {
 pub(crate) fn demo_config(demo: &DemoArguments) -> Result<GatewayConfig, Failure> {
     let default_address = SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PORT));
     let serve = ServeArguments {
-        listen: vec![demo.listen.clone().unwrap_or(ListenAddress::Address(default_address))],
+        listen: vec![demo.listen.clone().unwrap_or(ListenAddress::Tcp(TcpAddress::Address(default_address)))],
         hub: true,
         check: demo.check,
         vocabulary: demo.vocabulary,
@@ -89,8 +100,10 @@ pub(crate) fn start_hub([publishers, subscribers]: &[Endpoint; 2]) -> Result<Hub
 /// Returns what the arguments say, without the certificate, which depends on the path of the settings file.
 fn gateway_config(arguments: &ServeArguments) -> Result<GatewayConfig, Failure> {
     let bus = bus_config(arguments)?;
+    let (listen, inherited) = listeners(&arguments.listen)?;
     Ok(GatewayConfig {
-        listen: addresses_to_listen_on(&arguments.listen)?,
+        listen,
+        inherited,
         any_port: false,
         certificate: None,
         io: arguments.io,
@@ -119,17 +132,30 @@ fn gateway_config(arguments: &ServeArguments) -> Result<GatewayConfig, Failure> 
     })
 }
 
-/// Returns the addresses of each `--listen`. It looks names up, and may therefore take some time.
-fn addresses_to_listen_on(listen: &[ListenAddress]) -> Result<Vec<Vec<SocketAddr>>, Failure> {
+/// Returns where each `--listen` listens. It looks names up, and may therefore take some time.
+fn listeners(listen: &[ListenAddress]) -> Result<(Vec<ListenTarget>, Vec<Arc<InheritedSocket>>), Failure> {
     if listen.is_empty() {
         // Clients that resolve localhost to ::1 first must not be refused.
         let both = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
-        return Ok(vec![both.map(|ip| SocketAddr::new(ip, DEFAULT_PORT)).into()]);
+        let both = both.map(|ip| SocketAddr::new(ip, DEFAULT_PORT));
+        return Ok((vec![ListenTarget::Addresses(both.into())], Vec::new()));
     }
-    let resolve = |address: &ListenAddress| {
-        address.resolve().map_err(|error| Failure::Listen(format!("cannot listen on {address}: {error}")))
-    };
-    listen.iter().map(resolve).collect()
+    let (mut targets, mut inherited) = (Vec::new(), Vec::new());
+    for (index, address) in listen.iter().enumerate() {
+        let refused = |error| Failure::Listen(format!("cannot listen on {address}: {error}"));
+        // Port 0 is another port each time.
+        if !matches!(address, ListenAddress::Tcp(_)) && listen.iter().take(index).any(|before| before == address) {
+            return Err(Failure::Usage(format!("--listen {address} is given twice")));
+        }
+        match address {
+            ListenAddress::Tcp(address) => targets.push(ListenTarget::Addresses(address.resolve().map_err(refused)?)),
+            ListenAddress::Path(path) => targets.push(ListenTarget::Path(path.clone())),
+            ListenAddress::Descriptor(number) => {
+                inherited.push(Arc::new(InheritedSocket::take(*number).map_err(refused)?));
+            }
+        }
+    }
+    Ok((targets, inherited))
 }
 
 fn certificate_source(arguments: &ServeArguments, settings: &Path) -> Result<Option<CertificateSource>, Failure> {

@@ -1,24 +1,28 @@
 //! What the command line decides for the whole run.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::bus::BusConfig;
 use crate::proto::policy::Policy;
 use crate::proto::token::Token;
 use crate::server::connection::Timeouts;
+use crate::server::inherited::InheritedSocket;
+use crate::server::listener::ListenTarget;
 use crate::server::workers::Io;
 use crate::tls::source::CertificateSource;
 
 /// How the gateway runs. All values were checked when the arguments were parsed.
 #[derive(Debug)]
 pub struct GatewayConfig {
-    /// The addresses to listen on, in groups: of each group those that this host has, which must be one at least.
-    pub listen: Vec<Vec<SocketAddr>>,
+    /// Where to listen with sockets of the gateway.
+    pub listen: Vec<ListenTarget>,
+    /// The listening sockets that the parent has passed.
+    pub inherited: Vec<Arc<InheritedSocket>>,
     /// Whether the gateway may listen on any free port if one of `listen` is taken.
     pub any_port: bool,
-    /// Where the certificate of https comes from; `None` for plain http.
+    /// Where the certificate of https comes from; `None` for plain http. Unix sockets speak http in any case.
     pub certificate: Option<CertificateSource>,
     /// How the workers wait for sockets.
     pub io: Io,
@@ -45,6 +49,25 @@ pub struct GatewayConfig {
     pub stops_at_hangup: bool,
     /// The time between two `stats` events; `None` for no such events.
     pub stats_interval: Option<Duration>,
+}
+
+impl GatewayConfig {
+    /// Returns whether clients connect by TCP to one of the listening sockets.
+    #[must_use]
+    pub fn has_tcp(&self) -> bool {
+        self.listen.iter().any(|target| matches!(target, ListenTarget::Addresses(_)))
+            || self.inherited.iter().any(|socket| socket.address().is_tcp())
+    }
+
+    /// Returns the number of listening sockets, at most.
+    #[must_use]
+    pub fn listeners(&self) -> usize {
+        let of_target = |target: &ListenTarget| match target {
+            ListenTarget::Addresses(addresses) => addresses.len(),
+            ListenTarget::Path(_) => 1,
+        };
+        self.listen.iter().map(of_target).sum::<usize>() + self.inherited.len()
+    }
 }
 
 /// Where the token comes from.

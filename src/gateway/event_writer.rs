@@ -154,7 +154,7 @@ mod tests {
     const SETTINGS: Event<'_> = Event::Settings(&SettingsChange::Reloaded);
 
     fn listening(url: &str) -> Event<'_> {
-        Event::Listening { url, pid: 1, io: IoBackend::Epoll }
+        Event::Listening { url, socket: None, pid: 1, io: IoBackend::Epoll }
     }
 
     fn bus(endpoint: &str) -> Event<'_> {

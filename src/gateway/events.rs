@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
@@ -16,6 +17,9 @@ pub enum Event<'a> {
     Listening {
         /// The URL that messages are posted to.
         url: &'a str,
+        /// The path of a Unix socket; left out for TCP, and for a socket without a path.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        socket: Option<&'a Path>,
         /// The id of this process.
         pid: u32,
         /// How the workers wait for sockets: `uring` or `epoll`.
@@ -218,12 +222,12 @@ mod tests {
         let hub = Some(HubStats { forwarded: 5, dropped: 9, pipe_full: 6, subscriptions: 7, unsubscribed: 8 });
         let rows = [
             (
-                Event::Listening { url: "http://a/b", pid: 7, io: IoBackend::Uring },
+                Event::Listening { url: "http://a/b", socket: None, pid: 7, io: IoBackend::Uring },
                 r#"{"event":"listening","url":"http://a/b","pid":7,"io":"uring"}"#.to_owned(),
             ),
             (
-                Event::Listening { url: "http://a/b", pid: 7, io: IoBackend::Epoll },
-                r#"{"event":"listening","url":"http://a/b","pid":7,"io":"epoll"}"#.into(),
+                Event::Listening { url: "http://a/b", socket: Some(Path::new("/s")), pid: 7, io: IoBackend::Epoll },
+                r#"{"event":"listening","url":"http://a/b","socket":"/s","pid":7,"io":"epoll"}"#.into(),
             ),
             (Event::Disabled { reason: "why" }, r#"{"event":"disabled","reason":"why"}"#.into()),
             (

@@ -99,6 +99,7 @@ impl MessagePath {
             timeouts: config.timeouts,
             buffered_bytes: config.buffered_bytes,
             connections,
+            inherited: config.inherited.clone(),
         };
         let workers = Workers::start(&workers_config, &bus.publisher())?;
         Ok(Self { workers, bus, hub, started: Instant::now() })
@@ -108,6 +109,12 @@ impl MessagePath {
     /// when this returns.
     pub(super) fn open(&self, listening: Arc<Listening>, token: Token, tls: Option<Arc<Acceptor>>) {
         self.workers.open(listening, token, tls);
+    }
+
+    /// Accepts connections from the inherited sockets from now on. Those that come while nothing is open are closed.
+    pub(super) fn accept_inherited(&mut self) -> Result<(), Failure> {
+        let started = self.workers.accept_inherited();
+        started.map_err(|error| Failure::Configuration(format!("cannot start a thread that accepts: {error}")))
     }
 
     /// Accepts no more requests from when this returns.
@@ -191,7 +198,7 @@ impl MessagePath {
 fn affordable_connections(config: &GatewayConfig, has_hub: bool) -> usize {
     let wanted = config.max_connections;
     let wanted_peers = if has_hub || !config.bus.bind.is_empty() { MAX_PEERS as u64 } else { 0 };
-    let listeners = config.listen.iter().map(Vec::len).sum::<usize>() as u64;
+    let listeners = config.listeners() as u64;
     let further_workers = config.workers.saturating_sub(1) as u64;
     let others = OTHER_DESCRIPTORS
         + further_workers * (WORKER_DESCRIPTORS + LISTENER_DESCRIPTORS * listeners)

@@ -2,6 +2,8 @@
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use tokio::sync::Notify;
+
 use crate::bus::Publisher;
 use crate::gateway::events::{Event, EventSink};
 use crate::proto::Publish;
@@ -13,6 +15,8 @@ pub(super) struct ReadyReporter {
     /// Set when the bus has started.
     publisher: OnceLock<Publisher>,
     state: Mutex<ReadyState>,
+    /// Notified when `ready` is reported.
+    became_ready: Notify,
 }
 
 struct ReadyState {
@@ -25,7 +29,7 @@ struct ReadyState {
 impl ReadyReporter {
     pub(super) fn new(emit: EventSink) -> Self {
         let state = ReadyState { not_listening: Some("the gateway starts".into()), is_ready: false };
-        Self { emit, publisher: OnceLock::new(), state: Mutex::new(state) }
+        Self { emit, publisher: OnceLock::new(), state: Mutex::new(state), became_ready: Notify::new() }
     }
 
     /// Tells through which publisher messages pass.
@@ -50,13 +54,21 @@ impl ReadyReporter {
         self.update(|_state| {});
     }
 
+    /// Waits until `ready` was reported. For one task at a time.
+    pub(super) async fn became_ready(&self) {
+        self.became_ready.notified().await;
+    }
+
     /// Reports what has changed. The lock makes the order of the events that of the changes; the sink never waits.
     fn update(&self, change: impl FnOnce(&mut ReadyState)) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut state);
         let not_ready = state.not_listening.as_deref().or_else(|| self.bus_disconnected());
         match (state.is_ready, not_ready) {
-            (false, None) => (self.emit)(&Event::Ready),
+            (false, None) => {
+                (self.emit)(&Event::Ready);
+                self.became_ready.notify_one();
+            }
             (true, Some(reason)) => (self.emit)(&Event::NotReady { reason }),
             _ => return,
         }

@@ -1,10 +1,11 @@
 //! One run: the settings open and close the listeners, and signals reload, count and stop.
 
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::time::{Interval, interval_at};
+use tokio::time::{Interval, interval_at, timeout};
 
 use crate::bus::Hub;
 use crate::gateway::certificates::WatchedCertificate;
@@ -19,7 +20,7 @@ use crate::gateway::watched_settings::WatchedSettings;
 use crate::log::log;
 use crate::proto::admission::ENDPOINT;
 use crate::proto::token::Token;
-use crate::server::listener::{ListenError, Listening};
+use crate::server::listener::{BoundAddress, ListenError, ListenTarget, Listening};
 use crate::server::workers::check_io;
 use crate::tls::source::CertificateSource;
 
@@ -29,6 +30,10 @@ const TAKEN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The pause between two of these attempts.
 const TAKEN_PAUSE: Duration = Duration::from_millis(5);
+
+/// How long the gateway waits for the bus before it accepts from inherited sockets. Until then connections wait in the
+/// backlog, from where a gateway that this one replaces may accept them, and are not answered 503.
+const BUS_START: Duration = Duration::from_secs(1);
 
 /// Runs the gateway until it is asked to stop. `start_hub` starts the embedded hub, if there is to be one, when nothing
 /// before the hub can refuse the start. The hub is stopped after the bus.
@@ -101,6 +106,9 @@ impl Gateway {
     /// Follows the settings and the signals until one of them, or the end of the parent, asks to stop.
     async fn run(&mut self, parent: Option<ParentEnd>, signals: &mut Signals) -> Result<(), Failure> {
         self.apply_settings()?;
+        let ready = Arc::clone(&self.ready);
+        let mut bus_started = pin!(timeout(BUS_START, ready.became_ready()));
+        let mut accepts_inherited = self.config.inherited.is_empty();
         let mut stdin = self.config.watch_stdin.then(StdinEnd::watch);
         let interval = |period| interval_at(tokio::time::Instant::now() + period, period);
         let mut stats = self.config.stats_interval.map(interval);
@@ -111,6 +119,11 @@ impl Gateway {
                 () = or_never(parent.as_ref().map(ParentEnd::reached)) => SignalAction::Stop,
                 _ = or_never(stats.as_mut().map(Interval::tick)) => {
                     (self.emit)(&Event::Stats(self.message_path.stats()));
+                    continue;
+                }
+                _ = &mut bus_started, if !accepts_inherited => {
+                    self.message_path.accept_inherited()?;
+                    accepts_inherited = true;
                     continue;
                 }
                 () = self.settings.changed() => {
@@ -172,20 +185,30 @@ impl Gateway {
             }),
         };
         let tls = self.certificate.as_ref().map(WatchedCertificate::acceptor);
-        let scheme = if tls.is_some() { "https" } else { "http" };
+        let is_https = tls.is_some();
         self.message_path.open(Arc::clone(&listening), token, tls);
         if is_new {
-            let io = self.message_path.io();
-            for address in listening.addresses() {
-                let url = format!("{scheme}://{address}{ENDPOINT}");
-                (self.emit)(&Event::Listening { url: &url, pid: std::process::id(), io });
-                log(format_args!("listening on {url}, with {io}"));
-            }
+            let inherited = self.config.inherited.iter().map(|socket| socket.address());
+            listening.addresses().chain(inherited).for_each(|address| self.report_listening(address, is_https));
         }
         self.listening = Some(listening);
         self.disabled = None;
         self.ready.set_listening();
         Ok(())
+    }
+
+    fn report_listening(&self, address: &BoundAddress, is_https: bool) {
+        let io = self.message_path.io();
+        let (url, socket) = match address {
+            BoundAddress::Tcp(address) if is_https => (format!("https://{address}{ENDPOINT}"), None),
+            BoundAddress::Tcp(address) => (format!("http://{address}{ENDPOINT}"), None),
+            BoundAddress::Unix(path) => (format!("http://localhost{ENDPOINT}"), path.as_deref()),
+        };
+        (self.emit)(&Event::Listening { url: &url, socket, pid: std::process::id(), io });
+        match address {
+            BoundAddress::Tcp(_) => log(format_args!("listening on {url}, with {io}")),
+            BoundAddress::Unix(_) => log(format_args!("listening on {address}, with {io}")),
+        }
     }
 
     /// Closes the listeners, and reports why, unless that was reported already.
@@ -243,8 +266,11 @@ fn listen(config: &GatewayConfig) -> Result<Listening, ListenError> {
         };
         if config.any_port {
             let any_port = |address: &SocketAddr| SocketAddr::new(address.ip(), 0);
-            let groups: Vec<_> = config.listen.iter().map(|group| group.iter().map(any_port).collect()).collect();
-            return Listening::bind(&groups);
+            let targets = config.listen.iter().map(|target| match target {
+                ListenTarget::Addresses(addresses) => ListenTarget::Addresses(addresses.iter().map(any_port).collect()),
+                ListenTarget::Path(_) => target.clone(),
+            });
+            return Listening::bind(&targets.collect::<Vec<_>>());
         }
         if Instant::now() >= deadline {
             return Err(taken);

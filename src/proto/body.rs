@@ -9,13 +9,13 @@ use crate::proto::http1::chunked::ChunkedDecoder;
 use crate::proto::http1::fields::Framing;
 use crate::proto::http1::malformed::Malformed;
 
-/// Bytes that are read at once, into one buffer for all connections of a worker: a whole pipeline, or a body of the
-/// usual size.
-pub const READ_BYTES: usize = 64 * 1024;
+/// Bytes that are read at once, into one buffer for all connections of a worker: a whole pipeline, or a body of 64 KiB
+/// with its head.
+pub const READ_BYTES: usize = 80 * 1024;
 
-/// Bytes of a refused body that are read and dropped so that the connection can go on: what one read brings. To read a
-/// longer one costs more than a new connection.
-pub const DISCARD_BYTES: u64 = READ_BYTES as u64;
+/// Bytes of a refused body that are read and dropped so that the connection can go on: no more than what one read
+/// brings. To read a longer one costs more than a new connection.
+pub const DISCARD_BYTES: u64 = 64 * 1024;
 
 /// Reads one body, up to a limit of its content.
 #[derive(Clone, Copy, Debug)]

@@ -34,6 +34,12 @@ impl Budget {
         self.limit_bytes
     }
 
+    /// Returns the bytes that are held now.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.limit_bytes.saturating_sub(self.free_bytes.load(Ordering::Relaxed))
+    }
+
     /// Holds so many bytes; none if they are not free.
     pub fn hold(self: &Arc<Self>, bytes: usize) -> Option<Hold> {
         let mut hold = Hold { budget: Arc::clone(self), bytes: 0 };
@@ -76,6 +82,7 @@ mod tests {
         let mut first = budget.hold(4).unwrap();
         assert!(budget.hold(6).is_some() && budget.hold(7).is_none());
         assert!(first.cover(10) && first.cover(1) && !first.cover(11));
+        assert_eq!(budget.held_bytes(), 10);
         first.shrink(11);
         assert!(budget.hold(1).is_none());
         first.shrink(3);

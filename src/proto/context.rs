@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 use crate::proto::budget::Budget;
 use crate::proto::counters::HttpCounters;
+use crate::proto::input::Body;
 use crate::proto::message::{self, Fault, Reason};
 use crate::proto::payload::{MIN_KEPT_BYTES, Payload};
 use crate::proto::policy::Policy;
@@ -59,14 +60,18 @@ impl<P> Context<P> {
 }
 
 impl<P: Publish> Context<P> {
-    /// Publishes the message in a body. A body that nothing else needs is not copied where it is large.
-    pub(super) fn publish(&mut self, body: Cow<'_, [u8]>) -> Result<(), Problem> {
+    /// Publishes the message in a body. Where it is large, the bus keeps the buffer that it lies in.
+    pub(super) fn publish(&mut self, body: Body<'_>) -> Result<(), Problem> {
         let owned;
+        // What libzmq may hold is bounded in messages, and counted with the largest body (`--max-body`): no message keeps
+        // a larger buffer.
         let (bytes, buffer) = match body {
-            Cow::Borrowed(bytes) => (bytes, None),
-            Cow::Owned(mut bytes) => {
-                // What libzmq may hold is bounded in messages, and counted with the largest body (`--max-body`). A small
-                // body is copied.
+            Body::Part(input) => {
+                let is_bounded = |buffer: &&Arc<Vec<u8>>| buffer.capacity() as u64 <= self.policy.body_bytes;
+                (input.bytes, input.buffer.filter(is_bounded))
+            }
+            Body::Own(mut bytes) => {
+                // A small body is copied.
                 if bytes.len() >= MIN_KEPT_BYTES {
                     bytes.shrink_to_fit();
                 }
@@ -157,8 +162,27 @@ mod tests {
         {
             let policy = Policy { vocabulary, encoding: Encoding::Json, ..Policy::default() };
             let mut context = Context::new(policy, Budget::new(0), Arc::default(), Sizes::default());
-            context.publish(body.clone().into_bytes().into()).unwrap();
+            context.publish(Body::Own(body.clone().into_bytes())).unwrap();
             assert_eq!(*context.publisher.0.borrow(), [expected], "{vocabulary:?}");
+        }
+    }
+
+    #[test]
+    fn a_large_message_that_came_in_one_read_keeps_the_buffer_of_the_read() {
+        let content = "c".repeat(MIN_KEPT_BYTES);
+        let body = format!(r#"{{"topic":"t","payload":{{"content":"{content}"}}}}"#).into_bytes();
+        let payload_bytes = body.len() - r#"{"topic":"t","payload":}"#.len();
+        for (capacity, max_body, is_kept) in
+            [(6_000, 6_000, true), (6_000, 5_999, false), (2 * payload_bytes + 2, 1 << 20, false)]
+        {
+            let mut buffer = Vec::with_capacity(capacity);
+            buffer.extend_from_slice(&body);
+            let buffer = Arc::new(buffer);
+            let policy = Policy { body_bytes: max_body, ..Policy::default() };
+            let mut context = Context::new(policy, Budget::new(0), Arc::default(), Sizes::default());
+            context.publish(Body::Part((&buffer).into())).unwrap();
+            let held_bytes = if is_kept { capacity } else { payload_bytes };
+            assert_eq!(*context.publisher.0.borrow(), [(payload_bytes, held_bytes, is_kept)], "{capacity} {max_body}");
         }
     }
 
@@ -169,7 +193,7 @@ mod tests {
             let mut context = Context::new(policy, Budget::new(0), Arc::default(), Sizes::default());
             for topic in ["adapter/nodes/data", "adapter/node/data"] {
                 let body = format!(r#"{{"topic":"{topic}","payload":{{"node_id":"n","content":"c"}}}}"#);
-                let is_published = context.publish(body.into_bytes().into()).is_ok();
+                let is_published = context.publish(Body::Own(body.into_bytes())).is_ok();
                 assert_eq!(is_published, check != Check::Strict || topic == "adapter/nodes/data");
             }
             let totals: HttpTotals = [context.counters.as_ref()].into_iter().collect();

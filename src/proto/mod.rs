@@ -9,6 +9,7 @@
 //! | [`context`] | what the connections of a worker share, and the trait of what publishes |
 //! | [`http1`] | heads and the chunked coding, as RFC 9112 has them; the table of what is accepted and refused |
 //! | [`admission`] | who may pass by the head: the status table, in its order |
+//! | `input` | what arrived, and the buffer that it lies in |
 //! | `body` | bodies, read to be kept or dropped |
 //! | [`message`] | what is a message: JSON, topics, MessagePack |
 //! | [`payload`] | a payload on its way to the bus |
@@ -28,6 +29,7 @@ pub mod connection;
 pub mod context;
 pub mod counters;
 pub mod http1;
+mod input;
 pub mod message;
 pub mod nearest;
 mod next;

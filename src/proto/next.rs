@@ -26,6 +26,14 @@ pub enum Waiting {
     Body,
 }
 
+impl Waiting {
+    /// Returns whether no request has begun.
+    #[must_use]
+    pub fn is_for_request(self) -> bool {
+        matches!(self, Self::First | Self::Another)
+    }
+}
+
 /// Why a connection closes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloseReason {

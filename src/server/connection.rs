@@ -29,6 +29,27 @@ const LINGER_BYTES: usize = 64 * 1024 * 1024;
 /// switched off meanwhile. A client that has just connected sends its handshake, and then its request, at once.
 const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// Until when connections of inherited sockets may begin a request that is answered, after the gateway was asked to stop.
+/// Another process goes on accepting from the socket, so a client whose connection is closed without an answer would see
+/// a failure where it sees none otherwise.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DrainGrace {
+    /// The first request of a connection: the client has connected in order to send it.
+    first_request: Instant,
+    /// Another request. Clients that send one after the other do so at once. Those that are idle see the connection
+    /// closed before they use it again (RFC 9112 §9.3.1), and must not hold up the stop.
+    next_request: Instant,
+}
+
+impl DrainGrace {
+    /// Returns the grace of a drain that begins now.
+    pub(crate) fn within(deadline: Instant) -> Self {
+        let now = Instant::now();
+        let left = deadline.saturating_duration_since(now);
+        Self { first_request: now + left / 2, next_request: now + left / 10 }
+    }
+}
+
 /// Seconds for a head by default: a client that is there sends it at once, also over a slow network.
 pub const HEAD_TIMEOUT_S: u64 = 10;
 
@@ -63,6 +84,8 @@ pub(crate) struct WorkerContext {
     output: RefCell<Vec<u8>>,
     /// Notified after messages were published, so that the bus is woken.
     pub(crate) published: Notify,
+    /// Set when the gateway was asked to stop.
+    pub(crate) drain_grace: Cell<Option<DrainGrace>>,
 }
 
 impl WorkerContext {
@@ -77,6 +100,7 @@ impl WorkerContext {
             timeouts,
             output: RefCell::default(),
             published: Notify::new(),
+            drain_grace: Cell::new(None),
         }
     }
 
@@ -120,7 +144,8 @@ pub(crate) fn run<S: Stream>(
         }
         match ran {
             Ok(true) => drop(timeout(LINGER_TIMEOUT, task.linger()).await),
-            Ok(false) => drop(task.stream.end()),
+            // The shutdown below ends both sides at once.
+            Ok(false) => drop(task.stream.close_notify()),
             // The connection is broken: nothing more can be sent.
             Err(_) => {}
         }
@@ -188,10 +213,11 @@ impl<S: Stream> ConnectionTask<'_, S> {
                     step = self.advance(|connection, out, context| connection.end_of_input(out, context))?;
                 }
                 TaskStep::Read(mut waiting) => {
-                    let is_ending = handle.ending() != Ending::Open;
-                    if is_ending && matches!(waiting, Waiting::First | Waiting::Another) {
-                        if let Some(due) = self.first_request_due(head_due) {
-                            deadline.set_at(due);
+                    let mut request_due = None;
+                    if handle.ending() != Ending::Open && waiting.is_for_request() {
+                        request_due = self.request_due(head_due);
+                        if request_due.is_some() {
+                            // The client may still send one.
                         } else if self.stream.is_within_record() {
                             // A request may have begun.
                             waiting = Waiting::Head;
@@ -205,6 +231,9 @@ impl<S: Stream> ConnectionTask<'_, S> {
                         self.arm(&mut deadline, waiting, head_due);
                         phase = Some((waiting, self.connection.requests()));
                     }
+                    if let Some(due) = request_due {
+                        deadline.set_at(due);
+                    }
                     step = tokio::select! {
                         biased;
                         ready = handle.socket.readable() => {
@@ -213,6 +242,11 @@ impl<S: Stream> ConnectionTask<'_, S> {
                         }
                         () = handle.told_to_end() => continue,
                         () = deadline.passed() => {
+                            if handle.ending() == Ending::Stopping && self.is_between_requests(step) {
+                                // The grace is over. To linger would hold up the stop.
+                                self.ended = true;
+                                continue;
+                            }
                             self.stream.time_out();
                             self.advance(|connection, out, context| connection.time_out(out, context))?
                         }
@@ -227,17 +261,30 @@ impl<S: Stream> ConnectionTask<'_, S> {
         }
     }
 
-    /// Returns the deadline of the first request of a client that was about to send it when the API was switched off,
-    /// and `None` if the connection can end. The client would take the end of its connection during or right after the
-    /// handshake for a fault of the certificate.
-    fn first_request_due(&mut self, head_due: Instant) -> Option<Instant> {
-        if self.connection.requests() > 0 || !self.stream.is_tls() || self.handle.ending() != Ending::SwitchedOff {
-            return None;
-        }
-        self.finishing_handshake |= self.stream.is_handshaking();
-        let connected_at = head_due - self.worker.timeouts.head;
-        let due = if self.finishing_handshake { head_due } else { head_due.min(connected_at + FIRST_REQUEST_TIMEOUT) };
+    /// Returns until when the client may still begin a request on a connection that is to end; `None` if the connection
+    /// can end.
+    fn request_due(&mut self, head_due: Instant) -> Option<Instant> {
+        let is_first = self.connection.requests() == 0;
+        let due = match self.handle.ending() {
+            Ending::Stopping if self.handle.is_inherited => {
+                let grace = self.worker.drain_grace.get()?;
+                if is_first { grace.first_request } else { grace.next_request }
+            }
+            // The client would take the end of its connection during or right after the handshake for a fault of the
+            // certificate.
+            Ending::SwitchedOff if is_first && self.stream.is_tls() => {
+                self.finishing_handshake |= self.stream.is_handshaking();
+                let connected_at = head_due - self.worker.timeouts.head;
+                if self.finishing_handshake { head_due } else { head_due.min(connected_at + FIRST_REQUEST_TIMEOUT) }
+            }
+            _ => return None,
+        };
         (Instant::now() < due).then_some(due)
+    }
+
+    /// Returns whether the client has begun no request that is not answered.
+    fn is_between_requests(&self, step: TaskStep) -> bool {
+        matches!(step, TaskStep::Read(waiting) if waiting.is_for_request()) && !self.stream.is_within_record()
     }
 
     fn arm(&self, deadline: &mut Deadline<'_>, waiting: Waiting, head_due: Instant) {
@@ -254,8 +301,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
     /// Reads once. Returns `same` if nothing came for the core.
     fn read(&mut self, same: TaskStep) -> io::Result<TaskStep> {
         let mut input = self.worker.buffers.input.borrow_mut();
-        input.clear();
-        match self.stream.read(&mut input, self.connection.body_space())? {
+        match self.stream.read(Buffers::for_next_read(&mut input), self.connection.body_space())? {
             Arrived::Nothing => return Ok(same),
             Arrived::Data => {}
             Arrived::DataAndEnd => self.ended = true,
@@ -272,7 +318,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
             Arrived::Fault => return Ok(TaskStep::Linger),
             Arrived::Alert => return Ok(TaskStep::Close),
         }
-        self.advance(|connection, out, context| connection.receive(&input, out, context))
+        self.advance(|connection, out, context| connection.receive_buffer(&input, out, context))
     }
 
     /// Lets the core act, and writes what the socket takes of its answers.

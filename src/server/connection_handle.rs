@@ -13,13 +13,15 @@ pub(crate) enum Ending {
     Open,
     /// It ends with the request that it is in, or that its client is connecting for; at once if there is none.
     SwitchedOff,
-    /// It ends with the request that it is in; at once if it is in none.
+    /// It ends with the request that it is in; if it is in none, at once, or after a grace if it is inherited.
     Stopping,
 }
 
 /// A connection, as its worker and its task share it.
 pub(crate) struct ConnectionHandle<S> {
     pub(crate) socket: S,
+    /// Whether it came from a socket that other processes share. They go on accepting when this process stops.
+    pub(crate) is_inherited: bool,
     ending: Cell<Ending>,
     /// What the task has seen of `ending`. It is here because a task is larger with it.
     seen: Cell<Ending>,
@@ -29,8 +31,9 @@ pub(crate) struct ConnectionHandle<S> {
 }
 
 impl<S> ConnectionHandle<S> {
-    pub(crate) fn new(socket: S, permit: OwnedSemaphorePermit, ending: Ending) -> Self {
-        Self { socket, ending: Cell::new(ending), seen: Cell::new(ending), waiting: Cell::new(None), _permit: permit }
+    pub(crate) fn new(socket: S, is_inherited: bool, permit: OwnedSemaphorePermit, ending: Ending) -> Self {
+        let (ending, seen) = (Cell::new(ending), Cell::new(ending));
+        Self { socket, is_inherited, ending, seen, waiting: Cell::new(None), _permit: permit }
     }
 
     /// Makes the connection end in this way, unless it is told to end sooner.

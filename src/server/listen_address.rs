@@ -1,13 +1,62 @@
-//! Where to listen, as the command line has it: an address or a name, with a port.
+//! Where to listen, as the command line has it: an address or a name with a port, the path of a Unix socket, or the
+//! descriptor of a listening socket.
 
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::fd::RawFd;
+use std::path::PathBuf;
 use std::str::FromStr;
+
+/// The first descriptor that a parent can pass beside the standard streams.
+const FIRST_DESCRIPTOR: RawFd = 3;
+
+/// A value of `--listen`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListenAddress {
+    /// `127.0.0.1:12358` or `localhost:12358`: TCP.
+    Tcp(TcpAddress),
+    /// `unix:PATH`: a Unix socket at this path.
+    Path(PathBuf),
+    /// `fd:N`: an inherited listening socket.
+    Descriptor(RawFd),
+}
+
+impl FromStr for ListenAddress {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            return match path {
+                "" => Err("a path must follow `unix:`"),
+                // Every process of the machine could connect to an abstract name, which has no mode.
+                _ if path.starts_with('@') => Err("an abstract name is not supported, since it has no permissions"),
+                _ => Ok(Self::Path(path.into())),
+            };
+        }
+        if let Some(number) = text.strip_prefix("fd:") {
+            // `i32::from_str` would accept `+3`.
+            let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
+            let number = number.parse().ok().filter(|number| is_number && *number >= FIRST_DESCRIPTOR);
+            return number.map(Self::Descriptor).ok_or("the descriptor is not a number from 3 on");
+        }
+        text.parse().map(Self::Tcp)
+    }
+}
+
+impl fmt::Display for ListenAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Path(path) => write!(f, "unix:{}", path.display()),
+            Self::Descriptor(number) => write!(f, "fd:{number}"),
+        }
+    }
+}
 
 /// An address with its port, or a name with its port, which stands for every address of the name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ListenAddress {
+pub enum TcpAddress {
     /// `127.0.0.1:12358` or `[::1]:12358`
     Address(SocketAddr),
     /// `localhost:12358`
@@ -19,7 +68,7 @@ pub enum ListenAddress {
     },
 }
 
-impl ListenAddress {
+impl TcpAddress {
     /// Returns the addresses, without repetitions. The lookup of a name may take as long as its name servers do.
     ///
     /// # Errors
@@ -43,7 +92,7 @@ impl ListenAddress {
     }
 }
 
-impl FromStr for ListenAddress {
+impl FromStr for TcpAddress {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -72,7 +121,7 @@ fn is_host_name(text: &str) -> bool {
         && labels.next_back().is_some_and(|last| last.bytes().any(|byte| !byte.is_ascii_digit()))
 }
 
-impl fmt::Display for ListenAddress {
+impl fmt::Display for TcpAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Address(address) => address.fmt(f),
@@ -88,11 +137,27 @@ mod tests {
     #[test]
     fn addresses_and_names_are_told_apart() {
         for text in ["127.0.0.1:80", "[::1]:0", "0.0.0.0:65535", "[fe80::1%2]:80"] {
-            assert!(matches!(text.parse(), Ok(ListenAddress::Address(_))), "{text}");
+            assert!(matches!(text.parse(), Ok(TcpAddress::Address(_))), "{text}");
         }
         for text in ["localhost:12358", "a.example.org:1", "a.example.org.:1", "host_1:80", "x-1.0x:80"] {
             let parsed: ListenAddress = text.parse().unwrap();
-            assert!(matches!(parsed, ListenAddress::Name { .. }), "{text}");
+            assert!(matches!(parsed, ListenAddress::Tcp(TcpAddress::Name { .. })), "{text}");
+            assert_eq!(parsed.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn paths_and_descriptors_are_told_from_addresses() {
+        for (text, expected) in [
+            ("unix:/run/user/1/gateway", ListenAddress::Path("/run/user/1/gateway".into())),
+            ("unix:here", ListenAddress::Path("here".into())),
+            ("unix:./@name", ListenAddress::Path("./@name".into())),
+            ("unix:localhost:80", ListenAddress::Path("localhost:80".into())),
+            ("fd:3", ListenAddress::Descriptor(3)),
+            ("fd:2147483647", ListenAddress::Descriptor(i32::MAX)),
+        ] {
+            let parsed: ListenAddress = text.parse().unwrap();
+            assert_eq!(parsed, expected);
             assert_eq!(parsed.to_string(), text);
         }
     }
@@ -120,6 +185,16 @@ mod tests {
             "http://a:80",
             "user@host:80",
             "grüße.example:80",
+            "unix:",
+            "unix:@name",
+            "Unix:/a",
+            "fd:",
+            "fd:2",
+            "fd:-1",
+            "fd:+3",
+            "fd:3x",
+            "fd: 3",
+            "fd:2147483648",
         ] {
             assert!(text.parse::<ListenAddress>().is_err(), "{text}");
         }
@@ -127,7 +202,7 @@ mod tests {
 
     #[test]
     fn localhost_is_each_of_its_addresses_once() {
-        let name: ListenAddress = "localhost:7".parse().unwrap();
+        let name: TcpAddress = "localhost:7".parse().unwrap();
         let addresses = name.resolve().unwrap();
         assert!(addresses.contains(&"127.0.0.1:7".parse().unwrap()), "{addresses:?}");
         assert!(addresses.iter().all(|address| address.ip().is_loopback() && address.port() == 7), "{addresses:?}");

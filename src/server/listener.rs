@@ -1,26 +1,30 @@
 //! Listening sockets, which the workers share, and the loop that accepts connections from them.
 
+use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use rustix::net::{Shutdown, shutdown, sockopt::set_tcp_nodelay};
+use rustix::io::{Errno, ioctl_fionbio};
+use rustix::net::{Shutdown, shutdown};
 use socket2::{Domain, Protocol, SockFilter, SockRef, Socket, Type};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::log::log;
-use crate::server::transport::{Listener, Stream};
+use crate::server::transport::Listener;
+use crate::unix_listener::UnixListener;
 
 /// Connections that the kernel completes before they are accepted. The kernel reduces it to `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 
 /// The pause in accepting when the process has no descriptors or memory left: without a pause the next attempt would
 /// fail at once, and so on, which takes a whole core.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Connections accepted in a row before the tasks of the others may run: a rush of new ones must not starve them.
 const ACCEPT_BATCH: u32 = 32;
@@ -49,68 +53,138 @@ const BPF_AND: u16 = 0x54;
 const BPF_JUMP_IF_EQUAL: u16 = 0x15;
 const BPF_RETURN: u16 = 0x06;
 
-/// Bound and listening sockets.
-#[derive(Debug)]
-pub struct Listening {
-    sockets: Vec<TcpListener>,
-    addresses: Vec<SocketAddr>,
+/// Where to listen with sockets of our own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListenTarget {
+    /// On those of these addresses that this host has, which must be one at least.
+    Addresses(Vec<SocketAddr>),
+    /// At this path, with a Unix socket.
+    Path(PathBuf),
 }
 
-/// An address that cannot be listened on.
+/// Where clients connect to a listening socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BoundAddress {
+    /// By TCP, to this address.
+    Tcp(SocketAddr),
+    /// To a Unix socket, at this path if it has one.
+    Unix(Option<PathBuf>),
+}
+
+impl BoundAddress {
+    /// Returns whether clients connect by TCP. A Unix socket speaks http alone: nobody reads what passes through it.
+    #[must_use]
+    pub fn is_tcp(&self) -> bool {
+        matches!(self, Self::Tcp(_))
+    }
+}
+
+impl fmt::Display for BoundAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(Some(path)) => write!(f, "unix:{}", path.display()),
+            Self::Unix(None) => f.write_str("a Unix socket without a path"),
+        }
+    }
+}
+
+/// Bound and listening sockets, with their addresses.
+#[derive(Debug, Default)]
+pub struct Listening(Vec<(ListeningSocket, BoundAddress)>);
+
+#[derive(Debug)]
+enum ListeningSocket {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl AsFd for ListeningSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(socket) => socket.as_fd(),
+            Self::Unix(socket) => socket.as_fd(),
+        }
+    }
+}
+
+/// What cannot be listened on.
 #[derive(Debug)]
 pub struct ListenError {
     /// The address.
-    pub address: SocketAddr,
+    pub address: BoundAddress,
     /// Why it cannot.
     pub error: io::Error,
 }
 
 impl Listening {
-    /// Binds the addresses of each group that this host has, which must be one at least.
+    /// Listens on each target.
     ///
     /// # Errors
-    /// The first address that fails: it is taken, not permitted, or the last of a group of which this host has none.
-    pub fn bind(groups: &[Vec<SocketAddr>]) -> Result<Self, ListenError> {
-        let mut listening = Self { sockets: Vec::new(), addresses: Vec::new() };
-        for group in groups {
-            let bound_before = listening.sockets.len();
-            let mut absent = None;
-            for &address in group {
-                match bind(address) {
-                    Ok(socket) => {
-                        listening.addresses.push(socket.local_addr().unwrap_or(address));
-                        listening.sockets.push(socket);
+    /// The first address that fails: it is taken, not permitted, or the last of a target of which this host has none.
+    pub fn bind(targets: &[ListenTarget]) -> Result<Self, ListenError> {
+        let mut listening = Self::default();
+        for target in targets {
+            match target {
+                ListenTarget::Addresses(addresses) => listening.bind_addresses(addresses)?,
+                ListenTarget::Path(path) => {
+                    let address = BoundAddress::Unix(Some(path.clone()));
+                    match UnixListener::open(path, BACKLOG) {
+                        Ok(socket) => listening.0.push((ListeningSocket::Unix(socket), address)),
+                        Err(error) => return Err(ListenError { address, error }),
                     }
-                    Err(error) if is_absent(&error) => absent = Some(ListenError { address, error }),
-                    Err(error) => return Err(ListenError { address, error }),
                 }
-            }
-            match absent {
-                Some(absent) if listening.sockets.len() == bound_before => return Err(absent),
-                Some(ListenError { address, error }) => log(format_args!("not listening on {address}: {error}")),
-                None => {}
             }
         }
         Ok(listening)
     }
 
-    /// Returns the addresses bound, with the ports that the kernel chose.
-    #[must_use]
-    pub fn addresses(&self) -> &[SocketAddr] {
-        &self.addresses
+    fn bind_addresses(&mut self, addresses: &[SocketAddr]) -> Result<(), ListenError> {
+        let bound_before = self.0.len();
+        let mut absent = None;
+        for &address in addresses {
+            match bind(address) {
+                Ok(socket) => {
+                    let bound = BoundAddress::Tcp(socket.local_addr().unwrap_or(address));
+                    self.0.push((ListeningSocket::Tcp(socket), bound));
+                }
+                Err(error) => {
+                    let is_absent = is_absent(&error);
+                    let refused = ListenError { address: BoundAddress::Tcp(address), error };
+                    if !is_absent {
+                        return Err(refused);
+                    }
+                    absent = Some(refused);
+                }
+            }
+        }
+        match absent {
+            Some(absent) if self.0.len() == bound_before => return Err(absent),
+            Some(ListenError { address, error }) => log(format_args!("not listening on {address}: {error}")),
+            None => {}
+        }
+        Ok(())
     }
 
-    /// Returns a handle on each socket, for one worker.
-    pub fn sockets(&self) -> impl Iterator<Item = io::Result<TcpListener>> {
-        self.sockets.iter().map(TcpListener::try_clone)
+    /// Returns the addresses bound, with the ports that the kernel chose.
+    pub fn addresses(&self) -> impl Iterator<Item = &BoundAddress> {
+        self.0.iter().map(|(_, address)| address)
+    }
+
+    /// Returns a handle on each socket, for one worker, and whether it is one of TCP.
+    pub fn sockets(&self) -> impl Iterator<Item = (io::Result<OwnedFd>, bool)> {
+        self.0.iter().map(|(socket, address)| (socket.as_fd().try_clone_to_owned(), address.is_tcp()))
     }
 
     /// Begins no more connections, and waits until the workers have accepted those that the kernel has completed, for
     /// `BACKLOG_TIMEOUT` at most. [`Listening::close`] would reset them.
     pub fn finish_backlog(&self) {
-        for socket in &self.sockets {
-            // Without the filter, a connection that is completed between the last look and the close is reset.
-            let _ = SockRef::from(socket).attach_filter(&DROP_SYN);
+        for (socket, _) in &self.0 {
+            // Without this, a connection that is completed between the last look and the close is reset.
+            match socket {
+                ListeningSocket::Tcp(socket) => drop(SockRef::from(socket).attach_filter(&DROP_SYN)),
+                ListeningSocket::Unix(socket) => socket.remove_file(),
+            }
         }
         let deadline = Instant::now() + BACKLOG_TIMEOUT;
         loop {
@@ -123,14 +197,23 @@ impl Listening {
 
     /// Refuses connections from now on, and ends the loops that accept them.
     pub fn close(&self) {
-        for socket in &self.sockets {
+        for (socket, _) in &self.0 {
+            if let ListeningSocket::Unix(socket) = socket {
+                // As long as the file is there, the socket listens, so that no other process takes it for a stale one.
+                socket.remove_file();
+            }
             let _ = shutdown(socket, Shutdown::Both);
+            if let ListeningSocket::Unix(socket) = socket {
+                // Of the calls of accept(2) on a Unix socket that was shut down, only one that may block returns EINVAL
+                // (skb_recv_datagram in the kernel), and it does not block then.
+                let _ = ioctl_fionbio(socket, false);
+            }
         }
     }
 
     /// Returns whether a connection waits until it is accepted.
     fn has_backlog(&self) -> bool {
-        let mut sockets: Vec<_> = self.sockets.iter().map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
+        let mut sockets: Vec<_> = self.0.iter().map(|(socket, _)| PollFd::new(socket, PollFlags::IN)).collect();
         poll(&mut sockets, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
     }
 }
@@ -144,6 +227,8 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
         // Each address family has a listener of its own.
         socket.set_only_v6(true)?;
     }
+    // Answers are written whole, so to wait for more bytes would only delay them. Connections inherit this (tcp(7)).
+    socket.set_tcp_nodelay(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())
@@ -168,8 +253,6 @@ pub(crate) async fn accept<L: Listener>(
         match listener.accept().await {
             Ok(stream) => {
                 failing = false;
-                // Answers are written whole, so to wait for more bytes would only delay them.
-                let _ = set_tcp_nodelay(stream.socket(), true);
                 // At the limit of connections this one waits, and others in the backlog, at no cost to those connected.
                 let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
                 spawn(stream, permit);
@@ -181,8 +264,7 @@ pub(crate) async fn accept<L: Listener>(
             Err(error) => match Errno::from_io_error(&error) {
                 // The socket was shut down (accept(2): "not listening").
                 Some(Errno::INVAL | Errno::BADF) => return,
-                // These are errors of the connection, not of the listening socket.
-                Some(Errno::CONNABORTED | Errno::INTR | Errno::PROTO) => {}
+                Some(error) if is_of_connection(error) => {}
                 _ => {
                     if !std::mem::replace(&mut failing, true) {
                         log(format_args!("cannot accept connections for now: {error}"));
@@ -192,4 +274,9 @@ pub(crate) async fn accept<L: Listener>(
             },
         }
     }
+}
+
+/// Returns whether an error of accept(2) is one of the connection, not of the listening socket.
+pub(crate) fn is_of_connection(error: Errno) -> bool {
+    matches!(error, Errno::CONNABORTED | Errno::INTR | Errno::PROTO)
 }

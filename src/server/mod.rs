@@ -6,6 +6,7 @@
 //! | `worker` | one worker: it spawns the tasks of its connections, and drains them |
 //! | [`listen_address`] | where to listen, as the command line has it |
 //! | [`listener`] | listening sockets, and the loop that accepts from them |
+//! | [`inherited`] | listening sockets that the parent passes, and the threads that accept from them |
 //! | [`connection`] | the task of a connection: waits, deadlines, the core, the end |
 //! | `connection_handle` | how a worker tells that task to end |
 //! | `stream` | the bytes of a client: system calls, and TLS where it is spoken |
@@ -13,6 +14,7 @@
 
 pub mod connection;
 mod connection_handle;
+pub mod inherited;
 pub mod listen_address;
 pub mod listener;
 mod stream;

@@ -15,8 +15,9 @@ use crate::tls::session::{self, Session};
 
 /// What the streams of a worker share. No stream borrows a buffer across a wait.
 pub(crate) struct Buffers {
-    /// What was read last.
-    pub(crate) input: RefCell<Vec<u8>>,
+    /// What was read last. A large message that came whole in one read keeps the buffer, and then the next read gets
+    /// another one.
+    pub(crate) input: RefCell<Arc<Vec<u8>>>,
     /// The records that were read last where TLS is spoken.
     records_in: RefCell<Vec<u8>>,
     /// The records that are sent next.
@@ -27,8 +28,17 @@ pub(crate) struct Buffers {
 
 impl Buffers {
     pub(crate) fn new(counters: Arc<HttpCounters>) -> Self {
-        let input = RefCell::new(Vec::with_capacity(READ_BYTES));
-        Self { input, records_in: RefCell::default(), records_out: RefCell::default(), counters }
+        Self { input: RefCell::default(), records_in: RefCell::default(), records_out: RefCell::default(), counters }
+    }
+
+    /// Returns the buffer for the next read: it is empty, and nothing else holds it.
+    pub(crate) fn for_next_read(input: &mut Arc<Vec<u8>>) -> &mut Vec<u8> {
+        if Arc::strong_count(input) > 1 || input.capacity() < READ_BYTES {
+            *input = Arc::new(Vec::with_capacity(READ_BYTES));
+        }
+        let buffer = Arc::make_mut(input);
+        buffer.clear();
+        buffer
     }
 }
 
@@ -98,8 +108,9 @@ impl<'b, S: Stream> ClientStream<'b, S> {
         match session.receive(&records, into) {
             Ok(progress) if progress.peer_closed => Ok(Arrived::DataAndEnd),
             Ok(_) if into.is_empty() => {
-                // What the handshake answers.
-                self.write(&[])?;
+                if session.is_awaited() {
+                    self.write(&[])?;
+                }
                 Ok(Arrived::Nothing)
             }
             Ok(_) => Ok(Arrived::Data),
@@ -190,22 +201,27 @@ impl<'b, S: Stream> ClientStream<'b, S> {
         !self.unsent.is_empty()
     }
 
-    /// Ends the writing side, in TLS with a `close_notify` first (RFC 8446 §6.1).
+    /// Ends the writing side, in TLS with a `close_notify` first.
     pub(crate) fn end(&mut self) -> io::Result<()> {
+        self.close_notify()?;
+        Ok(shutdown(self.socket.socket(), Shutdown::Write)?)
+    }
+
+    /// Tells the client in TLS that nothing follows and nothing was cut off (RFC 8446 §6.1).
+    pub(crate) fn close_notify(&mut self) -> io::Result<()> {
         if let Some(session) = &mut self.tls {
             let mut records = self.buffers.records_out.borrow_mut();
             records.clear();
             session.close_notify(&mut records);
             send_some(self.socket, &records, &self.buffers.counters)?;
         }
-        Ok(shutdown(self.socket.socket(), Shutdown::Write)?)
+        Ok(())
     }
 
     /// Reads once and drops what was read. Returns the number of bytes, none at the end of the client's side.
     pub(crate) fn drop_input(&mut self) -> io::Result<Option<usize>> {
         let mut input = self.buffers.input.borrow_mut();
-        input.clear();
-        match receive(self.socket, &mut input, &self.buffers.counters)? {
+        match receive(self.socket, Buffers::for_next_read(&mut input), &self.buffers.counters)? {
             Some(0) => Ok(None),
             bytes => Ok(Some(bytes.unwrap_or(0))),
         }

@@ -1,6 +1,6 @@
 //! One worker thread: its event loop, and the tasks of its connections.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +16,9 @@ use crate::log::log;
 use crate::proto::Context;
 use crate::proto::counters::HttpCounters;
 use crate::proto::token::Token;
-use crate::server::connection::{self, Timeouts, WorkerContext};
+use crate::server::connection::{self, DrainGrace, Timeouts, WorkerContext};
 use crate::server::connection_handle::{ConnectionHandle, Ending};
+use crate::server::inherited::{InheritedConnection, InheritedConnections};
 use crate::server::listener::{Listening, accept};
 use crate::server::transport::{Listener, Stream, Transport};
 use crate::tls::acceptor::Acceptor;
@@ -35,6 +36,8 @@ pub(crate) struct WorkerConfig {
     pub(crate) permits: Arc<Semaphore>,
     /// What the worker is to do.
     pub(crate) service: watch::Receiver<Service>,
+    /// Where the connections of inherited sockets come from.
+    pub(crate) inherited: InheritedConnections,
     /// The token in force; none while the REST API is switched off.
     pub(crate) token: watch::Receiver<Option<Token>>,
 }
@@ -55,6 +58,12 @@ pub(crate) enum Service {
     Draining {
         /// Then connections are cut off.
         deadline: Instant,
+        /// Until when connections of inherited sockets may begin a request.
+        grace: DrainGrace,
+        /// Whether requests were accepted before.
+        was_open: bool,
+        /// Begins TLS for connections of inherited sockets that were accepted just before.
+        tls: Option<Arc<Acceptor>>,
     },
 }
 
@@ -66,13 +75,15 @@ struct Worker<S> {
     permits: Arc<Semaphore>,
     service: watch::Receiver<Service>,
     connections: RefCell<Slab<Rc<ConnectionHandle<S>>>>,
-    /// Notified when the last connection ends.
+    /// Whether connections of inherited sockets may still come.
+    awaits_inherited: Cell<bool>,
+    /// Notified when the last connection ends, and when no more connections of inherited sockets come.
     emptied: Notify,
 }
 
 /// Runs a worker until it has drained.
 pub(crate) fn run<T: Transport>(event_loop: &T, config: WorkerConfig) {
-    let WorkerConfig { core, timeouts, permits, service, token } = config;
+    let WorkerConfig { core, timeouts, permits, service, inherited, token } = config;
     let worker = Rc::new(Worker {
         publisher: core.publisher.clone(),
         counters: Arc::clone(&core.counters),
@@ -80,10 +91,12 @@ pub(crate) fn run<T: Transport>(event_loop: &T, config: WorkerConfig) {
         permits,
         service: service.clone(),
         connections: RefCell::default(),
+        awaits_inherited: Cell::new(true),
         emptied: Notify::new(),
     });
     event_loop.block_on(async move {
         spawn_local(wake_bus(Rc::clone(&worker)));
+        spawn_local(Rc::clone(&worker).serve_inherited(inherited));
         // A task of its own runs when it is woken. This future runs in each turn of the event loop, and the channel that
         // the worker waits for takes a lock each time, which stands beside those of other workers.
         if let Err(panicked) = spawn_local(worker.run::<T>(service)).await {
@@ -119,7 +132,8 @@ impl<S: Stream> Worker<S> {
                     listening = None;
                     self.end_all(Ending::SwitchedOff);
                 }
-                Service::Draining { deadline } => {
+                Service::Draining { deadline, grace, .. } => {
+                    self.context.drain_grace.set(Some(grace));
                     self.end_all(Ending::Stopping);
                     tokio::select! {
                         () = self.drain(deadline) => return,
@@ -134,11 +148,11 @@ impl<S: Stream> Worker<S> {
     }
 
     fn listen<T: Transport<Stream = S>>(self: &Rc<Self>, listening: &Listening, tls: Option<&Arc<Acceptor>>) {
-        for socket in listening.sockets() {
-            match socket.and_then(|socket| T::Listener::new(socket.into())) {
+        for (socket, is_tcp) in listening.sockets() {
+            match socket.and_then(T::Listener::new) {
                 Ok(listener) => {
-                    let (worker, tls) = (Rc::clone(self), tls.cloned());
-                    let spawn = move |socket, permit| worker.spawn(socket, permit, tls.clone());
+                    let (worker, tls) = (Rc::clone(self), tls.filter(|_| is_tcp).cloned());
+                    let spawn = move |socket, permit| worker.spawn(socket, false, permit, tls.clone());
                     spawn_local(accept(listener, Arc::clone(&self.permits), spawn));
                 }
                 Err(error) => log(format_args!("a worker cannot listen: {error}")),
@@ -146,15 +160,38 @@ impl<S: Stream> Worker<S> {
         }
     }
 
+    /// Serves connections of inherited sockets until no more come.
+    async fn serve_inherited(self: Rc<Self>, connections: InheritedConnections) {
+        loop {
+            let next = connections.lock().await.recv().await;
+            let Some(InheritedConnection { socket, is_tcp, permit }) = next else { break };
+            let tls = match &*self.service.borrow() {
+                Service::Open { tls, .. } => tls.clone(),
+                Service::Draining { was_open: true, tls, grace, .. } => {
+                    self.context.drain_grace.set(Some(*grace));
+                    tls.clone()
+                }
+                // It is closed unanswered, and does not wait in the backlog, from where nobody else may accept it.
+                Service::Closed | Service::Draining { .. } => continue,
+            };
+            match S::new(socket) {
+                Ok(socket) => self.spawn(socket, true, permit, tls.filter(|_| is_tcp)),
+                Err(error) => log(format_args!("a worker cannot serve a connection: {error}")),
+            }
+        }
+        self.awaits_inherited.set(false);
+        self.emptied.notify_one();
+    }
+
     /// Serves a connection in a task of its own.
-    fn spawn(self: &Rc<Self>, socket: S, permit: OwnedSemaphorePermit, tls: Option<Arc<Acceptor>>) {
+    fn spawn(self: &Rc<Self>, socket: S, is_inherited: bool, permit: OwnedSemaphorePermit, tls: Option<Arc<Acceptor>>) {
         // A connection that came before its listener was closed gets its answer too.
         let ending = match *self.service.borrow() {
             Service::Open { .. } => Ending::Open,
             Service::Closed => Ending::SwitchedOff,
             Service::Draining { .. } => Ending::Stopping,
         };
-        let handle = Rc::new(ConnectionHandle::new(socket, permit, ending));
+        let handle = Rc::new(ConnectionHandle::new(socket, is_inherited, permit, ending));
         let key = self.connections.borrow_mut().insert(Rc::clone(&handle));
         self.counters.opened();
         spawn_local(Rc::clone(self).serve(handle, tls, key));
@@ -199,7 +236,7 @@ impl<S: Stream> Worker<S> {
     }
 
     async fn wait_until_empty(&self) {
-        while !self.connections.borrow().is_empty() {
+        while self.awaits_inherited.get() || !self.connections.borrow().is_empty() {
             self.emptied.notified().await;
         }
     }
@@ -279,6 +316,7 @@ mod tests {
             service: watch::channel(Service::Closed).1,
             connections: RefCell::default(),
             emptied: Notify::new(),
+            awaits_inherited: Cell::new(false),
         })
     }
 
@@ -289,7 +327,7 @@ mod tests {
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let head = "POST /api/message?token=t HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\n";
         write!(client, "{head}Content-Length: {BUDGET_BYTES}\r\n\r\n").unwrap();
-        let listener = <Epoll as Transport>::Listener::new(listener).unwrap();
+        let listener = <Epoll as Transport>::Listener::new(listener.into()).unwrap();
         let stream = Listener::accept(&listener).await.unwrap();
         (client, stream)
     }
@@ -311,7 +349,7 @@ mod tests {
             let mut next_permit = pin!(Arc::clone(&permits).acquire_owned());
             let waker = task::Waker::from(Arc::clone(&state));
             assert!(next_permit.as_mut().poll(&mut task::Context::from_waker(&waker)).is_pending());
-            worker.spawn(stream, permit, None);
+            worker.spawn(stream, false, permit, None);
             let held = async {
                 while state.budget.hold(BUDGET_BYTES).is_some() {
                     tokio::task::yield_now().await;

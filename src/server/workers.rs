@@ -14,7 +14,8 @@ use crate::proto::budget::Budget;
 use crate::proto::counters::{HttpCounters, HttpTotals};
 use crate::proto::policy::Policy;
 use crate::proto::token::Token;
-use crate::server::connection::Timeouts;
+use crate::server::connection::{DrainGrace, Timeouts};
+use crate::server::inherited::{AcceptThreads, InheritedSocket};
 use crate::server::listener::Listening;
 use crate::server::transport::Transport;
 use crate::server::transport::epoll::Epoll;
@@ -77,6 +78,8 @@ pub(crate) struct WorkersConfig {
     pub(crate) buffered_bytes: usize,
     /// Connections at once, at most.
     pub(crate) connections: usize,
+    /// Inherited sockets to accept from.
+    pub(crate) inherited: Vec<Arc<InheritedSocket>>,
 }
 
 /// Checks whether the workers can wait for sockets as `io` demands.
@@ -101,6 +104,7 @@ pub(crate) struct Workers {
     counters: Vec<Arc<HttpCounters>>,
     service: watch::Sender<Service>,
     token: watch::Sender<Option<Token>>,
+    accept_threads: AcceptThreads,
     /// Closed when the last worker has ended.
     running: mpsc::Receiver<()>,
 }
@@ -110,7 +114,9 @@ impl Workers {
     pub(crate) fn start(config: &WorkersConfig, publisher: &Publisher) -> Result<Self, StartError> {
         let counters: Vec<_> = std::iter::repeat_with(Arc::<HttpCounters>::default).take(config.workers).collect();
         let budget = Budget::new(config.buffered_bytes);
+        publisher.count_bodies(Arc::clone(&budget));
         let permits = Arc::new(Semaphore::new(config.connections));
+        let (accept_threads, inherited) = AcceptThreads::new(&config.inherited, &permits);
         let (service, follow_service) = watch::channel(Service::Closed);
         let (token, follow_token) = watch::channel(None);
         let (alive, running) = mpsc::channel(1);
@@ -124,6 +130,7 @@ impl Workers {
                 timeouts: config.timeouts,
                 permits: Arc::clone(&permits),
                 service: follow_service.clone(),
+                inherited: Arc::clone(&inherited),
                 token: follow_token.clone(),
             };
             let (io, alive, started) = (config.io, alive.clone(), started.clone());
@@ -147,7 +154,7 @@ impl Workers {
         // Where only some workers have a ring, the event names the slower way to wait.
         let is_uring = loops.iter().all(|started| started.name == Uring::NAME);
         let io = if is_uring { IoBackend::Uring } else { IoBackend::Epoll };
-        Ok(Self { io, counters, service, token, running })
+        Ok(Self { io, counters, service, token, accept_threads, running })
     }
 
     /// Accepts requests on these sockets, with this token; in TLS where there is an acceptor. The token is in force
@@ -155,6 +162,11 @@ impl Workers {
     pub(crate) fn open(&self, listening: Arc<Listening>, token: Token, tls: Option<Arc<Acceptor>>) {
         self.token.send_replace(Some(token));
         self.service.send_replace(Service::Open { listening, tls });
+    }
+
+    /// Accepts connections from the inherited sockets from now on.
+    pub(crate) fn accept_inherited(&mut self) -> io::Result<()> {
+        self.accept_threads.start()
     }
 
     /// Accepts no more requests from when this returns.
@@ -165,8 +177,23 @@ impl Workers {
 
     /// Makes the workers end by `deadline`, with the token that is in force, and waits until they have ended.
     pub(crate) async fn drain(&mut self, deadline: Instant) {
-        self.service.send_replace(Service::Draining { deadline: deadline.into() });
-        let _ = self.running.recv().await;
+        let deadline = deadline.into();
+        self.service.send_modify(|service| {
+            let (was_open, tls) = match service {
+                Service::Open { tls, .. } => (true, tls.take()),
+                Service::Closed => (false, None),
+                Service::Draining { was_open, tls, .. } => (*was_open, tls.take()),
+            };
+            *service = Service::Draining { deadline, grace: DrainGrace::within(deadline), was_open, tls };
+        });
+        let stop_accepting = async {
+            self.accept_threads.stop().await;
+            std::future::pending().await
+        };
+        tokio::select! {
+            _ = self.running.recv() => {}
+            () = stop_accepting => {}
+        }
     }
 
     /// Returns how the workers wait for sockets, as the `listening` event names it.

@@ -3,6 +3,8 @@
 use std::sync::{Arc, PoisonError, RwLock};
 use std::{error, fmt};
 
+use rustls::SupportedCipherSuite;
+use rustls::crypto::hash::HashAlgorithm;
 use rustls::crypto::ring;
 use rustls::server::{NoServerSessionStorage, ServerConfig};
 use rustls::sign::SingleCertAndKey;
@@ -68,18 +70,31 @@ impl fmt::Debug for Acceptor {
 /// Configures TLS 1.3 (RFC 8446) and 1.2 (RFC 5246) with the cipher suites and groups that rustls has by default. All of
 /// them have forward secrecy and authenticated encryption. Early data is off, since a replay would publish twice.
 fn configure(identity: &Identity) -> Result<Arc<ServerConfig>, TlsUnavailable> {
-    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+    let mut provider = ring::default_provider();
+    // Processors have instructions for SHA-256, and most have none for SHA-384. A handshake hashes more than it encrypts.
+    provider.cipher_suites.sort_by_key(|&suite| hash_of(suite) != HashAlgorithm::SHA256);
+    let mut config = ServerConfig::builder_with_provider(Arc::new(provider))
         .with_protocol_versions(&[&TLS13, &TLS12])
         .map_err(TlsUnavailable)?
         .with_no_client_auth()
         .with_cert_resolver(Arc::new(SingleCertAndKey::from(identity.certified_key())));
+    config.ignore_client_order = true;
     config.alpn_protocols = PROTOCOLS.map(Vec::from).into();
     config.max_early_data_size = 0;
     // Sessions are resumed by tickets (RFC 5077, RFC 8446 §4.6.1), so that the clients and not the gateway store them.
     // The keys of the tickets rotate every six hours.
+    // One ticket for each connection: a client that uses a ticket once has the next one (RFC 8446 §C.4).
+    config.send_tls13_tickets = 1;
     config.ticketer = ring::Ticketer::new().map_err(TlsUnavailable)?;
     config.session_storage = Arc::new(NoServerSessionStorage {});
     Ok(Arc::new(config))
+}
+
+fn hash_of(suite: SupportedCipherSuite) -> HashAlgorithm {
+    match suite {
+        SupportedCipherSuite::Tls12(suite) => suite.common.hash_provider.algorithm(),
+        SupportedCipherSuite::Tls13(suite) => suite.common.hash_provider.algorithm(),
+    }
 }
 
 /// TLS cannot be served, for example because the system gives no random bytes.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::{error, fmt};
 
 use rustls::server::{ServerConfig, ServerConnection};
-use rustls::{AlertDescription, Error, PeerIncompatible};
+use rustls::{AlertDescription, Error, PeerIncompatible, ProtocolVersion};
 
 use crate::proto::counters::HandshakeFailure;
 
@@ -46,7 +46,8 @@ impl Session {
     }
 
     /// Takes all of `ciphertext`, which came from the socket, and appends its plaintext to `plaintext`: never more than
-    /// `ciphertext` and one record (16 KiB) can hold. The caller has to call [`Session::flush`] or [`Session::send`] next.
+    /// `ciphertext` and one record (16 KiB) can hold. If [`Session::is_awaited`] returns `true` then, the caller has to call
+    /// [`Session::flush`] or [`Session::send`] next.
     ///
     /// # Errors
     /// [`TlsFault`], after which the connection cannot be used. The caller flushes it, which tells the peer why unless
@@ -87,6 +88,13 @@ impl Session {
             debug_assert!(taken <= plaintext.len(), "a writer takes no more than it is given");
             plaintext = plaintext.get(taken..).unwrap_or_default();
         }
+    }
+
+    /// Returns whether the peer may wait for what [`Session::flush`] gives, as it does in the handshake. After the handshake
+    /// of TLS 1.3, a ticket and the answer to a key update can go with the next answer (RFC 8446 §4.6).
+    #[must_use]
+    pub fn is_awaited(&self) -> bool {
+        self.connection.is_handshaking() || self.connection.protocol_version() != Some(ProtocolVersion::TLSv1_3)
     }
 
     /// Appends the messages of TLS itself to `ciphertext`: those of the handshake, tickets and alerts.

@@ -15,7 +15,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("cli", &["server"]),
     ("gateway", &["server", "settings", "watch", "writer"]),
     ("server", &["bus", "tls"]),
-    ("bus", &["proto"]),
+    ("bus", &["proto", "unix_listener"]),
     ("tls", &["proto", "watch"]),
     ("settings", &["proto", "watch"]),
     ("log", &["writer"]),

@@ -10,6 +10,7 @@ use crate::hub_process::{Deployment, HUB_MESSAGES, HubKind, HubProcess};
 use crate::load::{Load, accepted, refused_as};
 use crate::report::{DeliveryReport, post_last, take_all, take_until};
 use crate::support::gateway::Gateway;
+use crate::support::lateness::Lateness;
 use crate::support::net::accept_connection;
 
 /// Answers that a load gets before a fault, and again after it.
@@ -25,9 +26,9 @@ const HUB_HOLDS: usize = 2 * HUB_MESSAGES;
 /// What the kernel may hold for a hub that reads, between two of its reads: a little more than the first window of the
 /// loopback interface.
 const KERNEL_BYTES: usize = 256 * 1024;
-/// How soon the gateway must serve again after its hub is back. libzmq tries to connect every 100 to 800 ms.
+/// How soon the gateway must serve again after its hub is back, on an idle machine. libzmq tries to connect every 100 to 800 ms.
 const SERVES_AGAIN: Duration = Duration::from_secs(5);
-/// How late a client may read an answer on a busy machine.
+/// How late a client may read an answer on an idle machine.
 const READ_DELAY: Duration = Duration::from_secs(1);
 
 /// Returns the bytes in the kernel's socket buffers, in both directions, of the connections to this endpoint
@@ -57,6 +58,7 @@ fn lost_at_most(kernel_bytes: usize, message_bytes: usize) -> usize {
 fn a_hub_that_is_killed_under_load_loses_a_bounded_number_of_messages() {
     const PADDING: usize = 200;
     let mut deployment = Deployment::with(HubKind::Gated, []);
+    let lateness = Lateness::watch();
     let load = Load::on(&deployment.gateway, CLIENTS, PADDING);
     load.wait_for_many(SOME, "200s", Instant::now(), accepted);
     let killed = Instant::now();
@@ -72,15 +74,17 @@ fn a_hub_that_is_killed_under_load_loses_a_bounded_number_of_messages() {
     );
     report.assert_refused_only_as(&["bus-not-connected"]);
     assert!(report.lost.len() <= lost_at_most(KERNEL_BYTES, PADDING), "{} lost", report.lost.len());
-    assert!(served.saturating_duration_since(back) < SERVES_AGAIN);
+    lateness.assert_took(served.saturating_duration_since(back), SERVES_AGAIN);
     // The lost messages were on their way when the hub was killed.
-    assert!(report.lost.iter().all(|at| *at < noticed + READ_DELAY), "lost without the hub, or after its restart");
+    let read_by = noticed + READ_DELAY + lateness.allowance();
+    assert!(report.lost.iter().all(|at| *at < read_by), "lost without the hub, or after its restart");
 }
 
 #[test]
 fn a_hub_that_is_restarted_under_load_loses_a_bounded_number_of_messages() {
     const PADDING: usize = 200;
     let mut deployment = Deployment::with(HubKind::Gated, []);
+    let lateness = Lateness::watch();
     let load = Load::on(&deployment.gateway, CLIENTS, PADDING);
     load.wait_for_many(SOME, "200s", Instant::now(), accepted);
     let ended = Instant::now();
@@ -92,12 +96,13 @@ fn a_hub_that_is_restarted_under_load_loses_a_bounded_number_of_messages() {
     println!("hub restarted: {report}, serves again {:?} after the hub", served.saturating_duration_since(back));
     report.assert_refused_only_as(&["bus-not-connected"]);
     assert!(report.lost.len() <= lost_at_most(KERNEL_BYTES, PADDING), "{} lost", report.lost.len());
-    assert!(served.saturating_duration_since(back) < SERVES_AGAIN);
+    lateness.assert_took(served.saturating_duration_since(back), SERVES_AGAIN);
 }
 
 #[test]
 fn a_hub_that_is_stopped_and_continued_loses_nothing() {
     let deployment = Deployment::with(HubKind::Gated, ["--queue", "500"]);
+    let lateness = Lateness::watch();
     let load = Load::on(&deployment.gateway, CLIENTS, 4_000);
     load.wait_for_many(SOME, "200s", Instant::now(), accepted);
     deployment.hub().signal(Signal::STOP);
@@ -114,7 +119,7 @@ fn a_hub_that_is_stopped_and_continued_loses_nothing() {
     );
     report.assert_nothing_lost();
     report.assert_refused_only_as(&["subscriber-stalled", "queue-full"]);
-    assert!(served.saturating_duration_since(continued) < SERVES_AGAIN);
+    lateness.assert_took(served.saturating_duration_since(continued), SERVES_AGAIN);
 }
 
 /// The worst case: every buffer on the way to the hub is full. Messages in libzmq's pipe and in the queue are not lost.
@@ -123,6 +128,7 @@ fn a_hub_that_is_killed_while_all_buffers_are_full_loses_none_of_pipe_and_queue(
     const PADDING: usize = 4_000;
     const QUEUE: usize = 500;
     let mut deployment = Deployment::with(HubKind::Gated, ["--queue", "500"]);
+    let lateness = Lateness::watch();
     let load = Load::on(&deployment.gateway, CLIENTS, PADDING);
     load.wait_for_many(100, "200s", Instant::now(), accepted);
     deployment.hub().signal(Signal::STOP);
@@ -143,7 +149,7 @@ fn a_hub_that_is_killed_while_all_buffers_are_full_loses_none_of_pipe_and_queue(
     );
     report.assert_refused_only_as(&["bus-not-connected", "subscriber-stalled", "queue-full"]);
     assert!(report.lost.len() <= bound, "{} lost, at most {bound}", report.lost.len());
-    assert!(served.saturating_duration_since(back) < SERVES_AGAIN);
+    lateness.assert_took(served.saturating_duration_since(back), SERVES_AGAIN);
     // The messages that were accepted last before the kill. A full pipe holds at least half of its messages, because
     // libzmq reports free room only when half of the pipe is free. And some answers were on the way to their clients.
     let mut before: Vec<_> =
@@ -160,6 +166,7 @@ fn a_hub_whose_port_another_program_takes_for_a_while_loses_a_bounded_number_of_
     // of the protocol.
     const GREETINGS: [&[u8]; 3] = [b"HTTP/1.1 400 Bad Request\r\n\r\n", &[0xff; 64], &[0; 64]];
     let mut deployment = Deployment::with(HubKind::Gated, []);
+    let lateness = Lateness::watch();
     let load = Load::on(&deployment.gateway, CLIENTS, PADDING);
     load.wait_for_many(SOME, "200s", Instant::now(), accepted);
     let killed = Instant::now();
@@ -186,7 +193,7 @@ fn a_hub_whose_port_another_program_takes_for_a_while_loses_a_bounded_number_of_
     // After an error of the protocol, libzmq drops the endpoint and all messages in its pipe.
     let bound = PIPE_MESSAGES + lost_at_most(KERNEL_BYTES, PADDING);
     assert!(report.lost.len() <= bound, "{} lost", report.lost.len());
-    assert!(served.saturating_duration_since(back) < SERVES_AGAIN);
+    lateness.assert_took(served.saturating_duration_since(back), SERVES_AGAIN);
 }
 
 #[test]

@@ -9,12 +9,16 @@ use crate::hub_process::{Deployment, HubKind, HubProcess};
 use crate::load::{Answer, Load, Outcome, TOPIC, accepted, refused_as};
 use crate::report::{DeliveryReport, client_and_number};
 use crate::support::gateway::{Gateway, is_event};
+use crate::support::lateness::Lateness;
 use crate::support::net::{free_address, refuses};
 use crate::support::process::Transcript;
 use crate::support::subscriber::{Message, Subscriber};
 use crate::support::{PATIENCE, eventually};
 
 const SOME: usize = 2_000;
+
+/// The longest time that a stop may take on an idle machine that is asked to end at once, or within a second.
+const SOON: Duration = Duration::from_secs(5);
 
 /// Waits for the end, and returns the exit status, all that the gateway wrote, and its last event.
 pub(crate) fn wait_ended(gateway: &mut Gateway) -> (i32, Transcript, Value) {
@@ -93,13 +97,13 @@ fn assert_undelivered_reported(deployment: &mut Deployment, answers: &[Answer]) 
 #[test]
 fn the_drain_timeout_ends_a_drain_to_a_stalled_hub() {
     let (mut deployment, answers) = full_deployment(&["1"]);
-    let asked = Instant::now();
+    let (lateness, asked) = (Lateness::watch(), Instant::now());
     deployment.gateway.signal(Signal::TERM);
     assert_undelivered_reported(&mut deployment, &answers);
     let took = asked.elapsed();
     println!("SIGTERM with a stalled hub, --drain-timeout 1: ended after {took:?}");
     assert!(took >= Duration::from_millis(900), "the drain ended too early, after {took:?}");
-    assert!(took < Duration::from_secs(10), "{took:?}");
+    lateness.assert_took(took, SOON);
 }
 
 /// A hub that is gone may come back, so the gateway waits for the whole timeout.
@@ -108,19 +112,19 @@ fn the_drain_timeout_ends_a_drain_without_a_hub() {
     let (mut deployment, answers) = full_deployment(&["1"]);
     deployment.hub.take().unwrap().kill();
     deployment.gateway.wait_for("disconnected", |event| event["state"] == "disconnected");
-    let asked = Instant::now();
+    let (lateness, asked) = (Lateness::watch(), Instant::now());
     deployment.gateway.signal(Signal::TERM);
     assert_undelivered_reported(&mut deployment, &answers);
     let took = asked.elapsed();
     println!("SIGTERM without a hub, --drain-timeout 1: ended after {took:?}");
     assert!(took >= Duration::from_millis(900), "the drain ended too early, after {took:?}");
-    assert!(took < Duration::from_secs(10), "{took:?}");
+    lateness.assert_took(took, SOON);
 }
 
 /// The messages in the pipe of libzmq are delivered too.
 #[test]
 fn a_hub_that_comes_back_during_the_drain_receives_the_waiting_messages() {
-    let (mut deployment, answers) = full_deployment(&["25"]);
+    let (mut deployment, answers) = full_deployment(&["600"]);
     deployment.hub.take().unwrap().kill();
     deployment.gateway.wait_for("disconnected", |event| event["state"] == "disconnected");
     deployment.gateway.signal(Signal::TERM);
@@ -145,22 +149,22 @@ fn a_hub_that_comes_back_during_the_drain_receives_the_waiting_messages() {
 
 #[test]
 fn a_second_signal_ends_the_drain() {
-    let (mut deployment, answers) = full_deployment(&["25"]);
+    let (mut deployment, answers) = full_deployment(&["600"]);
     deployment.gateway.signal(Signal::TERM);
     let address = deployment.gateway.address();
     eventually("the drain", || refuses(address).then_some(()));
     assert!(deployment.gateway.is_running());
-    let asked = Instant::now();
+    let (lateness, asked) = (Lateness::watch(), Instant::now());
     deployment.gateway.signal(Signal::TERM);
     assert_undelivered_reported(&mut deployment, &answers);
     let took = asked.elapsed();
-    println!("a second SIGTERM with a stalled hub, --drain-timeout 25: ended after {took:?}");
-    assert!(took < Duration::from_secs(10), "{took:?}");
+    println!("a second SIGTERM with a stalled hub, --drain-timeout 600: ended after {took:?}");
+    lateness.assert_took(took, SOON);
 }
 
 #[test]
 fn a_hub_that_continues_during_the_drain_receives_everything() {
-    let (mut deployment, answers) = full_deployment(&["25"]);
+    let (mut deployment, answers) = full_deployment(&["600"]);
     deployment.gateway.signal(Signal::TERM);
     let address = deployment.gateway.address();
     eventually("the drain", || refuses(address).then_some(()));

@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 
 use super::GATEWAY;
-use super::document::Document;
+use super::document::{Document, repository};
 use super::gateway::{Gateway, TOKEN, hub};
 use super::messages;
 
@@ -21,6 +21,12 @@ struct Client {
 
 const CURL: Client = Client { name: "curl", probe: &["curl", "--version"], interpreter: &["sh", "-e", "-c"] };
 const HTTPIE: Client = Client { name: "httpie", probe: &["http", "--version"], interpreter: &["sh", "-e", "-c"] };
+const ADAPTER_GATEWAY: Client = Client {
+    name: "adapter_gateway",
+    probe: &["python3", "-c", "import sys; sys.exit(sys.version_info < (3, 9))"],
+    interpreter: &["python3", "-c"],
+};
+const ADAPTER_GATEWAY_AIO: Client = Client { name: "adapter_gateway.aio", ..ADAPTER_GATEWAY };
 const REQUESTS: Client =
     Client { name: "requests", probe: &["python3", "-c", "import requests"], interpreter: &["python3", "-c"] };
 const FETCH: Client = Client {
@@ -40,6 +46,17 @@ fn httpie() {
 }
 
 #[test]
+fn python_adapter_gateway() {
+    ADAPTER_GATEWAY.run_example("README.md", &hello_and_numbers(10_000));
+    ADAPTER_GATEWAY.run_example("docs/clients.md", &hello_and_numbers(1000));
+}
+
+#[test]
+fn python_adapter_gateway_with_asyncio() {
+    ADAPTER_GATEWAY_AIO.run_example("docs/clients.md", &hello_and_numbers(1000));
+}
+
+#[test]
 fn python_requests() {
     REQUESTS.run_examples();
 }
@@ -49,23 +66,59 @@ fn javascript_fetch() {
     FETCH.run_examples();
 }
 
+/// The clients of a Unix socket.
+const UNIX_CLIENTS: [Client; 5] = [
+    Client { name: "unix curl", ..CURL },
+    Client { name: "unix httpx", probe: &["python3", "-c", "import httpx"], interpreter: &["python3", "-c"] },
+    Client { name: "unix aiohttp", probe: &["python3", "-c", "import aiohttp"], interpreter: &["python3", "-c"] },
+    Client { name: "unix http.client", probe: &["python3", "--version"], interpreter: &["python3", "-c"] },
+    Client { name: "unix node", ..FETCH },
+];
+
+#[test]
+fn clients_of_a_unix_socket() {
+    let hello = serde_json::json!({"extension_id": "demo", "content": "hello"});
+    for client in UNIX_CLIENTS {
+        client.run_example("docs/clients.md", &[("adapter/extensions/data".into(), hello.clone())]);
+    }
+}
+
 #[test]
 fn the_short_parent_of_the_readme() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("user_settings.py"), super::gateway::ENABLED).unwrap();
     let options = format!(
-        "\"serve\", \"--listen\", \"127.0.0.1:0\", \"--bind\", \"ipc://{0}/bus\", \"--settings\", \
-         \"{0}/user_settings.py\",",
+        "Gateway(settings=\"{0}/user_settings.py\", listen=\"127.0.0.1:0\", bind=\"ipc://{0}/bus\", start_timeout_s=30, ",
         directory.path().display(),
     );
     let readme = Document::read("README.md");
     let parent = readme.block("run: parent");
     assert!(parent.lines().count() <= 10, "the parent of the README has more than ten lines");
-    let script = parent.replace("\"adapter-gateway\"", &format!("{GATEWAY:?}")).replace("\"serve\",", &options);
-    let Some(output) = run_python(&script, &[]) else { return };
+    let Some(output) = run_python(&parent.replace("Gateway(", &options), &[]) else { return };
     assert!(output.status.success(), "{output:?}");
     let printed = String::from_utf8_lossy(&output.stdout);
-    assert!(printed.contains("https://127.0.0.1:") && printed.contains("published 0 of 0"), "{output:?}");
+    assert!(printed.contains("post messages to https://127.0.0.1:"), "{output:?}");
+    assert!(printed.contains("gateway-cert.pem\n") && printed.contains("published 0 of 0"), "{output:?}");
+}
+
+#[test]
+fn the_launcher_of_operations() {
+    let directory = tempfile::tempdir().unwrap();
+    let settings = directory.path().join("user_settings.py");
+    let operations = Document::read("docs/operations.md");
+    let options = "listen=\"127.0.0.1:0\", hub_publishers=\"tcp://127.0.0.1:*\", \
+                   hub_subscribers=\"tcp://127.0.0.1:*\", start_timeout_s=30, hub=True";
+    let script = operations.block("run: launcher").replace("hub=True", options);
+    for (content, succeeds, said) in [
+        (super::gateway::ENABLED, true, "accepted: 1\nsettings: reloaded\n"),
+        ("", false, "the user has not switched it on: "),
+    ] {
+        std::fs::write(&settings, content).unwrap();
+        let Some(output) = run_python(&script, &[settings.to_str().unwrap()]) else { return };
+        assert_eq!(output.status.success(), succeeds, "{output:?}");
+        let printed = [output.stdout, output.stderr].concat();
+        assert!(String::from_utf8_lossy(&printed).starts_with(said), "{}", String::from_utf8_lossy(&printed));
+    }
 }
 
 #[test]
@@ -79,7 +132,23 @@ fn the_parent_of_operations() {
     }
 }
 
-/// Returns what the examples of `docs/clients.md` post, in their order.
+#[test]
+fn the_parent_of_operations_that_replaces_a_gateway() {
+    let operations = Document::read("docs/operations.md");
+    let Some(output) = run_python(operations.block("run: replacement"), &[]) else { return };
+    assert!(output.status.success(), "{output:?}");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(printed.ends_with("three replacements, and every answer was 200\n"), "{output:?}");
+}
+
+/// Returns what the examples of the Python client post.
+fn hello_and_numbers(count: usize) -> Vec<(String, Value)> {
+    let contents = std::iter::once("hello".to_owned()).chain((0..count).map(|number| number.to_string()));
+    let message = |content| serde_json::json!({"extension_id": "demo", "content": content});
+    contents.map(|content| ("adapter/extensions/data".to_owned(), message(content))).collect()
+}
+
+/// Returns what the examples of the HTTP clients in `docs/clients.md` post, in their order.
 fn all_messages() -> Vec<(String, Value)> {
     let messages = messages::one_for_each_identifier();
     let parsed = |payload: &messages::Json| serde_json::from_str(&payload.to_string()).unwrap();
@@ -105,7 +174,8 @@ impl Client {
         let (hub, count) = (hub(&endpoint), expected.len());
         // A socket that binds sends its subscriptions only when it is called.
         let hub = std::thread::spawn(move || (0..count).map(|_| hub.recv_multipart(0).unwrap()).collect::<Vec<_>>());
-        let gateway = Gateway::serve(directory.path(), &["--connect", &endpoint]);
+        let socket = format!("unix:{}/gateway.sock", directory.path().display());
+        let gateway = Gateway::serve(directory.path(), &["--connect", &endpoint, "--listen", &socket]);
         let url = gateway.ready();
 
         let output = self.run(&Document::read(document), directory.path(), &url);
@@ -118,8 +188,10 @@ impl Client {
     }
 
     fn run(&self, document: &Document, directory: &Path, url: &str) -> Output {
+        let settings = directory.join("user_settings.py");
         let script = document
             .block(&format!("run: {}", self.name))
+            .replace("from_settings()", &format!("from_settings({settings:?}, url={url:?})"))
             .replace("https://localhost:12358/api/message", url)
             .replace("<ACCESS_TOKEN>", TOKEN)
             .replace("~/.config/adapter", directory.to_str().unwrap());
@@ -127,6 +199,7 @@ impl Client {
         command(self.interpreter)
             .arg(script)
             .env("no_proxy", "*")
+            .env("PYTHONPATH", repository("python"))
             .env("NODE_EXTRA_CA_CERTS", certificate)
             .output()
             .unwrap()
@@ -140,7 +213,8 @@ fn run_python(script: &str, options: &[&str]) -> Option<Output> {
         return None;
     }
     let mut python = command(&["python3", "-c", script]);
-    Some(python.args(options).env("ADAPTER_GATEWAY", GATEWAY).env("no_proxy", "*").output().unwrap())
+    python.args(options).env("ADAPTER_GATEWAY", GATEWAY).env("PYTHONPATH", repository("python"));
+    Some(python.env("PYTHONDONTWRITEBYTECODE", "1").env("no_proxy", "*").output().unwrap())
 }
 
 /// Says that an example did not run, also where the output of tests is captured. In CI this is a failure.

@@ -20,7 +20,8 @@ fn events_and_their_fields_are_those_of_the_table() {
     let settings = directory.path().join("user_settings.py");
     let endpoint = format!("ipc://{}/hub", directory.path().display());
     let hub_socket = hub(&endpoint);
-    let gateway = Gateway::serve(directory.path(), &["--plain", "--connect", &endpoint]);
+    let socket = format!("unix:{}/socket", directory.path().display());
+    let gateway = Gateway::serve(directory.path(), &["--plain", "--connect", &endpoint, "--listen", &socket]);
     let mut seen = Vec::new();
     let mut wait_for = |name: &str, state: Option<&str>| {
         loop {

@@ -56,7 +56,8 @@ impl Gateway {
         loop {
             let event = self.event();
             match event["event"].as_str().unwrap() {
-                "listening" => url = event["url"].as_str().map(str::to_owned),
+                // A Unix socket has a path.
+                "listening" if event.get("socket").is_none() => url = event["url"].as_str().map(str::to_owned),
                 "ready" => return url.unwrap(),
                 _ => {}
             }

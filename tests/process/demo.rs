@@ -48,6 +48,23 @@ fn the_curl_line_that_demo_prints_posts_a_message() {
 }
 
 #[test]
+fn the_curl_line_for_a_unix_socket_posts_a_message_from_any_directory() {
+    if Command::new("curl").arg("--version").output().is_err() {
+        skip("curl is not installed, so the line is not run");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = binary();
+    command.args(["demo", "--listen", "unix:it's here", "--io", io_mode()]).current_dir(directory.path());
+    let mut demo = Process::spawn(&mut command);
+    let message = paste(&next_line(&demo, |line| line.starts_with("curl ")));
+    next_line(&demo, |line| line.contains(message["topic"].as_str().unwrap()));
+    demo.signal(Signal::INT);
+    assert_eq!(demo.wait_exit(PATIENCE).code(), Some(0));
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+#[test]
 fn demo_stops_although_its_reader_does_not_read() {
     let mut command = binary();
     command.args(["demo", "--plain", "--io", io_mode()]);

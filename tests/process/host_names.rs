@@ -1,12 +1,11 @@
 //! Endpoints whose host is a name: a name server that does not answer holds up nothing but its own endpoint.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::support::gateway::{Builder, Gateway, is_event};
+use crate::support::gateway::{ANY_PORT, Builder, Gateway, is_event};
 use crate::support::net::free_address;
 use crate::support::skip;
 use crate::support::subscriber::{Message, Subscriber};
@@ -17,8 +16,8 @@ const DNS_PORT: u16 = 53;
 /// A name that only a name server could know.
 const UNKNOWN: &str = "tcp://hub.example.org:16130";
 
-/// How long the gateway may take to stop, apart from the start and the end of the process.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
+/// How the resolver waits for the name server, which is longer than any wait of these tests (resolv.conf(5)).
+const RESOLVER_OPTIONS: &str = "options timeout:30 attempts:5";
 
 /// Returns whether files can be replaced for one process here.
 fn can_replace_files() -> bool {
@@ -42,7 +41,8 @@ fn with_silent_name_server(test: impl FnOnce(Builder, &UdpSocket)) {
     };
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("resolv.conf");
-    std::fs::write(&file, format!("nameserver {}\n", server.local_addr().unwrap().ip())).unwrap();
+    let address = server.local_addr().unwrap().ip();
+    std::fs::write(&file, format!("nameserver {address}\n{RESOLVER_OPTIONS}\n")).unwrap();
     test(Gateway::serve().file_at("/etc/resolv.conf", &file), &server);
 }
 
@@ -50,21 +50,16 @@ fn with_silent_name_server(test: impl FnOnce(Builder, &UdpSocket)) {
 fn a_name_server_that_does_not_answer_holds_up_no_other_endpoint_and_no_stop() {
     with_silent_name_server(|builder, server| {
         let subscriber = Subscriber::bound();
-        let drain_timeout = DRAIN_TIMEOUT.as_secs().to_string();
-        let arguments = ["--drain-timeout", &drain_timeout];
-        let mut gateway = builder.connect(UNKNOWN).connect(subscriber.endpoint()).arguments(arguments).start();
+        let builder = builder.connect(UNKNOWN).connect(subscriber.endpoint());
+        let mut gateway = builder.arguments(["--drain-timeout", "2"]).start();
         // The name is being looked up from here on.
         server.set_read_timeout(Some(crate::support::PATIENCE)).unwrap();
         server.recv(&mut [0; 512]).expect("the name server is asked");
-        let asked = Instant::now();
         let connected = gateway.wait_connected();
         assert_eq!(connected["endpoint"], subscriber.endpoint());
-        assert!(asked.elapsed() < Duration::from_secs(4), "connected after {:?}", asked.elapsed());
         gateway.post(Message::new("t", r#"{"n":1}"#).body()).assert_accepted();
         assert_eq!(subscriber.next(), Message::new("t", r#"{"n":1}"#));
-        let stopping = Instant::now();
         gateway.terminate();
-        assert!(stopping.elapsed() < 2 * DRAIN_TIMEOUT, "stopped after {:?}", stopping.elapsed());
     });
 }
 
@@ -75,10 +70,8 @@ fn a_stop_waits_for_no_name_server() {
         let mut gateway = gateway.start();
         server.set_read_timeout(Some(crate::support::PATIENCE)).unwrap();
         server.recv(&mut [0; 512]).expect("the name server is asked");
-        let stopping = Instant::now();
         gateway.signal(Signal::TERM);
         assert_eq!(gateway.wait_exit(), 0);
-        assert!(stopping.elapsed() < 2 * DRAIN_TIMEOUT, "stopped after {:?}", stopping.elapsed());
     });
 }
 
@@ -123,16 +116,15 @@ fn a_hub_that_gets_another_address_is_found() {
 
 #[test]
 fn localhost_can_be_bound_and_connected_to() {
-    // A port of 127.0.0.1 that is free now. Another program may take it, so the next one is tried then.
-    let port = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
-    let endpoint = format!("tcp://localhost:{}", port());
-    let gateway = Gateway::serve().bind(&endpoint).start();
+    let mut gateway = Gateway::serve().bind("tcp://localhost:*").start();
+    let stats = gateway.stats();
+    let endpoint = stats["endpoints"][0]["endpoint"].as_str().unwrap();
     let subscriber = Subscriber::connected(&endpoint.replace("localhost", "127.0.0.1"), "");
     subscriber.wait_until_subscribed(&gateway);
 
-    let hub_port = port();
-    let hub = hub_at(SocketAddr::from((Ipv4Addr::LOCALHOST, hub_port)));
-    let gateway = Gateway::serve().connect(&format!("tcp://localhost:{hub_port}")).start();
+    let hub = hub_at(ANY_PORT);
+    let endpoint = hub.get_last_endpoint().unwrap().unwrap();
+    let gateway = Gateway::serve().connect(&endpoint.replace("127.0.0.1", "localhost")).start();
     wait_served(&gateway, &hub);
 }
 

@@ -8,6 +8,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::support::net::dead_endpoint;
 use crate::support::process::{Process, Transcript, binary};
 use crate::support::subscriber::ipc_endpoint;
 use crate::support::terminal::Terminal;
@@ -312,9 +313,7 @@ fn listen_says_why_each_endpoint_is_not_connected() {
     let (publisher, right) = bound(zmq::XPUB);
     let stranger = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = format!("tcp://{}", stranger.local_addr().unwrap());
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    let refused = format!("tcp://{}", free.local_addr().unwrap());
-    drop(free);
+    let refused = dead_endpoint();
     let unresolved = "tcp://nonexistent.invalid:16103";
 
     let mut command = binary();

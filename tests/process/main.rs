@@ -10,6 +10,9 @@
 //! | `bus` | Do `--hub` and `--encoding` publish what they promise? |
 //! | `bus_peers` | Is HTTP served, and the bus, while strangers occupy the ports of the bus? |
 //! | `bus_reasons` | Does a parent learn why an endpoint is not connected? |
+//! | `unix_sockets` | Is everything as by TCP, for this user alone, and is no file taken away or left behind? |
+//! | `inherited_sockets` | Do others feel nothing of a gateway that listens on a socket of theirs? |
+//! | `replacement` | Is a gateway replaced by another one on the same socket without a failure? |
 //! | `host_names` | Is every endpoint served while a name server does not answer? |
 //! | `settings` | Does the gateway follow `user_settings.py` while it runs? |
 //! | `io` | Does the gateway run where io_uring is refused, and say so? |
@@ -43,13 +46,16 @@ mod demo;
 pub(crate) mod endurance;
 mod harness;
 mod host_names;
+mod inherited_sockets;
 mod io;
 mod lifecycle;
 mod listen;
+mod replacement;
 pub(crate) mod settings;
 pub(crate) mod statuses;
 mod subscriptions;
 #[allow(dead_code, reason = "shared with tests/https and tests/delivery, each of which uses a part of it")]
 pub(crate) mod support;
 mod topics;
+mod unix_sockets;
 mod vocabularies;

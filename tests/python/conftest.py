@@ -16,7 +16,7 @@ TOKEN = "t0ken"
 ENABLED = f"OPEN_REST_API = True\nTOKEN = {TOKEN!r}\n"
 MESSAGE = {"topic": "adapter/extensions/data", "payload": {"extension_id": "demo", "content": "hello"}}
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = 120.0
 """How long anything may take, on a busy machine too."""
 
 

@@ -14,7 +14,7 @@ use crate::start::{Arguments, announce};
 pub async fn serve(arguments: &Arguments, router: Router) -> Outcome {
     let socket = arguments.listen()?;
     announce("http", &socket)?;
-    let listener = TcpListener::from_std(socket)?.tap_io(|stream| {
+    let listener = TcpListener::from_std(socket.into())?.tap_io(|stream| {
         // The gateway does this too. Without it, this server would only be slower.
         let _ = stream.set_nodelay(true);
     });

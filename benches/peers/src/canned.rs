@@ -20,6 +20,7 @@ use adapter_gateway::proto::response;
 use adapter_gateway::server::transport::{Listener, Stream, Transport};
 use rustix::net::sockopt::set_tcp_nodelay;
 use rustix::net::{SendFlags, send};
+use socket2::Domain;
 use tokio::task::spawn_local;
 
 use crate::Outcome;
@@ -49,10 +50,13 @@ pub fn serve<T: Transport>(arguments: &Arguments) -> Outcome {
     });
     T::new()?.block_on(async {
         announce("http", &socket)?;
-        let listener = T::Listener::new(socket)?;
+        let is_tcp = socket.domain()? != Domain::UNIX;
+        let listener = T::Listener::new(socket.into())?;
         loop {
             let stream = listener.accept().await?;
-            set_tcp_nodelay(stream.socket(), true)?;
+            if is_tcp {
+                set_tcp_nodelay(stream.socket(), true)?;
+            }
             spawn_local(serve_connection(stream, Rc::clone(&shared)));
         }
     })

@@ -19,7 +19,7 @@ use crate::start::{Arguments, announce};
 pub async fn serve(arguments: &Arguments, router: Router) -> Outcome {
     let socket = arguments.listen()?;
     announce("http", &socket)?;
-    let listener = TcpListener::from_std(socket)?;
+    let listener = TcpListener::from_std(socket.into())?;
     loop {
         tokio::spawn(serve_connection(accept(&listener).await?, router.clone()));
     }

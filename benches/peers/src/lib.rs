@@ -1,7 +1,7 @@
 //! The servers that the gateway is compared with. Each is a program, and all have the same command line:
 //!
 //! ```text
-//! PEER_TOKEN=... PEER --hub tcp://127.0.0.1:PORT [--listen 127.0.0.1:0] [--cert PEM --key PEM]
+//! PEER_TOKEN=... PEER --hub tcp://127.0.0.1:PORT [--listen 127.0.0.1:0 | --listen unix:PATH] [--cert PEM --key PEM]
 //! ```
 //!
 //! When messages reach the hub, a peer prints `{"event":"listening","url":"http://127.0.0.1:PORT/api/message"}`, and
@@ -15,7 +15,7 @@
 //! | `hyper_pipeline` | the router of axum on hyper, which answers a pipeline with one write | that of the gateway |
 //! | `hyper_mpsc` | as `hyper_pipeline` | a channel to a thread that sends |
 //! | `hyper_tls` | as `hyper_pipeline`, with rustls | that of the gateway |
-//! | `canned_tokio_uring` | one constant answer to all requests, with the waits of the gateway on io_uring | none |
+//! | `canned_tokio_uring` | one constant answer to all requests, with the waits of the gateway by io_uring | none |
 //! | `canned_tcp_stream` | one constant answer to all requests, with the streams of tokio-uring | none |
 //!
 //! `aiohttp_pyzmq.py`, beside the manifest of this package, is a server as adapters have it. It needs the packages of

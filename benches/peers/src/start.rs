@@ -1,13 +1,38 @@
 //! The start of a peer: its command line, its socket, and the line that says that it serves.
 
-use std::net::{SocketAddr, TcpListener};
+use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use adapter_gateway::proto::admission::ENDPOINT;
-use adapter_gateway::server::listener::Listening;
 use argh::FromArgs;
+use serde_json::json;
+use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::Outcome;
+
+/// Connections that the kernel completes before they are accepted, as many as in the gateway.
+const BACKLOG: i32 = 4096;
+
+/// Where a peer listens.
+pub enum ListenAddress {
+    /// On an address, by TCP.
+    Tcp(SocketAddr),
+    /// On a Unix socket of this path.
+    Unix(PathBuf),
+}
+
+impl FromStr for ListenAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.strip_prefix("unix:") {
+            Some(path) => Ok(Self::Unix(path.into())),
+            None => text.parse().map(Self::Tcp).map_err(|error| format!("{text}: {error}")),
+        }
+    }
+}
 
 /// A server that the gateway is compared with. PEER_TOKEN holds the token.
 #[derive(FromArgs)]
@@ -16,9 +41,9 @@ pub struct Arguments {
     #[argh(option)]
     hub: Option<String>,
 
-    /// where to listen; port 0 for any
-    #[argh(option, default = "SocketAddr::from(([127, 0, 0, 1], 0))")]
-    listen: SocketAddr,
+    /// where to listen: ADDR:PORT, with port 0 for any; a canned answer takes unix:PATH too
+    #[argh(option, default = "ListenAddress::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)))")]
+    listen: ListenAddress,
 
     /// certificate chain in PEM; ignored by a peer without https
     #[argh(option)]
@@ -52,13 +77,19 @@ impl Arguments {
         Ok(self.cert.as_ref().zip(self.key.as_ref()).ok_or("--cert and --key are needed")?)
     }
 
-    /// Listens as the gateway does, with the same backlog and socket options.
+    /// Listens with the backlog of the gateway.
     ///
     /// # Errors
     /// The address cannot be used.
-    pub fn listen(&self) -> Outcome<TcpListener> {
-        let listening = Listening::bind(&[self.listen], &[]).map_err(|refused| refused.error)?;
-        Ok(listening.sockets().next().ok_or("no socket")??)
+    pub fn listen(&self) -> io::Result<Socket> {
+        let (domain, address) = match &self.listen {
+            ListenAddress::Tcp(address) => (Domain::for_address(*address), SockAddr::from(*address)),
+            ListenAddress::Unix(path) => (Domain::UNIX, SockAddr::unix(path)?),
+        };
+        let socket = Socket::new(domain, Type::STREAM.nonblocking(), None)?;
+        socket.bind(&address)?;
+        socket.listen(BACKLOG)?;
+        Ok(socket)
     }
 }
 
@@ -74,8 +105,12 @@ pub fn token() -> Outcome<String> {
 ///
 /// # Errors
 /// A system call fails.
-pub fn announce(scheme: &str, listener: &TcpListener) -> Outcome {
+pub fn announce(scheme: &str, listener: &Socket) -> Outcome {
     let address = listener.local_addr()?;
-    println!(r#"{{"event":"listening","url":"{scheme}://{address}{ENDPOINT}"}}"#);
+    let event = match (address.as_socket(), address.as_pathname()) {
+        (Some(address), _) => json!({ "event": "listening", "url": format!("{scheme}://{address}{ENDPOINT}") }),
+        (None, path) => json!({ "event": "listening", "socket": path }),
+    };
+    println!("{event}");
     Ok(())
 }

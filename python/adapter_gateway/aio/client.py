@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from types import TracebackType
-from typing import AsyncIterable, AsyncIterator, Iterable, List, Optional, Type, Union
 
 from ..client import IN_FLIGHT, RETRY_S, TIMEOUT_S
 from ..endpoint import Endpoint, Message, Payload
@@ -29,26 +29,26 @@ class Client:
 
     def __init__(
         self,
-        address: Union[str, os.PathLike[str]],
+        address: str | os.PathLike[str],
         token: str,
-        certificate: Optional[Union[str, os.PathLike[str]]] = None,
+        certificate: str | os.PathLike[str] | None = None,
         *,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
         self._endpoint = Endpoint(address, token, certificate)
         self._timeout_s = timeout_s
-        self._idle: List[Connection] = []
-        self._permits: Optional[asyncio.Semaphore] = None
+        self._idle: list[Connection] = []
+        self._permits: asyncio.Semaphore | None = None
         self._closed = False
 
     @classmethod
     def from_settings(
         cls,
-        path: Optional[Union[str, os.PathLike[str]]] = None,
+        path: str | os.PathLike[str] | None = None,
         *,
-        url: Optional[str] = None,
-        socket: Optional[Union[str, os.PathLike[str]]] = None,
-        certificate: Optional[Union[str, os.PathLike[str]]] = None,
+        url: str | None = None,
+        socket: str | os.PathLike[str] | None = None,
+        certificate: str | os.PathLike[str] | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> Client:
         """Returns a client for the gateway of a settings file, as `adapter_gateway.Client.from_settings` does."""
@@ -94,7 +94,7 @@ class Client:
 
     def send_many(
         self,
-        messages: Union[Iterable[Message], AsyncIterable[Message]],
+        messages: Iterable[Message] | AsyncIterable[Message],
         in_flight: int = IN_FLIGHT,
         *,
         retry_s: float = RETRY_S,
@@ -111,7 +111,7 @@ class Client:
         return self._pipelined(Pipeline(self._endpoint, in_flight, retry_s, reorder), messages, retry_s)
 
     async def _pipelined(
-        self, pipeline: Pipeline, messages: Union[Iterable[Message], AsyncIterable[Message]], retry_s: float
+        self, pipeline: Pipeline, messages: Iterable[Message] | AsyncIterable[Message], retry_s: float
     ) -> AsyncIterator[Outcome]:
         sending = Sending(pipeline, self._endpoint, self._timeout_s, retry_s)
         await sending.begin(self._take())
@@ -135,9 +135,9 @@ class Client:
 
     async def __aexit__(
         self,
-        kind: Optional[Type[BaseException]],
-        error: Optional[BaseException],
-        traceback: Optional[TracebackType],
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         await self.close()
 
@@ -148,7 +148,7 @@ class Client:
         if self._closed:
             raise GatewayError("the client is closed")
 
-    def _take(self) -> Optional[Connection]:
+    def _take(self) -> Connection | None:
         """Returns a kept connection that the server has not ended, if there is one."""
         self._open_for_use()
         while self._idle:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Callable, Coroutine, List, Optional, Tuple, Union, cast
+from collections.abc import Coroutine
+from typing import Any, Callable, cast
 
 from ..answers import Answer, AnswerReader, MalformedAnswer
 from ..connection import ACCEPTED_ANSWER, failure_reason
@@ -18,13 +19,13 @@ class Connection(asyncio.Protocol):
     """One connection. It hands what arrives, and its end, to whoever uses it at the moment."""
 
     def __init__(self) -> None:
-        self._transport: Optional[asyncio.Transport] = None
+        self._transport: asyncio.Transport | None = None
         #: What is called with bytes that arrive. Without it, the server sent what nobody asked for.
-        self.on_data: Optional[Callable[[bytes], None]] = None
+        self.on_data: Callable[[bytes], None] | None = None
         #: What is called when something has changed: the connection ended, or there is room to write.
-        self.on_change: Optional[Callable[[], None]] = None
+        self.on_change: Callable[[], None] | None = None
         #: Why the connection is of no more use.
-        self.lost: Optional[str] = None
+        self.lost: str | None = None
         #: Whether the transport takes more bytes.
         self.writable = True
         #: The bytes that the transport took. The kernel may not have taken all of them.
@@ -42,7 +43,7 @@ class Connection(asyncio.Protocol):
         return connection
 
     @classmethod
-    def _opening(cls, endpoint: Endpoint) -> Coroutine[Any, Any, Tuple[asyncio.Transport, Connection]]:
+    def _opening(cls, endpoint: Endpoint) -> Coroutine[Any, Any, tuple[asyncio.Transport, Connection]]:
         loop = asyncio.get_running_loop()
         if endpoint.socket_path is not None:
             return loop.create_unix_connection(cls, endpoint.socket_path)
@@ -68,7 +69,7 @@ class Connection(asyncio.Protocol):
         self._lose("the connection ended before the answer")
         return False
 
-    def connection_lost(self, error: Optional[Exception]) -> None:
+    def connection_lost(self, error: Exception | None) -> None:
         self._lose("the connection ended before the answer" if error is None else failure_reason(error))
 
     def pause_writing(self) -> None:
@@ -89,13 +90,18 @@ class Connection(asyncio.Protocol):
 
     # What the client calls.
 
-    def write(self, data: "Union[bytes, memoryview[int]]") -> int:
+    def write(self, data: bytes | memoryview[int]) -> int:
         """Returns how many bytes the transport took, which may be none."""
         taken = 0
         view = memoryview(data)
-        while taken < len(view) and self.writable and self.lost is None and self._transport is not None:
+        if self._transport is None or self._transport.is_closing():
+            return 0
+        while taken < len(view) and self.writable and self.lost is None:
             part = view[taken : taken + WRITE_BYTES]
             self._transport.write(part)
+            if self._transport.is_closing():
+                # The transport drops what it is given from here on, and says so later.
+                break
             taken += len(part)
         self.written += taken
         return taken
@@ -125,22 +131,29 @@ class _Exchange:
 
     def __init__(self, connection: Connection, request: bytes, timeout_s: float) -> None:
         self._connection = connection
-        self._rest: Union[bytes, memoryview[int]] = request
+        self._rest: bytes | memoryview[int] = request
         self._timeout_s = timeout_s
         self._reader = AnswerReader()
         self._done: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._reason = ""
+        #: Ends the exchange some time after bytes were written last.
+        self._timer: asyncio.TimerHandle | None = None
 
     async def run(self) -> Answer:
         connection = self._connection
         connection.on_data, connection.on_change = self._receive, self._advance
-        loop = asyncio.get_running_loop()
-        timer = loop.call_later(self._timeout_s, self._fail, f"no answer came within {self._timeout_s:g} s")
         try:
+            self._begin_wait()
             self._advance()
             return await self._done
         finally:
-            timer.cancel()
+            if self._timer is not None:
+                self._timer.cancel()
+
+    def _begin_wait(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        reason = f"no answer came within {self._timeout_s:g} s"
+        self._timer = asyncio.get_running_loop().call_later(self._timeout_s, self._fail, reason)
 
     def _receive(self, data: bytes) -> None:
         if self._done.done():
@@ -148,7 +161,7 @@ class _Exchange:
             self._connection.close()
             return
         try:
-            answers: List[Union[int, Answer]] = self._reader.receive(data)
+            answers: list[int | Answer] = self._reader.receive(data)
         except MalformedAnswer as error:
             self._fail(str(error))
             return
@@ -166,7 +179,10 @@ class _Exchange:
         if self._done.done():
             return
         if self._rest:
-            self._rest = memoryview(self._rest)[self._connection.write(self._rest) :]
+            taken = self._connection.write(self._rest)
+            self._rest = memoryview(self._rest)[taken:]
+            if taken:
+                self._begin_wait()
         if self._connection.lost is not None:
             self._fail(self._connection.lost)
 

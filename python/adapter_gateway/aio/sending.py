@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import AsyncIterable, AsyncIterator, Iterable, Optional, Union
+from collections.abc import AsyncIterable, AsyncIterator, Iterable
 
 from ..answers import MalformedAnswer
 from ..attempts import Attempts
@@ -26,22 +26,22 @@ class Sending:
         self._timeout_s = timeout_s
         self._attempts = Attempts(retry_s)
         self._loop = asyncio.get_running_loop()
-        self._connection: Optional[Connection] = None
-        self._rest: Union[bytes, memoryview[int]] = b""
-        #: When bytes moved last, for the time that an answer may take.
+        self._connection: Connection | None = None
+        self._rest: bytes | memoryview[int] = b""
+        #: When bytes were written last, or an answer came, for the time that an answer may take.
         self._moved_at = 0.0
         #: How many messages were taken since the last write.
         self._gathered = 0
-        self._feeding: Optional[asyncio.Task[None]] = None
+        self._feeding: asyncio.Task[None] | None = None
         #: What the loop over the outcomes waits for, and what the task that takes messages waits for.
-        self._change: Optional[asyncio.Future[None]] = None
-        self._room: Optional[asyncio.Future[None]] = None
+        self._change: asyncio.Future[None] | None = None
+        self._room: asyncio.Future[None] | None = None
 
-    async def begin(self, kept: Optional[Connection]) -> None:
+    async def begin(self, kept: Connection | None) -> None:
         """Takes a kept connection, or makes one. Raises `NotSentError`."""
         self._use(kept if kept is not None else await Connection.open(self._endpoint, self._timeout_s))
 
-    async def end(self) -> Optional[Connection]:
+    async def end(self) -> Connection | None:
         """Ends. Returns the connection if it can be used further."""
         if self._feeding is not None and not self._feeding.done():
             self._feeding.cancel()
@@ -55,7 +55,7 @@ class Sending:
             return None
         return connection
 
-    async def run(self, messages: Union[Iterable[Message], AsyncIterable[Message]]) -> AsyncIterator[Outcome]:
+    async def run(self, messages: Iterable[Message] | AsyncIterable[Message]) -> AsyncIterator[Outcome]:
         """Yields the outcomes."""
         pipeline = self._pipeline
         self._feeding = feeding = self._loop.create_task(self._feed(messages))
@@ -73,7 +73,7 @@ class Sending:
             else:
                 await self._work()
 
-    async def _feed(self, messages: Union[Iterable[Message], AsyncIterable[Message]]) -> None:
+    async def _feed(self, messages: Iterable[Message] | AsyncIterable[Message]) -> None:
         if isinstance(messages, AsyncIterable):
             async for message in messages:
                 if self._take(message):
@@ -128,23 +128,26 @@ class Sending:
                 if not self._rest:
                     break
             taken = connection.write(self._rest)
-            if taken:
-                self._moved_at = self._loop.time()
+            if not taken:
+                # Asyncio tells of the end of a connection, or of room, with a call of its own.
+                break
+            self._moved_at = self._loop.time()
             self._rest = memoryview(self._rest)[taken:] if taken < len(self._rest) else b""
         if connection is not None and connection.lost is not None:
             self._break(connection.lost)
 
     def _receive(self, data: bytes) -> None:
-        now = self._loop.time()
-        self._moved_at = now
+        now, pipeline = self._loop.time(), self._pipeline
+        waiting = pipeline.in_flight
         try:
-            self._pipeline.receive(data, now)
+            pipeline.receive(data, now)
         except MalformedAnswer as error:
             self._break(str(error))
             return
-        if self._pipeline.answered:
+        if pipeline.in_flight < waiting:
+            self._moved_at = now
             self._attempts.succeeded()
-        if self._pipeline.closing:
+        if pipeline.closing:
             self._drop()
         self._wake()
 
@@ -180,7 +183,7 @@ class Sending:
         self._write()
         connection = self._connection
         if connection is not None and pipeline.in_flight:
-            until: Optional[float] = self._moved_at + self._timeout_s
+            until: float | None = self._moved_at + self._timeout_s
         elif pipeline.has_unsent:
             until = max(pipeline.resume_at, self._attempts.next_at if connection is None else 0.0)
         else:
@@ -199,6 +202,6 @@ class Sending:
         _set(self._change)
 
 
-def _set(future: "Optional[asyncio.Future[None]]") -> None:
+def _set(future: asyncio.Future[None] | None) -> None:
     if future is not None and not future.done():
         future.set_result(None)

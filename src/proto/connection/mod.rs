@@ -3,21 +3,25 @@
 //! It finds the ends of heads and bodies in what arrives, however that is split. What becomes of a request is decided by
 //! its head in [`crate::proto::admission`] and by its body in [`crate::proto::message`].
 
+mod judged_head;
 #[cfg(test)]
 mod tests;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
-use crate::proto::admission::{Admitted, Reply, Request, admit};
-use crate::proto::body::{BodyFault, BodyReader, KeptBody, KeptPart, split};
+use crate::proto::admission::{Admitted, Reply, Request};
+use crate::proto::body::{BodyFault, BodyReader, KeptBody, KeptPart};
 pub use crate::proto::body::{DISCARD_BYTES, READ_BYTES};
 use crate::proto::context::{Context, Publish};
 use crate::proto::http1::fields::{Expectation, Framing};
-use crate::proto::http1::head::{HeadFault, HeadSearch, Method};
+use crate::proto::http1::head::{HeadSearch, Method};
 use crate::proto::http1::malformed::Malformed;
+use crate::proto::input::{Body, Input};
 pub use crate::proto::next::{CloseReason, Next, Waiting};
 use crate::proto::problem::{Problem, RequestPart, Unavailable};
 use crate::proto::response::{self, CONTINUE};
+use judged_head::{AdmittedHead, JudgedHead, judge_head};
 
 /// Bytes of answers after which they are written before more requests are read, so that a pipeline of small requests
 /// with large answers cannot fill the memory.
@@ -61,6 +65,21 @@ impl Default for Connection {
 impl Connection {
     /// Takes in all of `input`, publishes the messages that it completes, and appends the answers to `out`.
     pub fn receive(&mut self, input: &[u8], out: &mut Vec<u8>, context: &mut Context<impl Publish>) -> Next {
+        self.receive_input(input.into(), out, context)
+    }
+
+    /// Does the same as [`Connection::receive`] with all of a buffer. A large message in it is published without a copy:
+    /// then the bus keeps the buffer until it has sent the message.
+    pub fn receive_buffer(
+        &mut self,
+        buffer: &Arc<Vec<u8>>,
+        out: &mut Vec<u8>,
+        context: &mut Context<impl Publish>,
+    ) -> Next {
+        self.receive_input(buffer.into(), out, context)
+    }
+
+    fn receive_input(&mut self, input: Input<'_>, out: &mut Vec<u8>, context: &mut Context<impl Publish>) -> Next {
         let mut held = std::mem::take(&mut self.held);
         if let ConnectionState::Keep(kept) = &mut self.state
             && let Some((body, behind)) = kept.read_space()
@@ -68,13 +87,13 @@ impl Connection {
             debug_assert!(held.is_empty(), "there is no space for a body before what is held");
             held = behind;
             let reply = kept.request.reply;
-            self.answer(body.into(), reply, out, context);
+            self.answer(Body::Own(body), reply, out, context);
         }
         if held.is_empty() {
             self.held = self.run(input, out, context).to_vec();
         } else {
-            held.extend_from_slice(input);
-            let left = self.run(&held, out, context);
+            held.extend_from_slice(input.bytes);
+            let left = self.run(held.as_slice().into(), out, context);
             // What is left behind a request gets a buffer of its own size, since the connection may keep it for long. A head
             // that comes in pieces stays where it is.
             self.held = if left.len() < held.len() { left.to_vec() } else { held };
@@ -139,42 +158,47 @@ impl Connection {
     }
 
     /// Reads requests until more input is needed, or the answers are to be written. Returns what was not read.
-    fn run<'i>(&mut self, mut input: &'i [u8], out: &mut Vec<u8>, context: &mut Context<impl Publish>) -> &'i [u8] {
+    fn run<'i>(&mut self, mut input: Input<'i>, out: &mut Vec<u8>, context: &mut Context<impl Publish>) -> &'i [u8] {
         let mut admitted: Option<AdmittedHead<'i>> = None;
-        while out.len() < ANSWER_BYTES && !input.is_empty() {
+        while out.len() < ANSWER_BYTES && !input.bytes.is_empty() {
+            let bytes = input.bytes;
             let rest = match &mut self.state {
                 ConnectionState::Head { empty_line_skipped, .. }
-                    if !*empty_line_skipped && b"\r\n".starts_with(input.get(..2).unwrap_or(input)) =>
+                    if !*empty_line_skipped && b"\r\n".starts_with(bytes.get(..2).unwrap_or(bytes)) =>
                 {
                     // RFC 9112 §2.2: one empty line before the request line is skipped.
-                    let rest = input.strip_prefix(b"\r\n");
+                    let rest = bytes.strip_prefix(b"\r\n");
                     *empty_line_skipped = rest.is_some();
                     rest
                 }
-                ConnectionState::Head { search, .. } => match judge_head(search, input, admitted, context) {
+                ConnectionState::Head { search, .. } => match judge_head(search, bytes, admitted, context) {
                     Ok(judged) => judged.map(|judged| {
-                        admitted = judged.admitted(input);
-                        self.request(judged, out, context)
+                        admitted = judged.admitted(bytes);
+                        self.request(judged, input, out, context)
                     }),
                     Err(fault) => {
-                        self.refuse(&fault.into(), &Request::unread(input), out, context);
+                        self.refuse(&fault.into(), &Request::unread(bytes), out, context);
                         None
                     }
                 },
-                ConnectionState::Keep(kept) => match kept.read(input) {
+                ConnectionState::Keep(kept) => match kept.read(bytes) {
                     Ok(KeptPart { whole: None, rest }) => Some(rest),
                     Ok(KeptPart { whole: Some(body), rest }) => {
                         let reply = kept.request.reply;
+                        let body = match body {
+                            Cow::Borrowed(body) => Body::Part(input.part(body)),
+                            Cow::Owned(body) => Body::Own(body),
+                        };
                         self.answer(body, reply, out, context);
                         Some(rest)
                     }
                     Err(fault) => {
                         let request = kept.request;
                         self.refuse_body(fault, &request, out, context);
-                        Some(input)
+                        Some(bytes)
                     }
                 },
-                ConnectionState::Discard(reader) => match reader.read(input) {
+                ConnectionState::Discard(reader) => match reader.read(bytes) {
                     Ok(part) => {
                         if part.is_last {
                             self.state = START;
@@ -192,25 +216,26 @@ impl Connection {
                 ConnectionState::Closed(_) => None,
             };
             match rest {
-                Some(rest) => input = rest,
+                Some(rest) => input = input.part(rest),
                 None => break,
             }
         }
         // RFC 9112 §9.6: what follows the last request of a connection is not read.
-        if matches!(self.state, ConnectionState::Closed(_)) { &[] } else { input }
+        if matches!(self.state, ConnectionState::Closed(_)) { &[] } else { input.bytes }
     }
 
-    /// Goes on with a request whose head was judged. Returns what was not read of what follows the head.
+    /// Goes on with a request whose head in `input` was judged. Returns what was not read of what follows the head.
     fn request<'i>(
         &mut self,
         judged: JudgedHead<'i>,
+        input: Input<'i>,
         out: &mut Vec<u8>,
         context: &mut Context<impl Publish>,
     ) -> &'i [u8] {
         let JudgedHead { request, verdict, rest } = judged;
         self.requests = self.requests.wrapping_add(1);
         match verdict {
-            Ok(Admitted::Message) => self.message(request, rest, out, context),
+            Ok(Admitted::Message) => self.message(request, input.part(rest), out, context),
             Ok(Admitted::Options) => {
                 let reader = BodyReader::new(request.framing, DISCARD_BYTES);
                 let reply = self.discard(reader, request.expectation, request.reply);
@@ -228,10 +253,11 @@ impl Connection {
     fn message<'i>(
         &mut self,
         request: Request,
-        rest: &'i [u8],
+        input: Input<'i>,
         out: &mut Vec<u8>,
         context: &mut Context<impl Publish>,
     ) -> &'i [u8] {
+        let rest = input.bytes;
         let length = match request.framing {
             Framing::Length(bytes) => Some(usize::try_from(bytes).unwrap_or(usize::MAX)),
             Framing::Chunked => None,
@@ -244,7 +270,7 @@ impl Connection {
         }
         // What is whole in one read is not kept, and needs no room.
         if let Some((body, rest)) = length.and_then(|bytes| rest.split_at_checked(bytes)) {
-            self.answer(body.into(), request.reply, out, context);
+            self.answer(Body::Part(input.part(body)), request.reply, out, context);
             return rest;
         }
         let Some(kept) = KeptBody::new(request, context.policy.body_bytes, &context.budget) else {
@@ -260,7 +286,7 @@ impl Connection {
     }
 
     /// Judges a whole body, publishes it if it is a message, and answers.
-    fn answer(&mut self, body: Cow<'_, [u8]>, reply: Reply, out: &mut Vec<u8>, context: &mut Context<impl Publish>) {
+    fn answer(&mut self, body: Body<'_>, reply: Reply, out: &mut Vec<u8>, context: &mut Context<impl Publish>) {
         let close = self.asked_to_close(reply);
         let reply = Reply { persistent: close.is_none(), ..reply };
         match context.publish(body) {
@@ -348,48 +374,4 @@ impl Connection {
         self.state = ConnectionState::Closed(reason);
         Next::Close(reason)
     }
-}
-
-/// A head that was read, with what becomes of its request.
-struct JudgedHead<'i> {
-    request: Request,
-    verdict: Result<Admitted, Problem>,
-    /// What follows the head.
-    rest: &'i [u8],
-}
-
-/// The bytes of a head that was admitted, and its request.
-#[derive(Clone, Copy)]
-struct AdmittedHead<'i> {
-    bytes: &'i [u8],
-    request: Request,
-}
-
-impl JudgedHead<'_> {
-    /// Returns the head if it was admitted. `input` is what it was read from.
-    fn admitted<'i>(&self, input: &'i [u8]) -> Option<AdmittedHead<'i>> {
-        let (bytes, _) = split(input, input.len() - self.rest.len());
-        (self.verdict == Ok(Admitted::Message)).then_some(AdmittedHead { bytes, request: self.request })
-    }
-}
-
-/// Reads and judges the head at the start of `input`. Returns none if it has not arrived yet. `previous` is the head
-/// before it in the same input.
-fn judge_head<'i, P>(
-    search: &mut HeadSearch,
-    input: &'i [u8],
-    previous: Option<AdmittedHead<'_>>,
-    context: &Context<P>,
-) -> Result<Option<JudgedHead<'i>>, HeadFault> {
-    // A pipeline often repeats its head. The same bytes under the same token and policy are admitted again.
-    if let Some(AdmittedHead { bytes, request }) = previous
-        && let Some(rest) = input.strip_prefix(bytes)
-    {
-        return Ok(Some(JudgedHead { request, verdict: Ok(Admitted::Message), rest }));
-    }
-    let Some((head, end)) = search.read(input, context.policy.head_bytes)? else { return Ok(None) };
-    let (_, rest) = split(input, end);
-    let request = Request::new(&head, &context.policy);
-    let verdict = admit(&head, context.token.as_ref(), &context.policy);
-    Ok(Some(JudgedHead { request, verdict, rest }))
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Connection, READ_BYTES};
+use super::{Connection, DISCARD_BYTES};
 use crate::proto::budget::Budget;
 use crate::proto::context::{Context, Publish};
 use crate::proto::payload::Payload;
@@ -51,7 +51,8 @@ fn request(token: &str, body: &[u8]) -> Vec<u8> {
 /// The first byte of the next request comes with the end of a large body.
 #[test]
 fn the_beginning_of_a_request_does_not_keep_the_buffer_of_the_request_before() {
-    let large = [br#"{"topic":"t","payload":{"x":""#, vec![b'x'; READ_BYTES - 1_000].as_slice(), b"\"}}"].concat();
+    let large =
+        [br#"{"topic":"t","payload":{"x":""#, vec![b'x'; DISCARD_BYTES as usize - 1_000].as_slice(), b"\"}}"].concat();
     for token in ["t0ken", "none"] {
         let requests = [request(token, &large).as_slice(), b"P"].concat();
         for cut in [1, 10, 140, 1_000, requests.len() - 2, requests.len() - 1] {

@@ -171,6 +171,18 @@ impl<'b> CapturedFields<'b> {
         }
     }
 
+    /// Returns whether a string of another field than `field` may hold the byte that `place`, a part of the same text,
+    /// begins with.
+    pub(super) fn any_other_may_hold(&self, field: Field, place: &str) -> bool {
+        let (Self(given), place) = (self, place.as_ptr());
+        given.iter().enumerate().any(|(other, given)| match given {
+            _ if other == field as usize => false,
+            Given::Text(text) => text.as_bytes().as_ptr_range().contains(&place),
+            Given::Json(json) => json.as_ptr() <= place,
+            _ => false,
+        })
+    }
+
     /// Returns what is given for a field that must be given once.
     #[inline]
     fn value(&self, field: Field) -> Result<Given<'b>, Fault> {

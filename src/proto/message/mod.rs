@@ -12,8 +12,11 @@
 //! | file, in reading order | what it holds |
 //! |---|---|
 //! | `parse.rs` | from a body to a [`Message`]: the steps and their order |
+//! | `prescan.rs` | a look at the bytes, which rules faults out |
+//! | `abridged.rs` | a large body without its longest string |
 //! | `reader.rs` | one pass over a body, which captures its fields |
 //! | `fields.rs` | the fields: their keys, their places, and what a body gives for them |
+//! | `judge.rs` | what was read, judged; the [`Message`] |
 //! | [`topics`] | the table of known topics and their schemas |
 //! | `check.rs` | a payload checked against the schema of its topic |
 //! | `translate.rs` | a payload in the other vocabulary |
@@ -22,13 +25,16 @@
 //! | `json_string.rs` | a string as it stands in the text |
 //! | [`msgpack`] | payloads in MessagePack |
 
+mod abridged;
 mod check;
 mod fault;
 mod fields;
 mod json_string;
+mod judge;
 pub mod msgpack;
 mod parse;
 mod pointer;
+mod prescan;
 mod reader;
 mod scanner;
 #[cfg(test)]
@@ -37,6 +43,7 @@ pub mod topics;
 mod translate;
 
 pub use fault::{Fault, Flaw, MAX_DEPTH, MAX_TOPIC_BYTES, Reason, Syntax};
-pub use parse::{Check, Encoding, Message, parse};
+pub use judge::{Check, Encoding, Message};
+pub use parse::parse;
 pub use pointer::{MAX_POINTER_BYTES, Pointer};
 pub use topics::Vocabulary;

@@ -36,17 +36,36 @@ enum PayloadText<'b> {
 
 /// The text of a JSON object, without white space around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PayloadJson<'b>(&'b str);
+pub(super) enum PayloadJson<'b> {
+    Text(&'b str),
+    /// Text whose UTF-8 was checked in parts.
+    Bytes(&'b [u8]),
+}
 
 impl<'b> PayloadJson<'b> {
     /// Returns the object that `text` begins with, if its end is the last closing brace of `text`.
     fn cut(text: &'b str) -> Option<Self> {
         let end = last_brace(text)?;
-        text.get(..=end).filter(|object| object.starts_with('{')).map(Self)
+        text.get(..=end).filter(|object| object.starts_with('{')).map(Self::Text)
     }
 
+    pub(super) fn as_bytes(self) -> &'b [u8] {
+        match self {
+            Self::Text(text) => text.as_bytes(),
+            Self::Bytes(bytes) => bytes,
+        }
+    }
+
+    /// Returns the text, for which bytes are read once more.
     pub(super) fn as_str(self) -> &'b str {
-        self.0
+        match self {
+            Self::Text(text) => text,
+            Self::Bytes(bytes) => {
+                let text = str::from_utf8(bytes);
+                debug_assert!(text.is_ok(), "the parts of a payload that were checked are not UTF-8");
+                text.unwrap_or_default()
+            }
+        }
     }
 }
 

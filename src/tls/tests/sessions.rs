@@ -1,7 +1,7 @@
 use std::time::SystemTime;
 
 use rustls::version::{TLS12, TLS13};
-use rustls::{AlertDescription, Error, HandshakeKind, ProtocolVersion, SupportedProtocolVersion};
+use rustls::{AlertDescription, CipherSuite, Error, HandshakeKind, ProtocolVersion, SupportedProtocolVersion};
 
 use super::client::{Pair, Rig, identity};
 use crate::tls::session::{RecordTracker, is_plain_http};
@@ -63,6 +63,23 @@ fn a_client_that_connects_again_resumes_its_session() {
 }
 
 #[test]
+fn after_a_handshake_of_tls_1_3_one_ticket_is_left_that_nobody_waits_for() {
+    let rig = Rig::new();
+    for (version, tickets) in [(&TLS12, 0), (&TLS13, 1)] {
+        let mut pair = Pair::new(&rig.acceptor, &rig.client(version, &[]), "localhost");
+        pair.receive().0.unwrap();
+        assert!(pair.session.is_awaited(), "{version:?}: the client waits for the handshake");
+        let mut flight = Vec::new();
+        pair.session.flush(&mut flight);
+        pair.client_reads(&flight).unwrap();
+        pair.receive().0.unwrap();
+        assert_eq!(pair.session.is_awaited(), tickets == 0, "{version:?}");
+        assert_eq!(pair.answer(b"an answer"), b"an answer");
+        assert_eq!(pair.client.tls13_tickets_received(), tickets, "{version:?}");
+    }
+}
+
+#[test]
 fn a_new_identity_keeps_connections_and_ends_resumption() {
     let mut rig = Rig::new();
     let config = rig.client(&TLS13, &[]);
@@ -103,6 +120,19 @@ fn the_application_protocol_is_http_1_or_none() {
         let mut alert = Vec::new();
         pair.session.flush(&mut alert);
         assert_eq!(pair.client_reads(&alert), Err(Error::AlertReceived(AlertDescription::NoApplicationProtocol)));
+    }
+}
+
+#[test]
+fn a_cipher_suite_with_sha_256_is_preferred() {
+    let rig = Rig::new();
+    for (version, expected) in [
+        (&TLS12, CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256),
+        (&TLS13, CipherSuite::TLS13_AES_128_GCM_SHA256),
+    ] {
+        let mut pair = Pair::new(&rig.acceptor, &rig.client(version, &[]), "localhost");
+        pair.settle(usize::MAX).unwrap();
+        assert_eq!(pair.client.negotiated_cipher_suite().map(|suite| suite.suite()), Some(expected));
     }
 }
 

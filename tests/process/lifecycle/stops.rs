@@ -8,16 +8,16 @@ use rustix::process::Signal;
 
 use crate::support::gateway::{Builder, Gateway};
 use crate::support::http::Response;
+use crate::support::lateness::Lateness;
 use crate::support::net::refuses;
 use crate::support::subscriber::{Message, ipc_endpoint};
 use crate::support::{PATIENCE, eventually};
 
-/// The longest time that a stop may take that is asked to end at once, or within a second. It is far below
-/// [`LONG_DRAIN`], and long enough for a slow machine.
-const SOON: Duration = Duration::from_secs(10);
+/// The longest time that a stop may take on an idle machine that is asked to end at once, or within a second.
+const SOON: Duration = Duration::from_secs(5);
 
 /// A drain time that no test waits for.
-const LONG_DRAIN: &str = "25";
+const LONG_DRAIN: &str = "600";
 
 /// The number of subscriptions of a peer, each to a prefix of its own, and the length of each. Without a bound on what a
 /// peer may subscribe to, libzmq needs seconds to remove these.
@@ -52,12 +52,13 @@ fn connect_with_subscriptions(path: &std::path::Path) -> UnixStream {
     peer
 }
 
-/// Sends SIGTERM, and returns how long the gateway took to end with status 0 and a last event.
-fn stop(gateway: &mut Gateway) -> Duration {
-    let asked = Instant::now();
+/// Sends SIGTERM, and checks that the gateway ends soon, with status 0 and a last event. Returns how long it took.
+fn stop_soon(gateway: &mut Gateway) -> Duration {
+    let (lateness, asked) = (Lateness::watch(), Instant::now());
     gateway.signal(Signal::TERM);
     assert_eq!(gateway.wait_exit(), 0);
     let took = asked.elapsed();
+    lateness.assert_took(took, SOON);
     gateway.wait_event("stopped");
     took
 }
@@ -71,9 +72,7 @@ fn subscriptions_do_not_delay_the_end() {
         let arguments = option.iter().copied().chain([endpoint.as_str(), "--drain-timeout", "1"]);
         let mut gateway = Gateway::serve().bind("ipc://*").arguments(arguments).start();
         drop(connect_with_subscriptions(&directory.path().join("bus")));
-        let took = stop(&mut gateway);
-        println!("{option:?}: {took:?}");
-        assert!(took < SOON, "{option:?}: {took:?}");
+        println!("{option:?}: {:?}", stop_soon(&mut gateway));
     }
 }
 
@@ -117,9 +116,7 @@ fn a_second_signal_ends_the_stop_of_the_hub() {
     eventually("the drain", || refuses(address).then_some(()));
     eventually("the stop of the hub", || (!has_thread(&gateway, "bus")).then_some(()));
     assert!(gateway.is_running());
-    let took = stop(&mut gateway);
-    println!("a second SIGTERM while the hub stops: {took:?}");
-    assert!(took < SOON, "{took:?}");
+    println!("a second SIGTERM while the hub stops: {:?}", stop_soon(&mut gateway));
     for directory in directories {
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "a socket is left behind");
     }
@@ -129,7 +126,5 @@ fn a_second_signal_ends_the_stop_of_the_hub() {
 fn the_hub_stops_in_the_drain_time_whoever_does_not_read() {
     let (mut gateway, _stalled, _directories) =
         with_messages_in_the_hub(Gateway::serve().arguments(["--drain-timeout", "1"]));
-    let took = stop(&mut gateway);
-    println!("SIGTERM with messages in the hub, --drain-timeout 1: {took:?}");
-    assert!(took < SOON, "{took:?}");
+    println!("SIGTERM with messages in the hub, --drain-timeout 1: {:?}", stop_soon(&mut gateway));
 }

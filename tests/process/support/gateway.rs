@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -21,17 +22,21 @@ use super::{PATIENCE, eventually};
 /// An address with any free port. The `listening` event names the port.
 pub(crate) const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
+/// The URL of every Unix socket.
+pub(crate) const UNIX_URL: &str = "http://localhost/api/message";
+
 /// What a gateway is started with. The defaults make a gateway that is ready to use; a test sets only what differs.
 pub(crate) struct Builder {
     settings: Option<String>,
     by_default_path: bool,
     token: String,
-    listen: Vec<SocketAddr>,
+    listen: Vec<String>,
     bus: Vec<String>,
     io: &'static str,
     expected_io: &'static str,
     io_uring_refusal: Option<Errno>,
     ulimit: Option<&'static str>,
+    script: Option<&'static str>,
     user: Option<u32>,
     file_at: Option<(&'static str, PathBuf)>,
     arguments: Vec<String>,
@@ -88,7 +93,30 @@ impl Builder {
 
     /// Listens on this address, instead of on [`ANY_PORT`].
     pub(crate) fn listen(mut self, address: SocketAddr) -> Self {
-        self.listen.push(address);
+        self.listen.push(address.to_string());
+        self
+    }
+
+    /// Listens at this path, instead of on [`ANY_PORT`].
+    pub(crate) fn listen_at(mut self, path: &Path) -> Self {
+        self.listen.push(format!("unix:{}", path.display()));
+        self
+    }
+
+    /// Passes this listening socket as descriptor 3 and listens on it, instead of on [`ANY_PORT`]. The socket is shared.
+    pub(crate) fn inherit(mut self, socket: &impl AsFd) -> Self {
+        self.listen.push("fd:3".to_owned());
+        self.passes(socket, "exec 3<&0 </dev/null")
+    }
+
+    /// Passes this descriptor as stdin to a shell, which runs this script first.
+    pub(crate) fn passes(self, descriptor: &impl AsFd, script: &'static str) -> Self {
+        self.stdin(descriptor.as_fd().try_clone_to_owned().unwrap()).after(script)
+    }
+
+    /// Starts the gateway after this script.
+    pub(crate) fn after(mut self, script: &'static str) -> Self {
+        self.script = Some(script);
         self
     }
 
@@ -220,9 +248,11 @@ impl Builder {
         } else {
             command.arg("--settings").arg(settings.path());
         }
-        let listen = if self.listen.is_empty() { &[ANY_PORT][..] } else { &self.listen };
-        for address in listen {
-            command.args(["--listen", &address.to_string()]);
+        if self.listen.is_empty() {
+            command.args(["--listen", &ANY_PORT.to_string()]);
+        }
+        for place in &self.listen {
+            command.args(["--listen", place]);
         }
         if self.bus.is_empty() {
             let endpoint = settings.config_home().join("bus");
@@ -234,6 +264,9 @@ impl Builder {
             (None, false) => after("exec <&-", &command),
             (Some(arguments), _) => after(&format!("ulimit {arguments}"), &command),
         };
+        if let Some(script) = self.script {
+            command = after(script, &command);
+        }
         if let Some((path, file)) = &self.file_at {
             command = with_file_at(path, file, &command);
         }
@@ -268,6 +301,7 @@ impl Gateway {
             expected_io: io_mode(),
             io_uring_refusal: None,
             ulimit: None,
+            script: None,
             user: None,
             file_at: None,
             arguments: Vec::new(),
@@ -316,6 +350,9 @@ impl Gateway {
         let event = self.wait_event("listening");
         assert_eq!(event["io"], self.expected_io, "{event}");
         let url = event["url"].as_str().expect("a url");
+        if url == UNIX_URL {
+            return event;
+        }
         let address = url.strip_prefix(&format!("{}://", self.scheme)).and_then(|it| it.strip_suffix("/api/message"));
         let address = address.unwrap_or_else(|| panic!("url {url}"));
         self.addresses.push(address.parse().unwrap());

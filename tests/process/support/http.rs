@@ -4,6 +4,8 @@
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -15,7 +17,7 @@ use super::request::Request;
 /// a second, because clocks round.
 pub(crate) const SHORTEST_TIMEOUT: Duration = Duration::from_millis(900);
 
-/// One connection over TCP, or over TLS on it.
+/// One connection over TCP, over TLS on it, or over a Unix socket.
 pub(crate) struct Client<S = TcpStream> {
     stream: S,
     unread: Vec<u8>,
@@ -37,6 +39,19 @@ impl Client {
     pub(crate) fn try_connect(address: SocketAddr) -> io::Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(Self::over(stream))
+    }
+}
+
+impl Client<UnixStream> {
+    pub(crate) fn connect_to(path: &Path) -> Self {
+        Self::try_connect_to(path).expect("the gateway accepts connections")
+    }
+
+    pub(crate) fn try_connect_to(path: &Path) -> io::Result<Self> {
+        let stream = UnixStream::connect(path)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
         Ok(Self::over(stream))

@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 from typing import Any, AsyncIterator, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
 
 import adapter_gateway
@@ -52,6 +53,11 @@ class Gateway:
             return self.events[name]
 
     @property
+    def socket(self) -> Optional[str]:
+        """The path of its Unix socket, if it listens on one."""
+        return self.event("listening").get("socket")
+
+    @property
     def url(self) -> str:
         """Where messages are posted."""
         return str(self.event("listening")["url"])
@@ -60,6 +66,13 @@ class Gateway:
         """Waits until messages are taken."""
         self.event("ready")
         return self
+
+    def stats(self) -> Dict[str, Any]:
+        """Returns the counters of now."""
+        with self._changed:
+            self.events.pop("stats", None)
+        self._process.send_signal(signal.SIGUSR1)
+        return self.event("stats")
 
     def terminate(self) -> None:
         """Asks it to stop."""
@@ -72,6 +85,15 @@ class Gateway:
         self._reader.join(PATIENCE_S)
         return self.event("stopped")
 
+    def freeze(self) -> None:
+        """Stops it as if it hung."""
+        self._process.send_signal(signal.SIGSTOP)
+        deadline = time.monotonic() + PATIENCE_S
+        # The letter behind the name is the state of the process.
+        while pathlib.Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+            assert time.monotonic() < deadline, "the gateway does not stop"
+            time.sleep(0.01)
+
     def kill(self) -> None:
         """Kills it."""
         self._process.kill()
@@ -79,11 +101,14 @@ class Gateway:
 
 
 @contextlib.contextmanager
-def gateway(directory: pathlib.Path, *options: str, tls: bool = False) -> Iterator[Gateway]:
-    """Runs a gateway that publishes on an endpoint of its own, unless the options say otherwise."""
-    listen = () if any(option == "--listen" for option in options) else ("--listen", "127.0.0.1:0")
+def gateway(directory: pathlib.Path, *options: str, over: str = "http") -> Iterator[Gateway]:
+    """Runs a gateway that publishes on an endpoint of its own, unless the options say otherwise.
+
+    `over` is `http`, `https`, or `unix` for a Unix socket."""
+    address = f"unix:{directory}/http" if over == "unix" else "127.0.0.1:0"
+    listen = () if any(option == "--listen" for option in options) else ("--listen", address)
     bus = () if any(option in ("--connect", "--bind") for option in options) else ("--bind", f"ipc://{directory}/bus")
-    running = Gateway(directory, *listen, *bus, *(() if tls else ("--plain",)), *options)
+    running = Gateway(directory, *listen, *bus, *(("--plain",) if over == "http" else ()), *options)
     try:
         running.event("listening")
         yield running
@@ -93,6 +118,8 @@ def gateway(directory: pathlib.Path, *options: str, tls: bool = False) -> Iterat
 
 def client_of(running: Gateway, kind: type, **options: Any) -> Any:
     """Returns a client of that gateway."""
+    if running.socket is not None:
+        return kind(running.socket, TOKEN, **{"timeout_s": PATIENCE_S, **options})
     certificate = running.certificate if running.url.startswith("https") else None
     return kind(running.url, TOKEN, certificate, **{"timeout_s": PATIENCE_S, **options})
 
@@ -143,15 +170,15 @@ async def slowly(messages: Iterable[Any], pause: Callable[[], Any]) -> AsyncIter
 
 
 class Subscriber:
-    """A subscriber to everything, which keeps what it sees."""
+    """A subscriber to everything. libzmq takes `ahead` messages before they are received; 0 is no bound."""
 
-    def __init__(self, endpoint: str, bind: bool = False) -> None:
+    def __init__(self, endpoint: str, bind: bool = False, ahead: int = 0) -> None:
         import zmq
 
         self._socket = zmq.Context.instance().socket(zmq.SUB)
         self._socket.setsockopt(zmq.RCVTIMEO, int(PATIENCE_S * 1000))
         self._socket.setsockopt(zmq.LINGER, 0)
-        self._socket.setsockopt(zmq.RCVHWM, 0)
+        self._socket.setsockopt(zmq.RCVHWM, ahead)
         self._socket.setsockopt(zmq.SUBSCRIBE, b"")
         if bind:
             self._socket.bind(endpoint)
@@ -230,7 +257,9 @@ def answer(status: int, body: Any = None, *fields: str) -> bytes:
     """Returns an answer with a problem document."""
     content = json.dumps({"type": f"urn:test:{status}", "detail": "no"} if body is None else body).encode()
     lines = ["Content-Type: application/problem+json", f"Content-Length: {len(content)}", *fields]
-    return f"HTTP/1.1 {status} Words\r\n".encode() + "".join(f"{line}\r\n" for line in lines).encode() + b"\r\n" + content
+    return (
+        f"HTTP/1.1 {status} Words\r\n".encode() + "".join(f"{line}\r\n" for line in lines).encode() + b"\r\n" + content
+    )
 
 
 class Peer:

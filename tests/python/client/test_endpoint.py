@@ -142,7 +142,7 @@ def test_the_address_of_settings(tmp_path):
     assert endpoint_of_settings(file, None, None, None) == (url, "a", certificate)
     assert endpoint_of_settings(file, None, None, "other.pem") == (url, "a", "other.pem")
     assert endpoint_of_settings(file, "http://localhost:1", None, None) == ("http://localhost:1", "a", None)
-    assert endpoint_of_settings(str(file), None, "/run/x", None) == ("/run/x", "a", None)
+    assert endpoint_of_settings(str(file), None, "/run/x", None) == (pathlib.Path("/run/x"), "a", None)
     with pytest.raises(ValueError):
         endpoint_of_settings(file, "http://localhost", "/run/x", None)
     with pytest.raises(adapter_gateway.SettingsError, match="missing.py"):

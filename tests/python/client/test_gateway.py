@@ -18,7 +18,7 @@ import adapter_gateway.aio
 from adapter_gateway import GatewayError, NotSentError, RefusedError
 
 both = pytest.mark.parametrize("kind", BOTH)
-plain_and_tls = pytest.mark.parametrize("tls", [False, True], ids=["http", "https"])
+everywhere = pytest.mark.parametrize("over", ["http", "https", "unix"])
 
 #: A message of each kind of refusal that does not end the connection, and one that ends it.
 REFUSED = [
@@ -32,9 +32,9 @@ REFUSED = [
 
 
 @both
-@plain_and_tls
-def test_messages_arrive_in_order_as_they_were_sent(kind, tls, tmp_path):
-    with gateway(tmp_path, tls=tls) as running, client_of(running.ready(), kind) as client:
+@everywhere
+def test_messages_arrive_in_order_as_they_were_sent(kind, over, tmp_path):
+    with gateway(tmp_path, over=over) as running, client_of(running.ready(), kind) as client:
         with contextlib.closing(Subscriber(f"ipc://{tmp_path}/bus")) as subscriber:
             subscribed(client, subscriber)
             client.send("first", {"ü": ["x", 1.5, None]})
@@ -49,9 +49,9 @@ def test_messages_arrive_in_order_as_they_were_sent(kind, tls, tmp_path):
 
 
 @both
-@plain_and_tls
-def test_send_raises_what_was_refused(kind, tls, tmp_path):
-    with gateway(tmp_path, tls=tls) as running, client_of(running.ready(), kind) as client:
+@everywhere
+def test_send_raises_what_was_refused(kind, over, tmp_path):
+    with gateway(tmp_path, over=over) as running, client_of(running.ready(), kind) as client:
         for message, status, problem, pointer in REFUSED:
             with pytest.raises(RefusedError) as raised:
                 client.send(*message)
@@ -64,10 +64,10 @@ def test_send_raises_what_was_refused(kind, tls, tmp_path):
 
 
 @both
-@plain_and_tls
+@everywhere
 @pytest.mark.parametrize("in_flight", [1, 2, 64, 1000])
-def test_refusals_of_every_kind_between_accepted_messages(kind, tls, in_flight, tmp_path):
-    with gateway(tmp_path, tls=tls) as running, client_of(running.ready(), kind) as client:
+def test_refusals_of_every_kind_between_accepted_messages(kind, over, in_flight, tmp_path):
+    with gateway(tmp_path, over=over) as running, client_of(running.ready(), kind) as client:
         messages, expected = [], []
         for message, status, _, _ in REFUSED * 3:
             messages += [message, *numbered(10)]
@@ -91,9 +91,9 @@ def test_a_wrong_token_is_refused_for_each_message(kind, tmp_path):
 
 
 @both
-@plain_and_tls
-def test_large_payloads(kind, tls, tmp_path):
-    with gateway(tmp_path, tls=tls) as running, client_of(running.ready(), kind) as client:
+@everywhere
+def test_large_payloads(kind, over, tmp_path):
+    with gateway(tmp_path, over=over) as running, client_of(running.ready(), kind) as client:
         messages = [("t", {"s": "x" * (1_000_000 - number)}) for number in range(20)]
         assert words(client.send_many(messages)) == ["accepted"] * 20
         client.send(*messages[0])
@@ -102,10 +102,10 @@ def test_large_payloads(kind, tls, tmp_path):
 
 @both
 def test_a_certificate_that_is_not_trusted_ends_the_attempt(kind, tmp_path):
-    with gateway(tmp_path, tls=True) as running:
+    with gateway(tmp_path, over="https") as running:
         other = tmp_path / "other"
         other.mkdir()
-        with gateway(other, tls=True) as second:
+        with gateway(other, over="https") as second:
             second.ready()
             for certificate in (None, second.certificate):
                 with kind(running.ready().url, TOKEN, certificate) as client:
@@ -119,16 +119,16 @@ def test_a_certificate_that_is_not_trusted_ends_the_attempt(kind, tmp_path):
 
 @both
 def test_plain_http_at_the_https_port_is_told_so(kind, tmp_path):
-    with gateway(tmp_path, tls=True) as running:
+    with gateway(tmp_path, over="https") as running:
         with kind(running.ready().url.replace("https", "http"), TOKEN) as client:
             with pytest.raises(RefusedError, match="https"):
                 client.send("t", {})
 
 
 @both
-@plain_and_tls
-def test_a_kept_connection_that_the_gateway_ended_is_replaced(kind, tls, tmp_path):
-    with gateway(tmp_path, "--idle-timeout", "0.2", tls=tls) as running, client_of(running.ready(), kind) as client:
+@everywhere
+def test_a_kept_connection_that_the_gateway_ended_is_replaced(kind, over, tmp_path):
+    with gateway(tmp_path, "--idle-timeout", "0.2", over=over) as running, client_of(running.ready(), kind) as client:
         if kind is AsyncClient:
             pause = lambda: client._loop.run_until_complete(asyncio.sleep(0.6))  # noqa: E731
         else:
@@ -264,7 +264,7 @@ def test_a_closed_client_says_so(kind, tmp_path):
 
 @both
 def test_a_settings_file_leads_to_its_gateway(kind, tmp_path):
-    with gateway(tmp_path, tls=True) as running:
+    with gateway(tmp_path, over="https") as running:
         made = (adapter_gateway.aio.Client if kind is AsyncClient else kind).from_settings(
             running.settings, url=running.ready().url
         )

@@ -14,7 +14,7 @@ async fn main() -> Outcome {
     let router = router(token()?, GatewayBus::connect(arguments.hub()?)?);
     let socket = arguments.listen()?;
     announce("https", &socket)?;
-    let listener = TcpListener::from_std(socket)?;
+    let listener = TcpListener::from_std(socket.into())?;
     loop {
         let handshake = acceptor.accept(accept(&listener).await?);
         let router = router.clone();

@@ -1,5 +1,6 @@
 //! Bodies that are accepted and bodies that are refused. Most tests call [`parse`] alone.
 
+mod abridged;
 mod envelope;
 mod known;
 mod limits;

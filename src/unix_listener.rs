@@ -1,0 +1,306 @@
+//! Listening Unix sockets that take nothing away from anybody, and leave nothing behind.
+//!
+//! `bind(2)` fails at a path where a file is, also where the socket of a killed process is left. To unlink whatever is
+//! there would take the path from a process that listens on it. So a [`UnixListener`] finds out first what is there.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags, chmod, fchmod, flock, fstat, lstat, open, unlink};
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with};
+
+/// How long to wait for a process that opens a socket in the same directory. That takes microseconds, but anybody who
+/// may open the directory may hold its lock.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The pause between two attempts to lock the directory.
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
+
+/// The longest path that every program can connect to: `sun_path` of unix(7) without the zero byte at its end.
+const PATH_BYTES: usize = 107;
+
+/// The mode of the file: only its owner can connect.
+const OWNER: Mode = Mode::RUSR.union(Mode::WUSR);
+
+/// A listening Unix socket, which does not block. When it is dropped, its file is removed, unless another file has taken
+/// the place of that file.
+#[derive(Debug)]
+pub(crate) struct UnixListener {
+    /// It stays open until the file is removed. So as long as the file is there, another process that tries to connect
+    /// sees that the path is in use, and no other file gets its inode number.
+    socket: OwnedFd,
+    /// `None` for an abstract name, which is no file.
+    file: Option<SocketFile>,
+}
+
+#[derive(Debug)]
+struct SocketFile {
+    path: PathBuf,
+    identity: FileIdentity,
+}
+
+/// The numbers of a file's device and inode.
+type FileIdentity = (u64, u64);
+
+impl UnixListener {
+    /// Listens at this path, and lets the kernel connect `backlog` peers before they are accepted. Only this user, and
+    /// root, can connect. A socket at the path that nobody listens on is replaced.
+    ///
+    /// # Errors
+    /// Returns an error if somebody listens there, if there is a file that is not a socket, or if the system refuses.
+    /// Then whatever is at the path is as it was.
+    pub(crate) fn open(path: &Path, backlog: i32) -> io::Result<Self> {
+        if path.as_os_str().len() > PATH_BYTES {
+            let reason = format!("the path of a socket has at most {PATH_BYTES} bytes");
+            return Err(io::Error::new(io::ErrorKind::InvalidFilename, reason));
+        }
+        // Without the lock, another process could take a socket that is bound and does not listen yet for a stale one.
+        let _locked = lock_directory(path);
+        let socket = new_socket()?;
+        // The kernel gives the file the mode of the socket, less what the umask takes. So the file is never open to others.
+        fchmod(&socket, OWNER)?;
+        let address = SocketAddrUnix::new(path)?;
+        match bind(&socket, &address) {
+            Err(Errno::ADDRINUSE) => {
+                remove_stale(path, &address)?;
+                bind(&socket, &address)?;
+            }
+            bound => bound?,
+        }
+        give_to_owner(path)?;
+        listen(&socket, backlog)?;
+        let identity = identity(path)?;
+        Ok(Self { socket, file: Some(SocketFile { path: path.to_owned(), identity }) })
+    }
+
+    /// Listens at an abstract name (unix(7)), to which every process of the network namespace can connect.
+    ///
+    /// # Errors
+    /// Returns an error if somebody listens there, or if the system refuses.
+    pub(crate) fn open_abstract(name: &[u8], backlog: i32) -> io::Result<Self> {
+        let socket = new_socket()?;
+        match bind(&socket, &SocketAddrUnix::new_abstract_name(name)?) {
+            Err(Errno::ADDRINUSE) => return Err(in_use()),
+            bound => bound?,
+        }
+        listen(&socket, backlog)?;
+        Ok(Self { socket, file: None })
+    }
+
+    /// Returns the path of its file, if it has one.
+    #[cfg(test)]
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.file.as_ref().map(|file| file.path.as_path())
+    }
+
+    /// Returns a second descriptor of the socket.
+    pub(crate) fn descriptor(&self) -> io::Result<OwnedFd> {
+        Ok(fcntl_dupfd_cloexec(&self.socket, 0)?)
+    }
+
+    /// Removes its file, unless another file has taken the place of that file. From then on nobody finds the socket, and
+    /// who has connected before is still accepted.
+    pub(crate) fn remove_file(&self) {
+        let Some(SocketFile { path, identity: ours }) = &self.file else { return };
+        if identity(path).is_ok_and(|found| found == *ours) {
+            let _ = unlink(path);
+        }
+    }
+}
+
+impl AsFd for UnixListener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Drop for UnixListener {
+    fn drop(&mut self) {
+        self.remove_file();
+    }
+}
+
+/// Creates a socket that does not block: neither when a peer is gone before it is accepted, nor when the backlog of a
+/// listener is full.
+fn new_socket() -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    Ok(socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?)
+}
+
+/// Gives the owner the permissions that the umask took, if it took any.
+fn give_to_owner(path: &Path) -> io::Result<()> {
+    // Whatever follows concerns one file, and no file that a link leads to.
+    let file = open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    let mode = fstat(&file)?.st_mode;
+    if FileType::from_raw_mode(mode) == FileType::Socket && Mode::from_raw_mode(mode) != OWNER {
+        chmod(format!("/proc/self/fd/{}", file.as_raw_fd()), OWNER)?;
+    }
+    Ok(())
+}
+
+/// Locks the directory of `path` against other gateways until the descriptor is closed. Returns `None` if that is not
+/// possible: a gateway that starts is worth more than the protection of two gateways that start in the same moment.
+fn lock_directory(path: &Path) -> Option<OwnedFd> {
+    let directory = match path.parent()? {
+        parent if parent.as_os_str().is_empty() => Path::new("."),
+        parent => parent,
+    };
+    let directory = open(directory, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let deadline = Instant::now() + LOCK_TIMEOUT;
+    loop {
+        match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Some(directory),
+            Err(Errno::WOULDBLOCK) if Instant::now() < deadline => thread::sleep(LOCK_PAUSE),
+            Err(_) => return None,
+        }
+    }
+}
+
+/// Removes the socket at `path` if nobody listens on it.
+fn remove_stale(path: &Path, address: &SocketAddrUnix) -> io::Result<()> {
+    if FileType::from_raw_mode(lstat(path)?.st_mode) != FileType::Socket {
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is a file that is not a socket"));
+    }
+    match connect(&new_socket()?, address) {
+        Err(Errno::CONNREFUSED) => Ok(unlink(path)?),
+        // The backlog of the listener is full, or the socket is of another type.
+        Ok(()) | Err(Errno::AGAIN | Errno::PROTOTYPE) => Err(in_use()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn in_use() -> io::Error {
+    io::Error::new(io::ErrorKind::AddrInUse, "Address already in use: another process listens there")
+}
+
+fn identity(path: &Path) -> io::Result<FileIdentity> {
+    let file = lstat(path)?;
+    Ok((file.st_dev, file.st_ino))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::net::{UnixDatagram, UnixListener as StandardListener, UnixStream};
+
+    fn refusal(path: &Path) -> io::ErrorKind {
+        let before = identity(path).unwrap();
+        let refused = UnixListener::open(path, 10).map(drop).unwrap_err();
+        assert_eq!(identity(path).unwrap(), before, "what was there stays");
+        refused.kind()
+    }
+
+    #[test]
+    fn only_the_owner_can_connect_and_the_file_is_removed_at_the_end() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("bus");
+        let listener = UnixListener::open(&path, 10).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        UnixStream::connect(&path).unwrap();
+        drop(listener);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_stale_socket_is_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("bus");
+        drop(StandardListener::bind(&path).unwrap());
+        let _listener = UnixListener::open(&path, 10).unwrap();
+        UnixStream::connect(&path).unwrap();
+    }
+
+    #[test]
+    fn what_is_in_use_or_no_socket_is_refused_and_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        std::fs::write(at("file"), "content").unwrap();
+        std::fs::create_dir(at("directory")).unwrap();
+        std::os::unix::fs::symlink("nowhere", at("link")).unwrap();
+        for name in ["file", "directory", "link"] {
+            assert_eq!(refusal(&at(name)), io::ErrorKind::AlreadyExists, "{name}");
+        }
+        assert_eq!(std::fs::read_to_string(at("file")).unwrap(), "content");
+        let _listener = StandardListener::bind(at("listener")).unwrap();
+        let _datagrams = UnixDatagram::bind(at("datagrams")).unwrap();
+        for name in ["listener", "datagrams"] {
+            assert_eq!(refusal(&at(name)), io::ErrorKind::AddrInUse, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_listener_whose_backlog_is_full_is_in_use() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("bus");
+        let full = new_socket().unwrap();
+        let address = SocketAddrUnix::new(&path).unwrap();
+        bind(&full, &address).unwrap();
+        listen(&full, 0).unwrap();
+        let mut waiting = Vec::new();
+        while connect(waiting.push_mut(new_socket().unwrap()), &address).is_ok() {}
+        assert_eq!(refusal(&path), io::ErrorKind::AddrInUse);
+    }
+
+    #[test]
+    fn the_file_of_another_listener_is_not_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("bus");
+        let listener = UnixListener::open(&path, 10).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let _other = StandardListener::bind(&path).unwrap();
+        drop(listener);
+        UnixStream::connect(&path).unwrap();
+    }
+
+    #[test]
+    fn of_gateways_that_start_together_one_listens() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("bus");
+        for _ in 0..50 {
+            drop(StandardListener::bind(&path).unwrap());
+            let open = || {
+                thread::spawn({
+                    let path = path.clone();
+                    move || UnixListener::open(&path, 10)
+                })
+            };
+            let opened: Vec<_> =
+                [(); 4].map(|()| open()).into_iter().filter_map(|it| it.join().unwrap().ok()).collect();
+            assert_eq!(opened.len(), 1);
+            UnixStream::connect(&path).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_path_is_as_long_as_every_client_can_connect_to() {
+        let directory = tempfile::tempdir().unwrap();
+        let base = directory.path().as_os_str().len() + 1;
+        let longest = directory.path().join("x".repeat(PATH_BYTES - base));
+        let _listener = UnixListener::open(&longest, 10).unwrap();
+        UnixStream::connect(&longest).unwrap();
+        let refused = UnixListener::open(&directory.path().join("x".repeat(PATH_BYTES - base + 1)), 10);
+        assert!(refused.map(drop).unwrap_err().to_string().contains("107 bytes"));
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn who_has_connected_before_the_file_is_removed_is_accepted() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("socket");
+        let listener = UnixListener::open(&path, 10).unwrap();
+        let _early = UnixStream::connect(&path).unwrap();
+        listener.remove_file();
+        assert!(UnixStream::connect(&path).is_err());
+        rustix::net::accept(&listener).unwrap();
+        let other = StandardListener::bind(&path).unwrap();
+        listener.remove_file();
+        drop(listener);
+        UnixStream::connect(&path).unwrap();
+        drop(other);
+    }
+}

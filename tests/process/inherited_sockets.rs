@@ -1,0 +1,288 @@
+//! `--listen fd:N`: a listening socket is shared with others, who feel nothing of the gateway.
+
+use std::io::{ErrorKind, Read};
+use std::net::UdpSocket;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use rustix::net::sockopt::socket_acceptconn;
+use rustix::process::Signal;
+
+use crate::statuses::FINE;
+use crate::support::gateway::{Gateway, UNIX_URL};
+use crate::support::http::Client;
+use crate::support::net::accept_connection;
+use crate::support::process::run;
+use crate::support::settings_file::{enabled, token};
+use crate::support::shared_listener::{Connection, LONG_DRAIN, Shared};
+use crate::support::subscriber::{Message, Subscriber};
+
+/// Fails unless the gateway closes the connection without an answer.
+fn expect_closed_unanswered(mut client: Client<Box<dyn Connection>>) {
+    match client.try_response() {
+        Ok(response) => panic!("an answer instead of a close: {response:?}"),
+        Err(error) => {
+            let closed = [ErrorKind::UnexpectedEof, ErrorKind::ConnectionReset];
+            assert!(closed.contains(&error.kind()), "not a close: {error}");
+        }
+    }
+}
+
+/// Posts until an answer says that the connection closes. The event of the stop comes a moment before the stop.
+fn post_until_closed(client: &mut Client<Box<dyn Connection>>, gateway: &Gateway) {
+    loop {
+        let response = client.exchange(&gateway.request(FINE));
+        response.assert_accepted();
+        if response.closes() {
+            break;
+        }
+    }
+    client.expect_close();
+}
+
+#[test]
+fn an_inherited_socket_is_served_and_named() {
+    for shared in Shared::both() {
+        let mut gateway = Gateway::serve().inherit(&shared.descriptor()).spawn();
+        let event = gateway.wait_listening();
+        let url = event["url"].as_str().unwrap();
+        match &shared {
+            Shared::Tcp(_, address) => {
+                assert_eq!(url, format!("http://{address}/api/message"));
+                assert!(event.get("socket").is_none(), "{event}");
+            }
+            Shared::Unix(_, path, _) => {
+                assert_eq!((url, event["socket"].as_str()), (UNIX_URL, path.to_str()));
+            }
+        }
+        let mut client = shared.connect();
+        for _ in 0..2 {
+            client.exchange(&gateway.request(FINE)).assert_accepted();
+        }
+        drop(client);
+        assert_eq!(gateway.terminate().accepted, 2);
+    }
+}
+
+#[test]
+fn a_socket_of_tcp_speaks_https_and_one_of_unix_http() {
+    let shared = Shared::tcp();
+    let mut gateway = Gateway::serve().https().inherit(&shared.descriptor()).spawn();
+    assert!(gateway.wait_event("listening")["url"].as_str().unwrap().starts_with("https://127.0.0.1:"));
+    let mut client = shared.connect();
+    client.send(gateway.request(FINE).bytes());
+    assert_eq!(client.response().status, 400, "plain http at the https port");
+    drop(client);
+    gateway.terminate();
+
+    let shared = Shared::unix();
+    let mut gateway = Gateway::serve().https().inherit(&shared.descriptor()).start();
+    shared.connect().exchange(&gateway.request(FINE)).assert_accepted();
+    gateway.terminate();
+}
+
+#[test]
+fn what_is_no_listening_stream_socket_is_4_with_the_reason() {
+    let file: OwnedFd = tempfile::tempfile().unwrap().into();
+    let datagrams: OwnedFd = UdpSocket::bind("127.0.0.1:0").unwrap().into();
+    let (connected, _peer) = UnixStream::pair().unwrap();
+    let connected: OwnedFd = connected.into();
+    let of_file = Gateway::serve().inherit(&file);
+    let of_datagrams = Gateway::serve().inherit(&datagrams);
+    let of_connection = Gateway::serve().inherit(&connected);
+    let of_nothing = Gateway::serve().inherit(&file).after("exec 3<&-");
+    for (builder, reason) in [
+        (of_file, "it is not a socket"),
+        (of_datagrams, "it is not a listening stream socket"),
+        (of_connection, "it is not a listening stream socket"),
+        (of_nothing, "the parent passed no such descriptor"),
+    ] {
+        let mut gateway = builder.spawn();
+        assert_eq!(gateway.wait_exit(), 4);
+        let output = gateway.end();
+        assert!(output.stderr.contains(&format!("cannot listen on fd:3: {reason}")), "{}", output.stderr);
+        assert!(output.stdout.contains(r#""failed","status":4"#), "{}", output.stdout);
+    }
+}
+
+#[test]
+fn wrong_descriptors_are_usage_errors() {
+    for (value, reason) in [("fd:2", "a number from 3 on"), ("fd:x", "a number from 3 on")] {
+        let (status, output) = run(["serve", "--listen", value]);
+        assert!(status == 2 && output.stderr.contains(reason), "{value}: {status} {}", output.stderr);
+    }
+    let shared = Shared::tcp();
+    let mut gateway = Gateway::serve().inherit(&shared.descriptor()).inherit(&shared.descriptor()).spawn();
+    assert_eq!(gateway.wait_exit(), 2);
+    assert!(gateway.end().stderr.contains("--listen fd:3 is given twice"));
+}
+
+/// The socket blocks before, meanwhile and afterwards. What waits in its backlog then is for whoever accepts next.
+#[test]
+fn others_feel_nothing_of_the_gateway() {
+    for is_blocking in [true, false] {
+        for shared in Shared::both() {
+            if !is_blocking {
+                shared.set_nonblocking();
+            }
+            let before = shared.flags();
+            for _ in 0..2 {
+                let mut gateway = Gateway::serve().inherit(&shared.descriptor()).start();
+                shared.connect().exchange(&gateway.request(FINE)).assert_accepted();
+                assert_eq!(shared.flags(), before);
+                gateway.terminate();
+                assert!(socket_acceptconn(shared.descriptor()).unwrap());
+                assert_eq!(shared.flags(), before);
+            }
+            let mut later = shared.connect();
+            later.send("for whoever accepts next");
+            let Shared::Tcp(listener, _) = &shared else { continue };
+            let mut received = [0; 24];
+            accept_connection(listener).read_exact(&mut received).unwrap();
+            assert_eq!(&received, b"for whoever accepts next");
+        }
+    }
+}
+
+#[test]
+fn two_gateways_and_the_parent_share_a_socket() {
+    for shared in Shared::both() {
+        let mut gateways = [(); 2].map(|()| Gateway::serve().inherit(&shared.descriptor()).start());
+        for _ in 0..40 {
+            shared.connect().exchange(&gateways[0].request(FINE)).assert_accepted();
+        }
+        let accepted: Vec<u64> = gateways.iter_mut().map(|gateway| gateway.terminate().accepted).collect();
+        assert_eq!(accepted.iter().sum::<u64>(), 40, "{accepted:?}");
+    }
+}
+
+#[test]
+fn what_connects_while_the_settings_disable_the_gateway_is_closed_unanswered() {
+    for shared in Shared::both() {
+        let mut gateway = Gateway::serve().no_settings().inherit(&shared.descriptor()).spawn();
+        gateway.wait_event("disabled");
+        for _ in 0..2 {
+            for with_request in [true, false] {
+                let mut client = shared.connect();
+                if with_request {
+                    client.send(gateway.request(FINE).bytes());
+                }
+                expect_closed_unanswered(client);
+            }
+            gateway.settings.write(&enabled(&token("of-the-test")));
+            gateway.wait_listening();
+            let mut idle = shared.connect();
+            idle.exchange(&gateway.request(FINE)).assert_accepted();
+            gateway.settings.write("");
+            gateway.wait_event("disabled");
+            idle.expect_close();
+        }
+        assert_eq!(gateway.terminate().accepted, 2);
+    }
+}
+
+/// The clients had connected before the gateway was asked to stop. The gateway may not have accepted some of them yet.
+#[test]
+fn clients_that_have_connected_are_answered_while_the_gateway_stops() {
+    for shared in Shared::both() {
+        let mut gateway = Gateway::serve().inherit(&shared.descriptor()).arguments(LONG_DRAIN).start();
+        let mut fresh: Vec<_> = (0..20).map(|_| shared.connect()).collect();
+        let mut kept: Vec<_> = (0..20).map(|_| shared.connect()).collect();
+        kept.iter_mut().for_each(|client| client.exchange(&gateway.request(FINE)).assert_accepted());
+        // Those that connected before the last ones of these were accepted before them.
+        gateway.signal(Signal::TERM);
+        gateway.wait_event("not-ready");
+        for client in kept.iter_mut().chain(&mut fresh) {
+            post_until_closed(client, &gateway);
+        }
+        drop((fresh, kept));
+        assert!(gateway.expect_stopped().accepted >= 60);
+    }
+}
+
+/// They hold the stop up for a tenth of the drain time, which is 25 s here.
+#[test]
+fn clients_that_are_idle_do_not_hold_up_the_stop() {
+    for shared in Shared::both() {
+        let builder = Gateway::serve().inherit(&shared.descriptor()).arguments(["--drain-timeout", "25"]);
+        let mut gateway = builder.start();
+        let mut idle = shared.connect();
+        idle.exchange(&gateway.request(FINE)).assert_accepted();
+        let since = Instant::now();
+        gateway.signal(Signal::TERM);
+        idle.expect_close();
+        gateway.expect_stopped();
+        assert!(since.elapsed() < Duration::from_secs(20), "{:?}", since.elapsed());
+    }
+}
+
+#[test]
+fn connections_are_limited() {
+    for shared in Shared::both() {
+        let limit = ["--max-connections", "1"];
+        let mut gateway = Gateway::serve().inherit(&shared.descriptor()).arguments(limit).start();
+        let mut first = shared.connect();
+        first.exchange(&gateway.request(FINE)).assert_accepted();
+        let mut waiting = [(); 3].map(|()| shared.connect());
+        waiting.iter_mut().for_each(|client| client.send(gateway.request(FINE).bytes()));
+        assert_eq!(gateway.stats()["connections"], 1);
+        first.exchange(&gateway.request(FINE)).assert_accepted();
+        drop(first);
+        for mut client in waiting {
+            client.response().assert_accepted();
+        }
+        assert_eq!(gateway.terminate().accepted, 5);
+    }
+}
+
+#[test]
+fn a_stop_at_the_limit_of_connections_does_not_wait() {
+    for shared in Shared::both() {
+        let limits = ["--max-connections", "1", LONG_DRAIN[0], LONG_DRAIN[1]];
+        let mut gateway = Gateway::serve().inherit(&shared.descriptor()).arguments(limits).start();
+        let mut first = shared.connect();
+        first.exchange(&gateway.request(FINE)).assert_accepted();
+        // The one that was accepted and waits is served when the first one has ended; the other one is nobody's yet.
+        let waiting = [(); 2].map(|()| shared.connect());
+        gateway.signal(Signal::TERM);
+        gateway.wait_event("not-ready");
+        post_until_closed(&mut first, &gateway);
+        drop((first, waiting));
+        gateway.expect_stopped();
+    }
+}
+
+/// Connections leave no descriptor in the gateway, and the gateway none in what it starts: it starts nothing.
+#[test]
+fn connections_leave_no_descriptor() {
+    for shared in Shared::both() {
+        let gateway = Gateway::serve().inherit(&shared.descriptor()).start();
+        let descriptors = || std::fs::read_dir(format!("/proc/{}/fd", gateway.id())).unwrap().count();
+        shared.connect().exchange(&gateway.request(FINE)).assert_accepted();
+        let before = descriptors();
+        for number in 0..200 {
+            let mut client = shared.connect();
+            if number % 2 == 0 {
+                client.exchange(&gateway.request(FINE)).assert_accepted();
+            }
+        }
+        crate::support::eventually("the descriptors are closed", || (descriptors() <= before).then_some(()));
+    }
+}
+
+#[test]
+fn messages_of_several_workers_are_published() {
+    for shared in Shared::both() {
+        let bus = Subscriber::bound();
+        let builder = Gateway::serve().inherit(&shared.descriptor()).connect(bus.endpoint());
+        let mut gateway = builder.arguments(["--workers", "3"]).start();
+        gateway.wait_connected();
+        for number in 0..50 {
+            let message = Message::new("t", &format!(r#"{{"number":{number}}}"#));
+            shared.connect().exchange(&gateway.request(message.body())).assert_accepted();
+            assert_eq!(bus.next(), message);
+        }
+        gateway.terminate();
+    }
+}
