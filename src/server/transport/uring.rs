@@ -52,6 +52,8 @@ impl Transport for Uring {
             self.wake_up.begin_turn();
             if let Poll::Ready(output) = turn.as_mut().poll(&mut Context::from_waker(&waker)) {
                 RING.set(None);
+                // The polls of the last connections end, and with them the connections.
+                self.ring.wait(false);
                 return output;
             }
             self.ring.wait(self.wake_up.may_wait());
