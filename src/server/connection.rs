@@ -144,7 +144,7 @@ pub(crate) fn run<S: Stream>(
         }
         match ran {
             Ok(true) => drop(timeout(LINGER_TIMEOUT, task.linger()).await),
-            // The shutdown below ends both sides at once.
+            // The close of the socket ends both sides at once.
             Ok(false) => drop(task.stream.close_notify()),
             // The connection is broken: nothing more can be sent.
             Err(_) => {}

@@ -34,7 +34,7 @@ pub(crate) fn io_mode() -> &'static str {
 
 /// Asks the kernel for a ring, without the gateway's own code. Uses a thread of its own, because the end of a ring
 /// interrupts the system calls of the thread that made it.
-pub(crate) fn probe_io_uring() -> std::io::Result<()> {
+fn probe_io_uring() -> std::io::Result<()> {
     let probe = || {
         let mut ring = IoUring::<squeue::Entry, cqueue::Entry>::builder();
         ring.setup_single_issuer().setup_defer_taskrun().build(RING_ENTRIES).map(drop)
