@@ -6,7 +6,6 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use rustix::net::{Shutdown, shutdown};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
@@ -145,13 +144,11 @@ pub(crate) fn run<S: Stream>(
         }
         match ran {
             Ok(true) => drop(timeout(LINGER_TIMEOUT, task.linger()).await),
-            // The shutdown below ends both sides at once.
+            // The close of the socket ends both sides at once.
             Ok(false) => drop(task.stream.close_notify()),
             // The connection is broken: nothing more can be sent.
             Err(_) => {}
         }
-        // Ends the poll that a passed deadline may have left behind, which would keep the socket open.
-        let _ = shutdown(handle.socket.socket(), Shutdown::Both);
     }
 }
 
