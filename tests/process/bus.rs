@@ -58,6 +58,30 @@ fn a_payload_is_published_in_msgpack_without_loss_or_refused() {
     assert_eq!(receiving.join().unwrap(), [b"x".to_vec(), payload]);
 }
 
+/// A body that comes whole in one read is published in the buffer of the read, which no later read may use.
+#[test]
+fn large_messages_that_wait_for_a_subscriber_keep_their_bytes() {
+    let directory = tempfile::tempdir().unwrap();
+    let endpoint = ipc_endpoint(&directory);
+    let gateway = Gateway::serve().bind(&endpoint).start();
+    let subscriber = Subscriber::connected(&endpoint, "");
+    subscriber.wait_until_subscribed(&gateway);
+    let message = |number: usize| {
+        let filling = char::from(b'a' + u8::try_from(number % 26).unwrap()).to_string();
+        Message::new(
+            "t",
+            &format!(r#"{{"n":{number},"filling":"{}"}}"#, filling.repeat(40_000 + 1_000 * (number % 30))),
+        )
+    };
+    let mut client = gateway.client();
+    for number in 0..60 {
+        client.exchange(&gateway.request(message(number).body())).assert_accepted();
+    }
+    for number in 0..60 {
+        assert!(subscriber.next() == message(number), "{number}");
+    }
+}
+
 /// A libzmq that was built without TCP keep-alive accepts its options without an error, so the kernel is asked.
 #[test]
 fn libzmq_was_built_with_keep_alive() {

@@ -21,7 +21,7 @@ use super::prescan::may_hide_faults;
 use super::reader::{MessageReader, PayloadJson};
 
 /// The shortest body that is abridged: for a shorter one the abridged text costs as much as it saves.
-const MIN_BYTES: usize = 4 * 1024;
+const MIN_BYTES: usize = 2 * 1024;
 
 /// The quotes that are looked at to find the longest string. There are few before it in a message.
 const MOST_QUOTES: usize = 64;

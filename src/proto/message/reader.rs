@@ -35,7 +35,7 @@ enum PayloadText<'b> {
 }
 
 /// The text of a JSON object, without white space around it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum PayloadJson<'b> {
     Text(&'b str),
     /// Text whose UTF-8 was checked in parts.
@@ -68,6 +68,14 @@ impl<'b> PayloadJson<'b> {
         }
     }
 }
+
+impl PartialEq for PayloadJson<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_bytes() == other.as_bytes()
+    }
+}
+
+impl Eq for PayloadJson<'_> {}
 
 impl<'b> MessageReader<'b> {
     pub(super) fn new(text: &'b str, captures_payload: bool) -> Self {
