@@ -62,7 +62,7 @@ fn group<'w>(workload: &Workload, results: &Results) -> Option<Group<'w>> {
     let is_of_processor_time = matches!(workload.scenario, Scenario::Closed { .. } | Scenario::ConnectionEach { .. });
     let mut bars: Vec<_> = results
         .servers()
-        .filter(|server| !server.is_gateway() && server.publishes())
+        .filter(|&server| server == Server::GatewayTcp || !server.is_gateway() && server.publishes())
         .map(|server| (server.name(), median(results.ratios(server, Server::Gateway, metric))))
         .collect();
     if bars.is_empty() || !is_of_processor_time {

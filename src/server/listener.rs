@@ -227,7 +227,7 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
         // Each address family has a listener of its own.
         socket.set_only_v6(true)?;
     }
-    // Answers are written whole, so to wait for more bytes would only delay them. Connections inherit this (tcp(7)).
+    // Answers are written whole, so to wait for more bytes would only delay them. Accepted sockets inherit this.
     socket.set_tcp_nodelay(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
@@ -279,4 +279,24 @@ pub(crate) async fn accept<L: Listener>(
 /// Returns whether an error of accept(2) is one of the connection, not of the listening socket.
 pub(crate) fn is_of_connection(error: Errno) -> bool {
     matches!(error, Errno::CONNABORTED | Errno::INTR | Errno::PROTO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpStream;
+
+    #[test]
+    fn accepted_sockets_send_at_once() {
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let listener = match bind(address.parse().unwrap()) {
+                Err(error) if is_absent(&error) => continue,
+                listener => listener.unwrap(),
+            };
+            let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            listener.set_nonblocking(false).unwrap();
+            let (accepted, _) = listener.accept().unwrap();
+            assert!(accepted.nodelay().unwrap(), "{address}");
+        }
+    }
 }

@@ -25,9 +25,9 @@ fn set_mode(path: &Path, mode: u32) {
 }
 
 /// Returns a gateway that runs without the privileges of root, and that the permissions of files therefore bind. It
-/// publishes on an endpoint that needs no file.
+/// takes the settings as they are, and publishes on an endpoint that needs no file.
 fn unprivileged(settings: &SettingsFile) -> Builder {
-    let gateway = Gateway::serve().https().bind("tcp://127.0.0.1:*");
+    let gateway = Gateway::serve().https().no_settings().bind("tcp://127.0.0.1:*");
     if !geteuid().is_root() {
         return gateway;
     }

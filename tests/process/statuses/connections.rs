@@ -88,8 +88,8 @@ fn every_answer_has_a_date() {
         let response = client.exchange(&fixture.request(FINE).target(target));
         let date = httpdate::parse_http_date(response.field("Date").expect("a Date")).unwrap();
         assert!(date <= SystemTime::now(), "{date:?} is in the future");
-        // The date has no fractions of a second.
-        assert!(date + Duration::from_secs(1) > asked, "{date:?} is before {asked:?}");
+        // The date has no fractions of a second, and a program may set the clock back by another part of one.
+        assert!(date + Duration::from_secs(2) > asked, "{date:?} is before {asked:?}");
     }
 }
 
