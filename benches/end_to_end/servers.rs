@@ -33,7 +33,7 @@ pub(crate) enum Server {
     HyperPlain,
     /// The same as `Hyper`, with tokio-rustls.
     HyperTls,
-    /// One constant answer to all requests, with the waits, reads and writes of the gateway on tokio-uring. It
+    /// One constant answer to all requests, with the waits, reads and writes of the gateway on its event loop. It
     /// publishes nothing.
     Canned,
     /// One constant answer to all requests, with the streams of tokio-uring. It publishes nothing.

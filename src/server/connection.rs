@@ -6,7 +6,6 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use rustix::net::{Shutdown, shutdown};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
@@ -145,13 +144,11 @@ pub(crate) fn run<S: Stream>(
         }
         match ran {
             Ok(true) => drop(timeout(LINGER_TIMEOUT, task.linger()).await),
-            // The shutdown below ends both sides at once.
+            // The close of the socket ends both sides at once.
             Ok(false) => drop(task.stream.close_notify()),
             // The connection is broken: nothing more can be sent.
             Err(_) => {}
         }
-        // Ends the poll that a passed deadline may have left behind, which would keep the socket open.
-        let _ = shutdown(handle.socket.socket(), Shutdown::Both);
     }
 }
 
@@ -218,15 +215,15 @@ impl<S: Stream> ConnectionTask<'_, S> {
                 TaskStep::Read(mut waiting) => {
                     let mut request_due = None;
                     if handle.ending() != Ending::Open && waiting.is_for_request() {
-                        request_due = self.request_due(head_due);
-                        if request_due.is_some() {
-                            // The client may still send one.
-                        } else if self.stream.is_within_record() {
+                        match self.request_due(head_due) {
+                            Some(due) => request_due = Some(due),
                             // A request may have begun.
-                            waiting = Waiting::Head;
-                        } else if !self.stream.has_unread()? {
-                            self.ended = true;
-                            continue;
+                            None if self.stream.is_within_record() => waiting = Waiting::Head,
+                            None if self.stream.has_unread()? => {}
+                            None => {
+                                self.ended = true;
+                                continue;
+                            }
                         }
                     }
                     // A part of a request has one deadline, however many pieces it comes in.

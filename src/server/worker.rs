@@ -97,7 +97,11 @@ pub(crate) fn run<T: Transport>(event_loop: &T, config: WorkerConfig) {
     event_loop.block_on(async move {
         spawn_local(wake_bus(Rc::clone(&worker)));
         spawn_local(Rc::clone(&worker).serve_inherited(inherited));
-        worker.run::<T>(service).await;
+        // A task of its own runs when it is woken. This future runs in each turn of the event loop, and the channel that
+        // the worker waits for takes a lock each time, which stands beside those of other workers.
+        if let Err(panicked) = spawn_local(worker.run::<T>(service)).await {
+            std::panic::resume_unwind(panicked.into_panic());
+        }
     });
 }
 

@@ -121,6 +121,8 @@ impl Workers {
         let (token, follow_token) = watch::channel(None);
         let (alive, running) = mpsc::channel(1);
         let (started, starting) = std::sync::mpsc::channel();
+        // The ring's event loop has no timers of its own.
+        let timers = tokio::runtime::Handle::current();
         for counters in &counters {
             let (budget, counters) = (Arc::clone(&budget), Arc::clone(counters));
             let worker = WorkerConfig {
@@ -132,7 +134,9 @@ impl Workers {
                 token: follow_token.clone(),
             };
             let (io, alive, started) = (config.io, alive.clone(), started.clone());
+            let timers = timers.clone();
             let body = move || {
+                let _timers = timers.enter();
                 let _alive_until_the_end = alive;
                 run_worker(io, worker, &started);
             };

@@ -1,7 +1,7 @@
 //! The least that a server on a runtime costs: each request gets the same answer, which is made at the start. This
 //! server checks no token, parses no JSON, and publishes nothing.
 //!
-//! It waits, reads and writes as the gateway does: with a one-shot poll, with `recv(2)` into a buffer that all
+//! It waits, reads and writes as the gateway does: on the gateway's event loop, with `recv(2)` into a buffer that all
 //! connections share, and with one `send(2)` for all the answers to one read.
 
 use std::cell::RefCell;

@@ -2,9 +2,14 @@
 //!
 //! Reads and writes are non-blocking system calls in both cases, into buffers that all connections of a worker share;
 //! only the waiting differs. So no buffer ever belongs to the kernel, an idle connection needs no buffer, and a dropped
-//! future leaves at most a pending poll behind, which ends when the socket is shut down.
+//! future leaves nothing behind.
 //!
-//! Only [`uring`] names tokio-uring.
+//! | file | what it holds |
+//! |---|---|
+//! | [`epoll`] | the event loop of tokio, and its sockets |
+//! | [`uring`] | an event loop that waits in a ring, and its sockets |
+//! | `ring` | the ring: polls of sockets, and what each of them is ready for |
+//! | `wake_up` | how other threads wake the loop that waits in the ring |
 
 use std::future::Future;
 use std::io;
@@ -14,7 +19,9 @@ use rustix::buffer::spare_capacity;
 use rustix::net::{RecvFlags, SocketFlags, accept_with, recv};
 
 pub mod epoll;
+mod ring;
 pub mod uring;
+mod wake_up;
 
 /// An event loop, and the sockets that it waits for.
 pub trait Transport: Sized + 'static {
@@ -32,7 +39,8 @@ pub trait Transport: Sized + 'static {
     /// The kernel refuses one.
     fn new() -> io::Result<Self>;
 
-    /// Runs `future`, and the tasks that it spawns with [`tokio::task::spawn_local`], until `future` ends.
+    /// Runs `future`, and the tasks that it spawns with [`tokio::task::spawn_local`], until `future` ends. The thread must
+    /// be in the context of a runtime that runs timers.
     fn block_on<T>(&self, future: impl Future<Output = T>) -> T;
 }
 
@@ -51,7 +59,7 @@ pub trait Listener: Sized + 'static {
     fn accept(&self) -> impl Future<Output = io::Result<Self::Stream>>;
 }
 
-/// The socket of a connection. Shut it down before you drop its last handle, or a poll left behind keeps it open.
+/// The socket of a connection.
 pub trait Stream: Sized + 'static {
     /// Takes a connected, non-blocking stream socket, of TCP or of Unix sockets.
     ///

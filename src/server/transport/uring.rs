@@ -1,23 +1,33 @@
-//! Sockets that are waited for with io_uring, by one-shot polls on tokio-uring.
+//! Sockets that are waited for with io_uring, and the event loop that waits for them.
 
-use std::future::Future;
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
 use std::io;
-use std::marker::PhantomData;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
-use io_uring::{cqueue, opcode, types};
 use rustix::event::PollFlags;
-use tokio_uring::{OneshotOutputTransform, UnsubmittedOneshot};
+use tokio::task::LocalSet;
 
+use super::ring::{INPUT, Ring};
+use super::wake_up::WakeUp;
 use super::{Listener, Stream, Transport, accept, receive};
 
-/// Entries of the submission queue: polls of one round of the event loop. A full queue is submitted at once, and
-/// nothing is lost.
-const RING_ENTRIES: u32 = 1024;
+thread_local! {
+    /// The ring of the event loop that runs on this thread.
+    static RING: RefCell<Option<Rc<Ring>>> = const { RefCell::new(None) };
+}
 
-/// tokio-uring's runtime.
-pub struct Uring(tokio_uring::Runtime);
+/// An event loop that waits in the ring for everything. Its timers are those of the runtime in whose context the thread
+/// is.
+pub struct Uring {
+    tasks: LocalSet,
+    ring: Rc<Ring>,
+    wake_up: Arc<WakeUp>,
+}
 
 impl Transport for Uring {
     type Stream = UringStream;
@@ -26,83 +36,172 @@ impl Transport for Uring {
     const NAME: &'static str = "uring";
 
     fn new() -> io::Result<Self> {
-        let mut ring = tokio_uring::uring_builder();
-        // The thread that submits also handles the completions, so the kernel, from 6.0 on, need not interrupt it.
-        ring.setup_coop_taskrun().setup_single_issuer();
-        tokio_uring::Runtime::new(tokio_uring::builder().entries(RING_ENTRIES).uring_builder(&ring)).map(Self)
+        Ok(Self { tasks: LocalSet::new(), ring: Rc::new(Ring::new()?), wake_up: Arc::new(WakeUp::new()?) })
     }
 
     fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
-        self.0.block_on(future)
+        RING.set(Some(Rc::clone(&self.ring)));
+        self.tasks.spawn_local(watch(Rc::clone(&self.ring), Arc::clone(&self.wake_up)));
+        let waker = Waker::from(Arc::clone(&self.wake_up));
+        let mut future = pin!(future);
+        let mut turn = pin!(self.tasks.run_until(poll_fn(|context| {
+            self.ring.dispatch();
+            future.as_mut().poll(context)
+        })));
+        loop {
+            self.wake_up.begin_turn();
+            if let Poll::Ready(output) = turn.as_mut().poll(&mut Context::from_waker(&waker)) {
+                RING.set(None);
+                // The polls of the last connections end, and with them the connections.
+                self.ring.wait(false);
+                return output;
+            }
+            self.ring.wait(self.wake_up.may_wait());
+        }
+    }
+}
+
+/// Ends the waits in the ring when another thread wakes the event loop.
+async fn watch(ring: Rc<Ring>, wake_up: Arc<WakeUp>) {
+    let key = ring.add(wake_up.as_fd(), PollFlags::IN);
+    loop {
+        ring.clear(key, PollFlags::IN);
+        let _ = poll_fn(|context| ring.poll_ready(key, PollFlags::IN, context)).await;
+    }
+}
+
+/// A socket in the ring of this thread.
+struct RingSocket<S: AsFd> {
+    socket: S,
+    ring: Rc<Ring>,
+    key: usize,
+}
+
+impl<S: AsFd> RingSocket<S> {
+    /// Adds a socket, which is polled once it is not ready. It begins as ready.
+    fn new(socket: S, interest: PollFlags) -> io::Result<Self> {
+        let ring = RING.with_borrow(Clone::clone).ok_or_else(|| io::Error::other("no ring runs on this thread"))?;
+        let key = ring.add(socket.as_fd(), interest);
+        Ok(Self { socket, ring, key })
+    }
+
+    fn ready(&self, wanted: PollFlags) -> impl Future<Output = io::Result<()>> {
+        poll_fn(move |context| self.ring.poll_ready(self.key, wanted, context))
+    }
+
+    /// Notes that a call has found that it would block.
+    fn clear(&self, missing: PollFlags) {
+        self.ring.clear(self.key, missing);
+    }
+}
+
+impl<S: AsFd> Drop for RingSocket<S> {
+    fn drop(&mut self) {
+        self.ring.remove(self.key);
     }
 }
 
 /// A listening socket.
-pub struct UringListener(Rc<OwnedFd>);
+pub struct UringListener(RingSocket<OwnedFd>);
 
 impl Listener for UringListener {
     type Stream = UringStream;
 
     fn new(socket: OwnedFd) -> io::Result<Self> {
-        Ok(Self(Rc::new(socket)))
+        RingSocket::new(socket, PollFlags::IN).map(Self)
     }
 
     async fn accept(&self) -> io::Result<UringStream> {
         loop {
-            match accept(self.0.as_fd()) {
+            self.0.ready(INPUT).await?;
+            match accept(self.0.socket.as_fd()) {
                 Ok(socket) => return UringStream::new(socket),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => poll(&self.0, PollFlags::IN).await?,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.0.clear(PollFlags::IN),
                 Err(error) => return Err(error),
             }
         }
     }
 }
 
-/// A connection, which a poll in flight keeps open.
-pub struct UringStream(Rc<OwnedFd>);
+/// A connection.
+pub struct UringStream {
+    socket: RingSocket<OwnedFd>,
+    /// Whether the last read may have left bytes in the socket.
+    more: Cell<bool>,
+}
 
 impl Stream for UringStream {
     fn new(socket: OwnedFd) -> io::Result<Self> {
-        Ok(Self(Rc::new(socket)))
+        Ok(Self { socket: RingSocket::new(socket, PollFlags::IN | PollFlags::RDHUP)?, more: Cell::new(false) })
     }
 
     fn socket(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.socket.socket.as_fd()
     }
 
     async fn readable(&self) -> io::Result<()> {
-        poll(&self.0, PollFlags::IN | PollFlags::RDHUP).await
+        if self.more.replace(false) {
+            tokio::task::yield_now().await;
+        }
+        self.socket.ready(INPUT).await
     }
 
     async fn writable(&self) -> io::Result<()> {
-        poll(&self.0, PollFlags::OUT).await
+        // Few clients are so slow that a write must wait, so the poll of the connection does not watch for it.
+        let writes = RingSocket::new(self.socket(), PollFlags::OUT)?;
+        writes.clear(PollFlags::OUT);
+        writes.ready(PollFlags::OUT | PollFlags::HUP).await
     }
 
     fn try_read(&self, into: &mut Vec<u8>) -> io::Result<usize> {
-        receive(self.0.as_fd(), into)
+        let room = into.spare_capacity_mut().len();
+        let read = receive(self.socket(), into);
+        // These are all the bytes there were (epoll(7)), so no other read is needed to tell that.
+        let is_last = match &read {
+            Ok(bytes) => *bytes < room,
+            Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+        };
+        if is_last {
+            self.socket.clear(PollFlags::IN);
+        }
+        self.more.set(!is_last && read.is_ok());
+        read
     }
 
     fn try_write<R>(&self, write: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>) -> io::Result<R> {
-        write(self.0.as_fd())
+        write(self.socket())
     }
 }
 
-async fn poll<S: AsRawFd + 'static>(socket: &Rc<S>, readiness: PollFlags) -> io::Result<()> {
-    let poll = opcode::PollAdd::new(types::Fd(socket.as_raw_fd()), u32::from(readiness.bits())).build();
-    UnsubmittedOneshot::new(Rc::clone(socket), Polled(PhantomData), poll).submit().await
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+    use std::time::Duration;
 
-/// Drops the handle by which the poll kept the socket open.
-struct Polled<S>(PhantomData<Rc<S>>);
-
-impl<S> OneshotOutputTransform for Polled<S> {
-    type Output = io::Result<()>;
-    type StoredData = Rc<S>;
-
-    fn transform_oneshot_output(self, _socket: Rc<S>, completion: cqueue::Entry) -> io::Result<()> {
-        match completion.result() {
-            error if error < 0 => Err(io::Error::from_raw_os_error(-error)),
-            _ => Ok(()),
-        }
+    #[test]
+    fn another_thread_wakes_the_loop_each_time() {
+        const TIMES: u32 = 1_000;
+        let event_loop = match Uring::new() {
+            Ok(event_loop) => event_loop,
+            Err(error) => {
+                assert!(std::env::var_os("REQUIRE_URING").is_none(), "io_uring is refused: {error}");
+                return;
+            }
+        };
+        let (ask, mut asked) = tokio::sync::mpsc::unbounded_channel();
+        let (answer, answered) = mpsc::channel();
+        let asking = std::thread::spawn(move || {
+            for number in 0..TIMES {
+                ask.send(number).unwrap();
+                assert_eq!(answered.recv_timeout(Duration::from_secs(60)), Ok(number));
+            }
+        });
+        event_loop.block_on(async {
+            while let Some(number) = asked.recv().await {
+                answer.send(number).unwrap();
+            }
+        });
+        asking.join().unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! One constant answer on tokio-uring, with the waits, reads and writes of the gateway.
+//! One constant answer on the gateway's event loop of io_uring, with its reads and writes.
 
 use adapter_gateway::server::transport::uring::Uring;
 use peers::start::Arguments;
