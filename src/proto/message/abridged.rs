@@ -42,8 +42,15 @@ struct Abridged<'b> {
 
 /// Reads a large body as a message that is published as it was sent. Returns `None` where it may be none, or is not to be
 /// abridged.
+#[inline]
 pub(super) fn parse(body: &[u8], check: Check) -> Option<Message<'_>> {
-    if body.len() < MIN_BYTES { None } else { Abridged::new(body)?.message(check) }
+    if body.len() < MIN_BYTES { None } else { parse_abridged(body, check) }
+}
+
+/// Small bodies do not pay for the space that this function needs on the stack.
+#[inline(never)]
+fn parse_abridged(body: &[u8], check: Check) -> Option<Message<'_>> {
+    Abridged::new(body)?.message(check)
 }
 
 impl<'b> Abridged<'b> {
