@@ -1,5 +1,6 @@
 //! One run: the settings open and close the listeners, and signals reload, count and stop.
 
+use std::mem::ManuallyDrop;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -50,6 +51,9 @@ pub fn run(
         .enable_all()
         .build()
         .map_err(|error| Failure::Configuration(format!("cannot create an event loop: {error}")))?;
+    // It is never dropped: the workers use its timers, which panic without it, and a worker that is late at the end is left
+    // behind.
+    let runtime = ManuallyDrop::new(runtime);
     runtime.block_on(async {
         // The parent may end at any time, so it is watched first.
         let parent = config.watch_parent.then(ParentEnd::watch).transpose();
