@@ -91,7 +91,7 @@ impl MessagePath {
         let mut bus_config = config.bus.clone();
         bus_config.connect.extend(hub.as_ref().map(|hub| hub.publishers().clone()));
         let bus = Arc::new(Bus::start(bus_config, emit_bus_event).map_err(Failure::configuration)?);
-        ready.set_publisher(bus.publisher());
+        ready.set_publisher(bus.publisher(), !config.bus.bind.is_empty());
         let workers_config = WorkersConfig {
             io: config.io,
             workers: config.workers,

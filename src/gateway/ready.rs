@@ -22,21 +22,29 @@ pub(super) struct ReadyReporter {
 struct ReadyState {
     /// Why the gateway does not listen; `None` if it listens.
     not_listening: Option<String>,
+    /// Whether messages had somewhere to go when the bus last reported a change. `None` until its first report, which may
+    /// come later than the change: the event of a connection precedes `ready`.
+    is_bus_connected: Option<bool>,
     /// Whether `ready` was reported last.
     is_ready: bool,
 }
 
 impl ReadyReporter {
     pub(super) fn new(emit: EventSink) -> Self {
-        let state = ReadyState { not_listening: Some("the gateway starts".into()), is_ready: false };
+        let not_listening = Some("the gateway starts".into());
+        let state = ReadyState { not_listening, is_bus_connected: None, is_ready: false };
         Self { emit, publisher: OnceLock::new(), state: Mutex::new(state), became_ready: Notify::new() }
     }
 
-    /// Tells through which publisher messages pass.
-    pub(super) fn set_publisher(&self, publisher: Publisher) {
+    /// Tells through which publisher messages pass, and whether the bus has bound endpoints, which it does not report.
+    pub(super) fn set_publisher(&self, publisher: Publisher, has_bound: bool) {
         let is_first = self.publisher.set(publisher).is_ok();
         debug_assert!(is_first, "the bus starts once");
-        self.update(|_state| {});
+        self.update(|state| {
+            if has_bound || state.is_bus_connected.is_some() {
+                state.is_bus_connected = Some(self.is_bus_connected());
+            }
+        });
     }
 
     /// Tells that the gateway listens.
@@ -51,7 +59,7 @@ impl ReadyReporter {
 
     /// Tells that an endpoint of the bus was connected or disconnected.
     pub(super) fn bus_changed(&self) {
-        self.update(|_state| {});
+        self.update(|state| state.is_bus_connected = Some(self.is_bus_connected()));
     }
 
     /// Waits until `ready` was reported. For one task at a time.
@@ -63,7 +71,8 @@ impl ReadyReporter {
     fn update(&self, change: impl FnOnce(&mut ReadyState)) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut state);
-        let not_ready = state.not_listening.as_deref().or_else(|| self.bus_disconnected());
+        let bus_disconnected = (state.is_bus_connected != Some(true)).then_some("the bus is not connected");
+        let not_ready = state.not_listening.as_deref().or(bus_disconnected);
         match (state.is_ready, not_ready) {
             (false, None) => {
                 (self.emit)(&Event::Ready);
@@ -75,9 +84,8 @@ impl ReadyReporter {
         state.is_ready = !state.is_ready;
     }
 
-    /// Returns the reason if no endpoint is connected. The state of the bus changes before the bus reports the change.
-    fn bus_disconnected(&self) -> Option<&'static str> {
-        let available = self.publisher.get().map_or(Err(Unavailable::NotConnected), Publish::available);
-        (available == Err(Unavailable::NotConnected)).then_some("the bus is not connected")
+    /// Returns whether an endpoint is connected. The state of the bus changes before the bus reports the change.
+    fn is_bus_connected(&self) -> bool {
+        self.publisher.get().is_some_and(|publisher| publisher.available() != Err(Unavailable::NotConnected))
     }
 }
