@@ -145,7 +145,9 @@ pub fn interrupt<T>(thread: &JoinHandle<T>) {
 
 /// Returns the hour, the minute and the second of a time in the local time zone. The time is in seconds since 1970.
 #[must_use]
-pub fn local_time(unix_s: i64) -> [i32; 3] {
+pub fn local_time(unix_s: u64) -> [i32; 3] {
+    // The type has 32 bits on 32-bit ARM.
+    let unix_s = libc::time_t::try_from(unix_s).unwrap_or(libc::time_t::MAX);
     // SAFETY: the structure has integer fields and a pointer, for all of which zero is a value.
     let mut local: libc::tm = unsafe { std::mem::zeroed() };
     // SAFETY: the call reads the one argument and writes the other, which both live longer than the call. It reads the

@@ -107,7 +107,7 @@ fn is_json(text: &str) -> bool {
 /// Returns the time of day, in the local time zone and to the millisecond.
 fn clock_time() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let [hour, minute, second] = process::local_time(now.as_secs().try_into().unwrap_or(i64::MAX));
+    let [hour, minute, second] = process::local_time(now.as_secs());
     format!("{hour:02}:{minute:02}:{second:02}.{:03}", now.subsec_millis())
 }
 
