@@ -329,8 +329,12 @@ def test_a_fork_of_the_parent_does_not_keep_it_alive(options, first):
 
 
 INTERRUPTED = """
+import signal
+
 from adapter_gateway import Gateway
 
+# A shell starts its background jobs with the signal ignored, and the tests may run in one.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 try:
     with Gateway(settings={settings!r}, listen="127.0.0.1:0", bind={bind!r}, plain=True, start_timeout_s=60) as gateway:
         print(gateway.pid, flush=True)
