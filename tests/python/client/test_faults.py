@@ -168,7 +168,8 @@ def test_a_gateway_that_is_stopped_and_started_gets_the_rest(kind, over, tmp_pat
     assert len(found) == 4000 and set(words(found)) <= {"accepted", "unknown"}
     accepted = {number for number, outcome in enumerate(found) if outcome}
     assert len(accepted) >= 4000 - 64
-    assert numbers(seen) == sorted(set(numbers(seen))) and accepted <= set(numbers(seen))
+    # The subscriber reads from both gateways in turn, so what they sent last and first may be mixed.
+    assert sorted(numbers(seen)) == sorted(set(numbers(seen))) and accepted <= set(numbers(seen))
 
 
 @both
