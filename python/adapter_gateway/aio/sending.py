@@ -32,6 +32,8 @@ class Sending:
         self._moved_at = 0.0
         #: How many messages were taken since the last write.
         self._gathered = 0
+        #: How many outcomes are on their way to the caller. Until the caller has them, they take the room of messages.
+        self._yielding = 0
         self._feeding: asyncio.Task[None] | None = None
         #: What the loop over the outcomes waits for, and what the task that takes messages waits for.
         self._change: asyncio.Future[None] | None = None
@@ -62,8 +64,10 @@ class Sending:
         feeding.add_done_callback(self._wake)
         while True:
             ready = pipeline.outcomes()
+            self._yielding = len(ready)
             for outcome in ready:
                 yield outcome
+            self._yielding = 0
             if ready:
                 _set(self._room)
             elif not (pipeline.has_unsent or pipeline.in_flight) and feeding.done():
@@ -93,10 +97,13 @@ class Sending:
         elif self._gathered == 1:
             # Runs when the iterable takes its time.
             self._loop.call_soon(self._flush)
-        return pipeline.room() == 0
+        return not self._has_room()
+
+    def _has_room(self) -> bool:
+        return self._pipeline.room() > self._yielding
 
     async def _wait_for_room(self) -> None:
-        while self._pipeline.room() == 0:
+        while not self._has_room():
             self._room = self._loop.create_future()
             await self._room
 

@@ -235,10 +235,13 @@ def test_a_loop_that_is_left_early_takes_no_more_messages(kind, tmp_path):
         outcomes = client.send_many(endless(), in_flight=10)
         for count, outcome in enumerate(outcomes, 1):
             assert outcome.accepted
+            # At no time were more taken than may be in flight: between two outcomes the event loop runs as well.
+            if kind is AsyncClient:
+                client._loop.run_until_complete(asyncio.sleep(0.001))
+            assert len(taken) <= count - 1 + 10
             if count == 1000:
                 break
         outcomes.close()
-        assert len(taken) <= 1000 + 10
         client.send("t", {})
         assert 1001 <= running.stop()["published"] <= len(taken) + 1
 
