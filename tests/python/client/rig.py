@@ -197,6 +197,13 @@ class Subscriber:
             seen.append(self.receive())
         return seen
 
+    def all_until(self, sent: threading.Event) -> List[Tuple[str, Any]]:
+        """Returns what comes until everything was sent, and what comes then until nothing has come for some time."""
+        seen = []
+        while not sent.is_set():
+            seen.extend(self.rest(0.1))
+        return seen + self.rest()
+
     def close(self) -> None:
         self._socket.close()
 

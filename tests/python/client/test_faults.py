@@ -78,16 +78,12 @@ def test_a_full_queue_holds_the_sender_up_and_loses_nothing(kind, reorder, tmp_p
     with gateway(tmp_path, "--queue", "50", "--bind", endpoint) as running, client_of(running.ready(), kind) as client:
         with contextlib.closing(Subscriber(endpoint, ahead=10)) as subscriber:
             subscribed(client, subscriber)
-            seen, refused = [], threading.Event()
+            seen, refused, sent = [], threading.Event(), threading.Event()
 
             def read():
                 # The subscriber stalls until messages were refused.
                 refused.wait(PATIENCE_S)
-                while len(seen) < count:
-                    message = subscriber.rest(3.0)
-                    seen.extend(message)
-                    if not message:
-                        return
+                seen.extend(subscriber.all_until(sent))
 
             def look():
                 while "503" not in running.stats()["answers"]:
@@ -99,6 +95,7 @@ def test_a_full_queue_holds_the_sender_up_and_loses_nothing(kind, reorder, tmp_p
                 thread.start()
             messages = [("t", {"n": number, "s": "x" * 20_000}) for number in range(count)]
             found = list(client.send_many(messages, reorder=reorder, retry_s=PATIENCE_S))
+            sent.set()
             threads[0].join(PATIENCE_S)
             accepted = [number for number, outcome in enumerate(found) if outcome]
             assert len(found) == count and set(words(found)) <= {"accepted", "503"}
@@ -153,8 +150,8 @@ def test_a_gateway_that_is_stopped_and_started_gets_the_rest(kind, over, tmp_pat
     with contextlib.ExitStack() as stack:
         subscriber = stack.enter_context(contextlib.closing(Subscriber(hub, bind=True)))
         # A socket that binds sends its subscriptions only when it is called.
-        seen = []
-        reading = threading.Thread(target=lambda: seen.extend(subscriber.rest(5.0)))
+        seen, sent = [], threading.Event()
+        reading = threading.Thread(target=lambda: seen.extend(subscriber.all_until(sent)), daemon=True)
         reading.start()
         first = stack.enter_context(gateway(tmp_path, *options, over=over))
         client = stack.enter_context(client_of(first.ready(), kind))
@@ -164,6 +161,7 @@ def test_a_gateway_that_is_stopped_and_started_gets_the_rest(kind, over, tmp_pat
             stack.enter_context(gateway(tmp_path, *options, over=over)).ready()
 
         found = sent_past(client, 4000, replace)
+        sent.set()
         reading.join(PATIENCE_S)
     assert len(found) == 4000 and set(words(found)) <= {"accepted", "unknown"}
     accepted = {number for number, outcome in enumerate(found) if outcome}
