@@ -178,10 +178,7 @@ impl<S: Stream> Worker<S> {
                     self.open::<T>(&listening, tls.as_ref());
                     tls
                 }
-                Service::Draining { was_open: true, tls, grace, .. } => {
-                    self.context.drain_grace.set(Some(grace));
-                    tls
-                }
+                Service::Draining { was_open: true, tls, .. } => tls,
                 // It is closed unanswered, and does not wait in the backlog, from where nobody else may accept it.
                 Service::Closed | Service::Draining { .. } => continue,
             };
@@ -200,7 +197,11 @@ impl<S: Stream> Worker<S> {
         let ending = match *self.service.borrow() {
             Service::Open { .. } => Ending::Open,
             Service::Closed => Ending::SwitchedOff,
-            Service::Draining { .. } => Ending::Stopping,
+            Service::Draining { grace, .. } => {
+                // The task of the connection may run before the worker's own.
+                self.context.drain_grace.set(Some(grace));
+                Ending::Stopping
+            }
         };
         let handle = Rc::new(ConnectionHandle::new(socket, is_inherited, permit, ending));
         let key = self.connections.borrow_mut().insert(Rc::clone(&handle));
@@ -254,123 +255,4 @@ impl<S: Stream> Worker<S> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io::Write;
-    use std::net::{TcpListener, TcpStream};
-    use std::pin::pin;
-    use std::sync::OnceLock;
-    use std::task::{self, Wake};
-
-    use tokio::time::timeout;
-
-    use super::*;
-    use crate::bus::{Bus, BusConfig};
-    use crate::proto::budget::Budget;
-    use crate::proto::counters::HttpTotals;
-    use crate::proto::policy::Policy;
-    use crate::server::transport::Listener;
-    use crate::server::transport::epoll::Epoll;
-    use crate::server::transport::uring::Uring;
-
-    const BUDGET_BYTES: usize = 100_000;
-
-    const PATIENCE: Duration = Duration::from_secs(30);
-
-    /// The most that the task of a connection may take, in bytes, on 64-bit machines, by io_uring and by epoll. Each of
-    /// 10,000 idle connections pays for what a branch of its future keeps across a wait: tokio adds 104 bytes and
-    /// rounds up to 128, so these make 640 and 768.
-    const TASK_BYTES: [usize; 2] = [536, 664];
-
-    fn size_of_output<A, B, C, D, F>(_function: impl FnOnce(A, B, C, D) -> F) -> usize {
-        size_of::<F>()
-    }
-
-    #[test]
-    fn the_task_of_a_connection_stays_small() {
-        let sizes = [
-            size_of_output(Worker::<<Uring as Transport>::Stream>::serve),
-            size_of_output(Worker::<<Epoll as Transport>::Stream>::serve),
-        ];
-        println!("a connection's task: {sizes:?} bytes (uring, epoll)");
-        assert!(sizes.iter().zip(TASK_BYTES).all(|(&bytes, most)| bytes <= most), "{sizes:?}");
-    }
-
-    /// Notes when it is woken how many connections count as open, and whether the whole budget is free.
-    struct StateWhenWoken {
-        counters: Arc<HttpCounters>,
-        budget: Arc<Budget>,
-        noted: OnceLock<(u64, bool)>,
-    }
-
-    impl Wake for StateWhenWoken {
-        fn wake(self: Arc<Self>) {
-            let open = HttpTotals::from_iter([&*self.counters]).connections;
-            let _ = self.noted.set((open, self.budget.hold(BUDGET_BYTES).is_some()));
-        }
-    }
-
-    /// Returns a worker whose budget is one body, and that bounds its connections with `permits`.
-    fn worker(
-        bus: &Bus,
-        token: &watch::Sender<Option<Token>>,
-        state: &StateWhenWoken,
-        permits: &Arc<Semaphore>,
-    ) -> Rc<Worker<<Epoll as Transport>::Stream>> {
-        let counters = Arc::clone(&state.counters);
-        let core = Context::new(Policy::default(), Arc::clone(&state.budget), Arc::clone(&counters), bus.publisher());
-        let timeouts = Timeouts { head: PATIENCE, body: PATIENCE, idle: PATIENCE };
-        Rc::new(Worker {
-            publisher: bus.publisher(),
-            counters,
-            context: WorkerContext::new(core, token.subscribe(), timeouts),
-            permits: Arc::clone(permits),
-            service: watch::channel(Service::Closed).1,
-            listening: RefCell::default(),
-            connections: RefCell::default(),
-            emptied: Notify::new(),
-            awaits_inherited: Cell::new(false),
-        })
-    }
-
-    /// Accepts a connection whose client has announced a body as large as the budget, and has sent nothing of it.
-    async fn announced_body() -> (TcpStream, <Epoll as Transport>::Stream) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.set_nonblocking(true).unwrap();
-        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let head = "POST /api/message?token=t HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\n";
-        write!(client, "{head}Content-Length: {BUDGET_BYTES}\r\n\r\n").unwrap();
-        let listener = <Epoll as Transport>::Listener::new(listener.into()).unwrap();
-        let stream = Listener::accept(&listener).await.unwrap();
-        (client, stream)
-    }
-
-    /// A person or a test that reads that no connection is open relies on it. The permit is given back last, and wakes
-    /// who waits for it.
-    #[test]
-    fn a_connection_counts_as_open_until_it_has_given_everything_back() {
-        let bind = vec!["ipc://*".parse().unwrap()];
-        let bus = Bus::start(BusConfig { bind, ..BusConfig::default() }, |_| {}).unwrap();
-        let (counters, budget) = (Arc::default(), Budget::new(BUDGET_BYTES));
-        let state = Arc::new(StateWhenWoken { counters, budget, noted: OnceLock::new() });
-        let permits = Arc::new(Semaphore::new(1));
-        let token = watch::Sender::new(Token::new("t"));
-        let worker = worker(&bus, &token, &state, &permits);
-        Epoll::new().unwrap().block_on(async {
-            let (client, stream) = announced_body().await;
-            let permit = Arc::clone(&permits).acquire_owned().await.unwrap();
-            let mut next_permit = pin!(Arc::clone(&permits).acquire_owned());
-            let waker = task::Waker::from(Arc::clone(&state));
-            assert!(next_permit.as_mut().poll(&mut task::Context::from_waker(&waker)).is_pending());
-            worker.spawn(stream, false, permit, None);
-            let held = async {
-                while state.budget.hold(BUDGET_BYTES).is_some() {
-                    tokio::task::yield_now().await;
-                }
-            };
-            timeout(PATIENCE, held).await.expect("the body is held");
-            drop(client);
-            timeout(PATIENCE, worker.wait_until_empty()).await.expect("the connection ends");
-        });
-        assert_eq!(state.noted.get(), Some(&(1, true)));
-    }
-}
+mod tests;

@@ -1,0 +1,159 @@
+//! Tests of what a worker does with its connections.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::pin::pin;
+use std::sync::OnceLock;
+use std::task::{self, Wake};
+
+use tokio::time::timeout;
+
+use super::*;
+use crate::bus::{Bus, BusConfig};
+use crate::proto::budget::Budget;
+use crate::proto::counters::HttpTotals;
+use crate::proto::policy::Policy;
+use crate::server::transport::Listener;
+use crate::server::transport::epoll::Epoll;
+use crate::server::transport::uring::Uring;
+
+const BUDGET_BYTES: usize = 100_000;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The most that the task of a connection may take, in bytes, on 64-bit machines, by io_uring and by epoll. Each of
+/// 10,000 idle connections pays for what a branch of its future keeps across a wait: tokio adds 104 bytes and
+/// rounds up to 128, so these make 640 and 768.
+const TASK_BYTES: [usize; 2] = [536, 664];
+
+fn size_of_output<A, B, C, D, F>(_function: impl FnOnce(A, B, C, D) -> F) -> usize {
+    size_of::<F>()
+}
+
+#[test]
+fn the_task_of_a_connection_stays_small() {
+    let sizes = [
+        size_of_output(Worker::<<Uring as Transport>::Stream>::serve),
+        size_of_output(Worker::<<Epoll as Transport>::Stream>::serve),
+    ];
+    println!("a connection's task: {sizes:?} bytes (uring, epoll)");
+    assert!(sizes.iter().zip(TASK_BYTES).all(|(&bytes, most)| bytes <= most), "{sizes:?}");
+}
+
+/// Notes when it is woken how many connections count as open, and whether the whole budget is free.
+struct StateWhenWoken {
+    counters: Arc<HttpCounters>,
+    budget: Arc<Budget>,
+    noted: OnceLock<(u64, bool)>,
+}
+
+impl StateWhenWoken {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { counters: Arc::default(), budget: Budget::new(BUDGET_BYTES), noted: OnceLock::new() })
+    }
+}
+
+impl Wake for StateWhenWoken {
+    fn wake(self: Arc<Self>) {
+        let open = HttpTotals::from_iter([&*self.counters]).connections;
+        let _ = self.noted.set((open, self.budget.hold(BUDGET_BYTES).is_some()));
+    }
+}
+
+fn bus() -> Bus {
+    let bind = vec!["ipc://*".parse().unwrap()];
+    Bus::start(BusConfig { bind, ..BusConfig::default() }, |_| {}).unwrap()
+}
+
+/// Returns a worker whose budget is one body, and that bounds its connections with `permits`.
+fn worker(
+    bus: &Bus,
+    token: &watch::Sender<Option<Token>>,
+    state: &StateWhenWoken,
+    permits: &Arc<Semaphore>,
+    service: Service,
+) -> Rc<Worker<<Epoll as Transport>::Stream>> {
+    let counters = Arc::clone(&state.counters);
+    let core = Context::new(Policy::default(), Arc::clone(&state.budget), Arc::clone(&counters), bus.publisher());
+    let timeouts = Timeouts { head: PATIENCE, body: PATIENCE, idle: PATIENCE };
+    Rc::new(Worker {
+        publisher: bus.publisher(),
+        counters,
+        context: WorkerContext::new(core, token.subscribe(), timeouts),
+        permits: Arc::clone(permits),
+        service: watch::channel(service).1,
+        listening: RefCell::default(),
+        connections: RefCell::default(),
+        emptied: Notify::new(),
+        awaits_inherited: Cell::new(false),
+    })
+}
+
+/// Returns a connection and its client, who has sent nothing.
+async fn connected() -> (TcpStream, <Epoll as Transport>::Stream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let listener = <Epoll as Transport>::Listener::new(listener.into()).unwrap();
+    let stream = Listener::accept(&listener).await.unwrap();
+    (client, stream)
+}
+
+/// Accepts a connection whose client has announced a body as large as the budget, and has sent nothing of it.
+async fn announced_body() -> (TcpStream, <Epoll as Transport>::Stream) {
+    let (mut client, stream) = connected().await;
+    let head = "POST /api/message?token=t HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\n";
+    write!(client, "{head}Content-Length: {BUDGET_BYTES}\r\n\r\n").unwrap();
+    (client, stream)
+}
+
+/// A person or a test that reads that no connection is open relies on it. The permit is given back last, and wakes
+/// who waits for it.
+#[test]
+fn a_connection_counts_as_open_until_it_has_given_everything_back() {
+    let (bus, state) = (bus(), StateWhenWoken::new());
+    let permits = Arc::new(Semaphore::new(1));
+    let token = watch::Sender::new(Token::new("t"));
+    let worker = worker(&bus, &token, &state, &permits, Service::Closed);
+    Epoll::new().unwrap().block_on(async {
+        let (client, stream) = announced_body().await;
+        let permit = Arc::clone(&permits).acquire_owned().await.unwrap();
+        let mut next_permit = pin!(Arc::clone(&permits).acquire_owned());
+        let waker = task::Waker::from(Arc::clone(&state));
+        assert!(next_permit.as_mut().poll(&mut task::Context::from_waker(&waker)).is_pending());
+        worker.spawn(stream, false, permit, None);
+        let held = async {
+            while state.budget.hold(BUDGET_BYTES).is_some() {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(PATIENCE, held).await.expect("the body is held");
+        drop(client);
+        timeout(PATIENCE, worker.wait_until_empty()).await.expect("the connection ends");
+    });
+    assert_eq!(state.noted.get(), Some(&(1, true)));
+}
+
+/// Whoever accepts next from an inherited socket cannot serve a connection that this process has accepted.
+#[test]
+fn an_inherited_connection_that_came_as_the_drain_began_is_answered() {
+    let (bus, state) = (bus(), StateWhenWoken::new());
+    let permits = Arc::new(Semaphore::new(1));
+    let token = watch::Sender::new(Token::new("t"));
+    let deadline = Instant::now() + PATIENCE;
+    let draining = Service::Draining { deadline, grace: DrainGrace::within(deadline), was_open: true, tls: None };
+    let worker = worker(&bus, &token, &state, &permits, draining);
+    Epoll::new().unwrap().block_on(async {
+        let (mut client, stream) = connected().await;
+        let permit = Arc::clone(&permits).acquire_owned().await.unwrap();
+        worker.spawn(stream, true, permit, None);
+        // The task sees that the worker drains before the client sends.
+        tokio::task::yield_now().await;
+        write!(client, "GET / HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+        client.shutdown(std::net::Shutdown::Write).unwrap();
+        timeout(PATIENCE, worker.wait_until_empty()).await.expect("the connection ends");
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
+    });
+}
