@@ -2,8 +2,12 @@
 
 use std::io::{ErrorKind, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsFd;
+use std::time::Instant;
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+
+use super::PATIENCE;
 
 /// The reading end of a full pipe.
 pub(crate) struct FullPipe {
@@ -30,7 +34,23 @@ impl FullPipe {
         (Self { reader, filled_bytes }, writer)
     }
 
-    /// Reads all that was written to the pipe after it was full, until every writing end is closed.
+    /// Reads what was written to the pipe after it was full, until that is `complete`.
+    pub(crate) fn read_until(&mut self, complete: impl Fn(&str) -> bool) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        let mut bytes = Vec::new();
+        while !complete(&String::from_utf8_lossy(bytes.get(self.filled_bytes..).unwrap_or_default())) {
+            let left = deadline.saturating_duration_since(Instant::now()).try_into().unwrap();
+            let ready = poll(&mut [PollFd::new(&self.reader, PollFlags::IN)], Some(&left)).unwrap();
+            assert_ne!(ready, 0, "nothing more comes: {}", String::from_utf8_lossy(&bytes));
+            let mut chunk = [0; 65_536];
+            let read = self.reader.read(&mut chunk).unwrap();
+            assert_ne!(read, 0, "nothing more comes: {}", String::from_utf8_lossy(&bytes));
+            bytes.extend_from_slice(&chunk[..read]);
+        }
+        String::from_utf8(bytes.split_off(std::mem::take(&mut self.filled_bytes))).unwrap()
+    }
+
+    /// Reads what was written to the pipe since, until every writing end is closed.
     pub(crate) fn read_to_end(mut self) -> String {
         let mut text = String::new();
         self.reader.read_to_string(&mut text).unwrap();
