@@ -28,6 +28,12 @@ impl Publisher {
         self.state.waker.wake();
     }
 
+    /// Returns whether every endpoint is connected, so that none misses a message that is published now.
+    #[must_use]
+    pub fn reaches_all(&self) -> bool {
+        self.state.connected.load(Ordering::Acquire) == self.state.endpoints.len()
+    }
+
     /// Makes the bus return freed memory to the kernel also after `bodies` held much (see [`super::memory`]).
     pub(crate) fn count_bodies(&self, bodies: Arc<Budget>) {
         self.state.queue.held().count_bodies(bodies);

@@ -15,8 +15,8 @@ pub(super) struct ReadyReporter {
     /// Set when the bus has started.
     publisher: OnceLock<Publisher>,
     state: Mutex<ReadyState>,
-    /// Notified when `ready` is reported.
-    became_ready: Notify,
+    /// Notified when the gateway listens and every endpoint is connected.
+    completed: Notify,
 }
 
 struct ReadyState {
@@ -33,7 +33,7 @@ impl ReadyReporter {
     pub(super) fn new(emit: EventSink) -> Self {
         let not_listening = Some("the gateway starts".into());
         let state = ReadyState { not_listening, is_bus_connected: None, is_ready: false };
-        Self { emit, publisher: OnceLock::new(), state: Mutex::new(state), became_ready: Notify::new() }
+        Self { emit, publisher: OnceLock::new(), state: Mutex::new(state), completed: Notify::new() }
     }
 
     /// Tells through which publisher messages pass, and whether the bus has bound endpoints, which it does not report.
@@ -62,9 +62,10 @@ impl ReadyReporter {
         self.update(|state| state.is_bus_connected = Some(self.is_bus_connected()));
     }
 
-    /// Waits until `ready` was reported. For one task at a time.
-    pub(super) async fn became_ready(&self) {
-        self.became_ready.notified().await;
+    /// Waits until the gateway listens and every endpoint is connected, which may be later than `ready`. For one task at a
+    /// time.
+    pub(super) async fn completed(&self) {
+        self.completed.notified().await;
     }
 
     /// Reports what has changed. The lock makes the order of the events that of the changes; the sink never waits.
@@ -73,11 +74,11 @@ impl ReadyReporter {
         change(&mut state);
         let bus_disconnected = (state.is_bus_connected != Some(true)).then_some("the bus is not connected");
         let not_ready = state.not_listening.as_deref().or(bus_disconnected);
+        if not_ready.is_none() && self.publisher.get().is_some_and(Publisher::reaches_all) {
+            self.completed.notify_one();
+        }
         match (state.is_ready, not_ready) {
-            (false, None) => {
-                (self.emit)(&Event::Ready);
-                self.became_ready.notify_one();
-            }
+            (false, None) => (self.emit)(&Event::Ready),
             (true, Some(reason)) => (self.emit)(&Event::NotReady { reason }),
             _ => return,
         }

@@ -32,8 +32,9 @@ const TAKEN_TIMEOUT: Duration = Duration::from_secs(1);
 /// The pause between two of these attempts.
 const TAKEN_PAUSE: Duration = Duration::from_millis(5);
 
-/// How long the gateway waits for the bus before it accepts from inherited sockets. Until then connections wait in the
-/// backlog, from where a gateway that this one replaces may accept them, and are not answered 503.
+/// How long the gateway waits for every endpoint of the bus before it accepts from inherited sockets. Until then
+/// connections wait in the backlog, from where a gateway that this one replaces may accept them. They are not answered
+/// 503, and no hub misses their messages.
 const BUS_START: Duration = Duration::from_secs(1);
 
 /// Runs the gateway until it is asked to stop. `start_hub` starts the embedded hub, if there is to be one, when nothing
@@ -111,7 +112,7 @@ impl Gateway {
     async fn run(&mut self, parent: Option<ParentEnd>, signals: &mut Signals) -> Result<(), Failure> {
         self.apply_settings()?;
         let ready = Arc::clone(&self.ready);
-        let mut bus_started = pin!(timeout(BUS_START, ready.became_ready()));
+        let mut bus_started = pin!(timeout(BUS_START, ready.completed()));
         let mut accepts_inherited = self.config.inherited.is_empty();
         let mut stdin = self.config.watch_stdin.then(StdinEnd::watch);
         let interval = |period| interval_at(tokio::time::Instant::now() + period, period);

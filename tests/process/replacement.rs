@@ -1,9 +1,10 @@
 //! A gateway is replaced by another one on the same listening socket, under load: no client sees a failure, and every
-//! message that was answered with 200 is published once.
+//! message that was answered with 200 is published once, to each hub.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
@@ -18,6 +19,9 @@ const REPLACEMENTS: usize = 20;
 
 /// Answers between two replacements, at least.
 const ANSWERS: usize = 200;
+
+/// How often to start a gateway until one has its hubs connected within a second.
+const ATTEMPTS: usize = 5;
 
 /// The number of clients of each kind.
 const CLIENTS: usize = 3;
@@ -63,6 +67,29 @@ fn twenty_replacements_under_load_fail_no_request() {
         let not_once: Vec<_> = answered.iter().filter(|message| published.get(message) != Some(&1)).collect();
         assert!(not_once.is_empty(), "answered with 200 and not published once: {not_once:?}");
         assert_eq!(bus.next_within(POLL_INTERVAL), None, "more was published");
+    }
+}
+
+#[test]
+fn no_hub_misses_what_a_new_gateway_accepts() {
+    for shared in Shared::both() {
+        let (soon, late) = (Subscriber::bound(), Subscriber::bound_by_name());
+        for attempt in 0..ATTEMPTS {
+            let message = Message::new("load", &format!(r#"{{"attempt":{attempt}}}"#));
+            let mut client = shared.connect();
+            let started = Instant::now();
+            let builder = Gateway::serve().inherit(&shared.descriptor()).connect(soon.endpoint());
+            let mut gateway = builder.connect(late.endpoint()).start();
+            client.exchange(&gateway.request(message.body())).assert_accepted();
+            // After a second, the gateway waits for no hub. A slow machine may need longer.
+            let waited_for_hubs = started.elapsed() < Duration::from_secs(1);
+            assert_eq!(soon.next(), message);
+            if waited_for_hubs {
+                while late.next() != message {}
+                break;
+            }
+            gateway.terminate();
+        }
     }
 }
 

@@ -56,6 +56,15 @@ impl Subscriber {
         Self::receiving(socket, endpoint, directory, text)
     }
 
+    /// Binds a free port, for gateways that connect to it by a name. libzmq gets the address of a name for its second
+    /// attempt to connect, so that such an endpoint is connected 100 ms after the others.
+    pub(crate) fn bound_by_name() -> Self {
+        let socket = subscribed("");
+        socket.bind("tcp://127.0.0.1:*").unwrap();
+        let endpoint = socket.get_last_endpoint().unwrap().unwrap().replace("127.0.0.1", "localhost");
+        Self::receiving(socket, endpoint, tempfile::tempdir().unwrap(), text)
+    }
+
     /// Connects to an endpoint that another process binds, now or later.
     pub(crate) fn connected(endpoint: &str, prefix: &str) -> Self {
         Self::connected_with(endpoint, prefix, text)
