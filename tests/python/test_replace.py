@@ -213,9 +213,13 @@ from adapter_gateway import Gateway
 
 gateway = Gateway(settings={settings!r}, listen="127.0.0.1:0", plain=True, bind={bind!r}, replaceable=True)
 gateway.start()
+forked, fork = os.pipe()
 child = os.fork()
 if child == 0:
+    # The copies of this process are closed by now.
+    os.write(fork, b"!")
     time.sleep(1000)
+os.read(forked, 1)
 print(gateway.pid, child, gateway.url, flush=True)
 os._exit(0)
 """
