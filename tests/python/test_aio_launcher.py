@@ -71,6 +71,8 @@ def test_a_crash_is_told(options):
         with pytest.raises(GatewayEndedError, match="signal 9"):
             async with Gateway(**options) as gateway:
                 os.kill(gateway.pid, signal.SIGKILL)
+                # The loop does not see the end before the gateway is asked.
+                wait_for_end(gateway.pid)
                 with pytest.raises(GatewayEndedError, match="signal 9"):
                     await gateway.stats()
 

@@ -283,14 +283,13 @@ def parent(options: dict[str, Any], before: str, after: str, first: str = "") ->
 
 
 def wait_for_end(pid: int) -> None:
-    """Waits until the process, which is no child of this one, has ended."""
+    """Waits until the process has ended. It may still have to be reaped."""
     deadline = time.monotonic() + TIMEOUT_S
     while True:
         try:
             state = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
         except (FileNotFoundError, ProcessLookupError):
             return
-        # Where nobody reaps orphans, they stay as they ended.
         if state == "Z":
             return
         assert time.monotonic() < deadline, f"process {pid} lives on"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 from collections.abc import Callable, Sequence
 from typing import Optional
@@ -76,9 +77,7 @@ class GatewayProcess:
     async def ask(self, signal_number: signal.Signals, answer: str, timeout_s: float) -> Event:
         """Sends a signal, and returns the next event with the name of the answer."""
         has_come = self.state.next_event(answer)
-        # If the process has ended, its state will tell.
-        with contextlib.suppress(ProcessLookupError):
-            self._process.send_signal(signal_number)
+        self._send(signal_number)
         if not await self._wait_for(has_come, timeout_s):
             raise self.state.late(f"the event `{answer}`", timeout_s)
         return self.state.last[answer]
@@ -90,14 +89,22 @@ class GatewayProcess:
         self._lifeline.close()
         if not await self._has_ended(timeout_s):
             # Somebody has a copy of the pipe.
-            with contextlib.suppress(ProcessLookupError):
-                self._process.terminate()
+            self._send(signal.SIGTERM)
             if not await self._has_ended(timeout_s):
-                with contextlib.suppress(ProcessLookupError):
-                    self._process.kill()
+                self._send(signal.SIGKILL)
                 await self._has_ended(timeout_s)
                 raise self.state.killed(timeout_s)
         return self.state.stopped()
+
+    def _send(self, signal_number: signal.Signals) -> None:
+        """Sends a signal. If the process has ended, its state will tell.
+
+        The methods of asyncio for this, those of Python 3.12.1 among them, may take the exit status of a process that has
+        just ended. What waits for the process is then told 255.
+        """
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal_number)
 
     async def _has_ended(self, timeout_s: float) -> bool:
         return await self._wait_for(lambda: self.state.status is not None, timeout_s)
