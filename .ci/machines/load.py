@@ -9,14 +9,14 @@ import threading
 import time
 
 import zmq
-from parts import PORT, WORK
+from parts import PORT, WORK, until
 
 ANSWER_TIMEOUT_S = 45
 CLIENTS = 8
 PAUSE_S = 0.005
 
 # What became of a message: when it was posted and answered, and "200" or what the client saw instead.
-Answer = collections.namedtuple("Answer", "number sent answered outcome")
+Answer = collections.namedtuple("Answer", "number client sent answered outcome")
 Arrival = collections.namedtuple("Arrival", "number at client")
 
 
@@ -35,11 +35,20 @@ class Load:
         self._threads = [threading.Thread(target=self._run, args=(client,), daemon=True) for client in range(CLIENTS)]
 
     def __enter__(self):
+        probe, connection = self._body(0, None), self._connection()
+        subscribers = self.subscribers.values()
+        until(
+            lambda: self._post(connection, probe) and all(each.subscribed.wait(0.05) for each in subscribers), "a probe"
+        )
+        connection.close()
         for thread in self._threads:
             thread.start()
         return self
 
     def __exit__(self, *_):
+        self.end()
+
+    def end(self):
         self._over.set()
         for thread in self._threads:
             thread.join(2 * ANSWER_TIMEOUT_S)
@@ -49,14 +58,15 @@ class Load:
         connection = self._connection()
         while not self._over.wait(PAUSE_S):
             number = next(self._numbers)
-            payload = {"number": number, "client": client, "filler": self._filler}
-            body = json.dumps({"topic": "load", "payload": payload})
             sent = time.monotonic()
-            outcome = self._post(connection, body)
-            self.answers.append(Answer(number, sent, time.monotonic(), outcome))
+            outcome = self._post(connection, self._body(number, client))
+            self.answers.append(Answer(number, client, sent, time.monotonic(), outcome))
             if not keeps or outcome != "200":
                 connection.close()
         connection.close()
+
+    def _body(self, number, client):
+        return json.dumps({"topic": "load", "payload": {"number": number, "client": client, "filler": self._filler}})
 
     def _connection(self):
         if self._tls:
@@ -86,16 +96,14 @@ class Load:
         accepted = {answer.number for answer in self.answers if answer.outcome == "200"}
         return all(accepted <= {arrival.number for arrival in each.arrivals} for each in self.subscribers.values())
 
-    def accounts(self):
-        """Returns the account of each hub."""
-        return {hub: Account(self.answers, subscriber.arrivals) for hub, subscriber in self.subscribers.items()}
-
 
 class Subscriber:
     """Notes which messages a hub delivers, and when."""
 
     def __init__(self, endpoint):
         self.arrivals = []
+        # Set when a probe, which has the number 0, has arrived: from then on the hub knows the subscription.
+        self.subscribed = threading.Event()
         self._socket = zmq.Context.instance().socket(zmq.SUB)
         self._socket.setsockopt(zmq.RCVHWM, 0)
         # A hub drops what arrives before its subscribers. This one is back soon after a restart of the hub.
@@ -108,7 +116,9 @@ class Subscriber:
     def _run(self):
         while True:
             payload = json.loads(self._socket.recv_multipart()[1])
-            self.arrivals.append(Arrival(payload["number"], time.monotonic(), payload["client"]))
+            self.subscribed.set()
+            if payload["number"]:
+                self.arrivals.append(Arrival(payload["number"], time.monotonic(), payload["client"]))
 
 
 class Account:

@@ -37,8 +37,7 @@ def build():
         ip("link", "set", machine, "up")
         heal(machine)
         # sshd runs as a user who is not root, see parts.py.
-        any_port = "echo 0 > /proc/sys/net/ipv4/ip_unprivileged_port_start"
-        subprocess.run([*inside(machine), "bash", "-c", any_port], check=True)
+        set_kernel(machine, "ip_unprivileged_port_start", 0)
     names = [f"10.83.0.{number} {machine}\n" for machine, number in ADDRESSES.items()]
     Path("/etc/hosts").write_text("127.0.0.1 localhost\n" + "".join(names))
 
@@ -50,6 +49,12 @@ def cut(machine):
 
 def heal(machine):
     ip("link", "set", machine, "master", "switch")
+
+
+def set_kernel(machine, name, value):
+    """Sets a variable of TCP/IP on this machine."""
+    write = f"echo {value} > /proc/sys/net/ipv4/{name}"
+    subprocess.run([*inside(machine), "bash", "-c", write], check=True)
 
 
 def listening_socket(machine, port):

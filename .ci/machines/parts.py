@@ -1,5 +1,7 @@
 """The programs on the machines, with the configuration files of `docs/examples` as they stand."""
 
+import contextlib
+import itertools
 import json
 import os
 import secrets
@@ -59,7 +61,13 @@ class Program:
 
     def send(self, number):
         """Sends a signal to the program and to those that it has started."""
-        os.killpg(self.process.pid, number)
+        for pid in with_children(self.process.pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def child(self):
+        """Returns the process ID of the program that this one has started."""
+        return with_children(self.process.pid)[1]
 
     def end(self, number=signal.SIGTERM):
         """Ends the program by a signal, and returns its status."""
@@ -69,6 +77,15 @@ class Program:
 
     def kill(self):
         self.end(signal.SIGKILL)
+
+
+def with_children(pid):
+    """Returns this process ID, and those of all processes that it has started, directly or not."""
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except (FileNotFoundError, ProcessLookupError):
+        children = []
+    return [pid, *itertools.chain.from_iterable(with_children(int(child)) for child in children)]
 
 
 class Gateway(Program):
@@ -138,10 +155,10 @@ class Parts:
     """All programs, started and ready. The hub `hub-1` is reached directly, `hub-2` through a tunnel. With `inherited`,
     the gateways listen on sockets that stay open when they end."""
 
-    def __init__(self, binary, https=False, tunnel="stunnel", inherited=False):
+    def __init__(self, binary, https=False, tunnel="stunnel", inherited=False, options=()):
         shutil.rmtree(WORK, ignore_errors=True)
         WORK.mkdir()
-        self._binary = binary
+        self._binary, self._options = binary, options
         self.token = secrets.token_urlsafe(24)
         files.secret(WORK / "user_settings.py", f"OPEN_REST_API = True\nTOKEN = {self.token!r}\n")
         self.certificate = files.certificates(WORK) if https else None
@@ -159,11 +176,15 @@ class Parts:
         listen = [f"fd:{fd}" for fd in fds] or [f"0.0.0.0:{PORT}"]
         return Gateway(
             name, name, self._binary, "--settings", f"{WORK}/user_settings.py", *tls, "--listen", *listen,
-            "--connect", "tcp://hub-1:16130", "--connect", "tcp://127.0.0.1:16131", pass_fds=fds,
+            "--connect", "tcp://hub-1:16130", "--connect", "tcp://127.0.0.1:16131", *self._options,
+            pass_fds=fds,
         )  # fmt: skip
 
     def __iter__(self):
         yield from [*self.hubs.values(), *self.tunnels.values(), *self.gateways.values(), self.balancer]
+
+    def by_name(self, name):
+        return next(part for part in self if part.name == name)
 
     def __enter__(self):
         try:

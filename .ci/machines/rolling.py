@@ -7,7 +7,7 @@ import sys
 import time
 
 import network
-from load import Load
+from load import Account, Load
 from parts import Parts, check, until, wait
 
 ROUNDS = 2
@@ -49,7 +49,8 @@ def roll(parts, restart):
     print(f"  {2 * ROUNDS} restarts in {time.monotonic() - start:.0f} s; answers: {dict(outcomes)}, the last after "
           f"{longest_ms:.0f} ms")  # fmt: skip
     check(set(outcomes) == {"200"}, outcomes)
-    for hub, account in load.accounts().items():
+    for hub, subscriber in load.subscribers.items():
+        account = Account(load.answers, subscriber.arrivals)
         print(
             f"  {hub}: {len(account.lost)} lost, {len(account.twice)} twice, {len(account.out_of_order)} out of order"
         )
