@@ -232,7 +232,8 @@ impl<S: Stream> ConnectionTask<'_, S> {
                         phase = Some((waiting, self.connection.requests()));
                     }
                     if let Some(due) = request_due {
-                        deadline.set_at(due);
+                        // The grace of a stop does not put off a deadline.
+                        deadline.set_at(due.min(deadline.at));
                     }
                     step = tokio::select! {
                         biased;

@@ -91,6 +91,8 @@ struct Worker<S> {
     connections: RefCell<Slab<Rc<ConnectionHandle<S>>>>,
     /// Whether connections of inherited sockets may still come.
     awaits_inherited: Cell<bool>,
+    /// Whether the drain is over: the tasks of connections that come now would not run to their end.
+    has_drained: Cell<bool>,
     /// Notified when the last connection ends, and when no more connections of inherited sockets come.
     emptied: Notify,
 }
@@ -115,6 +117,7 @@ pub async fn serve<T: Transport>(config: WorkerConfig) {
         listening: RefCell::default(),
         connections: RefCell::default(),
         awaits_inherited: Cell::new(true),
+        has_drained: Cell::new(false),
         emptied: Notify::new(),
     });
     spawn_local(wake_bus(Rc::clone(&worker)));
@@ -213,8 +216,12 @@ impl<S: Stream> Worker<S> {
         self.emptied.notify_one();
     }
 
-    /// Serves a connection in a task of its own.
+    /// Serves a connection in a task of its own, unless the worker has drained.
     fn spawn(self: &Rc<Self>, socket: S, is_inherited: bool, permit: OwnedSemaphorePermit, tls: Option<Arc<Acceptor>>) {
+        // At the limit of connections, this one may have waited for a permit since before its listener was closed.
+        if self.has_drained.get() {
+            return;
+        }
         // A connection that came before its listener was closed gets its answer too.
         let ending = match *self.service.borrow() {
             Service::Open { .. } => Ending::Open,
@@ -256,7 +263,9 @@ impl<S: Stream> Worker<S> {
     }
 
     async fn drain(&self, deadline: Instant) {
-        if timeout_at(deadline, self.wait_until_empty()).await.is_err() {
+        let drained = timeout_at(deadline, self.wait_until_empty()).await;
+        self.has_drained.set(true);
+        if drained.is_err() {
             for (_, handle) in self.connections.borrow().iter() {
                 let _ = handle.socket.shutdown(Shutdown::Both);
             }
@@ -348,6 +357,7 @@ mod tests {
             connections: RefCell::default(),
             emptied: Notify::new(),
             awaits_inherited: Cell::new(false),
+            has_drained: Cell::new(false),
         })
     }
 

@@ -26,8 +26,6 @@ enum Phase {
     Another,
     Head,
     Body,
-    /// That the client takes its answers.
-    Blocked,
     /// That the client ends its side.
     Linger,
     /// For nothing: the last answer was given.
@@ -53,12 +51,16 @@ pub(crate) struct Ledger {
     /// The requests whose messages were taken from the queue.
     published: Vec<usize>,
     served_at: Option<Instant>,
-    /// How often listeners had ended when this connection was accepted.
-    endings: usize,
+    /// Whether the gateway accepted no requests when it began to serve this connection.
+    is_ending_at_once: bool,
     phase: Phase,
     /// How many heads the gateway had when the phase began, and when that was.
     phase_heads: usize,
     phase_at: Instant,
+    /// Since when the gateway waits until the client takes its answers.
+    blocked_at: Option<Instant>,
+    /// When the client had taken them.
+    freed_at: Instant,
     is_end_read: bool,
     pub(crate) broken_at: Option<Instant>,
     is_aborted: bool,
@@ -82,10 +84,12 @@ impl Ledger {
             interim: 0,
             published: Vec::new(),
             served_at: None,
-            endings: 0,
+            is_ending_at_once: false,
             phase: Phase::First,
             phase_heads: 0,
             phase_at: now,
+            blocked_at: None,
+            freed_at: now,
             is_end_read: false,
             broken_at: None,
             is_aborted: false,
@@ -93,19 +97,12 @@ impl Ledger {
         }
     }
 
-    /// The gateway has accepted the connection.
-    pub(crate) fn accepted(&mut self) {
-        self.endings = World::current().endings.borrow().len();
-    }
-
     /// The gateway's task waits for the first time.
     pub(crate) fn served(&mut self) {
         if self.served_at.is_none() {
             let world = World::current();
             world.note(self.life, "served", format_args!(""));
-            if world.drain_deadline.get().is_some_and(|deadline| Instant::now() >= deadline) {
-                world.late.set(world.late.get() + 1);
-            }
+            self.is_ending_at_once = world.moment().token.is_none() || world.drain_deadline.get().is_some();
             self.served_at = Some(Instant::now());
             self.phase_at = Instant::now();
         }
@@ -232,11 +229,12 @@ impl Ledger {
 
     /// Returns how many bytes of a body the gateway keeps at least, and whether it keeps a body.
     pub(crate) fn kept(&self) -> (usize, bool) {
-        if self.is_closed || self.is_tls || self.phase != Phase::Body || self.answers.len() >= self.heads.len() {
+        if self.is_closed || self.is_tls || self.answers.len() >= self.heads.len() {
             return (0, self.is_tls && !self.is_closed);
         }
         let request = &self.requests[self.heads.len() - 1];
-        (if request.is_chunked { 0 } else { self.read - request.head_end }, true)
+        let is_known = self.blocked_at.is_none() && self.phase == Phase::Body && !request.is_chunked;
+        (if is_known { self.read - request.head_end } else { 0 }, true)
     }
 }
 
@@ -354,18 +352,20 @@ impl Ledger {
 impl Ledger {
     /// Returns whether the gateway may end the connection between two requests.
     fn is_told_to_end(&self, world: &World) -> bool {
-        let is_draining = world.drain_deadline.get().is_some();
-        is_draining || world.endings.borrow().len() > self.endings || world.moment().token.is_none()
+        let has_ended = |at: &Instant| self.served_at.is_some_and(|served_at| *at >= served_at);
+        self.is_ending_at_once || world.endings.borrow().last().is_some_and(has_ended)
     }
 
+    /// Returns when the gateway was asked to end the connection.
     fn told_at(&self, world: &World) -> Option<Instant> {
-        world.endings.borrow().get(self.endings).copied()
+        let served_at = self.served_at?;
+        if self.is_ending_at_once {
+            return Some(served_at);
+        }
+        world.endings.borrow().iter().find(|at| **at > served_at).copied()
     }
 
     fn current_phase(&self) -> Phase {
-        if !self.unsent.is_empty() {
-            return Phase::Blocked;
-        }
         if self.is_closing() {
             return Phase::Closing;
         }
@@ -383,6 +383,21 @@ impl Ledger {
 
     /// Notes what the gateway waits for now, after a call. What it waited for before must have ended in time.
     fn enter_phase(&mut self, world: &World) {
+        match (self.blocked_at, self.unsent.is_empty()) {
+            (None, false) => {
+                self.check_late(world);
+                self.blocked_at = Some(Instant::now());
+            }
+            (Some(_), true) => {
+                self.check_late(world);
+                self.blocked_at = None;
+                self.freed_at = Instant::now();
+            }
+            _ => {}
+        }
+        if self.blocked_at.is_some() {
+            return;
+        }
         let phase = self.current_phase();
         if (phase, self.heads.len()) != (self.phase, self.phase_heads) {
             self.check_late(world);
@@ -395,12 +410,15 @@ impl Ledger {
     /// Returns when the phase ends at the latest.
     fn due(&self, world: &World) -> Instant {
         let timeouts = &world.limits.timeouts;
+        if let Some(blocked_at) = self.blocked_at {
+            return blocked_at + timeouts.body;
+        }
         let served_at = self.served_at.unwrap_or(self.phase_at);
         match self.phase {
             Phase::First => served_at + timeouts.head,
             Phase::Head if self.heads.is_empty() => served_at + timeouts.head,
             Phase::Head => self.phase_at + timeouts.head,
-            Phase::Body | Phase::Blocked => self.phase_at + timeouts.body,
+            Phase::Body => self.phase_at + timeouts.body,
             Phase::Another => self.phase_at + timeouts.idle,
             Phase::Linger => self.phase_at + LINGER,
             Phase::Closing => self.phase_at,
@@ -408,32 +426,37 @@ impl Ledger {
     }
 
     fn check_late(&self, world: &World) {
-        let (now, due) = (Instant::now(), self.due(world));
+        // What waits for the client's reading has its own deadline, and then those of the phase are looked at again.
+        let (now, due) = (Instant::now(), self.due(world).max(self.freed_at));
         world.check(self.life, now <= due + SLACK, format_args!("{:?} took {:?} too long", self.phase, now - due));
-        let is_idle = matches!(self.phase, Phase::First | Phase::Another);
+        let is_idle = self.is_idle();
         if let (true, false, Some(told_at)) = (is_idle, self.is_inherited, self.told_at(world)) {
-            let since = told_at.max(self.phase_at);
+            let since = told_at.max(self.phase_at).max(self.freed_at);
             let is_prompt = now.saturating_duration_since(since) <= SLACK;
             world.check(self.life, is_prompt, format_args!("{:?} went on for {:?} after the end", self.phase, now - since));
         }
     }
 
     fn has_timed_out_unsent(&self, world: &World) -> bool {
-        self.phase == Phase::Blocked && Instant::now() >= self.due(world)
+        self.blocked_at.is_some() && Instant::now() >= self.due(world)
+    }
+
+    /// Returns whether the gateway waits for another request.
+    fn is_idle(&self) -> bool {
+        self.blocked_at.is_none() && matches!(self.phase, Phase::First | Phase::Another)
     }
 
     /// Checks that the gateway has a reason to end the connection now.
     fn check_end(&self, world: &World) {
         self.check_late(world);
         let is_over = Instant::now() >= self.due(world);
-        let is_idle = matches!(self.phase, Phase::First | Phase::Another);
         let has_reason = self.broken_at.is_some()
             || self.is_aborted
             || self.is_closing()
             || self.is_end_read
             || is_over
             || self.cannot_go_on()
-            || (is_idle && self.is_told_to_end(world));
+            || (self.is_idle() && self.is_told_to_end(world));
         world.check(self.life, has_reason, format_args!("ended for no reason in {:?}", self.phase));
     }
 

@@ -255,7 +255,7 @@ impl Gateway {
         let totals: HttpTotals = world.counters.iter().map(AsRef::as_ref).collect();
         let counters = world.bus.counters();
         let left = [
-            ("connections", (totals.connections as usize).saturating_sub(world.late.get())),
+            ("connections", totals.connections as usize),
             ("streams", world.streams.get()),
             ("listeners", world.listeners.get()),
             ("permits", world.limits.connections - world.permits.available_permits()),

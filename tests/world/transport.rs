@@ -175,7 +175,6 @@ impl SimulatedStream {
         world.streams.set(world.streams.get() + 1);
         world.note(socket.life, "accept", format_args!(""));
         world.count("accepted");
-        socket.ledger.borrow_mut().accepted();
         Self { socket, more: Cell::new(false) }
     }
 }

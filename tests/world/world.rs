@@ -75,8 +75,6 @@ pub(crate) struct World {
     /// Streams and listeners that the workers hold.
     pub(crate) streams: Cell<usize>,
     pub(crate) listeners: Cell<usize>,
-    /// Connections that were served when the drain was over already.
-    pub(crate) late: Cell<usize>,
     /// Notified when an answer says that a message was accepted.
     pub(crate) accepted: Notify,
     pub(crate) tally: RefCell<BTreeMap<&'static str, u64>>,
@@ -112,7 +110,6 @@ impl World {
             ledgers: RefCell::default(),
             streams: Cell::default(),
             listeners: Cell::default(),
-            late: Cell::default(),
             accepted: Notify::new(),
             tally: RefCell::default(),
             calls: Cell::default(),
