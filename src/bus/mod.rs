@@ -24,6 +24,7 @@
 //! sockets), `subscriptions` (what peers subscribe to), `monitor` and `peer_state` (whether a hub counts as connected),
 //! `watched_connection`, `connection_watch` and `probe` (why an endpoint is not connected, reported once), and for a
 //! subscriber `sub_socket` (the socket of one endpoint). `queue` is public because a bench counts its instructions.
+//! `detached` stands for the bus thread where a test runs the workers alone.
 //!
 //! # Delivery
 //!
@@ -40,6 +41,7 @@
 
 mod config;
 mod connection_watch;
+mod detached;
 mod door;
 mod endpoint;
 mod fanout;
@@ -69,6 +71,7 @@ mod xpub_socket;
 pub use crate::proto::problem::Unavailable;
 pub use config::{BusConfig, BusError, BusEvent, PIPE_MESSAGES, QUEUE_BYTES, QUEUE_MESSAGES};
 pub use connection_watch::ConnectionStatus;
+pub use detached::DetachedBus;
 pub use door::{MAX_PEERS, limit_payloads, limit_peers};
 pub use endpoint::{Endpoint, EndpointError};
 pub use hub::{HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub, HubCounters};

@@ -33,7 +33,7 @@ const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 /// Another process goes on accepting from the socket, so a client whose connection is closed without an answer would see
 /// a failure where it sees none otherwise.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct DrainGrace {
+pub struct DrainGrace {
     /// The first request of a connection: the client has connected in order to send it.
     first_request: Instant,
     /// Another request. Clients that send one after the other do so at once. Those that are idle see the connection
@@ -232,7 +232,8 @@ impl<S: Stream> ConnectionTask<'_, S> {
                         phase = Some((waiting, self.connection.requests()));
                     }
                     if let Some(due) = request_due {
-                        deadline.set_at(due);
+                        // The grace of a stop does not put off a deadline.
+                        deadline.set_at(due.min(deadline.at));
                     }
                     step = tokio::select! {
                         biased;

@@ -75,17 +75,17 @@ fn path(address: &SocketAddrUnix) -> Option<std::path::PathBuf> {
 }
 
 /// A connection that was accepted from an inherited socket.
-pub(crate) struct InheritedConnection {
+pub struct InheritedConnection {
     /// It does not block.
-    pub(crate) socket: OwnedFd,
+    pub socket: OwnedFd,
     /// Whether it is one of TCP.
-    pub(crate) is_tcp: bool,
+    pub is_tcp: bool,
     /// Its share of the bound on connections.
-    pub(crate) permit: OwnedSemaphorePermit,
+    pub permit: OwnedSemaphorePermit,
 }
 
 /// What the workers receive connections from, one at a time. It ends when no more connections come.
-pub(crate) type InheritedConnections = Arc<Mutex<mpsc::UnboundedReceiver<InheritedConnection>>>;
+pub type InheritedConnections = Arc<Mutex<mpsc::UnboundedReceiver<InheritedConnection>>>;
 
 /// The threads that accept from inherited sockets.
 pub(crate) struct AcceptThreads {

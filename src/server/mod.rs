@@ -3,7 +3,7 @@
 //! | file | what it holds |
 //! |---|---|
 //! | [`workers`] | the worker threads, and how the gateway opens, closes and drains them |
-//! | `worker` | one worker: it spawns the tasks of its connections, and drains them |
+//! | [`worker`] | one worker: it spawns the tasks of its connections, and drains them |
 //! | [`listen_address`] | where to listen, as the command line has it |
 //! | [`listener`] | listening sockets, and the loop that accepts from them |
 //! | [`inherited`] | listening sockets that the parent passes, and the threads that accept from them |
@@ -19,5 +19,5 @@ pub mod listen_address;
 pub mod listener;
 mod stream;
 pub mod transport;
-mod worker;
+pub mod worker;
 pub mod workers;

@@ -4,8 +4,7 @@ use std::cell::RefCell;
 use std::io;
 use std::sync::Arc;
 
-use rustix::io::ioctl_fionread;
-use rustix::net::{SendFlags, Shutdown, send, shutdown};
+use rustix::net::Shutdown;
 
 use crate::proto::connection::READ_BYTES;
 use crate::proto::counters::{HandshakeFailure, HttpCounters};
@@ -165,7 +164,7 @@ impl<'b, S: Stream> ClientStream<'b, S> {
 
     /// Returns whether bytes have arrived that were not read.
     pub(crate) fn has_unread(&self) -> io::Result<bool> {
-        Ok(ioctl_fionread(self.socket.socket())? > 0)
+        self.socket.has_unread()
     }
 
     /// Writes what the socket takes, and keeps the rest. With TLS, also what the handshake answers.
@@ -204,7 +203,7 @@ impl<'b, S: Stream> ClientStream<'b, S> {
     /// Ends the writing side, in TLS with a `close_notify` first.
     pub(crate) fn end(&mut self) -> io::Result<()> {
         self.close_notify()?;
-        Ok(shutdown(self.socket.socket(), Shutdown::Write)?)
+        self.socket.shutdown(Shutdown::Write)
     }
 
     /// Tells the client in TLS that nothing follows and nothing was cut off (RFC 8446 §6.1).
@@ -245,7 +244,7 @@ fn receive<S: Stream>(socket: &S, into: &mut Vec<u8>, counters: &HttpCounters) -
 fn send_some<'b, S: Stream>(socket: &S, bytes: &'b [u8], counters: &HttpCounters) -> io::Result<&'b [u8]> {
     let mut rest = bytes;
     while !rest.is_empty() {
-        match socket.try_write(|socket| Ok(send(socket, rest, SendFlags::NOSIGNAL)?)) {
+        match socket.try_write(rest) {
             Ok(taken) => {
                 debug_assert!(taken <= rest.len(), "the kernel takes no more than it is given");
                 rest = rest.get(taken..).unwrap_or_default();

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::net::{Shutdown, shutdown};
+use rustix::net::Shutdown;
 use slab::Slab;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::spawn_local;
@@ -27,24 +27,24 @@ use crate::tls::acceptor::Acceptor;
 const ABORT_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// What a worker starts with.
-pub(crate) struct WorkerConfig {
+pub struct WorkerConfig {
     /// What its connections share.
-    pub(crate) core: Context<Publisher>,
+    pub core: Context<Publisher>,
     /// The deadlines of a connection.
-    pub(crate) timeouts: Timeouts,
+    pub timeouts: Timeouts,
     /// The bound on connections, which all workers share.
-    pub(crate) permits: Arc<Semaphore>,
+    pub permits: Arc<Semaphore>,
     /// What the worker is to do.
-    pub(crate) service: watch::Receiver<Service>,
+    pub service: watch::Receiver<Service>,
     /// Where the connections of inherited sockets come from.
-    pub(crate) inherited: InheritedConnections,
+    pub inherited: InheritedConnections,
     /// The token in force; none while the REST API is switched off.
-    pub(crate) token: watch::Receiver<Option<Token>>,
+    pub token: watch::Receiver<Option<Token>>,
 }
 
 /// What the workers are to do.
 #[derive(Clone, Debug)]
-pub(crate) enum Service {
+pub enum Service {
     /// Nothing listens; connections end with the request that they are in.
     Closed,
     /// Requests are accepted.
@@ -67,6 +67,18 @@ pub(crate) enum Service {
     },
 }
 
+impl Service {
+    /// Makes the workers end by `deadline`, with what was open before.
+    pub fn drain(&mut self, deadline: Instant) {
+        let (was_open, tls) = match self {
+            Self::Open { tls, .. } => (true, tls.take()),
+            Self::Closed => (false, None),
+            Self::Draining { was_open, tls, .. } => (*was_open, tls.take()),
+        };
+        *self = Self::Draining { deadline, grace: DrainGrace::within(deadline), was_open, tls };
+    }
+}
+
 /// A worker. Of all this, its connections use `context` alone.
 struct Worker<S> {
     context: WorkerContext,
@@ -79,12 +91,22 @@ struct Worker<S> {
     connections: RefCell<Slab<Rc<ConnectionHandle<S>>>>,
     /// Whether connections of inherited sockets may still come.
     awaits_inherited: Cell<bool>,
+    /// Whether the drain is over: the tasks of connections that come now would not run to their end.
+    has_drained: Cell<bool>,
     /// Notified when the last connection ends, and when no more connections of inherited sockets come.
     emptied: Notify,
 }
 
-/// Runs a worker until it has drained.
+/// Runs a worker on this event loop until it has drained.
 pub(crate) fn run<T: Transport>(event_loop: &T, config: WorkerConfig) {
+    event_loop.block_on(serve::<T>(config));
+}
+
+/// Serves as a worker until it has drained. Several workers may share an event loop.
+///
+/// # Panics
+/// If the worker's task panics.
+pub async fn serve<T: Transport>(config: WorkerConfig) {
     let WorkerConfig { core, timeouts, permits, service, inherited, token } = config;
     let worker = Rc::new(Worker {
         publisher: core.publisher.clone(),
@@ -95,17 +117,16 @@ pub(crate) fn run<T: Transport>(event_loop: &T, config: WorkerConfig) {
         listening: RefCell::default(),
         connections: RefCell::default(),
         awaits_inherited: Cell::new(true),
+        has_drained: Cell::new(false),
         emptied: Notify::new(),
     });
-    event_loop.block_on(async move {
-        spawn_local(wake_bus(Rc::clone(&worker)));
-        spawn_local(Rc::clone(&worker).serve_inherited::<T>(inherited));
-        // A task of its own runs when it is woken. This future runs in each turn of the event loop, and the channel that
-        // the worker waits for takes a lock each time, which stands beside those of other workers.
-        if let Err(panicked) = spawn_local(worker.run::<T>(service)).await {
-            std::panic::resume_unwind(panicked.into_panic());
-        }
-    });
+    spawn_local(wake_bus(Rc::clone(&worker)));
+    spawn_local(Rc::clone(&worker).serve_inherited::<T>(inherited));
+    // A task of its own runs when it is woken. This future runs in each turn of the event loop, and the channel that
+    // the worker waits for takes a lock each time, which stands beside those of other workers.
+    if let Err(panicked) = spawn_local(worker.run::<T>(service)).await {
+        std::panic::resume_unwind(panicked.into_panic());
+    }
 }
 
 /// Wakes the bus once for all messages that were published in one round of the event loop: this task runs behind the
@@ -132,6 +153,7 @@ impl<S: Stream> Worker<S> {
                     self.context.drain_grace.set(Some(grace));
                     self.end_all(Ending::Stopping);
                     tokio::select! {
+                        biased;
                         () = self.drain(deadline) => return,
                         _ = service.changed() => continue,
                     }
@@ -191,8 +213,12 @@ impl<S: Stream> Worker<S> {
         self.emptied.notify_one();
     }
 
-    /// Serves a connection in a task of its own.
+    /// Serves a connection in a task of its own, unless the worker has drained.
     fn spawn(self: &Rc<Self>, socket: S, is_inherited: bool, permit: OwnedSemaphorePermit, tls: Option<Arc<Acceptor>>) {
+        // At the limit of connections, this one may have waited for a permit since before its listener was closed.
+        if self.has_drained.get() {
+            return;
+        }
         // A connection that came before its listener was closed gets its answer too.
         let ending = match *self.service.borrow() {
             Service::Open { .. } => Ending::Open,
@@ -238,9 +264,11 @@ impl<S: Stream> Worker<S> {
     }
 
     async fn drain(&self, deadline: Instant) {
-        if timeout_at(deadline, self.wait_until_empty()).await.is_err() {
+        let drained = timeout_at(deadline, self.wait_until_empty()).await;
+        self.has_drained.set(true);
+        if drained.is_err() {
             for (_, handle) in self.connections.borrow().iter() {
-                let _ = shutdown(handle.socket.socket(), Shutdown::Both);
+                let _ = handle.socket.shutdown(Shutdown::Both);
             }
             let _ = tokio::time::timeout(ABORT_TIMEOUT, self.wait_until_empty()).await;
         }

@@ -14,7 +14,7 @@ use crate::proto::budget::Budget;
 use crate::proto::counters::{HttpCounters, HttpTotals};
 use crate::proto::policy::Policy;
 use crate::proto::token::Token;
-use crate::server::connection::{DrainGrace, Timeouts};
+use crate::server::connection::Timeouts;
 use crate::server::inherited::{AcceptThreads, InheritedSocket};
 use crate::server::listener::Listening;
 use crate::server::transport::Transport;
@@ -178,14 +178,7 @@ impl Workers {
     /// Makes the workers end by `deadline`, with the token that is in force, and waits until they have ended.
     pub(crate) async fn drain(&mut self, deadline: Instant) {
         let deadline = deadline.into();
-        self.service.send_modify(|service| {
-            let (was_open, tls) = match service {
-                Service::Open { tls, .. } => (true, tls.take()),
-                Service::Closed => (false, None),
-                Service::Draining { was_open, tls, .. } => (*was_open, tls.take()),
-            };
-            *service = Service::Draining { deadline, grace: DrainGrace::within(deadline), was_open, tls };
-        });
+        self.service.send_modify(|service| service.drain(deadline));
         let stop_accepting = async {
             self.accept_threads.stop().await;
             std::future::pending().await

@@ -3,13 +3,14 @@
 use std::cell::Cell;
 use std::future::Future;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
+use rustix::net::Shutdown;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::task::LocalSet;
 
-use super::{Listener, Stream, Transport, accept, receive};
+use super::{Listener, Stream, Transport, accept, has_unread, receive, send, shutdown};
 
 /// tokio's single-threaded runtime.
 pub struct Epoll {
@@ -60,10 +61,6 @@ impl Stream for EpollStream {
         Ok(Self { socket: registered(socket, Interest::READABLE | Interest::WRITABLE)?, more: Cell::new(false) })
     }
 
-    fn socket(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
-    }
-
     async fn readable(&self) -> io::Result<()> {
         if self.more.replace(false) {
             tokio::task::yield_now().await;
@@ -90,8 +87,16 @@ impl Stream for EpollStream {
         last.map_or(read, Ok)
     }
 
-    fn try_write<R>(&self, write: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>) -> io::Result<R> {
-        self.socket.try_io(Interest::WRITABLE, |socket| write(socket.as_fd()))
+    fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.socket.try_io(Interest::WRITABLE, |socket| send(socket.as_fd(), bytes))
+    }
+
+    fn has_unread(&self) -> io::Result<bool> {
+        has_unread(self.socket.as_fd())
+    }
+
+    fn shutdown(&self, sides: Shutdown) -> io::Result<()> {
+        shutdown(self.socket.as_fd(), sides)
     }
 }
 

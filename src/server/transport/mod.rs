@@ -16,7 +16,8 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::buffer::spare_capacity;
-use rustix::net::{RecvFlags, SocketFlags, accept_with, recv};
+use rustix::io::ioctl_fionread;
+use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketFlags, accept_with, recv};
 
 pub mod epoll;
 mod ring;
@@ -67,9 +68,6 @@ pub trait Stream: Sized + 'static {
     /// Those of the kernel.
     fn new(socket: OwnedFd) -> io::Result<Self>;
 
-    /// Returns the socket, for calls that do not block.
-    fn socket(&self) -> BorrowedFd<'_>;
-
     /// Waits until a read does not block, or the peer has ended its side.
     fn readable(&self) -> impl Future<Output = io::Result<()>>;
 
@@ -85,11 +83,24 @@ pub trait Stream: Sized + 'static {
     /// Those of the kernel.
     fn try_read(&self, into: &mut Vec<u8>) -> io::Result<usize>;
 
-    /// Tries a write. After [`io::ErrorKind::WouldBlock`] the next [`Stream::writable`] waits.
+    /// Tries a write. Returns the number of bytes. After [`io::ErrorKind::WouldBlock`] the next [`Stream::writable`]
+    /// waits.
     ///
     /// # Errors
-    /// Those of `write`.
-    fn try_write<R>(&self, write: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>) -> io::Result<R>;
+    /// Those of the kernel.
+    fn try_write(&self, bytes: &[u8]) -> io::Result<usize>;
+
+    /// Returns whether bytes have arrived that were not read.
+    ///
+    /// # Errors
+    /// Those of the kernel.
+    fn has_unread(&self) -> io::Result<bool>;
+
+    /// Ends the writing side of the connection, or both sides.
+    ///
+    /// # Errors
+    /// Those of the kernel.
+    fn shutdown(&self, sides: Shutdown) -> io::Result<()>;
 }
 
 /// Accepts a connection, if one waits.
@@ -101,4 +112,19 @@ fn accept(listener: BorrowedFd<'_>) -> io::Result<OwnedFd> {
 fn receive(socket: BorrowedFd<'_>, into: &mut Vec<u8>) -> io::Result<usize> {
     let (_, bytes) = recv(socket, spare_capacity(into), RecvFlags::empty())?;
     Ok(bytes)
+}
+
+/// Writes bytes. Returns how many of them the kernel took.
+fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
+    Ok(rustix::net::send(socket, bytes, SendFlags::NOSIGNAL)?)
+}
+
+/// Returns whether bytes have arrived that were not read.
+fn has_unread(socket: BorrowedFd<'_>) -> io::Result<bool> {
+    Ok(ioctl_fionread(socket)? > 0)
+}
+
+/// Ends the writing side of the connection, or both sides.
+fn shutdown(socket: BorrowedFd<'_>, sides: Shutdown) -> io::Result<()> {
+    Ok(rustix::net::shutdown(socket, sides)?)
 }

@@ -10,11 +10,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use rustix::event::PollFlags;
+use rustix::net::Shutdown;
 use tokio::task::LocalSet;
 
 use super::ring::{INPUT, Ring};
 use super::wake_up::WakeUp;
-use super::{Listener, Stream, Transport, accept, receive};
+use super::{Listener, Stream, Transport, accept, has_unread, receive, send, shutdown};
 
 thread_local! {
     /// The ring of the event loop that runs on this thread.
@@ -130,13 +131,15 @@ pub struct UringStream {
     more: Cell<bool>,
 }
 
+impl UringStream {
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.socket.socket.as_fd()
+    }
+}
+
 impl Stream for UringStream {
     fn new(socket: OwnedFd) -> io::Result<Self> {
         Ok(Self { socket: RingSocket::new(socket, PollFlags::IN | PollFlags::RDHUP)?, more: Cell::new(false) })
-    }
-
-    fn socket(&self) -> BorrowedFd<'_> {
-        self.socket.socket.as_fd()
     }
 
     async fn readable(&self) -> io::Result<()> {
@@ -148,14 +151,14 @@ impl Stream for UringStream {
 
     async fn writable(&self) -> io::Result<()> {
         // Few clients are so slow that a write must wait, so the poll of the connection does not watch for it.
-        let writes = RingSocket::new(self.socket(), PollFlags::OUT)?;
+        let writes = RingSocket::new(self.descriptor(), PollFlags::OUT)?;
         writes.clear(PollFlags::OUT);
         writes.ready(PollFlags::OUT | PollFlags::HUP).await
     }
 
     fn try_read(&self, into: &mut Vec<u8>) -> io::Result<usize> {
         let room = into.spare_capacity_mut().len();
-        let read = receive(self.socket(), into);
+        let read = receive(self.descriptor(), into);
         // These are all the bytes there were (epoll(7)), so no other read is needed to tell that.
         let is_last = match &read {
             Ok(bytes) => *bytes < room,
@@ -168,8 +171,16 @@ impl Stream for UringStream {
         read
     }
 
-    fn try_write<R>(&self, write: impl FnOnce(BorrowedFd<'_>) -> io::Result<R>) -> io::Result<R> {
-        write(self.socket())
+    fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        send(self.descriptor(), bytes)
+    }
+
+    fn has_unread(&self) -> io::Result<bool> {
+        has_unread(self.descriptor())
+    }
+
+    fn shutdown(&self, sides: Shutdown) -> io::Result<()> {
+        shutdown(self.descriptor(), sides)
     }
 }
 

@@ -86,6 +86,7 @@ fn worker(
         connections: RefCell::default(),
         emptied: Notify::new(),
         awaits_inherited: Cell::new(false),
+        has_drained: Cell::new(false),
     })
 }
 

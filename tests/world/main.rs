@@ -1,0 +1,154 @@
+//! The workers in a simulated world: the shell around the core, as it is shipped, on a third transport. Sockets are in
+//! memory, the clock jumps to the next timer, and a seed decides everything else: what clients send, in which pieces, how
+//! they read and end, which calls fail, when the settings change, and when the gateway stops.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `scenario` | the course of a world: workers, bus, clients, and what the gateway asks of the workers |
+//! | `client` | what a client does |
+//! | `request` | the requests, and what is wrong with each |
+//! | `socket` | a connection in memory, with its faults |
+//! | `transport` | the event loop, the listeners and the streams, as the workers see them |
+//! | `ledger` | what a life has seen, and whether the gateway did right by it |
+//! | `answer` | a parser of answers that shares no code with the gateway |
+//! | `world` | what is true at each moment, what went wrong, and the trace |
+//! | `random` | random numbers |
+//!
+//! `.ci/world SECONDS` runs worlds for so long. A world that goes wrong prints its seed. This replays it, with its trace:
+//!
+//! ```text
+//! WORLD_SEED=4711 cargo test --features world --test world a_seed -- --nocapture
+//! ```
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test that finds what it does not expect is to stop there"
+)]
+
+mod answer;
+mod client;
+mod ledger;
+mod random;
+mod request;
+mod scenario;
+mod socket;
+mod transport;
+mod world;
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Worlds that a plain run of the tests has.
+const FEW_WORLDS: u64 = 200;
+
+/// How long a world may take. The slowest takes a second.
+const STUCK_AFTER: Duration = Duration::from_secs(300);
+
+fn variable(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name} is not a number: {text}")))
+}
+
+/// Runs a world. Returns what was found wrong, a panic included.
+fn run(seed: u64, is_traced: bool) -> scenario::Outcome {
+    match catch_unwind(AssertUnwindSafe(|| scenario::run(seed, is_traced))) {
+        Ok(outcome) => outcome,
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().cloned();
+            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+            let (mut violations, trace, tally) = world::World::end();
+            violations.push(format!("a panic: {}", text.unwrap_or_default()));
+            scenario::Outcome { lives: 0, violations, trace, tally }
+        }
+    }
+}
+
+/// Runs worlds for `WORLD_SECONDS`, until `WORLD_LIVES` were lived, or a few; from `WORLD_FIRST` on.
+#[test]
+fn worlds() {
+    let first = variable("WORLD_FIRST").unwrap_or(1);
+    let seconds = variable("WORLD_SECONDS");
+    let most_lives = variable("WORLD_LIVES");
+    let most_worlds = if seconds.is_some() || most_lives.is_some() { u64::MAX } else { FEW_WORLDS };
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let (next, lives, stop) = (AtomicU64::new(first), AtomicU64::new(0), AtomicBool::new(false));
+    let began = Instant::now();
+    let (sender, outcomes) = mpsc::channel();
+    let mut tally = BTreeMap::<&str, u64>::new();
+    let mut failures = Vec::new();
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            let sender = sender.clone();
+            scope.spawn(|| {
+                let sender = sender;
+                while !stop.load(Ordering::Relaxed) {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed - first >= most_worlds {
+                        return;
+                    }
+                    let outcome = run(seed, false);
+                    lives.fetch_add(outcome.lives, Ordering::Relaxed);
+                    if sender.send((seed, outcome.violations, outcome.tally)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        loop {
+            match outcomes.recv_timeout(STUCK_AFTER) {
+                Ok((seed, violations, counts)) => {
+                    counts.into_iter().for_each(|(what, count)| *tally.entry(what).or_default() += count);
+                    if !violations.is_empty() {
+                        println!("WORLD_SEED={seed}: {}", violations.join("\n    "));
+                        failures.push(seed);
+                    }
+                }
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    println!(
+                        "a world does not end; it is one of the {threads} before {}",
+                        next.load(Ordering::Relaxed)
+                    );
+                    std::process::exit(1);
+                }
+                Err(mpsc::RecvTimeoutError::Disconnected) => break,
+            }
+            let is_over = seconds.is_some_and(|seconds| began.elapsed().as_secs() >= seconds)
+                || most_lives.is_some_and(|most| lives.load(Ordering::Relaxed) >= most);
+            if is_over || failures.len() >= 10 {
+                stop.store(true, Ordering::Relaxed);
+            }
+        }
+    });
+    let (lives, elapsed) = (lives.into_inner(), began.elapsed().as_secs_f64());
+    let worlds = next.into_inner() - first;
+    println!("{lives} lives in {worlds} worlds in {elapsed:.1} s: {:.0} a second; {tally:?}", lives as f64 / elapsed);
+    assert!(failures.is_empty(), "replay with WORLD_SEED={}", failures[0]);
+}
+
+/// Replays the world of `WORLD_SEED`, and prints what happens in it.
+#[test]
+fn a_seed() {
+    let Some(seed) = variable("WORLD_SEED") else { return };
+    let outcome = run(seed, true);
+    println!("{}", outcome.trace.text.unwrap_or_default());
+    assert!(outcome.violations.is_empty(), "WORLD_SEED={seed}: {}", outcome.violations.join("\n    "));
+}
+
+#[test]
+fn the_same_seed_gives_the_same_trace() {
+    for seed in 1..=10 {
+        let [first, second] = [run(seed, true), run(seed, true)].map(|outcome| outcome.trace);
+        let [one, other] = [&first, &second].map(|trace| trace.text.as_deref().unwrap_or_default());
+        let difference = one.lines().zip(other.lines()).find(|(one, other)| one != other);
+        assert_eq!(difference, None, "WORLD_SEED={seed}");
+        assert_eq!(first.hash, second.hash, "WORLD_SEED={seed}");
+    }
+}

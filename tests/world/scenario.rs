@@ -1,0 +1,381 @@
+//! The course of a world: its workers, its bus, its clients, and what the gateway asks of the workers meanwhile.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use adapter_gateway::proto::Context;
+use adapter_gateway::proto::counters::HttpTotals;
+use adapter_gateway::proto::policy::Policy;
+use adapter_gateway::proto::token::Token;
+use adapter_gateway::server::connection::Timeouts;
+use adapter_gateway::server::inherited::InheritedConnection;
+use adapter_gateway::server::listener::{BoundAddress, ListenTarget, Listening};
+use adapter_gateway::server::transport::Transport;
+use adapter_gateway::server::worker::{self, Service, WorkerConfig};
+use rustix::event::{EventfdFlags, eventfd};
+use tokio::sync::{Mutex, mpsc, watch};
+use tokio::task::{JoinHandle, LocalSet, spawn_local};
+use tokio::time::{Instant, sleep, timeout_at};
+
+use crate::client::{Plan, live};
+use crate::ledger::Ledger;
+use crate::random::Random;
+use crate::request::{BODY_BYTES, HEAD_BYTES, TOKENS, origin};
+use crate::socket::Socket;
+use crate::transport::{Backlog, Simulated};
+use crate::world::{Limits, SLACK, Trace, World};
+
+/// What connections that outlive the drain get to end.
+const ABORT: Duration = Duration::from_millis(100);
+
+/// How long the gateway waits, when it is switched off, until the backlog is accepted.
+const BACKLOG: Duration = Duration::from_secs(1);
+
+/// How a world ended.
+pub(crate) struct Outcome {
+    pub(crate) lives: u64,
+    pub(crate) violations: Vec<String>,
+    pub(crate) trace: Trace,
+    pub(crate) tally: BTreeMap<&'static str, u64>,
+}
+
+/// Runs the world of this seed to its end.
+pub(crate) fn run(seed: u64, is_traced: bool) -> Outcome {
+    let event_loop = Simulated::new().unwrap();
+    let lives = event_loop.block_on(async {
+        let mut random = Random::new(seed);
+        let limits = limits(&mut random);
+        let world = World::new(limits, random.fork(), is_traced);
+        let lives = random.between(1, 150) as u32;
+        world.note(0, "begin", format_args!("{lives} lives, {:?}", world.limits));
+        let gateway = Gateway::start(&world);
+        spawn_local(take_messages(Rc::clone(&world), random.fork()));
+        let clients = spawn_local(connect_clients(Rc::clone(&world), Rc::clone(&gateway), lives, random.fork()));
+        gateway.run(&mut random).await;
+        clients.abort();
+        gateway.check_end().await;
+        u64::from(lives)
+    });
+    // The tasks of the clients that have vanished end here.
+    drop(event_loop);
+    let (violations, trace, tally) = World::end();
+    Outcome { lives, violations, trace, tally }
+}
+
+fn limits(random: &mut Random) -> Limits {
+    let mut seconds = |values: &[u64]| Duration::from_millis(random.pick(values));
+    let timeouts = Timeouts {
+        head: seconds(&[200, 1_000, 10_000]),
+        body: seconds(&[200, 2_000, 30_000]),
+        idle: seconds(&[100, 3_000, 75_000]),
+    };
+    Limits {
+        timeouts,
+        workers: random.size(1, 3),
+        connections: random.pick(&[1, 3, 20, 1_000]),
+        descriptors: random.pick(&[2, 10, 1_000, 1_000]),
+        buffered_bytes: random.pick(&[10_000, 250_000, 64 << 20, 64 << 20]),
+        queue_messages: random.pick(&[1, 4, 1_000, 1_000]),
+        queue_bytes: random.pick(&[1_000, 200_000, 64 << 20, 64 << 20]),
+        fault_ppm: random.pick(&[0, 0, 300, 5_000]),
+    }
+}
+
+/// Stands for the gateway around the workers.
+struct Gateway {
+    world: Rc<World>,
+    /// One for each worker, since a channel wakes several receivers in an order of its own.
+    services: Vec<watch::Sender<Service>>,
+    token: watch::Sender<Option<Token>>,
+    inherited: RefCell<Option<mpsc::UnboundedSender<InheritedConnection>>>,
+    /// Where clients can connect to.
+    open: RefCell<Vec<Rc<Backlog>>>,
+    listening: RefCell<Option<Arc<Listening>>>,
+    workers: RefCell<Vec<JoinHandle<()>>>,
+    is_stopping: Cell<bool>,
+}
+
+impl Gateway {
+    fn start(world: &Rc<World>) -> Rc<Self> {
+        let (inherited, connections) = mpsc::unbounded_channel();
+        let connections = Arc::new(Mutex::new(connections));
+        let token = watch::Sender::new(None);
+        let services: Vec<_> = world.counters.iter().map(|_| watch::Sender::new(Service::Closed)).collect();
+        let policy = Policy { head_bytes: HEAD_BYTES, body_bytes: BODY_BYTES as u64, ..Policy::default() };
+        let config = |(counters, service): (&Arc<_>, &watch::Sender<_>)| WorkerConfig {
+            core: Context::new(policy.clone(), Arc::clone(&world.budget), Arc::clone(counters), world.bus.publisher()),
+            timeouts: world.limits.timeouts,
+            permits: Arc::clone(&world.permits),
+            service: service.subscribe(),
+            inherited: Arc::clone(&connections),
+            token: token.subscribe(),
+        };
+        let configs: Vec<_> = world.counters.iter().zip(&services).map(config).collect();
+        // The tasks of a worker end with the worker.
+        let run = |config| {
+            spawn_local(async {
+                let tasks = LocalSet::new();
+                tasks.run_until(worker::serve::<Simulated>(config)).await;
+                World::current().end_tasks(tasks);
+            })
+        };
+        Rc::new(Self {
+            world: Rc::clone(world),
+            services,
+            token,
+            inherited: RefCell::new(Some(inherited)),
+            open: RefCell::default(),
+            listening: RefCell::default(),
+            workers: RefCell::new(configs.into_iter().map(run).collect()),
+            is_stopping: Cell::default(),
+        })
+    }
+
+    /// Opens, closes and changes things for as long as the world lasts, and then stops the workers.
+    async fn run(&self, random: &mut Random) {
+        let end = Instant::now() + Duration::from_millis(random.between(1, 60_000));
+        let longest_pause_ms = random.pick(&[50, 1_000, 20_000]);
+        if random.permille(950) {
+            self.open(random);
+        }
+        while Instant::now() < end {
+            sleep(Duration::from_millis(random.between(1, longest_pause_ms))).await;
+            self.world.check_memory();
+            match random.below(100) {
+                0..20 => self.open(random),
+                20..30 => self.close(random).await,
+                30..45 => self.world.change(|moment| {
+                    moment.is_connected = !moment.is_connected;
+                    self.world.bus.set_connected(moment.is_connected);
+                }),
+                45..50 => self.world.bus.set_stalled(random.permille(500)),
+                _ => self.world.change(|moment| {
+                    moment.is_connected = true;
+                    self.world.bus.set_connected(true);
+                }),
+            }
+        }
+        self.stop(random).await;
+    }
+
+    /// Puts a token into force, and listens unless the gateway listens already.
+    fn open(&self, random: &mut Random) {
+        let token = random.size(0, TOKENS.len() - 1);
+        let listening = self.listening.borrow_mut().get_or_insert_with(|| self.listen(random.size(1, 2))).clone();
+        self.world.change(|moment| moment.token = Some(token));
+        self.token.send_replace(Token::new(TOKENS[token]));
+        for service in &self.services {
+            service.send_replace(Service::Open { listening: Arc::clone(&listening), tls: None });
+        }
+    }
+
+    fn listen(&self, sockets: usize) -> Arc<Listening> {
+        let targets = vec![ListenTarget::Addresses(vec![([127, 0, 0, 1], 0).into(); sockets])];
+        let listening = Listening::bind(&targets).unwrap();
+        for address in listening.addresses() {
+            let BoundAddress::Tcp(address) = address else { unreachable!("only addresses of TCP are bound") };
+            let backlog = Rc::<Backlog>::default();
+            self.world.backlogs.borrow_mut().insert(address.port(), Rc::clone(&backlog));
+            self.open.borrow_mut().push(backlog);
+        }
+        Arc::new(listening)
+    }
+
+    /// Switches the API off.
+    async fn close(&self, random: &mut Random) {
+        if self.listening.take().is_none() {
+            return;
+        }
+        self.end_connections("off");
+        self.world.change(|moment| moment.token = None);
+        self.token.send_replace(None);
+        for service in &self.services {
+            service.send_replace(Service::Closed);
+        }
+        let backlogs = self.open.take();
+        let deadline = Instant::now() + BACKLOG;
+        while !backlogs.iter().all(|backlog| backlog.is_empty()) && Instant::now() < deadline {
+            sleep(Duration::from_millis(5)).await;
+        }
+        backlogs.iter().for_each(|backlog| backlog.close());
+        sleep(Duration::from_millis(random.below(2_000))).await;
+    }
+
+    async fn stop(&self, random: &mut Random) {
+        self.is_stopping.set(true);
+        self.open.take().iter().for_each(|backlog| backlog.close());
+        self.end_connections("drain");
+        let mut deadline = Instant::now() + Duration::from_millis(random.pick(&[0, 500, 5_000, 100_000]));
+        self.drain(deadline);
+        sleep(Duration::from_millis(random.below(10))).await;
+        self.inherited.take();
+        if random.permille(200) {
+            sleep(Duration::from_millis(random.below(1_000))).await;
+            deadline = deadline.min(Instant::now());
+            self.drain(deadline);
+        }
+        let began = Instant::now();
+        for worker in self.workers.take() {
+            match timeout_at(deadline.max(began) + ABORT + SLACK, worker).await {
+                Ok(ended) => ended.unwrap(),
+                Err(_) => self.world.fail(0, format_args!("a worker has not ended")),
+            }
+        }
+    }
+
+    fn drain(&self, deadline: Instant) {
+        self.world.drain_deadline.set(Some(deadline));
+        for service in &self.services {
+            service.send_modify(|service| service.drain(deadline));
+        }
+    }
+
+    fn end_connections(&self, why: &'static str) {
+        self.world.note(0, why, format_args!(""));
+        self.world.endings.borrow_mut().push(Instant::now());
+    }
+
+    /// Checks that nothing is left, and that each message is accounted for.
+    async fn check_end(&self) {
+        let world = &self.world;
+        world.bus.close();
+        // The task that takes messages was at rest, or takes the rest now.
+        while let Some(message) = world.bus.take() {
+            world.take(&message);
+        }
+        let totals: HttpTotals = world.counters.iter().map(AsRef::as_ref).collect();
+        let counters = world.bus.counters();
+        let left = [
+            ("connections", totals.connections as usize),
+            ("streams", world.streams.get()),
+            ("listeners", world.listeners.get()),
+            ("permits", world.limits.connections - world.permits.available_permits()),
+            ("bytes of bodies", world.budget.held_bytes()),
+            ("messages", counters.depth as usize),
+            ("bytes of messages", counters.bytes),
+            ("holders of the budget", Arc::strong_count(&world.budget) - 1),
+            ("holders of permits", Arc::strong_count(&world.permits) - 1),
+        ];
+        for (what, count) in left {
+            world.check(0, count == 0, format_args!("{count} {what} are left"));
+        }
+        let answered = totals.answers.get(&200).copied().unwrap_or(0);
+        let accepted = counters.accepted;
+        world.check(0, answered == accepted, format_args!("{answered} answers 200, and {accepted} messages accepted"));
+        for ledger in world.ledgers.borrow().iter() {
+            ledger.borrow().check_published();
+        }
+    }
+}
+
+impl World {
+    /// Drops the tasks of a worker, in an order that differs from run to run.
+    fn end_tasks(&self, tasks: LocalSet) {
+        self.is_silent.set(true);
+        drop(tasks);
+        self.is_silent.set(false);
+    }
+
+    /// Checks what is held of bodies, while no task runs.
+    fn check_memory(&self) {
+        let (mut bytes, mut bodies) = (0, 0);
+        for ledger in self.ledgers.borrow().iter() {
+            let (kept_bytes, is_kept) = ledger.borrow().kept();
+            bytes += kept_bytes;
+            bodies += usize::from(is_kept);
+        }
+        let held = self.budget.held_bytes();
+        self.check(0, held <= self.limits.buffered_bytes, format_args!("{held} bytes of bodies are held"));
+        self.check(0, held >= bytes, format_args!("{bytes} bytes of bodies have come, and {held} are held"));
+        self.check(0, held == 0 || bodies > 0, format_args!("{held} bytes are held of no body"));
+        let totals: HttpTotals = self.counters.iter().map(AsRef::as_ref).collect();
+        let open = totals.connections;
+        self.check(0, open <= self.limits.connections as u64, format_args!("{open} connections are open"));
+        let depth = self.bus.counters().depth;
+        self.check(0, depth <= self.limits.queue_messages as u64, format_args!("{depth} messages are queued"));
+    }
+
+    /// Gives a message that was taken from the queue to the life that it came from.
+    fn take(&self, (topic, payload): &(Vec<u8>, Vec<u8>)) {
+        let ledgers = self.ledgers.borrow();
+        match origin(payload).and_then(|(life, _)| ledgers.get(life as usize - 1)) {
+            Some(ledger) => ledger.borrow_mut().was_published(topic, payload),
+            None => self.fail(0, format_args!("a message that no client has sent")),
+        }
+    }
+}
+
+/// Takes the messages from the queue as the bus thread does: when it is woken, and sometimes late.
+async fn take_messages(world: Rc<World>, mut random: Random) {
+    loop {
+        world.bus.park();
+        if world.bus.counters().depth == 0 {
+            world.accepted.notified().await;
+            sleep(Duration::from_millis(1)).await;
+            let is_late = world.bus.counters().depth > 0 && !world.bus.was_woken();
+            world.check(0, !is_late, format_args!("messages are queued, and the bus was not woken"));
+        }
+        let pause_ms = random.pick(&[0, 1, 20, 20, 3_000]);
+        sleep(Duration::from_millis(pause_ms)).await;
+        let most = random.between(1, 100);
+        for _ in 0..most {
+            let Some(message) = world.bus.take() else { break };
+            world.take(&message);
+        }
+    }
+}
+
+async fn connect_clients(world: Rc<World>, gateway: Rc<Gateway>, lives: u32, mut random: Random) {
+    let longest_ms = random.pick(&[0, 5, 200, 1_000]);
+    for life in 1..=lives {
+        let ledger = Rc::new(RefCell::new(Ledger::new(life)));
+        world.ledgers.borrow_mut().push(Rc::clone(&ledger));
+        let mut random = random.fork();
+        sleep(Duration::from_millis(random.between(0, longest_ms))).await;
+        let token = match world.moment().token {
+            Some(token) if random.permille(950) => token,
+            _ => random.size(0, TOKENS.len() - 1),
+        };
+        let (plan, requests) = Plan::new(&world, life, token, &mut random);
+        ledger.borrow_mut().requests = requests;
+        let socket = Socket::new(life, ledger, random.fork(), world.limits.fault_ppm);
+        let (world, gateway) = (Rc::clone(&world), Rc::clone(&gateway));
+        spawn_local(async move {
+            if gateway.connect(&socket, &mut random).await {
+                live(&world, &socket, plan).await;
+            } else {
+                world.note(life, "refused", format_args!(""));
+            }
+        });
+    }
+    std::future::pending().await
+}
+
+impl Gateway {
+    /// Connects a client. Returns `false` where nobody listens.
+    async fn connect(&self, socket: &Rc<Socket>, random: &mut Random) -> bool {
+        if random.permille(100) {
+            return self.connect_inherited(socket).await;
+        }
+        let open = self.open.borrow();
+        let Some(last) = open.len().checked_sub(1) else { return false };
+        self.world.note(socket.life, "connect", format_args!(""));
+        open[random.size(0, last)].connect(socket)
+    }
+
+    /// Connects to an inherited socket, from which a thread accepts where a worker would not.
+    async fn connect_inherited(&self, socket: &Rc<Socket>) -> bool {
+        let Ok(permit) = Arc::clone(&self.world.permits).acquire_owned().await else { return false };
+        let Some(inherited) = self.inherited.borrow().clone() else { return false };
+        self.world.note(socket.life, "inherit", format_args!(""));
+        socket.ledger.borrow_mut().is_inherited = true;
+        // The workers take descriptors. This one stands for the connection.
+        let descriptor: OwnedFd = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+        self.world.inherited.borrow_mut().insert(descriptor.as_raw_fd(), Rc::clone(socket));
+        inherited.send(InheritedConnection { socket: descriptor, is_tcp: true, permit }).is_ok()
+    }
+}

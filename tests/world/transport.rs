@@ -1,0 +1,244 @@
+//! The transport of the world: an event loop whose clock jumps to the next timer, and sockets in memory.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+
+use adapter_gateway::server::transport::{Listener, Stream, Transport};
+use rustix::io::Errno;
+use rustix::net::Shutdown;
+use tokio::task::LocalSet;
+use tokio::time::Instant;
+
+use crate::socket::Socket;
+use crate::world::{SLACK, World};
+
+/// Errors of accept(2) that are those of a connection.
+const CONNECTION_ERRORS: [Errno; 3] = [Errno::CONNABORTED, Errno::INTR, Errno::PROTO];
+
+/// Errors of accept(2) after which nothing is accepted for a while.
+const LISTENER_ERRORS: [Errno; 5] = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM, Errno::PERM];
+
+/// How long nothing is accepted then.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+pub(crate) struct Simulated {
+    runtime: tokio::runtime::Runtime,
+    tasks: LocalSet,
+}
+
+impl Transport for Simulated {
+    type Stream = SimulatedStream;
+    type Listener = SimulatedListener;
+
+    const NAME: &'static str = "simulated";
+
+    fn new() -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
+        Ok(Self { runtime, tasks: LocalSet::new() })
+    }
+
+    fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+        self.tasks.block_on(&self.runtime, future)
+    }
+}
+
+/// The connections that wait at a listening socket.
+#[derive(Default)]
+pub(crate) struct Backlog {
+    waiting: RefCell<VecDeque<Rc<Socket>>>,
+    is_closed: Cell<bool>,
+    acceptors: RefCell<Vec<Waker>>,
+}
+
+impl Backlog {
+    /// Adds a connection. Returns `false` where nobody listens.
+    pub(crate) fn connect(&self, socket: &Rc<Socket>) -> bool {
+        if self.is_closed.get() {
+            return false;
+        }
+        self.waiting.borrow_mut().push_back(Rc::clone(socket));
+        self.wake();
+        true
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.borrow().is_empty()
+    }
+
+    /// Shuts the socket down, which resets what waits.
+    pub(crate) fn close(&self) {
+        self.is_closed.set(true);
+        for socket in self.waiting.take() {
+            socket.end_both(true);
+        }
+        self.wake();
+    }
+
+    fn wake(&self) {
+        self.acceptors.take().into_iter().for_each(Waker::wake);
+    }
+}
+
+pub(crate) struct SimulatedListener {
+    backlog: Rc<Backlog>,
+    /// When accepting has failed for a while.
+    failed_at: Cell<Option<Instant>>,
+    is_over: Cell<bool>,
+}
+
+impl Listener for SimulatedListener {
+    type Stream = SimulatedStream;
+
+    fn new(socket: OwnedFd) -> io::Result<Self> {
+        let world = World::current();
+        let port = std::net::TcpListener::from(socket).local_addr()?.port();
+        let backlog = Rc::clone(world.backlogs.borrow().get(&port).expect("the world listens on this port"));
+        world.listeners.set(world.listeners.get() + 1);
+        Ok(Self { backlog, failed_at: Cell::default(), is_over: Cell::default() })
+    }
+
+    async fn accept(&self) -> io::Result<SimulatedStream> {
+        let world = World::current();
+        world.check(0, !self.is_over.get(), format_args!("accept on a socket that was shut down"));
+        if let Some(failed_at) = self.failed_at.take() {
+            let pause = failed_at.elapsed();
+            let is_right = pause >= ACCEPT_PAUSE && pause <= ACCEPT_PAUSE + SLACK;
+            world.check(0, is_right, format_args!("a pause of {pause:?} in accepting"));
+        }
+        loop {
+            world.call();
+            poll_fn(|context| {
+                if self.backlog.is_closed.get() || !self.backlog.is_empty() {
+                    return Poll::Ready(());
+                }
+                self.backlog.acceptors.borrow_mut().push(context.waker().clone());
+                Poll::Pending
+            })
+            .await;
+            if let Some(error) = self.fault(&world) {
+                world.note(0, "accept", format_args!("{error:?}"));
+                return Err(error.into());
+            }
+            let socket = self.backlog.waiting.borrow_mut().pop_front();
+            if let Some(socket) = socket {
+                return Ok(SimulatedStream::of(socket));
+            }
+        }
+    }
+}
+
+impl SimulatedListener {
+    fn fault(&self, world: &World) -> Option<Errno> {
+        if self.backlog.is_closed.get() {
+            self.is_over.set(true);
+            return Some(Errno::INVAL);
+        }
+        let mut random = world.random.borrow_mut();
+        if world.streams.get() >= world.limits.descriptors {
+            self.failed_at.set(Some(Instant::now()));
+            return Some(Errno::MFILE);
+        }
+        if random.below(1_000_000) >= 10 * world.limits.fault_ppm {
+            return None;
+        }
+        if random.permille(500) {
+            return Some(random.pick(&CONNECTION_ERRORS));
+        }
+        self.failed_at.set(Some(Instant::now()));
+        Some(random.pick(&LISTENER_ERRORS))
+    }
+}
+
+impl Drop for SimulatedListener {
+    fn drop(&mut self) {
+        let world = World::current();
+        world.listeners.set(world.listeners.get() - 1);
+    }
+}
+
+/// The gateway's end of a connection.
+pub(crate) struct SimulatedStream {
+    socket: Rc<Socket>,
+    /// Whether the last read may have left bytes in the socket.
+    more: Cell<bool>,
+}
+
+impl SimulatedStream {
+    fn of(socket: Rc<Socket>) -> Self {
+        let world = World::current();
+        world.streams.set(world.streams.get() + 1);
+        world.note(socket.life, "accept", format_args!(""));
+        world.count("accepted");
+        Self { socket, more: Cell::new(false) }
+    }
+}
+
+impl Stream for SimulatedStream {
+    fn new(socket: OwnedFd) -> io::Result<Self> {
+        let world = World::current();
+        let socket = world.inherited.borrow_mut().remove(&socket.as_raw_fd()).expect("the world has passed it");
+        Ok(Self::of(socket))
+    }
+
+    async fn readable(&self) -> io::Result<()> {
+        World::current().call();
+        self.socket.ledger.borrow_mut().served();
+        if self.more.replace(false) {
+            tokio::task::yield_now().await;
+        }
+        poll_fn(|context| self.socket.poll_readable(context)).await
+    }
+
+    async fn writable(&self) -> io::Result<()> {
+        World::current().call();
+        poll_fn(|context| self.socket.poll_writable(context)).await;
+        Ok(())
+    }
+
+    fn try_read(&self, into: &mut Vec<u8>) -> io::Result<usize> {
+        World::current().call();
+        let room = into.capacity() - into.len();
+        let read = self.socket.read(into);
+        if let Ok(bytes) = read {
+            self.socket.ledger.borrow_mut().has_read(bytes);
+            self.more.set(bytes == room);
+        }
+        read
+    }
+
+    fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        World::current().call();
+        let written = self.socket.write(bytes);
+        self.socket.ledger.borrow_mut().has_written(bytes, written.as_ref().ok().copied());
+        written
+    }
+
+    fn has_unread(&self) -> io::Result<bool> {
+        Ok(self.socket.has_unread())
+    }
+
+    fn shutdown(&self, sides: Shutdown) -> io::Result<()> {
+        if sides == Shutdown::Write {
+            self.socket.ledger.borrow_mut().ended();
+            return self.socket.end_writing();
+        }
+        self.socket.ledger.borrow_mut().aborted();
+        self.socket.end_both(false);
+        Ok(())
+    }
+}
+
+impl Drop for SimulatedStream {
+    fn drop(&mut self) {
+        let world = World::current();
+        world.streams.set(world.streams.get() - 1);
+        self.socket.ledger.borrow_mut().closed(self.socket.has_unread());
+        self.socket.end_both(true);
+    }
+}

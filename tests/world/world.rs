@@ -1,0 +1,210 @@
+//! One world: what its workers share, what is true in it at each moment, and what was found wrong.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::fmt::{self, Write};
+use std::os::fd::RawFd;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use adapter_gateway::bus::DetachedBus;
+use adapter_gateway::proto::budget::Budget;
+use adapter_gateway::proto::counters::HttpCounters;
+use adapter_gateway::server::connection::Timeouts;
+use tokio::sync::{Notify, Semaphore};
+use tokio::time::Instant;
+
+use crate::ledger::Ledger;
+use crate::random::Random;
+use crate::socket::Socket;
+use crate::transport::Backlog;
+
+/// By how much a deadline may be missed: the timers have a resolution of a millisecond.
+pub(crate) const SLACK: Duration = Duration::from_millis(3);
+
+/// Calls of the workers in one world, at most: more of them are an endless loop.
+const MOST_CALLS: u64 = 20_000_000;
+
+thread_local! {
+    static CURRENT: RefCell<Option<Rc<World>>> = const { RefCell::new(None) };
+}
+
+/// The bounds of a world, which its seed decides.
+#[derive(Clone, Debug)]
+pub(crate) struct Limits {
+    pub(crate) timeouts: Timeouts,
+    pub(crate) workers: usize,
+    pub(crate) connections: usize,
+    /// Descriptors that the sockets of connections may take.
+    pub(crate) descriptors: usize,
+    pub(crate) buffered_bytes: usize,
+    pub(crate) queue_messages: usize,
+    pub(crate) queue_bytes: usize,
+    /// How often, in a million, a call of a worker fails.
+    pub(crate) fault_ppm: u64,
+}
+
+/// What decides on a request beside its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Moment {
+    /// The index of the token in force.
+    pub(crate) token: Option<usize>,
+    pub(crate) is_connected: bool,
+    pub(crate) is_queue_closed: bool,
+}
+
+pub(crate) struct World {
+    pub(crate) limits: Limits,
+    pub(crate) start: Instant,
+    pub(crate) bus: DetachedBus,
+    pub(crate) budget: Arc<Budget>,
+    pub(crate) permits: Arc<Semaphore>,
+    pub(crate) counters: Vec<Arc<HttpCounters>>,
+    pub(crate) random: RefCell<Random>,
+    /// The moments so far, each with when it began.
+    moments: RefCell<Vec<(Instant, Moment)>>,
+    /// When the listening sockets were replaced, were closed, or the drain began.
+    pub(crate) endings: RefCell<Vec<Instant>>,
+    /// The deadline of the drain that has begun.
+    pub(crate) drain_deadline: Cell<Option<Instant>>,
+    pub(crate) backlogs: RefCell<BTreeMap<u16, Rc<Backlog>>>,
+    /// Connections of inherited sockets, by the descriptors that stand for them.
+    pub(crate) inherited: RefCell<BTreeMap<RawFd, Rc<Socket>>>,
+    pub(crate) ledgers: RefCell<Vec<Rc<RefCell<Ledger>>>>,
+    /// Streams and listeners that the workers hold.
+    pub(crate) streams: Cell<usize>,
+    pub(crate) listeners: Cell<usize>,
+    /// Notified when an answer says that a message was accepted.
+    pub(crate) accepted: Notify,
+    pub(crate) tally: RefCell<BTreeMap<&'static str, u64>>,
+    calls: Cell<u64>,
+    /// Nothing is noted, since the order of what happens is not that of the seed.
+    pub(crate) is_silent: Cell<bool>,
+    violations: RefCell<Vec<String>>,
+    trace: RefCell<Trace>,
+}
+
+/// What happened, as text if somebody wants to read it, and always as a hash.
+#[derive(Debug, Default)]
+pub(crate) struct Trace {
+    pub(crate) text: Option<String>,
+    pub(crate) hash: u64,
+}
+
+impl World {
+    pub(crate) fn new(limits: Limits, random: Random, is_traced: bool) -> Rc<Self> {
+        let start = Instant::now();
+        let moment = Moment { token: None, is_connected: true, is_queue_closed: false };
+        let world = Rc::new(Self {
+            bus: DetachedBus::new(limits.queue_messages, limits.queue_bytes).unwrap(),
+            budget: Budget::new(limits.buffered_bytes),
+            permits: Arc::new(Semaphore::new(limits.connections)),
+            counters: std::iter::repeat_with(Arc::default).take(limits.workers).collect(),
+            random: RefCell::new(random),
+            moments: RefCell::new(vec![(start, moment)]),
+            endings: RefCell::default(),
+            drain_deadline: Cell::default(),
+            backlogs: RefCell::default(),
+            inherited: RefCell::default(),
+            ledgers: RefCell::default(),
+            streams: Cell::default(),
+            listeners: Cell::default(),
+            accepted: Notify::new(),
+            tally: RefCell::default(),
+            calls: Cell::default(),
+            is_silent: Cell::default(),
+            violations: RefCell::default(),
+            trace: RefCell::new(Trace { text: is_traced.then(String::new), hash: 0 }),
+            limits,
+            start,
+        });
+        CURRENT.set(Some(Rc::clone(&world)));
+        world
+    }
+
+    /// Returns the world of this thread.
+    pub(crate) fn current() -> Rc<Self> {
+        CURRENT.with_borrow(Clone::clone).expect("a world is made first")
+    }
+
+    /// Ends the world, and returns what was found wrong, and what happened.
+    pub(crate) fn end() -> (Vec<String>, Trace, BTreeMap<&'static str, u64>) {
+        let world = CURRENT.take().expect("a world is made first");
+        (world.violations.take(), world.trace.take(), world.tally.take())
+    }
+
+    pub(crate) fn moment(&self) -> Moment {
+        self.moments.borrow().last().expect("there is always a moment").1
+    }
+
+    pub(crate) fn change(&self, change: impl FnOnce(&mut Moment)) {
+        let mut moment = self.moment();
+        change(&mut moment);
+        self.note(0, "moment", format_args!("{moment:?}"));
+        self.moments.borrow_mut().push((Instant::now(), moment));
+    }
+
+    /// Returns the moments since `since`, the one that it was in included.
+    pub(crate) fn moments_since(&self, since: Instant) -> Vec<Moment> {
+        let moments = self.moments.borrow();
+        let first = moments.iter().rposition(|(began, _)| *began < since).unwrap_or(0);
+        moments[first..].iter().map(|(_, moment)| *moment).collect()
+    }
+
+    /// Returns whether the queue may refuse a message of so many bytes.
+    pub(crate) fn queue_is_full(&self, bytes: usize) -> bool {
+        let counters = self.bus.counters();
+        counters.depth >= self.limits.queue_messages as u64 || counters.bytes + bytes > self.limits.queue_bytes
+    }
+
+    /// Counts a call of a worker.
+    pub(crate) fn call(&self) {
+        self.calls.set(self.calls.get() + 1);
+        assert!(self.calls.get() < MOST_CALLS, "the workers run in a circle");
+    }
+
+    pub(crate) fn count(&self, what: &'static str) {
+        *self.tally.borrow_mut().entry(what).or_default() += 1;
+    }
+
+    /// Notes what happened to a life.
+    pub(crate) fn note(&self, life: u32, what: &str, detail: fmt::Arguments<'_>) {
+        if self.is_silent.get() {
+            return;
+        }
+        let mut trace = self.trace.borrow_mut();
+        let trace = &mut *trace;
+        let now_ms = self.start.elapsed().as_millis();
+        match &mut trace.text {
+            Some(text) => {
+                let begin = text.len();
+                writeln!(text, "{now_ms:>8} ms  #{life:<4} {what:<9} {detail}").unwrap();
+                trace.hash = hashed(trace.hash, &text.as_bytes()[begin..]);
+            }
+            None => trace.hash = hashed(trace.hash ^ now_ms as u64 ^ u64::from(life), what.as_bytes()),
+        }
+    }
+
+    /// Notes that something is wrong.
+    pub(crate) fn fail(&self, life: u32, what: fmt::Arguments<'_>) {
+        self.note(life, "WRONG", what);
+        let mut violations = self.violations.borrow_mut();
+        if violations.len() < 10 {
+            violations.push(format!("{} ms, life {life}: {what}", self.start.elapsed().as_millis()));
+        }
+    }
+
+    pub(crate) fn check(&self, life: u32, holds: bool, what: fmt::Arguments<'_>) {
+        if !holds {
+            self.fail(life, what);
+        }
+    }
+}
+
+/// Continues a hash (FNV-1a).
+fn hashed(hash: u64, bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .fold(hash ^ 0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+}
