@@ -1,0 +1,243 @@
+//! The account of all messages. Each has a number, and numbers grow with time.
+
+use std::collections::BTreeMap;
+
+use crate::random::Random;
+
+/// The topic of all messages.
+const TOPIC: &str = "soak";
+
+/// The failures that are printed. Others are only counted.
+const PRINTED_FAILURES: usize = 40;
+
+/// What a client knows of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Outcome {
+    /// No answer came. The message may have been published or not.
+    Unknown,
+    /// A 200.
+    Accepted,
+    /// Another answer: the message must not be published.
+    Refused,
+    /// The end of the request was never sent: the message must not be published.
+    Incomplete,
+}
+
+/// One message.
+struct Entry {
+    outcome: Outcome,
+    /// The hub that delivered it, from 1 on, or 0.
+    generation: u16,
+    connection: u32,
+    /// The first number that was given after the 200, so that this number and all later ones were sent after it.
+    answered: u32,
+    /// How many messages had been delivered before it.
+    arrival: u32,
+}
+
+/// All messages of a run.
+#[derive(Default)]
+pub(crate) struct Account {
+    entries: Vec<Entry>,
+    arrivals: u32,
+    connections: u32,
+    /// The answers by status, and those with 503 by their reason.
+    pub(crate) answers: BTreeMap<u16, u64>,
+    pub(crate) unavailable: BTreeMap<String, u64>,
+    failures: Vec<String>,
+    failed: usize,
+}
+
+/// The numbers of a run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Totals {
+    pub(crate) outcomes: BTreeMap<Outcome, u64>,
+    pub(crate) delivered: u64,
+    pub(crate) delivered_unknown: u64,
+    /// Messages with a 200 that were not delivered, by the hub whose end explains that.
+    pub(crate) lost: BTreeMap<usize, u64>,
+    /// The hubs that ended.
+    pub(crate) lost_hubs: usize,
+}
+
+impl Account {
+    /// Returns the identifier of a new connection.
+    pub(crate) fn open_connection(&mut self) -> u32 {
+        self.connections += 1;
+        self.connections
+    }
+
+    /// Returns the number of the next message, which is sent on this connection from now on.
+    pub(crate) fn next_number(&mut self, connection: u32) -> u32 {
+        self.entries.push(Entry { outcome: Outcome::Unknown, generation: 0, connection, answered: 0, arrival: 0 });
+        self.messages() - 1
+    }
+
+    pub(crate) fn connections(&self) -> u32 {
+        self.connections
+    }
+
+    pub(crate) fn messages(&self) -> u32 {
+        self.entries.len().try_into().expect("fewer messages than u32 counts")
+    }
+
+    pub(crate) fn arrivals(&self) -> u32 {
+        self.arrivals
+    }
+
+    pub(crate) fn has_arrived(&self, number: u32) -> bool {
+        self.entries[number as usize].generation > 0
+    }
+
+    pub(crate) fn set(&mut self, number: u32, outcome: Outcome) {
+        let answered = self.messages();
+        let entry = &mut self.entries[number as usize];
+        (entry.outcome, entry.answered) = (outcome, answered);
+    }
+
+    /// Counts an answer that a client read. `problem` is the last word of the problem's type.
+    pub(crate) fn count_answer(&mut self, status: u16, problem: &str) {
+        *self.answers.entry(status).or_default() += 1;
+        if status == 503 {
+            *self.unavailable.entry(problem.to_owned()).or_default() += 1;
+        }
+    }
+
+    pub(crate) fn fail(&mut self, what: String) {
+        self.failed += 1;
+        if self.failures.len() < PRINTED_FAILURES {
+            eprintln!("FAILED: {what}");
+            self.failures.push(what);
+        }
+    }
+
+    /// Takes a message that the hub of this generation delivered.
+    pub(crate) fn deliver(&mut self, generation: u16, topic: &[u8], payload: &[u8]) {
+        let number = number_of(payload).filter(|&number| number < self.messages());
+        let Some(number) = number.filter(|_| topic == TOPIC.as_bytes()) else {
+            let text = String::from_utf8_lossy(&payload[..payload.len().min(100)]).into_owned();
+            return self.fail(format!("delivered, and never sent: {text}"));
+        };
+        let arrival = self.arrivals;
+        self.arrivals += 1;
+        let entry = &mut self.entries[number as usize];
+        let (before, connection) = (entry.generation, entry.connection);
+        if before > 0 {
+            return self.fail(format!("message {number} was delivered twice, by the hubs {before} and {generation}"));
+        }
+        (entry.generation, entry.arrival) = (generation, arrival);
+        if payload != self::payload(connection, number).as_bytes() {
+            self.fail(format!("message {number} was delivered with another content"));
+        }
+    }
+
+    /// Compares the answers with the deliveries. `hubs` is the number of hubs that there were, of which all but the last
+    /// were killed.
+    pub(crate) fn close(&mut self, hubs: usize) -> Totals {
+        self.check_order();
+        let mut totals = Totals { lost_hubs: hubs - 1, ..Totals::default() };
+        let kills = Kills::of(&self.entries, hubs);
+        let mut failures = Vec::new();
+        for (number, entry) in self.entries.iter().enumerate() {
+            *totals.outcomes.entry(entry.outcome).or_default() += 1;
+            match (entry.outcome, entry.generation > 0) {
+                (Outcome::Refused | Outcome::Incomplete, true) => {
+                    failures.push(format!("message {number} was delivered, and is {:?}", entry.outcome));
+                }
+                (Outcome::Accepted, true) => totals.delivered += 1,
+                (Outcome::Unknown, true) => {
+                    totals.delivered += 1;
+                    totals.delivered_unknown += 1;
+                }
+                (Outcome::Accepted, false) => match kills.that_lost(number as u32, entry.answered) {
+                    Some(kill) => *totals.lost.entry(kill).or_default() += 1,
+                    None => failures.push(format!("message {number} was lost, and no end of a hub explains it")),
+                },
+                (_, false) => {}
+            }
+        }
+        failures.into_iter().for_each(|what| self.fail(what));
+        totals
+    }
+
+    /// Checks that the messages of each connection were delivered in the order of their numbers.
+    fn check_order(&mut self) {
+        let mut last: Vec<Option<(u16, u32, u32)>> = vec![None; self.connections as usize + 1];
+        let mut failures = Vec::new();
+        for (number, entry) in self.entries.iter().enumerate().filter(|(_, entry)| entry.generation > 0) {
+            let last = &mut last[entry.connection as usize];
+            if let Some((generation, arrival, before)) = *last
+                && (generation, arrival) > (entry.generation, entry.arrival)
+            {
+                failures.push(format!("message {number} was delivered before {before} of the same connection"));
+            }
+            *last = Some((entry.generation, entry.arrival, number as u32));
+        }
+        failures.into_iter().for_each(|what| self.fail(what));
+    }
+
+    /// Returns how often something failed.
+    pub(crate) fn failed(&self) -> usize {
+        self.failed
+    }
+}
+
+/// What the ends of hubs may have lost. The gateway publishes in one order, and a hub that ends loses one interval of it.
+/// The order in which messages were accepted is not known, but a message that was sent after the answer to another one
+/// stands behind it.
+struct Kills {
+    /// For each hub, the highest number that it or an earlier hub delivered.
+    highest: Vec<u32>,
+    /// For each hub, the lowest `answered` of the messages that later hubs delivered.
+    lowest: Vec<u32>,
+}
+
+impl Kills {
+    fn of(entries: &[Entry], hubs: usize) -> Self {
+        let (mut highest, mut lowest) = (vec![0; hubs + 1], vec![u32::MAX; hubs + 1]);
+        for (number, entry) in entries.iter().enumerate().filter(|(_, entry)| entry.generation > 0) {
+            let hub = usize::from(entry.generation);
+            highest[hub] = highest[hub].max(number as u32);
+            if entry.outcome == Outcome::Accepted {
+                lowest[hub - 1] = lowest[hub - 1].min(entry.answered);
+            }
+        }
+        for hub in 1..=hubs {
+            highest[hub] = highest[hub].max(highest[hub - 1]);
+            lowest[hubs - hub] = lowest[hubs - hub].min(lowest[hubs - hub + 1]);
+        }
+        // The last hub is not killed.
+        highest.truncate(hubs);
+        Self { highest, lowest }
+    }
+
+    /// Returns the hub whose end may have lost this message: what hubs until then delivered was not sent after its
+    /// answer, and it was not sent after the answer to what later hubs delivered.
+    fn that_lost(&self, number: u32, answered: u32) -> Option<usize> {
+        let kill = self.highest.partition_point(|&highest| highest < answered).checked_sub(1)?;
+        (kill > 0 && number < self.lowest[kill]).then_some(kill)
+    }
+}
+
+/// Returns the body of a request with this message.
+pub(crate) fn message(connection: u32, number: u32) -> String {
+    format!(r#"{{"topic":"{TOPIC}","payload":{}}}"#, payload(connection, number))
+}
+
+/// Returns the payload of a message. Its size depends on its number: most are small, a few are large.
+fn payload(connection: u32, number: u32) -> String {
+    let mut random = Random::new(number.into());
+    let padding = match random.within(0..1000) {
+        0..700 => random.within(0..200),
+        700..950 => random.within(200..2_000),
+        950..998 => random.within(2_000..40_000),
+        _ => random.within(100_000..400_000),
+    };
+    format!(r#"{{"number":{number},"connection":{connection},"padding":"{}"}}"#, "x".repeat(padding))
+}
+
+fn number_of(payload: &[u8]) -> Option<u32> {
+    let digits = payload.strip_prefix(br#"{"number":"#)?;
+    let end = digits.iter().position(|byte| !byte.is_ascii_digit())?;
+    std::str::from_utf8(&digits[..end]).ok()?.parse().ok()
+}

@@ -1,0 +1,181 @@
+//! What happens to the gateway while it serves: hubs end, the settings change, certificates are replaced. The kinds come
+//! in a random order, each once before any comes again.
+
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+
+use crate::hub::Hubs;
+use crate::pair::{Pair, PairFiles, replace};
+use crate::random::Random;
+use crate::samples::Samples;
+use crate::support::gateway::{Gateway, is_event};
+use crate::support::net::refuses;
+use crate::support::settings_file::{disabled, enabled};
+use crate::world::World;
+
+/// The longest pause between two things in a short run.
+const SHORT_PAUSE: Duration = Duration::from_secs(5);
+
+/// One thing that happens.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Disturbance {
+    KillHub,
+    StopHub,
+    KillStoppedHub,
+    SwitchOff,
+    NewToken,
+    BrokenSettings,
+    SameSettings,
+    Hangup,
+    NewCertificate,
+    BrokenCertificate,
+}
+
+use Disturbance::*;
+
+const ALL: [Disturbance; 10] = [
+    KillHub,
+    StopHub,
+    KillStoppedHub,
+    SwitchOff,
+    NewToken,
+    BrokenSettings,
+    SameSettings,
+    Hangup,
+    NewCertificate,
+    BrokenCertificate,
+];
+
+/// The certificate of a gateway that serves https.
+pub(crate) struct Certificate {
+    pub(crate) files: PairFiles,
+    pub(crate) pair: Pair,
+}
+
+/// A gateway and all that can happen to it.
+pub(crate) struct Director {
+    pub(crate) world: Arc<World>,
+    pub(crate) gateway: Gateway,
+    pub(crate) hubs: Hubs,
+    pub(crate) certificate: Option<Certificate>,
+    pub(crate) random: Random,
+}
+
+impl Director {
+    /// Lets things happen for this time.
+    pub(crate) fn run(&mut self, samples: &Samples, duration: Duration) {
+        let end = Instant::now() + duration;
+        // In a long run, there is time for all clients to connect between two things.
+        let longest_pause = (duration / 180).max(SHORT_PAUSE).as_millis() as usize;
+        let possible = |what: &Disturbance| match what {
+            KillHub | KillStoppedHub => self.hubs.can_end(),
+            NewCertificate | BrokenCertificate => self.certificate.is_some(),
+            _ => true,
+        };
+        let mut kinds: Vec<_> = ALL.into_iter().filter(possible).collect();
+        loop {
+            self.random.shuffle(&mut kinds);
+            for &what in &kinds {
+                let pause = self.random.pause_ms(500..longest_pause);
+                sleep(pause.min(end.saturating_duration_since(Instant::now())));
+                if Instant::now() >= end {
+                    return;
+                }
+                samples.mark(what);
+                self.disturb(what);
+            }
+        }
+    }
+
+    fn disturb(&mut self, what: Disturbance) {
+        match what {
+            KillHub => self.replace_hub(),
+            StopHub | KillStoppedHub => {
+                self.hubs.signal(Signal::STOP);
+                sleep(self.random.pause_ms(500..6_000));
+                if self.random.percent(30) {
+                    self.new_token();
+                }
+                match what {
+                    StopHub => self.hubs.signal(Signal::CONT),
+                    _ => self.replace_hub(),
+                }
+            }
+            SwitchOff => self.switch_off(),
+            NewToken => self.new_token(),
+            BrokenSettings => {
+                self.gateway.settings.write("OPEN_REST_API = (\n");
+                self.gateway.wait_settings("rejected");
+                self.new_token();
+            }
+            SameSettings => {
+                self.gateway.settings.write(&enabled(&self.world.token()));
+                self.gateway.wait_settings("unchanged");
+            }
+            Hangup => {
+                self.gateway.signal(Signal::HUP);
+                self.gateway.wait_settings("reloaded");
+            }
+            NewCertificate => self.new_certificate(),
+            BrokenCertificate => {
+                let certificate = self.certificate.as_ref().expect("a certificate");
+                replace(&certificate.files.certificate, "no certificate\n");
+                self.wait_certificate("rejected");
+                self.new_certificate();
+            }
+        }
+    }
+
+    fn replace_hub(&mut self) {
+        self.world.changes.hub.begin();
+        self.hubs.kill();
+        sleep(self.random.pause_ms(0..2_000));
+        self.hubs.start_next();
+        self.gateway.wait_connected();
+        self.world.changes.hub.complete();
+    }
+
+    fn switch_off(&mut self) {
+        self.world.changes.switch.begin();
+        self.gateway.settings.write(disabled());
+        self.gateway.wait_event("disabled");
+        self.gateway.wait_settings("reloaded");
+        if !refuses(self.world.tcp) || self.world.unix.exists() {
+            self.world.fail("the API is off, and something listens".to_owned());
+        }
+        sleep(self.random.pause_ms(0..2_000));
+        self.gateway.settings.write(&enabled(&self.world.token()));
+        self.gateway.wait_listening();
+        self.gateway.wait_listening();
+        self.gateway.wait_settings("reloaded");
+        self.world.changes.switch.complete();
+    }
+
+    fn new_token(&mut self) {
+        self.world.changes.token.begin();
+        self.gateway.settings.write(&enabled(&self.world.next_token()));
+        self.gateway.wait_settings("reloaded");
+        self.world.use_next_token();
+        self.world.changes.token.complete();
+    }
+
+    fn new_certificate(&mut self) {
+        let certificate = self.certificate.as_mut().expect("a certificate");
+        let pair = Pair::ec();
+        self.world.changes.certificate.begin();
+        self.world.trust([certificate.pair.leaf(), pair.leaf()]);
+        certificate.files.replace(&pair);
+        self.world.trust([certificate.pair.leaf(), pair.leaf()]);
+        certificate.pair = pair.clone();
+        self.wait_certificate("replaced");
+        self.world.trust([pair.leaf()]);
+        self.world.changes.certificate.complete();
+    }
+
+    fn wait_certificate(&mut self, state: &str) {
+        self.gateway.wait_for(state, |event| is_event(event, "certificate") && event["state"] == state);
+    }
+}

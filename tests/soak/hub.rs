@@ -1,0 +1,138 @@
+//! The hub: a process of its own, which passes each message on with the number of the hub, so that it is known which hub
+//! delivered it.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use rustix::process::Signal;
+
+use crate::support::PATIENCE;
+use crate::support::poll_loop::{POLL_INTERVAL_MS, PollLoop};
+use crate::support::process::Process;
+use crate::world::World;
+
+/// The first argument of a process that runs a hub.
+pub(crate) const HUB: &str = "hub";
+
+/// Messages that a hub receives before it passes them on.
+const HUB_MESSAGES: i32 = 256;
+
+/// Messages that are taken between two looks at whether the run is over.
+const BATCH: usize = 100;
+
+/// The environment variable that names a fault of every hub, to see that the account notices it.
+const PLANT_VARIABLE: &str = "SOAK_PLANT";
+
+/// How often a planted fault happens: with one of so many messages.
+const PLANT_EVERY: u64 = 1_000;
+
+/// How the hub and the gateway find each other.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Bus {
+    /// The gateway connects to the hub, which may end.
+    Connect(String),
+    /// The hub connects to the gateway, and does not end: a message for a subscriber that leaves is lost.
+    Bind(String),
+}
+
+/// All hubs of a run, one after the other, and the thread that takes what they deliver.
+pub(crate) struct Hubs {
+    bus: Bus,
+    deliveries: PathBuf,
+    pub(crate) count: u16,
+    running: Option<Process>,
+    _receiving: PollLoop,
+}
+
+impl Hubs {
+    /// Starts the first hub.
+    pub(crate) fn start(world: &Arc<World>, bus: Bus, directory: &Path) -> Self {
+        let deliveries = directory.join("deliveries");
+        let socket = zmq::Context::new().socket(zmq::PULL).unwrap();
+        socket.bind(&format!("ipc://{}", deliveries.display())).unwrap();
+        let world = Arc::clone(world);
+        let receiving = PollLoop::start(move || {
+            if socket.poll(zmq::POLLIN, POLL_INTERVAL_MS).unwrap() == 0 {
+                return;
+            }
+            for _ in 0..BATCH {
+                let Ok(frames) = socket.recv_multipart(zmq::DONTWAIT) else { return };
+                let [generation, topic, payload] = <[Vec<u8>; 3]>::try_from(frames).expect("three frames");
+                let generation = u16::from_le_bytes(generation.try_into().expect("two bytes"));
+                world.account().deliver(generation, &topic, &payload);
+            }
+        });
+        let mut hubs = Self { bus, deliveries, count: 0, running: None, _receiving: receiving };
+        hubs.start_next();
+        hubs
+    }
+
+    pub(crate) fn can_end(&self) -> bool {
+        matches!(self.bus, Bus::Connect(_))
+    }
+
+    /// Starts the next hub and waits until it is there.
+    pub(crate) fn start_next(&mut self) {
+        self.count += 1;
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        let (how, endpoint) = match &self.bus {
+            Bus::Connect(endpoint) => ("bind", endpoint),
+            Bus::Bind(endpoint) => ("connect", endpoint),
+        };
+        command.args([HUB, how, endpoint]).arg(&self.deliveries).arg(self.count.to_string());
+        // The hub ends when its stdin ends, so that none outlives the run.
+        let hub = Process::spawn(command.stdin(Stdio::piped()));
+        hub.next_line(std::time::Instant::now() + PATIENCE).expect("the hub says that it is there");
+        self.running = Some(hub);
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        self.running.as_ref().expect("a running hub").signal(signal);
+    }
+
+    /// Kills the hub with SIGKILL.
+    pub(crate) fn kill(&mut self) {
+        self.running = None;
+    }
+}
+
+/// The program of a hub.
+pub(crate) fn run(arguments: &[String]) {
+    let [how, endpoint, deliveries, generation] = arguments else { panic!("{arguments:?}") };
+    let context = zmq::Context::new();
+    let downstream = context.socket(zmq::PUSH).unwrap();
+    downstream.connect(&format!("ipc://{deliveries}")).unwrap();
+    let upstream = context.socket(zmq::XSUB).unwrap();
+    upstream.set_rcvhwm(HUB_MESSAGES).unwrap();
+    upstream.send(&b"\x01"[..], 0).unwrap();
+    match how.as_str() {
+        "bind" => upstream.bind(endpoint).unwrap(),
+        _ => upstream.connect(endpoint).unwrap(),
+    }
+    std::thread::spawn(|| {
+        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        std::process::exit(0);
+    });
+    println!("the hub is there");
+    std::io::stdout().flush().unwrap();
+
+    let generation = generation.parse::<u16>().unwrap().to_le_bytes();
+    let plant = std::env::var(PLANT_VARIABLE).unwrap_or_default();
+    let deliver = |message: &[Vec<u8>]| {
+        let frames = std::iter::once(&generation[..]).chain(message.iter().map(Vec::as_slice));
+        downstream.send_multipart(frames, 0).unwrap();
+    };
+    for count in 1_u64.. {
+        let message = upstream.recv_multipart(0).unwrap();
+        let planted = if count.is_multiple_of(PLANT_EVERY) { plant.as_str() } else { "" };
+        match planted {
+            "drop" => {}
+            "duplicate" => [&message, &message].into_iter().for_each(|message| deliver(message)),
+            "swap" => [upstream.recv_multipart(0).unwrap(), message].iter().for_each(|message| deliver(message)),
+            "change" => deliver(&[message[0].clone(), [&message[1][..], b" "].concat()]),
+            _ => deliver(&message),
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! The soak: one gateway, as many connections as the machine allows, and everything that can happen to a gateway,
+//! happening again and again. In the end, each message is accounted for by its number, and what the gateway takes of the
+//! machine is back where it was. `.ci/soak MINUTES` runs it; it is not a part of `cargo test`.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `clients`, `rude`, `stream` | the clients, and how each judges its answers |
+//! | `director`, `hub` | what happens to the gateway, and the hubs that end |
+//! | `account`, `report` | all messages: what was answered, what was delivered, and what may be lost |
+//! | `samples`, `plot` | what the gateway takes of the machine |
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test that finds something unexpected must fail at that place"
+)]
+
+mod account;
+mod clients;
+mod director;
+mod hub;
+#[allow(dead_code, reason = "shared with tests/https, which uses the rest of it")]
+#[path = "../https/pair.rs"]
+mod pair;
+mod plot;
+mod random;
+mod report;
+mod rude;
+mod samples;
+mod stream;
+#[allow(dead_code, reason = "shared with tests/process, which uses the rest of it")]
+#[path = "../process/support/mod.rs"]
+mod support;
+mod world;
+
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use argh::FromArgs;
+use rustix::process::{Resource, getrlimit};
+use serde_json::Value;
+
+use account::{Outcome, message};
+use director::{Certificate, Director};
+use hub::{Bus, HUB, Hubs};
+use pair::Pair;
+use random::Random;
+use samples::{Samples, growth, tasks};
+use support::gateway::Gateway;
+use support::http::Client;
+use support::net::free_address;
+use support::request::Request;
+use support::settings_file::enabled;
+use support::usage::{cpu_ticks, descriptors, raise_descriptors, resident_kib};
+use world::{BODY_TIMEOUT, HEAD_TIMEOUT, IDLE_TIMEOUT, World};
+
+/// How long the gateway may take to become quiet after the load.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// How long a message may take to arrive before the next one is posted.
+const PROBE_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// The memory that the gateway may hold above that of its start, when the load is over: its tables of connections grew.
+const REMAINING_KIB: u64 = 32 * 1024;
+
+/// Bodies that are held together after the load, and the length of each. The gateway keeps freed memory for such bodies,
+/// and returns it after they are gone.
+const HELD: usize = 8;
+const HELD_BYTES: usize = 1_000_000;
+
+/// The clock ticks of 10 ms that the gateway may use in two seconds without load.
+const IDLE_TICKS: u64 = 10;
+
+/// Runs a gateway under load, and accounts for every message.
+#[derive(FromArgs)]
+struct Options {
+    /// how the gateway waits for sockets: uring or epoll
+    #[argh(option)]
+    io: String,
+    /// whether the gateway connects to a hub, which ends again and again, or binds
+    #[argh(option)]
+    bus: String,
+    /// whether the gateway serves http by TCP, instead of https
+    #[argh(switch)]
+    plain: bool,
+    /// how long the load lasts
+    #[argh(option)]
+    seconds: u64,
+    /// the clients. About three quarters of them are connected at any time
+    #[argh(option, default = "13_000")]
+    clients: usize,
+    /// the seed of all random choices
+    #[argh(option, default = "random_seed()")]
+    seed: u64,
+    /// where the plot and, after a failure, the output of the gateway are written
+    #[argh(option)]
+    output: PathBuf,
+}
+
+/// What the gateway holds without load.
+#[derive(Clone, Copy, Debug)]
+struct Quiet {
+    descriptors: usize,
+    tasks: u64,
+    resident_kib: u64,
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    match arguments.get(1).map(String::as_str) {
+        Some(HUB) => hub::run(&arguments[2..]),
+        _ => std::process::exit(soak(&argh::from_env())),
+    }
+}
+
+fn random_seed() -> u64 {
+    getrandom::u64().expect("random bytes")
+}
+
+fn soak(options: &Options) -> i32 {
+    let name = format!("{} {} {}", options.io, options.bus, if options.plain { "http" } else { "https" });
+    raise_descriptors();
+    // Some descriptors are left for everything else.
+    let most = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |limit| (limit * 8 / 10) as usize);
+    let clients = options.clients.min(most);
+    println!("{name}: {clients} clients for {} s, seed {}", options.seconds, options.seed);
+    std::fs::create_dir_all(&options.output).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let mut director = start(options, directory.path());
+    let world = Arc::clone(&director.world);
+    let lost_at_the_start = subscribe(&world);
+
+    let before = Quiet::of(&director.gateway);
+    let duration = Duration::from_secs(options.seconds);
+    let samples = Samples::begin(director.gateway.id(), &world, duration);
+    let load = begin_load(&world, options.seed, clients);
+    director.run(&samples, duration);
+    let recorded = samples.end();
+    world.end();
+    load.join().unwrap();
+
+    let stats = wait_quiet(&mut director, before);
+    let Director { mut gateway, hubs, .. } = director;
+    gateway.terminate();
+    growth(&recorded.samples).into_iter().for_each(|what| world.fail(what));
+    let plot = options.output.join("plot.svg");
+    std::fs::write(&plot, plot::draw(&name, &recorded)).unwrap();
+    let totals = world.account().close(hubs.count.into());
+    report::compare(&world, &stats, &totals, lost_at_the_start);
+    report::print(&world, &stats, &totals, &hubs);
+    let failed = world.account().failed();
+    if failed > 0 {
+        let output = gateway.end();
+        std::fs::write(options.output.join("events"), output.stdout).unwrap();
+        std::fs::write(options.output.join("log"), output.stderr).unwrap();
+        println!("{name}: {failed} failures with seed {}; the output is in {}", options.seed, options.output.display());
+        return 1;
+    }
+    println!("{name}: every message is accounted for; the plot is {}", plot.display());
+    0
+}
+
+/// Starts a gateway and its first hub.
+fn start(options: &Options, directory: &Path) -> Director {
+    let unix = directory.join("gateway.sock");
+    let (tcp, hub_address) = (free_address(), free_address());
+    let world = Arc::new(World::new(tcp, unix.clone()));
+    let bus = match options.bus.as_str() {
+        "connect" => Bus::Connect(format!("tcp://{hub_address}")),
+        "bind" => Bus::Bind(format!("tcp://{hub_address}")),
+        other => panic!("--bus {other}"),
+    };
+    let io = ["uring", "epoll"].into_iter().find(|io| *io == options.io).expect("--io uring or epoll");
+    let seconds = [HEAD_TIMEOUT, BODY_TIMEOUT, IDLE_TIMEOUT].map(|timeout| timeout.as_secs().to_string());
+    let arguments = ["--head-timeout", &seconds[0], "--body-timeout", &seconds[1], "--idle-timeout", &seconds[2]];
+    // A short queue is full soon after a hub stops. Connections that clients have closed may still be open here.
+    let limits = ["--queue", "1000", "--max-connections", "15000", "--watch-parent"];
+    let mut gateway = Gateway::serve().io(io, io).settings(&enabled(&world.token())).listen(tcp).listen_at(&unix);
+    gateway = gateway.arguments(arguments).arguments(limits);
+    let certificate = (!options.plain).then(|| {
+        let pair = Pair::ec();
+        world.trust([pair.leaf()]);
+        Certificate { files: pair.in_files(), pair }
+    });
+    if let Some(certificate) = &certificate {
+        gateway = gateway.https().arguments(certificate.files.arguments());
+    }
+    gateway = match &bus {
+        Bus::Connect(endpoint) => gateway.connect(endpoint),
+        Bus::Bind(endpoint) => gateway.bind(endpoint),
+    };
+    let random = Random::for_user(options.seed, u64::MAX);
+    let (mut gateway, hubs) = match &bus {
+        Bus::Connect(_) => {
+            let hubs = Hubs::start(&world, bus, directory);
+            (gateway.start(), hubs)
+        }
+        Bus::Bind(_) => (gateway.start(), Hubs::start(&world, bus, directory)),
+    };
+    gateway.wait_listening();
+    if hubs.can_end() {
+        gateway.wait_connected();
+    }
+    Director { world, gateway, hubs, certificate, random }
+}
+
+/// Posts messages until one arrives. Returns how many got lost before: a subscriber of a bound endpoint cannot tell when
+/// it is subscribed.
+fn subscribe(world: &World) -> u64 {
+    let connection = world.account().open_connection();
+    let mut posted = 0;
+    loop {
+        let number = post(world, connection);
+        posted += 1;
+        let deadline = Instant::now() + PROBE_TIMEOUT;
+        while Instant::now() < deadline {
+            let mut account = world.account();
+            if account.has_arrived(number) {
+                account.set(number, Outcome::Accepted);
+                return posted - u64::from(account.arrivals());
+            }
+            drop(account);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// Posts the next message by the Unix socket, outside of the load. Its answer must be a 200.
+fn post(world: &World, connection: u32) -> u32 {
+    let number = world.account().next_number(connection);
+    let body = message(connection, number);
+    let request = Request::post(&format!("/api/message?token={}", world.token()), body);
+    Client::connect_to(&world.unix).exchange(&request).assert_accepted();
+    world.account().count_answer(200, "");
+    number
+}
+
+/// Starts the clients, in a thread of their own.
+fn begin_load(world: &Arc<World>, seed: u64, clients: usize) -> JoinHandle<()> {
+    let world = Arc::clone(world);
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let tasks = tokio::task::LocalSet::new();
+        let run = |number| tasks.spawn_local(clients::run(Arc::clone(&world), seed, number));
+        let running: Vec<_> = (0..clients).map(run).collect();
+        tasks.block_on(&runtime, async {
+            for client in running {
+                client.await.expect("no client panics");
+            }
+        });
+    })
+}
+
+/// Waits until the gateway is as quiet as before the load, and until all messages have arrived. Returns its counters.
+fn wait_quiet(director: &mut Director, before: Quiet) -> Value {
+    let world = Arc::clone(&director.world);
+    wait_until(&world, || {
+        let stats = director.gateway.stats();
+        let open = stats["connections"] != 0 || stats["queue_depth"] != 0;
+        open.then(|| format!("connections or messages are left: {stats}"))
+    });
+    println!("after the load: {:?}", Quiet::of(&director.gateway));
+    let bodies = hold_bodies(&world);
+    // Whatever was published before this message arrives before it. The thread of the bus looks at the memory when it
+    // has a message to send.
+    let connection = world.account().open_connection();
+    let last = post(&world, connection);
+    world.account().set(last, Outcome::Accepted);
+    wait_until(&world, || (!world.account().has_arrived(last)).then(|| "the last message does not arrive".to_owned()));
+    drop(bodies);
+    wait_until(&world, || Quiet::of(&director.gateway).excess(before));
+    println!("before it: {before:?}, at last: {:?}", Quiet::of(&director.gateway));
+    let ticks = cpu_ticks(director.gateway.id());
+    std::thread::sleep(Duration::from_secs(2));
+    let ticks = cpu_ticks(director.gateway.id()) - ticks;
+    if ticks > IDLE_TICKS {
+        world.fail(format!("{ticks} clock ticks in two seconds without load"));
+    }
+    director.gateway.stats()
+}
+
+/// Sends all but the end of some large bodies.
+fn hold_bodies(world: &World) -> Vec<Client<UnixStream>> {
+    let target = format!("/api/message?token={}", world.token());
+    let bytes = Request::post(&target, vec![b'x'; HELD_BYTES]).bytes();
+    let begin = |_| {
+        let mut client = Client::connect_to(&world.unix);
+        client.send(&bytes[..bytes.len() - 1]);
+        client
+    };
+    (0..HELD).map(begin).collect()
+}
+
+/// Waits until nothing is wrong any more. It is a failure if that takes too long.
+fn wait_until(world: &World, mut wrong: impl FnMut() -> Option<String>) {
+    let deadline = Instant::now() + PATIENCE;
+    while let Some(what) = wrong() {
+        if Instant::now() > deadline {
+            return world.fail(what);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+impl Quiet {
+    fn of(gateway: &Gateway) -> Self {
+        let process = gateway.id();
+        Self { descriptors: descriptors(process), tasks: tasks(process), resident_kib: resident_kib(process) }
+    }
+
+    /// Returns what is more than before.
+    fn excess(self, before: Self) -> Option<String> {
+        let more = self.descriptors > before.descriptors
+            || self.tasks > before.tasks
+            || self.resident_kib > before.resident_kib + REMAINING_KIB;
+        more.then(|| format!("{before:?} before the load, and {self:?} after it"))
+    }
+}

@@ -1,0 +1,125 @@
+//! What the gateway takes of the machine, over time, and the limits of it.
+
+use std::fs;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use crate::director::Disturbance;
+use crate::support::poll_loop::{POLL_INTERVAL, PollLoop};
+use crate::support::usage::{cpu_ticks, descriptors, resident_kib};
+use crate::world::World;
+
+/// The most samples of a run.
+const SAMPLES: u32 = 600;
+
+/// The least time between two samples.
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(500);
+
+/// How much more memory the gateway may hold in the last quarter than in the second. On a slow machine, clients may still
+/// be connecting in the second. What it holds after the load is limited far more narrowly.
+const GROWTH_KIB: u64 = 96 * 1024;
+
+/// The same for descriptors beyond those of the clients, and the percentage of the clients' that is added: the gateway
+/// closes a connection a little later than its client.
+const GROWTH_DESCRIPTORS: u64 = 100;
+const GROWTH_PERCENT: u64 = 25;
+
+/// The same for threads. A ring of the kernel may need some.
+const GROWTH_TASKS: u64 = 4;
+
+/// One sample.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sample {
+    pub(crate) at: Duration,
+    pub(crate) resident_kib: u64,
+    pub(crate) descriptors: u64,
+    pub(crate) tasks: u64,
+    pub(crate) cpu_ticks: u64,
+    /// The descriptors of this process: a few, and the connections of all clients.
+    pub(crate) clients: u64,
+    /// Messages that clients have sent, and that were delivered.
+    pub(crate) messages: u64,
+    pub(crate) arrivals: u64,
+}
+
+#[derive(Default)]
+pub(crate) struct Recorded {
+    pub(crate) samples: Vec<Sample>,
+    pub(crate) marks: Vec<(Duration, Disturbance)>,
+}
+
+/// The samples of a run. Drop ends the thread that takes them.
+pub(crate) struct Samples {
+    start: Instant,
+    recorded: Arc<Mutex<Recorded>>,
+    _sampling: PollLoop,
+}
+
+impl Samples {
+    /// Begins to sample a process, for about this long.
+    pub(crate) fn begin(process: u32, world: &Arc<World>, duration: Duration) -> Self {
+        let (start, recorded) = (Instant::now(), Arc::<Mutex<Recorded>>::default());
+        let interval = (duration / SAMPLES).max(SHORTEST_INTERVAL);
+        let (world, into, mut due) = (Arc::clone(world), Arc::clone(&recorded), start);
+        let sampling = PollLoop::start(move || {
+            if Instant::now() >= due {
+                due = Instant::now() + interval;
+                let sample = sample(process, &world, start.elapsed());
+                into.lock().unwrap().samples.push(sample);
+            }
+            std::thread::sleep(POLL_INTERVAL);
+        });
+        Self { start, recorded, _sampling: sampling }
+    }
+
+    pub(crate) fn mark(&self, what: Disturbance) {
+        self.recorded.lock().unwrap().marks.push((self.start.elapsed(), what));
+    }
+
+    /// Ends the sampling.
+    pub(crate) fn end(self) -> Recorded {
+        std::mem::take(&mut self.recorded.lock().unwrap())
+    }
+}
+
+/// Returns what grew more than it may between the second quarter of the load and its last.
+pub(crate) fn growth(samples: &[Sample]) -> Vec<String> {
+    let quarter = |nth: usize| &samples[samples.len() * nth / 4..samples.len() * (nth + 1) / 4];
+    let (second, last) = (quarter(1), quarter(3));
+    let (before, after) = (median(second, |it| it.resident_kib), median(last, |it| it.resident_kib));
+    // A client may be connected before the gateway accepts.
+    let unexplained = |it: &Sample| it.descriptors.saturating_sub(it.clients);
+    let (kept, kept_last) = (median(second, unexplained), median(last, unexplained));
+    let most = samples.iter().map(|it| it.clients).max().unwrap_or_default();
+    let (tasks, tasks_last) = (median(second, |it| it.tasks), median(last, |it| it.tasks));
+    println!(
+        "at most {most} clients connected; from the second quarter to the last: {before} to {after} KiB, {kept} to {kept_last} descriptors beyond the \
+         clients', {tasks} to {tasks_last} tasks"
+    );
+    let grown = [
+        (after > before + before / 4 + GROWTH_KIB, "memory"),
+        (kept_last > kept + GROWTH_DESCRIPTORS + most * GROWTH_PERCENT / 100, "descriptors"),
+        (tasks_last > tasks + GROWTH_TASKS, "tasks"),
+    ];
+    let grown = grown.into_iter().filter(|(grown, _)| *grown);
+    grown.map(|(_, what)| format!("{what}: they grew from the second quarter to the last")).collect()
+}
+
+fn median<T: Copy + Default + Ord>(samples: &[Sample], value: impl Fn(&Sample) -> T) -> T {
+    let mut values: Vec<T> = samples.iter().map(value).collect();
+    values.sort_unstable();
+    values.get(values.len() / 2).copied().unwrap_or_default()
+}
+
+pub(crate) fn tasks(process: u32) -> u64 {
+    fs::read_dir(format!("/proc/{process}/task")).unwrap().count() as u64
+}
+
+fn sample(process: u32, world: &World, at: Duration) -> Sample {
+    let clients = descriptors(std::process::id()) as u64;
+    let (resident_kib, descriptors) = (resident_kib(process), descriptors(process) as u64);
+    let (tasks, cpu_ticks) = (tasks(process), cpu_ticks(process));
+    let account = world.account();
+    let (messages, arrivals) = (account.messages().into(), account.arrivals().into());
+    Sample { at, resident_kib, descriptors, tasks, cpu_ticks, clients, messages, arrivals }
+}

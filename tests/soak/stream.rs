@@ -1,0 +1,219 @@
+//! A client's connection, by TCP, by TCP and TLS, or by a Unix socket, with the answers that it reads.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::time::Duration;
+
+use rustls::ClientConnection;
+use rustls::pki_types::ServerName;
+use serde_json::Value;
+use socket2::SockRef;
+use tokio::net::{TcpStream, UnixStream};
+
+use crate::world::World;
+
+const READ_BYTES: usize = 16 * 1024;
+
+/// How a client connects.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Way {
+    Tcp,
+    Unix,
+}
+
+/// One answer.
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    /// The last word of the problem's type.
+    pub(crate) problem: String,
+    pub(crate) closes: bool,
+}
+
+enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// One connection. Drop closes it.
+pub(crate) struct Stream {
+    socket: Socket,
+    tls: Option<Box<ClientConnection>>,
+    unread: Vec<u8>,
+}
+
+impl Stream {
+    /// Connects without TLS.
+    pub(crate) async fn connect_plain(world: &World, way: Way) -> io::Result<Self> {
+        let socket = match way {
+            Way::Tcp => Socket::Tcp(TcpStream::connect(world.tcp).await?),
+            Way::Unix => Socket::Unix(UnixStream::connect(&world.unix).await?),
+        };
+        Ok(Self { socket, tls: None, unread: Vec::new() })
+    }
+
+    /// Connects, with a handshake if the gateway serves https by this way.
+    pub(crate) async fn connect(world: &World, way: Way) -> io::Result<Self> {
+        let config = world.tls().filter(|_| way == Way::Tcp);
+        let mut stream = Self::connect_plain(world, way).await?;
+        if let Some(config) = config {
+            let name = ServerName::try_from("localhost").map_err(io::Error::other)?;
+            let mut tls = ClientConnection::new(config, name).map_err(io::Error::other)?;
+            tls.set_buffer_limit(None);
+            stream.tls = Some(Box::new(tls));
+            while stream.tls.as_ref().is_some_and(|tls| tls.is_handshaking()) {
+                stream.flush_tls().await?;
+                if stream.read().await? == 0 {
+                    return Err(ErrorKind::UnexpectedEof.into());
+                }
+            }
+            stream.flush_tls().await?;
+        }
+        Ok(stream)
+    }
+
+    pub(crate) async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let Some(tls) = &mut self.tls else { return self.write_raw(bytes).await };
+        tls.writer().write_all(bytes)?;
+        self.flush_tls().await
+    }
+
+    /// Reads the next answer. Fails with `UnexpectedEof` if the connection ends instead.
+    pub(crate) async fn answer(&mut self) -> io::Result<Answer> {
+        loop {
+            if let Some((answer, bytes)) = parse(&self.unread)? {
+                self.unread.drain(..bytes);
+                return Ok(answer);
+            }
+            if self.read().await? == 0 {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+        }
+    }
+
+    /// Waits until the gateway closes the connection. Returns whether it sent no byte before.
+    pub(crate) async fn ends_silently(&mut self) -> bool {
+        // A reset ends it too.
+        while self.read().await.is_ok_and(|bytes| bytes > 0) {}
+        self.unread.is_empty()
+    }
+
+    /// Closes the connection with a reset.
+    pub(crate) fn reset(self) {
+        if let Socket::Tcp(socket) = &self.socket {
+            // It fails only if the connection is gone.
+            let _ = SockRef::from(socket).set_linger(Some(Duration::ZERO));
+        }
+    }
+
+    /// Ends the client's side, and keeps the other.
+    pub(crate) fn half_close(&mut self) {
+        let how = std::net::Shutdown::Write;
+        let _ = match &self.socket {
+            Socket::Tcp(socket) => SockRef::from(socket).shutdown(how),
+            Socket::Unix(socket) => SockRef::from(socket).shutdown(how),
+        };
+    }
+
+    /// Closes the connection as most clients do, in TLS with `close_notify`.
+    pub(crate) async fn close(mut self) {
+        if let Some(tls) = &mut self.tls {
+            tls.send_close_notify();
+            let _ = self.flush_tls().await;
+        }
+    }
+
+    async fn write_raw(&self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let written = match &self.socket {
+                Socket::Tcp(socket) => {
+                    socket.writable().await?;
+                    socket.try_write(bytes)
+                }
+                Socket::Unix(socket) => {
+                    socket.writable().await?;
+                    socket.try_write(bytes)
+                }
+            };
+            match written {
+                Ok(written) => bytes = &bytes[written..],
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    async fn flush_tls(&mut self) -> io::Result<()> {
+        let Some(tls) = &mut self.tls else { return Ok(()) };
+        let mut records = Vec::new();
+        while tls.wants_write() {
+            tls.write_tls(&mut records)?;
+        }
+        self.write_raw(&records).await
+    }
+
+    /// Reads what comes next into `unread`. Returns the bytes that were read from the socket, 0 at its end.
+    async fn read(&mut self) -> io::Result<usize> {
+        loop {
+            match &self.socket {
+                Socket::Tcp(socket) => socket.readable().await?,
+                Socket::Unix(socket) => socket.readable().await?,
+            }
+            match self.try_read() {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                read => return read,
+            }
+        }
+    }
+
+    /// The buffer is not a part of the future of a client, of which there are thousands.
+    fn try_read(&mut self) -> io::Result<usize> {
+        let mut buffer = [0; READ_BYTES];
+        let bytes = match &self.socket {
+            Socket::Tcp(socket) => socket.try_read(&mut buffer)?,
+            Socket::Unix(socket) => socket.try_read(&mut buffer)?,
+        };
+        let mut input = &buffer[..bytes];
+        match &mut self.tls {
+            None => self.unread.extend_from_slice(input),
+            Some(tls) => {
+                while !input.is_empty() {
+                    tls.read_tls(&mut input)?;
+                    let state = tls.process_new_packets().map_err(io::Error::other)?;
+                    let before = self.unread.len();
+                    self.unread.resize(before + state.plaintext_bytes_to_read(), 0);
+                    tls.reader().read_exact(&mut self.unread[before..])?;
+                }
+            }
+        }
+        Ok(bytes)
+    }
+}
+
+/// Returns the answer that `input` begins with and its length, if it is complete.
+fn parse(input: &[u8]) -> io::Result<Option<(Answer, usize)>> {
+    let mut fields = [httparse::EMPTY_HEADER; 32];
+    let mut response = httparse::Response::new(&mut fields);
+    let httparse::Status::Complete(head) = response.parse(input).map_err(io::Error::other)? else { return Ok(None) };
+    let status = response.code.unwrap_or_default();
+    let field = |name: &str| {
+        let field = response.headers.iter().find(|field| field.name.eq_ignore_ascii_case(name))?;
+        std::str::from_utf8(field.value).ok()
+    };
+    let invalid = |what: &str| io::Error::other(format!("an answer {status} with {what}"));
+    let length: usize = match field("Content-Length") {
+        Some(length) => length.parse().map_err(|_| invalid("a wrong Content-Length"))?,
+        None if status == 204 => 0,
+        None => return Err(invalid("no Content-Length")),
+    };
+    let Some(body) = input.get(head..head + length) else { return Ok(None) };
+    let problem = match field("Content-Type") {
+        Some("application/problem+json") => {
+            let problem: Value = serde_json::from_slice(body)?;
+            problem["type"].as_str().and_then(|kind| kind.rsplit(':').next()).unwrap_or_default().to_owned()
+        }
+        _ if status == 200 && body != br#"{"status":"accepted"}"# => return Err(invalid("a wrong body")),
+        _ => String::new(),
+    };
+    let closes = field("Connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
+    Ok(Some((Answer { status, problem, closes }, head + length)))
+}

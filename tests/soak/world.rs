@@ -1,0 +1,178 @@
+//! What clients know of the gateway: where it is, its token, its certificate, and what is changing just now. An answer
+//! that is wrong otherwise may be right during a change.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use rustls::crypto::ring;
+use rustls::pki_types::CertificateDer;
+use rustls::{ClientConfig, RootCertStore};
+use tokio::sync::watch;
+
+use crate::account::Account;
+use crate::support::settings_file::token;
+
+/// The timeouts of the gateway. A request that met none of them may not end without its answer.
+pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const BODY_TIMEOUT: Duration = Duration::from_secs(15);
+pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How often something has begun to change, and how often such a change was complete.
+#[derive(Default)]
+pub(crate) struct Change {
+    begun: AtomicU32,
+    complete: AtomicU32,
+}
+
+impl Change {
+    pub(crate) fn begin(&self) {
+        self.begun.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(crate) fn complete(&self) {
+        self.complete.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn completed(&self) -> u32 {
+        self.complete.load(Ordering::SeqCst)
+    }
+
+    fn is_newer_than(&self, completed: u32) -> bool {
+        self.begun.load(Ordering::SeqCst) > completed
+    }
+}
+
+/// What changes while clients are served.
+#[derive(Default)]
+pub(crate) struct Changes {
+    /// The settings switch the API off and on.
+    pub(crate) switch: Change,
+    pub(crate) token: Change,
+    pub(crate) certificate: Change,
+    /// A hub ends, until the gateway is connected to the next one.
+    pub(crate) hub: Change,
+}
+
+/// A moment, for the question what has changed since.
+#[derive(Clone, Copy)]
+pub(crate) struct Moment {
+    switch: u32,
+    token: u32,
+    certificate: u32,
+    hub: u32,
+}
+
+impl Changes {
+    pub(crate) fn now(&self) -> Moment {
+        Moment {
+            switch: self.switch.completed(),
+            token: self.token.completed(),
+            certificate: self.certificate.completed(),
+            hub: self.hub.completed(),
+        }
+    }
+
+    pub(crate) fn switched_since(&self, then: Moment) -> bool {
+        self.switch.is_newer_than(then.switch)
+    }
+
+    pub(crate) fn token_changed_since(&self, then: Moment) -> bool {
+        self.token.is_newer_than(then.token)
+    }
+
+    pub(crate) fn certificate_changed_since(&self, then: Moment) -> bool {
+        self.certificate.is_newer_than(then.certificate)
+    }
+
+    pub(crate) fn hub_ended_since(&self, then: Moment) -> bool {
+        self.hub.is_newer_than(then.hub)
+    }
+}
+
+/// What all clients share.
+pub(crate) struct World {
+    pub(crate) tcp: SocketAddr,
+    pub(crate) unix: PathBuf,
+    pub(crate) changes: Changes,
+    /// How many tokens there were. The last one is in force.
+    tokens: AtomicU32,
+    tls: Mutex<Option<Arc<ClientConfig>>>,
+    account: Mutex<Account>,
+    over: watch::Sender<bool>,
+}
+
+impl World {
+    pub(crate) fn new(tcp: SocketAddr, unix: PathBuf) -> Self {
+        Self {
+            tcp,
+            unix,
+            changes: Changes::default(),
+            tokens: AtomicU32::new(0),
+            tls: Mutex::new(None),
+            account: Mutex::default(),
+            over: watch::Sender::new(false),
+        }
+    }
+
+    pub(crate) fn account(&self) -> MutexGuard<'_, Account> {
+        self.account.lock().expect("no thread panics while it holds the account")
+    }
+
+    pub(crate) fn fail(&self, what: String) {
+        self.account().fail(what);
+    }
+
+    pub(crate) fn token(&self) -> String {
+        nth_token(self.tokens.load(Ordering::SeqCst))
+    }
+
+    pub(crate) fn next_token(&self) -> String {
+        nth_token(self.tokens.load(Ordering::SeqCst) + 1)
+    }
+
+    /// Returns a token that is not in force any more.
+    pub(crate) fn former_token(&self) -> String {
+        nth_token(self.tokens.load(Ordering::SeqCst).wrapping_sub(1))
+    }
+
+    pub(crate) fn use_next_token(&self) {
+        self.tokens.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Lets later connections trust these certificates and no others.
+    pub(crate) fn trust(&self, certificates: impl IntoIterator<Item = CertificateDer<'static>>) {
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(certificates);
+        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("versions of TLS");
+        let config = config.with_root_certificates(roots).with_no_client_auth();
+        *self.tls.lock().expect("no thread panics while it holds this") = Some(Arc::new(config));
+    }
+
+    pub(crate) fn tls(&self) -> Option<Arc<ClientConfig>> {
+        self.tls.lock().expect("no thread panics while it holds this").clone()
+    }
+
+    /// Ends the load: clients finish what they do and begin nothing new.
+    pub(crate) fn end(&self) {
+        self.over.send_replace(true);
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        *self.over.borrow()
+    }
+
+    /// Waits for this time, or for the end of the load.
+    pub(crate) async fn pause(&self, time: Duration) {
+        let mut over = self.over.subscribe();
+        let _ = tokio::time::timeout(time, over.wait_for(|over| *over)).await;
+    }
+}
+
+fn nth_token(number: u32) -> String {
+    token(&format!("soak-{number}"))
+}
