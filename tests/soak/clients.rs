@@ -68,7 +68,7 @@ pub(crate) async fn run(world: Arc<World>, seed: u64, number: usize) {
     let mut rank = (number / 2) % 100;
     let kind = SHARES.iter().find(|(_, share)| rank.checked_sub(*share).map(|rest| rank = rest).is_none());
     let kind = kind.map_or(Kind::KeepAlive, |(kind, _)| *kind);
-    let way = if number % 2 == 0 { Way::Tcp } else { Way::Unix };
+    let way = if number.is_multiple_of(2) { Way::Tcp } else { Way::Unix };
     world.pause(random.pause_ms(AWAY_MS)).await;
     while !world.is_over() {
         let mut client = Client::new(&world, way, random.clone());
