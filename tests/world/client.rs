@@ -40,9 +40,14 @@ enum Finish {
 #[derive(Clone, Copy)]
 enum Pace {
     Prompt,
-    Slow { bytes: usize, pause: Duration },
+    Slow {
+        bytes: usize,
+        pause: Duration,
+    },
     /// It reads nothing behind so many bytes.
-    Stops { after: usize },
+    Stops {
+        after: usize,
+    },
 }
 
 /// What a client will do.

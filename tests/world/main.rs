@@ -112,7 +112,10 @@ fn worlds() {
                     }
                 }
                 Err(mpsc::RecvTimeoutError::Timeout) => {
-                    println!("a world does not end; it is one of the {threads} before {}", next.load(Ordering::Relaxed));
+                    println!(
+                        "a world does not end; it is one of the {threads} before {}",
+                        next.load(Ordering::Relaxed)
+                    );
                     std::process::exit(1);
                 }
                 Err(mpsc::RecvTimeoutError::Disconnected) => break,

@@ -107,12 +107,7 @@ impl Gateway {
         let services: Vec<_> = world.counters.iter().map(|_| watch::Sender::new(Service::Closed)).collect();
         let policy = Policy { head_bytes: HEAD_BYTES, body_bytes: BODY_BYTES as u64, ..Policy::default() };
         let config = |(counters, service): (&Arc<_>, &watch::Sender<_>)| WorkerConfig {
-            core: Context::new(
-                policy.clone(),
-                Arc::clone(&world.budget),
-                Arc::clone(counters),
-                world.bus.publisher(),
-            ),
+            core: Context::new(policy.clone(), Arc::clone(&world.budget), Arc::clone(counters), world.bus.publisher()),
             timeouts: world.limits.timeouts,
             permits: Arc::clone(&world.permits),
             service: service.subscribe(),

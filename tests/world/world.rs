@@ -204,5 +204,7 @@ impl World {
 
 /// Continues a hash (FNV-1a).
 fn hashed(hash: u64, bytes: &[u8]) -> u64 {
-    bytes.iter().fold(hash ^ 0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+    bytes
+        .iter()
+        .fold(hash ^ 0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }
