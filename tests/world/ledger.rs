@@ -28,8 +28,6 @@ enum Phase {
     Body,
     /// That the client ends its side.
     Linger,
-    /// For nothing: the last answer was given.
-    Closing,
 }
 
 pub(crate) struct Ledger {
@@ -97,13 +95,24 @@ impl Ledger {
         }
     }
 
-    /// The gateway's task waits for the first time.
-    pub(crate) fn served(&mut self) {
+    /// The gateway waits until it can read. What it waited for before must have ended in time.
+    pub(crate) fn waits(&mut self) {
+        let world = World::current();
         if self.served_at.is_none() {
-            let world = World::current();
             world.note(self.life, "served", format_args!(""));
             self.is_ending_at_once = world.moment().token.is_none() || world.drain_deadline.get().is_some();
             self.served_at = Some(Instant::now());
+            self.phase_at = Instant::now();
+        }
+        if self.phase == Phase::Linger || self.is_tls {
+            return;
+        }
+        world.check(self.life, !self.is_closing(), format_args!("it waits for a request behind the last answer"));
+        let phase = self.current_phase();
+        if (phase, self.heads.len()) != (self.phase, self.phase_heads) {
+            self.check_late(&world);
+            self.phase = phase;
+            self.phase_heads = self.heads.len();
             self.phase_at = Instant::now();
         }
     }
@@ -118,12 +127,12 @@ impl Ledger {
         }
         let has_unsent = !self.unsent.is_empty();
         world.check(self.life, !has_unsent, format_args!("a read while {} bytes of answers wait", self.unsent.len()));
+        self.check_late(&world);
         self.is_end_read |= bytes == 0;
         self.read += bytes;
         while self.requests.get(self.heads.len()).is_some_and(|next| next.head_end <= self.read) {
             self.heads.push(Instant::now());
         }
-        self.enter_phase(&world);
     }
 
     /// The gateway writes: `offered` is what it wants to write, of which the socket takes so much.
@@ -143,7 +152,15 @@ impl Ledger {
         self.take_answers(&world, fresh);
         self.unsent.clear();
         self.unsent.extend_from_slice(&offered[taken.unwrap_or(0)..]);
-        self.enter_phase(&world);
+        match (self.blocked_at, self.unsent.is_empty()) {
+            (None, false) => self.blocked_at = Some(Instant::now()),
+            (Some(_), true) => {
+                self.check_late(&world);
+                self.blocked_at = None;
+                self.freed_at = Instant::now();
+            }
+            _ => {}
+        }
     }
 
     /// A call of the gateway has failed.
@@ -370,9 +387,6 @@ impl Ledger {
     }
 
     fn current_phase(&self) -> Phase {
-        if self.is_closing() {
-            return Phase::Closing;
-        }
         let Some(last) = self.heads.len().checked_sub(1).map(|last| &self.requests[last]) else {
             return if self.read == 0 { Phase::First } else { Phase::Head };
         };
@@ -382,32 +396,6 @@ impl Ledger {
             Phase::Another
         } else {
             Phase::Head
-        }
-    }
-
-    /// Notes what the gateway waits for now, after a call. What it waited for before must have ended in time.
-    fn enter_phase(&mut self, world: &World) {
-        match (self.blocked_at, self.unsent.is_empty()) {
-            (None, false) => {
-                self.check_late(world);
-                self.blocked_at = Some(Instant::now());
-            }
-            (Some(_), true) => {
-                self.check_late(world);
-                self.blocked_at = None;
-                self.freed_at = Instant::now();
-            }
-            _ => {}
-        }
-        if self.blocked_at.is_some() {
-            return;
-        }
-        let phase = self.current_phase();
-        if (phase, self.heads.len()) != (self.phase, self.phase_heads) {
-            self.check_late(world);
-            self.phase = phase;
-            self.phase_heads = self.heads.len();
-            self.phase_at = Instant::now();
         }
     }
 
@@ -425,7 +413,6 @@ impl Ledger {
             Phase::Body => self.phase_at + timeouts.body,
             Phase::Another => self.phase_at + timeouts.idle,
             Phase::Linger => self.phase_at + LINGER,
-            Phase::Closing => self.phase_at,
         }
     }
 
@@ -458,13 +445,14 @@ impl Ledger {
     fn check_end(&self, world: &World) {
         self.check_late(world);
         let is_over = Instant::now() >= self.due(world);
+        let is_between_requests = matches!(self.current_phase(), Phase::First | Phase::Another);
         let has_reason = self.broken_at.is_some()
             || self.is_aborted
             || self.is_closing()
             || self.is_end_read
             || is_over
             || self.cannot_go_on()
-            || (self.is_idle() && self.is_told_to_end(world));
+            || (is_between_requests && self.is_told_to_end(world));
         world.check(self.life, has_reason, format_args!("ended for no reason in {:?}", self.phase));
     }
 

@@ -188,7 +188,7 @@ impl Stream for SimulatedStream {
 
     async fn readable(&self) -> io::Result<()> {
         World::current().call();
-        self.socket.ledger.borrow_mut().served();
+        self.socket.ledger.borrow_mut().waits();
         if self.more.replace(false) {
             tokio::task::yield_now().await;
         }
