@@ -13,7 +13,7 @@ from typing import Optional
 
 from .errors import GatewayError
 from .lifeline import Lifeline
-from .state import Event, GatewayState, Until
+from .state import KILL_TIMEOUT_S, Event, GatewayState, Until
 
 _PIECE_BYTES = 64 * 1024
 
@@ -104,7 +104,7 @@ class GatewayProcess:
             self._popen.terminate()
             if not self._has_ended(timeout_s):
                 self._popen.kill()
-                self._has_ended(timeout_s)
+                self._has_ended(KILL_TIMEOUT_S)
                 raise self.state.killed(timeout_s)
         return self.state.stopped()
 

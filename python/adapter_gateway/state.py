@@ -20,6 +20,9 @@ are answered, perhaps with 503, because no hub is there yet. `started`: the gate
 they do not switch it on, and the gateway waits until they do.
 """
 
+KILL_TIMEOUT_S = 60.0
+"""How long a killed process may take to end: the kernel alone ends it, but the machine may be busy."""
+
 _LOG_LINES = 20
 
 

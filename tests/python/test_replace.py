@@ -14,6 +14,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -98,7 +99,7 @@ def test_no_connection_is_refused(replaceable, tmp_path, unix, io):
     if unix:
         replaceable["listen"] = f"unix:{path}"
     with Gateway(on_event=events.append, io=io, **replaceable) as gateway:
-        url, pids, accepted = gateway.url, {gateway.pid}, 0
+        url, pids, accepted, longest_s = gateway.url, {gateway.pid}, 0, 0.0
         if unix:
             assert gateway.socket == str(path)
         port = 0 if unix else int(url.split(":")[2].split("/")[0])
@@ -108,7 +109,9 @@ def test_no_connection_is_refused(replaceable, tmp_path, unix, io):
         try:
             for _ in range(3):
                 senders.wait_for(20)
+                began = time.monotonic()
                 stopped = gateway.replace()
+                longest_s = max(longest_s, time.monotonic() - began)
                 assert stopped["accepted"] == stopped["published"] > 0
                 accepted += stopped["accepted"]
                 pids.add(gateway.pid)
@@ -116,7 +119,9 @@ def test_no_connection_is_refused(replaceable, tmp_path, unix, io):
             senders.wait_for(20)
         finally:
             senders.stop()
-    assert senders.failures == [] and list(senders.answers) == [200], (senders.failures, senders.answers)
+    # A gateway accepts a second after its start at the latest. If a busy machine has not connected its bus by then, 503.
+    statuses = {200} if longest_s < 1 else {200, 503}
+    assert senders.failures == [] and set(senders.answers) <= statuses, (senders.failures, senders.answers, longest_s)
     assert len(pids) == 4
     assert accepted + gateway.stop()["accepted"] == senders.answers[200]
     # The events of a process come when it is the one that counts.

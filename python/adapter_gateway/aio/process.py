@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Optional
 
 from ..lifeline import Lifeline
-from ..state import Event, GatewayState, Until
+from ..state import KILL_TIMEOUT_S, Event, GatewayState, Until
 
 _PIECE_BYTES = 64 * 1024
 
@@ -92,7 +92,7 @@ class GatewayProcess:
             self._send(signal.SIGTERM)
             if not await self._has_ended(timeout_s):
                 self._send(signal.SIGKILL)
-                await self._has_ended(timeout_s)
+                await self._has_ended(KILL_TIMEOUT_S)
                 raise self.state.killed(timeout_s)
         return self.state.stopped()
 
