@@ -51,7 +51,8 @@
 //! | [`watch`] | | reports changes of a file |
 //! | [`log`] | `writer` | the log for people, on standard error |
 //! | `writer` | | writes lines to a stream on a thread of its own |
-//! | [`proto`] | | HTTP, messages and answers, without I/O and without a clock |
+//! | [`proto`] | `sync` | HTTP, messages and answers, without I/O and without a clock |
+//! | `sync` | | atomics and wakers, which the models of loom replace |
 //!
 //! Every layer except `proto` may also import [`log`] and [`process`].
 //!
@@ -80,6 +81,7 @@ pub mod process;
 pub mod proto;
 pub mod server;
 pub mod settings;
+mod sync;
 pub mod tls;
 mod unix_listener;
 pub mod watch;

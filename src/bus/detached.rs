@@ -62,7 +62,7 @@ impl DetachedBus {
     /// Returns whether a worker has woken the bus since [`DetachedBus::park`].
     #[must_use]
     pub fn was_woken(&self) -> bool {
-        self.state.waker.clear()
+        self.state.waker.clear() > 0
     }
 
     /// Returns what was accepted so far, and what the queue holds now.

@@ -10,8 +10,8 @@ use std::time::Instant;
 
 use super::poller::Poller;
 use super::queue::QueuedMessage;
-use super::waker::Waker;
 use super::xpub_socket::{OnEndpointChange, XpubSocket};
+use crate::sync::waker::Waker;
 
 /// The reason why the current message cannot be sent now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -20,7 +20,7 @@ use super::poller::{self, Poller};
 use super::socket;
 use super::subscriptions::{SubscriptionCounters, SubscriptionRecord, SubscriptionState};
 use super::timed_join::{DROP_MARGIN, JOIN_MARGIN, SocketThread};
-use super::waker::Waker;
+use crate::sync::waker::Waker;
 
 /// Where publishers connect to, by convention.
 pub const HUB_PUBLISHERS: &str = "tcp://127.0.0.1:16130";

@@ -103,13 +103,7 @@ impl Bus {
     }
 
     fn end_thread(&self, deadline: Duration, margin: Duration) {
-        self.thread.end(deadline, margin, |stop_at| {
-            // The thread reads the deadline after it has seen that the queue is closed, so the deadline is set first.
-            let set = self.state.stop_at.set(stop_at);
-            debug_assert!(set.is_ok(), "the thread is asked once, so the deadline is set once");
-            self.state.queue.close();
-            self.state.waker.force_wake();
-        });
+        self.thread.end(deadline, margin, |stop_at| self.state.close(stop_at));
     }
 }
 

@@ -5,12 +5,12 @@
 //! which returns that memory once little has been held for a second. The path of a message only counts, and only large
 //! content.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use crate::process::return_freed_memory;
 use crate::proto::budget::Budget;
+use crate::sync::{AtomicUsize, Ordering};
 
 /// Held content that is worth a return of memory, in bytes. Queued messages without content reach it only when the queue
 /// is full, at 256 bytes each.

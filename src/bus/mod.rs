@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | `publisher` | [`Publish::publish`](crate::proto::Publish::publish) refuses it if no endpoint is connected | worker |
 //! | [`queue`] | [`queue::Queue::push`] copies it into two frames, or keeps the buffer of a large payload, and queues it | worker |
-//! | `waker` | [`Publisher::wake`] wakes the bus thread if that is parked | worker |
+//! | `sync::waker` | [`Publisher::wake`] wakes the bus thread if that is parked | worker |
 //! | `poller` | the wait of the bus thread ends | bus |
 //! | `thread` | it is taken from the queue | bus |
 //! | `fanout` | it goes to every connected endpoint | bus |
@@ -50,6 +50,9 @@ mod hub;
 mod ipc_listener;
 mod lifecycle;
 mod memory;
+#[cfg(gateway_loom)]
+#[cfg(test)]
+mod models;
 mod monitor;
 mod names;
 mod peer_state;
@@ -64,7 +67,6 @@ mod subscriber;
 mod subscriptions;
 mod thread;
 mod timed_join;
-mod waker;
 mod watched_connection;
 mod xpub_socket;
 

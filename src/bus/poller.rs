@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{Timespec, epoll};
 
-use super::waker::Waker;
+use crate::sync::waker::Waker;
 
 /// Longest wait for room in a full pipe. The socket's descriptor announces the room, except if the attempt to send has
 /// itself consumed the announcement together with other commands.

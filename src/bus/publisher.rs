@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::queue::PushError;
 use super::state::BusState;
@@ -10,6 +9,7 @@ use crate::proto::Publish;
 use crate::proto::budget::Budget;
 use crate::proto::payload::Payload;
 use crate::proto::problem::Unavailable;
+use crate::sync::Ordering;
 
 /// Publishes messages from any thread. A clone costs one reference count.
 #[derive(Clone)]

@@ -1,12 +1,9 @@
 //! The bounded queue from the workers to the bus thread: many producers, one consumer, no lock.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-
-use crossbeam_queue::SegQueue;
-
 use super::ffi::Frame;
 use super::memory::HeldCounter;
 use crate::proto::payload::Payload;
+use crate::sync::{AtomicU64, AtomicUsize, Ordering, SegQueue};
 
 /// What a queued message counts beside its content, in bytes: two 64-byte frames, its slot in the queue, libzmq's
 /// header of a frame on the heap, and the allocator's rounding. Without it a flood of empty messages would count as
@@ -164,7 +161,11 @@ impl Queue {
 
     /// Returns the greatest depth so far.
     pub(super) fn high_water(&self) -> u64 {
-        self.depth().max(self.high_water.load(Ordering::Relaxed))
+        // `released` is read last. If it were read first, as by `depth`, all messages that pass between the two reads
+        // would count as if they had been in the queue together.
+        let accepted = self.accepted.0.load(Ordering::Acquire) & !CLOSED;
+        let depth = accepted.saturating_sub(self.released.0.load(Ordering::Acquire));
+        depth.max(self.high_water.load(Ordering::Relaxed))
     }
 
     /// Returns the weight of the messages in the queue: their content, and 256 bytes a message.

@@ -1,14 +1,14 @@
 //! The state that the workers and the bus thread share, and the counters that are read from it.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use super::endpoint::Endpoint;
 use super::queue::Queue;
 use super::subscriptions::{SubscriptionCounters, SubscriptionState};
-use super::waker::Waker;
+use crate::sync::waker::Waker;
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// The state that every [`super::Publisher`], the [`super::Bus`] and its thread share.
 pub(super) struct BusState {
@@ -85,6 +85,28 @@ impl BusState {
             subscriptions,
             stop_at: OnceLock::new(),
         })
+    }
+
+    /// Closes the queue and wakes the bus thread, which is to end by `stop_at`. Called once.
+    pub(super) fn close(&self, stop_at: Instant) {
+        // The thread reads the deadline after it has seen that the queue is closed, so the deadline is set first.
+        let set = self.stop_at.set(stop_at);
+        debug_assert!(set.is_ok(), "the thread is asked once, so the deadline is set once");
+        self.queue.close();
+        self.waker.force_wake();
+    }
+
+    /// Returns whether the bus thread is to end: the queue is closed, and either empty or past its deadline.
+    pub(super) fn is_finished(&self) -> bool {
+        let is_late = || self.stop_at.get().is_some_and(|stop_at| Instant::now() >= *stop_at);
+        self.queue.is_closed() && (self.queue.depth() == 0 || is_late())
+    }
+
+    /// Parks the waker after the queue was found empty. Returns whether the bus thread may wait: there is nothing to send
+    /// still, and the queue is open. It unparks the waker afterwards in either case.
+    pub(super) fn park(&self) -> bool {
+        self.waker.park();
+        self.queue.is_empty() && !self.queue.is_closed()
     }
 
     /// Records that `endpoint` became connected.

@@ -11,8 +11,8 @@ use super::monitor::Monitor;
 use super::peer_state::PeerState;
 use super::poller::Poller;
 use super::socket;
-use super::waker::Waker;
 use super::watched_connection::WatchedConnection;
+use crate::sync::waker::Waker;
 
 /// Messages that may wait for a slow reader, such as a terminal, before the hub has to wait.
 const RECEIVE_MESSAGES: i32 = 100_000;

@@ -10,7 +10,7 @@ use super::endpoint::Endpoint;
 use super::ffi::{self, Frame};
 use super::poller::Poller;
 use super::sub_socket::{OnConnectionChange, SubSocket};
-use super::waker::Waker;
+use crate::sync::waker::Waker;
 
 /// Messages that are received before the connections are looked at again.
 const BATCH_MESSAGES: u32 = 1_024;

@@ -11,7 +11,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use super::config::BusEvent;
@@ -22,6 +21,7 @@ use super::queue::QueuedMessage;
 use super::state::BusState;
 use super::xpub_socket::EndpointChange;
 use crate::process::schedule_as_batch;
+use crate::sync::Ordering;
 
 /// Messages that are sent before the events of the sockets are read again. At some 0.2 µs each, this takes 0.1 ms.
 const BATCH_MESSAGES: u64 = 512;
@@ -75,7 +75,7 @@ impl BusThread {
             }
             let end = self.send_batch();
             self.record_stall(end);
-            if self.is_finished() {
+            if self.state.is_finished() {
                 break;
             }
             may_have_events = match end {
@@ -153,20 +153,12 @@ impl BusThread {
         }
     }
 
-    fn is_finished(&self) -> bool {
-        let queue = &self.state.queue;
-        let is_late = || self.state.stop_at.get().is_some_and(|stop_at| Instant::now() >= *stop_at);
-        queue.is_closed() && (queue.depth() == 0 || is_late())
-    }
-
     /// Parks the thread after the queue was found empty. Returns whether a socket may have events.
     fn park(&mut self) -> bool {
-        let queue = &self.state.queue;
-        self.state.waker.park();
-        // `Waker::park` demands a second look at the queue. The events are read a second time because sending a message
-        // may have consumed the edge that would have announced them.
-        let has_work = !queue.is_empty() || queue.is_closed();
-        let may_have_events = has_work || self.read_events() || {
+        let may_wait = self.state.park();
+        // The events are read a second time because sending a message may have consumed the edge that would have announced
+        // them.
+        let may_have_events = !may_wait || self.read_events() || {
             let memory_due = self.memory.when_idle();
             self.wait(memory_due)
         };

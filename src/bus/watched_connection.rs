@@ -9,7 +9,7 @@ use super::connection_watch::{ConnectionStatus, ConnectionWatch};
 use super::endpoint::Endpoint;
 use super::peer_state::PeerEvent;
 use super::probe::{NotConnected, probe};
-use super::waker::Waker;
+use crate::sync::waker::Waker;
 
 /// What is known of the connection to an endpoint.
 pub(super) struct WatchedConnection {

@@ -25,8 +25,8 @@ use super::queue::QueuedMessage;
 use super::socket::{self, Bound, Subscription};
 use super::state::EndpointState;
 use super::subscriptions::SubscriptionRecord;
-use super::waker::Waker;
 use super::watched_connection::WatchedConnection;
+use crate::sync::waker::Waker;
 
 /// The types of sockets that an XPUB socket can connect to.
 const SUBSCRIBING_SOCKETS: &[&str] = &["SUB", "XSUB"];

@@ -1,7 +1,8 @@
 //! A bound on the bytes that several connections hold together: of bodies (`--max-buffered`), or of subscriptions.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::sync::{AtomicUsize, Ordering};
 
 /// Bytes of bodies that all connections hold together, by default (`--max-buffered`): as many bodies of a mebibyte as
 /// there are connections that send one at the same time.

@@ -1,9 +1,9 @@
 //! What the HTTP side counts, worker by worker so that no two threads share a line of cache.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::proto::problem::{Status, Unavailable, enum_of_all};
+use crate::sync::{AtomicU64, Ordering};
 
 enum_of_all! {
     /// Why a connection on the port of https ended before its TLS handshake was complete.

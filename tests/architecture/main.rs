@@ -18,6 +18,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("bus", &["proto", "unix_listener"]),
     ("tls", &["proto", "watch"]),
     ("settings", &["proto", "watch"]),
+    ("proto", &["sync"]),
     ("log", &["writer"]),
 ];
 
@@ -36,6 +37,7 @@ const SHELL: &[&str] = &[
     "std::fs",
     "std::io",
     "SystemTime::now",
+    "waker",
 ];
 
 /// The layer that a file belongs to: its folder, or itself.

@@ -9,7 +9,6 @@
 //! | [`epoll`] | the event loop of tokio, and its sockets |
 //! | [`uring`] | an event loop that waits in a ring, and its sockets |
 //! | `ring` | the ring: polls of sockets, and what each of them is ready for |
-//! | `wake_up` | how other threads wake the loop that waits in the ring |
 
 use std::future::Future;
 use std::io;
@@ -22,7 +21,6 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketFlags, accept_with, recv
 pub mod epoll;
 mod ring;
 pub mod uring;
-mod wake_up;
 
 /// An event loop, and the sockets that it waits for.
 pub trait Transport: Sized + 'static {

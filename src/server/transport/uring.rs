@@ -14,8 +14,8 @@ use rustix::net::Shutdown;
 use tokio::task::LocalSet;
 
 use super::ring::{INPUT, Ring};
-use super::wake_up::WakeUp;
 use super::{Listener, Stream, Transport, accept, has_unread, receive, send, shutdown};
+use crate::sync::waker::LoopWaker;
 
 thread_local! {
     /// The ring of the event loop that runs on this thread.
@@ -27,7 +27,7 @@ thread_local! {
 pub struct Uring {
     tasks: LocalSet,
     ring: Rc<Ring>,
-    wake_up: Arc<WakeUp>,
+    waker: Arc<LoopWaker>,
 }
 
 impl Transport for Uring {
@@ -37,34 +37,34 @@ impl Transport for Uring {
     const NAME: &'static str = "uring";
 
     fn new() -> io::Result<Self> {
-        Ok(Self { tasks: LocalSet::new(), ring: Rc::new(Ring::new()?), wake_up: Arc::new(WakeUp::new()?) })
+        Ok(Self { tasks: LocalSet::new(), ring: Rc::new(Ring::new()?), waker: Arc::new(LoopWaker::new()?) })
     }
 
     fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         RING.set(Some(Rc::clone(&self.ring)));
-        self.tasks.spawn_local(watch(Rc::clone(&self.ring), Arc::clone(&self.wake_up)));
-        let waker = Waker::from(Arc::clone(&self.wake_up));
+        self.tasks.spawn_local(watch(Rc::clone(&self.ring), Arc::clone(&self.waker)));
+        let waker = Waker::from(Arc::clone(&self.waker));
         let mut future = pin!(future);
         let mut turn = pin!(self.tasks.run_until(poll_fn(|context| {
             self.ring.dispatch();
             future.as_mut().poll(context)
         })));
         loop {
-            self.wake_up.begin_turn();
+            self.waker.begin_turn();
             if let Poll::Ready(output) = turn.as_mut().poll(&mut Context::from_waker(&waker)) {
                 RING.set(None);
                 // The polls of the last connections end, and with them the connections.
                 self.ring.wait(false);
                 return output;
             }
-            self.ring.wait(self.wake_up.may_wait());
+            self.ring.wait(self.waker.may_wait());
         }
     }
 }
 
 /// Ends the waits in the ring when another thread wakes the event loop.
-async fn watch(ring: Rc<Ring>, wake_up: Arc<WakeUp>) {
-    let key = ring.add(wake_up.as_fd(), PollFlags::IN);
+async fn watch(ring: Rc<Ring>, waker: Arc<LoopWaker>) {
+    let key = ring.add(waker.thread.as_fd(), PollFlags::IN);
     loop {
         ring.clear(key, PollFlags::IN);
         let _ = poll_fn(|context| ring.poll_ready(key, PollFlags::IN, context)).await;
