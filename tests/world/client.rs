@@ -9,6 +9,7 @@ use tokio::time::{sleep, timeout};
 use crate::random::Random;
 use crate::request::Request;
 use crate::socket::Socket;
+use crate::tls::Session;
 use crate::world::World;
 
 /// How long a client waits for an answer before it sends on.
@@ -58,6 +59,8 @@ pub(crate) struct Plan {
     pace: Pace,
     /// When the connection breaks, whatever the client does.
     breaks_after: Option<Duration>,
+    /// What the client speaks TLS with, if it does.
+    session: Option<Session>,
     /// Whether the client goes on sending when the gateway has ended its side.
     is_rude: bool,
 }
@@ -92,7 +95,9 @@ impl Plan {
         };
         let breaks_after = random.permille(100).then(|| Duration::from_millis(random.below(5_000)));
         let is_rude = random.permille(200);
-        (Self { wire, pieces, finish, pace, breaks_after, is_rude }, requests)
+        // Where TLS is spoken, some clients speak http.
+        let session = (world.limits.is_tls && random.permille(900)).then(Session::new);
+        (Self { wire, pieces, finish, pace, breaks_after, session, is_rude }, requests)
     }
 }
 
@@ -139,9 +144,16 @@ fn pause(world: &World, longest_ms: u64, random: &mut Random) -> Duration {
 
 /// Lives a life on this connection.
 pub(crate) async fn live(world: &World, socket: &Rc<Socket>, plan: Plan) {
-    let Plan { wire, pieces, finish, pace, breaks_after, is_rude } = plan;
+    let Plan { wire, pieces, finish, pace, breaks_after, session, is_rude } = plan;
+    let session = session.as_ref();
     let answered = Notify::new();
     let send = async {
+        if let Some(session) = session {
+            socket.send(&session.records(&[])).await;
+            while session.is_handshaking() {
+                answered.notified().await;
+            }
+        }
         for (index, piece) in pieces.iter().enumerate() {
             let start = index.checked_sub(1).map_or(0, |before| pieces[before].end);
             let is_due = || {
@@ -158,13 +170,23 @@ pub(crate) async fn live(world: &World, socket: &Rc<Socket>, plan: Plan) {
             if !piece.pause.is_zero() {
                 sleep(piece.pause).await;
             }
-            if !socket.send(&wire[start..piece.end]).await {
+            let plaintext = &wire[start..piece.end];
+            let is_sent = match session {
+                None => socket.send(plaintext).await,
+                Some(session) => send_records(socket, &session.records(plaintext)).await,
+            };
+            if !is_sent {
                 return;
             }
         }
         match finish {
             Finish::Wait => {}
-            Finish::EndSide => socket.end(),
+            Finish::EndSide => {
+                if let Some(session) = session {
+                    socket.send(&session.close_notify()).await;
+                }
+                socket.end();
+            }
             Finish::Close => socket.close(),
             Finish::Reset => socket.reset(),
             Finish::Vanish => {
@@ -183,6 +205,12 @@ pub(crate) async fn live(world: &World, socket: &Rc<Socket>, plan: Plan) {
             let most = if let Pace::Slow { bytes, .. } = pace { bytes } else { left };
             bytes.clear();
             let received = socket.receive(most.min(left), &mut bytes).await;
+            if let Some(session) = session {
+                let plaintext = session.plaintext(&bytes);
+                world.check(socket.life, plaintext.is_some(), format_args!("the gateway speaks no TLS"));
+                socket.ledger.borrow_mut().take_answers(world, &plaintext.unwrap_or_default());
+                socket.send(&session.records(&[])).await;
+            }
             answered.notify_one();
             if received == 0 {
                 if !is_rude {
@@ -209,4 +237,14 @@ pub(crate) async fn live(world: &World, socket: &Rc<Socket>, plan: Plan) {
         _ = async { tokio::join!(send, receive) } => socket.close(),
         () = broken => {}
     }
+}
+
+/// Sends records in two parts, with a pause between them. Returns whether the gateway may still read.
+async fn send_records(socket: &Rc<Socket>, records: &[u8]) -> bool {
+    let (first, second) = records.split_at(records.len() / 3);
+    if !socket.send(first).await {
+        return false;
+    }
+    sleep(Duration::from_millis(7)).await;
+    socket.send(second).await
 }

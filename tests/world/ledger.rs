@@ -60,6 +60,8 @@ pub(crate) struct Ledger {
     /// When the client had taken them.
     freed_at: Instant,
     is_end_read: bool,
+    /// When the gateway has read or written last.
+    called_at: Instant,
     pub(crate) broken_at: Option<Instant>,
     is_aborted: bool,
     pub(crate) is_closed: bool,
@@ -89,6 +91,7 @@ impl Ledger {
             blocked_at: None,
             freed_at: now,
             is_end_read: false,
+            called_at: now,
             broken_at: None,
             is_aborted: false,
             is_closed: false,
@@ -102,6 +105,7 @@ impl Ledger {
             world.note(self.life, "served", format_args!(""));
             self.is_ending_at_once = world.moment().token.is_none() || world.drain_deadline.get().is_some();
             self.served_at = Some(Instant::now());
+            self.called_at = Instant::now();
             self.phase_at = Instant::now();
         }
         if self.phase == Phase::Linger || self.is_tls {
@@ -122,6 +126,7 @@ impl Ledger {
         let world = World::current();
         world.note(self.life, "read", format_args!("{bytes}, {} before", self.read));
         self.check_alive(&world, "reads");
+        self.check_silence(&world);
         if self.is_tls || self.phase == Phase::Linger {
             return;
         }
@@ -139,7 +144,10 @@ impl Ledger {
     pub(crate) fn has_written(&mut self, offered: &[u8], taken: Option<usize>) {
         let world = World::current();
         world.note(self.life, "write", format_args!("{taken:?} of {}", offered.len()));
+        self.check_silence(&world);
         if self.is_tls {
+            // The answer in it may tell of a message.
+            world.accepted.notify_one();
             return;
         }
         let fresh = match offered.strip_prefix(self.unsent.as_slice()) {
@@ -202,6 +210,9 @@ impl Ledger {
                 is_prompt,
                 format_args!("a broken connection was kept for {:?}", broken_at.elapsed()),
             );
+        }
+        if self.served_at.is_some() {
+            self.check_silence(&world);
         }
         if self.is_tls || self.served_at.is_none() {
             return;
@@ -307,6 +318,9 @@ impl Ledger {
             let has_begun = request.start < self.read;
             world.check(self.life, has_begun, format_args!("an answer before the request"));
             self.check_status(world, index, &answer);
+        } else if answer.status == 200 {
+            let is_message = request.kind == Kind::Message;
+            world.check(self.life, is_message, format_args!("200 for request {index}, {:?}", request.kind));
         }
         self.check_persistence(world, request, &answer);
         if answer.status == 200 {
@@ -351,7 +365,8 @@ impl Ledger {
     }
 
     fn check_persistence(&self, world: &World, request: &Request, answer: &Answer) {
-        let is_cut = !self.is_tls && request.end > self.read;
+        // Nobody but the gateway knows how much of a record it has read.
+        let is_cut = if self.is_tls { matches!(answer.status, 400 | 408) } else { request.end > self.read };
         let is_refused = answer.status != 200;
         let may_close = request.ends_connection()
             || self.is_told_to_end(world)
@@ -430,6 +445,15 @@ impl Ledger {
                 format_args!("{:?} went on for {:?} after the end", self.phase, now - since),
             );
         }
+    }
+
+    /// Checks that no deadline has passed between two calls.
+    fn check_silence(&mut self, world: &World) {
+        let timeouts = &world.limits.timeouts;
+        let longest = timeouts.head.max(timeouts.body).max(timeouts.idle).max(LINGER);
+        let silence = self.called_at.elapsed();
+        world.check(self.life, silence <= longest + SLACK, format_args!("nothing was done for {silence:?}"));
+        self.called_at = Instant::now();
     }
 
     fn has_timed_out_unsent(&self, world: &World) -> bool {

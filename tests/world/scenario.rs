@@ -26,6 +26,7 @@ use crate::ledger::Ledger;
 use crate::random::Random;
 use crate::request::{BODY_BYTES, HEAD_BYTES, TOKENS, origin};
 use crate::socket::Socket;
+use crate::tls;
 use crate::transport::{Backlog, Simulated};
 use crate::world::{Limits, SLACK, Trace, World};
 
@@ -82,6 +83,7 @@ fn limits(random: &mut Random) -> Limits {
         queue_messages: random.pick(&[1, 4, 1_000, 1_000]),
         queue_bytes: random.pick(&[1_000, 200_000, 64 << 20, 64 << 20]),
         fault_ppm: random.pick(&[0, 0, 300, 5_000]),
+        is_tls: random.permille(30),
     }
 }
 
@@ -169,7 +171,8 @@ impl Gateway {
         self.world.change(|moment| moment.token = Some(token));
         self.token.send_replace(Token::new(TOKENS[token]));
         for service in &self.services {
-            service.send_replace(Service::Open { listening: Arc::clone(&listening), tls: None });
+            let tls = self.world.limits.is_tls.then(tls::acceptor);
+            service.send_replace(Service::Open { listening: Arc::clone(&listening), tls });
         }
     }
 
@@ -242,6 +245,8 @@ impl Gateway {
     /// Checks that nothing is left, and that each message is accounted for.
     async fn check_end(&self) {
         let world = &self.world;
+        // Clients that waited for a permit, for an inherited socket, see that it is closed.
+        sleep(Duration::from_millis(1)).await;
         world.bus.close();
         // The task that takes messages was at rest, or takes the rest now.
         while let Some(message) = world.bus.take() {
@@ -342,6 +347,7 @@ async fn connect_clients(world: Rc<World>, gateway: Rc<Gateway>, lives: u32, mut
         };
         let (plan, requests) = Plan::new(&world, life, token, &mut random);
         ledger.borrow_mut().requests = requests;
+        ledger.borrow_mut().is_tls = world.limits.is_tls;
         let socket = Socket::new(life, ledger, random.fork(), world.limits.fault_ppm);
         let (world, gateway) = (Rc::clone(&world), Rc::clone(&gateway));
         spawn_local(async move {

@@ -158,7 +158,13 @@ impl Socket {
         let mut state = self.state.borrow_mut();
         state.gateway_ended = true;
         wake(&mut state.client_reader);
-        if state.client_closed { Err(Errno::NOTCONN.into()) } else { Ok(()) }
+        let is_reset = state.error.is_some();
+        drop(state);
+        if is_reset {
+            self.ledger.borrow_mut().broke(Errno::NOTCONN);
+            return Err(Errno::NOTCONN.into());
+        }
+        Ok(())
     }
 
     /// Ends both sides; `is_close` tells that the descriptor is closed too.

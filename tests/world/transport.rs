@@ -159,6 +159,8 @@ impl Drop for SimulatedListener {
     fn drop(&mut self) {
         let world = World::current();
         world.listeners.set(world.listeners.get() - 1);
+        let may_end = self.backlog.is_closed.get() || world.is_silent.get();
+        world.check(0, may_end, format_args!("nothing accepts from a socket that listens"));
     }
 }
 

@@ -43,6 +43,8 @@ pub(crate) struct Limits {
     pub(crate) queue_bytes: usize,
     /// How often, in a million, a call of a worker fails.
     pub(crate) fault_ppm: u64,
+    /// Whether the gateway speaks TLS.
+    pub(crate) is_tls: bool,
 }
 
 /// What decides on a request beside its bytes.
