@@ -93,6 +93,7 @@ HTTPS = {"parts": {"https": True}}
 FAULTS = [
     killed("gateway-1"),
     ended("gateway-1"),
+    ended("gateway-1", lasts_s=0),
     stopped("gateway-1", 15),
     cut("gateway-1", 15),
     killed("hub-1"),
@@ -102,7 +103,7 @@ FAULTS = [
     cut("hub-1"),
     cut("hub-1", 40),
     cut("hub-1", 60),
-    impatient(cut("hub-1", 40)),
+    impatient(cut("hub-1", 40, load={"body_bytes": 3_000})),
     killed("hub-2"),
     stopped("hub-2"),
     cut("hub-2"),
@@ -131,11 +132,14 @@ FAULTS = [
 ]
 
 
-def is_served(load):
-    """Returns whether, for the last two seconds, each client got each message accepted and delivered in time."""
+def is_served(load, ended):
+    """Returns whether, for the last two seconds and since the end of the fault, each client got each message accepted and
+    delivered in time."""
     end = time.monotonic() - PROMPT_S
     recent = [answer for answer in load.answers[-10_000:] if end - 2 < answer.sent < end]
-    return {answer.client for answer in recent} == set(range(CLIENTS)) and not troubles(load, recent)
+    return (
+        end - 2 > ended and {answer.client for answer in recent} == set(range(CLIENTS)) and not troubles(load, recent)
+    )
 
 
 def troubles(load, answers):
@@ -159,7 +163,7 @@ def cause(binary, fault):
         time.sleep(fault.lasts_s)
         fault.cure(parts)
         ended = time.monotonic()
-        served = wait(lambda: time.sleep(0.2) or is_served(load), RECOVERY_S)
+        served = wait(lambda: time.sleep(0.2) or is_served(load, ended), RECOVERY_S)
         load.end()
         wait(load.delivered, 5)
         print(f"{fault.name} {fault.parts or ''}{fault.load or ''}" + ("" if served else ": NOT SERVED AGAIN"))
@@ -189,6 +193,9 @@ def report_hub(load, hub, began, ended):
     print(f"{len(account.refused_and_delivered)} refused; {len(account.out_of_order)} out of order", end="")
     times = late(load, load.answers, hub)
     print(f"; in time again {max(times) - ended:+.2f} s after its end" if times else "")
+    sent = {answer.number: answer.sent for answer in load.answers}
+    delays = [arrival.at - sent[arrival.number] for arrival in load.subscribers[hub].arrivals]
+    print(f"    the slowest message arrived after {max(delays):.2f} s")
 
 
 if __name__ == "__main__":

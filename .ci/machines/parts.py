@@ -124,6 +124,13 @@ class Balancer(Program):
         command = ["env", f"TOKEN={token}", "haproxy", "-W", "-db", "-f", "/etc/haproxy/haproxy.cfg"]
         super().__init__("haproxy", "balancer", *command)
 
+    def listens(self):
+        """Returns whether the socket for the administrator is there. One of a haproxy that was killed refuses."""
+        try:
+            return self.ask("show info")
+        except (FileNotFoundError, ConnectionRefusedError):
+            return False
+
     def ask(self, command):
         """Sends a command to the socket for the administrator, and returns the answer."""
         with socket.socket(socket.AF_UNIX) as connection:
@@ -200,7 +207,7 @@ class Parts:
         """Waits until both gateways are connected to both hubs, and haproxy has seen that they answer."""
         for gateway in self.gateways.values():
             gateway.until_connected()
-        until(Path("/run/haproxy/admin.sock").exists, "haproxy")
+        until(self.balancer.listens, "haproxy")
         for name in self.gateways:
             self.balancer.until_up(name)
 
