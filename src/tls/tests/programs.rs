@@ -15,6 +15,9 @@ use crate::tls::acceptor::Acceptor;
 use crate::tls::self_signed::{AUTHORITY_FILE, CERTIFICATE_FILE};
 use crate::tls::session::is_plain_http;
 
+/// How long a program and its connection may take, on a busy machine too.
+const PATIENCE: Duration = Duration::from_secs(300);
+
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\nConnection: close\r\n\r\nhello\n";
 
 /// A server that answers one request on each connection, and the port of its two addresses.
@@ -52,7 +55,7 @@ impl Server {
 }
 
 fn answer(mut stream: TcpStream, acceptor: &Acceptor) -> std::io::Result<()> {
-    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
     let mut session = acceptor.accept().unwrap();
     let (mut request, mut buffer, mut out) = (Vec::new(), [0; 4096], Vec::new());
     let mut first = true;
@@ -90,7 +93,7 @@ fn run(program: &str, arguments: &[&str], variables: &[(&str, &str)]) -> Option<
         return None;
     }
     let output = Command::new("timeout")
-        .arg("30")
+        .arg(PATIENCE.as_secs().to_string())
         .arg(program)
         .args(arguments)
         .envs(variables.iter().copied())
