@@ -34,7 +34,7 @@ pub fn log(line: fmt::Arguments<'_>) {
 /// Waits until the log is written, for a bounded time. The process calls this before it ends.
 pub fn finish() {
     if let Some(Some(writer)) = WRITER.get() {
-        writer.finish(FINISH_TIMEOUT);
+        writer.finish(&io::stderr(), FINISH_TIMEOUT);
     }
 }
 

@@ -5,8 +5,11 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, write};
+
+/// How often the end of the process waits anew for lines that the stream would take.
+const FINISH_ATTEMPTS: usize = 20;
 
 /// The lines that wait to be written. They decide what is kept when the stream takes less than is produced.
 pub(crate) trait WaitingLines: Send + 'static {
@@ -61,10 +64,19 @@ impl<L: WaitingLines> StreamWriter<L> {
         self.shared.changed.notify_all();
     }
 
-    /// Waits until all lines are written, for `timeout` at most.
-    pub(crate) fn finish(&self, timeout: Duration) {
+    /// Waits until all lines are written. A stream that takes no bytes gets this time. If it takes bytes, its thread is
+    /// late because the machine is busy, and gets [`FINISH_ATTEMPTS`] times as long.
+    pub(crate) fn finish(&self, stream: &impl AsFd, timeout: Duration) {
+        for _ in 0..FINISH_ATTEMPTS {
+            if self.becomes_idle(timeout) || !takes_bytes(stream) {
+                return;
+            }
+        }
+    }
+
+    fn becomes_idle(&self, timeout: Duration) -> bool {
         let wait = self.shared.changed.wait_timeout_while(self.shared.lock(), timeout, |state| !state.is_idle);
-        drop(wait);
+        wait.unwrap_or_else(PoisonError::into_inner).0.is_idle
     }
 }
 
@@ -95,6 +107,12 @@ impl<L: WaitingLines> SharedLines<L> {
     }
 }
 
+/// Returns whether the stream takes bytes now.
+fn takes_bytes(stream: &impl AsFd) -> bool {
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut [PollFd::new(stream, PollFlags::OUT)], Some(&now)).is_ok_and(|ready| ready > 0)
+}
+
 /// Writes all bytes, past the buffer and the lock of the standard library, which the end of the process would wait for.
 /// Another process may have made the stream non-blocking, since it shares the open file description: the flag stays as
 /// it is.
@@ -111,4 +129,44 @@ fn write_all(stream: &impl AsFd, mut bytes: &[u8]) -> Result<(), Errno> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, pipe};
+
+    use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+
+    use super::*;
+
+    struct OneLine(Option<Vec<u8>>);
+
+    impl WaitingLines for OneLine {
+        fn take_next(&mut self) -> Option<Vec<u8>> {
+            self.0.take()
+        }
+
+        fn record_lost(&mut self) {}
+    }
+
+    /// A pipe with room stands for the stream of a thread that gets no processor: a full pipe holds the thread up.
+    #[test]
+    fn the_end_waits_for_a_late_thread_and_not_for_a_reader() {
+        let timeout = Duration::from_secs(1);
+        let ((_other_reader, with_room), (mut reader, full)) = (pipe().unwrap(), pipe().unwrap());
+        fcntl_setfl(&full, fcntl_getfl(&full).unwrap() | OFlags::NONBLOCK).unwrap();
+        while write(&full, &[0; 4096]).is_ok() {}
+        let writer = StreamWriter::start("late", full.try_clone().unwrap(), OneLine(None)).unwrap();
+        writer.update(|line| line.0 = Some(b"last".to_vec()));
+        writer.finish(&full, timeout);
+        assert!(!writer.becomes_idle(Duration::ZERO));
+        let late = std::thread::spawn(move || {
+            std::thread::sleep(timeout * 3 / 2);
+            reader.read_exact(&mut [0; 65_536]).unwrap();
+            reader
+        });
+        writer.finish(&with_room, timeout);
+        assert!(writer.becomes_idle(Duration::ZERO));
+        drop(late.join().unwrap());
+    }
 }

@@ -31,8 +31,9 @@ pub const HUB_SUBSCRIBERS: &str = "tcp://127.0.0.1:16103";
 const BATCH_FRAMES: u32 = 1_024;
 
 /// When the publishers have sent nothing for this long, a hub that is being stopped assumes that nothing more is on its
-/// way. Bytes that are already on this machine arrive within a fraction of it.
-const QUIET: Duration = Duration::from_millis(50);
+/// way. Bytes that are already on this machine arrive within a fraction of it, unless the machine is so busy that
+/// libzmq's thread waits for a processor: 50 ms were too short there, and messages that had been accepted were lost.
+const QUIET: Duration = Duration::from_millis(500);
 
 /// The running hub. [`Hub::stop`] passes on what has arrived; dropping the hub stops it at once.
 pub struct Hub {
@@ -125,7 +126,7 @@ impl Hub {
         }
     }
 
-    /// Stops the hub: passes on what publishers have sent until they have sent nothing for 50 ms, lets libzmq write it
+    /// Stops the hub: passes on what publishers have sent until they have sent nothing for 500 ms, lets libzmq write it
     /// out, and ends the thread, all within `deadline` and 50 ms: a thread that is late is left behind. The publishers
     /// must be stopped first. Only the deadline of the first call counts, and only the first call waits.
     pub fn stop(&self, deadline: Duration) -> HubCounters {

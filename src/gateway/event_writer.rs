@@ -38,7 +38,7 @@ impl EventWriter {
 
     /// Waits until all events are written, for a bounded time.
     pub fn finish(self) {
-        self.0.finish(FINISH_TIMEOUT);
+        self.0.finish(&io::stdout(), FINISH_TIMEOUT);
     }
 }
 
