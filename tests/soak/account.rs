@@ -44,8 +44,8 @@ pub(crate) struct Account {
     /// The answers by status, and those with 503 by their reason.
     pub(crate) answers: BTreeMap<u16, u64>,
     pub(crate) unavailable: BTreeMap<String, u64>,
-    failures: Vec<String>,
-    failed: usize,
+    /// How often something failed.
+    pub(crate) failed: usize,
 }
 
 /// The numbers of a run.
@@ -57,7 +57,7 @@ pub(crate) struct Totals {
     /// Messages with a 200 that were not delivered, by the hub whose end explains that.
     pub(crate) lost: BTreeMap<usize, u64>,
     /// The hubs that ended.
-    pub(crate) lost_hubs: usize,
+    pub(crate) ended_hubs: usize,
 }
 
 impl Account {
@@ -103,11 +103,10 @@ impl Account {
         }
     }
 
-    pub(crate) fn fail(&mut self, what: String) {
+    pub(crate) fn fail(&mut self, what: &str) {
         self.failed += 1;
-        if self.failures.len() < PRINTED_FAILURES {
+        if self.failed <= PRINTED_FAILURES {
             eprintln!("FAILED: {what}");
-            self.failures.push(what);
         }
     }
 
@@ -116,18 +115,18 @@ impl Account {
         let number = number_of(payload).filter(|&number| number < self.messages());
         let Some(number) = number.filter(|_| topic == TOPIC.as_bytes()) else {
             let text = String::from_utf8_lossy(&payload[..payload.len().min(100)]).into_owned();
-            return self.fail(format!("delivered, and never sent: {text}"));
+            return self.fail(&format!("delivered, and never sent: {text}"));
         };
         let arrival = self.arrivals;
         self.arrivals += 1;
         let entry = &mut self.entries[number as usize];
         let (before, connection) = (entry.generation, entry.connection);
         if before > 0 {
-            return self.fail(format!("message {number} was delivered twice, by the hubs {before} and {generation}"));
+            return self.fail(&format!("message {number} was delivered twice, by the hubs {before} and {generation}"));
         }
         (entry.generation, entry.arrival) = (generation, arrival);
         if payload != self::payload(connection, number).as_bytes() {
-            self.fail(format!("message {number} was delivered with another content"));
+            self.fail(&format!("message {number} was delivered with another content"));
         }
     }
 
@@ -135,7 +134,7 @@ impl Account {
     /// were killed.
     pub(crate) fn close(&mut self, hubs: usize) -> Totals {
         self.check_order();
-        let mut totals = Totals { lost_hubs: hubs - 1, ..Totals::default() };
+        let mut totals = Totals { ended_hubs: hubs - 1, ..Totals::default() };
         let kills = Kills::of(&self.entries, hubs);
         let mut failures = Vec::new();
         for (number, entry) in self.entries.iter().enumerate() {
@@ -156,7 +155,7 @@ impl Account {
                 (_, false) => {}
             }
         }
-        failures.into_iter().for_each(|what| self.fail(what));
+        failures.into_iter().for_each(|what| self.fail(&what));
         totals
     }
 
@@ -173,12 +172,7 @@ impl Account {
             }
             *last = Some((entry.generation, entry.arrival, number as u32));
         }
-        failures.into_iter().for_each(|what| self.fail(what));
-    }
-
-    /// Returns how often something failed.
-    pub(crate) fn failed(&self) -> usize {
-        self.failed
+        failures.into_iter().for_each(|what| self.fail(&what));
     }
 }
 

@@ -71,8 +71,7 @@ pub(crate) async fn run(world: Arc<World>, seed: u64, number: usize) {
     let way = if number.is_multiple_of(2) { Way::Tcp } else { Way::Unix };
     world.pause(random.pause_ms(AWAY_MS)).await;
     while !world.is_over() {
-        let mut client = Client::new(&world, way, random.clone());
-        random.next();
+        let mut client = Client::new(&world, way, Random::new(random.next()));
         match kind {
             Kind::Rude => rude::live(&mut client).await,
             _ => client.live(kind).await,
@@ -139,7 +138,7 @@ impl Client {
         if let Some(answer) = self.read(stream, sent, 200).await {
             let silent = bounded(&self.world, "close", async { Ok(stream.ends_silently().await) }).await;
             if !answer.closes || silent.is_ok_and(|silent| !silent) {
-                self.world.fail(format!("after the answer {} to `Connection: close`: no close", answer.status));
+                self.world.fail(&format!("after the answer {} to `Connection: close`: no close", answer.status));
             }
         }
     }
@@ -187,7 +186,7 @@ impl Client {
             silent = close => {
                 self.previous = self.latest;
                 if !matches!(silent, Ok(true)) || !self.may_have_ended() {
-                    self.world.fail("an idle connection ended early, or with an answer".to_owned());
+                    self.world.fail("an idle connection ended early, or with an answer");
                 }
             }
         }
@@ -233,7 +232,7 @@ impl Client {
         account.set(sent.number, if answer.status == 200 { Outcome::Accepted } else { Outcome::Refused });
         if !explained {
             let what = format!("message {}: {} {} instead of {wanted}", sent.number, answer.status, answer.problem);
-            account.fail(what);
+            account.fail(&what);
         }
     }
 
@@ -262,7 +261,7 @@ impl Client {
             _ => self.may_have_ended(),
         };
         if !explained {
-            self.world.fail(format!("{what} of connection {}: {error} ({:?})", self.connection, error.kind()));
+            self.world.fail(&format!("{what} of connection {}: {error} ({:?})", self.connection, error.kind()));
         }
         None
     }
@@ -278,7 +277,7 @@ impl Client {
 /// Waits for something that must happen, however slow the machine is.
 pub(crate) async fn bounded<T>(world: &World, what: &str, wait: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| {
-        world.fail(format!("{what}: nothing came for {PATIENCE:?}"));
+        world.fail(&format!("{what}: nothing came for {PATIENCE:?}"));
         Err(ErrorKind::TimedOut.into())
     })
 }

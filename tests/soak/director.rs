@@ -144,7 +144,7 @@ impl Director {
         self.gateway.wait_event("disabled");
         self.gateway.wait_settings("reloaded");
         if !refuses(self.world.tcp) || self.world.unix.exists() {
-            self.world.fail("the API is off, and something listens".to_owned());
+            self.world.fail("the API is off, and something listens");
         }
         sleep(self.random.pause_ms(0..2_000));
         self.gateway.settings.write(&enabled(&self.world.token()));

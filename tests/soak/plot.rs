@@ -7,6 +7,7 @@ use crate::samples::{Recorded, Sample};
 
 const WIDTH: f64 = 900.0;
 const LEFT: f64 = 60.0;
+const RIGHT: f64 = 30.0;
 const CHART_HEIGHT: f64 = 110.0;
 const GAP: f64 = 34.0;
 const TICKS: usize = 6;
@@ -21,8 +22,8 @@ struct Chart {
 pub(crate) fn draw(title: &str, recorded: &Recorded) -> String {
     let samples = &recorded.samples;
     let end = samples.last().map_or(1.0, |it| it.at.as_secs_f64());
-    let x = |seconds: f64| LEFT + (WIDTH - LEFT - 10.0) * seconds / end;
-    let mut body = format!(r#"<text x="0" y="16" class="title">{title}</text>"#);
+    let x = |seconds: f64| LEFT + (WIDTH - LEFT - RIGHT) * seconds / end;
+    let mut body = format!(r#"<text x="{LEFT}" y="16" class="title">{title}</text>"#);
     let mut top = 24.0 + GAP;
     let charts = charts(samples);
     for chart in &charts {
@@ -50,7 +51,7 @@ pub(crate) fn draw(title: &str, recorded: &Recorded) -> String {
             let points: Vec<_> = points.collect();
             let _ = writeln!(body, r#"<polyline points="{}" class="{class}"/>"#, points.join(" "));
         }
-        let _ = writeln!(body, r#"<path d="M{LEFT} {top}V{bottom}H{}" class="axis"/>"#, WIDTH - 10.0);
+        let _ = writeln!(body, r#"<path d="M{LEFT} {top}V{bottom}H{}" class="axis"/>"#, WIDTH - RIGHT);
         top = bottom + GAP;
     }
     for tick in 0..=TICKS {

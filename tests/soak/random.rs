@@ -4,7 +4,6 @@ use std::ops::Range;
 use std::time::Duration;
 
 /// The generator SplitMix64: small, and good enough to choose with.
-#[derive(Clone)]
 pub(crate) struct Random(u64);
 
 impl Random {

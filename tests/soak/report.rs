@@ -14,7 +14,7 @@ pub(crate) fn compare(world: &World, stats: &Value, totals: &Totals, lost_at_the
     let lost: u64 = totals.lost.values().sum();
     let check = |holds: bool, what: String| {
         if !holds {
-            world.fail(what);
+            world.fail(&what);
         }
     };
     check(accepted == published, format!("{accepted} accepted and {published} published"));
@@ -26,7 +26,7 @@ pub(crate) fn compare(world: &World, stats: &Value, totals: &Totals, lost_at_the
     );
     // Of those that nobody knows of, some may be lost with a hub too.
     let missing = published.checked_sub(totals.delivered + lost + lost_at_the_start);
-    let possible = if totals.lost_hubs > 0 { unknown - totals.delivered_unknown } else { 0 };
+    let possible = if totals.ended_hubs > 0 { unknown - totals.delivered_unknown } else { 0 };
     check(
         missing.is_some_and(|missing| missing <= possible),
         format!("the gateway published {published}, {lost_at_the_start} before its subscriber came, and {totals:?}"),

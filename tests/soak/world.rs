@@ -121,7 +121,7 @@ impl World {
         self.account.lock().expect("no thread panics while it holds the account")
     }
 
-    pub(crate) fn fail(&self, what: String) {
+    pub(crate) fn fail(&self, what: &str) {
         self.account().fail(what);
     }
 
