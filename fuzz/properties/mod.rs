@@ -13,23 +13,29 @@ pub(crate) mod context;
 pub(crate) mod peers;
 pub(crate) mod pieces;
 
+mod addresses;
 mod chunks;
 mod connections;
 mod documents;
 mod heads;
+mod subscribers;
+mod translations;
 mod vocabularies;
 
+pub(crate) use addresses::addresses;
 pub(crate) use chunks::{chunked, decode};
 pub(crate) use connections::{connection, split};
 pub(crate) use documents::{message, msgpack, settings};
 pub(crate) use heads::{framing, head, target_query};
 pub(crate) use peers::zmtp;
+pub(crate) use subscribers::subscriptions;
+pub(crate) use translations::translation;
 
 /// Panics if the bytes break the property.
 pub(crate) type Property = fn(&[u8]);
 
 /// All of them, by the name of the target, of its corpus and of its regressions.
-pub(crate) const ALL: [(&str, Property); 10] = [
+pub(crate) const ALL: [(&str, Property); 13] = [
     ("head", head),
     ("framing", framing),
     ("target_query", target_query),
@@ -40,4 +46,7 @@ pub(crate) const ALL: [(&str, Property); 10] = [
     ("msgpack", msgpack),
     ("settings", settings),
     ("zmtp", zmtp),
+    ("subscriptions", subscriptions),
+    ("translation", translation),
+    ("addresses", addresses),
 ];

@@ -1,5 +1,8 @@
 //! Proposes the two lines that switch the entrance on, for a person to copy.
 
+use rustix::io::Errno;
+use rustix::rand::{GetRandomFlags, getrandom};
+
 /// The number of random bytes in a token or a name. Nobody can guess 16 of them, and a person can still read them.
 const RANDOM_BYTES: usize = 16;
 
@@ -8,7 +11,7 @@ const RANDOM_BYTES: usize = 16;
 ///
 /// # Errors
 /// Returns the error of the kernel if it has no random bytes.
-pub fn proposed_lines() -> Result<String, getrandom::Error> {
+pub fn proposed_lines() -> Result<String, Errno> {
     Ok(format!("OPEN_REST_API = True\nTOKEN = \"{}\"", random_hex()?))
 }
 
@@ -16,9 +19,10 @@ pub fn proposed_lines() -> Result<String, getrandom::Error> {
 ///
 /// # Errors
 /// Returns the error of the kernel if it has no random bytes.
-pub fn random_hex() -> Result<String, getrandom::Error> {
+pub fn random_hex() -> Result<String, Errno> {
     let mut bytes = [0; RANDOM_BYTES];
-    getrandom::fill(&mut bytes)?;
+    // The kernel gives up to 256 bytes at once, or none.
+    getrandom(&mut bytes, GetRandomFlags::empty())?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 

@@ -13,6 +13,7 @@
 
 mod clients;
 mod completions;
+mod dependencies;
 mod document;
 mod events;
 mod gateway;

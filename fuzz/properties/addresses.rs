@@ -1,0 +1,117 @@
+//! Addresses as a person writes them: where to listen, on TCP, at a Unix socket or a descriptor, and the endpoints of the
+//! bus. What is accepted is what a plain reader accepts, and is written as it was read.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use adapter_gateway::bus::Endpoint;
+use adapter_gateway::server::listen_address::{ListenAddress, TcpAddress};
+
+/// The longest path of a Unix socket.
+const PATH_BYTES: usize = 107;
+
+/// The input is read as it stands, and behind each of the words that an address begins with.
+pub(crate) fn addresses(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    for prefix in ["", "unix:", "fd:", "localhost:", "tcp://", "tcp://host:", "ipc://"] {
+        let text = format!("{prefix}{text}");
+        listens(&text);
+        connects(&text);
+    }
+}
+
+fn listens(text: &str) {
+    let read = text.parse::<ListenAddress>().ok();
+    assert_eq!(read, listen_address(text), "{text:?}");
+    if let Some(address) = read {
+        // An IPv6 address has more than one way to write it.
+        assert_eq!(address.to_string().parse::<ListenAddress>().as_ref(), Ok(&address));
+        assert!(matches!(address, ListenAddress::Tcp(TcpAddress::Address(_))) || is_written_alike(&address, text));
+    }
+}
+
+/// Returns whether the address is written as it was read, except for zeros before a number.
+fn is_written_alike(address: &ListenAddress, text: &str) -> bool {
+    let without_zeros = |text: &str| {
+        let (before, number) = text.rsplit_once(':').unwrap();
+        let number = number.trim_start_matches('0');
+        format!("{before}:{}", if number.is_empty() { "0" } else { number })
+    };
+    match address {
+        ListenAddress::Path(_) => address.to_string() == text,
+        _ => address.to_string() == without_zeros(text),
+    }
+}
+
+fn listen_address(text: &str) -> Option<ListenAddress> {
+    if let Some(path) = text.strip_prefix("unix:") {
+        let is_path = path.chars().next().is_some_and(|first| first != '@');
+        return is_path.then(|| ListenAddress::Path(PathBuf::from(path)));
+    }
+    if let Some(number) = text.strip_prefix("fd:") {
+        return digits(number, i32::MAX as u64)
+            .filter(|number| *number > 2)
+            .map(|number| ListenAddress::Descriptor(number as i32));
+    }
+    if let Ok(address) = text.parse::<SocketAddr>() {
+        return Some(ListenAddress::Tcp(TcpAddress::Address(address)));
+    }
+    let colon = text.rfind(':')?;
+    let (host, port) = (&text[..colon], digits(&text[colon + 1..], 65_535)?);
+    is_name(host).then(|| ListenAddress::Tcp(TcpAddress::Name { host: host.to_owned(), port: port as u16 }))
+}
+
+/// Returns a number that is written in digits alone and is not greater than `greatest`.
+fn digits(text: &str, greatest: u64) -> Option<u64> {
+    let mut number = None;
+    for c in text.chars() {
+        let digit = u64::from(c.to_digit(10)?);
+        number = Some(number.unwrap_or(0) * 10 + digit).filter(|number| *number <= greatest);
+        number?;
+    }
+    number
+}
+
+/// Reads a name from its end to its beginning.
+fn is_name(name: &str) -> bool {
+    let mut label = String::new();
+    let mut labels = Vec::new();
+    for c in name.chars().rev().skip(usize::from(name.ends_with('.'))) {
+        if c == '.' {
+            labels.push(std::mem::take(&mut label));
+        } else if matches!(c, 'a'..='z' | 'A'..='Z' | '0'..='9' | '-' | '_') {
+            label.push(c);
+        } else {
+            return false;
+        }
+    }
+    labels.push(label);
+    labels.iter().all(|label| !label.is_empty() && !label.ends_with('-'))
+        && labels[0].chars().any(|c| !c.is_ascii_digit())
+}
+
+fn connects(text: &str) {
+    let read = text.parse::<Endpoint>();
+    assert_eq!(read.is_ok(), is_endpoint(text), "{text:?}");
+    let Ok(endpoint) = read else { return };
+    assert_eq!(endpoint.as_str(), text);
+    let is_wild = match text.strip_prefix("tcp://") {
+        Some(address) => address.starts_with("*:") || address.ends_with(":*") || address.ends_with(":0"),
+        None => text == "ipc://*",
+    };
+    assert_eq!(endpoint.connectable().is_err(), is_wild, "{text:?}");
+}
+
+fn is_endpoint(text: &str) -> bool {
+    if let Some(path) = text.strip_prefix("ipc://") {
+        return (1..=PATH_BYTES).contains(&path.len()) && !path.chars().any(char::is_control);
+    }
+    let Some(address) = text.strip_prefix("tcp://") else { return false };
+    let Some(colon) = address.rfind(':') else { return false };
+    let (host, port) = (&address[..colon], &address[colon + 1..]);
+    let is_bracketed = host.starts_with('[') && host.ends_with(']');
+    let is_host = !host.is_empty()
+        && (is_bracketed || !host.contains(':'))
+        && !host.chars().any(|c| c == '/' || c == ';' || c.is_control() || c.is_whitespace());
+    is_host && (port == "*" || digits(port, 65_535).is_some())
+}
