@@ -181,6 +181,7 @@ impl Ledger {
     pub(crate) fn ended(&mut self) {
         let world = World::current();
         world.note(self.life, "shutdown", format_args!(""));
+        self.check_silence(&world);
         if !self.is_tls {
             self.check_end(&world);
             self.phase = Phase::Linger;
