@@ -66,7 +66,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 const PROBE_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// The memory that the gateway may hold above that of its start, when the load is over: its tables of connections grew.
-const REMAINING_KIB: u64 = 24 * 1024;
+const REMAINING_KIB: u64 = 32 * 1024;
 
 /// Bodies that are held together after the load, and the length of each. The gateway keeps freed memory for such bodies,
 /// and returns it after they are gone.
