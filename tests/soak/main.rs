@@ -35,6 +35,7 @@ mod stream;
 mod support;
 mod world;
 
+use std::hash::{BuildHasher, RandomState};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -119,7 +120,7 @@ fn main() {
 }
 
 fn random_seed() -> u64 {
-    getrandom::u64().expect("random bytes")
+    RandomState::new().hash_one(())
 }
 
 fn soak(options: &Options) -> i32 {
