@@ -104,6 +104,9 @@ impl Plan {
 
 /// Divides what the client sends.
 fn pieces(world: &World, requests: &[Request], end: usize, random: &mut Random) -> Vec<Piece> {
+    if requests.len() > 5 && end > 0 && random.permille(500) {
+        return vec![Piece { end, pause: Duration::ZERO, answers: 0, is_continued: false }];
+    }
     let is_pipelined = requests.len() > 5 || random.permille(400);
     let is_cut = random.permille(400);
     let longest_ms = random.pick(&[0, 0, 20, 500]);
