@@ -72,12 +72,13 @@ impl Plan {
             0..5 => 0,
             5..60 => 1,
             60..97 => random.size(2, 5),
-            _ => random.size(20, 300),
+            // The answers to so many are more than the gateway writes at once.
+            _ => random.size(20, 600),
         };
         let mut wire = Vec::new();
         let mut requests = Vec::new();
         for index in 0..count {
-            requests.push(Request::append(&mut wire, life, index, token, random));
+            requests.push(Request::append(&mut wire, (life, index), token, count > 5, random));
         }
         let end = if random.permille(150) { random.size(0, wire.len()) } else { wire.len() };
         let pieces = pieces(world, &requests, end, random);
@@ -103,6 +104,9 @@ impl Plan {
 
 /// Divides what the client sends.
 fn pieces(world: &World, requests: &[Request], end: usize, random: &mut Random) -> Vec<Piece> {
+    if requests.len() > 5 && end > 0 && random.permille(500) {
+        return vec![Piece { end, pause: Duration::ZERO, answers: 0, is_continued: false }];
+    }
     let is_pipelined = requests.len() > 5 || random.permille(400);
     let is_cut = random.permille(400);
     let longest_ms = random.pick(&[0, 0, 20, 500]);

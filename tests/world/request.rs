@@ -48,11 +48,18 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Appends a random request to what a client sends.
-    pub(crate) fn append(wire: &mut Vec<u8>, life: u32, index: usize, token: usize, random: &mut Random) -> Self {
-        let kind = kind(random);
+    /// Appends a random request to what a client sends: small and without a fault if it is one of many.
+    pub(crate) fn append(
+        wire: &mut Vec<u8>,
+        (life, index): (u32, usize),
+        token: usize,
+        is_one_of_many: bool,
+        random: &mut Random,
+    ) -> Self {
+        let kind = if is_one_of_many { Kind::Message } else { kind(random) };
         let is_chunked = kind == Kind::MalformedChunk || (kind != Kind::TooLarge && random.permille(200));
         let filler = match random.below(100) {
+            _ if is_one_of_many => 0,
             0..80 => random.size(0, 200),
             80..95 => random.size(200, 20_000),
             _ => random.size(20_000, 200_000),
@@ -65,7 +72,7 @@ impl Request {
             _ => [br#"{"topic":"adapter/nodes/data","payload":"#.as_slice(), &payload, b"}"].concat(),
         };
         let expects_continue = kind != Kind::Expectation && !body.is_empty() && random.permille(60);
-        let is_last = random.permille(60);
+        let is_last = !is_one_of_many && random.permille(60);
         let start = wire.len();
         let method = match kind {
             Kind::WrongMethod => "GET",

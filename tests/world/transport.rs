@@ -89,6 +89,8 @@ pub(crate) struct SimulatedListener {
     backlog: Rc<Backlog>,
     /// When accepting has failed for a while.
     failed_at: Cell<Option<Instant>>,
+    /// When a connection has failed before it was accepted.
+    lost_at: Cell<Option<Instant>>,
     is_over: Cell<bool>,
 }
 
@@ -100,7 +102,7 @@ impl Listener for SimulatedListener {
         let port = std::net::TcpListener::from(socket).local_addr()?.port();
         let backlog = Rc::clone(world.backlogs.borrow().get(&port).expect("the world listens on this port"));
         world.listeners.set(world.listeners.get() + 1);
-        Ok(Self { backlog, failed_at: Cell::default(), is_over: Cell::default() })
+        Ok(Self { backlog, failed_at: Cell::default(), lost_at: Cell::default(), is_over: Cell::default() })
     }
 
     async fn accept(&self) -> io::Result<SimulatedStream> {
@@ -110,6 +112,10 @@ impl Listener for SimulatedListener {
             let pause = failed_at.elapsed();
             let is_right = pause >= ACCEPT_PAUSE && pause <= ACCEPT_PAUSE + SLACK;
             world.check(0, is_right, format_args!("a pause of {pause:?} in accepting"));
+        }
+        if let Some(lost_at) = self.lost_at.take() {
+            let is_right = lost_at.elapsed() <= SLACK;
+            world.check(0, is_right, format_args!("a pause of {:?} after a lost connection", lost_at.elapsed()));
         }
         loop {
             world.call();
@@ -148,6 +154,7 @@ impl SimulatedListener {
             return None;
         }
         if random.permille(500) {
+            self.lost_at.set(Some(Instant::now()));
             return Some(random.pick(&CONNECTION_ERRORS));
         }
         self.failed_at.set(Some(Instant::now()));
