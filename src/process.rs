@@ -22,10 +22,15 @@ const MAPPED_BYTES: c_int = 4 * 1024 * 1024;
 /// Makes the allocator keep the memory of large bodies after they are freed (mallopt(3)). By default it returns memory
 /// to the kernel as soon as 128 KiB are free, so that the pages of each large body are mapped, zeroed and unmapped.
 /// [`return_freed_memory`] returns it once it is of no use.
+///
+/// All threads share one arena. malloc_trim(3) returns the free memory at the end of the main arena alone, so that each
+/// other one would keep up to [`KEPT_BYTES`] for ever. To share it costs nothing that could be measured.
 pub fn keep_freed_memory() {
-    for (parameter, bytes) in [(libc::M_TRIM_THRESHOLD, KEPT_BYTES), (libc::M_MMAP_THRESHOLD, MAPPED_BYTES)] {
+    let parameters =
+        [(libc::M_TRIM_THRESHOLD, KEPT_BYTES), (libc::M_MMAP_THRESHOLD, MAPPED_BYTES), (libc::M_ARENA_MAX, 1)];
+    for (parameter, value) in parameters {
         // SAFETY: the arguments are integers, and the allocator takes its own lock.
-        unsafe { libc::mallopt(parameter, bytes) };
+        unsafe { libc::mallopt(parameter, value) };
     }
 }
 
