@@ -453,7 +453,9 @@ impl Ledger {
         let timeouts = &world.limits.timeouts;
         let longest = timeouts.head.max(timeouts.body).max(timeouts.idle).max(LINGER);
         let silence = self.called_at.elapsed();
-        world.check(self.life, silence <= longest + SLACK, format_args!("nothing was done for {silence:?}"));
+        // Until it is served, it waits for a place among the connections.
+        let is_prompt = self.served_at.is_none() || silence <= longest + SLACK;
+        world.check(self.life, is_prompt, format_args!("nothing was done for {silence:?}"));
         self.called_at = Instant::now();
     }
 
