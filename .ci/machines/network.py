@@ -2,11 +2,14 @@
 by its name. All of it ends with the network namespace and the mount namespace of this program."""
 
 import ctypes
+import errno
 import socket
 import subprocess
+import time
 from pathlib import Path
 
 NAMESPACES = Path("/run/netns")
+PATIENCE_S = 60
 ADDRESSES = {"client": 1, "balancer": 2, "gateway-1": 11, "gateway-2": 12, "hub-1": 21, "hub-2": 22}
 
 
@@ -59,10 +62,18 @@ def set_kernel(machine, name, value):
 
 def listening_socket(machine, port):
     """Returns a listening socket on this machine."""
+    deadline = time.monotonic() + PATIENCE_S
     with open("/proc/thread-self/ns/net") as here, open(NAMESPACES / machine) as there:
         enter(there)
         try:
-            return socket.create_server(("", port), backlog=4096)
+            while True:
+                try:
+                    return socket.create_server(("", port), backlog=4096)
+                except OSError as error:
+                    # The kernel closes the sockets of a ring some time after the end of its process.
+                    if error.errno != errno.EADDRINUSE or time.monotonic() > deadline:
+                        raise
+                    time.sleep(0.01)
         finally:
             enter(here)
 

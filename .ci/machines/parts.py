@@ -14,14 +14,13 @@ import time
 from pathlib import Path
 
 import files
-from network import inside, listening_socket
+from network import PATIENCE_S, inside, listening_socket
 
 WORK = Path("/tmp/machines")
 PORT = 12358
 GATEWAYS = ("gateway-1", "gateway-2")
 # Where each hub listens for publishers. The second one is reached through its tunnel alone.
 HUBS = {"hub-1": "0.0.0.0", "hub-2": "127.0.0.1"}
-PATIENCE_S = 60
 
 
 def check(condition, *what):
