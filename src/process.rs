@@ -24,7 +24,7 @@ const MAPPED_BYTES: c_int = 4 * 1024 * 1024;
 /// [`return_freed_memory`] returns it once it is of no use.
 ///
 /// All threads share one arena. malloc_trim(3) returns the free memory at the end of the main arena alone, so that each
-/// other one would keep up to [`KEPT_BYTES`] for ever. To share it costs nothing that could be measured.
+/// other one would keep up to `KEPT_BYTES` for ever. To share it costs nothing that could be measured.
 pub fn keep_freed_memory() {
     let parameters =
         [(libc::M_TRIM_THRESHOLD, KEPT_BYTES), (libc::M_MMAP_THRESHOLD, MAPPED_BYTES), (libc::M_ARENA_MAX, 1)];
