@@ -151,6 +151,9 @@ def main():
         # The client keeps its files in the home directory.
         os.environ["HOME"] = home
         with Gateway(binary, "--hub", "--encoding", "msgpack", bus=[]) as gateway:
+            # It listens before it is connected to its hub, and answers 503 until then.
+            connected = {"topic": "ci/connected", "payload": {}}
+            until(lambda: gateway.post(connected)[0] == 200, "the gateway is connected to its hub")
             for test in [monitor_prints, node_answers_and_stops]:
                 start = time.monotonic()
                 test(gateway)
