@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::process::return_freed_memory;
 use crate::proto::budget::Budget;
+use crate::sync::waker::Waker;
 use crate::sync::{AtomicUsize, Ordering};
 
 /// Held content that is worth a return of memory, in bytes. Queued messages without content reach it only when the queue
@@ -48,8 +49,10 @@ impl HeldCounter {
         HeldBytes { counter: self.clone(), bytes }
     }
 
-    /// Counts from now on what is held of `bodies` too.
-    pub(super) fn count_bodies(&self, bodies: Arc<Budget>) {
+    /// Counts from now on what is held of `bodies` too. Bodies may be abandoned without a message that passes, so the
+    /// waker of the thread that returns memory is set when much of them is held.
+    pub(super) fn count_bodies(&self, bodies: Arc<Budget>, waker: Arc<Waker>) {
+        bodies.notify(MUCH_BYTES, move || waker.wake());
         let is_first = self.0.bodies.set(bodies).is_ok();
         debug_assert!(is_first, "all connections share one budget");
     }
@@ -131,12 +134,17 @@ mod tests {
     #[test]
     fn bodies_that_connections_hold_are_held_too() {
         let (held, bodies) = (HeldCounter::default(), Budget::new(2 * MUCH_BYTES));
-        held.count_bodies(Arc::clone(&bodies));
+        let waker = Arc::new(Waker::new().unwrap());
+        held.count_bodies(Arc::clone(&bodies), Arc::clone(&waker));
         let mut memory = MemoryReturn::new(held.clone());
         let (_content, _little) = (held.hold(1), bodies.hold(MUCH_BYTES - 2).unwrap());
         assert_eq!(memory.when_idle(), None);
+        waker.park();
         let _more = bodies.hold(1).unwrap();
         assert!(memory.when_idle().is_some());
+        assert_eq!(waker.clear(), 0, "much is held, but not of bodies alone");
+        let _much = bodies.hold(1).unwrap();
+        assert_eq!(waker.clear(), 1);
     }
 
     #[test]

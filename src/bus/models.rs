@@ -210,7 +210,7 @@ fn an_event_loop_sees_what_it_was_woken_for() {
 fn connections_hold_no_more_than_the_budget_and_give_all_back() {
     loom::model(|| {
         let (budget, held) = (Budget::new(3), HeldCounter::default());
-        held.count_bodies(Arc::clone(&budget));
+        held.count_bodies(Arc::clone(&budget), Arc::new(Waker::new().unwrap()));
         let hold = |first: usize, all: usize| {
             let (budget, held) = (Arc::clone(&budget), held.clone());
             spawn(move || {

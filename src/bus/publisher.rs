@@ -36,7 +36,7 @@ impl Publisher {
 
     /// Makes the bus return freed memory to the kernel also after `bodies` held much (see [`super::memory`]).
     pub(crate) fn count_bodies(&self, bodies: Arc<Budget>) {
-        self.state.queue.held().count_bodies(bodies);
+        self.state.queue.held().count_bodies(bodies, Arc::clone(&self.state.waker));
     }
 
     fn check_connected(&self) -> Result<(), Unavailable> {

@@ -86,6 +86,7 @@ impl BusThread {
                     self.wait(Some(Instant::now() + poller::FULL_RECHECK))
                 }
                 BatchEnd::Blocked(Blocked::NotConnected) => {
+                    self.memory.look(0);
                     self.wait(None);
                     true // the end of a probe sets the waker alone
                 }

@@ -1,6 +1,7 @@
 //! A bound on the bytes that several connections hold together: of bodies (`--max-buffered`), or of subscriptions.
 
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 use crate::sync::{AtomicUsize, Ordering};
 
@@ -13,6 +14,13 @@ pub const BUFFERED_BYTES: usize = 64 * 1024 * 1024;
 pub struct Budget {
     limit_bytes: usize,
     free_bytes: AtomicUsize,
+    notice: OnceLock<Notice>,
+}
+
+/// Is called when `at_bytes` are held, and fewer were held before.
+struct Notice {
+    at_bytes: usize,
+    call: Box<dyn Fn() + Send + Sync>,
 }
 
 /// Bytes held out of a [`Budget`], given back on drop.
@@ -26,7 +34,7 @@ impl Budget {
     /// Returns a budget of so many bytes.
     #[must_use]
     pub fn new(limit_bytes: usize) -> Arc<Self> {
-        Arc::new(Self { limit_bytes, free_bytes: AtomicUsize::new(limit_bytes) })
+        Arc::new(Self { limit_bytes, free_bytes: AtomicUsize::new(limit_bytes), notice: OnceLock::new() })
     }
 
     /// Returns the most bytes that can be held, when nothing else is.
@@ -41,6 +49,12 @@ impl Budget {
         self.limit_bytes.saturating_sub(self.free_bytes.load(Ordering::Relaxed))
     }
 
+    /// Calls `call` from now on each time that `at_bytes` are held after fewer were, on the thread that takes them.
+    pub fn notify(&self, at_bytes: usize, call: impl Fn() + Send + Sync + 'static) {
+        let is_first = self.notice.set(Notice { at_bytes, call: Box::new(call) }).is_ok();
+        debug_assert!(is_first, "one party is notified");
+    }
+
     /// Holds so many bytes; none if they are not free.
     pub fn hold(self: &Arc<Self>, bytes: usize) -> Option<Hold> {
         let mut hold = Hold { budget: Arc::clone(self), bytes: 0 };
@@ -53,10 +67,17 @@ impl Hold {
     #[must_use]
     pub fn cover(&mut self, bytes: usize) -> bool {
         let Some(more) = bytes.checked_sub(self.bytes).filter(|more| *more > 0) else { return true };
-        let free = &self.budget.free_bytes;
-        let taken = free.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |free| free.checked_sub(more)).is_ok();
-        self.bytes += if taken { more } else { 0 };
-        taken
+        let Budget { limit_bytes, free_bytes, notice } = &*self.budget;
+        let taken = free_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |free| free.checked_sub(more));
+        let Ok(free_before) = taken else { return false };
+        self.bytes += more;
+        if let Some(notice) = notice.get() {
+            let held_before = limit_bytes - free_before;
+            if held_before < notice.at_bytes && held_before + more >= notice.at_bytes {
+                (notice.call)();
+            }
+        }
+        true
     }
 
     /// Holds at most so many bytes, and gives the others back.
@@ -64,6 +85,12 @@ impl Hold {
         let fewer = self.bytes.saturating_sub(bytes);
         self.bytes -= fewer;
         self.budget.free_bytes.fetch_add(fewer, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Notice").field("at_bytes", &self.at_bytes).finish_non_exhaustive()
     }
 }
 
@@ -90,5 +117,20 @@ mod tests {
         assert!(budget.hold(7).is_some() && budget.hold(8).is_none());
         drop(first);
         assert!(budget.hold(10).is_some() && budget.hold(11).is_none());
+    }
+    #[test]
+    fn notifies_each_time_that_so_many_bytes_are_held() {
+        let (budget, calls) = (Budget::new(10), Arc::new(AtomicUsize::new(0)));
+        let counter = Arc::clone(&calls);
+        budget.notify(6, move || {
+            counter.fetch_add(1, Ordering::Relaxed);
+        });
+        let mut hold = budget.hold(5).unwrap();
+        assert_eq!(calls.load(Ordering::Relaxed), 0);
+        assert!(hold.cover(6) && hold.cover(10) && !hold.cover(11));
+        assert_eq!(calls.load(Ordering::Relaxed), 1);
+        hold.shrink(5);
+        assert!(hold.cover(9));
+        assert_eq!(calls.load(Ordering::Relaxed), 2);
     }
 }

@@ -1,7 +1,9 @@
-//! A subscriber that does not read, while large messages wait for it: the memory is given back afterwards.
+//! Large messages wait for a subscriber that does not read, or bodies for their last byte: the memory is given back
+//! afterwards.
 
 use crate::support::eventually;
 use crate::support::gateway::Gateway;
+use crate::support::raw_client::RawClient;
 use crate::support::subscriber::{Message, ipc_endpoint};
 use crate::support::usage::resident_kib;
 
@@ -83,4 +85,23 @@ fn memory_is_given_back_after_a_subscriber_of_the_hub_stalled() {
         let endpoint = ipc_endpoint(&directory);
         check(&with_hub("ipc://*", &endpoint), &endpoint, release);
     }
+}
+
+/// No message passes, so nothing but the bodies themselves tells the gateway that it held much.
+#[test]
+fn memory_of_abandoned_bodies_is_given_back() {
+    const CLIENTS: u64 = 16;
+    let gateway = Gateway::serve().start();
+    let body = Message::new("large", &format!(r#"{{"pad":"{}"}}"#, "x".repeat(1_000_000))).body();
+    let request = gateway.request(body).bytes();
+    let (_, unfinished) = request.split_last().unwrap();
+    let before = resident_kib(gateway.id());
+    let mut clients: Vec<_> = (0..CLIENTS).map(|_| RawClient::connect(gateway.address())).collect();
+    for client in &mut clients {
+        client.send(unfinished);
+    }
+    let resident = || resident_kib(gateway.id());
+    eventually("the bodies are held", || (resident() > before + CLIENTS * 900).then_some(()));
+    drop(clients);
+    eventually("the memory is given back", || (resident() < before + CLIENTS * 300).then_some(()));
 }
