@@ -2,10 +2,10 @@
 
 use adapter_gateway::proto::Connection;
 use adapter_gateway::proto::budget::BUFFERED_BYTES;
-use adapter_gateway::proto::connection::{ANSWER_BYTES, CloseReason, DISCARD_BYTES, Next, Waiting};
+use adapter_gateway::proto::connection::{ANSWER_BYTES, CloseReason, DISCARD_BYTES, Next, READ_BYTES, Waiting};
 use adapter_gateway::proto::policy::BODY_BYTES;
 
-use crate::bytes::{GET, LAST_CHUNK, MESSAGE, chunk, chunked, message_of, post, post_to, request};
+use crate::bytes::{GET, LAST_CHUNK, MESSAGE, TARGET, chunk, chunked, length, message_of, post, post_to, request};
 use crate::properties::answers;
 use crate::properties::connection::{End, TestConnection, Through, run, whole};
 use crate::properties::context::Limits;
@@ -26,6 +26,18 @@ fn answers_stop_at_their_bound_and_go_on() {
     assert_eq!(next, Next::Read(Waiting::Another));
     assert_eq!(answers::read(&wire).len(), 2_000);
     assert!(calls > 2);
+}
+
+/// A request that waits at the bound itself is neither answered at once nor left behind.
+#[test]
+fn a_request_behind_answers_at_their_bound_is_read_next() {
+    let mut context = Limits::default().context();
+    let (mut connection, mut out) = (Connection::default(), vec![b'x'; ANSWER_BYTES]);
+    assert_eq!(connection.receive(GET, &mut out, &mut context), Next::Again);
+    assert_eq!(out.len(), ANSWER_BYTES);
+    out.clear();
+    assert_eq!(connection.receive(&[], &mut out, &mut context), Next::Read(Waiting::Another));
+    assert_eq!(answers::read(&out).len(), 1);
 }
 
 #[test]
@@ -77,14 +89,32 @@ fn body_space_is_offered_for_the_rest_of_a_body() {
     assert_eq!(connection.outcome().answers[0].status, 200);
 }
 
-/// Bytes in the space behind the body are the next request.
+/// A body that comes whole in one read needs no place of its own, and one that has begun or is longer does.
+#[test]
+fn body_space_is_offered_for_a_body_that_has_begun_or_is_long() {
+    for (body_bytes, begun_bytes, is_offered) in
+        [(READ_BYTES, 0, false), (READ_BYTES + 1, 0, true), (1_000, 0, false), (1_000, 1, true)]
+    {
+        let body = message_of(body_bytes);
+        let request = post(&body);
+        let mut connection = TestConnection::new(&Limits::default());
+        connection.feed(&request[..request.len() - body_bytes + begun_bytes], Through::Input);
+        assert_eq!(connection.connection.body_space().is_some(), is_offered, "{begun_bytes} of {body_bytes} bytes");
+    }
+}
+
+/// Bytes in the space behind the body are the next request. The allocator may give more space than was asked for.
 #[test]
 fn body_space_loses_nothing_behind_the_body() {
-    let requests = [post(&message_of(1_000)), post(MESSAGE)].concat();
+    let requests = [post(&message_of(1_000)), post(MESSAGE), post(MESSAGE)[..10].to_vec()].concat();
     for first in [200, 500, 1_100] {
-        let pieces = [&requests[..first], &requests[first..]];
-        let outcome = run(&Limits::default(), pieces, Through::BodySpace);
-        assert_eq!(outcome.published.len(), 2);
+        let (mut context, mut out) = (Limits::default().context(), Vec::new());
+        let mut connection = Connection::default();
+        connection.receive(&requests[..first], &mut out, &mut context);
+        connection.body_space().expect("room for the rest").extend_from_slice(&requests[first..]);
+        assert_eq!(connection.receive(&[], &mut out, &mut context), Next::Read(Waiting::Head));
+        let statuses: Vec<_> = answers::read(&out).iter().map(|answer| answer.status).collect();
+        assert_eq!(statuses, [200, 200], "{first} bytes first");
     }
 }
 
@@ -97,13 +127,27 @@ fn refused_bodies_at_their_bound_and_one_past_it() {
         let by_length = [post_to("/", &body), post(MESSAGE)].concat();
         let wire = [chunk(&body[..100]), chunk(&body[100..]), LAST_CHUNK.to_vec()].concat();
         let by_chunks = [request("GET", "/", b"Transfer-Encoding: chunked\r\n", &wire), post(MESSAGE)].concat();
-        for pipeline in [by_length, by_chunks] {
-            let outcome = whole(&Limits::default(), &pipeline);
+        let pipelines = [by_length, by_chunks];
+        for pipeline in &pipelines {
+            let outcome = whole(&Limits::default(), pipeline);
             assert_eq!(outcome.answers[0].status, 404);
+            // RFC 9112 §9.6: the answer tells that it is the last, where the length says so before it is written.
+            assert_eq!(outcome.answers[0].closes(), !kept && *pipeline == pipelines[0]);
             assert_eq!(outcome.published.len(), usize::from(kept), "{bytes} bytes");
             assert_eq!(matches!(outcome.end, End::Open(_)), kept);
             assert_eq!(run(&Limits::default(), pipeline.chunks(997), Through::Input), outcome);
         }
+    }
+}
+
+/// The same bound holds for a request with OPTIONS, whose body means nothing.
+#[test]
+fn bodies_of_options_at_their_bound_and_one_past_it() {
+    for (bytes, closes) in [(DISCARD_BYTES, false), (DISCARD_BYTES + 1, true)] {
+        let body = vec![b'x'; usize::try_from(bytes).unwrap()];
+        let outcome = whole(&Limits::default(), &request("OPTIONS", TARGET, &length(body.len()), &body));
+        let [answer] = outcome.answers.as_slice() else { panic!("{:?}", outcome.answers) };
+        assert_eq!((answer.status, answer.closes()), (204, closes));
     }
 }
 

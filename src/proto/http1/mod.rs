@@ -116,3 +116,24 @@ pub(crate) fn leading(bytes: &[u8], valid: impl Fn(u8) -> bool) -> usize {
     let rest = bytes.get(steps..).unwrap_or_default();
     steps + rest.iter().position(|&byte| !valid(byte)).unwrap_or(rest.len())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_that_are_judged_by_steps_are_judged_as_one_by_one() {
+        let valid = |byte| byte == b'a';
+        for length in 0..=3 * STEP {
+            let bytes = vec![b'a'; length];
+            assert!(all_bytes(&bytes, valid));
+            assert_eq!(leading(&bytes, valid), length);
+            for (first, second) in (0..length).flat_map(|first| (first..length).map(move |second| (first, second))) {
+                let mut bytes = bytes.clone();
+                (bytes[first], bytes[second]) = (b' ', b' ');
+                assert!(!all_bytes(&bytes, valid), "{first} and {second} of {length}");
+                assert_eq!(leading(&bytes, valid), first, "{first} and {second} of {length}");
+            }
+        }
+    }
+}
