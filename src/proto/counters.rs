@@ -180,6 +180,7 @@ mod tests {
         for worker in &workers {
             worker.opened();
             worker.received(3);
+            worker.sent(5);
             worker.answered(Status::Ok);
         }
         workers[0].closed();
@@ -189,7 +190,8 @@ mod tests {
         workers[1].unavailable(Unavailable::Stalled);
         workers[1].handshake_failed(HandshakeFailure::TimedOut);
         let totals: HttpTotals = workers.iter().collect();
-        assert_eq!((totals.connections_accepted, totals.connections, totals.bytes_in), (2, 1, 6));
+        assert_eq!((totals.connections_accepted, totals.connections), (2, 1));
+        assert_eq!((totals.bytes_in, totals.bytes_out), (6, 10));
         assert_eq!(totals.unknown_topics, 2);
         assert_eq!(totals.answers, BTreeMap::from([(200, 2), (404, 1)]));
         assert_eq!(totals.refused, BTreeMap::from([("subscriber-stalled", 1)]));

@@ -294,6 +294,16 @@ mod tests {
     }
 
     #[test]
+    fn a_string_is_quoted_as_serde_json_does_it() {
+        let characters = ('\0'..='\u{a0}').map(String::from);
+        for text in characters.chain(["", "plain", "\"\\", "a\n", "\nb", "\u{1}\u{2}"].map(String::from)) {
+            let mut document = String::new();
+            push_quoted(&mut document, &text);
+            assert_eq!(document, serde_json::to_string(&text).unwrap());
+        }
+    }
+
+    #[test]
     fn a_document_escapes_what_json_does() {
         let body = br#"{"topic":"t","payload":{"a\"":"\ud800"}}"#;
         let fault = message::parse(body, Check::Known, Vocabulary::AsSent).unwrap_err();
