@@ -46,7 +46,7 @@ pub enum Expectation {
 }
 
 /// The fields that the gateway acts on. It ignores all others.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fields<'b> {
     /// Where the content ends.
     pub framing: Framing,
@@ -277,4 +277,32 @@ fn is_utf8(value: &[u8]) -> bool {
 /// Returns the members of a comma-separated list (RFC 9110 §5.6.1), without empty ones and the white space around them.
 fn list_members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fields are told apart by their length first.
+    #[test]
+    fn a_field_whose_name_is_as_long_as_a_known_one_is_ignored() {
+        let host = Header { name: "Host", value: b"localhost" };
+        let fields = Fields::read(&[host], Version::Http11).unwrap();
+        for (known, value) in [
+            ("Host", "twice"),
+            ("Expect", "unknown"),
+            ("Origin", "null"),
+            ("Connection", "close"),
+            ("Content-Type", "application/json"),
+            ("Content-Length", "7"),
+            ("Content-Encoding", "gzip"),
+            ("Transfer-Encoding", "chunked"),
+            ("Access-Control-Request-Private-Network", "true"),
+        ] {
+            let value = value.as_bytes();
+            let other = format!("X{}", &known[1..]);
+            assert_ne!(Fields::read(&[host, Header { name: known, value }], Version::Http11), Ok(fields), "{known}");
+            assert_eq!(Fields::read(&[host, Header { name: &other, value }], Version::Http11), Ok(fields), "{other}");
+        }
+    }
 }
