@@ -19,6 +19,7 @@ mod events;
 mod gateway;
 mod generate;
 mod interface;
+mod limits;
 mod links;
 mod man_page;
 mod messages;

@@ -1,0 +1,60 @@
+//! The limits in docs/reference.md are those of the program.
+
+use adapter_gateway::proto::connection::DISCARD_BYTES;
+use adapter_gateway::proto::http1::chunked::{CHUNK_LINE_BYTES, EXTENSION_BYTES, TRAILER_BYTES};
+use adapter_gateway::proto::http1::head::FIELD_LINES;
+use adapter_gateway::proto::http1::target::TARGET_BYTES;
+use adapter_gateway::proto::message::{MAX_DEPTH, MAX_TOPIC_BYTES};
+use adapter_gateway::proto::zmtp;
+
+use super::document::Document;
+
+/// Returns a number of bytes as the documents write it.
+fn bytes(bytes: usize) -> String {
+    match bytes {
+        _ if bytes > 2048 && bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
+        _ if bytes > 2048 && bytes.is_multiple_of(1 << 10) => format!("{} KiB", bytes >> 10),
+        1_000.. => format!("{},{:03} bytes", bytes / 1_000, bytes % 1_000),
+        _ => format!("{bytes} bytes"),
+    }
+}
+
+#[test]
+fn limits_are_those_of_the_program() {
+    let reference = Document::read("docs/reference.md");
+    let fixed_cost = zmtp::subscription_cost_bytes(0);
+    for sentence in [
+        format!("| `topic` | 1 to {}, ", bytes(MAX_TOPIC_BYTES)),
+        format!("| nesting | {MAX_DEPTH} levels |"),
+        format!("| request target | {} |", bytes(TARGET_BYTES)),
+        format!("| header fields | {FIELD_LINES} |"),
+        format!(
+            "| a chunk-size line; all chunk extensions together; all trailers together | {}; {}; {} |",
+            bytes(CHUNK_LINE_BYTES as usize),
+            bytes(EXTENSION_BYTES as usize),
+            bytes(TRAILER_BYTES as usize)
+        ),
+        format!(
+            "| a refused body that the gateway reads to keep the connection open | {} |",
+            bytes(DISCARD_BYTES as usize)
+        ),
+        format!(
+            "| `READY`; any other command except a subscription | {}; {} |",
+            bytes(zmtp::READY_BYTES as usize),
+            bytes(zmtp::COMMAND_BYTES as usize)
+        ),
+        format!(
+            "Each counts {}, and {} more for each of its bytes. They count {} at most:",
+            bytes(fixed_cost),
+            zmtp::subscription_cost_bytes(1) - fixed_cost,
+            bytes(zmtp::CONNECTION_SUBSCRIPTION_BYTES)
+        ),
+        format!(
+            "They count {} at most. {} of each peer do not count:",
+            bytes(zmtp::SUBSCRIPTION_BYTES),
+            bytes(zmtp::OWN_SUBSCRIPTION_BYTES)
+        ),
+    ] {
+        assert!(reference.text.contains(&sentence), "docs/reference.md does not say: {sentence}");
+    }
+}
