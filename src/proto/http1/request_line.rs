@@ -86,13 +86,8 @@ impl<'b> RequestLine<'b> {
         else {
             return Err(Malformed::RequestLine);
         };
-        let (method, target) = match line {
-            [b'P', b'O', b'S', b'T', b' ', target @ ..] => (Method::Post, target),
-            _ => {
-                let (method, target) = split_once(line, b' ').ok_or(Malformed::RequestLine)?;
-                (Method::parse(method)?, target)
-            }
-        };
+        let (method, target) = split_once(line, b' ').ok_or(Malformed::RequestLine)?;
+        let method = Method::parse(method)?;
         let parsed = match (method, target) {
             // RFC 9112 §3.2.3: CONNECT uses the authority-form, which no other method does.
             (Method::Connect, _) => Target::authority(target),

@@ -175,7 +175,7 @@ mod tests {
         }
         for host in [
             "", ":80", "a b", "a/b", "u@h", "[::1", "[::1]x", "[zz]", "[]", "h:8x", "h:123456", "a%4", "a:b:c", "h?",
-            "a\\b",
+            "a\\b", "a%zz", "a%4z", "a%z4", "[v.a]", "[v1.]", "[v1]", "[vz.a]", "[v1.a/]",
         ] {
             assert!(!is_authority(host.as_bytes()), "{host}");
         }
@@ -183,9 +183,18 @@ mod tests {
 
     #[test]
     fn parameters_are_percent_decoded() {
-        let target = Target { path: b"", query: b"x=1&token=a%20b+c&tok%65n=&token&=token" };
-        let mut values = Vec::new();
-        target.parameters("token", |value| values.push(value.to_vec()));
-        assert_eq!(values, [&b"a b+c"[..], b"", b""]);
+        for (query, expected) in [
+            ("x=1&token=a%20b+c&tok%65n=&token&=token", &["a b+c", "", ""][..]),
+            ("token=a+b", &["a+b"]),
+            ("token=%61", &["a"]),
+            ("token=a&x=1", &["a"]),
+            ("token=%61&token=b", &["a", "b"]),
+            ("tokens=a", &[]),
+        ] {
+            let mut values = Vec::new();
+            let take = |value: &[u8]| values.push(String::from_utf8(value.to_vec()).unwrap());
+            Target { path: b"", query: query.as_bytes() }.parameters("token", take);
+            assert_eq!(values, expected, "{query}");
+        }
     }
 }
