@@ -18,11 +18,6 @@ impl<'b> JsonString<'b> {
         Some(Self { json, inside })
     }
 
-    /// Returns the text between the quotes, with its escapes.
-    pub(super) fn inside(self) -> &'b str {
-        self.inside
-    }
-
     /// Returns the value of the string, without a copy where the string has no escapes.
     ///
     /// # Errors

@@ -381,7 +381,11 @@ impl<'b> JsonPath<'b> {
     fn pointer(&self, ancestor: Option<&'static str>) -> Pointer {
         let steps = self.0.iter().filter_map(|step| match step {
             PathStep::Within => None,
-            PathStep::Member(key) => Some(key.decode().unwrap_or(Cow::Borrowed(key.inside()))),
+            PathStep::Member(key) => {
+                let key = key.decode();
+                debug_assert!(key.is_ok(), "a key that has no text is the first fault, and its value is not read");
+                key.ok()
+            }
             PathStep::Element(index) => Some(Cow::Owned(index.to_string())),
         });
         Pointer::to(ancestor.map(Cow::Borrowed).into_iter().chain(steps))

@@ -67,7 +67,9 @@ fn other_messages_are_read_as_a_whole() {
 #[test]
 fn a_long_string_that_a_check_asks_for_is_read() {
     let long = long();
-    refuse(&format!(r#"{{"topic":"{long}","payload":{{}}}}"#), "/topic", "`topic` must be at most 1024 bytes");
+    for topic in [&long, &format!("\\\"{long}")] {
+        refuse(&format!(r#"{{"topic":"{topic}","payload":{{}}}}"#), "/topic", "`topic` must be at most 1024 bytes");
+    }
     for content in ["start", "stop"] {
         let body =
             format!(r#"{{"topic":"core/nodes/operate","payload":{{"node_name":"n","content":"{long}{content}"}}}}"#);
@@ -79,6 +81,17 @@ fn a_long_string_that_a_check_asks_for_is_read() {
         let body = format!(r#"{{"topic":"to_homeauto","payload":{{"node_id":"n","content":{call}}}}}"#);
         assert!(!is_abridged(&body, Check::Known));
         assert!(super::parse(body.as_bytes(), Check::Known).is_err(), "{body}");
+    }
+}
+
+#[test]
+fn only_strings_of_printable_ascii_without_escapes_are_left_out() {
+    for byte in 0..=u8::MAX {
+        let string = [long().as_bytes(), &[byte], long().as_bytes()].concat();
+        let body = [br#"{"topic":"t","payload":{"a":""#, string.as_slice(), br#""}}"#].concat();
+        let is_plain = matches!(byte, b' '..=b'~') && byte != b'\\';
+        // A quote ends the string, so that there are two, of which none is most of the body.
+        assert_eq!(abridged::parse(&body, Check::Known).is_some(), is_plain && byte != b'"', "{byte:#x}");
     }
 }
 
