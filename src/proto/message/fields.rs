@@ -57,11 +57,6 @@ impl Field {
         Some(field)
     }
 
-    /// Returns whether fields of this field are looked at too.
-    pub(super) fn has_fields(self) -> bool {
-        matches!(self, Self::Payload | Self::Content | Self::ServiceData)
-    }
-
     /// Returns the JSON pointer to the field, whose last token is the key.
     fn pointer(self) -> &'static str {
         match self {

@@ -43,19 +43,37 @@ fn has_surrogate(text: &[u8]) -> bool {
 mod tests {
     use super::*;
 
+    /// Longer than a text that is too short to nest too deep.
+    const PADDING: &str = match str::from_utf8(&[b' '; 2 * TOO_DEEP_BYTES]) {
+        Ok(padding) => padding,
+        Err(_) => unreachable!(),
+    };
+
     #[test]
     fn only_escapes_of_surrogates_are_suspect() {
-        for suspect in [r"\ud800", r"\uDFFF", r"\uDbff", r"\\ud900"] {
-            assert!(may_hide_faults(suspect), "{suspect}");
-        }
-        for fine in [r"\ud7ff", r"\ue000", r"\u00d8", "ud800", r"\n"] {
-            assert!(!may_hide_faults(fine), "{fine}");
+        for padding in ["", PADDING] {
+            for suspect in [r"\ud800", r"\uDFFF", r"\uDbff", r"\\ud900", r"\n\ud800"] {
+                assert!(may_hide_faults(&format!("{padding}{suspect}")), "{suspect}");
+            }
+            for fine in [r"\ud7ff", r"\ue000", r"\u00d8", "ud800", r"\n"] {
+                assert!(!may_hide_faults(&format!("{padding}{fine}")), "{fine}");
+            }
         }
     }
 
     #[test]
-    fn many_openings_are_suspect() {
-        assert!(!may_hide_faults(&"[]".repeat(MAX_DEPTH)));
-        assert!(may_hide_faults(&"{}".repeat(MAX_DEPTH + 1)));
+    fn many_openings_are_suspect_before_and_behind_an_escape() {
+        for escape in ["", r"\n"] {
+            for before in [0, 1, 100, MAX_DEPTH] {
+                let text = |behind: usize| ["[]".repeat(before), escape.into(), "{}".repeat(behind)].concat();
+                assert!(!may_hide_faults(&(text(MAX_DEPTH - before) + PADDING)), "{before} {escape}");
+                assert!(may_hide_faults(&text(MAX_DEPTH + 1 - before)), "{before} {escape}");
+            }
+        }
+    }
+
+    #[test]
+    fn many_escapes_are_not_suspect() {
+        assert!(!may_hide_faults(&r"\n".repeat(TOO_DEEP_BYTES)));
     }
 }

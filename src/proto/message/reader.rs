@@ -127,7 +127,7 @@ impl<'b> MessageReader<'b> {
         };
         match first {
             b'"' => map.next_value_seed(StringValue { reader: self, field, start })?,
-            b'{' if field.has_fields() => {
+            b'{' => {
                 self.fields.set(field, Given::Object);
                 if field == Field::Payload {
                     self.payload = PayloadText::From(start);
@@ -152,7 +152,7 @@ impl<'b> MessageReader<'b> {
         let json = map.next_value::<&RawValue>()?.get();
         match json.as_bytes().first() {
             Some(b'"') => self.set_string(field, Given::Json(json)),
-            Some(b'{') if field.has_fields() => {
+            Some(b'{') => {
                 self.fields.set(field, Given::Object);
                 if field == Field::Payload {
                     self.payload = PayloadText::Cut(PayloadJson::cut(json));

@@ -20,6 +20,15 @@ fn topic_and_payload_are_borrowed_from_the_body() {
 }
 
 #[test]
+fn messages_are_equal_if_their_payloads_are_the_same_bytes() {
+    let message = |payload: &str| format!(r#"{{"topic":"x","payload":{payload}}}"#);
+    let [one, again, other] = ["{}", "{}", "{ }"].map(message);
+    let [one, again, other] = [&one, &again, &other].map(|body| parse(body.as_bytes(), Check::Known));
+    assert_eq!(one, again);
+    assert_ne!(one, other);
+}
+
+#[test]
 fn keys_are_compared_decoded() {
     accept(r#"{"to\u0070ic":"x","\u0070ayload":{}}"#);
 }
