@@ -128,14 +128,54 @@ mod tests {
     const PUBLISHER: &[u8] = b"\x04\x19\x05READY\x0bSocket-Type\0\0\0\x03PUB";
     const SUBSCRIBER: &[u8] = b"\x04\x1a\x05READY\x0bSocket-Type\0\0\0\x04XSUB";
 
-    /// Returns the guard of a peer whose handshake has passed. Payloads have at most 4 bytes.
-    fn after_handshake(origin: Origin, ready: &[u8]) -> InboundGuard {
+    /// Returns the guard of a peer whose greeting has passed. Payloads have at most 4 bytes.
+    fn after_greeting(origin: Origin) -> InboundGuard {
         let mut guard = InboundGuard::new(origin, Arc::new(ZmtpLimits::new(4)));
         let mut greeting = b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\x01NULL".to_vec();
         greeting.resize(GREETING_BYTES, 0);
-        let bytes = [&greeting, ready].concat();
-        assert_eq!(filter(&mut guard, &bytes).as_deref(), Ok(&bytes[..]));
+        assert_eq!(filter(&mut guard, &greeting).as_deref(), Ok(&greeting[..]));
         guard
+    }
+
+    /// Returns the guard of a peer whose handshake has passed.
+    fn after_handshake(origin: Origin, ready: &[u8]) -> InboundGuard {
+        let mut guard = after_greeting(origin);
+        assert_eq!(filter(&mut guard, ready).as_deref(), Ok(ready));
+        guard
+    }
+
+    /// Returns a long frame.
+    fn long(flags: u8, body: &[u8]) -> Vec<u8> {
+        [&[flags | 2][..], &(body.len() as u64).to_be_bytes(), body].concat()
+    }
+
+    #[test]
+    fn only_a_command_within_its_bound_is_read_as_ready() {
+        let ready = |bytes: u64| {
+            let body = b"\x05READY\x0bSocket-Type\0\0\0\x03PUB\x01X";
+            let value_bytes = bytes as usize - body.len() - 4;
+            [&body[..], &(value_bytes as u32).to_be_bytes(), &vec![b'v'; value_bytes]].concat()
+        };
+        let judge = |frame: &[u8]| filter(&mut after_greeting(Origin::Accepted), frame).map(|passed| passed.len());
+        let most = long(4, &ready(READY_BYTES));
+        assert_eq!(judge(&most), Ok(most.len()));
+        assert_eq!(judge(&long(4, &ready(READY_BYTES + 1))), Err(Violation::Handshake));
+        assert_eq!(judge(&long(0, &ready(READY_BYTES))), Err(Violation::Handshake));
+        // The beginning of a command that is too long is not waited for.
+        assert_eq!(judge(&long(4, &ready(READY_BYTES + 1))[..9]), Err(Violation::Handshake));
+    }
+
+    #[test]
+    fn a_subscription_passes_up_to_its_bound() {
+        for (prefix_bytes, passes) in [(MAX_TOPIC_BYTES, true), (MAX_TOPIC_BYTES + 1, false)] {
+            let prefix = vec![b'p'; prefix_bytes];
+            for frame in [long(0, &[b"\x01", &prefix[..]].concat()), long(4, &[b"\x09SUBSCRIBE", &prefix[..]].concat())]
+            {
+                let passed = filter(&mut after_handshake(Origin::Accepted, SUBSCRIBER), &frame).unwrap();
+                assert_eq!(passed == frame, passes, "{prefix_bytes} bytes");
+                assert!(passes || passed.is_empty());
+            }
+        }
     }
 
     fn filter(guard: &mut InboundGuard, bytes: &[u8]) -> Result<Vec<u8>, Violation> {

@@ -108,4 +108,18 @@ mod tests {
         assert_eq!(kept, CONNECTION_SUBSCRIPTION_BYTES / subscription_cost_bytes(4));
         assert!(budget.hold(SUBSCRIPTION_BYTES - CONNECTION_SUBSCRIPTION_BYTES).is_some());
     }
+    #[test]
+    fn one_connection_can_use_its_part_to_the_last_byte() {
+        // So many prefixes of so many bytes in all cost exactly the bound.
+        let (prefixes, all_bytes) = (350_usize, 346_368_usize);
+        assert_eq!(prefixes * FIXED_COST_BYTES + all_bytes * COST_BYTES_PER_BYTE, CONNECTION_SUBSCRIPTION_BYTES);
+        let budget = Budget::new(SUBSCRIPTION_BYTES);
+        let mut subscriptions = Subscriptions::default();
+        for number in 0..prefixes {
+            let mut prefix = number.to_be_bytes().to_vec();
+            prefix.resize(all_bytes / prefixes + usize::from(number < all_bytes % prefixes), 0);
+            assert!(subscriptions.add(&prefix, &budget), "{number}");
+        }
+        assert!(!subscriptions.add(b"", &budget));
+    }
 }
