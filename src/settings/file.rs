@@ -39,14 +39,7 @@ impl fmt::Display for SettingsError {
     }
 }
 
-impl std::error::Error for SettingsError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Unreadable { error, .. } => Some(error),
-            Self::Invalid { fault, .. } => Some(fault),
-        }
-    }
-}
+impl std::error::Error for SettingsError {}
 
 /// The permission to read a file for others than its owner.
 const READABLE_BY_OTHERS: u32 = 0o044;
