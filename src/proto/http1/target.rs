@@ -189,6 +189,7 @@ mod tests {
             ("token=%61", &["a"]),
             ("token=a&x=1", &["a"]),
             ("token=%61&token=b", &["a", "b"]),
+            ("token=&&", &[""]),
             ("tokens=a", &[]),
         ] {
             let mut values = Vec::new();
