@@ -4,9 +4,10 @@ use std::net::TcpListener;
 
 use serde_json::Value;
 
+use crate::support::PATIENCE;
 use crate::support::gateway::{Builder, Gateway};
 use crate::support::net::free_address;
-use crate::support::process::Transcript;
+use crate::support::process::{Process, Transcript, binary};
 use crate::support::settings_file::{enabled, token};
 
 /// Runs the gateway until it ends, and returns its stderr.
@@ -16,6 +17,18 @@ fn stderr_of_failed_start(builder: Builder, code: i32) -> String {
     let output = gateway.end();
     assert_failed(&output, code);
     output.stderr
+}
+
+/// The XDG Base Directory Specification has relative directories ignored.
+#[test]
+fn no_directory_for_the_settings_is_3_and_named() {
+    let mut command = binary();
+    command.args(["serve", "--plain"]).envs([("XDG_CONFIG_HOME", "relative"), ("HOME", "relative")]);
+    let mut process = Process::spawn(&mut command);
+    assert_eq!(process.wait_exit(PATIENCE).code(), Some(3));
+    let output = process.end();
+    assert_failed(&output, 3);
+    assert!(output.stderr.contains("neither XDG_CONFIG_HOME nor HOME names a directory"), "{}", output.stderr);
 }
 
 /// Asserts that the last event has the status and the reason, which stderr has too, and that no other event tells an end.
