@@ -55,9 +55,7 @@ enum Scope<'a> {
     Lambda,
     Generator,
     /// The comprehension of a list, a set or a dict.
-    Comprehension {
-        is_async: bool,
-    },
+    Comprehension,
 }
 
 impl<'a> SemanticVisitor<'a> {
@@ -88,10 +86,6 @@ impl<'a> SemanticVisitor<'a> {
             elements.iter().for_each(|element| visitor.visit_expr(element));
         });
     }
-}
-
-fn comprehension<'a>(generators: &[Comprehension]) -> Scope<'a> {
-    Scope::Comprehension { is_async: generators.iter().any(|generator| generator.is_async) }
 }
 
 impl<'a> Visitor<'a> for SemanticVisitor<'a> {
@@ -140,18 +134,16 @@ impl<'a> Visitor<'a> for SemanticVisitor<'a> {
                 lambda.parameters.iter().for_each(|parameters| self.visit_parameters(parameters));
                 self.within(Scope::Lambda, |visitor| visitor.visit_expr(&lambda.body));
             }
-            Expr::ListComp(list) => {
-                self.visit_generators(comprehension(&list.generators), &list.generators, &[&list.elt])
-            }
+            Expr::ListComp(list) => self.visit_generators(Scope::Comprehension, &list.generators, &[&list.elt]),
             Expr::SetComp(set) => {
-                self.visit_generators(comprehension(&set.generators), &set.generators, &[&set.elt]);
+                self.visit_generators(Scope::Comprehension, &set.generators, &[&set.elt]);
             }
             Expr::Generator(each) => {
                 self.visit_generators(Scope::Generator, &each.generators, &[&each.elt]);
             }
             Expr::DictComp(dict) => {
                 let elements: Vec<&Expr> = dict.key.as_deref().into_iter().chain([&*dict.value]).collect();
-                self.visit_generators(comprehension(&dict.generators), &dict.generators, &elements);
+                self.visit_generators(Scope::Comprehension, &dict.generators, &elements);
             }
             _ => walk_expr(self, expr),
         }
@@ -200,13 +192,12 @@ impl SemanticSyntaxContext for Position<'_> {
     }
 
     fn in_async_context(&self) -> bool {
-        let function =
-            self.scopes.iter().rev().find(|scope| !matches!(scope, Scope::Generator | Scope::Comprehension { .. }));
+        let function = self.scopes.iter().rev().find(|scope| !matches!(scope, Scope::Generator | Scope::Comprehension));
         matches!(function, Some(Scope::Function { is_async: true, .. }))
     }
 
     fn in_await_allowed_context(&self) -> bool {
-        let scope = self.scopes.iter().rev().find(|scope| !matches!(scope, Scope::Comprehension { .. }));
+        let scope = self.scopes.iter().rev().find(|scope| !matches!(scope, Scope::Comprehension));
         matches!(scope, Some(Scope::Function { .. } | Scope::Lambda | Scope::Generator))
     }
 
@@ -215,12 +206,12 @@ impl SemanticSyntaxContext for Position<'_> {
     }
 
     fn in_sync_comprehension(&self) -> bool {
-        self.scopes.iter().any(|scope| matches!(scope, Scope::Comprehension { is_async: false }))
+        // Asked for versions before 3.11 only.
+        false
     }
 
     fn in_class_body_comprehension(&self) -> bool {
-        let scope =
-            self.scopes.iter().rev().find(|scope| !matches!(scope, Scope::Generator | Scope::Comprehension { .. }));
+        let scope = self.scopes.iter().rev().find(|scope| !matches!(scope, Scope::Generator | Scope::Comprehension));
         matches!(scope, Some(Scope::Class))
     }
 

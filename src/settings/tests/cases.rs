@@ -226,6 +226,8 @@ as_python {
     await_in_a_def: "def f():\n    await x" => Refused("2:5: await outside an async function");
     async_def: open_and("async def f():\n    async with x: await y\n    async for a in b: pass\n    [await c for c in d]\n    [e async for e in g]\n    return (i async for i in await h)") => Open("s3cret");
     async_generator_in_a_def: open_and("def f():\n    return (x async for x in y)") => Open("s3cret");
+    await_in_a_generator: open_and("def f():\n    return (await x for x in y)") => Open("s3cret");
+    annotated_local: open_and("def f():\n    x: int = 1") => Open("s3cret");
     async_comprehension_in_a_def: "def f():\n    [x async for x in y]" => Refused("2:8: await outside an async function");
     walrus_in_a_comprehension: open_and("[(z := x) for x in y]\nclass C:\n    def f(): [(z := x) for x in y]") => Open("s3cret");
     walrus_in_a_comprehension_in_a_class: "class C:\n    [(z := x) for x in y]" => Refused("2:7: a construct that Python refuses here");
