@@ -109,6 +109,7 @@ mod tests {
         assert!(!watch.probe_is_due(now), "one probe at a time");
         assert_eq!(watch.on_event(PeerEvent::Retrying, now), None);
         assert_eq!(watch.on_probe(refused(), now), Some(refused()));
+        assert!(!watch.probe_is_due(now), "the next one has to wait");
 
         let next = watch.deadline().unwrap();
         assert!(!watch.probe_is_due(next - MS) && watch.probe_is_due(next));

@@ -10,7 +10,7 @@ const IPC_PATH_MAX: usize = 107;
 /// An address of the form `tcp://host:port` or `ipc://path`. A clone costs one reference count.
 ///
 /// `inproc://` is not supported: it reaches only sockets of the same process and context, where nobody listens.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Endpoint(Arc<str>);
 
 /// Where an [`Endpoint`] leads.
@@ -115,12 +115,6 @@ impl fmt::Display for Endpoint {
     }
 }
 
-impl fmt::Debug for Endpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
 impl fmt::Display for EndpointError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -162,6 +156,8 @@ mod tests {
             ("127.0.0.1:1", EndpointError::Transport),
             ("tcp://:1", EndpointError::Host),
             ("tcp://::1:1", EndpointError::Host),
+            ("tcp://[::1:1", EndpointError::Host),
+            ("tcp://::1]:1", EndpointError::Host),
             ("tcp://a;b:1", EndpointError::Host),
             ("tcp://a\0:1", EndpointError::Host),
             ("tcp://host", EndpointError::Port),
@@ -174,8 +170,17 @@ mod tests {
         ] {
             assert_eq!(bad.parse::<Endpoint>(), Err(why), "{bad}");
         }
-        let long = format!("ipc://{}", "x".repeat(IPC_PATH_MAX + 1));
-        assert_eq!(long.parse::<Endpoint>(), Err(EndpointError::Path));
+        let ipc = |bytes| format!("ipc://{}", "x".repeat(bytes)).parse::<Endpoint>();
+        assert!(ipc(IPC_PATH_MAX).is_ok());
+        assert_eq!(ipc(IPC_PATH_MAX + 1), Err(EndpointError::Path));
+    }
+
+    #[test]
+    fn each_error_says_what_is_wrong() {
+        for (bad, word) in [("x", "tcp://"), ("tcp://:1", "host"), ("tcp://h", "PORT"), ("ipc://", "path")] {
+            let error = bad.parse::<Endpoint>().unwrap_err();
+            assert!(error.to_string().contains(word), "{bad}: {error}");
+        }
     }
 
     #[test]
