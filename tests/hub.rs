@@ -126,6 +126,26 @@ fn stop_passes_on_what_has_arrived() {
     assert_eq!(stopping.join().unwrap().forwarded, u64::from(MESSAGES));
 }
 
+/// Nothing is left to pass on, so the deadline is not waited for.
+#[test]
+fn a_hub_without_publishers_stops_long_before_its_deadline() {
+    let (hub, started) = (hub(), Instant::now());
+    hub.stop(Duration::from_secs(3_600));
+    assert!(started.elapsed() < PATIENCE);
+}
+
+#[test]
+fn a_hub_that_is_dropped_gives_its_ports_back() {
+    let hub = hub();
+    let (publishers, subscribers) = (hub.publishers().clone(), hub.subscribers().clone());
+    drop(hub);
+    let started = Instant::now();
+    while let Err(error) = Hub::start(&publishers, &subscribers) {
+        assert!(started.elapsed() < PATIENCE, "{error}");
+        thread::yield_now();
+    }
+}
+
 /// A SUB socket with little room does not read. The publisher is refused, and nothing is lost.
 #[test]
 fn a_stalled_subscriber_stops_the_publisher() {

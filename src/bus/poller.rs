@@ -96,6 +96,16 @@ mod tests {
     }
 
     #[test]
+    fn what_is_left_until_a_deadline_is_never_negative_nor_too_much() {
+        let now = Instant::now();
+        assert_eq!((left_ms(None), left_ms(Some(&now))), (0, 0));
+        let hour_ms = 3_600_000;
+        let left = left_ms(Some(&(now + Duration::from_millis(hour_ms))));
+        assert!((1..=hour_ms as i32).contains(&left), "{left}");
+        assert_eq!(left_ms(Some(&(now + Duration::from_secs(1 << 32)))), i32::MAX);
+    }
+
+    #[test]
     fn a_set_waker_ends_one_wait_and_the_time_ends_the_next() {
         let waker = Waker::new().unwrap();
         let poller = Poller::new(&waker).unwrap();

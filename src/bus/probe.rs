@@ -221,6 +221,19 @@ mod tests {
     }
 
     #[test]
+    fn a_socket_of_the_wrong_type_is_told_with_what_it_may_be() {
+        for (kind, text) in [
+            ("SUB", "the publishers' side of a hub listens there (a socket of type SUB)"),
+            ("XSUB", "the publishers' side of a hub listens there (a socket of type XSUB)"),
+            ("PUB", "the subscribers' side of a hub listens there (a socket of type PUB)"),
+            ("XPUB", "the subscribers' side of a hub listens there (a socket of type XPUB)"),
+            ("ROUTER", "a ZeroMQ socket of type ROUTER listens there"),
+        ] {
+            assert_eq!(NotConnected::WrongSide(kind.into()).to_string(), text);
+        }
+    }
+
+    #[test]
     fn what_is_not_there_is_told_apart() {
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         assert_eq!(probe(&endpoint(&format!("tcp://{free}")), PUBLISHERS), Err(NotConnected::Refused));
@@ -230,21 +243,22 @@ mod tests {
     }
 
     #[test]
-    fn strangers_are_told_apart() {
+    fn what_answers_is_told_apart() {
         let greeting = |mechanism: &[u8]| [b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\0".as_slice(), mechanism].concat();
         let ready = |command: &[u8]| [&GREETING[..], command].concat();
         for (answer, expected) in [
-            (b"HTTP/1.1 400 Bad Request\r\n".to_vec(), NotConnected::NotZmtp),
-            (b"\x01".to_vec(), NotConnected::NotZmtp),
-            (vec![0xff; 64], NotConnected::NotZmtp),
-            (b"\xff\0\0\0\0\0\0\0\x01\x7f\x01\x01".repeat(6), NotConnected::NotZmtp),
-            ([greeting(b"CURVE"), vec![0; 64]].concat(), NotConnected::NotZmtp),
-            (ready(b"\0\x05hello"), NotConnected::NotZmtp),
-            (ready(b"\x04\x05\x04PING"), NotConnected::NotZmtp),
-            (ready(b"\x06\x7f\xff\xff\xff\xff\xff\xff\xff"), NotConnected::NotZmtp),
-            (ready(b"\x04\x0c\x05READY\xff\0\0\0\0\0"), NotConnected::NotZmtp),
-            (Vec::new(), NotConnected::Closed),
-            (GREETING.to_vec(), NotConnected::Closed),
+            (b"HTTP/1.1 400 Bad Request\r\n".to_vec(), Some(NotConnected::NotZmtp)),
+            (b"\x01".to_vec(), Some(NotConnected::NotZmtp)),
+            (vec![0xff; 64], Some(NotConnected::NotZmtp)),
+            (b"\xff\0\0\0\0\0\0\0\x01\x7f\x01\x01".repeat(6), Some(NotConnected::NotZmtp)),
+            ([greeting(b"CURVE"), vec![0; 64]].concat(), Some(NotConnected::NotZmtp)),
+            (ready(b"\x06\0\0\0\0\0\0\0\x19\x05READY\x0bSocket-Type\0\0\0\x03PUB"), None),
+            (ready(b"\0\x05hello"), Some(NotConnected::NotZmtp)),
+            (ready(b"\x04\x05\x04PING"), Some(NotConnected::NotZmtp)),
+            (ready(b"\x06\x7f\xff\xff\xff\xff\xff\xff\xff"), Some(NotConnected::NotZmtp)),
+            (ready(b"\x04\x0c\x05READY\xff\0\0\0\0\0"), Some(NotConnected::NotZmtp)),
+            (Vec::new(), Some(NotConnected::Closed)),
+            (GREETING.to_vec(), Some(NotConnected::Closed)),
         ] {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let endpoint = endpoint(&format!("tcp://{}", listener.local_addr().unwrap()));
@@ -253,7 +267,7 @@ mod tests {
                 stream.read_exact(&mut [0; GREETING_BYTES]).unwrap();
                 stream.write_all(&answer).unwrap();
             });
-            assert_eq!(probe(&endpoint, PUBLISHERS), Err(expected));
+            assert_eq!(probe(&endpoint, PUBLISHERS).err(), expected);
             peer.join().unwrap();
         }
     }

@@ -87,3 +87,19 @@ impl fmt::Debug for Publisher {
         f.write_str("Publisher(..)")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bus::detached::DetachedBus;
+
+    #[test]
+    fn a_refusal_says_whether_a_subscriber_does_not_read() {
+        let bus = DetachedBus::new(1, usize::MAX).unwrap();
+        let publisher = bus.publisher();
+        publisher.publish("t", b"1".into()).unwrap();
+        assert_eq!(publisher.publish("t", b"2".into()), Err(Unavailable::QueueFull));
+        bus.set_stalled(true);
+        assert_eq!(publisher.publish("t", b"2".into()), Err(Unavailable::Stalled));
+    }
+}

@@ -248,6 +248,7 @@ mod tests {
     fn a_message_keeps_its_place_until_it_is_released() {
         let queue = Queue::new(1, usize::MAX);
         queue.push(b"t", b"1".into()).unwrap();
+        assert_eq!((queue.depth(), queue.high_water()), (1, 1));
         let message = queue.pop().unwrap();
         assert_eq!(queue.push(b"t", b"2".into()), Err(PushError::Full));
         assert_eq!(queue.has_room(), Err(PushError::Full));
