@@ -2,14 +2,17 @@
 
 use std::collections::VecDeque;
 
-use super::{connections, wait_for_connections};
+use super::{connections, wait_for_the_end_of};
 use crate::statuses::FINE;
 use crate::support::eventually;
 use crate::support::gateway::Gateway;
 use crate::support::raw_client::RawClient;
 use crate::support::usage::{descriptors, raise_descriptors, resident_kib};
 
-/// Connections that are abandoned, one after the other.
+/// Connections that are abandoned before the descriptors and the memory are looked at for the first time.
+const FIRST: usize = 200;
+
+/// Connections that are abandoned after that, one after the other.
 const ABANDONED: usize = 2_000;
 
 /// The most clients that wait for a timeout at the same time. An earlier one then closes its connection.
@@ -75,10 +78,10 @@ fn abandoned_connections_leave_no_descriptor_connection_or_memory() {
     let timeouts = ["--head-timeout", "1", "--body-timeout", "1", "--idle-timeout", "1"];
     let mut gateway = Gateway::serve().arguments(timeouts).start();
     let mut waiting = VecDeque::new();
-    for number in 0..200 {
+    for number in 0..FIRST {
         abandon_connection(&gateway, number, &mut waiting);
     }
-    wait_for_connections(&mut gateway, 0);
+    wait_for_the_end_of(&mut gateway, FIRST);
     let (descriptors_before, resident_before) = (descriptors(gateway.id()), resident_kib(gateway.id()));
 
     let pipeline = gateway.request(FINE).bytes().repeat(500);
@@ -95,7 +98,7 @@ fn abandoned_connections_leave_no_descriptor_connection_or_memory() {
         abandon_connection(&gateway, number, &mut waiting);
     }
     // The clients that do not read or that wait are still connected: only the timeouts end these connections.
-    wait_for_connections(&mut gateway, 0);
+    wait_for_the_end_of(&mut gateway, FIRST + NOT_READING + ABANDONED);
     let left = || descriptors(gateway.id()).checked_sub(descriptors_before).filter(|&left| left > 0);
     eventually("the descriptors are closed", || left().is_none().then_some(()));
     let growth = resident_kib(gateway.id()).saturating_sub(resident_before);

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 
-use super::wait_for_connections;
+use super::{accepted_connections, wait_for_connections};
 use crate::statuses::FINE;
 use crate::support::eventually;
 use crate::support::gateway::Gateway;
@@ -61,10 +61,6 @@ fn memory_stays_within_the_budget_when_a_thousand_bodies_are_announced() {
         // The whole budget is free again.
         gateway.post(&body).assert_accepted();
     }
-}
-
-fn accepted_connections(gateway: &mut Gateway) -> u64 {
-    gateway.stats()["connections_accepted"].as_u64().expect("a count of connections")
 }
 
 fn refusals(gateway: &mut Gateway) -> u64 {

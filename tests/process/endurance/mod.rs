@@ -20,6 +20,17 @@ fn connections(gateway: &mut Gateway) -> u64 {
     gateway.stats()["connections"].as_u64().expect("a count of connections")
 }
 
+/// Returns the number of connections that were ever accepted.
+fn accepted_connections(gateway: &mut Gateway) -> u64 {
+    gateway.stats()["connections_accepted"].as_u64().expect("a count of connections")
+}
+
+/// Waits until all of this number of connections were accepted, and are closed.
+fn wait_for_the_end_of(gateway: &mut Gateway, all: usize) {
+    crate::support::eventually("the connections", || (accepted_connections(gateway) == all as u64).then_some(()));
+    wait_for_connections(gateway, 0);
+}
+
 /// Waits until this number of connections is open.
 fn wait_for_connections(gateway: &mut Gateway, wanted: u64) {
     crate::support::eventually("the connections", || (connections(gateway) == wanted).then_some(()));
