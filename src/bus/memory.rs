@@ -49,8 +49,8 @@ impl HeldCounter {
         HeldBytes { counter: self.clone(), bytes }
     }
 
-    /// Counts from now on what is held of `bodies` too. Bodies may be abandoned without a message that passes, so the
-    /// waker of the thread that returns memory is set when much of them is held.
+    /// Counts from now on what is held of `bodies` too. Clients may abandon bodies while no message passes, so this wakes
+    /// the thread that returns memory each time that much of them is held.
     pub(super) fn count_bodies(&self, bodies: Arc<Budget>, waker: Arc<Waker>) {
         bodies.notify(MUCH_BYTES, move || waker.wake());
         let is_first = self.0.bodies.set(bodies).is_ok();

@@ -17,7 +17,7 @@ pub struct Budget {
     notice: OnceLock<Notice>,
 }
 
-/// Is called when `at_bytes` are held, and fewer were held before.
+/// A function that is called each time that `at_bytes` are held and fewer were held before.
 struct Notice {
     at_bytes: usize,
     call: Box<dyn Fn() + Send + Sync>,
