@@ -92,7 +92,26 @@ fn topics_are_filtered_on_the_subscribers_side() {
     let message = Received::Message { topic, payload: b"{}".to_vec() };
     assert_eq!(wanted.recv(PATIENCE), Some(message));
     assert_eq!(wanted.recv(Duration::from_millis(20)), None);
-    assert_eq!(hub.stop(PATIENCE).forwarded, 3);
+    let counters = hub.stop(PATIENCE);
+    assert_eq!((counters.forwarded, counters.downstream.unsubscribed), (3, 2));
+}
+
+/// The hub looks for messages between two batches of subscriptions.
+#[test]
+fn subscriptions_that_come_together_all_count() {
+    const PREFIXES: usize = 3_000;
+    // The hub may read them as they come, so there are several attempts.
+    for _ in 0..5 {
+        let hub = hub();
+        let prefixes: Vec<_> = (0..PREFIXES).map(|number| number.to_string()).collect();
+        let prefixes: Vec<_> = prefixes.iter().map(String::as_str).collect();
+        let _subscribers: Vec<_> = prefixes.chunks(500).map(|some| subscriber(&hub, some)).collect();
+        let started = Instant::now();
+        while hub.counters().downstream.subscriptions < PREFIXES as u64 {
+            assert!(started.elapsed() < PATIENCE, "{:?}", hub.counters());
+            thread::yield_now();
+        }
+    }
 }
 
 #[test]
@@ -126,6 +145,29 @@ fn stop_passes_on_what_has_arrived() {
     assert_eq!(stopping.join().unwrap().forwarded, u64::from(MESSAGES));
 }
 
+/// The hub has passed everything to libzmq, which still holds most of it, when the subscriber begins to read.
+#[test]
+fn stop_writes_out_what_waits_for_a_slow_subscriber() {
+    const MESSAGES: u32 = 200;
+    let hub = hub();
+    let slow = slow_subscriber(&hub);
+    let bus = bus_to(&hub, MESSAGES as usize);
+    assert!(hub.wait_for_subscriber(PATIENCE));
+    let mut payload = vec![0; 65_536];
+    for number in 0..MESSAGES {
+        payload.splice(..4, number.to_le_bytes());
+        bus.publisher().publish(TOPIC, (&payload).into()).unwrap();
+    }
+    assert_eq!(bus.stop(PATIENCE).undelivered, 0);
+    let stopping = thread::spawn(move || hub.stop(PATIENCE));
+    thread::sleep(Duration::from_secs(1));
+    for expected in 0..MESSAGES {
+        let frames = slow.recv_multipart(0).unwrap();
+        assert_eq!(frames.last().unwrap().first_chunk(), Some(&expected.to_le_bytes()));
+    }
+    assert_eq!(stopping.join().unwrap().forwarded, u64::from(MESSAGES));
+}
+
 /// Nothing is left to pass on, so the deadline is not waited for.
 #[test]
 fn a_hub_without_publishers_stops_long_before_its_deadline() {
@@ -146,16 +188,22 @@ fn a_hub_that_is_dropped_gives_its_ports_back() {
     }
 }
 
+/// Returns a SUB socket with little room, which reads nothing by itself.
+fn slow_subscriber(hub: &Hub) -> zmq::Socket {
+    let slow = zmq::Context::new().socket(zmq::SUB).unwrap();
+    slow.set_rcvhwm(10).unwrap();
+    slow.set_rcvbuf(4_096).unwrap();
+    slow.set_rcvtimeo(10_000).unwrap();
+    slow.set_subscribe(b"").unwrap();
+    slow.connect(hub.subscribers().as_str()).unwrap();
+    slow
+}
+
 /// A SUB socket with little room does not read. The publisher is refused, and nothing is lost.
 #[test]
 fn a_stalled_subscriber_stops_the_publisher() {
     let hub = hub();
-    let stalled = zmq::Context::new().socket(zmq::SUB).unwrap();
-    stalled.set_rcvhwm(10).unwrap();
-    stalled.set_rcvbuf(4_096).unwrap();
-    stalled.set_rcvtimeo(10_000).unwrap();
-    stalled.set_subscribe(b"").unwrap();
-    stalled.connect(hub.subscribers().as_str()).unwrap();
+    let stalled = slow_subscriber(&hub);
     let bus = bus_to(&hub, 100);
     assert!(hub.wait_for_subscriber(PATIENCE));
     let mut payload = vec![0; 16_384];

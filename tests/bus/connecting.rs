@@ -68,11 +68,13 @@ fn a_hub_is_served_while_another_is_down() {
     drop(down);
     let running = start(connecting(&[&down_url, &up.url]));
     assert_eq!(running.expect_connected(&up).as_str(), up.url);
+    assert!(!running.publisher.reaches_all());
     running.publish(1);
     assert_eq!(number_in(&up.receive().unwrap()), 1);
 
     let down = Hub::at(&down_url, 0);
     assert_eq!(running.expect_connected(&down).as_str(), down_url);
+    assert!(running.publisher.reaches_all());
     for number in 2..1_000 {
         running.publish(number);
     }
@@ -89,6 +91,14 @@ fn the_error_of_a_port_in_use_names_the_endpoint() {
     let error = Bus::start(BusConfig { bind, ..BusConfig::default() }, |_| {}).unwrap_err();
     let text = error.to_string();
     assert!(text.contains(&first.url) && text.contains("in use"), "{text}");
+}
+
+#[test]
+fn the_error_of_an_unknown_interface_says_so() {
+    let bind = vec!["tcp://nowhere0:16103".parse().unwrap()];
+    let error = Bus::start(BusConfig { bind, ..BusConfig::default() }, |_| {}).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("tcp://nowhere0:16103") && text.contains("no interface"), "{text}");
 }
 
 /// The documents say so where they describe what encryption with CURVE would need.

@@ -7,7 +7,7 @@
 //! | `stalled` | Does a subscriber that does not read stop the publishers, and lose nothing? |
 //! | `lost_hub` | Does the bus notice that a hub is lost, and serve a hub that comes back? |
 //! | `stopping` | Does a stop hand over what was accepted, and keep its deadline? |
-//! | `waking` | Does the bus thread sleep while there is nothing to do? |
+//! | `waking` | Do the threads sleep while there is nothing to do, and only then? |
 
 #![allow(
     clippy::indexing_slicing,

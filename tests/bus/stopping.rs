@@ -4,7 +4,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use adapter_gateway::bus::{Bus, Unavailable};
+use adapter_gateway::bus::{Bus, BusConfig, Unavailable};
 use adapter_gateway::proto::Publish;
 
 use crate::lateness::Lateness;
@@ -71,6 +71,19 @@ fn stop_without_any_hub_is_immediate() {
     let totals = running.bus.stop(PATIENCE);
     lateness.assert_took(started.elapsed(), Duration::from_secs(1));
     assert_eq!((totals.accepted, totals.undelivered), (0, 0));
+}
+
+#[test]
+fn a_bus_that_is_dropped_gives_its_port_back() {
+    let bind = |endpoint: &str| BusConfig { bind: vec![endpoint.parse().unwrap()], ..BusConfig::default() };
+    let bus = Bus::start(bind("tcp://127.0.0.1:*"), |_| {}).unwrap();
+    let endpoint = bus.counters().endpoints[0].endpoint.clone();
+    drop(bus);
+    let started = Instant::now();
+    while let Err(error) = Bus::start(bind(endpoint.as_str()), |_| {}) {
+        assert!(started.elapsed() < PATIENCE, "{error}");
+        thread::yield_now();
+    }
 }
 
 /// A thread that never comes back stands for one that waits for libzmq.

@@ -1,20 +1,25 @@
-//! Tests that the bus thread sleeps while there is nothing to do.
+//! Tests that the threads of the bus and of the hub sleep while there is nothing to do, and only then.
 
 use std::fs;
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use adapter_gateway::bus::{Bus, BusConfig, Unavailable};
+use adapter_gateway::bus::{Bus, BusConfig, Hub as EmbeddedHub, Subscriber, Unavailable};
 use adapter_gateway::proto::Publish;
 
-use crate::rig::{Hub, PATIENCE, TOPIC, connecting, eventually};
+use crate::rig::{Hub, PATIENCE, TOPIC, connecting, eventually, start};
 
-/// Returns the number of voluntary context switches of the thread with this id. Each time the thread wakes up adds one.
-fn switches(task: &str) -> u64 {
-    let status = fs::read_to_string(format!("/proc/self/task/{task}/status")).unwrap();
-    let line = status.lines().find(|line| line.starts_with("voluntary")).unwrap();
-    line.rsplit('\t').next().unwrap().parse().unwrap()
+/// Returns the number of voluntary context switches of the thread with this id, and its processor time in clock ticks.
+/// Each time the thread wakes up adds a switch. A thread that never waits has none.
+fn switches_and_ticks(task: &str) -> (u64, u64) {
+    let read = |file| fs::read_to_string(format!("/proc/self/task/{task}/{file}")).unwrap();
+    let status = read("status");
+    let switches = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).unwrap();
+    // The fields 14 and 15 of proc_pid_stat(5). The name, in parentheses, is the second one.
+    let stat = read("stat");
+    let ticks = stat.rsplit_once(')').unwrap().1.split_whitespace().skip(11).take(2);
+    (switches.trim().parse().unwrap(), ticks.map(|field| field.parse::<u64>().unwrap()).sum())
 }
 
 /// Starts a bus. Returns it with the id of its thread, on which the callback runs.
@@ -35,11 +40,14 @@ fn start_watched(hub: &Hub, config: BusConfig) -> (Bus, String) {
     }
 }
 
-/// Returns how often the thread wakes up within 300 ms. The test sleeps because it counts over a span of time.
-fn switches_in_300_ms(task: &str) -> u64 {
-    let before = switches(task);
+/// Returns whether the thread wakes up at most so often within 300 ms, and uses at most a tenth of a processor. The test
+/// sleeps because it counts over a span of time.
+fn rests(task: &str, most_switches: u64) -> bool {
+    const MOST_TICKS: u64 = 3;
+    let before = switches_and_ticks(task);
     thread::sleep(Duration::from_millis(300));
-    switches(task) - before
+    let after = switches_and_ticks(task);
+    after.0 - before.0 <= most_switches && after.1 - before.1 <= MOST_TICKS
 }
 
 #[test]
@@ -50,7 +58,7 @@ fn an_idle_thread_never_wakes_up() {
     bus.publisher().wake();
     hub.receive().unwrap();
     // On an idle machine it parks within a millisecond after its last message.
-    eventually("the thread stays parked", || switches_in_300_ms(&id) == 0);
+    eventually("the thread stays parked", || rests(&id, 0));
 }
 
 #[test]
@@ -68,5 +76,49 @@ fn a_stalled_thread_does_not_spin() {
         publisher.available() == Err(Unavailable::Stalled)
     });
     // The thread looks for room every 100 ms.
-    eventually("the thread waits for room", || switches_in_300_ms(&id) <= 5);
+    eventually("the thread waits for room", || rests(&id, 5));
+}
+
+#[test]
+fn a_stalled_hub_does_not_spin() {
+    let any = "tcp://127.0.0.1:*".parse().unwrap();
+    let hub = EmbeddedHub::start(&any, &any).unwrap();
+    let stalled = zmq::Context::new().socket(zmq::SUB).unwrap();
+    stalled.set_rcvhwm(1).unwrap();
+    stalled.set_rcvbuf(4_096).unwrap();
+    stalled.set_subscribe(b"").unwrap();
+    stalled.connect(hub.subscribers().as_str()).unwrap();
+    let mut config = connecting(&[hub.publishers().as_str()]);
+    config.queue_messages = 100;
+    let running = start(config);
+    assert!(hub.wait_for_subscriber(PATIENCE));
+    eventually("the bus is stalled", || {
+        let _ = running.publisher.publish(TOPIC, (&[0; 65_536]).into());
+        running.publisher.wake();
+        running.publisher.available() == Err(Unavailable::Stalled)
+    });
+    let tasks = fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());
+    // No other test of this program has an embedded hub.
+    let hub_thread = tasks.into_iter().find(|task| fs::read_to_string(task.join("comm")).unwrap() == "hub\n").unwrap();
+    let hub_thread = hub_thread.file_name().unwrap().to_str().unwrap();
+    eventually("the hub waits for room", || {
+        let full = hub.counters().pipe_full;
+        rests(hub_thread, 5) && hub.counters().pipe_full == full
+    });
+}
+
+/// The bus thread looks for messages between two batches of subscriptions.
+#[test]
+fn no_subscription_is_left_unread() {
+    const PREFIXES: usize = 3_000;
+    // The thread may read them as they come, so there are several attempts.
+    for _ in 0..5 {
+        let bind = vec!["tcp://127.0.0.1:*".parse().unwrap()];
+        let bus = Bus::start(BusConfig { bind, ..BusConfig::default() }, |_| {}).unwrap();
+        let endpoint = bus.counters().endpoints[0].endpoint.clone();
+        let prefixes: Vec<_> = (0..PREFIXES).map(|number| number.to_string()).collect();
+        let subscribe = |some: &[String]| Subscriber::connect(&[endpoint.clone()], some).unwrap();
+        let _subscribers: Vec<_> = prefixes.chunks(500).map(subscribe).collect();
+        eventually("all subscriptions are counted", || bus.counters().bound.unwrap().subscriptions == PREFIXES as u64);
+    }
 }
