@@ -1,29 +1,18 @@
-//! `adapter-gateway serve` as its parent process sees it: events on stdout, log lines on stderr.
+//! What `adapter-gateway serve` is started with.
 
 use std::collections::VecDeque;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Instant;
 
 use rustix::io::Errno;
-use rustix::process::Signal;
-use serde_json::Value;
 
-use super::http::{Client, Response};
-use super::io_mode::io_mode;
-use super::process::{Process, Transcript, after, binary, with_file_at, without_io_uring};
-use super::request::Request;
-use super::settings_file::{SettingsFile, TOKEN_MARK, enabled, token};
-use super::{PATIENCE, eventually};
-
-/// An address with any free port. The `listening` event names the port.
-pub(crate) const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
-
-/// The URL of every Unix socket.
-pub(crate) const UNIX_URL: &str = "http://localhost/api/message";
+use super::{ANY_PORT, Gateway, is_event, parse_event};
+use crate::support::io_mode::io_mode;
+use crate::support::process::{Process, after, binary, with_file_at, without_io_uring};
+use crate::support::settings_file::{SettingsFile, enabled, token};
 
 /// What a gateway is started with. The defaults make a gateway that is ready to use; a test sets only what differs.
 pub(crate) struct Builder {
@@ -48,26 +37,33 @@ pub(crate) struct Builder {
     closes_stdout_after: Option<&'static str>,
 }
 
-/// A running gateway. Drop kills it and checks its output with [`assert_output`].
-pub(crate) struct Gateway {
-    process: Process,
-    pub(crate) settings: SettingsFile,
-    token: String,
-    scheme: &'static str,
-    /// The events that came and that the test has not waited for yet.
-    pending: VecDeque<Value>,
-    addresses: Vec<SocketAddr>,
-    expected_io: &'static str,
-}
-
-/// The counts of the `stopped` event.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Stopped {
-    pub(crate) accepted: u64,
-    pub(crate) published: u64,
-}
-
 impl Builder {
+    /// Returns the defaults.
+    pub(super) fn new() -> Self {
+        let token = token("of-the-test");
+        Self {
+            settings: Some(enabled(&token)),
+            by_default_path: false,
+            token,
+            listen: Vec::new(),
+            bus: Vec::new(),
+            io: io_mode(),
+            expected_io: io_mode(),
+            io_uring_refusal: None,
+            ulimit: None,
+            script: None,
+            user: None,
+            file_at: None,
+            arguments: Vec::new(),
+            scheme: "http",
+            stdin: Stdio::null(),
+            has_stdin: true,
+            stdout: Stdio::piped(),
+            stderr: Stdio::piped(),
+            closes_stdout_after: None,
+        }
+    }
+
     pub(crate) fn settings(mut self, text: &str) -> Self {
         self.settings = Some(text.to_owned());
         self
@@ -286,211 +282,4 @@ impl Builder {
         copied.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
         copied
     }
-}
-
-impl Gateway {
-    pub(crate) fn serve() -> Builder {
-        let token = token("of-the-test");
-        Builder {
-            settings: Some(enabled(&token)),
-            by_default_path: false,
-            token,
-            listen: Vec::new(),
-            bus: Vec::new(),
-            io: io_mode(),
-            expected_io: io_mode(),
-            io_uring_refusal: None,
-            ulimit: None,
-            script: None,
-            user: None,
-            file_at: None,
-            arguments: Vec::new(),
-            scheme: "http",
-            stdin: Stdio::null(),
-            has_stdin: true,
-            stdout: Stdio::piped(),
-            stderr: Stdio::piped(),
-            closes_stdout_after: None,
-        }
-    }
-
-    pub(crate) fn id(&self) -> u32 {
-        self.process.id()
-    }
-
-    /// Returns the first event that `wanted` accepts among those that the test has not waited for. The others stay,
-    /// because events of different sources come in no fixed order.
-    pub(crate) fn wait_for(&mut self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            if let Some(at) = self.pending.iter().position(&wanted) {
-                return self.pending.remove(at).unwrap();
-            }
-            let line = self.process.next_line(deadline);
-            let line = line.unwrap_or_else(|| panic!("stdout closed before {what}"));
-            self.pending.push_back(parse_event(&line));
-        }
-    }
-
-    pub(crate) fn wait_event(&mut self, name: &str) -> Value {
-        self.wait_for(name, |event| is_event(event, name))
-    }
-
-    pub(crate) fn wait_settings(&mut self, state: &str) -> Value {
-        self.wait_for(state, |event| is_event(event, "settings") && event["state"] == state)
-    }
-
-    /// Waits until the bus is connected. Subscriptions that were made before have then arrived at the gateway.
-    pub(crate) fn wait_connected(&mut self) -> Value {
-        self.wait_for("connected", |event| is_event(event, "bus") && event["state"] == "connected")
-    }
-
-    /// Waits until one listener is open and keeps its address.
-    pub(crate) fn wait_listening(&mut self) -> Value {
-        let event = self.wait_event("listening");
-        assert_eq!(event["io"], self.expected_io, "{event}");
-        let url = event["url"].as_str().expect("a url");
-        if url == UNIX_URL {
-            return event;
-        }
-        let address = url.strip_prefix(&format!("{}://", self.scheme)).and_then(|it| it.strip_suffix("/api/message"));
-        let address = address.unwrap_or_else(|| panic!("url {url}"));
-        self.addresses.push(address.parse().unwrap());
-        event
-    }
-
-    /// Waits until the reading end of its stdout is closed: see [`Builder::closes_stdout_after`].
-    pub(crate) fn wait_stdout_closed(&mut self) {
-        let deadline = Instant::now() + PATIENCE;
-        while self.process.next_line(deadline).is_some() {}
-    }
-
-    pub(crate) fn address(&self) -> SocketAddr {
-        *self.addresses.first().expect("a `listening` event was waited for")
-    }
-
-    pub(crate) fn addresses(&self) -> &[SocketAddr] {
-        &self.addresses
-    }
-
-    pub(crate) fn client(&self) -> Client {
-        Client::connect(self.address())
-    }
-
-    /// Returns the path with the right token.
-    pub(crate) fn target(&self) -> String {
-        format!("/api/message?token={}", self.token)
-    }
-
-    /// Returns a request with this body that is right in everything else.
-    pub(crate) fn request(&self, body: impl AsRef<[u8]>) -> Request {
-        Request::post(&self.target(), body)
-    }
-
-    /// Sends one request on a connection of its own.
-    pub(crate) fn post(&self, body: impl AsRef<[u8]>) -> Response {
-        self.client().exchange(&self.request(body))
-    }
-
-    pub(crate) fn signal(&self, signal: Signal) {
-        self.process.signal(signal);
-    }
-
-    /// Sends SIGUSR1 and returns the `stats` event.
-    pub(crate) fn stats(&mut self) -> Value {
-        self.signal(Signal::USR1);
-        self.wait_event("stats")
-    }
-
-    /// Returns what it has logged so far.
-    pub(crate) fn log(&self) -> String {
-        self.process.transcript().stderr
-    }
-
-    /// Waits until it has logged `text`. The log has a pipe of its own, so the order of events tells nothing about it.
-    pub(crate) fn expect_log(&self, text: &str) {
-        eventually(text, || self.log().contains(text).then_some(()));
-    }
-
-    pub(crate) fn close_stdin(&mut self) {
-        self.process.close_stdin();
-    }
-
-    pub(crate) fn is_running(&mut self) -> bool {
-        self.process.is_running()
-    }
-
-    /// Waits until it accepts requests or has closed its stdout. Returns which of them happened.
-    pub(crate) fn listens_before_its_end(&mut self) -> bool {
-        let deadline = Instant::now() + PATIENCE;
-        while let Some(line) = self.process.next_line(deadline) {
-            let event = parse_event(&line);
-            let listens = is_event(&event, "listening");
-            self.pending.push_back(event);
-            if listens {
-                self.wait_listening();
-                return true;
-            }
-        }
-        false
-    }
-
-    /// Waits until it ends by itself and returns its exit status.
-    pub(crate) fn wait_exit(&mut self) -> i32 {
-        let status = self.process.wait_exit(PATIENCE);
-        status.code().unwrap_or_else(|| panic!("ended by a signal: {status}"))
-    }
-
-    /// Sends SIGTERM and checks what a parent may rely on then.
-    pub(crate) fn terminate(&mut self) -> Stopped {
-        self.signal(Signal::TERM);
-        self.expect_stopped()
-    }
-
-    /// Checks that it exits with 0 and that its last line says that all accepted messages were published.
-    pub(crate) fn expect_stopped(&mut self) -> Stopped {
-        assert_eq!(self.wait_exit(), 0);
-        let output = self.process.end().stdout;
-        let last = parse_event(output.split_inclusive('\n').next_back().expect("a last line"));
-        assert!(is_event(&last, "stopped"), "the last line is {last}");
-        let count = |name: &str| last[name].as_u64().unwrap_or_else(|| panic!("{name}: {last}"));
-        let stopped = Stopped { accepted: count("accepted"), published: count("published") };
-        assert_eq!(stopped.accepted, stopped.published);
-        stopped
-    }
-
-    /// Ends it if it still runs, and returns all that it has written.
-    pub(crate) fn end(&mut self) -> Transcript {
-        self.process.end()
-    }
-}
-
-impl Drop for Gateway {
-    fn drop(&mut self) {
-        let output = self.process.end();
-        // A second panic would abort the run and hide the first.
-        if !std::thread::panicking() {
-            assert_output(&output);
-        }
-    }
-}
-
-/// Returns whether this is an event of that name.
-pub(crate) fn is_event(event: &Value, name: &str) -> bool {
-    event["event"] == name
-}
-
-/// Checks what holds for the output of every gateway of these tests: each line of stdout is whole and is a JSON object
-/// with an `event`, and no token is on stdout or stderr.
-fn assert_output(output: &Transcript) {
-    output.stdout.split_inclusive('\n').for_each(|line| drop(parse_event(line)));
-    for stream in [&output.stdout, &output.stderr] {
-        assert!(!stream.contains(TOKEN_MARK), "a token is in the output:\n{stream}");
-    }
-}
-
-fn parse_event(line: &str) -> Value {
-    let event: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line:?}"));
-    assert!(line.ends_with('\n') && event["event"].is_string(), "not a line with an event: {line:?}");
-    event
 }

@@ -1,0 +1,229 @@
+//! `adapter-gateway serve` as its parent process sees it: events on stdout, log lines on stderr.
+
+mod builder;
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Instant;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+pub(crate) use self::builder::Builder;
+use crate::support::http::{Client, Response};
+use crate::support::process::{Process, Transcript};
+use crate::support::request::Request;
+use crate::support::settings_file::{SettingsFile, TOKEN_MARK};
+use crate::support::{PATIENCE, eventually};
+
+/// An address with any free port. The `listening` event names the port.
+pub(crate) const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+/// The URL of every Unix socket.
+pub(crate) const UNIX_URL: &str = "http://localhost/api/message";
+
+/// A running gateway. Drop kills it and checks its output with [`assert_output`].
+pub(crate) struct Gateway {
+    process: Process,
+    pub(crate) settings: SettingsFile,
+    token: String,
+    scheme: &'static str,
+    /// The events that came and that the test has not waited for yet.
+    pending: VecDeque<Value>,
+    addresses: Vec<SocketAddr>,
+    expected_io: &'static str,
+}
+
+/// The counts of the `stopped` event.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Stopped {
+    pub(crate) accepted: u64,
+    pub(crate) published: u64,
+}
+
+impl Gateway {
+    /// Returns a builder with the defaults.
+    pub(crate) fn serve() -> Builder {
+        Builder::new()
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Returns the first event that `wanted` accepts among those that the test has not waited for. The others stay,
+    /// because events of different sources come in no fixed order.
+    pub(crate) fn wait_for(&mut self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(at) = self.pending.iter().position(&wanted) {
+                return self.pending.remove(at).unwrap();
+            }
+            let line = self.process.next_line(deadline);
+            let line = line.unwrap_or_else(|| panic!("stdout closed before {what}"));
+            self.pending.push_back(parse_event(&line));
+        }
+    }
+
+    pub(crate) fn wait_event(&mut self, name: &str) -> Value {
+        self.wait_for(name, |event| is_event(event, name))
+    }
+
+    pub(crate) fn wait_settings(&mut self, state: &str) -> Value {
+        self.wait_for(state, |event| is_event(event, "settings") && event["state"] == state)
+    }
+
+    /// Waits until the bus is connected. Subscriptions that were made before have then arrived at the gateway.
+    pub(crate) fn wait_connected(&mut self) -> Value {
+        self.wait_for("connected", |event| is_event(event, "bus") && event["state"] == "connected")
+    }
+
+    /// Waits until one listener is open and keeps its address.
+    pub(crate) fn wait_listening(&mut self) -> Value {
+        let event = self.wait_event("listening");
+        assert_eq!(event["io"], self.expected_io, "{event}");
+        let url = event["url"].as_str().expect("a url");
+        if url == UNIX_URL {
+            return event;
+        }
+        let address = url.strip_prefix(&format!("{}://", self.scheme)).and_then(|it| it.strip_suffix("/api/message"));
+        let address = address.unwrap_or_else(|| panic!("url {url}"));
+        self.addresses.push(address.parse().unwrap());
+        event
+    }
+
+    /// Waits until the reading end of its stdout is closed: see [`Builder::closes_stdout_after`].
+    pub(crate) fn wait_stdout_closed(&mut self) {
+        let deadline = Instant::now() + PATIENCE;
+        while self.process.next_line(deadline).is_some() {}
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        *self.addresses.first().expect("a `listening` event was waited for")
+    }
+
+    pub(crate) fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client::connect(self.address())
+    }
+
+    /// Returns the path with the right token.
+    pub(crate) fn target(&self) -> String {
+        format!("/api/message?token={}", self.token)
+    }
+
+    /// Returns a request with this body that is right in everything else.
+    pub(crate) fn request(&self, body: impl AsRef<[u8]>) -> Request {
+        Request::post(&self.target(), body)
+    }
+
+    /// Sends one request on a connection of its own.
+    pub(crate) fn post(&self, body: impl AsRef<[u8]>) -> Response {
+        self.client().exchange(&self.request(body))
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        self.process.signal(signal);
+    }
+
+    /// Sends SIGUSR1 and returns the `stats` event.
+    pub(crate) fn stats(&mut self) -> Value {
+        self.signal(Signal::USR1);
+        self.wait_event("stats")
+    }
+
+    /// Returns what it has logged so far.
+    pub(crate) fn log(&self) -> String {
+        self.process.transcript().stderr
+    }
+
+    /// Waits until it has logged `text`. The log has a pipe of its own, so the order of events tells nothing about it.
+    pub(crate) fn expect_log(&self, text: &str) {
+        eventually(text, || self.log().contains(text).then_some(()));
+    }
+
+    pub(crate) fn close_stdin(&mut self) {
+        self.process.close_stdin();
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.process.is_running()
+    }
+
+    /// Waits until it accepts requests or has closed its stdout. Returns which of them happened.
+    pub(crate) fn listens_before_its_end(&mut self) -> bool {
+        let deadline = Instant::now() + PATIENCE;
+        while let Some(line) = self.process.next_line(deadline) {
+            let event = parse_event(&line);
+            let listens = is_event(&event, "listening");
+            self.pending.push_back(event);
+            if listens {
+                self.wait_listening();
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Waits until it ends by itself and returns its exit status.
+    pub(crate) fn wait_exit(&mut self) -> i32 {
+        let status = self.process.wait_exit(PATIENCE);
+        status.code().unwrap_or_else(|| panic!("ended by a signal: {status}"))
+    }
+
+    /// Sends SIGTERM and checks what a parent may rely on then.
+    pub(crate) fn terminate(&mut self) -> Stopped {
+        self.signal(Signal::TERM);
+        self.expect_stopped()
+    }
+
+    /// Checks that it exits with 0 and that its last line says that all accepted messages were published.
+    pub(crate) fn expect_stopped(&mut self) -> Stopped {
+        assert_eq!(self.wait_exit(), 0);
+        let output = self.process.end().stdout;
+        let last = parse_event(output.split_inclusive('\n').next_back().expect("a last line"));
+        assert!(is_event(&last, "stopped"), "the last line is {last}");
+        let count = |name: &str| last[name].as_u64().unwrap_or_else(|| panic!("{name}: {last}"));
+        let stopped = Stopped { accepted: count("accepted"), published: count("published") };
+        assert_eq!(stopped.accepted, stopped.published);
+        stopped
+    }
+
+    /// Ends it if it still runs, and returns all that it has written.
+    pub(crate) fn end(&mut self) -> Transcript {
+        self.process.end()
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        let output = self.process.end();
+        // A second panic would abort the run and hide the first.
+        if !std::thread::panicking() {
+            assert_output(&output);
+        }
+    }
+}
+
+/// Returns whether this is an event of that name.
+pub(crate) fn is_event(event: &Value, name: &str) -> bool {
+    event["event"] == name
+}
+
+/// Checks what holds for the output of every gateway of these tests: each line of stdout is whole and is a JSON object
+/// with an `event`, and no token is on stdout or stderr.
+fn assert_output(output: &Transcript) {
+    output.stdout.split_inclusive('\n').for_each(|line| drop(parse_event(line)));
+    for stream in [&output.stdout, &output.stderr] {
+        assert!(!stream.contains(TOKEN_MARK), "a token is in the output:\n{stream}");
+    }
+}
+
+fn parse_event(line: &str) -> Value {
+    let event: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line:?}"));
+    assert!(line.ends_with('\n') && event["event"].is_string(), "not a line with an event: {line:?}");
+    event
+}
