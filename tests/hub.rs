@@ -244,6 +244,19 @@ fn a_message_of_another_shape_is_reported() {
 }
 
 #[test]
+fn a_message_ends_the_wait_of_a_subscriber() {
+    let hub = hub();
+    let mut subscriber = subscriber(&hub, &[]);
+    let bus = bus_to(&hub, 100);
+    assert!(hub.wait_for_subscriber(PATIENCE));
+    let (sender, received) = channel();
+    thread::spawn(move || sender.send(subscriber.recv(Duration::from_secs(3_600))));
+    bus.publisher().publish(TOPIC, (&7u32.to_le_bytes()).into()).unwrap();
+    bus.publisher().wake();
+    assert_eq!(number(received.recv_timeout(PATIENCE).unwrap()), 7);
+}
+
+#[test]
 fn an_interruption_ends_the_wait_of_a_subscriber() {
     let hub = hub();
     let mut subscriber = subscriber(&hub, &[]);
