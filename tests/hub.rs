@@ -244,6 +244,20 @@ fn a_message_of_another_shape_is_reported() {
 }
 
 #[test]
+fn a_subscriber_of_two_hubs_receives_from_both() {
+    let hubs = [hub(), hub()];
+    let endpoints = hubs.each_ref().map(|hub| hub.subscribers().clone());
+    let mut subscriber = Subscriber::connect(&endpoints, &[]).unwrap();
+    for (index, hub) in hubs.iter().enumerate() {
+        let bus = bus_to(hub, 100);
+        assert!(hub.wait_for_subscriber(PATIENCE));
+        bus.publisher().publish(TOPIC, (&(index as u32).to_le_bytes()).into()).unwrap();
+        bus.publisher().wake();
+        assert_eq!(number(subscriber.recv(PATIENCE)), index as u32);
+    }
+}
+
+#[test]
 fn a_message_ends_the_wait_of_a_subscriber() {
     let hub = hub();
     let mut subscriber = subscriber(&hub, &[]);
@@ -254,6 +268,34 @@ fn a_message_ends_the_wait_of_a_subscriber() {
     bus.publisher().publish(TOPIC, (&7u32.to_le_bytes()).into()).unwrap();
     bus.publisher().wake();
     assert_eq!(number(received.recv_timeout(PATIENCE).unwrap()), 7);
+}
+
+/// The subscriber reads as slowly as a terminal.
+#[test]
+fn the_loss_of_a_hub_is_reported_before_its_last_message() {
+    const MESSAGES: u32 = 20_000;
+    let hub = hub();
+    let mut subscriber = subscriber(&hub, &[]);
+    let (sender, losses) = channel();
+    subscriber.watch_connections(move |_, status| {
+        if status.is_err() {
+            sender.send(()).unwrap();
+        }
+    });
+    let bus = bus_to(&hub, MESSAGES as usize);
+    assert!(hub.wait_for_subscriber(PATIENCE));
+    for number in 0..MESSAGES {
+        bus.publisher().publish(TOPIC, (&number.to_le_bytes()).into()).unwrap();
+    }
+    bus.stop(PATIENCE);
+    hub.stop(PATIENCE);
+    let mut read = 0;
+    while losses.try_recv().is_err() {
+        assert_eq!(number(subscriber.recv(PATIENCE)), read);
+        read += 1;
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert!(read < MESSAGES);
 }
 
 #[test]
