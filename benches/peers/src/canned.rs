@@ -18,8 +18,6 @@ use adapter_gateway::proto::http1::head::{Method, Version};
 use adapter_gateway::proto::policy::{OriginGrant, Policy};
 use adapter_gateway::proto::response;
 use adapter_gateway::server::transport::{Listener, Stream, Transport};
-use rustix::net::sockopt::set_tcp_nodelay;
-use rustix::net::{SendFlags, send};
 use socket2::Domain;
 use tokio::task::spawn_local;
 
@@ -50,14 +48,13 @@ pub fn serve<T: Transport>(arguments: &Arguments) -> Outcome {
     });
     T::new()?.block_on(async {
         announce("http", &socket)?;
-        let is_tcp = socket.domain()? != Domain::UNIX;
+        if socket.domain()? != Domain::UNIX {
+            // Linux hands the option on to the connections.
+            socket.set_tcp_nodelay(true)?;
+        }
         let listener = T::Listener::new(socket.into())?;
         loop {
-            let stream = listener.accept().await?;
-            if is_tcp {
-                set_tcp_nodelay(stream.socket(), true)?;
-            }
-            spawn_local(serve_connection(stream, Rc::clone(&shared)));
+            spawn_local(serve_connection(listener.accept().await?, Rc::clone(&shared)));
         }
     })
 }
@@ -118,7 +115,7 @@ fn read_and_answer<S: Stream>(
 fn send_some<'b, S: Stream>(stream: &S, bytes: &'b [u8]) -> io::Result<&'b [u8]> {
     let mut rest = bytes;
     while !rest.is_empty() {
-        match stream.try_write(|socket| Ok(send(socket, rest, SendFlags::NOSIGNAL)?)) {
+        match stream.try_write(rest) {
             Ok(taken) => rest = rest.get(taken..).unwrap_or_default(),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
             Err(error) => return Err(error),
