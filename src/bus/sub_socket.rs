@@ -46,6 +46,7 @@ impl SubSocket {
         let mut socket = context.socket(zmq::SUB)?;
         socket.set_linger(0)?;
         socket.set_rcvhwm(RECEIVE_MESSAGES)?;
+        socket.set_sndhwm(0)?; // libzmq would drop the subscriptions beyond a bound
         socket.set_ipv6(endpoint.is_ipv6())?;
         socket::set_reconnect(&socket)?;
         socket::set_peer_timeouts(&socket)?;

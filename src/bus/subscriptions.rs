@@ -219,5 +219,7 @@ mod tests {
         let names: Vec<_> = (0..LOGGED_PREFIXES + 5).map(|number| number.to_string()).collect();
         let many = record(&names.iter().map(String::as_str).collect::<Vec<_>>());
         assert!(many.description("the hub").ends_with(", and 5 more"), "{}", many.description("the hub"));
+        let all = record(&names[..LOGGED_PREFIXES].iter().map(String::as_str).collect::<Vec<_>>());
+        assert!(all.description("the hub").ends_with(r#", "9""#), "{}", all.description("the hub"));
     }
 }

@@ -80,10 +80,29 @@ impl TimedJoinHandle {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::{Arc, Barrier};
+
     use super::*;
 
     fn in_a_while() -> Instant {
         Instant::now() + Duration::from_secs(30)
+    }
+
+    #[test]
+    fn a_thread_that_ends_within_the_margin_is_waited_for() {
+        let (asked, ended) = (Arc::new(Barrier::new(2)), Arc::new(AtomicBool::new(false)));
+        let body = {
+            let (asked, ended) = (Arc::clone(&asked), Arc::clone(&ended));
+            move || {
+                asked.wait();
+                thread::sleep(Duration::from_millis(50));
+                ended.store(true, Ordering::Relaxed);
+            }
+        };
+        let thread = SocketThread::spawn("late", Vec::new(), body).unwrap();
+        thread.end(Duration::ZERO, Duration::from_secs(30), |_| drop(asked.wait()));
+        assert!(ended.load(Ordering::Relaxed));
     }
 
     #[test]

@@ -57,6 +57,26 @@ fn messages_that_wait_for_a_stalled_hub_survive_its_death() {
     assert!(accepted - first >= 100 + 25, "{first} of {accepted}");
 }
 
+#[test]
+fn other_hubs_are_served_while_one_is_lost() {
+    const MESSAGES: u32 = 1_000;
+    let (lost, served) = (Hub::new(), Hub::new());
+    let mut config = connecting(&[&lost.url, &served.url]);
+    config.pipe_messages = 10;
+    let running = start(config);
+    for _ in 0..2 {
+        running.expect_connected_of(&[&lost, &served]);
+    }
+    drop(lost);
+    running.expect_disconnected();
+    for number in 0..MESSAGES {
+        running.publish(number);
+    }
+    for number in 0..MESSAGES {
+        assert_eq!(number_in(&served.receive().expect("lost")), number);
+    }
+}
+
 /// A program that is no hub listens on the port first. libzmq never connects to such an endpoint again by itself.
 #[test]
 fn the_bus_connects_again_after_a_protocol_error() {
