@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use adapter_gateway::bus::{Bus, BusConfig, BusEvent};
+use adapter_gateway::bus::{Bus, BusConfig, BusEvent, Received, Subscriber};
 use adapter_gateway::proto::Publish;
 
 use crate::rig::{Hub, PATIENCE, connecting, eventually, number_in, start};
@@ -82,6 +82,31 @@ fn a_hub_is_served_while_another_is_down() {
         assert_eq!(number_in(&up.receive().unwrap()), number);
         assert_eq!(number_in(&down.receive().unwrap()), number);
     }
+}
+
+#[test]
+fn the_subscribers_of_every_bound_endpoint_receive_messages() {
+    let directory = tempfile::tempdir().unwrap();
+    let [first, last] = ["first", "last"].map(|name| format!("ipc://{}/{name}", directory.path().display()));
+    let bind = [&*first, "tcp://127.0.0.1:*", &*last].map(|endpoint| endpoint.parse().unwrap()).to_vec();
+    let running = start(BusConfig { bind, ..BusConfig::default() });
+    let counters = || running.bus.counters().bound.unwrap();
+    let endpoints = running.bus.counters().endpoints.into_iter().map(|counters| counters.endpoint);
+    // The bus counts distinct topic prefixes.
+    let mut subscribers: Vec<_> = endpoints
+        .zip(["a", "ad", "ada"])
+        .map(|(endpoint, topic)| Subscriber::connect(&[endpoint], &[topic.to_owned()]).unwrap())
+        .collect();
+    eventually("all have subscribed", || counters().subscriptions == 3);
+    running.publish(1);
+    for subscriber in &mut subscribers {
+        let Some(Received::Message { payload, .. }) = subscriber.recv(PATIENCE) else { panic!("no message") };
+        assert_eq!(number_in(&payload), 1);
+    }
+    running.publisher.publish("core/exts/operate", b"{}".into()).unwrap();
+    running.publisher.wake();
+    eventually("the second message is sent", || running.bus.counters().published == 2);
+    assert_eq!(counters().unsubscribed, 1);
 }
 
 #[test]

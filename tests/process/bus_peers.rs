@@ -89,6 +89,30 @@ fn silent_strangers_at_a_bound_endpoint_hold_nothing_up() {
 }
 
 #[test]
+fn one_peer_more_than_the_bound_is_refused() {
+    const PEERS: usize = 256;
+    raise_descriptors();
+    let address = free_address();
+    let endpoint = format!("tcp://{address}");
+    let mut gateway = Gateway::serve().bind(&endpoint).start();
+    let context = zmq::Context::new();
+    let mut peers: Vec<_> = (0..PEERS).map(|_| context.socket(zmq::SUB).unwrap()).collect();
+    for (number, peer) in peers.iter().enumerate() {
+        peer.set_subscribe(number.to_string().as_bytes()).unwrap();
+        peer.connect(&endpoint).unwrap();
+    }
+    eventually("all peers are connected", || (gateway.stats()["subscriptions"] == PEERS).then_some(()));
+    let is_greeted = || {
+        let mut stranger = TcpStream::connect(address).unwrap();
+        stranger.set_read_timeout(Some(PATIENCE)).unwrap();
+        stranger.read(&mut [0]).is_ok_and(|bytes| bytes > 0)
+    };
+    assert!(!is_greeted());
+    drop(peers.pop());
+    eventually("a place is free", || is_greeted().then_some(()));
+}
+
+#[test]
 fn silent_strangers_at_both_sides_of_the_hub_hold_nothing_up() {
     raise_descriptors();
     let (publishers, subscribers) = (free_address(), free_address());
