@@ -152,6 +152,12 @@ fn a_wildcard_and_an_abstract_name_are_bound() {
     Subscriber::connected(&name, "").wait_until_subscribed(&first);
 }
 
+#[test]
+fn any_path_is_3_if_the_temporary_directory_cannot_be_written() {
+    let text = fail(Gateway::serve().after("export TMPDIR=/proc").bind("ipc://*"), 3);
+    assert!(text.contains("ipc://*"), "{text}");
+}
+
 /// Whatever refuses the start is asked before an endpoint is bound: here a socket that could be taken over stays as it
 /// was.
 #[test]
