@@ -1,5 +1,5 @@
-//! The inputs of all fuzz targets, replayed without a fuzzer: every seed, every regression, and every request file of
-//! `tests/data`.
+//! The inputs of all fuzz targets, replayed without a fuzzer: every seed, every input that fuzzing has found and kept,
+//! every regression, and every request file of `tests/data`.
 
 #![allow(
     clippy::expect_used,
@@ -31,8 +31,9 @@ fn every_property_holds_for_every_seed_regression_and_request_file() {
     for (target, property) in properties::ALL {
         let seeds = files(&format!("fuzz/corpus/{target}"));
         assert!(!seeds.is_empty(), "{target} has no seeds");
+        let found = files(&format!("fuzz/found/{target}"));
         let regressions = files(&format!("fuzz/regressions/{target}"));
-        for file in seeds.iter().chain(&regressions).chain(&request_files) {
+        for file in [&seeds, &found, &regressions, &request_files].into_iter().flatten() {
             let input = fs::read(file).unwrap();
             assert!(catch_unwind(|| property(&input)).is_ok(), "{target}: {}", file.display());
         }
