@@ -103,3 +103,15 @@ fn sigusr1_logs_the_subscriptions_escaped_and_bounded() {
         gateway.expect_log(", and 11 more\n");
     }
 }
+
+#[test]
+fn sigusr1_logs_the_subscriptions_once() {
+    let (mut gateway, _endpoint, _directories) = gateway_with("--bind");
+    gateway.stats();
+    gateway.expect_log("subscriptions at");
+    for _ in 0..3 {
+        post(&gateway, "core/x");
+    }
+    gateway.terminate();
+    assert_eq!(gateway.end().stderr.matches("subscriptions at").count(), 1);
+}

@@ -1,5 +1,4 @@
-//! Large messages wait for a subscriber that does not read, or bodies for their last byte: the memory is given back
-//! afterwards.
+//! Messages wait for a subscriber that does not read, or bodies for their last byte: the memory is given back afterwards.
 
 use crate::support::eventually;
 use crate::support::gateway::Gateway;
@@ -7,9 +6,15 @@ use crate::support::raw_client::RawClient;
 use crate::support::subscriber::{Message, ipc_endpoint};
 use crate::support::usage::resident_kib;
 
-/// The messages that wait, and the length of each.
-const MESSAGES: usize = 200;
-const PAYLOAD_BYTES: usize = 1 << 20;
+/// Messages that wait.
+#[derive(Clone, Copy, Debug)]
+struct Messages {
+    count: usize,
+    payload_bytes: usize,
+}
+
+const LARGE: Messages = Messages { count: 200, payload_bytes: 1 << 20 };
+const SMALL: Messages = Messages { count: 20_000, payload_bytes: 1 << 12 };
 
 /// The most memory that may remain above what the gateway had before.
 const REMAINING_KIB: u64 = 32 * 1024;
@@ -25,38 +30,39 @@ fn with_hub(gateway_side: &str, subscribers: &str) -> Vec<String> {
     ["--hub", "--hub-publishers", gateway_side, "--hub-subscribers", subscribers].map(str::to_owned).into()
 }
 
-fn check(arguments: &[String], endpoint: &str, release: Release) {
+fn check(arguments: &[String], endpoint: &str, messages: Messages, release: Release) {
     let limits = ["--max-buffered", "300000000", "--max-body", "2000000"];
     let arguments = arguments.iter().map(String::as_str).chain(limits);
     let mut gateway = Gateway::serve().bind("ipc://*").arguments(arguments).start();
     let subscriber = zmq::Context::new().socket(zmq::SUB).unwrap();
     subscriber.set_rcvhwm(1).unwrap();
     subscriber.set_linger(0).unwrap();
-    subscriber.set_subscribe(b"large").unwrap();
+    subscriber.set_subscribe(b"waiting").unwrap();
     subscriber.connect(endpoint).unwrap();
-    let small = Message::new("large", "{}").body();
+    let probe = Message::new("waiting", "{}").body();
     eventually("a probe arrives", || {
-        gateway.post(&small).assert_accepted();
+        gateway.post(&probe).assert_accepted();
         (subscriber.poll(zmq::POLLIN, 20).unwrap() > 0).then_some(())
     });
     let mut client = gateway.client();
-    let large = Message::new("large", &format!(r#"{{"pad":"{}"}}"#, "x".repeat(PAYLOAD_BYTES)));
-    let request = gateway.request(large.body());
+    let waiting = Message::new("waiting", &format!(r#"{{"pad":"{}"}}"#, "x".repeat(messages.payload_bytes)));
+    let request = gateway.request(waiting.body());
     client.exchange(&request).assert_accepted();
     let before = resident_kib(gateway.id());
-    for _ in 1..MESSAGES {
+    for _ in 1..messages.count {
         client.exchange(&request).assert_accepted();
     }
     drop(client);
     let held = resident_kib(gateway.id());
-    assert!(held > before + 3 * (MESSAGES * PAYLOAD_BYTES / 4096) as u64, "{held} KiB are held, {before} KiB before");
+    let waiting_kib = (messages.count * messages.payload_bytes / 1024) as u64;
+    assert!(held > before + waiting_kib * 3 / 4, "{held} KiB are held, {before} KiB before");
     match release {
         Release::Leave => drop(subscriber),
         Release::Read => {
             subscriber.set_rcvtimeo(crate::support::PATIENCE.as_millis().try_into().unwrap()).unwrap();
-            let is_large = |frames: &Vec<Vec<u8>>| frames[1].len() > PAYLOAD_BYTES;
+            let is_no_probe = |frames: &Vec<Vec<u8>>| frames[1].len() > messages.payload_bytes;
             let received = std::iter::repeat_with(|| subscriber.recv_multipart(0).unwrap());
-            assert_eq!(received.filter(is_large).take(MESSAGES).count(), MESSAGES);
+            assert_eq!(received.filter(is_no_probe).take(messages.count).count(), messages.count);
         }
     }
     eventually("an empty queue", || (gateway.stats()["queue_depth"] == 0).then_some(()));
@@ -65,16 +71,16 @@ fn check(arguments: &[String], endpoint: &str, release: Release) {
         lowest = lowest.min(resident_kib(gateway.id()));
         (lowest <= before + REMAINING_KIB).then_some(())
     });
-    println!("{release:?}: {before} KiB before, {held} KiB held, {lowest} KiB afterwards");
+    println!("{messages:?}, {release:?}: {before} KiB before, {held} KiB held, {lowest} KiB afterwards");
 }
 
 #[test]
 fn memory_is_given_back_after_a_subscriber_of_a_bound_endpoint_stalled() {
-    for release in [Release::Read, Release::Leave] {
+    for (messages, release) in [(LARGE, Release::Read), (LARGE, Release::Leave), (SMALL, Release::Read)] {
         let directory = tempfile::tempdir().unwrap();
         let endpoint = ipc_endpoint(&directory);
         // The queue holds what does not fit into the pipe to the subscriber.
-        check(&["--bind".to_owned(), endpoint.clone()], &endpoint, release);
+        check(&["--bind".to_owned(), endpoint.clone()], &endpoint, messages, release);
     }
 }
 
@@ -83,7 +89,7 @@ fn memory_is_given_back_after_a_subscriber_of_the_hub_stalled() {
     for release in [Release::Read, Release::Leave] {
         let directory = tempfile::tempdir().unwrap();
         let endpoint = ipc_endpoint(&directory);
-        check(&with_hub("ipc://*", &endpoint), &endpoint, release);
+        check(&with_hub("ipc://*", &endpoint), &endpoint, LARGE, release);
     }
 }
 
