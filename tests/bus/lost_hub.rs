@@ -4,11 +4,18 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use adapter_gateway::bus::Unavailable;
+use adapter_gateway::bus::{BusEvent, Unavailable};
 use adapter_gateway::proto::Publish;
 
 use crate::lateness::Lateness;
 use crate::rig::{Hub, PATIENCE, TOPIC, connecting, number_in, start};
+
+/// The greeting of ZMTP 3.0 with the mechanism NULL.
+const GREETING: [u8; 64] = {
+    let mut greeting = [0; 64];
+    greeting.split_at_mut(16).0.copy_from_slice(b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\0NULL");
+    greeting
+};
 
 #[test]
 fn a_hub_that_comes_back_is_served_again() {
@@ -77,6 +84,35 @@ fn other_hubs_are_served_while_one_is_lost() {
     }
 }
 
+#[test]
+fn a_peer_that_closes_each_connection_is_reported_once() {
+    let peer = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("tcp://{}", peer.local_addr().unwrap());
+    let running = start(connecting(&[&url]));
+    for _ in 0..5 {
+        let (mut connection, _) = peer.accept().unwrap();
+        connection.set_read_timeout(Some(PATIENCE)).unwrap();
+        connection.write_all(&GREETING).unwrap();
+        connection.write_all(b"\x04\x19\x05READY\x0bSocket-Type\0\0\0\x03SUB").unwrap();
+        // The handshake of the other side has ended.
+        connection.read_exact(&mut [0; 64 + 2 + 25]).unwrap();
+    }
+    drop(peer);
+    let hub = Hub::at(&url, 0);
+    let mut reasons = Vec::new();
+    let started = Instant::now();
+    loop {
+        hub.socket.get_events().unwrap();
+        match running.events.recv_timeout(Duration::from_millis(1)) {
+            Ok(BusEvent::Connected { .. }) => break,
+            Ok(BusEvent::Disconnected { reason, .. }) => reasons.push(reason),
+            Err(_) => assert!(started.elapsed() < PATIENCE, "never connected"),
+        }
+    }
+    assert!(!reasons.is_empty());
+    assert!(reasons.windows(2).all(|both| both[0] != both[1]), "{reasons:?}");
+}
+
 /// A program that is no hub listens on the port first. libzmq never connects to such an endpoint again by itself.
 #[test]
 fn the_bus_connects_again_after_a_protocol_error() {
@@ -85,11 +121,8 @@ fn the_bus_connects_again_after_a_protocol_error() {
     let running = start(connecting(&[&url]));
     let (mut connection, _) = stranger.accept().unwrap();
     connection.set_read_timeout(Some(PATIENCE)).unwrap();
-    // The greeting is valid, and the frame after it is no handshake command.
-    let mut greeting = [0; 64];
-    greeting[..12].copy_from_slice(b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\0");
-    greeting[12..16].copy_from_slice(b"NULL");
-    connection.write_all(&greeting).unwrap();
+    // The frame after the greeting is no handshake command.
+    connection.write_all(&GREETING).unwrap();
     connection.write_all(b"\x04\x05\x04JUNK").unwrap();
     let mut sink = Vec::new();
     let _ = connection.read_to_end(&mut sink);
