@@ -56,7 +56,8 @@ impl Endpoint {
         Ok(self)
     }
 
-    /// Returns whether the host is an IPv6 literal, which libzmq accepts only with the option for IPv6.
+    /// Returns whether the host stands in brackets: an IPv6 address, or a name that is to be looked up as one. libzmq
+    /// accepts it only with the option for IPv6.
     pub(super) fn is_ipv6(&self) -> bool {
         self.0.starts_with("tcp://[")
     }

@@ -113,6 +113,8 @@ fn connect(endpoint: &Endpoint) -> Result<Socket, NotConnected> {
 fn addresses(endpoint: &Endpoint) -> Result<Vec<SockAddr>, NotConnected> {
     match endpoint.place() {
         Location::Tcp(host_and_port) => {
+            // The standard library takes no name in brackets.
+            let host_and_port = host_and_port.replace(['[', ']'], "");
             let resolved = host_and_port.to_socket_addrs().map_err(|error| unresolved(&error))?;
             let family = if endpoint.is_ipv6() { Domain::IPV6 } else { Domain::IPV4 };
             Ok(resolved.map(SockAddr::from).filter(|address| address.domain() == family).collect())

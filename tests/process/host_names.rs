@@ -1,6 +1,6 @@
 //! Endpoints whose host is a name: a name server that does not answer holds up nothing but its own endpoint.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
@@ -81,6 +81,7 @@ fn hub_at(address: SocketAddr) -> zmq::Socket {
     hub.set_linger(0).unwrap();
     hub.set_rcvtimeo(20).unwrap();
     hub.set_subscribe(b"").unwrap();
+    hub.set_ipv6(address.is_ipv6()).unwrap();
     hub.bind(&format!("tcp://{address}")).unwrap();
     hub
 }
@@ -112,6 +113,25 @@ fn a_hub_that_gets_another_address_is_found() {
     name(second);
     drop(hub);
     wait_served(&gateway, &hub_at(second));
+}
+
+#[test]
+fn a_name_in_brackets_is_an_ipv6_address() {
+    if !can_replace_files() {
+        skip("the file of hosts cannot be replaced here: this needs `unshare`");
+        return;
+    }
+    let Ok(free) = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)) else { return };
+    let address = free.local_addr().unwrap();
+    drop(free);
+    let directory = tempfile::tempdir().unwrap();
+    let hosts = directory.path().join("hosts");
+    std::fs::write(&hosts, "::1 distant-hub\n").unwrap();
+    let endpoint = format!("tcp://[distant-hub]:{}", address.port());
+    let mut gateway = Gateway::serve().connect(&endpoint).file_at("/etc/hosts", &hosts).start();
+    let reason = gateway.wait_event("bus")["reason"].to_string();
+    assert!(reason.contains("nothing listens there"), "{reason}");
+    wait_served(&gateway, &hub_at(address));
 }
 
 #[test]
