@@ -1,6 +1,7 @@
 //! Tests that the threads of the bus and of the hub sleep while there is nothing to do, and only then.
 
 use std::fs;
+use std::path::Path;
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -99,9 +100,10 @@ fn a_stalled_hub_does_not_spin() {
         running.publisher.wake();
         running.publisher.available() == Err(Unavailable::Stalled)
     });
-    let tasks = fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());
-    // No other test of this program has an embedded hub.
-    let hub_thread = tasks.into_iter().find(|task| fs::read_to_string(task.join("comm")).unwrap() == "hub\n").unwrap();
+    // No other test of this program has an embedded hub. Threads of other tests may end meanwhile.
+    let is_hub = |task: &Path| fs::read_to_string(task.join("comm")).is_ok_and(|name| name == "hub\n");
+    let mut tasks = fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());
+    let hub_thread = tasks.find(|task| is_hub(task)).unwrap();
     let hub_thread = hub_thread.file_name().unwrap().to_str().unwrap();
     eventually("the hub waits for room", || {
         let full = hub.counters().pipe_full;
