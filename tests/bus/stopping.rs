@@ -59,8 +59,9 @@ fn stop_with_a_stalled_subscriber_keeps_its_deadline_and_counts_the_undelivered(
     let (lateness, started) = (Lateness::watch(), Instant::now());
     let totals = running.bus.stop(DEADLINE);
     lateness.assert_took(started.elapsed(), DEADLINE + Duration::from_millis(300));
-    assert_eq!((totals.accepted, totals.undelivered), (u64::from(accepted), 50));
-    assert_eq!(totals.published, totals.accepted - 50);
+    assert_eq!((totals.accepted, totals.published), (u64::from(accepted), totals.accepted - totals.undelivered));
+    // The queue held 50 messages, and the kernel may have taken some of them late.
+    assert!((1..=50).contains(&totals.undelivered), "{totals:?}");
     assert_eq!(running.publisher.publish(TOPIC, b"".into()), Err(Unavailable::Stopping));
 }
 
