@@ -109,7 +109,7 @@ fn connect(endpoint: &Endpoint) -> Result<Socket, NotConnected> {
     Err(failure)
 }
 
-/// Returns the addresses that libzmq would connect to: it takes IPv6 addresses only where the endpoint names one.
+/// Returns the addresses that libzmq would connect to: it takes IPv6 addresses only if the host stands in brackets.
 fn addresses(endpoint: &Endpoint) -> Result<Vec<SockAddr>, NotConnected> {
     match endpoint.place() {
         Location::Tcp(host_and_port) => {
