@@ -9,6 +9,7 @@ use std::os::unix::thread::JoinHandleExt;
 use std::thread::JoinHandle;
 use std::{io, ptr};
 
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, setrlimit};
 
@@ -71,6 +72,15 @@ pub fn raise_descriptor_limit(wanted: u64) -> u64 {
         Ok(()) => raised,
         Err(_) => current.unwrap_or(u64::MAX),
     }
+}
+
+/// Checks that so many more descriptors can be opened.
+///
+/// # Errors
+/// Returns the error of the first one that cannot.
+pub fn check_free_descriptors(count: u64) -> io::Result<()> {
+    let opened: Result<Vec<_>, _> = (0..count).map(|_| eventfd(0, EventfdFlags::CLOEXEC)).collect();
+    Ok(opened.map(drop)?)
 }
 
 /// Returns the session of a process, or of this one; `None` if there is no such process any more. It is 0 if the leader

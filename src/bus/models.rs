@@ -6,7 +6,6 @@
 //! reports.
 
 use std::sync::Arc;
-use std::task::Wake;
 use std::time::{Duration, Instant};
 
 use loom::thread::{JoinHandle, spawn, yield_now};
@@ -19,7 +18,7 @@ use crate::proto::Publish;
 use crate::proto::budget::Budget;
 use crate::proto::counters::{HttpCounters, HttpTotals};
 use crate::proto::problem::Unavailable;
-use crate::sync::waker::{LoopWaker, Waker};
+use crate::sync::waker::Waker;
 use crate::sync::{AtomicU64, Ordering};
 
 type Sent = Vec<(Vec<u8>, Vec<u8>)>;
@@ -178,31 +177,6 @@ fn a_full_queue_refuses_and_its_counters_stay_true() {
         check("one", &one, &sent);
         check("other", &other, &sent);
         check_counters(&state, &sent);
-    });
-}
-
-/// A task that another thread wakes: what it was given is seen in a turn of the loop, and the loop does not wait for ever.
-#[test]
-fn an_event_loop_sees_what_it_was_woken_for() {
-    loom::model(|| {
-        let waker = Arc::new(LoopWaker::new().unwrap());
-        let given: Arc<[AtomicU64; 2]> = Arc::default();
-        for index in 0..2 {
-            let (waker, given) = (Arc::clone(&waker), Arc::clone(&given));
-            spawn(move || {
-                given[index].store(1, Ordering::Relaxed);
-                waker.wake();
-            });
-        }
-        loop {
-            waker.begin_turn();
-            if given.iter().all(|number| number.load(Ordering::Relaxed) == 1) {
-                break;
-            }
-            if waker.may_wait() {
-                wait(&waker.thread);
-            }
-        }
     });
 }
 

@@ -6,14 +6,13 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio::time::sleep_until;
 
-use crate::bus::{Bus, BusEvent, Hub, HubCounters, MAX_PEERS, SubscriptionCounters, limit_payloads, limit_peers};
+use crate::bus::{Bus, BusEvent, Hub, HubCounters, SubscriptionCounters, limit_payloads};
 use crate::gateway::config::GatewayConfig;
 use crate::gateway::events::{BusConnectivity, EndpointStats, Event, EventSink, HubStats, Stats};
 use crate::gateway::failure::Failure;
 use crate::gateway::ready::ReadyReporter;
 use crate::gateway::signals::Signals;
 use crate::log::log;
-use crate::process::raise_descriptor_limit;
 use crate::proto::message::Encoding;
 use crate::proto::policy::Policy;
 use crate::proto::token::Token;
@@ -31,29 +30,6 @@ const END_SHARE: Duration = Duration::from_millis(100);
 /// How long connections that are cut off at the end get to be closed.
 const CUT_OFF_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Descriptors that are not connections when there is one worker: the listeners, the ring, the bus, the standard streams
-/// and the settings file.
-const OTHER_DESCRIPTORS: u64 = 40;
-
-/// Descriptors of each endpoint that the bus connects to: its connection, its socket and its monitor.
-const ENDPOINT_DESCRIPTORS: u64 = 4;
-
-/// Descriptors of the embedded hub without its peers.
-const HUB_DESCRIPTORS: u64 = 16;
-
-/// Where descriptors are scarce, peers of the bus get one of so many.
-const PEER_SHARE: u64 = 5;
-
-/// The least number of peers that descriptors are reserved for.
-const FEWEST_PEERS: u64 = 24;
-
-/// Descriptors of each further worker: its ring, and those with which tokio waits and is woken.
-const WORKER_DESCRIPTORS: u64 = 5;
-
-/// Descriptors of each further worker for each listener: its handle, and one accepted connection that waits until the
-/// number of connections falls below the bound.
-const LISTENER_DESCRIPTORS: u64 = 2;
-
 /// The running workers, bus and embedded hub.
 pub(super) struct MessagePath {
     workers: Workers,
@@ -70,7 +46,6 @@ impl MessagePath {
         emit: EventSink,
         ready: &Arc<ReadyReporter>,
     ) -> Result<Self, Failure> {
-        let connections = affordable_connections(config, start_hub.is_some());
         limit_payloads(largest_payload_bytes(&config.policy));
         let bus_ready = Arc::clone(ready);
         let emit_bus_event = move |event: BusEvent| {
@@ -98,7 +73,7 @@ impl MessagePath {
             policy: config.policy.clone(),
             timeouts: config.timeouts,
             buffered_bytes: config.buffered_bytes,
-            connections,
+            connections: usize::try_from(config.max_connections).unwrap_or(usize::MAX),
             inherited: config.inherited.clone(),
         };
         let workers = Workers::start(&workers_config, &bus.publisher())?;
@@ -190,32 +165,6 @@ impl MessagePath {
         }
         self.stats()
     }
-}
-
-/// Raises the soft limit of descriptors as far as needed and possible, and divides it: limits the peers at the bound
-/// endpoints, and returns the number of connections that fits under it. Without a descriptor nothing can be accepted, and
-/// nothing else can be opened.
-fn affordable_connections(config: &GatewayConfig, has_hub: bool) -> usize {
-    let wanted = config.max_connections;
-    let wanted_peers = if has_hub || !config.bus.bind.is_empty() { MAX_PEERS as u64 } else { 0 };
-    let listeners = config.listeners() as u64;
-    let further_workers = config.workers.saturating_sub(1) as u64;
-    let others = OTHER_DESCRIPTORS
-        + further_workers * (WORKER_DESCRIPTORS + LISTENER_DESCRIPTORS * listeners)
-        + ENDPOINT_DESCRIPTORS * config.bus.connect.len() as u64
-        + if has_hub { HUB_DESCRIPTORS } else { 0 };
-    let limit = raise_descriptor_limit(wanted.saturating_add(others + wanted_peers));
-    let free = limit.saturating_sub(others);
-    let peers = (free / PEER_SHARE).max(FEWEST_PEERS).min(wanted_peers);
-    let possible = free.saturating_sub(peers).max(1);
-    if peers < wanted_peers {
-        log(format_args!("at most {peers} peers of the bus, since the limit of descriptors is {limit}"));
-    }
-    if possible < wanted {
-        log(format_args!("at most {possible} connections, since the limit of descriptors is {limit}"));
-    }
-    limit_peers(usize::try_from(peers).unwrap_or(usize::MAX));
-    usize::try_from(possible.min(wanted)).unwrap_or(usize::MAX)
 }
 
 /// Returns how long a published payload can be.

@@ -6,6 +6,7 @@
 //! | `run` | follows the settings and the signals until the gateway is asked to stop |
 //! | `message_path` | starts, counts and stops what a message passes: the workers, the bus and the embedded hub |
 //! | `config` | holds what the command line decides for the whole run |
+//! | `descriptors` | divides the descriptors that the process may have |
 //! | `events` | defines the events, which are JSON objects |
 //! | `event_writer` | writes one event a line to standard output |
 //! | `signals` | turns signals, and the end of standard input, into actions |
@@ -19,6 +20,7 @@
 mod certificates;
 mod clock;
 mod config;
+mod descriptors;
 pub mod event_writer;
 pub mod events;
 mod failure;

@@ -1,6 +1,5 @@
 //! One run: the settings open and close the listeners, and signals reload, count and stop.
 
-use std::mem::ManuallyDrop;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -11,6 +10,7 @@ use tokio::time::{Interval, interval_at, timeout};
 use crate::bus::Hub;
 use crate::gateway::certificates::WatchedCertificate;
 use crate::gateway::config::{GatewayConfig, TokenSource};
+use crate::gateway::descriptors;
 use crate::gateway::events::{Event, EventSink};
 use crate::gateway::failure::Failure;
 use crate::gateway::message_path::MessagePath;
@@ -43,18 +43,16 @@ const BUS_START: Duration = Duration::from_secs(1);
 /// # Errors
 /// Returns the [`Failure`] that ended the run.
 pub fn run(
-    config: GatewayConfig,
+    mut config: GatewayConfig,
     start_hub: Option<impl FnOnce() -> Result<Hub, Failure>>,
     source: &TokenSource,
     emit: EventSink,
 ) -> Result<(), Failure> {
+    config.max_connections = descriptors::divide(&config, start_hub.is_some())?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| Failure::Configuration(format!("cannot create an event loop: {error}")))?;
-    // It is never dropped: the workers use its timers, which panic without it, and a worker that is late at the end is left
-    // behind.
-    let runtime = ManuallyDrop::new(runtime);
     runtime.block_on(async {
         // The parent may end at any time, so it is watched first.
         let parent = config.watch_parent.then(ParentEnd::watch).transpose();

@@ -90,8 +90,8 @@ pub(crate) fn check_io(io: Io) -> Result<(), StartError> {
     if io != Io::Uring {
         return Ok(());
     }
-    // An event loop cannot be dropped within another one, so a thread of its own makes this one.
-    let probe = std::thread::Builder::new().name("probe".into()).spawn(|| Uring::new().map(drop));
+    // The end of a ring interrupts the system calls of the thread that made it.
+    let probe = std::thread::Builder::new().name("probe".into()).spawn(Uring::probe);
     match probe.map_err(StartError::Thread)?.join() {
         Ok(probed) => probed.map_err(StartError::Uring),
         Err(panic) => std::panic::resume_unwind(panic),
@@ -121,8 +121,6 @@ impl Workers {
         let (token, follow_token) = watch::channel(None);
         let (alive, running) = mpsc::channel(1);
         let (started, starting) = std::sync::mpsc::channel();
-        // The ring's event loop has no timers of its own.
-        let timers = tokio::runtime::Handle::current();
         for counters in &counters {
             let (budget, counters) = (Arc::clone(&budget), Arc::clone(counters));
             let worker = WorkerConfig {
@@ -134,9 +132,7 @@ impl Workers {
                 token: follow_token.clone(),
             };
             let (io, alive, started) = (config.io, alive.clone(), started.clone());
-            let timers = timers.clone();
             let body = move || {
-                let _timers = timers.enter();
                 let _alive_until_the_end = alive;
                 run_worker(io, worker, &started);
             };

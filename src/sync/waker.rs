@@ -3,12 +3,10 @@
 //! [`Waker`] is the hop between the two halves of a message's way (see the table in [`crate::bus`]): a worker calls
 //! [`Publish::publish`](crate::proto::Publish::publish) for each message and [`crate::bus::Publisher::wake`] once for all of
 //! them, which calls [`Waker::wake`]. The bus thread waits for the waker in its poller; then it takes the messages from the
-//! queue and sends them. [`LoopWaker`] wakes the event loop of io_uring.
+//! queue and sends them.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
-use std::task::Wake;
 
 use super::{AtomicBool, EventFd, Ordering, fence};
 
@@ -16,13 +14,6 @@ use super::{AtomicBool, EventFd, Ordering, fence};
 pub(crate) struct Waker {
     event: EventFd,
     parked: AtomicBool,
-}
-
-/// Wakes an event loop, whose tasks are looked at again only if one of them was woken.
-pub(crate) struct LoopWaker {
-    /// Wakes the thread that runs the loop.
-    pub(crate) thread: Waker,
-    woken: AtomicBool,
 }
 
 impl Waker {
@@ -71,37 +62,6 @@ impl AsFd for Waker {
     }
 }
 
-impl LoopWaker {
-    pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self { thread: Waker::new()?, woken: AtomicBool::new(false) })
-    }
-
-    /// Declares that the loop is about to look at its tasks.
-    pub(crate) fn begin_turn(&self) {
-        self.thread.unpark();
-        self.woken.swap(false, Ordering::Acquire);
-    }
-
-    /// Declares that the loop has looked at its tasks. Returns whether it may wait: it was not woken meanwhile.
-    pub(crate) fn may_wait(&self) -> bool {
-        self.thread.park();
-        !self.woken.load(Ordering::Relaxed)
-    }
-}
-
-impl Wake for LoopWaker {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        // Whoever set the flag wakes the loop for all.
-        if !self.woken.swap(true, Ordering::Release) {
-            self.thread.wake();
-        }
-    }
-}
-
 #[cfg(all(test, not(gateway_loom)))]
 mod tests {
     use super::*;
@@ -122,26 +82,5 @@ mod tests {
         let waker = Waker::new().unwrap();
         waker.force_wake();
         assert_eq!(waker.clear(), 1);
-    }
-
-    #[test]
-    fn a_loop_that_was_woken_does_not_wait() {
-        let waker = Arc::new(LoopWaker::new().unwrap());
-        waker.begin_turn();
-        waker.wake_by_ref();
-        assert!(!waker.may_wait());
-        assert_eq!(waker.thread.clear(), 0, "no write wakes a loop that runs");
-    }
-
-    #[test]
-    fn a_loop_that_waits_is_woken_once() {
-        let waker = Arc::new(LoopWaker::new().unwrap());
-        for _ in 0..2 {
-            waker.begin_turn();
-            assert!(waker.may_wait());
-            waker.wake_by_ref();
-            waker.wake_by_ref();
-            assert_eq!(waker.thread.clear(), 1);
-        }
     }
 }

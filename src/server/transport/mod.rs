@@ -7,8 +7,7 @@
 //! | file | what it holds |
 //! |---|---|
 //! | [`epoll`] | the event loop of tokio, and its sockets |
-//! | [`uring`] | an event loop that waits in a ring, and its sockets |
-//! | `ring` | the ring: polls of sockets, and what each of them is ready for |
+//! | [`uring`] | the event loop of tokio-uring, and its sockets |
 
 use std::future::Future;
 use std::io;
@@ -19,7 +18,6 @@ use rustix::io::ioctl_fionread;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketFlags, accept_with, recv};
 
 pub mod epoll;
-mod ring;
 pub mod uring;
 
 /// An event loop, and the sockets that it waits for.
@@ -38,8 +36,7 @@ pub trait Transport: Sized + 'static {
     /// The kernel refuses one.
     fn new() -> io::Result<Self>;
 
-    /// Runs `future`, and the tasks that it spawns with [`tokio::task::spawn_local`], until `future` ends. The thread must
-    /// be in the context of a runtime that runs timers.
+    /// Runs `future`, and the tasks that it spawns with [`tokio::task::spawn_local`], until `future` ends.
     fn block_on<T>(&self, future: impl Future<Output = T>) -> T;
 }
 
@@ -126,3 +123,6 @@ fn has_unread(socket: BorrowedFd<'_>) -> io::Result<bool> {
 fn shutdown(socket: BorrowedFd<'_>, sides: Shutdown) -> io::Result<()> {
     Ok(rustix::net::shutdown(socket, sides)?)
 }
+
+#[cfg(test)]
+mod tests;

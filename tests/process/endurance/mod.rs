@@ -32,7 +32,7 @@ fn wait_for_the_end_of(gateway: &mut Gateway, all: usize) {
 }
 
 /// Waits until this number of connections is open.
-fn wait_for_connections(gateway: &mut Gateway, wanted: u64) {
+pub(crate) fn wait_for_connections(gateway: &mut Gateway, wanted: u64) {
     crate::support::eventually("the connections", || (connections(gateway) == wanted).then_some(()));
 }
 

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use io_uring::{IoUring, cqueue, squeue};
 
 /// The entries of the ring that a worker sets up with the flags below.
-const RING_ENTRIES: u32 = 256;
+const RING_ENTRIES: u32 = 1024;
 
 /// The environment variable that requires a ring: where it is set and the kernel refuses one, the tests fail instead of
 /// waiting with epoll.
@@ -37,7 +37,7 @@ pub(crate) fn io_mode() -> &'static str {
 fn probe_io_uring() -> std::io::Result<()> {
     let probe = || {
         let mut ring = IoUring::<squeue::Entry, cqueue::Entry>::builder();
-        ring.setup_single_issuer().setup_defer_taskrun().build(RING_ENTRIES).map(drop)
+        ring.setup_single_issuer().setup_coop_taskrun().build(RING_ENTRIES).map(drop)
     };
     std::thread::spawn(probe).join().unwrap()
 }

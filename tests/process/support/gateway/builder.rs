@@ -24,7 +24,7 @@ pub(crate) struct Builder {
     io: &'static str,
     expected_io: &'static str,
     io_uring_refusal: Option<Errno>,
-    ulimit: Option<&'static str>,
+    ulimit: Option<String>,
     script: Option<&'static str>,
     user: Option<u32>,
     file_at: Option<(&'static str, PathBuf)>,
@@ -145,8 +145,8 @@ impl Builder {
     }
 
     /// Starts the gateway after `ulimit` with these arguments.
-    pub(crate) fn ulimit(mut self, arguments: &'static str) -> Self {
-        self.ulimit = Some(arguments);
+    pub(crate) fn ulimit(mut self, arguments: &str) -> Self {
+        self.ulimit = Some(arguments.to_owned());
         self
     }
 
@@ -255,7 +255,7 @@ impl Builder {
             command.args(["--bind", &format!("ipc://{}", endpoint.display())]);
         }
         command.args(["--io", self.io]).args(&self.bus).args(&self.arguments);
-        let mut command = match (self.ulimit, self.has_stdin) {
+        let mut command = match (&self.ulimit, self.has_stdin) {
             (None, true) => command,
             (None, false) => after("exec <&-", &command),
             (Some(arguments), _) => after(&format!("ulimit {arguments}"), &command),

@@ -1,0 +1,93 @@
+//! No descriptor is left open, whatever ends, and a start without enough of them ends with a sentence.
+
+use rustix::io::Errno;
+
+use crate::endurance::wait_for_connections;
+use crate::statuses::FINE;
+use crate::support::eventually;
+use crate::support::gateway::{Builder, Gateway};
+use crate::support::raw_client::RawClient;
+use crate::support::settings_file::{disabled, enabled, token};
+use crate::support::usage::descriptors;
+
+/// The most descriptors that a start with four workers takes.
+const ENOUGH: usize = 128;
+
+/// Waits until the gateway has this number of descriptors.
+fn wait_for_descriptors(gateway: &Gateway, wanted: usize, after: &str) {
+    eventually(&format!("{wanted} descriptors after {after}"), || (descriptors(gateway.id()) == wanted).then_some(()));
+}
+
+/// Connects a client for each state in which a connection can be when its end comes from elsewhere.
+fn clients_in_every_state(gateway: &Gateway) -> Vec<RawClient> {
+    let request = gateway.request(FINE);
+    let (head, whole) = (request.head(), request.bytes());
+    let sent: [&[u8]; 6] = [b"", &head[..head.len() / 2], &head, &whole[..whole.len() - 1], &whole, b"\r\nno request"];
+    let connect = |bytes| {
+        let mut client = RawClient::connect(gateway.address());
+        client.send(bytes);
+        client
+    };
+    let mut clients: Vec<_> = sent.into_iter().map(connect).collect();
+    let mut not_reading = RawClient::with_small_window(gateway.address());
+    not_reading.send_until_full(&whole.repeat(500));
+    clients.push(not_reading);
+    clients
+}
+
+#[test]
+fn connections_that_the_gateway_ends_leave_none() {
+    let timeouts = ["--head-timeout", "1", "--body-timeout", "1", "--idle-timeout", "1"];
+    let token = token("descriptors");
+    let mut gateway = Gateway::serve().token(&token).arguments(timeouts).start();
+    gateway.post(FINE).assert_accepted();
+    wait_for_connections(&mut gateway, 0);
+    let open = descriptors(gateway.id());
+
+    let clients = clients_in_every_state(&gateway);
+    wait_for_connections(&mut gateway, clients.len() as u64);
+    wait_for_descriptors(&gateway, open, "deadlines");
+
+    let _clients = clients_in_every_state(&gateway);
+    gateway.settings.write(disabled());
+    gateway.wait_event("disabled");
+    wait_for_connections(&mut gateway, 0);
+    gateway.settings.write(&enabled(&token));
+    gateway.wait_listening();
+    wait_for_descriptors(&gateway, open, "the API was switched off and on");
+}
+
+#[test]
+fn a_refused_ring_leaves_none() {
+    let with_four_workers = || Gateway::serve().arguments(["--workers", "4"]);
+    let epoll = with_four_workers().io("epoll", "epoll").start();
+    let refused = with_four_workers().io("auto", "epoll").io_uring_refused_with(Errno::PERM).start();
+    wait_for_descriptors(&refused, descriptors(epoll.id()), "a refused ring");
+}
+
+/// Starts the gateway with ever more descriptors until it listens. Returns the exit statuses of the starts before.
+fn exit_statuses_with_too_few(builder: impl Fn() -> Builder) -> Vec<i32> {
+    let mut statuses = Vec::new();
+    // The dynamic linker needs one beside the standard streams.
+    for limit in 4..ENOUGH {
+        let mut gateway = builder().ulimit(&format!("-n {limit}")).arguments(["--workers", "4"]).spawn();
+        if gateway.listens_before_its_end() {
+            return statuses;
+        }
+        statuses.push(gateway.wait_exit());
+        let stderr = gateway.end().stderr;
+        assert!(stderr.trim_end().ends_with("(os error 24)"), "with {limit} descriptors: {stderr}");
+    }
+    panic!("it does not start with {ENOUGH} descriptors");
+}
+
+#[test]
+fn a_start_without_enough_of_them_ends_with_a_sentence() {
+    for (io, expected, allowed) in
+        [("auto", "uring or epoll", [3, 4].as_slice()), ("epoll", "epoll", &[3, 4]), ("uring", "uring", &[3, 4, 5])]
+    {
+        let statuses = exit_statuses_with_too_few(|| Gateway::serve().io(io, expected));
+        println!("--io {io}: {statuses:?}");
+        assert!(statuses.iter().all(|status| allowed.contains(status)), "--io {io}: {statuses:?}");
+    }
+}
