@@ -4,22 +4,19 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 
-use zmq_sys::zmq_setsockopt;
+use zmq_sys::{ZMQ_USE_FD, ZMQ_XPUB_NODROP, zmq_setsockopt};
 
-/// `ZMQ_XPUB_NODROP`, from `zmq.h`.
-const XPUB_NODROP: c_int = 69;
-
-/// `ZMQ_USE_FD`, from `zmq.h`, and its value for a socket that libzmq opens itself.
-const USE_FD: c_int = 89;
+/// The value of `ZMQ_USE_FD` for a socket that libzmq opens itself.
 const NO_FD: c_int = -1;
 
 /// Makes this XPUB socket return `EAGAIN` if a pipe is full, instead of dropping the message silently.
 pub(crate) fn set_nodrop(socket: &mut zmq::Socket) -> io::Result<()> {
-    set_int(socket, XPUB_NODROP, 1)
+    set_int(socket, ZMQ_XPUB_NODROP, 1)
 }
 
 /// Sets an option whose value is an integer.
-fn set_int(socket: &mut zmq::Socket, option: c_int, value: c_int) -> io::Result<()> {
+fn set_int(socket: &mut zmq::Socket, option: u32, value: c_int) -> io::Result<()> {
+    let option = option.cast_signed();
     // SAFETY: the pointer comes from a live socket, borrowed exclusively; libzmq reads
     // `size_of::<c_int>()` bytes of `value` during the call and keeps no reference.
     let rc =
@@ -29,9 +26,9 @@ fn set_int(socket: &mut zmq::Socket, option: c_int, value: c_int) -> io::Result<
 
 /// Calls `zmq_bind` for a socket that listens already, which libzmq owns afterwards.
 pub(crate) fn bind_listening(socket: &mut zmq::Socket, address: &str, listening: OwnedFd) -> io::Result<()> {
-    set_int(socket, USE_FD, listening.as_raw_fd())?;
+    set_int(socket, ZMQ_USE_FD, listening.as_raw_fd())?;
     let bound = bind(socket, address);
-    set_int(socket, USE_FD, NO_FD)?;
+    set_int(socket, ZMQ_USE_FD, NO_FD)?;
     bound?;
     let _owned_by_libzmq = listening.into_raw_fd();
     Ok(())
