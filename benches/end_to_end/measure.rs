@@ -85,19 +85,6 @@ pub(crate) enum Scenario {
 /// The values of one measurement.
 pub(crate) type Figures = Vec<(Metric, f64)>;
 
-impl Scenario {
-    /// Returns what this costs the server: the metric by which two ways of waiting are compared.
-    pub(crate) fn cost(self) -> Metric {
-        match self {
-            Self::Closed { .. } | Self::OneByOne | Self::HalfLoad { .. } | Self::ConnectionEach { .. } => {
-                Metric::CpuPerRequest
-            }
-            Self::Idle { .. } => Metric::IdleBytes,
-            Self::Start => Metric::Start,
-        }
-    }
-}
-
 /// What all measurements share.
 pub(crate) struct Bench {
     pub(crate) programs: Programs,

@@ -39,7 +39,7 @@ pub(crate) fn aims(measured: &[(&Workload, Results)]) -> String {
         "| work | server | beside | ratio of | median | range | aim | met |\n|---|---|---|---|--:|--:|--:|---|\n"
             .to_owned();
     for (workload, results) in measured {
-        for aim in workload.aims() {
+        for aim in workload.aims {
             let ratios = results.ratios(aim.server, aim.beside, aim.metric);
             let Some((ratio, range)) = median_and_range(ratios) else { continue };
             let bound = match aim.bound {

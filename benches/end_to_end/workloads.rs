@@ -7,23 +7,13 @@ use crate::servers::Server::{
 };
 use crate::servers::Via;
 
-/// The most that io_uring may cost under any workload, as a multiple of what epoll costs.
-const URING_TO_EPOLL: f64 = 1.03;
-
 /// A scenario, and the servers that are measured with it in turn.
 pub(crate) struct Workload {
     pub(crate) name: &'static str,
     pub(crate) via: Via,
     pub(crate) scenario: Scenario,
     pub(crate) servers: &'static [Server],
-    aims: &'static [Aim],
-}
-
-impl Workload {
-    /// Returns the aims of this workload, and the one that all have.
-    pub(crate) fn aims(&self) -> impl Iterator<Item = Aim> {
-        self.aims.iter().copied().chain([at_most(GatewayEpoll, self.scenario.cost(), URING_TO_EPOLL)])
-    }
+    pub(crate) aims: &'static [Aim],
 }
 
 /// An aim for the ratio of the gateway to another server.

@@ -58,7 +58,7 @@ impl fmt::Display for Failure {
             Self::Usage(text) | Self::Configuration(text) | Self::Listen(text) => f.write_str(text),
             Self::NoUring(error) => write!(
                 f,
-                "io_uring is not available: {error}. Possible cures: use a kernel from 6.1 on; if \
+                "io_uring is not available: {error}. Possible cures: use a kernel from 6.0 on; if \
                  kernel.io_uring_disabled is 1 or 2, run `sysctl kernel.io_uring_disabled=0`; in a container, use a \
                  seccomp profile that allows io_uring_setup, io_uring_enter and io_uring_register; if the kernel counts \
                  rings against the memlock limit, raise that limit (`ulimit -l`). Or leave --io at auto, which then uses epoll."

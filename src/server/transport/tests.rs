@@ -14,10 +14,9 @@ use super::*;
 /// How long an event may take that must come.
 const EVENT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Returns an event loop on a ring with these entries; `None` where the kernel refuses rings and `REQUIRE_URING` is not
-/// set.
-fn uring(entries: u32) -> Option<Uring> {
-    match Uring::with_entries(entries) {
+/// Returns an event loop on a ring with few entries; `None` where the kernel refuses rings and `REQUIRE_URING` is not set.
+fn uring() -> Option<Uring> {
+    match Uring::with_entries(2, 4) {
         Ok(uring) => Some(uring),
         Err(error) => {
             assert!(std::env::var_os("REQUIRE_URING").is_none(), "io_uring is refused: {error}");
@@ -144,14 +143,14 @@ fn epoll_loses_nothing_and_leaves_nothing_open() {
 
 #[test]
 fn uring_loses_nothing_and_leaves_nothing_open() {
-    let Some(uring) = uring(2) else { return };
+    let Some(uring) = uring() else { return };
     uring.block_on(everything::<<Uring as Transport>::Stream>());
 }
 
 /// A poll in flight keeps its socket open; the end of the event loop ends the poll.
 #[test]
 fn an_event_loop_that_ends_closes_what_it_waited_for() {
-    let Some(uring) = uring(2) else { return };
+    let Some(uring) = uring() else { return };
     let (client, stream) = connected::<<Uring as Transport>::Stream>();
     client.set_read_timeout(Some(EVENT_TIMEOUT)).unwrap();
     uring.block_on(async {

@@ -16,9 +16,11 @@ use tokio_uring::{OneshotOutputTransform, UnsubmittedOneshot};
 
 use super::{Listener, Stream, Transport, accept, has_unread, receive, send, shutdown};
 
-/// Entries of the submission queue: polls that begin in one turn of the event loop. A full queue is submitted at once, and
-/// the kernel keeps completions that do not fit into their queue, so nothing is lost.
-const RING_ENTRIES: u32 = 1024;
+/// Entries of the submission queue: polls that begin in one turn of the event loop. A full queue is submitted at once.
+const SUBMISSIONS: u32 = 256;
+
+/// Entries of the completion queue: sockets that become ready in one turn. The kernel keeps what does not fit.
+const COMPLETIONS: u32 = 2048;
 
 /// tokio-uring's runtime.
 pub struct Uring(tokio_uring::Runtime);
@@ -29,20 +31,22 @@ impl Uring {
     /// # Errors
     /// The kernel refuses it.
     pub(crate) fn probe() -> io::Result<()> {
-        ring().build(RING_ENTRIES).map(drop)
+        ring(COMPLETIONS).build(SUBMISSIONS).map(drop)
     }
 
-    pub(super) fn with_entries(entries: u32) -> io::Result<Self> {
+    pub(super) fn with_entries(submissions: u32, completions: u32) -> io::Result<Self> {
         // Where the ring is refused, tokio-uring leaves the descriptors of its runtime open.
         Self::probe()?;
-        tokio_uring::Runtime::new(tokio_uring::builder().entries(entries).uring_builder(&ring())).map(Self)
+        let mut builder = tokio_uring::builder();
+        tokio_uring::Runtime::new(builder.entries(submissions).uring_builder(&ring(completions))).map(Self)
     }
 }
 
-/// The thread that submits also handles the completions, so the kernel, from 6.0 on, need not interrupt it.
-fn ring() -> io_uring::Builder {
+/// Returns the settings of a ring. The thread that submits also handles the completions, so the kernel, from 6.0 on, need
+/// not interrupt it.
+fn ring(completions: u32) -> io_uring::Builder {
     let mut ring = IoUring::builder();
-    ring.setup_coop_taskrun().setup_single_issuer();
+    ring.setup_cqsize(completions).setup_coop_taskrun().setup_single_issuer();
     ring
 }
 
@@ -53,7 +57,7 @@ impl Transport for Uring {
     const NAME: &'static str = "uring";
 
     fn new() -> io::Result<Self> {
-        Self::with_entries(RING_ENTRIES)
+        Self::with_entries(SUBMISSIONS, COMPLETIONS)
     }
 
     fn block_on<T>(&self, future: impl Future<Output = T>) -> T {

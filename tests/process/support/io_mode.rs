@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use io_uring::{IoUring, cqueue, squeue};
 
 /// The entries of the ring that a worker sets up with the flags below.
-const RING_ENTRIES: u32 = 1024;
+const RING_ENTRIES: u32 = 256;
 
 /// The environment variable that requires a ring: where it is set and the kernel refuses one, the tests fail instead of
 /// waiting with epoll.
