@@ -13,12 +13,16 @@ use rustix::fs::{FileType, FlockOperation, Mode, OFlags, chmod, fchmod, flock, f
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with};
 
-/// How long to wait for a process that opens a socket in the same directory. That takes microseconds, but anybody who
-/// may open the directory may hold its lock.
+/// How long to wait for a process that opens a socket in the same directory. That takes microseconds, or
+/// [`LISTENS_WITHIN`] where a socket is stale, but anybody who may open the directory may hold its lock.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The pause between two attempts to lock the directory.
-const LOCK_PAUSE: Duration = Duration::from_millis(5);
+/// The pause between two attempts to lock the directory, or to connect to a socket that may be stale.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// How long a process may take from `bind(2)` to `listen(2)`. It takes microseconds, or some milliseconds if the process
+/// has to wait for a processor. The replacement of a stale socket takes as long.
+const LISTENS_WITHIN: Duration = Duration::from_millis(100);
 
 /// The longest path that every program can connect to: `sun_path` of unix(7) without the zero byte at its end.
 const PATH_BYTES: usize = 107;
@@ -58,7 +62,7 @@ impl UnixListener {
             let reason = format!("the path of a socket has at most {PATH_BYTES} bytes");
             return Err(io::Error::new(io::ErrorKind::InvalidFilename, reason));
         }
-        // Without the lock, another process could take a socket that is bound and does not listen yet for a stale one.
+        // Without the lock, two processes could both remove a stale socket, the later one that of the other.
         let _locked = lock_directory(path);
         let socket = new_socket()?;
         // The kernel gives the file the mode of the socket, less what the umask takes. So the file is never open to others.
@@ -66,7 +70,7 @@ impl UnixListener {
         let address = SocketAddrUnix::new(path)?;
         match bind(&socket, &address) {
             Err(Errno::ADDRINUSE) => {
-                remove_stale(path, &address)?;
+                remove_stale(path, &address, LISTENS_WITHIN)?;
                 bind(&socket, &address)?;
             }
             bound => bound?,
@@ -154,22 +158,30 @@ fn lock_directory(path: &Path) -> Option<OwnedFd> {
     loop {
         match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return Some(directory),
-            Err(Errno::WOULDBLOCK) if Instant::now() < deadline => thread::sleep(LOCK_PAUSE),
+            Err(Errno::WOULDBLOCK) if Instant::now() < deadline => thread::sleep(PAUSE),
             Err(_) => return None,
         }
     }
 }
 
-/// Removes the socket at `path` if nobody listens on it.
-fn remove_stale(path: &Path, address: &SocketAddrUnix) -> io::Result<()> {
-    if FileType::from_raw_mode(lstat(path)?.st_mode) != FileType::Socket {
-        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is a file that is not a socket"));
-    }
-    match connect(&new_socket()?, address) {
-        Err(Errno::CONNREFUSED) => Ok(unlink(path)?),
-        // The backlog of the listener is full, or the socket is of another type.
-        Ok(()) | Err(Errno::AGAIN | Errno::PROTOTYPE) => Err(in_use()),
-        Err(error) => Err(error.into()),
+/// Removes the socket at `path` if nobody listens on it, and nobody begins to within `patience`.
+fn remove_stale(path: &Path, address: &SocketAddrUnix, patience: Duration) -> io::Result<()> {
+    let deadline = Instant::now() + patience;
+    loop {
+        match lstat(path).map(|found| FileType::from_raw_mode(found.st_mode)) {
+            Ok(FileType::Socket) => {}
+            Ok(_) => return Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is a file that is not a socket")),
+            // Its process has removed it meanwhile.
+            Err(Errno::NOENT) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+        match connect(&new_socket()?, address) {
+            Err(Errno::CONNREFUSED) if Instant::now() >= deadline => return Ok(unlink(path)?),
+            Err(Errno::CONNREFUSED | Errno::NOENT) => thread::sleep(PAUSE),
+            // The backlog of the listener is full, or the socket is of another type.
+            Ok(()) | Err(Errno::AGAIN | Errno::PROTOTYPE) => return Err(in_use()),
+            Err(error) => return Err(error.into()),
+        }
     }
 }
 
@@ -231,6 +243,32 @@ mod tests {
         for name in ["listener", "datagrams"] {
             assert_eq!(refusal(&at(name)), io::ErrorKind::AddrInUse, "{name}");
         }
+    }
+
+    #[test]
+    fn a_socket_that_begins_to_listen_late_is_in_use() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("bus");
+        let address = SocketAddrUnix::new(&path).unwrap();
+        let late = new_socket().unwrap();
+        bind(&late, &address).unwrap();
+        let found = thread::spawn(move || remove_stale(&path, &address, Duration::from_secs(60)));
+        // If the other thread comes later than this, it sees a socket that listens already, and the test passes too.
+        thread::sleep(Duration::from_millis(50));
+        listen(&late, 10).unwrap();
+        assert_eq!(found.join().unwrap().unwrap_err().kind(), io::ErrorKind::AddrInUse);
+    }
+
+    #[test]
+    fn a_stale_socket_that_another_process_removes_is_gone() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("bus");
+        drop(StandardListener::bind(&path).unwrap());
+        let address = SocketAddrUnix::new(&path).unwrap();
+        let removed = path.clone();
+        let found = thread::spawn(move || remove_stale(&removed, &address, Duration::from_secs(60)));
+        std::fs::remove_file(path).unwrap();
+        found.join().unwrap().unwrap();
     }
 
     #[test]

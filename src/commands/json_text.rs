@@ -22,11 +22,12 @@ pub(super) struct JsonStyle {
 }
 
 /// Returns whether a terminal, or a reader of lines, may take `c` for something else than a part of the text: DEL and
-/// the controls of C0 and C1; U+2028 and U+2029, which end a line; and the characters with Unicode's property
-/// Bidi_Control, which reorder the text around them.
+/// the controls of C0 and C1; U+2028 and U+2029, which end a line; the characters with Unicode's property Bidi_Control,
+/// which reorder the text around them; and the byte order mark and the tags (U+E0000 to U+E007F), which nobody sees.
 pub(super) fn is_control(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{61c}' | '\u{200e}' | '\u{200f}')
+        || matches!(c, '\u{feff}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// Returns `text` in this colour.
@@ -122,12 +123,15 @@ impl JsonWriter {
     }
 }
 
-/// Returns the token with each control character as an escape of JSON. All of them have four hexadecimal digits.
+/// Returns the token with each control character as an escape of JSON, which consists of two escapes for a character
+/// beyond U+FFFF (RFC 8259 §7).
 fn escape_controls(token: &str) -> String {
     let mut escaped = String::with_capacity(token.len());
     for c in token.chars() {
         if is_control(c) {
-            let _ = write!(escaped, "\\u{:04x}", u32::from(c));
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let _ = write!(escaped, "\\u{unit:04x}");
+            }
         } else {
             escaped.push(c);
         }
@@ -160,11 +164,19 @@ mod tests {
 
     #[test]
     fn control_characters_are_escaped_and_the_value_stays() {
-        let json = "{\"a\u{7f}\u{85}\": \"\u{9b}2J\u{2028}\u{2029}\u{202e}\u{2066}\\\\\u{200f}\"}";
-        let text = styled(json, JsonStyle::default());
-        assert_eq!(text, r#"{"a\u007f\u0085": "\u009b2J\u2028\u2029\u202e\u2066\\\u200f"}"#);
-        let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
-        assert_eq!(value(&text), value(json));
+        let rows = [
+            (
+                "{\"a\u{7f}\u{85}\": \"\u{9b}2J\u{2028}\u{2029}\u{202e}\u{2066}\\\\\u{200f}\"}",
+                r#"{"a\u007f\u0085": "\u009b2J\u2028\u2029\u202e\u2066\\\u200f"}"#,
+            ),
+            ("\"\u{feff}\u{e0000}\u{e0061}\u{e007f}\"", r#""\ufeff\udb40\udc00\udb40\udc61\udb40\udc7f""#),
+        ];
+        for (json, expected) in rows {
+            let text = styled(json, JsonStyle::default());
+            assert_eq!(text, expected);
+            let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+            assert_eq!(value(&text), value(json));
+        }
     }
 
     #[test]

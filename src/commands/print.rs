@@ -134,5 +134,7 @@ mod tests {
     fn a_topic_cannot_break_the_line_or_the_terminal() {
         assert_eq!(one_line(b"a\tb\nc\x1b[0m"), "a\\tb\\nc\\u{1b}[0m");
         assert_eq!(one_line("\u{202e}\u{2028}\u{9b}é".as_bytes()), "\\u{202e}\\u{2028}\\u{9b}é");
+        let invisible = "\u{feff}\u{e0000}\u{e0061}\u{e007f}";
+        assert_eq!(one_line(invisible.as_bytes()), "\\u{feff}\\u{e0000}\\u{e0061}\\u{e007f}");
     }
 }

@@ -2,6 +2,8 @@
 
 use std::io;
 use std::os::fd::AsFd;
+use std::thread;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{Errno, read};
@@ -9,6 +11,13 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::process::is_ignored;
+
+/// The bytes of standard input that are read without a pause, and at once after each pause. A parent that writes to it at
+/// all writes less.
+const STDIN_BYTES: usize = 64 * 1024;
+
+/// The pause before each further read, so that an input without an end, such as /dev/zero, takes no processor time.
+const STDIN_PAUSE: Duration = Duration::from_millis(100);
 
 /// The signals that the process handles (signal(7)).
 pub(crate) struct Signals {
@@ -80,7 +89,7 @@ impl StdinEnd {
     /// Starts a thread that reads standard input and drops what it reads.
     pub(crate) fn watch() -> Self {
         let (sender, receiver) = mpsc::channel(1);
-        std::thread::spawn(move || {
+        thread::spawn(move || {
             let _dropped_at_the_end = sender;
             read_to_end(&io::stdin());
         });
@@ -96,11 +105,18 @@ impl StdinEnd {
 /// Reads until the end, or until an error that will not pass. Another process may have made the stream non-blocking,
 /// since it shares the open file description: then this waits until the stream is readable.
 fn read_to_end(stream: &impl AsFd) {
-    let mut dropped = [0; 4096];
+    let mut dropped = vec![0; STDIN_BYTES];
+    let mut read_bytes: usize = 0;
     loop {
         match read(stream, &mut dropped) {
             Ok(0) => return,
-            Ok(_) | Err(Errno::INTR) => {}
+            Ok(bytes) => {
+                read_bytes = read_bytes.saturating_add(bytes);
+                if read_bytes >= STDIN_BYTES {
+                    thread::sleep(STDIN_PAUSE);
+                }
+            }
+            Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => {
                 // If the poll fails, the next read tells why.
                 let _ = poll(&mut [PollFd::new(stream, PollFlags::IN)], None);

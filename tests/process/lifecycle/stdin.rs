@@ -8,6 +8,7 @@ use rustix::fs::OFlags;
 use rustix::process::Signal;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
+use crate::endurance::{IDLE_TICKS, ticks_while_idle};
 use crate::statuses::FINE;
 use crate::support::full_pipe::{is_nonblocking, set_nonblocking};
 use crate::support::gateway::{Builder, Gateway};
@@ -72,6 +73,17 @@ fn a_file_ends_after_its_content_and_dev_null_at_once() {
     for stdin in [file, OpenOptions::new().read(true).open("/dev/null").unwrap()] {
         watching().stdin(stdin).spawn().expect_stopped();
     }
+}
+
+/// Whoever starts the gateway may give it a stdin that always has something to read.
+#[test]
+fn a_stdin_without_an_end_takes_no_processor() {
+    let zeros = OpenOptions::new().read(true).open("/dev/zero").unwrap();
+    let mut gateway = watching().stdin(zeros).start();
+    let used = ticks_while_idle(&gateway);
+    assert!(used <= IDLE_TICKS, "{used} ticks");
+    gateway.post(FINE).assert_accepted();
+    gateway.terminate();
 }
 
 #[test]
