@@ -25,7 +25,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::time::{Instant, timeout_at};
 
 /// How long no event may arrive before a change counts as complete. A program that truncates a file and then writes it
-/// does both within this time.
+/// does both within this time in most cases.
 const QUIET: Duration = Duration::from_millis(50);
 
 /// How long a burst of events may delay its report, so that a file that is written all the time is still reported.

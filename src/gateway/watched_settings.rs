@@ -1,6 +1,9 @@
 //! Follows the settings: it reads them at the start, when their file changes and at SIGHUP, and tells what they want.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
 
 use crate::gateway::config::TokenSource;
 use crate::gateway::events::SettingsChange;
@@ -8,6 +11,10 @@ use crate::log::log;
 use crate::proto::token::Token;
 use crate::settings::{self, Access, FileVersion, SettingsReading};
 use crate::watch::Watch;
+
+/// How long the file must stay empty before that counts. A program that saves a file in place truncates it first, and may
+/// take this long to write it.
+const EMPTY_FOR: Duration = Duration::from_millis(250);
 
 /// The settings in force.
 #[expect(clippy::large_enum_variant, reason = "the program makes one value, once")]
@@ -29,6 +36,15 @@ pub(super) struct WatchedFile {
     in_force: Option<Access>,
     /// The reason why the settings were rejected when they were read last.
     rejected: Option<String>,
+    /// Set while the file is empty, and that does not count yet.
+    emptied: Option<EmptyFile>,
+}
+
+/// A file that is empty: the version of it, and when that counts.
+#[derive(Clone, Copy)]
+struct EmptyFile {
+    version: FileVersion,
+    counts_at: Instant,
 }
 
 impl WatchedSettings {
@@ -48,16 +64,20 @@ impl WatchedSettings {
         }
     }
 
-    /// Waits until the file may have changed. Cancel-safe.
+    /// Waits until the file may have changed, or has been empty for long enough. Cancel-safe.
     pub(super) async fn changed(&mut self) {
         match self {
+            Self::File(WatchedFile { watch: Some(watch), emptied: Some(EmptyFile { counts_at, .. }), .. }) => {
+                let _ = timeout_at(*counts_at, watch.changed()).await;
+            }
             Self::File(WatchedFile { watch: Some(watch), .. }) => watch.changed().await,
             _ => std::future::pending().await,
         }
     }
 
     /// Reads the settings again. Returns what has become of them, if the file is another version than before, or says
-    /// something else. If `forced`, good settings count as reloaded, whatever the file said before.
+    /// something else. If `forced`, good settings count as reloaded, whatever the file said before, and an empty file
+    /// counts at once.
     pub(super) fn read_again(&mut self, forced: bool) -> Option<SettingsChange> {
         match self {
             Self::Fixed(_) => None,
@@ -81,8 +101,8 @@ impl WatchedFile {
         // The watch starts before the file is read, so that no later change is missed.
         let watch = Watch::start(path);
         let watch = watch.map_err(|error| log(format_args!("{error}; send SIGHUP to read the settings again"))).ok();
-        let mut file = Self { path: path.into(), watch, version: None, in_force: None, rejected: None };
-        file.read();
+        let mut file = Self { path: path.into(), watch, version: None, in_force: None, rejected: None, emptied: None };
+        file.take(settings::read(path));
         file
     }
 
@@ -94,10 +114,11 @@ impl WatchedFile {
         }
     }
 
-    /// Reads the file. Settings that cannot be understood leave the last good ones in force. Returns what has become of
-    /// the new ones, and whether that or the version of the file is new.
-    fn read(&mut self) -> (SettingsChange, bool) {
-        let SettingsReading { access, version } = settings::read(&self.path);
+    /// Takes what was read. Settings that cannot be understood leave the last good ones in force. Returns what has become
+    /// of the new ones, and whether that or the version of the file is new.
+    fn take(&mut self, reading: SettingsReading) -> (SettingsChange, bool) {
+        let SettingsReading { access, version, .. } = reading;
+        self.emptied = None;
         let is_new_version = std::mem::replace(&mut self.version, version) != version;
         let was_rejected = self.rejected.take();
         match access {
@@ -120,7 +141,11 @@ impl WatchedFile {
     }
 
     fn read_again(&mut self, forced: bool) -> Option<SettingsChange> {
-        let (change, is_new) = self.read();
+        let reading = settings::read(&self.path);
+        if !forced && self.awaits_content(&reading) {
+            return None;
+        }
+        let (change, is_new) = self.take(reading);
         let change = match change {
             SettingsChange::Unchanged if forced => SettingsChange::Reloaded,
             _ if !is_new && !forced => return None,
@@ -132,6 +157,17 @@ impl WatchedFile {
         Some(change)
     }
 
+    /// Returns whether the file is empty, and has not been so for long enough.
+    fn awaits_content(&mut self, reading: &SettingsReading) -> bool {
+        let Some(version) = reading.version.filter(|_| reading.is_empty) else { return false };
+        let now = Instant::now();
+        // Another version had content meanwhile.
+        let known = self.emptied.filter(|known| known.version == version);
+        let emptied = known.unwrap_or(EmptyFile { version, counts_at: now + EMPTY_FOR });
+        self.emptied = Some(emptied);
+        now < emptied.counts_at
+    }
+
     fn warn_if_exposed(&self) {
         if let Some(mode) = self.version.and_then(FileVersion::exposed_mode) {
             let path = self.path.display();
@@ -139,5 +175,88 @@ impl WatchedFile {
                 "{path}: others than its owner can read the token (mode {mode:04o}); `chmod 600` closes the file"
             ));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    const OPEN: &str = "OPEN_REST_API = True\nTOKEN = 's3cr3t-of-16-chars'\n";
+
+    /// Returns an open settings file, with a watch on it.
+    fn opened(directory: &Path) -> (WatchedSettings, PathBuf) {
+        let path = directory.join("user_settings.py");
+        fs::write(&path, OPEN).unwrap();
+        (WatchedSettings::start(&TokenSource::SettingsFile(path.clone())), path)
+    }
+
+    #[tokio::test]
+    async fn a_file_that_is_empty_while_it_is_saved_changes_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut settings, path) = opened(directory.path());
+        fs::write(&path, "").unwrap();
+        assert_eq!(settings.read_again(false), None);
+        assert!(settings.token().is_ok());
+        fs::write(&path, OPEN).unwrap();
+        assert_eq!(settings.read_again(false), Some(SettingsChange::Unchanged));
+    }
+
+    #[tokio::test]
+    async fn a_file_that_had_content_meanwhile_has_not_stayed_empty() {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut settings, path) = opened(directory.path());
+        fs::write(&path, "").unwrap();
+        assert_eq!(settings.read_again(false), None);
+        tokio::time::sleep(EMPTY_FOR).await;
+        fs::write(&path, OPEN).unwrap();
+        fs::write(&path, "").unwrap();
+        assert_eq!(settings.read_again(false), None);
+        assert!(settings.token().is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_file_that_stays_empty_disables() {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut settings, path) = opened(directory.path());
+        let since = Instant::now();
+        fs::write(&path, "").unwrap();
+        let change = loop {
+            settings.changed().await;
+            if let Some(change) = settings.read_again(false) {
+                break change;
+            }
+        };
+        assert!(since.elapsed() >= EMPTY_FOR, "after {:?}", since.elapsed());
+        assert_eq!(change, SettingsChange::Reloaded);
+        assert!(settings.token().is_err());
+    }
+
+    #[tokio::test]
+    async fn an_empty_file_counts_at_once_at_the_start_and_when_asked() {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut settings, path) = opened(directory.path());
+        fs::write(&path, "").unwrap();
+        assert_eq!(settings.read_again(false), None);
+        assert_eq!(settings.read_again(true), Some(SettingsChange::Reloaded));
+        assert!(settings.token().is_err());
+        assert!(WatchedSettings::start(&TokenSource::SettingsFile(path)).token().is_err());
+    }
+
+    #[tokio::test]
+    async fn anything_but_an_empty_file_counts_at_once() {
+        let directory = tempfile::tempdir().unwrap();
+        for text in ["\n", "# nothing", "OPEN_REST_API = False\n"] {
+            let (mut settings, path) = opened(directory.path());
+            fs::write(&path, text).unwrap();
+            assert_eq!(settings.read_again(false), Some(SettingsChange::Reloaded), "{text:?}");
+            assert!(settings.token().is_err());
+        }
+        let (mut settings, path) = opened(directory.path());
+        fs::remove_file(&path).unwrap();
+        assert_eq!(settings.read_again(false), Some(SettingsChange::Reloaded));
+        assert!(settings.token().is_err());
     }
 }

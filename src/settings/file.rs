@@ -54,6 +54,8 @@ pub struct SettingsReading {
     pub access: Result<Access, SettingsError>,
     /// Which version of the file was read; `None` where there is no file.
     pub version: Option<FileVersion>,
+    /// Whether there is a file, and it has no bytes.
+    pub is_empty: bool,
 }
 
 /// Tells a file from the one that was at the same path before. It changes with the content, the permissions and the
@@ -91,12 +93,14 @@ impl FileVersion {
 #[must_use]
 pub fn read(path: &Path) -> SettingsReading {
     let mut version = fs::metadata(path).ok().map(|metadata| FileVersion::from(&metadata));
-    let access = match read_bounded(path, &mut version) {
+    let source = read_bounded(path, &mut version);
+    let is_empty = source.as_ref().is_ok_and(Vec::is_empty);
+    let access = match source {
         Ok(source) => parse(&source).map_err(|fault| SettingsError::Invalid { path: path.into(), fault }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Access::Disabled(DisabledReason::SettingsAbsent)),
         Err(error) => Err(SettingsError::Unreadable { path: path.into(), error }),
     };
-    SettingsReading { access, version }
+    SettingsReading { access, version, is_empty }
 }
 
 /// Reads the file up to one byte more than it may have, which is enough for [`parse`] to refuse it. Sets the version of

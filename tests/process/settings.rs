@@ -169,6 +169,21 @@ fn a_file_that_is_written_in_place_is_read_too() {
     });
 }
 
+/// A person empties the file, or asks for it with SIGHUP.
+#[test]
+fn a_file_that_stays_empty_disables() {
+    for asks in [false, true] {
+        let mut gateway = Gateway::serve().listen(free_address()).start();
+        gateway.settings.write_in_place("");
+        if asks {
+            gateway.signal(Signal::HUP);
+        }
+        gateway.wait_event("disabled");
+        gateway.wait_settings("reloaded");
+        assert!(refuses(gateway.address()));
+    }
+}
+
 #[test]
 fn a_broken_file_is_rejected_and_the_last_good_settings_stay_in_force() {
     let broken = [
