@@ -45,9 +45,10 @@
 //! | [`gateway`] | `server`, `settings`, `watch`, `writer` | one run: settings, signals, certificates, events for the parent |
 //! | [`server`] | `bus`, `tls` | workers, listening sockets and connections |
 //! | [`bus`] | `proto`, `unix_listener` | the queue, the bus thread, the ZeroMQ sockets and the embedded hub |
-//! | [`tls`] | `proto`, `watch` | TLS sessions, and certificates |
+//! | [`tls`] | `exposure`, `proto`, `watch` | TLS sessions, and certificates |
 //! | [`settings`] | `proto`, `watch` | reads `user_settings.py` |
 //! | `unix_listener` | | listens on Unix sockets, and takes care of their files |
+//! | [`exposure`] | | tells what other users can do with a file |
 //! | [`watch`] | | reports changes of a file |
 //! | [`log`] | `writer` | the log for people, on standard error |
 //! | `writer` | | writes lines to a stream on a thread of its own |
@@ -75,6 +76,7 @@
 pub mod bus;
 pub mod cli;
 pub mod commands;
+pub mod exposure;
 pub mod gateway;
 pub mod log;
 pub mod process;

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
+use crate::exposure::exposures;
 use crate::gateway::config::TokenSource;
 use crate::gateway::events::SettingsChange;
 use crate::log::log;
-use crate::proto::token::Token;
+use crate::proto::token::{SHORT_CHARACTERS, Token};
 use crate::settings::{self, Access, FileVersion, SettingsReading};
 use crate::watch::Watch;
 
@@ -36,6 +37,8 @@ pub(super) struct WatchedFile {
     in_force: Option<Access>,
     /// The reason why the settings were rejected when they were read last.
     rejected: Option<String>,
+    /// What the log has said about the settings in force.
+    warnings: Vec<String>,
     /// Set while the file is empty, and that does not count yet.
     emptied: Option<EmptyFile>,
 }
@@ -101,7 +104,15 @@ impl WatchedFile {
         // The watch starts before the file is read, so that no later change is missed.
         let watch = Watch::start(path);
         let watch = watch.map_err(|error| log(format_args!("{error}; send SIGHUP to read the settings again"))).ok();
-        let mut file = Self { path: path.into(), watch, version: None, in_force: None, rejected: None, emptied: None };
+        let mut file = Self {
+            path: path.into(),
+            watch,
+            version: None,
+            in_force: None,
+            rejected: None,
+            warnings: Vec::new(),
+            emptied: None,
+        };
         file.take(settings::read(path));
         file
     }
@@ -123,11 +134,12 @@ impl WatchedFile {
         let was_rejected = self.rejected.take();
         match access {
             Ok(access) => {
-                if is_new_version && matches!(access, Access::Open(_)) {
-                    self.warn_if_exposed();
-                }
                 let says_the_same = was_rejected.is_none() && self.in_force.as_ref() == Some(&access);
                 self.in_force = Some(access);
+                if !says_the_same {
+                    self.warnings.clear();
+                }
+                self.warn();
                 let change = if says_the_same { SettingsChange::Unchanged } else { SettingsChange::Reloaded };
                 (change, is_new_version || !says_the_same)
             }
@@ -168,13 +180,23 @@ impl WatchedFile {
         now < emptied.counts_at
     }
 
-    fn warn_if_exposed(&self) {
-        if let Some(mode) = self.version.and_then(FileVersion::exposed_mode) {
-            let path = self.path.display();
-            log(format_args!(
-                "{path}: others than its owner can read the token (mode {mode:04o}); `chmod 600` closes the file"
-            ));
+    /// Logs what makes the token easy to read, to replace or to guess, unless that was logged for the settings in force.
+    fn warn(&mut self) {
+        let mut warnings = Vec::new();
+        if let Some(Access::Open(token)) = &self.in_force {
+            warnings.extend(exposures(&self.path).iter().map(|exposure| exposure.describe("the token")));
+            if token.is_short() {
+                let path = self.path.display();
+                warnings.push(format!(
+                    "{path}: the token has fewer than {SHORT_CHARACTERS} characters, and programs can guess it; \
+                     `openssl rand -hex 16` makes a better one"
+                ));
+            }
         }
+        for warning in warnings.iter().filter(|warning| !self.warnings.contains(warning)) {
+            log(format_args!("{warning}"));
+        }
+        self.warnings = warnings;
     }
 }
 

@@ -4,6 +4,9 @@ use std::fmt;
 
 use constant_time_eq::constant_time_eq;
 
+/// A token of fewer characters is short. So many hexadecimal digits have 64 bits, which nobody tries out by HTTP.
+pub const SHORT_CHARACTERS: usize = 16;
+
 /// A non-empty access token. It is never printed: its `Debug` form hides it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(Box<[u8]>);
@@ -13,6 +16,12 @@ impl Token {
     #[must_use]
     pub fn new(token: &str) -> Option<Self> {
         (!token.is_empty()).then(|| Self(token.as_bytes().into()))
+    }
+
+    /// Returns whether it has fewer than [`SHORT_CHARACTERS`] characters.
+    #[must_use]
+    pub fn is_short(&self) -> bool {
+        String::from_utf8_lossy(&self.0).chars().count() < SHORT_CHARACTERS
     }
 
     /// Returns whether `candidate` is this token. The time taken tells its length at most, never its bytes.
@@ -44,6 +53,13 @@ mod tests {
         for wrong in ["", "s3cre", "s3crets", "S3cret", "s3cres"] {
             assert!(!token.matches(wrong.as_bytes()), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_token_is_short_by_its_characters() {
+        let is_short = |token: &str| Token::new(token).unwrap().is_short();
+        assert!(is_short("x") && is_short(&"x".repeat(15)) && is_short(&"\u{1f600}".repeat(15)));
+        assert!(!is_short(&"x".repeat(16)) && !is_short(&"\u{1f600}".repeat(16)));
     }
 
     #[test]

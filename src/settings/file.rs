@@ -41,9 +41,6 @@ impl fmt::Display for SettingsError {
 
 impl std::error::Error for SettingsError {}
 
-/// The permission to read a file for others than its owner.
-const READABLE_BY_OTHERS: u32 = 0o044;
-
 /// What was found when the settings file was read.
 #[derive(Debug)]
 pub struct SettingsReading {
@@ -78,14 +75,6 @@ impl From<&Metadata> for FileVersion {
             mode: metadata.mode() & 0o7777,
             changed: (metadata.ctime(), metadata.ctime_nsec()),
         }
-    }
-}
-
-impl FileVersion {
-    /// Returns the permission bits of the file if others than its owner may read it.
-    #[must_use]
-    pub fn exposed_mode(self) -> Option<u32> {
-        (self.mode & READABLE_BY_OTHERS != 0).then_some(self.mode)
     }
 }
 

@@ -16,6 +16,7 @@ use yasna::{ASN1Error, ASN1ErrorKind, ASN1Result, BERReader, BERReaderSeq, Tag};
 
 use super::fault::{CertificateError, CertificateFault, CertificateNotice};
 use super::files;
+use crate::exposure::exposures;
 
 /// What the gateway presents to its clients: a certificate chain, with the gateway's own certificate first, and the
 /// private key of that certificate. Two identities are equal if their chains are, since a certificate names its key.
@@ -80,19 +81,9 @@ pub(super) fn load(certificate: &Path, key: &Path, now: SystemTime) -> Result<Lo
     Ok(LoadedCertificate { identity, not_after, check_at: None, notices })
 }
 
-/// Returns what others than its owner can do with a private key. Root can do everything, and is not mentioned.
-pub(super) fn key_exposures(key: &Path) -> Vec<CertificateNotice> {
-    let foreign = |path: &Path| {
-        files::foreign_owner(path).map(|owner| CertificateNotice::KeyForeign { path: path.into(), owner })
-    };
-    let exposed = files::exposed(key).map(|mode| CertificateNotice::KeyExposed { path: key.into(), mode });
-    let mut notices: Vec<_> = exposed.into_iter().chain(foreign(key)).collect();
-    for directory in files::directories_of(key) {
-        notices.extend(foreign(&directory));
-        let mode = files::replaceable_within(&directory);
-        notices.extend(mode.map(|mode| CertificateNotice::KeyReplaceable { directory, mode }));
-    }
-    notices
+/// Returns what other users can do with a private key.
+pub(super) fn key_exposures(key: &Path) -> impl Iterator<Item = CertificateNotice> + use<> {
+    exposures(key).into_iter().map(CertificateNotice::KeyExposed)
 }
 
 /// Reads the chain from one file and the key from the same or another one, and checks that they belong together.

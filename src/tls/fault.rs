@@ -6,6 +6,8 @@ use std::{error, fmt, io};
 
 use httpdate::HttpDate;
 
+use crate::exposure::Exposure;
+
 /// Why a file of a certificate or a key cannot be used.
 #[derive(Debug)]
 pub struct CertificateError {
@@ -109,27 +111,8 @@ pub enum CertificateNotice {
         /// When it begins.
         from: SystemTime,
     },
-    /// Others than its owner have permissions for the key.
-    KeyExposed {
-        /// The file.
-        path: PathBuf,
-        /// Its permission bits.
-        mode: u32,
-    },
-    /// The key or its directory belongs to another user, who may read or replace the key.
-    KeyForeign {
-        /// The file or the directory.
-        path: PathBuf,
-        /// The number of the user.
-        owner: u32,
-    },
-    /// Others than its owner may replace the files in the directory of the key.
-    KeyReplaceable {
-        /// The directory.
-        directory: PathBuf,
-        /// Its permission bits.
-        mode: u32,
-    },
+    /// Other users can read or replace the key.
+    KeyExposed(Exposure),
     /// Others than its owner had permissions for the self-signed key, which the gateway took away.
     KeyClosed {
         /// The file.
@@ -174,21 +157,7 @@ impl fmt::Display for CertificateNotice {
                     date(*from)
                 )
             }
-            Self::KeyExposed { path, mode } => write!(
-                f,
-                "{}: the private key is open to others than its owner (mode {mode:04o}); `chmod 600` closes it",
-                path.display()
-            ),
-            Self::KeyForeign { path, owner } => write!(
-                f,
-                "{}: belongs to another user (number {owner}), who may read or replace the private key",
-                path.display()
-            ),
-            Self::KeyReplaceable { directory, mode } => write!(
-                f,
-                "{}: others than its owner may replace the private key in it (mode {mode:04o}); `chmod go-w` closes it",
-                directory.display()
-            ),
+            Self::KeyExposed(exposure) => f.write_str(&exposure.describe("the private key")),
             Self::KeyClosed { path, mode } => write!(
                 f,
                 "{}: the private key was open to others than its owner (mode {mode:04o}) and is now closed (0600); if anyone may \

@@ -8,7 +8,6 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
-use rustix::process::geteuid;
 
 use super::fault::{CertificateError, CertificateFault};
 
@@ -24,14 +23,6 @@ const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// The mode of a file that is for its owner alone.
 pub(super) const PRIVATE_MODE: u32 = 0o600;
-
-/// The permissions of everyone but the owner.
-const OTHERS: u32 = 0o077;
-
-/// The permissions by which others than its owner can add and remove the names in a directory, and the sticky bit, which
-/// limits them to their own files.
-const OTHERS_WRITE: u32 = 0o022;
-const STICKY: u32 = 0o1000;
 
 /// Reads a file, which must not be empty.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, CertificateError> {
@@ -62,36 +53,6 @@ fn read_bounded(path: &Path) -> Result<Vec<u8>, CertificateFault> {
 /// Returns the flags in the form that the standard library takes.
 fn flags(flags: OFlags) -> i32 {
     flags.bits().cast_signed()
-}
-
-/// Returns the permission bits of a file that others than its owner may read, write or execute.
-pub(super) fn exposed(path: &Path) -> Option<u32> {
-    permission_bits(path).filter(|mode| mode & OTHERS != 0)
-}
-
-/// Returns the directories in which a file can be replaced: the one of its name and, if that is a link, the one of the
-/// file that it leads to.
-pub(super) fn directories_of(path: &Path) -> Vec<PathBuf> {
-    let names = [std::path::absolute(path), path.canonicalize()];
-    let mut directories: Vec<_> =
-        names.into_iter().filter_map(|name| name.ok()?.parent()?.canonicalize().ok()).collect();
-    directories.dedup();
-    directories
-}
-
-/// Returns the permission bits of a directory in which others than its owner may replace the files.
-pub(super) fn replaceable_within(directory: &Path) -> Option<u32> {
-    permission_bits(directory).filter(|mode| mode & OTHERS_WRITE != 0 && mode & STICKY == 0)
-}
-
-fn permission_bits(path: &Path) -> Option<u32> {
-    Some(fs::metadata(path).ok()?.mode() & 0o7777)
-}
-
-/// Returns the user that owns a file or a directory, if it is neither the user of this process nor root.
-pub(super) fn foreign_owner(path: &Path) -> Option<u32> {
-    let owner = fs::metadata(path).ok()?.uid();
-    (owner != 0 && owner != geteuid().as_raw()).then_some(owner)
 }
 
 /// Takes all permissions for a file from everyone but its owner.

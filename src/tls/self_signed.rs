@@ -14,6 +14,7 @@ use super::certificate::{Identity, LoadedCertificate, key_exposures, read_pair, 
 use super::fault::{CertificateError, CertificateFault, CertificateNotice};
 use super::files::{self, Draft, PRIVATE_MODE};
 use super::issue::{RENEWED_BEFORE, issue, server_names};
+use crate::exposure::open_mode;
 
 /// The certificate of the gateway, then that of its authority, for clients that take a file.
 pub(super) const CERTIFICATE_FILE: &str = "gateway-cert.pem";
@@ -153,7 +154,7 @@ fn find(paths: &PairPaths, now: SystemTime) -> Result<Found, CertificateError> {
 
 /// Takes the permissions of others for the key away, and says so. Returns what others can still do.
 fn close_key(key: &Path) -> Vec<CertificateNotice> {
-    let closed = files::exposed(key).filter(|_| files::close_to_others(key).is_ok());
+    let closed = open_mode(key).filter(|_| files::close_to_others(key).is_ok());
     let closed = closed.map(|mode| CertificateNotice::KeyClosed { path: key.into(), mode });
     closed.into_iter().chain(key_exposures(key)).collect()
 }

@@ -16,7 +16,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("gateway", &["server", "settings", "watch", "writer"]),
     ("server", &["bus", "tls"]),
     ("bus", &["proto", "unix_listener"]),
-    ("tls", &["proto", "watch"]),
+    ("tls", &["exposure", "proto", "watch"]),
     ("settings", &["proto", "watch"]),
     ("proto", &["sync"]),
     ("log", &["writer"]),

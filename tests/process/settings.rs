@@ -1,16 +1,20 @@
 //! What `user_settings.py` means, and that the running gateway follows it.
 
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::Path;
 
-use rustix::process::Signal;
+use rustix::process::{Signal, geteuid};
 
 use crate::statuses::FINE;
-use crate::support::eventually;
 use crate::support::gateway::{Gateway, is_event};
 use crate::support::http::Client;
 use crate::support::net::{free_address, refuses};
 use crate::support::request::Request;
 use crate::support::settings_file::{SettingsFile, disabled, enabled, token};
+use crate::support::{eventually, skip};
+
+/// The user `nobody` on most systems.
+const NOBODY: u32 = 65_534;
 
 /// Posts a message with this token, and returns the status of the answer.
 pub(crate) fn status_with(client: &mut Client, token: &str) -> u16 {
@@ -299,23 +303,71 @@ fn settings_that_are_good_again_are_reported_once_as_reloaded() {
     assert_eq!(next["state"], "unchanged");
 }
 
+fn set_mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
 #[test]
-fn a_token_that_others_can_read_is_logged() {
-    let set_mode = |gateway: &Gateway, mode| {
-        std::fs::set_permissions(gateway.settings.path(), std::fs::Permissions::from_mode(mode)).unwrap();
-    };
+fn a_token_that_others_can_read_or_write_is_logged() {
     let mut gateway = Gateway::serve().settings(disabled()).spawn();
     gateway.wait_event("disabled");
-    set_mode(&gateway, 0o600);
+    set_mode(gateway.settings.path(), 0o600);
     gateway.wait_settings("unchanged");
     gateway.settings.write_in_place(&enabled(&token("a")));
     gateway.wait_settings("reloaded");
-    for mode in [0o640, 0o604] {
-        set_mode(&gateway, mode);
+    let modes = [0o640, 0o604, 0o620, 0o602];
+    for mode in modes {
+        set_mode(gateway.settings.path(), mode);
         gateway.wait_settings("unchanged");
-        gateway.expect_log(&format!("can read the token (mode {mode:04o})"));
+        gateway.expect_log(&format!("the token is open to others than its owner (mode {mode:04o})"));
     }
-    assert_eq!(gateway.log().matches("can read the token").count(), 2, "{}", gateway.log());
+    assert_eq!(gateway.log().matches("is open to others").count(), modes.len(), "{}", gateway.log());
+}
+
+#[test]
+fn a_directory_in_which_others_may_replace_the_settings_is_logged() {
+    let mut gateway = Gateway::serve().settings(disabled()).spawn();
+    gateway.wait_event("disabled");
+    let directory = gateway.settings.path().parent().unwrap().to_owned();
+    for mode in [0o777, 0o1777] {
+        set_mode(&directory, mode);
+        gateway.settings.write(&enabled(&token("a")));
+        gateway.wait_settings("reloaded");
+        gateway.settings.write(disabled());
+        gateway.wait_settings("reloaded");
+    }
+    gateway
+        .expect_log(&format!("{}: others than its owner may replace the token in it (mode 0777)", directory.display()));
+    assert_eq!(gateway.log().matches("may replace").count(), 1, "{}", gateway.log());
+}
+
+#[test]
+fn settings_of_another_user_are_logged() {
+    if !geteuid().is_root() {
+        return skip("only root can give a file to another owner");
+    }
+    let mut gateway = Gateway::serve().settings(&enabled(&token("a"))).start();
+    let file = gateway.settings.path().to_owned();
+    for path in [file.as_path(), file.parent().unwrap()] {
+        chown(path, Some(NOBODY), None).unwrap();
+        gateway.signal(Signal::HUP);
+        gateway.wait_settings("reloaded");
+        gateway.expect_log(&format!("{}: belongs to another user (number {NOBODY})", path.display()));
+    }
+}
+
+#[test]
+fn a_short_token_is_logged_with_the_way_to_a_better_one() {
+    let mut gateway = Gateway::serve().token(&token("16-chars.")).start();
+    for name in ["äöü-15.c", "15-chars"] {
+        gateway.settings.write(&enabled(&token(name)));
+        gateway.wait_settings("reloaded");
+    }
+    gateway.terminate();
+    let log = gateway.end().stderr;
+    let lines: Vec<_> = log.lines().filter(|line| line.contains("openssl rand -hex 16")).collect();
+    assert_eq!(lines.len(), 2, "{log}");
+    assert!(lines.iter().all(|line| line.contains("fewer than 16 characters")), "{log}");
 }
 
 /// The settings file is a symbolic link, and the file behind it changes.

@@ -3,6 +3,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use crate::exposure::Exposure;
 use crate::tls::certificate::{LoadedCertificate, load};
 use crate::tls::fault::{CertificateError, CertificateNotice};
 use crate::tls::files::MAX_FILE_BYTES;
@@ -174,7 +175,7 @@ fn a_key_with_permissions_for_others_is_loaded_with_a_notice_and_not_changed() {
     for _ in 0..2 {
         assert_eq!(
             files.load().unwrap().notices,
-            [CertificateNotice::KeyExposed { path: files.key.clone(), mode: 0o640 }]
+            [CertificateNotice::KeyExposed(Exposure::Open { path: files.key.clone(), mode: 0o640 })]
         );
     }
 }
