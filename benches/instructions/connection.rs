@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use adapter_gateway::proto::budget::{BUFFERED_BYTES, Budget};
-use adapter_gateway::proto::connection::{Next, Waiting};
+use adapter_gateway::proto::connection::{CloseReason, Next, Waiting};
 use adapter_gateway::proto::payload::Payload;
 use adapter_gateway::proto::policy::Policy;
 use adapter_gateway::proto::problem::Unavailable;
@@ -35,7 +35,9 @@ struct TestConnection {
 #[bench::head_and_body_apart(vec![WRK_HEAD.into(), BODY.into()], "200 OK")]
 #[bench::pipelined_by_16(vec![wrk().repeat(PIPELINED)], "200 OK")]
 #[bench::chunked(vec![chunked()], "200 OK")]
-#[bench::token_refused(vec![wrk().replace(TOKEN, "7f3a9c0e5b1d48267f3a9c0e5b1d4827")], "401 Unauthorized")]
+#[bench::token_refused(
+    args = (vec![wrk().replace(TOKEN, "7f3a9c0e5b1d48267f3a9c0e5b1d4827")], "401 Unauthorized"), setup = fresh
+)]
 #[bench::first_wrk(args = (vec![wrk()], "200 OK"), setup = fresh)]
 #[bench::first_browser(args = (vec![browser()], "200 OK"), setup = fresh)]
 fn receive(mut connection: Box<TestConnection>) -> Box<TestConnection> {
@@ -47,7 +49,10 @@ impl TestConnection {
     fn receive(&mut self) {
         for piece in &self.pieces {
             let next = self.connection.receive(piece.as_bytes(), &mut self.out, &mut self.context);
-            assert!(matches!(next, Next::Read(Waiting::Another | Waiting::Body)));
+            assert!(matches!(
+                next,
+                Next::Read(Waiting::Another | Waiting::Body) | Next::Close(CloseReason::Unauthorized)
+            ));
         }
     }
 }

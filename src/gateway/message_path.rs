@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tokio::time::sleep_until;
 
 use crate::bus::{Bus, BusEvent, Hub, HubCounters, SubscriptionCounters, limit_payloads};
@@ -15,6 +15,7 @@ use crate::gateway::signals::Signals;
 use crate::log::log;
 use crate::proto::message::Encoding;
 use crate::proto::policy::Policy;
+use crate::proto::problem::Status;
 use crate::proto::token::Token;
 use crate::server::listener::Listening;
 use crate::server::workers::{IoBackend, Workers, WorkersConfig};
@@ -100,6 +101,16 @@ impl MessagePath {
     /// Returns how the workers wait for sockets.
     pub(super) fn io(&self) -> IoBackend {
         self.workers.io()
+    }
+
+    /// Returns what is notified after each answer 401.
+    pub(super) fn unauthorized(&self) -> Arc<Notify> {
+        self.workers.unauthorized()
+    }
+
+    /// Returns the number of answers 401 since the start.
+    pub(super) fn unauthorized_answers(&self) -> u64 {
+        self.workers.totals().answers.get(&Status::Unauthorized.code()).copied().unwrap_or_default()
     }
 
     /// Returns the counters since the start.

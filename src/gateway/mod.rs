@@ -12,6 +12,7 @@
 //! | `signals` | turns signals, and the end of standard input, into actions |
 //! | `watched_settings` | reads the settings at the start and when their file changes |
 //! | `ready` | reports when a message that is posted is taken, and when no longer |
+//! | `refused_tokens` | logs requests without the right token, once a minute |
 //! | `parent` | watches the process that started this one |
 //! | `certificates` | reloads the certificate when its files change and when it is due for renewal |
 //! | `clock` | tells when the clock of the system is set |
@@ -27,6 +28,7 @@ mod failure;
 mod message_path;
 mod parent;
 mod ready;
+mod refused_tokens;
 mod run;
 pub(crate) mod signals;
 mod watched_settings;

@@ -16,6 +16,7 @@ use crate::gateway::failure::Failure;
 use crate::gateway::message_path::MessagePath;
 use crate::gateway::parent::ParentEnd;
 use crate::gateway::ready::ReadyReporter;
+use crate::gateway::refused_tokens::RefusedTokens;
 use crate::gateway::signals::{SignalAction, Signals, StdinEnd};
 use crate::gateway::watched_settings::WatchedSettings;
 use crate::log::log;
@@ -115,6 +116,7 @@ impl Gateway {
         let mut stdin = self.config.watch_stdin.then(StdinEnd::watch);
         let interval = |period| interval_at(tokio::time::Instant::now() + period, period);
         let mut stats = self.config.stats_interval.map(interval);
+        let mut refused_tokens = RefusedTokens::new(self.message_path.unauthorized());
         loop {
             let action = tokio::select! {
                 action = signals.next() => action,
@@ -127,6 +129,10 @@ impl Gateway {
                 _ = &mut bus_started, if !accepts_inherited => {
                     self.message_path.accept_inherited()?;
                     accepts_inherited = true;
+                    continue;
+                }
+                () = refused_tokens.due() => {
+                    refused_tokens.log(self.message_path.unauthorized_answers());
                     continue;
                 }
                 () = self.settings.changed() => {

@@ -43,6 +43,8 @@ pub enum CloseReason {
     Stopping,
     /// The REST API was switched off.
     Disabled,
+    /// The token was missing, repeated or wrong. So each guess costs a connection.
+    Unauthorized,
     /// A head or a framing was refused, so that nobody knows where the next request begins (RFC 9112 §11.2).
     EndUnknown,
     /// The rest of a refused body is too long to be read.
@@ -65,9 +67,9 @@ impl CloseReason {
             Problem::TooLarge(_) => Some(Self::BodyNotRead),
             Problem::Timeout(_) => Some(Self::TimedOut),
             Problem::Unavailable(Unavailable::Disabled) => Some(Self::Disabled),
+            Problem::Token => Some(Self::Unauthorized),
             Problem::NotFound
             | Problem::Method
-            | Problem::Token
             | Problem::MediaType
             | Problem::ContentEncoding
             | Problem::Expectation

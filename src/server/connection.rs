@@ -84,12 +84,19 @@ pub(crate) struct WorkerContext {
     output: RefCell<Vec<u8>>,
     /// Notified after messages were published, so that the bus is woken.
     pub(crate) published: Notify,
+    /// Notified after an answer 401.
+    unauthorized: Arc<Notify>,
     /// Set when the gateway was asked to stop.
     pub(crate) drain_grace: Cell<Option<DrainGrace>>,
 }
 
 impl WorkerContext {
-    pub(crate) fn new(core: Context<Publisher>, mut token: watch::Receiver<Option<Token>>, timeouts: Timeouts) -> Self {
+    pub(crate) fn new(
+        core: Context<Publisher>,
+        mut token: watch::Receiver<Option<Token>>,
+        timeouts: Timeouts,
+        unauthorized: Arc<Notify>,
+    ) -> Self {
         // The first call of `core_now` takes the token.
         token.mark_changed();
         Self {
@@ -100,6 +107,7 @@ impl WorkerContext {
             timeouts,
             output: RefCell::default(),
             published: Notify::new(),
+            unauthorized,
             drain_grace: Cell::new(None),
         }
     }
@@ -173,6 +181,7 @@ impl From<Next> for TaskStep {
                 CloseReason::ClientAsked
                 | CloseReason::Stopping
                 | CloseReason::Disabled
+                | CloseReason::Unauthorized
                 | CloseReason::EndUnknown
                 | CloseReason::BodyNotRead
                 | CloseReason::BodyInDoubt
@@ -336,6 +345,9 @@ impl<S: Stream> ConnectionTask<'_, S> {
         let next = act(&mut self.connection, &mut out, &mut core);
         if std::mem::take(&mut core.has_published) {
             self.worker.published.notify_one();
+        }
+        if next == Next::Close(CloseReason::Unauthorized) {
+            self.worker.unauthorized.notify_one();
         }
         self.stream.write(&out)?;
         Ok(next.into())

@@ -40,6 +40,8 @@ pub struct WorkerConfig {
     pub inherited: InheritedConnections,
     /// The token in force; none while the REST API is switched off.
     pub token: watch::Receiver<Option<Token>>,
+    /// Notified after each answer 401.
+    pub unauthorized: Arc<Notify>,
 }
 
 /// What the workers are to do.
@@ -107,11 +109,11 @@ pub(crate) fn run<T: Transport>(event_loop: &T, config: WorkerConfig) {
 /// # Panics
 /// If the worker's task panics.
 pub async fn serve<T: Transport>(config: WorkerConfig) {
-    let WorkerConfig { core, timeouts, permits, service, inherited, token } = config;
+    let WorkerConfig { core, timeouts, permits, service, inherited, token, unauthorized } = config;
     let worker = Rc::new(Worker {
         publisher: core.publisher.clone(),
         counters: Arc::clone(&core.counters),
-        context: WorkerContext::new(core, token, timeouts),
+        context: WorkerContext::new(core, token, timeouts, unauthorized),
         permits,
         service: service.clone(),
         listening: RefCell::default(),

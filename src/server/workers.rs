@@ -5,7 +5,7 @@ use std::sync::mpsc::Sender;
 use std::time::Instant;
 use std::{fmt, io};
 
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{Notify, Semaphore, mpsc, watch};
 
 use crate::bus::Publisher;
 use crate::log::log;
@@ -104,6 +104,7 @@ pub(crate) struct Workers {
     counters: Vec<Arc<HttpCounters>>,
     service: watch::Sender<Service>,
     token: watch::Sender<Option<Token>>,
+    unauthorized: Arc<Notify>,
     accept_threads: AcceptThreads,
     /// Closed when the last worker has ended.
     running: mpsc::Receiver<()>,
@@ -119,6 +120,7 @@ impl Workers {
         let (accept_threads, inherited) = AcceptThreads::new(&config.inherited, &permits);
         let (service, follow_service) = watch::channel(Service::Closed);
         let (token, follow_token) = watch::channel(None);
+        let unauthorized = Arc::new(Notify::new());
         let (alive, running) = mpsc::channel(1);
         let (started, starting) = std::sync::mpsc::channel();
         for counters in &counters {
@@ -130,6 +132,7 @@ impl Workers {
                 service: follow_service.clone(),
                 inherited: Arc::clone(&inherited),
                 token: follow_token.clone(),
+                unauthorized: Arc::clone(&unauthorized),
             };
             let (io, alive, started) = (config.io, alive.clone(), started.clone());
             let body = move || {
@@ -150,7 +153,7 @@ impl Workers {
         // Where only some workers have a ring, the event names the slower way to wait.
         let is_uring = loops.iter().all(|started| started.name == Uring::NAME);
         let io = if is_uring { IoBackend::Uring } else { IoBackend::Epoll };
-        Ok(Self { io, counters, service, token, accept_threads, running })
+        Ok(Self { io, counters, service, token, unauthorized, accept_threads, running })
     }
 
     /// Accepts requests on these sockets, with this token; in TLS where there is an acceptor. The token is in force
@@ -188,6 +191,11 @@ impl Workers {
     /// Returns how the workers wait for sockets, as the `listening` event names it.
     pub(crate) fn io(&self) -> IoBackend {
         self.io
+    }
+
+    /// Returns what is notified after each answer 401.
+    pub(crate) fn unauthorized(&self) -> Arc<Notify> {
+        Arc::clone(&self.unauthorized)
     }
 
     /// Returns the sums of what the workers counted.

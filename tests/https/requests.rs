@@ -18,10 +18,10 @@ fn a_connection_serves_many_requests() {
             client.exchange(&request).assert_accepted();
             assert_eq!(rig.bus.next(), message);
         }
-        for (target, status) in [("/", 404), ("/api/message", 401)] {
-            assert_eq!(client.exchange(&rig.request(VALID_BODY).target(target)).status, status);
-        }
+        assert_eq!(client.exchange(&rig.request(VALID_BODY).target("/")).status, 404);
         client.exchange(&rig.request(VALID_BODY)).assert_accepted();
+        assert_eq!(client.exchange(&rig.request(VALID_BODY).target("/api/message")).status, 401);
+        client.expect_close();
     }
 }
 

@@ -157,8 +157,8 @@ fn a_changed_token_is_in_force_from_the_next_request_on_also_on_an_open_connecti
     assert_eq!(status_with(&mut client, &token("old")), 200);
     gateway.settings.write(&enabled(&token("new")));
     gateway.wait_settings("reloaded");
-    assert_eq!(status_with(&mut client, &token("old")), 401);
     assert_eq!(status_with(&mut client, &token("new")), 200);
+    assert_eq!(status_with(&mut client, &token("old")), 401);
 }
 
 /// Some editors write into the existing file, which is empty or incomplete for a moment.
@@ -380,13 +380,12 @@ fn sighup_reads_the_settings_again() {
     gateway.settings.remove();
     std::os::unix::fs::symlink(elsewhere.path(), gateway.settings.path()).unwrap();
     gateway.wait_listening();
-    let mut client = gateway.client();
-    assert_eq!(status_with(&mut client, &token("old")), 200);
+    assert_eq!(status_with(&mut gateway.client(), &token("old")), 200);
 
     elsewhere.write(&enabled(&token("new")));
     gateway.signal(Signal::HUP);
-    eventually("the new token", || (status_with(&mut client, &token("new")) == 200).then_some(()));
-    assert_eq!(status_with(&mut client, &token("old")), 401);
+    eventually("the new token", || (status_with(&mut gateway.client(), &token("new")) == 200).then_some(()));
+    assert_eq!(status_with(&mut gateway.client(), &token("old")), 401);
 }
 
 /// Asserts that the text contains `user_settings.py:LINE:COLUMN`, which editors can jump to.

@@ -106,6 +106,7 @@ fn end(end: End) -> &'static str {
         End::Closed(CloseReason::ClientAsked | CloseReason::Stopping) => "closed: asked",
         End::Closed(
             CloseReason::Disabled
+            | CloseReason::Unauthorized
             | CloseReason::EndUnknown
             | CloseReason::BodyNotRead
             | CloseReason::BodyInDoubt

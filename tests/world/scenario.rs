@@ -115,6 +115,7 @@ impl Gateway {
             service: service.subscribe(),
             inherited: Arc::clone(&connections),
             token: token.subscribe(),
+            unauthorized: Arc::default(),
         };
         let configs: Vec<_> = world.counters.iter().zip(&services).map(config).collect();
         // The tasks of a worker end with the worker.

@@ -62,7 +62,7 @@
 //! | *`CONNECT` to a host and port, which are no path: 404, close* | 9110 §9.3.6 | `reject/target-connect` |
 //! | *another method: 405* | 9110 §15.5.6 | `reject/method-*` |
 //! | *`HEAD`, whatever is wrong with it: no content* | 9110 §9.3.2 | `reject/method-head*` |
-//! | *the token missing, repeated or wrong: 401, one and the same* | 9110 §15.5.2 | `reject/token-*`, `token::every_401_is_the_same` |
+//! | *the token missing, repeated or wrong: 401, one and the same, close* | 9110 §15.5.2 | `reject/token-*`, `token::every_401_is_the_same` |
 //! | *another media type or coding of the content: 415* | 9110 §15.5.16 | `reject/content-type-*`, `reject/content-encoding-*` |
 //! | *another expectation: 417* | 9110 §15.5.18, §10.1.1 | `reject/expect-*` |
 //! | *a body over `--max-body`: 413, close* | 9110 §15.5.14 | `reject/body-*` |

@@ -79,7 +79,7 @@ fn worker(
     Rc::new(Worker {
         publisher: bus.publisher(),
         counters,
-        context: WorkerContext::new(core, token.subscribe(), timeouts),
+        context: WorkerContext::new(core, token.subscribe(), timeouts, Arc::default()),
         permits: Arc::clone(permits),
         service: watch::channel(service).1,
         listening: RefCell::default(),

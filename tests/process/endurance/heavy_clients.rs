@@ -73,7 +73,7 @@ fn the_first_byte_of_the_next_request_does_not_keep_the_memory_of_a_body() {
     raise_descriptors();
     let gateway = Gateway::serve().start();
     let body = format!(r#"{{"topic":"t","payload":{{"pad":"{}"}}}}"#, "x".repeat(60_000));
-    let (right, wrong) = (gateway.request(&body), gateway.request(&body).target("/api/message?token=wrong"));
+    let (right, wrong) = (gateway.request(&body), gateway.request(&body).target("/elsewhere"));
     let before = resident_kib(gateway.id());
     let mut clients = Vec::new();
     for request in [right.clone(), wrong, right.chunked(7_000)] {
@@ -85,7 +85,7 @@ fn the_first_byte_of_the_next_request_does_not_keep_the_memory_of_a_body() {
             client.send([gateway.request(FINE).bytes().as_slice(), first].concat());
             client.response().assert_accepted();
             client.send([rest, b"P"].concat());
-            assert!(matches!(client.response().status, 200 | 401));
+            assert!(matches!(client.response().status, 200 | 404));
             clients.push(client);
         }
     }

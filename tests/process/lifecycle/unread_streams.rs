@@ -41,8 +41,8 @@ fn stderr_that_nobody_reads_holds_up_nothing() {
 
     gateway.settings.write(&enabled(&token("new")));
     gateway.wait_settings("reloaded");
-    assert_eq!(status_with(&mut client, &token("old")), 401);
     assert_eq!(status_with(&mut client, &token("new")), 200);
+    assert_eq!(status_with(&mut client, &token("old")), 401);
     for _ in 0..20 {
         gateway.settings.write(BROKEN);
         gateway.signal(Signal::HUP);

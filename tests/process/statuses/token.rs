@@ -71,3 +71,34 @@ fn a_token_is_compared_without_its_percent_encoding() {
     let decoded_twice = Request::post("/api/message?token=s3cr3t-%41/%2B?%26=%23%C3%BC", FINE);
     assert_eq!(gateway.client().exchange(&decoded_twice).status, 401);
 }
+
+/// Each guess costs a connection. What the client has sent behind it is not read as a request.
+#[test]
+fn a_request_without_the_right_token_is_the_last_of_its_connection() {
+    let mut fixture = Fixture::start();
+    let fine = fixture.request(FINE);
+    let value = fixture.gateway.target().split_once('=').unwrap().1.to_owned();
+    let targets = ["/api/message", "/api/message?token=wrong", &format!("/api/message?token={value}&token={value}")];
+    for target in targets {
+        for request in [fine.clone().target(target), fine.clone().target(target).chunked(3)] {
+            let mut client = fixture.client();
+            client.send([request.bytes(), fine.bytes()].concat());
+            let response = client.response();
+            assert_eq!((response.status, response.closes()), (401, true), "{target}");
+            client.expect_half_close(&fine.bytes());
+        }
+    }
+    assert_eq!(fixture.gateway.stats()["answers"], serde_json::json!({ "401": 2 * targets.len() }));
+    fixture.assert_nothing_more_published();
+}
+
+#[test]
+fn wrong_tokens_are_logged_once_a_minute() {
+    let fixture = Fixture::start();
+    let wrong = fixture.request(FINE).target("/api/message?token=s3cr3t-guess");
+    for _ in 0..10 {
+        assert_eq!(fixture.client().exchange(&wrong).status, 401);
+        fixture.gateway.expect_log("answered 401");
+    }
+    assert_eq!(fixture.gateway.log().matches("401").count(), 1, "{}", fixture.gateway.log());
+}

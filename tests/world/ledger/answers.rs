@@ -107,12 +107,12 @@ impl Ledger {
         let may_close = request.ends_connection()
             || self.is_told_to_end(world)
             || is_cut
-            || answer.kind == "disabled"
+            || matches!(answer.kind.as_str(), "disabled" | "token")
             || answer.kind == "https-only"
             || (is_refused && (request.expects_continue || request.end - request.head_end > DISCARD_BYTES));
         world.check(self.life, may_close || !answer.closes, format_args!("{answer:?} closes for no reason"));
-        let must_close = request.is_last && !answer.closes;
-        world.check(self.life, !must_close, format_args!("{answer:?} stays open, and the client has asked to close"));
+        let must_close = request.is_last || answer.status == 401;
+        world.check(self.life, answer.closes || !must_close, format_args!("{answer:?} stays open"));
     }
 
     pub(super) fn is_closing(&self) -> bool {
