@@ -5,7 +5,9 @@ from __future__ import annotations
 import email.utils
 import json
 import re
-from typing import NamedTuple
+from typing import NamedTuple, Optional
+
+from .errors import Message, RefusedError
 
 #: The most bytes of the head and of the body of an answer. Those of the gateway have some hundred bytes; a proxy
 #: before it may add to them.
@@ -40,9 +42,27 @@ class Answer(NamedTuple):
             return {}
         try:
             document = json.loads(self.body)
-        except ValueError:
+        except (ValueError, RecursionError):
             return {}
         return document if isinstance(document, dict) else {}
+
+    def refusal(self, message: Optional[Message] = None) -> RefusedError:
+        """Returns the error that the answer stands for."""
+        problem = self.problem()
+        kind, detail, pointer = (problem.get(name) for name in ("type", "detail", "pointer"))
+        if not isinstance(detail, str):
+            # The page of a stranger may quote the URL, which has the token in it.
+            detail = f"an answer of {len(self.body)} bytes that says nothing about the problem (RFC 9457)"
+            if self.status == 400:
+                detail += "; is it an https address?"
+        return RefusedError(
+            self.status,
+            kind if isinstance(kind, str) else "about:blank",
+            detail,
+            pointer if isinstance(pointer, str) else None,
+            self.retry_after_s(),
+            message,
+        )
 
     def retry_after_s(self) -> float | None:
         """Returns the seconds of `Retry-After` (RFC 9110 section 10.2.3). A date counts from that of the answer."""

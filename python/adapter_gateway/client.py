@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import os
-import threading
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Generator, Iterable
 from types import TracebackType
+from typing import Optional, TypeVar
 
-from .connection import Connection
-from .endpoint import Endpoint, Message, Payload
-from .errors import GatewayError, NotSentError
+from .answers import Answer
+from .connection import Connection, Steps, connecting, exchange, run
+from .endpoint import Endpoint, Message, Path, Payload
+from .errors import GatewayError, NotSentError, SettingsError
 from .outcome import Outcome
-from .pipeline import Pipeline, refused
+from .pipeline import Pipeline
 from .sending import Sending
-from .settings import endpoint_of_settings
+from .settings import endpoint_of_settings, read_token
+from .work import Work
 
-#: Seconds until an answer must have come, unless the client is made with others.
+#: Seconds until an answer must have come, unless the client is made with others, and the most that it can be made with.
 TIMEOUT_S = 30.0
+TIMEOUT_LIMIT_S = 86_400.0
 
 #: Seconds for which `send_many` asks again, unless it is called with others.
 RETRY_S = 30.0
@@ -24,8 +27,135 @@ RETRY_S = 30.0
 #: How many requests `send_many` has in flight, unless it is called with others.
 IN_FLIGHT = 64
 
+_Self = TypeVar("_Self", bound="ClientBase")
+_Client = TypeVar("_Client", bound="Client")
 
-class Client:
+
+class ClientBase:
+    """The part of a client that does not depend on how one waits."""
+
+    def __init__(
+        self, address: Path, token: str, certificate: Optional[Path] = None, *, timeout_s: float = TIMEOUT_S
+    ) -> None:
+        if not 0 < timeout_s <= TIMEOUT_LIMIT_S:
+            raise ValueError(f"timeout_s is above 0, and at most {TIMEOUT_LIMIT_S:g}")
+        self._endpoint = Endpoint(address, token, certificate)
+        self._timeout_s = timeout_s
+        #: The settings file, which is read again when the gateway refuses the token.
+        self._settings: Optional[Path] = None
+        # A generator that is finalised gives its connection back, wherever the program is. So there is no lock: to add
+        # and to remove at one end are indivisible.
+        self._idle: deque[Connection] = deque()
+        self._closed = False
+
+    @classmethod
+    def from_settings(
+        cls: type[_Self],
+        path: Optional[Path] = None,
+        *,
+        url: Optional[str] = None,
+        socket: Optional[Path] = None,
+        certificate: Optional[Path] = None,
+        timeout_s: float = TIMEOUT_S,
+    ) -> _Self:
+        """Returns a client for the gateway of a settings file, by default the user's, which is never executed.
+
+        The token is the one of the settings. The address is `https://localhost:12358`, or that of `url` or `socket`.
+        The certificate of an https address is `gateway-cert.pem` beside the settings, or `certificate`.
+
+        When the gateway refuses the token, the file is read again. With another token in it, the message is sent again.
+
+        Raises `SettingsError`.
+        """
+        file, address, token, trusted = endpoint_of_settings(path, url, socket, certificate)
+        client = cls(address, token, trusted, timeout_s=timeout_s)
+        client._settings = file
+        return client
+
+    def __repr__(self) -> str:
+        return f"<Client {self._endpoint.address}>"
+
+    def _posting(self, topic: str, payload: Payload) -> Steps[None]:
+        """Posts a message."""
+        self._check_open()
+        endpoint = self._endpoint
+        answer = yield from self._exchanging(endpoint.request(topic, payload))
+        renewed = self._renewed(endpoint) if answer.status == 401 else None
+        if renewed is not None:
+            answer = yield from self._exchanging(renewed.request(topic, payload))
+        if answer.status != 200:
+            raise answer.refusal()
+
+    def _exchanging(self, request: bytes) -> Steps[Answer]:
+        connection = self._take()
+        while True:
+            is_kept = connection is not None
+            if connection is None:
+                connection = yield from connecting(self._endpoint, self._timeout_s)
+            try:
+                answer = yield from exchange(connection, request, self._timeout_s)
+            except BaseException as error:
+                connection.close()
+                if not (is_kept and isinstance(error, NotSentError)):
+                    raise
+                connection = None
+                continue
+            if answer.close:
+                connection.close()
+            else:
+                self._give_back(connection)
+            return answer
+
+    def _work(self, in_flight: int, retry_s: float, reorder: bool) -> Work:
+        self._check_open()
+        return Work(Pipeline(self._endpoint, in_flight, retry_s, reorder), self._timeout_s, self._renewed)
+
+    def _renewed(self, refused: Endpoint) -> Optional[Endpoint]:
+        """Returns the endpoint with another token than the one that was refused, if the settings have one."""
+        if self._settings is None:
+            return None
+        try:
+            token = read_token(self._settings)
+        except SettingsError:
+            return None
+        if token == refused.token:
+            return None
+        self._endpoint = refused.with_token(token)
+        return self._endpoint
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise GatewayError("the client is closed")
+
+    def _take(self) -> Optional[Connection]:
+        """Returns a kept connection that the server has not ended, if there is one."""
+        self._check_open()
+        while True:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                return None
+            if not connection.is_stale():
+                return connection
+            connection.close()
+
+    def _give_back(self, connection: Optional[Connection]) -> None:
+        if connection is not None:
+            self._idle.append(connection)
+        if self._closed:
+            self._close()
+
+    def _close(self) -> None:
+        self._closed = True
+        while self._idle:
+            try:
+                self._idle.pop().close()
+            except IndexError:
+                # Another thread was faster.
+                break
+
+
+class Client(ClientBase):
     """Posts messages to a gateway.
 
     `address` is the URL of the gateway (`https://localhost:12358/api/message`, where the path may be missing), or the
@@ -33,7 +163,7 @@ class Client:
     with, `gateway-cert.pem` beside the settings; without it, the authorities that the system trusts count. There is no
     way to switch the verification off. Proxies in the environment are not used.
 
-    `timeout_s` is how long a connection may take to be made, and an answer to come.
+    `timeout_s` is how long a connection may take to be made, and an answer to come, a day at most.
 
     Several threads can use one client: each call of `send` and each `send_many` has a connection of its own meanwhile,
     and connections are kept for the next call. Messages of one thread stay in order. A client that a forked child
@@ -43,40 +173,6 @@ class Client:
     message.
     """
 
-    def __init__(
-        self,
-        address: str | os.PathLike[str],
-        token: str,
-        certificate: str | os.PathLike[str] | None = None,
-        *,
-        timeout_s: float = TIMEOUT_S,
-    ) -> None:
-        self._endpoint = Endpoint(address, token, certificate)
-        self._timeout_s = timeout_s
-        self._lock = threading.Lock()
-        self._idle: list[Connection] = []
-        self._process = os.getpid()
-        self._closed = False
-
-    @classmethod
-    def from_settings(
-        cls,
-        path: str | os.PathLike[str] | None = None,
-        *,
-        url: str | None = None,
-        socket: str | os.PathLike[str] | None = None,
-        certificate: str | os.PathLike[str] | None = None,
-        timeout_s: float = TIMEOUT_S,
-    ) -> Client:
-        """Returns a client for the gateway of a settings file, by default the user's, which is never executed.
-
-        The token is the one of the settings. The address is `https://localhost:12358`, or that of `url` or `socket`.
-        The certificate of an https address is `gateway-cert.pem` beside the settings, or `certificate`.
-
-        Raises `SettingsError`.
-        """
-        return cls(*endpoint_of_settings(path, url, socket, certificate), timeout_s=timeout_s)
-
     def send(self, topic: str, payload: Payload) -> None:
         """Posts a message, and returns when the gateway has accepted it. `payload` is an object or its JSON text.
 
@@ -84,30 +180,7 @@ class Client:
         `OutcomeUnknownError` (no answer came, so the message may have been published). It is never sent twice: only
         where a kept connection ended before the request was written to its end is it written to a new one.
         """
-        request = self._endpoint.request(topic, payload)
-        connection = self._take()
-        if connection is not None:
-            try:
-                answer = connection.exchange(request)
-            except NotSentError:
-                connection.close()
-                connection = None
-            except BaseException:
-                connection.close()
-                raise
-        if connection is None:
-            connection = Connection(self._endpoint, self._timeout_s)
-            try:
-                answer = connection.exchange(request)
-            except BaseException:
-                connection.close()
-                raise
-        if answer.close:
-            connection.close()
-        else:
-            self._give_back(connection)
-        if answer.status != 200:
-            raise refused(answer)
+        run(self._posting(topic, payload))
 
     def send_many(
         self,
@@ -116,7 +189,7 @@ class Client:
         *,
         retry_s: float = RETRY_S,
         reorder: bool = False,
-    ) -> Iterator[Outcome]:
+    ) -> Generator[Outcome, None, None]:
         """Posts the messages of an iterable of `(topic, payload)`, and yields the outcome of each, in order.
 
         Up to `in_flight` requests are sent before the answer of the first has come. The iterable may be endless or
@@ -138,64 +211,21 @@ class Client:
 
         If the loop over the outcomes is left early, the connection is closed, and what was in flight is unknown.
         """
-        pipeline = Pipeline(self._endpoint, in_flight, retry_s, reorder)
-        self._open_for_use()
-        return self._pipelined(Sending(pipeline, self._endpoint, self._timeout_s, retry_s), iter(messages))
-
-    def _pipelined(self, sending: Sending, messages: Iterator[Message]) -> Iterator[Outcome]:
-        sending.begin(self._take())
-        try:
-            yield from sending.run(messages)
-        finally:
-            connection = sending.end()
-            if connection is not None:
-                self._give_back(connection)
+        work = self._work(in_flight, retry_s, reorder)
+        sending = Sending(work, lambda: run(connecting(self._endpoint, self._timeout_s)), self._give_back)
+        return sending.run(iter(messages), self._take)
 
     def close(self) -> None:
         """Closes the idle connections. The client is of no use afterwards; to close it twice does nothing."""
-        with self._lock:
-            self._closed = True
-            idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.close()
+        self._close()
 
-    def __enter__(self) -> Client:
+    def __enter__(self: _Client) -> _Client:
         return self
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        traceback: Optional[TracebackType],
     ) -> None:
         self.close()
-
-    def __repr__(self) -> str:
-        return f"<Client {self._endpoint.address}>"
-
-    def _open_for_use(self) -> None:
-        if self._closed:
-            raise GatewayError("the client is closed")
-
-    def _take(self) -> Connection | None:
-        """Returns a kept connection that the server has not ended, if there is one."""
-        process = os.getpid()
-        while True:
-            with self._lock:
-                self._open_for_use()
-                if self._process != process:
-                    # The answers to the requests of the parent process arrive on the same sockets.
-                    self._process, self._idle = process, []
-                if not self._idle:
-                    return None
-                connection = self._idle.pop()
-            if not connection.is_stale():
-                return connection
-            connection.close()
-
-    def _give_back(self, connection: Connection) -> None:
-        with self._lock:
-            if not self._closed and self._process == os.getpid():
-                self._idle.append(connection)
-                return
-        connection.close()

@@ -1,15 +1,23 @@
-"""A connection to the gateway, over a socket that never blocks: every wait is a poll with a bound."""
+"""A connection to the gateway, over a socket that never blocks.
+
+What takes time is a generator. It yields what it waits for, so that a thread and an event loop can run the same steps.
+"""
 
 from __future__ import annotations
 
+import os
 import select
 import socket
 import ssl
 import time
+from collections.abc import Generator
+from typing import Any, Callable, Optional, TypeVar, Union
 
 from .answers import Answer, AnswerReader, MalformedAnswer
 from .endpoint import Endpoint
 from .errors import NotSentError, OutcomeUnknownError
+
+_Result = TypeVar("_Result")
 
 READ_BYTES = 64 * 1024
 
@@ -17,56 +25,108 @@ READ_BYTES = 64 * 1024
 #: whole is of no use to the server.
 _RECORD_BYTES = 16 * 1024
 
-#: The answer that a number of `AnswerReader` stands for.
-ACCEPTED_ANSWER = Answer(200, False, {}, b"")
+#: Seconds between two attempts at a Unix socket whose queue is full.
+_QUEUE_PAUSE_S = 0.01
+
+
+class Ready:
+    """A wait until a socket has something to read, or room to write if that is wanted, or until a time."""
+
+    def __init__(self, waiting: Optional[socket.socket], write: bool, until: Optional[float]) -> None:
+        self.socket = waiting
+        self.write = write
+        self.until = until
+
+    def block(self, also: Optional[socket.socket] = None) -> None:
+        """Waits in this thread, also for something to read from another socket."""
+        wait_s = None if self.until is None else max(0.0, self.until - time.monotonic())
+        read = [one for one in (self.socket, also) if one is not None]
+        write = [self.socket] if self.write and self.socket is not None else []
+        if not hasattr(select, "poll"):
+            if read:
+                select.select(read, write, (), wait_s)
+            else:
+                time.sleep(wait_s or 0.0)
+            return
+        poll = select.poll()
+        for one in read:
+            poll.register(one, select.POLLIN | select.POLLOUT if one in write else select.POLLIN)
+        poll.poll(None if wait_s is None else wait_s * 1000)
+
+
+class Resolve:
+    """A wait for the addresses of a host."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self.host = host
+        self.port = port
+
+    def block(self) -> list[Any]:
+        """Returns them."""
+        return list(socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM))
+
+
+#: What takes time. It is sent the addresses that it asked for.
+Steps = Generator[Union[Ready, Resolve], Any, _Result]
+
+
+def run(steps: Steps[_Result]) -> _Result:
+    """Runs the steps in this thread."""
+    resume: Callable[[Any], Union[Ready, Resolve]] = steps.send
+    value: Any = None
+    while True:
+        try:
+            step = resume(value)
+        except StopIteration as end:
+            result: _Result = end.value
+            return result
+        try:
+            resume, value = steps.send, step.block()
+        except BaseException as error:
+            resume, value = steps.throw, error
 
 
 class Connection:
     """One connection."""
 
-    def __init__(self, endpoint: Endpoint, timeout_s: float) -> None:
-        """Connects. Raises `NotSentError`."""
-        self._timeout_s = timeout_s
+    def __init__(self, connected: socket.socket) -> None:
+        self.socket = connected
+        self._tls = connected if isinstance(connected, ssl.SSLSocket) else None
+        #: The process that made it. The answers to the requests of a parent process arrive on the same socket.
+        self.process = os.getpid()
         #: The bytes that the kernel took.
         self.written = 0
-        try:
-            self._socket = _connect(endpoint, timeout_s)
-        except (OSError, ValueError) as error:
-            # `ValueError` is what the standard library raises for some hosts and paths.
-            raise NotSentError(f"{endpoint.address}: {failure_reason(error)}") from error
-        self._tls = self._socket if isinstance(self._socket, ssl.SSLSocket) else None
-        self._poll_in = select.poll()
-        self._poll_in.register(self._socket, select.POLLIN)
-        self._poll_both = select.poll()
-        self._poll_both.register(self._socket, select.POLLIN | select.POLLOUT)
 
     def close(self) -> None:
         """Closes. What is in flight gets no answer."""
-        self._socket.close()
+        self.socket.close()
 
     def is_stale(self) -> bool:
         """Returns whether the server has ended the connection, or sent what nobody asked for, between two requests."""
-        if not self._poll_in.poll(0):
-            return False
         try:
             # With TLS 1.3, tickets of the server may have arrived (RFC 8446 section 4.6.1), which are no data.
-            return self.read() is not None
+            return self.process != os.getpid() or self.read() is not None
         except OSError:
             return True
 
-    def read(self) -> bytes | None:
+    @property
+    def has_more(self) -> bool:
+        """Whether there is something to read that the kernel does not tell of."""
+        return self._tls is not None and self._tls.pending() > 0
+
+    def read(self) -> Optional[bytes]:
         """Returns what has arrived: `None` if nothing has, no bytes at the end of the connection."""
         try:
-            return self._socket.recv(READ_BYTES)
+            return self.socket.recv(READ_BYTES)
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return None
 
-    def write(self, data: bytes | memoryview[int]) -> int:
+    def write(self, data: Union[bytes, memoryview[int]]) -> int:
         """Returns how many bytes the kernel took, which may be none."""
         taken = 0
         try:
             if self._tls is None:
-                taken = self._socket.send(data)
+                taken = self.socket.send(data)
             else:
                 view = memoryview(data)
                 while taken < len(view):
@@ -77,98 +137,123 @@ class Connection:
             self.written += taken
         return taken
 
-    def wait(self, write: bool, timeout_s: float) -> bool:
-        """Waits until there is something to read, or room to write if that is wanted. Returns whether there is."""
-        if self._tls is not None and self._tls.pending():
-            return True
-        return bool((self._poll_both if write else self._poll_in).poll(max(0.0, timeout_s) * 1000))
 
-    def exchange(self, request: bytes) -> Answer:
-        """Sends a request, and returns the answer.
+def exchange(connection: Connection, request: bytes, timeout_s: float) -> Steps[Answer]:
+    """Sends a request, and returns the answer.
 
-        Raises `NotSentError` if the request was not written to its end, and else `OutcomeUnknownError`. Either way the
-        connection is of no more use.
-        """
-        rest: bytes | memoryview[int] = request
-        end = self.written + len(request)
-        reader = AnswerReader()
-        reason = "the connection ended before the answer"
-        deadline = time.monotonic() + self._timeout_s
-        try:
-            while True:
-                if rest:
-                    taken = self.write(rest)
+    Raises `NotSentError` if the request was not written to its end, and else `OutcomeUnknownError`. Either way the
+    connection is of no more use.
+    """
+    rest: Union[bytes, memoryview[int]] = request
+    reader = AnswerReader()
+    reason = "the connection ended before the answer"
+    until = time.monotonic() + timeout_s
+    is_broken = False
+    try:
+        while True:
+            if rest and not is_broken:
+                try:
+                    taken = connection.write(rest)
+                except OSError as error:
+                    # A server that does not want the whole request answers and closes. What arrived still counts.
+                    reason, is_broken = failure_reason(error), True
+                else:
                     rest = memoryview(rest)[taken:] if taken < len(rest) else b""
-                    if taken:
-                        deadline = time.monotonic() + self._timeout_s
-                if not self.wait(bool(rest), deadline - time.monotonic()):
-                    reason = f"no answer came within {self._timeout_s:g} s"
-                    break
-                data = self.read()
-                if data is None:
-                    continue
-                if not data:
-                    break
+                    until = time.monotonic() + timeout_s if taken else until
+            data = connection.read()
+            if data:
                 answers = reader.receive(data)
+                if len(answers) > 1 or (answers and isinstance(answers[0], int) and answers[0] > 1):
+                    raise MalformedAnswer("two answers came to one request")
                 if answers:
+                    answer = answers[0] if isinstance(answers[0], Answer) else Answer(200, False, {}, b"")
                     # An answer before the end of the request says that the server reads no more of it.
-                    return self._only(answers[0] if len(answers) == 1 else 2, bool(rest))
-        except MalformedAnswer as error:
-            reason = str(error)
-        except OSError as error:
-            answer = self._last_words(reader)
-            if answer is not None:
-                return answer
-            reason = failure_reason(error)
-        if self.written < end:
-            raise NotSentError(reason)
-        raise OutcomeUnknownError(reason)
-
-    def _only(self, answer: int | Answer, early: bool) -> Answer:
-        if answer == 1:
-            return ACCEPTED_ANSWER._replace(close=early)
-        if isinstance(answer, int):
-            raise MalformedAnswer("two answers came to one request")
-        return answer._replace(close=True) if early else answer
-
-    def _last_words(self, reader: AnswerReader) -> Answer | None:
-        """Returns the answer that arrived before the connection broke: a server that does not want the whole request
-        answers and closes."""
-        try:
-            while True:
-                data = self.read()
-                if not data:
-                    return None
-                answers = reader.receive(data)
-                if answers:
-                    return self._only(answers[0], True)
-        except (OSError, MalformedAnswer):
-            return None
+                    return answer._replace(close=True) if rest else answer
+            elif data is not None or is_broken:
+                break
+            elif time.monotonic() >= until:
+                reason = f"no answer came within {timeout_s:g} s"
+                break
+            else:
+                yield Ready(connection.socket, bool(rest), until)
+    except MalformedAnswer as error:
+        reason = str(error)
+    except OSError as error:
+        reason = reason if is_broken else failure_reason(error)
+    if rest:
+        raise NotSentError(reason)
+    raise OutcomeUnknownError(reason)
 
 
-def _connect(endpoint: Endpoint, timeout_s: float) -> socket.socket:
-    if endpoint.socket_path is not None:
-        connecting = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            connecting.settimeout(timeout_s)
-            connecting.connect(endpoint.socket_path)
-        except BaseException:
-            connecting.close()
-            raise
-    else:
+def connecting(endpoint: Endpoint, timeout_s: float) -> Steps[Connection]:
+    """Makes a connection. Raises `NotSentError`."""
+    until = time.monotonic() + timeout_s
+    try:
+        if endpoint.socket_path is not None:
+            return Connection((yield from _connected(socket.AF_UNIX, 0, endpoint.socket_path, None, until)))
         context = endpoint.tls_context()
-        deadline = time.monotonic() + timeout_s
-        connecting = socket.create_connection((endpoint.host, endpoint.port), timeout_s)
+        tls = None if context is None else (context, endpoint.host)
+        failure: OSError = OSError("the host has no address")
+        for family, _, protocol, _, address in (yield Resolve(endpoint.host, endpoint.port)):
+            try:
+                return Connection((yield from _connected(family, protocol, address, tls, until)))
+            except OSError as error:
+                failure = error
+        raise failure
+    except (OSError, ValueError) as error:
+        # `ValueError` is what the standard library raises for some hosts and paths.
+        raise NotSentError(f"{endpoint.address}: {failure_reason(error)}") from error
+
+
+def _connected(
+    family: int, protocol: int, address: Any, tls: Optional[tuple[ssl.SSLContext, str]], until: float
+) -> Steps[socket.socket]:
+    made = socket.socket(family, socket.SOCK_STREAM, protocol)
+    try:
+        made.setblocking(False)
+        while True:
+            try:
+                made.connect(address)
+            except BlockingIOError:
+                if protocol:
+                    yield _step(made, True, until)
+                else:
+                    # The queue of a Unix socket is full. Nothing tells when it has room.
+                    yield _step(None, False, min(until, time.monotonic() + _QUEUE_PAUSE_S), until)
+                    continue
+                error = made.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                if error:
+                    raise OSError(error, os.strerror(error)) from None
+                if time.monotonic() >= until:
+                    raise TimeoutError from None
+            break
+        if protocol:
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls is not None:
+            context, host = tls
+            made = context.wrap_socket(made, server_hostname=host, do_handshake_on_connect=False)
+            yield from _handshake(made, until)
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+def _handshake(made: ssl.SSLSocket, until: float) -> Steps[None]:
+    while True:
         try:
-            connecting.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if context is not None:
-                connecting.settimeout(max(0.001, deadline - time.monotonic()))
-                connecting = context.wrap_socket(connecting, server_hostname=endpoint.host)
-        except BaseException:
-            connecting.close()
-            raise
-    connecting.setblocking(False)
-    return connecting
+            made.do_handshake()
+            return
+        except ssl.SSLWantReadError:
+            yield _step(made, False, until)
+        except ssl.SSLWantWriteError:
+            yield _step(made, True, until)
+
+
+def _step(made: Optional[socket.socket], write: bool, until: float, limit: Optional[float] = None) -> Ready:
+    if time.monotonic() >= (until if limit is None else limit):
+        raise TimeoutError
+    return Ready(made, write, until)
 
 
 def failure_reason(error: BaseException) -> str:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import json.encoder
 import os
+import re
+import socket
 import ssl
-from typing import Any, Dict, Union
+from collections.abc import Mapping
+from typing import Any, Callable, Optional, Union
 from urllib.parse import quote, urlsplit
 
+Path = Union[str, "os.PathLike[str]"]
+
 #: What `Client` takes as a payload: an object, or its JSON text, which is sent as it stands.
-Payload = Union[Dict[str, Any], str, bytes]
+Payload = Union[Mapping[str, Any], str, bytes]
+
+#: A message as `send_many` takes it: topic and payload.
+Message = tuple[str, Payload]
 
 #: The path of the one endpoint, for addresses that name none.
 PATH = "/api/message"
@@ -17,8 +27,29 @@ PATH = "/api/message"
 #: The prefix of a Unix socket, as `--listen` has it.
 UNIX_PREFIX = "unix:"
 
-# `NaN` and `Infinity` are no JSON (RFC 8259 section 6). Text is escaped to ASCII, which is the fastest form to make.
-_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+_UNSPEAKABLE = re.compile(r"[\0-\x20\x7f]")
+
+
+def _plain(value: object) -> dict[Any, Any]:
+    """Returns what the encoder takes in the place of a value that it does not know."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"a {type(value).__name__} has no form in JSON")
+
+
+def _make_encode() -> Callable[[object], str]:
+    """Returns the encoder. `NaN` and `Infinity` are no JSON (RFC 8259 section 6). Text is escaped to ASCII, which is the
+    fastest form to make."""
+    maker: Any = getattr(json.encoder, "c_make_encoder", None)
+    if maker is None:
+        return json.JSONEncoder(separators=(",", ":"), allow_nan=False, default=_plain).encode
+    # `JSONEncoder.encode` makes this anew for each call, which takes as long as the encoding. Without a dictionary of
+    # what it is inside of, it keeps no state, and threads can share it; a circle then ends as too deep a nesting.
+    chunks = maker(None, _plain, json.encoder.encode_basestring_ascii, None, ":", ",", False, False, False)
+    return lambda value: "".join(chunks(value, 0))
+
+
+_encode = _make_encode()
 
 
 class Endpoint:
@@ -27,67 +58,88 @@ class Endpoint:
     It holds the token, so its `repr` shows the address alone.
     """
 
-    def __init__(
-        self,
-        address: str | os.PathLike[str],
-        token: str,
-        certificate: str | os.PathLike[str] | None,
-    ) -> None:
-        self.socket_path: str | None = None
+    def __init__(self, address: Path, token: str, certificate: Optional[Path]) -> None:
+        self.socket_path: Optional[str] = None
         self.host = "localhost"
         self.port = 0
         self.is_tls = False
-        target = PATH
-        authority = "localhost"
+        self._target = PATH
+        self._authority = "localhost"
         text = os.fspath(address)
         if isinstance(address, str) and "://" in text and not text.startswith(UNIX_PREFIX):
-            parts = urlsplit(text)
-            if parts.scheme not in ("http", "https"):
-                raise ValueError("the URL must begin with https:// or http://")
-            if parts.query or parts.fragment or "@" in parts.netloc:
-                # The URL is not shown: it may hold the token.
-                raise ValueError(
-                    "the URL holds a query, a fragment or a user; give the token as an argument of its own"
-                )
-            if not parts.hostname:
-                raise ValueError("the URL names no host")
-            self.is_tls = parts.scheme == "https"
-            self.host = parts.hostname
-            self.port = parts.port or (443 if self.is_tls else 80)
-            authority = parts.netloc
-            target = PATH if parts.path in ("", "/") else quote(parts.path, safe="/%:@!$&'()*+,;=~-._")
+            self._read_url(text)
         else:
             self.socket_path = text[len(UNIX_PREFIX) :] if text.startswith(UNIX_PREFIX) else text
-            if not self.socket_path:
-                raise ValueError("the path of the Unix socket is empty")
+            if not self.socket_path or "\0" in self.socket_path:
+                raise ValueError("the path of the Unix socket is empty, or has a NUL in it")
+            if not hasattr(socket, "AF_UNIX"):
+                raise ValueError("this Python has no Unix sockets")
+        self.address = f"{UNIX_PREFIX}{self.socket_path}" if self.socket_path else text
         if certificate is not None and not self.is_tls:
             raise ValueError("a certificate is for https; this address is not https")
+        self.certificate = None if certificate is None else os.fspath(certificate)
+        self._system_trust: Optional[ssl.SSLContext] = None
+        if self.certificate is not None:
+            try:
+                self.tls_context()
+            except OSError as error:
+                raise ValueError(str(error)) from None
+        self._set_token(token)
+
+    def _read_url(self, text: str) -> None:
+        # `urlsplit` drops some of them.
+        if _UNSPEAKABLE.search(text):
+            raise ValueError("the URL has a white space or a control character in it")
+        parts = urlsplit(text)
+        if parts.scheme not in ("http", "https"):
+            raise ValueError("the URL must begin with https:// or http://")
+        if parts.query or parts.fragment or "@" in parts.netloc:
+            # The URL is not shown: it may hold the token.
+            raise ValueError("the URL holds a query, a fragment or a user; give the token as an argument of its own")
+        if not parts.hostname:
+            raise ValueError("the URL names no host")
+        self.is_tls = parts.scheme == "https"
+        self.host = parts.hostname
+        self.port = parts.port or (443 if self.is_tls else 80)
+        self._authority = parts.netloc
+        if parts.path not in ("", "/"):
+            self._target = quote(parts.path, safe="/%:@!$&'()*+,;=~-._")
+
+    def _set_token(self, token: str) -> None:
         if not token:
             raise ValueError("the token is empty")
-        self.certificate = None if certificate is None else os.fspath(certificate)
-        self._system_trust: ssl.SSLContext | None = None
-        self.address = f"{UNIX_PREFIX}{self.socket_path}" if self.socket_path else f"{text}"
+        self.token = token
         head = (
-            f"POST {target}?token={quote(token, safe='')} HTTP/1.1\r\nHost: {authority}\r\n"
+            f"POST {self._target}?token={quote(token, safe='')} HTTP/1.1\r\nHost: {self._authority}\r\n"
             "Content-Type: application/json\r\nContent-Length: "
         )
-        try:
-            self._head = head.encode("ascii")
-        except UnicodeEncodeError:
-            raise ValueError("the host of the URL is not ASCII; write it in its IDNA form") from None
+        if not head.isascii():
+            raise ValueError("the host of the URL is not ASCII; write it in its IDNA form")
+        #: What each request begins with.
+        self.head = head.encode("ascii")
+
+    def with_token(self, token: str) -> Endpoint:
+        """Returns the same endpoint with another token."""
+        other = copy.copy(self)
+        other._set_token(token)
+        return other
 
     def __repr__(self) -> str:
         return f"<Endpoint {self.address}>"
 
-    def tls_context(self) -> ssl.SSLContext | None:
+    def tls_context(self) -> Optional[ssl.SSLContext]:
         """Returns what a new connection verifies the gateway with; `None` without TLS.
 
-        The certificate is read anew each time: the gateway renews its own.
+        The certificate is read anew each time: the gateway renews its own. Raises `OSError`, which names the file.
         """
         if not self.is_tls:
             return None
         if self.certificate is not None:
-            return ssl.create_default_context(cafile=self.certificate)
+            try:
+                return ssl.create_default_context(cafile=self.certificate)
+            except OSError as error:
+                reason = "it holds no certificate" if isinstance(error, ssl.SSLError) else error.strerror
+                raise OSError(f"the certificate {self.certificate} cannot be used: {reason}") from None
         if self._system_trust is None:
             self._system_trust = ssl.create_default_context()
         return self._system_trust
@@ -97,14 +149,17 @@ class Endpoint:
 
         Raises `TypeError` or `ValueError` if the message has no form in JSON.
         """
-        if isinstance(payload, bytes):
-            body = b'{"topic":%b,"payload":%b}' % (_encode(topic).encode("ascii"), payload)
-        elif isinstance(payload, str):
-            body = b'{"topic":%b,"payload":%b}' % (_encode(topic).encode("ascii"), payload.encode())
-        else:
-            body = _encode({"topic": topic, "payload": payload}).encode("ascii")
-        return b"%b%d\r\n\r\n%b" % (self._head, len(body), body)
+        return self.head + content(topic, payload)
 
 
-#: A message as `send_many` takes it: topic and payload.
-Message = tuple[str, Payload]
+def content(topic: str, payload: Payload) -> bytes:
+    """Returns what follows the head of an endpoint in the request that posts a message. Raises as `request` does."""
+    try:
+        if isinstance(payload, (str, bytes)):
+            text = payload.encode() if isinstance(payload, str) else payload
+            body = b'{"topic":%b,"payload":%b}' % (_encode(topic).encode(), text)
+            return b"%d\r\n\r\n%b" % (len(body), body)
+        ascii_body = _encode({"topic": topic, "payload": payload})
+    except RecursionError:
+        raise ValueError("the message is nested too deeply, or contains itself") from None
+    return f"{len(ascii_body)}\r\n\r\n{ascii_body}".encode("ascii")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Optional
 
 #: The topic and the payload of a message, as they were given to `send_many`.
 Message = tuple[str, Any]
@@ -17,18 +17,26 @@ class SettingsError(GatewayError):
     """The settings file does not tell how to reach the gateway. The text names the file."""
 
 
-class SendError(GatewayError):
-    """A message was not accepted, as far as the client knows."""
+class _Told(GatewayError):
+    """An error with a text and with fields. `args` are the arguments of the class, so that it can be pickled."""
 
-    def __init__(self, text: str, message: Message | None = None) -> None:
-        # All arguments stay in `args`, so that the error can be pickled.
-        super().__init__(text, message)
+    def __init__(self, text: str, *arguments: object) -> None:
+        # `OSError`, which some errors are, takes a second argument for itself.
+        super().__init__(text)
+        self.args = arguments
         self._text = text
-        #: The topic and the payload, from `send_many`.
-        self.message = message
 
     def __str__(self) -> str:
         return self._text
+
+
+class SendError(_Told):
+    """A message was not accepted, as far as the client knows."""
+
+    def __init__(self, text: str, message: Optional[Message] = None) -> None:
+        super().__init__(text, text, message)
+        #: The topic and the payload, from `send_many`.
+        self.message = message
 
 
 class RefusedError(SendError):
@@ -39,12 +47,13 @@ class RefusedError(SendError):
         status: int,
         type: str = "about:blank",
         detail: str = "",
-        pointer: str | None = None,
-        retry_after_s: float | None = None,
+        pointer: Optional[str] = None,
+        retry_after_s: Optional[float] = None,
+        message: Optional[Message] = None,
     ) -> None:
         place = f" (at {pointer})" if pointer else ""
-        super().__init__(f"{status} {type}: {detail}{place}")
-        self.args = (status, type, detail, pointer, retry_after_s)
+        super().__init__(f"{status} {type}: {detail}{place}", message)
+        self.args = (status, type, detail, pointer, retry_after_s, message)
         #: The status of the answer, such as 422.
         self.status = status
         #: The type of the problem, such as `urn:adapter-gateway:problem:not-a-message`.
@@ -55,6 +64,10 @@ class RefusedError(SendError):
         self.pointer = pointer
         #: The seconds after which the gateway wants to be asked again. Every 503 has them.
         self.retry_after_s = retry_after_s
+
+    def of(self, message: Message) -> RefusedError:
+        """Returns the same refusal for another message."""
+        return RefusedError(self.status, self.type, self.detail, self.pointer, self.retry_after_s, message)
 
 
 class NotSentError(SendError, ConnectionError):
@@ -82,14 +95,14 @@ class BinaryNotFoundError(GatewayError, FileNotFoundError):
     """The program is not where an installation puts it. The text names the places."""
 
 
-class GatewayProcessError(GatewayError):
+class GatewayProcessError(_Told):
     """A process did not do what was asked of it. `log` holds the last lines of its log, `reason` what it said itself."""
 
-    def __init__(self, what: str, reason: str | None, log: Sequence[str]) -> None:
+    def __init__(self, what: str, reason: Optional[str], log: Sequence[str]) -> None:
         self.reason = reason
         self.log = tuple(log)
         text = what if reason is None else f"{what}: {reason}"
-        super().__init__("\n  ".join((text, *self.log)))
+        super().__init__("\n  ".join((text, *self.log)), what, reason, self.log)
 
 
 class GatewayEndedError(GatewayProcessError):
@@ -100,9 +113,10 @@ class GatewayEndedError(GatewayProcessError):
     cannot be listened on, and 5 if io_uring was asked for and is not available.
     """
 
-    def __init__(self, what: str, status: int | None, reason: str | None, log: Sequence[str]) -> None:
-        self.status = status
+    def __init__(self, what: str, status: Optional[int], reason: Optional[str], log: Sequence[str]) -> None:
         super().__init__(what, reason, log)
+        self.status = status
+        self.args = (what, status, reason, self.log)
 
 
 class GatewayDisabledError(GatewayProcessError):

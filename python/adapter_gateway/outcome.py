@@ -2,47 +2,83 @@
 
 from __future__ import annotations
 
-from .errors import OutcomeUnknownError, RefusedError, SendError
+from typing import TYPE_CHECKING, Literal, Optional, Union
+
+from .errors import Message, OutcomeUnknownError, RefusedError, SendError
 
 
-class Outcome:
+class _Outcome:
     """What became of one message of `send_many`: it was accepted, it was refused, or nobody knows.
 
     It is true in a condition if the message was accepted.
     """
 
-    __slots__ = ("error",)
+    __slots__ = ("message", "error")
 
-    def __init__(self, error: SendError | None) -> None:
-        #: Why the message was not accepted: a `RefusedError`, an `OutcomeUnknownError`, or `None` if it was accepted.
-        self.error = error
+    #: The topic and the payload, as the iterable gave them.
+    message: Message
 
-    @property
-    def accepted(self) -> bool:
-        """Whether the gateway answered 200: it publishes the message."""
-        return self.error is None
+    if not TYPE_CHECKING:
 
-    @property
-    def refused(self) -> bool:
-        """Whether the gateway answered with an error: it published nothing."""
-        return isinstance(self.error, RefusedError)
+        def __init__(self, message: Message, error: Optional[SendError]) -> None:
+            self.message = message
+            #: Why the message was not accepted: a `RefusedError`, an `OutcomeUnknownError`, or `None`.
+            self.error = error
 
-    @property
-    def unknown(self) -> bool:
-        """Whether no answer came: the gateway may have published the message, or not."""
-        return isinstance(self.error, OutcomeUnknownError)
+        @property
+        def accepted(self) -> bool:
+            """Whether the gateway answered 200: it publishes the message."""
+            return self.error is None
+
+        @property
+        def refused(self) -> bool:
+            """Whether the gateway answered with an error: it published nothing."""
+            return isinstance(self.error, RefusedError)
+
+        @property
+        def unknown(self) -> bool:
+            """Whether no answer came: the gateway may have published the message, or not."""
+            return isinstance(self.error, OutcomeUnknownError)
+
+        def __bool__(self) -> bool:
+            return self.error is None
+
+        def __repr__(self) -> str:
+            return f"<Outcome {'accepted' if self.error is None else f'{type(self.error).__name__}: {self.error}'}>"
 
     def check(self) -> None:
         """Raises the error if the message was not accepted."""
-        if self.error is not None:
-            raise self.error
-
-    def __bool__(self) -> bool:
-        return self.error is None
-
-    def __repr__(self) -> str:
-        return "<Outcome accepted>" if self.error is None else f"<Outcome {type(self.error).__name__}: {self.error}>"
+        error: Optional[SendError] = getattr(self, "error")  # noqa: B009 (the type checkers know it below)
+        if error is not None:
+            raise error
 
 
-#: The outcome of every message that was accepted.
-ACCEPTED = Outcome(None)
+if TYPE_CHECKING:
+    # One class each lets a type checker conclude from `refused` what `error` is.
+    class Accepted(_Outcome):
+        error: None
+        accepted: Literal[True]
+        refused: Literal[False]
+        unknown: Literal[False]
+
+        def __bool__(self) -> Literal[True]: ...
+
+    class Refused(_Outcome):
+        error: RefusedError
+        accepted: Literal[False]
+        refused: Literal[True]
+        unknown: Literal[False]
+
+        def __bool__(self) -> Literal[False]: ...
+
+    class Unknown(_Outcome):
+        error: OutcomeUnknownError
+        accepted: Literal[False]
+        refused: Literal[False]
+        unknown: Literal[True]
+
+        def __bool__(self) -> Literal[False]: ...
+
+    Outcome = Union[Accepted, Refused, Unknown]
+else:
+    Outcome = _Outcome

@@ -1,4 +1,5 @@
-"""The messages of one `send_many`: which are to be sent, which wait for their answer, and what became of each.
+"""The messages of one `send_many`: which are to be sent, which wait for their answer, what became of each, and when the
+next attempt is made.
 
 Nothing here reads a socket or a clock. The order of the messages is kept: what is sent again is sent before what comes
 behind it, and a message that the gateway refused for the moment is not sent again once one behind it was accepted.
@@ -7,33 +8,40 @@ behind it, and a message that the gateway refused for the moment is not sent aga
 from __future__ import annotations
 
 from collections import deque
+from typing import Optional, cast
 
 from .answers import Answer, AnswerReader, MalformedAnswer
-from .endpoint import Endpoint, Message
-from .errors import OutcomeUnknownError, RefusedError
-from .outcome import ACCEPTED, Outcome
+from .endpoint import Endpoint, Message, content
+from .errors import NotSentError, OutcomeUnknownError, RefusedError, SendError
+from .outcome import Outcome, _Outcome
 
 #: The most bytes of requests that wait for their answers. One request may be larger.
 IN_FLIGHT_BYTES = 1024 * 1024
 
-#: Seconds to wait after a 503 that does not say how long, and the most that are waited.
+#: Seconds to wait after a 503 that does not say how long, and the fewest and the most that are waited.
 RETRY_AFTER_S = 1.0
+RETRY_AFTER_MINIMUM_S = 0.1
 RETRY_AFTER_LIMIT_S = 60.0
 
+#: Seconds between two attempts to connect.
+PAUSE_S = 0.1
 
-class Entry:
-    """A message that was taken from the iterable, until its outcome is yielded."""
 
-    __slots__ = ("message", "request", "end", "refusal", "outcome")
+class Entry(_Outcome):
+    """A message that was taken from the iterable. When it is done, it is its own outcome."""
 
-    def __init__(self, message: Message, request: bytes) -> None:
+    __slots__ = ("content", "end", "is_done")
+
+    error: Optional[SendError]
+
+    def __init__(self, message: Message, content: bytes) -> None:
         self.message = message
-        self.request = request
+        #: Why it was not accepted. While it is to be sent again, the last refusal.
+        self.error = None
+        self.content = content
         #: Where the request ends, in bytes since the start of its connection.
         self.end = 0
-        #: The last 503, while the message is to be sent again.
-        self.refusal: Outcome | None = None
-        self.outcome: Outcome | None = None
+        self.is_done = False
 
 
 class Pipeline:
@@ -42,7 +50,9 @@ class Pipeline:
     def __init__(self, endpoint: Endpoint, in_flight: int, retry_s: float, reorder: bool) -> None:
         if in_flight < 1:
             raise ValueError("in_flight is at least 1")
-        self._endpoint = endpoint
+        if not retry_s >= 0:
+            raise ValueError("retry_s is at least 0")
+        self.endpoint = endpoint
         self._limit = in_flight
         #: How many messages are written at once at most, so that the gateway works on some while others are made.
         self.half = (in_flight + 1) // 2
@@ -54,7 +64,7 @@ class Pipeline:
         self._order: deque[Entry] = deque()
         self._unsent: deque[Entry] = deque()
         self._sent: deque[Entry] = deque()
-        #: Refused with 503 and to be sent again. Nothing else is sent before them.
+        #: Refused with 503 or 401, and to be sent again. Nothing else is sent before them.
         self._again: list[Entry] = []
         #: The bytes of the requests of all messages in `_order`.
         self._held_bytes = 0
@@ -62,7 +72,14 @@ class Pipeline:
         self._answered_bytes = 0
         self._reader = AnswerReader()
         #: When the first 503 came since the last message was accepted.
-        self._unavailable_at: float | None = None
+        self._unavailable_at: Optional[float] = None
+        #: Since when connections fail, and why the last one did.
+        self._failing_since: Optional[float] = None
+        self._failure = ""
+        self._connect_at = 0.0
+        #: The refusal of the token, while nobody has looked for another one, and once it is final.
+        self._denied: Optional[RefusedError] = None
+        self._verdict: Optional[RefusedError] = None
         #: Whether the server ends the connection: nothing more can be sent on it.
         self.closing = False
         #: Whether the server answered anything on this connection.
@@ -84,26 +101,29 @@ class Pipeline:
     def add(self, message: Message) -> None:
         """Takes a message. Raises what the encoder raises, and takes nothing then."""
         topic, payload = message
-        entry = Entry(message, self._endpoint.request(topic, payload))
+        entry = Entry(message, content(topic, payload))
+        # The order comes first: another thread may send, and a verdict may come meanwhile.
+        self._held_bytes += len(entry.content)
         self._order.append(entry)
         self._unsent.append(entry)
-        self._held_bytes += len(entry.request)
+        if self._verdict is not None:
+            self._refuse_all(self._verdict)
+
+    @property
+    def has_outcomes(self) -> bool:
+        """Whether the outcome of the next message is there."""
+        return bool(self._order) and self._order[0].is_done
 
     def outcomes(self) -> list[Outcome]:
         """Returns the outcomes that are there, in the order of the iterable, each once."""
         order = self._order
         ready = []
-        while order:
-            outcome = order[0].outcome
-            if outcome is None:
-                break
-            self._held_bytes -= len(order.popleft().request)
-            ready.append(outcome)
-        return ready
-
-    def unsent_messages(self) -> list[Message]:
-        """Returns the messages that are not sent, in their order."""
-        return [entry.message for entry in (*self._again, *self._unsent)]
+        while order and order[0].is_done:
+            entry = order.popleft()
+            self._held_bytes -= len(entry.content)
+            entry.content = b""
+            ready.append(entry)
+        return cast("list[Outcome]", ready)
 
     # What the connection does.
 
@@ -117,6 +137,33 @@ class Pipeline:
         """How many messages wait for their answers."""
         return len(self._sent)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether messages are to be sent, or wait for their answers."""
+        return bool(self._sent or self._unsent or self._again)
+
+    def may_connect(self, now: float) -> bool:
+        """Returns whether to connect now. Raises `NotSentError` after the time to try."""
+        if not self.has_unsent or now < self.resume_at:
+            return False
+        if self._failing_since is not None and now - self._failing_since >= self._retry_s:
+            unsent = [entry.message for entry in (*self._again, *self._unsent)]
+            raise NotSentError(self._failure, unsent)
+        return now >= self._connect_at
+
+    def send_at(self, is_connected: bool) -> Optional[float]:
+        """Returns when something is to be sent again, or a connection is to be made; `None` for nothing."""
+        if not self.has_unsent:
+            return None
+        return self.resume_at if is_connected else max(self.resume_at, self._connect_at)
+
+    def failed(self, reason: str, now: float) -> None:
+        """A connection could not be made, or ended before it was of use."""
+        self._failure = reason
+        self._connect_at = now + PAUSE_S
+        if self._failing_since is None:
+            self._failing_since = now
+
     def connected(self) -> None:
         """Begins a new connection."""
         self._reader = AnswerReader()
@@ -125,22 +172,23 @@ class Pipeline:
 
     def requests(self, now: float) -> bytes:
         """Returns the requests to be written now. From here on they are sent."""
-        if self.closing or now < self.resume_at:
+        if self.closing or now < self.resume_at or self._denied is not None:
             return b""
         if self._again:
             if self._sent:
                 return b""
             self._unsent.extendleft(reversed(self._again))
             self._again.clear()
-        unsent, sent = self._unsent, self._sent
-        parts = []
-        free = self._window - len(sent)
+        unsent, sent, head = self._unsent, self._sent, self.endpoint.head
+        parts: list[bytes] = []
+        # Until the server has answered, nobody knows whether it reads at all: all that is sent to it may be in doubt.
+        free = (self._window if self.answered else 1) - len(sent)
         while unsent and free > 0 and (not sent or self._sent_bytes - self._answered_bytes < IN_FLIGHT_BYTES):
             entry = unsent.popleft()
-            self._sent_bytes += len(entry.request)
+            self._sent_bytes += len(head) + len(entry.content)
             entry.end = self._sent_bytes
             sent.append(entry)
-            parts.append(entry.request)
+            parts += (head, entry.content)
             free -= 1
         return b"".join(parts)
 
@@ -153,6 +201,7 @@ class Pipeline:
             if self.closing:
                 raise MalformedAnswer("answers follow the last one of the connection")
             self.answered = True
+            self._failing_since = None
             if not isinstance(found, Answer):
                 self._accepted(found)
             else:
@@ -167,16 +216,18 @@ class Pipeline:
 
     def _accepted(self, count: int) -> None:
         for _ in range(count):
-            self._next().outcome = ACCEPTED
+            entry = self._next()
+            entry.error = None
+            entry.is_done = True
         self._window = min(self._limit, self._window + count)
-        self._unavailable_at = None
+        self._unavailable_at = self._denied = None
         if not self._reorder:
             self._overtaken()
 
     def _overtaken(self) -> None:
-        """A message behind those that were refused with 503 was accepted, or may have been: they stay refused."""
+        """A message behind those that were refused was accepted, or may have been: they stay refused."""
         for entry in self._again:
-            entry.outcome = entry.refusal
+            entry.is_done = True
         self._again.clear()
 
     def _answer(self, answer: Answer, now: float) -> None:
@@ -184,57 +235,73 @@ class Pipeline:
             self._accepted(1)
         else:
             entry = self._next()
-            error = refused(answer)
-            error.message = entry.message
-            if answer.status == 503:
+            entry.error = error = answer.refusal(entry.message)
+            if answer.status == 401:
+                self._denied = error
+                self._again.append(entry)
+            elif answer.status == 503:
                 self._unavailable(entry, error, now)
             else:
-                entry.outcome = Outcome(error)
+                entry.is_done = True
         if answer.close:
             # RFC 9112 section 9.6: the server does not process what was sent behind this request.
             self.closing = True
-            self._send_anew(self._sent)
+            self._send_anew()
 
     def _unavailable(self, entry: Entry, error: RefusedError, now: float) -> None:
-        wait_s = RETRY_AFTER_S if error.retry_after_s is None else min(error.retry_after_s, RETRY_AFTER_LIMIT_S)
+        wait_s = RETRY_AFTER_S if error.retry_after_s is None else error.retry_after_s
+        wait_s = max(RETRY_AFTER_MINIMUM_S, min(wait_s, RETRY_AFTER_LIMIT_S))
         if self._unavailable_at is None:
             self._unavailable_at = now
         self._window = 1
         if now + wait_s - self._unavailable_at <= self._retry_s:
-            entry.refusal = Outcome(error)
             self._again.append(entry)
             self.resume_at = now + wait_s
         else:
-            entry.outcome = Outcome(error)
+            entry.is_done = True
 
-    def _send_anew(self, entries: deque[Entry]) -> None:
-        self._unsent.extendleft(reversed(entries))
-        entries.clear()
+    @property
+    def wants_token(self) -> bool:
+        """Whether the token was refused, and all answers have come: call `renew`."""
+        return self._denied is not None and not self._sent
 
-    def broken(self, written: int, reason: str) -> None:
+    def renew(self, endpoint: Optional[Endpoint]) -> None:
+        """Goes on with another token, or, without one, takes the refusal as the outcome of all that comes."""
+        denied, self._denied = self._denied, None
+        if endpoint is not None:
+            self.endpoint = endpoint
+        elif denied is not None:
+            self._verdict = denied
+            self._refuse_all(denied)
+
+    def _refuse_all(self, error: RefusedError) -> None:
+        self._overtaken()
+        while True:
+            try:
+                entry = self._unsent.popleft()
+            except IndexError:
+                # Another thread, which takes messages, may do the same.
+                break
+            entry.error = error.of(entry.message)
+            entry.is_done = True
+
+    def _send_anew(self) -> None:
+        self._unsent.extendleft(reversed(self._sent))
+        self._sent.clear()
+
+    def broken(self, written: int, reason: str, now: float) -> None:
         """Ends the connection, of which the kernel took so many bytes.
 
         A request that was not written to its end cannot be complete at the server, and is sent anew.
         """
+        if written and not self.answered:
+            self.failed(reason, now)
         sent = self._sent
         while sent and sent[0].end <= written:
             entry = sent.popleft()
-            entry.outcome = Outcome(OutcomeUnknownError(reason, entry.message))
+            entry.error = OutcomeUnknownError(reason, entry.message)
+            entry.is_done = True
             if not self._reorder:
                 self._overtaken()
-        self._send_anew(sent)
+        self._send_anew()
         self.closing = True
-
-
-def refused(answer: Answer) -> RefusedError:
-    """Returns the error that an answer stands for."""
-    problem = answer.problem()
-    kind, detail, pointer = (problem.get(name) for name in ("type", "detail", "pointer"))
-    text = detail if isinstance(detail, str) else answer.body[:200].decode("utf-8", "replace").strip()
-    return RefusedError(
-        answer.status,
-        kind if isinstance(kind, str) else "about:blank",
-        text,
-        pointer if isinstance(pointer, str) else None,
-        answer.retry_after_s(),
-    )

@@ -6,8 +6,9 @@ import ast
 import os
 import pathlib
 from collections.abc import Iterable
-from typing import Optional, Union
+from typing import Optional
 
+from .endpoint import Path
 from .errors import SettingsError
 
 #: The largest settings file in bytes.
@@ -16,8 +17,6 @@ _FILE_BYTES = 1 << 20
 #: The certificate that the gateway makes beside the settings file.
 CERTIFICATE = "gateway-cert.pem"
 _URL = "https://localhost:12358/api/message"
-
-_Path = Union[str, "os.PathLike[str]"]
 
 #: What a name is bound to: an expression, or `None` if only execution would tell.
 _Value = Optional[ast.expr]
@@ -33,24 +32,24 @@ def default_path() -> pathlib.Path:
 
 
 def endpoint_of_settings(
-    path: _Path | None, url: str | None, socket: _Path | None, certificate: _Path | None
-) -> tuple[_Path, str, _Path | None]:
-    """Returns the address, the token and the certificate of the gateway of a settings file. Raises `SettingsError`."""
+    path: Optional[Path], url: Optional[str], socket: Optional[Path], certificate: Optional[Path]
+) -> tuple[pathlib.Path, Path, str, Optional[Path]]:
+    """Returns the settings file, and the address, the token and the certificate of its gateway. Raises `SettingsError`."""
     if url is not None and socket is not None:
         raise ValueError("url and socket exclude each other")
     file = default_path() if path is None else pathlib.Path(path)
     token = read_token(file)
     if socket is not None:
-        return pathlib.Path(socket), token, certificate
+        return file, pathlib.Path(socket), token, certificate
     address = _URL if url is None else url
     if certificate is None and address.startswith("https:"):
         certificate = file.parent / CERTIFICATE
         if not certificate.exists():
             raise SettingsError(f"{certificate}: there is no certificate; the gateway makes it on its first start")
-    return address, token, certificate
+    return file, address, token, certificate
 
 
-def read_token(file: pathlib.Path) -> str:
+def read_token(file: Path) -> str:
     """Returns the token of a settings file that opens the gateway. Raises `SettingsError`."""
     try:
         with open(file, "rb") as opened:
@@ -76,7 +75,7 @@ def read_token(file: pathlib.Path) -> str:
     return token
 
 
-def _literal(file: pathlib.Path, statements: list[ast.stmt], name: str) -> object:
+def _literal(file: Path, statements: list[ast.stmt], name: str) -> object:
     """Returns the value of the last assignment to a name, and `None` if there is none."""
     for statement in reversed(statements):
         for value in _bindings(statement, name):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-from rig import AsyncClient, Gateway
+from rig import AsyncClient, Gateway, gateway
 
 import adapter_gateway
 from adapter_gateway.endpoint import Endpoint
@@ -139,10 +139,10 @@ def test_the_address_of_settings(tmp_path):
     certificate = tmp_path / "gateway-cert.pem"
     certificate.touch()
     url = "https://localhost:12358/api/message"
-    assert endpoint_of_settings(file, None, None, None) == (url, "a", certificate)
-    assert endpoint_of_settings(file, None, None, "other.pem") == (url, "a", "other.pem")
-    assert endpoint_of_settings(file, "http://localhost:1", None, None) == ("http://localhost:1", "a", None)
-    assert endpoint_of_settings(str(file), None, "/run/x", None) == (pathlib.Path("/run/x"), "a", None)
+    assert endpoint_of_settings(file, None, None, None) == (file, url, "a", certificate)
+    assert endpoint_of_settings(file, None, None, "other.pem") == (file, url, "a", "other.pem")
+    assert endpoint_of_settings(file, "http://localhost:1", None, None) == (file, "http://localhost:1", "a", None)
+    assert endpoint_of_settings(str(file), None, "/run/x", None) == (file, pathlib.Path("/run/x"), "a", None)
     with pytest.raises(ValueError):
         endpoint_of_settings(file, "http://localhost", "/run/x", None)
     with pytest.raises(adapter_gateway.SettingsError, match="missing.py"):
@@ -154,7 +154,12 @@ def test_from_settings_uses_the_default_file(kind, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     (tmp_path / "adapter").mkdir()
     (tmp_path / "adapter" / "user_settings.py").write_text(OPEN + "TOKEN = 's3cret'")
-    (tmp_path / "adapter" / "gateway-cert.pem").touch()
+    certificate = tmp_path / "adapter" / "gateway-cert.pem"
+    certificate.touch()
+    with pytest.raises(ValueError, match="gateway-cert.pem cannot be used: it holds no certificate"):
+        kind.from_settings()
+    with gateway(tmp_path, over="https") as running:
+        certificate.write_bytes(running.certificate.read_bytes())
     assert repr(kind.from_settings()) == "<Client https://localhost:12358/api/message>"
     assert repr(kind.from_settings(socket="/run/x")) == "<Client unix:/run/x>"
 
