@@ -1,22 +1,36 @@
-"""What both kinds of `Gateway` share: the options, the command line, and what the events have told."""
+"""The gateway as a child of this process, whatever waits for it."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import pathlib
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+import signal
+import sys
+import threading
+import weakref
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Callable, Optional, Protocol, TypeVar, Union
 
 from . import options as serve
 from .binary import find_binary
-from .errors import GatewayError
+from .client import ClientBase
+from .endpoint import Path
+from .errors import GatewayDisabledError, GatewayError
 from .lifeline import watch_options
 from .listeners import Listeners
-from .state import Event, GatewayState, Until
+from .process import GatewayProcess
+from .settings import default_path, read_token
+from .state import Event, Until
 
-if TYPE_CHECKING:
+if sys.version_info >= (3, 11):
+    from typing import Unpack
+elif TYPE_CHECKING:
     from typing_extensions import Unpack
+else:
+    # `typing.get_type_hints` works without the name too.
+    Unpack = Union
 
 ANSWER_TIMEOUT_S = 10.0
 """How long the answer to a signal may take."""
@@ -24,20 +38,28 @@ ANSWER_TIMEOUT_S = 10.0
 START_TIMEOUT_S = 10.0
 """How long a start may take, if nothing else is said."""
 
-_STOP_MARGIN_S = 5.0
+_STOP_MARGIN_S = 2.5
+"""How long each of the two requests to stop may take, beside `drain_timeout`."""
 
 _log = logging.getLogger("adapter_gateway")
 
+_Client = TypeVar("_Client", bound=ClientBase)
+
+
+class _Stream(Protocol):
+    def _put(self, event: Optional[Event]) -> None:
+        """Takes an event, and `None` when the gateway has ended."""
+
 
 class GatewayBase:
-    """The part of a gateway that does not depend on how one waits."""
+    """A gateway and all that is done with it. What waits has a name that begins with `_`, and waits in its thread."""
 
     def __init__(
         self,
         *,
-        on_event: Callable[[Event], object] | None = None,
+        on_event: Optional[Callable[[Event], object]] = None,
         until: Until = "ready",
-        start_timeout_s: float = START_TIMEOUT_S,
+        start_timeout: float = START_TIMEOUT_S,
         replaceable: bool = False,
         extra_arguments: Sequence[str] = (),
         **options: Unpack[serve.GatewayOptions],
@@ -45,7 +67,7 @@ class GatewayBase:
         """Keeps what the start needs.
 
         `on_event` is called with each event, in their order. It must return soon, and call no method that waits.
-        `until` says what the start waits for, for `start_timeout_s` at most: `ready`, `listening` or `started`.
+        `until` says what the start waits for, for `start_timeout` seconds at most: `ready`, `listening` or `started`.
         `replaceable` makes `replace` possible: the sockets of `listen` then belong to this process.
         `extra_arguments` stand behind the options on the command line.
         The other arguments are the options of `adapter-gateway serve`, such as `settings`, `listen` and `plain`.
@@ -55,15 +77,20 @@ class GatewayBase:
         serve.check_names(options)
         self._on_event = on_event
         self._until: Until = until
-        self._start_timeout_s = start_timeout_s
+        self._start_timeout_s = start_timeout
         self._replaceable = replaceable
         self._extra_arguments = list(extra_arguments)
         self._options = options
-        self._listeners: Listeners | None = None
+        self._listeners: Optional[Listeners] = None
         self._owner = os.getpid()
-
-    def _state(self) -> GatewayState:
-        raise NotImplementedError
+        self._process: Optional[GatewayProcess] = None
+        #: The process that is about to be the one that counts.
+        self._starting: Optional[GatewayProcess] = None
+        self._is_stopping = False
+        #: Held by one start, replacement or stop at a time.
+        self._turn = threading.Lock()
+        self._streams: weakref.WeakSet[_Stream] = weakref.WeakSet()
+        self._streams_lock = threading.Lock()
 
     @property
     def url(self) -> str:
@@ -74,17 +101,17 @@ class GatewayBase:
         return str(self._first_listener()["url"])
 
     @property
-    def socket(self) -> str | None:
+    def socket(self) -> Optional[str]:
         """The path of the first Unix socket that the gateway listens on, if it has one."""
         return next((one["socket"] for one in self.listeners if one.get("socket")), None)
 
     @property
     def listeners(self) -> list[Event]:
         """The `listening` event of each listening socket. There are none while the gateway is disabled."""
-        return list(self._state().listeners)
+        return list(self._running().state.listeners)
 
     @property
-    def certificate(self) -> pathlib.Path | None:
+    def certificate(self) -> Optional[pathlib.Path]:
         """The certificate that clients trust: the one that the gateway makes for itself.
 
         There is none with `plain`, and none with `tls_cert`, where clients trust whoever signed that certificate.
@@ -94,16 +121,114 @@ class GatewayBase:
     @property
     def is_ready(self) -> bool:
         """Whether a message that is posted now is taken."""
-        state = self._state()
+        state = self._running().state
         return state.is_ready and state.status is None
 
     @property
-    def status(self) -> int | None:
+    def status(self) -> Optional[int]:
         """The exit status, the negative number of the signal that ended the process, or `None` while it runs."""
-        return self._state().status
+        return self._running().state.status
+
+    @property
+    def pid(self) -> int:
+        """The process id of the gateway."""
+        return self._running().pid
+
+    # What waits.
+
+    def _start(self) -> None:
+        if os.name != "posix":
+            raise GatewayError("the gateway runs on Linux alone")
+        with self._turn:
+            if self._process is not None:
+                raise GatewayError("the gateway was started before")
+            try:
+                self._process = self._started(is_first=True)
+            except BaseException:
+                self._close_listeners()
+                raise
+
+    def _stop(self) -> Event:
+        self._check_process()
+        before, self._is_stopping = self._is_stopping, True
+        self._give_up_start()
+        with self._turn:
+            self._is_stopping = before
+            process = self._running()
+            try:
+                return process.stop(self._stop_timeout_s())
+            finally:
+                self._close_listeners()
+
+    def _replace(self) -> Event:
+        self._check_process()
+        with self._turn:
+            old = self._running()
+            if self._listeners is None:
+                raise GatewayError("only a gateway that is `replaceable`, and not stopped, can be replaced")
+            new = self._started(is_first=False)
+            old.detach()
+            self._process = new
+            new.attach(self._deliver)
+            return old.stop(self._stop_timeout_s())
+
+    def _ask(self, name: str, answer: str) -> Event:
+        return self._running().ask(getattr(signal, name), answer, ANSWER_TIMEOUT_S)
+
+    def _started(self, is_first: bool) -> GatewayProcess:
+        process = GatewayProcess(self._command(), self._descriptors())
+        self._starting = process
+        try:
+            if self._is_stopping:
+                raise GatewayError("the gateway was asked to stop")
+            if is_first:
+                # What comes before the start is complete tells why it is not.
+                process.attach(self._deliver)
+            process.wait_until(self._until, self._start_timeout_s)
+        except BaseException as error:
+            with contextlib.suppress(GatewayError):
+                process.stop(self._stop_timeout_s())
+            if isinstance(error, GatewayDisabledError):
+                # Its log may arrive after the event.
+                raise GatewayDisabledError(error.what, error.reason, process.state.log) from None
+            raise
+        finally:
+            self._starting = None
+        return process
+
+    def _give_up_start(self) -> None:
+        """Ends a process that is about to start. Who waits for it is told."""
+        starting = self._starting
+        if starting is not None:
+            starting.let_go()
+
+    # What does not wait.
+
+    def _client(self, kind: type[_Client], certificate: Optional[Path], timeout_s: float) -> _Client:
+        settings = pathlib.Path(self._options.get("settings") or default_path())
+        listener = self._first_listener()
+        address = f"unix:{listener['socket']}" if listener.get("socket") else str(listener["url"])
+        if certificate is None and address.startswith("https:"):
+            certificate = self.certificate
+        client = kind(address, read_token(settings), certificate, timeout_s=timeout_s)
+        client._settings = settings
+        return client
+
+    def _add_stream(self, stream: _Stream) -> None:
+        with self._streams_lock:
+            self._streams.add(stream)
+        if self.status is not None:
+            stream._put(None)
+
+    def _deliver(self, event: Optional[Event]) -> None:
+        with self._streams_lock:
+            streams = list(self._streams)
+        for stream in streams:
+            stream._put(event)
+        self._call(event)
 
     def _first_listener(self) -> Event:
-        state = self._state()
+        state = self._running().state
         state.check_enabled()
         if not state.listeners:
             raise GatewayError("the gateway does not listen yet")
@@ -117,17 +242,17 @@ class GatewayBase:
         """Returns whether this is the copy of a fork, to which the gateway does not belong."""
         return os.getpid() != self._owner
 
-    def _check_started(self, is_started: bool) -> None:
-        if not is_started:
-            raise GatewayError("the gateway is not started")
+    def _check_process(self) -> None:
         if self._is_forked():
             raise GatewayError("the gateway belongs to the process that started it")
 
-    def _check_replaceable(self) -> None:
-        if self._listeners is None:
-            raise GatewayError("only a gateway that is `replaceable` can be replaced")
+    def _running(self) -> GatewayProcess:
+        if self._process is None:
+            raise GatewayError("the gateway is not started")
+        self._check_process()
+        return self._process
 
-    def _call(self, event: Event | None) -> None:
+    def _call(self, event: Optional[Event]) -> None:
         """Passes an event to `on_event`."""
         if event is None or self._on_event is None:
             return

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Callable, Optional, Union
 from urllib.parse import quote, urlsplit
 
-Path = Union[str, "os.PathLike[str]"]
+Path = Union[str, os.PathLike[str]]
 
 #: What `Client` takes as a payload: an object, or its JSON text, which is sent as it stands.
 Payload = Union[Mapping[str, Any], str, bytes]

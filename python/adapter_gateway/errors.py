@@ -99,6 +99,7 @@ class GatewayProcessError(_Told):
     """A process did not do what was asked of it. `log` holds the last lines of its log, `reason` what it said itself."""
 
     def __init__(self, what: str, reason: Optional[str], log: Sequence[str]) -> None:
+        self.what = what
         self.reason = reason
         self.log = tuple(log)
         text = what if reason is None else f"{what}: {reason}"

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import queue
-import signal
-import weakref
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import Optional, TypeVar
 
-from .base import ANSWER_TIMEOUT_S, START_TIMEOUT_S, GatewayBase
+from .base import START_TIMEOUT_S, GatewayBase
+from .client import TIMEOUT_S, Client
+from .endpoint import Path
 from .errors import GatewayError
-from .process import GatewayProcess
-from .state import Event, GatewayState, Until
+from .state import Event, Until
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
+_Gateway = TypeVar("_Gateway", bound="Gateway")
 
 
 class EventStream:
     """The events from the call of `Gateway.events` on. The iteration ends when the gateway has ended."""
 
     def __init__(self) -> None:
-        self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[Optional[Event]] = queue.SimpleQueue()
         self._has_ended = False
 
     def __iter__(self) -> EventStream:
@@ -35,7 +32,7 @@ class EventStream:
             raise StopIteration
         return event
 
-    def _put(self, event: Event | None) -> None:
+    def _put(self, event: Optional[Event]) -> None:
         self._events.put(event)
 
 
@@ -47,18 +44,15 @@ class Gateway(GatewayBase):
 
     When the block begins, messages are taken. When it ends, each message that was accepted has been handed to the hub.
     The gateway also ends when this process ends, whatever ends it. Lines that the gateway logs go to the logger
-    `adapter_gateway`, with the level INFO.
+    `adapter_gateway`, with the level INFO. If messages were accepted and not handed to the hub, a WARNING tells.
     """
 
-    _process: GatewayProcess | None = None
-    _streams: weakref.WeakSet[EventStream]
-
-    def __enter__(self) -> Self:
+    def __enter__(self: _Gateway) -> _Gateway:
         self.start()
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], traceback: Optional[TracebackType]
     ) -> None:
         if self._is_forked():
             return
@@ -75,26 +69,16 @@ class Gateway(GatewayBase):
         Raises `BinaryNotFoundError`, `GatewayEndedError` if it refuses to start, `GatewayDisabledError` if the settings
         do not switch it on, and `GatewayTimeoutError` if the hub or something else is late. Then nothing is left over.
         """
-        if self._process is not None:
-            raise GatewayError("the gateway was started before")
-        self._streams = weakref.WeakSet()
-        try:
-            self._process = self._started(is_first=True)
-        except BaseException:
-            self._close_listeners()
-            raise
+        self._start()
 
     def stop(self) -> Event:
-        """Stops the gateway, and returns its event `stopped` with all counters, such as `accepted` and `published`.
+        """Stops the gateway, and returns its event `stopped` with all counters, such as `accepted` and `published`, and
+        `undelivered` if messages were accepted and not handed to the hub.
 
-        It takes `drain_timeout` at most. Raises `GatewayEndedError` if the gateway has ended in another way, or if it
-        had to be killed. A second call returns the same.
+        It takes `drain_timeout` at most. A gateway that hangs is killed after twice that time and five seconds. Raises
+        `GatewayEndedError` then, and if the gateway has ended in another way. A second call returns the same.
         """
-        process = self._running()
-        try:
-            return process.stop(self._stop_timeout_s())
-        finally:
-            self._close_listeners()
+        return self._stop()
 
     def wait_until(self, until: Until, timeout_s: float = START_TIMEOUT_S) -> None:
         """Waits until the gateway is `ready`, `listening` or `started`. Raises the errors of `start`."""
@@ -106,21 +90,19 @@ class Gateway(GatewayBase):
         Each call returns an iterator of its own. Events wait in it until they are taken.
         """
         stream = EventStream()
-        self._streams.add(stream)
-        if self.status is not None:
-            stream._put(None)
+        self._add_stream(stream)
         return stream
 
     def stats(self) -> Event:
         """Returns the counters: the event `stats`."""
-        return self._running().ask(signal.SIGUSR1, "stats", ANSWER_TIMEOUT_S)
+        return self._ask("SIGUSR1", "stats")
 
     def reload(self) -> Event:
         """Makes the gateway read the settings and the certificates again, and returns the event `settings`.
 
         Its `state` is `reloaded`, or `rejected` with a `reason`. Then the last good settings stay in force.
         """
-        return self._running().ask(signal.SIGHUP, "settings", ANSWER_TIMEOUT_S)
+        return self._ask("SIGHUP", "settings")
 
     def replace(self) -> Event:
         """Puts a new process in the place of the running one, for example after an upgrade, and refuses no connection.
@@ -129,41 +111,12 @@ class Gateway(GatewayBase):
         `stopped` is returned. If the new one does not start, the old one stays, and an error of `start` is raised.
         The gateway must be `replaceable`. Two processes cannot share an endpoint of `bind` or `hub`.
         """
-        old = self._running()
-        self._check_replaceable()
-        new = self._started(is_first=False)
-        old.detach()
-        self._process = new
-        new.attach(self._deliver)
-        return old.stop(self._stop_timeout_s())
+        return self._replace()
 
-    @property
-    def pid(self) -> int:
-        """The process id of the gateway."""
-        return self._running().pid
+    def client(self, certificate: Optional[Path] = None, *, timeout_s: float = TIMEOUT_S) -> Client:
+        """Returns a client for the first listening socket, with the token of the settings.
 
-    def _started(self, is_first: bool) -> GatewayProcess:
-        process = GatewayProcess(self._command(), self._descriptors())
-        try:
-            if is_first:
-                # What comes before the start is complete tells why it is not.
-                process.attach(self._deliver)
-            process.wait_until(self._until, self._start_timeout_s)
-        except BaseException:
-            with contextlib.suppress(GatewayError):
-                process.stop(self._stop_timeout_s())
-            raise
-        return process
-
-    def _running(self) -> GatewayProcess:
-        self._check_started(self._process is not None)
-        assert self._process is not None
-        return self._process
-
-    def _state(self) -> GatewayState:
-        return self._running().state
-
-    def _deliver(self, event: Event | None) -> None:
-        for stream in list(self._streams):
-            stream._put(event)
-        self._call(event)
+        `certificate` is what the client trusts with `tls_cert`, if it is not an authority of the system. Raises
+        `GatewayDisabledError` and `SettingsError`.
+        """
+        return self._client(Client, certificate, timeout_s)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import pathlib
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, TypedDict, Union
+from typing import Any, Literal, Optional, TypedDict, Union
 
+from .endpoint import Path
 from .settings import CERTIFICATE, default_path
 
-Path = Union[str, "os.PathLike[str]"]
+Texts = Optional[Union[str, Sequence[str]]]
 
 
 class GatewayOptions(TypedDict, total=False):
@@ -18,33 +19,33 @@ class GatewayOptions(TypedDict, total=False):
     An option that can be repeated takes one value or several. Times are in seconds.
     """
 
-    settings: Path | None
-    listen: str | Sequence[str] | None
+    settings: Optional[Path]
+    listen: Texts
     plain: bool
-    tls_cert: Path | None
-    tls_key: Path | None
-    cert_dir: Path | None
-    connect: str | Sequence[str] | None
-    bind: str | Sequence[str] | None
+    tls_cert: Optional[Path]
+    tls_key: Optional[Path]
+    cert_dir: Optional[Path]
+    connect: Texts
+    bind: Texts
     hub: bool
-    hub_publishers: str | None
-    hub_subscribers: str | None
-    encoding: Literal["json", "msgpack"] | None
-    check: Literal["known", "strict", "envelope"] | None
-    vocabulary: Literal["as-sent", "older", "newer"] | None
-    allow_origin: str | Sequence[str] | None
-    io: Literal["auto", "uring", "epoll"] | None
-    workers: int | None
-    max_body: int | None
-    max_head: int | None
-    max_connections: int | None
-    max_buffered: int | None
-    head_timeout: float | None
-    body_timeout: float | None
-    idle_timeout: float | None
-    drain_timeout: float | None
-    queue: int | None
-    stats: float | None
+    hub_publishers: Optional[str]
+    hub_subscribers: Optional[str]
+    encoding: Optional[Literal["json", "msgpack"]]
+    check: Optional[Literal["known", "strict", "envelope"]]
+    vocabulary: Optional[Literal["as-sent", "older", "newer"]]
+    allow_origin: Texts
+    io: Optional[Literal["auto", "uring", "epoll"]]
+    workers: Optional[int]
+    max_body: Optional[int]
+    max_head: Optional[int]
+    max_connections: Optional[int]
+    max_buffered: Optional[int]
+    head_timeout: Optional[float]
+    body_timeout: Optional[float]
+    idle_timeout: Optional[float]
+    drain_timeout: Optional[float]
+    queue: Optional[int]
+    stats: Optional[float]
 
 
 DEFAULT_DRAIN_TIMEOUT_S = 5.0
@@ -84,7 +85,7 @@ def drain_timeout_s(options: GatewayOptions) -> float:
     return DEFAULT_DRAIN_TIMEOUT_S if given is None else given
 
 
-def certificate(options: GatewayOptions) -> pathlib.Path | None:
+def certificate(options: GatewayOptions) -> Optional[pathlib.Path]:
     """Returns the file of the self-signed certificate. With an own certificate, and with http, there is none."""
     if options.get("plain") or options.get("tls_cert") is not None:
         return None

@@ -49,8 +49,8 @@ class GatewayProcess:
         # Its lock guards all below, and the state. The sink is called under it, so who waits for an event goes on when
         # the sink has had it.
         self._changed = threading.Condition()
-        self._undelivered: list[Event | None] = []
-        self._sink: Sink | None = None
+        self._undelivered: list[Optional[Event]] = []
+        self._sink: Optional[Sink] = None
         self._is_delivering = False
         self._thread = threading.Thread(target=self._read, name=f"adapter-gateway {self.pid}", daemon=True)
         self._thread.start()
@@ -92,13 +92,20 @@ class GatewayProcess:
                 raise self.state.late(f"the event `{answer}`", timeout_s)
             return self.state.last[answer]
 
+    def let_go(self) -> None:
+        """Asks the process to stop, and waits for nothing."""
+        self._lifeline.close()
+
     def stop(self, timeout_s: float) -> Event:
-        """Stops the process, and returns its last event. Raises an error if it ended in another way."""
+        """Stops the process, and returns its last event. Raises an error if it ended in another way.
+
+        A process that does not stop is asked once more after this time, and is killed after twice this time.
+        """
         with self._changed:
             self._check_may_wait()
         # The end of standard input asks once. A signal would count as the second request, which ends the process at
         # once, if a service manager has sent its own to all processes.
-        self._lifeline.close()
+        self.let_go()
         if not self._has_ended(timeout_s):
             # Somebody has a copy of the pipe.
             self._popen.terminate()
@@ -138,6 +145,8 @@ class GatewayProcess:
     def _read_events(self, piece: bytes) -> None:
         with self._changed:
             for event in self.state.events(piece):
+                if event.get("event") == "stopped" and event.get("undelivered"):
+                    _log.warning("messages that were accepted and not handed to the bus: %s", event["undelivered"])
                 self._undelivered.append(event)
                 self._deliver()
             self._changed.notify_all()

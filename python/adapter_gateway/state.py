@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import json
 from collections.abc import Callable, Iterator
-from typing import Any, Literal
+from typing import Any, Literal, Optional
 
 from .errors import GatewayDisabledError, GatewayEndedError, GatewayTimeoutError
 
@@ -50,10 +50,10 @@ class GatewayState:
         self.last: dict[str, Event] = {}
         self.counts: collections.Counter[str] = collections.Counter()
         self.log: collections.deque[str] = collections.deque(maxlen=_LOG_LINES)
-        self.status: int | None = None
+        self.status: Optional[int] = None
         self._events = Lines()
         self._log_lines = Lines()
-        self._disabled: str | None = None
+        self._disabled: Optional[str] = None
 
     def events(self, piece: bytes) -> Iterator[Event]:
         """Takes a piece of standard output, and yields the events that it completes."""
@@ -61,7 +61,7 @@ class GatewayState:
             try:
                 event = json.loads(line)
                 self._apply(event, event["event"])
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, KeyError, TypeError, RecursionError):
                 # The program prints nothing but events. A script around it may print more.
                 continue
             yield event
@@ -110,7 +110,7 @@ class GatewayState:
     def check_enabled(self) -> None:
         """Raises `GatewayDisabledError` if the settings do not switch the gateway on."""
         if self._disabled is not None:
-            raise GatewayDisabledError("the gateway is disabled", self._disabled, ())
+            raise GatewayDisabledError("the gateway is disabled", self._disabled, self.log)
 
     def stopped(self) -> Event:
         """Returns the last event of a process that ended as it was asked to, or raises an error."""

@@ -88,7 +88,7 @@ fn the_short_parent_of_the_readme() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("user_settings.py"), super::gateway::ENABLED).unwrap();
     let options = format!(
-        "Gateway(settings=\"{0}/user_settings.py\", listen=\"127.0.0.1:0\", bind=\"ipc://{0}/bus\", start_timeout_s=30, ",
+        "Gateway(settings=\"{0}/user_settings.py\", listen=\"127.0.0.1:0\", bind=\"ipc://{0}/bus\", start_timeout=30, ",
         directory.path().display(),
     );
     let readme = Document::read("README.md");
@@ -107,7 +107,7 @@ fn the_launcher_of_operations() {
     let settings = directory.path().join("user_settings.py");
     let operations = Document::read("docs/operations.md");
     let options = "listen=\"127.0.0.1:0\", hub_publishers=\"tcp://127.0.0.1:*\", \
-                   hub_subscribers=\"tcp://127.0.0.1:*\", start_timeout_s=30, hub=True";
+                   hub_subscribers=\"tcp://127.0.0.1:*\", start_timeout=30, hub=True";
     let script = operations.block("run: launcher").replace("hub=True", options);
     for (content, succeeds, said) in [
         (super::gateway::ENABLED, true, "accepted: 1\nsettings: reloaded\n"),

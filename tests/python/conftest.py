@@ -36,7 +36,7 @@ def options(settings: pathlib.Path) -> dict[str, Any]:
         "listen": "127.0.0.1:0",
         "bind": f"ipc://{settings.parent}/bus",
         "plain": True,
-        "start_timeout_s": TIMEOUT_S,
+        "start_timeout": TIMEOUT_S,
     }
 
 

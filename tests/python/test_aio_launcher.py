@@ -24,7 +24,7 @@ def test_both_have_the_same_names_and_arguments():
         if not name.startswith("_"):
             other = getattr(Gateway, name)
             assert inspect.signature(one).parameters == inspect.signature(other).parameters, name
-            assert inspect.iscoroutinefunction(other) == (name != "events"), name
+            assert inspect.iscoroutinefunction(other) == (name not in ("events", "client")), name
 
 
 def test_a_block_serves_from_its_beginning_to_its_end(options, post):
@@ -59,7 +59,7 @@ def test_a_start_that_fails_says_why(options, settings):
             settings.write_text(ENABLED)
             assert (await gateway.reload())["state"] == "reloaded"
             await gateway.wait_until("ready", TIMEOUT_S)
-        missing = {"connect": f"{options.pop('bind')}-of-nobody", "start_timeout_s": 2}
+        missing = {"connect": f"{options.pop('bind')}-of-nobody", "start_timeout": 2}
         with pytest.raises(GatewayTimeoutError, match="the bus is not connected: ."):
             await Gateway(**{**options, **missing}).start()
 
@@ -128,7 +128,7 @@ import asyncio, os, sys, time
 from adapter_gateway.aio import Gateway
 
 async def main():
-    gateway = Gateway(settings={settings!r}, listen="127.0.0.1:0", bind={bind!r}, plain=True, start_timeout_s=60)
+    gateway = Gateway(settings={settings!r}, listen="127.0.0.1:0", bind={bind!r}, plain=True, start_timeout=60)
     await gateway.start()
     print(gateway.pid, flush=True)
     {after}

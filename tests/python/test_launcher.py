@@ -77,7 +77,7 @@ def test_a_hub_that_is_missing_is_named(options, tmp_path):
     del options["bind"]
     missing = f"ipc://{tmp_path}/nobody"
     with pytest.raises(GatewayTimeoutError, match="the bus is not connected: .") as late:
-        Gateway(connect=missing, **{**options, "start_timeout_s": 2}).start()
+        Gateway(connect=missing, **{**options, "start_timeout": 2}).start()
     assert isinstance(late.value, TimeoutError)
     assert any("listening on" in line for line in late.value.log)
     # Who brings the hub up later waits for less.
@@ -261,7 +261,7 @@ PARENT = """
 import os, sys, time
 from adapter_gateway import Gateway
 
-gateway = Gateway(settings={settings!r}, listen="127.0.0.1:0", bind={bind!r}, plain=True, start_timeout_s=60)
+gateway = Gateway(settings={settings!r}, listen="127.0.0.1:0", bind={bind!r}, plain=True, start_timeout=60)
 gateway.start()
 {before}
 print(gateway.pid, flush=True)
@@ -335,7 +335,7 @@ from adapter_gateway import Gateway
 # A shell starts its background jobs with the signal ignored, and the tests may run in one.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 try:
-    with Gateway(settings={settings!r}, listen="127.0.0.1:0", bind={bind!r}, plain=True, start_timeout_s=60) as gateway:
+    with Gateway(settings={settings!r}, listen="127.0.0.1:0", bind={bind!r}, plain=True, start_timeout=60) as gateway:
         print(gateway.pid, flush=True)
         input()
 except KeyboardInterrupt:

@@ -32,7 +32,7 @@ def hub(tmp_path: pathlib.Path, settings: pathlib.Path) -> Iterator[str]:
     """A hub that outlives the gateways: that of a gateway of its own."""
     endpoint = f"ipc://{tmp_path}/hub"
     other = {"hub": True, "hub_publishers": endpoint, "hub_subscribers": f"ipc://{tmp_path}/out"}
-    with Gateway(settings=settings, listen="127.0.0.1:0", plain=True, start_timeout_s=TIMEOUT_S, **other):
+    with Gateway(settings=settings, listen="127.0.0.1:0", plain=True, start_timeout=TIMEOUT_S, **other):
         yield endpoint
 
 

@@ -1,28 +1,29 @@
-"""The gateway as a child of this process, for asyncio."""
+"""The gateway as a child of this process, for asyncio: what waits does so in a thread."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
-import weakref
+import threading
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import Callable, Optional, TypeVar
 
-from ..base import ANSWER_TIMEOUT_S, START_TIMEOUT_S, GatewayBase
+from ..base import START_TIMEOUT_S, GatewayBase
+from ..client import TIMEOUT_S
+from ..endpoint import Path
 from ..errors import GatewayError
-from ..state import Event, GatewayState, Until
-from .process import GatewayProcess
+from ..state import Event, Until
+from .client import Client
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
+_Gateway = TypeVar("_Gateway", bound="Gateway")
+_Result = TypeVar("_Result")
 
 
 class EventStream:
     """The events from the call of `Gateway.events` on. The iteration ends when the gateway has ended."""
 
     def __init__(self) -> None:
-        self._events: asyncio.Queue[Event | None] = asyncio.Queue()
+        self._events: asyncio.Queue[Optional[Event]] = asyncio.Queue()
         self._has_ended = False
 
     def __aiter__(self) -> EventStream:
@@ -35,7 +36,7 @@ class EventStream:
             raise StopAsyncIteration
         return event
 
-    def _put(self, event: Event | None) -> None:
+    def _put(self, event: Optional[Event]) -> None:
         self._events.put_nowait(event)
 
 
@@ -49,15 +50,15 @@ class Gateway(GatewayBase):
     If the loop ends before the block, the gateway stops.
     """
 
-    _process: GatewayProcess | None = None
-    _streams: weakref.WeakSet[EventStream]
+    _loop: Optional[asyncio.AbstractEventLoop] = None
+    _guard: Optional[asyncio.Task[None]] = None
 
-    async def __aenter__(self) -> Self:
+    async def __aenter__(self: _Gateway) -> _Gateway:
         await self.start()
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], traceback: Optional[TracebackType]
     ) -> None:
         if self._is_forked():
             return
@@ -69,35 +70,29 @@ class Gateway(GatewayBase):
                 raise
 
     async def start(self) -> None:
-        """Starts the gateway, and waits until it is where `until` says.
-
-        Raises `BinaryNotFoundError`, `GatewayEndedError` if it refuses to start, `GatewayDisabledError` if the settings
-        do not switch it on, and `GatewayTimeoutError` if the hub or something else is late. Then nothing is left over.
-        """
-        if self._process is not None:
-            raise GatewayError("the gateway was started before")
-        self._streams = weakref.WeakSet()
+        """Starts the gateway as `adapter_gateway.Gateway.start` does. If it is cancelled, nothing is left over."""
+        self._loop = asyncio.get_running_loop()
         try:
-            self._process = await self._started(is_first=True)
-        except BaseException:
-            self._close_listeners()
+            await _in_thread(self._start)
+        except asyncio.CancelledError:
+            self._is_stopping = True
+            with contextlib.suppress(GatewayError):
+                await _in_thread(self._stop)
             raise
+        self._guard = self._loop.create_task(self._end_with_loop())
 
     async def stop(self) -> Event:
-        """Stops the gateway, and returns its event `stopped` with all counters, such as `accepted` and `published`.
-
-        It takes `drain_timeout` at most. Raises `GatewayEndedError` if the gateway has ended in another way, or if it
-        had to be killed. A second call returns the same.
-        """
-        process = self._running()
+        """Stops the gateway, and returns its event `stopped`, as `adapter_gateway.Gateway.stop` does."""
         try:
-            return await process.stop(self._stop_timeout_s())
+            return await _in_thread(self._stop)
         finally:
-            self._close_listeners()
+            if self._guard is not None:
+                self._guard.cancel()
 
     async def wait_until(self, until: Until, timeout_s: float = START_TIMEOUT_S) -> None:
         """Waits until the gateway is `ready`, `listening` or `started`. Raises the errors of `start`."""
-        await self._running().wait_until(until, timeout_s)
+        process = self._running()
+        await _in_thread(lambda: process.wait_until(until, timeout_s))
 
     def events(self) -> EventStream:
         """Returns an iterator over the events from now on, until the gateway has ended.
@@ -105,64 +100,69 @@ class Gateway(GatewayBase):
         Each call returns an iterator of its own. Events wait in it until they are taken.
         """
         stream = EventStream()
-        self._streams.add(stream)
-        if self.status is not None:
-            stream._put(None)
+        self._add_stream(stream)
         return stream
 
     async def stats(self) -> Event:
         """Returns the counters: the event `stats`."""
-        return await self._running().ask(signal.SIGUSR1, "stats", ANSWER_TIMEOUT_S)
+        return await _in_thread(lambda: self._ask("SIGUSR1", "stats"))
 
     async def reload(self) -> Event:
-        """Makes the gateway read the settings and the certificates again, and returns the event `settings`.
-
-        Its `state` is `reloaded`, or `rejected` with a `reason`. Then the last good settings stay in force.
-        """
-        return await self._running().ask(signal.SIGHUP, "settings", ANSWER_TIMEOUT_S)
+        """Makes the gateway read the settings and the certificates again, and returns the event `settings`."""
+        return await _in_thread(lambda: self._ask("SIGHUP", "settings"))
 
     async def replace(self) -> Event:
-        """Puts a new process in the place of the running one, for example after an upgrade, and refuses no connection.
+        """Puts a new process in the place of the running one, as `adapter_gateway.Gateway.replace` does.
 
-        The new process listens on the same sockets. When it is where `until` says, the old one stops, and its event
-        `stopped` is returned. If the new one does not start, the old one stays, and an error of `start` is raised.
-        The gateway must be `replaceable`. Two processes cannot share an endpoint of `bind` or `hub`.
+        If it is cancelled, the old process stays, unless the new one has taken its place already.
         """
-        old = self._running()
-        self._check_replaceable()
-        new = await self._started(is_first=False)
-        old.detach()
-        self._process = new
-        new.attach(self._deliver)
-        return await old.stop(self._stop_timeout_s())
-
-    @property
-    def pid(self) -> int:
-        """The process id of the gateway."""
-        return self._running().pid
-
-    async def _started(self, is_first: bool) -> GatewayProcess:
-        process = await GatewayProcess.start(self._command(), self._descriptors())
         try:
-            if is_first:
-                # What comes before the start is complete tells why it is not.
-                process.attach(self._deliver)
-            await process.wait_until(self._until, self._start_timeout_s)
-        except BaseException:
-            with contextlib.suppress(GatewayError):
-                await process.stop(self._stop_timeout_s())
+            return await _in_thread(self._replace)
+        except asyncio.CancelledError:
+            self._give_up_start()
             raise
-        return process
 
-    def _running(self) -> GatewayProcess:
-        self._check_started(self._process is not None)
-        assert self._process is not None
-        return self._process
+    def client(self, certificate: Optional[Path] = None, *, timeout_s: float = TIMEOUT_S) -> Client:
+        """Returns a client for the first listening socket, as `adapter_gateway.Gateway.client` does."""
+        return self._client(Client, certificate, timeout_s)
 
-    def _state(self) -> GatewayState:
-        return self._running().state
+    async def _end_with_loop(self) -> None:
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            if self._process is not None:
+                self._process.let_go()
 
-    def _deliver(self, event: Event | None) -> None:
-        for stream in list(self._streams):
-            stream._put(event)
-        self._call(event)
+    def _deliver(self, event: Optional[Event]) -> None:
+        assert self._loop is not None
+        # If the loop has ended, nobody takes the event.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(super()._deliver, event)
+
+
+async def _in_thread(work: Callable[[], _Result]) -> _Result:
+    """Runs this in a thread of its own, which goes on if the call is cancelled. What waits here ends by itself."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[_Result] = loop.create_future()
+
+    def settle(result: Callable[[], None]) -> None:
+        if not future.done():
+            result()
+
+    def run() -> None:
+        try:
+            value = work()
+        except BaseException as error:
+            told: Callable[[], None] = _told(future, error)
+        else:
+            told = lambda: future.set_result(value)  # noqa: E731
+        # The loop may have ended.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(settle, told)
+
+    threading.Thread(target=run, name="adapter_gateway.aio", daemon=True).start()
+    return await future
+
+
+def _told(future: asyncio.Future[_Result], error: BaseException) -> Callable[[], None]:
+    return lambda: future.set_exception(error)
