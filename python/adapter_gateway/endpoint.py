@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import json.encoder
 import os
 import re
 import socket
 import ssl
-from collections.abc import Mapping
-from typing import Any, Callable, Optional, Union
+from collections.abc import Iterable, Mapping
+from typing import Any, Optional, Union
 from urllib.parse import quote, urlsplit
 
 Path = Union[str, os.PathLike[str]]
@@ -37,19 +38,27 @@ def _plain(value: object) -> dict[Any, Any]:
     raise TypeError(f"a {type(value).__name__} has no form in JSON")
 
 
-def _make_encode() -> Callable[[object], str]:
-    """Returns the encoder. `NaN` and `Infinity` are no JSON (RFC 8259 section 6). Text is escaped to ASCII, which is the
-    fastest form to make."""
-    maker: Any = getattr(json.encoder, "c_make_encoder", None)
-    if maker is None:
-        return json.JSONEncoder(separators=(",", ":"), allow_nan=False, default=_plain).encode
+# `NaN` and `Infinity` are no JSON (RFC 8259 section 6). Text is escaped to ASCII, which is the fastest form to make.
+_encoder = json.JSONEncoder(separators=(",", ":"), allow_nan=False, default=_plain)
+
+
+def _pieces(value: object, _: int) -> Iterable[str]:
+    """Returns JSON in pieces."""
+    return (_encoder.encode(value),)
+
+
+_maker: Any = getattr(json.encoder, "c_make_encoder", None)
+if _maker is not None:
     # `JSONEncoder.encode` makes this anew for each call, which takes as long as the encoding. Without a dictionary of
     # what it is inside of, it keeps no state, and threads can share it; a circle then ends as too deep a nesting.
-    chunks = maker(None, _plain, json.encoder.encode_basestring_ascii, None, ":", ",", False, False, False)
-    return lambda value: "".join(chunks(value, 0))
+    _pieces = _maker(None, _plain, json.encoder.encode_basestring_ascii, None, ":", ",", False, False, False)
 
 
-_encode = _make_encode()
+@functools.lru_cache(maxsize=64, typed=True)
+def _beginning(topic: str) -> tuple[str, bytes]:
+    """Returns what stands before the payload, as text and as bytes. The messages of a script have few topics."""
+    text = f'{{"topic":{"".join(_pieces(topic, 0))},"payload":'
+    return text, text.encode("ascii")
 
 
 class Endpoint:
@@ -156,10 +165,10 @@ def content(topic: str, payload: Payload) -> bytes:
     """Returns what follows the head of an endpoint in the request that posts a message. Raises as `request` does."""
     try:
         if isinstance(payload, (str, bytes)):
-            text = payload.encode() if isinstance(payload, str) else payload
-            body = b'{"topic":%b,"payload":%b}' % (_encode(topic).encode(), text)
-            return b"%d\r\n\r\n%b" % (len(body), body)
-        ascii_body = _encode({"topic": topic, "payload": payload})
+            given = payload.encode() if isinstance(payload, str) else payload
+            start = _beginning(topic)[1]
+            return b"%d\r\n\r\n%b%b}" % (len(start) + len(given) + 1, start, given)
+        before, text = _beginning(topic)[0], "".join(_pieces(payload, 0))
+        return f"{len(before) + len(text) + 1}\r\n\r\n{before}{text}}}".encode("ascii")
     except RecursionError:
         raise ValueError("the message is nested too deeply, or contains itself") from None
-    return f"{len(ascii_body)}\r\n\r\n{ascii_body}".encode("ascii")
