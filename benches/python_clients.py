@@ -32,7 +32,7 @@ import adapter_gateway.aio
 TOKEN = "a-token-of-the-bench"
 TOPIC = "adapter/extensions/data"
 AIMS = (
-    ("send_many", "requests.Session", 60.0),
+    ("send_many", "requests.Session", 100.0),
     ("send_many", "aiohttp", 15.0),
     ("send", "http.client", 0.9),
     ("send_many, Unix socket", "send_many", 1.0),

@@ -11,7 +11,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Callable, Optional, Protocol, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar, Union
 
 from . import options as serve
 from .binary import find_binary
@@ -44,11 +44,6 @@ _STOP_MARGIN_S = 2.5
 _log = logging.getLogger("adapter_gateway")
 
 _Client = TypeVar("_Client", bound=ClientBase)
-
-
-class _Stream(Protocol):
-    def _put(self, event: Optional[Event]) -> None:
-        """Takes an event, and `None` when the gateway has ended."""
 
 
 class GatewayBase:
@@ -89,7 +84,7 @@ class GatewayBase:
         self._is_stopping = False
         #: Held by one start, replacement or stop at a time.
         self._turn = threading.Lock()
-        self._streams: weakref.WeakSet[_Stream] = weakref.WeakSet()
+        self._streams: weakref.WeakSet[Any] = weakref.WeakSet()
         self._streams_lock = threading.Lock()
 
     @property
@@ -214,7 +209,7 @@ class GatewayBase:
         client._settings = settings
         return client
 
-    def _add_stream(self, stream: _Stream) -> None:
+    def _add_stream(self, stream: Any) -> None:
         with self._streams_lock:
             self._streams.add(stream)
         if self.status is not None:

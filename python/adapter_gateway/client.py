@@ -223,9 +223,6 @@ class Client(ClientBase):
         return self
 
     def __exit__(
-        self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        traceback: Optional[TracebackType],
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], traceback: Optional[TracebackType]
     ) -> None:
         self.close()

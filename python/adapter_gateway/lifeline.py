@@ -1,10 +1,35 @@
-"""How a gateway notices that the process that started it has ended, whatever ended it."""
+"""How a gateway notices that the process that started it has ended, and what a fork of that process gives up: the copies
+of descriptors that keep a gateway or its port alive."""
 
 from __future__ import annotations
 
 import os
+import weakref
+from typing import Protocol
 
-from .fork import close_after_fork
+
+class Forked(Protocol):
+    """Something that a fork has a copy of."""
+
+    def after_fork(self) -> None:
+        """Closes the copies, in the process that a fork made."""
+
+
+_copied: weakref.WeakSet[Forked] = weakref.WeakSet()
+
+
+def close_after_fork(copied: Forked) -> None:
+    """Makes every later fork call `after_fork`, as long as the object lives."""
+    _copied.add(copied)
+
+
+def _after_fork() -> None:
+    for copied in list(_copied):
+        copied.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 class Lifeline:

@@ -9,7 +9,7 @@ import socket
 import stat
 from collections.abc import Iterator, Sequence
 
-from .fork import close_after_fork
+from .lifeline import close_after_fork
 
 _PORT = 12358
 _DEFAULTS = (f"127.0.0.1:{_PORT}", f"[::1]:{_PORT}")

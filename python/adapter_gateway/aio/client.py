@@ -7,9 +7,9 @@ from collections.abc import AsyncGenerator, AsyncIterable, Iterable
 from types import TracebackType
 from typing import Optional, TypeVar, Union
 
-from ..client import IN_FLIGHT, RETRY_S, TIMEOUT_S, ClientBase
+from ..client import IN_FLIGHT, RETRY_S, ClientBase
 from ..connection import connecting
-from ..endpoint import Message, Path, Payload
+from ..endpoint import Message, Payload
 from ..outcome import Outcome
 from .sending import Sending, run
 
@@ -26,11 +26,7 @@ class Client(ClientBase):
     a connection of their own meanwhile, and further ones wait for it.
     """
 
-    def __init__(
-        self, address: Path, token: str, certificate: Optional[Path] = None, *, timeout_s: float = TIMEOUT_S
-    ) -> None:
-        super().__init__(address, token, certificate, timeout_s=timeout_s)
-        self._loop: Optional[asyncio.AbstractEventLoop] = None
+    _loop: Optional[asyncio.AbstractEventLoop] = None
 
     async def send(self, topic: str, payload: Payload) -> None:
         """Posts a message, and returns when the gateway has accepted it. `payload` is an object or its JSON text.
@@ -72,9 +68,6 @@ class Client(ClientBase):
         return self
 
     async def __aexit__(
-        self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        traceback: Optional[TracebackType],
+        self, kind: Optional[type[BaseException]], error: Optional[BaseException], traceback: Optional[TracebackType]
     ) -> None:
         await self.close()

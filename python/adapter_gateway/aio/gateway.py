@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import threading
 from types import TracebackType
@@ -142,27 +143,14 @@ class Gateway(GatewayBase):
 
 async def _in_thread(work: Callable[[], _Result]) -> _Result:
     """Runs this in a thread of its own, which goes on if the call is cancelled. What waits here ends by itself."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[_Result] = loop.create_future()
-
-    def settle(result: Callable[[], None]) -> None:
-        if not future.done():
-            result()
+    future: concurrent.futures.Future[_Result] = concurrent.futures.Future()
+    future.set_running_or_notify_cancel()
 
     def run() -> None:
         try:
-            value = work()
+            future.set_result(work())
         except BaseException as error:
-            told: Callable[[], None] = _told(future, error)
-        else:
-            told = lambda: future.set_result(value)  # noqa: E731
-        # The loop may have ended.
-        with contextlib.suppress(RuntimeError):
-            loop.call_soon_threadsafe(settle, told)
+            future.set_exception(error)
 
     threading.Thread(target=run, name="adapter_gateway.aio", daemon=True).start()
-    return await future
-
-
-def _told(future: asyncio.Future[_Result], error: BaseException) -> Callable[[], None]:
-    return lambda: future.set_exception(error)
+    return await asyncio.wrap_future(future)

@@ -78,16 +78,13 @@ class Sending:
     of the loop over the outcomes, holds up neither."""
 
     def __init__(
-        self,
-        work: Work,
-        connect: Callable[[], Awaitable[Connection]],
-        finish: Callable[[Optional[Connection]], None],
+        self, work: Work, connect: Callable[[], Awaitable[Connection]], finish: Callable[[Optional[Connection]], None]
     ) -> None:
         self._work = work
         self._pipeline = work.pipeline
         self._connect = connect
         self._finish = finish
-        #: How many messages were taken since the last write.
+        #: How many messages were taken since the other task worked last.
         self._gathered = 0
         #: How many outcomes are on their way to the caller. Until the caller has them, they take the room of messages.
         self._yielding = 0
@@ -97,9 +94,7 @@ class Sending:
         self._change: Optional[asyncio.Future[None]] = None
 
     async def run(
-        self,
-        messages: Union[Iterable[Message], AsyncIterable[Message]],
-        take: Callable[[], Optional[Connection]],
+        self, messages: Union[Iterable[Message], AsyncIterable[Message]], take: Callable[[], Optional[Connection]]
     ) -> AsyncGenerator[Outcome, None]:
         """Yields the outcomes."""
         tasks: list[asyncio.Task[None]] = []
@@ -145,23 +140,23 @@ class Sending:
                     await self._wait_for_room()
 
     def _take(self, message: Message) -> bool:
-        """Takes a message. Returns whether to wait for room for another."""
-        pipeline = self._pipeline
-        pipeline.add(message)
+        """Takes a message. Returns whether to let the other task work before the next one is taken.
+
+        That task alone reads, writes and closes, so no socket is closed while somebody waits for it.
+        """
+        self._pipeline.add(message)
         self._gathered += 1
-        if self._gathered >= pipeline.half or pipeline.is_full:
-            self._gathered = 0
-            self._work.advance()
         # The task runs when the iterable takes its time.
         tell(self._change)
-        if pipeline.has_outcomes:
+        if self._pipeline.has_outcomes:
             tell(self._news)
-        return not self._has_room()
+        return self._gathered >= self._pipeline.half or not self._has_room()
 
     def _has_room(self) -> bool:
         return self._pipeline.room() > self._yielding
 
     async def _wait_for_room(self) -> None:
+        await asyncio.sleep(0)
         while not self._has_room():
             self._room = asyncio.get_running_loop().create_future()
             await self._room

@@ -276,6 +276,28 @@ def test_one_event_loop_after_the_other():
         asyncio.run(client.close())
 
 
+def test_tasks_whose_connections_end_disturb_no_other():
+    def few(peer):
+        for _ in range(3):
+            if peer.request() is None:
+                return
+            peer.answer()
+        if peer.request() is not None:
+            peer.answer(ACCEPT.replace(b"OK\r\n", b"OK\r\nConnection: close\r\n"))
+
+    async def post(url):
+        async with adapter_gateway.aio.Client(url, TOKEN, timeout_s=PATIENCE_S) as client:
+
+            async def many():
+                return words([outcome async for outcome in client.send_many(numbered(60), in_flight=8)])
+
+            found = await asyncio.gather(*(many() for _ in range(20)), *(client.send("t", {}) for _ in range(100)))
+            assert found[:20] == [["accepted"] * 60] * 20
+
+    with stand_in(few) as server:
+        asyncio.run(post(server.url))
+
+
 @both
 @pytest.mark.parametrize("closes", [False, True])
 def test_a_refused_token_is_the_outcome_of_all_behind_it(kind, closes):

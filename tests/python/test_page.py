@@ -1,0 +1,53 @@
+"""The page on the index works for a stranger: its examples run with the settings file that it shows."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+from conftest import TIMEOUT_S
+
+import adapter_gateway
+from adapter_gateway import Gateway
+
+REPOSITORY = pathlib.Path(__file__).parents[2]
+PAGE = (REPOSITORY / "python" / "README.md").read_text()
+SETTINGS, LAUNCHER, CLIENT, AIO = (part.split("```")[0] for part in PAGE.split("```python\n")[1:])
+
+
+def test_the_documents_have_the_same_page():
+    assert (REPOSITORY / "docs" / "python.md").read_text() == PAGE
+    assert 700 <= len(PAGE.split()) <= 900
+    assert "](" not in PAGE, "a relative link leads nowhere on the index"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "user_settings.py").write_text(SETTINGS)
+    (tmp_path / "user_settings.py").chmod(0o600)
+    return tmp_path
+
+
+def run(script: str, folder: pathlib.Path) -> str:
+    bus = f'bind="ipc://{folder}/bus", listen="127.0.0.1:0", start_timeout={TIMEOUT_S}'
+    command = [sys.executable, "-c", script.replace("hub=True", bus)]
+    environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(adapter_gateway.__file__).parents[1])}
+    return subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.PIPE, check=True, text=True).stdout
+
+
+def test_the_launcher(folder):
+    assert run(LAUNCHER, folder).endswith("accepted: 1\n")
+
+
+def test_the_client(folder):
+    with Gateway(settings=folder / "user_settings.py", listen="127.0.0.1:0", bind=f"ipc://{folder}/bus") as gateway:
+        script = CLIENT.replace('"user_settings.py"', f'"user_settings.py", url="{gateway.url}"')
+        assert run(script, folder) == ""
+        assert gateway.stats()["accepted"] == 10_001
+
+
+def test_asyncio(folder):
+    assert run(AIO, folder) == ""

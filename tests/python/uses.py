@@ -1,0 +1,49 @@
+"""Uses of the package that a type checker accepts. mypy reads this file, and nothing runs it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from typing import TypedDict
+
+from adapter_gateway import Client, Gateway, GatewayOptions, RefusedError, aio
+
+
+class Hello(TypedDict):
+    extension_id: str
+    content: str
+
+
+def payloads(client: Client, hello: Hello, mapping: Mapping[str, int]) -> None:
+    client.send("t", hello)
+    client.send("t", mapping)
+    client.send("t", {"n": [1, None, {}]})
+    client.send("t", '{"n": 1}')
+    client.send("t", b'{"n": 1}')
+
+
+def outcomes(client: Client) -> list[int]:
+    statuses = []
+    with contextlib.closing(client.send_many([("t", {}), ("t", "{}")])) as found:
+        for outcome in found:
+            if outcome.refused:
+                refused: RefusedError = outcome.error
+                statuses.append(refused.status)
+            elif not outcome:
+                print(outcome.error.message, outcome.message)
+    return statuses
+
+
+async def asynchronously(client: aio.Client) -> None:
+    outcomes = client.send_many([("t", {})])
+    try:
+        async for outcome in outcomes:
+            outcome.check()
+    finally:
+        await outcomes.aclose()
+
+
+def launch(options: GatewayOptions) -> None:
+    with Gateway(settings="user_settings.py", hub=True, start_timeout=5) as gateway, gateway.client() as client:
+        client.send("t", {})
+    Gateway(**options)
