@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Iterable
-from types import TracebackType
 from typing import Optional, TypeVar
 
 from .answers import Answer
@@ -222,7 +221,5 @@ class Client(ClientBase):
     def __enter__(self: _Client) -> _Client:
         return self
 
-    def __exit__(
-        self, kind: Optional[type[BaseException]], error: Optional[BaseException], traceback: Optional[TracebackType]
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

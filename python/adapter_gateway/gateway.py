@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-from types import TracebackType
 from typing import Optional, TypeVar
 
 from .base import START_TIMEOUT_S, GatewayBase
@@ -51,9 +50,7 @@ class Gateway(GatewayBase):
         self.start()
         return self
 
-    def __exit__(
-        self, kind: Optional[type[BaseException]], error: Optional[BaseException], traceback: Optional[TracebackType]
-    ) -> None:
+    def __exit__(self, kind: object, error: Optional[BaseException], traceback: object) -> None:
         if self._is_forked():
             return
         try:

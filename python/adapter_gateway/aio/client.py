@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable
-from types import TracebackType
 from typing import Optional, TypeVar, Union
 
 from ..client import IN_FLIGHT, RETRY_S, ClientBase
@@ -67,7 +66,5 @@ class Client(ClientBase):
     async def __aenter__(self: _Client) -> _Client:
         return self
 
-    async def __aexit__(
-        self, kind: Optional[type[BaseException]], error: Optional[BaseException], traceback: Optional[TracebackType]
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()

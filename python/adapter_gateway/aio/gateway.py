@@ -6,7 +6,6 @@ import asyncio
 import concurrent.futures
 import contextlib
 import threading
-from types import TracebackType
 from typing import Callable, Optional, TypeVar
 
 from ..base import START_TIMEOUT_S, GatewayBase
@@ -58,9 +57,7 @@ class Gateway(GatewayBase):
         await self.start()
         return self
 
-    async def __aexit__(
-        self, kind: Optional[type[BaseException]], error: Optional[BaseException], traceback: Optional[TracebackType]
-    ) -> None:
+    async def __aexit__(self, kind: object, error: Optional[BaseException], traceback: object) -> None:
         if self._is_forked():
             return
         try:
