@@ -6,10 +6,9 @@ from collections import deque
 from collections.abc import Generator, Iterable
 from typing import Optional, TypeVar
 
-from .answers import Answer
-from .connection import Connection, Steps, connecting, exchange, run
+from .connection import Connection, Steps, connecting, run
 from .endpoint import Endpoint, Message, Path, Payload
-from .errors import GatewayError, NotSentError, SettingsError
+from .errors import GatewayError, SettingsError
 from .outcome import Outcome
 from .pipeline import Pipeline
 from .sending import Sending
@@ -76,34 +75,22 @@ class ClientBase:
 
     def _posting(self, topic: str, payload: Payload) -> Steps[None]:
         """Posts a message."""
-        self._check_open()
-        endpoint = self._endpoint
-        answer = yield from self._exchanging(endpoint.request(topic, payload))
-        renewed = self._renewed(endpoint) if answer.status == 401 else None
-        if renewed is not None:
-            answer = yield from self._exchanging(renewed.request(topic, payload))
-        if answer.status != 200:
-            raise answer.refusal()
-
-    def _exchanging(self, request: bytes) -> Steps[Answer]:
-        connection = self._take()
-        while True:
-            is_kept = connection is not None
-            if connection is None:
-                connection = yield from connecting(self._endpoint, self._timeout_s)
-            try:
-                answer = yield from exchange(connection, request, self._timeout_s)
-            except BaseException as error:
-                connection.close()
-                if not (is_kept and isinstance(error, NotSentError)):
-                    raise
-                connection = None
-                continue
-            if answer.close:
-                connection.close()
-            else:
-                self._give_back(connection)
-            return answer
+        work = self._work(1, 0.0, False)
+        work.pipeline.add((topic, payload))
+        kept = self._take()
+        work.use(kept or (yield from connecting(self._endpoint, self._timeout_s)), is_new=kept is None)
+        try:
+            while True:
+                work.advance()
+                if work.pipeline.has_outcomes:
+                    break
+                if work.wants_connection():
+                    work.use((yield from connecting(self._endpoint, self._timeout_s)), is_new=True)
+                else:
+                    yield work.wait()
+        finally:
+            self._give_back(work.end())
+        work.pipeline.outcomes()[0].check()
 
     def _work(self, in_flight: int, retry_s: float, reorder: bool) -> Work:
         self._check_open()

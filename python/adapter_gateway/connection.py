@@ -13,9 +13,8 @@ import time
 from collections.abc import Generator
 from typing import Any, Callable, Optional, TypeVar, Union
 
-from .answers import Answer, AnswerReader, MalformedAnswer
 from .endpoint import Endpoint
-from .errors import NotSentError, OutcomeUnknownError
+from .errors import NotSentError
 
 _Result = TypeVar("_Result")
 
@@ -136,53 +135,6 @@ class Connection:
         finally:
             self.written += taken
         return taken
-
-
-def exchange(connection: Connection, request: bytes, timeout_s: float) -> Steps[Answer]:
-    """Sends a request, and returns the answer.
-
-    Raises `NotSentError` if the request was not written to its end, and else `OutcomeUnknownError`. Either way the
-    connection is of no more use.
-    """
-    rest: Union[bytes, memoryview[int]] = request
-    reader = AnswerReader()
-    reason = "the connection ended before the answer"
-    until = time.monotonic() + timeout_s
-    is_broken = False
-    try:
-        while True:
-            if rest and not is_broken:
-                try:
-                    taken = connection.write(rest)
-                except OSError as error:
-                    # A server that does not want the whole request answers and closes. What arrived still counts.
-                    reason, is_broken = failure_reason(error), True
-                else:
-                    rest = memoryview(rest)[taken:] if taken < len(rest) else b""
-                    until = time.monotonic() + timeout_s if taken else until
-            data = connection.read()
-            if data:
-                answers = reader.receive(data)
-                if len(answers) > 1 or (answers and isinstance(answers[0], int) and answers[0] > 1):
-                    raise MalformedAnswer("two answers came to one request")
-                if answers:
-                    answer = answers[0] if isinstance(answers[0], Answer) else Answer(200, False, {}, b"")
-                    # An answer before the end of the request says that the server reads no more of it.
-                    return answer._replace(close=True) if rest else answer
-            elif data is not None or is_broken:
-                break
-            elif time.monotonic() >= until:
-                reason = f"no answer came within {timeout_s:g} s"
-                break
-            else:
-                yield Ready(connection.socket, bool(rest), until)
-    except MalformedAnswer as error:
-        reason = str(error)
-    except OSError as error:
-        reason = reason if is_broken else failure_reason(error)
-    if rest:
-        raise NotSentError(reason)
-    raise OutcomeUnknownError(reason)
 
 
 def connecting(endpoint: Endpoint, timeout_s: float) -> Steps[Connection]:

@@ -82,8 +82,9 @@ class Pipeline:
         self._verdict: Optional[RefusedError] = None
         #: Whether the server ends the connection: nothing more can be sent on it.
         self.closing = False
-        #: Whether the server answered anything on this connection.
+        #: Whether the server answered anything on this connection, and whether it was made for this pipeline.
         self.answered = False
+        self._is_new = True
         #: Nothing is sent before this time.
         self.resume_at = 0.0
 
@@ -164,8 +165,9 @@ class Pipeline:
         if self._failing_since is None:
             self._failing_since = now
 
-    def connected(self) -> None:
-        """Begins a new connection."""
+    def connected(self, is_new: bool) -> None:
+        """Begins another connection. The end of one that was kept says nothing about the gateway."""
+        self._is_new = is_new
         self._reader = AnswerReader()
         self._sent_bytes = self._answered_bytes = 0
         self.closing = self.answered = False
@@ -197,7 +199,11 @@ class Pipeline:
 
         Raises `MalformedAnswer`; then call `broken`.
         """
-        for found in self._reader.receive(data):
+        answers = self._reader.receive(data)
+        if sum(found if isinstance(found, int) else 1 for found in answers) > len(self._sent):
+            # Nobody knows which of them are the answers.
+            raise MalformedAnswer("more answers came than requests were sent")
+        for found in answers:
             if self.closing:
                 raise MalformedAnswer("answers follow the last one of the connection")
             self.answered = True
@@ -208,8 +214,6 @@ class Pipeline:
                 self._answer(found, now)
 
     def _next(self) -> Entry:
-        if not self._sent:
-            raise MalformedAnswer("an answer came to no request")
         entry = self._sent.popleft()
         self._answered_bytes = entry.end
         return entry
@@ -294,7 +298,7 @@ class Pipeline:
 
         A request that was not written to its end cannot be complete at the server, and is sent anew.
         """
-        if written and not self.answered:
+        if self._is_new and not self.answered:
             self.failed(reason, now)
         sent = self._sent
         while sent and sent[0].end <= written:

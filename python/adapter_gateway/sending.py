@@ -51,7 +51,8 @@ class Sending:
     ) -> Generator[Outcome, None, None]:
         """Yields the outcomes."""
         try:
-            self._work.use(take() or self._connect())
+            kept = take()
+            self._work.use(kept or self._connect(), is_new=kept is None)
             yield from self._outcomes(messages)
         finally:
             self._end()
@@ -104,7 +105,7 @@ class Sending:
         """Connects, or waits until there is something to do."""
         if self._work.wants_connection():
             try:
-                self._work.use(self._connect())
+                self._work.use(self._connect(), is_new=True)
             except NotSentError as error:
                 self._pipeline.failed(str(error), time.monotonic())
         else:

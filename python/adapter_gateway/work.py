@@ -35,13 +35,13 @@ class Work:
         if self.is_forked():
             raise GatewayError("the outcomes belong to the process that asked for them")
 
-    def use(self, connection: Connection) -> None:
+    def use(self, connection: Connection, is_new: bool) -> None:
         """Goes on with this connection."""
         connection.written = 0
         self._connection = connection
         self._rest = b""
         self._moved_at = time.monotonic()
-        self.pipeline.connected()
+        self.pipeline.connected(is_new)
 
     def end(self) -> Optional[Connection]:
         """Ends. Returns the connection if it can be used further."""

@@ -99,7 +99,8 @@ class Sending:
         """Yields the outcomes."""
         tasks: list[asyncio.Task[None]] = []
         try:
-            self._work.use(take() or await self._connect())
+            kept = take()
+            self._work.use(kept or await self._connect(), is_new=kept is None)
             tasks += [asyncio.ensure_future(self._feed(messages)), asyncio.ensure_future(self._work_on())]
             for task in tasks:
                 task.add_done_callback(lambda _: tell(self._news))
@@ -172,7 +173,7 @@ class Sending:
                 tell(self._news)
             if self._work.wants_connection():
                 try:
-                    self._work.use(await self._connect())
+                    self._work.use(await self._connect(), is_new=True)
                 except NotSentError as error:
                     pipeline.failed(str(error), time.monotonic())
             else:
