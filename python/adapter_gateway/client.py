@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Generator, Iterable
 from typing import Optional, TypeVar
@@ -114,14 +115,14 @@ class ClientBase:
             raise GatewayError("the client is closed")
 
     def _take(self) -> Optional[Connection]:
-        """Returns a kept connection that the server has not ended, if there is one."""
+        """Returns a kept connection, if there is one. If the server has ended it, that is read before anything is sent."""
         self._check_open()
         while True:
             try:
                 connection = self._idle.pop()
             except IndexError:
                 return None
-            if not connection.is_stale():
+            if connection.process == os.getpid():
                 return connection
             connection.close()
 

@@ -91,6 +91,9 @@ class Connection:
     def __init__(self, connected: socket.socket) -> None:
         self.socket = connected
         self._tls = connected if isinstance(connected, ssl.SSLSocket) else None
+        self._poll = select.poll() if hasattr(select, "poll") else None
+        if self._poll is not None:
+            self._poll.register(connected, select.POLLIN)
         #: The process that made it. The answers to the requests of a parent process arrive on the same socket.
         self.process = os.getpid()
         #: The bytes that the kernel took.
@@ -100,13 +103,10 @@ class Connection:
         """Closes. What is in flight gets no answer."""
         self.socket.close()
 
-    def is_stale(self) -> bool:
-        """Returns whether the server has ended the connection, or sent what nobody asked for, between two requests."""
-        try:
-            # With TLS 1.3, tickets of the server may have arrived (RFC 8446 section 4.6.1), which are no data.
-            return self.process != os.getpid() or self.read() is not None
-        except OSError:
-            return True
+    def _has_arrived(self) -> bool:
+        if self._poll is None:
+            return bool(select.select([self.socket], (), (), 0)[0])
+        return bool(self._poll.poll(0))
 
     @property
     def has_more(self) -> bool:
@@ -115,6 +115,9 @@ class Connection:
 
     def read(self) -> Optional[bytes]:
         """Returns what has arrived: `None` if nothing has, no bytes at the end of the connection."""
+        # TLS takes far longer than the kernel to say that nothing has.
+        if self._tls is not None and not self.has_more and not self._has_arrived():
+            return None
         try:
             return self.socket.recv(READ_BYTES)
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
