@@ -12,7 +12,7 @@ use libc::{addrinfo, sockaddr, socklen_t, ssize_t};
 use zmq_sys::Hooks;
 
 /// How often each hook was called, in the order of the fields of [`Hooks`].
-static CALLS: [AtomicUsize; 5] = [const { AtomicUsize::new(0) }; 5];
+static CALLS: [AtomicUsize; 6] = [const { AtomicUsize::new(0) }; 6];
 
 /// The threads that called a hook for a connection.
 static THREADS: Mutex<Option<HashSet<ThreadId>>> = Mutex::new(None);
@@ -32,20 +32,26 @@ unsafe extern "C" fn recv(fd: c_int, data: *mut c_void, size: usize, flags: c_in
     unsafe { libc::recv(fd, data, size, flags) }
 }
 
-unsafe extern "C" fn accept4(fd: c_int, address: *mut sockaddr, size: *mut socklen_t, flags: c_int) -> c_int {
+unsafe extern "C" fn send(fd: c_int, data: *const c_void, size: usize, flags: c_int) -> ssize_t {
     count_for_connection(1);
+    // SAFETY: the arguments are those of libzmq.
+    unsafe { libc::send(fd, data, size, flags) }
+}
+
+unsafe extern "C" fn accept4(fd: c_int, address: *mut sockaddr, size: *mut socklen_t, flags: c_int) -> c_int {
+    count_for_connection(2);
     // SAFETY: the arguments are those of libzmq.
     unsafe { libc::accept4(fd, address, size, flags) }
 }
 
 unsafe extern "C" fn connect(fd: c_int, address: *const sockaddr, size: socklen_t) -> c_int {
-    count_for_connection(2);
+    count_for_connection(3);
     // SAFETY: the arguments are those of libzmq.
     unsafe { libc::connect(fd, address, size) }
 }
 
 unsafe extern "C" fn close(fd: c_int) -> c_int {
-    count(3);
+    count(4);
     // SAFETY: the argument is that of libzmq.
     unsafe { libc::close(fd) }
 }
@@ -56,14 +62,14 @@ unsafe extern "C" fn getaddrinfo(
     hints: *const addrinfo,
     found: *mut *mut addrinfo,
 ) -> c_int {
-    count(4);
+    count(5);
     // SAFETY: the arguments are those of libzmq.
     unsafe { libc::getaddrinfo(node, service, hints, found) }
 }
 
 #[test]
 fn libzmq_calls_each_hook_and_those_of_a_connection_from_one_thread() {
-    zmq_sys::set_hooks(&Hooks { recv, accept4, connect, close, getaddrinfo });
+    zmq_sys::set_hooks(&Hooks { recv, send, accept4, connect, close, getaddrinfo });
     let directory = tempfile::tempdir().unwrap();
     let calls = || CALLS.each_ref().map(|calls| calls.load(Ordering::Relaxed));
     for (address, looks_up) in
@@ -81,6 +87,7 @@ fn libzmq_calls_each_hook_and_those_of_a_connection_from_one_thread() {
         // The table of connections is local to that thread.
         assert_eq!(THREADS.lock().unwrap().take().unwrap().len(), 1);
         let called: Vec<_> = calls().iter().zip(before).map(|(after, before)| *after > before).collect();
-        assert_eq!(called, [true, true, true, true, looks_up], "recv, accept4, connect, close, getaddrinfo: {address}");
+        let expected = [true, true, true, true, true, looks_up];
+        assert_eq!(called, expected, "recv, send, accept4, connect, close, getaddrinfo: {address}");
     }
 }

@@ -22,6 +22,7 @@ const LINUX: &[&str] = &[
 const HOOKS: &[&str] = &[
     "-U_FORTIFY_SOURCE",
     "-Drecv=zmq_sys_recv",
+    "-Dsend=zmq_sys_send",
     "-Daccept4=zmq_sys_accept4",
     "-Dconnect=zmq_sys_connect",
     "-Dclose=zmq_sys_close",

@@ -3,20 +3,22 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
-use adapter_gateway::proto::budget::Budget;
 use adapter_gateway::proto::message::MAX_TOPIC_BYTES;
 use adapter_gateway::proto::zmtp::{
-    COMMAND_BYTES, GREETING_BYTES, HELD_BYTES, InboundGuard, OWN_SUBSCRIPTION_BYTES, Origin, READY_BYTES, Violation,
-    ZmtpLimits, subscription_cost_bytes,
+    COMMAND_BYTES, CONNECTION_SLOTS, GREETING_BYTES, HELD_BYTES, InboundGuard, MARK_FRAME_BYTES, Mark, Origin, Peers,
+    READY_BYTES, Violation, ZmtpLimits,
 };
 
 use super::pieces::ways;
 
 /// A bound that short inputs reach.
 const MESSAGE_BYTES: u64 = 300;
-/// What all subscriptions may cost beyond each connection's own part: so little that short inputs use it up.
-const SHARED_BYTES: usize = 3 * subscription_cost_bytes(8);
+/// The mark of the only subscriber.
+const MARK: Mark = Mark { socket: 0x0102, place: 0 };
+/// What each mark begins with.
+pub(crate) const MARK_HEAD: &[u8] = b"\0\xffpeer";
 
 /// What passes, and how the connection ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,18 +65,19 @@ pub(crate) fn handshake(socket_type: &str) -> Vec<u8> {
 }
 
 fn filter(pieces: &[&[u8]], origin: Origin) -> Passed {
-    let limits = ZmtpLimits { subscriptions: Budget::new(SHARED_BYTES), ..ZmtpLimits::new(MESSAGE_BYTES) };
-    let limits = Arc::new(limits);
-    let mut guard = InboundGuard::new(origin, Arc::clone(&limits));
+    let mut peers = Peers::new(MARK.socket, 1, 1);
+    let mut guard = InboundGuard::new(origin, Arc::new(ZmtpLimits::new(MESSAGE_BYTES)));
+    // The handshakes of these inputs are not divided as those of libzmq are.
+    (0..2).for_each(|_| guard.on_sent(Some(&[0; GREETING_BYTES])));
     let mut passed = Passed { bytes: Vec::new(), end: Ok(()) };
     for &piece in pieces {
-        let held_bytes = guard.held_bytes();
-        assert!(held_bytes <= HELD_BYTES);
+        let room_bytes = guard.room_bytes();
+        assert!(room_bytes <= HELD_BYTES);
         // libzmq reads a long body straight to its place, so nothing may be held inside one.
-        assert!(held_bytes == 0 || ends_at_a_frame(&passed.bytes));
+        assert!(room_bytes == 0 || ends_at_a_frame(&passed.bytes));
         let mut buffer = piece.to_vec();
-        buffer.resize(piece.len() + held_bytes, 0xee);
-        match guard.filter(&mut buffer, piece.len()) {
+        buffer.resize(piece.len() + room_bytes + MARK_FRAME_BYTES, 0xee);
+        match guard.filter(&mut buffer, piece.len(), &mut peers, Duration::ZERO) {
             Ok(length) => passed.bytes.extend_from_slice(&buffer[..length]),
             Err(violation) => {
                 passed.end = Err(violation);
@@ -82,8 +85,11 @@ fn filter(pieces: &[&[u8]], origin: Origin) -> Passed {
             }
         }
     }
-    drop(guard);
-    assert!(limits.subscriptions.hold(SHARED_BYTES).is_some(), "a connection that ends gives back what it held");
+    guard.leave(&mut peers);
+    if peers.subscriptions() > 0 {
+        peers.forget(MARK);
+    }
+    assert_eq!((peers.subscriptions(), peers.slots()), (0, 0), "a connection that ends gives back what it held");
     passed
 }
 
@@ -162,6 +168,9 @@ fn pass_stream(input: &[u8], origin: Origin, out: &mut Vec<u8>) -> Result<(), Vi
     }
     let publishes = role(ready.body).ok_or(Violation::Handshake)?;
     out.extend(ready.bytes());
+    if (origin, publishes) == (Origin::Accepted, false) {
+        out.extend(MARK.frame());
+    }
     match (origin, publishes) {
         (Origin::Accepted, true) => pass_messages(rest, out),
         (Origin::Dialled, true) => pass_all(rest, out),
@@ -222,6 +231,7 @@ fn pass_messages(mut rest: &[u8], out: &mut Vec<u8>) -> Result<(), Violation> {
             if let [topic, payload] = &message[..]
                 && topic.body_bytes <= MAX_TOPIC_BYTES as u64
                 && payload.body_bytes <= MESSAGE_BYTES
+                && !topic.body.starts_with(MARK_HEAD)
             {
                 out.extend(topic.bytes());
                 out.extend(payload.bytes());
@@ -256,7 +266,8 @@ fn pass_subscriptions(mut rest: &[u8], origin: Origin, out: &mut Vec<u8>) -> Res
         }
         let changes = match (added, cancelled) {
             (Some(prefix), _) => {
-                prefix.len() <= MAX_TOPIC_BYTES && has_room(&kept, prefix) && kept.insert(prefix.to_vec())
+                let is_possible = prefix.len() <= MAX_TOPIC_BYTES && !prefix.starts_with(MARK_HEAD);
+                is_possible && has_room(&kept, prefix) && kept.insert(prefix.to_vec())
             }
             (_, Some(prefix)) => kept.remove(prefix),
             _ => false,
@@ -269,7 +280,20 @@ fn pass_subscriptions(mut rest: &[u8], origin: Origin, out: &mut Vec<u8>) -> Res
 }
 
 fn has_room(kept: &BTreeSet<Vec<u8>>, prefix: &[u8]) -> bool {
-    let kept_bytes: usize = kept.iter().map(|kept| subscription_cost_bytes(kept.len())).sum();
-    let bytes = kept_bytes + subscription_cost_bytes(prefix.len());
-    bytes <= OWN_SUBSCRIPTION_BYTES + SHARED_BYTES
+    let slots = slots_of(kept.iter().map(Vec::as_slice).chain([prefix]));
+    slots <= CONNECTION_SLOTS
+}
+
+/// Counts the slots of libzmq's trie of these prefixes: in each node, from its lowest child to its highest. In their
+/// order, each prefix adds what follows its beginning that the last one has too, and the gap between the two bytes that
+/// differ.
+pub(crate) fn slots_of<'p>(prefixes: impl Iterator<Item = &'p [u8]>) -> usize {
+    let (mut slots, mut last) = (0, &[][..]);
+    for prefix in prefixes.collect::<BTreeSet<_>>() {
+        let common = prefix.iter().zip(last).take_while(|(one, other)| one == other).count();
+        let gap = last.get(common).map_or(0, |before| usize::from(prefix[common] - before) - 1);
+        slots += prefix.len() - common + gap;
+        last = prefix;
+    }
+    slots
 }

@@ -1,88 +1,148 @@
-//! What several subscribers subscribe to and cancel, in any order, while they share one budget.
+//! What several subscribers subscribe to and cancel, in any order, while they leave, come back, and are forgotten by
+//! libzmq some time later. A plain model of libzmq's trie tells what it holds.
 
-use std::array;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
-use adapter_gateway::proto::budget::Budget;
-use adapter_gateway::proto::zmtp::{InboundGuard, OWN_SUBSCRIPTION_BYTES, Origin, ZmtpLimits, subscription_cost_bytes};
+use adapter_gateway::proto::zmtp::{
+    CONNECTION_SLOTS, FIRST_SLOTS, GREETING_BYTES, InboundGuard, MARK_FRAME_BYTES, Mark, Origin, Peers, SHARED_SLOTS,
+    Violation, ZmtpLimits,
+};
 
-use super::peers::handshake;
+use super::peers::{handshake, slots_of};
 
-/// What the subscriptions may cost beyond each connection's own part: so little that short inputs use it up.
-const SHARED_BYTES: usize = 5 * subscription_cost_bytes(32);
+/// Subscribers at the same time, and places for them: one that comes back at once may find none.
+const SUBSCRIBERS: usize = 3;
+const PLACES: usize = 5;
+/// The number of the socket.
+const SOCKET: u16 = 9;
 
-/// A subscriber, and what it is known to subscribe to.
+/// A connected subscriber, and what it subscribes to.
 struct Subscriber {
     guard: InboundGuard,
+    place: u8,
     kept: BTreeSet<Vec<u8>>,
+    /// The slots that it has added to the trie.
+    slots: usize,
 }
 
-impl Subscriber {
-    fn connect(limits: &Arc<ZmtpLimits>) -> Self {
-        let mut guard = InboundGuard::new(Origin::Accepted, Arc::clone(limits));
-        let mut handshake = handshake("SUB");
-        let arrived = handshake.len();
-        assert_eq!(guard.filter(&mut handshake, arrived), Ok(arrived));
-        Self { guard, kept: BTreeSet::new() }
+/// What libzmq holds, and what the guards say that it holds.
+struct World {
+    peers: Peers,
+    subscribers: [Option<Subscriber>; SUBSCRIBERS],
+    /// The places and subscriptions of those that have left and are not forgotten.
+    left: VecDeque<(u8, BTreeSet<Vec<u8>>)>,
+}
+
+impl World {
+    fn kept(&self) -> impl Iterator<Item = &BTreeSet<Vec<u8>>> {
+        let present = self.subscribers.iter().flatten().map(|subscriber| &subscriber.kept);
+        present.chain(self.left.iter().map(|(_, kept)| kept))
     }
 
-    /// Returns what the subscriptions cost beyond the connection's own part.
-    fn shared_bytes(&self) -> usize {
-        let cost_bytes: usize = self.kept.iter().map(|prefix| subscription_cost_bytes(prefix.len())).sum();
-        cost_bytes.saturating_sub(OWN_SUBSCRIPTION_BYTES)
+    fn slots(&self) -> usize {
+        slots_of(self.kept().flatten().map(Vec::as_slice))
     }
 
-    /// Returns what passes of a frame that comes in two pieces.
-    fn send(&mut self, frame: &[u8], cut: usize) -> Vec<u8> {
-        let (first, second) = frame.split_at(cut % (frame.len() + 1));
-        let mut passed = Vec::new();
-        for piece in [first, second] {
-            let mut buffer = piece.to_vec();
-            buffer.resize(piece.len() + self.guard.held_bytes(), 0xee);
-            let length = self.guard.filter(&mut buffer, piece.len()).expect("a subscription ends no connection");
-            passed.extend_from_slice(&buffer[..length]);
+    fn come(&mut self, who: usize) {
+        let mut guard = InboundGuard::new(Origin::Accepted, Arc::new(ZmtpLimits::new(0)));
+        (0..2).for_each(|_| guard.on_sent(Some(&[0; GREETING_BYTES])));
+        let mut buffer = handshake("SUB");
+        let received = buffer.len();
+        buffer.resize(received + MARK_FRAME_BYTES, 0);
+        let passed = guard.filter(&mut buffer, received, &mut self.peers, Duration::ZERO);
+        let taken: BTreeSet<u8> =
+            self.subscribers.iter().flatten().map(|it| it.place).chain(self.left.iter().map(|it| it.0)).collect();
+        let Some(place) = (0..PLACES as u8).find(|place| !taken.contains(place)) else {
+            return assert_eq!(passed, Err(Violation::NoPlace));
+        };
+        assert_eq!(passed, Ok(buffer.len()));
+        assert!(buffer.ends_with(&Mark { socket: SOCKET, place }.frame()));
+        self.subscribers[who] = Some(Subscriber { guard, place, kept: BTreeSet::new(), slots: 0 });
+    }
+
+    fn leave(&mut self, who: usize) {
+        if let Some(subscriber) = self.subscribers[who].take() {
+            subscriber.guard.leave(&mut self.peers);
+            self.left.push_back((subscriber.place, subscriber.kept));
         }
-        passed
+    }
+
+    fn forget(&mut self) {
+        if let Some((place, _)) = self.left.pop_front() {
+            self.peers.forget(Mark { socket: SOCKET, place });
+        }
+    }
+
+    /// Subscribes or cancels. The frame passes if it changes what libzmq holds, and if the bounds permit it.
+    fn change(&mut self, who: usize, adds: bool, prefix: &[u8], frame: &[u8], cut: usize) {
+        let before = self.slots();
+        let held = self.kept().map(BTreeSet::len).sum::<usize>();
+        let Some(subscriber) = &mut self.subscribers[who] else { return };
+        let was_first = subscriber.kept.is_empty();
+        let mut changes = if adds { subscriber.kept.insert(prefix.to_vec()) } else { subscriber.kept.remove(prefix) };
+        let after = self.slots();
+        let subscriber = self.subscribers[who].as_mut().expect("it is there");
+        if adds && changes {
+            let grown = after - before;
+            let fits = after <= SHARED_SLOTS && subscriber.slots + grown <= CONNECTION_SLOTS;
+            changes = fits || (was_first && grown <= FIRST_SLOTS);
+            if changes {
+                subscriber.slots += grown;
+            } else {
+                subscriber.kept.remove(prefix);
+            }
+        } else if changes {
+            subscriber.slots = subscriber.slots.saturating_sub(before - after);
+        }
+        let expected = if changes { frame } else { &[] };
+        assert_eq!(send(&mut subscriber.guard, &mut self.peers, frame, cut), expected, "{prefix:?} after {held}");
     }
 }
 
-/// Each two bytes of the input are one step of one of three subscribers: who does what, and to which prefix. A frame
-/// passes if it changes what libzmq must know, and if a plain sum of all costs allows it.
+/// Returns what passes of a frame that comes in two pieces.
+fn send(guard: &mut InboundGuard, peers: &mut Peers, frame: &[u8], cut: usize) -> Vec<u8> {
+    let (first, second) = frame.split_at(cut % (frame.len() + 1));
+    let mut passed = Vec::new();
+    for piece in [first, second] {
+        let mut buffer = piece.to_vec();
+        buffer.resize(piece.len() + guard.room_bytes(), 0xee);
+        let length = guard.filter(&mut buffer, piece.len(), peers, Duration::ZERO);
+        passed.extend_from_slice(&buffer[..length.expect("so few changes end no connection")]);
+    }
+    passed
+}
+
+/// Each two bytes of the input are one step of one of three subscribers: who does what, and to which prefix.
 pub(crate) fn subscriptions(input: &[u8]) {
-    let limits = ZmtpLimits { subscriptions: Budget::new(SHARED_BYTES), ..ZmtpLimits::new(0) };
-    let limits = Arc::new(limits);
-    let mut subscribers: [Subscriber; 3] = array::from_fn(|_| Subscriber::connect(&limits));
-    for step in input.chunks_exact(2) {
+    let subscribers = [const { None }; SUBSCRIBERS];
+    let mut world = World { peers: Peers::new(SOCKET, PLACES, 0), subscribers, left: VecDeque::new() };
+    (0..SUBSCRIBERS).for_each(|who| world.come(who));
+    for step in input.chunks_exact(2).take(200) {
         let (action, place) = (step[0], step[1]);
         let who = usize::from(action % 3);
-        if action >= 240 {
-            subscribers[who] = Subscriber::connect(&limits);
-        } else {
-            let prefix = vec![b'a' + (place >> 6); usize::from(place & 63)];
-            let (adds, is_command) = (action & 4 == 0, action & 8 == 0);
-            let changes = if adds {
-                let others: usize =
-                    (0..3).filter(|other| *other != who).map(|other| subscribers[other].shared_bytes()).sum();
-                let kept = &mut subscribers[who].kept;
-                let is_new = kept.insert(prefix.clone());
-                let fits = others + subscribers[who].shared_bytes() <= SHARED_BYTES;
-                if is_new && !fits {
-                    subscribers[who].kept.remove(&prefix);
-                }
-                is_new && fits
-            } else {
-                subscribers[who].kept.remove(&prefix)
-            };
-            let frame = frame(adds, is_command, &prefix);
-            let expected = if changes { frame.clone() } else { Vec::new() };
-            assert_eq!(subscribers[who].send(&frame, usize::from(action >> 4) * 7), expected, "{step:?}");
+        match action {
+            248.. => world.forget(),
+            236.. => {
+                world.leave(who);
+                world.come(who);
+            }
+            _ => {
+                let prefix = vec![place; usize::from(place & 63) * 16];
+                let (adds, is_command) = (action & 4 == 0, action & 8 == 0);
+                let frame = frame(adds, is_command, &prefix);
+                world.change(who, adds, &prefix, &frame, usize::from(action >> 4) * 7);
+            }
         }
-        let shared_bytes: usize = subscribers.iter().map(Subscriber::shared_bytes).sum();
-        assert_eq!(limits.subscriptions.held_bytes(), shared_bytes);
+        assert_eq!(world.peers.slots(), world.slots());
+        assert_eq!(world.peers.subscriptions(), world.kept().map(BTreeSet::len).sum::<usize>());
     }
-    drop(subscribers);
-    assert_eq!(limits.subscriptions.held_bytes(), 0);
+    (0..SUBSCRIBERS).for_each(|who| world.leave(who));
+    while !world.left.is_empty() {
+        world.forget();
+    }
+    assert_eq!((world.peers.slots(), world.peers.subscriptions()), (0, 0));
 }
 
 /// Returns the frame of a subscription or of a cancellation: a message of ZMTP 3.0, or a command of 3.1.
@@ -94,5 +154,8 @@ fn frame(adds: bool, is_command: bool, prefix: &[u8]) -> Vec<u8> {
         (false, false) => (0, b"\x00"),
     };
     let body = [mark, prefix].concat();
-    [&[flags, u8::try_from(body.len()).unwrap()], &body[..]].concat()
+    match u8::try_from(body.len()) {
+        Ok(length) => [&[flags, length], &body[..]].concat(),
+        Err(_) => [&[flags | 2][..], &(body.len() as u64).to_be_bytes(), &body].concat(),
+    }
 }

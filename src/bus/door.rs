@@ -5,21 +5,29 @@
 //! its connections stand in a thread-local table, and nothing here waits for another thread.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::{OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::log::log;
 use crate::proto::policy::BODY_BYTES;
-use crate::proto::zmtp::{InboundGuard, Origin, ZmtpLimits};
+use crate::proto::zmtp::{
+    InboundGuard, MAX_PUBLISHERS, MAX_SUBSCRIBERS, Mark, Origin, PeerCounters, Peers, Violation, ZmtpLimits,
+};
 
-/// Peers that may be connected to the bound endpoints of the process at the same time, where the limit of descriptors
-/// permits it.
-pub const MAX_PEERS: usize = 256;
+/// Connections to a socket that may be in their handshake at the same time. A handshake takes a few milliseconds.
+const MAX_HANDSHAKES: usize = 64;
+
+/// Peers that may be connected to one socket with bound endpoints at the same time, where the limit of descriptors permits
+/// it: subscribers, publishers, and those in their handshake. Each kind has places of its own.
+pub const MAX_PEERS: usize = MAX_SUBSCRIBERS + MAX_PUBLISHERS + MAX_HANDSHAKES;
+
+/// The fewest places for handshakes, however few descriptors there are.
+const FEWEST_HANDSHAKES: usize = 8;
 
 /// How much longer than the payloads of this process those of other publishers may be.
 const PAYLOAD_MARGIN_BYTES: u64 = 64 * 1024;
@@ -28,91 +36,180 @@ const PAYLOAD_MARGIN_BYTES: u64 = 64 * 1024;
 /// would try again at once, for as long as the peer waits.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(10);
 
-/// The shortest time between two lines of the log about peers that were turned away. Strangers may come in any number.
+/// The shortest time between two lines of the log about peers for the same reason. Strangers may come in any number.
 const LOG_PAUSE: Duration = Duration::from_secs(60);
 
-/// The bound on accepted peers that is in force.
+/// The bound on the peers of each socket that is in force.
 static PEER_LIMIT: AtomicUsize = AtomicUsize::new(MAX_PEERS);
-
-/// Accepted peers in the process.
-static ACCEPTED_PEERS: AtomicUsize = AtomicUsize::new(0);
 
 /// What each new peer may send. It is locked when a connection begins, and when the program starts.
 static LIMITS: LazyLock<Mutex<Arc<ZmtpLimits>>> =
     LazyLock::new(|| Mutex::new(Arc::new(ZmtpLimits::new(BODY_BYTES + PAYLOAD_MARGIN_BYTES))));
 
+/// Connections that ended because there was no place for them.
+static REFUSED: AtomicU64 = AtomicU64::new(0);
+/// Peers that were disconnected because they changed their subscriptions too often.
+static DISCONNECTED: AtomicU64 = AtomicU64::new(0);
+
+/// The marks of subscribers that libzmq has forgotten, until the thread of their connections reads them.
+static FORGOTTEN: Mutex<Vec<Mark>> = Mutex::new(Vec::new());
+/// How many these are.
+static FORGOTTEN_MARKS: AtomicUsize = AtomicUsize::new(0);
+
+/// The number of the next [`PeerTable`].
+static NEXT_TABLE: AtomicU16 = AtomicU16::new(0);
+
+/// The time from which guards count.
+static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
+
 thread_local! {
     /// The connections of the context that this I/O thread belongs to.
-    static PEERS: RefCell<PeerTable> = RefCell::default();
+    static PEERS: RefCell<PeerTable> = RefCell::new(PeerTable::new());
 }
 
-/// Lets at most `peers` peers be connected to the bound endpoints of this process from now on. Those that are connected
-/// stay.
+/// How many peers and subscriptions were beyond the bounds of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DoorCounters {
+    /// Connections that ended because there was no place for them.
+    pub refused: u64,
+    /// Peers that were disconnected because they changed their subscriptions too often.
+    pub disconnected: u64,
+    /// Subscriptions that were ignored.
+    pub refused_subscriptions: u64,
+}
+
+/// Returns what was beyond the bounds so far.
+#[must_use]
+pub fn door_counters() -> DoorCounters {
+    DoorCounters {
+        refused: REFUSED.load(Ordering::Relaxed),
+        disconnected: DISCONNECTED.load(Ordering::Relaxed),
+        refused_subscriptions: limits().counters.refused_subscriptions.load(Ordering::Relaxed),
+    }
+}
+
+/// Lets at most `peers` peers be connected to each socket with bound endpoints whose first peer comes after this call.
 pub fn limit_peers(peers: usize) {
     PEER_LIMIT.store(peers, Ordering::Relaxed);
 }
 
 /// Lets publishers that connect from now on send messages with payloads of so many bytes, and a margin.
 pub fn limit_payloads(payload_bytes: u64) {
-    let mut limits = LIMITS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut limits = limits();
     let message_bytes = payload_bytes.saturating_add(PAYLOAD_MARGIN_BYTES);
-    let (subscriptions, dropped_messages) = (Arc::clone(&limits.subscriptions), Arc::clone(&limits.dropped_messages));
-    *limits = Arc::new(ZmtpLimits { message_bytes, subscriptions, dropped_messages });
+    *limits = Arc::new(ZmtpLimits { message_bytes, counters: Arc::clone(&limits.counters) });
 }
 
 /// Returns how many messages the publishers that connected to this process have sent that were dropped, because they
 /// were beyond the bounds.
 pub(super) fn dropped_messages() -> u64 {
-    let limits = LIMITS.lock().unwrap_or_else(PoisonError::into_inner);
-    limits.dropped_messages.load(Ordering::Relaxed)
+    limits().counters.dropped_messages.load(Ordering::Relaxed)
 }
 
-/// Takes note of a connection that was accepted. Returns it, or closes it and returns `None` if there are too many.
-pub(super) fn accepted(connection: OwnedFd) -> Option<OwnedFd> {
-    let Some(place) = Place::take() else {
-        turned_away("the bus refuses peers: as many as it may have are connected");
-        return None;
-    };
-    with_table(|table| table.insert(connection.as_raw_fd(), Origin::Accepted, Some(place)))?;
-    Some(connection)
+/// Returns how many messages have come from publishers that connected to this process, and how many of them from this
+/// process itself.
+pub(super) fn passed_messages() -> (u64, u64) {
+    let counters = &limits().counters;
+    (counters.passed_messages.load(Ordering::Relaxed), counters.own_messages.load(Ordering::Relaxed))
+}
+
+fn limits() -> MutexGuard<'static, Arc<ZmtpLimits>> {
+    LIMITS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Takes note of a connection that was accepted. Returns the connection that must end for it, if as many as may be are in
+/// their handshake: the oldest of them.
+pub(super) fn accepted(connection: RawFd) -> Option<RawFd> {
+    let oldest = with_table(|table| {
+        table.insert(connection, Origin::Accepted);
+        table.begin_handshake(connection)
+    });
+    let oldest = oldest.flatten();
+    if oldest.is_some() {
+        REFUSED.fetch_add(1, Ordering::Relaxed);
+        tell("the bus ends the oldest connection that does not speak: as many as may be are in their handshake");
+    }
+    oldest
 }
 
 /// Takes note of a connection that is made to a peer.
 pub(super) fn dialled(connection: RawFd) {
-    with_table(|table| table.insert(connection, Origin::Dialled, None));
+    with_table(|table| table.insert(connection, Origin::Dialled));
 }
 
-/// Takes note that the guard of this connection has refused what the peer sent. The reason why an endpoint is not
-/// connected is reported elsewhere.
-pub(super) fn violated(connection: RawFd) {
-    let is_accepted = with_table(|table| table.peers.get(&connection).is_some_and(|peer| peer.place.is_some()));
-    if is_accepted == Some(true) {
-        turned_away("the bus disconnects a peer that does not speak ZMTP 3, the protocol of ZeroMQ");
+/// Takes note that the guard of this connection ends it. The reason why an endpoint is not connected is reported
+/// elsewhere.
+pub(super) fn violated(connection: RawFd, violation: Violation) {
+    let origin = with_table(|table| table.peers.get(&connection).map(|peer| peer.origin)).flatten();
+    if origin != Some(Origin::Accepted) {
+        return;
+    }
+    match violation {
+        Violation::NoPlace => {
+            REFUSED.fetch_add(1, Ordering::Relaxed);
+            tell("the bus refuses peers: as many as it may have are connected");
+        }
+        Violation::Changes => {
+            DISCONNECTED.fetch_add(1, Ordering::Relaxed);
+            tell("the bus disconnects a peer that changes its subscriptions too often");
+        }
+        _ => tell("the bus disconnects a peer that does not speak ZMTP 3, the protocol of ZeroMQ"),
     }
 }
 
-/// Says in the log that a peer was turned away, unless it has said such a thing a short time ago.
-fn turned_away(reason: &str) {
+/// Takes note that libzmq has forgotten a subscriber. Called on the thread that owns the socket.
+pub(super) fn forgotten(mark: Mark) {
+    let mut marks = FORGOTTEN.lock().unwrap_or_else(PoisonError::into_inner);
+    marks.push(mark);
+    FORGOTTEN_MARKS.store(marks.len(), Ordering::Release);
+}
+
+/// Says something about a peer in the log, unless it has said the same a short time ago.
+fn tell(what: &'static str) {
     let is_due = with_table(|table| {
-        let is_due = table.logged_at.is_none_or(|at| at.elapsed() >= LOG_PAUSE);
+        let is_due = table.logged_at.get(what).is_none_or(|at| at.elapsed() >= LOG_PAUSE);
         if is_due {
-            table.logged_at = Some(Instant::now());
+            table.logged_at.insert(what, Instant::now());
         }
         is_due
     });
     if is_due == Some(true) {
-        log(format_args!("{reason}"));
+        log(format_args!("{what}"));
     }
 }
 
 /// Forgets a connection that is closed.
 pub(super) fn closed(connection: RawFd) {
-    with_table(|table| table.peers.remove(&connection));
+    with_table(|table| table.remove(connection));
 }
 
-/// Calls `read` with the guard of the connection. Returns `None` if it has none.
-pub(super) fn with_guard<R>(connection: RawFd, read: impl FnOnce(&mut InboundGuard) -> R) -> Option<R> {
-    with_table(|table| Some(read(&mut table.peers.get_mut(&connection)?.guard))).flatten()
+/// Calls `read` with the guard of the connection, the peers of its socket, and the time. Returns `None` if it has none.
+pub(super) fn with_guard<R>(
+    connection: RawFd,
+    read: impl FnOnce(&mut InboundGuard, &mut Peers, Duration) -> R,
+) -> Option<R> {
+    let refused = |table: &PeerTable| table.counters.refused_subscriptions.load(Ordering::Relaxed);
+    let (result, refuses) = with_table(|table| {
+        let refused_before = refused(table);
+        table.forget();
+        let peer = table.peers.get_mut(&connection)?;
+        let spoke = peer.guard.speaks();
+        let result = read(&mut peer.guard, &mut table.shared, EPOCH.elapsed());
+        if !spoke && peer.guard.speaks() {
+            table.end_handshake(connection);
+        }
+        Some((result, refused(table) > refused_before))
+    })
+    .flatten()?;
+    if refuses {
+        tell("the bus ignores a subscription that is beyond its bounds");
+    }
+    Some(result)
+}
+
+/// Takes note of what libzmq has sent to a peer; `None` if nothing more can be sent.
+pub(super) fn sent(connection: RawFd, bytes: Option<&[u8]>) {
+    with_table(|table| table.peers.get_mut(&connection).map(|peer| peer.guard.on_sent(bytes)));
 }
 
 /// Refuses a peer that could not be accepted for want of a descriptor: gives up a descriptor that is kept for this, so
@@ -125,7 +222,7 @@ pub(super) fn refuse_one(accept: impl FnOnce() -> Option<OwnedFd>) {
         table.spare = spare();
         refused
     });
-    turned_away("the bus refuses peers: no descriptor is left");
+    tell("the bus refuses peers: no descriptor is left");
     if refused != Some(true) {
         std::thread::sleep(EXHAUSTED_PAUSE);
     }
@@ -140,47 +237,89 @@ fn with_table<R>(call: impl FnOnce(&mut PeerTable) -> R) -> Option<R> {
     PEERS.try_with(|table| table.try_borrow_mut().ok().map(|mut table| call(&mut table))).ok().flatten()
 }
 
-/// The connections of one context, by descriptor.
-#[derive(Default)]
+/// The connections of one context, by descriptor. At most one socket of a context has subscribers that were accepted.
 struct PeerTable {
+    number: u16,
     peers: HashMap<RawFd, PeerEntry>,
+    /// What the accepted peers share.
+    shared: Peers,
+    /// The accepted connections in their handshake, the oldest first.
+    handshakes: VecDeque<RawFd>,
+    max_handshakes: usize,
     /// A descriptor that is given up to refuse a peer.
     spare: Option<OwnedFd>,
-    /// When the log told last that a peer was turned away.
-    logged_at: Option<Instant>,
+    /// When the log told last of what.
+    logged_at: HashMap<&'static str, Instant>,
+    counters: Arc<PeerCounters>,
 }
 
 struct PeerEntry {
     guard: InboundGuard,
-    /// An accepted peer has a place among [`MAX_PEERS`].
-    place: Option<Place>,
+    origin: Origin,
 }
 
 impl PeerTable {
+    fn new() -> Self {
+        let number = NEXT_TABLE.fetch_add(1, Ordering::Relaxed);
+        let peers = PEER_LIMIT.load(Ordering::Relaxed);
+        let share = |most: usize| (most * peers).div_ceil(MAX_PEERS).min(most);
+        Self {
+            number,
+            peers: HashMap::new(),
+            shared: Peers::new(number, share(MAX_SUBSCRIBERS), share(MAX_PUBLISHERS)),
+            handshakes: VecDeque::new(),
+            max_handshakes: share(MAX_HANDSHAKES).max(FEWEST_HANDSHAKES),
+            spare: None,
+            logged_at: HashMap::new(),
+            counters: Arc::clone(&limits().counters),
+        }
+    }
+
     /// Adds a connection. A descriptor that libzmq uses again belongs to a new connection.
-    fn insert(&mut self, connection: RawFd, origin: Origin, place: Option<Place>) {
-        if self.spare.is_none() && place.is_some() {
+    fn insert(&mut self, connection: RawFd, origin: Origin) {
+        if self.spare.is_none() && origin == Origin::Accepted {
             self.spare = spare();
         }
-        let limits = Arc::clone(&LIMITS.lock().unwrap_or_else(PoisonError::into_inner));
-        let guard = InboundGuard::new(origin, limits);
-        self.peers.insert(connection, PeerEntry { guard, place });
+        let guard = InboundGuard::new(origin, Arc::clone(&limits()));
+        let former = self.peers.insert(connection, PeerEntry { guard, origin });
+        debug_assert!(former.is_none(), "libzmq closes a descriptor before it is another connection");
+    }
+
+    /// Puts a connection among those in their handshake. Returns the one that must end for it.
+    fn begin_handshake(&mut self, connection: RawFd) -> Option<RawFd> {
+        self.handshakes.push_back(connection);
+        if self.handshakes.len() > self.max_handshakes { self.handshakes.pop_front() } else { None }
+    }
+
+    fn end_handshake(&mut self, connection: RawFd) {
+        self.handshakes.retain(|other| *other != connection);
+    }
+
+    fn remove(&mut self, connection: RawFd) {
+        if let Some(peer) = self.peers.remove(&connection) {
+            self.end_handshake(connection);
+            peer.guard.leave(&mut self.shared);
+        }
+    }
+
+    /// Frees the places of subscribers that libzmq has forgotten.
+    fn forget(&mut self) {
+        if FORGOTTEN_MARKS.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        let mut marks = FORGOTTEN.lock().unwrap_or_else(PoisonError::into_inner);
+        for mark in marks.extract_if(.., |mark| mark.socket == self.number) {
+            self.shared.forget(mark);
+        }
+        FORGOTTEN_MARKS.store(marks.len(), Ordering::Release);
     }
 }
 
-/// The place of an accepted peer, free again on drop.
-struct Place;
-
-impl Place {
-    fn take() -> Option<Self> {
-        let limit = PEER_LIMIT.load(Ordering::Relaxed);
-        let take = |peers: usize| (peers < limit).then_some(peers + 1);
-        ACCEPTED_PEERS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok().map(|_| Self)
-    }
-}
-
-impl Drop for Place {
+impl Drop for PeerTable {
+    /// Nobody reads the marks of a context that has ended.
     fn drop(&mut self) {
-        ACCEPTED_PEERS.fetch_sub(1, Ordering::Relaxed);
+        let mut marks = FORGOTTEN.lock().unwrap_or_else(PoisonError::into_inner);
+        marks.retain(|mark| mark.socket != self.number);
+        FORGOTTEN_MARKS.store(marks.len(), Ordering::Release);
     }
 }

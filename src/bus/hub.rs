@@ -50,6 +50,10 @@ pub struct HubCounters {
     pub forwarded: u64,
     /// Messages of publishers that were dropped, because they were beyond the bounds: those of all hubs of the process.
     pub dropped: u64,
+    /// Messages of this process that arrived: those for all hubs of the process.
+    pub own: u64,
+    /// Messages that arrived and were not passed on yet, if this is the only hub of the process.
+    pub waiting: u64,
     /// How often the pipe of a subscriber was found full.
     pub pipe_full: u64,
     /// What is known of the subscriptions at the subscribers' side.
@@ -118,8 +122,12 @@ impl Hub {
     /// Returns what the hub has done so far.
     #[must_use]
     pub fn counters(&self) -> HubCounters {
+        let forwarded = self.state.forwarded.load(Ordering::Relaxed);
+        let (passed, own) = door::passed_messages();
         HubCounters {
-            forwarded: self.state.forwarded.load(Ordering::Relaxed),
+            forwarded,
+            own,
+            waiting: passed.saturating_sub(forwarded),
             dropped: door::dropped_messages(),
             pipe_full: self.state.pipe_full.load(Ordering::Relaxed),
             downstream: self.state.downstream.counters(),

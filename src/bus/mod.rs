@@ -74,7 +74,7 @@ pub use crate::proto::problem::Unavailable;
 pub use config::{BusConfig, BusError, BusEvent, PIPE_MESSAGES, QUEUE_BYTES, QUEUE_MESSAGES};
 pub use connection_watch::ConnectionStatus;
 pub use detached::DetachedBus;
-pub use door::{MAX_PEERS, limit_payloads, limit_peers};
+pub use door::{DoorCounters, MAX_PEERS, door_counters, limit_payloads, limit_peers};
 pub use endpoint::{Endpoint, EndpointError};
 pub use hub::{HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub, HubCounters};
 pub use lifecycle::{Bus, BusTotals};

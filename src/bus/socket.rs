@@ -25,8 +25,7 @@ const KEEPALIVE_IDLE_S: i32 = 30;
 const KEEPALIVE_INTERVAL_S: i32 = 5;
 /// Number of unanswered probes that end the connection.
 const KEEPALIVE_PROBES: i32 = 3;
-/// Longest time that a peer may take for its handshake, in ms. A peer that connects and is silent occupies a place among
-/// [`MAX_PEERS`](super::door::MAX_PEERS) for so long.
+/// Longest time that a peer may take for its handshake, in ms.
 const HANDSHAKE_TIMEOUT_MS: i32 = 5_000;
 /// Longest message that a peer may send to this side, in bytes. Such messages are subscriptions, and a topic has at
 /// most 1,024 bytes.

@@ -9,8 +9,10 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use super::door;
 use super::socket::{self, Subscription};
 use crate::log::log;
+use crate::proto::zmtp::Mark;
 
 /// The most prefixes in a record. While peers subscribe to more, no message counts as unsubscribed.
 const RECORDED_PREFIXES: usize = 4_096;
@@ -75,8 +77,19 @@ impl SubscriptionRecord {
     pub(super) fn read(&mut self, socket: &mut zmq::Socket) -> bool {
         for _ in 0..READ_AT_ONCE {
             match socket::next_subscription(socket) {
-                Some(Subscription::Added(frame)) => self.add(socket::prefix_of(&frame)),
-                Some(Subscription::Removed(frame)) => self.remove(socket::prefix_of(&frame)),
+                Some(Subscription::Added(frame)) => {
+                    let prefix = socket::prefix_of(&frame);
+                    if Mark::parse(prefix).is_none() {
+                        self.add(prefix);
+                    }
+                }
+                Some(Subscription::Removed(frame)) => {
+                    let prefix = socket::prefix_of(&frame);
+                    match Mark::parse(prefix) {
+                        Some(mark) => door::forgotten(mark),
+                        None => self.remove(prefix),
+                    }
+                }
                 Some(Subscription::Other) => {}
                 None => return false,
             }

@@ -38,7 +38,8 @@ const LISTENER_DESCRIPTORS: u64 = 2;
 /// before they are used.
 pub(super) fn divide(config: &GatewayConfig, has_hub: bool) -> Result<u64, Failure> {
     let wanted = config.max_connections;
-    let wanted_peers = if has_hub || !config.bus.bind.is_empty() { MAX_PEERS as u64 } else { 0 };
+    let sockets = u64::from(has_hub) + u64::from(!config.bus.bind.is_empty());
+    let wanted_peers = MAX_PEERS as u64 * sockets;
     let listeners = config.listeners() as u64;
     let further_workers = config.workers.saturating_sub(1) as u64;
     let others = OTHER_DESCRIPTORS
@@ -58,6 +59,6 @@ pub(super) fn divide(config: &GatewayConfig, has_hub: bool) -> Result<u64, Failu
     if possible < wanted {
         log(format_args!("at most {possible} connections, since the limit of descriptors is {limit}"));
     }
-    limit_peers(usize::try_from(peers).unwrap_or(usize::MAX));
+    limit_peers(usize::try_from(peers / sockets.max(1)).unwrap_or(usize::MAX));
     Ok(possible.min(wanted))
 }

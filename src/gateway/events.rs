@@ -75,7 +75,8 @@ pub enum Event<'a> {
     },
     /// The gateway has stopped as it was asked to. No event follows.
     Stopped {
-        /// The messages that were still in the queue when the time to stop was over; left out if there are none.
+        /// The messages that were still in the queue or in the embedded hub when the time to stop was over; left out if
+        /// there are none.
         #[serde(skip_serializing_if = "is_zero")]
         undelivered: u64,
         /// The counters at the end.
@@ -171,9 +172,22 @@ pub struct Stats {
     pub unsubscribed: Option<u64>,
     /// The endpoints of the bus.
     pub endpoints: Vec<EndpointStats>,
+    /// Peers of `--bind` endpoints and of the embedded hub.
+    pub peers: PeerStats,
     /// The embedded hub; left out if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hub: Option<HubStats>,
+}
+
+/// What peers that connect to the gateway did beyond its bounds.
+#[derive(Debug, Default, Serialize)]
+pub struct PeerStats {
+    /// Connections that ended because there was no place for them.
+    pub refused: u64,
+    /// Peers that were disconnected because they changed their subscriptions too often.
+    pub disconnected: u64,
+    /// Subscriptions that were ignored, because they were beyond the bounds.
+    pub subscriptions_refused: u64,
 }
 
 /// The counters of the embedded hub.
@@ -212,11 +226,12 @@ mod tests {
     /// Parents parse these lines, so neither a name nor the order of the fields may change.
     #[test]
     fn events_are_written_as_these_bytes() {
-        let counters = r#""uptime_s":0,"answers":{"200":2},"refused":{"queue-full":1},"failed_handshakes":{},"accepted":0,"published":0,"unknown_topics":0,"queue_depth":0,"queue_high_water":0,"queue_bytes":0,"pipe_full":0,"bytes_in":0,"bytes_out":0,"connections":0,"connections_accepted":0,"subscriptions":null,"unsubscribed":null,"endpoints":[{"endpoint":"tcp://h:1","connected":true,"reconnects":3}]"#;
+        let counters = r#""uptime_s":0,"answers":{"200":2},"refused":{"queue-full":1},"failed_handshakes":{},"accepted":0,"published":0,"unknown_topics":0,"queue_depth":0,"queue_high_water":0,"queue_bytes":0,"pipe_full":0,"bytes_in":0,"bytes_out":0,"connections":0,"connections_accepted":0,"subscriptions":null,"unsubscribed":null,"endpoints":[{"endpoint":"tcp://h:1","connected":true,"reconnects":3}],"peers":{"refused":1,"disconnected":2,"subscriptions_refused":3}"#;
         let stats = || Stats {
             answers: [(200, 2)].into(),
             refused: [("queue-full", 1)].into(),
             endpoints: vec![EndpointStats { endpoint: "tcp://h:1".into(), connected: true, reconnects: 3 }],
+            peers: PeerStats { refused: 1, disconnected: 2, subscriptions_refused: 3 },
             ..Stats::default()
         };
         let hub = Some(HubStats { forwarded: 5, dropped: 9, pipe_full: 6, subscriptions: 7, unsubscribed: 8 });

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::sleep_until;
 
-use crate::bus::{Bus, BusEvent, Hub, HubCounters, SubscriptionCounters, limit_payloads};
+use crate::bus::{Bus, BusEvent, DoorCounters, Hub, HubCounters, SubscriptionCounters, door_counters, limit_payloads};
 use crate::gateway::config::GatewayConfig;
-use crate::gateway::events::{BusConnectivity, EndpointStats, Event, EventSink, HubStats, Stats};
+use crate::gateway::events::{BusConnectivity, EndpointStats, Event, EventSink, HubStats, PeerStats, Stats};
 use crate::gateway::failure::Failure;
 use crate::gateway::ready::ReadyReporter;
 use crate::gateway::signals::Signals;
@@ -143,6 +143,7 @@ impl MessagePath {
             subscriptions: known.map(|known| known.subscriptions),
             unsubscribed: known.map(|known| known.unsubscribed),
             endpoints: endpoints.collect(),
+            peers: peer_stats(door_counters()),
             hub: hub.map(hub_stats),
         }
     }
@@ -174,7 +175,21 @@ impl MessagePath {
             // What still runs is left behind: libzmq has no call that interrupts another one.
             stop_until(&self.bus, self.hub.as_deref(), Instant::now());
         }
-        self.stats()
+        let mut stats = self.stats();
+        stats.published = stats.published.saturating_sub(self.lost_in_hub(stats.published));
+        stats
+    }
+
+    /// Returns how many of the messages that were published have not left the hub, at most. Where there is another
+    /// endpoint, that one has them.
+    fn lost_in_hub(&self, published: u64) -> u64 {
+        match &self.hub {
+            Some(hub) if self.bus.counters().endpoints.len() == 1 => {
+                let HubCounters { own, waiting, .. } = hub.counters();
+                published.saturating_sub(own) + waiting.min(own)
+            }
+            _ => 0,
+        }
     }
 }
 
@@ -195,6 +210,11 @@ fn combined(bus: Option<SubscriptionCounters>, hub: Option<SubscriptionCounters>
         subscriptions: one.subscriptions + other.subscriptions,
         unsubscribed: one.unsubscribed.min(other.unsubscribed),
     })
+}
+
+fn peer_stats(counters: DoorCounters) -> PeerStats {
+    let DoorCounters { refused, disconnected, refused_subscriptions } = counters;
+    PeerStats { refused, disconnected, subscriptions_refused: refused_subscriptions }
 }
 
 fn hub_stats(counters: HubCounters) -> HubStats {

@@ -252,7 +252,8 @@ impl Gateway {
             listening.close();
         }
         let stats = self.message_path.stop(self.config.drain_timeout, signals).await;
-        let undelivered = stats.queue_depth;
+        // Messages that are still in the queue, or in the embedded hub.
+        let undelivered = stats.accepted.saturating_sub(stats.published);
         if undelivered > 0 {
             log(format_args!("{undelivered} accepted messages could not be handed to the bus in time"));
         }

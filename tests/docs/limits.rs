@@ -22,7 +22,7 @@ fn bytes(bytes: usize) -> String {
 #[test]
 fn limits_are_those_of_the_program() {
     let reference = Document::read("docs/reference.md");
-    let fixed_cost = zmtp::subscription_cost_bytes(0);
+    let thousands = |count: usize| format!("{},{:03}", count / 1_000, count % 1_000);
     for sentence in [
         format!("| `topic` | 1 to {}, ", bytes(MAX_TOPIC_BYTES)),
         format!("| nesting | {MAX_DEPTH} levels |"),
@@ -44,15 +44,20 @@ fn limits_are_those_of_the_program() {
             bytes(zmtp::COMMAND_BYTES as usize)
         ),
         format!(
-            "Each counts {}, and {} more for each of its bytes. They count {} at most:",
-            bytes(fixed_cost),
-            zmtp::subscription_cost_bytes(1) - fixed_cost,
-            bytes(zmtp::CONNECTION_SUBSCRIPTION_BYTES)
+            "| the subscriptions of one peer | {}, and {} slots.",
+            thousands(zmtp::CONNECTION_PREFIXES),
+            thousands(zmtp::CONNECTION_SLOTS)
         ),
         format!(
-            "They count {} at most. {} of each peer do not count:",
-            bytes(zmtp::SUBSCRIPTION_BYTES),
-            bytes(zmtp::OWN_SUBSCRIPTION_BYTES)
+            "| the subscriptions of all peers of a port | {}, and {} slots.",
+            thousands(zmtp::SHARED_PREFIXES),
+            thousands(zmtp::SHARED_SLOTS)
+        ),
+        format!("passes if it takes at most {} slots.", zmtp::FIRST_SLOTS),
+        format!(
+            "| peers; time for the handshake | [{} subscribers, {} publishers and ",
+            zmtp::MAX_SUBSCRIBERS,
+            zmtp::MAX_PUBLISHERS
         ),
     ] {
         assert!(reference.text.contains(&sentence), "docs/reference.md does not say: {sentence}");

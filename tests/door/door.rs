@@ -1,6 +1,6 @@
 //! Gateways with a port of each kind, and what must be true of them whatever happened.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use tempfile::TempDir;
@@ -127,6 +127,20 @@ impl Door {
             assert_eq!(self.subscriber.next(), message);
             newcomer.next_within(PROBE_TIMEOUT)
         });
+    }
+
+    /// Returns whether a subscriber that comes now is served in this time.
+    pub(crate) fn serves_newcomer_within(&mut self, time: Duration) -> bool {
+        let newcomer = Subscriber::connected(&self.endpoints.subscribers, OWN_TOPIC);
+        let deadline = Instant::now() + time;
+        while Instant::now() < deadline {
+            let message = self.publish();
+            assert_eq!(self.subscriber.next(), message);
+            if newcomer.next_within(PROBE_TIMEOUT).is_some() {
+                return true;
+            }
+        }
+        false
     }
 
     /// Checks that the gateway has gained little memory since its start.

@@ -7,6 +7,7 @@
 //! | `subscriptions` | Do subscriptions of any number and length cost the gateway, its other subscribers or its hub anything? |
 //! | `publishers` | Does the embedded hub pass on anything but messages of two frames within the bounds? |
 //! | `storm` | Does the gateway stand thousands of random connections? `DOOR_CONNECTIONS` sets how many at each port |
+//! | `siege` | Do peers that leave, change their mind or are silent hold others up? |
 //! | `random` | numbers that look random |
 //! | `peer` | a peer that sends any bytes, and can speak ZMTP |
 //! | `door` | gateways with a port of each kind |
@@ -26,6 +27,7 @@ mod door;
 mod peer;
 mod publishers;
 mod random;
+mod siege;
 mod storm;
 mod strangers;
 mod subscriptions;

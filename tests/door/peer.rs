@@ -103,6 +103,11 @@ impl RawPeer {
         let _ = self.socket.write_all(bytes);
     }
 
+    /// Sends bytes. Returns whether the other side takes them: it has not ended the connection.
+    pub(crate) fn takes(&mut self, bytes: &[u8]) -> bool {
+        self.socket.write_all(bytes).is_ok()
+    }
+
     pub(crate) fn send_all(&mut self, bytes: &[u8]) {
         self.socket.write_all(bytes).unwrap();
     }

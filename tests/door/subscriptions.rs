@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 
 use crate::door::{Door, GROWTH_KIB, OWN_TOPIC, Side, Transport};
-use crate::peer::{Form, RawPeer, frame, subscribe};
+use crate::peer::{Form, RawPeer, subscribe};
 use crate::random::Random;
 use crate::support::eventually;
 use crate::support::gateway::Gateway;
@@ -112,19 +112,6 @@ fn many_greedy_subscribers_of_all_kinds_cost_a_bounded_amount() {
 fn many_greedy_subscribers_with_long_prefixes_cost_a_bounded_amount() {
     let shape = (Prefixes::Random(1_024), Form::Command);
     many_greedy_subscribers(Door::open(Side::Bind, Transport::Tcp), |_| shape);
-}
-
-/// A subscriber that changes its mind all the time.
-#[test]
-fn subscriptions_that_come_and_go_cost_a_bounded_amount() {
-    let door = Door::open(Side::Bind, Transport::Ipc);
-    let mut peer = RawPeer::speaking(&door.endpoints.subscribers, "SUB");
-    let change = [subscribe(Form::Message, b"come and go"), frame(0, b"\x00come and go")].concat();
-    for _ in 0..8 {
-        peer.send_all(&change.repeat(PART_BYTES / change.len()));
-        peer.round_trip();
-    }
-    door.assert_unharmed("subscriptions that come and go");
 }
 
 #[test]

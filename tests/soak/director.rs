@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
+use crate::hostile;
 use crate::hub::Hubs;
 use crate::pair::{Pair, PairFiles, replace};
 use crate::random::Random;
@@ -32,11 +33,14 @@ pub(crate) enum Disturbance {
     Hangup,
     NewCertificate,
     BrokenCertificate,
+    PeersThatLeave,
+    PeerThatChangesItsMind,
+    SilentPeers,
 }
 
 use Disturbance::*;
 
-const ALL: [Disturbance; 10] = [
+const ALL: [Disturbance; 13] = [
     KillHub,
     StopHub,
     KillStoppedHub,
@@ -47,6 +51,9 @@ const ALL: [Disturbance; 10] = [
     Hangup,
     NewCertificate,
     BrokenCertificate,
+    PeersThatLeave,
+    PeerThatChangesItsMind,
+    SilentPeers,
 ];
 
 /// The certificate of a gateway that serves https.
@@ -73,6 +80,7 @@ impl Director {
         let possible = |what: &Disturbance| match what {
             KillHub | KillStoppedHub => self.hubs.can_end(),
             NewCertificate | BrokenCertificate => self.certificate.is_some(),
+            PeersThatLeave | PeerThatChangesItsMind | SilentPeers => self.hubs.bound().is_some(),
             _ => true,
         };
         let mut kinds: Vec<_> = ALL.into_iter().filter(possible).collect();
@@ -119,6 +127,7 @@ impl Director {
                 self.gateway.signal(Signal::HUP);
                 self.gateway.wait_settings("reloaded");
             }
+            PeersThatLeave | PeerThatChangesItsMind | SilentPeers => self.attack(what),
             NewCertificate => self.new_certificate(),
             BrokenCertificate => {
                 let certificate = self.certificate.as_ref().expect("a certificate");
@@ -126,6 +135,15 @@ impl Director {
                 self.wait_certificate("rejected");
                 self.new_certificate();
             }
+        }
+    }
+
+    fn attack(&mut self, what: Disturbance) {
+        let endpoint = self.hubs.bound().expect("a bound endpoint").to_owned();
+        match what {
+            PeersThatLeave => hostile::subscribe_and_leave(&endpoint, &mut self.random),
+            PeerThatChangesItsMind => hostile::change_the_mind(&endpoint),
+            _ => hostile::be_silent(&endpoint, self.random.pause_ms(100..6_000)),
         }
     }
 

@@ -73,6 +73,14 @@ impl Hubs {
         matches!(self.bus, Bus::Connect(_))
     }
 
+    /// Returns the endpoint that the gateway has bound, if it has.
+    pub(crate) fn bound(&self) -> Option<&str> {
+        match &self.bus {
+            Bus::Connect(_) => None,
+            Bus::Bind(endpoint) => Some(endpoint),
+        }
+    }
+
     /// Starts the next hub and waits until it is there.
     pub(crate) fn start_next(&mut self) {
         self.count += 1;

@@ -5,7 +5,7 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `clients`, `rude`, `stream` | the clients, and how each judges its answers |
-//! | `director`, `hub` | what happens to the gateway, and the hubs that end |
+//! | `director`, `hub`, `hostile` | what happens to the gateway, the hubs that end, and peers that mean harm |
 //! | `account`, `report` | all messages: what was answered, what was delivered, and what may be lost |
 //! | `samples`, `plot` | what the gateway takes of the machine |
 
@@ -20,10 +20,14 @@
 mod account;
 mod clients;
 mod director;
+mod hostile;
 mod hub;
 #[allow(dead_code, reason = "shared with tests/https, which uses the rest of it")]
 #[path = "../https/pair.rs"]
 mod pair;
+#[allow(dead_code, reason = "shared with tests/door, which uses the rest of it")]
+#[path = "../door/peer.rs"]
+mod peer;
 mod plot;
 mod random;
 mod report;

@@ -10,6 +10,8 @@ use libc::{addrinfo, c_char, c_int, c_void, size_t, sockaddr, socklen_t, ssize_t
 pub struct Hooks {
     /// Called for the bytes that a peer has sent.
     pub recv: unsafe extern "C" fn(c_int, *mut c_void, size_t, c_int) -> ssize_t,
+    /// Called for the bytes that libzmq sends to a peer.
+    pub send: unsafe extern "C" fn(c_int, *const c_void, size_t, c_int) -> ssize_t,
     /// Called when a peer connects to a listener.
     pub accept4: unsafe extern "C" fn(c_int, *mut sockaddr, *mut socklen_t, c_int) -> c_int,
     /// Called to connect to a peer.
@@ -40,6 +42,15 @@ pub unsafe extern "C" fn zmq_sys_recv(fd: c_int, data: *mut c_void, size: size_t
     let recv = hooks().map_or(libc::recv as _, |hooks| hooks.recv);
     // SAFETY: the caller promises what recv(2) asks for.
     unsafe { recv(fd, data, size, flags) }
+}
+
+/// # Safety
+/// As for send(2).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zmq_sys_send(fd: c_int, data: *const c_void, size: size_t, flags: c_int) -> ssize_t {
+    let send = hooks().map_or(libc::send as _, |hooks| hooks.send);
+    // SAFETY: the caller promises what send(2) asks for.
+    unsafe { send(fd, data, size, flags) }
 }
 
 /// # Safety

@@ -2,21 +2,23 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::net::IpAddr;
-use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::time::Duration;
 use std::{io, ptr, slice};
 
 use libc::{addrinfo, sockaddr, sockaddr_in, sockaddr_in6, socklen_t, ssize_t};
 use zmq_sys::Hooks;
 
+use super::own_link;
 use crate::bus::door;
 use crate::bus::names::{self, NameQuery};
+use crate::proto::zmtp::Violation;
 
 /// The longest wait for the address of a host name in an endpoint that is bound. The program starts then.
 const BIND_LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The hooks. They last as long as the process, as libzmq asks.
-static HOOKS: Hooks = Hooks { recv, accept4, connect, close, getaddrinfo };
+static HOOKS: Hooks = Hooks { recv, send, accept4, connect, close, getaddrinfo };
 
 /// Creates a context. Every context of the bus comes from here, so that libzmq calls the hooks.
 pub(crate) fn context() -> zmq::Context {
@@ -24,43 +26,77 @@ pub(crate) fn context() -> zmq::Context {
     zmq::Context::new()
 }
 
+/// Why libzmq gets no bytes.
+enum ReadEnd {
+    Errno(c_int),
+    Violation(Violation),
+}
+
 /// Reads what a peer has sent, and leaves of it what the guard of the connection passes.
 unsafe extern "C" fn recv(fd: c_int, data: *mut c_void, size: usize, flags: c_int) -> ssize_t {
-    // SAFETY: libzmq passes a buffer of `size` bytes, and `room` is at most `size`.
-    let read = |room: usize| usize::try_from(unsafe { libc::recv(fd, data, room, flags) }).map_err(|_| last_errno());
-    let filtered = door::with_guard(fd, |guard| {
-        let held = guard.held_bytes();
-        let room = size.checked_sub(held).filter(|room| *room > 0 || size == 0);
-        debug_assert!(room.is_some(), "{held} bytes are held, and there is room for {size}");
-        let received = read(room.ok_or(libc::EAGAIN)?)?;
+    let read = |room: usize| {
+        // SAFETY: libzmq passes a buffer of `size` bytes, and `room` is at most `size`.
+        let received = unsafe { libc::recv(fd, data, room, flags) };
+        usize::try_from(received).map_err(|_| ReadEnd::Errno(last_errno()))
+    };
+    let filtered = door::with_guard(fd, |guard, peers, now| {
+        if guard.must_wait() {
+            return Err(ReadEnd::Errno(libc::EAGAIN));
+        }
+        // SAFETY: libzmq reads from a descriptor that it owns, and that is open.
+        if guard.awaits_ready() && own_link::is_own(unsafe { BorrowedFd::borrow_raw(fd) }) {
+            guard.set_own();
+        }
+        let more = guard.room_bytes();
+        let room = size.checked_sub(more).filter(|room| *room > 0 || size == 0);
+        debug_assert!(room.is_some(), "{more} bytes may be added, and there is room for {size}");
+        let received = read(room.ok_or(ReadEnd::Errno(libc::EAGAIN))?)?;
         if received == 0 {
             return Ok(0); // the peer has closed the connection
         }
-        // SAFETY: `received + held` is at most `size`. The kernel has written the first `received` bytes, and the rest
+        // SAFETY: `received + more` is at most `size`. The kernel has written the first `received` bytes, and the rest
         // is written here, so that the slice has no byte without a value. Nothing else sees the buffer meanwhile.
         let buffer = unsafe {
-            data.cast::<u8>().add(received).write_bytes(0, held);
-            slice::from_raw_parts_mut(data.cast::<u8>(), received + held)
+            data.cast::<u8>().add(received).write_bytes(0, more);
+            slice::from_raw_parts_mut(data.cast::<u8>(), received + more)
         };
-        match guard.filter(buffer, received) {
-            Ok(0) => Err(libc::EAGAIN),
+        match guard.filter(buffer, received, peers, now) {
+            Ok(0) => Err(ReadEnd::Errno(libc::EAGAIN)),
             Ok(passed) => Ok(passed),
-            Err(_) => Err(libc::EPROTO),
+            Err(violation) => Err(ReadEnd::Violation(violation)),
         }
     });
     match filtered.unwrap_or_else(|| read(size)) {
         Ok(passed) => passed.cast_signed(),
-        Err(libc::EPROTO) => {
-            door::violated(fd);
+        Err(ReadEnd::Violation(violation)) => {
+            door::violated(fd, violation);
             failed(libc::ECONNRESET) as ssize_t
         }
         // libzmq ends the process if there is no memory for what was sent.
-        Err(libc::ENOMEM | libc::ENOBUFS) => failed(libc::ECONNRESET) as ssize_t,
-        Err(errno) => failed(errno) as ssize_t,
+        Err(ReadEnd::Errno(libc::ENOMEM | libc::ENOBUFS)) => failed(libc::ECONNRESET) as ssize_t,
+        Err(ReadEnd::Errno(errno)) => failed(errno) as ssize_t,
     }
 }
 
-/// Accepts a peer, or refuses it if there are too many.
+/// Sends to a peer. The guard of the connection sees our part of the handshake.
+unsafe extern "C" fn send(fd: c_int, data: *const c_void, size: usize, flags: c_int) -> ssize_t {
+    // SAFETY: libzmq passes `size` bytes, which it does not change during this call.
+    let (sent, bytes) = unsafe { (libc::send(fd, data, size, flags), slice::from_raw_parts(data.cast::<u8>(), size)) };
+    match usize::try_from(sent) {
+        Ok(0) => {}
+        Ok(sent) => door::sent(fd, bytes.get(..sent)),
+        Err(_) => {
+            let errno = last_errno();
+            if !matches!(errno, libc::EAGAIN | libc::EINTR) {
+                door::sent(fd, None);
+            }
+            return failed(errno) as ssize_t;
+        }
+    }
+    sent
+}
+
+/// Accepts a peer. It takes the place of the oldest one in its handshake if there are too many.
 unsafe extern "C" fn accept4(listener: c_int, address: *mut sockaddr, size: *mut socklen_t, flags: c_int) -> c_int {
     // SAFETY: libzmq passes a listener of its own, and an address and its size that can be written, or null pointers.
     let accepted = owned(unsafe { libc::accept4(listener, address, size, flags) });
@@ -76,19 +112,28 @@ unsafe extern "C" fn accept4(listener: c_int, address: *mut sockaddr, size: *mut
         // libzmq ends the process on most other errors, though accept(2) asks to pass over them.
         return failed(libc::ECONNABORTED);
     };
-    door::accepted(accepted).map_or_else(|| failed(libc::ECONNABORTED), IntoRawFd::into_raw_fd)
+    let connection = accepted.into_raw_fd();
+    if let Some(oldest) = door::accepted(connection) {
+        // SAFETY: the table of connections has this one, so it is open. libzmq reads its end, and closes it.
+        unsafe { libc::shutdown(oldest, libc::SHUT_RDWR) };
+    }
+    connection
 }
 
 /// Connects to a peer.
 unsafe extern "C" fn connect(fd: c_int, address: *const sockaddr, size: socklen_t) -> c_int {
     door::dialled(fd);
     // SAFETY: libzmq passes a socket of its own, and an address of this size.
-    unsafe { libc::connect(fd, address, size) }
+    let (status, socket) = unsafe { (libc::connect(fd, address, size), BorrowedFd::borrow_raw(fd)) };
+    let errno = last_errno();
+    own_link::dialled(socket, fd);
+    if status < 0 { failed(errno) } else { status }
 }
 
 /// Closes a descriptor, perhaps one of a connection.
 unsafe extern "C" fn close(fd: c_int) -> c_int {
     door::closed(fd);
+    own_link::closed(fd);
     // SAFETY: libzmq owns the descriptor, and does not use it after this call.
     unsafe { libc::close(fd) }
 }

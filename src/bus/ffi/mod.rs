@@ -10,11 +10,13 @@
 //! | `frame` | a frame of a message: how it is made, shared, sent and received |
 //! | `socket_calls` | an option, the addresses and the descriptor of a socket |
 //! | `hooks` | what libzmq calls instead of the kernel |
+//! | `own_link` | what connects to this process from itself |
 
 #![allow(unsafe_code)]
 
 mod frame;
 mod hooks;
+mod own_link;
 mod socket_calls;
 
 pub(super) use frame::Frame;

@@ -2,7 +2,7 @@
 
 use super::window::Step;
 
-/// Why a connection must end: the peer does not speak ZMTP 3.
+/// Why a connection must end: the peer does not speak ZMTP 3, or is beyond a bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Violation {
     /// The greeting is not one of ZMTP 3 with the mechanism NULL.
@@ -13,6 +13,10 @@ pub enum Violation {
     Frame,
     /// A command is too long, or a `PING` is too short.
     Command,
+    /// As many peers of its kind as there may be are connected.
+    NoPlace,
+    /// The peer changes its subscriptions too often.
+    Changes,
 }
 
 /// Longest command that passes or is dropped whole, in bytes. `PING` has at most 23 bytes (spec 37). Only `READY`, and

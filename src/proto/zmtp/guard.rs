@@ -1,15 +1,17 @@
 //! The state of one connection of the bus.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::frame::{COMMAND_BYTES, FRAME_HEAD_BYTES, FrameHead, Violation};
 use super::handshake::{self, GREETING_BYTES, READY_BYTES, SocketRole};
-use super::subscriptions::Subscriptions;
-use super::traffic::{PeerKind, Traffic, ZmtpLimits};
+use super::mark::MARK_FRAME_BYTES;
+use super::peers::Peers;
+use super::traffic::{PeerKind, Surroundings, Traffic, ZmtpLimits};
 use super::window::{Step, Window};
 use crate::proto::message::MAX_TOPIC_BYTES;
 
-/// The most that [`InboundGuard::held_bytes`] returns: a topic frame, and a command that follows before the payload.
+/// The most that [`InboundGuard::room_bytes`] returns: a topic frame, and a command that follows before the payload.
 pub const HELD_BYTES: usize = 2 * FRAME_HEAD_BYTES + MAX_TOPIC_BYTES + COMMAND_BYTES as usize;
 
 /// How a connection came about.
@@ -31,6 +33,10 @@ pub struct InboundGuard {
     step: Step,
     /// The bytes that cannot be judged before more arrive.
     held: Vec<u8>,
+    /// What has been sent to the peer of our part of the handshake.
+    sent: Sent,
+    /// The peer is in this process.
+    is_own: bool,
 }
 
 #[derive(Debug)]
@@ -40,26 +46,87 @@ enum Phase {
     Traffic(Traffic),
 }
 
+/// Our part of a handshake.
+#[derive(Clone, Copy, Debug)]
+enum Sent {
+    /// So many bytes of the greeting.
+    Greeting(usize),
+    /// The greeting and the READY, which told this role; `None` if it could not be read, or nothing more can be sent.
+    Ready(Option<SocketRole>),
+}
+
 impl InboundGuard {
     /// Returns the guard of a new connection.
     #[must_use]
     pub fn new(origin: Origin, limits: Arc<ZmtpLimits>) -> Self {
-        Self { origin, limits, phase: Phase::Greeting { received: 0 }, step: Step::Pass(0), held: Vec::new() }
+        let phase = Phase::Greeting { received: 0 };
+        Self { origin, limits, phase, step: Step::Pass(0), held: Vec::new(), sent: Sent::Greeting(0), is_own: false }
     }
 
-    /// Returns how many bytes the guard holds back, at most [`HELD_BYTES`]. The output of the next call may be longer
-    /// than its input by as much, so the caller must read that much less than the buffer has room for.
+    /// Returns how much longer than its input the output of the next call of [`InboundGuard::filter`] may be, at most
+    /// [`HELD_BYTES`]: what the guard holds back, and the subscription that it adds behind a READY.
     #[must_use]
-    pub fn held_bytes(&self) -> usize {
-        self.held.len()
+    pub fn room_bytes(&self) -> usize {
+        self.held.len() + if matches!(self.phase, Phase::Handshake) { MARK_FRAME_BYTES } else { 0 }
     }
 
-    /// Takes the first `received` bytes of `buffer`, which come from the peer, and replaces them by what may pass.
-    /// Returns how many bytes that is. The buffer must have room for [`InboundGuard::held_bytes`] more.
+    /// Returns whether the peer is past its handshake.
+    #[must_use]
+    pub fn speaks(&self) -> bool {
+        matches!(self.phase, Phase::Traffic(_))
+    }
+
+    /// Returns whether an accepted peer has sent its greeting, and not its READY.
+    #[must_use]
+    pub fn awaits_ready(&self) -> bool {
+        self.origin == Origin::Accepted && matches!(self.phase, Phase::Handshake)
+    }
+
+    /// Takes note that the peer is in this process. As a publisher it has a place of its own.
+    pub fn set_own(&mut self) {
+        self.is_own = true;
+    }
+
+    /// Returns whether nothing may be read from the peer yet. libzmq takes a subscription behind the READY of a peer
+    /// only after it has sent its own, which it does before it reads again.
+    #[must_use]
+    pub fn must_wait(&self) -> bool {
+        self.awaits_ready() && matches!(self.sent, Sent::Greeting(_))
+    }
+
+    /// Takes note of the bytes that are sent to the peer; `None` if nothing more can be sent.
+    pub fn on_sent(&mut self, bytes: Option<&[u8]>) {
+        let Sent::Greeting(sent) = self.sent else { return };
+        self.sent = match bytes {
+            Some(ready) if sent >= GREETING_BYTES => Sent::Ready(handshake::parse_sent_ready(ready)),
+            Some(greeting) => Sent::Greeting(sent + greeting.len()),
+            None => Sent::Ready(None),
+        };
+    }
+
+    /// Gives up the place of a connection that is closed.
+    pub fn leave(self, peers: &mut Peers) {
+        match self.phase {
+            Phase::Traffic(Traffic { peer: PeerKind::Subscriber(subscriber), .. }) => {
+                peers.remove_subscriber(subscriber);
+            }
+            Phase::Traffic(Traffic { peer: PeerKind::Publisher { is_own: false }, .. }) => peers.remove_publisher(),
+            _ => {}
+        }
+    }
+
+    /// Takes the first `received` bytes of `buffer`, which come from the peer at this time, and replaces them by what may
+    /// pass. Returns how many bytes that is. The buffer must have room for [`InboundGuard::room_bytes`] more.
     ///
     /// # Errors
-    /// Returns an error if the peer does not speak ZMTP 3. The connection must end.
-    pub fn filter(&mut self, buffer: &mut [u8], received: usize) -> Result<usize, Violation> {
+    /// Returns an error if the peer does not speak ZMTP 3 or is beyond a bound. The connection must end.
+    pub fn filter(
+        &mut self,
+        buffer: &mut [u8],
+        received: usize,
+        peers: &mut Peers,
+        now: Duration,
+    ) -> Result<usize, Violation> {
         let held_bytes = self.held.len();
         let Some(arrived) = buffer.get_mut(..held_bytes + received) else {
             debug_assert!(false, "the caller leaves room for the held bytes");
@@ -69,13 +136,15 @@ impl InboundGuard {
             arrived.copy_within(..received, held_bytes);
             arrived.iter_mut().zip(self.held.drain(..)).for_each(|(place, byte)| *place = byte);
         }
-        let mut window = Window::new(arrived);
+        let limits = Arc::clone(&self.limits);
+        let mut around = Surroundings { limits: &limits, peers, now };
+        let mut window = Window::new(buffer, held_bytes + received);
         loop {
             self.step = window.advance(self.step);
             if window.unread().is_empty() {
                 return Ok(window.kept());
             }
-            self.step = self.judge(&mut window)?;
+            self.step = self.judge(&mut window, &mut around)?;
             if self.step == Step::Wait {
                 self.held.extend_from_slice(window.unread());
                 debug_assert!(self.held.len() <= HELD_BYTES, "only the beginning of a message waits");
@@ -86,7 +155,7 @@ impl InboundGuard {
     }
 
     /// Decides about the unread bytes, of which there is at least one.
-    fn judge(&mut self, window: &mut Window<'_>) -> Result<Step, Violation> {
+    fn judge(&mut self, window: &mut Window<'_>, around: &mut Surroundings<'_>) -> Result<Step, Violation> {
         match &mut self.phase {
             Phase::Greeting { received } => {
                 // The greeting is never held back, because libzmq reads it in parts of exact lengths.
@@ -99,34 +168,57 @@ impl InboundGuard {
                 }
                 Ok(Step::Pass(arrived_bytes as u64))
             }
-            Phase::Handshake => self.judge_ready(window.unread()),
-            Phase::Traffic(traffic) => traffic.judge(window, &self.limits),
+            Phase::Handshake => self.judge_ready(window, around.peers),
+            Phase::Traffic(traffic) => traffic.judge(window, around),
         }
     }
 
-    fn judge_ready(&mut self, unread: &[u8]) -> Result<Step, Violation> {
+    fn judge_ready(&mut self, window: &mut Window<'_>, peers: &mut Peers) -> Result<Step, Violation> {
+        let unread = window.unread();
         let Some(head) = FrameHead::parse(unread)? else { return Ok(Step::Wait) };
         if !head.is_command || head.body_bytes > READY_BYTES {
             return Err(Violation::Handshake);
         }
         let Some(body) = head.body(unread) else { return Ok(Step::Wait) };
-        let peer = match (self.origin, handshake::parse_ready(body)?) {
-            (Origin::Accepted, SocketRole::Publishes) => PeerKind::Publisher,
-            (Origin::Accepted, SocketRole::Subscribes) => PeerKind::Subscriber(Subscriptions::default()),
+        let role = handshake::parse_ready(body)?;
+        // libzmq refuses a peer of the same role, and would never report its mark.
+        if self.origin == Origin::Accepted && matches!(self.sent, Sent::Ready(Some(own)) if own == role) {
+            return Err(Violation::Handshake);
+        }
+        let mut passed_bytes = head.frame_bytes();
+        let peer = match (self.origin, role) {
+            (Origin::Accepted, SocketRole::Publishes) => {
+                if !self.is_own {
+                    peers.add_publisher()?;
+                }
+                PeerKind::Publisher { is_own: self.is_own }
+            }
+            (Origin::Accepted, SocketRole::Subscribes) => {
+                let (subscriber, mark) = peers.add_subscriber()?;
+                window.insert(head.frame_bytes() as usize, &mark.frame());
+                passed_bytes += MARK_FRAME_BYTES as u64;
+                PeerKind::Subscriber(subscriber)
+            }
             (Origin::Dialled, SocketRole::Publishes) => PeerKind::SubscribedTo,
             (Origin::Dialled, SocketRole::Subscribes) => PeerKind::PublishedTo { has_subscribed: false },
         };
         self.phase = Phase::Traffic(Traffic::new(peer));
-        Ok(Step::Pass(head.frame_bytes()))
+        Ok(Step::Pass(passed_bytes))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::mark::Mark;
     use super::*;
 
     const PUBLISHER: &[u8] = b"\x04\x19\x05READY\x0bSocket-Type\0\0\0\x03PUB";
     const SUBSCRIBER: &[u8] = b"\x04\x1a\x05READY\x0bSocket-Type\0\0\0\x04XSUB";
+
+    /// The READY that our socket sends to a peer that sends this one.
+    fn answer_to(ready: &[u8]) -> &'static [u8] {
+        if ready == PUBLISHER { SUBSCRIBER } else { PUBLISHER }
+    }
 
     /// Returns the guard of a peer whose greeting has passed. Payloads have at most 4 bytes.
     fn after_greeting(origin: Origin) -> InboundGuard {
@@ -140,7 +232,11 @@ mod tests {
     /// Returns the guard of a peer whose handshake has passed.
     fn after_handshake(origin: Origin, ready: &[u8]) -> InboundGuard {
         let mut guard = after_greeting(origin);
-        assert_eq!(filter(&mut guard, ready).as_deref(), Ok(ready));
+        guard.on_sent(Some(&[0; GREETING_BYTES]));
+        guard.on_sent(Some(answer_to(ready)));
+        let is_marked = origin == Origin::Accepted && ready == SUBSCRIBER;
+        let mark = if is_marked { &Mark { socket: 7, place: 0 }.frame()[..] } else { &[] };
+        assert_eq!(filter(&mut guard, ready), Ok([ready, mark].concat()));
         guard
     }
 
@@ -178,10 +274,15 @@ mod tests {
         }
     }
 
+    /// The peers of a test are the only ones.
     fn filter(guard: &mut InboundGuard, bytes: &[u8]) -> Result<Vec<u8>, Violation> {
+        filter_among(guard, bytes, &mut Peers::new(7, 1, 1))
+    }
+
+    fn filter_among(guard: &mut InboundGuard, bytes: &[u8], peers: &mut Peers) -> Result<Vec<u8>, Violation> {
         let mut buffer = bytes.to_vec();
-        buffer.resize(bytes.len() + guard.held_bytes(), 0);
-        let passed = guard.filter(&mut buffer, bytes.len())?;
+        buffer.resize(bytes.len() + guard.room_bytes(), 0);
+        let passed = guard.filter(&mut buffer, bytes.len(), peers, Duration::ZERO)?;
         buffer.truncate(passed);
         Ok(buffer)
     }
@@ -213,6 +314,7 @@ mod tests {
                 ("a part of a payload", b"\x01\x01t\x00\x02p", b"\x01\x01t\x00\x02p"),
                 ("a heartbeat inside", b"\x01\x01t\x04\x05\x04PONG\x00\x01p", b"\x04\x05\x04PONG\x01\x01t\x00\x01p"),
                 ("a subscription", b"\x04\x0a\x09SUBSCRIBE\x01\x01t\x00\x01p", message),
+                ("a topic that begins as a mark", b"\x01\x06\0\xffpeer\x00\x01p\x01\x01t\x00\x01p", message),
             ],
         );
     }
@@ -254,12 +356,64 @@ mod tests {
     }
 
     #[test]
+    fn a_ready_is_read_after_ours_was_sent_and_only_of_the_other_role() {
+        for (own, ready, end) in [
+            (Some(PUBLISHER), SUBSCRIBER, Ok(SUBSCRIBER.len() + MARK_FRAME_BYTES)),
+            (Some(SUBSCRIBER), PUBLISHER, Ok(PUBLISHER.len())),
+            (Some(SUBSCRIBER), SUBSCRIBER, Err(Violation::Handshake)),
+            (Some(PUBLISHER), PUBLISHER, Err(Violation::Handshake)),
+            (None, PUBLISHER, Ok(PUBLISHER.len())),
+        ] {
+            let mut guard = after_greeting(Origin::Accepted);
+            assert!(guard.must_wait());
+            guard.on_sent(Some(&[0; 10]));
+            guard.on_sent(Some(&[0; 54]));
+            assert!(guard.must_wait());
+            guard.on_sent(own);
+            assert!(!guard.must_wait());
+            assert_eq!(filter(&mut guard, ready).map(|passed| passed.len()), end, "{own:?} {ready:?}");
+            assert_eq!(guard.speaks(), end.is_ok());
+        }
+        assert!(!after_greeting(Origin::Dialled).must_wait());
+    }
+
+    #[test]
+    fn what_follows_a_ready_follows_the_mark() {
+        let mut guard = after_greeting(Origin::Accepted);
+        guard.on_sent(None);
+        let sent = [SUBSCRIBER, b"\x00\x02\x01a"].concat();
+        let mark = Mark { socket: 7, place: 0 }.frame();
+        assert_eq!(filter(&mut guard, &sent), Ok([SUBSCRIBER, &mark, b"\x00\x02\x01a"].concat()));
+    }
+
+    #[test]
+    fn a_peer_without_a_place_is_disconnected_and_one_that_leaves_frees_its_place() {
+        let mut peers = Peers::new(7, 1, 1);
+        for ready in [PUBLISHER, SUBSCRIBER] {
+            let [mut first, mut second, mut third] = std::array::from_fn(|_| after_greeting(Origin::Accepted));
+            assert!(filter_among(&mut first, ready, &mut peers).is_ok());
+            let mut own = after_greeting(Origin::Accepted);
+            own.set_own();
+            assert_eq!(filter_among(&mut own, ready, &mut peers).is_ok(), ready == PUBLISHER);
+            own.leave(&mut peers);
+            assert_eq!(filter_among(&mut second, ready, &mut peers), Err(Violation::NoPlace));
+            second.leave(&mut peers);
+            first.leave(&mut peers);
+            if ready == SUBSCRIBER {
+                // libzmq has forgotten the subscriber.
+                peers.forget(Mark { socket: 7, place: 0 });
+            }
+            assert!(filter_among(&mut third, ready, &mut peers).is_ok());
+        }
+    }
+
+    #[test]
     fn a_dropped_message_is_not_held() {
         let mut guard = after_handshake(Origin::Accepted, PUBLISHER);
         assert_eq!(filter(&mut guard, b"\x01\x01t\x02\0\0\0\0\x7f\0\0\0"), Ok(Vec::new()));
         for _ in 0..100 {
             assert_eq!(filter(&mut guard, &[0; 8_192]), Ok(Vec::new()));
-            assert_eq!(guard.held_bytes(), 0);
+            assert_eq!(guard.room_bytes(), 0);
         }
     }
 
@@ -271,7 +425,7 @@ mod tests {
         let sent = [&topic[..], &command].concat();
         assert_eq!(sent.len(), HELD_BYTES);
         assert_eq!(filter(&mut guard, &sent[..sent.len() - 1]), Ok(Vec::new()));
-        assert_eq!(guard.held_bytes(), HELD_BYTES - 1);
+        assert_eq!(guard.room_bytes(), HELD_BYTES - 1);
         assert_eq!(filter(&mut guard, &[0]), Ok(command));
         assert_eq!(filter(&mut guard, b"\x00\x00"), Ok([&topic[..], b"\x00\x00"].concat()));
     }

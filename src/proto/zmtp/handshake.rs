@@ -1,6 +1,6 @@
 //! The handshake of ZMTP 3: <https://rfc.zeromq.org/spec/23>, "The Greeting" and "The NULL Security Mechanism".
 
-use super::frame::Violation;
+use super::frame::{FrameHead, Violation};
 
 /// The length of the greeting.
 pub const GREETING_BYTES: usize = 64;
@@ -56,6 +56,12 @@ pub fn socket_type(ready: &[u8]) -> Result<&[u8], Violation> {
         }
     }
     socket_type.ok_or(Violation::Handshake)
+}
+
+/// Reads the frame of our own `READY` on its way to a peer. Returns the role that our socket has.
+pub(super) fn parse_sent_ready(frame: &[u8]) -> Option<SocketRole> {
+    let head = FrameHead::parse(frame).ok()??;
+    parse_ready(head.body(frame)?).ok()
 }
 
 /// Reads a whole `READY`. Returns the role that the socket type of the peer has.

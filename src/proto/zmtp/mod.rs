@@ -11,32 +11,39 @@
 //! |---|---|
 //! | any | the greeting of ZMTP 3 with the mechanism NULL, then READY with a socket type of publish/subscribe, then `PING` and `PONG` |
 //! | a publisher that connected to us | messages of two frames: a topic of at most [`MAX_TOPIC_BYTES`](crate::proto::message::MAX_TOPIC_BYTES), and a payload of at most [`ZmtpLimits::message_bytes`] |
-//! | a subscriber that connected to us | subscriptions that it does not have yet, of at most `MAX_TOPIC_BYTES` each, within the bounds of [`ZmtpLimits`], and their cancellations |
+//! | a subscriber that connected to us | subscriptions that it does not have yet, of at most `MAX_TOPIC_BYTES` each, within the bounds of [`Peers`], and their cancellations |
 //! | a hub that we publish to | its first subscription, as a subscription to everything |
 //! | a hub that we subscribe to | every message |
 //!
-//! What does not pass is dropped as it arrives, and the connection goes on. Only bytes that are not ZMTP 3 end it.
+//! What does not pass is dropped as it arrives, and the connection goes on. Bytes that are not ZMTP 3 end it, and so does
+//! a peer for which there is no place, or that changes its subscriptions too often.
 //!
 //! | file | what it holds |
 //! |---|---|
 //! | `guard` | the state of a connection: bytes in, the bytes that pass out |
 //! | `handshake` | the greeting and the command READY |
 //! | `traffic` | what passes after the handshake, by the kind of peer |
-//! | `subscriptions` | the subscriptions of one connection, and what they cost |
+//! | `peers` | what the connections of one socket share: places, and how often subscriptions change |
+//! | `ledger` | what libzmq keeps of the subscriptions, and a bound on it |
+//! | `mark` | a subscription that shows when libzmq has forgotten a subscriber |
+//! | `rate` | a bound on how often something may happen |
 //! | `frame` | the heads of frames, and commands |
 //! | `window` | the bytes of one read, changed in place |
 
 mod frame;
 mod guard;
 mod handshake;
-mod subscriptions;
+mod ledger;
+mod mark;
+mod peers;
+mod rate;
 mod traffic;
 mod window;
 
 pub use frame::{COMMAND_BYTES, Violation};
 pub use guard::{HELD_BYTES, InboundGuard, Origin};
 pub use handshake::{GREETING_BYTES, READY_BYTES, check_greeting, socket_type};
-pub use subscriptions::{
-    CONNECTION_SUBSCRIPTION_BYTES, OWN_SUBSCRIPTION_BYTES, SUBSCRIPTION_BYTES, subscription_cost_bytes,
-};
-pub use traffic::ZmtpLimits;
+pub use ledger::{CONNECTION_PREFIXES, CONNECTION_SLOTS, FIRST_SLOTS, SHARED_PREFIXES, SHARED_SLOTS};
+pub use mark::{MARK_FRAME_BYTES, Mark};
+pub use peers::{MAX_PUBLISHERS, MAX_SUBSCRIBERS, Peers};
+pub use traffic::{PeerCounters, ZmtpLimits};

@@ -2,33 +2,60 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use super::frame::{self, FrameHead, SubscriberFrame, Violation};
-use super::subscriptions::{SUBSCRIPTION_BYTES, Subscriptions};
+use super::ledger::Addition;
+use super::mark;
+use super::peers::{Peers, SubscribingPeer};
 use super::window::{Step, Window};
-use crate::proto::budget::Budget;
 use crate::proto::message::MAX_TOPIC_BYTES;
 
 /// A message that subscribes to everything. Peers of ZMTP 3.1 may send it too.
 const SUBSCRIBE_TO_EVERYTHING: &[u8] = &[0, 1, 1];
 
 /// The bounds of what peers may send, and how much was beyond them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ZmtpLimits {
     /// Longest payload frame of a publisher that connected to us.
     pub message_bytes: u64,
-    /// What the subscriptions of all accepted connections may cost together, counted by
-    /// [`subscription_cost_bytes`](super::subscription_cost_bytes).
-    pub subscriptions: Arc<Budget>,
-    /// Messages of publishers that connected to us that were dropped.
-    pub dropped_messages: Arc<AtomicU64>,
+    /// What was beyond the bounds.
+    pub counters: Arc<PeerCounters>,
+}
+
+/// What peers that connected to us have sent.
+#[derive(Debug, Default)]
+pub struct PeerCounters {
+    /// Messages of publishers that were dropped.
+    pub dropped_messages: AtomicU64,
+    /// Messages of publishers that began to pass.
+    pub passed_messages: AtomicU64,
+    /// Those of them that came from this process.
+    pub own_messages: AtomicU64,
+    /// Subscriptions that were ignored.
+    pub refused_subscriptions: AtomicU64,
 }
 
 impl ZmtpLimits {
     /// Returns the default bounds with this one for payload frames.
     #[must_use]
     pub fn new(message_bytes: u64) -> Self {
-        Self { message_bytes, subscriptions: Budget::new(SUBSCRIPTION_BYTES), dropped_messages: Arc::default() }
+        Self { message_bytes, counters: Arc::default() }
+    }
+}
+
+/// What the traffic of all peers of a socket shares, at one time.
+pub(super) struct Surroundings<'a> {
+    pub(super) limits: &'a ZmtpLimits,
+    pub(super) peers: &'a mut Peers,
+    pub(super) now: Duration,
+}
+
+impl Surroundings<'_> {
+    fn count_refused(&self, is_refused: bool) {
+        if is_refused {
+            self.limits.counters.refused_subscriptions.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -36,9 +63,9 @@ impl ZmtpLimits {
 #[derive(Debug)]
 pub(super) enum PeerKind {
     /// Messages of two frames.
-    Publisher,
+    Publisher { is_own: bool },
     /// Subscriptions, within bounds.
-    Subscriber(Subscriptions),
+    Subscriber(SubscribingPeer),
     /// Subscriptions, of which only the first counts, because the hub that we publish to filters by itself.
     PublishedTo { has_subscribed: bool },
     /// Messages of any kind: we chose the hub that we subscribe to.
@@ -48,7 +75,7 @@ pub(super) enum PeerKind {
 /// The traffic of one peer.
 #[derive(Debug)]
 pub(super) struct Traffic {
-    peer: PeerKind,
+    pub(super) peer: PeerKind,
     /// The frames of a message are dropped up to its last one.
     drops_message: bool,
 }
@@ -59,11 +86,11 @@ impl Traffic {
     }
 
     /// Decides about the next frame, or about the next message.
-    pub(super) fn judge(&mut self, window: &mut Window<'_>, limits: &ZmtpLimits) -> Result<Step, Violation> {
+    pub(super) fn judge(&mut self, window: &mut Window<'_>, around: &mut Surroundings<'_>) -> Result<Step, Violation> {
         let Some(head) = FrameHead::parse(window.unread())? else { return Ok(Step::Wait) };
         match self.peer {
-            PeerKind::Publisher => self.judge_message(head, window, limits),
-            PeerKind::Subscriber(_) | PeerKind::PublishedTo { .. } => self.judge_subscription(head, window, limits),
+            PeerKind::Publisher { is_own } => self.judge_message(head, window, around.limits, is_own),
+            PeerKind::Subscriber(_) | PeerKind::PublishedTo { .. } => self.judge_subscription(head, window, around),
             PeerKind::SubscribedTo if head.is_command => frame::judge_command(head, window.unread()),
             PeerKind::SubscribedTo => Ok(Step::Pass(head.frame_bytes())),
         }
@@ -75,6 +102,7 @@ impl Traffic {
         topic: FrameHead,
         window: &mut Window<'_>,
         limits: &ZmtpLimits,
+        is_own: bool,
     ) -> Result<Step, Violation> {
         let unread = window.unread();
         if topic.is_command {
@@ -87,7 +115,7 @@ impl Traffic {
             return Ok(self.drop_message(topic, limits));
         }
         let topic_bytes = topic.frame_bytes() as usize;
-        let Some(behind) = unread.get(topic_bytes..) else { return Ok(Step::Wait) };
+        let Some((topic_frame, behind)) = unread.split_at_checked(topic_bytes) else { return Ok(Step::Wait) };
         let Some(payload) = FrameHead::parse(behind)? else { return Ok(Step::Wait) };
         if payload.is_command {
             // libzmq may send a heartbeat between two frames. It goes first, since the topic waits for the payload.
@@ -97,9 +125,12 @@ impl Traffic {
             }
             return Ok(step);
         }
-        if payload.has_more || payload.body_bytes > limits.message_bytes {
+        let is_reserved = topic.body(topic_frame).is_some_and(mark::is_reserved);
+        if payload.has_more || payload.body_bytes > limits.message_bytes || is_reserved {
             return Ok(self.drop_message(topic, limits));
         }
+        limits.counters.passed_messages.fetch_add(1, Ordering::Relaxed);
+        limits.counters.own_messages.fetch_add(u64::from(is_own), Ordering::Relaxed);
         Ok(Step::Pass(topic.frame_bytes() + payload.frame_bytes()))
     }
 
@@ -107,7 +138,7 @@ impl Traffic {
         &mut self,
         head: FrameHead,
         window: &mut Window<'_>,
-        limits: &ZmtpLimits,
+        around: &mut Surroundings<'_>,
     ) -> Result<Step, Violation> {
         let unread = window.unread();
         if !head.is_command && (self.drops_message || head.has_more) {
@@ -120,12 +151,22 @@ impl Traffic {
             Some(SubscriberFrame::Subscription { adds, prefix_at }) => (adds, prefix_at),
         };
         let passes = match &mut self.peer {
-            PeerKind::Subscriber(subscriptions) if head.frame_bytes() <= (prefix_at + MAX_TOPIC_BYTES) as u64 => {
+            PeerKind::Subscriber(of) if head.frame_bytes() <= (prefix_at + MAX_TOPIC_BYTES) as u64 => {
                 let Some(prefix) = head.body(unread).and_then(|_| unread.get(prefix_at..head.frame_bytes() as usize))
                 else {
                     return Ok(Step::Wait);
                 };
-                if adds { subscriptions.add(prefix, &limits.subscriptions) } else { subscriptions.remove(prefix) }
+                if adds {
+                    let addition = around.peers.subscribe(of, prefix, around.now)?;
+                    around.count_refused(addition == Addition::Refused);
+                    addition == Addition::Passes
+                } else {
+                    around.peers.cancel(of, prefix, around.now)?
+                }
+            }
+            PeerKind::Subscriber(_) => {
+                around.count_refused(adds);
+                false
             }
             PeerKind::PublishedTo { has_subscribed } if adds && !*has_subscribed => {
                 *has_subscribed = true;
@@ -139,7 +180,7 @@ impl Traffic {
 
     /// Drops a message of a publisher from its first frame on.
     fn drop_message(&mut self, topic: FrameHead, limits: &ZmtpLimits) -> Step {
-        limits.dropped_messages.fetch_add(1, Ordering::Relaxed);
+        limits.counters.dropped_messages.fetch_add(1, Ordering::Relaxed);
         self.drop_frame(topic)
     }
 
