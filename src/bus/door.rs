@@ -19,8 +19,9 @@ use crate::proto::zmtp::{
     InboundGuard, MAX_PUBLISHERS, MAX_SUBSCRIBERS, Mark, Origin, PeerCounters, Peers, Violation, ZmtpLimits,
 };
 
-/// Connections to a socket that may be in their handshake at the same time. A handshake takes a few milliseconds.
-const MAX_HANDSHAKES: usize = 64;
+/// Connections to a socket that may be in their handshake at the same time: as many as all subscribers that come back at
+/// once, and some more.
+const MAX_HANDSHAKES: usize = 320;
 
 /// Peers that may be connected to one socket with bound endpoints at the same time, where the limit of descriptors permits
 /// it: subscribers, publishers, and those in their handshake. Each kind has places of its own.

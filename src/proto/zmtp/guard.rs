@@ -51,8 +51,10 @@ enum Phase {
 enum Sent {
     /// So many bytes of the greeting.
     Greeting(usize),
-    /// The greeting and the READY, which told this role; `None` if it could not be read, or nothing more can be sent.
+    /// The greeting and the READY, which told this role; `None` if it could not be read.
     Ready(Option<SocketRole>),
+    /// Not all of it, and nothing more can be sent.
+    Failed,
 }
 
 impl InboundGuard {
@@ -100,7 +102,7 @@ impl InboundGuard {
         self.sent = match bytes {
             Some(ready) if sent >= GREETING_BYTES => Sent::Ready(handshake::parse_sent_ready(ready)),
             Some(greeting) => Sent::Greeting(sent + greeting.len()),
-            None => Sent::Ready(None),
+            None => Sent::Failed,
         };
     }
 
@@ -181,8 +183,14 @@ impl InboundGuard {
         }
         let Some(body) = head.body(unread) else { return Ok(Step::Wait) };
         let role = handshake::parse_ready(body)?;
-        // libzmq refuses a peer of the same role, and would never report its mark.
-        if self.origin == Origin::Accepted && matches!(self.sent, Sent::Ready(Some(own)) if own == role) {
+        // libzmq refuses a peer of the same role, and one that it could not send its READY to. It would never report the
+        // mark of such a peer.
+        let is_refused = match self.sent {
+            Sent::Greeting(_) => false,
+            Sent::Ready(own) => own == Some(role),
+            Sent::Failed => true,
+        };
+        if self.origin == Origin::Accepted && is_refused {
             return Err(Violation::Handshake);
         }
         let mut passed_bytes = head.frame_bytes();
@@ -362,7 +370,8 @@ mod tests {
             (Some(SUBSCRIBER), PUBLISHER, Ok(PUBLISHER.len())),
             (Some(SUBSCRIBER), SUBSCRIBER, Err(Violation::Handshake)),
             (Some(PUBLISHER), PUBLISHER, Err(Violation::Handshake)),
-            (None, PUBLISHER, Ok(PUBLISHER.len())),
+            (None, PUBLISHER, Err(Violation::Handshake)),
+            (None, SUBSCRIBER, Err(Violation::Handshake)),
         ] {
             let mut guard = after_greeting(Origin::Accepted);
             assert!(guard.must_wait());
@@ -380,7 +389,8 @@ mod tests {
     #[test]
     fn what_follows_a_ready_follows_the_mark() {
         let mut guard = after_greeting(Origin::Accepted);
-        guard.on_sent(None);
+        guard.on_sent(Some(&[0; GREETING_BYTES]));
+        guard.on_sent(Some(PUBLISHER));
         let sent = [SUBSCRIBER, b"\x00\x02\x01a"].concat();
         let mark = Mark { socket: 7, place: 0 }.frame();
         assert_eq!(filter(&mut guard, &sent), Ok([SUBSCRIBER, &mark, b"\x00\x02\x01a"].concat()));
