@@ -12,6 +12,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, eventfd};
+use serde::Serialize;
 
 use crate::log::log;
 use crate::proto::policy::BODY_BYTES;
@@ -69,14 +70,14 @@ thread_local! {
 }
 
 /// How many peers and subscriptions were beyond the bounds of this process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DoorCounters {
     /// Connections that ended because there was no place for them.
     pub refused: u64,
     /// Peers that were disconnected because they changed their subscriptions too often.
     pub disconnected: u64,
-    /// Subscriptions that were ignored.
-    pub refused_subscriptions: u64,
+    /// Subscriptions that were ignored, because they were beyond the bounds.
+    pub subscriptions_refused: u64,
 }
 
 /// Returns what was beyond the bounds so far.
@@ -85,7 +86,7 @@ pub fn door_counters() -> DoorCounters {
     DoorCounters {
         refused: REFUSED.load(Ordering::Relaxed),
         disconnected: DISCONNECTED.load(Ordering::Relaxed),
-        refused_subscriptions: limits().counters.refused_subscriptions.load(Ordering::Relaxed),
+        subscriptions_refused: limits().counters.refused_subscriptions.load(Ordering::Relaxed),
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
+use crate::bus::DoorCounters;
 use crate::server::workers::IoBackend;
 
 /// An event. The order of the fields is their order in the JSON object.
@@ -173,21 +174,10 @@ pub struct Stats {
     /// The endpoints of the bus.
     pub endpoints: Vec<EndpointStats>,
     /// Peers of `--bind` endpoints and of the embedded hub.
-    pub peers: PeerStats,
+    pub peers: DoorCounters,
     /// The embedded hub; left out if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hub: Option<HubStats>,
-}
-
-/// What peers that connect to the gateway did beyond its bounds.
-#[derive(Debug, Default, Serialize)]
-pub struct PeerStats {
-    /// Connections that ended because there was no place for them.
-    pub refused: u64,
-    /// Peers that were disconnected because they changed their subscriptions too often.
-    pub disconnected: u64,
-    /// Subscriptions that were ignored, because they were beyond the bounds.
-    pub subscriptions_refused: u64,
 }
 
 /// The counters of the embedded hub.
@@ -231,7 +221,7 @@ mod tests {
             answers: [(200, 2)].into(),
             refused: [("queue-full", 1)].into(),
             endpoints: vec![EndpointStats { endpoint: "tcp://h:1".into(), connected: true, reconnects: 3 }],
-            peers: PeerStats { refused: 1, disconnected: 2, subscriptions_refused: 3 },
+            peers: DoorCounters { refused: 1, disconnected: 2, subscriptions_refused: 3 },
             ..Stats::default()
         };
         let hub = Some(HubStats { forwarded: 5, dropped: 9, pipe_full: 6, subscriptions: 7, unsubscribed: 8 });

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::sleep_until;
 
-use crate::bus::{Bus, BusEvent, DoorCounters, Hub, HubCounters, SubscriptionCounters, door_counters, limit_payloads};
+use crate::bus::{Bus, BusEvent, Hub, HubCounters, SubscriptionCounters, door_counters, limit_payloads};
 use crate::gateway::config::GatewayConfig;
-use crate::gateway::events::{BusConnectivity, EndpointStats, Event, EventSink, HubStats, PeerStats, Stats};
+use crate::gateway::events::{BusConnectivity, EndpointStats, Event, EventSink, HubStats, Stats};
 use crate::gateway::failure::Failure;
 use crate::gateway::ready::ReadyReporter;
 use crate::gateway::signals::Signals;
@@ -143,7 +143,7 @@ impl MessagePath {
             subscriptions: known.map(|known| known.subscriptions),
             unsubscribed: known.map(|known| known.unsubscribed),
             endpoints: endpoints.collect(),
-            peers: peer_stats(door_counters()),
+            peers: door_counters(),
             hub: hub.map(hub_stats),
         }
     }
@@ -210,11 +210,6 @@ fn combined(bus: Option<SubscriptionCounters>, hub: Option<SubscriptionCounters>
         subscriptions: one.subscriptions + other.subscriptions,
         unsubscribed: one.unsubscribed.min(other.unsubscribed),
     })
-}
-
-fn peer_stats(counters: DoorCounters) -> PeerStats {
-    let DoorCounters { refused, disconnected, refused_subscriptions } = counters;
-    PeerStats { refused, disconnected, subscriptions_refused: refused_subscriptions }
 }
 
 fn hub_stats(counters: HubCounters) -> HubStats {
