@@ -1,6 +1,7 @@
 //! The embedded hub, with the bus on its one side and subscribers on the other.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,7 +20,7 @@ const TOPIC: &str = "adapter/nodes/data";
 
 fn hub() -> Hub {
     let any = "tcp://127.0.0.1:*".parse().unwrap();
-    Hub::start(&any, &any).unwrap()
+    Hub::start(&any, &any, None, Arc::new(|_| {})).unwrap()
 }
 
 fn bus_to(hub: &Hub, queue_messages: usize) -> Bus {
@@ -69,7 +70,7 @@ fn messages_pass_over_ipv6() {
         return; // this host has no IPv6
     }
     let any = "tcp://[::1]:*".parse().unwrap();
-    let hub = Hub::start(&any, &any).unwrap();
+    let hub = Hub::start(&any, &any, None, Arc::new(|_| {})).unwrap();
     let mut subscriber = subscriber(&hub, &[]);
     let bus = bus_to(&hub, 100);
     assert!(hub.wait_for_subscriber(PATIENCE));
@@ -181,7 +182,7 @@ fn a_hub_that_is_dropped_gives_its_ports_back() {
     let (publishers, subscribers) = (hub.publishers().clone(), hub.subscribers().clone());
     drop(hub);
     let started = Instant::now();
-    while let Err(error) = Hub::start(&publishers, &subscribers) {
+    while let Err(error) = Hub::start(&publishers, &subscribers, None, Arc::new(|_| {})) {
         assert!(started.elapsed() < PATIENCE, "{error}");
         thread::yield_now();
     }

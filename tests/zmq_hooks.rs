@@ -12,7 +12,7 @@ use libc::{addrinfo, sockaddr, socklen_t, ssize_t};
 use zmq_sys::Hooks;
 
 /// How often each hook was called, in the order of the fields of [`Hooks`].
-static CALLS: [AtomicUsize; 6] = [const { AtomicUsize::new(0) }; 6];
+static CALLS: [AtomicUsize; 7] = [const { AtomicUsize::new(0) }; 7];
 
 /// The threads that called a hook for a connection.
 static THREADS: Mutex<Option<HashSet<ThreadId>>> = Mutex::new(None);
@@ -56,20 +56,26 @@ unsafe extern "C" fn close(fd: c_int) -> c_int {
     unsafe { libc::close(fd) }
 }
 
+unsafe extern "C" fn epoll_ctl(epoll: c_int, operation: c_int, fd: c_int, event: *mut libc::epoll_event) -> c_int {
+    count(5);
+    // SAFETY: the arguments are those of libzmq.
+    unsafe { libc::epoll_ctl(epoll, operation, fd, event) }
+}
+
 unsafe extern "C" fn getaddrinfo(
     node: *const c_char,
     service: *const c_char,
     hints: *const addrinfo,
     found: *mut *mut addrinfo,
 ) -> c_int {
-    count(5);
+    count(6);
     // SAFETY: the arguments are those of libzmq.
     unsafe { libc::getaddrinfo(node, service, hints, found) }
 }
 
 #[test]
 fn libzmq_calls_each_hook_and_those_of_a_connection_from_one_thread() {
-    zmq_sys::set_hooks(&Hooks { recv, send, accept4, connect, close, getaddrinfo });
+    zmq_sys::set_hooks(&Hooks { recv, send, accept4, connect, close, epoll_ctl, getaddrinfo });
     let directory = tempfile::tempdir().unwrap();
     let calls = || CALLS.each_ref().map(|calls| calls.load(Ordering::Relaxed));
     for (address, looks_up) in
@@ -87,7 +93,7 @@ fn libzmq_calls_each_hook_and_those_of_a_connection_from_one_thread() {
         // The table of connections is local to that thread.
         assert_eq!(THREADS.lock().unwrap().take().unwrap().len(), 1);
         let called: Vec<_> = calls().iter().zip(before).map(|(after, before)| *after > before).collect();
-        let expected = [true, true, true, true, true, looks_up];
-        assert_eq!(called, expected, "recv, send, accept4, connect, close, getaddrinfo: {address}");
+        let expected = [true, true, true, true, true, true, looks_up];
+        assert_eq!(called, expected, "recv, send, accept4, connect, close, epoll_ctl, getaddrinfo: {address}");
     }
 }

@@ -26,6 +26,7 @@ const HOOKS: &[&str] = &[
     "-Daccept4=zmq_sys_accept4",
     "-Dconnect=zmq_sys_connect",
     "-Dclose=zmq_sys_close",
+    "-Depoll_ctl=zmq_sys_epoll_ctl",
     "-Dgetaddrinfo=zmq_sys_getaddrinfo",
 ];
 

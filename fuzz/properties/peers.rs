@@ -65,7 +65,7 @@ pub(crate) fn handshake(socket_type: &str) -> Vec<u8> {
 }
 
 fn filter(pieces: &[&[u8]], origin: Origin) -> Passed {
-    let mut peers = Peers::new(MARK.socket, 1, 1);
+    let mut peers = Peers::new(MARK.socket, 1, 1, Arc::default());
     let mut guard = InboundGuard::new(origin, Arc::new(ZmtpLimits::new(MESSAGE_BYTES)));
     // The handshakes of these inputs are not divided as those of libzmq are.
     (0..2).for_each(|_| guard.on_sent(Some(&[0; GREETING_BYTES])));

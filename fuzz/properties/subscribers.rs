@@ -117,7 +117,7 @@ fn send(guard: &mut InboundGuard, peers: &mut Peers, frame: &[u8], cut: usize) -
 /// Each two bytes of the input are one step of one of three subscribers: who does what, and to which prefix.
 pub(crate) fn subscriptions(input: &[u8]) {
     let subscribers = [const { None }; SUBSCRIBERS];
-    let mut world = World { peers: Peers::new(SOCKET, PLACES, 0), subscribers, left: VecDeque::new() };
+    let mut world = World { peers: Peers::new(SOCKET, PLACES, 0, Arc::default()), subscribers, left: VecDeque::new() };
     (0..SUBSCRIBERS).for_each(|who| world.come(who));
     for step in input.chunks_exact(2).take(200) {
         let (action, place) = (step[0], step[1]);

@@ -32,6 +32,7 @@ complete -c adapter-gateway -n '__fish_seen_subcommand_from serve' -l body-timeo
 complete -c adapter-gateway -n '__fish_seen_subcommand_from serve' -l idle-timeout -x -d 'seconds between two requests of a connection'
 complete -c adapter-gateway -n '__fish_seen_subcommand_from serve' -l drain-timeout -x -d 'seconds for the whole stop, from the signal on'
 complete -c adapter-gateway -n '__fish_seen_subcommand_from serve' -l queue -x -d 'most messages that wait between the workers and the bus thread'
+complete -c adapter-gateway -n '__fish_seen_subcommand_from serve' -l stall-timeout -x -d 'seconds after which a subscriber of --bind or --hub is disconnected that takes nothing while messages wait for it; 0 is never'
 complete -c adapter-gateway -n '__fish_seen_subcommand_from serve' -l watch-stdin -d 'stop gracefully when stdin reaches its end'
 complete -c adapter-gateway -n '__fish_seen_subcommand_from serve' -l watch-parent -d 'stop gracefully when the process that started the gateway ends'
 complete -c adapter-gateway -n '__fish_seen_subcommand_from serve' -l stats -x -d 'seconds between two stats events'

@@ -1,5 +1,7 @@
 //! What a program tells the bus, and what the bus tells the program.
 
+use std::sync::Arc;
+use std::time::Duration;
 use std::{fmt, io};
 
 use super::endpoint::Endpoint;
@@ -15,6 +17,10 @@ pub const QUEUE_BYTES: usize = BUFFERED_BYTES;
 /// small: 256 bodies of 1 MiB are 256 MiB. The throughput is the same for every value between 100 and 60,000.
 pub const PIPE_MESSAGES: u16 = 256;
 
+/// Default of how long a subscriber may take nothing while messages wait for it. A debugger may stop it for a while, and
+/// one that stays stopped must not stop a house for ever.
+pub const STALL_TIMEOUT: Duration = Duration::from_secs(120);
+
 /// The endpoints that the bus publishes to, and the bounds of what it holds.
 #[derive(Clone, Debug)]
 pub struct BusConfig {
@@ -29,6 +35,8 @@ pub struct BusConfig {
     pub queue_bytes: usize,
     /// Messages that libzmq may hold for one subscriber, at least 1.
     pub pipe_messages: u16,
+    /// How long a subscriber of a bound endpoint may take nothing while messages wait for it; `None` for ever.
+    pub stall_timeout: Option<Duration>,
 }
 
 impl Default for BusConfig {
@@ -39,11 +47,12 @@ impl Default for BusConfig {
             queue_messages: QUEUE_MESSAGES,
             queue_bytes: QUEUE_BYTES,
             pipe_messages: PIPE_MESSAGES,
+            stall_timeout: Some(STALL_TIMEOUT),
         }
     }
 }
 
-/// A change of an endpoint that the bus connects to. Bound endpoints have no events.
+/// A change of an endpoint that the bus connects to, or of a peer of a bound endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BusEvent {
     /// The endpoint receives messages from now on.
@@ -59,6 +68,29 @@ pub enum BusEvent {
         /// Why it is not connected.
         reason: NotConnected,
     },
+    /// A subscriber of a bound endpoint was disconnected.
+    LostSubscriber(LostSubscriber),
+}
+
+/// A function that is called for each subscriber that is disconnected.
+pub type OnLost = Arc<dyn Fn(LostSubscriber) + Send + Sync>;
+
+/// A subscriber that was disconnected because it took nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostSubscriber {
+    /// The address at this end of its connection.
+    pub endpoint: String,
+    /// For how long it took nothing.
+    pub after: Duration,
+    /// How many messages it has lost with its pipe, at most.
+    pub lost_messages: u64,
+}
+
+/// Says why.
+impl fmt::Display for LostSubscriber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "it took nothing for {} s while messages waited for it", self.after.as_secs_f64())
+    }
 }
 
 /// The reason why the bus, the hub or a subscriber did not start.

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use super::publisher::Publisher;
 use super::queue::Queue;
 use super::state::{BusCounters, BusState};
+use crate::sync::waker::Waker;
 
 /// The end of the queue that the bus thread has otherwise.
 pub struct DetachedBus {
@@ -20,7 +21,8 @@ impl DetachedBus {
     /// # Errors
     /// The system provides no eventfd.
     pub fn new(queue_messages: usize, queue_bytes: usize) -> io::Result<Self> {
-        let state = BusState::new(Queue::new(queue_messages, queue_bytes), Vec::new(), None)?;
+        let queue = Queue::new(queue_messages, queue_bytes);
+        let state = BusState::new(queue, Arc::new(Waker::new()?), Vec::new(), None);
         let bus = Self { state: Arc::new(state) };
         bus.set_connected(true);
         Ok(bus)

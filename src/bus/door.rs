@@ -2,18 +2,21 @@
 //!
 //! libzmq calls the kernel through the hooks in [`super::ffi`], and those call this file. All calls for one connection
 //! come from the I/O thread of its context, which accepts, connects, reads and closes. A context has one such thread, so
-//! its connections stand in a thread-local table, and nothing here waits for another thread.
+//! its connections stand in a thread-local table. What another thread must know is in a
+//! [`BackPressure`](super::back_pressure::BackPressure).
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{OwnedFd, RawFd};
-use std::sync::atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, eventfd};
 use serde::Serialize;
 
+use super::back_pressure::{self, BackPressure};
+use super::ffi::{self, Registration};
 use crate::log::log;
 use crate::proto::policy::BODY_BYTES;
 use crate::proto::zmtp::{
@@ -33,6 +36,10 @@ const FEWEST_HANDSHAKES: usize = 8;
 
 /// How much longer than the payloads of this process those of other publishers may be.
 const PAYLOAD_MARGIN_BYTES: u64 = 64 * 1024;
+
+/// How long the message of a publisher may be incomplete while the hub holds as much as it may. A message that is on its
+/// way arrives within a fraction of it.
+const MESSAGE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The pause after a peer could be neither accepted nor refused, because the process has no descriptor left. libzmq
 /// would try again at once, for as long as the peer waits.
@@ -58,9 +65,6 @@ static FORGOTTEN: Mutex<Vec<Mark>> = Mutex::new(Vec::new());
 /// How many these are.
 static FORGOTTEN_MARKS: AtomicUsize = AtomicUsize::new(0);
 
-/// The number of the next [`PeerTable`].
-static NEXT_TABLE: AtomicU16 = AtomicU16::new(0);
-
 /// The time from which guards count.
 static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
 
@@ -76,6 +80,8 @@ pub struct DoorCounters {
     pub refused: u64,
     /// Peers that were disconnected because they changed their subscriptions too often.
     pub disconnected: u64,
+    /// Subscribers that were disconnected because they took nothing for the stall timeout.
+    pub stalled: u64,
     /// Subscriptions that were ignored, because they were beyond the bounds.
     pub subscriptions_refused: u64,
 }
@@ -86,6 +92,7 @@ pub fn door_counters() -> DoorCounters {
     DoorCounters {
         refused: REFUSED.load(Ordering::Relaxed),
         disconnected: DISCONNECTED.load(Ordering::Relaxed),
+        stalled: back_pressure::stalled_subscribers(),
         subscriptions_refused: limits().counters.refused_subscriptions.load(Ordering::Relaxed),
     }
 }
@@ -119,19 +126,17 @@ fn limits() -> MutexGuard<'static, Arc<ZmtpLimits>> {
     LIMITS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Takes note of a connection that was accepted. Returns the connection that must end for it, if as many as may be are in
-/// their handshake: the oldest of them.
-pub(super) fn accepted(connection: RawFd) -> Option<RawFd> {
+/// Takes note of a connection that was accepted. If as many as may be are in their handshake, the oldest of them ends.
+pub(super) fn accepted(connection: RawFd) {
     let oldest = with_table(|table| {
         table.insert(connection, Origin::Accepted);
         table.begin_handshake(connection)
     });
-    let oldest = oldest.flatten();
-    if oldest.is_some() {
+    if let Some(oldest) = oldest.flatten() {
+        ffi::shut_down(oldest);
         REFUSED.fetch_add(1, Ordering::Relaxed);
         tell("the bus ends the oldest connection that does not speak: as many as may be are in their handshake");
     }
-    oldest
 }
 
 /// Takes note of a connection that is made to a peer.
@@ -149,13 +154,57 @@ pub(super) fn violated(connection: RawFd, violation: Violation) {
     match violation {
         Violation::NoPlace => {
             REFUSED.fetch_add(1, Ordering::Relaxed);
-            tell("the bus refuses peers: as many as it may have are connected");
+            end_unfinished();
+            tell("the bus refuses peers: as many as it may have are connected, or the hub holds as much as it may");
         }
         Violation::Changes => {
             DISCONNECTED.fetch_add(1, Ordering::Relaxed);
             tell("the bus disconnects a peer that changes its subscriptions too often");
         }
         _ => tell("the bus disconnects a peer that does not speak ZMTP 3, the protocol of ZeroMQ"),
+    }
+}
+
+/// Reads nothing more from a publisher until the hub has passed on what it holds.
+pub(super) fn hold_back(connection: RawFd) {
+    end_unfinished();
+    let waits = with_table(|table| {
+        let peer = table.peers.get_mut(&connection)?;
+        peer.is_held_back = true;
+        Some((table.back_pressure.clone()?, peer.registration?))
+    });
+    if let Some((back_pressure, registration)) = waits.flatten() {
+        back_pressure.hold_back(registration);
+    }
+}
+
+/// Ends the connection of the publisher whose message has been incomplete for the longest time, if that is too long. What
+/// it holds keeps others from being read.
+fn end_unfinished() {
+    let overdue = with_table(|table| {
+        let now = EPOCH.elapsed();
+        let unfinished = table.peers.iter().filter_map(|(connection, peer)| {
+            peer.guard.unfinished_since().filter(|at| now.saturating_sub(*at) >= MESSAGE_TIMEOUT).zip(Some(*connection))
+        });
+        table.shared.backlog().is_full(false).then(|| unfinished.min()).flatten()
+    });
+    if let Some((_, connection)) = overdue.flatten() {
+        ffi::shut_down(connection);
+        tell("the bus disconnects a publisher that does not complete its message");
+    }
+}
+
+/// Takes note of how libzmq registers a descriptor with its epoll instance, which `call` does; `None` if it does not from
+/// now on.
+pub(super) fn registered(descriptor: RawFd, registration: Option<Registration>, call: impl FnOnce() -> i32) -> i32 {
+    let held_back = with_table(|table| {
+        let peer = table.peers.get_mut(&descriptor)?;
+        peer.registration = registration;
+        table.back_pressure.clone().filter(|_| peer.is_held_back)
+    });
+    match held_back.flatten() {
+        Some(back_pressure) => back_pressure.register(descriptor, registration, call),
+        None => call(),
     }
 }
 
@@ -198,6 +247,9 @@ pub(super) fn with_guard<R>(
         let spoke = peer.guard.speaks();
         let result = read(&mut peer.guard, &mut table.shared, EPOCH.elapsed());
         if !spoke && peer.guard.speaks() {
+            if let Some(back_pressure) = table.back_pressure.as_ref().filter(|_| peer.guard.subscribes()) {
+                back_pressure.subscribed(connection, &peer.sent_bytes);
+            }
             table.end_handshake(connection);
         }
         Some((result, refused(table) > refused_before))
@@ -209,9 +261,19 @@ pub(super) fn with_guard<R>(
     Some(result)
 }
 
-/// Takes note of what libzmq has sent to a peer; `None` if nothing more can be sent.
-pub(super) fn sent(connection: RawFd, bytes: Option<&[u8]>) {
-    with_table(|table| table.peers.get_mut(&connection).map(|peer| peer.guard.on_sent(bytes)));
+/// Takes note of bytes that the kernel took for a peer.
+pub(super) fn sent(connection: RawFd, bytes: &[u8]) {
+    with_table(|table| {
+        let peer = table.peers.get_mut(&connection)?;
+        peer.guard.on_sent(Some(bytes));
+        peer.sent_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        Some(())
+    });
+}
+
+/// Takes note that nothing more can be sent to a peer.
+pub(super) fn not_sent(connection: RawFd) {
+    with_table(|table| table.peers.get_mut(&connection).map(|peer| peer.guard.on_sent(None)));
 }
 
 /// Refuses a peer that could not be accepted for want of a descriptor: gives up a descriptor that is kept for this, so
@@ -245,6 +307,8 @@ struct PeerTable {
     peers: HashMap<RawFd, PeerEntry>,
     /// What the accepted peers share.
     shared: Peers,
+    /// `None` for a context that is not one of the bus, of which a test may have one. Who connects there is not guarded.
+    back_pressure: Option<Arc<BackPressure>>,
     /// The accepted connections in their handshake, the oldest first.
     handshakes: VecDeque<RawFd>,
     max_handshakes: usize,
@@ -258,17 +322,25 @@ struct PeerTable {
 struct PeerEntry {
     guard: InboundGuard,
     origin: Origin,
+    /// How libzmq's thread waits for the connection, unless it is held back.
+    registration: Option<Registration>,
+    /// It was held back once, and may still be.
+    is_held_back: bool,
+    sent_bytes: Arc<AtomicU64>,
 }
 
 impl PeerTable {
     fn new() -> Self {
-        let number = NEXT_TABLE.fetch_add(1, Ordering::Relaxed);
+        let back_pressure = BackPressure::of_thread();
+        let number = back_pressure.as_ref().map_or(u16::MAX, |back_pressure| back_pressure.number());
+        let backlog = back_pressure.as_ref().map(|back_pressure| Arc::clone(back_pressure.backlog()));
         let peers = PEER_LIMIT.load(Ordering::Relaxed);
         let share = |most: usize| (most * peers).div_ceil(MAX_PEERS).min(most);
         Self {
             number,
             peers: HashMap::new(),
-            shared: Peers::new(number, share(MAX_SUBSCRIBERS), share(MAX_PUBLISHERS)),
+            shared: Peers::new(number, share(MAX_SUBSCRIBERS), share(MAX_PUBLISHERS), backlog.unwrap_or_default()),
+            back_pressure,
             handshakes: VecDeque::new(),
             max_handshakes: share(MAX_HANDSHAKES).max(FEWEST_HANDSHAKES),
             spare: None,
@@ -279,11 +351,15 @@ impl PeerTable {
 
     /// Adds a connection. A descriptor that libzmq uses again belongs to a new connection.
     fn insert(&mut self, connection: RawFd, origin: Origin) {
+        if self.back_pressure.is_none() && origin == Origin::Accepted {
+            return;
+        }
         if self.spare.is_none() && origin == Origin::Accepted {
             self.spare = spare();
         }
         let guard = InboundGuard::new(origin, Arc::clone(&limits()));
-        let former = self.peers.insert(connection, PeerEntry { guard, origin });
+        let peer = PeerEntry { guard, origin, registration: None, is_held_back: false, sent_bytes: Arc::default() };
+        let former = self.peers.insert(connection, peer);
         debug_assert!(former.is_none(), "libzmq closes a descriptor before it is another connection");
     }
 
@@ -300,7 +376,14 @@ impl PeerTable {
     fn remove(&mut self, connection: RawFd) {
         if let Some(peer) = self.peers.remove(&connection) {
             self.end_handshake(connection);
+            let is_publisher = peer.guard.publishes();
             peer.guard.leave(&mut self.shared);
+            if let Some(back_pressure) = &self.back_pressure {
+                back_pressure.closed(connection);
+                if is_publisher {
+                    back_pressure.publisher_left();
+                }
+            }
         }
     }
 

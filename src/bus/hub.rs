@@ -4,22 +4,26 @@
 //! new subscription has travelled to the publishers. It drops nothing for a slow subscriber: the pipe of that
 //! subscriber fills, the hub stops reading, the queues of the publishers fill, and the sender of a message is answered
 //! 503. The alternative is to drop messages and count them. That would silently break the promise of a 200;
-//! back-pressure breaks no promise.
+//! back-pressure breaks no promise. It has two bounds, both in [`super::back_pressure`]: what the hub holds meanwhile,
+//! and how long a subscriber may take nothing. One that takes nothing for longer is disconnected, and loses its pipe.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
-use super::config::{BusError, PIPE_MESSAGES};
+use super::back_pressure::BackPressure;
+use super::config::{BusError, OnLost, PIPE_MESSAGES};
 use super::door;
 use super::endpoint::Endpoint;
 use super::ffi::{self, Frame};
+use super::hooks;
 use super::memory::{HeldCounter, MemoryReturn};
 use super::poller::{self, Poller};
 use super::socket;
 use super::subscriptions::{SubscriptionCounters, SubscriptionRecord, SubscriptionState};
 use super::timed_join::{DROP_MARGIN, JOIN_MARGIN, SocketThread};
+use crate::proto::zmtp::Backlog;
 use crate::sync::waker::Waker;
 
 /// Where publishers connect to, by convention.
@@ -62,7 +66,7 @@ pub struct HubCounters {
 
 /// The state that the [`Hub`] and its thread share.
 struct HubState {
-    waker: Waker,
+    waker: Arc<Waker>,
     /// When the thread must have ended. Set when the hub is to stop.
     stop_at: OnceLock<Instant>,
     forwarded: AtomicU64,
@@ -74,18 +78,26 @@ struct HubState {
 }
 
 impl Hub {
-    /// Binds both sides and starts the hub's thread. Port 0 or `*` means any free port.
+    /// Binds both sides and starts the hub's thread. Port 0 or `*` means any free port. A subscriber that takes nothing
+    /// for `stall_timeout` while messages wait for it is disconnected, and the hub's thread calls `on_lost`.
     ///
     /// # Errors
     /// Returns an error if an endpoint cannot be bound, or a socket or a thread cannot be created.
-    pub fn start(publishers: &Endpoint, subscribers: &Endpoint) -> Result<Self, BusError> {
-        let context = ffi::context();
+    pub fn start(
+        publishers: &Endpoint,
+        subscribers: &Endpoint,
+        stall_timeout: Option<Duration>,
+        on_lost: OnLost,
+    ) -> Result<Self, BusError> {
+        let state = Arc::new(HubState::new().map_err(BusError::Setup)?);
+        let back_pressure = BackPressure::new(Arc::clone(&state.waker), stall_timeout, PIPE_MESSAGES);
+        let context = hooks::context(back_pressure.thread_name(), || {}).map_err(BusError::Setup)?;
         let mut upstream = xsub(&context).map_err(BusError::Setup)?;
         let mut downstream = socket::xpub(&context, PIPE_MESSAGES).map_err(BusError::Setup)?;
         let publishers = socket::bind(&mut upstream, publishers).map_err(BusError::about(publishers))?;
         let subscribers = socket::bind(&mut downstream, subscribers).map_err(BusError::about(subscribers))?;
-        let state = Arc::new(HubState::new().map_err(BusError::Setup)?);
-        let forwarder = Forwarder::new(context, [upstream, downstream], Arc::clone(&state)).map_err(BusError::Setup)?;
+        let sockets = HubSockets { context, upstream, downstream, back_pressure };
+        let forwarder = Forwarder::new(sockets, Arc::clone(&state), on_lost).map_err(BusError::Setup)?;
         let ipc_listeners = publishers.ipc.into_iter().chain(subscribers.ipc).collect();
         let thread = SocketThread::spawn("hub", ipc_listeners, move || forwarder.run()).map_err(BusError::Setup)?;
         Ok(Self { state, publishers: publishers.endpoint, subscribers: subscribers.endpoint, thread })
@@ -169,7 +181,7 @@ impl fmt::Debug for Hub {
 impl HubState {
     fn new() -> io::Result<Self> {
         Ok(Self {
-            waker: Waker::new()?,
+            waker: Arc::new(Waker::new()?),
             stop_at: OnceLock::new(),
             forwarded: AtomicU64::new(0),
             pipe_full: AtomicU64::new(0),
@@ -185,12 +197,20 @@ impl HubState {
     }
 }
 
-/// The state of the hub's thread.
-struct Forwarder {
+/// The two sides of the hub.
+struct HubSockets {
     context: zmq::Context,
     upstream: zmq::Socket,
     downstream: zmq::Socket,
+    /// Bounds what is held for publishers, and knows which subscribers take nothing.
+    back_pressure: Arc<BackPressure>,
+}
+
+/// The state of the hub's thread.
+struct Forwarder {
+    sockets: HubSockets,
     state: Arc<HubState>,
+    on_lost: OnLost,
     /// The frame that a subscriber had no room for, and whether another one follows.
     refused: Option<(Frame, bool)>,
     /// Counts the content of large frames that wait for subscribers.
@@ -219,20 +239,20 @@ enum ForwardEnd {
 }
 
 impl Forwarder {
-    fn new(context: zmq::Context, [upstream, downstream]: [zmq::Socket; 2], state: Arc<HubState>) -> io::Result<Self> {
+    fn new(sockets: HubSockets, state: Arc<HubState>, on_lost: OnLost) -> io::Result<Self> {
+        let HubSockets { upstream, downstream, back_pressure, .. } = &sockets;
         let (both_sides, subscribers_side) = (Poller::new(&state.waker)?, Poller::new(&state.waker)?);
-        both_sides.add(ffi::descriptor(&upstream)?)?;
+        both_sides.add(ffi::descriptor(upstream)?)?;
         for poller in [&both_sides, &subscribers_side] {
-            poller.add(ffi::descriptor(&downstream)?)?;
+            poller.add(ffi::descriptor(downstream)?)?;
         }
-        let held = HeldCounter::default();
+        let held = HeldCounter::of_hub(Arc::clone(back_pressure));
         let memory = MemoryReturn::new(held.clone());
         let record = SubscriptionRecord::new(Arc::clone(&state.downstream));
         Ok(Self {
-            context,
-            upstream,
-            downstream,
+            sockets,
             state,
+            on_lost,
             refused: None,
             held,
             memory,
@@ -248,11 +268,12 @@ impl Forwarder {
             let end = self.forward_batch();
             // After the sending, which may have consumed the edge that would have announced a subscription.
             let before = self.record.count();
-            let is_left = self.record.read(&mut self.downstream);
+            let is_left = self.record.read(&mut self.sockets.downstream);
             if self.record.count() != before {
                 self.state.set_subscriptions(self.record.count());
             }
             self.record.log_if_wanted("the embedded hub");
+            self.sockets.back_pressure.look(&*self.on_lost);
             let stop_at = self.state.stop_at.get().copied();
             if stop_at.is_some_and(|stop_at| Instant::now() >= stop_at) {
                 break;
@@ -267,7 +288,7 @@ impl Forwarder {
                 ForwardEnd::NothingArrived => {
                     let until = match stop_at {
                         Some(stop_at) => Some(stop_at.min(Instant::now() + QUIET)),
-                        None => self.memory.when_idle(),
+                        None => self.memory.when_idle().into_iter().chain(self.sockets.back_pressure.deadline()).min(),
                     };
                     self.both_sides.wait(until)
                 }
@@ -282,21 +303,39 @@ impl Forwarder {
     /// Passes frames on in the order in which they arrive. A message is never divided: its frames arrive together, and
     /// the subscribers' side accepts or refuses them together (see [`super::xpub_socket`]).
     fn forward_batch(&mut self) -> ForwardEnd {
+        let mut released_bytes = 0;
+        let end = self.forward_frames(&mut released_bytes);
+        self.sockets.back_pressure.release(released_bytes);
+        if released_bytes > 0 {
+            self.sockets.back_pressure.sent();
+        }
+        end
+    }
+
+    /// Adds what the hub holds no more of to `released_bytes`, without the frames that count until they are freed.
+    fn forward_frames(&mut self, released_bytes: &mut usize) -> ForwardEnd {
+        let HubSockets { upstream, downstream, back_pressure, .. } = &mut self.sockets;
         for _ in 0..BATCH_FRAMES {
             let was_refused = self.refused.is_some();
             let (mut frame, has_more) = match self.refused.take() {
                 Some(refused) => refused,
                 None => {
                     let mut frame = Frame::empty();
-                    if !frame.receive(&mut self.upstream) {
+                    let left_publishers = back_pressure.left_publishers();
+                    if !frame.receive(upstream) {
+                        back_pressure.forget_publishers(left_publishers);
                         return ForwardEnd::NothingArrived;
                     }
                     let has_more = frame.has_more();
-                    (frame.counted_by(&self.held), has_more)
+                    let (frame, counts) = self.held.count(frame);
+                    if !counts {
+                        *released_bytes += Backlog::frame_bytes(frame.bytes().len());
+                    }
+                    (frame, has_more)
                 }
             };
             let is_unsubscribed = !self.in_message && !self.record.may_match(frame.bytes());
-            if !socket::try_send_frame(&mut self.downstream, &mut frame, has_more) {
+            if !socket::try_send_frame(downstream, &mut frame, has_more) {
                 let pipe_full = &self.state.pipe_full;
                 pipe_full.fetch_add(u64::from(!was_refused), Ordering::Relaxed);
                 self.refused = Some((frame, has_more));
@@ -313,9 +352,9 @@ impl Forwarder {
 
     fn close(self) {
         let linger_ms = poller::left_ms(self.state.stop_at.get());
-        drop(self.upstream);
-        socket::close(self.downstream, linger_ms);
-        drop(self.context); // blocks until everything is sent or the linger time is over
+        drop(self.sockets.upstream);
+        socket::close(self.sockets.downstream, linger_ms);
+        drop(self.sockets.context); // blocks until everything is sent or the linger time is over
     }
 }
 

@@ -4,18 +4,20 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::back_pressure::BackPressure;
 use super::config::{BusConfig, BusError, BusEvent};
 use super::endpoint::Endpoint;
 use super::fanout::Fanout;
-use super::ffi;
+use super::hooks;
 use super::publisher::Publisher;
 use super::queue::Queue;
 use super::state::{BusCounters, BusState, EndpointState};
 use super::subscriptions::{SubscriptionRecord, SubscriptionState};
-use super::thread::BusThread;
+use super::thread::{BusSockets, BusThread};
 use super::timed_join::{DROP_MARGIN, JOIN_MARGIN, SocketThread};
 use super::xpub_socket::XpubSocket;
 use crate::process::schedule_as_batch;
+use crate::sync::waker::Waker;
 use crate::unix_listener::UnixListener;
 
 /// The number of messages that were accepted, published and left over, counted when the bus has stopped.
@@ -53,21 +55,15 @@ impl Bus {
     /// # Errors
     /// Returns an error if an endpoint cannot be bound or connected to, or a socket or a thread cannot be created.
     pub fn start(config: BusConfig, on_event: impl Fn(BusEvent) + Send + 'static) -> Result<Self, BusError> {
-        let context = ffi::context();
-        // libzmq starts its threads when the first socket is created. They inherit the scheduling policy of the
-        // thread that creates it, so a thread with that policy creates the sockets.
-        let open = || {
-            schedule_as_batch();
-            open_sockets(&context, config.bind, config.connect, config.pipe_messages)
-        };
+        let waker = Arc::new(Waker::new().map_err(BusError::Setup)?);
+        let back_pressure = BackPressure::new(Arc::clone(&waker), config.stall_timeout, config.pipe_messages);
+        let context = hooks::context(back_pressure.thread_name(), schedule_as_batch).map_err(BusError::Setup)?;
         let OpenedSockets { sockets, endpoints, ipc_listeners, subscriptions } =
-            std::thread::scope(|scope| scope.spawn(open).join())
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            open_sockets(&context, config.bind, config.connect, config.pipe_messages)?;
         let queue = Queue::new(config.queue_messages, config.queue_bytes);
-        let state = Arc::new(BusState::new(queue, endpoints, subscriptions).map_err(BusError::Setup)?);
-        let fanout = Fanout::new(sockets);
-        let bus_thread =
-            BusThread::new(context, Arc::clone(&state), fanout, Box::new(on_event)).map_err(BusError::Setup)?;
+        let state = Arc::new(BusState::new(queue, waker, endpoints, subscriptions));
+        let sockets = BusSockets { context, fanout: Fanout::new(sockets), back_pressure };
+        let bus_thread = BusThread::new(sockets, Arc::clone(&state), Box::new(on_event)).map_err(BusError::Setup)?;
         let thread = SocketThread::spawn("bus", ipc_listeners, move || bus_thread.run()).map_err(BusError::Setup)?;
         Ok(Self { state, thread })
     }

@@ -8,8 +8,11 @@
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use super::back_pressure::BackPressure;
+use super::ffi::Frame;
 use crate::process::return_freed_memory;
 use crate::proto::budget::Budget;
+use crate::proto::zmtp::Backlog;
 use crate::sync::waker::Waker;
 use crate::sync::{AtomicUsize, Ordering};
 
@@ -17,9 +20,13 @@ use crate::sync::{AtomicUsize, Ordering};
 /// is full, at 256 bytes each.
 pub(super) const MUCH_BYTES: usize = 4 << 20;
 
-/// The smallest content that is counted, in bytes. A pipe of 256 messages of less content holds less than
+/// The smallest content that the bus counts, in bytes. A pipe of 256 messages of less content holds less than
 /// [`MUCH_BYTES`].
 pub(super) const COUNTED_BYTES: usize = 16 * 1024;
+
+/// The smallest content that a hub counts, in bytes. Less content in the pipes of 256 subscribers, 256 messages in each,
+/// is 64 MiB at most.
+const HUB_COUNTED_BYTES: usize = 1024;
 
 /// How long little must have been held. To return memory takes some milliseconds, and to get it again takes more. So a
 /// load that fills and empties the queue again and again keeps its memory.
@@ -34,6 +41,8 @@ pub(super) struct HeldCounter(Arc<Held>);
 struct Held {
     content_bytes: AtomicUsize,
     bodies: OnceLock<Arc<Budget>>,
+    /// What a hub holds for its publishers.
+    of_hub: Option<Arc<BackPressure>>,
 }
 
 /// Counted bytes. They count until this is dropped.
@@ -43,6 +52,19 @@ pub(super) struct HeldBytes {
 }
 
 impl HeldCounter {
+    /// Counts for a hub: what is freed is held for its publishers no more.
+    pub(super) fn of_hub(back_pressure: Arc<BackPressure>) -> Self {
+        Self(Arc::new(Held { of_hub: Some(back_pressure), ..Held::default() }))
+    }
+
+    /// Returns a frame of the same content that counts as held until libzmq has none of it, and whether it counts: a frame
+    /// of little content is returned as it is.
+    pub(super) fn count(&self, frame: Frame) -> (Frame, bool) {
+        let bytes = frame.bytes().len();
+        let counts = bytes >= if self.0.of_hub.is_some() { HUB_COUNTED_BYTES } else { COUNTED_BYTES };
+        (if counts { frame.holding(self.hold(bytes)) } else { frame }, counts)
+    }
+
     /// Counts `bytes` as held.
     pub(super) fn hold(&self, bytes: usize) -> HeldBytes {
         self.0.content_bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -68,6 +90,9 @@ impl Drop for HeldBytes {
     fn drop(&mut self) {
         let before = self.counter.0.content_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
         debug_assert!(before >= self.bytes, "{before} bytes without the {} added before", self.bytes);
+        if let Some(back_pressure) = &self.counter.0.of_hub {
+            back_pressure.release(Backlog::frame_bytes(self.bytes));
+        }
     }
 }
 
@@ -116,6 +141,16 @@ mod tests {
         let _little = held.hold(MUCH_BYTES - 1);
         memory.look(MUCH_BYTES - 1);
         assert_eq!(memory.when_idle(), None);
+    }
+
+    #[test]
+    fn content_counts_until_its_frame_is_gone_and_little_content_does_not() {
+        let held = HeldCounter::default();
+        let frame_of = |bytes| Frame::copy_of(&vec![7; bytes]).unwrap();
+        let (frame, counts) = held.count(frame_of(COUNTED_BYTES));
+        assert_eq!((counts, frame.bytes().len(), held.bytes()), (true, COUNTED_BYTES, COUNTED_BYTES));
+        drop(frame);
+        assert_eq!((held.count(frame_of(COUNTED_BYTES - 1)).1, held.bytes()), (false, 0));
     }
 
     #[test]

@@ -16,8 +16,8 @@
 //! | `hub` | where the embedded hub runs, it passes the frame on to the subscribers | hub |
 //! | `subscriber` | the commands that print messages receive it | main |
 //!
-//! libzmq calls the kernel through hooks in `ffi`: `door` bounds the peers at bound endpoints and checks what peers send,
-//! and `names` looks up host names.
+//! libzmq calls the kernel through `hooks`: `door` bounds the peers at bound endpoints and checks what peers send,
+//! `back_pressure` knows which of them wait, and `names` looks up host names.
 //!
 //! The other files are `config`, `lifecycle` (start and stop), `timed_join` (how long a stop waits for a thread), `memory`
 //! (what is returned to the kernel), `state` (what the threads share), `endpoint` (addresses), `ipc_listener` (Unix
@@ -39,6 +39,7 @@
 //!
 //! Invariant: after [`Bus::stop`], `accepted == published + undelivered`.
 
+mod back_pressure;
 mod config;
 mod connection_watch;
 mod detached;
@@ -46,6 +47,7 @@ mod door;
 mod endpoint;
 mod fanout;
 mod ffi;
+mod hooks;
 mod hub;
 mod ipc_listener;
 mod lifecycle;
@@ -71,7 +73,9 @@ mod watched_connection;
 mod xpub_socket;
 
 pub use crate::proto::problem::Unavailable;
-pub use config::{BusConfig, BusError, BusEvent, PIPE_MESSAGES, QUEUE_BYTES, QUEUE_MESSAGES};
+pub use config::{
+    BusConfig, BusError, BusEvent, LostSubscriber, OnLost, PIPE_MESSAGES, QUEUE_BYTES, QUEUE_MESSAGES, STALL_TIMEOUT,
+};
 pub use connection_watch::ConnectionStatus;
 pub use detached::DetachedBus;
 pub use door::{DoorCounters, MAX_PEERS, door_counters, limit_payloads, limit_peers};

@@ -26,7 +26,7 @@ type Sent = Vec<(Vec<u8>, Vec<u8>)>;
 fn bus(capacity: usize) -> Arc<BusState> {
     let endpoint = EndpointState::bound("tcp://127.0.0.1:1".parse().unwrap());
     let queue = Queue::new(capacity, usize::MAX);
-    Arc::new(BusState::new(queue, vec![Arc::new(endpoint)], None).unwrap())
+    Arc::new(BusState::new(queue, Arc::new(Waker::new().unwrap()), vec![Arc::new(endpoint)], None))
 }
 
 /// Does what the bus thread does until it ends, or has sent the message with which it is to stop. Returns what it has sent.

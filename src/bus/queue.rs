@@ -181,7 +181,7 @@ impl Queue {
     fn message(&self, topic: &[u8], payload: Payload<'_>, weight_bytes: usize) -> Option<QueuedMessage> {
         let payload = match (payload.bytes(), payload.into_kept()) {
             (bytes, None) => Frame::copy_of(bytes),
-            (_, Some((buffer, part))) => Frame::part_of(buffer, part).map(|frame| frame.counted_by(&self.held)),
+            (_, Some((buffer, part))) => Frame::part_of(buffer, part).map(|frame| self.held.count(frame).0),
         };
         Some(QueuedMessage { topic: Frame::copy_of(topic)?, payload: payload?, weight_bytes })
     }

@@ -1,6 +1,5 @@
 //! The state that the workers and the bus thread share, and the counters that are read from it.
 
-use std::io;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -71,20 +70,21 @@ pub struct EndpointCounters {
 impl BusState {
     pub(super) fn new(
         queue: Queue,
+        waker: Arc<Waker>,
         endpoints: Vec<Arc<EndpointState>>,
         subscriptions: Option<Arc<SubscriptionState>>,
-    ) -> io::Result<Self> {
+    ) -> Self {
         let connected = endpoints.iter().filter(|endpoint| endpoint.is_connected()).count();
-        Ok(Self {
+        Self {
             queue,
-            waker: Arc::new(Waker::new()?),
+            waker,
             connected: AtomicUsize::new(connected),
             stalled: AtomicBool::new(false),
             pipe_full: AtomicU64::new(0),
             endpoints,
             subscriptions,
             stop_at: OnceLock::new(),
-        })
+        }
     }
 
     /// Closes the queue and wakes the bus thread, which is to end by `stop_at`. Called once.

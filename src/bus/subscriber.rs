@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use super::config::BusError;
 use super::connection_watch::ConnectionStatus;
 use super::endpoint::Endpoint;
-use super::ffi::{self, Frame};
+use super::ffi::Frame;
+use super::hooks;
 use super::poller::Poller;
 use super::sub_socket::{OnConnectionChange, SubSocket};
 use crate::sync::waker::Waker;
@@ -63,7 +64,8 @@ impl Subscriber {
     pub fn connect(endpoints: &[Endpoint], topics: &[String]) -> Result<Self, BusError> {
         let waker = Arc::new(Waker::new().map_err(BusError::Setup)?);
         let poller = Poller::new(&waker).map_err(BusError::Setup)?;
-        let (context, mut sockets) = (ffi::context(), Vec::new());
+        let context = hooks::context("subscriber".into(), || {}).map_err(BusError::Setup)?;
+        let mut sockets = Vec::new();
         for (index, endpoint) in endpoints.iter().enumerate() {
             let monitor_name = format!("monitor-{index}");
             let socket = SubSocket::connect(&context, endpoint, topics, &monitor_name);

@@ -13,6 +13,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::back_pressure::BackPressure;
 use super::config::BusEvent;
 use super::fanout::{Blocked, Fanout};
 use super::memory::{MUCH_BYTES, MemoryReturn};
@@ -29,11 +30,18 @@ const BATCH_MESSAGES: u64 = 512;
 /// A function that is called on the bus thread for each change of an endpoint.
 pub(super) type OnEvent = Box<dyn Fn(BusEvent) + Send>;
 
+/// The sockets of the bus.
+pub(super) struct BusSockets {
+    pub(super) context: zmq::Context,
+    pub(super) fanout: Fanout,
+    /// Knows which peers of the bound endpoints take nothing.
+    pub(super) back_pressure: Arc<BackPressure>,
+}
+
 /// The state of the bus thread.
 pub(super) struct BusThread {
-    context: zmq::Context,
+    sockets: BusSockets,
     state: Arc<BusState>,
-    fanout: Fanout,
     on_event: OnEvent,
     /// The message that was taken from the queue and not yet sent to all endpoints.
     current: Option<QueuedMessage>,
@@ -53,16 +61,11 @@ enum BatchEnd {
 }
 
 impl BusThread {
-    pub(super) fn new(
-        context: zmq::Context,
-        state: Arc<BusState>,
-        fanout: Fanout,
-        on_event: OnEvent,
-    ) -> io::Result<Self> {
+    pub(super) fn new(sockets: BusSockets, state: Arc<BusState>, on_event: OnEvent) -> io::Result<Self> {
         let poller = Poller::new(&state.waker)?;
-        fanout.register(&poller)?;
+        sockets.fanout.register(&poller)?;
         let memory = MemoryReturn::new(state.queue.held().clone());
-        Ok(Self { context, state, fanout, on_event, current: None, poller, memory })
+        Ok(Self { sockets, state, on_event, current: None, poller, memory })
     }
 
     /// Runs until the queue is closed and empty, or the deadline of the stop has passed.
@@ -75,6 +78,7 @@ impl BusThread {
             }
             let end = self.send_batch();
             self.record_stall(end);
+            self.sockets.back_pressure.look(&|lost| (self.on_event)(BusEvent::LostSubscriber(lost)));
             if self.state.is_finished() {
                 break;
             }
@@ -97,7 +101,7 @@ impl BusThread {
 
     /// Reads the events of the sockets. Returns whether the state of an endpoint changed, or events may be left.
     fn read_events(&mut self) -> bool {
-        let Self { fanout, state, on_event, .. } = self;
+        let Self { sockets: BusSockets { fanout, .. }, state, on_event, .. } = self;
         let mut changed = false;
         let is_left = fanout.read_events(Instant::now(), &state.waker, &mut |endpoint, change| {
             changed = true;
@@ -129,7 +133,7 @@ impl BusThread {
                 self.current = self.state.queue.pop();
             }
             let Some(message) = &mut self.current else { break BatchEnd::QueueEmpty };
-            if let Err(blocked) = self.fanout.try_send(message) {
+            if let Err(blocked) = self.sockets.fanout.try_send(message) {
                 break BatchEnd::Blocked(blocked);
             }
             sent += 1;
@@ -137,6 +141,7 @@ impl BusThread {
             self.current = None;
         };
         if sent > 0 {
+            self.sockets.back_pressure.sent();
             let queued_bytes = self.state.queue.release(sent, sent_weight_bytes);
             if queued_bytes >= MUCH_BYTES {
                 self.memory.look(queued_bytes);
@@ -170,7 +175,8 @@ impl BusThread {
     /// Waits for the waker or for a socket, until `until` or the next deadline. Returns whether a socket may have
     /// events, which is not the case if the waker alone ended the wait.
     fn wait(&mut self, until: Option<Instant>) -> bool {
-        let deadlines = [until, self.fanout.deadline(), self.state.stop_at.get().copied()];
+        let BusSockets { fanout, back_pressure, .. } = &self.sockets;
+        let deadlines = [until, fanout.deadline(), back_pressure.deadline(), self.state.stop_at.get().copied()];
         let readiness = self.poller.wait(deadlines.into_iter().flatten().min());
         readiness.sockets || readiness.timed_out()
     }
@@ -178,7 +184,7 @@ impl BusThread {
     /// Closes everything within the time that is left until the deadline.
     fn close(self) {
         let linger_ms = poller::left_ms(self.state.stop_at.get());
-        self.fanout.close(linger_ms);
-        drop(self.context); // blocks until everything is sent or the linger time is over
+        self.sockets.fanout.close(linger_ms);
+        drop(self.sockets.context); // blocks until everything is sent or the linger time is over
     }
 }

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use argh::{ArgsInfo, FromArgs};
 
-use super::values::{Colour, Count, Seconds};
-use crate::bus::QUEUE_MESSAGES;
+use super::values::{Colour, Count, Seconds, SecondsOrNever};
+use crate::bus::{QUEUE_MESSAGES, STALL_TIMEOUT};
 use crate::proto::budget::BUFFERED_BYTES;
 use crate::proto::message::{Check, Encoding, Vocabulary};
 use crate::proto::policy::{BODY_BYTES, HEAD_BYTES};
@@ -156,6 +156,10 @@ pub struct ServeArguments {
     /// most messages that wait between the workers and the bus thread (default: 65536)
     #[argh(option, arg_name = "n", default = "Count::new(QUEUE_MESSAGES as u64)")]
     pub queue: Count<MAX_QUEUE_MESSAGES>,
+    /// seconds after which a subscriber of --bind or --hub is disconnected that takes nothing while messages wait for it;
+    /// 0 is never (default: 120)
+    #[argh(option, arg_name = "s", default = "SecondsOrNever::new(STALL_TIMEOUT)")]
+    pub stall_timeout: SecondsOrNever,
     /// stop gracefully when stdin reaches its end
     #[argh(switch)]
     pub watch_stdin: bool,

@@ -70,6 +70,34 @@ impl FromStr for Seconds {
     }
 }
 
+/// A time in seconds as in [`Seconds`], or 0 for never.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SecondsOrNever(Option<Duration>);
+
+impl SecondsOrNever {
+    pub(super) const fn new(time: Duration) -> Self {
+        Self(Some(time))
+    }
+
+    /// Returns the time; `None` for never.
+    #[must_use]
+    pub fn get(self) -> Option<Duration> {
+        self.0
+    }
+}
+
+impl FromStr for SecondsOrNever {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text.parse() == Ok(0.0) {
+            return Ok(Self(None));
+        }
+        let seconds = Seconds::from_str(text).map_err(|_| "neither 0 nor a number of seconds from 0.001 to 86400")?;
+        Ok(Self(Some(seconds.get())))
+    }
+}
+
 /// When `listen` prints in colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Colour {

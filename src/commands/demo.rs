@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::listen::{STOP_TIMEOUT, print_messages};
 use super::print::Printer;
 use super::serve;
-use crate::bus::{HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub, Interrupter, Subscriber};
+use crate::bus::{HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub, Interrupter, OnLost, STALL_TIMEOUT, Subscriber};
 use crate::cli::{Colour, DemoArguments};
 use crate::gateway::events::{Event, EventSink};
 use crate::gateway::{self, Failure, TokenSource};
@@ -39,8 +39,8 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
         config.certificate = Some(source);
     }
     let mut printing = None;
-    let start_hub = || {
-        let hub = start_hub()?;
+    let start_hub = |on_lost: OnLost| {
+        let hub = start_hub(&on_lost)?;
         log(format_args!("publishers may connect to {}, subscribers to {}", hub.publishers(), hub.subscribers()));
         printing = Some(PrintingThread::start(&hub)?);
         Ok(hub)
@@ -58,9 +58,10 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
 }
 
 /// Starts the hub at the usual endpoints, or on free ports if those are taken, for example by an adapter.
-fn start_hub() -> Result<Hub, Failure> {
+fn start_hub(on_lost: &OnLost) -> Result<Hub, Failure> {
     let start = |publishers, subscribers| {
-        serve::start_hub(&[serve::endpoint_to_bind(publishers)?, serve::endpoint_to_bind(subscribers)?])
+        let endpoints = [serve::endpoint_to_bind(publishers)?, serve::endpoint_to_bind(subscribers)?];
+        serve::start_hub(&endpoints, Some(STALL_TIMEOUT), Arc::clone(on_lost))
     };
     start(HUB_PUBLISHERS, HUB_SUBSCRIBERS).or_else(|_| start(ANY_FREE_PORT, ANY_FREE_PORT))
 }

@@ -3,8 +3,9 @@
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::bus::{BusConfig, Endpoint, EndpointError, HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub};
+use crate::bus::{BusConfig, Endpoint, EndpointError, HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub, OnLost};
 use crate::cli::{DEFAULT_PORT, DemoArguments, Seconds, ServeArguments};
 use crate::gateway::event_writer::EventWriter;
 use crate::gateway::events::{Event, EventSink};
@@ -53,9 +54,10 @@ fn serve(arguments: &ServeArguments, emit: EventSink) -> Result<(), Failure> {
         return Err(Failure::Usage(reason.into()));
     }
     let config = GatewayConfig { certificate, ..config };
+    let stall_timeout = config.bus.stall_timeout;
     let start_hub = hub_endpoints.map(|endpoints| {
-        move || {
-            let hub = start_hub(&endpoints)?;
+        move |on_lost: OnLost| {
+            let hub = start_hub(&endpoints, stall_timeout, on_lost)?;
             log(format_args!("publishers may connect to {}, subscribers to {}", hub.publishers(), hub.subscribers()));
             Ok(hub)
         }
@@ -93,8 +95,12 @@ fn hub_endpoints(arguments: &ServeArguments) -> Result<Option<[Endpoint; 2]>, Fa
 }
 
 /// Starts an embedded hub at these endpoints of its publishers' and its subscribers' side.
-pub(crate) fn start_hub([publishers, subscribers]: &[Endpoint; 2]) -> Result<Hub, Failure> {
-    Hub::start(publishers, subscribers).map_err(Failure::configuration)
+pub(crate) fn start_hub(
+    [publishers, subscribers]: &[Endpoint; 2],
+    stall_timeout: Option<Duration>,
+    on_lost: OnLost,
+) -> Result<Hub, Failure> {
+    Hub::start(publishers, subscribers, stall_timeout, on_lost).map_err(Failure::configuration)
 }
 
 /// Returns what the arguments say, without the certificate, which depends on the path of the settings file.
@@ -189,6 +195,7 @@ fn bus_config(arguments: &ServeArguments) -> Result<BusConfig, Failure> {
         queue_messages: arguments.queue.size(),
         // Messages that wait in the queue are the bodies of answered requests, so the same bound applies to them.
         queue_bytes: arguments.max_buffered.size(),
+        stall_timeout: arguments.stall_timeout.get(),
         ..BusConfig::default()
     })
 }

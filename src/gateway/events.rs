@@ -50,6 +50,17 @@ pub enum Event<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<&'a str>,
     },
+    /// A subscriber of a bound endpoint or of the embedded hub was disconnected.
+    Subscriber {
+        /// What became of it.
+        state: SubscriberState,
+        /// The endpoint that it had connected to.
+        endpoint: &'a str,
+        /// The reason, in a sentence.
+        reason: &'a str,
+        /// How many messages it has lost, at most.
+        lost: u64,
+    },
     /// The settings file was read after a change.
     Settings(&'a SettingsChange),
     /// The certificate was made or changed, or could not be.
@@ -93,6 +104,14 @@ pub enum BusConnectivity {
     /// Messages reach the endpoint.
     Connected,
     /// Messages wait until the endpoint is connected again.
+    Disconnected,
+}
+
+/// What became of a subscriber.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SubscriberState {
+    /// Its connection was ended.
     Disconnected,
 }
 
@@ -216,12 +235,12 @@ mod tests {
     /// Parents parse these lines, so neither a name nor the order of the fields may change.
     #[test]
     fn events_are_written_as_these_bytes() {
-        let counters = r#""uptime_s":0,"answers":{"200":2},"refused":{"queue-full":1},"failed_handshakes":{},"accepted":0,"published":0,"unknown_topics":0,"queue_depth":0,"queue_high_water":0,"queue_bytes":0,"pipe_full":0,"bytes_in":0,"bytes_out":0,"connections":0,"connections_accepted":0,"subscriptions":null,"unsubscribed":null,"endpoints":[{"endpoint":"tcp://h:1","connected":true,"reconnects":3}],"peers":{"refused":1,"disconnected":2,"subscriptions_refused":3}"#;
+        let counters = r#""uptime_s":0,"answers":{"200":2},"refused":{"queue-full":1},"failed_handshakes":{},"accepted":0,"published":0,"unknown_topics":0,"queue_depth":0,"queue_high_water":0,"queue_bytes":0,"pipe_full":0,"bytes_in":0,"bytes_out":0,"connections":0,"connections_accepted":0,"subscriptions":null,"unsubscribed":null,"endpoints":[{"endpoint":"tcp://h:1","connected":true,"reconnects":3}],"peers":{"refused":1,"disconnected":2,"stalled":4,"subscriptions_refused":3}"#;
         let stats = || Stats {
             answers: [(200, 2)].into(),
             refused: [("queue-full", 1)].into(),
             endpoints: vec![EndpointStats { endpoint: "tcp://h:1".into(), connected: true, reconnects: 3 }],
-            peers: DoorCounters { refused: 1, disconnected: 2, subscriptions_refused: 3 },
+            peers: DoorCounters { refused: 1, disconnected: 2, stalled: 4, subscriptions_refused: 3 },
             ..Stats::default()
         };
         let hub = Some(HubStats { forwarded: 5, dropped: 9, pipe_full: 6, subscriptions: 7, unsubscribed: 8 });
@@ -242,6 +261,16 @@ mod tests {
             (
                 Event::Bus { state: BusConnectivity::Disconnected, endpoint: "tcp://h:1", reason: Some("why") },
                 r#"{"event":"bus","state":"disconnected","endpoint":"tcp://h:1","reason":"why"}"#.into(),
+            ),
+            (
+                Event::Subscriber {
+                    state: SubscriberState::Disconnected,
+                    endpoint: "tcp://h:1",
+                    reason: "why",
+                    lost: 256,
+                },
+                r#"{"event":"subscriber","state":"disconnected","endpoint":"tcp://h:1","reason":"why","lost":256}"#
+                    .into(),
             ),
             (Event::Ready, r#"{"event":"ready"}"#.into()),
             (Event::NotReady { reason: "why" }, r#"{"event":"not-ready","reason":"why"}"#.into()),

@@ -6,9 +6,11 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::sleep_until;
 
-use crate::bus::{Bus, BusEvent, Hub, HubCounters, SubscriptionCounters, door_counters, limit_payloads};
+use crate::bus::{
+    Bus, BusEvent, Hub, HubCounters, LostSubscriber, OnLost, SubscriptionCounters, door_counters, limit_payloads,
+};
 use crate::gateway::config::GatewayConfig;
-use crate::gateway::events::{BusConnectivity, EndpointStats, Event, EventSink, HubStats, Stats};
+use crate::gateway::events::{BusConnectivity, EndpointStats, Event, EventSink, HubStats, Stats, SubscriberState};
 use crate::gateway::failure::Failure;
 use crate::gateway::ready::ReadyReporter;
 use crate::gateway::signals::Signals;
@@ -43,12 +45,13 @@ impl MessagePath {
     /// Starts the embedded hub, the bus and the workers. The workers accept nothing before [`MessagePath::open`].
     pub(super) fn start(
         config: &GatewayConfig,
-        start_hub: Option<impl FnOnce() -> Result<Hub, Failure>>,
+        start_hub: Option<impl FnOnce(OnLost) -> Result<Hub, Failure>>,
         emit: EventSink,
         ready: &Arc<ReadyReporter>,
     ) -> Result<Self, Failure> {
         limit_payloads(largest_payload_bytes(&config.policy));
-        let bus_ready = Arc::clone(ready);
+        let (bus_ready, emit_hub_event) = (Arc::clone(ready), Arc::clone(&emit));
+        let on_lost: OnLost = Arc::new(move |lost| emit_lost_subscriber(&emit_hub_event, &lost));
         let emit_bus_event = move |event: BusEvent| {
             match &event {
                 BusEvent::Connected { endpoint } => {
@@ -60,10 +63,11 @@ impl MessagePath {
                     let (state, reason) = (BusConnectivity::Disconnected, reason.to_string());
                     emit(&Event::Bus { state, endpoint: endpoint.as_str(), reason: Some(&reason) });
                 }
+                BusEvent::LostSubscriber(lost) => emit_lost_subscriber(&emit, lost),
             }
             bus_ready.bus_changed();
         };
-        let hub = start_hub.map(|start| start()).transpose()?.map(Arc::new);
+        let hub = start_hub.map(|start| start(on_lost)).transpose()?.map(Arc::new);
         let mut bus_config = config.bus.clone();
         bus_config.connect.extend(hub.as_ref().map(|hub| hub.publishers().clone()));
         let bus = Arc::new(Bus::start(bus_config, emit_bus_event).map_err(Failure::configuration)?);
@@ -191,6 +195,16 @@ impl MessagePath {
             _ => 0,
         }
     }
+}
+
+fn emit_lost_subscriber(emit: &EventSink, lost: &LostSubscriber) {
+    let (endpoint, reason) = (&lost.endpoint, lost.to_string());
+    emit(&Event::Subscriber {
+        state: SubscriberState::Disconnected,
+        endpoint,
+        reason: &reason,
+        lost: lost.lost_messages,
+    });
 }
 
 /// Returns how long a published payload can be.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::{Interval, interval_at, timeout};
 
-use crate::bus::Hub;
+use crate::bus::{Hub, OnLost};
 use crate::gateway::certificates::WatchedCertificate;
 use crate::gateway::config::{GatewayConfig, TokenSource};
 use crate::gateway::descriptors;
@@ -45,7 +45,7 @@ const BUS_START: Duration = Duration::from_secs(1);
 /// Returns the [`Failure`] that ended the run.
 pub fn run(
     mut config: GatewayConfig,
-    start_hub: Option<impl FnOnce() -> Result<Hub, Failure>>,
+    start_hub: Option<impl FnOnce(OnLost) -> Result<Hub, Failure>>,
     source: &TokenSource,
     emit: EventSink,
 ) -> Result<(), Failure> {
@@ -88,7 +88,7 @@ impl Gateway {
     /// started a second time by mistake, and finds the port of the first one taken, has not touched anything else.
     fn start(
         config: GatewayConfig,
-        start_hub: Option<impl FnOnce() -> Result<Hub, Failure>>,
+        start_hub: Option<impl FnOnce(OnLost) -> Result<Hub, Failure>>,
         settings: WatchedSettings,
         emit: EventSink,
     ) -> Result<Self, Failure> {

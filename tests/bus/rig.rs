@@ -99,6 +99,7 @@ impl Running {
                     let is_news = self.connected.borrow().contains(&endpoint);
                     assert!(!is_news, "{endpoint} is disconnected ({reason}) instead of connected");
                 }
+                Ok(event @ BusEvent::LostSubscriber(_)) => panic!("{event:?} instead of Connected"),
                 Err(_) => {}
             }
         }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -85,7 +86,7 @@ fn a_stalled_thread_does_not_spin() {
 #[test]
 fn a_stalled_hub_does_not_spin() {
     let any = "tcp://127.0.0.1:*".parse().unwrap();
-    let hub = EmbeddedHub::start(&any, &any).unwrap();
+    let hub = EmbeddedHub::start(&any, &any, None, Arc::new(|_| {})).unwrap();
     let stalled = zmq::Context::new().socket(zmq::SUB).unwrap();
     stalled.set_rcvhwm(1).unwrap();
     stalled.set_rcvbuf(4_096).unwrap();

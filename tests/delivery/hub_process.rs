@@ -1,6 +1,7 @@
 //! Hubs that are processes of their own: the test binary starts itself again to run a hub.
 
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use adapter_gateway::bus::Hub;
@@ -167,7 +168,7 @@ fn runs_a_hub_in_this_process() {
 }
 
 fn run_embedded(publishers: &str, subscribers: &str) {
-    let hub = Hub::start(&publishers.parse().unwrap(), &subscribers.parse().unwrap()).unwrap();
+    let hub = Hub::start(&publishers.parse().unwrap(), &subscribers.parse().unwrap(), None, Arc::new(|_| {})).unwrap();
     println!("\n{SUBSCRIBERS_CAN_CONNECT}");
     println!("{PUBLISHERS_CAN_CONNECT}");
     std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).unwrap();

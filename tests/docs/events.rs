@@ -11,6 +11,9 @@ use super::gateway::{ENABLED, Gateway, hub};
 /// The fields of each event.
 type Fields = BTreeMap<String, BTreeSet<String>>;
 
+/// The event of a subscriber that does not read. `tests/door` sees to it.
+const SUBSCRIBER: [&str; 4] = ["state", "endpoint", "reason", "lost"];
+
 /// The field of `stopped` that is there only if the drain ended too early. `tests/delivery` sees to it.
 const UNDELIVERED: &str = "undelivered";
 
@@ -53,6 +56,7 @@ fn events_and_their_fields_are_those_of_the_table() {
     seen.extend(certificate_events());
     let mut fields = fields_of(&seen);
     fields.get_mut("stopped").unwrap().insert(UNDELIVERED.into());
+    fields.insert("subscriber".into(), SUBSCRIBER.map(Into::into).into());
     assert_eq!(described(), fields);
     let reference = Document::read("docs/reference.md");
     let table = reference.table("events");

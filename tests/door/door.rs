@@ -77,8 +77,7 @@ impl Door {
             Side::Bind => (builder.bind(&subscribers), None),
             Side::Hub => {
                 let publishers = endpoint("publishers");
-                let arguments = ["--hub", "--hub-publishers", &publishers, "--hub-subscribers", &subscribers];
-                (builder.arguments(arguments), Some(publishers))
+                (builder.only_hub(&publishers, &subscribers), Some(publishers))
             }
         };
         let mut gateway = builder.start();
@@ -143,9 +142,18 @@ impl Door {
         false
     }
 
+    fn growth_kib(&self) -> u64 {
+        resident_kib(self.gateway.id()).saturating_sub(self.resident_before_kib)
+    }
+
+    /// Returns whether the gateway has gained little memory since its start.
+    pub(crate) fn is_small(&self) -> bool {
+        self.growth_kib() < GROWTH_KIB
+    }
+
     /// Checks that the gateway has gained little memory since its start.
     pub(crate) fn assert_small(&self, what: &str) {
-        let growth_kib = resident_kib(self.gateway.id()).saturating_sub(self.resident_before_kib);
+        let growth_kib = self.growth_kib();
         println!("{what}: {} KiB before, {growth_kib} KiB more", self.resident_before_kib);
         assert!(growth_kib < GROWTH_KIB, "{what}: {growth_kib} KiB more");
     }

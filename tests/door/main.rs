@@ -8,6 +8,7 @@
 //! | `publishers` | Does the embedded hub pass on anything but messages of two frames within the bounds? |
 //! | `storm` | Does the gateway stand thousands of random connections? `DOOR_CONNECTIONS` sets how many at each port |
 //! | `siege` | Do peers that leave, change their mind or are silent hold others up? |
+//! | `stalled` | What does a subscriber that does not read cost, and for how long? |
 //! | `random` | numbers that look random |
 //! | `peer` | a peer that sends any bytes, and can speak ZMTP |
 //! | `door` | gateways with a port of each kind |
@@ -28,6 +29,7 @@ mod peer;
 mod publishers;
 mod random;
 mod siege;
+mod stalled;
 mod storm;
 mod strangers;
 mod subscriptions;

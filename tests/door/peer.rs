@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use socket2::Socket;
 
@@ -95,6 +95,11 @@ impl RawPeer {
         let frame = self.receive();
         assert!(frame.flags & COMMAND != 0 && frame.body.starts_with(b"\x05READY"));
         self
+    }
+
+    /// Lets writes fail after this time.
+    pub(crate) fn give_up_after(&mut self, timeout: Duration) {
+        self.socket.set_write_timeout(Some(timeout)).unwrap();
     }
 
     /// Sends what the other side takes.

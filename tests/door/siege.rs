@@ -6,8 +6,8 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::door::{Door, Side, Transport};
-use crate::peer::{Form, RawPeer, frame, subscribe};
+use crate::door::{Door, OWN_TOPIC, Side, Transport};
+use crate::peer::{Form, RawPeer, frame, handshake, subscribe};
 use crate::random::Random;
 use crate::support::eventually;
 use crate::support::subscriber::{Message, Subscriber};
@@ -226,4 +226,36 @@ fn a_subscription_beyond_the_bounds_is_logged_and_counted() {
         newcomer.next_within(PROBE_TIMEOUT)
     });
     door.assert_unharmed("subscriptions beyond the bounds");
+}
+
+/// The last event claims nothing that the hub dropped at its end.
+#[test]
+fn a_stop_in_a_storm_of_subscriptions_counts_what_is_lost() {
+    const STORMING: usize = 8;
+    let mut door = Door::open(Side::Hub, Transport::Tcp);
+    let change = [subscribe(Form::Message, b"come and go"), frame(0, b"\x00come and go")].concat().repeat(1_000);
+    let endpoint = door.endpoints.subscribers.clone();
+    let address = endpoint.strip_prefix("tcp://").unwrap();
+    let (received, stopped) = std::thread::scope(|threads| {
+        for _ in 0..STORMING {
+            threads.spawn(|| {
+                while let Ok(stream) = TcpStream::connect(address) {
+                    let mut peer = RawPeer::from(socket2::Socket::from(stream));
+                    handshake("SUB").iter().for_each(|part| peer.send(part));
+                    let _taken = (0..).take_while(|_| peer.takes(&change)).count();
+                }
+            });
+        }
+        door.gateway.expect_log("changes its subscriptions");
+        let message = Message::new(OWN_TOPIC, r#"{"last":true}"#);
+        (0..200).for_each(|_| door.gateway.post(message.body()).assert_accepted());
+        let stopped = door.gateway.terminate();
+        let mut received = 0;
+        while door.subscriber.next_within(Duration::from_secs(1)).is_some_and(|next| next == message) {
+            received += 1;
+        }
+        (received, stopped)
+    });
+    println!("{received} of 200 received, {stopped:?}");
+    assert!(200 - received <= stopped.accepted - stopped.published, "{received} received, and {stopped:?}");
 }

@@ -8,6 +8,9 @@ use std::ffi::{c_char, c_int, c_long, c_void};
 
 use crate::{zmq_free_fn, zmq_msg_t, zmq_pollitem_t};
 
+/// An option of a context, from the part of the header that is a draft.
+const ZMQ_ZERO_COPY_RECV: c_int = 10;
+
 // SAFETY: `tests/zmq_sys.rs` compares these declarations with `zmq.h`.
 unsafe extern "C" {
     // The library.
@@ -17,7 +20,8 @@ unsafe extern "C" {
     pub fn zmq_has(capability: *const c_char) -> c_int;
 
     // Contexts.
-    pub fn zmq_ctx_new() -> *mut c_void;
+    #[link_name = "zmq_ctx_new"]
+    fn new_context() -> *mut c_void;
     pub fn zmq_ctx_get(context: *mut c_void, option: c_int) -> c_int;
     pub fn zmq_ctx_set(context: *mut c_void, option: c_int, value: c_int) -> c_int;
     pub fn zmq_ctx_term(context: *mut c_void) -> c_int;
@@ -67,4 +71,20 @@ unsafe extern "C" {
     pub fn zmq_curve_keypair(public_key: *mut c_char, secret_key: *mut c_char) -> c_int;
     pub fn zmq_z85_encode(text: *mut c_char, data: *const u8, size: usize) -> *mut c_char;
     pub fn zmq_z85_decode(data: *mut u8, text: *const c_char) -> *mut u8;
+}
+
+/// Returns a new context, whose sockets copy each message that they receive. By default libzmq lets a message refer to the
+/// buffer of 8 KiB that it was read into, so that a message of 34 bytes which waits somewhere can hold 8 KiB.
+///
+/// # Safety
+/// Any caller may call this.
+pub unsafe fn zmq_ctx_new() -> *mut c_void {
+    // SAFETY: the context is new, and a failure has no effect on it.
+    unsafe {
+        let context = new_context();
+        if !context.is_null() {
+            zmq_ctx_set(context, ZMQ_ZERO_COPY_RECV, 0);
+        }
+        context
+    }
 }

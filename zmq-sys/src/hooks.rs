@@ -3,7 +3,7 @@
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use libc::{addrinfo, c_char, c_int, c_void, size_t, sockaddr, socklen_t, ssize_t};
+use libc::{addrinfo, c_char, c_int, c_void, epoll_event, size_t, sockaddr, socklen_t, ssize_t};
 
 /// What libzmq calls instead of the functions of libc of the same names. Each one behaves as that function does: it
 /// returns the same values and sets `errno`.
@@ -18,6 +18,8 @@ pub struct Hooks {
     pub connect: unsafe extern "C" fn(c_int, *const sockaddr, socklen_t) -> c_int,
     /// Called for every descriptor that libzmq closes.
     pub close: unsafe extern "C" fn(c_int) -> c_int,
+    /// Called to wait for a descriptor, or to wait for it no more.
+    pub epoll_ctl: unsafe extern "C" fn(c_int, c_int, c_int, *mut epoll_event) -> c_int,
     /// Called for the host of an endpoint, also for a numeric address.
     pub getaddrinfo: unsafe extern "C" fn(*const c_char, *const c_char, *const addrinfo, *mut *mut addrinfo) -> c_int,
 }
@@ -83,6 +85,20 @@ pub unsafe extern "C" fn zmq_sys_close(fd: c_int) -> c_int {
     let close = hooks().map_or(libc::close as _, |hooks| hooks.close);
     // SAFETY: the caller promises what close(2) asks for.
     unsafe { close(fd) }
+}
+
+/// # Safety
+/// As for epoll_ctl(2).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zmq_sys_epoll_ctl(
+    epoll: c_int,
+    operation: c_int,
+    fd: c_int,
+    event: *mut epoll_event,
+) -> c_int {
+    let epoll_ctl = hooks().map_or(libc::epoll_ctl as _, |hooks| hooks.epoll_ctl);
+    // SAFETY: the caller promises what epoll_ctl(2) asks for.
+    unsafe { epoll_ctl(epoll, operation, fd, event) }
 }
 
 /// # Safety

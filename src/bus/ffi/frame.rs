@@ -7,7 +7,8 @@ use std::{io, slice};
 
 use zmq_sys::zmq_msg_t;
 
-use crate::bus::memory::{COUNTED_BYTES, HeldBytes, HeldCounter};
+/// libzmq holds less content than this in the frame itself.
+const LEAST_HEAP_BYTES: usize = 34;
 
 /// One frame of a message. libzmq holds up to 33 bytes in the frame itself, and more on its heap.
 pub(crate) struct Frame(zmq_msg_t);
@@ -63,25 +64,27 @@ impl Frame {
         Some(Self(message))
     }
 
-    /// Returns a frame of the same content, without a copy, that counts as held until libzmq has none of it. A frame of
-    /// little content is returned as it is.
-    pub(crate) fn counted_by(self, counter: &HeldCounter) -> Self {
+    /// Returns a frame of the same content, without a copy, that drops `held` when libzmq has none of the content any
+    /// more. The content of such a frame must be on the heap ([`LEAST_HEAP_BYTES`]); for less, this does nothing.
+    pub(crate) fn holding<H: Send + 'static>(self, held: H) -> Self {
         let bytes = self.bytes().len();
-        if bytes < COUNTED_BYTES {
+        if bytes < LEAST_HEAP_BYTES {
+            debug_assert!(false, "{bytes} bytes move with the frame");
             return self;
         }
         let data = self.bytes().as_ptr().cast_mut().cast::<c_void>();
-        let counted = Box::into_raw(Box::new(CountedFrame { frame: self, _held: counter.hold(bytes) }));
+        let holding = Box::into_raw(Box::new(HoldingFrame { frame: self, _held: held }));
         let mut message = zmq_msg_t::default();
         // SAFETY: as in `empty`. The data is on the heap, since there is so much of it, and belongs to the frame in
-        // `counted`, which nothing changes or frees before `release_counted`; libzmq only reads the data, from any
-        // thread, as for every frame.
+        // `holding`, which nothing changes or frees before `release_holding`; libzmq only reads the data, from any
+        // thread, as for every frame, and `H` may be dropped on any thread.
         let rc = unsafe {
-            zmq_sys::zmq_msg_init_data(&raw mut message, data, bytes, Some(release_counted), counted.cast::<c_void>())
+            let (hint, release) = (holding.cast::<c_void>(), release_holding::<H> as zmq_sys::zmq_free_fn);
+            zmq_sys::zmq_msg_init_data(&raw mut message, data, bytes, Some(release), hint)
         };
         if rc != 0 {
             // SAFETY: this is the box made above, which libzmq did not take over.
-            return unsafe { Box::from_raw(counted) }.frame;
+            return unsafe { Box::from_raw(holding) }.frame;
         }
         Self(message)
     }
@@ -139,16 +142,16 @@ unsafe extern "C" fn release_buffer(_data: *mut c_void, hint: *mut c_void) {
     drop(unsafe { Arc::from_raw(hint.cast::<Vec<u8>>().cast_const()) });
 }
 
-/// A frame whose content counts as held. The content is freed before it stops to count.
-struct CountedFrame {
+/// A frame, and what is dropped after its content was freed.
+struct HoldingFrame<H> {
     frame: Frame,
-    _held: HeldBytes,
+    _held: H,
 }
 
-/// Releases a counted frame. libzmq calls this once, when the last copy of the content is gone.
-unsafe extern "C" fn release_counted(_data: *mut c_void, hint: *mut c_void) {
-    // SAFETY: `hint` is the box that `counted_by` made for this call.
-    drop(unsafe { Box::from_raw(hint.cast::<CountedFrame>()) });
+/// Releases such a frame. libzmq calls this once, when the last copy of the content is gone.
+unsafe extern "C" fn release_holding<H>(_data: *mut c_void, hint: *mut c_void) {
+    // SAFETY: `hint` is the box that `holding` made for this call.
+    drop(unsafe { Box::from_raw(hint.cast::<HoldingFrame<H>>()) });
 }
 
 impl Drop for Frame {
@@ -218,18 +221,14 @@ mod tests {
     }
 
     #[test]
-    fn a_counted_frame_counts_until_its_last_copy_is_gone() {
-        let counter = HeldCounter::default();
-        let large = Arc::new(vec![7; COUNTED_BYTES + 1]);
-        let mut frame = Frame::part_of(&large, 1..large.len()).unwrap().counted_by(&counter);
-        assert_eq!((frame.bytes(), counter.bytes()), (&large[1..], COUNTED_BYTES));
+    fn a_frame_holds_something_until_its_last_copy_is_gone() {
+        let (large, held) = (Arc::new(vec![7; LEAST_HEAP_BYTES + 1]), Arc::new(()));
+        let mut frame = Frame::part_of(&large, 1..large.len()).unwrap().holding(Arc::clone(&held));
         let second = frame.share();
         drop(frame);
-        assert_eq!((second.bytes(), counter.bytes()), (&large[1..], COUNTED_BYTES));
+        assert_eq!((second.bytes(), Arc::strong_count(&held)), (&large[1..], 2));
         drop(second);
-        assert_eq!((Arc::strong_count(&large), counter.bytes()), (1, 0));
-        let _small = Frame::copy_of(&large[2..]).unwrap().counted_by(&counter);
-        assert_eq!(counter.bytes(), 0);
+        assert_eq!((Arc::strong_count(&large), Arc::strong_count(&held)), (1, 1));
     }
 
     /// A debug build stops at the assertion. A release build makes no frame, so that nothing is published.

@@ -24,12 +24,14 @@
 //! | `handshake` | the greeting and the command READY |
 //! | `traffic` | what passes after the handshake, by the kind of peer |
 //! | `peers` | what the connections of one socket share: places, and how often subscriptions change |
+//! | `backlog` | what a hub holds for its publishers, and a bound on it |
 //! | `ledger` | what libzmq keeps of the subscriptions, and a bound on it |
 //! | `mark` | a subscription that shows when libzmq has forgotten a subscriber |
 //! | `rate` | a bound on how often something may happen |
 //! | `frame` | the heads of frames, and commands |
 //! | `window` | the bytes of one read, changed in place |
 
+mod backlog;
 mod frame;
 mod guard;
 mod handshake;
@@ -40,6 +42,7 @@ mod rate;
 mod traffic;
 mod window;
 
+pub use backlog::{BACKLOG_BYTES, Backlog};
 pub use frame::{COMMAND_BYTES, Violation};
 pub use guard::{HELD_BYTES, InboundGuard, Origin};
 pub use handshake::{GREETING_BYTES, READY_BYTES, check_greeting, socket_type};

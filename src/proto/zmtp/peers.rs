@@ -1,7 +1,9 @@
 //! What the connections of one socket share: places, and what libzmq keeps of their subscriptions.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::backlog::Backlog;
 use super::frame::Violation;
 use super::ledger::{Addition, Ledger, Subscriptions};
 use super::mark::{self, Mark};
@@ -30,6 +32,8 @@ pub struct Peers {
     subscribers: Vec<Place>,
     publishers: usize,
     max_publishers: usize,
+    /// What the hub holds for its publishers.
+    backlog: Arc<Backlog>,
 }
 
 /// The place of a subscriber.
@@ -54,7 +58,7 @@ impl Peers {
     /// Returns the peers of a new socket, with places for so many subscribers and publishers. `number` stands in the
     /// marks of the subscribers.
     #[must_use]
-    pub fn new(number: u16, subscribers: usize, publishers: usize) -> Self {
+    pub fn new(number: u16, subscribers: usize, publishers: usize, backlog: Arc<Backlog>) -> Self {
         let places = (0..subscribers.min(MAX_SUBSCRIBERS)).map(|_| Place::Free);
         Self {
             number,
@@ -63,6 +67,7 @@ impl Peers {
             subscribers: places.collect(),
             publishers: 0,
             max_publishers: publishers.min(MAX_PUBLISHERS),
+            backlog,
         }
     }
 
@@ -106,16 +111,27 @@ impl Peers {
         }
     }
 
-    pub(super) fn add_publisher(&mut self) -> Result<(), Violation> {
-        if self.publishers >= self.max_publishers {
-            return Err(Violation::NoPlace);
+    /// Returns what the hub holds for its publishers.
+    #[must_use]
+    pub fn backlog(&self) -> &Backlog {
+        &self.backlog
+    }
+
+    /// Adds a publisher. The link of this process to its own hub has a place of its own.
+    pub(super) fn add_publisher(&mut self, is_own: bool) -> Result<(), Violation> {
+        if !is_own {
+            if self.publishers >= self.max_publishers || self.backlog.is_full(false) {
+                return Err(Violation::NoPlace);
+            }
+            self.publishers += 1;
         }
-        self.publishers += 1;
+        self.backlog.add_publisher();
         Ok(())
     }
 
-    pub(super) fn remove_publisher(&mut self) {
-        self.publishers = self.publishers.saturating_sub(1);
+    /// Frees the place of a publisher. What libzmq keeps for it counts until [`Backlog::remove_publishers`].
+    pub(super) fn remove_publisher(&mut self, is_own: bool) {
+        self.publishers = self.publishers.saturating_sub(usize::from(!is_own));
     }
 
     /// Decides about a subscription.
@@ -153,11 +169,16 @@ impl Peers {
 
 #[cfg(test)]
 mod tests {
+    use super::super::backlog::BACKLOG_BYTES;
     use super::*;
+
+    fn peers(number: u16, subscribers: usize, publishers: usize) -> Peers {
+        Peers::new(number, subscribers, publishers, Arc::default())
+    }
 
     #[test]
     fn a_place_is_free_once_libzmq_has_forgotten_its_subscriber() {
-        let mut peers = Peers::new(7, 2, 0);
+        let mut peers = peers(7, 2, 0);
         let (mut first, mark) = peers.add_subscriber().unwrap();
         let (_second, second_mark) = peers.add_subscriber().unwrap();
         assert_eq!([mark, second_mark].map(|mark| (mark.socket, mark.place)), [(7, 0), (7, 1)]);
@@ -173,12 +194,24 @@ mod tests {
 
     #[test]
     fn publishers_have_places_of_their_own() {
-        let mut peers = Peers::new(0, 1, 1);
+        let mut peers = peers(0, 1, 1);
         peers.add_subscriber().unwrap();
-        peers.add_publisher().unwrap();
-        assert_eq!(peers.add_publisher(), Err(Violation::NoPlace));
-        peers.remove_publisher();
-        peers.add_publisher().unwrap();
+        peers.add_publisher(false).unwrap();
+        assert_eq!(peers.add_publisher(false), Err(Violation::NoPlace));
+        peers.add_publisher(true).unwrap();
+        peers.remove_publisher(true);
+        assert_eq!(peers.add_publisher(false), Err(Violation::NoPlace));
+        peers.remove_publisher(false);
+        peers.add_publisher(false).unwrap();
+    }
+
+    #[test]
+    fn a_full_hub_takes_no_further_publisher_but_its_own() {
+        let mut peers = peers(0, 0, 9);
+        peers.add_publisher(false).unwrap();
+        peers.backlog().add(BACKLOG_BYTES);
+        assert_eq!(peers.add_publisher(false), Err(Violation::NoPlace));
+        peers.add_publisher(true).unwrap();
     }
 
     /// Subscribes and cancels so often. Returns how many changes passed.
@@ -192,7 +225,7 @@ mod tests {
 
     #[test]
     fn changes_are_bounded_for_each_peer_and_for_all() {
-        let mut peers = Peers::new(0, 9, 0);
+        let mut peers = peers(0, 9, 0);
         let mut of: Vec<_> = (0..9).map(|_| peers.add_subscriber().unwrap().0).collect();
         let at_once: Vec<_> = of.iter_mut().map(|of| change(&mut peers, of, 9_000, Duration::ZERO)).collect();
         let shared: usize = at_once.iter().take(5).map(|changes| changes - OWN_CHANGES as usize).sum();
@@ -202,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_repetition_a_refusal_and_an_unknown_end_are_no_changes() {
-        let mut peers = Peers::new(0, 1, 0);
+        let mut peers = peers(0, 1, 0);
         let (mut of, mark) = peers.add_subscriber().unwrap();
         assert_eq!(peers.subscribe(&mut of, b"a", Duration::ZERO), Ok(Addition::Passes));
         for _ in 0..30_000 {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use super::backlog::Backlog;
 use super::frame::{self, FrameHead, SubscriberFrame, Violation};
 use super::ledger::Addition;
 use super::mark;
@@ -34,6 +35,19 @@ pub struct PeerCounters {
     pub own_messages: AtomicU64,
     /// Subscriptions that were ignored.
     pub refused_subscriptions: AtomicU64,
+}
+
+impl PeerCounters {
+    fn message_passes(&self, is_own: bool) {
+        self.passed_messages.fetch_add(1, Ordering::Relaxed);
+        self.own_messages.fetch_add(u64::from(is_own), Ordering::Relaxed);
+    }
+
+    /// Takes note that the rest of a message never comes. libzmq drops what has passed of it.
+    pub(super) fn message_is_incomplete(&self, is_own: bool) {
+        self.passed_messages.fetch_sub(1, Ordering::Relaxed);
+        self.own_messages.fetch_sub(u64::from(is_own), Ordering::Relaxed);
+    }
 }
 
 impl ZmtpLimits {
@@ -78,18 +92,30 @@ pub(super) struct Traffic {
     pub(super) peer: PeerKind,
     /// The frames of a message are dropped up to its last one.
     drops_message: bool,
+    /// The message of a publisher that began to pass last.
+    pub(super) message: Option<PassedMessage>,
+}
+
+/// A message whose beginning has passed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PassedMessage {
+    /// What counts as held of it.
+    pub(super) held_bytes: usize,
+    /// When it began to pass.
+    pub(super) began_at: Duration,
 }
 
 impl Traffic {
     pub(super) fn new(peer: PeerKind) -> Self {
-        Self { peer, drops_message: false }
+        Self { peer, drops_message: false, message: None }
     }
 
     /// Decides about the next frame, or about the next message.
     pub(super) fn judge(&mut self, window: &mut Window<'_>, around: &mut Surroundings<'_>) -> Result<Step, Violation> {
+        self.message = None;
         let Some(head) = FrameHead::parse(window.unread())? else { return Ok(Step::Wait) };
         match self.peer {
-            PeerKind::Publisher { is_own } => self.judge_message(head, window, around.limits, is_own),
+            PeerKind::Publisher { is_own } => self.judge_message(head, window, around, is_own),
             PeerKind::Subscriber(_) | PeerKind::PublishedTo { .. } => self.judge_subscription(head, window, around),
             PeerKind::SubscribedTo if head.is_command => frame::judge_command(head, window.unread()),
             PeerKind::SubscribedTo => Ok(Step::Pass(head.frame_bytes())),
@@ -101,9 +127,10 @@ impl Traffic {
         &mut self,
         topic: FrameHead,
         window: &mut Window<'_>,
-        limits: &ZmtpLimits,
+        around: &Surroundings<'_>,
         is_own: bool,
     ) -> Result<Step, Violation> {
+        let limits = around.limits;
         let unread = window.unread();
         if topic.is_command {
             return frame::judge_command(topic, unread);
@@ -129,8 +156,11 @@ impl Traffic {
         if payload.has_more || payload.body_bytes > limits.message_bytes || is_reserved {
             return Ok(self.drop_message(topic, limits));
         }
-        limits.counters.passed_messages.fetch_add(1, Ordering::Relaxed);
-        limits.counters.own_messages.fetch_add(u64::from(is_own), Ordering::Relaxed);
+        let frame_bytes = |frame: FrameHead| Backlog::frame_bytes(frame.body_bytes as usize);
+        let held_bytes = frame_bytes(topic) + frame_bytes(payload);
+        around.peers.backlog().add(held_bytes);
+        self.message = Some(PassedMessage { held_bytes, began_at: around.now });
+        limits.counters.message_passes(is_own);
         Ok(Step::Pass(topic.frame_bytes() + payload.frame_bytes()))
     }
 

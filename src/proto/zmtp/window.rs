@@ -11,6 +11,13 @@ pub(super) enum Step {
     Wait,
 }
 
+impl Step {
+    /// Returns whether some of the bytes that it is about have not arrived yet.
+    pub(super) fn is_unfinished(self) -> bool {
+        matches!(self, Self::Pass(1..) | Self::Drop(1..))
+    }
+}
+
 /// A buffer whose bytes are read from its beginning on, and either kept or removed.
 ///
 /// The kept bytes move to the front, so a window from which nothing is removed copies nothing.

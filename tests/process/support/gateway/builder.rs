@@ -127,6 +127,13 @@ impl Builder {
         self
     }
 
+    /// Publishes through a hub of its own alone, with these endpoints of its publishers' and its subscribers' side.
+    pub(crate) fn only_hub(mut self, publishers: &str, subscribers: &str) -> Self {
+        let arguments = ["--hub", "--hub-publishers", publishers, "--hub-subscribers", subscribers];
+        self.bus.extend(arguments.map(str::to_owned));
+        self
+    }
+
     pub(crate) fn arguments<'a>(mut self, arguments: impl IntoIterator<Item = &'a str>) -> Self {
         self.arguments.extend(arguments.into_iter().map(str::to_owned));
         self

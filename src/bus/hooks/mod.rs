@@ -1,34 +1,50 @@
 //! What libzmq calls instead of the kernel.
 
+#![allow(unsafe_code)]
+
+mod own_link;
+
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::net::IpAddr;
 use std::os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::time::Duration;
-use std::{io, ptr, slice};
+use std::{io, ptr, slice, thread};
 
 use libc::{addrinfo, sockaddr, sockaddr_in, sockaddr_in6, socklen_t, ssize_t};
 use zmq_sys::Hooks;
 
-use super::own_link;
-use crate::bus::door;
-use crate::bus::names::{self, NameQuery};
+use super::door;
+use super::ffi::Registration;
+use super::names::{self, NameQuery};
 use crate::proto::zmtp::Violation;
 
 /// The longest wait for the address of a host name in an endpoint that is bound. The program starts then.
 const BIND_LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The hooks. They last as long as the process, as libzmq asks.
-static HOOKS: Hooks = Hooks { recv, send, accept4, connect, close, getaddrinfo };
+static HOOKS: Hooks = Hooks { recv, send, accept4, connect, close, epoll_ctl, getaddrinfo };
 
-/// Creates a context. Every context of the bus comes from here, so that libzmq calls the hooks.
-pub(crate) fn context() -> zmq::Context {
+/// Creates a context. Every context of the bus comes from here, so that libzmq calls the hooks. libzmq starts the threads
+/// of a context with its first socket. They inherit the name and the scheduling policy of the thread that creates it, so
+/// a thread of this name does, after it has called `prepare`.
+pub(super) fn context(thread_name: String, prepare: fn()) -> io::Result<zmq::Context> {
     zmq_sys::set_hooks(&HOOKS);
-    zmq::Context::new()
+    let context = zmq::Context::new();
+    let first = context.clone();
+    let create = move || {
+        prepare();
+        first.socket(zmq::PUB).map(drop)
+    };
+    let created = thread::Builder::new().name(thread_name).spawn(create)?.join();
+    created.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+    Ok(context)
 }
 
 /// Why libzmq gets no bytes.
 enum ReadEnd {
     Errno(c_int),
+    /// The hub holds as much for publishers as it may.
+    Full,
     Violation(Violation),
 }
 
@@ -42,6 +58,9 @@ unsafe extern "C" fn recv(fd: c_int, data: *mut c_void, size: usize, flags: c_in
     let filtered = door::with_guard(fd, |guard, peers, now| {
         if guard.must_wait() {
             return Err(ReadEnd::Errno(libc::EAGAIN));
+        }
+        if guard.is_held_back(peers) {
+            return Err(ReadEnd::Full);
         }
         // SAFETY: libzmq reads from a descriptor that it owns, and that is open.
         if guard.awaits_ready() && own_link::is_own(unsafe { BorrowedFd::borrow_raw(fd) }) {
@@ -68,6 +87,10 @@ unsafe extern "C" fn recv(fd: c_int, data: *mut c_void, size: usize, flags: c_in
     });
     match filtered.unwrap_or_else(|| read(size)) {
         Ok(passed) => passed.cast_signed(),
+        Err(ReadEnd::Full) => {
+            door::hold_back(fd);
+            failed(libc::EAGAIN) as ssize_t
+        }
         Err(ReadEnd::Violation(violation)) => {
             door::violated(fd, violation);
             failed(libc::ECONNRESET) as ssize_t
@@ -84,16 +107,26 @@ unsafe extern "C" fn send(fd: c_int, data: *const c_void, size: usize, flags: c_
     let (sent, bytes) = unsafe { (libc::send(fd, data, size, flags), slice::from_raw_parts(data.cast::<u8>(), size)) };
     match usize::try_from(sent) {
         Ok(0) => {}
-        Ok(sent) => door::sent(fd, bytes.get(..sent)),
+        Ok(sent) => door::sent(fd, bytes.get(..sent).unwrap_or_default()),
         Err(_) => {
             let errno = last_errno();
             if !matches!(errno, libc::EAGAIN | libc::EINTR) {
-                door::sent(fd, None);
+                door::not_sent(fd);
             }
             return failed(errno) as ssize_t;
         }
     }
     sent
+}
+
+/// Registers a connection with libzmq's epoll instance. One that is held back is not registered meanwhile.
+unsafe extern "C" fn epoll_ctl(epoll: c_int, operation: c_int, fd: c_int, event: *mut libc::epoll_event) -> c_int {
+    // SAFETY: libzmq passes an event with every operation.
+    let libc::epoll_event { events, u64: data } = unsafe { event.read_unaligned() };
+    let is_registered = operation != libc::EPOLL_CTL_DEL;
+    let registration = is_registered.then_some(Registration { epoll, connection: fd, events, data });
+    // SAFETY: libzmq passes an epoll instance and a descriptor that it owns, and an event.
+    door::registered(fd, registration, || unsafe { libc::epoll_ctl(epoll, operation, fd, event) })
 }
 
 /// Accepts a peer. It takes the place of the oldest one in its handshake if there are too many.
@@ -113,10 +146,7 @@ unsafe extern "C" fn accept4(listener: c_int, address: *mut sockaddr, size: *mut
         return failed(libc::ECONNABORTED);
     };
     let connection = accepted.into_raw_fd();
-    if let Some(oldest) = door::accepted(connection) {
-        // SAFETY: the table of connections has this one, so it is open. libzmq reads its end, and closes it.
-        unsafe { libc::shutdown(oldest, libc::SHUT_RDWR) };
-    }
+    door::accepted(connection);
     connection
 }
 
