@@ -36,11 +36,13 @@ pub(crate) enum Disturbance {
     PeersThatLeave,
     PeerThatChangesItsMind,
     SilentPeers,
+    PeerThatDoesNotRead,
+    PublishersThatLeave,
 }
 
 use Disturbance::*;
 
-const ALL: [Disturbance; 13] = [
+const ALL: [Disturbance; 15] = [
     KillHub,
     StopHub,
     KillStoppedHub,
@@ -54,6 +56,8 @@ const ALL: [Disturbance; 13] = [
     PeersThatLeave,
     PeerThatChangesItsMind,
     SilentPeers,
+    PeerThatDoesNotRead,
+    PublishersThatLeave,
 ];
 
 /// The certificate of a gateway that serves https.
@@ -80,7 +84,8 @@ impl Director {
         let possible = |what: &Disturbance| match what {
             KillHub | KillStoppedHub => self.hubs.can_end(),
             NewCertificate | BrokenCertificate => self.certificate.is_some(),
-            PeersThatLeave | PeerThatChangesItsMind | SilentPeers => self.hubs.bound().is_some(),
+            PeersThatLeave | PeerThatChangesItsMind | SilentPeers | PeerThatDoesNotRead => self.hubs.bound().is_some(),
+            PublishersThatLeave => self.hubs.publishers().is_some(),
             _ => true,
         };
         let mut kinds: Vec<_> = ALL.into_iter().filter(possible).collect();
@@ -127,7 +132,9 @@ impl Director {
                 self.gateway.signal(Signal::HUP);
                 self.gateway.wait_settings("reloaded");
             }
-            PeersThatLeave | PeerThatChangesItsMind | SilentPeers => self.attack(what),
+            PeersThatLeave | PeerThatChangesItsMind | SilentPeers | PeerThatDoesNotRead | PublishersThatLeave => {
+                self.attack(what);
+            }
             NewCertificate => self.new_certificate(),
             BrokenCertificate => {
                 let certificate = self.certificate.as_ref().expect("a certificate");
@@ -143,6 +150,16 @@ impl Director {
         match what {
             PeersThatLeave => hostile::subscribe_and_leave(&endpoint, &mut self.random),
             PeerThatChangesItsMind => hostile::change_the_mind(&endpoint),
+            PublishersThatLeave => {
+                let publishers = self.hubs.publishers().expect("a hub");
+                let _staller = self.random.percent(50).then(|| hostile::subscribe_and_not_read(&endpoint));
+                hostile::publish_and_leave(publishers, &mut self.random);
+            }
+            PeerThatDoesNotRead => {
+                let staller = hostile::subscribe_and_not_read(&endpoint);
+                sleep(self.random.pause_ms(100..6_000));
+                drop(staller);
+            }
             _ => hostile::be_silent(&endpoint, self.random.pause_ms(100..6_000)),
         }
     }

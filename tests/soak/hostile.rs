@@ -4,9 +4,16 @@ use std::net::TcpStream;
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::peer::{Form, RawPeer, frame, subscribe};
+use crate::peer::{Form, RawPeer, frame, handshake, message, subscribe};
 use crate::random::Random;
 
+/// The topic of what hostile publishers send, which does not count.
+pub(crate) const HOSTILE_TOPIC: &[u8] = b"hostile";
+
+/// Publishers that come and leave.
+const PUBLISHERS: usize = 10;
+/// How long one of them tries to send.
+const SEND_TIMEOUT: Duration = Duration::from_millis(100);
 /// Peers that come and leave.
 const PEERS: usize = 100;
 /// Connections that send nothing.
@@ -36,6 +43,25 @@ pub(crate) fn change_the_mind(endpoint: &str) {
     let mut peer = RawPeer::speaking(endpoint, "SUB");
     let change = [subscribe(Form::Message, b"\x01"), frame(0, b"\x00\x01")].concat();
     peer.send(&change.repeat(CHANGES));
+}
+
+/// Returns a subscriber to everything. It reads nothing for as long as it lives.
+pub(crate) fn subscribe_and_not_read(endpoint: &str) -> RawPeer {
+    let mut peer = RawPeer::speaking(endpoint, "SUB");
+    peer.send(&subscribe(Form::Message, b""));
+    peer
+}
+
+/// Publishers send messages of all sizes, as long as these are taken, and leave. The last message may be incomplete.
+pub(crate) fn publish_and_leave(endpoint: &str, random: &mut Random) {
+    for _ in 0..PUBLISHERS {
+        let mut peer = RawPeer::connect(endpoint);
+        peer.give_up_after(SEND_TIMEOUT);
+        handshake("PUB").iter().for_each(|part| peer.send(part));
+        let sent = message(&[HOSTILE_TOPIC, &vec![b' '; random.within(0..200_000)]]);
+        let _taken = (0..random.within(1..20)).take_while(|_| peer.takes(&sent)).count();
+        peer.send(&sent[..random.within(0..sent.len())]);
+    }
 }
 
 /// Connections are open for a while, and send nothing.

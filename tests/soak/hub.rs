@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use rustix::process::Signal;
 
+use crate::hostile::HOSTILE_TOPIC;
 use crate::support::PATIENCE;
 use crate::support::poll_loop::{POLL_INTERVAL_MS, PollLoop};
 use crate::support::process::Process;
@@ -35,6 +36,8 @@ pub(crate) enum Bus {
     Connect(String),
     /// The hub connects to the gateway, and does not end: a message for a subscriber that leaves is lost.
     Bind(String),
+    /// The same with the gateway's embedded hub between them.
+    Embedded { publishers: String, subscribers: String },
 }
 
 /// All hubs of a run, one after the other, and the thread that takes what they deliver.
@@ -73,11 +76,24 @@ impl Hubs {
         matches!(self.bus, Bus::Connect(_))
     }
 
-    /// Returns the endpoint that the gateway has bound, if it has.
+    /// Returns whether the gateway connects to a hub.
+    pub(crate) fn is_connected_to(&self) -> bool {
+        !matches!(self.bus, Bus::Bind(_))
+    }
+
+    /// Returns where subscribers connect to the gateway, if they do.
     pub(crate) fn bound(&self) -> Option<&str> {
         match &self.bus {
             Bus::Connect(_) => None,
-            Bus::Bind(endpoint) => Some(endpoint),
+            Bus::Bind(subscribers) | Bus::Embedded { subscribers, .. } => Some(subscribers),
+        }
+    }
+
+    /// Returns where publishers connect to the gateway, if they do.
+    pub(crate) fn publishers(&self) -> Option<&str> {
+        match &self.bus {
+            Bus::Embedded { publishers, .. } => Some(publishers),
+            _ => None,
         }
     }
 
@@ -87,7 +103,7 @@ impl Hubs {
         let mut command = Command::new(std::env::current_exe().unwrap());
         let (how, endpoint) = match &self.bus {
             Bus::Connect(endpoint) => ("bind", endpoint),
-            Bus::Bind(endpoint) => ("connect", endpoint),
+            Bus::Bind(subscribers) | Bus::Embedded { subscribers, .. } => ("connect", subscribers),
         };
         command.args([HUB, how, endpoint]).arg(&self.deliveries).arg(self.count.to_string());
         // The hub ends when its stdin ends, so that none outlives the run.
@@ -134,6 +150,9 @@ pub(crate) fn run(arguments: &[String]) {
     };
     for count in 1_u64.. {
         let message = upstream.recv_multipart(0).unwrap();
+        if message[0] == HOSTILE_TOPIC {
+            continue;
+        }
         let planted = if count.is_multiple_of(PLANT_EVERY) { plant.as_str() } else { "" };
         match planted {
             "drop" => {}

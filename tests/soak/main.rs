@@ -87,7 +87,7 @@ struct Options {
     /// how the gateway waits for sockets: uring or epoll
     #[argh(option)]
     io: String,
-    /// whether the gateway connects to a hub, which ends again and again, or binds
+    /// whether the gateway connects to a hub that ends again and again (connect), binds (bind), or runs the hub (hub)
     #[argh(option)]
     bus: String,
     /// whether the gateway serves http by TCP, instead of https
@@ -178,6 +178,10 @@ fn start(options: &Options, directory: &Path) -> Director {
     let bus = match options.bus.as_str() {
         "connect" => Bus::Connect(format!("tcp://{hub_address}")),
         "bind" => Bus::Bind(format!("tcp://{hub_address}")),
+        "hub" => {
+            let [publishers, subscribers] = [free_address(), hub_address].map(|address| format!("tcp://{address}"));
+            Bus::Embedded { publishers, subscribers }
+        }
         other => panic!("--bus {other}"),
     };
     let io = ["uring", "epoll"].into_iter().find(|io| *io == options.io).expect("--io uring or epoll");
@@ -198,6 +202,7 @@ fn start(options: &Options, directory: &Path) -> Director {
     gateway = match &bus {
         Bus::Connect(endpoint) => gateway.connect(endpoint),
         Bus::Bind(endpoint) => gateway.bind(endpoint),
+        Bus::Embedded { publishers, subscribers } => gateway.only_hub(publishers, subscribers),
     };
     let random = Random::for_user(options.seed, u64::MAX);
     let (mut gateway, hubs) = match &bus {
@@ -205,10 +210,10 @@ fn start(options: &Options, directory: &Path) -> Director {
             let hubs = Hubs::start(&world, bus, directory);
             (gateway.start(), hubs)
         }
-        Bus::Bind(_) => (gateway.start(), Hubs::start(&world, bus, directory)),
+        Bus::Bind(_) | Bus::Embedded { .. } => (gateway.start(), Hubs::start(&world, bus, directory)),
     };
     gateway.wait_listening();
-    if hubs.can_end() {
+    if hubs.is_connected_to() {
         gateway.wait_connected();
     }
     Director { world, gateway, hubs, certificate, random }
