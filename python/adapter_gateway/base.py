@@ -206,7 +206,7 @@ class GatewayBase:
         if certificate is None and address.startswith("https:"):
             certificate = self.certificate
         client = kind(address, read_token(settings), certificate, timeout_s=timeout_s)
-        client._settings = settings
+        client._pool.settings = settings
         return client
 
     def _add_stream(self, stream: Any) -> None:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from collections import deque
 from collections.abc import Generator, Iterable
 from typing import Optional, TypeVar
 
-from .connection import Connection, Steps, connecting, run
+from .connection import Steps, run
 from .endpoint import Endpoint, Message, Path, Payload
-from .errors import GatewayError, SettingsError
 from .outcome import Outcome
-from .pipeline import Pipeline
+from .pool import Pool
 from .sending import Sending
-from .settings import endpoint_of_settings, read_token
+from .settings import endpoint_of_settings
 from .work import Work
 
 #: Seconds until an answer must have come, unless the client is made with others, and the most that it can be made with.
@@ -38,14 +35,7 @@ class ClientBase:
     ) -> None:
         if not 0 < timeout_s <= TIMEOUT_LIMIT_S:
             raise ValueError(f"timeout_s is above 0, and at most {TIMEOUT_LIMIT_S:g}")
-        self._endpoint = Endpoint(address, token, certificate)
-        self._timeout_s = timeout_s
-        #: The settings file, which is read again when the gateway refuses the token.
-        self._settings: Optional[Path] = None
-        # A generator that is finalised gives its connection back, wherever the program is. So there is no lock: to add
-        # and to remove at one end are indivisible.
-        self._idle: deque[Connection] = deque()
-        self._closed = False
+        self._pool = Pool(Endpoint(address, token, certificate), timeout_s)
 
     @classmethod
     def from_settings(
@@ -68,78 +58,25 @@ class ClientBase:
         """
         file, address, token, trusted = endpoint_of_settings(path, url, socket, certificate)
         client = cls(address, token, trusted, timeout_s=timeout_s)
-        client._settings = file
+        client._pool.settings = file
         return client
 
     def __repr__(self) -> str:
-        return f"<Client {self._endpoint.address}>"
+        return f"<Client {self._pool.endpoint.address}>"
 
     def _posting(self, topic: str, payload: Payload) -> Steps[None]:
         """Posts a message."""
-        work = self._work(1, 0.0, False)
+        work = Work(self._pool, 1, 0.0, False)
         work.pipeline.add((topic, payload))
-        kept = self._take()
-        work.use(kept or (yield from connecting(self._endpoint, self._timeout_s)), is_new=kept is None)
         try:
-            while True:
+            yield from work.begin()
+            work.advance()
+            while not work.pipeline.has_outcomes:
+                yield from work.step()
                 work.advance()
-                if work.pipeline.has_outcomes:
-                    break
-                if work.wants_connection():
-                    work.use((yield from connecting(self._endpoint, self._timeout_s)), is_new=True)
-                else:
-                    yield work.wait()
         finally:
-            self._give_back(work.end())
+            work.end()
         work.pipeline.outcomes()[0].check()
-
-    def _work(self, in_flight: int, retry_s: float, reorder: bool) -> Work:
-        self._check_open()
-        return Work(Pipeline(self._endpoint, in_flight, retry_s, reorder), self._timeout_s, self._renewed)
-
-    def _renewed(self, refused: Endpoint) -> Optional[Endpoint]:
-        """Returns the endpoint with another token than the one that was refused, if the settings have one."""
-        if self._settings is None:
-            return None
-        try:
-            token = read_token(self._settings)
-        except SettingsError:
-            return None
-        if token == refused.token:
-            return None
-        self._endpoint = refused.with_token(token)
-        return self._endpoint
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise GatewayError("the client is closed")
-
-    def _take(self) -> Optional[Connection]:
-        """Returns a kept connection, if there is one. If the server has ended it, that is read before anything is sent."""
-        self._check_open()
-        while True:
-            try:
-                connection = self._idle.pop()
-            except IndexError:
-                return None
-            if connection.process == os.getpid():
-                return connection
-            connection.close()
-
-    def _give_back(self, connection: Optional[Connection]) -> None:
-        if connection is not None:
-            self._idle.append(connection)
-        if self._closed:
-            self._close()
-
-    def _close(self) -> None:
-        self._closed = True
-        while self._idle:
-            try:
-                self._idle.pop().close()
-            except IndexError:
-                # Another thread was faster.
-                break
 
 
 class Client(ClientBase):
@@ -198,13 +135,11 @@ class Client(ClientBase):
 
         If the loop over the outcomes is left early, the connection is closed, and what was in flight is unknown.
         """
-        work = self._work(in_flight, retry_s, reorder)
-        sending = Sending(work, lambda: run(connecting(self._endpoint, self._timeout_s)), self._give_back)
-        return sending.run(iter(messages), self._take)
+        return Sending(Work(self._pool, in_flight, retry_s, reorder)).run(iter(messages))
 
     def close(self) -> None:
         """Closes the idle connections. The client is of no use afterwards; to close it twice does nothing."""
-        self._close()
+        self._pool.close()
 
     def __enter__(self: _Client) -> _Client:
         return self

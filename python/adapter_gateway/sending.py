@@ -9,9 +9,9 @@ import socket
 import threading
 import time
 from collections.abc import Generator, Iterator
-from typing import Callable, Optional
+from typing import Optional
 
-from .connection import Connection, Ready
+from .connection import Wait, run
 from .endpoint import Message
 from .errors import NotSentError
 from .outcome import Outcome
@@ -28,13 +28,9 @@ class Sending:
     can be finalised at any place of any thread. So its end waits for nothing, and takes no lock that is held.
     """
 
-    def __init__(
-        self, work: Work, connect: Callable[[], Connection], finish: Callable[[Optional[Connection]], None]
-    ) -> None:
+    def __init__(self, work: Work) -> None:
         self._work = work
         self._pipeline = work.pipeline
-        self._connect = connect
-        self._finish = finish
         self._baton = threading.Lock()
         #: What the second thread waits for. Its `put` can be called in a finaliser.
         self._calls: queue.SimpleQueue[None] = queue.SimpleQueue()
@@ -46,13 +42,10 @@ class Sending:
         self._is_attended = False
         self._has_ended = False
 
-    def run(
-        self, messages: Iterator[Message], take: Callable[[], Optional[Connection]]
-    ) -> Generator[Outcome, None, None]:
+    def run(self, messages: Iterator[Message]) -> Generator[Outcome, None, None]:
         """Yields the outcomes."""
         try:
-            kept = take()
-            self._work.use(kept or self._connect(), is_new=kept is None)
+            run(self._work.begin())
             yield from self._outcomes(messages)
         finally:
             self._end()
@@ -74,7 +67,7 @@ class Sending:
                 self._work.advance()
                 has_room = not is_exhausted and pipeline.room() >= pipeline.half
                 if not has_room and pipeline.is_busy and not pipeline.has_outcomes:
-                    self._step(None)
+                    run(self._work.step())
                     self._work.advance()
             finally:
                 self._baton.release()
@@ -101,16 +94,6 @@ class Sending:
         finally:
             self._is_filling = False
 
-    def _step(self, waker: Optional[socket.socket]) -> None:
-        """Connects, or waits until there is something to do."""
-        if self._work.wants_connection():
-            try:
-                self._work.use(self._connect(), is_new=True)
-            except NotSentError as error:
-                self._pipeline.failed(str(error), time.monotonic())
-        else:
-            self._work.wait().block(waker)
-
     def _take_baton(self) -> None:
         self._work.check_process()
         if not self._baton.acquire(blocking=False):
@@ -127,7 +110,7 @@ class Sending:
         self._has_ended = True
         if self._work.is_forked():
             # The second thread is not in this process.
-            self._finish(self._work.end())
+            self._work.end()
             return
         self._calls.put(None)
         if not self._close():
@@ -138,7 +121,7 @@ class Sending:
         if not self._baton.acquire(blocking=False):
             return False
         try:
-            self._finish(self._work.end())
+            self._work.end()
         finally:
             self._baton.release()
         return True
@@ -189,9 +172,9 @@ class Sending:
         try:
             while self._is_filling and not self._has_ended:
                 self._work.advance()
-                self._step(waker)
+                run(self._work.step(), waker)
                 with contextlib.suppress(BlockingIOError):
                     waker.recv(4096)
         except NotSentError:
             # The caller finds the same.
-            Ready(None, False, None).block(waker)
+            Wait(None, False, None).block(waker)

@@ -1,25 +1,25 @@
-"""The connection of one `send_many` and the messages on it. No method here waits."""
+"""The connection of one `send_many` and the messages on it."""
 
 from __future__ import annotations
 
 import os
 import time
-from typing import Callable, Optional, Union
+from typing import Optional, Union
 
 from .answers import MalformedAnswer
-from .connection import READ_BYTES, Connection, Ready, failure_reason
-from .endpoint import Endpoint
-from .errors import GatewayError
+from .connection import READ_BYTES, Connection, Steps, Wait, failure_reason
+from .errors import GatewayError, NotSentError
 from .pipeline import Pipeline
+from .pool import Pool
 
 
 class Work:
-    """What one `send_many` does on its connections, one after the other."""
+    """What one `send_many` does on its connections, one after the other. `begin` and `step` wait, nothing else does."""
 
-    def __init__(self, pipeline: Pipeline, timeout_s: float, renewed: Callable[[Endpoint], Optional[Endpoint]]) -> None:
-        self.pipeline = pipeline
-        self._timeout_s = timeout_s
-        self._renewed = renewed
+    def __init__(self, pool: Pool, in_flight: int, retry_s: float, reorder: bool) -> None:
+        pool.check_open()
+        self.pipeline = Pipeline(pool.endpoint, in_flight, retry_s, reorder)
+        self._pool = pool
         self._process = os.getpid()
         self._connection: Optional[Connection] = None
         self._rest: Union[bytes, memoryview[int]] = b""
@@ -35,36 +35,30 @@ class Work:
         if self.is_forked():
             raise GatewayError("the outcomes belong to the process that asked for them")
 
-    def use(self, connection: Connection, is_new: bool) -> None:
-        """Goes on with this connection."""
-        connection.written = 0
-        self._connection = connection
-        self._rest = b""
-        self._moved_at = time.monotonic()
-        self.pipeline.connected(is_new)
+    def begin(self) -> Steps[None]:
+        """Gets a connection. Raises `NotSentError`."""
+        kept = self._pool.take()
+        self._use(kept or (yield self._pool.connect()), is_new=kept is None)
 
-    def end(self) -> Optional[Connection]:
-        """Ends. Returns the connection if it can be used further."""
+    def step(self) -> Steps[None]:
+        """Waits until `advance` has something to do, or connects anew. Raises `NotSentError` after the time to try."""
+        if self._connection is not None or not self.pipeline.may_connect(time.monotonic()):
+            yield self._wait()
+            return
+        try:
+            self._use((yield self._pool.connect()), is_new=True)
+        except NotSentError as error:
+            self.pipeline.failed(str(error), time.monotonic())
+
+    def end(self) -> None:
+        """Ends. The connection is kept if it can be used further."""
         connection, self._connection = self._connection, None
         if connection is None:
-            return None
+            return
         if self.pipeline.in_flight or self._rest or self.pipeline.closing or self.is_forked():
             connection.close()
-            return None
-        return connection
-
-    def wants_connection(self) -> bool:
-        """Returns whether a connection is to be made now. Raises `NotSentError` after the time to try."""
-        return self._connection is None and self.pipeline.may_connect(time.monotonic())
-
-    def wait(self) -> Ready:
-        """Returns what to wait for before the next call of `advance`."""
-        connection = self._connection
-        if connection is not None and self.pipeline.in_flight:
-            until: Optional[float] = self._moved_at + self._timeout_s
         else:
-            until = self.pipeline.send_at(connection is not None)
-        return Ready(None if connection is None else connection.socket, bool(self._rest), until)
+            self._pool.give_back(connection)
 
     def advance(self) -> None:
         """Reads what has arrived, and writes what can be written. What has arrived comes first: an answer may say that
@@ -72,19 +66,33 @@ class Work:
         self.check_process()
         self._read_all()
         if self.pipeline.wants_token:
-            self.pipeline.renew(self._renewed(self.pipeline.endpoint))
-        if self._connection is not None:
-            self._write()
-        late = self._moved_at + self._timeout_s <= time.monotonic()
-        if late and self._connection is not None and self.pipeline.in_flight:
-            self._break(f"no answer came within {self._timeout_s:g} s")
+            self.pipeline.renew(self._pool.renewed(self.pipeline.endpoint))
+        self._write()
+        if self._connection is not None and self.pipeline.in_flight and self._late_at() <= time.monotonic():
+            self._break(f"no answer came within {self._pool.timeout_s:g} s")
+
+    def _use(self, connection: Connection, is_new: bool) -> None:
+        connection.written = 0
+        self._connection = connection
+        self._moved_at = time.monotonic()
+        self.pipeline.connected(is_new)
+
+    def _wait(self) -> Wait:
+        connection = self._connection
+        if connection is not None and self.pipeline.in_flight:
+            until: Optional[float] = self._late_at()
+        else:
+            until = self.pipeline.send_at(connection is not None)
+        return Wait(None if connection is None else connection.socket, bool(self._rest), until)
+
+    def _late_at(self) -> float:
+        return self._moved_at + self._pool.timeout_s
 
     def _write(self) -> None:
         while self._connection is not None:
+            self._rest = self._rest or self.pipeline.requests(time.monotonic())
             if not self._rest:
-                self._rest = self.pipeline.requests(time.monotonic())
-                if not self._rest:
-                    return
+                return
             try:
                 taken = self._connection.write(self._rest)
             except OSError as error:

@@ -7,10 +7,11 @@ from collections.abc import AsyncGenerator, AsyncIterable, Iterable
 from typing import Optional, TypeVar, Union
 
 from ..client import IN_FLIGHT, RETRY_S, ClientBase
-from ..connection import connecting
 from ..endpoint import Message, Payload
 from ..outcome import Outcome
-from .sending import Sending, run
+from ..work import Work
+from .sending import Sending
+from .waiting import run
 
 #: The most connections for calls of `send` at the same time. Further calls wait for one.
 _CONNECTIONS = 64
@@ -55,13 +56,11 @@ class Client(ClientBase):
         soon as its answer has come, whether or not the iterable gives another message. If the loop over the outcomes is left early, close the iterator
         (with `aclose`, or `contextlib.aclosing` from Python 3.10 on), which closes the connection.
         """
-        work = self._work(in_flight, retry_s, reorder)
-        sending = Sending(work, lambda: run(connecting(self._endpoint, self._timeout_s)), self._give_back)
-        return sending.run(messages, self._take)
+        return Sending(Work(self._pool, in_flight, retry_s, reorder)).run(messages)
 
     async def close(self) -> None:
         """Closes the idle connections. The client is of no use afterwards; to close it twice does nothing."""
-        self._close()
+        self._pool.close()
 
     async def __aenter__(self: _Client) -> _Client:
         return self

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextlib
-import threading
-from typing import Callable, Optional, TypeVar
+from typing import Optional, TypeVar
 
 from ..base import START_TIMEOUT_S, GatewayBase
 from ..client import TIMEOUT_S
@@ -14,9 +12,9 @@ from ..endpoint import Path
 from ..errors import GatewayError
 from ..state import Event, Until
 from .client import Client
+from .waiting import in_thread
 
 _Gateway = TypeVar("_Gateway", bound="Gateway")
-_Result = TypeVar("_Result")
 
 
 class EventStream:
@@ -71,18 +69,18 @@ class Gateway(GatewayBase):
         """Starts the gateway as `adapter_gateway.Gateway.start` does. If it is cancelled, nothing is left over."""
         self._loop = asyncio.get_running_loop()
         try:
-            await _in_thread(self._start)
+            await in_thread(self._start)
         except asyncio.CancelledError:
             self._is_stopping = True
             with contextlib.suppress(GatewayError):
-                await _in_thread(self._stop)
+                await in_thread(self._stop)
             raise
         self._guard = self._loop.create_task(self._end_with_loop())
 
     async def stop(self) -> Event:
         """Stops the gateway, and returns its event `stopped`, as `adapter_gateway.Gateway.stop` does."""
         try:
-            return await _in_thread(self._stop)
+            return await in_thread(self._stop)
         finally:
             if self._guard is not None:
                 self._guard.cancel()
@@ -90,7 +88,7 @@ class Gateway(GatewayBase):
     async def wait_until(self, until: Until, timeout_s: float = START_TIMEOUT_S) -> None:
         """Waits until the gateway is `ready`, `listening` or `started`. Raises the errors of `start`."""
         process = self._running()
-        await _in_thread(lambda: process.wait_until(until, timeout_s))
+        await in_thread(lambda: process.wait_until(until, timeout_s))
 
     def events(self) -> EventStream:
         """Returns an iterator over the events from now on, until the gateway has ended.
@@ -103,11 +101,11 @@ class Gateway(GatewayBase):
 
     async def stats(self) -> Event:
         """Returns the counters: the event `stats`."""
-        return await _in_thread(lambda: self._ask("SIGUSR1", "stats"))
+        return await in_thread(lambda: self._ask("SIGUSR1", "stats"))
 
     async def reload(self) -> Event:
         """Makes the gateway read the settings and the certificates again, and returns the event `settings`."""
-        return await _in_thread(lambda: self._ask("SIGHUP", "settings"))
+        return await in_thread(lambda: self._ask("SIGHUP", "settings"))
 
     async def replace(self) -> Event:
         """Puts a new process in the place of the running one, as `adapter_gateway.Gateway.replace` does.
@@ -115,7 +113,7 @@ class Gateway(GatewayBase):
         If it is cancelled, the old process stays, unless the new one has taken its place already.
         """
         try:
-            return await _in_thread(self._replace)
+            return await in_thread(self._replace)
         except asyncio.CancelledError:
             self._give_up_start()
             raise
@@ -136,18 +134,3 @@ class Gateway(GatewayBase):
         # If the loop has ended, nobody takes the event.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(super()._deliver, event)
-
-
-async def _in_thread(work: Callable[[], _Result]) -> _Result:
-    """Runs this in a thread of its own, which goes on if the call is cancelled. What waits here ends by itself."""
-    future: concurrent.futures.Future[_Result] = concurrent.futures.Future()
-    future.set_running_or_notify_cancel()
-
-    def run() -> None:
-        try:
-            future.set_result(work())
-        except BaseException as error:
-            future.set_exception(error)
-
-    threading.Thread(target=run, name="adapter_gateway.aio", daemon=True).start()
-    return await asyncio.wrap_future(future)

@@ -1,89 +1,24 @@
-"""How asyncio waits, and `send_many` over an iterable that may be asynchronous."""
+"""`send_many` over an iterable that may be asynchronous."""
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Iterable
-from typing import Any, Callable, Optional, TypeVar, Union
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable
+from typing import Optional, Union
 
-from ..connection import Connection, Ready, Resolve, Steps
 from ..endpoint import Message
-from ..errors import NotSentError
 from ..outcome import Outcome
 from ..work import Work
-
-_Result = TypeVar("_Result")
-
-#: Seconds for which a thread waits, where the event loop cannot wait for sockets.
-_THREAD_S = 0.05
-
-
-async def run(steps: Steps[_Result]) -> _Result:
-    """Runs the steps of a connection in the event loop."""
-    loop = asyncio.get_running_loop()
-    resume: Callable[[Any], Union[Ready, Resolve]] = steps.send
-    value: Any = None
-    while True:
-        try:
-            step = resume(value)
-        except StopIteration as end:
-            result: _Result = end.value
-            return result
-        try:
-            resume = steps.send
-            if isinstance(step, Resolve):
-                value = await loop.run_in_executor(None, step.block)
-            else:
-                await wait(step, loop.create_future())
-                value = None
-        except BaseException as error:
-            resume, value = steps.throw, error
-
-
-async def wait(step: Ready, change: asyncio.Future[None]) -> None:
-    """Waits as the step says, or until the change has come."""
-    loop = asyncio.get_running_loop()
-    number = -1 if step.socket is None else step.socket.fileno()
-    timer = None
-    try:
-        if number >= 0:
-            try:
-                loop.add_reader(number, tell, change)
-                if step.write:
-                    loop.add_writer(number, tell, change)
-            except NotImplementedError:
-                number = -1
-                step.until = min(step.until or float("inf"), time.monotonic() + _THREAD_S)
-                loop.run_in_executor(None, step.block).add_done_callback(lambda _: tell(change))
-        if step.until is not None:
-            timer = loop.call_later(step.until - time.monotonic(), tell, change)
-        await change
-    finally:
-        if timer is not None:
-            timer.cancel()
-        if number >= 0:
-            loop.remove_reader(number)
-            loop.remove_writer(number)
-
-
-def tell(future: Optional[asyncio.Future[None]]) -> None:
-    """Ends the wait for a future."""
-    if future is not None and not future.done():
-        future.set_result(None)
+from .waiting import run, tell
 
 
 class Sending:
     """Two tasks at one work: one takes the messages, and one writes, reads and connects anew. A pause of the iterable, or
     of the loop over the outcomes, holds up neither."""
 
-    def __init__(
-        self, work: Work, connect: Callable[[], Awaitable[Connection]], finish: Callable[[Optional[Connection]], None]
-    ) -> None:
+    def __init__(self, work: Work) -> None:
         self._work = work
         self._pipeline = work.pipeline
-        self._connect = connect
-        self._finish = finish
         #: How many messages were taken since the other task worked last.
         self._gathered = 0
         #: How many outcomes are on their way to the caller. Until the caller has them, they take the room of messages.
@@ -93,14 +28,11 @@ class Sending:
         self._room: Optional[asyncio.Future[None]] = None
         self._change: Optional[asyncio.Future[None]] = None
 
-    async def run(
-        self, messages: Union[Iterable[Message], AsyncIterable[Message]], take: Callable[[], Optional[Connection]]
-    ) -> AsyncGenerator[Outcome, None]:
+    async def run(self, messages: Union[Iterable[Message], AsyncIterable[Message]]) -> AsyncGenerator[Outcome, None]:
         """Yields the outcomes."""
         tasks: list[asyncio.Task[None]] = []
         try:
-            kept = take()
-            self._work.use(kept or await self._connect(), is_new=kept is None)
+            await run(self._work.begin())
             tasks += [asyncio.ensure_future(self._feed(messages)), asyncio.ensure_future(self._work_on())]
             for task in tasks:
                 task.add_done_callback(lambda _: tell(self._news))
@@ -128,7 +60,7 @@ class Sending:
                 task.cancel()
             if tasks:
                 await asyncio.wait(tasks)
-            self._finish(self._work.end())
+            self._work.end()
 
     async def _feed(self, messages: Union[Iterable[Message], AsyncIterable[Message]]) -> None:
         if isinstance(messages, AsyncIterable):
@@ -171,12 +103,6 @@ class Sending:
             self._work.advance()
             if pipeline.has_outcomes:
                 tell(self._news)
-            if self._work.wants_connection():
-                try:
-                    self._work.use(await self._connect(), is_new=True)
-                except NotSentError as error:
-                    pipeline.failed(str(error), time.monotonic())
-            else:
-                if not pipeline.is_busy:
-                    tell(self._news)
-                await wait(self._work.wait(), change)
+            if not pipeline.is_busy:
+                tell(self._news)
+            await run(self._work.step(), change)

@@ -1,0 +1,76 @@
+"""Where a client posts, and the connections that it keeps."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from typing import Optional
+
+from .connection import Connect, Connection
+from .endpoint import Endpoint, Path
+from .errors import GatewayError, SettingsError
+from .settings import read_token
+
+
+class Pool:
+    """The endpoint of a client, and its connections that nobody uses now."""
+
+    def __init__(self, endpoint: Endpoint, timeout_s: float) -> None:
+        self.endpoint = endpoint
+        self.timeout_s = timeout_s
+        #: The settings file, which is read again when the gateway refuses the token.
+        self.settings: Optional[Path] = None
+        # A generator that is finalised gives its connection back, wherever the program is. So there is no lock: to add
+        # and to remove at one end are indivisible.
+        self._idle: deque[Connection] = deque()
+        self._closed = False
+
+    def check_open(self) -> None:
+        """Raises `GatewayError` after `close`."""
+        if self._closed:
+            raise GatewayError("the client is closed")
+
+    def connect(self) -> Connect:
+        """Returns what makes a connection."""
+        return Connect(self.endpoint, self.timeout_s)
+
+    def take(self) -> Optional[Connection]:
+        """Returns a kept connection, if there is one. If the server has ended it, that is read before anything is sent."""
+        self.check_open()
+        while True:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                return None
+            if connection.process == os.getpid():
+                return connection
+            connection.close()
+
+    def give_back(self, connection: Connection) -> None:
+        """Keeps a connection."""
+        self._idle.append(connection)
+        if self._closed:
+            self.close()
+
+    def close(self) -> None:
+        """Closes the connections, those that are given back later too."""
+        self._closed = True
+        while self._idle:
+            try:
+                self._idle.pop().close()
+            except IndexError:
+                # Another thread was faster.
+                break
+
+    def renewed(self, refused: Endpoint) -> Optional[Endpoint]:
+        """Returns the endpoint with another token than the one that was refused, if the settings have one."""
+        if self.settings is None:
+            return None
+        try:
+            token = read_token(self.settings)
+        except SettingsError:
+            return None
+        if token == refused.token:
+            return None
+        self.endpoint = refused.with_token(token)
+        return self.endpoint
