@@ -19,7 +19,7 @@ from .errors import (
     SendError,
     SettingsError,
 )
-from .gateway import EventStream, Gateway
+from .gateway import Gateway
 from .options import GatewayOptions
 from .outcome import Outcome
 from .state import Event
@@ -28,7 +28,6 @@ __all__ = [
     "BinaryNotFoundError",
     "Client",
     "Event",
-    "EventStream",
     "Gateway",
     "GatewayDisabledError",
     "GatewayEndedError",

@@ -7,8 +7,8 @@ import logging
 import os
 import pathlib
 import signal
-import sys
 import threading
+import time
 import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar, Union
@@ -17,16 +17,15 @@ from . import options as serve
 from .binary import find_binary
 from .client import ClientBase
 from .endpoint import Path
-from .errors import GatewayDisabledError, GatewayError
+from .errors import GatewayDisabledError, GatewayEndedError, GatewayError
 from .lifeline import watch_options
 from .listeners import Listeners
 from .process import GatewayProcess
+from .restart import Restarts
 from .settings import default_path, read_token
 from .state import Event, Until
 
-if sys.version_info >= (3, 11):
-    from typing import Unpack
-elif TYPE_CHECKING:
+if TYPE_CHECKING:
     from typing_extensions import Unpack
 else:
     # `typing.get_type_hints` works without the name too.
@@ -44,6 +43,7 @@ _STOP_MARGIN_S = 2.5
 _log = logging.getLogger("adapter_gateway")
 
 _Client = TypeVar("_Client", bound=ClientBase)
+_Queue = TypeVar("_Queue", bound=Any)
 
 
 class GatewayBase:
@@ -56,6 +56,7 @@ class GatewayBase:
         until: Until = "ready",
         start_timeout: float = START_TIMEOUT_S,
         replaceable: bool = False,
+        restart: bool = False,
         extra_arguments: Sequence[str] = (),
         **options: Unpack[serve.GatewayOptions],
     ) -> None:
@@ -64,6 +65,9 @@ class GatewayBase:
         `on_event` is called with each event, in their order. It must return soon, and call no method that waits.
         `until` says what the start waits for, for `start_timeout` seconds at most: `ready`, `listening` or `started`.
         `replaceable` makes `replace` possible: the sockets of `listen` then belong to this process.
+        With `restart`, a gateway that ends although nobody asked it to is started again, after a pause that grows from
+        half a second to a minute. After ten starts, none of which lasted a minute, it is given up. Each end is told by a
+        WARNING, or an ERROR, and by an event `ended` with `status`, `reason` and `restart_s`.
         `extra_arguments` stand behind the options on the command line.
         The other arguments are the options of `adapter-gateway serve`, such as `settings`, `listen` and `plain`.
 
@@ -74,6 +78,10 @@ class GatewayBase:
         self._until: Until = until
         self._start_timeout_s = start_timeout
         self._replaceable = replaceable
+        self._restarts = Restarts() if restart else None
+        #: The process that has ended and is to be started again, and what tells who waits for that.
+        self._reviving: Optional[GatewayProcess] = None
+        self._revived = threading.Condition()
         self._extra_arguments = list(extra_arguments)
         self._options = options
         self._listeners: Optional[Listeners] = None
@@ -84,8 +92,9 @@ class GatewayBase:
         self._is_stopping = False
         #: Held by one start, replacement or stop at a time.
         self._turn = threading.Lock()
-        self._streams: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._streams_lock = threading.Lock()
+        #: The queues of the iterators over events, as long as somebody has the iterator.
+        self._queues: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._queues_lock = threading.Lock()
 
     @property
     def url(self) -> str:
@@ -138,7 +147,7 @@ class GatewayBase:
             if self._process is not None:
                 raise GatewayError("the gateway was started before")
             try:
-                self._process = self._started(is_first=True)
+                self._process = self._started(self._until, is_first=True)
             except BaseException:
                 self._close_listeners()
                 raise
@@ -161,16 +170,32 @@ class GatewayBase:
             old = self._running()
             if self._listeners is None:
                 raise GatewayError("only a gateway that is `replaceable`, and not stopped, can be replaced")
-            new = self._started(is_first=False)
-            old.detach()
+            new = self._started(self._until)
+            old.attach(lambda event: None)
             self._process = new
-            new.attach(self._deliver)
+            self._attach(new)
             return old.stop(self._stop_timeout_s())
 
     def _ask(self, name: str, answer: str) -> Event:
         return self._running().ask(getattr(signal, name), answer, ANSWER_TIMEOUT_S)
 
-    def _started(self, is_first: bool) -> GatewayProcess:
+    def _wait_until(self, until: Until, timeout_s: Optional[float]) -> None:
+        end = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            process = self._running()
+            try:
+                process.wait_until(until, _rest_s(end))
+                return
+            except GatewayEndedError:
+                self._wait_for_restart(process, _rest_s(end))
+                if self._process is process:
+                    raise
+
+    def _wait_for_restart(self, ended: GatewayProcess, timeout_s: Optional[float]) -> None:
+        with self._revived:
+            self._revived.wait_for(lambda: self._reviving is not ended, timeout_s)
+
+    def _started(self, until: Until, is_first: bool = False) -> GatewayProcess:
         process = GatewayProcess(self._command(), self._descriptors())
         self._starting = process
         try:
@@ -178,8 +203,8 @@ class GatewayBase:
                 raise GatewayError("the gateway was asked to stop")
             if is_first:
                 # What comes before the start is complete tells why it is not.
-                process.attach(self._deliver)
-            process.wait_until(self._until, self._start_timeout_s)
+                self._attach(process)
+            process.wait_until(until, self._start_timeout_s, is_start=True)
         except BaseException as error:
             with contextlib.suppress(GatewayError):
                 process.stop(self._stop_timeout_s())
@@ -193,11 +218,72 @@ class GatewayBase:
 
     def _give_up_start(self) -> None:
         """Ends a process that is about to start. Who waits for it is told."""
-        starting = self._starting
-        if starting is not None:
-            starting.let_go()
+        if self._starting is not None:
+            self._starting.let_go()
+
+    def _revive(self, ended: GatewayProcess, restarts: Restarts) -> None:
+        """Starts a process in the place of one that has ended, unless somebody else does, or stops."""
+        with self._turn:
+            if self._process is not ended:
+                return
+        error: GatewayError = ended.state.ended()
+        while True:
+            pause_s = self._report(error, restarts)
+            if pause_s is None or ended.is_let_go.wait(pause_s):
+                break
+            with self._turn:
+                if self._process is not ended:
+                    return
+                if ended.is_let_go.is_set():
+                    break
+                try:
+                    new = self._started("started")
+                except (GatewayError, OSError) as failure:
+                    if self._is_stopping:
+                        break
+                    error = failure if isinstance(failure, GatewayError) else GatewayError(str(failure))
+                else:
+                    restarts.started()
+                    self._process = new
+                    self._attach(new)
+                    return
+        self._deliver(None)
 
     # What does not wait.
+
+    def _attach(self, process: GatewayProcess) -> None:
+        """Passes on the events of the process that counts."""
+
+        def take(event: Optional[Event]) -> None:
+            restarts = self._restarts
+            if event is not None or restarts is None or process.is_let_go.is_set() or process.state.status == 0:
+                self._deliver(event)
+            else:
+                self._reviving = process
+                threading.Thread(target=revive, args=(restarts,), name="adapter_gateway.restart", daemon=True).start()
+
+        def revive(restarts: Restarts) -> None:
+            try:
+                self._revive(process, restarts)
+            finally:
+                with self._revived:
+                    if self._reviving is process:
+                        self._reviving = None
+                    self._revived.notify_all()
+
+        process.attach(take)
+
+    def _report(self, error: GatewayError, restarts: Restarts) -> Optional[float]:
+        """Tells of an end, or of a start that failed. Returns the seconds until the next start, if there is one."""
+        pause_s = restarts.pause_s()
+        first, *_ = str(error).splitlines()
+        if pause_s is None:
+            _log.error("%s; it is not started again, since it ended too often", first)
+        else:
+            _log.warning("%s; it is started again in %g s", first, pause_s)
+        status = getattr(error, "status", None)
+        self._deliver({"event": "ended", "status": status, "reason": first, "restart_s": pause_s})
+        return pause_s
 
     def _client(self, kind: type[_Client], certificate: Optional[Path], timeout_s: float) -> _Client:
         settings = pathlib.Path(self._options.get("settings") or default_path())
@@ -209,18 +295,25 @@ class GatewayBase:
         client._pool.settings = settings
         return client
 
-    def _add_stream(self, stream: Any) -> None:
-        with self._streams_lock:
-            self._streams.add(stream)
+    def _fill(self, queue: _Queue) -> _Queue:
+        """Returns the queue, which gets the events from now on, and `None` at their end."""
+        with self._queues_lock:
+            self._queues.add(queue)
         if self.status is not None:
-            stream._put(None)
+            queue.put_nowait(None)
+        return queue
 
     def _deliver(self, event: Optional[Event]) -> None:
-        with self._streams_lock:
-            streams = list(self._streams)
-        for stream in streams:
-            stream._put(event)
-        self._call(event)
+        with self._queues_lock:
+            queues = list(self._queues)
+        for queue in queues:
+            queue.put_nowait(event)
+        if event is None or self._on_event is None:
+            return
+        try:
+            self._on_event(event)
+        except Exception:  # whatever it is, the reading must go on
+            _log.exception("the function that takes events failed")
 
     def _first_listener(self) -> Event:
         state = self._running().state
@@ -247,15 +340,6 @@ class GatewayBase:
         self._check_process()
         return self._process
 
-    def _call(self, event: Optional[Event]) -> None:
-        """Passes an event to `on_event`."""
-        if event is None or self._on_event is None:
-            return
-        try:
-            self._on_event(event)
-        except Exception:  # whatever it is, the reading must go on
-            _log.exception("the function that takes events failed")
-
     def _command(self) -> list[str]:
         """Returns the command line. On the first call it opens the listening sockets that are to outlive a process."""
         options = serve.GatewayOptions(**self._options)
@@ -277,3 +361,7 @@ class GatewayBase:
         if self._listeners is not None:
             self._listeners.close()
             self._listeners = None
+
+
+def _rest_s(end: Optional[float]) -> Optional[float]:
+    return None if end is None else max(0.0, end - time.monotonic())

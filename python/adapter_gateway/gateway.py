@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+from collections.abc import Iterator
 from typing import Optional, TypeVar
 
 from .base import START_TIMEOUT_S, GatewayBase
@@ -12,27 +13,6 @@ from .errors import GatewayError
 from .state import Event, Until
 
 _Gateway = TypeVar("_Gateway", bound="Gateway")
-
-
-class EventStream:
-    """The events from the call of `Gateway.events` on. The iteration ends when the gateway has ended."""
-
-    def __init__(self) -> None:
-        self._events: queue.SimpleQueue[Optional[Event]] = queue.SimpleQueue()
-        self._has_ended = False
-
-    def __iter__(self) -> EventStream:
-        return self
-
-    def __next__(self) -> Event:
-        event = None if self._has_ended else self._events.get()
-        if event is None:
-            self._has_ended = True
-            raise StopIteration
-        return event
-
-    def _put(self, event: Optional[Event]) -> None:
-        self._events.put(event)
 
 
 class Gateway(GatewayBase):
@@ -77,18 +57,18 @@ class Gateway(GatewayBase):
         """
         return self._stop()
 
-    def wait_until(self, until: Until, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Waits until the gateway is `ready`, `listening` or `started`. Raises the errors of `start`."""
-        self._running().wait_until(until, timeout_s)
+    def wait_until(self, until: Until, timeout_s: Optional[float] = START_TIMEOUT_S) -> None:
+        """Waits until the gateway is `ready`, `listening` or `started`: without an end if `timeout_s` is `None`, and while
+        the settings do not switch the gateway on. Raises `GatewayTimeoutError` and `GatewayEndedError`."""
+        self._wait_until(until, timeout_s)
 
-    def events(self) -> EventStream:
+    def events(self) -> Iterator[Event]:
         """Returns an iterator over the events from now on, until the gateway has ended.
 
         Each call returns an iterator of its own. Events wait in it until they are taken.
         """
-        stream = EventStream()
-        self._add_stream(stream)
-        return stream
+        events: queue.SimpleQueue[Optional[Event]] = queue.SimpleQueue()
+        return iter(self._fill(events).get, None)
 
     def stats(self) -> Event:
         """Returns the counters: the event `stats`."""

@@ -5,21 +5,13 @@ from __future__ import annotations
 
 import os
 import weakref
-from typing import Protocol
+from typing import Any
+
+_copied: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
-class Forked(Protocol):
-    """Something that a fork has a copy of."""
-
-    def after_fork(self) -> None:
-        """Closes the copies, in the process that a fork made."""
-
-
-_copied: weakref.WeakSet[Forked] = weakref.WeakSet()
-
-
-def close_after_fork(copied: Forked) -> None:
-    """Makes every later fork call `after_fork`, as long as the object lives."""
+def close_after_fork(copied: Any) -> None:
+    """Makes every later fork call `after_fork` of the object in the new process, as long as the object lives."""
     _copied.add(copied)
 
 
@@ -39,32 +31,20 @@ class Lifeline:
         self.read_end, self._write_end = os.pipe()
         close_after_fork(self)
 
-    def close_read_end(self) -> None:
-        """Closes this process's copy of the end that the gateway has got."""
-        os.close(self.read_end)
-
     def close(self) -> None:
         """Asks the gateway to stop. Another call does nothing."""
         write_end, self._write_end = self._write_end, -1
         if write_end >= 0:
             os.close(write_end)
 
-    def after_fork(self) -> None:
-        """Closes the copy of a fork."""
-        self.close()
+    after_fork = close
 
 
 def watch_options() -> list[str]:
-    """Returns the options by which the gateway ends with this process.
-
-    A fork in a C library keeps a copy of the pipe. So the gateway also watches the process, from kernel 5.3 on.
-    """
-    return ["--watch-stdin", "--watch-parent"] if _kernel_watches_processes() else ["--watch-stdin"]
-
-
-def _kernel_watches_processes() -> bool:
+    """Returns the options by which the gateway ends with this process."""
     try:
+        # A fork in a C library keeps a copy of the pipe. So the gateway also watches the process, from kernel 5.3 on.
         os.close(os.pidfd_open(os.getpid()))
     except (AttributeError, OSError):
-        return False
-    return True
+        return ["--watch-stdin"]
+    return ["--watch-stdin", "--watch-parent"]

@@ -1,10 +1,10 @@
-"""One gateway as a child process, and the thread that reads what it says."""
+"""One gateway as a child process, and the threads that read what it says."""
 
 from __future__ import annotations
 
 import logging
 import os
-import selectors
+import re
 import signal
 import subprocess
 import threading
@@ -15,7 +15,8 @@ from .errors import GatewayError
 from .lifeline import Lifeline
 from .state import KILL_TIMEOUT_S, Event, GatewayState, Until
 
-_PIECE_BYTES = 64 * 1024
+#: The level that a line of the log begins with, behind the time of `--log-time`.
+_LEVEL = re.compile(r"(?P<time>\d\S*[Zz] )?(?P<level>info|warning|error): ")
 
 _log = logging.getLogger("adapter_gateway")
 
@@ -24,11 +25,13 @@ Sink = Callable[[Optional[Event]], None]
 
 
 class GatewayProcess:
-    """A child process. A thread reads both of its streams to their ends, so that nothing that it writes blocks it."""
+    """A child process. Two threads read its streams to their ends, so that nothing that it writes blocks it."""
 
     def __init__(self, command: Sequence[str], descriptors: Sequence[int]) -> None:
         """Starts the process, which inherits the descriptors."""
         self.state = GatewayState()
+        #: Set when the process was asked to stop.
+        self.is_let_go = threading.Event()
         self._lifeline = Lifeline()
         try:
             self._popen = subprocess.Popen(
@@ -36,7 +39,6 @@ class GatewayProcess:
                 stdin=self._lifeline.read_end,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                bufsize=0,
                 pass_fds=descriptors,
                 # A terminal sends Ctrl-C to each process of its foreground group. This process is to decide.
                 start_new_session=True,
@@ -45,15 +47,14 @@ class GatewayProcess:
             self._lifeline.close()
             raise
         finally:
-            self._lifeline.close_read_end()
+            os.close(self._lifeline.read_end)
         # Its lock guards all below, and the state. The sink is called under it, so who waits for an event goes on when
         # the sink has had it.
         self._changed = threading.Condition()
         self._undelivered: list[Optional[Event]] = []
         self._sink: Optional[Sink] = None
         self._is_delivering = False
-        self._thread = threading.Thread(target=self._read, name=f"adapter-gateway {self.pid}", daemon=True)
-        self._thread.start()
+        threading.Thread(target=self._read, name=f"adapter-gateway {self.pid}", daemon=True).start()
 
     @property
     def pid(self) -> int:
@@ -66,20 +67,17 @@ class GatewayProcess:
             self._sink = sink
             self._deliver()
 
-    def detach(self) -> None:
-        """Passes no more events on."""
-        self.attach(lambda event: None)
-
-    def wait_for(self, has_come: Callable[[], bool], timeout_s: float) -> bool:
+    def wait_for(self, has_come: Callable[[], bool], timeout_s: Optional[float]) -> bool:
         """Waits until this is so, for this time at most, and returns whether it is."""
         with self._changed:
             self._check_may_wait()
             return self._changed.wait_for(has_come, timeout_s)
 
-    def wait_until(self, until: Until, timeout_s: float) -> None:
-        """Waits until this state is reached. Raises an error if it is not reached."""
+    def wait_until(self, until: Until, timeout_s: Optional[float], is_start: bool = False) -> None:
+        """Waits until this state is reached. Raises an error if it is not reached; at a start, also if it is not because
+        of the settings."""
         with self._changed:
-            if not self.wait_for(lambda: self.state.has_reached(until), timeout_s):
+            if not self.wait_for(lambda: self.state.has_reached(until, is_start), timeout_s):
                 raise self.state.late(f"`{until}`", timeout_s)
 
     def ask(self, signal_number: signal.Signals, answer: str, timeout_s: float) -> Event:
@@ -94,6 +92,7 @@ class GatewayProcess:
 
     def let_go(self) -> None:
         """Asks the process to stop, and waits for nothing."""
+        self.is_let_go.set()
         self._lifeline.close()
 
     def stop(self, timeout_s: float) -> Event:
@@ -124,17 +123,13 @@ class GatewayProcess:
         return self.wait_for(lambda: self.state.status is not None, timeout_s)
 
     def _read(self) -> None:
-        stdout, stderr = self._popen.stdout, self._popen.stderr
-        assert stdout is not None and stderr is not None
-        with selectors.DefaultSelector() as selector, stdout, stderr:
-            selector.register(stdout, selectors.EVENT_READ, self._read_events)
-            selector.register(stderr, selectors.EVENT_READ, self._read_log)
-            while selector.get_map():
-                for key, _ in selector.select():
-                    piece = os.read(key.fd, _PIECE_BYTES)
-                    if not piece:
-                        selector.unregister(key.fileobj)
-                    key.data(piece)
+        assert self._popen.stdout is not None
+        log = threading.Thread(target=self._read_log, name=f"adapter-gateway {self.pid} log", daemon=True)
+        log.start()
+        with self._popen.stdout as lines:
+            for line in lines:
+                self._take(line)
+        log.join()
         status = self._popen.wait()
         with self._changed:
             self.state.status = status
@@ -142,20 +137,28 @@ class GatewayProcess:
             self._deliver()
             self._changed.notify_all()
 
-    def _read_events(self, piece: bytes) -> None:
+    def _take(self, line: bytes) -> None:
+        event = self.state.event(line)
+        if event is None:
+            return
+        if event["event"] == "stopped" and event.get("undelivered"):
+            _log.warning("messages that were accepted and not handed to the bus: %s", event["undelivered"])
         with self._changed:
-            for event in self.state.events(piece):
-                if event.get("event") == "stopped" and event.get("undelivered"):
-                    _log.warning("messages that were accepted and not handed to the bus: %s", event["undelivered"])
-                self._undelivered.append(event)
-                self._deliver()
+            self.state.apply(event)
+            self._undelivered.append(event)
+            self._deliver()
             self._changed.notify_all()
 
-    def _read_log(self, piece: bytes) -> None:
-        with self._changed:
-            lines = self.state.log_lines(piece)
-        for line in lines:
-            _log.info("%s", line)
+    def _read_log(self) -> None:
+        assert self._popen.stderr is not None
+        with self._popen.stderr as lines:
+            for line in lines:
+                text = line.decode(errors="replace").rstrip("\n")
+                with self._changed:
+                    self.state.log.append(text)
+                told = _LEVEL.match(text)
+                level = getattr(logging, told["level"].upper()) if told else logging.INFO
+                _log.log(level, "%s", (told["time"] or "") + text[told.end() :] if told else text)
 
     def _deliver(self) -> None:
         """Passes on what has come. The caller holds the lock."""

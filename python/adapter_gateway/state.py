@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Literal, Optional
 
 from .errors import GatewayDisabledError, GatewayEndedError, GatewayTimeoutError
@@ -26,21 +26,6 @@ KILL_TIMEOUT_S = 60.0
 _LOG_LINES = 20
 
 
-class Lines:
-    """Makes lines of the pieces that a pipe delivers."""
-
-    def __init__(self) -> None:
-        self._rest = b""
-
-    def feed(self, piece: bytes) -> list[bytes]:
-        """Returns the lines that the piece completes, without their ends. An empty piece is the end of the pipe."""
-        if not piece:
-            last, self._rest = self._rest, b""
-            return [last] if last else []
-        *lines, self._rest = (self._rest + piece).split(b"\n")
-        return lines
-
-
 class GatewayState:
     """What a process has told so far, and how it ended."""
 
@@ -51,47 +36,41 @@ class GatewayState:
         self.counts: collections.Counter[str] = collections.Counter()
         self.log: collections.deque[str] = collections.deque(maxlen=_LOG_LINES)
         self.status: Optional[int] = None
-        self._events = Lines()
-        self._log_lines = Lines()
         self._disabled: Optional[str] = None
 
-    def events(self, piece: bytes) -> Iterator[Event]:
-        """Takes a piece of standard output, and yields the events that it completes."""
-        for line in self._events.feed(piece):
-            try:
-                event = json.loads(line)
-                self._apply(event, event["event"])
-            except (ValueError, KeyError, TypeError, RecursionError):
-                # The program prints nothing but events. A script around it may print more.
-                continue
-            yield event
+    def event(self, line: bytes) -> Optional[Event]:
+        """Returns the event of a line of standard output, and `None` if it has none."""
+        try:
+            event = json.loads(line)
+        except (ValueError, RecursionError):
+            # The program prints nothing but events. A script around it may print more.
+            return None
+        return event if isinstance(event, dict) and isinstance(event.get("event"), str) else None
 
-    def log_lines(self, piece: bytes) -> list[str]:
-        """Takes a piece of standard error, keeps the lines that it completes, and returns them."""
-        lines = [line.decode(errors="replace") for line in self._log_lines.feed(piece)]
-        self.log.extend(lines)
-        return lines
-
-    def _apply(self, event: Event, name: str) -> None:
+    def apply(self, event: Event) -> None:
+        """Takes an event."""
+        name = event["event"]
         if name == "listening":
             self.listeners.append(event)
             self._disabled = None
         elif name == "disabled":
             self.listeners = []
-            self._disabled = event["reason"]
+            self._disabled = event.get("reason", "")
         elif name in ("ready", "not-ready"):
             self.is_ready = name == "ready"
         self.last[name] = event
         self.counts[name] += 1
 
-    def has_reached(self, until: Until) -> bool:
-        """Returns whether this state has come, and raises an error if it cannot come."""
+    def has_reached(self, until: Until, is_start: bool) -> bool:
+        """Returns whether this state has come. Raises an error if the process has ended, and at a start also if the
+        settings do not switch the gateway on."""
         self._check_runs()
         if until == "started":
             return bool(self.listeners) or self._disabled is not None
         if until not in ("ready", "listening"):
             raise ValueError(f"{until!r} is none of ready, listening, started")
-        self.check_enabled()
+        if is_start:
+            self.check_enabled()
         return self.is_ready if until == "ready" else bool(self.listeners)
 
     def next_event(self, name: str) -> Callable[[], bool]:
@@ -116,25 +95,27 @@ class GatewayState:
         """Returns the last event of a process that ended as it was asked to, or raises an error."""
         if self.status == 0 and "stopped" in self.last:
             return self.last["stopped"]
-        raise self._ended()
+        raise self.ended()
 
     def killed(self, timeout_s: float) -> GatewayEndedError:
         """Returns the error for a process that did not stop in this time, twice."""
         what = f"the gateway was killed, since it did not stop within {timeout_s:g} s"
         return GatewayEndedError(what, self.status, None, self.log)
 
-    def late(self, what: str, timeout_s: float) -> GatewayTimeoutError:
+    def late(self, what: str, timeout_s: Optional[float]) -> GatewayTimeoutError:
         """Returns the error for something that did not come in time."""
-        bus = self.last.get("bus", {}).get("reason")
-        reason = f"the bus is not connected: {bus}" if bus and not self.is_ready else None
+        reason = self._disabled
+        if reason is None and not self.is_ready and self.last.get("bus", {}).get("reason"):
+            reason = f"the bus is not connected: {self.last['bus']['reason']}"
         return GatewayTimeoutError(f"{what} did not come within {timeout_s:g} s", reason, self.log)
 
-    def _check_runs(self) -> None:
-        if self.status is not None:
-            raise self._ended()
-
-    def _ended(self) -> GatewayEndedError:
+    def ended(self) -> GatewayEndedError:
+        """Returns the error for a process that has ended."""
         is_signal = self.status is not None and self.status < 0
         how = f"was ended by signal {abs(self.status or 0)}" if is_signal else f"ended with status {self.status}"
         reason = self.last.get("failed", {}).get("reason")
         return GatewayEndedError(f"the gateway {how}", self.status, reason, self.log)
+
+    def _check_runs(self) -> None:
+        if self.status is not None:
+            raise self.ended()

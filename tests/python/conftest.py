@@ -16,6 +16,11 @@ TOKEN = "t0ken"
 ENABLED = f"OPEN_REST_API = True\nTOKEN = {TOKEN!r}\n"
 MESSAGE = {"topic": "adapter/extensions/data", "payload": {"extension_id": "demo", "content": "hello"}}
 
+FAKE_READY = """\
+echo '{"event":"listening","url":"http://localhost:1/api/message","pid":1,"io":"epoll"}'
+echo '{"event":"ready"}'
+"""
+
 TIMEOUT_S = 120.0
 """How long anything may take, on a busy machine too."""
 
@@ -57,3 +62,18 @@ def post() -> Callable[..., int]:
                 return error.code
 
     return post
+
+
+@pytest.fixture
+def fake(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """A function that makes a script of the shell the program. It becomes ready, runs some commands, and stops when it
+    is asked to."""
+
+    def fake(*commands: str, ready: str = FAKE_READY, stopped: str = '{"event":"stopped"}') -> None:
+        script = tmp_path / "gateway"
+        lines = (*commands, "cat >/dev/null", f"printf %s '{stopped}'")
+        script.write_text("#!/bin/sh\n" + ready + "\n".join(lines))
+        script.chmod(0o755)
+        monkeypatch.setenv("ADAPTER_GATEWAY", str(script))
+
+    return fake

@@ -12,12 +12,12 @@ import time
 from typing import Any, Callable
 
 import pytest
-from conftest import TIMEOUT_S
+from conftest import ENABLED, TIMEOUT_S
 from test_launcher import wait_for_end
 
 import adapter_gateway
 import adapter_gateway.aio
-from adapter_gateway import GatewayDisabledError, GatewayEndedError, GatewayError
+from adapter_gateway import GatewayDisabledError, GatewayEndedError, GatewayError, GatewayTimeoutError
 
 
 class AsyncGateway:
@@ -126,21 +126,147 @@ def test_the_bound_of_a_stop_is_the_documented_one():
 
 
 @both
-def test_a_stop_that_leaves_messages_undelivered_warns(kind, options, tmp_path, caplog, monkeypatch):
-    script = tmp_path / "gateway"
-    script.write_text(
-        "#!/bin/sh\n"
-        'echo \'{"event":"listening","url":"http://localhost:1/api/message","pid":1,"io":"epoll"}\'\n'
-        'echo \'{"event":"ready"}\'\n'
-        "cat >/dev/null\n"
-        'echo \'{"event":"stopped","accepted":330,"published":256,"undelivered":74}\'\n'
-    )
-    script.chmod(0o755)
-    monkeypatch.setenv("ADAPTER_GATEWAY", str(script))
+def test_a_stop_that_leaves_messages_undelivered_warns(kind, options, fake, caplog):
+    fake(stopped='{"event":"stopped","accepted":330,"published":256,"undelivered":74}')
     with kind(**options) as gateway:
         pass
     assert gateway.stop()["undelivered"] == 74
     assert [record.levelname for record in caplog.records if "74" in record.getMessage()] == ["WARNING"]
+
+
+@both
+def test_what_is_no_event_is_passed_over(kind, options, fake):
+    seen: list[str] = []
+    noise = ["no event", "[]", "3", '{"event": 3}', "{}", "[" * 100_000, "", "\\377"]
+    fake(*(f"printf '%b\\n' '{line}'" for line in noise))
+    with kind(on_event=lambda event: seen.append(event["event"]), **options) as gateway:
+        pass
+    assert gateway.stop() == {"event": "stopped"} and seen == ["listening", "ready", "stopped"]
+
+
+@both
+def test_each_line_of_the_log_has_its_level(kind, options, fake, caplog):
+    caplog.set_level("DEBUG", "adapter_gateway")
+    lines = ["info: a", "warning: b: c", "error: d", "2026-11-22T05:40:43.123Z warning: e", "no level", "warning:f"]
+    fake(*(f"echo '{line}' >&2" for line in lines))
+    with kind(**options):
+        pass
+    told = [(record.levelname, record.getMessage()) for record in caplog.records if record.name == "adapter_gateway"]
+    time = "2026-11-22T05:40:43.123Z "
+    assert told == [
+        ("INFO", "a"),
+        ("WARNING", "b: c"),
+        ("ERROR", "d"),
+        ("WARNING", f"{time}e"),
+        ("INFO", "no level"),
+        ("INFO", "warning:f"),
+    ]
+
+
+@both
+def test_it_waits_until_the_user_switches_it_on(kind, options, settings):
+    settings.write_text("")
+    with kind(until="started", **options) as gateway:
+        with pytest.raises(GatewayTimeoutError, match="OPEN_REST_API"):
+            gateway.wait_until("ready", 0.05)
+        threading.Timer(0.2, lambda: settings.write_text(ENABLED)).start()
+        gateway.wait_until("ready", None)
+        assert gateway.is_ready and gateway.url
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Waits until this is so."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@both
+@pytest.mark.parametrize("replaceable", [False, True])
+def test_a_gateway_that_ends_is_started_again(kind, options, replaceable, caplog, monkeypatch):
+    monkeypatch.setattr("adapter_gateway.restart.FIRST_PAUSE_S", 0.05)
+    seen: list[dict[str, Any]] = []
+    with kind(restart=True, replaceable=replaceable, on_event=seen.append, **options) as gateway:
+        events = gateway.events()
+        pids = [gateway.pid]
+        for _ in range(2):
+            os.kill(pids[-1], signal.SIGKILL)
+            wait_for(lambda: gateway.pid not in pids)
+            gateway.wait_until("ready", TIMEOUT_S)
+            pids.append(gateway.pid)
+        assert gateway.stats()["accepted"] == 0
+    ends = [event for event in seen if event["event"] == "ended"]
+    assert [(end["status"], end["restart_s"]) for end in ends] == [(-9, 0.05), (-9, 0.1)]
+    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert told == [
+        "the gateway was ended by signal 9; it is started again in 0.05 s",
+        "the gateway was ended by signal 9; it is started again in 0.1 s",
+    ]
+    assert gateway.stop()["event"] == seen[-1]["event"] == "stopped"
+    if kind is not AsyncGateway:
+        assert [event["event"] for event in events].count("ended") == 2
+    for pid in pids:
+        wait_for_end(pid)
+
+
+@both
+def test_a_wait_outlasts_a_restart(kind, options, monkeypatch):
+    monkeypatch.setattr("adapter_gateway.restart.FIRST_PAUSE_S", 0.3)
+    with kind(restart=True, **options) as gateway:
+        pid = gateway.pid
+        os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: gateway.status is not None)
+        gateway.wait_until("ready", TIMEOUT_S)
+        assert gateway.pid != pid and gateway.is_ready
+
+
+@both
+def test_restarts_have_an_end(kind, options, fake, monkeypatch, caplog):
+    monkeypatch.setattr("adapter_gateway.restart.FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr("adapter_gateway.restart.LIMIT", 3)
+    fake()
+    seen: list[dict[str, Any]] = []
+    gateway = kind(restart=True, on_event=seen.append, **options)
+    gateway.start()
+    fake("exit 7")
+    os.killpg(gateway.pid, signal.SIGKILL)
+    wait_for(lambda: [event.get("restart_s", 0) for event in seen][-1:] == [None])
+    assert [event["status"] for event in seen if event["event"] == "ended"] == [-9, 7, 7, 7]
+    assert "it is not started again" in caplog.records[-1].getMessage() and caplog.records[-1].levelname == "ERROR"
+    with pytest.raises(GatewayEndedError, match="ended"):
+        gateway.stop()
+
+
+@both
+@pytest.mark.parametrize("moment", ["the pause", "the start"])
+def test_a_stop_ends_a_restart(kind, options, fake, moment, monkeypatch):
+    if moment == "the start":
+        monkeypatch.setattr("adapter_gateway.restart.FIRST_PAUSE_S", 0.01)
+    seen: list[str] = []
+    gateway = kind(restart=True, on_event=lambda event: seen.append(event["event"]), **options)
+    gateway.start()
+    fake(ready="")
+    os.kill(gateway.pid, signal.SIGKILL)
+    wait_for(lambda: "ended" in seen if moment == "the pause" else gateway._starting is not None)
+    began = time.monotonic()
+    with pytest.raises(GatewayEndedError, match="signal 9"):
+        gateway.stop()
+    assert time.monotonic() - began < 20.0
+    # The thread that starts it again ends.
+    wait_for(lambda: not any("restart" in thread.name for thread in threading.enumerate()))
+    assert gateway.status == -9
+
+
+@both
+def test_who_asked_for_the_end_gets_it(kind, options):
+    with kind(restart=True, **options) as gateway:
+        pid = gateway.pid
+        os.kill(pid, signal.SIGTERM)
+        wait_for(lambda: gateway.status is not None)
+        with pytest.raises(GatewayEndedError, match="status 0"):
+            gateway.wait_until("ready", TIMEOUT_S)
+    assert gateway.pid == pid and gateway.stop()["event"] == "stopped"
 
 
 @both

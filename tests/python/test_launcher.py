@@ -26,7 +26,6 @@ from adapter_gateway import (
     find_binary,
 )
 from adapter_gateway.options import arguments
-from adapter_gateway.state import GatewayState
 
 
 def test_a_block_serves_from_its_beginning_to_its_end(options, post):
@@ -131,16 +130,6 @@ def test_options_become_words():
         "--workers=2",
         "--head-timeout=0.5",
     ]
-
-
-def test_events_are_read_in_any_pieces():
-    text = b'{"event":"listening","url":"u"}\nno event\n[]\n{"event":"ready"}\n{"event":"stopped"}'
-    for size in range(1, len(text) + 1):
-        state = GatewayState()
-        pieces = [text[at : at + size] for at in range(0, len(text), size)]
-        names = [event["event"] for piece in [*pieces, b""] for event in state.events(piece)]
-        assert names == ["listening", "ready", "stopped"], size
-        assert state.is_ready and state.listeners[0]["url"] == "u"
 
 
 def test_a_program_that_is_missing_is_an_error(options, monkeypatch, tmp_path):

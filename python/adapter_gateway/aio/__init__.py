@@ -1,6 +1,6 @@
 """The same names for asyncio."""
 
 from .client import Client
-from .gateway import EventStream, Gateway
+from .gateway import Gateway
 
-__all__ = ["Client", "EventStream", "Gateway"]
+__all__ = ["Client", "Gateway"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import AsyncIterator
 from typing import Optional, TypeVar
 
 from ..base import START_TIMEOUT_S, GatewayBase
@@ -15,27 +16,6 @@ from .client import Client
 from .waiting import in_thread
 
 _Gateway = TypeVar("_Gateway", bound="Gateway")
-
-
-class EventStream:
-    """The events from the call of `Gateway.events` on. The iteration ends when the gateway has ended."""
-
-    def __init__(self) -> None:
-        self._events: asyncio.Queue[Optional[Event]] = asyncio.Queue()
-        self._has_ended = False
-
-    def __aiter__(self) -> EventStream:
-        return self
-
-    async def __anext__(self) -> Event:
-        event = None if self._has_ended else await self._events.get()
-        if event is None:
-            self._has_ended = True
-            raise StopAsyncIteration
-        return event
-
-    def _put(self, event: Optional[Event]) -> None:
-        self._events.put_nowait(event)
 
 
 class Gateway(GatewayBase):
@@ -85,19 +65,17 @@ class Gateway(GatewayBase):
             if self._guard is not None:
                 self._guard.cancel()
 
-    async def wait_until(self, until: Until, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Waits until the gateway is `ready`, `listening` or `started`. Raises the errors of `start`."""
-        process = self._running()
-        await in_thread(lambda: process.wait_until(until, timeout_s))
+    async def wait_until(self, until: Until, timeout_s: Optional[float] = START_TIMEOUT_S) -> None:
+        """Waits until the gateway is `ready`, `listening` or `started`: without an end if `timeout_s` is `None`, and while
+        the settings do not switch the gateway on. Raises `GatewayTimeoutError` and `GatewayEndedError`."""
+        await in_thread(lambda: self._wait_until(until, timeout_s))
 
-    def events(self) -> EventStream:
+    def events(self) -> AsyncIterator[Event]:
         """Returns an iterator over the events from now on, until the gateway has ended.
 
         Each call returns an iterator of its own. Events wait in it until they are taken.
         """
-        stream = EventStream()
-        self._add_stream(stream)
-        return stream
+        return _until_none(self._fill(asyncio.Queue()))
 
     async def stats(self) -> Event:
         """Returns the counters: the event `stats`."""
@@ -134,3 +112,8 @@ class Gateway(GatewayBase):
         # If the loop has ended, nobody takes the event.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(super()._deliver, event)
+
+
+async def _until_none(events: asyncio.Queue[Optional[Event]]) -> AsyncIterator[Event]:
+    while (event := await events.get()) is not None:
+        yield event
