@@ -46,10 +46,11 @@ class Answer(NamedTuple):
             return {}
         return document if isinstance(document, dict) else {}
 
-    def refusal(self, message: Optional[Message] = None) -> RefusedError:
-        """Returns the error that the answer stands for."""
+    def refusal(self, message: Optional[Message] = None, told: Optional[str] = None) -> RefusedError:
+        """Returns the error that the answer stands for. `told` replaces what the answer says itself."""
         problem = self.problem()
         kind, detail, pointer = (problem.get(name) for name in ("type", "detail", "pointer"))
+        detail = told or detail
         if not isinstance(detail, str):
             # The page of a stranger may quote the URL, which has the token in it.
             detail = f"an answer of {len(self.body)} bytes that says nothing about the problem (RFC 9457)"

@@ -292,7 +292,7 @@ class GatewayBase:
         if certificate is None and address.startswith("https:"):
             certificate = self.certificate
         client = kind(address, read_token(settings), certificate, timeout_s=timeout_s)
-        client._pool.settings = settings
+        client._pool.watch(settings)
         return client
 
     def _fill(self, queue: _Queue) -> _Queue:

@@ -24,29 +24,26 @@ def find_binary() -> pathlib.Path:
 
     The environment variable `ADAPTER_GATEWAY`, a path or the name of a command, comes before all else. Then come the
     places where pip and other installers put the program: in a virtual environment, with `--user`, `--target` and
-    `--prefix`.
+    `--prefix`. Last come the folders of `PATH`.
 
     Raises `BinaryNotFoundError` if the variable names no program, or if no place has one.
     """
     named = os.environ.get(_VARIABLE)
     if named:
-        return _named(named)
+        found = shutil.which(named)
+        if found is None:
+            raise BinaryNotFoundError(f"{_VARIABLE} is {named!r}, which is no program")
+        return pathlib.Path(found)
     places = list(dict.fromkeys(_places()))
     for place in places:
-        if _is_program(place):
+        if place.is_file() and os.access(place, os.X_OK):
             return place
-    raise BinaryNotFoundError(f"no program is at {', '.join(map(str, places))}, and {_VARIABLE} is not set")
-
-
-def _named(name: str) -> pathlib.Path:
-    found = shutil.which(name)
-    if found is None:
-        raise BinaryNotFoundError(f"{_VARIABLE} is {name!r}, which is no program")
-    return pathlib.Path(found)
-
-
-def _is_program(path: pathlib.Path) -> bool:
-    return path.is_file() and os.access(path, os.X_OK)
+    found = shutil.which(_NAME)
+    if found is not None:
+        return pathlib.Path(found)
+    raise BinaryNotFoundError(
+        f"no program is at {', '.join(map(str, places))}, none is in PATH, and {_VARIABLE} is not set"
+    )
 
 
 def _places() -> Iterator[pathlib.Path]:

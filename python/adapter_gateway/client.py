@@ -52,13 +52,14 @@ class ClientBase:
         The token is the one of the settings. The address is `https://localhost:12358`, or that of `url` or `socket`.
         The certificate of an https address is `gateway-cert.pem` beside the settings, or `certificate`.
 
-        When the gateway refuses the token, the file is read again. With another token in it, the message is sent again.
+        When the gateway refuses the token, the file is read again, once for each of its changes. With another token in it,
+        the message is sent again.
 
         Raises `SettingsError`.
         """
         file, address, token, trusted = endpoint_of_settings(path, url, socket, certificate)
         client = cls(address, token, trusted, timeout_s=timeout_s)
-        client._pool.settings = file
+        client._pool.watch(file)
         return client
 
     def __repr__(self) -> str:
@@ -67,7 +68,7 @@ class ClientBase:
     def _posting(self, topic: str, payload: Payload) -> Steps[None]:
         """Posts a message."""
         work = Work(self._pool, 1, 0.0, False)
-        work.pipeline.add((topic, payload))
+        work.add((topic, payload))
         try:
             yield from work.begin()
             work.advance()

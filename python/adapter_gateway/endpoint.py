@@ -28,6 +28,8 @@ PATH = "/api/message"
 #: The prefix of a Unix socket, as `--listen` has it.
 UNIX_PREFIX = "unix:"
 
+#: `HOST:PORT`, which nobody means as the path of a socket.
+_WITHOUT_SCHEME = re.compile(r"(?!unix:)[^/]+:[0-9]+(/|\Z)")
 _UNSPEAKABLE = re.compile(r"[\0-\x20\x7f]")
 
 
@@ -68,6 +70,8 @@ class Endpoint:
     """
 
     def __init__(self, address: Path, token: str, certificate: Optional[Path]) -> None:
+        #: Where the token comes from, for errors.
+        self.token_name = "the token that the client was made with"
         self.socket_path: Optional[str] = None
         self.host = "localhost"
         self.port = 0
@@ -78,6 +82,8 @@ class Endpoint:
         if isinstance(address, str) and "://" in text and not text.startswith(UNIX_PREFIX):
             self._read_url(text)
         else:
+            if isinstance(address, str) and _WITHOUT_SCHEME.match(text):
+                raise ValueError(f"is {text!r} https://{text}, http://{text} or the file unix:{text}? Write that")
             self.socket_path = text[len(UNIX_PREFIX) :] if text.startswith(UNIX_PREFIX) else text
             if not self.socket_path or "\0" in self.socket_path:
                 raise ValueError("the path of the Unix socket is empty, or has a NUL in it")

@@ -79,7 +79,7 @@ class Pipeline:
         self._connect_at = 0.0
         #: The refusal of the token, while nobody has looked for another one, and once it is final.
         self._denied: Optional[RefusedError] = None
-        self._verdict: Optional[RefusedError] = None
+        self.verdict: Optional[RefusedError] = None
         #: Whether the server ends the connection: nothing more can be sent on it.
         self.closing = False
         #: Whether the server answered anything on this connection, and whether it was made for this pipeline.
@@ -107,8 +107,8 @@ class Pipeline:
         self._held_bytes += len(entry.content)
         self._order.append(entry)
         self._unsent.append(entry)
-        if self._verdict is not None:
-            self._refuse_all(self._verdict)
+        if self.verdict is not None:
+            self._refuse_all(self.verdict)
 
     @property
     def has_outcomes(self) -> bool:
@@ -239,7 +239,8 @@ class Pipeline:
             self._accepted(1)
         else:
             entry = self._next()
-            entry.error = error = answer.refusal(entry.message)
+            detail = f"the gateway does not accept {self.endpoint.token_name}" if answer.status == 401 else None
+            entry.error = error = answer.refusal(entry.message, detail)
             if answer.status == 401:
                 self._denied = error
                 self._again.append(entry)
@@ -274,8 +275,9 @@ class Pipeline:
         denied, self._denied = self._denied, None
         if endpoint is not None:
             self.endpoint = endpoint
+            self.verdict = None
         elif denied is not None:
-            self._verdict = denied
+            self.verdict = denied
             self._refuse_all(denied)
 
     def _refuse_all(self, error: RefusedError) -> None:

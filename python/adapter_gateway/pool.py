@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections import deque
 from typing import Optional
@@ -18,12 +19,18 @@ class Pool:
     def __init__(self, endpoint: Endpoint, timeout_s: float) -> None:
         self.endpoint = endpoint
         self.timeout_s = timeout_s
-        #: The settings file, which is read again when the gateway refuses the token.
-        self.settings: Optional[Path] = None
+        #: The settings file, which is read again when the gateway refuses the token, and which version of it was read.
+        self._settings: Optional[Path] = None
+        self._version: Optional[tuple[int, ...]] = None
         # A generator that is finalised gives its connection back, wherever the program is. So there is no lock: to add
         # and to remove at one end are indivisible.
         self._idle: deque[Connection] = deque()
         self._closed = False
+
+    def watch(self, settings: Path) -> None:
+        """Makes this file the source of further tokens."""
+        self._settings = settings
+        self.endpoint.token_name = f"TOKEN in {settings}"
 
     def check_open(self) -> None:
         """Raises `GatewayError` after `close`."""
@@ -63,14 +70,13 @@ class Pool:
                 break
 
     def renewed(self, refused: Endpoint) -> Optional[Endpoint]:
-        """Returns the endpoint with another token than the one that was refused, if the settings have one."""
-        if self.settings is None:
-            return None
-        try:
-            token = read_token(self.settings)
-        except SettingsError:
-            return None
-        if token == refused.token:
-            return None
-        self.endpoint = refused.with_token(token)
-        return self.endpoint
+        """Returns the endpoint with another token than the one that was refused, if the settings have one. The file is
+        read once for each of its changes."""
+        if self._settings is not None:
+            with contextlib.suppress(OSError, SettingsError, ValueError):
+                found = os.stat(self._settings)
+                version = (found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_size)
+                if version != self._version:
+                    self._version = version
+                    self.endpoint = self.endpoint.with_token(read_token(self._settings))
+        return None if self.endpoint.token == refused.token else self.endpoint

@@ -86,7 +86,7 @@ class Sending:
             if not self._is_armed and (room > 1 or pipeline.is_busy):
                 self._arm()
             for message in itertools.islice(messages, room):
-                pipeline.add(message)
+                self._work.add(message)
                 taken += 1
                 if self._is_attended or pipeline.is_full:
                     return True

@@ -8,6 +8,7 @@ from typing import Optional, Union
 
 from .answers import MalformedAnswer
 from .connection import READ_BYTES, Connection, Steps, Wait, failure_reason
+from .endpoint import Message
 from .errors import GatewayError, NotSentError
 from .pipeline import Pipeline
 from .pool import Pool
@@ -34,6 +35,13 @@ class Work:
         """Raises `GatewayError` in the copy of a fork."""
         if self.is_forked():
             raise GatewayError("the outcomes belong to the process that asked for them")
+
+    def add(self, message: Message) -> None:
+        """Takes a message. Raises what the encoder raises."""
+        if self.pipeline.verdict is not None:
+            # The settings may have changed since.
+            self.pipeline.renew(self._pool.renewed(self.pipeline.endpoint))
+        self.pipeline.add(message)
 
     def begin(self) -> Steps[None]:
         """Gets a connection. Raises `NotSentError`."""

@@ -173,6 +173,19 @@ def test_no_program_anywhere(python, tmp_path):
     assert "Traceback" not in output.stderr
 
 
+def test_the_path_comes_last(python, tmp_path):
+    shutil.copytree(PACKAGE, tmp_path / "adapter_gateway")
+    program = tmp_path / "elsewhere" / "adapter-gateway"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho adapter-gateway 1.0\n")
+    program.chmod(0o755)
+    assert_finds(python, program, PYTHONPATH=tmp_path, PATH=f"{program.parent}:/usr/bin:/bin")
+    own = tmp_path / "bin" / "adapter-gateway"
+    own.parent.mkdir()
+    program.rename(own)
+    assert_finds(python, own, PYTHONPATH=tmp_path, PATH=f"{program.parent}:/usr/bin:/bin")
+
+
 def module(*arguments: str) -> subprocess.Popen[str]:
     """Starts `python -m adapter_gateway`."""
     command = [sys.executable, "-m", "adapter_gateway", *arguments]

@@ -77,7 +77,7 @@ class Sending:
 
         That task alone reads, writes and closes, so no socket is closed while somebody waits for it.
         """
-        self._pipeline.add(message)
+        self._work.add(message)
         self._gathered += 1
         # The task runs when the iterable takes its time.
         tell(self._change)

@@ -275,6 +275,8 @@ class Peer:
     def __init__(self, accepted: socket.socket, bodies: List[bytes]) -> None:
         self.socket = accepted
         self.bodies = bodies
+        #: The token of the last request.
+        self.token = b""
         self._file = accepted.makefile("rb")
 
     def request(self) -> Optional[bytes]:
@@ -284,6 +286,7 @@ class Peer:
         if not line:
             return None
         assert line.startswith(b"POST /api/message?token="), line
+        self.token = line.split(b" ")[1].partition(b"=")[2]
         while line not in (b"\r\n", b""):
             name, _, value = line.partition(b":")
             if name.lower() == b"content-length":

@@ -342,6 +342,54 @@ def test_a_token_that_changed_is_read_again(kind, tmp_path):
 
 
 @both
+def test_the_settings_are_read_once_for_each_change(kind, tmp_path, monkeypatch):
+    file, valid, reads = tmp_path / "user_settings.py", "right", []
+    read_token = adapter_gateway.pool.read_token
+    monkeypatch.setattr("adapter_gateway.pool.read_token", lambda path: reads.append(path) or read_token(path))
+
+    def guard(peer):
+        while peer.request() is not None:
+            peer.answer(ACCEPT if peer.token == valid.encode() else answer(401))
+
+    def switch(token):
+        """Replaces the file, as editors do."""
+        (tmp_path / "new").write_text(f"OPEN_REST_API = True\nTOKEN = {token!r}\n")
+        (tmp_path / "new").replace(file)
+
+    switch("wrong")
+    with stand_in(guard) as server:
+        made = adapter_gateway.aio.Client if kind is AsyncClient else kind
+        client = kind(server.url, TOKEN, timeout_s=PATIENCE_S)
+        own = made.from_settings(file, url=server.url)
+        if kind is AsyncClient:
+            client._client = own
+        else:
+            client = own
+        with client:
+            for _ in range(3):
+                with pytest.raises(RefusedError) as refused:
+                    client.send("t", {})
+            assert refused.value.detail == f"the gateway does not accept TOKEN in {file}" and len(reads) == 1
+            switch("right")
+            client.send("t", {})
+            client.send("t", {})
+            assert len(reads) == 2
+            valid = "another"
+
+            def messages():
+                for number, message in enumerate(numbered(300)):
+                    if number == 200:
+                        switch("another")
+                    yield message
+
+            found = words(client.send_many(messages()))
+            assert found == ["401"] * 200 + ["accepted"] * 100 and len(reads) == 3
+    with stand_in(guard) as server, kind(server.url, "wrong", timeout_s=PATIENCE_S) as client:
+        with pytest.raises(RefusedError, match="does not accept the token that the client was made with"):
+            client.send("t", {})
+
+
+@both
 def test_an_accepted_outcome_carries_its_message(kind):
     with stand_in(accept_all) as server, kind(server.url, TOKEN, timeout_s=PATIENCE_S) as client:
         assert [outcome.message for outcome in client.send_many(iter(numbered(100)))] == numbered(100)

@@ -164,6 +164,19 @@ def test_from_settings_uses_the_default_file(kind, tmp_path, monkeypatch):
     assert repr(kind.from_settings(socket="/run/x")) == "<Client unix:/run/x>"
 
 
+@pytest.mark.parametrize("kind", [adapter_gateway.Client, adapter_gateway.aio.Client])
+@pytest.mark.parametrize(
+    "address", ["localhost:12358", "127.0.0.1:1", "[::1]:12358", "raspberrypi.local:1/api/message"]
+)
+def test_an_address_without_its_scheme(kind, address):
+    with pytest.raises(ValueError) as error:
+        kind(address, "token")
+    assert f"https://{address}" in str(error.value) and f"unix:{address}" in str(error.value)
+    # Who means a file says so.
+    for path in (f"unix:{address}", pathlib.Path(address), f"./{address}"):
+        assert repr(kind(path, "token")).startswith("<Client unix:")
+
+
 def test_the_settings_of_a_gateway_that_is_off(tmp_path):
     running = Gateway(tmp_path, "--listen", "127.0.0.1:0", "--bind", f"ipc://{tmp_path}/bus", settings="TOKEN = 'a'\n")
     try:
