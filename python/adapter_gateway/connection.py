@@ -13,6 +13,7 @@ import time
 from collections.abc import Generator
 from typing import Any, Optional, TypeVar, Union
 
+from .answers import AnswerReader
 from .endpoint import Endpoint
 from .errors import NotSentError
 
@@ -108,6 +109,8 @@ class Connection:
         self._tls = connected if isinstance(connected, ssl.SSLSocket) else None
         #: The process that made it. The answers to the requests of a parent process arrive on the same socket.
         self.process = os.getpid()
+        #: It knows the answer that repeats itself, so it is kept with the connection.
+        self.reader = AnswerReader()
         #: The bytes that the kernel took.
         self.written = 0
 

@@ -165,10 +165,10 @@ class Pipeline:
         if self._failing_since is None:
             self._failing_since = now
 
-    def connected(self, is_new: bool) -> None:
+    def connected(self, reader: AnswerReader, is_new: bool) -> None:
         """Begins another connection. The end of one that was kept says nothing about the gateway."""
         self._is_new = is_new
-        self._reader = AnswerReader()
+        self._reader = reader
         self._sent_bytes = self._answered_bytes = 0
         self.closing = self.answered = False
 

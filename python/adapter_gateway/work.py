@@ -83,7 +83,7 @@ class Work:
         connection.written = 0
         self._connection = connection
         self._moved_at = time.monotonic()
-        self.pipeline.connected(is_new)
+        self.pipeline.connected(connection.reader, is_new)
 
     def _wait(self) -> Wait:
         connection = self._connection

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rig import ACCEPT, answer, numbered, words
 
-from adapter_gateway.answers import MalformedAnswer
+from adapter_gateway.answers import AnswerReader, MalformedAnswer
 from adapter_gateway.endpoint import Endpoint
 from adapter_gateway.pipeline import Pipeline
 
@@ -15,7 +15,7 @@ ENDPOINT = Endpoint("http://localhost:1", "token", None)
 
 def pipeline(count=0, in_flight=64, retry_s=30.0, reorder=False, answered=True):
     made = Pipeline(ENDPOINT, in_flight, retry_s, reorder)
-    made.connected(True)
+    made.connected(AnswerReader(), True)
     made.answered = answered
     for message in numbered(count):
         made.add(message)
@@ -108,7 +108,7 @@ def test_what_was_sent_behind_a_closing_answer_is_sent_again():
     made.receive(ACCEPT + answer(413, None, "Connection: close"), 0)
     assert words(made.outcomes()) == ["accepted", "413"]
     assert made.closing and made.requests(0) == b""
-    made.connected(True)
+    made.connected(AnswerReader(), True)
     # Until the server has answered, one message alone is sent.
     assert sent(made.requests(0)) == [2]
     made.receive(ACCEPT, 0)
@@ -120,7 +120,7 @@ def test_a_closing_answer_200_accepts_its_message():
     made.requests(0)
     made.receive(ACCEPT.replace(b"OK\r\n", b"OK\r\nConnection: close\r\n"), 0)
     assert words(made.outcomes()) == ["accepted"]
-    made.connected(True)
+    made.connected(AnswerReader(), True)
     assert sent(made.requests(0)) == [1]
 
 
@@ -128,7 +128,7 @@ def test_a_503_that_closes_is_sent_again_before_what_came_behind_it():
     made = pipeline(3)
     made.requests(0)
     made.receive(answer(503, None, "Connection: close"), 0)
-    made.connected(True)
+    made.connected(AnswerReader(), True)
     assert sent(made.requests(1.0)) == [0]
     made.receive(ACCEPT, 1.0)
     assert sent(made.requests(1.0)) == [1, 2]
@@ -144,7 +144,7 @@ def test_a_broken_connection_leaves_what_was_written_unknown_and_the_rest_unsent
     outcomes = made.outcomes()
     assert words(outcomes) == ["accepted", "unknown"]
     assert outcomes[1].error.message == ("t", {"n": 1}) and "reset" in str(outcomes[1].error)
-    made.connected(True)
+    made.connected(AnswerReader(), True)
     # Until the server has answered, one message alone is sent.
     assert sent(made.requests(0)) == [2]
     made.receive(ACCEPT, 0)
