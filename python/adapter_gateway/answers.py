@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import email.utils
 import json
 import re
@@ -36,20 +37,14 @@ class Answer(NamedTuple):
     fields: dict[str, str]
     body: bytes
 
-    def problem(self) -> dict[str, object]:
-        """Returns the members of the problem document (RFC 9457), or none if the body is none."""
-        if self.fields.get("content-type", "").partition(";")[0].strip().lower() != "application/problem+json":
-            return {}
-        try:
-            document = json.loads(self.body)
-        except (ValueError, RecursionError):
-            return {}
-        return document if isinstance(document, dict) else {}
-
     def refusal(self, message: Optional[Message] = None, told: Optional[str] = None) -> RefusedError:
         """Returns the error that the answer stands for. `told` replaces what the answer says itself."""
-        problem = self.problem()
-        kind, detail, pointer = (problem.get(name) for name in ("type", "detail", "pointer"))
+        problem: object = None
+        if self.fields.get("content-type", "").partition(";")[0].strip().lower() == "application/problem+json":
+            with contextlib.suppress(ValueError, RecursionError):
+                problem = json.loads(self.body)
+        members = problem if isinstance(problem, dict) else {}
+        kind, detail, pointer = (members.get(name) for name in ("type", "detail", "pointer"))
         detail = told or detail
         if not isinstance(detail, str):
             # The page of a stranger may quote the URL, which has the token in it.

@@ -299,7 +299,7 @@ class GatewayBase:
         """Returns the queue, which gets the events from now on, and `None` at their end."""
         with self._queues_lock:
             self._queues.add(queue)
-        if self.status is not None:
+        if self.status is not None and self._reviving is None:
             queue.put_nowait(None)
         return queue
 

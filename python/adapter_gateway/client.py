@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Generator, Iterable
 from typing import Optional, TypeVar
 
 from .connection import Steps, run
 from .endpoint import Endpoint, Message, Path, Payload
+from .errors import SettingsError
 from .outcome import Outcome
 from .pool import Pool
 from .sending import Sending
-from .settings import endpoint_of_settings
+from .settings import CERTIFICATE, default_path, read_token
 from .work import Work
+
+#: Where a gateway listens that is started without options.
+URL = "https://localhost:12358/api/message"
 
 #: Seconds until an answer must have come, unless the client is made with others, and the most that it can be made with.
 TIMEOUT_S = 30.0
@@ -57,8 +62,16 @@ class ClientBase:
 
         Raises `SettingsError`.
         """
-        file, address, token, trusted = endpoint_of_settings(path, url, socket, certificate)
-        client = cls(address, token, trusted, timeout_s=timeout_s)
+        if url is not None and socket is not None:
+            raise ValueError("url and socket exclude each other")
+        file = default_path() if path is None else pathlib.Path(path)
+        token = read_token(file)
+        address = (url or URL) if socket is None else pathlib.Path(socket)
+        if certificate is None and isinstance(address, str) and address.startswith("https:"):
+            certificate = file.parent / CERTIFICATE
+            if not certificate.exists():
+                raise SettingsError(f"{certificate}: there is no certificate; the gateway makes it on its first start")
+        client = cls(address, token, certificate, timeout_s=timeout_s)
         client._pool.watch(file)
         return client
 

@@ -159,16 +159,12 @@ class Endpoint:
             self._system_trust = ssl.create_default_context()
         return self._system_trust
 
-    def request(self, topic: str, payload: Payload) -> bytes:
-        """Returns the bytes of the request that posts a message.
-
-        Raises `TypeError` or `ValueError` if the message has no form in JSON.
-        """
-        return self.head + content(topic, payload)
-
 
 def content(topic: str, payload: Payload) -> bytes:
-    """Returns what follows the head of an endpoint in the request that posts a message. Raises as `request` does."""
+    """Returns what follows the head of an endpoint in the request that posts a message.
+
+    Raises `TypeError` or `ValueError` if the message has no form in JSON.
+    """
     try:
         if isinstance(payload, (str, bytes)):
             given = payload.encode() if isinstance(payload, str) else payload

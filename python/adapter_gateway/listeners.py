@@ -88,7 +88,15 @@ class Listeners:
     def _open_unix(self, path: str) -> None:
         one = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._sockets.append(one)
-        _bind_unix(one, path)
+        # On Linux, the file gets the mode of the descriptor. So nobody else can connect at any moment.
+        os.fchmod(one.fileno(), stat.S_IRUSR | stat.S_IWUSR)
+        try:
+            one.bind(path)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or not _is_stale(path):
+                raise
+            os.unlink(path)
+            one.bind(path)
         self._files.append((path, os.lstat(path)))
         one.setblocking(False)
         one.listen(_BACKLOG)
@@ -121,18 +129,6 @@ def _listen(family: socket.AddressFamily, address: tuple[object, ...]) -> socket
     return one
 
 
-def _bind_unix(one: socket.socket, path: str) -> None:
-    # On Linux, the file gets the mode of the descriptor. So nobody else can connect at any moment.
-    os.fchmod(one.fileno(), stat.S_IRUSR | stat.S_IWUSR)
-    try:
-        one.bind(path)
-    except OSError as error:
-        if error.errno != errno.EADDRINUSE or not _is_stale(path):
-            raise
-        os.unlink(path)
-        one.bind(path)
-
-
 def _is_stale(path: str) -> bool:
     """Returns whether the file is a socket that nobody listens on."""
     if not stat.S_ISSOCK(os.lstat(path).st_mode):
@@ -140,10 +136,4 @@ def _is_stale(path: str) -> bool:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         # A listener whose backlog is full makes others wait.
         probe.setblocking(False)
-        try:
-            probe.connect(path)
-        except ConnectionRefusedError:
-            return True
-        except OSError:
-            return False
-    return False
+        return probe.connect_ex(path) == errno.ECONNREFUSED

@@ -16,7 +16,6 @@ _FILE_BYTES = 1 << 20
 
 #: The certificate that the gateway makes beside the settings file.
 CERTIFICATE = "gateway-cert.pem"
-_URL = "https://localhost:12358/api/message"
 
 #: What a name is bound to: an expression, or `None` if only execution would tell.
 _Value = Optional[ast.expr]
@@ -29,24 +28,6 @@ def default_path() -> pathlib.Path:
         if os.path.isabs(directory):
             return pathlib.Path(directory, below, "adapter", "user_settings.py")
     raise SettingsError("neither XDG_CONFIG_HOME nor HOME names a directory: where is the settings file?")
-
-
-def endpoint_of_settings(
-    path: Optional[Path], url: Optional[str], socket: Optional[Path], certificate: Optional[Path]
-) -> tuple[pathlib.Path, Path, str, Optional[Path]]:
-    """Returns the settings file, and the address, the token and the certificate of its gateway. Raises `SettingsError`."""
-    if url is not None and socket is not None:
-        raise ValueError("url and socket exclude each other")
-    file = default_path() if path is None else pathlib.Path(path)
-    token = read_token(file)
-    if socket is not None:
-        return file, pathlib.Path(socket), token, certificate
-    address = _URL if url is None else url
-    if certificate is None and address.startswith("https:"):
-        certificate = file.parent / CERTIFICATE
-        if not certificate.exists():
-            raise SettingsError(f"{certificate}: there is no certificate; the gateway makes it on its first start")
-    return file, address, token, certificate
 
 
 def read_token(file: Path) -> str:

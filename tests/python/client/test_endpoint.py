@@ -8,8 +8,8 @@ import pytest
 from rig import AsyncClient, Gateway, gateway
 
 import adapter_gateway
-from adapter_gateway.endpoint import Endpoint
-from adapter_gateway.settings import default_path, endpoint_of_settings, read_token
+from adapter_gateway.endpoint import Endpoint, content
+from adapter_gateway.settings import default_path, read_token
 
 SECRET = "s3cret/&=%"
 
@@ -27,7 +27,7 @@ SECRET = "s3cret/&=%"
     ],
 )
 def test_addresses(address, line, host):
-    request = Endpoint(address, SECRET, None).request("t", {"ü": 1})
+    request = Endpoint(address, SECRET, None).head + content("t", {"ü": 1})
     head, body = request.split(b"\r\n\r\n")
     assert head.startswith(b"POST %b?token=s3cret%%2F%%26%%3D%%25 HTTP/1.1\r\nHost: %b\r\n" % (line, host))
     assert head.endswith(b"\r\nContent-Length: %d" % len(body))
@@ -66,9 +66,8 @@ def test_no_error_and_no_repr_shows_the_token(kind, tmp_path):
 
 
 def test_json_text_is_sent_as_it_stands():
-    endpoint = Endpoint("http://localhost", SECRET, None)
     for payload in ('{"a": 1.10, "ü": 2}', '{"a": 1.10, "ü": 2}'.encode()):
-        assert endpoint.request('"', payload).endswith('{"topic":"\\"","payload":{"a": 1.10, "ü": 2}}'.encode())
+        assert content('"', payload).endswith('{"topic":"\\"","payload":{"a": 1.10, "ü": 2}}'.encode())
 
 
 OPEN = "OPEN_REST_API = True\n"
@@ -131,22 +130,31 @@ def test_where_the_settings_are(monkeypatch):
         assert default_path() == pathlib.Path(expected, "adapter", "user_settings.py")
 
 
-def test_the_address_of_settings(tmp_path):
+def test_the_address_of_settings(tmp_path, monkeypatch):
+    # What makes a context of TLS reads the certificate.
+    monkeypatch.setattr(Endpoint, "tls_context", lambda endpoint: None)
+    made = adapter_gateway.Client.from_settings
+
+    def found(*arguments, **options):
+        endpoint = made(*arguments, **options)._pool.endpoint
+        return endpoint.address, endpoint.token, endpoint.certificate
+
     file = tmp_path / "user_settings.py"
     file.write_text(OPEN + "TOKEN = 'a'")
     with pytest.raises(adapter_gateway.SettingsError, match="no certificate"):
-        endpoint_of_settings(file, None, None, None)
+        made(file)
     certificate = tmp_path / "gateway-cert.pem"
     certificate.touch()
     url = "https://localhost:12358/api/message"
-    assert endpoint_of_settings(file, None, None, None) == (file, url, "a", certificate)
-    assert endpoint_of_settings(file, None, None, "other.pem") == (file, url, "a", "other.pem")
-    assert endpoint_of_settings(file, "http://localhost:1", None, None) == (file, "http://localhost:1", "a", None)
-    assert endpoint_of_settings(str(file), None, "/run/x", None) == (file, pathlib.Path("/run/x"), "a", None)
+    assert found(file) == (url, "a", str(certificate))
+    assert found(file, certificate="other.pem") == (url, "a", "other.pem")
+    assert found(file, url="http://localhost:1") == ("http://localhost:1", "a", None)
+    assert found(str(file), socket="/run/x") == ("unix:/run/x", "a", None)
+    assert found(file, socket="localhost:1") == ("unix:localhost:1", "a", None)
     with pytest.raises(ValueError):
-        endpoint_of_settings(file, "http://localhost", "/run/x", None)
+        made(file, url="http://localhost", socket="/run/x")
     with pytest.raises(adapter_gateway.SettingsError, match="missing.py"):
-        endpoint_of_settings(tmp_path / "missing.py", None, None, None)
+        made(tmp_path / "missing.py")
 
 
 @pytest.mark.parametrize("kind", [adapter_gateway.Client, adapter_gateway.aio.Client])
