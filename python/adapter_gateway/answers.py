@@ -28,8 +28,6 @@ class MalformedAnswer(Exception):
 
 
 class Answer(NamedTuple):
-    """One answer."""
-
     status: int
     #: Whether the server ends the connection after this answer. It reads no request behind it (RFC 9112 section 9.6).
     close: bool

@@ -22,7 +22,7 @@ from .lifeline import watch_options
 from .listeners import Listeners
 from .process import GatewayProcess
 from .restart import Restarts
-from .settings import default_path, read_token
+from .settings import CERTIFICATE, default_path, read_token
 from .state import Event, Until
 
 if TYPE_CHECKING:
@@ -36,6 +36,9 @@ ANSWER_TIMEOUT_S = 10.0
 
 START_TIMEOUT_S = 10.0
 """How long a start may take, if nothing else is said."""
+
+_DRAIN_TIMEOUT_S = 5.0
+"""What `drain_timeout` is if it is not given."""
 
 _STOP_MARGIN_S = 2.5
 """How long each of the two requests to stop may take, beside `drain_timeout`."""
@@ -73,7 +76,9 @@ class GatewayBase:
 
         Raises `TypeError` for an option that `serve` does not have.
         """
-        serve.check_names(options)
+        unknown = sorted(set(options) - serve.GatewayOptions.__optional_keys__)
+        if unknown:
+            raise TypeError(f"serve has no option {', '.join(unknown)}")
         self._on_event = on_event
         self._until: Until = until
         self._start_timeout_s = start_timeout
@@ -120,7 +125,9 @@ class GatewayBase:
 
         There is none with `plain`, and none with `tls_cert`, where clients trust whoever signed that certificate.
         """
-        return serve.certificate(self._options)
+        if self._options.get("plain") or self._options.get("tls_cert") is not None:
+            return None
+        return pathlib.Path(self._options.get("cert_dir") or self._settings().parent, CERTIFICATE)
 
     @property
     def is_ready(self) -> bool:
@@ -286,7 +293,7 @@ class GatewayBase:
         return pause_s
 
     def _client(self, kind: type[_Client], certificate: Optional[Path], timeout_s: float) -> _Client:
-        settings = pathlib.Path(self._options.get("settings") or default_path())
+        settings = self._settings()
         listener = self._first_listener()
         address = f"unix:{listener['socket']}" if listener.get("socket") else str(listener["url"])
         if certificate is None and address.startswith("https:"):
@@ -315,6 +322,9 @@ class GatewayBase:
         except Exception:  # whatever it is, the reading must go on
             _log.exception("the function that takes events failed")
 
+    def _settings(self) -> pathlib.Path:
+        return pathlib.Path(self._options.get("settings") or default_path())
+
     def _first_listener(self) -> Event:
         state = self._running().state
         state.check_enabled()
@@ -324,7 +334,8 @@ class GatewayBase:
 
     def _stop_timeout_s(self) -> float:
         """Returns how long a stop may take on a busy machine."""
-        return serve.drain_timeout_s(self._options) + _STOP_MARGIN_S
+        given = self._options.get("drain_timeout")
+        return (_DRAIN_TIMEOUT_S if given is None else given) + _STOP_MARGIN_S
 
     def _is_forked(self) -> bool:
         """Returns whether this is the copy of a fork, to which the gateway does not belong."""
@@ -351,7 +362,6 @@ class GatewayBase:
         return words + self._extra_arguments
 
     def _descriptors(self) -> list[int]:
-        """Returns the descriptors that the process inherits."""
         if self._listeners is not None:
             return self._listeners.descriptors()
         listen = serve.texts(self._options.get("listen") or ())

@@ -79,7 +79,6 @@ class ClientBase:
         return f"<Client {self._pool.endpoint.address}>"
 
     def _posting(self, topic: str, payload: Payload) -> Steps[None]:
-        """Posts a message."""
         work = Work(self._pool, 1, 0.0, False)
         work.add((topic, payload))
         try:

@@ -101,8 +101,6 @@ def run(steps: Steps[_Result], also: Optional[socket.socket] = None) -> _Result:
 
 
 class Connection:
-    """One connection."""
-
     def __init__(self, connected: socket.socket) -> None:
         connected.setblocking(False)
         self.socket = connected
@@ -182,7 +180,6 @@ def _rest_s(until: float) -> float:
 
 
 def failure_reason(error: BaseException) -> str:
-    """Returns what went wrong with a connection, in words."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the certificate of the gateway is not trusted: {error.verify_message}"
     if isinstance(error, (socket.timeout, TimeoutError)):

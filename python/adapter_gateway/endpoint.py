@@ -45,7 +45,6 @@ _encoder = json.JSONEncoder(separators=(",", ":"), allow_nan=False, default=_pla
 
 
 def _pieces(value: object, _: int) -> Iterable[str]:
-    """Returns JSON in pieces."""
     return (_encoder.encode(value),)
 
 
@@ -134,7 +133,6 @@ class Endpoint:
         self.head = head.encode("ascii")
 
     def with_token(self, token: str) -> Endpoint:
-        """Returns the same endpoint with another token."""
         other = copy.copy(self)
         other._set_token(token)
         return other

@@ -39,7 +39,6 @@ class Listeners:
             raise
 
     def descriptors(self) -> list[int]:
-        """Returns the numbers of the descriptors."""
         return [one.fileno() for one in self._sockets]
 
     def close(self) -> None:
@@ -130,7 +129,6 @@ def _listen(family: socket.AddressFamily, address: tuple[object, ...]) -> socket
 
 
 def _is_stale(path: str) -> bool:
-    """Returns whether the file is a socket that nobody listens on."""
     if not stat.S_ISSOCK(os.lstat(path).st_mode):
         return False
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import pathlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, Optional, TypedDict, Union
 
 from .endpoint import Path
-from .settings import CERTIFICATE, default_path
 
 Texts = Optional[Union[str, Sequence[str]]]
 
@@ -48,18 +46,7 @@ class GatewayOptions(TypedDict, total=False):
     stats: Optional[float]
 
 
-DEFAULT_DRAIN_TIMEOUT_S = 5.0
-
-
-def check_names(options: Iterable[str]) -> None:
-    """Raises `TypeError` for a name that is no option."""
-    unknown = sorted(set(options) - GatewayOptions.__optional_keys__)
-    if unknown:
-        raise TypeError(f"serve has no option {', '.join(unknown)}")
-
-
 def arguments(options: GatewayOptions) -> list[str]:
-    """Returns the words of the command line."""
     words: list[str] = []
     for name, value in options.items():
         option = f"--{name.replace('_', '-')}"
@@ -77,19 +64,3 @@ def texts(value: Any) -> list[str]:
     if isinstance(value, (int, float)):
         return [str(value)]
     return [text for one in value for text in texts(one)]
-
-
-def drain_timeout_s(options: GatewayOptions) -> float:
-    """Returns the time that the gateway takes for its stop at most."""
-    given = options.get("drain_timeout")
-    return DEFAULT_DRAIN_TIMEOUT_S if given is None else given
-
-
-def certificate(options: GatewayOptions) -> Optional[pathlib.Path]:
-    """Returns the file of the self-signed certificate. With an own certificate, and with http, there is none."""
-    if options.get("plain") or options.get("tls_cert") is not None:
-        return None
-    folder = options.get("cert_dir")
-    if folder is None:
-        folder = pathlib.Path(options.get("settings") or default_path()).parent
-    return pathlib.Path(folder) / CERTIFICATE

@@ -96,7 +96,6 @@ class Pipeline:
         return self._held_bytes >= 2 * IN_FLIGHT_BYTES
 
     def room(self) -> int:
-        """Returns how many messages may be taken from the iterable."""
         return 0 if self.is_full else self._limit - len(self._order)
 
     def add(self, message: Message) -> None:
@@ -135,12 +134,10 @@ class Pipeline:
 
     @property
     def in_flight(self) -> int:
-        """How many messages wait for their answers."""
         return len(self._sent)
 
     @property
     def is_busy(self) -> bool:
-        """Whether messages are to be sent, or wait for their answers."""
         return bool(self._sent or self._unsent or self._again)
 
     def may_connect(self, now: float) -> bool:

@@ -38,7 +38,6 @@ class Pool:
             raise GatewayError("the client is closed")
 
     def connect(self) -> Connect:
-        """Returns what makes a connection."""
         return Connect(self.endpoint, self.timeout_s)
 
     def take(self) -> Optional[Connection]:
@@ -54,7 +53,6 @@ class Pool:
             connection.close()
 
     def give_back(self, connection: Connection) -> None:
-        """Keeps a connection."""
         self._idle.append(connection)
         if self._closed:
             self.close()

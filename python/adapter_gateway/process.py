@@ -58,7 +58,6 @@ class GatewayProcess:
 
     @property
     def pid(self) -> int:
-        """The process id."""
         return self._popen.pid
 
     def attach(self, sink: Sink) -> None:
@@ -84,9 +83,9 @@ class GatewayProcess:
         """Sends a signal, and returns the next event with the name of the answer."""
         with self._changed:
             self._check_may_wait()
-            has_come = self.state.next_event(answer)
+            before = self.state.counts[answer]
             self._popen.send_signal(signal_number)
-            if not self.wait_for(has_come, timeout_s):
+            if not self.wait_for(lambda: self.state.has_come(answer, before), timeout_s):
                 raise self.state.late(f"the event `{answer}`", timeout_s)
             return self.state.last[answer]
 

@@ -32,5 +32,4 @@ class Restarts:
         return min(FIRST_PAUSE_S * 2.0 ** (self._count - 1), PAUSE_LIMIT_S)
 
     def started(self) -> None:
-        """Takes the time of a start."""
         self._started_at = time.monotonic()

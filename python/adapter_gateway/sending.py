@@ -43,7 +43,6 @@ class Sending:
         self._has_ended = False
 
     def run(self, messages: Iterator[Message]) -> Generator[Outcome, None, None]:
-        """Yields the outcomes."""
         try:
             run(self._work.begin())
             yield from self._outcomes(messages)

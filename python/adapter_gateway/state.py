@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import json
-from collections.abc import Callable
 from typing import Any, Literal, Optional
 
 from .errors import GatewayDisabledError, GatewayEndedError, GatewayTimeoutError
@@ -48,7 +47,6 @@ class GatewayState:
         return event if isinstance(event, dict) and isinstance(event.get("event"), str) else None
 
     def apply(self, event: Event) -> None:
-        """Takes an event."""
         name = event["event"]
         if name == "listening":
             self.listeners.append(event)
@@ -73,18 +71,12 @@ class GatewayState:
             self.check_enabled()
         return self.is_ready if until == "ready" else bool(self.listeners)
 
-    def next_event(self, name: str) -> Callable[[], bool]:
-        """Returns a function that tells whether another event of this name has come since. It raises an error if none
-        can come any more."""
-        before = self.counts[name]
-
-        def has_come() -> bool:
-            if self.counts[name] > before:
-                return True
-            self._check_runs()
-            return False
-
-        return has_come
+    def has_come(self, name: str, before: int) -> bool:
+        """Returns whether more events of this name than before have come. Raises an error if none can come any more."""
+        if self.counts[name] > before:
+            return True
+        self._check_runs()
+        return False
 
     def check_enabled(self) -> None:
         """Raises `GatewayDisabledError` if the settings do not switch the gateway on."""
@@ -103,14 +95,12 @@ class GatewayState:
         return GatewayEndedError(what, self.status, None, self.log)
 
     def late(self, what: str, timeout_s: Optional[float]) -> GatewayTimeoutError:
-        """Returns the error for something that did not come in time."""
         reason = self._disabled
         if reason is None and not self.is_ready and self.last.get("bus", {}).get("reason"):
             reason = f"the bus is not connected: {self.last['bus']['reason']}"
         return GatewayTimeoutError(f"{what} did not come within {timeout_s:g} s", reason, self.log)
 
     def ended(self) -> GatewayEndedError:
-        """Returns the error for a process that has ended."""
         is_signal = self.status is not None and self.status < 0
         how = f"was ended by signal {abs(self.status or 0)}" if is_signal else f"ended with status {self.status}"
         reason = self.last.get("failed", {}).get("reason")

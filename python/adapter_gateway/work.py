@@ -32,7 +32,6 @@ class Work:
         return os.getpid() != self._process
 
     def check_process(self) -> None:
-        """Raises `GatewayError` in the copy of a fork."""
         if self.is_forked():
             raise GatewayError("the outcomes belong to the process that asked for them")
 

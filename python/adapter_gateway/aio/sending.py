@@ -29,7 +29,6 @@ class Sending:
         self._change: Optional[asyncio.Future[None]] = None
 
     async def run(self, messages: Union[Iterable[Message], AsyncIterable[Message]]) -> AsyncGenerator[Outcome, None]:
-        """Yields the outcomes."""
         tasks: list[asyncio.Task[None]] = []
         try:
             await run(self._work.begin())
