@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from typing import Any, Callable
+from typing import Any, AsyncIterator, Callable, Iterator
 
 import pytest
 from conftest import ENABLED, TIMEOUT_S
@@ -32,7 +32,23 @@ class AsyncGateway:
         found = getattr(self._gateway, name)
         if not asyncio.iscoroutinefunction(found):
             return found
-        return lambda *given: asyncio.run_coroutine_threadsafe(found(*given), self._loop).result(TIMEOUT_S)
+        return lambda *given: self._await(found(*given))
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        async def made() -> AsyncIterator[dict[str, Any]]:
+            return self._gateway.events()
+
+        async def following() -> Any:
+            # `anext` is not in Python 3.9.
+            async for event in stream:
+                return event
+            return None
+
+        stream = self._await(made())
+        return iter(lambda: self._await(following()), None)
+
+    def _await(self, work: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(TIMEOUT_S)
 
     def __enter__(self) -> AsyncGateway:
         self.start()
@@ -204,8 +220,7 @@ def test_a_gateway_that_ends_is_started_again(kind, options, replaceable, caplog
         "the gateway was ended by signal 9; it is started again in 0.1 s",
     ]
     assert gateway.stop()["event"] == seen[-1]["event"] == "stopped"
-    if kind is not AsyncGateway:
-        assert [event["event"] for event in events].count("ended") == 2
+    assert [event["event"] for event in events].count("ended") == 2
     for pid in pids:
         wait_for_end(pid)
 
