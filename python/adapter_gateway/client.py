@@ -80,7 +80,7 @@ class ClientBase:
 
     def _posting(self, topic: str, payload: Payload) -> Steps[None]:
         work = Work(self._pool, 1, 0.0, False)
-        work.add((topic, payload))
+        work.pipeline.add((topic, payload))
         try:
             yield from work.begin()
             work.advance()

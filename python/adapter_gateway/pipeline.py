@@ -178,17 +178,18 @@ class Pipeline:
                 return b""
             self._unsent.extendleft(reversed(self._again))
             self._again.clear()
-        unsent, sent, head = self._unsent, self._sent, self.endpoint.head
+        unsent, sent, head, end = self._unsent, self._sent, self.endpoint.head, self._sent_bytes
+        head_bytes, limit = len(head), self._answered_bytes + IN_FLIGHT_BYTES
         parts: list[bytes] = []
         # Until the server has answered, nobody knows whether it reads at all: all that is sent to it may be in doubt.
         free = (self._window if self.answered else 1) - len(sent)
-        while unsent and free > 0 and (not sent or self._sent_bytes - self._answered_bytes < IN_FLIGHT_BYTES):
+        while unsent and free > 0 and (not sent or end < limit):
             entry = unsent.popleft()
-            self._sent_bytes += len(head) + len(entry.content)
-            entry.end = self._sent_bytes
+            entry.end = end = end + head_bytes + len(entry.content)
             sent.append(entry)
             parts += (head, entry.content)
             free -= 1
+        self._sent_bytes = end
         return b"".join(parts)
 
     def receive(self, data: bytes, now: float) -> None:

@@ -85,7 +85,9 @@ class Sending:
             if not self._is_armed and (room > 1 or pipeline.is_busy):
                 self._arm()
             for message in itertools.islice(messages, room):
-                self._work.add(message)
+                if pipeline.verdict is not None:
+                    self._work.renew()
+                pipeline.add(message)
                 taken += 1
                 if self._is_attended or pipeline.is_full:
                     return True

@@ -8,7 +8,6 @@ from typing import Optional, Union
 
 from .answers import MalformedAnswer
 from .connection import READ_BYTES, Connection, Steps, Wait, failure_reason
-from .endpoint import Message
 from .errors import GatewayError, NotSentError
 from .pipeline import Pipeline
 from .pool import Pool
@@ -35,12 +34,9 @@ class Work:
         if self.is_forked():
             raise GatewayError("the outcomes belong to the process that asked for them")
 
-    def add(self, message: Message) -> None:
-        """Takes a message. Raises what the encoder raises."""
-        if self.pipeline.verdict is not None:
-            # The settings may have changed since.
-            self.pipeline.renew(self._pool.renewed(self.pipeline.endpoint))
-        self.pipeline.add(message)
+    def renew(self) -> None:
+        """Looks for another token in the settings, since the one that was used is refused."""
+        self.pipeline.renew(self._pool.renewed(self.pipeline.endpoint))
 
     def begin(self) -> Steps[None]:
         """Gets a connection. Raises `NotSentError`."""
@@ -73,7 +69,7 @@ class Work:
         self.check_process()
         self._read_all()
         if self.pipeline.wants_token:
-            self.pipeline.renew(self._pool.renewed(self.pipeline.endpoint))
+            self.renew()
         self._write()
         if self._connection is not None and self.pipeline.in_flight and self._late_at() <= time.monotonic():
             self._break(f"no answer came within {self._pool.timeout_s:g} s")

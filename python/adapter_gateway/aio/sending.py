@@ -76,7 +76,9 @@ class Sending:
 
         That task alone reads, writes and closes, so no socket is closed while somebody waits for it.
         """
-        self._work.add(message)
+        if self._pipeline.verdict is not None:
+            self._work.renew()
+        self._pipeline.add(message)
         self._gathered += 1
         # The task runs when the iterable takes its time.
         tell(self._change)
