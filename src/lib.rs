@@ -40,7 +40,7 @@
 //! | layer | imports | what it does |
 //! |---|---|---|
 //! | `main` | `commands` | runs the program and returns its exit status |
-//! | [`commands`] | `cli`, `gateway` | the commands `serve`, `demo` and `listen` |
+//! | [`commands`] | `cli`, `gateway` | the commands `serve`, `demo`, `listen` and `send` |
 //! | [`cli`] | `server` | parses the arguments |
 //! | [`gateway`] | `server`, `settings`, `watch`, `writer` | one run: settings, signals, certificates, events for the parent |
 //! | [`server`] | `bus`, `tls` | workers, listening sockets and connections |

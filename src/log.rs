@@ -20,10 +20,42 @@ const FINISH_TIMEOUT: Duration = Duration::from_millis(250);
 /// Started by the first line. `None` in it means that the system provides no thread.
 static WRITER: OnceLock<Option<StreamWriter<LogLines>>> = OnceLock::new();
 
-/// Adds a line to the log. It never waits for the reader of standard error: if too many lines wait, the oldest ones are
-/// dropped, and the log tells how many.
+/// How much a line matters to a person. It is the first word of the line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Level {
+    Info,
+    Warning,
+    Error,
+}
+
+impl Level {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// Adds a line to the log that tells of a usual event. It never waits for the reader of standard error: if too many
+/// lines wait, the oldest ones are dropped, and the log tells how many.
 pub fn log(line: fmt::Arguments<'_>) {
-    let line = prefixed(line);
+    add(Level::Info, line);
+}
+
+/// Adds a line to the log that a person should act on. It never waits, as [`log`].
+pub fn warning(line: fmt::Arguments<'_>) {
+    add(Level::Warning, line);
+}
+
+/// Adds a line to the log that tells why the process, or a part of it, ends. It never waits, as [`log`].
+pub fn error(line: fmt::Arguments<'_>) {
+    add(Level::Error, line);
+}
+
+fn add(level: Level, line: fmt::Arguments<'_>) {
+    let line = prefixed(level, line);
     match WRITER.get_or_init(|| StreamWriter::start("log", io::stderr(), LogLines::default()).ok()) {
         Some(writer) => writer.update(|lines| lines.push(line)),
         // The workers will have no thread either, and this line or the next one tells why the program ends.
@@ -43,13 +75,16 @@ pub fn finish() {
 pub fn log_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let thread = std::thread::current();
-        log(format_args!("thread '{}' {panic}", thread.name().unwrap_or("unnamed")));
+        error(format_args!("thread '{}' {panic}", thread.name().unwrap_or("unnamed")));
         finish();
     }));
 }
 
-fn prefixed(line: fmt::Arguments<'_>) -> Vec<u8> {
-    format!("{}: {line}\n", env!("CARGO_PKG_NAME")).into_bytes()
+/// Returns the text with the level before each of its lines.
+fn prefixed(level: Level, text: fmt::Arguments<'_>) -> Vec<u8> {
+    let level = level.name();
+    let text = text.to_string().replace('\n', &format!("\n{level}: "));
+    format!("{level}: {text}\n").into_bytes()
 }
 
 /// The lines of the log that wait for standard error.
@@ -89,8 +124,11 @@ impl WaitingLines for LogLines {
         self.in_write = dropped + 1;
         let notice = match dropped {
             0 => return Some(line),
-            1 => prefixed(format_args!("1 line was dropped, since standard error did not take it")),
-            _ => prefixed(format_args!("{dropped} lines were dropped, since standard error did not take them")),
+            1 => prefixed(Level::Warning, format_args!("1 line was dropped, since standard error did not take it")),
+            _ => prefixed(
+                Level::Warning,
+                format_args!("{dropped} lines were dropped, since standard error did not take them"),
+            ),
         };
         Some([notice, line].concat())
     }
@@ -114,11 +152,16 @@ mod tests {
     }
 
     #[test]
+    fn each_line_begins_with_its_level() {
+        assert_eq!(prefixed(Level::Warning, format_args!("a\nb")), b"warning: a\nwarning: b\n");
+    }
+
+    #[test]
     fn the_newest_lines_are_kept_and_the_dropped_ones_counted_before_them() {
         let mut lines = LogLines::default();
         (0..WAITING_LINES + 2).for_each(|number| lines.push(line(number)));
         let written = rest(&mut lines);
-        let notice = "adapter-gateway: 2 lines were dropped, since standard error did not take them\nline 2\nline 3\n";
+        let notice = "warning: 2 lines were dropped, since standard error did not take them\nline 2\nline 3\n";
         assert!(written.starts_with(notice), "{written}");
         assert!(written.ends_with(&format!("line {}\n", WAITING_LINES + 1)));
         assert_eq!(written.lines().count(), 1 + WAITING_LINES);
@@ -145,9 +188,6 @@ mod tests {
         lines.take_next().unwrap();
         lines.record_lost();
         lines.push(line(2));
-        assert_eq!(
-            rest(&mut lines),
-            "adapter-gateway: 2 lines were dropped, since standard error did not take them\nline 2\n"
-        );
+        assert_eq!(rest(&mut lines), "warning: 2 lines were dropped, since standard error did not take them\nline 2\n");
     }
 }

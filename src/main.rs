@@ -1,9 +1,9 @@
 //! The program: it parses the arguments, runs the command, and turns the result into an exit status.
 
 use adapter_gateway::cli::{Arguments, Command, EarlyExit};
-use adapter_gateway::commands;
+use adapter_gateway::commands::{self, CommandFailure};
 use adapter_gateway::gateway::Failure;
-use adapter_gateway::log::{self, log};
+use adapter_gateway::log;
 use adapter_gateway::process;
 
 /// The exit status of a program that did what it was asked to do.
@@ -22,12 +22,13 @@ fn run() -> u8 {
     let command = match Arguments::parse(std::env::args_os().skip(1)) {
         Ok(command) => command,
         Err(EarlyExit::Help(text)) => return print(&text),
-        Err(EarlyExit::Usage(text)) => return fail(&Failure::Usage(text)),
+        Err(EarlyExit::Usage(text)) => return fail(&Failure::Usage(text).into()),
     };
     let result = match command {
-        Command::Serve(arguments) => commands::serve::run(&arguments),
-        Command::Listen(arguments) => commands::listen::run(arguments),
-        Command::Demo(arguments) => commands::demo::run(&arguments),
+        Command::Serve(arguments) => commands::serve::run(&arguments).map_err(CommandFailure::from),
+        Command::Demo(arguments) => commands::demo::run(&arguments).map_err(CommandFailure::from),
+        Command::Listen(arguments) => commands::listen::run(arguments).map_err(CommandFailure::from),
+        Command::Send(arguments) => commands::send::run(&arguments),
     };
     match result {
         Ok(()) => SUCCESS,
@@ -42,7 +43,7 @@ fn print(text: &str) -> u8 {
     SUCCESS
 }
 
-fn fail(failure: &Failure) -> u8 {
-    log(format_args!("{failure}"));
+fn fail(failure: &CommandFailure) -> u8 {
+    log::error(format_args!("{failure}"));
     failure.exit_status()
 }

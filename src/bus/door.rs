@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use super::back_pressure::{self, BackPressure};
 use super::ffi::{self, Registration};
-use crate::log::log;
+use crate::log::warning;
 use crate::proto::policy::BODY_BYTES;
 use crate::proto::zmtp::{
     InboundGuard, MAX_PUBLISHERS, MAX_SUBSCRIBERS, Mark, Origin, PeerCounters, Peers, Violation, ZmtpLimits,
@@ -225,7 +225,7 @@ fn tell(what: &'static str) {
         is_due
     });
     if is_due == Some(true) {
-        log(format_args!("{what}"));
+        warning(format_args!("{what}"));
     }
 }
 

@@ -40,10 +40,12 @@ const MAX_QUEUE_MESSAGES: u64 = 1 << 24;
     note = "`{command_name} COMMAND --help` lists the options of a command.",
     example = "{command_name} demo",
     example = "{command_name} serve --plain --watch-stdin",
+    error_code(1, "send: a line was refused or is in doubt; listen: the messages did not come in time"),
     error_code(2, "usage"),
-    error_code(3, "configuration: certificate or endpoint"),
-    error_code(4, "cannot listen"),
-    error_code(5, "--io uring asked for and io_uring unavailable")
+    error_code(3, "configuration: certificate or endpoint; send: the settings open no gateway"),
+    error_code(4, "cannot listen; send: no gateway there"),
+    error_code(5, "--io uring asked for and io_uring unavailable; send: certificate not trusted"),
+    error_code(6, "send: token refused")
 )]
 pub struct Arguments {
     /// print the version and exit
@@ -65,6 +67,8 @@ pub enum Command {
     Demo(DemoArguments),
     /// `listen`
     Listen(ListenArguments),
+    /// `send`
+    Send(SendArguments),
 }
 
 /// Run the gateway, as the adapter launches it. It prints events on stdout, one JSON object a line, and logs on stderr.
@@ -224,4 +228,26 @@ pub struct ListenArguments {
     /// exit after this number of messages (default: never)
     #[argh(option, arg_name = "n")]
     pub count: Option<Count<{ u64::MAX }>>,
+}
+
+/// Post a message to a gateway, or the lines of standard input: topic, tab, payload. It undoes the escapes of `listen`,
+/// and takes the token from the settings file.
+#[derive(FromArgs, ArgsInfo, Debug)]
+#[argh(subcommand, name = "send")]
+pub struct SendArguments {
+    /// topic and payload of the message, the payload in JSON (default: the lines of standard input)
+    #[argh(positional, arg_name = "topic payload")]
+    pub message: Vec<String>,
+    /// user settings file with the token, the certificate of the gateway beside it (default: that of `serve`)
+    #[argh(option, arg_name = "path")]
+    pub settings: Option<PathBuf>,
+    /// URL of the gateway (default: https://localhost:12358)
+    #[argh(option, arg_name = "url")]
+    pub url: Option<String>,
+    /// path of the gateway's Unix socket, in the place of a URL
+    #[argh(option, arg_name = "path")]
+    pub unix: Option<PathBuf>,
+    /// go on behind a line that is refused or in doubt
+    #[argh(switch)]
+    pub keep_going: bool,
 }

@@ -12,6 +12,6 @@ mod parse;
 mod tests;
 mod values;
 
-pub use arguments::{Arguments, Command, DEFAULT_PORT, DemoArguments, ListenArguments, ServeArguments};
+pub use arguments::{Arguments, Command, DEFAULT_PORT, DemoArguments, ListenArguments, SendArguments, ServeArguments};
 pub use parse::EarlyExit;
 pub use values::{Colour, Count, Seconds};

@@ -41,7 +41,7 @@ impl Arguments {
             }
             Self { command: Some(command), .. } => Ok(command),
             Self { command: None, .. } => {
-                Err(EarlyExit::Usage("a command is missing: serve, demo or listen; see --help".into()))
+                Err(EarlyExit::Usage("a command is missing: serve, demo, listen or send; see --help".into()))
             }
         }
     }
@@ -62,7 +62,7 @@ fn meant(words: &[&str], unknown: &str) -> Option<String> {
     let command = words.iter().find_map(|word| program.commands.iter().find(|command| command.name == *word));
     match (command, unknown.starts_with('-')) {
         (Some(command), true) => nearest(unknown, options(&command.command)).map(str::to_owned),
-        // No command takes a word that is no option. It may be an option without its dashes.
+        // A word that the command does not take may be an option without its dashes.
         (Some(command), false) => {
             let option = format!("--{unknown}");
             options(&command.command).any(|known| known == option).then_some(option)

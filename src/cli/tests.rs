@@ -50,7 +50,8 @@ fn the_help_states_the_defaults() {
     ];
     let demo = [("--listen", format!("127.0.0.1:{DEFAULT_PORT}, or"))];
     let listen = [("--connect", format!("{HUB_SUBSCRIBERS})"))];
-    for (command, defaults) in [("serve", &serve[..]), ("demo", &demo), ("listen", &listen)] {
+    let send = [("--url", format!("https://localhost:{DEFAULT_PORT})"))];
+    for (command, defaults) in [("serve", &serve[..]), ("demo", &demo), ("listen", &listen), ("send", &send)] {
         let Err(EarlyExit::Help(help)) = parse(&format!("{command} --help")) else { panic!() };
         let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
         for (option, default) in defaults {
@@ -68,6 +69,15 @@ fn a_value_may_follow_an_equals_sign() {
     };
     assert_eq!(serve.listen, ["[::1]:0".parse().unwrap(), "127.0.0.1:0".parse().unwrap()]);
     assert_eq!(serve.drain_timeout.get(), Duration::from_millis(500));
+}
+
+#[test]
+fn words_that_are_no_options_are_a_message() {
+    let Ok(Command::Send(send)) = parse("send --keep-going a/b {\"c\":1} --url=http://h") else { panic!() };
+    assert_eq!(
+        (send.message.as_slice(), send.url.as_deref()),
+        (&["a/b", "{\"c\":1}"].map(String::from)[..], Some("http://h"))
+    );
 }
 
 #[test]
@@ -129,7 +139,8 @@ fn the_nearest_command_option_or_value_is_named() {
 
 #[test]
 fn help_and_version_are_not_usage_errors() {
-    for line in ["--help", "-h", "serve --help", "serve -h", "demo --help", "listen --help", "--version"] {
+    for line in ["--help", "-h", "serve --help", "serve -h", "demo --help", "listen --help", "send --help", "--version"]
+    {
         assert!(matches!(parse(line), Err(EarlyExit::Help(_))), "{line}");
     }
 }

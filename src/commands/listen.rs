@@ -9,7 +9,7 @@ use super::serve::endpoint_to_connect;
 use crate::bus::{ConnectionStatus, Endpoint, HUB_SUBSCRIBERS, Interrupter, NotConnected, Received, Subscriber};
 use crate::cli::{Count, ListenArguments};
 use crate::gateway::Failure;
-use crate::log::{self, log};
+use crate::log::{self, log, warning};
 use crate::process::exit_now;
 
 /// The time in which the printing must end after a signal.
@@ -38,10 +38,10 @@ pub fn run(arguments: ListenArguments) -> Result<(), Failure> {
 fn log_status(endpoint: &Endpoint, status: &ConnectionStatus) {
     match status {
         Ok(()) => log(format_args!("connected to {endpoint}, waiting for messages")),
-        Err(reason @ NotConnected::WrongSide(_)) => log(format_args!(
+        Err(reason @ NotConnected::WrongSide(_)) => warning(format_args!(
             "not connected to {endpoint}: {reason}; subscribers connect to the other side, usually {HUB_SUBSCRIBERS}"
         )),
-        Err(reason) => log(format_args!("not connected to {endpoint}: {reason}; waiting until it is there")),
+        Err(reason) => warning(format_args!("not connected to {endpoint}: {reason}; waiting until it is there")),
     }
 }
 
@@ -57,7 +57,7 @@ pub(super) fn print_messages(subscriber: &mut Subscriber, printer: &mut Printer,
                 printed += 1;
             }
             Some(Received::Malformed { frames }) => {
-                log(format_args!("ignored a message of {frames} frames, since a message has two"))
+                warning(format_args!("ignored a message of {frames} frames, since a message has two"))
             }
             Some(Received::Interrupted) => return,
             None => {}

@@ -1,7 +1,12 @@
-//! The commands of the program, one file each, and the printer that `listen` and `demo` share.
+//! The commands of the program: `serve`, `demo` and `listen` in a file each, `send` in a folder, and the printer that
+//! `listen` and `demo` share.
 
 pub mod demo;
+mod failure;
 mod json_text;
 pub mod listen;
 mod print;
+pub mod send;
 pub mod serve;
+
+pub use failure::CommandFailure;

@@ -8,7 +8,7 @@ use serde::de::IgnoredAny;
 
 use super::json_text::{self, JsonStyle, coloured};
 use crate::cli::Colour;
-use crate::log::log;
+use crate::log::warning;
 use crate::process;
 use crate::proto::message::{Encoding, msgpack};
 
@@ -68,7 +68,7 @@ impl Printer {
         };
         if !self.hinted && as_json(payload, other).is_some() {
             self.hinted = true;
-            log(format_args!("a payload of {topic} is {name}: `--encoding {option}` shows it"));
+            warning(format_args!("a payload of {topic} is {name}: `--encoding {option}` shows it"));
         }
     }
 }
@@ -80,10 +80,12 @@ fn environment_allows_colour() -> bool {
     !no_color && !dumb
 }
 
-/// Returns the topic with its control characters escaped. The topic of another publisher may contain anything: a tab or
-/// a newline would break the line, and an escape sequence would change the terminal.
-fn one_line(topic: &[u8]) -> String {
-    let escape = |c: char| if json_text::is_control(c) { c.escape_default().collect() } else { String::from(c) };
+/// Returns the topic with its control characters and backslashes escaped, so that `send` can undo the escapes. The topic
+/// of another publisher may contain anything: a tab or a newline would break the line, and an escape sequence would
+/// change the terminal.
+pub(super) fn one_line(topic: &[u8]) -> String {
+    let is_escaped = |c| c == '\\' || json_text::is_control(c);
+    let escape = |c: char| if is_escaped(c) { c.escape_default().collect() } else { String::from(c) };
     String::from_utf8_lossy(topic).chars().map(escape).collect()
 }
 
@@ -132,6 +134,7 @@ mod tests {
 
     #[test]
     fn a_topic_cannot_break_the_line_or_the_terminal() {
+        assert_eq!(one_line(br"a\b"), r"a\\b");
         assert_eq!(one_line(b"a\tb\nc\x1b[0m"), "a\\tb\\nc\\u{1b}[0m");
         assert_eq!(one_line("\u{202e}\u{2028}\u{9b}é".as_bytes()), "\\u{202e}\\u{2028}\\u{9b}é");
         let invisible = "\u{feff}\u{e0000}\u{e0061}\u{e007f}";

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::gateway::clock::ClockWatch;
 use crate::gateway::events::{CertificateState, Event, EventSink};
 use crate::gateway::failure::Failure;
-use crate::log::log;
+use crate::log::{log, warning};
 use crate::tls::acceptor::Acceptor;
 use crate::tls::fault::CertificateNotice;
 use crate::tls::source::CertificateSource;
@@ -45,7 +45,7 @@ impl WatchedCertificate {
         let loaded = source.load(now).map_err(Failure::configuration)?;
         let watch = |path| {
             let watch = Watch::start(path);
-            watch.map_err(|error| log(format_args!("{error}; send SIGHUP to read the file again"))).ok()
+            watch.map_err(|error| warning(format_args!("{error}; send SIGHUP to read the file again"))).ok()
         };
         let watches = source.files().iter().filter_map(|path| watch(path)).collect();
         let mut certificate = Self {
@@ -105,7 +105,7 @@ impl WatchedCertificate {
         let loaded = match loaded {
             Ok(loaded) => loaded,
             Err(error) => {
-                log(format_args!("{error}; the certificate stays as it was"));
+                warning(format_args!("{error}; the certificate stays as it was"));
                 return self.reject(&error.path, error.fault.to_string());
             }
         };
@@ -119,7 +119,7 @@ impl WatchedCertificate {
                 self.report(made.unwrap_or(CertificateState::Replaced));
             }
             Ok(false) => {}
-            Err(error) => log(format_args!("{error}; the certificate stays as it was")),
+            Err(error) => warning(format_args!("{error}; the certificate stays as it was")),
         }
     }
 
@@ -127,7 +127,10 @@ impl WatchedCertificate {
     fn take_notices(&mut self, notices: Vec<CertificateNotice>) {
         let last = std::mem::take(&mut self.notices);
         for notice in notices.iter().filter(|notice| !last.contains(notice)) {
-            log(format_args!("{notice}"));
+            match notice {
+                CertificateNotice::Made { .. } => log(format_args!("{notice}")),
+                _ => warning(format_args!("{notice}")),
+            }
             if let CertificateNotice::NotRenewed { path, reason } = notice {
                 self.reject(path, reason.clone());
             }

@@ -3,7 +3,7 @@
 use crate::bus::{MAX_PEERS, limit_peers};
 use crate::gateway::config::GatewayConfig;
 use crate::gateway::failure::Failure;
-use crate::log::log;
+use crate::log::warning;
 use crate::process::{check_free_descriptors, raise_descriptor_limit};
 
 /// Descriptors that are not connections when there is one worker: the listeners, the ring, the bus, the standard streams
@@ -54,10 +54,10 @@ pub(super) fn divide(config: &GatewayConfig, has_hub: bool) -> Result<u64, Failu
     let peers = (free / PEER_SHARE).max(FEWEST_PEERS).min(wanted_peers);
     let possible = free.saturating_sub(peers).max(1);
     if peers < wanted_peers {
-        log(format_args!("at most {peers} peers of the bus, since the limit of descriptors is {limit}"));
+        warning(format_args!("at most {peers} peers of the bus, since the limit of descriptors is {limit}"));
     }
     if possible < wanted {
-        log(format_args!("at most {possible} connections, since the limit of descriptors is {limit}"));
+        warning(format_args!("at most {possible} connections, since the limit of descriptors is {limit}"));
     }
     limit_peers(usize::try_from(peers / sockets.max(1)).unwrap_or(usize::MAX));
     Ok(possible.min(wanted))

@@ -14,7 +14,7 @@ use crate::gateway::events::{BusConnectivity, EndpointStats, Event, EventSink, H
 use crate::gateway::failure::Failure;
 use crate::gateway::ready::ReadyReporter;
 use crate::gateway::signals::Signals;
-use crate::log::log;
+use crate::log::{log, warning};
 use crate::proto::message::Encoding;
 use crate::proto::policy::Policy;
 use crate::proto::problem::Status;
@@ -59,7 +59,7 @@ impl MessagePath {
                     emit(&Event::Bus { state: BusConnectivity::Connected, endpoint: endpoint.as_str(), reason: None });
                 }
                 BusEvent::Disconnected { endpoint, reason } => {
-                    log(format_args!("not connected to {endpoint}: {reason}"));
+                    warning(format_args!("not connected to {endpoint}: {reason}"));
                     let (state, reason) = (BusConnectivity::Disconnected, reason.to_string());
                     emit(&Event::Bus { state, endpoint: endpoint.as_str(), reason: Some(&reason) });
                 }

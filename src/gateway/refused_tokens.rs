@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-use crate::log::log;
+use crate::log::warning;
 
 /// The least time between two lines.
 const INTERVAL: Duration = Duration::from_secs(60);
@@ -37,7 +37,7 @@ impl RefusedTokens {
     /// Logs a line if it is due. `answers` is the number of answers 401 so far.
     pub(super) fn log(&mut self, answers: u64) {
         if let Some(line) = self.line(answers, Instant::now()) {
-            log(format_args!("{line}"));
+            warning(format_args!("{line}"));
         }
     }
 

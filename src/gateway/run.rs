@@ -19,7 +19,7 @@ use crate::gateway::ready::ReadyReporter;
 use crate::gateway::refused_tokens::RefusedTokens;
 use crate::gateway::signals::{SignalAction, Signals, StdinEnd};
 use crate::gateway::watched_settings::WatchedSettings;
-use crate::log::log;
+use crate::log::{log, warning};
 use crate::proto::admission::ENDPOINT;
 use crate::proto::token::Token;
 use crate::server::listener::{BoundAddress, ListenError, ListenTarget, Listening};
@@ -255,7 +255,7 @@ impl Gateway {
         // Messages that are still in the queue, or in the embedded hub.
         let undelivered = stats.accepted.saturating_sub(stats.published);
         if undelivered > 0 {
-            log(format_args!("{undelivered} accepted messages could not be handed to the bus in time"));
+            warning(format_args!("{undelivered} accepted messages could not be handed to the bus in time"));
         }
         if as_asked {
             (self.emit)(&Event::Stopped { undelivered, stats });

@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::exposure::exposures;
 use crate::gateway::config::TokenSource;
 use crate::gateway::events::SettingsChange;
-use crate::log::log;
+use crate::log::{log, warning};
 use crate::proto::token::{SHORT_CHARACTERS, Token};
 use crate::settings::{self, Access, FileVersion, SettingsReading};
 use crate::watch::Watch;
@@ -103,7 +103,8 @@ impl WatchedFile {
     fn start(path: &Path) -> Self {
         // The watch starts before the file is read, so that no later change is missed.
         let watch = Watch::start(path);
-        let watch = watch.map_err(|error| log(format_args!("{error}; send SIGHUP to read the settings again"))).ok();
+        let watch =
+            watch.map_err(|error| warning(format_args!("{error}; send SIGHUP to read the settings again"))).ok();
         let mut file = Self {
             path: path.into(),
             watch,
@@ -164,7 +165,7 @@ impl WatchedFile {
             change => change,
         };
         if let (SettingsChange::Rejected { reason }, Some(_)) = (&change, &self.in_force) {
-            log(format_args!("{reason}; the last good settings stay in force"));
+            warning(format_args!("{reason}; the last good settings stay in force"));
         }
         Some(change)
     }
@@ -193,8 +194,8 @@ impl WatchedFile {
                 ));
             }
         }
-        for warning in warnings.iter().filter(|warning| !self.warnings.contains(warning)) {
-            log(format_args!("{warning}"));
+        for text in warnings.iter().filter(|text| !self.warnings.contains(text)) {
+            warning(format_args!("{text}"));
         }
         self.warnings = warnings;
     }

@@ -24,6 +24,12 @@ impl Token {
         String::from_utf8_lossy(&self.0).chars().count() < SHORT_CHARACTERS
     }
 
+    /// Returns the bytes of the token, which a client sends. Nothing else may show them.
+    #[must_use]
+    pub fn secret(&self) -> &[u8] {
+        &self.0
+    }
+
     /// Returns whether `candidate` is this token. The time taken tells its length at most, never its bytes.
     #[must_use]
     pub fn matches(&self, candidate: &[u8]) -> bool {

@@ -20,7 +20,7 @@ use rustix::net::sockopt::{set_tcp_nodelay, socket_acceptconn, socket_domain, so
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, getsockname};
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc};
 
-use crate::log::log;
+use crate::log::warning;
 use crate::process::{become_interruptible, inherited_descriptor, interrupt};
 use crate::server::listener::{ACCEPT_PAUSE, BoundAddress, is_of_connection};
 
@@ -150,7 +150,7 @@ impl SocketAcceptor {
     async fn run(self) {
         let InheritedSocket { number, socket, address } = &*self.socket;
         if let Err(error) = become_interruptible() {
-            log(format_args!("the thread that accepts from fd:{number} cannot be interrupted: {error}"));
+            warning(format_args!("the thread that accepts from fd:{number} cannot be interrupted: {error}"));
         }
         let is_tcp = address.is_tcp();
         let mut failing = false;
@@ -171,13 +171,13 @@ impl SocketAcceptor {
                 // The socket is one that does not block. It may become one at any time.
                 Err(Errno::AGAIN) if waits_for_connections(socket) => {}
                 Err(Errno::AGAIN | Errno::INVAL) => {
-                    log(format_args!("fd:{number} accepts no more connections: another process has shut it down"));
+                    warning(format_args!("fd:{number} accepts no more connections: another process has shut it down"));
                     return;
                 }
                 Err(error) if is_of_connection(error) => {}
                 Err(error) => {
                     if !std::mem::replace(&mut failing, true) {
-                        log(format_args!("cannot accept connections from fd:{number} for now: {error}"));
+                        warning(format_args!("cannot accept connections from fd:{number} for now: {error}"));
                     }
                     sleep(ACCEPT_PAUSE);
                 }

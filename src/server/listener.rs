@@ -15,7 +15,7 @@ use rustix::net::{Shutdown, shutdown};
 use socket2::{Domain, Protocol, SockFilter, SockRef, Socket, Type};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::log::log;
+use crate::log::{log, warning};
 use crate::server::transport::Listener;
 use crate::unix_listener::UnixListener;
 
@@ -267,7 +267,7 @@ pub(crate) async fn accept<L: Listener>(
                 Some(error) if is_of_connection(error) => {}
                 _ => {
                     if !std::mem::replace(&mut failing, true) {
-                        log(format_args!("cannot accept connections for now: {error}"));
+                        warning(format_args!("cannot accept connections for now: {error}"));
                     }
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }

@@ -12,7 +12,7 @@ use tokio::task::spawn_local;
 use tokio::time::{Instant, timeout_at};
 
 use crate::bus::Publisher;
-use crate::log::log;
+use crate::log::warning;
 use crate::proto::Context;
 use crate::proto::counters::HttpCounters;
 use crate::proto::token::Token;
@@ -185,7 +185,7 @@ impl<S: Stream> Worker<S> {
                     let spawn = move |socket, permit| worker.spawn(socket, false, permit, tls.clone());
                     spawn_local(accept(listener, Arc::clone(&self.permits), spawn));
                 }
-                Err(error) => log(format_args!("a worker cannot listen: {error}")),
+                Err(error) => warning(format_args!("a worker cannot listen: {error}")),
             }
         }
     }
@@ -208,7 +208,7 @@ impl<S: Stream> Worker<S> {
             };
             match S::new(socket) {
                 Ok(socket) => self.spawn(socket, true, permit, tls.filter(|_| is_tcp)),
-                Err(error) => log(format_args!("a worker cannot serve a connection: {error}")),
+                Err(error) => warning(format_args!("a worker cannot serve a connection: {error}")),
             }
         }
         self.awaits_inherited.set(false);

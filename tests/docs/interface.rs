@@ -18,6 +18,8 @@ pub(crate) struct Command {
     pub(crate) name: &'static str,
     pub(crate) description: &'static str,
     pub(crate) options: Vec<Opt>,
+    /// What it takes beside options.
+    pub(crate) words: Vec<&'static str>,
 }
 
 /// An option.
@@ -47,6 +49,7 @@ impl Program {
             name: command.name,
             description: command.command.description,
             options: options(&command.command),
+            words: command.command.positionals.iter().map(|word| word.name).collect(),
         });
         Self {
             description: info.description,

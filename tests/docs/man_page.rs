@@ -76,15 +76,16 @@ pub(crate) fn page(program: &Program) -> String {
     let (summary, _) = program.description.split_once(':').unwrap();
     writeln!(page, ".SH NAME\nadapter\\-gateway \\- {}", roff(&lower_first(summary))).unwrap();
     page += ".SH SYNOPSIS\n";
-    for Command { name, .. } in &program.commands {
-        writeln!(page, ".B adapter\\-gateway {name}\n.RI [ options ]\n.br").unwrap();
+    for Command { name, words, .. } in &program.commands {
+        let words: String = words.iter().map(|word| format!(".RI [ {word} ]\n")).collect();
+        writeln!(page, ".B adapter\\-gateway {name}\n.RI [ options ]\n{words}.br").unwrap();
     }
     page += ".B adapter\\-gateway\n.BR \\-\\-help \" | \" \\-\\-version\n";
     writeln!(page, ".SH DESCRIPTION\n{}", roff(program.description)).unwrap();
     page += ".SH OPTIONS\nThe value of an option follows after a space or after\n.BR = .\n";
     page += "Each command has the option\n.BR \\-\\-help ,\nwhich lists its options.\n";
     program.options.iter().for_each(|option| page += &entry(option));
-    for Command { name, description, options } in &program.commands {
+    for Command { name, description, options, .. } in &program.commands {
         writeln!(page, ".SS adapter\\-gateway {name}\n{}", roff(description)).unwrap();
         options.iter().for_each(|option| page += &entry(option));
     }

@@ -14,7 +14,7 @@ fn reference() -> Document {
 #[test]
 fn options_are_those_of_the_help_with_the_same_defaults() {
     let reference = reference();
-    for command in ["serve", "demo", "listen"] {
+    for command in ["serve", "demo", "listen", "send"] {
         let rows = reference.table(&format!("options: {command}"));
         let names = |cell: &str| -> Vec<String> {
             quoted(cell).filter_map(|text| text.split(' ').next()).map(str::to_owned).collect()

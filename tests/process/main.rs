@@ -22,6 +22,7 @@
 //! | `lifecycle` | Can a parent start, watch and stop the gateway without the loss of a message? |
 //! | `adapter_states` | Does every transition of the specification's section 3 happen, driven by HTTP alone? |
 //! | `listen`, `demo` | Can a person use what these commands print? |
+//! | `send` | Does every line arrive once and in order, or does a person learn which did not? |
 //! | `harness` | Do the strict client and the test double of the adapter notice what they must notice? |
 //!
 //! All tests run twice: with io_uring in this crate, with epoll in `process_epoll.rs`.
@@ -53,6 +54,7 @@ mod io;
 mod lifecycle;
 mod listen;
 mod replacement;
+mod send;
 pub(crate) mod settings;
 pub(crate) mod statuses;
 mod subscriptions;

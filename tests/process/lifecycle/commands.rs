@@ -39,7 +39,7 @@ fn help<'a>(arguments: impl IntoIterator<Item = &'a str>) -> String {
 #[test]
 fn the_help_names_every_command() {
     let text = help(["--help"]);
-    for command in ["serve", "demo", "listen"] {
+    for command in ["serve", "demo", "listen", "send"] {
         assert!(text.contains(command), "{command} is not in\n{text}");
     }
 }
@@ -47,7 +47,8 @@ fn the_help_names_every_command() {
 #[test]
 fn the_help_names_every_option() {
     let listen: &[&str] = &["--connect", "--topic", "--encoding", "--count"];
-    for (command, options) in [("serve", SERVE), ("listen", listen)] {
+    let send: &[&str] = &["--settings", "--url", "--unix", "--keep-going"];
+    for (command, options) in [("serve", SERVE), ("listen", listen), ("send", send)] {
         let text = help([command, "--help"]);
         let words: Vec<&str> = text.split(|it: char| !(it.is_alphanumeric() || it == '-')).collect();
         for option in options {

@@ -1,0 +1,140 @@
+//! Finds the answers in the bytes of a connection.
+
+use crate::commands::print::one_line;
+
+/// The most bytes of an answer. Those of the gateway have some hundred; a proxy before it may add to them.
+const ANSWER_BYTES: usize = 1024 * 1024;
+
+/// The most fields of an answer.
+const FIELDS: usize = 64;
+
+/// The seconds to wait after a 503 that does not say how long, and the most that are waited.
+const RETRY_AFTER_S: u64 = 1;
+const MAX_RETRY_AFTER_S: u64 = 60;
+
+/// An answer.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    /// Whether the server ends the connection. It reads no request behind this one (RFC 9112 §9.6).
+    pub(super) closes: bool,
+    pub(super) retry_after_s: u64,
+    /// The status and what the answer says about the problem; empty for 200.
+    pub(super) reason: String,
+}
+
+/// What arrived is no answer of HTTP/1.1 whose end can be found.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct AnswerFault;
+
+/// Returns the first answer and its length; `None` if it has not arrived whole.
+pub(super) fn first_answer(bytes: &[u8]) -> Result<Option<(Answer, usize)>, AnswerFault> {
+    let mut fields = [httparse::EMPTY_HEADER; FIELDS];
+    let mut head = httparse::Response::new(&mut fields);
+    let head_bytes = match head.parse(bytes).map_err(|_| AnswerFault)? {
+        httparse::Status::Complete(length) => length,
+        httparse::Status::Partial if bytes.len() > ANSWER_BYTES => return Err(AnswerFault),
+        httparse::Status::Partial => return Ok(None),
+    };
+    let status = head.code.unwrap_or_default();
+    let mut answer =
+        Answer { status, closes: head.version == Some(0), retry_after_s: RETRY_AFTER_S, reason: String::new() };
+    let (mut length, mut is_problem) = (None, false);
+    for field in head.headers.iter() {
+        if field.name.eq_ignore_ascii_case("content-length") {
+            length = Some(decimal(field.value).ok_or(AnswerFault)?);
+        } else if field.name.eq_ignore_ascii_case("connection") {
+            let mut options = field.value.split(|byte| *byte == b',');
+            answer.closes |= options.any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"));
+        } else if field.name.eq_ignore_ascii_case("retry-after") {
+            answer.retry_after_s =
+                decimal(field.value).unwrap_or(RETRY_AFTER_S).clamp(RETRY_AFTER_S, MAX_RETRY_AFTER_S);
+        } else if field.name.eq_ignore_ascii_case("content-type") {
+            is_problem = field.value.starts_with(b"application/problem+json");
+        }
+    }
+    let end = match (status, length) {
+        // An interim answer, and these two, have no content.
+        (..200 | 204 | 304, _) => head_bytes,
+        (_, Some(length)) if length <= ANSWER_BYTES as u64 => head_bytes + length as usize,
+        _ => return Err(AnswerFault),
+    };
+    let Some(body) = bytes.get(head_bytes..end) else { return Ok(None) };
+    if status != 200 {
+        answer.reason = reason(status, if is_problem { body } else { b"" });
+    }
+    Ok(Some((answer, end)))
+}
+
+/// Returns the number, without a sign.
+fn decimal(text: &[u8]) -> Option<u64> {
+    let digits = std::str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    digits?.parse().ok()
+}
+
+/// Returns the status and the problem (RFC 9457) in one line. Another page is not shown: it may quote the URL, which
+/// holds the token.
+fn reason(status: u16, problem: &[u8]) -> String {
+    let problem: serde_json::Value = serde_json::from_slice(problem).unwrap_or_default();
+    let member = |name: &str| problem.get(name).and_then(|value| value.as_str());
+    let mut text = status.to_string();
+    match member("detail") {
+        Some(detail) => {
+            let kind = member("type").unwrap_or_default();
+            text += &format!(" {}: {detail}", kind.rsplit(':').next().unwrap_or_default());
+        }
+        None if status == 400 => text += ", is it an https address?",
+        None => text += ", and nothing about the problem",
+    }
+    if let Some(pointer) = member("pointer") {
+        text += &format!(" (at {pointer})");
+    }
+    one_line(text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ACCEPTED: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
+
+    #[test]
+    fn an_answer_is_found_when_it_is_whole() {
+        let accepted = Answer { status: 200, retry_after_s: 1, ..Answer::default() };
+        for length in 0..ACCEPTED.len() {
+            assert_eq!(first_answer(&ACCEPTED[..length]), Ok(None));
+        }
+        assert_eq!(first_answer(&[ACCEPTED, b"HTTP"].concat()), Ok(Some((accepted, ACCEPTED.len()))));
+    }
+
+    #[test]
+    fn a_problem_is_told_and_another_page_is_not() {
+        let answer = |kind: &str, body: &str| {
+            let length = body.len();
+            let text = format!(
+                "HTTP/1.1 422 X\r\nContent-Type: {kind}\r\nConnection: close\r\nRetry-After: 7\r\n\
+                 Content-Length: {length}\r\n\r\n{body}"
+            );
+            first_answer(text.as_bytes()).unwrap().unwrap().0
+        };
+        let problem = answer(
+            "application/problem+json",
+            r#"{"type":"urn:x:problem:kind","detail":"a\u001b b","pointer":"/payload"}"#,
+        );
+        assert_eq!(problem.reason, "422 kind: a\\u{1b} b (at /payload)");
+        assert!(problem.closes && problem.retry_after_s == 7);
+        assert_eq!(answer("text/html", "s3cret").reason, "422, and nothing about the problem");
+    }
+
+    #[test]
+    fn what_is_no_answer_is_refused() {
+        for bytes in [
+            &b"SSH-2.0-x\r\n"[..],
+            b"HTTP/1.1 200 OK\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nContent-Length: +2\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n",
+        ] {
+            assert_eq!(first_answer(bytes), Err(AnswerFault), "{bytes:?}");
+        }
+    }
+}

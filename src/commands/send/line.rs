@@ -1,0 +1,173 @@
+//! Lines as `listen` prints them, and the contents of the requests that they become.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::{self, Read};
+
+use serde::de::IgnoredAny;
+
+/// The bytes of one read of standard input.
+const READ_BYTES: usize = 64 * 1024;
+
+/// The longest line. A gateway with its default options buffers no more.
+const MAX_LINE_BYTES: usize = 64 * 1024 * 1024;
+
+/// Returns the content of the request that posts a line, or what is wrong with the line.
+pub(super) fn content_of_line(line: &[u8]) -> Result<Vec<u8>, String> {
+    let line = std::str::from_utf8(line).map_err(|_| "it is not UTF-8")?;
+    let (topic, payload) = line.split_once('\t').ok_or("it has no tab between a topic and a payload")?;
+    content(&unescaped(topic)?, payload)
+}
+
+/// Returns the content of the request that posts this message. The payload is sent as it stands.
+pub(super) fn content(topic: &str, payload: &str) -> Result<Vec<u8>, String> {
+    // More than one value would become another message.
+    serde_json::from_str::<IgnoredAny>(payload).map_err(|error| format!("the payload is no JSON: {error}"))?;
+    let mut content = Vec::with_capacity(topic.len() + payload.len() + 32);
+    content.extend_from_slice(br#"{"topic":"#);
+    serde_json::to_writer(&mut content, topic).map_err(|error| error.to_string())?;
+    content.extend_from_slice(br#","payload":"#);
+    content.extend_from_slice(payload.as_bytes());
+    content.push(b'}');
+    Ok(content)
+}
+
+/// Undoes what `listen` does to the topics that it prints.
+fn unescaped(topic: &str) -> Result<Cow<'_, str>, String> {
+    if !topic.contains('\\') {
+        return Ok(topic.into());
+    }
+    let mut text = String::with_capacity(topic.len());
+    let mut rest = topic;
+    while let Some((before, escape)) = rest.split_once('\\') {
+        text.push_str(before);
+        let (c, length) = character(escape).ok_or_else(|| {
+            format!("a backslash in its topic begins no escape of `listen`, which writes it as {}", r"\\")
+        })?;
+        text.push(c);
+        rest = escape.get(length..).unwrap_or_default();
+    }
+    Ok((text + rest).into())
+}
+
+/// Returns the character that the rest of an escape stands for, and the length of that rest.
+fn character(escape: &str) -> Option<(char, usize)> {
+    match escape.as_bytes().first()? {
+        b'\\' => Some(('\\', 1)),
+        b't' => Some(('\t', 1)),
+        b'n' => Some(('\n', 1)),
+        b'r' => Some(('\r', 1)),
+        b'u' => {
+            let (digits, _) = escape.strip_prefix("u{")?.split_once('}')?;
+            let is_number = digits.len() <= 6 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+            let c = char::from_u32(u32::from_str_radix(digits, 16).ok().filter(|_| is_number)?)?;
+            Some((c, "u{}".len() + digits.len()))
+        }
+        _ => None,
+    }
+}
+
+/// Standard input, in lines.
+pub(super) struct Lines {
+    pub(super) file: File,
+    buffer: Vec<u8>,
+    /// Where in `buffer` the next line begins, and up to where no line ends.
+    start: usize,
+    searched: usize,
+    has_ended: bool,
+}
+
+impl Lines {
+    pub(super) fn of(file: File) -> Self {
+        Self { file, buffer: Vec::new(), start: 0, searched: 0, has_ended: false }
+    }
+
+    /// Returns the next line without its end, if it has been read whole. The last line may have no end.
+    pub(super) fn next(&mut self) -> Option<&[u8]> {
+        let unsearched = self.buffer.get(self.searched..).unwrap_or_default();
+        let Some(length) = memchr::memchr(b'\n', unsearched) else {
+            self.searched = self.buffer.len();
+            if !self.has_ended {
+                return None;
+            }
+            let start = std::mem::replace(&mut self.start, self.searched);
+            return self.buffer.get(start..).filter(|line| !line.is_empty());
+        };
+        let end = self.searched + length;
+        let start = std::mem::replace(&mut self.start, end + 1);
+        self.searched = self.start;
+        self.buffer.get(start..end)
+    }
+
+    /// Returns whether nothing more is to be read.
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    /// Reads once. Call it when [`Self::next`] has returned nothing.
+    pub(super) fn read(&mut self) -> io::Result<()> {
+        self.buffer.drain(..self.start);
+        self.searched -= self.start;
+        self.start = 0;
+        let before = self.buffer.len();
+        if before > MAX_LINE_BYTES {
+            return Err(io::Error::other("a line is longer than 64 MiB"));
+        }
+        self.buffer.resize(before + READ_BYTES, 0);
+        let length = self.file.read(self.buffer.get_mut(before..).unwrap_or_default());
+        self.buffer.truncate(before + *length.as_ref().unwrap_or(&0));
+        self.has_ended = length? == 0;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::print::one_line;
+
+    #[test]
+    fn every_topic_that_listen_prints_comes_back() {
+        for topic in
+            ["a/b", "a\\b", "\\", "\\\\t", "\\u{1b}", "\t\n\r\0\x1b\u{7f}\u{9b}", "\u{202e}\u{feff}\u{e0061}é\"'"]
+        {
+            assert_eq!(unescaped(&one_line(topic.as_bytes())).as_deref(), Ok(topic));
+        }
+    }
+
+    #[test]
+    fn other_escapes_are_refused() {
+        for topic in
+            ["\\", "a\\", "\\x41", "\\u", "\\u{}", "\\u{110000}", "\\u{d800}", "\\u{+41}", "\\u{0000041}", "\\é"]
+        {
+            assert!(unescaped(topic).is_err(), "{topic}");
+        }
+    }
+
+    #[test]
+    fn a_line_becomes_one_message_or_is_refused() {
+        let content = content_of_line(b"a\\\\\"\t{\"n\": 1.50}").unwrap();
+        assert_eq!(content, br#"{"topic":"a\\\"","payload":{"n": 1.50}}"#);
+        for line in [&b"a"[..], b"", b"a\t", b"a\t{},\"topic\":\"b\"", b"a\t{} {}", b"a\t\xff", b"\\q\t{}"] {
+            assert!(content_of_line(line).is_err(), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn lines_are_found_across_reads_and_the_last_needs_no_end() {
+        use std::io::{Seek, Write};
+        let mut file = tempfile::tempfile().unwrap();
+        let long = "x".repeat(READ_BYTES);
+        write!(file, "a\n\n{long}\nb").unwrap();
+        file.rewind().unwrap();
+        let (mut lines, mut found) = (Lines::of(file), Vec::new());
+        while !lines.has_ended() {
+            lines.read().unwrap();
+            while let Some(line) = lines.next() {
+                found.push(String::from_utf8(line.to_vec()).unwrap());
+            }
+        }
+        assert_eq!(found, ["a", "", &long, "b"]);
+        assert_eq!(lines.next(), None);
+    }
+}

@@ -1,0 +1,309 @@
+//! `adapter-gateway send`: posts one message, or the lines of standard input, over one connection.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `destination` | finds the gateway, the token and the certificate |
+//! | `connection` | connects, and moves bytes |
+//! | `answer` | finds the answers in the bytes that arrive |
+//! | `line` | reads lines, and makes the content of a request of each |
+//! | `pipeline` | keeps the requests without an outcome, in order |
+//! | `report` | tells a person what became of the lines |
+//!
+//! Invariant: a request whose bytes were written is sent again only if the gateway has answered that it published
+//! nothing, or that it reads nothing more on that connection.
+
+mod answer;
+mod connection;
+mod destination;
+mod line;
+mod pipeline;
+mod report;
+
+use std::fs::File;
+use std::io::{self, IsTerminal};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+
+use self::answer::{Answer, first_answer};
+use self::connection::{ANSWER_TIMEOUT, GatewayConnection};
+use self::destination::Destination;
+use self::line::{Lines, content, content_of_line};
+use self::pipeline::{LineRequest, Pipeline};
+use self::report::Report;
+use super::CommandFailure;
+use crate::cli::SendArguments;
+use crate::gateway::Failure;
+use crate::log::log;
+
+/// Runs the command until all lines have an outcome.
+///
+/// # Errors
+/// Returns the failure that ended it, or tells that not every line was accepted.
+pub fn run(arguments: &SendArguments) -> Result<(), CommandFailure> {
+    let destination = Destination::new(arguments)?;
+    let mut pipeline = Pipeline::new();
+    let (input, noun) = match arguments.message.as_slice() {
+        [] => (Some(standard_input()?), "line"),
+        [topic, payload] => {
+            let content = content(topic, payload).map_err(Failure::Usage)?;
+            pipeline.push(LineRequest { line: 1, content });
+            (None, "message")
+        }
+        _ => return Err(Failure::Usage("a message is one topic and one payload; quote them".into()).into()),
+    };
+    let mut sender = Sender {
+        head: destination.request_head()?,
+        destination,
+        connection: None,
+        write_error: None,
+        received: Vec::new(),
+        pipeline,
+        input,
+        last_line: 0,
+        keeps_going: arguments.keep_going,
+        takes: true,
+        sends: true,
+        is_denied: false,
+        resume_at: Instant::now(),
+        report: Report::new(noun),
+    };
+    let result = sender.run();
+    let unsent = sender.unsent();
+    let sums = sender.report.finish(&unsent);
+    result.map_err(|failure| failure.and(&unsent)).and(sums)
+}
+
+fn standard_input() -> Result<Lines, CommandFailure> {
+    if io::stdin().is_terminal() {
+        log(format_args!("each line is a topic, a tab and a payload in JSON; Ctrl-D ends the input"));
+    }
+    let stdin = io::stdin().as_fd().try_clone_to_owned().map_err(Failure::configuration)?;
+    Ok(Lines::of(File::from(stdin)))
+}
+
+/// The state of the command.
+struct Sender {
+    destination: Destination,
+    /// What each request begins with. It holds the token.
+    head: Vec<u8>,
+    connection: Option<GatewayConnection>,
+    /// Why nothing more can be written on the connection. What it has answered before can still be read.
+    write_error: Option<io::Error>,
+    received: Vec<u8>,
+    pipeline: Pipeline,
+    /// `None` for the message of the arguments.
+    input: Option<Lines>,
+    /// The number of the last line that was taken from the input.
+    last_line: u64,
+    keeps_going: bool,
+    /// Whether more lines are taken from the input, and whether those that were taken are still sent.
+    takes: bool,
+    sends: bool,
+    /// Whether the token was refused, and the settings were not read again yet.
+    is_denied: bool,
+    /// When the requests that were refused for now are sent again.
+    resume_at: Instant,
+    report: Report,
+}
+
+impl Sender {
+    fn run(&mut self) -> Result<(), CommandFailure> {
+        loop {
+            self.take_lines();
+            let has_input = self.takes && self.input.as_ref().is_some_and(|lines| !lines.has_ended());
+            let has_work = has_input || self.pipeline.has_unsent() || self.pipeline.is_refused_for_now();
+            let has_something_to_do = self.pipeline.is_in_flight() || (self.sends && has_work);
+            if !has_something_to_do {
+                return Ok(());
+            }
+            self.send()?;
+            self.wait()?;
+            self.report.show_progress();
+        }
+    }
+
+    /// Takes the lines that have been read, as far as there is room.
+    fn take_lines(&mut self) {
+        let Some(lines) = &mut self.input else { return };
+        while self.takes
+            && self.pipeline.has_room()
+            && let Some(line) = lines.next()
+        {
+            self.last_line += 1;
+            match content_of_line(line) {
+                Ok(content) => self.pipeline.push(LineRequest { line: self.last_line, content }),
+                Err(reason) => {
+                    self.report.refused(self.last_line, &reason);
+                    // Those before it are sent.
+                    self.takes = self.keeps_going;
+                }
+            }
+        }
+    }
+
+    /// Sends what may be sent now.
+    fn send(&mut self) -> Result<(), CommandFailure> {
+        if self.pipeline.is_refused_for_now() {
+            if self.pipeline.is_in_flight() || Instant::now() < self.resume_at {
+                return Ok(());
+            }
+            if std::mem::take(&mut self.is_denied) {
+                let head = self.destination.request_head()?;
+                if head == self.head {
+                    return Err(self.destination.token_refused());
+                }
+                self.head = head;
+            }
+            self.pipeline.resume();
+        }
+        if !self.sends || self.write_error.is_some() || !self.pipeline.has_unsent() {
+            return Ok(());
+        }
+        if self.connection.is_none() {
+            self.received.clear();
+            self.connection = Some(GatewayConnection::open(&self.destination)?);
+        }
+        let mut bytes = Vec::new();
+        self.pipeline.send(&self.head, &mut bytes);
+        if let Some(connection) = &mut self.connection {
+            self.write_error = connection.write(&bytes).err();
+        }
+        Ok(())
+    }
+
+    /// Waits for answers and for lines, and takes them in.
+    fn wait(&mut self) -> Result<(), CommandFailure> {
+        let wants_lines = self.takes && self.pipeline.has_room();
+        let timeout = if self.pipeline.is_in_flight() {
+            Some(ANSWER_TIMEOUT)
+        } else if self.pipeline.is_refused_for_now() {
+            Some(self.resume_at.saturating_duration_since(Instant::now()))
+        } else {
+            None
+        };
+        let lines = self.input.as_mut().filter(|lines| wants_lines && !lines.has_ended());
+        let sources = [self.connection.as_ref().map(AsFd::as_fd), lines.as_ref().map(|lines| lines.file.as_fd())];
+        let Some([answers_came, lines_came]) = ready(sources, timeout).map_err(Failure::configuration)? else {
+            if self.pipeline.is_in_flight() {
+                self.broken("no answer came in time");
+            }
+            return Ok(());
+        };
+        if lines_came && let Some(lines) = lines {
+            lines.read().map_err(|error| Failure::Configuration(format!("standard input: {error}")))?;
+        }
+        if answers_came {
+            self.receive();
+        }
+        Ok(())
+    }
+
+    /// Reads answers. Without a request in flight, whatever comes is the end of an idle connection, which is no fault.
+    fn receive(&mut self) {
+        let Some(connection) = &mut self.connection else { return };
+        let is_open = connection.read(&mut self.received);
+        let received = std::mem::take(&mut self.received);
+        let mut rest = received.as_slice();
+        while self.connection.is_some() && self.pipeline.is_in_flight() {
+            match first_answer(rest) {
+                Ok(Some((answer, length))) => {
+                    rest = rest.get(length..).unwrap_or_default();
+                    self.take(&answer);
+                }
+                Ok(None) => break,
+                Err(_) => return self.broken("what came is no answer of a gateway"),
+            }
+        }
+        self.received.extend_from_slice(rest);
+        match (is_open, self.write_error.is_some()) {
+            (Ok(true), _) if self.pipeline.is_in_flight() || self.received.is_empty() => {}
+            (Err(error), _) => self.broken(&error.to_string()),
+            _ => self.broken("the gateway closed the connection"),
+        }
+    }
+
+    /// Takes an answer in.
+    fn take(&mut self, answer: &Answer) {
+        // An interim answer is followed by the one that counts.
+        if answer.status < 200 {
+            return;
+        }
+        let Some(request) = self.pipeline.answered() else { return };
+        match answer.status {
+            200 => {
+                self.report.accepted += 1;
+                self.report.overtaking += u64::from(self.pipeline.accepted());
+            }
+            401 => {
+                self.is_denied = true;
+                self.resume_at = Instant::now();
+                self.pipeline.refused_for_now(request);
+            }
+            503 => {
+                self.report.refused_for_now(request.line, &answer.reason);
+                self.resume_at = Instant::now() + Duration::from_secs(answer.retry_after_s);
+                self.pipeline.refused_for_now(request);
+            }
+            _ => {
+                self.report.refused(request.line, &answer.reason);
+                self.end_unless_it_keeps_going();
+            }
+        }
+        if answer.closes {
+            // RFC 9112 §9.6: the gateway has read nothing behind this request.
+            self.pipeline.unsend();
+            self.disconnect();
+        }
+    }
+
+    /// Ends a connection that is of no more use. What is in flight is in doubt.
+    fn broken(&mut self, reason: &str) {
+        let lines = self.pipeline.in_doubt();
+        if !lines.is_empty() {
+            self.report.in_doubt(&lines, reason);
+            self.end_unless_it_keeps_going();
+        }
+        self.disconnect();
+    }
+
+    fn end_unless_it_keeps_going(&mut self) {
+        self.takes &= self.keeps_going;
+        self.sends &= self.keeps_going;
+    }
+
+    fn disconnect(&mut self) {
+        (self.connection, self.write_error) = (None, None);
+        self.received.clear();
+    }
+
+    /// Tells which lines were not sent.
+    fn unsent(&mut self) -> String {
+        let lines = self.pipeline.unsent_lines();
+        let Some(input) = &mut self.input else { return String::new() };
+        let has_more = !input.has_ended() || input.next().is_some();
+        let behind = if has_more { format!("everything behind line {}", self.last_line) } else { String::new() };
+        match (lines.is_empty(), behind.is_empty()) {
+            (true, true) => String::new(),
+            (true, false) => format!("unsent: {behind}"),
+            (false, true) => format!("unsent: {}", self.report.names(&lines)),
+            (false, false) => format!("unsent: {} and {behind}", self.report.names(&lines)),
+        }
+    }
+}
+
+/// Waits until one of the sources is ready, or the time is over. Returns which of them are ready; `None` for none.
+fn ready(sources: [Option<BorrowedFd<'_>>; 2], timeout: Option<Duration>) -> io::Result<Option<[bool; 2]>> {
+    let timeout = timeout.map(TryInto::try_into).transpose().unwrap_or_default();
+    let mut polled: Vec<PollFd<'_>> =
+        sources.iter().flatten().map(|source| PollFd::new(source, PollFlags::IN)).collect();
+    match poll(&mut polled, timeout.as_ref()) {
+        Ok(0) => return Ok(None),
+        Err(Errno::INTR) => return Ok(Some([false; 2])),
+        result => result?,
+    };
+    let mut results = polled.iter().map(|polled| !polled.revents().is_empty());
+    Ok(Some(sources.map(|source| source.is_some() && results.next().unwrap_or_default())))
+}

@@ -1,0 +1,155 @@
+//! What a person is told: progress on a terminal, each refusal, and a summary.
+
+use std::io::{self, IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+use crate::commands::failure::{CommandFailure, NOT_ACCEPTED};
+use crate::log::{log, warning};
+
+/// The time between two lines of progress.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
+
+/// The time between two announcements that the gateway takes nothing for now.
+const ANNOUNCEMENT_INTERVAL: Duration = Duration::from_secs(60);
+
+/// What became of the lines.
+pub(super) struct Report {
+    /// What a line is called.
+    noun: &'static str,
+    started_at: Instant,
+    /// When the progress was last shown; `None` where nobody sees it.
+    progress_at: Option<Instant>,
+    announced_at: Option<Instant>,
+    pub(super) accepted: u64,
+    pub(super) overtaking: u64,
+    retries: u64,
+    refused: u64,
+    in_doubt: u64,
+}
+
+impl Report {
+    pub(super) fn new(noun: &'static str) -> Self {
+        let started_at = Instant::now();
+        // Progress would disturb what a person types.
+        let shows_progress = io::stderr().is_terminal() && !io::stdin().is_terminal();
+        let progress_at = shows_progress.then_some(started_at);
+        let (announced_at, accepted, overtaking) = (None, 0, 0);
+        Self { noun, started_at, progress_at, announced_at, accepted, overtaking, retries: 0, refused: 0, in_doubt: 0 }
+    }
+
+    /// Shows the progress, if the last time is long ago.
+    pub(super) fn show_progress(&mut self) {
+        let now = Instant::now();
+        if self.progress_at.is_some_and(|shown| now - shown >= PROGRESS_INTERVAL) {
+            self.progress_at = Some(now);
+            let _ = write!(io::stderr(), "\r\x1b[K{}", self.accepted_lines());
+        }
+    }
+
+    fn clear_progress(&self) {
+        if self.progress_at.is_some_and(|shown| shown > self.started_at) {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+
+    fn accepted_lines(&self) -> String {
+        let elapsed_s = self.started_at.elapsed().as_secs_f64();
+        let rate = self.accepted as f64 / elapsed_s.max(0.001);
+        let lines = plural(self.accepted, self.noun);
+        if self.accepted < 2 {
+            return format!("{lines} accepted");
+        }
+        format!("{lines} accepted in {elapsed_s:.1} s, {rate:.0} a second")
+    }
+
+    /// Tells that a line was refused, and why.
+    pub(super) fn refused(&mut self, line: u64, reason: &str) {
+        self.refused += 1;
+        self.clear_progress();
+        warning(format_args!("{} was refused: {reason}", self.names(&[line])));
+    }
+
+    /// Tells once that the gateway takes nothing for now.
+    pub(super) fn refused_for_now(&mut self, line: u64, reason: &str) {
+        self.retries += 1;
+        if self.announced_at.is_none_or(|announced| announced.elapsed() >= ANNOUNCEMENT_INTERVAL) {
+            self.announced_at = Some(Instant::now());
+            self.clear_progress();
+            warning(format_args!("{} waits until the gateway takes it: {reason}", self.names(&[line])));
+        }
+    }
+
+    /// Tells which lines are in doubt.
+    pub(super) fn in_doubt(&mut self, lines: &[u64], reason: &str) {
+        self.in_doubt += lines.len() as u64;
+        self.clear_progress();
+        let (names, are) = (self.names(lines), if lines.len() == 1 { "is" } else { "are" });
+        warning(format_args!(
+            "{names} {are} in doubt, and not sent again: {reason}, and the gateway may have published what had no \
+             answer yet"
+        ));
+    }
+
+    /// Tells the sums.
+    ///
+    /// # Errors
+    /// Returns a failure if a line was refused or is in doubt. `unsent` tells which lines were not sent.
+    pub(super) fn finish(&self, unsent: &str) -> Result<(), CommandFailure> {
+        self.clear_progress();
+        let order = match (self.retries, self.overtaking) {
+            (0, _) => String::new(),
+            (retries, 0) => format!("; {retries} times one had to wait until the gateway took it"),
+            (retries, overtaking) => format!(
+                "; {retries} times one had to wait until the gateway took it, and {} behind it went ahead, so the order \
+                 changed",
+                plural(overtaking, self.noun)
+            ),
+        };
+        if self.accepted > 0 || self.noun == "line" {
+            log(format_args!("{}{order}", self.accepted_lines()));
+        }
+        let text = match (self.refused, self.in_doubt) {
+            (0, 0) => return Ok(()),
+            (refused, 0) => format!("{} refused", plural(refused, self.noun)),
+            (0, in_doubt) => format!("{} in doubt", plural(in_doubt, self.noun)),
+            (refused, in_doubt) => format!("{} refused, {in_doubt} in doubt", plural(refused, self.noun)),
+        };
+        Err(CommandFailure::new(NOT_ACCEPTED, text).and(unsent))
+    }
+
+    /// Returns the lines by their numbers, in few words.
+    pub(super) fn names(&self, lines: &[u64]) -> String {
+        let mut ranges: Vec<(u64, u64)> = Vec::new();
+        for line in lines {
+            match ranges.last_mut() {
+                Some((_, last)) if *last + 1 == *line => *last = *line,
+                _ => ranges.push((*line, *line)),
+            }
+        }
+        let range =
+            |(first, last): &(u64, u64)| if first == last { first.to_string() } else { format!("{first}-{last}") };
+        let numbers: Vec<String> = ranges.iter().map(range).collect();
+        match lines {
+            _ if self.noun != "line" => format!("the {}", self.noun),
+            [one] => format!("line {one}"),
+            _ => format!("lines {}", numbers.join(", ")),
+        }
+    }
+}
+
+fn plural(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_named_in_few_words() {
+        let report = Report::new("line");
+        assert_eq!(report.names(&[7]), "line 7");
+        assert_eq!(report.names(&[1, 2, 3, 5, 7, 8]), "lines 1-3, 5, 7-8");
+        assert_eq!(Report::new("message").names(&[1]), "the message");
+    }
+}
