@@ -27,7 +27,7 @@ fn run() -> u8 {
     let result = match command {
         Command::Serve(arguments) => commands::serve::run(&arguments).map_err(CommandFailure::from),
         Command::Demo(arguments) => commands::demo::run(&arguments).map_err(CommandFailure::from),
-        Command::Listen(arguments) => commands::listen::run(arguments).map_err(CommandFailure::from),
+        Command::Listen(arguments) => commands::listen::run(arguments),
         Command::Send(arguments) => commands::send::run(&arguments),
     };
     match result {

@@ -228,6 +228,10 @@ pub struct ListenArguments {
     /// exit after this number of messages (default: never)
     #[argh(option, arg_name = "n")]
     pub count: Option<Count<{ u64::MAX }>>,
+    /// seconds from the start on in which the messages of --count must come, one without it; exit status 1 if they do
+    /// not (default: any time)
+    #[argh(option, arg_name = "s")]
+    pub timeout: Option<Seconds>,
 }
 
 /// Post a message to a gateway, or the lines of standard input: topic, tab, payload. It undoes the escapes of `listen`,

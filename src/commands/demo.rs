@@ -84,7 +84,8 @@ impl PrintingThread {
         let (printing, ended) = channel();
         std::thread::spawn(move || {
             let _printing_until_the_end: Sender<()> = printing;
-            print_messages(&mut subscriber, &mut Printer::stdout(Encoding::Json, Colour::Auto, false), None);
+            let mut printer = Printer::stdout(Encoding::Json, Colour::Auto, false);
+            let _ = print_messages(&mut subscriber, &mut printer, None, None);
         });
         Ok(Self { interrupter, ended })
     }

@@ -1,13 +1,14 @@
 //! `adapter-gateway listen`: subscribes, and prints each message.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::failure::{CommandFailure, NOT_ACCEPTED};
 use super::print::Printer;
 use super::serve::endpoint_to_connect;
 use crate::bus::{ConnectionStatus, Endpoint, HUB_SUBSCRIBERS, Interrupter, NotConnected, Received, Subscriber};
-use crate::cli::{Count, ListenArguments};
+use crate::cli::{Count, ListenArguments, Seconds};
 use crate::gateway::Failure;
 use crate::log::{self, log, warning};
 use crate::process::exit_now;
@@ -15,11 +16,17 @@ use crate::process::exit_now;
 /// The time in which the printing must end after a signal.
 pub(super) const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// The time after a handshake in which the subscription reaches the other side. ZeroMQ does not acknowledge it: it
+/// follows the handshake at once, and its receiver reads it within milliseconds.
+const SUBSCRIPTION_TIME: Duration = Duration::from_millis(100);
+
 /// Runs the command.
 ///
 /// # Errors
-/// Returns the [`Failure`] that ended it.
-pub fn run(arguments: ListenArguments) -> Result<(), Failure> {
+/// Returns the failure that ended it, or tells that the messages did not come in time.
+pub fn run(arguments: ListenArguments) -> Result<(), CommandFailure> {
+    let timeout = arguments.timeout.map(Seconds::get);
+    let until = timeout.map(|timeout| Instant::now() + timeout);
     let mut urls = arguments.connect;
     if urls.is_empty() {
         urls.push(HUB_SUBSCRIBERS.into());
@@ -28,16 +35,21 @@ pub fn run(arguments: ListenArguments) -> Result<(), Failure> {
     let mut subscriber = Subscriber::connect(&endpoints, &arguments.topic).map_err(Failure::configuration)?;
     subscriber.watch_connections(log_status);
     interrupt_on_signals(subscriber.interrupter())?;
-    let count = arguments.count.map(Count::get);
+    let count = arguments.count.map(Count::get).or(timeout.map(|_| 1));
     let mut printer = Printer::stdout(arguments.encoding, arguments.color, arguments.pretty);
-    print_messages(&mut subscriber, &mut printer, count);
-    Ok(())
+    print_messages(&mut subscriber, &mut printer, count, until).map_err(|printed| {
+        let (count, seconds) = (count.unwrap_or_default(), timeout.unwrap_or_default().as_secs_f64());
+        CommandFailure::new(NOT_ACCEPTED, format!("{printed} of {count} messages came within {seconds} s"))
+    })
 }
 
-/// Says whether messages can come from this endpoint.
+/// Says whether messages can come from this endpoint. Until the subscription is there, messages wait.
 fn log_status(endpoint: &Endpoint, status: &ConnectionStatus) {
     match status {
-        Ok(()) => log(format_args!("connected to {endpoint}, waiting for messages")),
+        Ok(()) => {
+            std::thread::sleep(SUBSCRIPTION_TIME);
+            log(format_args!("connected to {endpoint}, waiting for messages"));
+        }
         Err(reason @ NotConnected::WrongSide(_)) => warning(format_args!(
             "not connected to {endpoint}: {reason}; subscribers connect to the other side, usually {HUB_SUBSCRIBERS}"
         )),
@@ -46,23 +58,34 @@ fn log_status(endpoint: &Endpoint, status: &ConnectionStatus) {
 }
 
 /// Prints messages until it is interrupted, it has printed `count` messages, or standard output is closed.
-pub(super) fn print_messages(subscriber: &mut Subscriber, printer: &mut Printer, count: Option<u64>) {
+///
+/// # Errors
+/// Returns the number of printed messages if that has not happened until the given time.
+pub(super) fn print_messages(
+    subscriber: &mut Subscriber,
+    printer: &mut Printer,
+    count: Option<u64>,
+    until: Option<Instant>,
+) -> Result<(), u64> {
     let mut printed = 0;
     while count.is_none_or(|count| printed < count) {
-        match subscriber.recv(Duration::MAX) {
+        let timeout = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
+        match subscriber.recv(timeout) {
             Some(Received::Message { topic, payload }) => {
                 if printer.print(&topic, &payload).is_err() {
-                    return;
+                    return Ok(());
                 }
                 printed += 1;
             }
             Some(Received::Malformed { frames }) => {
                 warning(format_args!("ignored a message of {frames} frames, since a message has two"))
             }
-            Some(Received::Interrupted) => return,
+            Some(Received::Interrupted) => return Ok(()),
+            None if until.is_some() => return Err(printed),
             None => {}
         }
     }
+    Ok(())
 }
 
 /// Ends the printing at the first SIGTERM or SIGINT, and the process at the second one, or after [`STOP_TIMEOUT`]: the

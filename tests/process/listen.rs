@@ -8,8 +8,9 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::support::gateway::Gateway;
 use crate::support::net::dead_endpoint;
-use crate::support::process::{Process, Transcript, binary};
+use crate::support::process::{Process, Transcript, binary, run};
 use crate::support::subscriber::ipc_endpoint;
 use crate::support::terminal::Terminal;
 use crate::support::{PATIENCE, eventually};
@@ -49,6 +50,36 @@ fn listen_prints_messages_of_its_topics_and_ends_after_count() {
         assert_eq!(printed_topic, topic);
         let json = |text| serde_json::from_str::<Value>(text).unwrap();
         assert_eq!(json(printed), json(payload));
+    }
+}
+
+#[test]
+fn messages_that_come_within_the_timeout_are_0() {
+    let directory = tempfile::tempdir().unwrap();
+    let sides = ["in", "out"].map(|name| format!("ipc://{}", directory.path().join(name).display()));
+    let hub = ["--hub", "--hub-publishers", &sides[0], "--hub-subscribers", &sides[1]];
+    let mut gateway = Gateway::serve().arguments(hub).start();
+    gateway.wait_event("ready");
+    for (options, count) in [(&["--count", "2", "--timeout", "30"][..], 2), (&["--timeout", "30"], 1)] {
+        let mut listen = Process::spawn(binary().args(["listen", "--connect", &sides[1]]).args(options));
+        // From this line on, no message is missed.
+        logged(&listen, &[&format!("connected to {}, waiting for messages", sides[1])]);
+        (0..count).for_each(|_| gateway.post(r#"{"topic":"a","payload":{}}"#).assert_accepted());
+        assert_eq!(listen.wait_exit(PATIENCE).code(), Some(0));
+        assert_eq!(listen.end().stdout, "a\t{}\n".repeat(count));
+    }
+}
+
+#[test]
+fn messages_that_do_not_come_within_the_timeout_are_1() {
+    let directory = tempfile::tempdir().unwrap();
+    let endpoint = ipc_endpoint(&directory);
+    let _publisher = publisher(&endpoint);
+    for (options, count) in [(&["--count", "2", "--timeout", "0.2"][..], 2), (&["--timeout", "0.2"], 1)] {
+        let (status, Transcript { stderr, .. }) =
+            run(["listen", "--connect", &endpoint].iter().chain(options).copied());
+        assert_eq!(status, 1);
+        assert!(stderr.ends_with(&format!("error: 0 of {count} messages came within 0.2 s\n")), "{stderr}");
     }
 }
 

@@ -46,7 +46,7 @@ fn the_help_names_every_command() {
 
 #[test]
 fn the_help_names_every_option() {
-    let listen: &[&str] = &["--connect", "--topic", "--encoding", "--count"];
+    let listen: &[&str] = &["--connect", "--topic", "--encoding", "--count", "--timeout"];
     let send: &[&str] = &["--settings", "--url", "--unix", "--keep-going"];
     for (command, options) in [("serve", SERVE), ("listen", listen), ("send", send)] {
         let text = help([command, "--help"]);
