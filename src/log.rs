@@ -4,7 +4,10 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, Write};
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+use time::OffsetDateTime;
 
 use crate::writer::{StreamWriter, WaitingLines};
 
@@ -19,6 +22,14 @@ const FINISH_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Started by the first line. `None` in it means that the system provides no thread.
 static WRITER: OnceLock<Option<StreamWriter<LogLines>>> = OnceLock::new();
+
+/// Whether the time stands before each line.
+static SHOWS_TIME: AtomicBool = AtomicBool::new(false);
+
+/// Has the time stand before each line from now on, in UTC as RFC 3339 has it.
+pub fn show_time() {
+    SHOWS_TIME.store(true, Ordering::Relaxed);
+}
 
 /// How much a line matters to a person. It is the first word of the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,11 +91,21 @@ pub fn log_panics() {
     }));
 }
 
-/// Returns the text with the level before each of its lines.
+/// Returns the text with the level before each of its lines, and with the time if it is to be shown.
 fn prefixed(level: Level, text: fmt::Arguments<'_>) -> Vec<u8> {
-    let level = level.name();
-    let text = text.to_string().replace('\n', &format!("\n{level}: "));
-    format!("{level}: {text}\n").into_bytes()
+    let shows_time = SHOWS_TIME.load(Ordering::Relaxed);
+    let now = if shows_time { rfc3339(SystemTime::now()) + " " } else { String::new() };
+    let prefix = format!("{now}{}: ", level.name());
+    let text = text.to_string().replace('\n', &format!("\n{prefix}"));
+    format!("{prefix}{text}\n").into_bytes()
+}
+
+/// Returns the time in UTC, to the millisecond (RFC 3339 §5.6).
+fn rfc3339(time: SystemTime) -> String {
+    let time = OffsetDateTime::from(time);
+    let (date, [hour, minute, second]) = (time.date(), [time.hour(), time.minute(), time.second()]);
+    let [year, month, day] = [date.year(), i32::from(u8::from(date.month())), i32::from(date.day())];
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", time.millisecond())
 }
 
 /// The lines of the log that wait for standard error.
@@ -154,6 +175,12 @@ mod tests {
     #[test]
     fn each_line_begins_with_its_level() {
         assert_eq!(prefixed(Level::Warning, format_args!("a\nb")), b"warning: a\nwarning: b\n");
+    }
+
+    #[test]
+    fn a_time_is_in_utc_to_the_millisecond() {
+        let time = SystemTime::UNIX_EPOCH + Duration::from_millis(951_782_399_007);
+        assert_eq!(rfc3339(time), "2000-02-28T23:59:59.007Z");
     }
 
     #[test]

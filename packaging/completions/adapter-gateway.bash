@@ -34,16 +34,16 @@ _adapter_gateway() {
         "demo --listen") return ;;
         "listen --encoding") words="json msgpack" ;;
         "listen --color") words="auto always never" ;;
-        "listen --connect" | "listen --topic" | "listen --count") return ;;
+        "listen --connect" | "listen --topic" | "listen --count" | "listen --timeout") return ;;
         "send --settings" | "send --unix")
             compopt -o filenames
             mapfile -t COMPREPLY < <(compgen -f -- "$current")
             return
             ;;
         "send --url") return ;;
-        "serve "*) words="--settings --listen --plain --tls-cert --tls-key --cert-dir --connect --bind --hub --hub-publishers --hub-subscribers --encoding --check --vocabulary --allow-origin --io --workers --max-body --max-head --max-connections --max-buffered --head-timeout --body-timeout --idle-timeout --drain-timeout --queue --watch-stdin --watch-parent --stats --help" ;;
+        "serve "*) words="--settings --listen --plain --tls-cert --tls-key --cert-dir --connect --bind --hub --hub-publishers --hub-subscribers --encoding --check --vocabulary --allow-origin --io --workers --max-body --max-head --max-connections --max-buffered --head-timeout --body-timeout --idle-timeout --drain-timeout --queue --watch-stdin --watch-parent --log-time --events --stats --help" ;;
         "demo "*) words="--listen --plain --check --vocabulary --io --help" ;;
-        "listen "*) words="--connect --topic --encoding --pretty --color --count --help" ;;
+        "listen "*) words="--connect --topic --encoding --pretty --color --count --timeout --help" ;;
         "send "*) words="--settings --url --unix --keep-going --help" ;;
         *)
             words="serve demo listen send"

@@ -2,7 +2,7 @@
 
 complete -c adapter-gateway -f
 complete -c adapter-gateway -n __fish_use_subcommand -l version -d 'print the version and exit'
-complete -c adapter-gateway -n __fish_use_subcommand -a serve -d 'Run the gateway, as the adapter launches it. It prints events on stdout, one JSON object a line, and logs on stderr.'
+complete -c adapter-gateway -n __fish_use_subcommand -a serve -d 'Run the gateway, as the adapter launches it. It prints events on stdout, one JSON object a line, and logs on stderr. On a terminal it prints the logs alone.'
 complete -c adapter-gateway -n __fish_use_subcommand -a demo -d 'Show everything on one machine, with no adapter: a gateway with a fresh token and a listener that prints each message as a subscriber sees it.'
 complete -c adapter-gateway -n __fish_use_subcommand -a listen -d 'Subscribe, and print each message as a line: the topic, a tab, the payload as JSON.'
 complete -c adapter-gateway -n __fish_use_subcommand -a send -d 'Post a message to a gateway, or the lines of standard input: topic, tab, payload. It undoes the escapes of `listen`, and takes the token from the settings file.'
@@ -36,6 +36,8 @@ complete -c adapter-gateway -n '__fish_seen_subcommand_from serve' -l queue -x -
 complete -c adapter-gateway -n '__fish_seen_subcommand_from serve' -l stall-timeout -x -d 'seconds after which a subscriber of --bind or --hub is disconnected that takes nothing while messages wait for it; 0 is never'
 complete -c adapter-gateway -n '__fish_seen_subcommand_from serve' -l watch-stdin -d 'stop gracefully when stdin reaches its end'
 complete -c adapter-gateway -n '__fish_seen_subcommand_from serve' -l watch-parent -d 'stop gracefully when the process that started the gateway ends'
+complete -c adapter-gateway -n '__fish_seen_subcommand_from serve' -l log-time -d 'write the time before each line of the log, in UTC'
+complete -c adapter-gateway -n '__fish_seen_subcommand_from serve' -l events -d 'print the events on stdout even if it is a terminal'
 complete -c adapter-gateway -n '__fish_seen_subcommand_from serve' -l stats -x -d 'seconds between two stats events'
 complete -c adapter-gateway -n '__fish_seen_subcommand_from demo' -l listen -x -d 'where to listen: addr:port, unix:PATH or fd:N'
 complete -c adapter-gateway -n '__fish_seen_subcommand_from demo' -l plain -d 'serve http instead of https'
@@ -48,6 +50,7 @@ complete -c adapter-gateway -n '__fish_seen_subcommand_from listen' -l encoding 
 complete -c adapter-gateway -n '__fish_seen_subcommand_from listen' -l pretty -d 'indent the payloads, one member a line'
 complete -c adapter-gateway -n '__fish_seen_subcommand_from listen' -l color -x -a 'auto always never' -d 'print in colours: auto|always|never'
 complete -c adapter-gateway -n '__fish_seen_subcommand_from listen' -l count -x -d 'exit after this number of messages'
+complete -c adapter-gateway -n '__fish_seen_subcommand_from listen' -l timeout -x -d 'seconds from the start on in which the messages of --count must come, one without it; exit status 1 if they do not'
 complete -c adapter-gateway -n '__fish_seen_subcommand_from send' -l settings -r -F -d 'user settings file with the token, the certificate of the gateway beside it'
 complete -c adapter-gateway -n '__fish_seen_subcommand_from send' -l url -x -d 'URL of the gateway'
 complete -c adapter-gateway -n '__fish_seen_subcommand_from send' -l unix -r -F -d 'path of the gateway\'s Unix socket, in the place of a URL'

@@ -72,6 +72,7 @@ pub enum Command {
 }
 
 /// Run the gateway, as the adapter launches it. It prints events on stdout, one JSON object a line, and logs on stderr.
+/// On a terminal it prints the logs alone.
 #[derive(FromArgs, ArgsInfo, Debug)]
 #[argh(subcommand, name = "serve")]
 pub struct ServeArguments {
@@ -170,6 +171,12 @@ pub struct ServeArguments {
     /// stop gracefully when the process that started the gateway ends
     #[argh(switch)]
     pub watch_parent: bool,
+    /// write the time before each line of the log, in UTC (default: if stdout is a terminal)
+    #[argh(switch)]
+    pub log_time: bool,
+    /// print the events on stdout even if it is a terminal
+    #[argh(switch)]
+    pub events: bool,
     /// seconds between two stats events (default: none are printed; SIGUSR1 prints one at any time)
     #[argh(option, arg_name = "s")]
     pub stats: Option<Seconds>,

@@ -1,5 +1,6 @@
 //! `adapter-gateway serve`: the gateway as the adapter launches it.
 
+use std::io::{self, IsTerminal};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use crate::cli::{DEFAULT_PORT, DemoArguments, Seconds, ServeArguments};
 use crate::gateway::event_writer::EventWriter;
 use crate::gateway::events::{Event, EventSink};
 use crate::gateway::{self, Failure, GatewayConfig, TokenSource};
-use crate::log::log;
+use crate::log::{self, log};
 use crate::proto::policy::{AllowedOrigins, Policy};
 use crate::server::connection::Timeouts;
 use crate::server::inherited::InheritedSocket;
@@ -24,6 +25,13 @@ use crate::tls::source::CertificateSource;
 /// # Errors
 /// Returns the [`Failure`] that ended it.
 pub fn run(arguments: &ServeArguments) -> Result<(), Failure> {
+    let prints_for_people = io::stdout().is_terminal();
+    if arguments.log_time || prints_for_people {
+        log::show_time();
+    }
+    if prints_for_people && !arguments.events {
+        return serve(arguments, Arc::new(|_| {}));
+    }
     let (emit, writer) =
         EventWriter::start().map_err(|error| Failure::Configuration(format!("cannot start a thread: {error}")))?;
     let result = serve(arguments, Arc::clone(&emit));

@@ -27,6 +27,8 @@ const SERVE: &[&str] = &[
     "--queue",
     "--watch-stdin",
     "--watch-parent",
+    "--log-time",
+    "--events",
     "--stats",
 ];
 

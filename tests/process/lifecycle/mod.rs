@@ -5,6 +5,7 @@ mod drain;
 mod endpoints;
 mod failures;
 mod listeners;
+mod log;
 mod parent;
 mod readiness;
 mod running;

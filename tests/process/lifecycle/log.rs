@@ -1,0 +1,70 @@
+//! The log on stderr, and what stands on a terminal.
+
+use std::process::Stdio;
+
+use crate::support::gateway::Gateway;
+use crate::support::settings_file::enabled;
+use crate::support::terminal::Terminal;
+
+/// Returns the text with each digit as 0.
+fn pattern(text: &str) -> String {
+    text.replace(|c: char| c.is_ascii_digit(), "0")
+}
+
+#[test]
+fn each_line_begins_with_its_level() {
+    let mut gateway = Gateway::serve().arguments(["--connect", "ipc:///nonexistent/hub"]).start();
+    gateway.expect_log("info: listening on ");
+    // The file is made with the mode of others.
+    gateway.expect_log("warning: ");
+    gateway.expect_log("warning: not connected to ipc:///nonexistent/hub: ");
+    gateway.settings.write("TOKEN = ");
+    gateway.wait_settings("rejected");
+    gateway.settings.write("\n");
+    gateway.wait_event("disabled");
+    gateway.expect_log("info: TOKEN = ");
+    let log = gateway.log();
+    let rejected = log.lines().find(|line| line.contains("the last good settings stay in force")).unwrap();
+    assert!(rejected.starts_with("warning: "), "{log}");
+    let has_level = |line: &str| ["info: ", "warning: ", "error: "].iter().any(|level| line.starts_with(level));
+    assert!(log.lines().all(has_level), "{log}");
+}
+
+#[test]
+fn a_start_that_fails_is_an_error() {
+    let mut gateway = Gateway::serve().arguments(["--bind", "ipc:///nonexistent/bus"]).spawn();
+    assert_eq!(gateway.wait_exit(), 3);
+    assert!(gateway.end().stderr.lines().last().unwrap().starts_with("error: "));
+}
+
+#[test]
+fn log_time_is_before_the_level() {
+    let mut gateway = Gateway::serve().arguments(["--log-time"]).start();
+    gateway.expect_log("listening on ");
+    gateway.terminate();
+    let log = gateway.log();
+    assert!(log.lines().all(|line| pattern(line).starts_with("0000-00-00T00:00:00.000Z ")), "{log}");
+    assert!(log.contains("Z info: listening on "), "{log}");
+}
+
+#[test]
+fn a_terminal_gets_the_log_with_times_and_no_events() {
+    for has_events in [false, true] {
+        let terminal = Terminal::open();
+        let options = has_events.then_some("--events");
+        let mut gateway = Gateway::serve()
+            .settings(&enabled("s3cr3t-of-the-test"))
+            .arguments(options)
+            .stdout(Stdio::from(terminal.stream()))
+            .stderr(Stdio::piped())
+            .spawn();
+        gateway.expect_log("info: listening on ");
+        gateway.signal(rustix::process::Signal::TERM);
+        assert_eq!(gateway.wait_exit(), 0);
+        let log = gateway.end().stderr;
+        assert!(pattern(&log).starts_with("0000-00-00T00:00:00.000Z "), "{log}");
+        let screen = terminal.read_to_end();
+        assert_eq!(screen.contains(r#"{"event":"stopped""#), has_events, "{screen}");
+        assert!(has_events || screen.is_empty(), "{screen}");
+    }
+}
