@@ -21,7 +21,7 @@ complete -c adapter-gateway -n '__fish_seen_subcommand_from serve' -l hub-subscr
 complete -c adapter-gateway -n '__fish_seen_subcommand_from serve' -l encoding -x -a 'json msgpack' -d 'how payloads are published: json|msgpack, where json keeps the bytes as they came'
 complete -c adapter-gateway -n '__fish_seen_subcommand_from serve' -l check -x -a 'known strict envelope' -d 'check known topics field by field, or refuse all others too, or check the envelope alone: known|strict|envelope'
 complete -c adapter-gateway -n '__fish_seen_subcommand_from serve' -l vocabulary -x -a 'as-sent older newer' -d 'publish messages of known topics in one vocabulary, whichever they came in: as-sent|older|newer'
-complete -c adapter-gateway -n '__fish_seen_subcommand_from serve' -l allow-origin -x -d 'origin whose pages may read the answers, repeatable'
+complete -c adapter-gateway -n '__fish_seen_subcommand_from serve' -l allow-origin -x -d 'origin whose pages may read the answers, repeatable: scheme://host or scheme://host:port as browsers send it, null for pages from files'
 complete -c adapter-gateway -n '__fish_seen_subcommand_from serve' -l io -x -a 'auto uring epoll' -d 'wait for sockets with io_uring or epoll: auto|uring|epoll'
 complete -c adapter-gateway -n '__fish_seen_subcommand_from serve' -l workers -x -d 'worker threads, 1 to 64'
 complete -c adapter-gateway -n '__fish_seen_subcommand_from serve' -l max-body -x -d 'largest body in bytes'

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use argh::{ArgsInfo, FromArgs};
 
-use super::values::{Colour, Count, Seconds, SecondsOrNever};
+use super::values::{AllowedOrigin, Colour, Count, Seconds, SecondsOrNever};
 use crate::bus::{QUEUE_MESSAGES, STALL_TIMEOUT};
 use crate::proto::budget::BUFFERED_BYTES;
 use crate::proto::message::{Check, Encoding, Vocabulary};
@@ -125,9 +125,10 @@ pub struct ServeArguments {
     /// (default: as-sent)
     #[argh(option, arg_name = "which", default = "Vocabulary::AsSent")]
     pub vocabulary: Vocabulary,
-    /// origin whose pages may read the answers, repeatable (default: *)
+    /// origin whose pages may read the answers, repeatable: scheme://host or scheme://host:port as browsers send it, null
+    /// for pages from files (default: *)
     #[argh(option, arg_name = "origin")]
-    pub allow_origin: Vec<String>,
+    pub allow_origin: Vec<AllowedOrigin>,
     /// wait for sockets with io_uring or epoll: auto|uring|epoll (default: auto, which is io_uring if it is available)
     #[argh(option, arg_name = "way", default = "Io::Auto")]
     pub io: Io,

@@ -14,4 +14,4 @@ mod values;
 
 pub use arguments::{Arguments, Command, DEFAULT_PORT, DemoArguments, ListenArguments, SendArguments, ServeArguments};
 pub use parse::EarlyExit;
-pub use values::{Colour, Count, Seconds};
+pub use values::{AllowedOrigin, Colour, Count, Seconds};

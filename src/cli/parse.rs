@@ -5,7 +5,24 @@ use std::ffi::OsString;
 use argh::{ArgsInfo, CommandInfoWithArgs, FromArgs};
 
 use super::arguments::{Arguments, Command};
-use crate::proto::nearest::nearest;
+use crate::proto::nearest::{edits, nearest};
+
+/// What other programs call an option, and the option.
+const SYNONYMS: &[(&str, &str)] = &[
+    ("--port", "--listen"),
+    ("--host", "--listen"),
+    ("--address", "--listen"),
+    ("--config", "--settings"),
+    ("--cert", "--tls-cert"),
+    ("--key", "--tls-key"),
+    ("-v", "--version"),
+    ("-V", "--version"),
+];
+
+/// The most edits between a word and the one that it is taken to be a mistake for, and the characters for each of them:
+/// a short word has few.
+const MEANT_EDITS: usize = 3;
+const CHARACTERS_PER_EDIT: usize = 3;
 
 /// Why the program ends before it runs a command.
 #[derive(Debug)]
@@ -18,7 +35,7 @@ pub enum EarlyExit {
 
 impl Arguments {
     /// Parses the arguments without the program's name. `--option=value` means `--option value`; `-h`, alone or right
-    /// after the command, means `--help`.
+    /// after the command, means `--help`, and `-V` alone `--version`.
     ///
     /// # Errors
     /// Returns an [`EarlyExit`] with the text to print.
@@ -31,9 +48,17 @@ impl Arguments {
         for word in words.iter_mut().take(2).filter(|word| **word == "-h") {
             *word = "--help";
         }
+        if let Some(word) = words.first_mut().filter(|word| **word == "-V") {
+            *word = "--version";
+        }
+        if let Some(fault) =
+            words.iter().zip(words.iter().skip(1)).find_map(|(option, value)| unexpanded(option, value))
+        {
+            return Err(EarlyExit::Usage(fault));
+        }
         let parsed = Self::from_args(&[env!("CARGO_PKG_NAME")], &words).map_err(|early| match early.status {
             Ok(()) => EarlyExit::Help(early.output),
-            Err(()) => EarlyExit::Usage(usage_error(&words, early.output.trim_end())),
+            Err(()) => EarlyExit::Usage(usage_error(&words, early.output.trim_end().trim_end_matches('.'))),
         })?;
         match parsed {
             Self { version: true, .. } => {
@@ -47,21 +72,51 @@ impl Arguments {
     }
 }
 
+/// Returns the text of a usage error for a path that begins with `~`, which a shell expands only at the beginning of a
+/// word.
+fn unexpanded(option: &str, value: &str) -> Option<String> {
+    let path = ["unix:", "ipc://"].iter().find_map(|prefix| value.strip_prefix(prefix)).unwrap_or(value);
+    let is_path = option.starts_with("--") && !matches!(option, "--topic" | "--allow-origin");
+    (is_path && (path == "~" || path.starts_with("~/")))
+        .then(|| format!("{option} {value}: the shell has not expanded the `~`; write $HOME in its place"))
+}
+
 /// Returns the text of a usage error that argh reports as `error`. It names what an unknown command or option may have
 /// been meant to be.
 fn usage_error(words: &[&str], error: &str) -> String {
-    match error.strip_prefix("Unrecognized argument: ").and_then(|unknown| meant(words, unknown)) {
+    let unknown = error.strip_prefix("Unrecognized argument: ");
+    match unknown.and_then(|unknown| meant(words, unknown)).or_else(|| port_alone(words, error)) {
         Some(meant) => format!("{error} (did you mean {meant}?); see --help"),
         None => format!("{error}; see --help"),
     }
 }
 
-/// Returns the command or option that is nearest to the word `unknown`; `None` for a word that can be neither.
+/// Returns the address that a value of `--listen` may have been meant to be, if it is a port.
+fn port_alone(words: &[&str], error: &str) -> Option<String> {
+    let refused = error.strip_prefix("Error parsing option '--listen' with value '")?;
+    let values = words.iter().zip(words.iter().skip(1)).filter(|(option, _)| **option == "--listen");
+    let port = values.map(|(_, value)| value).find(|value| refused.starts_with(&format!("{value}'")))?;
+    let port: u16 = port.strip_prefix(':').unwrap_or(port).parse().ok()?;
+    Some(format!("127.0.0.1:{port}"))
+}
+
+/// Returns the word that `unknown` is likely to be a mistake for, if there is one.
+fn near<'a>(unknown: &str, words: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
+    let synonym = SYNONYMS.iter().find(|(other, _)| *other == unknown).map(|(_, option)| *option);
+    if let Some(found) = synonym.and_then(|synonym| words.clone().find(|word| *word == synonym)) {
+        return Some(found);
+    }
+    let letters = unknown.trim_start_matches('-').chars().count();
+    let most = MEANT_EDITS.min(letters.div_ceil(CHARACTERS_PER_EDIT));
+    nearest(unknown, words).filter(|word| edits(unknown, word) <= most)
+}
+
+/// Returns the command or option that the word `unknown` was likely meant to be.
 fn meant(words: &[&str], unknown: &str) -> Option<String> {
     let program = Arguments::get_args_info();
     let command = words.iter().find_map(|word| program.commands.iter().find(|command| command.name == *word));
     match (command, unknown.starts_with('-')) {
-        (Some(command), true) => nearest(unknown, options(&command.command)).map(str::to_owned),
+        (Some(command), true) => near(unknown, options(&command.command)).map(str::to_owned),
         // A word that the command does not take may be an option without its dashes.
         (Some(command), false) => {
             let option = format!("--{unknown}");
@@ -69,7 +124,7 @@ fn meant(words: &[&str], unknown: &str) -> Option<String> {
         }
         (None, true) => {
             let of_commands = program.commands.iter().flat_map(|command| options(&command.command));
-            let option = nearest(unknown, options(&program).chain(of_commands))?;
+            let option = near(unknown, options(&program).chain(of_commands))?;
             if options(&program).any(|known| known == option) {
                 return Some(option.into());
             }
@@ -77,12 +132,12 @@ fn meant(words: &[&str], unknown: &str) -> Option<String> {
             let command = program.commands.iter().find(|it| options(&it.command).any(|known| known == option))?;
             Some(format!("{} {option}", command.name))
         }
-        (None, false) => nearest(unknown, program.commands.iter().map(|command| command.name)).map(str::to_owned),
+        (None, false) => near(unknown, program.commands.iter().map(|command| command.name)).map(str::to_owned),
     }
 }
 
 /// Returns the options of a command with their dashes.
-fn options(command: &CommandInfoWithArgs) -> impl Iterator<Item = &'static str> {
+fn options(command: &CommandInfoWithArgs) -> impl Iterator<Item = &'static str> + Clone {
     command.flags.iter().map(|flag| flag.long)
 }
 

@@ -129,17 +129,80 @@ fn the_nearest_command_option_or_value_is_named() {
         ("serve --encoding messagepack", "msgpack"),
         ("listen --encoding JSON", "json"),
         ("listen --color=alway", "always"),
+        ("serve --port 1", "--listen"),
+        ("serve --host=::1", "--listen"),
+        ("serve --config x", "--settings"),
+        ("-v", "--version"),
+        ("serve --listen 12358", "127.0.0.1:12358"),
+        ("serve --plain --listen=:80", "127.0.0.1:80"),
     ] {
         let Err(EarlyExit::Usage(text)) = parse(line) else { panic!("{line}") };
         assert!(text.contains(&format!("(did you mean {meant}?)")), "{line}: {text}");
     }
-    let Err(EarlyExit::Usage(text)) = parse("serve x") else { panic!() };
-    assert!(!text.contains("did you mean"), "{text}");
+    for line in ["serve x", "serve -x", "serve --verbose", "serve --token x", "frobnicate", "serve --listen 123456"] {
+        let Err(EarlyExit::Usage(text)) = parse(line) else { panic!() };
+        assert!(!text.contains("did you mean"), "{line}: {text}");
+    }
+}
+
+#[test]
+fn a_usage_error_is_one_sentence() {
+    let Err(EarlyExit::Usage(text)) = parse("serve --stats") else { panic!() };
+    assert_eq!(text, "No value provided for option '--stats'; see --help");
+}
+
+#[test]
+fn a_path_that_no_shell_has_expanded_is_refused() {
+    for line in ["serve --settings=~/a", "serve --listen unix:~/a", "serve --bind=ipc://~/a", "send --unix=~"] {
+        let Err(EarlyExit::Usage(text)) = parse(line) else { panic!("{line}") };
+        assert!(text.contains("the shell has not expanded the `~`; write $HOME"), "{text}");
+    }
+    assert!(parse("serve --settings a~ --tls-cert ~a --tls-key ./~/b").is_ok());
+    assert!(parse("listen --topic ~/a").is_ok() && parse("send ~/a {}").is_ok());
+}
+
+#[test]
+fn an_origin_is_taken_as_browsers_send_it() {
+    for origin in [
+        "*",
+        "null",
+        "https://example.org",
+        "http://localhost:3000",
+        "http://[::1]:8080",
+        "chrome-extension://abcdef",
+        "http://a_b:443",
+    ] {
+        let Ok(Command::Serve(serve)) = parse(&format!("serve --allow-origin {origin}")) else { panic!("{origin}") };
+        assert_eq!(serve.allow_origin.iter().map(AllowedOrigin::as_str).collect::<Vec<_>>(), [origin]);
+    }
+    for origin in [
+        "example.org",
+        "https://example.org/",
+        "https://example.org/a",
+        "https://Example.org",
+        "HTTPS://example.org",
+        "https://example.org:443",
+        "http://example.org:80",
+        "http://example.org:080",
+        "http://example.org:",
+        "http://example.org:65536",
+        "https://",
+        "://a",
+        "https://user@example.org",
+        "https://[::0001]",
+        "https://é.example",
+        "Null",
+        "https://*.example.org",
+    ] {
+        let Err(EarlyExit::Usage(text)) = parse(&format!("serve --allow-origin {origin}")) else { panic!("{origin}") };
+        assert!(text.contains("scheme://host or scheme://host:port in lower case"), "{text}");
+    }
 }
 
 #[test]
 fn help_and_version_are_not_usage_errors() {
-    for line in ["--help", "-h", "serve --help", "serve -h", "demo --help", "listen --help", "send --help", "--version"]
+    for line in
+        ["--help", "-h", "serve --help", "serve -h", "demo --help", "listen --help", "send --help", "--version", "-V"]
     {
         assert!(matches!(parse(line), Err(EarlyExit::Help(_))), "{line}");
     }

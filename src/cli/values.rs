@@ -1,5 +1,6 @@
 //! What an option takes: how a word becomes a number, a time or a choice.
 
+use std::net::Ipv6Addr;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -96,6 +97,56 @@ impl FromStr for SecondsOrNever {
         let seconds = Seconds::from_str(text).map_err(|_| "neither 0 nor a number of seconds from 0.001 to 86400")?;
         Ok(Self(Some(seconds.get())))
     }
+}
+
+/// A value of `--allow-origin`, in the form in which browsers send it (RFC 6454 §6.2).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AllowedOrigin(String);
+
+impl AllowedOrigin {
+    /// Returns the text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for AllowedOrigin {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let is_origin = text == "*" || text == "null" || is_origin(text);
+        is_origin.then(|| Self(text.into())).ok_or(
+            "not an origin as browsers send it: scheme://host or scheme://host:port in lower case, with nothing behind \
+             it and without the usual port of the scheme; `null` is for pages from files, and * for every origin",
+        )
+    }
+}
+
+/// Returns whether this is a scheme, a host and, unless it is the usual one, a port.
+fn is_origin(text: &str) -> bool {
+    let Some((scheme, authority)) = text.split_once("://") else { return false };
+    let is_scheme = scheme.starts_with(|c: char| c.is_ascii_lowercase())
+        && scheme.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'+' | b'-' | b'.'));
+    let has_port = authority.rsplit_once(':').filter(|(_, port)| !port.ends_with(']'));
+    let (host, is_port) = match has_port {
+        Some((host, port)) => (host, is_unusual_port(scheme, port)),
+        None => (authority, true),
+    };
+    let is_host = match host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        Some(address) => address.parse::<Ipv6Addr>().is_ok_and(|parsed| parsed.to_string() == address),
+        None => {
+            let is_allowed = |byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_');
+            !host.is_empty() && host.bytes().all(is_allowed)
+        }
+    };
+    is_scheme && is_port && is_host
+}
+
+/// Returns whether this is a port that browsers write: they leave out the usual one of the scheme.
+fn is_unusual_port(scheme: &str, port: &str) -> bool {
+    let is_usual = matches!((scheme, port), ("http", "80") | ("https", "443"));
+    !is_usual && port.parse::<u16>().is_ok_and(|number| number.to_string() == port)
 }
 
 /// When `listen` prints in colours.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::bus::{BusConfig, Endpoint, EndpointError, HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub, OnLost};
-use crate::cli::{DEFAULT_PORT, DemoArguments, Seconds, ServeArguments};
+use crate::cli::{AllowedOrigin, DEFAULT_PORT, DemoArguments, Seconds, ServeArguments};
 use crate::gateway::event_writer::EventWriter;
 use crate::gateway::events::{Event, EventSink};
 use crate::gateway::{self, Failure, GatewayConfig, TokenSource};
@@ -52,6 +52,7 @@ fn serve(arguments: &ServeArguments, emit: EventSink) -> Result<(), Failure> {
     };
     let certificate = certificate_source(arguments, &settings)?;
     let hub_endpoints = hub_endpoints(arguments)?;
+    refuse_endpoints_bound_twice(arguments, hub_endpoints.as_ref())?;
     let config = gateway_config(arguments)?;
     // Without a listener that speaks https, no certificate is made or read.
     let certificate = certificate.filter(|_| config.has_tcp());
@@ -100,6 +101,22 @@ fn hub_endpoints(arguments: &ServeArguments) -> Result<Option<[Endpoint; 2]>, Fa
             Ok(Some([endpoint_to_bind(publishers)?, endpoint_to_bind(subscribers)?]))
         }
     }
+}
+
+/// Refuses an endpoint that two options bind. The system would say only that it is taken.
+fn refuse_endpoints_bound_twice(arguments: &ServeArguments, hub: Option<&[Endpoint; 2]>) -> Result<(), Failure> {
+    let hub =
+        hub.into_iter().flat_map(|endpoints| ["--hub-publishers", "--hub-subscribers"].into_iter().zip(endpoints));
+    let mut bound: Vec<(&str, &str)> = hub.map(|(option, endpoint)| (option, endpoint.as_str())).collect();
+    bound.extend(arguments.bind.iter().map(|url| ("--bind", url.as_str())));
+    // Such a port is another one each time.
+    bound.retain(|(_, url)| !url.ends_with(":*") && !url.ends_with(":0") && *url != "ipc://*");
+    for (index, (option, url)) in bound.iter().enumerate() {
+        if let Some((first, _)) = bound.iter().take(index).find(|(_, other)| other == url) {
+            return Err(Failure::Configuration(format!("{option} {url}: {first} has this endpoint already")));
+        }
+    }
+    Ok(())
 }
 
 /// Starts an embedded hub at these endpoints of its publishers' and its subscribers' side.
@@ -222,8 +239,8 @@ fn bad_endpoint(url: &str, error: EndpointError) -> Failure {
     Failure::Configuration(format!("bad endpoint {url}: {error}"))
 }
 
-fn allowed_origins(origins: &[String]) -> AllowedOrigins {
-    if origins.is_empty() || origins.iter().any(|origin| origin == "*") {
+fn allowed_origins(origins: &[AllowedOrigin]) -> AllowedOrigins {
+    if origins.is_empty() || origins.iter().any(|origin| origin.as_str() == "*") {
         return AllowedOrigins::Any;
     }
     AllowedOrigins::These(origins.iter().map(|origin| origin.as_str().into()).collect())

@@ -38,7 +38,9 @@ impl Failure {
 
 impl From<ListenError> for Failure {
     fn from(ListenError { address, error }: ListenError) -> Self {
-        Self::Listen(format!("cannot listen on {address}: {error}"))
+        let is_taken = error.kind() == std::io::ErrorKind::AddrInUse;
+        let hint = if is_taken { "; another gateway or program has it, and --listen names another place" } else { "" };
+        Self::Listen(format!("cannot listen on {address}: {error}{hint}"))
     }
 }
 

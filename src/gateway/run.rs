@@ -218,6 +218,15 @@ impl Gateway {
             BoundAddress::Tcp(_) => log(format_args!("listening on {url}, with {io}")),
             BoundAddress::Unix(_) => log(format_args!("listening on {address}, with {io}")),
         }
+        if let BoundAddress::Tcp(address) = address
+            && !address.ip().to_canonical().is_loopback()
+        {
+            let can_read = if is_https { "" } else { ", and whoever is on the way can read it in plain http" };
+            warning(format_args!(
+                "{address} is no loopback address: every machine that reaches it can post messages if it has the \
+                 token{can_read}"
+            ));
+        }
     }
 
     /// Closes the listeners, and reports why, unless that was reported already.

@@ -88,13 +88,13 @@ impl WatchedSettings {
         }
     }
 
-    /// Logs the lines that switch the API on, if the file lacks one of them. The token in them is a fresh one, which is
-    /// in no file and no event, and not in force.
+    /// Logs the lines that switch the API on, if the file lacks one of them. A token in them is a fresh one, which is in
+    /// no file and no event, and not in force.
     pub(super) fn log_missing_lines(&self) {
-        if let Self::File(WatchedFile { path, in_force: Some(Access::Disabled(_)), .. }) = self
-            && let Ok(lines) = settings::proposed_lines()
+        if let Self::File(WatchedFile { path, in_force: Some(Access::Disabled(reason)), .. }) = self
+            && let Ok(lines) = settings::proposed_lines(*reason)
         {
-            log(format_args!("to switch the API on, write these two lines into {}:\n{lines}", path.display()));
+            log(format_args!("to switch the API on, write this into {}:\n{lines}", path.display()));
         }
     }
 }
@@ -160,7 +160,6 @@ impl WatchedFile {
         }
         let (change, is_new) = self.take(reading);
         let change = match change {
-            SettingsChange::Unchanged if forced => SettingsChange::Reloaded,
             _ if !is_new && !forced => return None,
             change => change,
         };

@@ -7,7 +7,13 @@
 /// product of the lengths.
 #[must_use]
 pub fn nearest<'a>(text: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    candidates.into_iter().min_by_key(|candidate| strsim::osa_distance(text, candidate))
+    candidates.into_iter().min_by_key(|candidate| edits(text, candidate))
+}
+
+/// Returns the number of edits that make one text of the other.
+#[must_use]
+pub fn edits(text: &str, other: &str) -> usize {
+    strsim::osa_distance(text, other)
 }
 
 #[cfg(test)]

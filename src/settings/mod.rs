@@ -29,4 +29,4 @@ mod tests;
 pub use fault::SettingsFault;
 pub use file::{FileVersion, NoConfigDir, SettingsError, SettingsReading, default_path, read};
 pub use proposal::{proposed_lines, random_hex};
-pub use python::{Access, DisabledReason, MAX_FILE_BYTES, parse};
+pub use python::{Access, DisabledReason, MAX_FILE_BYTES, OtherLiteral, parse};

@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use ruff_python_ast::{Expr, Stmt, StringLiteral, UnaryOp};
+use ruff_python_ast::{Expr, Int, Number, Stmt, StringLiteral, UnaryOp};
 use ruff_python_parser::{ParseErrorType, UnsupportedSyntaxErrorKind, parse_module};
 use ruff_text_size::Ranged;
 
@@ -36,19 +36,59 @@ pub enum DisabledReason {
     /// There is no settings file.
     SettingsAbsent,
     /// `OPEN_REST_API` is not assigned, or is not the literal `True`.
-    NotOpen,
+    NotOpen {
+        /// The value that was meant to be `True`, if it is a literal of another type.
+        other: Option<OtherLiteral>,
+        /// Whether there is a token.
+        has_token: bool,
+    },
     /// `OPEN_REST_API` is `True`, and `TOKEN` is not assigned, `None` or empty.
     TokenMissing,
 }
 
+/// A literal that is neither `True` nor `False`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OtherLiteral {
+    /// Counted from 1.
+    line: usize,
+    /// What it is, in words of the program: a text of the file could be the token.
+    what: &'static str,
+}
+
+impl OtherLiteral {
+    fn new(text: &str, value: &Expr) -> Self {
+        let before = text.get(..value.start().into()).unwrap_or(text);
+        let what = match value {
+            Expr::NumberLiteral(number) => match &number.value {
+                Number::Int(int) if *int == Int::ONE => "1",
+                _ => "a number",
+            },
+            Expr::StringLiteral(string) if string.value.to_str() == "True" => "the string \"True\"",
+            Expr::StringLiteral(_) => "a string",
+            Expr::NoneLiteral(_) => "None",
+            _ => "another literal",
+        };
+        Self { line: 1 + before.matches('\n').count(), what }
+    }
+}
+
 impl DisabledReason {
+    /// Returns whether the settings have a token.
+    #[must_use]
+    pub fn has_token(self) -> bool {
+        matches!(self, Self::NotOpen { has_token: true, .. })
+    }
+
     /// Returns the reason in a sentence that names the settings file.
     #[must_use]
     pub fn describe(self, settings: &Path) -> String {
         let settings = settings.display();
         match self {
             Self::SettingsAbsent => format!("the settings file {settings} does not exist"),
-            Self::NotOpen => format!("OPEN_REST_API is not set to True in {settings}"),
+            Self::NotOpen { other: None, .. } => format!("OPEN_REST_API is not set to True in {settings}"),
+            Self::NotOpen { other: Some(OtherLiteral { line, what }), .. } => format!(
+                "OPEN_REST_API is not set to True in {settings}: line {line} has {what}; write OPEN_REST_API = True"
+            ),
             Self::TokenMissing => format!("TOKEN is not set, or empty, in {settings}"),
         }
     }
@@ -85,20 +125,21 @@ fn access(text: &str, module: &[Stmt]) -> Result<Access, SettingsFault> {
     let open = open_rest_api(text, last_assignment(module, OPEN_REST_API))?;
     let token = token(text, last_assignment(module, TOKEN))?;
     Ok(match (open, token) {
-        (false, _) => Access::Disabled(DisabledReason::NotOpen),
-        (true, None) => Access::Disabled(DisabledReason::TokenMissing),
-        (true, Some(token)) => Access::Open(token),
+        (Err(other), token) => Access::Disabled(DisabledReason::NotOpen { other, has_token: token.is_some() }),
+        (Ok(()), None) => Access::Disabled(DisabledReason::TokenMissing),
+        (Ok(()), Some(token)) => Access::Open(token),
     })
 }
 
-fn open_rest_api(text: &str, binding: Option<Binding<'_>>) -> Result<bool, SettingsFault> {
+/// Returns whether the value is `True`, and as the error what it is otherwise, unless it is `False` or there is none.
+fn open_rest_api(text: &str, binding: Option<Binding<'_>>) -> Result<Result<(), Option<OtherLiteral>>, SettingsFault> {
     match binding {
-        None => Ok(false),
-        Some(Binding::Value(Expr::BooleanLiteral(literal))) => Ok(literal.value),
+        None => Ok(Err(None)),
+        Some(Binding::Value(Expr::BooleanLiteral(literal))) => Ok(if literal.value { Ok(()) } else { Err(None) }),
         Some(Binding::Value(Expr::Name(name))) if name.id.eq_ignore_ascii_case("true") => {
             Err(SettingsFault::at(text, name.start(), SettingsFaultKind::MisspeltTrue))
         }
-        Some(binding) => binding.literal(text, OPEN_REST_API).map(|_| false),
+        Some(binding) => binding.literal(text, OPEN_REST_API).map(|value| Err(Some(OtherLiteral::new(text, value)))),
     }
 }
 

@@ -110,7 +110,7 @@ fn the_launcher_of_operations() {
                    hub_subscribers=\"tcp://127.0.0.1:*\", start_timeout=30, hub=True";
     let script = operations.block("run: launcher").replace("hub=True", options);
     for (content, succeeds, said) in [
-        (super::gateway::ENABLED, true, "accepted: 1\nsettings: reloaded\n"),
+        (super::gateway::ENABLED, true, "accepted: 1\nsettings: unchanged\n"),
         ("", false, "the user has not switched it on: "),
     ] {
         std::fs::write(&settings, content).unwrap();

@@ -252,10 +252,11 @@ fn a_disabled_gateway_names_the_file_and_logs_the_lines_to_copy() {
         let reason = gateway.wait_event("disabled")["reason"].as_str().unwrap().to_owned();
         assert!(reason.contains(&path), "{reason}");
         gateway.expect_log(&format!("not listening: {reason}\n"));
-        gateway.expect_log("\nTOKEN = \"");
+        gateway.expect_log("\ninfo: TOKEN = \"");
 
         let log = gateway.log();
-        let lines = log.lines().filter(|line| line.starts_with("OPEN_REST_API") || line.starts_with("TOKEN"));
+        let texts = log.lines().filter_map(|line| line.strip_prefix("info: "));
+        let lines = texts.filter(|line| line.starts_with("OPEN_REST_API") || line.starts_with("TOKEN"));
         let lines: Vec<&str> = lines.collect();
         assert_eq!((lines.len(), lines[0]), (2, "OPEN_REST_API = True"), "{log}");
         let token = lines[1].split('"').nth(1).unwrap().to_owned();
@@ -286,7 +287,18 @@ fn who_saves_and_waits_is_answered() {
     gateway.settings.write(&text);
     gateway.wait_settings("reloaded");
     gateway.signal(Signal::HUP);
-    gateway.wait_settings("reloaded");
+    gateway.wait_settings("unchanged");
+}
+
+#[test]
+fn a_token_that_exists_is_not_proposed_and_a_wrong_value_is_named() {
+    let mut gateway = Gateway::serve().settings("TOKEN = 's3cr3t-a'\nOPEN_REST_API = 1\n").spawn();
+    let reason = gateway.wait_event("disabled")["reason"].as_str().unwrap().to_owned();
+    assert!(reason.ends_with(": line 2 has 1; write OPEN_REST_API = True"), "{reason}");
+    gateway.expect_log("info: OPEN_REST_API = True\n");
+    gateway.settings.write("\n");
+    gateway.expect_log("info: TOKEN = ");
+    assert_eq!(gateway.log().matches("TOKEN = ").count(), 1, "{}", gateway.log());
 }
 
 #[test]
@@ -351,7 +363,7 @@ fn settings_of_another_user_are_logged() {
     for path in [file.as_path(), file.parent().unwrap()] {
         chown(path, Some(NOBODY), None).unwrap();
         gateway.signal(Signal::HUP);
-        gateway.wait_settings("reloaded");
+        gateway.wait_settings("unchanged");
         gateway.expect_log(&format!("{}: belongs to another user (number {NOBODY})", path.display()));
     }
 }

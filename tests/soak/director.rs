@@ -130,7 +130,7 @@ impl Director {
             }
             Hangup => {
                 self.gateway.signal(Signal::HUP);
-                self.gateway.wait_settings("reloaded");
+                self.gateway.wait_settings("unchanged");
             }
             PeersThatLeave | PeerThatChangesItsMind | SilentPeers | PeerThatDoesNotRead | PublishersThatLeave => {
                 self.attack(what);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::proto::token::Token;
 use crate::settings::file::{SettingsError, path_in, read};
-use crate::settings::{Access, DisabledReason};
+use crate::settings::{Access, DisabledReason, parse};
 
 fn read_source(source: &[u8]) -> (PathBuf, Result<Access, SettingsError>) {
     let dir = tempfile::tempdir().unwrap();
@@ -84,10 +84,34 @@ fn a_version_changes_with_the_content_the_permissions_and_the_file() {
 
 #[test]
 fn a_disabled_entrance_names_the_file_and_what_is_missing() {
-    let reasons = [DisabledReason::SettingsAbsent, DisabledReason::NotOpen, DisabledReason::TokenMissing];
+    let reasons = [
+        DisabledReason::SettingsAbsent,
+        DisabledReason::NotOpen { other: None, has_token: true },
+        DisabledReason::TokenMissing,
+    ];
     let described = reasons.map(|reason| reason.describe(Path::new("/a/user_settings.py")));
     for (text, word) in described.iter().zip(["exist", "OPEN_REST_API", "TOKEN"]) {
         assert!(text.contains("/a/user_settings.py") && text.contains(word), "{text}");
+    }
+}
+
+#[test]
+fn a_value_that_is_not_true_is_named_with_its_line() {
+    for (value, what) in [
+        ("1", "1"),
+        ("0x2", "a number"),
+        ("'True'", "the string \"True\""),
+        ("'s3cret'", "a string"),
+        ("None", "None"),
+        ("[True]", "another literal"),
+    ] {
+        let Ok(Access::Disabled(reason)) = parse(format!("TOKEN = 't'\n\nOPEN_REST_API = {value}").as_bytes()) else {
+            panic!("{value}")
+        };
+        let text = reason.describe(Path::new("/a"));
+        let expected = format!("OPEN_REST_API is not set to True in /a: line 3 has {what}; write OPEN_REST_API = True");
+        assert_eq!(text, expected);
+        assert!(reason.has_token());
     }
 }
 

@@ -47,6 +47,27 @@ fn a_taken_port_is_4() {
     let address = taken.local_addr().unwrap();
     let stderr = stderr_of_failed_start(Gateway::serve().listen(address), 4);
     assert!(stderr.contains(&address.to_string()), "{stderr}");
+    assert!(stderr.contains("another gateway or program has it, and --listen names another place"), "{stderr}");
+}
+
+#[test]
+fn an_endpoint_that_two_options_bind_is_3_and_named_with_both() {
+    let directory = tempfile::tempdir().unwrap();
+    let [one, other] = ["one", "other"].map(|name| format!("ipc://{}", directory.path().join(name).display()));
+    for (options, reason) in [
+        (
+            vec!["--hub", "--hub-publishers", &one, "--hub-subscribers", &other, "--bind", &other],
+            format!("--bind {other}: --hub-subscribers has this endpoint already"),
+        ),
+        (
+            vec!["--hub", "--hub-publishers", &one, "--hub-subscribers", &one],
+            format!("--hub-subscribers {one}: --hub-publishers has this endpoint already"),
+        ),
+        (vec!["--bind", &one, "--bind", &one], format!("--bind {one}: --bind has this endpoint already")),
+    ] {
+        let stderr = stderr_of_failed_start(Gateway::serve().arguments(options), 3);
+        assert!(stderr.contains(&reason), "{stderr}");
+    }
 }
 
 /// If both gateways set `SO_REUSEPORT`, the second one would start and get half of the connections.

@@ -46,6 +46,20 @@ fn a_name_stands_for_each_of_its_addresses() {
     }
 }
 
+#[test]
+fn an_address_that_others_reach_leaves_a_warning() {
+    for (address, is_reachable) in [("0.0.0.0:0", true), ("127.0.0.2:0", false)] {
+        let mut gateway = Gateway::serve().listen(address.parse().unwrap()).start();
+        let text = format!("warning: {} is no loopback address: every machine that reaches it", gateway.address());
+        if is_reachable {
+            gateway.expect_log(&text);
+            gateway.expect_log("whoever is on the way can read it in plain http");
+        }
+        gateway.terminate();
+        assert_eq!(gateway.log().contains("loopback"), is_reachable);
+    }
+}
+
 /// The kernel spreads connections over the workers, so some of 128 connections reach each of the two workers.
 #[test]
 fn every_worker_serves_on_every_listener() {
