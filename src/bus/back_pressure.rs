@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use super::config::LostSubscriber;
 use super::ffi::{self, Registration};
-use crate::log::log;
+use crate::log::warning;
 use crate::proto::zmtp::Backlog;
 use crate::sync::waker::Waker;
 
@@ -250,7 +250,7 @@ impl BackPressure {
             STALLED.fetch_add(1, Ordering::Relaxed);
             let after = self.stall_timeout.unwrap_or_default();
             let subscriber = LostSubscriber { endpoint, after, lost_messages: self.pipe_messages.into() };
-            log(format_args!("disconnects a subscriber of {}: {subscriber}", subscriber.endpoint));
+            warning(format_args!("disconnects a subscriber of {}: {subscriber}", subscriber.endpoint));
             on_lost(subscriber);
         }
     }
