@@ -5,15 +5,29 @@ use serde_json::{Map, Value};
 
 use super::context::Published;
 
-/// The topics and identifiers of the contract's table, each in the older vocabulary and in the newer one.
-const PAIRS: [[(&str, &str); 2]; 6] = [
-    [("adapter/nodes/data", "node_id"), ("adapter/extensions/data", "extension_id")],
-    [("visual/extensions/command", "node_id"), ("visual/extensions/command", "extension_id")],
-    [("core/exts/operate", "node_name"), ("core/extensions/operate", "extension_name")],
-    [("core/nodes/operate", "node_name"), ("core/nodes/operate", "extension_name")],
-    [("core/node/statu/change", "node_name"), ("core/extension/statu/change", "extension_name")],
-    [("to_homeauto", "node_id"), ("to_homeauto", "extension_id")],
+/// A row of the contract's table: a topic, the fields that name its sender or its target, and its topics in the older
+/// vocabulary and in the newer one. The newer one has no topic to operate a node.
+type Row = (&'static str, &'static [&'static str], &'static str, Option<&'static str>);
+
+#[rustfmt::skip]
+const ROWS: [Row; 9] = [
+    ("adapter/nodes/data", &["node_id"], "adapter/nodes/data", Some("adapter/extensions/data")),
+    ("adapter/extensions/data", &["extension_id"], "adapter/nodes/data", Some("adapter/extensions/data")),
+    ("visual/extensions/command", &["node_id", "extension_id"],
+     "visual/extensions/command", Some("visual/extensions/command")),
+    ("core/exts/operate", &["node_name", "node_id"], "core/exts/operate", Some("core/extensions/operate")),
+    ("core/extensions/operate", &["extension_name", "extension_id"],
+     "core/exts/operate", Some("core/extensions/operate")),
+    ("core/nodes/operate", &["node_name", "extension_name", "node_id", "extension_id"], "core/nodes/operate", None),
+    ("core/node/statu/change", &["node_name", "node_id"],
+     "core/node/statu/change", Some("core/extension/statu/change")),
+    ("core/extension/statu/change", &["extension_name", "extension_id"],
+     "core/node/statu/change", Some("core/extension/statu/change")),
+    ("to_homeauto", &["node_id", "extension_id"], "to_homeauto", Some("to_homeauto")),
 ];
+
+/// The fields of the older vocabulary, and those of the newer one.
+const FIELDS: [[&str; 2]; 2] = [["node_name", "extension_name"], ["node_id", "extension_id"]];
 
 /// A body is a message in every vocabulary or in none, and what is published differs in the names alone.
 pub(crate) fn in_every_vocabulary(
@@ -56,15 +70,17 @@ fn strict(body: &[u8], known: &Result<Message<'_>, Fault>) {
 
 /// Compares the translation of a message of the table with that of a plain reader.
 fn is_translation(sent: &Published, translated: &Published, vocabulary: Vocabulary) {
-    let Some([(topic, wanted), (_, other)]) = target(sent, vocabulary) else {
+    let Some(topic) = target(sent, vocabulary) else {
         return assert_eq!(sent, translated);
     };
     assert_eq!(translated.topic, topic);
     // serde_json refuses numbers that are too large for it.
     let Ok(mut expected) = serde_json::from_slice::<Map<String, Value>>(&sent.payload) else { return };
+    let identifier = identifier(sent, &expected);
+    let wanted = in_vocabulary(identifier, vocabulary);
     if !expected.contains_key(wanted) {
-        let identifier = expected.remove(other).unwrap();
-        expected.insert(wanted.to_owned(), identifier);
+        let name = expected.remove(identifier).unwrap();
+        expected.insert(wanted.to_owned(), name);
     }
     assert_eq!(serde_json::from_slice::<Map<String, Value>>(&translated.payload).unwrap(), expected);
 }
@@ -80,6 +96,12 @@ fn comes_back(sent: &Published, translated: &Published, vocabulary: Vocabulary) 
     if target(sent, opposite).is_none() || again(sent, opposite).as_ref() != Ok(sent) {
         return; // it was not written in the opposite vocabulary
     }
+    let Ok(payload) = serde_json::from_slice::<Map<String, Value>>(&sent.payload) else { return };
+    let wanted = in_vocabulary(identifier(sent, &payload), vocabulary);
+    let is_foreign = |key: &str| key != wanted && in_vocabulary(key, opposite) != key;
+    if payload.keys().any(|key| is_foreign(key)) {
+        return; // its fields of both vocabularies have another meaning in the other topic
+    }
     let Ok(back) = again(translated, opposite) else {
         // The field of the other topic was there already, and no check had looked at it.
         assert_eq!(sent.payload, translated.payload);
@@ -94,16 +116,23 @@ fn comes_back(sent: &Published, translated: &Published, vocabulary: Vocabulary) 
     assert_eq!(again(translated, vocabulary).as_ref(), Ok(translated));
 }
 
-/// Returns the names that a message of the table is to have in this vocabulary, and those of the other one.
-fn target(sent: &Published, vocabulary: Vocabulary) -> Option<[(&'static str, &'static str); 2]> {
-    let pair = PAIRS.iter().find(|pair| pair.iter().any(|(topic, _)| *topic == sent.topic)).unwrap();
-    let [older, newer] = *pair;
-    match vocabulary {
-        // The newer vocabulary has no topic to operate a node.
-        Vocabulary::Newer if sent.topic == "core/nodes/operate" => None,
-        Vocabulary::Newer => Some([newer, older]),
-        _ => Some([older, newer]),
-    }
+/// Returns the topic that a message of the table is to have in this vocabulary; none if it passes as it is.
+fn target(sent: &Published, vocabulary: Vocabulary) -> Option<&'static str> {
+    let (.., older, newer) = ROWS.iter().find(|row| row.0 == sent.topic)?;
+    if vocabulary == Vocabulary::Newer { *newer } else { Some(older) }
+}
+
+/// Returns the field that names the sender or the target of a message of the table.
+fn identifier(sent: &Published, payload: &Map<String, Value>) -> &'static str {
+    let (_, fields, ..) = ROWS.iter().find(|row| row.0 == sent.topic).unwrap();
+    let is_name = |field: &&&str| payload.get(**field).and_then(Value::as_str).is_some_and(|name| !name.is_empty());
+    fields.iter().find(is_name).unwrap()
+}
+
+/// Returns the field in this vocabulary.
+fn in_vocabulary(field: &str, vocabulary: Vocabulary) -> &str {
+    let pair = FIELDS.iter().find(|pair| pair.contains(&field));
+    pair.map_or(field, |[older, newer]| if vocabulary == Vocabulary::Newer { newer } else { older })
 }
 
 /// Returns what is published of a message. In MessagePack it is the same value as in JSON, or refused for its numbers.

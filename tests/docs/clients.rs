@@ -150,7 +150,7 @@ fn hello_and_numbers(count: usize) -> Vec<(String, Value)> {
 
 /// Returns what the examples of the HTTP clients in `docs/clients.md` post, in their order.
 fn all_messages() -> Vec<(String, Value)> {
-    let messages = messages::one_for_each_identifier();
+    let messages = messages::one_for_each_vocabulary();
     let parsed = |payload: &messages::Json| serde_json::from_str(&payload.to_string()).unwrap();
     messages.iter().map(|message| (message.topic.to_owned(), parsed(&message.payload))).collect()
 }

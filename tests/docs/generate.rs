@@ -1,9 +1,12 @@
 //! What the documents say of each topic is generated from the program's table of topics, and the completions of shells and
 //! the manual page from its options.
 
+use adapter_gateway::proto::message::Vocabulary;
+use adapter_gateway::proto::message::topics::{Content, UNCHECKED};
+
 use super::document::Document;
 use super::interface::Program;
-use super::messages::{self, Json, Kind, Message, Topic, topics};
+use super::messages::{self, Json, Message, Topic, topics};
 use super::{completions, man_page};
 
 #[test]
@@ -11,7 +14,10 @@ fn generated_parts_are_up_to_date() {
     let program = Program::new();
     let documents = [
         with_parts("docs/clients.md", &clients()),
-        with_parts("docs/reference.md", &[("topics", topic_table()), ("vocabularies", vocabulary_table())]),
+        with_parts(
+            "docs/reference.md",
+            &[("topics", topic_table()), ("unchecked", unchecked()), ("vocabularies", vocabulary_table())],
+        ),
         with_parts("docs/openapi.yaml", &openapi()),
         Document { path: "docs/adapter-gateway.postman_collection.json".into(), text: collection() },
         Document { path: completions::BASH.into(), text: completions::bash(&program) },
@@ -99,12 +105,12 @@ fn clients() -> [(&'static str, String); 4] {
     ]
 }
 
-/// Returns a block that sends one message for each identifier field of each topic.
+/// Returns a block that sends one message of each topic in each vocabulary.
 fn client(preamble: &str, comment: &str, send: impl Fn(&Message) -> String) -> String {
     let mut block = preamble.to_owned();
     for (newer, vocabulary) in [(true, "newer"), (false, "older")] {
         block += &format!("\n{comment} the {vocabulary} vocabulary\n");
-        for message in messages::one_for_each_identifier().iter().filter(|message| message.is_newer == newer) {
+        for message in messages::one_for_each_vocabulary().iter().filter(|message| message.is_newer() == newer) {
             block += &format!("{}\n", send(message));
         }
     }
@@ -135,10 +141,24 @@ fn topic_table() -> String {
     let mut table = "| topic | identifier | `content` | purpose |\n|---|---|---|---|\n".to_owned();
     for topic in topics() {
         let identifiers: Vec<String> = topic.identifiers.iter().map(|field| format!("`{field}`")).collect();
-        let (identifiers, content) = (identifiers.join(" or "), topic.kind.description());
+        let (identifiers, content) = (identifiers.join(" or "), description(topic.content));
         table += &format!("| `{}` | {identifiers} | {content} | {} |\n", topic.name, topic.purpose);
     }
     table
+}
+
+/// Returns what the reference says of the content.
+fn description(content: Content) -> String {
+    match content {
+        Content::Any => "any value".to_owned(),
+        Content::OneOf(words) => words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" or "),
+        Content::HomeAutomation => "an object, see below".to_owned(),
+    }
+}
+
+/// Returns the list of the topics whose payloads are not checked.
+fn unchecked() -> String {
+    UNCHECKED.map(|topic| format!("`{topic}`")).join(", ") + "\n"
 }
 
 /// Returns the table of vocabularies of `docs/reference.md`.
@@ -146,9 +166,12 @@ fn vocabulary_table() -> String {
     let mut table = "| sent | with `older` | with `newer` |\n|---|---|---|\n".to_owned();
     for topic in topics() {
         for &identifier in &topic.identifiers {
-            let published = [topic.older, topic.newer].map(|translation| match translation {
-                Some((name, field)) if (name, field) != (topic.name, identifier) => format!("`{name}`, `{field}`"),
-                _ => "as it is".to_owned(),
+            let published = [Vocabulary::Older, Vocabulary::Newer].map(|vocabulary| {
+                let field = vocabulary.identifier(identifier).unwrap_or(identifier);
+                match topic.schema.topic_in(vocabulary) {
+                    Some(name) if (name, field) != (topic.name, identifier) => format!("`{name}`, `{field}`"),
+                    _ => "as it is".to_owned(),
+                }
             });
             table += &format!("| `{}`, `{identifier}` | {} |\n", topic.name, published.join(" | "));
         }
@@ -195,28 +218,34 @@ fn openapi_schema(topic: &Topic) -> String {
         capitalised(topic.purpose),
         topic.name,
     );
-    schema += &match topic.identifiers.as_slice() {
-        [one] => format!("          required: [{one}, content]\n          properties:\n"),
-        _ => "          required: [content]\n          properties:\n".to_owned(),
-    };
-    for identifier in &topic.identifiers {
-        schema += &format!("            {identifier}: {{ $ref: '#/components/schemas/Name' }}\n");
-    }
-    schema += &format!("            content: {{ {} }}\n", content_schema(topic.kind));
-    if topic.identifiers.len() > 1 {
+    let content = content_schema(topic.content);
+    if let [one] = topic.identifiers.as_slice() {
+        schema += &format!(
+            "          required: [{one}, content]
+          properties:
+            {one}: {{ $ref: '#/components/schemas/Name' }}
+            content: {content}
+"
+        );
+    } else {
+        schema += &format!("          required: [content]\n          properties:\n            content: {content}\n");
         schema += "          anyOf:\n";
         for identifier in &topic.identifiers {
-            schema += &format!("            - required: [{identifier}]\n");
+            schema += &format!(
+                "            - required: [{identifier}]
+              properties: {{ {identifier}: {{ $ref: '#/components/schemas/Name' }} }}
+"
+            );
         }
     }
     schema
 }
 
-fn content_schema(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Text => "type: string",
-        Kind::StartOrStop => "$ref: '#/components/schemas/StartOrStop'",
-        Kind::ServiceCall => "$ref: '#/components/schemas/ServiceCall'",
+fn content_schema(content: Content) -> String {
+    match content {
+        Content::Any => "{}".to_owned(),
+        Content::OneOf(words) => format!("{{ enum: [{}] }}", words.join(", ")),
+        Content::HomeAutomation => "{ $ref: '#/components/schemas/HomeAutomation' }".to_owned(),
     }
 }
 

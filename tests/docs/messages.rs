@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use adapter_gateway::proto::message::topics::{Content, SCHEMAS};
+use adapter_gateway::proto::message::topics::{Content, SCHEMAS, Schema};
 
 /// What the documents say of a topic, and the text that its examples send if its content is a string.
 const NOTES: [(&str, &str, &str); 9] = [
@@ -33,21 +33,10 @@ pub(crate) struct Topic {
     pub(crate) name: &'static str,
     /// The fields that name a node or an extension. One of them is enough.
     pub(crate) identifiers: Vec<&'static str>,
-    pub(crate) kind: Kind,
-    /// The topic and the identifier with which it is published in the older vocabulary, unless it stays as it is.
-    pub(crate) older: Option<(&'static str, &'static str)>,
-    /// The same in the newer vocabulary.
-    pub(crate) newer: Option<(&'static str, &'static str)>,
+    pub(crate) content: Content,
+    pub(crate) schema: &'static Schema,
     pub(crate) purpose: &'static str,
     text: &'static str,
-}
-
-/// A kind of content.
-#[derive(Clone, Copy)]
-pub(crate) enum Kind {
-    Text,
-    StartOrStop,
-    ServiceCall,
 }
 
 /// A value of a message.
@@ -63,25 +52,23 @@ pub(crate) struct Message {
     pub(crate) name: String,
     pub(crate) purpose: &'static str,
     pub(crate) topic: &'static str,
-    /// Whether it is of the newer vocabulary, which names extensions and not nodes.
-    pub(crate) is_newer: bool,
+    pub(crate) identifier: &'static str,
     pub(crate) payload: Json,
 }
 
 /// Returns the known topics. This function alone reads the program's table.
 pub(crate) fn topics() -> Vec<Topic> {
     let topics = SCHEMAS.iter().map(|row| {
-        let identifiers = row.identifiers().collect();
-        let kind = match row.content {
-            Content::Text => Kind::Text,
-            Content::StartOrStop => Kind::StartOrStop,
-            Content::ServiceCall => Kind::ServiceCall,
-        };
         let note = NOTES.iter().find(|note| note.0 == row.topic);
-        let &(_, purpose, text) = note.unwrap_or(&(row.topic, kind.purpose(), "hello"));
-        let [older, newer] =
-            [&row.older, &row.newer].map(|translation| translation.as_ref().map(|it| (it.topic, it.identifier())));
-        Topic { name: row.topic, identifiers, kind, older, newer, purpose, text }
+        let &(_, purpose, text) = note.unwrap_or(&(row.topic, purpose(row.content), "hello"));
+        Topic {
+            name: row.topic,
+            identifiers: row.identifiers().collect(),
+            content: row.content,
+            schema: row,
+            purpose,
+            text,
+        }
     });
     topics.collect()
 }
@@ -91,13 +78,14 @@ pub(crate) fn all() -> Vec<Message> {
     topics().iter().flat_map(Topic::messages).collect()
 }
 
-/// Returns one example for each identifier of each topic, those of the newer vocabulary first.
-pub(crate) fn one_for_each_identifier() -> Vec<Message> {
+/// Returns one example of each topic for each vocabulary that names its identifier, those of the newer one first.
+pub(crate) fn one_for_each_vocabulary() -> Vec<Message> {
     let mut chosen = Vec::new();
     for newer in [true, false] {
         for topic in topics() {
+            let identifier = topic.identifiers.iter().copied().find(|identifier| is_newer(identifier) == newer);
             let mut messages = topic.messages();
-            messages.retain(|message| message.is_newer == newer);
+            messages.retain(|message| Some(message.identifier) == identifier);
             // What the newer vocabulary starts and opens, the older one stops and closes.
             chosen.extend(if newer { messages.into_iter().next() } else { messages.pop() });
         }
@@ -114,7 +102,7 @@ impl Topic {
                     name: format!("{}-{identifier}{label}", self.name.replace('/', "-")),
                     purpose: self.purpose,
                     topic: self.name,
-                    is_newer: identifier.starts_with("extension"),
+                    identifier,
                     payload: Json::Object(vec![(identifier, Json::Text("demo")), ("content", content)]),
                 });
             }
@@ -124,31 +112,31 @@ impl Topic {
 
     /// Returns the example values of the content, each with what it adds to the name of its example.
     fn contents(&self) -> Vec<(String, Json)> {
-        match self.kind {
-            Kind::Text => vec![(String::new(), Json::Text(self.text))],
-            Kind::StartOrStop => ["start", "stop"].map(|word| (format!("-{word}"), Json::Text(word))).into(),
-            Kind::ServiceCall => SERVICE_CALLS.map(|call| (format!("-{}", call[1]), service_call(call))).into(),
+        match self.content {
+            Content::Any => vec![(String::new(), Json::Text(self.text))],
+            Content::OneOf(words) => words.iter().map(|word| (format!("-{word}"), Json::Text(word))).collect(),
+            Content::HomeAutomation => SERVICE_CALLS.map(|call| (format!("-{}", call[1]), service_call(call))).into(),
         }
     }
 }
 
-impl Kind {
-    /// Returns what a topic without a note is for.
-    fn purpose(self) -> &'static str {
-        match self {
-            Self::Text => "send a text",
-            Self::StartOrStop => "start or stop",
-            Self::ServiceCall => "call a service",
-        }
+impl Message {
+    /// Returns whether it is of the newer vocabulary, which names extensions and not nodes.
+    pub(crate) fn is_newer(&self) -> bool {
+        is_newer(self.identifier)
     }
+}
 
-    /// Returns what the reference says of the content.
-    pub(crate) fn description(self) -> &'static str {
-        match self {
-            Self::Text => "a string",
-            Self::StartOrStop => "`start` or `stop`",
-            Self::ServiceCall => "an object, see below",
-        }
+fn is_newer(identifier: &str) -> bool {
+    identifier.starts_with("extension")
+}
+
+/// Returns what a topic without a note is for.
+fn purpose(content: Content) -> &'static str {
+    match content {
+        Content::Any => "send a value",
+        Content::OneOf(_) => "send one of the words",
+        Content::HomeAutomation => "call a service",
     }
 }
 

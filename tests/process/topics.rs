@@ -22,7 +22,7 @@ const CASES: &[TopicCase] = &[
     // Send a data message to the visual-programming client.
     TopicCase { topic: "adapter/nodes/data",
           payload: r#"{ "node_id":"eim" , "content":"caf\u00e9 \ud83d\ude00 é" }"#,
-          faulty: r#"{"node_id":"eim","content":1}"#,
+          faulty: r#"{"node_id":"eim","text":1}"#,
           pointer: "/payload/content" },
     TopicCase { topic: "adapter/extensions/data",
           payload: r#"{"content":"","extension_id":"eim","n":[1.0e2,-0,1E+2,12345678901234567890.10]}"#,
@@ -35,7 +35,7 @@ const CASES: &[TopicCase] = &[
           pointer: "/payload/node_id" },
     TopicCase { topic: "visual/extensions/command",
           payload: r#"{"z":null,"extension_id":"eim","a":{"z":1,"a":2},"content":"go"}"#,
-          faulty: r#"{"extension_id":"eim","content":{"go":true}}"#,
+          faulty: r#"{"extension_id":"eim","content":"go","content":"go"}"#,
           pointer: "/payload/content" },
     // Start or stop an extension.
     TopicCase { topic: "core/exts/operate",

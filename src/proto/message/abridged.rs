@@ -15,7 +15,7 @@
 use std::borrow::Cow;
 use std::ops::{Range, RangeInclusive};
 
-use super::fields::Field;
+use super::field::Field;
 use super::judge::{Check, Message, Topic, judge};
 use super::prescan::may_hide_faults;
 use super::reader::{MessageReader, PayloadJson};

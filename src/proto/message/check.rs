@@ -1,46 +1,54 @@
 //! The payload of a known topic, checked against the topic's schema.
 
 use super::fault::{Fault, Flaw, Reason};
-use super::fields::{CapturedFields, Field};
-use super::topics::{Content, Identifier, Schema};
+use super::field::Field;
+use super::fields::CapturedFields;
+use super::topics::{CALL_SERVICE, Content, Schema};
 
 /// Checks that the payload is what `schema` asks for.
 pub(super) fn payload(fields: &CapturedFields, schema: &Schema) -> Result<(), Fault> {
-    match schema.identifier {
-        Identifier::One(field) => non_empty(fields, field)?,
-        Identifier::Either(one, other) => either(fields, one, other)?,
+    if let Some(field) = schema.identifiers.iter().find(|&&field| fields.is_repeated(field)) {
+        return Err(field.fault(Flaw::Repeated));
     }
+    identifier(fields, schema).ok_or_else(|| no_identifier(fields, schema))?;
     match schema.content {
-        Content::Text => fields.is_empty_string(Field::Content).map(drop),
-        Content::StartOrStop => start_or_stop(fields),
-        Content::ServiceCall => service_call(fields),
+        Content::Any => fields.value(Field::Content).map(drop),
+        Content::OneOf(words) => one_of(fields, words),
+        Content::HomeAutomation => home_automation(fields),
     }
 }
 
-/// Checks that at least one of two identifiers is given, and that none is bad.
-fn either(fields: &CapturedFields, one: Field, other: Field) -> Result<(), Fault> {
-    match (fields.is_missing(one), fields.is_missing(other)) {
-        (true, true) => Err(Field::Payload.fault_for(Reason::Neither(one.key(), other.key()))),
-        (true, false) => non_empty(fields, other),
-        (false, true) => non_empty(fields, one),
-        (false, false) => non_empty(fields, one).and_then(|()| non_empty(fields, other)),
+/// Returns the field that names the sender or the target. The others of the schema are not looked at.
+pub(super) fn identifier(fields: &CapturedFields, schema: &Schema) -> Option<Field> {
+    schema.identifiers.iter().copied().find(|&field| fields.is_name(field))
+}
+
+/// Returns why no field of the payload names the sender or the target: what is wrong with the first one that is given.
+#[cold]
+fn no_identifier(fields: &CapturedFields, schema: &Schema) -> Fault {
+    match schema.identifiers {
+        [one] => bad_name(fields, *one),
+        several => match several.iter().find(|&&field| !fields.is_missing(field)) {
+            Some(&given) => bad_name(fields, given),
+            None => Field::Payload.fault_for(Reason::NoIdentifier(schema.identifiers)),
+        },
     }
 }
 
-fn non_empty(fields: &CapturedFields, field: Field) -> Result<(), Fault> {
-    if fields.is_empty_string(field)? { Err(field.fault(Flaw::Empty)) } else { Ok(()) }
+fn bad_name(fields: &CapturedFields, field: Field) -> Fault {
+    fields.is_empty_string(field).err().unwrap_or_else(|| field.fault(Flaw::Empty))
 }
 
-fn start_or_stop(fields: &CapturedFields) -> Result<(), Fault> {
-    match fields.text(Field::Content)?.as_ref() {
-        "start" | "stop" => Ok(()),
-        _ => Err(Field::Content.fault(Flaw::NotStartOrStop)),
-    }
+fn one_of(fields: &CapturedFields, words: &'static [&'static str]) -> Result<(), Fault> {
+    let content = fields.text(Field::Content)?;
+    if words.contains(&content.as_ref()) { Ok(()) } else { Err(Field::Content.fault(Flaw::NotOneOf(words))) }
 }
 
-fn service_call(fields: &CapturedFields) -> Result<(), Fault> {
+fn home_automation(fields: &CapturedFields) -> Result<(), Fault> {
     fields.object(Field::Content)?;
-    fields.is_empty_string(Field::Type)?;
+    if fields.text(Field::Type)? != CALL_SERVICE {
+        return Ok(());
+    }
     let domain = fields.text(Field::Domain)?;
     fields.is_empty_string(Field::Service)?;
     fields.object(Field::ServiceData)?;

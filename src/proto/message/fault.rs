@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::field::Field;
 use super::pointer::Pointer;
 
 /// Most levels of objects and arrays in a body, the outermost object being the first. `serde_json` and other recursive
@@ -55,6 +56,20 @@ impl Fault {
             Self::NotJson { .. } => None,
             Self::NotMessage { pointer, .. } => Some(pointer),
         }
+    }
+}
+
+impl Field {
+    /// Returns the fault of this field having `flaw`.
+    #[cold]
+    pub(super) fn fault(self, flaw: Flaw) -> Fault {
+        self.fault_for(Reason::Field(self.key(), flaw))
+    }
+
+    /// Returns the fault `reason` of this field.
+    #[cold]
+    pub(super) fn fault_for(self, reason: Reason) -> Fault {
+        Fault::not_message(Pointer::to(self.pointer().split('/').skip(1)), reason)
     }
 }
 
@@ -138,8 +153,8 @@ pub enum Reason {
         /// The known topic that differs from it the least.
         nearest: &'static str,
     },
-    /// Neither of two fields is given, and at least one of them is required.
-    Neither(&'static str, &'static str),
+    /// None of the fields is given that may name the sender or the target, and at least one of them is required.
+    NoIdentifier(&'static [Field]),
     /// A field has a flaw.
     Field(&'static str, Flaw),
 }
@@ -153,7 +168,10 @@ impl fmt::Display for Reason {
             Self::IntegerRange => f.write_str("an integer does not fit in 64 bits"),
             Self::FloatRange => f.write_str("a number does not fit in a 64-bit float"),
             Self::UnknownTopic { nearest } => write!(f, "`topic` is not a known topic; the nearest is `{nearest}`"),
-            Self::Neither(one, other) => write!(f, "`{one}` or `{other}` is required"),
+            Self::NoIdentifier(fields) => {
+                let keys: Vec<_> = fields.iter().map(|field| field.key()).collect();
+                write!(f, "{} is required", Alternatives(&keys))
+            }
             Self::Field(name, flaw) => write!(f, "`{name}` {flaw}"),
         }
     }
@@ -176,8 +194,8 @@ pub enum Flaw {
     TooLong,
     /// It is a topic that holds a control character (Unicode category Cc).
     ControlCharacter,
-    /// It is neither `start` nor `stop`.
-    NotStartOrStop,
+    /// It is none of these words.
+    NotOneOf(&'static [&'static str]),
     /// It is not `<domain>.<device_name>`.
     NotAnEntity,
     /// It is an entity of another domain than the field `domain` names.
@@ -194,9 +212,27 @@ impl fmt::Display for Flaw {
             Self::Empty => "must not be empty",
             Self::TooLong => return write!(f, "must be at most {MAX_TOPIC_BYTES} bytes"),
             Self::ControlCharacter => "must not contain control characters",
-            Self::NotStartOrStop => "must be `start` or `stop`",
+            Self::NotOneOf(words) => return write!(f, "must be {}", Alternatives(words)),
             Self::NotAnEntity => "must be `<domain>.<device_name>`",
             Self::OtherDomain => "must be of the same domain as `domain`",
         })
+    }
+}
+
+/// Names of which one is enough, for people: `` `a`, `b` or `c` ``.
+struct Alternatives<'n>(&'n [&'static str]);
+
+impl fmt::Display for Alternatives<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(names) = self;
+        for (index, name) in names.iter().enumerate() {
+            let separator = match index {
+                0 => "",
+                _ if index + 1 == names.len() => " or ",
+                _ => ", ",
+            };
+            write!(f, "{separator}`{name}`")?;
+        }
+        Ok(())
     }
 }

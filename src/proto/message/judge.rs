@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 
 use super::fault::{Fault, Flaw, MAX_TOPIC_BYTES, Reason};
-use super::fields::{CapturedFields, Field};
+use super::field::Field;
+use super::fields::CapturedFields;
 use super::reader::{MessageReader, PayloadJson};
-use super::topics::{SCHEMAS, Schema, Vocabulary};
+use super::topics::{self, Schema, Vocabulary};
 use super::translate::RenamedKey;
 use super::{check, msgpack};
-use crate::proto::nearest::nearest;
 
 /// A message as it stands in the body that it was parsed from, and how it is published.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl<'b> Message<'b> {
         &self.topic.0
     }
 
-    /// Returns whether the topic is one of [`SCHEMAS`].
+    /// Returns whether the topic is [known](topics::known).
     #[must_use]
     pub fn is_known(&self) -> bool {
         self.is_known
@@ -58,9 +58,9 @@ impl<'b> Message<'b> {
     /// Translates a message that passed the check of its schema.
     #[inline(never)]
     pub(super) fn translate(&mut self, fields: &CapturedFields<'b>, schema: &'static Schema, vocabulary: Vocabulary) {
-        if let Some(translation) = schema.translation(vocabulary) {
-            self.topic = Topic(Cow::Borrowed(translation.topic));
-            self.renamed_key = RenamedKey::find(self.payload, fields, schema, translation);
+        if let Some(topic) = schema.topic_in(vocabulary) {
+            self.topic = Topic(Cow::Borrowed(topic));
+            self.renamed_key = RenamedKey::find(self.payload, fields, schema, vocabulary);
         }
     }
 }
@@ -68,10 +68,10 @@ impl<'b> Message<'b> {
 /// How much of a message is checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Check {
-    /// The topic, the payload, and the payload's fields where the topic is one of [`SCHEMAS`].
+    /// The topic, the payload, and the payload's fields where the topic is one of [`topics::SCHEMAS`].
     #[default]
     Known,
-    /// As [`Check::Known`], and that the topic is one of [`SCHEMAS`].
+    /// As [`Check::Known`], and that the topic is [known](topics::known).
     Strict,
     /// The topic and the payload alone.
     Envelope,
@@ -92,10 +92,11 @@ pub(super) fn judge<'b>(reader: &MessageReader<'b>, check: Check) -> Result<Mess
     let fields = reader.fields();
     let topic = Topic::new(fields.text(Field::Topic)?).map_err(|flaw| Field::Topic.fault(flaw))?;
     let payload = reader.payload()?;
-    let message = Message { topic, payload, is_known: reader.schema().is_some(), renamed_key: None };
+    let is_known = reader.schema().is_some() || topics::UNCHECKED.contains(&topic.0.as_ref());
+    let message = Message { topic, payload, is_known, renamed_key: None };
     match reader.schema() {
         Some(schema) if check != Check::Envelope => check::payload(fields, schema)?,
-        None if check == Check::Strict => return Err(unknown(message.topic())),
+        None if check == Check::Strict && !is_known => return Err(unknown(message.topic())),
         _ => {}
     }
     Ok(message)
@@ -104,8 +105,7 @@ pub(super) fn judge<'b>(reader: &MessageReader<'b>, check: Check) -> Result<Mess
 /// Returns the fault of a topic that is not known where it has to be.
 #[cold]
 fn unknown(topic: &str) -> Fault {
-    let nearest = nearest(topic, SCHEMAS.iter().map(|schema| schema.topic)).unwrap_or_default();
-    Field::Topic.fault_for(Reason::UnknownTopic { nearest })
+    Field::Topic.fault_for(Reason::UnknownTopic { nearest: topics::nearest(topic) })
 }
 
 /// A topic within its limits, borrowed from the body unless escapes had to be decoded.

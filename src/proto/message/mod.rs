@@ -15,7 +15,7 @@
 //! | `prescan.rs` | a look at the bytes, which rules faults out |
 //! | `abridged.rs` | a large body without its longest string |
 //! | `reader.rs` | one pass over a body, which captures its fields |
-//! | `fields.rs` | the fields: their keys, their places, and what a body gives for them |
+//! | `field.rs`, `fields.rs` | the fields: their keys and their places; what a body gives for them |
 //! | `judge.rs` | what was read, judged; the [`Message`] |
 //! | [`topics`] | the table of known topics and their schemas |
 //! | `check.rs` | a payload checked against the schema of its topic |
@@ -28,6 +28,7 @@
 mod abridged;
 mod check;
 mod fault;
+mod field;
 mod fields;
 mod json_string;
 mod judge;

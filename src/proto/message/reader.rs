@@ -10,7 +10,8 @@ use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Vis
 use serde_json::value::RawValue;
 
 use super::fault::{Fault, Flaw};
-use super::fields::{CapturedFields, Field, Given};
+use super::field::Field;
+use super::fields::{CapturedFields, Given};
 use super::topics::{self, Schema};
 
 /// What is captured of a body.

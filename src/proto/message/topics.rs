@@ -1,38 +1,23 @@
 //! The known topics, what the payload of each must hold, and how the other vocabulary writes it: the specification's
 //! table, as a table.
 
-use super::fields::Field;
+use super::field::Field;
+use crate::proto::nearest;
 
 /// What a known topic asks of its payload.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Schema {
     /// The topic, in full.
     pub topic: &'static str,
-    /// The fields that name the sender, or the node or extension that the message is about.
-    pub(super) identifier: Identifier,
+    /// The fields that name the sender, or the node or extension that the message is about. One that is a non-empty string
+    /// is enough; of several, the first counts.
+    pub(super) identifiers: &'static [Field],
     /// What `content` must be.
     pub content: Content,
-    /// How the message is published in the older vocabulary, if that is not as it is.
-    pub older: Option<Translation>,
-    /// How the message is published in the newer vocabulary, if that is not as it is.
-    pub newer: Option<Translation>,
-}
-
-/// How a message is published in a vocabulary that it may not have been written in.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Translation {
-    /// The topic.
-    pub topic: &'static str,
-    /// The field that takes the place of the identifier, unless the payload has it already.
-    pub(super) identifier: Field,
-}
-
-impl Translation {
-    /// Returns the key of the field that takes the place of the identifier.
-    #[must_use]
-    pub fn identifier(&self) -> &'static str {
-        self.identifier.key()
-    }
+    /// The topic in the older vocabulary.
+    pub older: Option<&'static str>,
+    /// The topic in the newer vocabulary; none if that has none.
+    pub newer: Option<&'static str>,
 }
 
 /// In which vocabulary messages of the known topics are published. The vocabularies differ in names alone.
@@ -50,113 +35,155 @@ pub enum Vocabulary {
 impl Schema {
     /// Returns the keys of the fields that name a node or an extension. One of them is enough.
     pub fn identifiers(&self) -> impl Iterator<Item = &'static str> {
-        self.identifier.fields().map(Field::key)
+        self.identifiers.iter().map(|field| field.key())
     }
 
-    /// Returns how a message of this schema is published in `vocabulary`, if that is not as it is.
-    #[inline]
-    pub(super) fn translation(&self, vocabulary: Vocabulary) -> Option<&Translation> {
+    /// Returns the topic in which a message of this schema is published in `vocabulary`, unless it passes as it is.
+    #[must_use]
+    pub fn topic_in(&self, vocabulary: Vocabulary) -> Option<&'static str> {
         match vocabulary {
             Vocabulary::AsSent => None,
-            Vocabulary::Older => self.older.as_ref(),
-            Vocabulary::Newer => self.newer.as_ref(),
+            Vocabulary::Older => self.older,
+            Vocabulary::Newer => self.newer,
         }
     }
 }
 
-/// The fields that name a node or an extension. Each is a non-empty string.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Identifier {
-    /// This field is required.
-    One(Field),
-    /// At least one of these fields is required. Where both are given, both must be valid.
-    Either(Field, Field),
+impl Field {
+    /// Returns the field that has the same meaning in `vocabulary`, if this one names a node or an extension.
+    pub(super) fn identifier_in(self, vocabulary: Vocabulary) -> Self {
+        match (vocabulary, self) {
+            (Vocabulary::Older, Self::ExtensionId) => Self::NodeId,
+            (Vocabulary::Older, Self::ExtensionName) => Self::NodeName,
+            (Vocabulary::Newer, Self::NodeId) => Self::ExtensionId,
+            (Vocabulary::Newer, Self::NodeName) => Self::ExtensionName,
+            _ => self,
+        }
+    }
 }
 
-impl Identifier {
-    /// Returns the fields.
-    pub(super) fn fields(&self) -> impl Iterator<Item = Field> {
-        let (one, other) = match *self {
-            Self::One(field) => (field, None),
-            Self::Either(one, other) => (one, Some(other)),
-        };
-        [Some(one), other].into_iter().flatten()
+impl Vocabulary {
+    /// Returns the name that the identifier `key` has in this vocabulary.
+    #[must_use]
+    pub fn identifier(self, key: &str) -> Option<&'static str> {
+        [Field::NodeId, Field::ExtensionId, Field::NodeName, Field::ExtensionName]
+            .into_iter()
+            .find(|field| field.key() == key)
+            .map(|field| field.identifier_in(self).key())
     }
 }
 
 /// What `content` must be. It is always required.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// Any string.
-    Text,
-    /// `start` or `stop`.
-    StartOrStop,
-    /// A call of a home-automation service: an object of `type`, `domain`, `service` and `service_data`.
-    ServiceCall,
+    /// Any value.
+    Any,
+    /// One of these strings.
+    OneOf(&'static [&'static str]),
+    /// A message to the home automation: an object with a string `type`, and where that is [`CALL_SERVICE`], with `domain`,
+    /// `service` and `service_data`.
+    HomeAutomation,
 }
 
-const NODE_ID: Identifier = Identifier::One(Field::NodeId);
-const EXTENSION_ID: Identifier = Identifier::One(Field::ExtensionId);
-const EITHER_ID: Identifier = Identifier::Either(Field::NodeId, Field::ExtensionId);
-const NODE_NAME: Identifier = Identifier::One(Field::NodeName);
-const EXTENSION_NAME: Identifier = Identifier::One(Field::ExtensionName);
-const EITHER_NAME: Identifier = Identifier::Either(Field::NodeName, Field::ExtensionName);
+/// The `type` of a call of a home-automation service.
+pub(super) const CALL_SERVICE: &str = "call_service";
 
-const AS_IT_IS: Option<Translation> = None;
+const SWITCH: Content = Content::OneOf(&["start", "stop"]);
 
-const fn to(topic: &'static str, identifier: Field) -> Option<Translation> {
-    Some(Translation { topic, identifier })
-}
+const NODE_ID: &[Field] = &[Field::NodeId];
+const EXTENSION_ID: &[Field] = &[Field::ExtensionId];
+const EITHER_ID: &[Field] = &[Field::NodeId, Field::ExtensionId];
+const NODE: &[Field] = &[Field::NodeName, Field::NodeId];
+const EXTENSION: &[Field] = &[Field::ExtensionName, Field::ExtensionId];
+const EITHER: &[Field] = &[Field::NodeName, Field::ExtensionName, Field::NodeId, Field::ExtensionId];
 
-/// Every known topic, those of the older vocabulary and of the newer one side by side. The newer one has no topic to
-/// operate a node, so that such a message is never translated to it.
+/// Every topic whose fields are checked, those of the older vocabulary and of the newer one side by side. The newer one
+/// has no topic to operate a node, so that such a message is never translated to it.
 /// A field that a schema does not name is not known to its topic. No check looks at it.
 #[rustfmt::skip]
 pub static SCHEMAS: [Schema; 9] = [
-    Schema { topic: "adapter/nodes/data",           identifier: NODE_ID,        content: Content::Text,
-             older: AS_IT_IS,
-             newer: to("adapter/extensions/data", Field::ExtensionId) },
-    Schema { topic: "adapter/extensions/data",      identifier: EXTENSION_ID,   content: Content::Text,
-             older: to("adapter/nodes/data", Field::NodeId),
-             newer: AS_IT_IS },
-    Schema { topic: "visual/extensions/command",    identifier: EITHER_ID,      content: Content::Text,
-             older: to("visual/extensions/command", Field::NodeId),
-             newer: to("visual/extensions/command", Field::ExtensionId) },
-    Schema { topic: "core/exts/operate",            identifier: NODE_NAME,      content: Content::StartOrStop,
-             older: AS_IT_IS,
-             newer: to("core/extensions/operate", Field::ExtensionName) },
-    Schema { topic: "core/extensions/operate",      identifier: EXTENSION_NAME, content: Content::StartOrStop,
-             older: to("core/exts/operate", Field::NodeName),
-             newer: AS_IT_IS },
-    Schema { topic: "core/nodes/operate",           identifier: EITHER_NAME,    content: Content::StartOrStop,
-             older: to("core/nodes/operate", Field::NodeName),
-             newer: AS_IT_IS },
-    Schema { topic: "core/node/statu/change",       identifier: NODE_NAME,      content: Content::StartOrStop,
-             older: AS_IT_IS,
-             newer: to("core/extension/statu/change", Field::ExtensionName) },
-    Schema { topic: "core/extension/statu/change",  identifier: EXTENSION_NAME, content: Content::StartOrStop,
-             older: to("core/node/statu/change", Field::NodeName),
-             newer: AS_IT_IS },
-    Schema { topic: "to_homeauto",                  identifier: EITHER_ID,      content: Content::ServiceCall,
-             older: to("to_homeauto", Field::NodeId),
-             newer: to("to_homeauto", Field::ExtensionId) },
+    row("adapter/nodes/data",          NODE_ID,      Content::Any,
+        Some("adapter/nodes/data"),        Some("adapter/extensions/data")),
+    row("adapter/extensions/data",     EXTENSION_ID, Content::Any,
+        Some("adapter/nodes/data"),        Some("adapter/extensions/data")),
+    row("visual/extensions/command",   EITHER_ID,    Content::Any,
+        Some("visual/extensions/command"), Some("visual/extensions/command")),
+    row("core/exts/operate",           NODE,         SWITCH,
+        Some("core/exts/operate"),         Some("core/extensions/operate")),
+    row("core/extensions/operate",     EXTENSION,    SWITCH,
+        Some("core/exts/operate"),         Some("core/extensions/operate")),
+    row("core/nodes/operate",          EITHER,       SWITCH,
+        Some("core/nodes/operate"),        None),
+    row("core/node/statu/change",      NODE,         SWITCH,
+        Some("core/node/statu/change"),    Some("core/extension/statu/change")),
+    row("core/extension/statu/change", EXTENSION,    SWITCH,
+        Some("core/node/statu/change"),    Some("core/extension/statu/change")),
+    row("to_homeauto",                 EITHER_ID,    Content::HomeAutomation,
+        Some("to_homeauto"),               Some("to_homeauto")),
 ];
 
-/// Returns the schema of `topic`, or `None` for a topic that is not known.
+/// Topics that the public client `codelab-adapter-client` uses beside those of [`SCHEMAS`]. They are known, and their
+/// payloads are not checked.
+pub static UNCHECKED: [&str; 16] = [
+    "scratch/extensions/command",
+    "to_HA",
+    "from_HA",
+    "core/nodes/status",
+    "core/nodes/status/trigger",
+    "core/status",
+    "core/notification",
+    "gui/operate",
+    "adapter/ble",
+    "scratch/ble",
+    "to_mqtt",
+    "from_mqtt",
+    "to_websocket",
+    "from_websocket",
+    "linda/server",
+    "linda/client",
+];
+
+const fn row(
+    topic: &'static str,
+    identifiers: &'static [Field],
+    content: Content,
+    older: Option<&'static str>,
+    newer: Option<&'static str>,
+) -> Schema {
+    Schema { topic, identifiers, content, older, newer }
+}
+
+/// Returns the schema of `topic`, or `None` for a topic whose payload is not checked.
 #[must_use]
 pub fn find(topic: &str) -> Option<&'static Schema> {
     SCHEMAS.iter().find(|schema| schema.topic == topic)
 }
 
+/// Returns every known topic.
+pub fn known() -> impl Iterator<Item = &'static str> {
+    SCHEMAS.iter().map(|schema| schema.topic).chain(UNCHECKED)
+}
+
+/// Returns the known topic that differs from `topic` the least: in the case of its letters alone, or in the fewest edits.
+#[must_use]
+pub fn nearest(topic: &str) -> &'static str {
+    let same_letters = known().find(|known| known.eq_ignore_ascii_case(topic));
+    same_letters.or_else(|| nearest::nearest(topic, known())).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     #[test]
-    fn every_topic_has_its_own_schema() {
+    fn every_topic_has_its_own_schema_or_none() {
         for schema in &SCHEMAS {
             assert_eq!(find(schema.topic), Some(schema));
         }
+        assert!(UNCHECKED.iter().all(|topic| find(topic).is_none()));
+        assert_eq!(known().collect::<HashSet<_>>().len(), SCHEMAS.len() + UNCHECKED.len());
     }
 
     #[test]
@@ -165,24 +192,25 @@ mod tests {
             assert_eq!(find(stranger), None, "{stranger}");
         }
     }
+
     /// A message that is translated twice is the same as one that is translated once, and a translation of the one
-    /// vocabulary is undone by that of the other, since its target is a row of the table that has the way back.
+    /// vocabulary is undone by that of the other.
     #[test]
     fn a_translation_leads_to_a_row_that_leads_back() {
         for schema in &SCHEMAS {
             for (vocabulary, other) in [(Vocabulary::Older, Vocabulary::Newer), (Vocabulary::Newer, Vocabulary::Older)]
             {
-                let Some(translation) = schema.translation(vocabulary) else { continue };
-                let target = find(translation.topic).unwrap();
-                assert!(target.identifier.fields().any(|field| field == translation.identifier), "{translation:?}");
-                assert_eq!(target.content, schema.content, "{translation:?}");
-                let again = target.translation(vocabulary);
-                assert!(again.is_none_or(|again| again == translation), "{translation:?}");
-                let back = target.translation(other);
-                let is_nodes = schema.topic == "core/nodes/operate" && vocabulary == Vocabulary::Older;
-                assert!(back.is_some_and(|back| back.topic == schema.topic) || is_nodes, "{translation:?}");
+                let Some(topic) = schema.topic_in(vocabulary) else { continue };
+                let target = find(topic).unwrap();
+                for field in schema.identifiers {
+                    assert!(target.identifiers.contains(&field.identifier_in(vocabulary)), "{topic}: {field:?}");
+                }
+                assert_eq!(target.content, schema.content, "{topic}");
+                assert_eq!(target.topic_in(vocabulary), Some(topic));
+                let back = target.topic_in(other);
+                assert!(back.is_none() || back == Some(schema.topic) || topic == schema.topic, "{topic}");
             }
-            assert_eq!(schema.translation(Vocabulary::AsSent), None);
+            assert_eq!(schema.topic_in(Vocabulary::AsSent), None);
         }
     }
 }

@@ -1,8 +1,10 @@
 //! A payload in another vocabulary than it was sent in: one key differs, and no other byte.
 
+use super::check;
+use super::field::Field;
 use super::fields::CapturedFields;
 use super::reader::PayloadJson;
-use super::topics::{Schema, Translation};
+use super::topics::{Schema, Vocabulary};
 
 /// A key of a payload that is published under another name. No quote stands in the key, not even where it is written with
 /// escapes: it names a known field.
@@ -10,7 +12,8 @@ use super::topics::{Schema, Translation};
 pub(super) struct RenamedKey {
     /// The offset in the payload of the key, behind its opening quote.
     start: usize,
-    translation: &'static Translation,
+    /// The field that the key is to name.
+    wanted: Field,
 }
 
 impl RenamedKey {
@@ -19,22 +22,23 @@ impl RenamedKey {
         payload: PayloadJson<'_>,
         fields: &CapturedFields<'_>,
         schema: &Schema,
-        translation: &'static Translation,
+        vocabulary: Vocabulary,
     ) -> Option<Self> {
-        if !fields.is_missing(translation.identifier) {
+        let identifier = check::identifier(fields, schema)?;
+        let wanted = identifier.identifier_in(vocabulary);
+        if !fields.is_missing(wanted) {
             return None;
         }
-        let identifier = schema.identifier.fields().find(|&field| !fields.is_missing(field));
-        let start = identifier.and_then(|field| start_of_key(payload.as_str(), fields.inside(field)?));
+        let start = start_of_key(payload.as_str(), fields.inside(identifier)?);
         debug_assert!(start.is_some(), "the identifier of a payload that was checked is not found in it");
-        Some(Self { start: start?, translation })
+        Some(Self { start: start?, wanted })
     }
 
     /// Returns the bytes of the payload with the other key, in a buffer of exactly their size.
     pub(super) fn rename(self, payload: PayloadJson<'_>) -> String {
         let (before, key) = payload.as_str().split_at_checked(self.start).unwrap_or_default();
         let (_, behind) = key.split_once('"').unwrap_or_default();
-        [before, self.translation.identifier(), "\"", behind].concat()
+        [before, self.wanted.key(), "\"", behind].concat()
     }
 }
 

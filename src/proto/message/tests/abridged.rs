@@ -76,8 +76,9 @@ fn a_long_string_that_a_check_asks_for_is_read() {
         refuse(&body, "/payload/content", "`content` must be `start` or `stop`");
     }
     for (domain, entity_id) in [(long.as_str(), "~.lamp"), ("~", &format!("{long}.lamp"))] {
-        let call =
-            format!(r#"{{"type":"t","domain":"{domain}","service":"s","service_data":{{"entity_id":"{entity_id}"}}}}"#);
+        let call = format!(
+            r#"{{"type":"call_service","domain":"{domain}","service":"s","service_data":{{"entity_id":"{entity_id}"}}}}"#
+        );
         let body = format!(r#"{{"topic":"to_homeauto","payload":{{"node_id":"n","content":{call}}}}}"#);
         assert!(!is_abridged(&body, Check::Known));
         assert!(super::parse(body.as_bytes(), Check::Known).is_err(), "{body}");

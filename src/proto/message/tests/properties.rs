@@ -64,7 +64,7 @@ fn one_of(texts: &[&'static str]) -> BoxedStrategy<Value> {
 fn known() -> impl Strategy<Value = Value> {
     let service_data = some(vec![("entity_id", one_of(&["light.lamp", "light.a.b", "cover.door", "light."]))]);
     let call = some(vec![
-        ("type", one_of(&["call_service"])),
+        ("type", one_of(&["call_service", "call_service", "get_states"])),
         ("domain", one_of(&["light", "light", "cover", ""])),
         ("service", one_of(&["turn_on"])),
         ("service_data", service_data.boxed()),
@@ -122,24 +122,28 @@ fn accepts(value: &Value, check: Check) -> bool {
 
 /// Returns whether a payload is what the contract's table asks for, which is written here a second time as a program.
 fn accepts_payload(topic: &str, payload: &Map<String, Value>) -> bool {
-    let absent = |name: &str| !payload.contains_key(name);
     let named = |name: &str| payload.get(name).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
-    let either = |one, other| (named(one) && (absent(other) || named(other))) || (absent(one) && named(other));
+    let node = named("node_name") || named("node_id");
+    let extension = named("extension_name") || named("extension_id");
+    let has_content = payload.contains_key("content");
     let content = payload.get("content").unwrap_or(&Value::Null);
     let switch = *content == json!("start") || *content == json!("stop");
     match topic {
-        "adapter/nodes/data" => named("node_id") && content.is_string(),
-        "adapter/extensions/data" => named("extension_id") && content.is_string(),
-        "visual/extensions/command" => either("node_id", "extension_id") && content.is_string(),
-        "core/exts/operate" | "core/node/statu/change" => named("node_name") && switch,
-        "core/extensions/operate" | "core/extension/statu/change" => named("extension_name") && switch,
-        "core/nodes/operate" => either("node_name", "extension_name") && switch,
-        "to_homeauto" => either("node_id", "extension_id") && accepts_call(content),
+        "adapter/nodes/data" => named("node_id") && has_content,
+        "adapter/extensions/data" => named("extension_id") && has_content,
+        "visual/extensions/command" => (named("node_id") || named("extension_id")) && has_content,
+        "core/exts/operate" | "core/node/statu/change" => node && switch,
+        "core/extensions/operate" | "core/extension/statu/change" => extension && switch,
+        "core/nodes/operate" => (node || extension) && switch,
+        "to_homeauto" => (named("node_id") || named("extension_id")) && accepts_home_automation(content),
         _ => true,
     }
 }
 
-fn accepts_call(content: &Value) -> bool {
+fn accepts_home_automation(content: &Value) -> bool {
+    if content["type"] != json!("call_service") {
+        return content["type"].is_string();
+    }
     let strings = ["type", "domain", "service"].map(|name| content[name].as_str());
     let [Some(_), Some(domain), Some(_)] = strings else {
         return false;

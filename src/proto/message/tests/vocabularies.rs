@@ -6,17 +6,23 @@ use super::super::{Check, Encoding, Vocabulary, msgpack, parse};
 use crate::proto::message::topics::{Content, SCHEMAS};
 
 /// Topic and identifier of a message; as they are published in the older vocabulary; and in the newer one. `=` is as sent.
-const TABLE: [[&str; 3]; 12] = [
+const TABLE: [[&str; 3]; 18] = [
     ["adapter/nodes/data node_id", "=", "adapter/extensions/data extension_id"],
     ["adapter/extensions/data extension_id", "adapter/nodes/data node_id", "="],
     ["visual/extensions/command node_id", "=", "visual/extensions/command extension_id"],
     ["visual/extensions/command extension_id", "visual/extensions/command node_id", "="],
     ["core/exts/operate node_name", "=", "core/extensions/operate extension_name"],
+    ["core/exts/operate node_id", "=", "core/extensions/operate extension_id"],
     ["core/extensions/operate extension_name", "core/exts/operate node_name", "="],
+    ["core/extensions/operate extension_id", "core/exts/operate node_id", "="],
     ["core/nodes/operate node_name", "=", "="],
     ["core/nodes/operate extension_name", "core/nodes/operate node_name", "="],
+    ["core/nodes/operate node_id", "=", "="],
+    ["core/nodes/operate extension_id", "core/nodes/operate node_id", "="],
     ["core/node/statu/change node_name", "=", "core/extension/statu/change extension_name"],
+    ["core/node/statu/change node_id", "=", "core/extension/statu/change extension_id"],
     ["core/extension/statu/change extension_name", "core/node/statu/change node_name", "="],
+    ["core/extension/statu/change extension_id", "core/node/statu/change node_id", "="],
     ["to_homeauto node_id", "=", "to_homeauto extension_id"],
     ["to_homeauto extension_id", "to_homeauto node_id", "="],
 ];
@@ -39,9 +45,9 @@ fn body(topic: &str, payload: &str) -> String {
 fn payloads(topic: &str) -> Vec<String> {
     let schema = SCHEMAS.iter().find(|schema| schema.topic == topic).unwrap();
     let content = match schema.content {
-        Content::Text => r#""node_id \"extension_id\":\u00e9""#,
-        Content::StartOrStop => r#""st\u006fp""#,
-        Content::ServiceCall => {
+        Content::Any => r#""node_id \"extension_id\":\u00e9""#,
+        Content::OneOf(_) => r#""st\u006fp""#,
+        Content::HomeAutomation => {
             r#"{"node_id":{},"type":"t","domain":"d","service":"s","service_data":{"entity_id":"d.e","extension_id":1}}"#
         }
     };
@@ -112,15 +118,40 @@ fn a_payload_that_has_the_wanted_field_keeps_both() {
 }
 
 #[test]
+fn a_target_that_has_a_name_is_translated_by_its_name_alone() {
+    for (topic, vocabulary, sent, translated) in [
+        ("core/exts/operate", Vocabulary::Newer, ("node_name", "node_id"), ("extension_name", "node_id")),
+        (
+            "core/extensions/operate",
+            Vocabulary::Older,
+            ("extension_name", "extension_id"),
+            ("node_name", "extension_id"),
+        ),
+        ("core/nodes/operate", Vocabulary::Older, ("extension_name", "extension_id"), ("node_name", "extension_id")),
+    ] {
+        for payload in [
+            |(name, id)| format!(r#"{{"{name}":"n","{id}":"eim","content":"stop"}}"#),
+            |(name, id)| format!(r#"{{"{id}":"eim","content":"stop","{name}":"n"}}"#),
+        ] {
+            let (_, published) = published(&body(topic, &payload(sent)), Check::Known, vocabulary);
+            assert_eq!(published, payload(translated));
+        }
+    }
+    // A name that is none does not count.
+    let body = body("core/exts/operate", r#"{"node_name":"","node_id":"all","content":"stop"}"#);
+    let expected = r#"{"node_name":"","extension_id":"all","content":"stop"}"#;
+    assert_eq!(published(&body, Check::Known, Vocabulary::Newer).1, expected);
+}
+
+#[test]
 fn what_is_no_message_of_the_table_passes_as_it_is() {
     let id = r#""node_id":"n""#;
     for (topic, payload) in [
         ("adapter/nodes/data", r#"{"content":""}"#.to_owned()),
         ("adapter/nodes/data", format!("{{{id}}}")),
-        ("adapter/nodes/data", format!(r#"{{{id},"content":1}}"#)),
         ("adapter/nodes/data", format!(r#"{{{id},"content":"",{id}}}"#)),
         ("adapter/nodes/data", r#"{"node_id":"","content":""}"#.to_owned()),
-        ("visual/extensions/command", format!(r#"{{{id},"content":"","extension_id":1}}"#)),
+        ("visual/extensions/command", format!(r#"{{{id},"content":"","extension_id":1,"extension_id":"e"}}"#)),
         ("core/exts/operate", r#"{"node_name":"n","content":"go"}"#.to_owned()),
         ("to_homeauto", format!(r#"{{{id},"content":{{}}}}"#)),
     ] {
@@ -136,7 +167,7 @@ fn what_is_no_message_of_the_table_passes_as_it_is() {
 
 #[test]
 fn other_topics_pass_as_they_are() {
-    for topic in ["x", "adapter/nodes/data/", "core/node/status/change", "CORE/exts/operate"] {
+    for topic in ["x", "core/nodes/status", "adapter/nodes/data/", "core/node/status/change", "CORE/exts/operate"] {
         let payload = r#"{ "node_id":"n","content":"start","node_name":"n" }"#;
         for (check, vocabulary) in [(Check::Known, Vocabulary::Newer), (Check::Envelope, Vocabulary::Older)] {
             assert_eq!(published(&body(topic, payload), check, vocabulary), (topic.to_owned(), payload.to_owned()));
