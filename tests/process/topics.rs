@@ -52,7 +52,7 @@ const CASES: &[TopicCase] = &[
           faulty: r#"{"node_name":"","content":"start"}"#,
           pointer: "/payload/node_name" },
     TopicCase { topic: "core/nodes/operate",
-          payload: r#"{"extension_name":"node_eim","content":"stop","node_id":"x"}"#,
+          payload: r#"{"extension_name":"node_eim","content":"stop","node":"x"}"#,
           faulty: r#"{"extension_name":"node_eim","content":true}"#,
           pointer: "/payload/content" },
     // Change the status shown in the Web UI.
