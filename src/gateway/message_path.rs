@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::sleep_until;
 
@@ -110,6 +111,11 @@ impl MessagePath {
     /// Returns what is notified after each answer 401.
     pub(super) fn unauthorized(&self) -> Arc<Notify> {
         self.workers.unauthorized()
+    }
+
+    /// Returns the topics that are not known, each once for each worker; none to the second who asks.
+    pub(super) fn take_unknown_topics(&mut self) -> Option<UnboundedReceiver<Box<str>>> {
+        self.workers.take_unknown_topics()
     }
 
     /// Returns the number of answers 401 since the start.

@@ -13,6 +13,7 @@
 //! | `watched_settings` | reads the settings at the start and when their file changes |
 //! | `ready` | reports when a message that is posted is taken, and when no longer |
 //! | `refused_tokens` | logs requests without the right token, once a minute |
+//! | `unknown_topics` | logs topics that are not known, each once |
 //! | `parent` | watches the process that started this one |
 //! | `certificates` | reloads the certificate when its files change and when it is due for renewal |
 //! | `clock` | tells when the clock of the system is set |
@@ -31,6 +32,7 @@ mod ready;
 mod refused_tokens;
 mod run;
 pub(crate) mod signals;
+mod unknown_topics;
 mod watched_settings;
 
 pub use config::{GatewayConfig, TokenSource};

@@ -18,6 +18,7 @@ use crate::gateway::parent::ParentEnd;
 use crate::gateway::ready::ReadyReporter;
 use crate::gateway::refused_tokens::RefusedTokens;
 use crate::gateway::signals::{SignalAction, Signals, StdinEnd};
+use crate::gateway::unknown_topics::LoggedTopics;
 use crate::gateway::watched_settings::WatchedSettings;
 use crate::log::{log, warning};
 use crate::proto::admission::ENDPOINT;
@@ -116,6 +117,7 @@ impl Gateway {
         let mut stdin = self.config.watch_stdin.then(StdinEnd::watch);
         let interval = |period| interval_at(tokio::time::Instant::now() + period, period);
         let mut stats = self.config.stats_interval.map(interval);
+        let mut unknown_topics = self.message_path.take_unknown_topics().map(LoggedTopics::new);
         let mut refused_tokens = RefusedTokens::new(self.message_path.unauthorized());
         loop {
             let action = tokio::select! {
@@ -133,6 +135,10 @@ impl Gateway {
                 }
                 () = refused_tokens.due() => {
                     refused_tokens.log(self.message_path.unauthorized_answers());
+                    continue;
+                }
+                line = or_never(unknown_topics.as_mut().map(LoggedTopics::next)) => {
+                    log(format_args!("{line}"));
                     continue;
                 }
                 () = self.settings.changed() => {

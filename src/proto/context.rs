@@ -7,11 +7,12 @@ use std::time::SystemTime;
 use crate::proto::budget::Budget;
 use crate::proto::counters::HttpCounters;
 use crate::proto::input::Body;
-use crate::proto::message::{self, Fault, Reason};
+use crate::proto::message::{self, Check, Fault, Reason, Vocabulary};
 use crate::proto::payload::{MIN_KEPT_BYTES, Payload};
 use crate::proto::policy::Policy;
 use crate::proto::problem::{Problem, Unavailable};
 use crate::proto::token::Token;
+use crate::proto::unknown_topics::UnknownTopics;
 
 /// Bytes of a date in the preferred format (RFC 9110 §5.6.7).
 const DATE_BYTES: usize = 29;
@@ -47,6 +48,8 @@ pub struct Context<P> {
     pub counters: Arc<HttpCounters>,
     /// What takes the messages.
     pub publisher: P,
+    /// The topics that are not known, unless the envelope alone is checked. The owner of the context logs them.
+    pub unknown_topics: UnknownTopics,
     /// Whether messages were published. The owner of the context wakes the bus for them, and clears it.
     pub has_published: bool,
 }
@@ -55,7 +58,8 @@ impl<P> Context<P> {
     /// Returns a context without a token, at the start of the Unix epoch.
     pub fn new(policy: Policy, budget: Arc<Budget>, counters: Arc<HttpCounters>, publisher: P) -> Self {
         let date = HttpDate::new(SystemTime::UNIX_EPOCH);
-        Self { policy, token: None, date, budget, counters, publisher, has_published: false }
+        let unknown_topics = UnknownTopics::default();
+        Self { policy, token: None, date, budget, counters, publisher, unknown_topics, has_published: false }
     }
 }
 
@@ -80,12 +84,17 @@ impl<P: Publish> Context<P> {
             }
         };
         let Policy { check, vocabulary, encoding, .. } = self.policy;
-        let message = message::parse(bytes, check, vocabulary).map_err(|fault| {
-            if matches!(fault, Fault::NotMessage { reason: Reason::UnknownTopic { .. }, .. }) {
-                self.counters.unknown_topic();
+        let message = match message::parse(bytes, check, vocabulary) {
+            Ok(message) => message,
+            Err(fault) => {
+                if matches!(fault, Fault::NotMessage { reason: Reason::UnknownTopic { .. }, .. })
+                    && let Ok(message) = message::parse(bytes, Check::Envelope, Vocabulary::AsSent)
+                {
+                    self.unknown_topic(message.topic());
+                }
+                return Err(Problem::Message(fault));
             }
-            Problem::Message(fault)
-        })?;
+        };
         let anew;
         let (encoded, buffer) = match message.encode(encoding).map_err(Problem::Message)? {
             // What is encoded anew has a buffer of its own.
@@ -101,10 +110,18 @@ impl<P: Publish> Context<P> {
         };
         self.publisher.publish(message.topic(), payload).map_err(Problem::Unavailable)?;
         if !message.is_known() {
-            self.counters.unknown_topic();
+            self.unknown_topic(message.topic());
         }
         self.has_published = true;
         Ok(())
+    }
+
+    /// Counts a message whose topic is not known.
+    fn unknown_topic(&mut self, topic: &str) {
+        self.counters.unknown_topic();
+        if self.policy.check != Check::Envelope {
+            self.unknown_topics.note(topic);
+        }
     }
 }
 
@@ -132,7 +149,7 @@ mod tests {
 
     use super::*;
     use crate::proto::counters::HttpTotals;
-    use crate::proto::message::{Check, Encoding, Vocabulary};
+    use crate::proto::message::Encoding;
 
     /// A publisher that keeps, of each payload, its size, the memory that it takes, and whether it is kept uncopied.
     #[derive(Default)]
@@ -201,6 +218,8 @@ mod tests {
             }
             let totals: HttpTotals = [context.counters.as_ref()].into_iter().collect();
             assert_eq!(totals.unknown_topics, 1, "{check:?}");
+            let is_told = check != Check::Envelope;
+            assert_eq!(context.unknown_topics.take_new(), vec!["adapter/node/data".into(); usize::from(is_told)]);
         }
     }
 }

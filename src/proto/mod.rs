@@ -19,6 +19,7 @@
 //! | [`budget`] | a bound on the bytes that several connections hold |
 //! | [`token`] | the access token |
 //! | [`counters`] | what is counted of requests and connections |
+//! | [`unknown_topics`] | the topics that are not known, each told of once |
 //! | [`nearest`] | the nearest of several words to one that may be mistyped |
 //! | [`zmtp`] | what peers of the bus send, checked before libzmq sees it |
 
@@ -38,6 +39,7 @@ pub mod policy;
 pub mod problem;
 pub mod response;
 pub mod token;
+pub mod unknown_topics;
 pub mod zmtp;
 
 pub use connection::Connection;

@@ -6,6 +6,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
@@ -86,6 +87,8 @@ pub(crate) struct WorkerContext {
     pub(crate) published: Notify,
     /// Notified after an answer 401.
     unauthorized: Arc<Notify>,
+    /// Where topics go that are not known.
+    unknown_topics: UnboundedSender<Box<str>>,
     /// Set when the gateway was asked to stop.
     pub(crate) drain_grace: Cell<Option<DrainGrace>>,
 }
@@ -96,6 +99,7 @@ impl WorkerContext {
         mut token: watch::Receiver<Option<Token>>,
         timeouts: Timeouts,
         unauthorized: Arc<Notify>,
+        unknown_topics: UnboundedSender<Box<str>>,
     ) -> Self {
         // The first call of `core_now` takes the token.
         token.mark_changed();
@@ -108,6 +112,7 @@ impl WorkerContext {
             output: RefCell::default(),
             published: Notify::new(),
             unauthorized,
+            unknown_topics,
             drain_grace: Cell::new(None),
         }
     }
@@ -345,6 +350,10 @@ impl<S: Stream> ConnectionTask<'_, S> {
         let next = act(&mut self.connection, &mut out, &mut core);
         if std::mem::take(&mut core.has_published) {
             self.worker.published.notify_one();
+        }
+        for topic in core.unknown_topics.take_new() {
+            // The receiver is gone when the gateway stops.
+            let _ = self.worker.unknown_topics.send(topic);
         }
         if next == Next::Close(CloseReason::Unauthorized) {
             self.worker.unauthorized.notify_one();

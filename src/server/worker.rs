@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rustix::net::Shutdown;
 use slab::Slab;
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::spawn_local;
 use tokio::time::{Instant, timeout_at};
@@ -42,6 +43,8 @@ pub struct WorkerConfig {
     pub token: watch::Receiver<Option<Token>>,
     /// Notified after each answer 401.
     pub unauthorized: Arc<Notify>,
+    /// Where each topic goes that is not known, once.
+    pub unknown_topics: UnboundedSender<Box<str>>,
 }
 
 /// What the workers are to do.
@@ -109,11 +112,11 @@ pub(crate) fn run<T: Transport>(event_loop: &T, config: WorkerConfig) {
 /// # Panics
 /// If the worker's task panics.
 pub async fn serve<T: Transport>(config: WorkerConfig) {
-    let WorkerConfig { core, timeouts, permits, service, inherited, token, unauthorized } = config;
+    let WorkerConfig { core, timeouts, permits, service, inherited, token, unauthorized, unknown_topics } = config;
     let worker = Rc::new(Worker {
         publisher: core.publisher.clone(),
         counters: Arc::clone(&core.counters),
-        context: WorkerContext::new(core, token, timeouts, unauthorized),
+        context: WorkerContext::new(core, token, timeouts, unauthorized, unknown_topics),
         permits,
         service: service.clone(),
         listening: RefCell::default(),

@@ -5,6 +5,7 @@ use std::sync::mpsc::Sender;
 use std::time::Instant;
 use std::{fmt, io};
 
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{Notify, Semaphore, mpsc, watch};
 
 use crate::bus::Publisher;
@@ -105,6 +106,7 @@ pub(crate) struct Workers {
     service: watch::Sender<Service>,
     token: watch::Sender<Option<Token>>,
     unauthorized: Arc<Notify>,
+    unknown_topics: Option<UnboundedReceiver<Box<str>>>,
     accept_threads: AcceptThreads,
     /// Closed when the last worker has ended.
     running: mpsc::Receiver<()>,
@@ -121,6 +123,7 @@ impl Workers {
         let (service, follow_service) = watch::channel(Service::Closed);
         let (token, follow_token) = watch::channel(None);
         let unauthorized = Arc::new(Notify::new());
+        let (tell_topic, unknown_topics) = mpsc::unbounded_channel();
         let (alive, running) = mpsc::channel(1);
         let (started, starting) = std::sync::mpsc::channel();
         for counters in &counters {
@@ -133,6 +136,7 @@ impl Workers {
                 inherited: Arc::clone(&inherited),
                 token: follow_token.clone(),
                 unauthorized: Arc::clone(&unauthorized),
+                unknown_topics: tell_topic.clone(),
             };
             let (io, alive, started) = (config.io, alive.clone(), started.clone());
             let body = move || {
@@ -153,7 +157,8 @@ impl Workers {
         // Where only some workers have a ring, the event names the slower way to wait.
         let is_uring = loops.iter().all(|started| started.name == Uring::NAME);
         let io = if is_uring { IoBackend::Uring } else { IoBackend::Epoll };
-        Ok(Self { io, counters, service, token, unauthorized, accept_threads, running })
+        let unknown_topics = Some(unknown_topics);
+        Ok(Self { io, counters, service, token, unauthorized, unknown_topics, accept_threads, running })
     }
 
     /// Accepts requests on these sockets, with this token; in TLS where there is an acceptor. The token is in force
@@ -196,6 +201,11 @@ impl Workers {
     /// Returns what is notified after each answer 401.
     pub(crate) fn unauthorized(&self) -> Arc<Notify> {
         Arc::clone(&self.unauthorized)
+    }
+
+    /// Returns the topics that are not known, each once for each worker; none to the second who asks.
+    pub(crate) fn take_unknown_topics(&mut self) -> Option<UnboundedReceiver<Box<str>>> {
+        self.unknown_topics.take()
     }
 
     /// Returns the sums of what the workers counted.

@@ -198,6 +198,22 @@ fn a_payload_is_published_without_its_envelope() {
 }
 
 #[test]
+fn a_topic_that_is_not_known_is_logged_once_with_the_nearest() {
+    let line = r#"the topic "core/ext/operate" is not known; the nearest known topic is "core/exts/operate""#;
+    for (check, lines, status) in [("known", 1, 200), ("strict", 1, 422), ("envelope", 0, 200)] {
+        let fixture = Fixture::with(["--check", check]);
+        for topic in ["core/ext/operate", "core/status", "core/ext/operate", "end"] {
+            let body = format!(r#"{{"topic":"{topic}","payload":{{}}}}"#);
+            assert_eq!(fixture.post(&body).status, if topic == "core/status" { 200 } else { status });
+        }
+        if lines > 0 {
+            fixture.gateway.expect_log("\"end\" is not known");
+        }
+        assert_eq!(fixture.gateway.log().matches(line).count(), lines, "{check}: {}", fixture.gateway.log());
+    }
+}
+
+#[test]
 fn every_part_of_a_home_automation_call_is_required() {
     let fixture = Fixture::start();
     let mut client = fixture.client();

@@ -116,6 +116,7 @@ impl Gateway {
             inherited: Arc::clone(&connections),
             token: token.subscribe(),
             unauthorized: Arc::default(),
+            unknown_topics: mpsc::unbounded_channel().0,
         };
         let configs: Vec<_> = world.counters.iter().zip(&services).map(config).collect();
         // The tasks of a worker end with the worker.

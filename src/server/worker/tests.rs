@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::sync::OnceLock;
 use std::task::{self, Wake};
 
+use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::*;
@@ -79,7 +80,7 @@ fn worker(
     Rc::new(Worker {
         publisher: bus.publisher(),
         counters,
-        context: WorkerContext::new(core, token.subscribe(), timeouts, Arc::default()),
+        context: WorkerContext::new(core, token.subscribe(), timeouts, Arc::default(), mpsc::unbounded_channel().0),
         permits: Arc::clone(permits),
         service: watch::channel(service).1,
         listening: RefCell::default(),
