@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::hint::black_box;
 
-use adapter_gateway::proto::message::{self as core, Check, Encoding, Message, Vocabulary, msgpack};
+use adapter_gateway::proto::message::{self as core, Check, Encoding, Message, Rules, msgpack};
 use gungraun::{library_benchmark, library_benchmark_group};
 
 use super::inputs::{BODY, HOME_AUTOMATION, data_of_its_length, long_string, payload_first, small_objects};
@@ -18,14 +18,15 @@ library_benchmark_group!(name = messages, benchmarks = [parse, encode]);
 #[bench::data_of_its_length(data_of_its_length(), Check::Known)]
 #[bench::long_string(long_string(), Check::Known)]
 #[bench::small_objects(small_objects(), Check::Known)]
-fn parse((body, check): (&'static [u8], Check)) -> Message<'static> {
-    black_box(core::parse(black_box(body), black_box(check), black_box(Vocabulary::AsSent)).unwrap())
+fn parse((body, rules): (&'static [u8], Rules)) -> Message<'static> {
+    black_box(core::parse(black_box(body), black_box(rules)).unwrap())
 }
 
-fn checked(body: Vec<u8>, check: Check) -> (&'static [u8], Check) {
+fn checked(body: Vec<u8>, check: Check) -> (&'static [u8], Rules) {
     let body = body.leak();
-    assert!(core::parse(body, check, Vocabulary::AsSent).unwrap().is_known());
-    (body, check)
+    let rules = Rules { check, ..Rules::default() };
+    assert!(core::parse(body, rules).unwrap().is_known());
+    (body, rules)
 }
 
 #[library_benchmark(setup = parsed)]
@@ -37,7 +38,7 @@ fn encode(message: Message<'static>) -> Cow<'static, [u8]> {
 }
 
 fn parsed(body: Vec<u8>) -> Message<'static> {
-    let message = core::parse(body.leak(), Check::Known, Vocabulary::AsSent).unwrap();
+    let message = core::parse(body.leak(), Rules::default()).unwrap();
     let encoded = message.encode(Encoding::Msgpack).unwrap();
     assert_eq!(msgpack::to_json(&encoded).unwrap().as_bytes(), message.payload());
     message

@@ -1,7 +1,7 @@
 //! Whole connections: what [`TestConnection`] asserts of every step and every outcome, under limits that are met.
 
 use adapter_gateway::proto::connection::Next;
-use adapter_gateway::proto::message::{Check, Vocabulary};
+use adapter_gateway::proto::message::{Check, Rules, Vocabulary};
 use adapter_gateway::proto::policy::Policy;
 use adapter_gateway::proto::{Connection, Context};
 
@@ -21,7 +21,8 @@ fn tight() -> Limits {
 
 /// Returns limits under which the messages of the known topics are published in the newer vocabulary.
 fn translating() -> Limits {
-    let policy = Policy { vocabulary: Vocabulary::Newer, check: Check::Envelope, ..Policy::default() };
+    let rules = Rules { vocabulary: Vocabulary::Newer, check: Check::Envelope };
+    let policy = Policy { rules, ..Policy::default() };
     Limits { policy, ..Limits::default() }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use adapter_gateway::proto::message::{self, Check, Encoding, Fault, MAX_TOPIC_BYTES, Message, Vocabulary, msgpack};
+use adapter_gateway::proto::message::{self, Check, Encoding, Fault, MAX_TOPIC_BYTES, Message, Rules, msgpack};
 use adapter_gateway::settings;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
@@ -17,7 +17,7 @@ pub(crate) fn message(body: &[u8]) {
     let json = std::str::from_utf8(body).is_ok_and(|text| serde_json::from_str::<IgnoredAny>(text).is_ok());
     // Fails where `IgnoredAny` does not for numbers that are too large for it, and for lone surrogates.
     let value = serde_json::from_slice::<Value>(body).ok();
-    let envelope = message::parse(body, Check::Envelope, Vocabulary::AsSent);
+    let envelope = message::parse(body, Rules { check: Check::Envelope, ..Rules::default() });
     match &envelope {
         Ok(message) => {
             assert!(json);
@@ -34,7 +34,7 @@ pub(crate) fn message(body: &[u8]) {
         Err(Fault::NotJson { .. }) => assert!(!json),
         Err(Fault::NotMessage { .. }) => assert!(value.is_none_or(|value| !is_envelope(body, &value))),
     }
-    let known = message::parse(body, Check::Known, Vocabulary::AsSent);
+    let known = message::parse(body, Rules::default());
     match &envelope {
         Ok(envelope) => reads_alike_in_any_order(envelope, &known),
         // The schemas of the known topics refuse more, and never accept more.
@@ -52,7 +52,7 @@ fn reads_alike_in_any_order(envelope: &Message<'_>, known: &Result<Message<'_>, 
         format!(r#"{{"payload":{payload},"topic":{topic}}}"#),
         format!("{{ \"p\\u0061yload\" :\n{payload} ,\"\\u007d\":[{{}}], \"topic\":{topic} }}\n"),
     ] {
-        let reordered = message::parse(body.as_bytes(), Check::Known, Vocabulary::AsSent);
+        let reordered = message::parse(body.as_bytes(), Rules::default());
         match (known, &reordered) {
             (Ok(known), Ok(reordered)) => {
                 assert_eq!((known.topic(), known.payload()), (reordered.topic(), reordered.payload()));

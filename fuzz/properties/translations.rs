@@ -1,7 +1,7 @@
 //! Messages of the known topics with any members behind the identifier: of the payload's bytes, one key alone changes.
 
 use adapter_gateway::proto::message::topics::{Content, SCHEMAS, Schema};
-use adapter_gateway::proto::message::{self, Check, Encoding, Vocabulary};
+use adapter_gateway::proto::message::{self, Encoding, Rules, Vocabulary};
 use serde_json::{Map, Value};
 
 /// The first byte chooses the topic, the second one the identifier and how its member is written. The others are more
@@ -17,9 +17,9 @@ pub(crate) fn translation(input: &[u8]) {
     let sent = payload(&key(field, *style), *style, schema, &members);
     let body = format!(r#"{{"topic":"{}","payload":{sent}}}"#, schema.topic);
 
-    let as_sent = message::parse(body.as_bytes(), Check::Known, Vocabulary::AsSent);
+    let as_sent = message::parse(body.as_bytes(), Rules::default());
     for vocabulary in [Vocabulary::Older, Vocabulary::Newer] {
-        let translated = message::parse(body.as_bytes(), Check::Known, vocabulary);
+        let translated = message::parse(body.as_bytes(), Rules { vocabulary, ..Rules::default() });
         assert_eq!(translated.as_ref().err(), as_sent.as_ref().err(), "{body}");
         let Ok(translated) = translated else { continue };
         let published = translated.encode(Encoding::Json).unwrap();

@@ -1,6 +1,6 @@
 //! Messages in another vocabulary than they were sent in.
 
-use adapter_gateway::proto::message::{self, Check, Encoding, Fault, Message, Vocabulary, msgpack};
+use adapter_gateway::proto::message::{self, Check, Encoding, Fault, Message, Rules, Vocabulary, msgpack};
 use serde_json::{Map, Value};
 
 use super::context::Published;
@@ -38,7 +38,7 @@ pub(crate) fn in_every_vocabulary(
     strict(body, known);
     for (check, as_sent) in [(Check::Envelope, envelope), (Check::Known, known)] {
         for vocabulary in [Vocabulary::Older, Vocabulary::Newer] {
-            let translated = message::parse(body, check, vocabulary);
+            let translated = message::parse(body, Rules { check, vocabulary });
             match (as_sent, &translated) {
                 (Ok(as_sent), Ok(translated)) => {
                     assert_eq!(as_sent.payload(), translated.payload());
@@ -58,7 +58,7 @@ pub(crate) fn in_every_vocabulary(
 
 /// The strict check accepts what the check of the known topics accepts, except for other topics.
 fn strict(body: &[u8], known: &Result<Message<'_>, Fault>) {
-    let strict = message::parse(body, Check::Strict, Vocabulary::AsSent);
+    let strict = message::parse(body, Rules { check: Check::Strict, ..Rules::default() });
     match known {
         Ok(message) if !message.is_known() => {
             let pointer = strict.unwrap_err().pointer().map(|pointer| pointer.as_str().to_owned());
@@ -90,7 +90,7 @@ fn comes_back(sent: &Published, translated: &Published, vocabulary: Vocabulary) 
     let again = |message: &Published, vocabulary| {
         let (topic, payload) = (&message.topic, String::from_utf8_lossy(&message.payload));
         let body = format!(r#"{{"payload":{payload},"topic":"{topic}"}}"#);
-        message::parse(body.as_bytes(), Check::Known, vocabulary).map(|message| published(&message))
+        message::parse(body.as_bytes(), Rules { vocabulary, ..Rules::default() }).map(|message| published(&message))
     };
     let opposite = if vocabulary == Vocabulary::Older { Vocabulary::Newer } else { Vocabulary::Older };
     if target(sent, opposite).is_none() || again(sent, opposite).as_ref() != Ok(sent) {

@@ -12,6 +12,7 @@ use crate::gateway::event_writer::EventWriter;
 use crate::gateway::events::{Event, EventSink};
 use crate::gateway::{self, Failure, GatewayConfig, TokenSource};
 use crate::log::{self, log};
+use crate::proto::message::Rules;
 use crate::proto::policy::{AllowedOrigins, Policy};
 use crate::server::connection::Timeouts;
 use crate::server::inherited::InheritedSocket;
@@ -144,9 +145,8 @@ fn gateway_config(arguments: &ServeArguments) -> Result<GatewayConfig, Failure> 
         policy: Policy {
             head_bytes: arguments.max_head.size(),
             body_bytes: arguments.max_body.get(),
-            check: arguments.check,
+            rules: Rules { check: arguments.check, vocabulary: arguments.vocabulary },
             encoding: arguments.encoding,
-            vocabulary: arguments.vocabulary,
             origins: allowed_origins(&arguments.allow_origin),
         },
         timeouts: Timeouts {

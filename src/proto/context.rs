@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use crate::proto::budget::Budget;
 use crate::proto::counters::HttpCounters;
 use crate::proto::input::Body;
-use crate::proto::message::{self, Check, Fault, Reason, Vocabulary};
+use crate::proto::message::{self, Check, Fault, Reason, Rules};
 use crate::proto::payload::{MIN_KEPT_BYTES, Payload};
 use crate::proto::policy::Policy;
 use crate::proto::problem::{Problem, Unavailable};
@@ -83,12 +83,12 @@ impl<P: Publish> Context<P> {
                 (owned.as_slice(), Some(&owned))
             }
         };
-        let Policy { check, vocabulary, encoding, .. } = self.policy;
-        let message = match message::parse(bytes, check, vocabulary) {
+        let Policy { rules, encoding, .. } = self.policy;
+        let message = match message::parse(bytes, rules) {
             Ok(message) => message,
             Err(fault) => {
                 if matches!(fault, Fault::NotMessage { reason: Reason::UnknownTopic { .. }, .. })
-                    && let Ok(message) = message::parse(bytes, Check::Envelope, Vocabulary::AsSent)
+                    && let Ok(message) = message::parse(bytes, Rules { check: Check::Envelope, ..Rules::default() })
                 {
                     self.unknown_topic(message.topic());
                 }
@@ -119,7 +119,7 @@ impl<P: Publish> Context<P> {
     /// Counts a message whose topic is not known.
     fn unknown_topic(&mut self, topic: &str) {
         self.counters.unknown_topic();
-        if self.policy.check != Check::Envelope {
+        if self.policy.rules.check != Check::Envelope {
             self.unknown_topics.note(topic);
         }
     }
@@ -149,7 +149,7 @@ mod tests {
 
     use super::*;
     use crate::proto::counters::HttpTotals;
-    use crate::proto::message::Encoding;
+    use crate::proto::message::{Encoding, Vocabulary};
 
     /// A publisher that keeps, of each payload, its size, the memory that it takes, and whether it is kept uncopied.
     #[derive(Default)]
@@ -177,7 +177,8 @@ mod tests {
         for (vocabulary, expected) in
             [(Vocabulary::AsSent, sent), (Vocabulary::Older, sent), (Vocabulary::Newer, (translated, translated, true))]
         {
-            let policy = Policy { vocabulary, encoding: Encoding::Json, ..Policy::default() };
+            let rules = Rules { vocabulary, ..Rules::default() };
+            let policy = Policy { rules, encoding: Encoding::Json, ..Policy::default() };
             let mut context = Context::new(policy, Budget::new(0), Arc::default(), Sizes::default());
             // The buffer of a body has room for more.
             let mut received = Vec::with_capacity(body.len() + 1_000);
@@ -209,7 +210,7 @@ mod tests {
     #[test]
     fn messages_of_unknown_topics_are_counted_published_or_refused() {
         for check in [Check::Known, Check::Strict, Check::Envelope] {
-            let policy = Policy { check, ..Policy::default() };
+            let policy = Policy { rules: Rules { check, ..Rules::default() }, ..Policy::default() };
             let mut context = Context::new(policy, Budget::new(0), Arc::default(), Sizes::default());
             for topic in ["adapter/nodes/data", "adapter/node/data"] {
                 let body = format!(r#"{{"topic":"{topic}","payload":{{"node_id":"n","content":"c"}}}}"#);

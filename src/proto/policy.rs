@@ -1,6 +1,6 @@
 //! The rules that are the same for all requests while the process runs, and their defaults.
 
-use crate::proto::message::{Check, Encoding, Vocabulary};
+use crate::proto::message::{Encoding, Rules};
 
 /// Bytes of a head by default (`--max-head`): a browser sends about 1 KiB, and cookies and proxies add to it.
 pub const HEAD_BYTES: usize = 16 * 1024;
@@ -16,12 +16,10 @@ pub struct Policy {
     pub head_bytes: usize,
     /// Bytes of a body, at most (`--max-body`).
     pub body_bytes: u64,
-    /// How much of a message is checked (`--check`).
-    pub check: Check,
+    /// How a body is read as a message.
+    pub rules: Rules,
     /// How payloads are published (`--encoding`).
     pub encoding: Encoding,
-    /// In which vocabulary messages of the known topics are published (`--vocabulary`).
-    pub vocabulary: Vocabulary,
     /// The origins whose pages may read the answers (`--allow-origin`).
     pub origins: AllowedOrigins,
 }
@@ -31,9 +29,8 @@ impl Default for Policy {
         Self {
             head_bytes: HEAD_BYTES,
             body_bytes: BODY_BYTES,
-            check: Check::default(),
+            rules: Rules::default(),
             encoding: Encoding::default(),
-            vocabulary: Vocabulary::default(),
             origins: AllowedOrigins::Any,
         }
     }

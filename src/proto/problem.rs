@@ -284,7 +284,7 @@ fn push_quoted(document: &mut String, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proto::message::{self, Check, Vocabulary};
+    use crate::proto::message::{self, Rules};
 
     #[test]
     fn every_variant_is_at_its_index() {
@@ -306,7 +306,7 @@ mod tests {
     #[test]
     fn a_document_escapes_what_json_does() {
         let body = br#"{"topic":"t","payload":{"a\"":"\ud800"}}"#;
-        let fault = message::parse(body, Check::Known, Vocabulary::AsSent).unwrap_err();
+        let fault = message::parse(body, Rules::default()).unwrap_err();
         let document: Value = serde_json::from_str(&Problem::Message(fault).document()).unwrap();
         assert_eq!(document["detail"], "a `\\u` escape is a lone surrogate");
         assert_eq!(document["pointer"], "/payload/a\"");

@@ -9,8 +9,8 @@ use super::pointer::Pointer;
 /// readers behind the hub accept as many.
 pub const MAX_DEPTH: usize = 128;
 
-/// Most bytes of a topic once it is decoded. The longest known topic has 27; the limit exists because each topic is copied
-/// and compared with every subscription.
+/// Most bytes of a topic, of a message posted (once decoded) and of a message or a subscription of a peer of the bus. The
+/// longest known topic has 27; the limit exists because each topic is copied and compared with every subscription.
 pub const MAX_TOPIC_BYTES: usize = 1_024;
 
 /// Why a body is refused. Its `Display` is one short phrase for people.

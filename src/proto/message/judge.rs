@@ -77,6 +77,15 @@ pub enum Check {
     Envelope,
 }
 
+/// The rules that a body is read by. They are the same for all requests while the process runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// How much of a message is checked (`--check`).
+    pub check: Check,
+    /// In which vocabulary messages of the known topics are published (`--vocabulary`).
+    pub vocabulary: Vocabulary,
+}
+
 /// How payloads are published.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Encoding {

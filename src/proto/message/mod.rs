@@ -44,7 +44,7 @@ pub mod topics;
 mod translate;
 
 pub use fault::{Fault, Flaw, MAX_DEPTH, MAX_TOPIC_BYTES, Reason, Syntax};
-pub use judge::{Check, Encoding, Message};
+pub use judge::{Check, Encoding, Message, Rules};
 pub use parse::parse;
 pub use pointer::{MAX_POINTER_BYTES, Pointer};
 pub use topics::Vocabulary;

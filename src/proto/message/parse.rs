@@ -1,21 +1,22 @@
 //! A body read as a message, and refused with the first fault by their precedence.
 
 use super::fault::{Fault, Reason, Syntax};
-use super::judge::{Check, Message, judge};
+use super::judge::{Check, Message, Rules, judge};
 use super::pointer::Pointer;
 use super::prescan::may_hide_faults;
 use super::reader::MessageReader;
 use super::topics::Vocabulary;
 use super::{abridged, scanner};
 
-/// Reads `body` as a message, to be published in `vocabulary`. What the check of its topic refuses is never translated:
-/// under [`Check::Envelope`] it passes as it is, and is read a second time for that.
+/// Reads `body` as a message by these rules. What the check of its topic refuses is never translated: under
+/// [`Check::Envelope`] it passes as it is, and is read a second time for that.
 ///
 /// # Errors
 ///
 /// [`Fault::NotJson`] for a body that is not UTF-8 JSON without a byte order mark, [`Fault::NotMessage`] for JSON that
 /// is no message. Time and memory are linear in the size of the body, whatever it holds.
-pub fn parse(body: &[u8], check: Check, vocabulary: Vocabulary) -> Result<Message<'_>, Fault> {
+pub fn parse(body: &[u8], rules: Rules) -> Result<Message<'_>, Fault> {
+    let Rules { check, vocabulary } = rules;
     if check == Check::Envelope && vocabulary != Vocabulary::AsSent {
         return translate_or_pass(body, vocabulary);
     }
@@ -24,11 +25,12 @@ pub fn parse(body: &[u8], check: Check, vocabulary: Vocabulary) -> Result<Messag
     {
         return Ok(message);
     }
-    parse_whole(body, check, vocabulary)
+    parse_whole(body, rules)
 }
 
 /// Reads all of `body` as a message, as [`parse`] does it.
-pub(super) fn parse_whole(body: &[u8], check: Check, vocabulary: Vocabulary) -> Result<Message<'_>, Fault> {
+pub(super) fn parse_whole(body: &[u8], rules: Rules) -> Result<Message<'_>, Fault> {
+    let Rules { check, vocabulary } = rules;
     let text = utf8(body)?;
     if may_hide_faults(text) {
         scanner::check(text)?;
@@ -47,7 +49,8 @@ pub(super) fn parse_whole(body: &[u8], check: Check, vocabulary: Vocabulary) -> 
 /// Reads `body` as a message, translated if the check of its topic accepts it, and otherwise as it is.
 #[cold]
 fn translate_or_pass(body: &[u8], vocabulary: Vocabulary) -> Result<Message<'_>, Fault> {
-    parse(body, Check::Known, vocabulary).or_else(|_| parse(body, Check::Envelope, Vocabulary::AsSent))
+    let as_it_is = Rules { check: Check::Envelope, vocabulary: Vocabulary::AsSent };
+    parse(body, Rules { check: Check::Known, vocabulary }).or_else(|_| parse(body, as_it_is))
 }
 
 /// Returns the body as text. A byte order mark is valid UTF-8 and no white space, and so it has a fault of its own.

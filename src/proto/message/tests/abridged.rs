@@ -6,7 +6,7 @@ use proptest::sample::{Index, select};
 use super::super::abridged;
 use super::super::parse::parse_whole;
 use super::properties::document;
-use super::{Check, Vocabulary, accept, not_json, refuse};
+use super::{Check, Rules, accept, not_json, refuse};
 
 const LONG_BYTES: usize = 5_000;
 
@@ -17,7 +17,7 @@ fn long() -> String {
 /// Checks that `body` is read as the whole of it is, and returns whether it was abridged.
 fn is_abridged(body: &str, check: Check) -> bool {
     let Some(abridged) = abridged::parse(body.as_bytes(), check) else { return false };
-    let whole = parse_whole(body.as_bytes(), check, Vocabulary::AsSent).expect(body);
+    let whole = parse_whole(body.as_bytes(), Rules { check, ..Rules::default() }).expect(body);
     assert_eq!(abridged, whole, "{body}");
     assert!(std::ptr::eq(abridged.payload(), whole.payload()), "{body}");
     true

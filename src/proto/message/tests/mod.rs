@@ -10,11 +10,11 @@ mod surrogates;
 mod syntax;
 mod vocabularies;
 
-use super::{Check, Fault, Message, Vocabulary};
+use super::{Check, Fault, Message, Rules};
 
 /// Reads a message that is to be published as it was sent.
 fn parse(body: &[u8], check: Check) -> Result<Message<'_>, Fault> {
-    super::parse(body, check, Vocabulary::AsSent)
+    super::parse(body, Rules { check, ..Rules::default() })
 }
 
 /// Asserts that `body` is a message under both checks.

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
-use super::super::{MAX_DEPTH, Message, scanner};
+use super::super::{MAX_DEPTH, MAX_TOPIC_BYTES, Message, scanner};
 use super::{Check, Fault, parse};
 use crate::proto::message::topics;
 
@@ -116,7 +116,7 @@ fn accepts(value: &Value, check: Check) -> bool {
     let Some((topic, payload)) = value["topic"].as_str().zip(value["payload"].as_object()) else {
         return false;
     };
-    let topic_is_fine = !topic.is_empty() && topic.len() <= 1_024 && !topic.contains(char::is_control);
+    let topic_is_fine = !topic.is_empty() && topic.len() <= MAX_TOPIC_BYTES && !topic.contains(char::is_control);
     topic_is_fine && (check == Check::Envelope || accepts_payload(topic, payload))
 }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::super::{Check, Encoding, Vocabulary, msgpack, parse};
+use super::super::{Check, Encoding, Rules, Vocabulary, msgpack, parse};
 use crate::proto::message::topics::{Content, SCHEMAS};
 
 /// Topic and identifier of a message; as they are published in the older vocabulary; and in the newer one. `=` is as sent.
@@ -30,7 +30,7 @@ const TABLE: [[&str; 3]; 18] = [
 /// Returns the topic and the payload that are published of a body.
 #[track_caller]
 fn published(body: &str, check: Check, vocabulary: Vocabulary) -> (String, String) {
-    let message = parse(body.as_bytes(), check, vocabulary).unwrap_or_else(|fault| panic!("{fault}: {body}"));
+    let message = parse(body.as_bytes(), Rules { check, vocabulary }).unwrap_or_else(|fault| panic!("{fault}: {body}"));
     let payload = String::from_utf8(message.encode(Encoding::Json).unwrap().into_owned()).unwrap();
     assert_eq!(*message.encode(Encoding::Msgpack).unwrap(), msgpack::encode(&payload).unwrap(), "{body}");
     (message.topic().to_owned(), payload)
@@ -159,8 +159,8 @@ fn what_is_no_message_of_the_table_passes_as_it_is() {
         let sent = (topic.to_owned(), payload);
         for vocabulary in [Vocabulary::Older, Vocabulary::Newer] {
             assert_eq!(published(&body, Check::Envelope, vocabulary), sent);
-            let refused = parse(body.as_bytes(), Check::Known, Vocabulary::AsSent).unwrap_err();
-            assert_eq!(parse(body.as_bytes(), Check::Known, vocabulary), Err(refused));
+            let refused = parse(body.as_bytes(), Rules::default()).unwrap_err();
+            assert_eq!(parse(body.as_bytes(), Rules { vocabulary, ..Rules::default() }), Err(refused));
         }
     }
 }
@@ -178,9 +178,9 @@ fn other_topics_pass_as_they_are() {
 #[test]
 fn a_translated_payload_is_one_new_buffer_of_its_size() {
     let body = body("to_homeauto", &payloads("to_homeauto")[0].replace("KEY", "node_id"));
-    let message = parse(body.as_bytes(), Check::Known, Vocabulary::Newer).unwrap();
+    let message = parse(body.as_bytes(), Rules { vocabulary: Vocabulary::Newer, ..Rules::default() }).unwrap();
     let Ok(Cow::Owned(payload)) = message.encode(Encoding::Json) else { panic!("not translated") };
     assert_eq!(payload.capacity(), payload.len());
-    let message = parse(body.as_bytes(), Check::Known, Vocabulary::Older).unwrap();
+    let message = parse(body.as_bytes(), Rules { vocabulary: Vocabulary::Older, ..Rules::default() }).unwrap();
     assert!(matches!(message.encode(Encoding::Json), Ok(Cow::Borrowed(_))));
 }

@@ -7,12 +7,12 @@ mod shown;
 mod sizes;
 mod values;
 
-use super::super::{Check, Encoding, Fault, Message, Vocabulary};
+use super::super::{Check, Encoding, Fault, Message, Rules};
 use super::to_json;
 
 /// Reads a message that is to be published as it was sent.
 fn parse(body: &[u8], check: Check) -> Result<Message<'_>, Fault> {
-    super::super::parse(body, check, Vocabulary::AsSent)
+    super::super::parse(body, Rules { check, ..Rules::default() })
 }
 
 fn encoded(payload: &str) -> Result<Vec<u8>, Fault> {
