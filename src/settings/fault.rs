@@ -3,7 +3,6 @@
 use std::fmt;
 
 use ruff_python_ast::token::TokenKind;
-use ruff_python_parser::semantic_errors::SemanticSyntaxErrorKind;
 use ruff_python_parser::{LexicalErrorType, ParseErrorType};
 
 /// Why a settings file is refused, and where.
@@ -118,23 +117,5 @@ fn lexical(error: &LexicalErrorType) -> &'static str {
         LexicalErrorType::LineContinuationError => "an unexpected character after a line continuation",
         LexicalErrorType::Eof => "unexpected end of the file",
         _ => "invalid syntax",
-    }
-}
-
-impl From<&SemanticSyntaxErrorKind> for SettingsFaultKind {
-    fn from(kind: &SemanticSyntaxErrorKind) -> Self {
-        Self::Syntax(match kind {
-            SemanticSyntaxErrorKind::ReturnOutsideFunction => "return outside a function",
-            SemanticSyntaxErrorKind::YieldOutsideFunction(_) => "yield or await outside a function",
-            SemanticSyntaxErrorKind::AwaitOutsideAsyncFunction(_) => "await outside an async function",
-            SemanticSyntaxErrorKind::BreakOutsideLoop => "break outside a loop",
-            SemanticSyntaxErrorKind::ContinueOutsideLoop => "continue outside a loop",
-            SemanticSyntaxErrorKind::NonlocalDeclarationAtModuleLevel => "nonlocal at module level",
-            SemanticSyntaxErrorKind::LateFutureImport => "a __future__ import that does not come first",
-            SemanticSyntaxErrorKind::FutureFeatureNotDefined(_) => "an unknown __future__ feature",
-            SemanticSyntaxErrorKind::DuplicateParameter(_) => "a parameter given twice",
-            SemanticSyntaxErrorKind::DuplicateKeywordArgument(_) => "a keyword argument given twice",
-            _ => "a construct that Python refuses here",
-        })
     }
 }

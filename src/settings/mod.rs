@@ -9,7 +9,6 @@
 //! | `python` | decides what the two settings are |
 //! | `encoding` | decodes the bytes of the file, by its declared encoding |
 //! | `nesting` | refuses files that nest too deeply, before they are parsed |
-//! | `semantics` | refuses what Python's parser accepts and its compiler refuses |
 //! | `proposal` | proposes the two lines that switch the entrance on |
 //! | `fault` | says where a file is wrong, and how |
 //!
@@ -22,7 +21,6 @@ mod file;
 mod nesting;
 mod proposal;
 mod python;
-mod semantics;
 #[cfg(test)]
 mod tests;
 

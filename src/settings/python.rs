@@ -11,7 +11,7 @@ use ruff_python_parser::{ParseErrorType, UnsupportedSyntaxErrorKind, parse_modul
 use ruff_text_size::Ranged;
 
 use super::fault::{SettingsFault, SettingsFaultKind};
-use super::{encoding, nesting, semantics};
+use super::{encoding, nesting};
 use crate::proto::token::Token;
 
 /// The largest settings file. Such files have a few kilobytes. The parser takes about fifty times the size of the text
@@ -98,7 +98,7 @@ impl DisabledReason {
 ///
 /// # Errors
 ///
-/// [`SettingsFault`] for a file that Python would refuse, that is larger than [`MAX_FILE_BYTES`] or nested too deeply,
+/// [`SettingsFault`] for a file that Python's parser would refuse, that is larger than [`MAX_FILE_BYTES`] or nested too deeply,
 /// whose last assignment of `OPEN_REST_API` is not a literal, or whose last assignment of `TOKEN` is not a literal
 /// string. Each assignment is checked even where the other setting disables the entrance.
 pub fn parse(source: &[u8]) -> Result<Access, SettingsFault> {
@@ -116,7 +116,6 @@ pub fn parse(source: &[u8]) -> Result<Access, SettingsFault> {
             return Err(SettingsFault::at(&text, unsupported.range.start(), kind));
         }
     }
-    semantics::check(&text, module.suite())?;
     access(&text, module.suite())
 }
 

@@ -1,4 +1,4 @@
-//! The cases of [`super::cases`], decided by Python's own compiler and its `ast.literal_eval`.
+//! The cases of [`super::cases`], decided by Python's own parser and its `ast.literal_eval`.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -28,7 +28,6 @@ def bind(target, value, names):
                 bind(node, ast.Name('computed', ast.Load()), names)
 
 def judge(source):
-    compile(source, 'user_settings.py', 'exec')
     names = {}
     for node in ast.parse(source).body:
         if isinstance(node, ast.Assign):
