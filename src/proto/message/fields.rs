@@ -87,15 +87,6 @@ impl<'b> CapturedFields<'b> {
         }
     }
 
-    /// Returns the text behind the opening quote of a field that is a string.
-    pub(super) fn inside(&self, field: Field) -> Option<&'b str> {
-        match self.get(field) {
-            Given::Text(text) => Some(text),
-            Given::Json(json) => json.strip_prefix('"'),
-            _ => None,
-        }
-    }
-
     /// Returns whether a string of another field than `field` may hold the byte that `place`, a part of the same text,
     /// begins with.
     pub(super) fn any_other_may_hold(&self, field: Field, place: &str) -> bool {

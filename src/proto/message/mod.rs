@@ -20,6 +20,7 @@
 //! | [`topics`] | the table of known topics and their schemas |
 //! | `check.rs` | a payload checked against the schema of its topic |
 //! | `translate.rs` | a payload in the other vocabulary |
+//! | [`tokens`] | the tokens of JSON text, and where they are |
 //! | `scanner.rs` | the faults of a whole document, and where they are |
 //! | `fault.rs`, `pointer.rs` | what is wrong with a body and where; the limits |
 //! | `json_string.rs` | a string as it stands in the text |
@@ -40,6 +41,7 @@ mod reader;
 mod scanner;
 #[cfg(test)]
 mod tests;
+pub mod tokens;
 pub mod topics;
 mod translate;
 

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use super::fault::{Fault, MAX_DEPTH, Reason, Syntax};
 use super::json_string::JsonString;
 use super::pointer::Pointer;
+use super::tokens::Tokens;
 
 /// Checks all of `text`.
 ///
@@ -28,8 +29,8 @@ pub(super) fn check(text: &str) -> Result<(), Fault> {
 #[cold]
 pub(super) fn pointer_in_payload(payload: &str, offset: usize) -> Pointer {
     let mut scanner = Scanner::new(payload);
-    while scanner.next_token().is_ok() && scanner.at < offset && scanner.pass_value() == Ok(true) {}
-    debug_assert!(scanner.at == offset && scanner.path.is_ok(), "no value of the payload begins at {offset}");
+    while scanner.next_token().is_ok() && scanner.tokens.at() < offset && scanner.pass_value() == Ok(true) {}
+    debug_assert!(scanner.tokens.at() == offset && scanner.path.is_ok(), "no value of the payload begins at {offset}");
     scanner.path.map_or_else(|_| Pointer::default(), |path| path.pointer(Some("payload")))
 }
 
@@ -39,17 +40,9 @@ pub(super) enum ContainerKind {
     Object,
 }
 
-/// What the escapes of a string stand for: whole characters, or somewhere half of one.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Characters {
-    Whole,
-    Halved,
-}
-
 struct Scanner<'b> {
     text: &'b str,
-    /// The offset of the next byte. What is before it is ASCII or whole characters of a string.
-    at: usize,
+    tokens: Tokens<'b>,
     enclosing: Vec<ContainerKind>,
     /// The path to the next byte; or, once there is one, the fault that counts if no syntax error follows.
     path: Result<JsonPath<'b>, Fault>,
@@ -57,7 +50,7 @@ struct Scanner<'b> {
 
 impl<'b> Scanner<'b> {
     fn new(text: &'b str) -> Self {
-        Self { text, at: 0, enclosing: Vec::new(), path: Ok(JsonPath::default()) }
+        Self { text, tokens: Tokens::new(text), enclosing: Vec::new(), path: Ok(JsonPath::default()) }
     }
 
     /// Reads all of the text. Where there is a syntax error, it is at the next byte.
@@ -78,13 +71,14 @@ impl<'b> Scanner<'b> {
             b'{' => self.open(ContainerKind::Object),
             b'[' => self.open(ContainerKind::Array),
             b'"' => {
-                if self.string()? == Characters::Halved {
+                if self.string()?.is_some_and(|string| string.decode().is_err()) {
                     self.note(Reason::LoneSurrogate);
                 }
                 Ok(true)
             }
-            b'-' | b'0'..=b'9' => self.number().map(|()| true),
-            _ => self.literal().map(|()| true),
+            first @ (b'-' | b'0'..=b'9') => self.number(first).map(|()| true),
+            first @ (b'a'..=b'z') => self.tokens.pass(first).map(|()| true),
+            _ => Err(Syntax::ExpectedValue),
         }
     }
 
@@ -93,23 +87,22 @@ impl<'b> Scanner<'b> {
         while let Some(&container) = self.enclosing.last() {
             match (container, self.next_token()?) {
                 (ContainerKind::Array, b',') => {
-                    self.at += 1;
+                    self.tokens.pass(b',')?;
                     self.track(JsonPath::next_element);
                     return Ok(true);
                 }
                 (ContainerKind::Object, b',') => {
-                    self.at += 1;
+                    self.tokens.pass(b',')?;
                     return self.key().map(|()| true);
                 }
                 (ContainerKind::Array, b']') | (ContainerKind::Object, b'}') => self.close(),
-                (ContainerKind::Array, _) => return Err(self.error(Syntax::ExpectedCommaOrBracket)),
-                (ContainerKind::Object, _) => return Err(self.error(Syntax::ExpectedCommaOrBrace)),
+                (ContainerKind::Array, _) => return Err(Syntax::ExpectedCommaOrBracket),
+                (ContainerKind::Object, _) => return Err(Syntax::ExpectedCommaOrBrace),
             }
         }
-        self.skip_white_space();
-        match self.peek() {
+        match self.tokens.peek() {
             None => Ok(false),
-            Some(_) => Err(self.error(Syntax::ExpectedEnd)),
+            Some(_) => Err(Syntax::ExpectedEnd),
         }
     }
 
@@ -118,7 +111,7 @@ impl<'b> Scanner<'b> {
         if self.enclosing.len() == MAX_DEPTH {
             self.note(Reason::TooDeep);
         }
-        self.at += 1;
+        self.next_byte();
         self.enclosing.push(container);
         self.track(JsonPath::enter);
         match (container, self.next_token()?) {
@@ -135,7 +128,7 @@ impl<'b> Scanner<'b> {
     }
 
     fn close(&mut self) {
-        self.at += 1;
+        self.next_byte();
         self.enclosing.pop();
         self.track(JsonPath::leave);
     }
@@ -143,181 +136,102 @@ impl<'b> Scanner<'b> {
     /// Reads a key and its colon.
     fn key(&mut self) -> Result<(), Syntax> {
         if self.next_token()? != b'"' {
-            return Err(self.error(Syntax::ExpectedKey));
+            return Err(Syntax::ExpectedKey);
         }
-        let start = self.at;
-        let characters = self.string()?;
+        let key = self.string()?;
         self.track(JsonPath::leave_member);
-        if characters == Characters::Halved {
-            self.note(Reason::LoneSurrogate);
-        }
-        let key = self.text.get(start..self.at).and_then(JsonString::new);
-        debug_assert!(key.is_some(), "a key that was read is not a string");
         if let Some(key) = key {
+            if key.decode().is_err() {
+                self.note(Reason::LoneSurrogate);
+            }
             self.track(|path| path.enter_member(key));
         }
         if self.next_token()? != b':' {
-            return Err(self.error(Syntax::ExpectedColon));
+            return Err(Syntax::ExpectedColon);
         }
-        self.at += 1;
-        Ok(())
+        self.tokens.pass(b':')
     }
 
     /// Reads a string from its opening quote to its closing one.
-    fn string(&mut self) -> Result<Characters, Syntax> {
-        let mut characters = Characters::Whole;
-        self.at += 1;
-        loop {
-            self.skip_while(|byte| !matches!(byte, b'"' | b'\\' | ..=0x1f));
-            match self.peek() {
-                Some(b'"') => {
-                    self.at += 1;
-                    return Ok(characters);
-                }
-                Some(b'\\') => {
-                    if self.escape()? == Characters::Halved {
-                        characters = Characters::Halved;
-                    }
-                }
-                Some(_) => return Err(self.error(Syntax::ControlCharacter)),
-                None => return Err(self.error(Syntax::UnexpectedEnd)),
-            }
+    fn string(&mut self) -> Result<Option<JsonString<'b>>, Syntax> {
+        let start = self.tokens.at();
+        let read = self.tokens.pass(b'"');
+        let text = self.tokens.since(start);
+        // The first fault of the string counts.
+        if let Some(inside) = text.bytes().position(|byte| byte < b' ') {
+            self.tokens.move_back(start + inside);
+            return Err(Syntax::ControlCharacter);
+        }
+        let string = JsonString::new(text);
+        debug_assert!(read.is_err() || string.is_some(), "what was read is not a string");
+        read.map(|()| string)
+    }
+
+    /// Reads `-? (0 | [1-9] [0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)?` (RFC 8259 §6).
+    fn number(&mut self, first: u8) -> Result<(), Syntax> {
+        let start = self.tokens.at();
+        self.tokens.pass(first)?;
+        let end = self.tokens.at();
+        let mut rest = self.tokens.since(start).as_bytes();
+        let fault = number(&mut rest).err();
+        self.tokens.move_back(end - rest.len());
+        match fault {
+            Some(()) if end == self.text.len() && rest.is_empty() => Err(Syntax::UnexpectedEnd),
+            Some(()) => Err(Syntax::InvalidNumber),
+            None => Ok(()),
         }
     }
 
-    /// Reads an escape, and behind a high surrogate also a low surrogate that follows.
-    fn escape(&mut self) -> Result<Characters, Syntax> {
-        self.at += 1;
-        match self.peek() {
-            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => {
-                self.at += 1;
-                Ok(Characters::Whole)
-            }
-            Some(b'u') => {
-                self.at += 1;
-                match self.code_unit()? {
-                    0xd800..=0xdbff if self.skip_low_surrogate() => Ok(Characters::Whole),
-                    0xd800..=0xdfff => Ok(Characters::Halved),
-                    _ => Ok(Characters::Whole),
-                }
-            }
-            _ => Err(self.error(Syntax::InvalidEscape)),
-        }
+    /// Returns the first byte of the next token, which is not read yet.
+    fn next_token(&mut self) -> Result<u8, Syntax> {
+        self.tokens.peek().ok_or(Syntax::UnexpectedEnd)
     }
 
-    /// Reads the four digits of a `\u` escape.
-    fn code_unit(&mut self) -> Result<u32, Syntax> {
-        let mut unit = 0;
-        for _ in 0..4 {
-            let digit = self.peek().and_then(|byte| char::from(byte).to_digit(16));
-            unit = unit * 16 + digit.ok_or_else(|| self.error(Syntax::InvalidEscape))?;
-            self.at += 1;
-        }
-        Ok(unit)
-    }
-
-    fn skip_low_surrogate(&mut self) -> bool {
-        let is_low = matches!(
-            self.rest(),
-            [b'\\', b'u', b'd' | b'D', b'c'..=b'f' | b'C'..=b'F', third, fourth, ..]
-                if third.is_ascii_hexdigit() && fourth.is_ascii_hexdigit()
-        );
-        if is_low {
-            self.at += r"\uDC00".len();
-        }
-        is_low
-    }
-
-    /// Reads `-? (0 | [1-9] [0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)?` (RFC 8259 §6). Of what follows, only a digit after
-    /// a leading zero is refused here.
-    fn number(&mut self) -> Result<(), Syntax> {
-        self.skip_one(b"-");
-        if self.skip_one(b"0") {
-            if self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
-                return Err(self.error(Syntax::InvalidNumber));
-            }
-        } else {
-            self.digits()?;
-        }
-        if self.skip_one(b".") {
-            self.digits()?;
-        }
-        if self.skip_one(b"eE") {
-            self.skip_one(b"+-");
-            self.digits()?;
-        }
-        Ok(())
-    }
-
-    /// Reads one digit or more.
-    fn digits(&mut self) -> Result<(), Syntax> {
-        let start = self.at;
-        self.skip_while(|byte| byte.is_ascii_digit());
-        if self.at == start { Err(self.error(Syntax::InvalidNumber)) } else { Ok(()) }
-    }
-
-    fn literal(&mut self) -> Result<(), Syntax> {
-        let rest = self.rest();
-        for literal in [&b"true"[..], b"false", b"null"] {
-            if rest.starts_with(literal) {
-                self.at += literal.len();
-                return Ok(());
-            }
-            if literal.starts_with(rest) {
-                self.at += rest.len();
-                return Err(self.error(Syntax::UnexpectedEnd));
-            }
-        }
-        Err(self.error(Syntax::ExpectedValue))
+    /// Reads a bracket or a brace, which is always a token.
+    fn next_byte(&mut self) {
+        let read = self.tokens.pass(b'{');
+        debug_assert!(read.is_ok(), "a brace is a token");
     }
 }
 
-/// Access to the bytes.
-impl<'b> Scanner<'b> {
-    fn rest(&self) -> &'b [u8] {
-        debug_assert!(self.at <= self.text.len(), "the scanner is past the end of its text");
-        self.text.as_bytes().get(self.at..).unwrap_or_default()
-    }
-
-    /// Returns the text before the next byte.
-    fn before(&self) -> &'b str {
-        debug_assert!(self.text.is_char_boundary(self.at), "the scanner is within a character");
-        self.text.get(..self.at).unwrap_or(self.text)
-    }
-
-    fn peek(&self) -> Option<u8> {
-        self.rest().first().copied()
-    }
-
-    /// Skips white space and returns the next byte, which is not read yet.
-    fn next_token(&mut self) -> Result<u8, Syntax> {
-        self.skip_white_space();
-        self.peek().ok_or_else(|| self.error(Syntax::UnexpectedEnd))
-    }
-
-    fn skip_white_space(&mut self) {
-        while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.peek() {
-            self.at += 1;
+/// Reads the number that `rest` begins with. Where a byte cannot stand, `rest` begins with it.
+fn number(rest: &mut &[u8]) -> Result<(), ()> {
+    skip_one(rest, b"-");
+    if skip_one(rest, b"0") {
+        if rest.first().is_some_and(u8::is_ascii_digit) {
+            return Err(());
         }
+    } else {
+        digits(rest)?;
     }
+    if skip_one(rest, b".") {
+        digits(rest)?;
+    }
+    if skip_one(rest, b"eE") {
+        skip_one(rest, b"+-");
+        digits(rest)?;
+    }
+    Ok(())
+}
 
-    fn skip_while(&mut self, wanted: impl Fn(u8) -> bool) {
-        let rest = self.rest();
-        self.at += rest.iter().position(|&byte| !wanted(byte)).unwrap_or(rest.len());
-    }
+/// Reads one digit or more.
+fn digits(rest: &mut &[u8]) -> Result<(), ()> {
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    *rest = rest.get(digits..).unwrap_or_default();
+    if digits == 0 { Err(()) } else { Ok(()) }
+}
 
-    fn skip_one(&mut self, wanted: &[u8]) -> bool {
-        let found = self.peek().is_some_and(|byte| wanted.contains(&byte));
-        self.at += usize::from(found);
-        found
-    }
+fn skip_one(rest: &mut &[u8], wanted: &[u8]) -> bool {
+    let behind = rest.split_first().filter(|(first, _)| wanted.contains(first)).map(|(_, behind)| behind);
+    *rest = behind.unwrap_or(rest);
+    behind.is_some()
 }
 
 /// The faults and their place.
 impl<'b> Scanner<'b> {
-    /// Returns the reason to refuse the next byte. Where there is no next byte, its absence is the reason.
-    fn error(&self, reason: Syntax) -> Syntax {
-        if self.rest().is_empty() { Syntax::UnexpectedEnd } else { reason }
+    /// Returns the text before the next byte.
+    fn before(&self) -> &'b str {
+        self.tokens.since(0)
     }
 
     /// Notes a fault of what the path leads to, if it is the first fault.

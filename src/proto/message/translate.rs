@@ -3,7 +3,9 @@
 use super::check;
 use super::field::Field;
 use super::fields::CapturedFields;
+use super::json_string::JsonString;
 use super::reader::PayloadJson;
+use super::tokens::Tokens;
 use super::topics::{Schema, Vocabulary};
 
 /// A key of a payload that is published under another name. No quote stands in the key, not even where it is written with
@@ -29,7 +31,7 @@ impl RenamedKey {
         if !fields.is_missing(wanted) {
             return None;
         }
-        let start = start_of_key(payload.as_str(), fields.inside(identifier)?);
+        let start = start_of_key(payload.as_str(), identifier);
         debug_assert!(start.is_some(), "the identifier of a payload that was checked is not found in it");
         Some(Self { start: start?, wanted })
     }
@@ -42,10 +44,24 @@ impl RenamedKey {
     }
 }
 
-/// Returns the offset of the key, behind its opening quote, whose value is a string that goes on with `inside`.
-fn start_of_key(payload: &str, inside: &str) -> Option<usize> {
-    let value = inside.as_ptr().addr().checked_sub(payload.as_ptr().addr())?;
-    let colon = payload.get(..value)?.strip_suffix('"')?.trim_ascii_end().strip_suffix(':')?;
-    let key = colon.trim_ascii_end().strip_suffix('"')?;
-    Some(key.rfind('"')? + 1)
+/// Returns the offset of the key of `field` in the object `payload`, behind the key's opening quote.
+fn start_of_key(payload: &str, field: Field) -> Option<usize> {
+    let mut tokens = Tokens::new(payload);
+    let mut level = 0;
+    while let Some(first) = tokens.peek() {
+        let start = tokens.at();
+        tokens.pass(first).ok()?;
+        match first {
+            b'{' | b'[' => level += 1,
+            b'}' | b']' => level -= 1,
+            b'"' if level == 1 => {
+                let string = JsonString::new(tokens.since(start))?;
+                if tokens.peek() == Some(b':') && string.decode().is_ok_and(|key| key == field.key()) {
+                    return Some(start + 1);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
 }
