@@ -43,6 +43,7 @@ class GatewayOptions(TypedDict, total=False):
     idle_timeout: Optional[float]
     drain_timeout: Optional[float]
     queue: Optional[int]
+    stall_timeout: Optional[float]
     stats: Optional[float]
 
 
