@@ -9,13 +9,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, ThreadId};
 
 use libc::{addrinfo, sockaddr, socklen_t, ssize_t};
-use zmq_sys::Hooks;
+use zmq_sys::{Hooks, READ_BYTES};
 
 /// How often each hook was called, in the order of the fields of [`Hooks`].
 static CALLS: [AtomicUsize; 7] = [const { AtomicUsize::new(0) }; 7];
 
 /// The threads that called a hook for a connection.
 static THREADS: Mutex<Option<HashSet<ThreadId>>> = Mutex::new(None);
+
+/// The least room of a read after the greeting, which libzmq reads in parts of exact lengths.
+static LEAST_ROOM: AtomicUsize = AtomicUsize::new(usize::MAX);
+const GREETING_BYTES: usize = 64;
 
 fn count(hook: usize) {
     CALLS.get(hook).unwrap().fetch_add(1, Ordering::Relaxed);
@@ -28,6 +32,9 @@ fn count_for_connection(hook: usize) {
 
 unsafe extern "C" fn recv(fd: c_int, data: *mut c_void, size: usize, flags: c_int) -> ssize_t {
     count_for_connection(0);
+    if size > GREETING_BYTES {
+        LEAST_ROOM.fetch_min(size, Ordering::Relaxed);
+    }
     // SAFETY: the arguments are those of libzmq.
     unsafe { libc::recv(fd, data, size, flags) }
 }
@@ -87,9 +94,12 @@ fn libzmq_calls_each_hook_and_those_of_a_connection_from_one_thread() {
             let (sender, receiver) = (context.socket(zmq::PUSH).unwrap(), context.socket(zmq::PULL).unwrap());
             receiver.bind(&address).unwrap();
             sender.connect(&receiver.get_last_endpoint().unwrap().unwrap()).unwrap();
-            sender.send("message", 0).unwrap();
-            assert_eq!(receiver.recv_bytes(0).unwrap(), b"message");
+            for bytes in (0..3 * READ_BYTES).step_by(7) {
+                sender.send(vec![b'm'; bytes], 0).unwrap();
+                assert_eq!(receiver.recv_bytes(0).unwrap().len(), bytes);
+            }
         }
+        assert_eq!(LEAST_ROOM.load(Ordering::Relaxed), READ_BYTES, "{address}");
         // The table of connections is local to that thread.
         assert_eq!(THREADS.lock().unwrap().take().unwrap().len(), 1);
         let called: Vec<_> = calls().iter().zip(before).map(|(after, before)| *after > before).collect();

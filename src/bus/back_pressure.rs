@@ -20,6 +20,9 @@ use crate::log::warning;
 use crate::proto::zmtp::Backlog;
 use crate::sync::waker::Waker;
 
+/// How the names of the I/O threads of all contexts of the bus begin.
+pub(super) const THREAD_PREFIX: &str = "zmq-";
+
 /// How often a subscriber that takes nothing is looked at before it is disconnected. It has the timeout, and at most one
 /// part in so many more.
 const LOOKS: u32 = 8;
@@ -115,18 +118,14 @@ impl BackPressure {
 
     /// Returns the name of the context's I/O thread, by which [`BackPressure::of_thread`] finds this instance.
     pub(super) fn thread_name(&self) -> String {
-        format!("zmq-{}", self.number)
+        format!("{THREAD_PREFIX}{}", self.number)
     }
 
-    /// Returns the instance of the I/O thread that calls this. `None` for a context that has none: that of a
-    /// [`Subscriber`](super::Subscriber), which binds nothing, and one that is not of the bus.
-    pub(super) fn of_thread() -> Option<Arc<Self>> {
-        let name = rustix::thread::name().ok()?;
+    /// Returns the instance of the context whose I/O thread has this name. `None` for the context of a
+    /// [`Subscriber`](super::Subscriber), which binds nothing.
+    pub(super) fn of_thread(name: &str) -> Option<Arc<Self>> {
         let instances = INSTANCES.lock().unwrap_or_else(PoisonError::into_inner);
-        let found =
-            instances.iter().filter_map(Weak::upgrade).find(|other| other.thread_name().as_bytes() == name.to_bytes());
-        debug_assert!(found.is_some() || !name.to_bytes().starts_with(b"zmq-"), "{name:?} has no instance");
-        found
+        instances.iter().filter_map(Weak::upgrade).find(|other| other.thread_name() == name)
     }
 
     pub(super) fn number(&self) -> u16 {

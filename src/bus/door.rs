@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{EventfdFlags, eventfd};
 use serde::Serialize;
 
-use super::back_pressure::{self, BackPressure};
+use super::back_pressure::{self, BackPressure, THREAD_PREFIX};
 use super::ffi::{self, Registration};
 use crate::log::warning;
 use crate::proto::policy::BODY_BYTES;
@@ -234,16 +234,28 @@ pub(super) fn closed(connection: RawFd) {
     with_table(|table| table.remove(connection));
 }
 
-/// Calls `read` with the guard of the connection, the peers of its socket, and the time. Returns `None` if it has none.
+/// What reads a connection.
+pub(super) enum Reader<R> {
+    /// A guard of the bus has read.
+    Guard(R),
+    /// libzmq itself: the context is not one of the bus, as a test may have it.
+    Unguarded,
+    /// Nobody: the context is one of the bus, and has no guard for this connection.
+    Nobody,
+}
+
+/// Calls `read` with the guard of the connection, the peers of its socket, and the time.
 pub(super) fn with_guard<R>(
     connection: RawFd,
     read: impl FnOnce(&mut InboundGuard, &mut Peers, Duration) -> R,
-) -> Option<R> {
+) -> Reader<R> {
     let refused = |table: &PeerTable| table.counters.refused_subscriptions.load(Ordering::Relaxed);
     let (result, refuses) = with_table(|table| {
         let refused_before = refused(table);
         table.forget();
-        let peer = table.peers.get_mut(&connection)?;
+        let Some(peer) = table.peers.get_mut(&connection) else {
+            return (if table.is_of_bus { Reader::Nobody } else { Reader::Unguarded }, false);
+        };
         let spoke = peer.guard.speaks();
         let result = read(&mut peer.guard, &mut table.shared, EPOCH.elapsed());
         if !spoke && peer.guard.speaks() {
@@ -252,13 +264,13 @@ pub(super) fn with_guard<R>(
             }
             table.end_handshake(connection);
         }
-        Some((result, refused(table) > refused_before))
+        (Reader::Guard(result), refused(table) > refused_before)
     })
-    .flatten()?;
+    .unwrap_or((Reader::Nobody, false));
     if refuses {
         tell("the bus ignores a subscription that is beyond its bounds");
     }
-    Some(result)
+    result
 }
 
 /// Takes note of bytes that the kernel took for a peer.
@@ -298,7 +310,9 @@ fn spare() -> Option<OwnedFd> {
 
 fn with_table<R>(call: impl FnOnce(&mut PeerTable) -> R) -> Option<R> {
     // Neither fails: libzmq closes its connections before its thread ends, and no function in here calls libzmq.
-    PEERS.try_with(|table| table.try_borrow_mut().ok().map(|mut table| call(&mut table))).ok().flatten()
+    let result = PEERS.try_with(|table| table.try_borrow_mut().ok().map(|mut table| call(&mut table))).ok().flatten();
+    debug_assert!(result.is_some(), "the table of peers is used by one call at a time");
+    result
 }
 
 /// The connections of one context, by descriptor. At most one socket of a context has subscribers that were accepted.
@@ -307,8 +321,10 @@ struct PeerTable {
     peers: HashMap<RawFd, PeerEntry>,
     /// What the accepted peers share.
     shared: Peers,
-    /// `None` for a context that is not one of the bus, of which a test may have one. Who connects there is not guarded.
+    /// `None` for a context that binds nothing.
     back_pressure: Option<Arc<BackPressure>>,
+    /// Whether the context is one of the bus.
+    is_of_bus: bool,
     /// The accepted connections in their handshake, the oldest first.
     handshakes: VecDeque<RawFd>,
     max_handshakes: usize,
@@ -331,7 +347,8 @@ struct PeerEntry {
 
 impl PeerTable {
     fn new() -> Self {
-        let back_pressure = BackPressure::of_thread();
+        let name = rustix::thread::name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let back_pressure = BackPressure::of_thread(&name);
         let number = back_pressure.as_ref().map_or(u16::MAX, |back_pressure| back_pressure.number());
         let backlog = back_pressure.as_ref().map(|back_pressure| Arc::clone(back_pressure.backlog()));
         let peers = PEER_LIMIT.load(Ordering::Relaxed);
@@ -341,6 +358,7 @@ impl PeerTable {
             peers: HashMap::new(),
             shared: Peers::new(number, share(MAX_SUBSCRIBERS), share(MAX_PUBLISHERS), backlog.unwrap_or_default()),
             back_pressure,
+            is_of_bus: name.starts_with(THREAD_PREFIX),
             handshakes: VecDeque::new(),
             max_handshakes: share(MAX_HANDSHAKES).max(FEWEST_HANDSHAKES),
             spare: None,
@@ -351,7 +369,7 @@ impl PeerTable {
 
     /// Adds a connection. A descriptor that libzmq uses again belongs to a new connection.
     fn insert(&mut self, connection: RawFd, origin: Origin) {
-        if self.back_pressure.is_none() && origin == Origin::Accepted {
+        if !self.is_of_bus {
             return;
         }
         if self.spare.is_none() && origin == Origin::Accepted {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use super::back_pressure::THREAD_PREFIX;
 use super::config::BusError;
 use super::connection_watch::ConnectionStatus;
 use super::endpoint::Endpoint;
@@ -64,7 +65,7 @@ impl Subscriber {
     pub fn connect(endpoints: &[Endpoint], topics: &[String]) -> Result<Self, BusError> {
         let waker = Arc::new(Waker::new().map_err(BusError::Setup)?);
         let poller = Poller::new(&waker).map_err(BusError::Setup)?;
-        let context = hooks::context("subscriber".into(), || {}).map_err(BusError::Setup)?;
+        let context = hooks::context(format!("{THREAD_PREFIX}subscriber"), || {}).map_err(BusError::Setup)?;
         let mut sockets = Vec::new();
         for (index, endpoint) in endpoints.iter().enumerate() {
             let monitor_name = format!("monitor-{index}");

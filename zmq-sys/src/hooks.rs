@@ -5,6 +5,9 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{addrinfo, c_char, c_int, c_void, epoll_event, size_t, sockaddr, socklen_t, ssize_t};
 
+/// The least room in bytes for which libzmq calls `recv`, once a peer has sent its greeting. No option changes it.
+pub const READ_BYTES: usize = 8_192;
+
 /// What libzmq calls instead of the functions of libc of the same names. Each one behaves as that function does: it
 /// returns the same values and sets `errno`.
 pub struct Hooks {

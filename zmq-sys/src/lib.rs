@@ -13,7 +13,7 @@ pub use std::os::fd::RawFd;
 
 pub use constants::*;
 pub use functions::*;
-pub use hooks::{Hooks, set_hooks};
+pub use hooks::{Hooks, READ_BYTES, set_hooks};
 
 /// A message of libzmq, which alone knows what the bytes mean. It has the alignment of a pointer.
 ///

@@ -11,12 +11,12 @@ use std::time::Duration;
 use std::{io, ptr, slice, thread};
 
 use libc::{addrinfo, sockaddr, sockaddr_in, sockaddr_in6, socklen_t, ssize_t};
-use zmq_sys::Hooks;
+use zmq_sys::{Hooks, READ_BYTES};
 
-use super::door;
+use super::door::{self, Reader};
 use super::ffi::Registration;
 use super::names::{self, NameQuery};
-use crate::proto::zmtp::Violation;
+use crate::proto::zmtp::{HELD_BYTES, MARK_FRAME_BYTES, Violation};
 
 /// The longest wait for the address of a host name in an endpoint that is bound. The program starts then.
 const BIND_LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -39,6 +39,9 @@ pub(super) fn context(thread_name: String, prepare: fn()) -> io::Result<zmq::Con
     created.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
     Ok(context)
 }
+
+// What a guard holds back, and what it adds, has room where libzmq reads the beginning of a frame.
+const _: () = assert!(HELD_BYTES + MARK_FRAME_BYTES < READ_BYTES);
 
 /// Why libzmq gets no bytes.
 enum ReadEnd {
@@ -85,7 +88,15 @@ unsafe extern "C" fn recv(fd: c_int, data: *mut c_void, size: usize, flags: c_in
             Err(violation) => Err(ReadEnd::Violation(violation)),
         }
     });
-    match filtered.unwrap_or_else(|| read(size)) {
+    let result = match filtered {
+        Reader::Guard(result) => result,
+        Reader::Unguarded => read(size),
+        Reader::Nobody => {
+            debug_assert!(false, "every connection of the bus has a guard");
+            Err(ReadEnd::Errno(libc::ECONNRESET))
+        }
+    };
+    match result {
         Ok(passed) => passed.cast_signed(),
         Err(ReadEnd::Full) => {
             door::hold_back(fd);
