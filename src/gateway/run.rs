@@ -238,9 +238,7 @@ impl Gateway {
     /// Closes the listeners, and reports why, unless that was reported already.
     fn close(&mut self, reason: String) {
         if let Some(listening) = self.listening.take() {
-            // The token is gone first, so that no message is accepted while the last connections are.
             self.message_path.close();
-            listening.finish_backlog();
             listening.close();
         }
         if self.disabled.as_ref() == Some(&reason) {

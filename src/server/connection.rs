@@ -26,10 +26,6 @@ use crate::tls::acceptor::Acceptor;
 const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 const LINGER_BYTES: usize = 64 * 1024 * 1024;
 
-/// How long after its connection a client in TLS that is in no handshake may still send its first request if the API was
-/// switched off meanwhile. A client that has just connected sends its handshake, and then its request, at once.
-const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
-
 /// Until when connections of inherited sockets may begin a request that is answered, after the gateway was asked to stop.
 /// Another process goes on accepting from the socket, so a client whose connection is closed without an answer would see
 /// a failure where it sees none otherwise.
@@ -142,14 +138,7 @@ pub(crate) fn run<S: Stream>(
 ) -> impl Future<Output = ()> {
     async move {
         let Ok(stream) = ClientStream::new(&worker.buffers, &handle.socket, tls) else { return };
-        let mut task = ConnectionTask {
-            worker,
-            handle,
-            connection: Connection::default(),
-            stream,
-            ended: false,
-            finishing_handshake: false,
-        };
+        let mut task = ConnectionTask { worker, handle, connection: Connection::default(), stream, ended: false };
         let ran = task.run().await;
         // A connection that was told to end before its handshake began did not fail.
         if !handle.is_ending() {
@@ -204,8 +193,6 @@ struct ConnectionTask<'w, S> {
     stream: ClientStream<'w, S>,
     /// Whether the client sends no more, or no more of it is wanted.
     ended: bool,
-    /// Whether the connection was in its handshake when the API was switched off.
-    finishing_handshake: bool,
 }
 
 impl<S: Stream> ConnectionTask<'_, S> {
@@ -229,7 +216,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
                 TaskStep::Read(mut waiting) => {
                     let mut request_due = None;
                     if handle.ending() != Ending::Open && waiting.is_for_request() {
-                        match self.request_due(head_due) {
+                        match self.request_due() {
                             Some(due) => request_due = Some(due),
                             // A request may have begun.
                             None if self.stream.is_within_record() => waiting = Waiting::Head,
@@ -278,22 +265,12 @@ impl<S: Stream> ConnectionTask<'_, S> {
 
     /// Returns until when the client may still begin a request on a connection that is to end; `None` if the connection
     /// can end.
-    fn request_due(&mut self, head_due: Instant) -> Option<Instant> {
-        let is_first = self.connection.requests() == 0;
-        let due = match self.handle.ending() {
-            Ending::Stopping if self.handle.is_inherited => {
-                let grace = self.worker.drain_grace.get()?;
-                if is_first { grace.first_request } else { grace.next_request }
-            }
-            // The client would take the end of its connection during or right after the handshake for a fault of the
-            // certificate.
-            Ending::SwitchedOff if is_first && self.stream.is_tls() => {
-                self.finishing_handshake |= self.stream.is_handshaking();
-                let connected_at = head_due - self.worker.timeouts.head;
-                if self.finishing_handshake { head_due } else { head_due.min(connected_at + FIRST_REQUEST_TIMEOUT) }
-            }
-            _ => return None,
-        };
+    fn request_due(&self) -> Option<Instant> {
+        if self.handle.ending() != Ending::Stopping || !self.handle.is_inherited {
+            return None;
+        }
+        let grace = self.worker.drain_grace.get()?;
+        let due = if self.connection.requests() == 0 { grace.first_request } else { grace.next_request };
         (Instant::now() < due).then_some(due)
     }
 

@@ -11,7 +11,7 @@ use tokio::sync::OwnedSemaphorePermit;
 pub(crate) enum Ending {
     /// It is not to end.
     Open,
-    /// It ends with the request that it is in, or that its client is connecting for; at once if there is none.
+    /// It ends with the request that it is in; at once if there is none.
     SwitchedOff,
     /// It ends with the request that it is in; if it is in none, at once, or after a grace if it is inherited.
     Stopping,

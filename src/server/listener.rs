@@ -6,13 +6,11 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, ioctl_fionbio};
 use rustix::net::{Shutdown, shutdown};
-use socket2::{Domain, Protocol, SockFilter, SockRef, Socket, Type};
+use socket2::{Domain, Protocol, Socket, Type};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::log::{log, warning};
@@ -28,30 +26,6 @@ pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Connections accepted in a row before the tasks of the others may run: a rush of new ones must not starve them.
 const ACCEPT_BATCH: u32 = 32;
-
-/// How long the last connections of a listener have to be accepted. A worker takes some milliseconds for each of the
-/// handshakes that it does first. At the limit of connections they are not accepted at all.
-const BACKLOG_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// The pause before each look whether they are. Connections that have begun are completed in the first.
-const BACKLOG_PAUSE: Duration = Duration::from_millis(5);
-
-/// A filter (filter.rst of the kernel) that drops the segments that begin a connection: SYN without ACK (RFC 9293 §3.1). A
-/// client repeats them after a second, and is then refused.
-const DROP_SYN: [SockFilter; 5] = [
-    SockFilter::new(BPF_LOAD_BYTE, 0, 0, 13), // the flags in the header
-    SockFilter::new(BPF_AND, 0, 0, 0x12),     // SYN and ACK
-    SockFilter::new(BPF_JUMP_IF_EQUAL, 0, 1, 0x02),
-    SockFilter::new(BPF_RETURN, 0, 0, 0),
-    SockFilter::new(BPF_RETURN, 0, 0, u32::MAX),
-];
-
-/// The instructions of the filter (linux/bpf_common.h): `BPF_LD | BPF_B | BPF_ABS`, `BPF_ALU | BPF_AND | BPF_K`,
-/// `BPF_JMP | BPF_JEQ | BPF_K`, `BPF_RET | BPF_K`.
-const BPF_LOAD_BYTE: u16 = 0x30;
-const BPF_AND: u16 = 0x54;
-const BPF_JUMP_IF_EQUAL: u16 = 0x15;
-const BPF_RETURN: u16 = 0x06;
 
 /// Where to listen with sockets of our own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -176,26 +150,7 @@ impl Listening {
         self.0.iter().map(|(socket, address)| (socket.as_fd().try_clone_to_owned(), address.is_tcp()))
     }
 
-    /// Begins no more connections, and waits until the workers have accepted those that the kernel has completed, for
-    /// `BACKLOG_TIMEOUT` at most. [`Listening::close`] would reset them.
-    pub fn finish_backlog(&self) {
-        for (socket, _) in &self.0 {
-            // Without this, a connection that is completed between the last look and the close is reset.
-            match socket {
-                ListeningSocket::Tcp(socket) => drop(SockRef::from(socket).attach_filter(&DROP_SYN)),
-                ListeningSocket::Unix(socket) => socket.remove_file(),
-            }
-        }
-        let deadline = Instant::now() + BACKLOG_TIMEOUT;
-        loop {
-            sleep(BACKLOG_PAUSE);
-            if !self.has_backlog() || Instant::now() >= deadline {
-                return;
-            }
-        }
-    }
-
-    /// Refuses connections from now on, and ends the loops that accept them.
+    /// Refuses connections from now on, resets those that nobody has accepted, and ends the loops that accept them.
     pub fn close(&self) {
         for (socket, _) in &self.0 {
             if let ListeningSocket::Unix(socket) = socket {
@@ -209,12 +164,6 @@ impl Listening {
                 let _ = ioctl_fionbio(socket, false);
             }
         }
-    }
-
-    /// Returns whether a connection waits until it is accepted.
-    fn has_backlog(&self) -> bool {
-        let mut sockets: Vec<_> = self.0.iter().map(|(socket, _)| PollFd::new(socket, PollFlags::IN)).collect();
-        poll(&mut sockets, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
     }
 }
 

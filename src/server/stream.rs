@@ -136,16 +136,6 @@ impl<'b, S: Stream> ClientStream<'b, S> {
         self.tls.as_ref().is_some_and(|session| session.is_within_record())
     }
 
-    /// Returns whether TLS is spoken.
-    pub(crate) fn is_tls(&self) -> bool {
-        self.tls.is_some()
-    }
-
-    /// Returns whether the client has begun a handshake of TLS that is not complete.
-    pub(crate) fn is_handshaking(&self) -> bool {
-        !self.silent_so_far && self.tls.as_ref().is_some_and(|session| session.is_handshaking())
-    }
-
     /// Notes that the time for the head is over. The TLS handshake counts as a part of the head.
     pub(crate) fn time_out(&mut self) {
         if self.tls.as_ref().is_some_and(|session| session.is_handshaking()) {
