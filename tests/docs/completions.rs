@@ -244,6 +244,7 @@ fn bash_completes() {
         ("adapter-gateway --v", &["--version"]),
         ("adapter-gateway serve --io=", &["auto", "epoll", "uring"]),
         ("adapter-gateway serve --io=e", &["epoll"]),
+        ("adapter-gateway serve --vocabulary=", &["as-sent", "newer", "older"]),
         ("adapter-gateway serve --cert-dir sr", &["src"]),
         ("adapter-gateway serve --listen ", &[]),
     ]);
@@ -252,15 +253,22 @@ fn bash_completes() {
 
 #[test]
 fn fish_completes() {
+    // fish completes the whole word.
+    const ASSIGNED: &[&str] = &["--vocabulary=as-sent", "--vocabulary=newer", "--vocabulary=older"];
     let script = format!(
         "source {FISH}; while read -l line; complete -C \"$line\" | string split -f 1 \\t | sort | string join ' '; end"
     );
-    assert_completes(&["fish", "--no-config", "-c", &script], &TYPED);
+    let typed = typed_with(&[("adapter-gateway serve --vocabulary=", ASSIGNED)]);
+    assert_completes(&["fish", "--no-config", "-c", &script], &typed);
 }
 
 #[test]
 fn zsh_completes() {
-    assert_completes(&["zsh", "-f", "-c", ZSH_TEST], &typed_with(&[("adapter-gateway serve --io=e", &["epoll"])]));
+    let typed = typed_with(&[
+        ("adapter-gateway serve --io=e", &["epoll"]),
+        ("adapter-gateway serve --vocabulary=", &["as-sent", "newer", "older"]),
+    ]);
+    assert_completes(&["zsh", "-f", "-c", ZSH_TEST], &typed);
 }
 
 fn typed_with(more: &[Typed]) -> Vec<Typed> {

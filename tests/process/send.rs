@@ -312,6 +312,42 @@ fn usage_errors_are_2_and_show_no_url() {
     }
 }
 
+#[test]
+fn input_that_cannot_be_read_is_told() {
+    let fixture = Fixture::start();
+    let directory = std::fs::File::open("/").unwrap();
+    let (status, log) = run(send_to(&fixture.gateway, "http").stdin(directory));
+    assert_eq!(status, 1);
+    assert!(log.starts_with("warning: line 1 was refused: it cannot be read: "), "{log}");
+}
+
+/// More than the connection holds, and more than the lines in flight may have.
+#[test]
+fn large_lines_are_posted_in_order() {
+    let payload = format!("\"{}\"", "x".repeat(900_000));
+    let lines: String = (0..8).map(|number| format!("t/{number}\t{{\"a\":{payload}}}\n")).collect();
+    for scheme in ["http", "https"] {
+        let fixture = fixture(|builder| if scheme == "https" { builder.https() } else { builder });
+        let (status, log) = run(send_to(&fixture.gateway, scheme).stdin(file(&lines)));
+        assert_eq!(status, 0, "{log}");
+        for number in 0..8 {
+            assert_eq!(fixture.subscriber.next().topic, format!("t/{number}"));
+        }
+    }
+}
+
+/// The rest of a body that is too large is not read, and the connection ends.
+#[test]
+fn a_line_that_is_too_large_is_refused_and_those_behind_it_are_posted() {
+    let fixture = Fixture::with(["--max-body", "1000"]);
+    let lines = format!("a\t{{}}\nb\t{{\"x\":\"{}\"}}\nc\t{{}}\nd\t{{}}\n", "x".repeat(500_000));
+    let (status, log) = run(send_to(&fixture.gateway, "http").arg("--keep-going").stdin(file(&lines)));
+    assert_eq!(status, 1);
+    assert!(log.contains("warning: line 2 was refused: 413 ") && log.contains("3 lines accepted"), "{log}");
+    assert_eq!(["a", "c", "d"].map(|_| fixture.subscriber.next().topic), ["a", "c", "d"]);
+    fixture.assert_nothing_more_published();
+}
+
 /// A server that is no gateway, and answers as a test wants.
 struct Server {
     listener: TcpListener,

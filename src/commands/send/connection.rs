@@ -75,7 +75,11 @@ impl GatewayConnection {
         };
         tls.writer().write_all(bytes)?;
         while tls.wants_write() {
-            tls.write_tls(&mut self.stream)?;
+            match tls.write_tls(&mut self.stream) {
+                // With a timeout, a stop and its end interrupt the call as well (signal(7)).
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                written => drop(written?),
+            }
         }
         Ok(())
     }

@@ -71,6 +71,10 @@ pub fn run(arguments: &SendArguments) -> Result<(), CommandFailure> {
         report: Report::new(noun),
     };
     let result = sender.run();
+    if result.is_err() {
+        // Usually nothing is in flight then.
+        sender.broken("no answer was waited for");
+    }
     let unsent = sender.unsent();
     let sums = sender.report.finish(&unsent);
     result.map_err(|failure| failure.and(&unsent)).and(sums)
@@ -192,8 +196,12 @@ impl Sender {
             }
             return Ok(());
         };
-        if lines_came && let Some(lines) = lines {
-            lines.read().map_err(|error| Failure::Configuration(format!("standard input: {error}")))?;
+        if lines_came
+            && let Some(lines) = lines
+            && let Err(error) = lines.read()
+        {
+            self.report.refused(self.last_line + 1, &format!("it cannot be read: {error}"));
+            self.takes = false;
         }
         if answers_came {
             self.receive();
@@ -218,10 +226,10 @@ impl Sender {
             }
         }
         self.received.extend_from_slice(rest);
-        match (is_open, self.write_error.is_some()) {
-            (Ok(true), _) if self.pipeline.is_in_flight() || self.received.is_empty() => {}
-            (Err(error), _) => self.broken(&error.to_string()),
-            _ => self.broken("the gateway closed the connection"),
+        match is_open {
+            Ok(true) if self.pipeline.is_in_flight() || self.received.is_empty() => {}
+            Err(error) => self.broken(&error.to_string()),
+            Ok(_) => self.broken("the gateway closed the connection"),
         }
     }
 
