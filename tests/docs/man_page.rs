@@ -9,7 +9,7 @@ use super::interface::{Command, Opt, Program, Value};
 pub(crate) const PATH: &str = "packaging/man/adapter-gateway.1";
 
 /// The day of the last change of the options. Readers of manuals expect one.
-const DATE: &str = "2026-11-22";
+const DATE: &str = "2026-11-23";
 
 const EVENTS: &str = r#".SH EVENTS
 .B adapter-gateway serve

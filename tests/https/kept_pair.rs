@@ -107,7 +107,7 @@ fn a_pair_that_is_not_valid_yet_is_kept() {
     gateway.wait_listening();
     gateway.expect_log("the certificate is not valid before");
     gateway.signal(Signal::HUP);
-    gateway.wait_settings("reloaded");
+    gateway.wait_settings("unchanged");
     assert_eq!(contents(gateway.settings.path()), before);
     let tls = Connector::trusting([pair.leaf()]).connect(gateway.address(), "localhost");
     let refused = tls.err().expect("a refusal").to_string();
