@@ -1,6 +1,7 @@
 //! One measurement of one server.
 
 use std::fmt;
+use std::io::Seek;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -76,6 +77,8 @@ pub(crate) enum Scenario {
     /// Each client opens a connection, sends a request, reads the answer and closes the connection, again and again. In
     /// TLS, a connection begins with a full handshake, or resumes the session of the last one.
     ConnectionEach { clients: usize, resumed: bool },
+    /// `adapter-gateway send` posts lines from a file.
+    SendCommand,
     /// Connections send one request each and are idle then.
     Idle { connections: usize },
     /// The server is started.
@@ -96,6 +99,9 @@ pub(crate) struct Bench {
 
 /// The bytes of the body of a small message.
 pub(crate) const SMALL_BYTES: usize = 110;
+
+/// The lines that `send` posts in one measurement, which takes about a second.
+const SEND_LINES: u64 = 400_000;
 
 /// The connections of most workloads.
 pub(crate) const CONNECTIONS: usize = 64;
@@ -149,6 +155,23 @@ impl Bench {
                 let mut clients = Clients::new(&server.process.address, server.tls.as_ref(), clients, resumed)?;
                 self.run(server, || clients.run(&request, WARM_UP))?;
                 let (outcome, cpu) = self.run(server, || clients.run(&request, self.duration))?;
+                Ok(rates(&outcome, cpu))
+            }
+            Scenario::SendCommand => {
+                let mut input = self.programs.lines(SEND_LINES)?;
+                let send = || {
+                    input.rewind()?;
+                    let mut command = self.programs.send(&server.process.address)?;
+                    let begun = Instant::now();
+                    // It runs on the core of this thread.
+                    let status = command.stdin(input).status()?;
+                    let elapsed = begun.elapsed();
+                    match status.success() {
+                        true => Ok(Outcome { requests: SEND_LINES, elapsed, delays_ns: Vec::new() }),
+                        false => Err("a line was not accepted".into()),
+                    }
+                };
+                let (outcome, cpu) = self.run(server, send)?;
                 Ok(rates(&outcome, cpu))
             }
             Scenario::Idle { connections } => self.idle(server, connections),

@@ -1,10 +1,12 @@
 //! The servers that are measured: the gateway with several options, and its peers.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
+use socket2::SockAddr;
 use tempfile::TempDir;
 
 use crate::Failure;
@@ -146,6 +148,23 @@ impl Programs {
             }
         };
         Ok(command)
+    }
+
+    /// Returns the `send` of this gateway, for the Unix socket at this address.
+    pub(crate) fn send(&self, address: &SockAddr) -> Result<Command, Failure> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_adapter-gateway"));
+        command.args(["send", "--settings"]).arg(self.file("user_settings.py"));
+        command.arg("--unix").arg(address.as_pathname().ok_or("no Unix socket")?).stderr(Stdio::null());
+        Ok(command)
+    }
+
+    /// Returns a file of so many lines, as `listen` prints them.
+    pub(crate) fn lines(&self, count: u64) -> Result<File, Failure> {
+        let mut file = BufWriter::new(tempfile::tempfile_in(self.directory.path())?);
+        for number in 0..count {
+            writeln!(file, "adapter/nodes/data\t{{\"node_id\":\"bench\",\"content\":\"{number:032}\"}}")?;
+        }
+        Ok(file.into_inner()?)
     }
 
     fn peer(&self, server: Server, via: Via, hub: &str) -> Result<Command, Failure> {

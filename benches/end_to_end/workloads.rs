@@ -107,6 +107,13 @@ pub(crate) const WORKLOADS: &[Workload] = &[
         aims: &[at_most(GatewayTcp, Metric::CpuPerRequest, 0.80)],
     },
     Workload {
+        name: "send, 64 lines in flight, Unix socket",
+        via: Via::Unix,
+        scenario: Scenario::SendCommand,
+        servers: OWN,
+        aims: &[],
+    },
+    Workload {
         name: "bodies of 64 KiB",
         via: Via::Tcp,
         scenario: large(64 * 1024),
