@@ -231,56 +231,48 @@ class GatewayBase:
     def _revive(self, ended: GatewayProcess, restarts: Restarts) -> None:
         """Starts a process in the place of one that has ended, unless somebody else does, or stops."""
         with self._turn:
-            if self._process is not ended:
-                return
-        error: GatewayError = ended.state.ended()
-        while True:
-            pause_s = self._report(error, restarts)
+            # A start that fails is told by its error.
+            was_started = self._process is ended
+        error: Exception = ended.state.ended()
+        while was_started and self._process is ended:
+            pause_s = None if ended.is_let_go.is_set() else self._report(error, restarts)
             if pause_s is None or ended.is_let_go.wait(pause_s):
+                self._deliver(None)
                 break
             with self._turn:
-                if self._process is not ended:
-                    return
-                if ended.is_let_go.is_set():
-                    break
+                if self._process is not ended or ended.is_let_go.is_set():
+                    continue
                 try:
                     new = self._started("started")
                 except (GatewayError, OSError) as failure:
+                    error = failure
                     if self._is_stopping:
-                        break
-                    error = failure if isinstance(failure, GatewayError) else GatewayError(str(failure))
+                        ended.let_go()
                 else:
                     restarts.started()
                     self._process = new
                     self._attach(new)
-                    return
-        self._deliver(None)
+        with self._revived:
+            if self._reviving is ended:
+                self._reviving = None
+            self._revived.notify_all()
 
     # What does not wait.
 
     def _attach(self, process: GatewayProcess) -> None:
         """Passes on the events of the process that counts."""
+        process.attach(lambda event: self._take(process, event))
 
-        def take(event: Optional[Event]) -> None:
-            restarts = self._restarts
-            if event is not None or restarts is None or process.is_let_go.is_set() or process.state.status == 0:
-                self._deliver(event)
-            else:
-                self._reviving = process
-                threading.Thread(target=revive, args=(restarts,), name="adapter_gateway.restart", daemon=True).start()
+    def _take(self, process: GatewayProcess, event: Optional[Event]) -> None:
+        was_asked = process.is_let_go.is_set() or process.state.status == 0
+        if event is not None or self._restarts is None or was_asked:
+            self._deliver(event)
+            return
+        self._reviving = process
+        arguments = (process, self._restarts)
+        threading.Thread(target=self._revive, args=arguments, name="adapter_gateway.restart", daemon=True).start()
 
-        def revive(restarts: Restarts) -> None:
-            try:
-                self._revive(process, restarts)
-            finally:
-                with self._revived:
-                    if self._reviving is process:
-                        self._reviving = None
-                    self._revived.notify_all()
-
-        process.attach(take)
-
-    def _report(self, error: GatewayError, restarts: Restarts) -> Optional[float]:
+    def _report(self, error: Exception, restarts: Restarts) -> Optional[float]:
         """Tells of an end, or of a start that failed. Returns the seconds until the next start, if there is one."""
         pause_s = restarts.pause_s()
         first, *_ = str(error).splitlines()

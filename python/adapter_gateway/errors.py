@@ -12,29 +12,28 @@ Message = tuple[str, Any]
 class GatewayError(Exception):
     """The base of all errors of this package."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Their arguments are not the text that the standard library would make them from.
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(kind: type[GatewayError], arguments: tuple[Any, ...], fields: dict[str, Any]) -> GatewayError:
+    error = kind.__new__(kind)
+    error.args = arguments
+    error.__dict__.update(fields)
+    return error
+
 
 class SettingsError(GatewayError):
     """The settings file does not tell how to reach the gateway. The text names the file."""
 
 
-class _Told(GatewayError):
-    """An error with a text and with fields. `args` are the arguments of the class, so that it can be pickled."""
-
-    def __init__(self, text: str, *arguments: object) -> None:
-        # `OSError`, which some errors are, takes a second argument for itself.
-        super().__init__(text)
-        self.args = arguments
-        self._text = text
-
-    def __str__(self) -> str:
-        return self._text
-
-
-class SendError(_Told):
+class SendError(GatewayError):
     """A message was not accepted, as far as the client knows."""
 
     def __init__(self, text: str, message: Optional[Message] = None) -> None:
-        super().__init__(text, text, message)
+        # `OSError`, which some errors are, takes a second argument for itself.
+        super().__init__(text)
         #: The topic and the payload, from `send_many`.
         self.message = message
 
@@ -53,7 +52,6 @@ class RefusedError(SendError):
     ) -> None:
         place = f" (at {pointer})" if pointer else ""
         super().__init__(f"{status} {type}: {detail}{place}", message)
-        self.args = (status, type, detail, pointer, retry_after_s, message)
         #: The status of the answer, such as 422.
         self.status = status
         #: The type of the problem, such as `urn:adapter-gateway:problem:not-a-message`.
@@ -78,7 +76,6 @@ class NotSentError(SendError, ConnectionError):
 
     def __init__(self, text: str, messages: Sequence[Message] = ()) -> None:
         super().__init__(text, messages[0] if messages else None)
-        self.args = (text, messages)
         #: The messages that `send_many` took from the iterable and did not send, in their order.
         self.messages = list(messages)
 
@@ -95,7 +92,7 @@ class BinaryNotFoundError(GatewayError, FileNotFoundError):
     """The program is not where an installation puts it. The text names the places."""
 
 
-class GatewayProcessError(_Told):
+class GatewayProcessError(GatewayError):
     """A process did not do what was asked of it. `log` holds the last lines of its log, `reason` what it said itself."""
 
     def __init__(self, what: str, reason: Optional[str], log: Sequence[str]) -> None:
@@ -103,7 +100,7 @@ class GatewayProcessError(_Told):
         self.reason = reason
         self.log = tuple(log)
         text = what if reason is None else f"{what}: {reason}"
-        super().__init__("\n  ".join((text, *self.log)), what, reason, self.log)
+        super().__init__("\n  ".join((text, *self.log)))
 
 
 class GatewayEndedError(GatewayProcessError):
@@ -117,7 +114,6 @@ class GatewayEndedError(GatewayProcessError):
     def __init__(self, what: str, status: Optional[int], reason: Optional[str], log: Sequence[str]) -> None:
         super().__init__(what, reason, log)
         self.status = status
-        self.args = (what, status, reason, self.log)
 
 
 class GatewayDisabledError(GatewayProcessError):

@@ -23,7 +23,9 @@ class Gateway(GatewayBase):
 
     When the block begins, messages are taken. When it ends, each message that was accepted has been handed to the hub.
     The gateway also ends when this process ends, whatever ends it. Lines that the gateway logs go to the logger
-    `adapter_gateway`, with the level INFO. If messages were accepted and not handed to the hub, a WARNING tells.
+    `adapter_gateway`, with the level that they begin with, or INFO. If messages were accepted and not handed to the hub,
+    a WARNING tells. If the gateway dies inside the block, the end of the block raises `GatewayEndedError`, unless another
+    error leaves it.
     """
 
     def __enter__(self: _Gateway) -> _Gateway:

@@ -8,6 +8,7 @@ import os
 import socket
 import stat
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from .lifeline import close_after_fork
 
@@ -74,7 +75,10 @@ class Listeners:
         absent = OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))
         for family, address in _addresses(place):
             try:
-                self._sockets.append(_listen(family, address))
+                # An address family has a listener of its own. Connections of a former process that linger in TIME_WAIT
+                # do not keep this one from its port.
+                self._sockets.append(socket.create_server(address, family=family, backlog=_BACKLOG))
+                self._sockets[-1].setblocking(False)
                 opened += 1
             except OSError as error:
                 if error.errno not in _ABSENT:
@@ -101,7 +105,7 @@ class Listeners:
         one.listen(_BACKLOG)
 
 
-def _addresses(place: str) -> Iterator[tuple[socket.AddressFamily, tuple[object, ...]]]:
+def _addresses(place: str) -> Iterator[tuple[socket.AddressFamily, Any]]:
     host, colon, port = place.rpartition(":")
     if not (colon and host and port.isdecimal()):
         raise ValueError(f"{place!r} is neither ADDR:PORT nor unix:PATH nor fd:N")
@@ -109,23 +113,6 @@ def _addresses(place: str) -> Iterator[tuple[socket.AddressFamily, tuple[object,
     found = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     for family, _, _, _, address in dict.fromkeys(found):
         yield family, address
-
-
-def _listen(family: socket.AddressFamily, address: tuple[object, ...]) -> socket.socket:
-    one = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        # Connections of a former process that linger in TIME_WAIT must not keep this one from its port.
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            # Each address family has a listener of its own.
-            one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        one.bind(address)
-        one.setblocking(False)
-        one.listen(_BACKLOG)
-    except BaseException:
-        one.close()
-        raise
-    return one
 
 
 def _is_stale(path: str) -> bool:

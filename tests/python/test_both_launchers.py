@@ -267,7 +267,7 @@ def test_a_stop_ends_a_restart(kind, options, fake, moment, monkeypatch):
     began = time.monotonic()
     with pytest.raises(GatewayEndedError, match="signal 9"):
         gateway.stop()
-    assert time.monotonic() - began < 20.0
+    assert time.monotonic() - began < 20.0 and seen.count("ended") == 1
     # The thread that starts it again ends.
     wait_for(lambda: not any("restart" in thread.name for thread in threading.enumerate()))
     assert gateway.status == -9

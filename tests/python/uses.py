@@ -41,9 +41,17 @@ async def asynchronously(client: aio.Client) -> None:
             outcome.check()
     finally:
         await outcomes.aclose()
+    async with aio.Gateway(plain=True) as gateway:
+        await gateway.wait_until("listening", timeout_s=1)
+        async for event in gateway.events():
+            print(event["event"])
 
 
 def launch(options: GatewayOptions) -> None:
     with Gateway(settings="user_settings.py", hub=True, start_timeout=5) as gateway, gateway.client() as client:
         client.send("t", {})
     Gateway(**options)
+    with Gateway(until="started", restart=True) as gateway:
+        gateway.wait_until("ready", None)
+        for event in gateway.events():
+            print(event["event"])

@@ -102,8 +102,6 @@ class Sending:
             # A change from here on ends the wait below.
             self._change = change = loop.create_future()
             self._work.advance()
-            if pipeline.has_outcomes:
-                tell(self._news)
-            if not pipeline.is_busy:
+            if pipeline.has_outcomes or not pipeline.is_busy:
                 tell(self._news)
             await run(self._work.step(), change)
