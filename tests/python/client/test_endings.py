@@ -341,6 +341,33 @@ def test_a_token_that_changed_is_read_again(kind, tmp_path):
             assert running.stop()["published"] == 1002
 
 
+def test_a_connection_that_nobody_waits_for_any_more_is_closed(monkeypatch):
+    made, release = [], threading.Event()
+    connect = adapter_gateway.connection.Connect.block
+
+    def block(self, also=None):
+        made.append(connect(self))
+        assert release.wait(PATIENCE_S)
+        return made[0]
+
+    async def main(url):
+        client = adapter_gateway.aio.Client(url, TOKEN, timeout_s=PATIENCE_S)
+        task = asyncio.ensure_future(client.send("t", {}))
+        while not made:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert made[0].socket.fileno() >= 0
+        release.set()
+        while made[0].socket.fileno() >= 0:
+            await asyncio.sleep(0.01)
+
+    monkeypatch.setattr(adapter_gateway.connection.Connect, "block", block)
+    with stand_in(accept_all) as server:
+        in_time(lambda: asyncio.run(main(server.url)))
+
+
 @both
 def test_the_settings_are_read_once_for_each_change(kind, tmp_path, monkeypatch):
     file, valid, reads = tmp_path / "user_settings.py", "right", []
