@@ -43,36 +43,33 @@ class Sending:
         self._has_ended = False
 
     def run(self, messages: Iterator[Message]) -> Generator[Outcome, None, None]:
-        try:
-            run(self._work.begin())
-            yield from self._outcomes(messages)
-        finally:
-            self._end()
-
-    def _outcomes(self, messages: Iterator[Message]) -> Generator[Outcome, None, None]:
         pipeline = self._pipeline
         failure: Optional[Exception] = None
         is_exhausted = False
-        while not is_exhausted or pipeline.is_busy or pipeline.has_outcomes:
-            # Half of what may be in flight is taken while the gateway works on the other half.
-            if not is_exhausted and pipeline.room() >= pipeline.half:
+        try:
+            run(self._work.begin())
+            while not is_exhausted or pipeline.is_busy or pipeline.has_outcomes:
+                # Half of what may be in flight is taken while the gateway works on the other half.
+                if not is_exhausted and pipeline.room() >= pipeline.half:
+                    try:
+                        is_exhausted = not self._fill(messages)
+                    except Exception as error:
+                        is_exhausted, failure = True, error
+                yield from pipeline.outcomes()
+                self._take_baton()
                 try:
-                    is_exhausted = not self._fill(messages)
-                except Exception as error:
-                    is_exhausted, failure = True, error
-            yield from pipeline.outcomes()
-            self._take_baton()
-            try:
-                self._work.advance()
-                has_room = not is_exhausted and pipeline.room() >= pipeline.half
-                if not has_room and pipeline.is_busy and not pipeline.has_outcomes:
-                    run(self._work.step())
                     self._work.advance()
-            finally:
-                self._baton.release()
-            yield from pipeline.outcomes()
-        if failure is not None:
-            raise failure
+                    has_room = not is_exhausted and pipeline.room() >= pipeline.half
+                    if not has_room and pipeline.is_busy and not pipeline.has_outcomes:
+                        run(self._work.step())
+                        self._work.advance()
+                finally:
+                    self._baton.release()
+                yield from pipeline.outcomes()
+            if failure is not None:
+                raise failure
+        finally:
+            self._end()
 
     def _fill(self, messages: Iterator[Message]) -> bool:
         """Takes what there is room for. Returns whether the iterable may have more."""
