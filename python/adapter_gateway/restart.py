@@ -20,12 +20,14 @@ class Restarts:
 
     def __init__(self) -> None:
         self._count = 0
-        self._started_at = time.monotonic()
+        #: When the process that runs was started. A start that fails has none.
+        self._started_at: Optional[float] = time.monotonic()
 
     def pause_s(self) -> Optional[float]:
-        """Returns the seconds until the next start and `None` if there is none."""
-        if time.monotonic() - self._started_at >= STABLE_S:
+        """Returns the seconds until the next start, and `None` if there is none."""
+        if self._started_at is not None and time.monotonic() - self._started_at >= STABLE_S:
             self._count = 0
+        self._started_at = None
         if self._count >= LIMIT:
             return None
         self._count += 1

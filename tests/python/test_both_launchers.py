@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 from typing import Any, AsyncIterator, Callable, Iterator
 
 import pytest
@@ -348,3 +349,19 @@ def test_annotations_can_be_read():
                     get_type_hints(method)
             elif inspect.isfunction(found):
                 get_type_hints(found)
+
+
+def test_the_pauses_of_restarts_grow_and_end(monkeypatch):
+    now = 0.0
+    monkeypatch.setattr("adapter_gateway.restart.time", types.SimpleNamespace(monotonic=lambda: now))
+    restarts = adapter_gateway.base.Restarts()
+    assert [restarts.pause_s() for _ in range(11)] == [0.5, 1, 2, 4, 8, 16, 32, 60, 60, 60, None]
+    restarts.started()
+    now = 59.0
+    assert restarts.pause_s() is None
+    # The pauses do not count, and who ran for a minute begins anew.
+    now = 120.0
+    assert restarts.pause_s() is None
+    restarts.started()
+    now = 180.0
+    assert [restarts.pause_s() for _ in range(2)] == [0.5, 1]

@@ -1,4 +1,4 @@
-"""Uses of the package that a type checker accepts. mypy reads this file, and nothing runs it."""
+"""Uses of the package that mypy and pyright accept. Nothing runs this file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Mapping
 from typing import TypedDict
 
-from adapter_gateway import Client, Gateway, GatewayOptions, RefusedError, aio
+from adapter_gateway import Client, Gateway, GatewayOptions, OutcomeUnknownError, RefusedError, aio
 
 
 class Hello(TypedDict):
@@ -27,8 +27,19 @@ def outcomes(client: Client) -> list[int]:
     with contextlib.closing(client.send_many([("t", {}), ("t", "{}")])) as found:
         for outcome in found:
             if outcome.refused:
-                refused: RefusedError = outcome.error
+                # pyright does not narrow a union by the truth of a member, but by its comparison with a literal.
+                refused: RefusedError = outcome.error  # pyright: ignore[reportAssignmentType]
                 statuses.append(refused.status)
+            if outcome.refused is True:
+                statuses.append(outcome.error.status)
+            elif outcome.unknown is True:
+                unknown: OutcomeUnknownError = outcome.error
+                print(unknown)
+            elif outcome.accepted is True:
+                nothing: None = outcome.error
+                print(nothing)
+            if isinstance(outcome.error, RefusedError):
+                statuses.append(outcome.error.status)
             elif not outcome:
                 print(outcome.error.message, outcome.message)
     return statuses
