@@ -105,10 +105,12 @@ impl Peers {
         Ok((subscriber, Mark { socket: self.number, place }))
     }
 
-    pub(super) fn remove_subscriber(&mut self, subscriber: SubscribingPeer) {
+    /// Takes note that a subscriber has left. Its place is free once libzmq reports this mark ([`Peers::forget`]).
+    pub(super) fn remove_subscriber(&mut self, subscriber: SubscribingPeer) -> Mark {
         if let Some(place) = self.subscribers.get_mut(usize::from(subscriber.place)) {
             *place = Place::Left(subscriber.subscriptions);
         }
+        Mark { socket: self.number, place: subscriber.place }
     }
 
     /// Returns what the hub holds for its publishers.

@@ -40,6 +40,8 @@ pub struct InboundGuard {
     sent: Sent,
     /// The peer is in this process.
     is_own: bool,
+    /// libzmq has got the READY of the peer.
+    is_seen: bool,
 }
 
 #[derive(Debug)]
@@ -65,7 +67,16 @@ impl InboundGuard {
     #[must_use]
     pub fn new(origin: Origin, limits: Arc<ZmtpLimits>) -> Self {
         let phase = Phase::Greeting { received: 0 };
-        Self { origin, limits, phase, step: Step::Pass(0), held: Vec::new(), sent: Sent::Greeting(0), is_own: false }
+        Self {
+            origin,
+            limits,
+            phase,
+            step: Step::Pass(0),
+            held: Vec::new(),
+            sent: Sent::Greeting(0),
+            is_own: false,
+            is_seen: false,
+        }
     }
 
     /// Returns how much longer than its input the output of the next call of [`InboundGuard::filter`] may be, at most
@@ -113,7 +124,11 @@ impl InboundGuard {
     pub fn leave(self, peers: &mut Peers) {
         match self.phase {
             Phase::Traffic(Traffic { peer: PeerKind::Subscriber(subscriber), .. }) => {
-                peers.remove_subscriber(subscriber);
+                let mark = peers.remove_subscriber(subscriber);
+                // libzmq reports no mark that it never got.
+                if !self.is_seen {
+                    peers.forget(mark);
+                }
             }
             Phase::Traffic(Traffic { peer: PeerKind::Publisher { is_own }, message, .. }) => {
                 // libzmq drops a message that is not complete.
@@ -183,6 +198,7 @@ impl InboundGuard {
         loop {
             self.step = window.advance(self.step);
             if window.unread().is_empty() {
+                self.is_seen = self.speaks();
                 return Ok(window.kept());
             }
             self.step = self.judge(&mut window, &mut around)?;
@@ -190,6 +206,7 @@ impl InboundGuard {
                 self.held.extend_from_slice(window.unread());
                 debug_assert!(self.held.len() <= HELD_BYTES, "only the beginning of a message waits");
                 self.step = Step::Pass(0);
+                self.is_seen = self.speaks();
                 return Ok(window.kept());
             }
         }

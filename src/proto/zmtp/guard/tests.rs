@@ -260,3 +260,17 @@ fn the_most_is_held_where_a_command_interrupts_the_longest_message() {
     assert_eq!(filter(&mut guard, &[0]), Ok(command));
     assert_eq!(filter(&mut guard, b"\x00\x00"), Ok([&topic[..], b"\x00\x00"].concat()));
 }
+
+/// What a peer sends in one read with its READY is lost with the READY if it ends the connection.
+#[test]
+fn a_subscriber_that_libzmq_never_saw_leaves_nothing_behind() {
+    let mut peers = Peers::new(7, 1, 1, Arc::default());
+    let mut guard = after_greeting(Origin::Accepted);
+    guard.on_sent(Some(&[0; GREETING_BYTES]));
+    guard.on_sent(Some(PUBLISHER));
+    let change = b"\x00\x02\x01a\x00\x02\x00a".repeat(5_000);
+    assert_eq!(filter_among(&mut guard, &[SUBSCRIBER, &change].concat(), &mut peers), Err(Violation::Changes));
+    guard.leave(&mut peers);
+    assert_eq!((peers.slots(), peers.subscriptions()), (0, 0));
+    assert!(filter_among(&mut after_greeting(Origin::Accepted), SUBSCRIBER, &mut peers).is_ok());
+}
