@@ -3,6 +3,8 @@
 
 use std::fmt::Write;
 
+use crate::proto::message::tokens::Tokens;
+
 /// The columns of one level of nesting.
 const INDENT_COLUMNS: usize = 2;
 /// The deepest level that is indented further. A publisher can nest a payload a million levels deep, and the lines of
@@ -39,36 +41,21 @@ pub(super) fn coloured(text: &str, sgr: &str) -> String {
 /// are escaped, and line breaks between tokens, which become spaces, differ from the given text.
 pub(super) fn styled(json: &str, style: JsonStyle) -> String {
     let mut writer = JsonWriter { style, text: String::with_capacity(json.len()), level: 0 };
-    let mut rest = json;
-    while let Some(first) = rest.bytes().next() {
-        // A token ends before an ASCII byte, or with the text.
-        let (token, after) = rest.split_at_checked(token_bytes(first, rest)).unwrap_or((rest, ""));
-        writer.write(first, token, after);
-        rest = after;
+    let mut tokens = Tokens::new(json);
+    loop {
+        let space = tokens.at();
+        let first = tokens.peek();
+        writer.write_space(tokens.since(space));
+        let start = tokens.at();
+        let Some(first) = first else { break };
+        let read = tokens.pass(first);
+        debug_assert!(read.is_ok(), "valid JSON has a token that is none");
+        writer.write(first, tokens.since(start), json.get(tokens.at()..).unwrap_or_default());
+        if read.is_err() {
+            break;
+        }
     }
     writer.text
-}
-
-/// Returns the length of the token, or of the white space, at the beginning of `rest`.
-fn token_bytes(first: u8, rest: &str) -> usize {
-    let end = match first {
-        b'"' => return string_bytes(rest),
-        b'{' | b'}' | b'[' | b']' | b',' | b':' => return 1,
-        b' ' | b'\t' | b'\n' | b'\r' => rest.find(|c| !matches!(c, ' ' | '\t' | '\n' | '\r')),
-        _ => rest.find([' ', '\t', '\n', '\r', ',', ']', '}']),
-    };
-    end.unwrap_or(rest.len())
-}
-
-/// Returns the length of the string at the beginning of `rest`, with its quotation marks.
-fn string_bytes(rest: &str) -> usize {
-    let mut escaped = false;
-    let end = rest.bytes().skip(1).position(|byte| {
-        let ends = byte == b'"' && !escaped;
-        escaped = byte == b'\\' && !escaped;
-        ends
-    });
-    end.map_or(rest.len(), |end| end + 2)
 }
 
 struct JsonWriter {
@@ -103,9 +90,14 @@ impl JsonWriter {
                 self.break_line();
             }
             b':' => self.text.push_str(if self.style.indented { ": " } else { token }),
-            b' ' | b'\t' | b'\n' | b'\r' if self.style.indented => {}
-            b' ' | b'\t' | b'\n' | b'\r' => self.text.push_str(&token.replace(['\n', '\r'], " ")),
             _ => self.write_scalar(token, SCALAR_COLOUR),
+        }
+    }
+
+    /// Writes the white space between two tokens.
+    fn write_space(&mut self, space: &str) {
+        if !self.style.indented {
+            self.text.extend(space.chars().map(|c| if matches!(c, '\n' | '\r') { ' ' } else { c }));
         }
     }
 

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use super::fault::{Fault, MAX_DEPTH, Reason, Syntax};
 use super::json_string::JsonString;
 use super::pointer::Pointer;
-use super::tokens::Tokens;
+use super::tokens::{Characters, Tokens};
 
 /// Checks all of `text`.
 ///
@@ -41,7 +41,6 @@ pub(super) enum ContainerKind {
 }
 
 struct Scanner<'b> {
-    text: &'b str,
     tokens: Tokens<'b>,
     enclosing: Vec<ContainerKind>,
     /// The path to the next byte; or, once there is one, the fault that counts if no syntax error follows.
@@ -50,7 +49,7 @@ struct Scanner<'b> {
 
 impl<'b> Scanner<'b> {
     fn new(text: &'b str) -> Self {
-        Self { text, tokens: Tokens::new(text), enclosing: Vec::new(), path: Ok(JsonPath::default()) }
+        Self { tokens: Tokens::new(text), enclosing: Vec::new(), path: Ok(JsonPath::default()) }
     }
 
     /// Reads all of the text. Where there is a syntax error, it is at the next byte.
@@ -71,14 +70,13 @@ impl<'b> Scanner<'b> {
             b'{' => self.open(ContainerKind::Object),
             b'[' => self.open(ContainerKind::Array),
             b'"' => {
-                if self.string()?.is_some_and(|string| string.decode().is_err()) {
+                if self.tokens.string()? == Characters::Halved {
                     self.note(Reason::LoneSurrogate);
                 }
                 Ok(true)
             }
-            first @ (b'-' | b'0'..=b'9') => self.number(first).map(|()| true),
-            first @ (b'a'..=b'z') => self.tokens.pass(first).map(|()| true),
-            _ => Err(Syntax::ExpectedValue),
+            b'-' | b'0'..=b'9' => self.tokens.number().map(|()| true),
+            _ => self.tokens.literal().map(|()| true),
         }
     }
 
@@ -87,12 +85,12 @@ impl<'b> Scanner<'b> {
         while let Some(&container) = self.enclosing.last() {
             match (container, self.next_token()?) {
                 (ContainerKind::Array, b',') => {
-                    self.tokens.pass(b',')?;
+                    self.tokens.pass_byte();
                     self.track(JsonPath::next_element);
                     return Ok(true);
                 }
                 (ContainerKind::Object, b',') => {
-                    self.tokens.pass(b',')?;
+                    self.tokens.pass_byte();
                     return self.key().map(|()| true);
                 }
                 (ContainerKind::Array, b']') | (ContainerKind::Object, b'}') => self.close(),
@@ -111,7 +109,7 @@ impl<'b> Scanner<'b> {
         if self.enclosing.len() == MAX_DEPTH {
             self.note(Reason::TooDeep);
         }
-        self.next_byte();
+        self.tokens.pass_byte();
         self.enclosing.push(container);
         self.track(JsonPath::enter);
         match (container, self.next_token()?) {
@@ -128,7 +126,7 @@ impl<'b> Scanner<'b> {
     }
 
     fn close(&mut self) {
-        self.next_byte();
+        self.tokens.pass_byte();
         self.enclosing.pop();
         self.track(JsonPath::leave);
     }
@@ -138,93 +136,28 @@ impl<'b> Scanner<'b> {
         if self.next_token()? != b'"' {
             return Err(Syntax::ExpectedKey);
         }
-        let key = self.string()?;
+        let start = self.tokens.at();
+        let characters = self.tokens.string()?;
         self.track(JsonPath::leave_member);
+        if characters == Characters::Halved {
+            self.note(Reason::LoneSurrogate);
+        }
+        let key = JsonString::new(self.tokens.since(start));
+        debug_assert!(key.is_some(), "a key that was read is not a string");
         if let Some(key) = key {
-            if key.decode().is_err() {
-                self.note(Reason::LoneSurrogate);
-            }
             self.track(|path| path.enter_member(key));
         }
         if self.next_token()? != b':' {
             return Err(Syntax::ExpectedColon);
         }
-        self.tokens.pass(b':')
-    }
-
-    /// Reads a string from its opening quote to its closing one.
-    fn string(&mut self) -> Result<Option<JsonString<'b>>, Syntax> {
-        let start = self.tokens.at();
-        let read = self.tokens.pass(b'"');
-        let text = self.tokens.since(start);
-        // The first fault of the string counts.
-        if let Some(inside) = text.bytes().position(|byte| byte < b' ') {
-            self.tokens.move_back(start + inside);
-            return Err(Syntax::ControlCharacter);
-        }
-        let string = JsonString::new(text);
-        debug_assert!(read.is_err() || string.is_some(), "what was read is not a string");
-        read.map(|()| string)
-    }
-
-    /// Reads `-? (0 | [1-9] [0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)?` (RFC 8259 §6).
-    fn number(&mut self, first: u8) -> Result<(), Syntax> {
-        let start = self.tokens.at();
-        self.tokens.pass(first)?;
-        let end = self.tokens.at();
-        let mut rest = self.tokens.since(start).as_bytes();
-        let fault = number(&mut rest).err();
-        self.tokens.move_back(end - rest.len());
-        match fault {
-            Some(()) if end == self.text.len() && rest.is_empty() => Err(Syntax::UnexpectedEnd),
-            Some(()) => Err(Syntax::InvalidNumber),
-            None => Ok(()),
-        }
+        self.tokens.pass_byte();
+        Ok(())
     }
 
     /// Returns the first byte of the next token, which is not read yet.
     fn next_token(&mut self) -> Result<u8, Syntax> {
         self.tokens.peek().ok_or(Syntax::UnexpectedEnd)
     }
-
-    /// Reads a bracket or a brace, which is always a token.
-    fn next_byte(&mut self) {
-        let read = self.tokens.pass(b'{');
-        debug_assert!(read.is_ok(), "a brace is a token");
-    }
-}
-
-/// Reads the number that `rest` begins with. Where a byte cannot stand, `rest` begins with it.
-fn number(rest: &mut &[u8]) -> Result<(), ()> {
-    skip_one(rest, b"-");
-    if skip_one(rest, b"0") {
-        if rest.first().is_some_and(u8::is_ascii_digit) {
-            return Err(());
-        }
-    } else {
-        digits(rest)?;
-    }
-    if skip_one(rest, b".") {
-        digits(rest)?;
-    }
-    if skip_one(rest, b"eE") {
-        skip_one(rest, b"+-");
-        digits(rest)?;
-    }
-    Ok(())
-}
-
-/// Reads one digit or more.
-fn digits(rest: &mut &[u8]) -> Result<(), ()> {
-    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    *rest = rest.get(digits..).unwrap_or_default();
-    if digits == 0 { Err(()) } else { Ok(()) }
-}
-
-fn skip_one(rest: &mut &[u8], wanted: &[u8]) -> bool {
-    let behind = rest.split_first().filter(|(first, _)| wanted.contains(first)).map(|(_, behind)| behind);
-    *rest = behind.unwrap_or(rest);
-    behind.is_some()
 }
 
 /// The faults and their place.

@@ -1,10 +1,15 @@
-//! The tokens of JSON text and where they are: what explains faults, encodes, translates and prints JSON walks these.
+//! The tokens of JSON text and where they are: what explains faults, translates and prints JSON walks these.
 
 use super::fault::Syntax;
 
-/// Reads JSON text token by token. It tells the tokens apart by their first bytes, and checks no more of them than it needs
-/// to find their ends: control characters in strings, the syntax of numbers and the order of the tokens are left to those
-/// who need them.
+/// What the escapes of a string stand for: whole characters, or somewhere half of one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Characters {
+    Whole,
+    Halved,
+}
+
+/// Reads JSON text token by token. It checks each token, and leaves their order to whoever reads them.
 #[derive(Debug)]
 pub struct Tokens<'t> {
     text: &'t str,
@@ -19,7 +24,7 @@ impl<'t> Tokens<'t> {
         Self { text, at: 0 }
     }
 
-    /// Returns the offset of the next byte: behind the last token or white space, or of the fault in the last token.
+    /// Returns the offset of the next byte. Behind a token that was refused, this is where its fault is.
     #[inline]
     #[must_use]
     pub fn at(&self) -> usize {
@@ -35,99 +40,204 @@ impl<'t> Tokens<'t> {
         text.unwrap_or_default()
     }
 
+    /// Returns the next byte.
+    #[inline]
+    pub(super) fn byte(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
     /// Skips white space, and returns the first byte of the next token.
     #[inline]
     pub fn peek(&mut self) -> Option<u8> {
-        loop {
-            match self.text.as_bytes().get(self.at) {
-                Some(b' ' | b'\t' | b'\n' | b'\r') => self.at += 1,
-                other => return other.copied(),
-            }
+        while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.byte() {
+            self.at += 1;
         }
+        self.byte()
     }
 
     /// Reads the token that begins with the next byte, `first`.
     ///
     /// # Errors
     ///
-    /// Why it is no token. The fault is at the next byte then.
-    #[inline]
+    /// Why it is no token.
     pub fn pass(&mut self, first: u8) -> Result<(), Syntax> {
         match first {
-            b'{' | b'}' | b'[' | b']' | b',' | b':' => self.at += 1,
-            b'"' => return self.pass_string(),
-            b'-' | b'0'..=b'9' => {
-                let inside = |byte: &u8| matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E');
-                let rest = self.rest();
-                self.at += rest.iter().position(|byte| !inside(byte)).unwrap_or(rest.len());
-            }
-            b't' => return self.pass_literal("true"),
-            b'f' => return self.pass_literal("false"),
-            b'n' => return self.pass_literal("null"),
-            _ => return Err(Syntax::ExpectedValue),
+            b'{' | b'}' | b'[' | b']' | b',' | b':' => self.pass_byte(),
+            b'"' => return self.string().map(drop),
+            b'-' | b'0'..=b'9' => return self.number(),
+            _ => return self.literal(),
         }
         Ok(())
     }
 
-    /// Moves back to a fault in the last token.
-    pub(super) fn move_back(&mut self, fault: usize) {
-        debug_assert!(fault <= self.at, "the fault is not behind");
-        self.at = fault;
+    /// Passes over the next byte, which is a token or white space.
+    #[inline]
+    pub(super) fn pass_byte(&mut self) {
+        debug_assert!(self.byte().is_some_and(|byte| byte.is_ascii()), "this is no token of one byte");
+        self.at += 1;
     }
 
-    #[inline]
-    fn pass_string(&mut self) -> Result<(), Syntax> {
+    /// Reads a string from its opening quote to its closing one.
+    pub(super) fn string(&mut self) -> Result<Characters, Syntax> {
+        let mut characters = Characters::Whole;
         self.at += 1;
         loop {
-            let rest = self.rest();
-            let Some(inside) = memchr::memchr2(b'"', b'\\', rest) else {
-                self.at += rest.len();
-                return Err(Syntax::UnexpectedEnd);
-            };
-            self.at += inside + 1;
-            match rest.get(inside) {
-                Some(b'"') => return Ok(()),
-                _ => self.pass_escape()?,
-            }
-        }
-    }
-
-    /// Reads an escape from behind its backslash.
-    fn pass_escape(&mut self) -> Result<(), Syntax> {
-        let digits = match self.rest().first() {
-            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => 0,
-            Some(b'u') => 4,
-            Some(_) => return Err(Syntax::InvalidEscape),
-            None => return Err(Syntax::UnexpectedEnd),
-        };
-        self.at += 1;
-        for _ in 0..digits {
-            match self.rest().first() {
-                Some(digit) if digit.is_ascii_hexdigit() => self.at += 1,
-                Some(_) => return Err(Syntax::InvalidEscape),
+            self.skip_while(|byte| !matches!(byte, b'"' | b'\\' | ..=0x1f));
+            match self.byte() {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(characters);
+                }
+                Some(b'\\') => {
+                    if self.escape()? == Characters::Halved {
+                        characters = Characters::Halved;
+                    }
+                }
+                Some(_) => return Err(Syntax::ControlCharacter),
                 None => return Err(Syntax::UnexpectedEnd),
             }
         }
+    }
+
+    /// Reads an escape, and behind a high surrogate also a low surrogate that follows.
+    fn escape(&mut self) -> Result<Characters, Syntax> {
+        self.at += 1;
+        match self.byte() {
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => {
+                self.at += 1;
+                Ok(Characters::Whole)
+            }
+            Some(b'u') => {
+                self.at += 1;
+                match self.code_unit()? {
+                    0xd800..=0xdbff if self.skip_low_surrogate() => Ok(Characters::Whole),
+                    0xd800..=0xdfff => Ok(Characters::Halved),
+                    _ => Ok(Characters::Whole),
+                }
+            }
+            _ => Err(self.error(Syntax::InvalidEscape)),
+        }
+    }
+
+    /// Reads the four digits of a `\u` escape.
+    fn code_unit(&mut self) -> Result<u32, Syntax> {
+        let mut unit = 0;
+        for _ in 0..4 {
+            let digit = self.byte().and_then(|byte| char::from(byte).to_digit(16));
+            unit = unit * 16 + digit.ok_or_else(|| self.error(Syntax::InvalidEscape))?;
+            self.at += 1;
+        }
+        Ok(unit)
+    }
+
+    fn skip_low_surrogate(&mut self) -> bool {
+        let is_low = matches!(
+            self.rest(),
+            [b'\\', b'u', b'd' | b'D', b'c'..=b'f' | b'C'..=b'F', third, fourth, ..]
+                if third.is_ascii_hexdigit() && fourth.is_ascii_hexdigit()
+        );
+        if is_low {
+            self.at += r"\uDC00".len();
+        }
+        is_low
+    }
+
+    /// Reads `-? (0 | [1-9] [0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)?` (RFC 8259 §6). Of what follows, only a digit after
+    /// a leading zero is refused here.
+    pub(super) fn number(&mut self) -> Result<(), Syntax> {
+        self.skip_one(b"-");
+        if self.skip_one(b"0") {
+            if self.byte().is_some_and(|byte| byte.is_ascii_digit()) {
+                return Err(Syntax::InvalidNumber);
+            }
+        } else {
+            self.digits()?;
+        }
+        if self.skip_one(b".") {
+            self.digits()?;
+        }
+        if self.skip_one(b"eE") {
+            self.skip_one(b"+-");
+            self.digits()?;
+        }
         Ok(())
     }
 
-    #[inline]
-    fn pass_literal(&mut self, literal: &str) -> Result<(), Syntax> {
+    /// Reads one digit or more.
+    fn digits(&mut self) -> Result<(), Syntax> {
+        let start = self.at;
+        self.skip_while(|byte| byte.is_ascii_digit());
+        if self.at == start { Err(self.error(Syntax::InvalidNumber)) } else { Ok(()) }
+    }
+
+    /// Reads `true`, `false` or `null`.
+    pub(super) fn literal(&mut self) -> Result<(), Syntax> {
         let rest = self.rest();
-        if rest.starts_with(literal.as_bytes()) {
-            self.at += literal.len();
-            return Ok(());
-        }
-        if literal.as_bytes().starts_with(rest) {
-            self.at += rest.len();
-            return Err(Syntax::UnexpectedEnd);
+        for literal in [&b"true"[..], b"false", b"null"] {
+            if rest.starts_with(literal) {
+                self.at += literal.len();
+                return Ok(());
+            }
+            if literal.starts_with(rest) {
+                self.at += rest.len();
+                return Err(Syntax::UnexpectedEnd);
+            }
         }
         Err(Syntax::ExpectedValue)
+    }
+
+    fn skip_while(&mut self, wanted: impl Fn(u8) -> bool) {
+        let rest = self.rest();
+        self.at += rest.iter().position(|&byte| !wanted(byte)).unwrap_or(rest.len());
+    }
+
+    fn skip_one(&mut self, wanted: &[u8]) -> bool {
+        let found = self.byte().is_some_and(|byte| wanted.contains(&byte));
+        self.at += usize::from(found);
+        found
     }
 
     #[inline]
     fn rest(&self) -> &'t [u8] {
         debug_assert!(self.at <= self.text.len(), "the tokens are past the end of their text");
         self.text.as_bytes().get(self.at..).unwrap_or_default()
+    }
+
+    /// Returns the reason to refuse the next byte. Where there is no next byte, its absence is the reason.
+    fn error(&self, reason: Syntax) -> Syntax {
+        if self.rest().is_empty() { Syntax::UnexpectedEnd } else { reason }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_told_apart_and_what_is_none_is_refused_where_it_is() {
+        let text = "\t{\"a\\\"\": [-1.5e+3,true , null]}";
+        let mut tokens = Tokens::new(text);
+        let mut read = Vec::new();
+        while let Some(first) = tokens.peek() {
+            let start = tokens.at();
+            tokens.pass(first).unwrap();
+            read.push(tokens.since(start));
+        }
+        assert_eq!(read, ["{", r#""a\"""#, ":", "[", "-1.5e+3", ",", "true", ",", "null", "]", "}"]);
+        for length in [0, 100] {
+            let before = format!("\"{}", "é".repeat(length));
+            for (behind, at, fault) in [
+                ("\u{1f}\"", 0, Syntax::ControlCharacter),
+                ("\\\u{1}\"", 1, Syntax::InvalidEscape),
+                ("\\u00é", 4, Syntax::InvalidEscape),
+                ("\\", 1, Syntax::UnexpectedEnd),
+                ("", 0, Syntax::UnexpectedEnd),
+            ] {
+                let text = format!("{before}{behind}");
+                let mut tokens = Tokens::new(&text);
+                assert_eq!(tokens.pass(b'"'), Err(fault), "{text}");
+                assert_eq!(tokens.at(), before.len() + at, "{text}");
+            }
+        }
     }
 }

@@ -47,21 +47,23 @@ impl RenamedKey {
 /// Returns the offset of the key of `field` in the object `payload`, behind the key's opening quote.
 fn start_of_key(payload: &str, field: Field) -> Option<usize> {
     let mut tokens = Tokens::new(payload);
-    let mut level = 0;
+    let mut level = 0_usize;
     while let Some(first) = tokens.peek() {
-        let start = tokens.at();
-        tokens.pass(first).ok()?;
+        if first == b'"' && level == 1 {
+            let start = tokens.at();
+            tokens.pass(first).ok()?;
+            let string = JsonString::new(tokens.since(start))?;
+            if tokens.peek() == Some(b':') && string.decode().is_ok_and(|key| key == field.key()) {
+                return Some(start + 1);
+            }
+            continue;
+        }
         match first {
             b'{' | b'[' => level += 1,
-            b'}' | b']' => level -= 1,
-            b'"' if level == 1 => {
-                let string = JsonString::new(tokens.since(start))?;
-                if tokens.peek() == Some(b':') && string.decode().is_ok_and(|key| key == field.key()) {
-                    return Some(start + 1);
-                }
-            }
+            b'}' | b']' => level = level.saturating_sub(1),
             _ => {}
         }
+        tokens.pass(first).ok()?;
     }
     None
 }

@@ -9,6 +9,7 @@
 
 use std::convert::Infallible;
 
+use memchr::memchr2;
 use rmp::Marker;
 use rmp::encode::{
     ByteBuf, ValueWriteError, write_array_len, write_f64, write_map_len, write_sint, write_str, write_uint,
@@ -18,7 +19,6 @@ use super::super::fault::{Fault, Flaw, Reason};
 use super::super::json_string::JsonString;
 use super::super::pointer::Pointer;
 use super::super::scanner::{self, ContainerKind};
-use super::super::tokens::Tokens;
 
 /// Most members of a container whose header is one byte.
 const SHORT_MAX: usize = 15;
@@ -34,22 +34,22 @@ const LENGTH_BYTES: usize = 4;
 /// A number that MessagePack cannot hold, with the pointer to it.
 pub(crate) fn encode(payload: &str) -> Result<Vec<u8>, Fault> {
     let mut encoder = Encoder {
-        tokens: Tokens::new(payload),
-        start: 0,
+        text: payload,
+        at: 0,
         frame: ByteBuf::with_capacity(payload.len()),
         open: Vec::new(),
         long: Vec::new(),
     };
     match encoder.run() {
         Ok(()) => encoder.finish().map_err(|reason| Fault::not_message(Pointer::to(["payload"]), reason)),
-        Err(reason) => Err(Fault::not_message(scanner::pointer_in_payload(payload, encoder.start), reason)),
+        Err(reason) => Err(Fault::not_message(scanner::pointer_in_payload(payload, encoder.at), reason)),
     }
 }
 
 struct Encoder<'p> {
-    tokens: Tokens<'p>,
-    /// The offset of the token that was read last.
-    start: usize,
+    text: &'p str,
+    /// The offset of the next byte.
+    at: usize,
     frame: ByteBuf,
     /// The containers around the next byte.
     open: Vec<OpenContainer>,
@@ -67,22 +67,20 @@ struct OpenContainer {
 }
 
 impl<'p> Encoder<'p> {
-    /// Reads all of the text. A value that is refused is the token that was read last.
+    /// Reads all of the text. A value that is refused begins at the next byte.
     fn run(&mut self) -> Result<(), Reason> {
-        while let Some(first) = self.tokens.peek() {
-            self.start = self.tokens.at();
-            self.tokens.pass(first).map_err(|_| not_the_json_of_an_object())?;
-            match first {
+        while let Some(&byte) = self.text.as_bytes().get(self.at) {
+            match byte {
                 b'"' => self.string()?,
+                b'-' | b'0'..=b'9' => self.number()?,
                 b'{' => self.begin(ContainerKind::Object),
                 b'[' => self.begin(ContainerKind::Array),
                 b'}' | b']' => self.end()?,
-                b't' => self.literal(Marker::True),
-                b'f' => self.literal(Marker::False),
-                b'n' => self.literal(Marker::Null),
-                // The frame needs neither.
-                b',' | b':' => {}
-                _ => self.number()?,
+                b't' => self.literal("true", Marker::True),
+                b'f' => self.literal("false", Marker::False),
+                b'n' => self.literal("null", Marker::Null),
+                // White space, commas and colons, none of which the frame needs.
+                _ => self.at += 1,
             }
         }
         if self.open.is_empty() { Ok(()) } else { Err(not_the_json_of_an_object()) }
@@ -92,6 +90,7 @@ impl<'p> Encoder<'p> {
         self.count();
         self.open.push(OpenContainer { kind, header: self.frame.as_slice().len(), items: 0 });
         self.frame.as_mut_vec().push(Marker::Reserved.to_u8());
+        self.at += 1;
     }
 
     fn end(&mut self) -> Result<(), Reason> {
@@ -103,24 +102,34 @@ impl<'p> Encoder<'p> {
             }
             None => self.long.push(container),
         }
+        self.at += 1;
         Ok(())
     }
 
     fn string(&mut self) -> Result<(), Reason> {
         self.count();
-        let string = JsonString::new(self.tokens.since(self.start)).ok_or_else(not_the_json_of_an_object)?;
+        let rest = self.rest()?;
+        let end = end_of_string(rest.as_bytes());
+        let string = rest.get(..end).and_then(JsonString::new).ok_or_else(not_the_json_of_an_object)?;
         let Ok(()) = write_str(&mut self.frame, &string.decode()?);
+        self.at += end;
         Ok(())
     }
 
     fn number(&mut self) -> Result<(), Reason> {
         self.count();
-        write_number(&mut self.frame, self.tokens.since(self.start))
+        let rest = self.rest()?;
+        let inside = |&byte: &u8| matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E');
+        let end = rest.bytes().position(|byte| !inside(&byte)).unwrap_or(rest.len());
+        write_number(&mut self.frame, rest.get(..end).ok_or_else(not_the_json_of_an_object)?)?;
+        self.at += end;
+        Ok(())
     }
 
-    fn literal(&mut self, marker: Marker) {
+    fn literal(&mut self, name: &str, marker: Marker) {
         self.count();
         self.frame.as_mut_vec().push(marker.to_u8());
+        self.at += name.len();
     }
 
     /// Counts a value that begins in the innermost container.
@@ -128,6 +137,10 @@ impl<'p> Encoder<'p> {
         if let Some(container) = self.open.last_mut() {
             container.items += 1;
         }
+    }
+
+    fn rest(&self) -> Result<&'p str, Reason> {
+        self.text.get(self.at..).ok_or_else(not_the_json_of_an_object)
     }
 
     /// Returns the frame, with the long headers put in.
@@ -183,6 +196,21 @@ impl OpenContainer {
 fn not_the_json_of_an_object() -> Reason {
     debug_assert!(false, "the payload is not the JSON of an object");
     Reason::Field("payload", Flaw::NotAnObject)
+}
+
+/// Returns the bytes of the string that `text` begins with, both quotes included.
+fn end_of_string(text: &[u8]) -> usize {
+    let mut at = 1;
+    while let Some(rest) = text.get(at..)
+        && let Some(inside) = memchr2(b'"', b'\\', rest)
+    {
+        at += inside;
+        match text.get(at) {
+            Some(b'\\') => at += 2,
+            _ => return at + 1,
+        }
+    }
+    text.len()
 }
 
 /// Writes the number `text`. The parsers of the standard library are exact: they refuse integers that overflow, and round
