@@ -44,6 +44,8 @@ class GatewayOptions(TypedDict, total=False):
     drain_timeout: Optional[float]
     queue: Optional[int]
     stall_timeout: Optional[float]
+    log_time: bool
+    events: bool
     stats: Optional[float]
 
 
