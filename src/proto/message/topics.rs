@@ -80,7 +80,7 @@ pub enum Content {
     Any,
     /// One of these strings.
     OneOf(&'static [&'static str]),
-    /// A message to the home automation: an object with a string `type`, and where that is [`CALL_SERVICE`], with `domain`,
+    /// A message to the home automation: an object with a string `type`, and where that is `call_service`, with `domain`,
     /// `service` and `service_data`.
     HomeAutomation,
 }
