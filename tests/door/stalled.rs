@@ -33,11 +33,8 @@ fn stalled_subscriber(door: &Door, prefix: &str) -> RawPeer {
 
 /// Connects a publisher that sends as many of these messages as are taken, and leaves.
 fn publish_and_leave(door: &Door, message: &[u8], count: usize) {
-    let mut peer = RawPeer::connect(door.publishers());
+    let mut peer = RawPeer::speaking(door.publishers(), "PUB");
     peer.give_up_after(SEND_TIMEOUT);
-    let [greeting, ready] = handshake("PUB");
-    peer.send(&greeting);
-    peer.send(&ready);
     let _taken = (0..count).take_while(|_| peer.takes(message)).count();
 }
 
