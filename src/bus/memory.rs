@@ -81,6 +81,9 @@ impl HeldCounter {
 
     /// Returns the bytes that are held.
     pub(super) fn bytes(&self) -> usize {
+        if let Some(back_pressure) = &self.0.of_hub {
+            return back_pressure.backlog().bytes();
+        }
         let of_bodies = self.0.bodies.get().map_or(0, |bodies| bodies.held_bytes());
         self.0.content_bytes.load(Ordering::Relaxed) + of_bodies
     }

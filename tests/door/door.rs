@@ -142,13 +142,9 @@ impl Door {
         false
     }
 
-    fn growth_kib(&self) -> u64 {
+    /// Returns how much memory the gateway has gained since its start, in KiB.
+    pub(crate) fn growth_kib(&self) -> u64 {
         resident_kib(self.gateway.id()).saturating_sub(self.resident_before_kib)
-    }
-
-    /// Returns whether the gateway has gained little memory since its start.
-    pub(crate) fn is_small(&self) -> bool {
-        self.growth_kib() < GROWTH_KIB
     }
 
     /// Checks that the gateway has gained little memory since its start.
