@@ -100,5 +100,5 @@ fn wrong_tokens_are_logged_once_a_minute() {
         assert_eq!(fixture.client().exchange(&wrong).status, 401);
         fixture.gateway.expect_log("answered 401");
     }
-    assert_eq!(fixture.gateway.log().matches("401").count(), 1, "{}", fixture.gateway.log());
+    assert_eq!(fixture.gateway.log().matches("answered 401").count(), 1, "{}", fixture.gateway.log());
 }
