@@ -91,9 +91,9 @@ impl Hub {
     ) -> Result<Self, BusError> {
         let state = Arc::new(HubState::new().map_err(BusError::Setup)?);
         let back_pressure = BackPressure::new(Arc::clone(&state.waker), stall_timeout, PIPE_MESSAGES);
-        let context = hooks::context(back_pressure.thread_name(), || {}).map_err(BusError::Setup)?;
-        let mut upstream = xsub(&context).map_err(BusError::Setup)?;
-        let mut downstream = socket::xpub(&context, PIPE_MESSAGES).map_err(BusError::Setup)?;
+        let open = |context: &zmq::Context| io::Result::Ok((xsub(context)?, socket::xpub(context, PIPE_MESSAGES)?));
+        let (context, opened) = hooks::context(back_pressure.thread_name(), open).map_err(BusError::Setup)?;
+        let (mut upstream, mut downstream) = opened.map_err(BusError::Setup)?;
         let publishers = socket::bind(&mut upstream, publishers).map_err(BusError::about(publishers))?;
         let subscribers = socket::bind(&mut downstream, subscribers).map_err(BusError::about(subscribers))?;
         let sockets = HubSockets { context, upstream, downstream, back_pressure };

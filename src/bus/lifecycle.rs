@@ -57,9 +57,12 @@ impl Bus {
     pub fn start(config: BusConfig, on_event: impl Fn(BusEvent) + Send + 'static) -> Result<Self, BusError> {
         let waker = Arc::new(Waker::new().map_err(BusError::Setup)?);
         let back_pressure = BackPressure::new(Arc::clone(&waker), config.stall_timeout, config.pipe_messages);
-        let context = hooks::context(back_pressure.thread_name(), schedule_as_batch).map_err(BusError::Setup)?;
-        let OpenedSockets { sockets, endpoints, ipc_listeners, subscriptions } =
-            open_sockets(&context, config.bind, config.connect, config.pipe_messages)?;
+        let open = |context: &zmq::Context| {
+            schedule_as_batch();
+            open_sockets(context, config.bind, config.connect, config.pipe_messages)
+        };
+        let (context, opened) = hooks::context(back_pressure.thread_name(), open).map_err(BusError::Setup)?;
+        let OpenedSockets { sockets, endpoints, ipc_listeners, subscriptions } = opened?;
         let queue = Queue::new(config.queue_messages, config.queue_bytes);
         let state = Arc::new(BusState::new(queue, waker, endpoints, subscriptions));
         let sockets = BusSockets { context, fanout: Fanout::new(sockets), back_pressure };

@@ -65,15 +65,20 @@ impl Subscriber {
     pub fn connect(endpoints: &[Endpoint], topics: &[String]) -> Result<Self, BusError> {
         let waker = Arc::new(Waker::new().map_err(BusError::Setup)?);
         let poller = Poller::new(&waker).map_err(BusError::Setup)?;
-        let context = hooks::context(format!("{THREAD_PREFIX}subscriber"), || {}).map_err(BusError::Setup)?;
-        let mut sockets = Vec::new();
-        for (index, endpoint) in endpoints.iter().enumerate() {
-            let monitor_name = format!("monitor-{index}");
-            let socket = SubSocket::connect(&context, endpoint, topics, &monitor_name);
-            let socket = socket.map_err(BusError::about(endpoint))?;
-            socket.register(&poller).map_err(BusError::Setup)?;
-            sockets.push(socket);
-        }
+        let open = |context: &zmq::Context| {
+            let mut sockets = Vec::new();
+            for (index, endpoint) in endpoints.iter().enumerate() {
+                let monitor_name = format!("monitor-{index}");
+                let socket = SubSocket::connect(context, endpoint, topics, &monitor_name);
+                let socket = socket.map_err(BusError::about(endpoint))?;
+                socket.register(&poller).map_err(BusError::Setup)?;
+                sockets.push(socket);
+            }
+            Ok(sockets)
+        };
+        let thread_name = format!("{THREAD_PREFIX}subscriber");
+        let (_context, opened) = hooks::context(thread_name, open).map_err(BusError::Setup)?;
+        let sockets: Vec<SubSocket> = opened?;
         let (on_change, interrupted) = (Box::new(|_: &Endpoint, _: &ConnectionStatus| {}), Arc::default());
         Ok(Self { sockets, turn: 0, batch_left: 0, on_change, waker, interrupted, poller })
     }

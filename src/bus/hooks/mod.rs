@@ -24,20 +24,20 @@ const BIND_LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 /// The hooks. They last as long as the process, as libzmq asks.
 static HOOKS: Hooks = Hooks { recv, send, accept4, connect, close, epoll_ctl, getaddrinfo };
 
-/// Creates a context. Every context of the bus comes from here, so that libzmq calls the hooks. libzmq starts the threads
-/// of a context with its first socket. They inherit the name and the scheduling policy of the thread that creates it, so
-/// a thread of this name does, after it has called `prepare`.
-pub(super) fn context(thread_name: String, prepare: fn()) -> io::Result<zmq::Context> {
+/// Creates a context, and opens its sockets. Every context of the bus comes from here, so that libzmq calls the hooks.
+/// libzmq starts the threads of a context with its first socket. They inherit the name and the scheduling policy of the
+/// thread that creates it, so a thread of this name calls `open`.
+pub(super) fn context<T: Send>(
+    thread_name: String,
+    open: impl FnOnce(&zmq::Context) -> T + Send,
+) -> io::Result<(zmq::Context, T)> {
     zmq_sys::set_hooks(&HOOKS);
     let context = zmq::Context::new();
-    let first = context.clone();
-    let create = move || {
-        prepare();
-        first.socket(zmq::PUB).map(drop)
-    };
-    let created = thread::Builder::new().name(thread_name).spawn(create)?.join();
-    created.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-    Ok(context)
+    let opened = thread::scope(|scope| {
+        let opening = thread::Builder::new().name(thread_name).spawn_scoped(scope, || open(&context))?;
+        Ok::<_, io::Error>(opening.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })?;
+    Ok((context, opened))
 }
 
 // What a guard holds back, and what it adds, has room where libzmq reads the beginning of a frame.
