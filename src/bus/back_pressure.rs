@@ -54,6 +54,8 @@ pub(super) struct BackPressure {
     peers: Mutex<WaitedPeers>,
     /// There is a time at which [`BackPressure::look`] must be called.
     has_deadline: AtomicBool,
+    /// That is to look at the subscribers, perhaps among others.
+    has_next_look: AtomicBool,
 }
 
 /// The connections that wait, or that others may wait for. The hook for `close` removes a connection from here before it
@@ -108,6 +110,7 @@ impl BackPressure {
             left_publishers: AtomicUsize::new(0),
             peers: Mutex::default(),
             has_deadline: AtomicBool::new(false),
+            has_next_look: AtomicBool::new(false),
         });
         let mut instances = INSTANCES.lock().unwrap_or_else(PoisonError::into_inner);
         instances.retain(|other| other.strong_count() > 0);
@@ -188,7 +191,7 @@ impl BackPressure {
 
     /// Takes note that something was sent to subscribers.
     pub(super) fn sent(&self) {
-        if !self.has_deadline.load(Ordering::Relaxed)
+        if !self.has_next_look.load(Ordering::Relaxed)
             && let Some(timeout) = self.stall_timeout
         {
             self.change(|peers| peers.next_look = Some(Instant::now() + timeout / LOOKS));
@@ -249,7 +252,7 @@ impl BackPressure {
             STALLED.fetch_add(1, Ordering::Relaxed);
             let after = self.stall_timeout.unwrap_or_default();
             let subscriber = LostSubscriber { endpoint, after, lost_messages: self.pipe_messages.into() };
-            warning(format_args!("disconnects a subscriber of {}: {subscriber}", subscriber.endpoint));
+            warning(format_args!("the bus disconnects a subscriber of {}: {subscriber}", subscriber.endpoint));
             on_lost(subscriber);
         }
     }
@@ -266,6 +269,7 @@ impl BackPressure {
         let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
         let result = change(&mut peers);
         self.has_deadline.store(peers.deadline().is_some(), Ordering::SeqCst);
+        self.has_next_look.store(peers.next_look.is_some(), Ordering::Relaxed);
         result
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! libzmq calls the kernel through the hooks in [`super::ffi`], and those call this file. All calls for one connection
 //! come from the I/O thread of its context, which accepts, connects, reads and closes. A context has one such thread, so
-//! its connections stand in a thread-local table. What another thread must know is in a
-//! [`BackPressure`].
+//! its connections stand in a thread-local table. [`BackPressure`] has what
+//! another thread must know.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
