@@ -13,8 +13,8 @@
 //!  server            waits on a worker thread for sockets, reads bytes and writes answers.
 //!    │ bytes
 //!    ▼
-//!  proto::Connection finds where heads and bodies end. It is the state machine of one connection.
-//!    ├─► http1       reads the head and the framing of the body.
+//!  http::Connection finds where heads and bodies end. It is the state machine of one connection.
+//!    ├─► h1          reads the head and the framing of the body.
 //!    ├─► admission   decides by the head: the status table, in its order.
 //!    ├─► message     decides by the body: its topic, its payload, and the fields that a known topic requires.
 //!    │ topic and payload
@@ -29,7 +29,7 @@
 //! ```
 //!
 //! The connection publishes through a trait with two methods: one returns whether a message could be published now, and
-//! one publishes it. So `proto` knows nothing of the bus.
+//! one publishes it. So `http` knows nothing of the bus.
 //!
 //! # Layers
 //!
@@ -42,25 +42,22 @@
 //! | `main` | `commands` | runs the program and returns its exit status |
 //! | [`commands`] | `cli`, `gateway` | the commands `serve`, `demo`, `listen` and `send` |
 //! | [`cli`] | `server` | parses the arguments |
-//! | [`gateway`] | `server`, `settings`, `watch`, `writer` | one run: settings, signals, certificates, events for the parent |
+//! | [`gateway`] | `server`, `settings` | one run: settings, signals, certificates, events for the parent |
 //! | [`server`] | `bus`, `tls` | workers, listening sockets and connections |
-//! | [`bus`] | `proto`, `unix_listener` | the queue, the bus thread, the ZeroMQ sockets and the embedded hub |
-//! | [`tls`] | `exposure`, `proto`, `watch` | TLS sessions, and certificates |
-//! | [`settings`] | `proto`, `watch` | reads `user_settings.py` |
-//! | `unix_listener` | | listens on Unix sockets, and takes care of their files |
-//! | [`exposure`] | | tells what other users can do with a file |
-//! | [`watch`] | | reports changes of a file |
-//! | [`log`] | `writer` | the log for people, on standard error |
-//! | `writer` | | writes lines to a stream on a thread of its own |
-//! | [`proto`] | `sync` | HTTP, messages and answers, without I/O and without a clock |
+//! | [`bus`] | `http`, `zmtp`, `sys` | the queue, the bus thread, the ZeroMQ sockets and the embedded hub |
+//! | [`tls`] | `http`, `sys` | TLS sessions, and certificates |
+//! | [`settings`] | `http`, `sys` | reads `user_settings.py` |
+//! | [`http`] | `message` | HTTP/1.1: the state machine of a connection, admission, and answers |
+//! | [`message`] | `limits` | JSON text to topic and payload, vocabularies, MessagePack |
+//! | [`zmtp`] | `limits` | what peers of the bus send |
+//! | [`limits`] | `sync` | bounds that several layers share |
+//! | [`sys`] | | the log, files, Unix sockets and the process |
 //! | `sync` | | atomics and wakers, which the models of loom replace |
-//!
-//! Every layer except `proto` may also import [`log`] and [`process`].
 //!
 //! # Invariants
 //!
-//! * `proto` does no I/O and knows no clock: it names neither tokio nor zmq, rustls, `std::net`, `std::thread` or
-//!   `Instant`. Tests, fuzz targets and benches use it directly. `tests/architecture` checks this too.
+//! * The core (`http`, `message`, `zmtp` and `limits`) does no I/O and knows no clock: it names neither tokio nor zmq,
+//!   rustls, `std::net`, `std::thread` or `Instant`. Tests, fuzz targets and benches use it directly. `tests/architecture` checks this too.
 //! * The same bytes have the same result, whether they arrive at once or in any number of parts.
 //! * A message is answered with 200 only after it is in the queue. A message in the queue is handed to libzmq even if
 //!   the process is asked to stop next.
@@ -76,15 +73,13 @@
 pub mod bus;
 pub mod cli;
 pub mod commands;
-pub mod exposure;
 pub mod gateway;
-pub mod log;
-pub mod process;
-pub mod proto;
+pub mod http;
+pub mod limits;
+pub mod message;
 pub mod server;
 pub mod settings;
 mod sync;
+pub mod sys;
 pub mod tls;
-mod unix_listener;
-pub mod watch;
-mod writer;
+pub mod zmtp;

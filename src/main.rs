@@ -3,8 +3,8 @@
 use adapter_gateway::cli::{Arguments, Command, EarlyExit};
 use adapter_gateway::commands::{self, CommandFailure};
 use adapter_gateway::gateway::Failure;
-use adapter_gateway::log;
-use adapter_gateway::process;
+use adapter_gateway::sys::log;
+use adapter_gateway::sys::process;
 
 /// The exit status of a program that did what it was asked to do.
 const SUCCESS: u8 = 0;

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use adapter_gateway::bus::{Bus, BusConfig, BusEvent, Hub, Received, Subscriber, Unavailable};
-use adapter_gateway::proto::Publish;
+use adapter_gateway::http::Publish;
 
 #[path = "process/support/lateness.rs"]
 #[allow(dead_code, reason = "shared with other tests, each of which uses a part of it")]

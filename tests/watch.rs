@@ -7,7 +7,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use adapter_gateway::watch::{Watch, WatchError};
+use adapter_gateway::sys::watch::{Watch, WatchError};
 use tempfile::TempDir;
 use tokio::time::timeout;
 

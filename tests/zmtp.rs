@@ -11,7 +11,7 @@
 #[path = "../fuzz/properties/mod.rs"]
 mod properties;
 
-use adapter_gateway::proto::zmtp::Origin;
+use adapter_gateway::zmtp::Origin;
 use properties::peers::{agrees, handshake, read_plainly};
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -3,13 +3,13 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use adapter_gateway::proto::budget::{BUFFERED_BYTES, Budget};
-use adapter_gateway::proto::connection::{CloseReason, Next, Waiting};
-use adapter_gateway::proto::payload::Payload;
-use adapter_gateway::proto::policy::Policy;
-use adapter_gateway::proto::problem::Unavailable;
-use adapter_gateway::proto::token::Token;
-use adapter_gateway::proto::{Connection, Context, Publish};
+use adapter_gateway::http::connection::{CloseReason, Next, Waiting};
+use adapter_gateway::http::payload::Payload;
+use adapter_gateway::http::policy::Policy;
+use adapter_gateway::http::problem::Unavailable;
+use adapter_gateway::http::token::Token;
+use adapter_gateway::http::{Connection, Context, Publish};
+use adapter_gateway::limits::{BUFFERED_BYTES, Budget};
 use gungraun::{library_benchmark, library_benchmark_group};
 
 use super::inputs::{BODY, BROWSER_HEAD, TOKEN, WRK_HEAD};

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::hint::black_box;
 
-use adapter_gateway::proto::message::{self as core, Check, Encoding, Message, Rules, msgpack};
+use adapter_gateway::message::{self as core, Check, Encoding, Message, Rules, msgpack};
 use gungraun::{library_benchmark, library_benchmark_group};
 
 use super::inputs::{BODY, HOME_AUTOMATION, data_of_its_length, long_string, payload_first, small_objects};

@@ -1,7 +1,7 @@
 //! The chunked coding: the result does not depend on how the bytes are split, and a plain reader of all of them agrees.
 
-use adapter_gateway::proto::http1::chunked::ChunkedDecoder;
-use adapter_gateway::proto::http1::malformed::Malformed;
+use adapter_gateway::http::h1::chunked::ChunkedDecoder;
+use adapter_gateway::http::h1::malformed::Malformed;
 
 use super::pieces::ways;
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use adapter_gateway::proto::connection::{ANSWER_BYTES, CloseReason, Next, Waiting};
-use adapter_gateway::proto::counters::HttpTotals;
-use adapter_gateway::proto::{Connection, Context};
+use adapter_gateway::http::connection::{ANSWER_BYTES, CloseReason, Next, Waiting};
+use adapter_gateway::http::counters::HttpTotals;
+use adapter_gateway::http::{Connection, Context};
 
 use super::answers::{self, Answer};
 use super::context::{Limits, Published, Recorder};

@@ -1,9 +1,9 @@
 //! Whole connections: what [`TestConnection`] asserts of every step and every outcome, under limits that are met.
 
-use adapter_gateway::proto::connection::Next;
-use adapter_gateway::proto::message::{Check, Rules, Vocabulary};
-use adapter_gateway::proto::policy::Policy;
-use adapter_gateway::proto::{Connection, Context};
+use adapter_gateway::http::connection::Next;
+use adapter_gateway::http::policy::Policy;
+use adapter_gateway::http::{Connection, Context};
+use adapter_gateway::message::{Check, Rules, Vocabulary};
 
 use super::answers;
 use super::connection::{End, Outcome, TestConnection, Through, run, whole};

@@ -4,13 +4,13 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use adapter_gateway::proto::budget::{BUFFERED_BYTES, Budget};
-use adapter_gateway::proto::context::HttpDate;
-use adapter_gateway::proto::payload::Payload;
-use adapter_gateway::proto::policy::Policy;
-use adapter_gateway::proto::problem::Unavailable;
-use adapter_gateway::proto::token::Token;
-use adapter_gateway::proto::{Context, Publish};
+use adapter_gateway::http::context::HttpDate;
+use adapter_gateway::http::payload::Payload;
+use adapter_gateway::http::policy::Policy;
+use adapter_gateway::http::problem::Unavailable;
+use adapter_gateway::http::token::Token;
+use adapter_gateway::http::{Context, Publish};
+use adapter_gateway::limits::{BUFFERED_BYTES, Budget};
 
 /// The token that every recorded request holds.
 pub(crate) const TOKEN: &str = "t0ken";

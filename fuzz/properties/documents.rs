@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use adapter_gateway::proto::message::{self, Check, Encoding, Fault, MAX_TOPIC_BYTES, Message, Rules, msgpack};
+use adapter_gateway::limits::MAX_TOPIC_BYTES;
+use adapter_gateway::message::{self, Check, Encoding, Fault, Message, Rules, msgpack};
 use adapter_gateway::settings;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};

@@ -1,8 +1,8 @@
 //! Heads: found and read the same however they are split; and what is accepted means the same to a plain reader, who
 //! knows no fast path.
 
-use adapter_gateway::proto::http1::fields::Framing;
-use adapter_gateway::proto::http1::head::{Head, HeadFault, HeadSearch, Version};
+use adapter_gateway::http::h1::fields::Framing;
+use adapter_gateway::http::h1::head::{Head, HeadFault, HeadSearch, Version};
 
 use super::pieces::ways;
 

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use adapter_gateway::proto::message::MAX_TOPIC_BYTES;
-use adapter_gateway::proto::zmtp::{
+use adapter_gateway::limits::MAX_TOPIC_BYTES;
+use adapter_gateway::zmtp::{
     COMMAND_BYTES, CONNECTION_SLOTS, GREETING_BYTES, HELD_BYTES, InboundGuard, MARK_FRAME_BYTES, Mark, Origin, Peers,
     READY_BYTES, Violation, ZmtpLimits,
 };

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use adapter_gateway::proto::zmtp::{
+use adapter_gateway::zmtp::{
     CONNECTION_SLOTS, FIRST_SLOTS, GREETING_BYTES, InboundGuard, MARK_FRAME_BYTES, Mark, Origin, Peers, SHARED_SLOTS,
     Violation, ZmtpLimits,
 };

@@ -1,7 +1,7 @@
 //! Messages of the known topics with any members behind the identifier: of the payload's bytes, one key alone changes.
 
-use adapter_gateway::proto::message::topics::{Content, SCHEMAS, Schema};
-use adapter_gateway::proto::message::{self, Encoding, Rules, Vocabulary};
+use adapter_gateway::message::topics::{Content, SCHEMAS, Schema};
+use adapter_gateway::message::{self, Encoding, Rules, Vocabulary};
 use serde_json::{Map, Value};
 
 /// The first byte chooses the topic, the second one the identifier and how its member is written. The others are more

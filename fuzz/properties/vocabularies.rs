@@ -1,6 +1,6 @@
 //! Messages in another vocabulary than they were sent in.
 
-use adapter_gateway::proto::message::{self, Check, Encoding, Fault, Message, Rules, Vocabulary, msgpack};
+use adapter_gateway::message::{self, Check, Encoding, Fault, Message, Rules, Vocabulary, msgpack};
 use serde_json::{Map, Value};
 
 use super::context::Published;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use std::{fmt, io};
 
 use super::endpoint::Endpoint;
-use super::probe::NotConnected;
-use crate::proto::budget::BUFFERED_BYTES;
+use super::link::probe::NotConnected;
+use crate::limits::BUFFERED_BYTES;
 
 /// Default bound of the queue between the workers and the bus thread, in messages.
 pub const QUEUE_MESSAGES: usize = 65_536;

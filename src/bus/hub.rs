@@ -4,7 +4,7 @@
 //! new subscription has travelled to the publishers. It drops nothing for a slow subscriber: the pipe of that
 //! subscriber fills, the hub stops reading, the queues of the publishers fill, and the sender of a message is answered
 //! 503. The alternative is to drop messages and count them. That would silently break the promise of a 200;
-//! back-pressure breaks no promise. It has two bounds, both in [`super::back_pressure`]: what the hub holds meanwhile,
+//! back-pressure breaks no promise. It has two bounds, both in [`super::guard::back_pressure`]: what the hub holds meanwhile,
 //! and how long a subscriber may take nothing. One that takes nothing for longer is disconnected, and loses its pipe.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,19 +12,19 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
-use super::back_pressure::BackPressure;
 use super::config::{BusError, OnLost, PIPE_MESSAGES};
-use super::door;
 use super::endpoint::Endpoint;
 use super::ffi::{self, Frame};
+use super::guard::back_pressure::BackPressure;
+use super::guard::door;
 use super::hooks;
 use super::memory::{HeldCounter, MemoryReturn};
 use super::poller::{self, Poller};
 use super::socket;
 use super::subscriptions::{SubscriptionCounters, SubscriptionRecord, SubscriptionState};
-use super::timed_join::{DROP_MARGIN, JOIN_MARGIN, SocketThread};
-use crate::proto::zmtp::Backlog;
 use crate::sync::waker::Waker;
+use crate::sys::timed_join::{DROP_MARGIN, JOIN_MARGIN, SocketThread};
+use crate::zmtp::Backlog;
 
 /// Where publishers connect to, by convention.
 pub const HUB_PUBLISHERS: &str = "tcp://127.0.0.1:16130";

@@ -7,7 +7,7 @@
 use std::io;
 use std::path::Path;
 
-use crate::unix_listener::UnixListener;
+use crate::sys::unix_listener::UnixListener;
 
 /// Peers that the kernel connects before libzmq accepts them. libzmq uses the same number by default.
 const BACKLOG: i32 = 100;

@@ -4,26 +4,26 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::back_pressure::BackPressure;
 use super::config::{BusConfig, BusError, BusEvent};
 use super::endpoint::Endpoint;
 use super::fanout::Fanout;
+use super::guard::back_pressure::BackPressure;
 use super::hooks;
 use super::publisher::Publisher;
 use super::queue::Queue;
 use super::state::{BusCounters, BusState, EndpointState};
 use super::subscriptions::{SubscriptionRecord, SubscriptionState};
 use super::thread::{BusSockets, BusThread};
-use super::timed_join::{DROP_MARGIN, JOIN_MARGIN, SocketThread};
 use super::xpub_socket::XpubSocket;
-use crate::process::schedule_as_batch;
 use crate::sync::waker::Waker;
-use crate::unix_listener::UnixListener;
+use crate::sys::process::schedule_as_batch;
+use crate::sys::timed_join::{DROP_MARGIN, JOIN_MARGIN, SocketThread};
+use crate::sys::unix_listener::UnixListener;
 
 /// The number of messages that were accepted, published and left over, counted when the bus has stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BusTotals {
-    /// Messages for which [`Publish::publish`](crate::proto::Publish::publish) returned `Ok`.
+    /// Messages for which [`Publish::publish`](crate::http::Publish::publish) returned `Ok`.
     pub accepted: u64,
     /// Messages that were handed to libzmq.
     pub published: u64,

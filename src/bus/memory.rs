@@ -1,6 +1,6 @@
 //! Gives the memory of messages back to the kernel after much of it was held.
 //!
-//! The allocator keeps freed memory ([`crate::process::keep_freed_memory`]), also that of hundreds of messages that waited
+//! The allocator keeps freed memory ([`crate::sys::process::keep_freed_memory`]), also that of hundreds of messages that waited
 //! for a subscriber, and of bodies that came slowly. A thread that has nothing to send calls [`MemoryReturn::when_idle`],
 //! which returns that memory once little has been held for a second. The path of a message only counts, and only large
 //! content.
@@ -8,13 +8,13 @@
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use super::back_pressure::BackPressure;
 use super::ffi::Frame;
-use crate::process::return_freed_memory;
-use crate::proto::budget::Budget;
-use crate::proto::zmtp::Backlog;
+use super::guard::back_pressure::BackPressure;
+use crate::limits::Budget;
 use crate::sync::waker::Waker;
 use crate::sync::{AtomicUsize, Ordering};
+use crate::sys::process::return_freed_memory;
+use crate::zmtp::Backlog;
 
 /// Held content that is worth a return of memory, in bytes. Queued messages without content reach it only when the queue
 /// is full, at 256 bytes each.

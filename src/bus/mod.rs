@@ -4,7 +4,7 @@
 //!
 //! | file | what happens to the message there | on which thread |
 //! |---|---|---|
-//! | `publisher` | [`Publish::publish`](crate::proto::Publish::publish) refuses it if no endpoint is connected | worker |
+//! | `publisher` | [`Publish::publish`](crate::http::Publish::publish) refuses it if no endpoint is connected | worker |
 //! | [`queue`] | [`queue::Queue::push`] copies it into two frames, or keeps the buffer of a large payload, and queues it | worker |
 //! | `sync::waker` | [`Publisher::wake`] wakes the bus thread if that is parked | worker |
 //! | `poller` | the wait of the bus thread ends | bus |
@@ -16,15 +16,13 @@
 //! | `hub` | where the embedded hub runs, it passes the frame on to the subscribers | hub |
 //! | `subscriber` | the commands that print messages receive it | main |
 //!
-//! libzmq calls the kernel through `hooks`: `door` bounds the peers at bound endpoints and checks what peers send,
-//! `back_pressure` knows which of them wait, and `names` looks up host names.
+//! libzmq calls the kernel through `hooks`. `guard` is who may speak to our ports, and how much. `link` is whether an
+//! endpoint is connected, and why it is not.
 //!
-//! The other files are `config`, `lifecycle` (start and stop), `timed_join` (how long a stop waits for a thread), `memory`
-//! (what is returned to the kernel), `state` (what the threads share), `endpoint` (addresses), `ipc_listener` (Unix
-//! sockets), `subscriptions` (what peers subscribe to), `monitor` and `peer_state` (whether a hub counts as connected),
-//! `watched_connection`, `connection_watch` and `probe` (why an endpoint is not connected, reported once), and for a
-//! subscriber `sub_socket` (the socket of one endpoint). `queue` is public because a bench counts its instructions.
-//! `detached` stands for the bus thread where a test runs the workers alone.
+//! The other files are `config`, `lifecycle` (start and stop), `memory` (what is returned to the kernel), `state` (what
+//! the threads share), `endpoint` (addresses), `ipc_listener` (Unix sockets), `subscriptions` (what peers subscribe to),
+//! and for a subscriber `sub_socket` (the socket of one endpoint). `queue` is public because a bench counts its
+//! instructions. `detached` stands for the bus thread where a test runs the workers alone.
 //!
 //! # Delivery
 //!
@@ -39,27 +37,22 @@
 //!
 //! Invariant: after [`Bus::stop`], `accepted == published + undelivered`.
 
-mod back_pressure;
 mod config;
-mod connection_watch;
 mod detached;
-mod door;
 mod endpoint;
 mod fanout;
 mod ffi;
+mod guard;
 mod hooks;
 mod hub;
 mod ipc_listener;
 mod lifecycle;
+mod link;
 mod memory;
 #[cfg(gateway_loom)]
 #[cfg(test)]
 mod models;
-mod monitor;
-mod names;
-mod peer_state;
 mod poller;
-mod probe;
 mod publisher;
 pub mod queue;
 mod socket;
@@ -68,21 +61,19 @@ mod sub_socket;
 mod subscriber;
 mod subscriptions;
 mod thread;
-mod timed_join;
-mod watched_connection;
 mod xpub_socket;
 
-pub use crate::proto::problem::Unavailable;
+pub use crate::http::problem::Unavailable;
 pub use config::{
     BusConfig, BusError, BusEvent, LostSubscriber, OnLost, PIPE_MESSAGES, QUEUE_BYTES, QUEUE_MESSAGES, STALL_TIMEOUT,
 };
-pub use connection_watch::ConnectionStatus;
 pub use detached::DetachedBus;
-pub use door::{DoorCounters, MAX_PEERS, door_counters, limit_payloads, limit_peers};
 pub use endpoint::{Endpoint, EndpointError};
+pub use guard::door::{DoorCounters, MAX_PEERS, door_counters, limit_payloads, limit_peers};
 pub use hub::{HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub, HubCounters};
 pub use lifecycle::{Bus, BusTotals};
-pub use probe::NotConnected;
+pub use link::connection_watch::ConnectionStatus;
+pub use link::probe::NotConnected;
 pub use publisher::Publisher;
 pub use state::{BusCounters, EndpointCounters};
 pub use subscriber::{Interrupter, Received, Subscriber};

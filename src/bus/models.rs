@@ -14,10 +14,10 @@ use super::memory::HeldCounter;
 use super::publisher::Publisher;
 use super::queue::{PushError, Queue};
 use super::state::{BusState, EndpointState};
-use crate::proto::Publish;
-use crate::proto::budget::Budget;
-use crate::proto::counters::{HttpCounters, HttpTotals};
-use crate::proto::problem::Unavailable;
+use crate::http::Publish;
+use crate::http::counters::{HttpCounters, HttpTotals};
+use crate::http::problem::Unavailable;
+use crate::limits::Budget;
 use crate::sync::waker::Waker;
 use crate::sync::{AtomicU64, Ordering};
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::queue::PushError;
 use super::state::BusState;
-use crate::proto::Publish;
-use crate::proto::budget::Budget;
-use crate::proto::payload::Payload;
-use crate::proto::problem::Unavailable;
+use crate::http::Publish;
+use crate::http::payload::Payload;
+use crate::http::problem::Unavailable;
+use crate::limits::Budget;
 use crate::sync::Ordering;
 
 /// Publishes messages from any thread. A clone costs one reference count.

@@ -2,7 +2,7 @@
 
 use super::ffi::Frame;
 use super::memory::HeldCounter;
-use crate::proto::payload::Payload;
+use crate::http::payload::Payload;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering, SegQueue};
 
 /// What a queued message counts beside its content, in bytes: two 64-byte frames, its slot in the queue, libzmq's
@@ -84,7 +84,7 @@ impl Queue {
     /// Copies the message into the queue, or keeps the buffer of its payload. The bound in bytes is checked before
     /// anything is copied.
     ///
-    /// [`Publish::publish`](crate::proto::Publish::publish) calls this on a worker's thread, and [`super::Publisher::wake`] wakes the bus
+    /// [`Publish::publish`](crate::http::Publish::publish) calls this on a worker's thread, and [`super::Publisher::wake`] wakes the bus
     /// thread afterwards. That thread takes the message with [`Queue::pop`] (`BusThread::send_batch`) and hands it to
     /// libzmq.
     ///

@@ -10,7 +10,7 @@ use std::io;
 use super::endpoint::{Endpoint, Location};
 use super::ffi::{self, Frame};
 use super::ipc_listener;
-use crate::unix_listener::UnixListener;
+use crate::sys::unix_listener::UnixListener;
 
 /// First pause before libzmq connects again, in ms. libzmq adds a random part of at most the same length.
 const RECONNECT_MS: i32 = 100;

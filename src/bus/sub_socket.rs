@@ -4,14 +4,14 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::connection_watch::ConnectionStatus;
 use super::endpoint::Endpoint;
 use super::ffi::{self, Frame};
-use super::monitor::Monitor;
-use super::peer_state::PeerState;
+use super::link::connection_watch::ConnectionStatus;
+use super::link::monitor::Monitor;
+use super::link::peer_state::PeerState;
+use super::link::watched_connection::WatchedConnection;
 use super::poller::Poller;
 use super::socket;
-use super::watched_connection::WatchedConnection;
 use crate::sync::waker::Waker;
 
 /// Messages that may wait for a slow reader, such as a terminal, before the hub has to wait.

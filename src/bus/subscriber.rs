@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::back_pressure::THREAD_PREFIX;
 use super::config::BusError;
-use super::connection_watch::ConnectionStatus;
 use super::endpoint::Endpoint;
 use super::ffi::Frame;
+use super::guard::back_pressure::THREAD_PREFIX;
 use super::hooks;
+use super::link::connection_watch::ConnectionStatus;
 use super::poller::Poller;
 use super::sub_socket::{OnConnectionChange, SubSocket};
 use crate::sync::waker::Waker;

@@ -9,10 +9,10 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::door;
+use super::guard::door;
 use super::socket::{self, Subscription};
-use crate::log::log;
-use crate::proto::zmtp::Mark;
+use crate::sys::log::log;
+use crate::zmtp::Mark;
 
 /// The most prefixes in a record. While peers subscribe to more, no message counts as unsubscribed.
 const RECORDED_PREFIXES: usize = 4_096;

@@ -13,16 +13,16 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::back_pressure::BackPressure;
 use super::config::BusEvent;
 use super::fanout::{Blocked, Fanout};
+use super::guard::back_pressure::BackPressure;
 use super::memory::{MUCH_BYTES, MemoryReturn};
 use super::poller::{self, Poller};
 use super::queue::QueuedMessage;
 use super::state::BusState;
 use super::xpub_socket::EndpointChange;
-use crate::process::schedule_as_batch;
 use crate::sync::Ordering;
+use crate::sys::process::schedule_as_batch;
 
 /// Messages that are sent before the events of the sockets are read again. At some 0.2 µs each, this takes 0.1 ms.
 const BATCH_MESSAGES: u64 = 512;

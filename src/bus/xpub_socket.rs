@@ -8,24 +8,24 @@
 //! connection is lost. Without it, the pipe, its messages and the subscriptions outlive the connection: what was handed
 //! over before is sent to the hub when it is back, and what is sent in the moment before the loss is noticed is not
 //! dropped for want of a subscriber. Before the first connection the pipe has no subscription, so nothing may be sent
-//! into it: [`super::peer_state`] prevents that.
+//! into it: [`super::link::peer_state`] prevents that.
 
 use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::connection_watch::ConnectionStatus;
 use super::endpoint::Endpoint;
 use super::ffi;
-use super::monitor::Monitor;
-use super::peer_state::{PeerChange, PeerEvent, PeerState};
+use super::link::connection_watch::ConnectionStatus;
+use super::link::monitor::Monitor;
+use super::link::peer_state::{PeerChange, PeerEvent, PeerState};
+use super::link::probe::NotConnected;
+use super::link::watched_connection::WatchedConnection;
 use super::poller::Poller;
-use super::probe::NotConnected;
 use super::queue::QueuedMessage;
 use super::socket::{self, Bound, Subscription};
 use super::state::EndpointState;
 use super::subscriptions::SubscriptionRecord;
-use super::watched_connection::WatchedConnection;
 use crate::sync::waker::Waker;
 
 /// The types of sockets that an XPUB socket can connect to.

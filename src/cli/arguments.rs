@@ -6,9 +6,9 @@ use argh::{ArgsInfo, FromArgs};
 
 use super::values::{AllowedOrigin, Colour, Count, Seconds, SecondsOrNever};
 use crate::bus::{QUEUE_MESSAGES, STALL_TIMEOUT};
-use crate::proto::budget::BUFFERED_BYTES;
-use crate::proto::message::{Check, Encoding, Vocabulary};
-use crate::proto::policy::{BODY_BYTES, HEAD_BYTES};
+use crate::http::policy::{BODY_BYTES, HEAD_BYTES};
+use crate::limits::BUFFERED_BYTES;
+use crate::message::{Check, Encoding, Vocabulary};
 use crate::server::connection::{BODY_TIMEOUT_S, HEAD_TIMEOUT_S, IDLE_TIMEOUT_S};
 use crate::server::listen_address::ListenAddress;
 use crate::server::workers::Io;

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use argh::{ArgsInfo, CommandInfoWithArgs, FromArgs};
 
 use super::arguments::{Arguments, Command};
-use crate::proto::nearest::{edits, nearest};
+use crate::message::nearest::{edits, nearest};
 
 /// What other programs call an option, and the option.
 const SYNONYMS: &[(&str, &str)] = &[

@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::arguments::{DEFAULT_CONNECTIONS, DEFAULT_DRAIN_TIMEOUT_S, DEFAULT_WORKERS};
 use super::*;
 use crate::bus::{HUB_PUBLISHERS, HUB_SUBSCRIBERS, QUEUE_MESSAGES};
-use crate::proto::budget::BUFFERED_BYTES;
-use crate::proto::message::{Check, Encoding, Vocabulary};
-use crate::proto::policy::{BODY_BYTES, HEAD_BYTES};
+use crate::http::policy::{BODY_BYTES, HEAD_BYTES};
+use crate::limits::BUFFERED_BYTES;
+use crate::message::{Check, Encoding, Vocabulary};
 use crate::server::connection::{BODY_TIMEOUT_S, HEAD_TIMEOUT_S, IDLE_TIMEOUT_S};
 use crate::server::workers::Io;
 

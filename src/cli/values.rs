@@ -4,8 +4,8 @@ use std::net::Ipv6Addr;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::proto::message::{Check, Encoding, Vocabulary};
-use crate::proto::nearest::nearest;
+use crate::message::nearest::nearest;
+use crate::message::{Check, Encoding, Vocabulary};
 use crate::server::workers::Io;
 
 /// A whole number from 1 to `MAX`.

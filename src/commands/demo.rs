@@ -12,10 +12,10 @@ use crate::bus::{HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub, Interrupter, OnLost, STAL
 use crate::cli::{Colour, DemoArguments};
 use crate::gateway::events::{Event, EventSink};
 use crate::gateway::{self, Failure, TokenSource};
-use crate::log::log;
-use crate::proto::message::Encoding;
-use crate::proto::token::Token;
+use crate::http::token::Token;
+use crate::message::Encoding;
 use crate::settings;
+use crate::sys::log::log;
 use crate::tls::source::CertificateSource;
 
 /// The time that the listener's subscription gets to reach the hub, which is in the same process.

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use crate::proto::message::tokens::Tokens;
+use crate::message::tokens::Tokens;
 
 /// The columns of one level of nesting.
 const INDENT_COLUMNS: usize = 2;

@@ -10,8 +10,8 @@ use super::serve::endpoint_to_connect;
 use crate::bus::{ConnectionStatus, Endpoint, HUB_SUBSCRIBERS, Interrupter, NotConnected, Received, Subscriber};
 use crate::cli::{Count, ListenArguments, Seconds};
 use crate::gateway::Failure;
-use crate::log::{self, log, warning};
-use crate::process::exit_now;
+use crate::sys::log::{self, log, warning};
+use crate::sys::process::exit_now;
 
 /// The time in which the printing must end after a signal.
 pub(super) const STOP_TIMEOUT: Duration = Duration::from_secs(1);

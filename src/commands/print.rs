@@ -8,9 +8,9 @@ use serde::de::IgnoredAny;
 
 use super::json_text::{self, JsonStyle, coloured};
 use crate::cli::Colour;
-use crate::log::warning;
-use crate::process;
-use crate::proto::message::{Encoding, msgpack};
+use crate::message::{Encoding, msgpack};
+use crate::sys::log::warning;
+use crate::sys::process;
 
 /// The colours of the time and of the topic, as the parameters of SGR (ECMA-48 §8.3.117).
 const TIME_COLOUR: &str = "2";

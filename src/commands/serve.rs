@@ -11,14 +11,14 @@ use crate::cli::{AllowedOrigin, DEFAULT_PORT, DemoArguments, Seconds, ServeArgum
 use crate::gateway::event_writer::EventWriter;
 use crate::gateway::events::{Event, EventSink};
 use crate::gateway::{self, Failure, GatewayConfig, TokenSource};
-use crate::log::{self, log};
-use crate::proto::message::Rules;
-use crate::proto::policy::{AllowedOrigins, Policy};
+use crate::http::policy::{AllowedOrigins, Policy};
+use crate::message::Rules;
 use crate::server::connection::Timeouts;
 use crate::server::inherited::InheritedSocket;
 use crate::server::listen_address::{ListenAddress, TcpAddress};
 use crate::server::listener::ListenTarget;
 use crate::settings;
+use crate::sys::log::{self, log};
 use crate::tls::source::CertificateSource;
 
 /// Runs the command.

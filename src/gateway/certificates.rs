@@ -12,11 +12,11 @@ use tokio::time::{Instant, sleep_until};
 use crate::gateway::clock::ClockWatch;
 use crate::gateway::events::{CertificateState, Event, EventSink};
 use crate::gateway::failure::Failure;
-use crate::log::{log, warning};
+use crate::sys::log::{log, warning};
+use crate::sys::watch::Watch;
 use crate::tls::acceptor::Acceptor;
 use crate::tls::fault::CertificateNotice;
 use crate::tls::source::CertificateSource;
-use crate::watch::Watch;
 
 /// The longest time between two checks: a renewal that failed may now succeed.
 const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(6 * 60 * 60);

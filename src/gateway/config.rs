@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::bus::BusConfig;
-use crate::proto::policy::Policy;
-use crate::proto::token::Token;
+use crate::http::policy::Policy;
+use crate::http::token::Token;
 use crate::server::connection::Timeouts;
 use crate::server::inherited::InheritedSocket;
 use crate::server::listener::ListenTarget;

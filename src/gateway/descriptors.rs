@@ -3,8 +3,8 @@
 use crate::bus::{MAX_PEERS, limit_peers};
 use crate::gateway::config::GatewayConfig;
 use crate::gateway::failure::Failure;
-use crate::log::warning;
-use crate::process::{check_free_descriptors, raise_descriptor_limit};
+use crate::sys::log::warning;
+use crate::sys::process::{check_free_descriptors, raise_descriptor_limit};
 
 /// Descriptors that are not connections when there is one worker: the listeners, the ring, the bus, the standard streams
 /// and the settings file.

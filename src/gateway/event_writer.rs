@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::gateway::events::{Event, EventSink};
-use crate::writer::{StreamWriter, WaitingLines};
+use crate::sys::writer::{StreamWriter, WaitingLines};
 
 /// The number of events that may wait for a parent that reads slowly. If more wait, those are dropped that a later one
 /// replaces.

@@ -15,13 +15,13 @@ use crate::gateway::events::{BusConnectivity, EndpointStats, Event, EventSink, H
 use crate::gateway::failure::Failure;
 use crate::gateway::ready::ReadyReporter;
 use crate::gateway::signals::Signals;
-use crate::log::{log, warning};
-use crate::proto::message::Encoding;
-use crate::proto::policy::Policy;
-use crate::proto::problem::Status;
-use crate::proto::token::Token;
+use crate::http::policy::Policy;
+use crate::http::problem::Status;
+use crate::http::token::Token;
+use crate::message::Encoding;
 use crate::server::listener::Listening;
 use crate::server::workers::{IoBackend, Workers, WorkersConfig};
+use crate::sys::log::{log, warning};
 use crate::tls::acceptor::Acceptor;
 
 /// The most of the drain time that is reserved for the bus: connections are cut off this long before the end.

@@ -14,7 +14,6 @@
 //! | `ready` | reports when a message that is posted is taken, and when no longer |
 //! | `refused_tokens` | logs requests without the right token, once a minute |
 //! | `unknown_topics` | logs topics that are not known, each once |
-//! | `parent` | watches the process that started this one |
 //! | `certificates` | reloads the certificate when its files change and when it is due for renewal |
 //! | `clock` | tells when the clock of the system is set |
 //! | `failure` | gives each failure its exit status |
@@ -27,7 +26,6 @@ pub mod event_writer;
 pub mod events;
 mod failure;
 mod message_path;
-mod parent;
 mod ready;
 mod refused_tokens;
 mod run;

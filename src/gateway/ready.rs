@@ -6,8 +6,8 @@ use tokio::sync::Notify;
 
 use crate::bus::Publisher;
 use crate::gateway::events::{Event, EventSink};
-use crate::proto::Publish;
-use crate::proto::problem::Unavailable;
+use crate::http::Publish;
+use crate::http::problem::Unavailable;
 
 /// Reports `ready` and `not-ready`. The main thread and the bus thread tell it of what changes.
 pub(super) struct ReadyReporter {

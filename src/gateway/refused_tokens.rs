@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-use crate::log::warning;
+use crate::sys::log::warning;
 
 /// The least time between two lines.
 const INTERVAL: Duration = Duration::from_secs(60);

@@ -14,17 +14,17 @@ use crate::gateway::descriptors;
 use crate::gateway::events::{Event, EventSink};
 use crate::gateway::failure::Failure;
 use crate::gateway::message_path::MessagePath;
-use crate::gateway::parent::ParentEnd;
 use crate::gateway::ready::ReadyReporter;
 use crate::gateway::refused_tokens::RefusedTokens;
 use crate::gateway::signals::{SignalAction, Signals, StdinEnd};
 use crate::gateway::unknown_topics::LoggedTopics;
 use crate::gateway::watched_settings::WatchedSettings;
-use crate::log::{log, warning};
-use crate::proto::admission::ENDPOINT;
-use crate::proto::token::Token;
+use crate::http::admission::ENDPOINT;
+use crate::http::token::Token;
 use crate::server::listener::{BoundAddress, ListenError, ListenTarget, Listening};
 use crate::server::workers::check_io;
+use crate::sys::log::{log, warning};
+use crate::sys::parent::ParentEnd;
 use crate::tls::source::CertificateSource;
 
 /// How long the gateway tries to listen on an address that is taken. The kernel closes the listening socket of a killed

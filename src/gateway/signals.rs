@@ -10,7 +10,7 @@ use rustix::io::{Errno, read};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
-use crate::process::is_ignored;
+use crate::sys::process::is_ignored;
 
 /// The bytes of standard input that are read without a pause, and at once after each pause. A parent that writes to it at
 /// all writes less.

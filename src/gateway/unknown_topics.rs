@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep_until};
 
-use crate::proto::message::topics::nearest;
+use crate::message::topics::nearest;
 
 /// Lines in any [`INTERVAL`], at most. Those beyond wait for the next.
 const LINES: usize = 16;

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
-use crate::exposure::exposures;
 use crate::gateway::config::TokenSource;
 use crate::gateway::events::SettingsChange;
-use crate::log::{log, warning};
-use crate::proto::token::{SHORT_CHARACTERS, Token};
+use crate::http::token::{SHORT_CHARACTERS, Token};
 use crate::settings::{self, Access, FileVersion, SettingsReading};
-use crate::watch::Watch;
+use crate::sys::exposure::exposures;
+use crate::sys::log::{log, warning};
+use crate::sys::watch::Watch;
 
 /// How long the file must stay empty before that counts. A program that saves a file in place truncates it first, and may
 /// take this long to write it.

@@ -11,10 +11,10 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
 use crate::bus::Publisher;
-use crate::proto::connection::{CloseReason, Next, Waiting};
-use crate::proto::context::HttpDate;
-use crate::proto::token::Token;
-use crate::proto::{Connection, Context, response};
+use crate::http::connection::{CloseReason, Next, Waiting};
+use crate::http::context::HttpDate;
+use crate::http::token::Token;
+use crate::http::{Connection, Context, response};
 use crate::server::connection_handle::{ConnectionHandle, Ending};
 use crate::server::stream::{Arrived, Buffers, ClientStream};
 use crate::server::transport::Stream;

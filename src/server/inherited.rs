@@ -20,9 +20,9 @@ use rustix::net::sockopt::{set_tcp_nodelay, socket_acceptconn, socket_domain, so
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, getsockname};
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc};
 
-use crate::log::warning;
-use crate::process::{become_interruptible, inherited_descriptor, interrupt};
 use crate::server::listener::{ACCEPT_PAUSE, BoundAddress, is_of_connection};
+use crate::sys::log::warning;
+use crate::sys::process::{become_interruptible, inherited_descriptor, interrupt};
 
 /// The pause between two interruptions of a thread that is to end: a signal that comes just before the system call does
 /// not interrupt it.

@@ -13,9 +13,9 @@ use rustix::net::{Shutdown, shutdown};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::log::{log, warning};
 use crate::server::transport::Listener;
-use crate::unix_listener::UnixListener;
+use crate::sys::log::{log, warning};
+use crate::sys::unix_listener::UnixListener;
 
 /// Connections that the kernel completes before they are accepted. The kernel reduces it to `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;

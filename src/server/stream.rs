@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use rustix::net::Shutdown;
 
-use crate::proto::connection::READ_BYTES;
-use crate::proto::counters::{HandshakeFailure, HttpCounters};
+use crate::http::connection::READ_BYTES;
+use crate::http::counters::{HandshakeFailure, HttpCounters};
 use crate::server::transport::Stream;
 use crate::tls::acceptor::Acceptor;
 use crate::tls::session::{self, Session};

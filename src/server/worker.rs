@@ -13,15 +13,15 @@ use tokio::task::spawn_local;
 use tokio::time::{Instant, timeout_at};
 
 use crate::bus::Publisher;
-use crate::log::warning;
-use crate::proto::Context;
-use crate::proto::counters::HttpCounters;
-use crate::proto::token::Token;
+use crate::http::Context;
+use crate::http::counters::HttpCounters;
+use crate::http::token::Token;
 use crate::server::connection::{self, DrainGrace, Timeouts, WorkerContext};
 use crate::server::connection_handle::{ConnectionHandle, Ending};
 use crate::server::inherited::{InheritedConnection, InheritedConnections};
 use crate::server::listener::{Listening, accept};
 use crate::server::transport::{Listener, Stream, Transport};
+use crate::sys::log::warning;
 use crate::tls::acceptor::Acceptor;
 
 /// What connections that outlive the drain get to end after they were shut down.

@@ -9,12 +9,11 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{Notify, Semaphore, mpsc, watch};
 
 use crate::bus::Publisher;
-use crate::log::log;
-use crate::proto::Context;
-use crate::proto::budget::Budget;
-use crate::proto::counters::{HttpCounters, HttpTotals};
-use crate::proto::policy::Policy;
-use crate::proto::token::Token;
+use crate::http::Context;
+use crate::http::counters::{HttpCounters, HttpTotals};
+use crate::http::policy::Policy;
+use crate::http::token::Token;
+use crate::limits::Budget;
 use crate::server::connection::Timeouts;
 use crate::server::inherited::{AcceptThreads, InheritedSocket};
 use crate::server::listener::Listening;
@@ -22,6 +21,7 @@ use crate::server::transport::Transport;
 use crate::server::transport::epoll::Epoll;
 use crate::server::transport::uring::Uring;
 use crate::server::worker::{self, Service, WorkerConfig};
+use crate::sys::log::log;
 use crate::tls::acceptor::Acceptor;
 
 /// How sockets are waited for (`--io`).

@@ -12,7 +12,7 @@
 //! | `proposal` | proposes the two lines that switch the entrance on |
 //! | `fault` | says where a file is wrong, and how |
 //!
-//! Invariant: no type of this folder can hold text of the file, except a [`Token`](crate::proto::token::Token), which
+//! Invariant: no type of this folder can hold text of the file, except a [`Token`](crate::http::token::Token), which
 //! does not show itself. An error names a place and a kind of fault, so it may be printed anywhere.
 
 mod encoding;

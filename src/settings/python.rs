@@ -12,7 +12,7 @@ use ruff_text_size::Ranged;
 
 use super::fault::{SettingsFault, SettingsFaultKind};
 use super::{encoding, nesting};
-use crate::proto::token::Token;
+use crate::http::token::Token;
 
 /// The largest settings file. Such files have a few kilobytes. The parser takes about fifty times the size of the text
 /// in memory, so this limit keeps it to some tens of megabytes for a moment.

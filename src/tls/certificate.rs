@@ -16,7 +16,7 @@ use yasna::{ASN1Error, ASN1ErrorKind, ASN1Result, BERReader, BERReaderSeq, Tag};
 
 use super::fault::{CertificateError, CertificateFault, CertificateNotice};
 use super::files;
-use crate::exposure::exposures;
+use crate::sys::exposure::exposures;
 
 /// What the gateway presents to its clients: a certificate chain, with the gateway's own certificate first, and the
 /// private key of that certificate. Two identities are equal if their chains are, since a certificate names its key.

@@ -6,7 +6,7 @@ use std::{error, fmt, io};
 
 use httpdate::HttpDate;
 
-use crate::exposure::Exposure;
+use crate::sys::exposure::Exposure;
 
 /// Why a file of a certificate or a key cannot be used.
 #[derive(Debug)]

@@ -14,7 +14,7 @@ use super::certificate::{Identity, LoadedCertificate, key_exposures, read_pair, 
 use super::fault::{CertificateError, CertificateFault, CertificateNotice};
 use super::files::{self, Draft, PRIVATE_MODE};
 use super::issue::{RENEWED_BEFORE, issue, server_names};
-use crate::exposure::open_mode;
+use crate::sys::exposure::open_mode;
 
 /// The certificate of the gateway, then that of its authority, for clients that take a file.
 pub(super) const CERTIFICATE_FILE: &str = "gateway-cert.pem";

@@ -10,7 +10,7 @@ use std::{error, fmt};
 use rustls::server::{ServerConfig, ServerConnection};
 use rustls::{AlertDescription, Error, PeerIncompatible, ProtocolVersion};
 
-use crate::proto::counters::HandshakeFailure;
+use crate::http::counters::HandshakeFailure;
 
 /// The largest plaintext of one record (RFC 8446 §5.1). Rustls may hold this much that is to be sent, which is enough
 /// because each record is taken at once.

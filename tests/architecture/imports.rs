@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A module's path, without `crate`: `["proto", "http1", "head"]`.
+/// A module's path, without `crate`: `["http", "h1", "head"]`.
 type ModulePath = Vec<String>;
 
 /// A source file of the crate.

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use adapter_gateway::bus::{Bus, BusConfig, BusEvent, Received, Subscriber};
-use adapter_gateway::proto::Publish;
+use adapter_gateway::http::Publish;
 
 use crate::rig::{Hub, PATIENCE, connecting, eventually, number_in, start};
 

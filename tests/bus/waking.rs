@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use adapter_gateway::bus::{Bus, BusConfig, Hub as EmbeddedHub, Subscriber, Unavailable};
-use adapter_gateway::proto::Publish;
+use adapter_gateway::http::Publish;
 
 use crate::rig::{Hub, PATIENCE, TOPIC, connecting, eventually, start};
 

@@ -1,8 +1,8 @@
 //! What the documents say of each topic is generated from the program's table of topics, and the completions of shells and
 //! the manual page from its options.
 
-use adapter_gateway::proto::message::Vocabulary;
-use adapter_gateway::proto::message::topics::{Content, UNCHECKED};
+use adapter_gateway::message::Vocabulary;
+use adapter_gateway::message::topics::{Content, UNCHECKED};
 
 use super::document::Document;
 use super::interface::Program;

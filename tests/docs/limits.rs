@@ -1,11 +1,12 @@
 //! The limits in docs/reference.md are those of the program.
 
-use adapter_gateway::proto::connection::DISCARD_BYTES;
-use adapter_gateway::proto::http1::chunked::{CHUNK_LINE_BYTES, EXTENSION_BYTES, TRAILER_BYTES};
-use adapter_gateway::proto::http1::head::FIELD_LINES;
-use adapter_gateway::proto::http1::target::TARGET_BYTES;
-use adapter_gateway::proto::message::{MAX_DEPTH, MAX_TOPIC_BYTES};
-use adapter_gateway::proto::zmtp;
+use adapter_gateway::http::connection::DISCARD_BYTES;
+use adapter_gateway::http::h1::chunked::{CHUNK_LINE_BYTES, EXTENSION_BYTES, TRAILER_BYTES};
+use adapter_gateway::http::h1::head::FIELD_LINES;
+use adapter_gateway::http::h1::target::TARGET_BYTES;
+use adapter_gateway::limits::MAX_TOPIC_BYTES;
+use adapter_gateway::message::MAX_DEPTH;
+use adapter_gateway::zmtp;
 
 use super::document::Document;
 

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use adapter_gateway::proto::message::topics::{Content, SCHEMAS, Schema};
+use adapter_gateway::message::topics::{Content, SCHEMAS, Schema};
 
 /// What the documents say of a topic, and the text that its examples send if its content is a string.
 const NOTES: [(&str, &str, &str); 9] = [

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use adapter_gateway::proto::problem::{Status, Unavailable};
+use adapter_gateway::http::problem::{Status, Unavailable};
 
 use super::GATEWAY;
 use super::document::repository;
@@ -51,7 +51,7 @@ pub(crate) fn unavailable() -> BTreeSet<String> {
 /// `(Status::NotFound, "not-found")`.
 pub(crate) fn problem_types() -> BTreeSet<String> {
     let mut types = unavailable();
-    for source in sources(&repository("src/proto")) {
+    for source in sources(&repository("src/http")) {
         for pair in source.split("(Status::").skip(1) {
             let Some((_, text)) = pair.lines().next().and_then(|line| line.split_once(", \"")) else { continue };
             types.extend(text.split_once('"').map(|(kind, _)| kind.to_owned()));

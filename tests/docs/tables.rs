@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use adapter_gateway::proto::counters::HandshakeFailure;
+use adapter_gateway::http::counters::HandshakeFailure;
 
 use super::document::{Document, quoted};
 use super::program;

@@ -1,6 +1,6 @@
 //! How a connection ends from outside: the client leaves, a deadline passes, the gateway stops.
 
-use adapter_gateway::proto::connection::{CloseReason, Next};
+use adapter_gateway::http::connection::{CloseReason, Next};
 
 use crate::bytes::{GET, MESSAGE, chunk, chunked, length, post};
 use crate::properties::answers::Answer;

@@ -11,10 +11,10 @@
 
 use std::fmt::Write;
 
-use adapter_gateway::proto::connection::{CloseReason, Waiting};
-use adapter_gateway::proto::message::{Check, Encoding, Vocabulary};
-use adapter_gateway::proto::policy::AllowedOrigins;
-use adapter_gateway::proto::problem::Unavailable;
+use adapter_gateway::http::connection::{CloseReason, Waiting};
+use adapter_gateway::http::policy::AllowedOrigins;
+use adapter_gateway::http::problem::Unavailable;
+use adapter_gateway::message::{Check, Encoding, Vocabulary};
 
 use crate::properties::answers::Answer;
 use crate::properties::connection::{End, Outcome};

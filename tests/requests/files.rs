@@ -93,10 +93,10 @@ fn the_same_however_split() {
     }
 }
 
-/// The table in the documentation of `http1` names every file, and no file that is not there.
+/// The table in the documentation of `http::h1` names every file, and no file that is not there.
 #[test]
 fn the_table_names_every_file() {
-    let table = include_str!("../../src/proto/http1/mod.rs");
+    let table = include_str!("../../src/http/h1/mod.rs");
     let files: Vec<_> = ["accept", "reject"]
         .into_iter()
         .flat_map(|folder| cases(folder).into_iter().map(move |case| format!("{folder}/{}", case.name)))

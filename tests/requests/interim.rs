@@ -1,8 +1,8 @@
 //! `100 Continue` (RFC 9110 §10.1.1): it is sent once the head has passed every check, and never for a body that the
 //! client does not hold back. The other tests do not compare it, since it may depend on how the bytes are split.
 
-use adapter_gateway::proto::policy::Policy;
-use adapter_gateway::proto::problem::Unavailable;
+use adapter_gateway::http::policy::Policy;
+use adapter_gateway::http::problem::Unavailable;
 
 use crate::bytes::{LAST_CHUNK, MESSAGE, TARGET, chunk, length, request};
 use crate::properties::connection::{TestConnection, Through};

@@ -1,9 +1,9 @@
 //! Load on one connection: long pipelines, large bodies, answers faster than a client takes them.
 
-use adapter_gateway::proto::Connection;
-use adapter_gateway::proto::budget::BUFFERED_BYTES;
-use adapter_gateway::proto::connection::{ANSWER_BYTES, CloseReason, DISCARD_BYTES, Next, READ_BYTES, Waiting};
-use adapter_gateway::proto::policy::BODY_BYTES;
+use adapter_gateway::http::Connection;
+use adapter_gateway::http::connection::{ANSWER_BYTES, CloseReason, DISCARD_BYTES, Next, READ_BYTES, Waiting};
+use adapter_gateway::http::policy::BODY_BYTES;
+use adapter_gateway::limits::BUFFERED_BYTES;
 
 use crate::bytes::{GET, LAST_CHUNK, MESSAGE, TARGET, chunk, chunked, length, message_of, post, post_to, request};
 use crate::properties::answers;

@@ -7,10 +7,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use adapter_gateway::proto::Context;
-use adapter_gateway::proto::counters::HttpTotals;
-use adapter_gateway::proto::policy::Policy;
-use adapter_gateway::proto::token::Token;
+use adapter_gateway::http::Context;
+use adapter_gateway::http::counters::HttpTotals;
+use adapter_gateway::http::policy::Policy;
+use adapter_gateway::http::token::Token;
 use adapter_gateway::server::connection::Timeouts;
 use adapter_gateway::server::inherited::InheritedConnection;
 use adapter_gateway::server::listener::{BoundAddress, ListenTarget, Listening};

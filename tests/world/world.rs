@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use adapter_gateway::bus::DetachedBus;
-use adapter_gateway::proto::budget::Budget;
-use adapter_gateway::proto::counters::HttpCounters;
+use adapter_gateway::http::counters::HttpCounters;
+use adapter_gateway::limits::Budget;
 use adapter_gateway::server::connection::Timeouts;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;

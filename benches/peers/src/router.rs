@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use adapter_gateway::proto::admission::ENDPOINT;
+use adapter_gateway::http::admission::ENDPOINT;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{Query, State};

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use adapter_gateway::proto::admission::ENDPOINT;
+use adapter_gateway::http::admission::ENDPOINT;
 use argh::FromArgs;
 use serde_json::json;
 use socket2::{Domain, SockAddr, Socket, Type};

@@ -13,10 +13,10 @@ use std::{io, ptr, slice, thread};
 use libc::{addrinfo, sockaddr, sockaddr_in, sockaddr_in6, socklen_t, ssize_t};
 use zmq_sys::{Hooks, READ_BYTES};
 
-use super::door::{self, Reader};
 use super::ffi::Registration;
-use super::names::{self, NameQuery};
-use crate::proto::zmtp::{HELD_BYTES, MARK_FRAME_BYTES, Violation};
+use super::guard::door::{self, Reader};
+use super::link::names::{self, NameQuery};
+use crate::zmtp::{HELD_BYTES, MARK_FRAME_BYTES, Violation};
 
 /// The longest wait for the address of a host name in an endpoint that is bound. The program starts then.
 const BIND_LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);

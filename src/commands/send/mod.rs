@@ -36,7 +36,7 @@ use self::report::Report;
 use super::CommandFailure;
 use crate::cli::SendArguments;
 use crate::gateway::Failure;
-use crate::log::log;
+use crate::sys::log::log;
 
 /// Runs the command until all lines have an outcome.
 ///

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use crate::commands::failure::{CommandFailure, NOT_ACCEPTED};
-use crate::log::{log, warning};
+use crate::sys::log::{log, warning};
 
 /// The time between two lines of progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);

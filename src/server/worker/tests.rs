@@ -11,9 +11,9 @@ use tokio::time::timeout;
 
 use super::*;
 use crate::bus::{Bus, BusConfig};
-use crate::proto::budget::Budget;
-use crate::proto::counters::HttpTotals;
-use crate::proto::policy::Policy;
+use crate::http::counters::HttpTotals;
+use crate::http::policy::Policy;
+use crate::limits::Budget;
 use crate::server::transport::Listener;
 use crate::server::transport::epoll::Epoll;
 use crate::server::transport::uring::Uring;

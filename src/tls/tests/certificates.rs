@@ -3,7 +3,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crate::exposure::Exposure;
+use crate::sys::exposure::Exposure;
 use crate::tls::certificate::{LoadedCertificate, load};
 use crate::tls::fault::{CertificateError, CertificateNotice};
 use crate::tls::files::MAX_FILE_BYTES;

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::client::Rig;
-use crate::proto::budget::Budget;
-use crate::proto::policy::Policy;
-use crate::proto::{Context, response};
+use crate::http::policy::Policy;
+use crate::http::{Context, response};
+use crate::limits::Budget;
 use crate::tls::acceptor::Acceptor;
 use crate::tls::self_signed::{AUTHORITY_FILE, CERTIFICATE_FILE};
 use crate::tls::session::is_plain_http;

@@ -1,0 +1,307 @@
+//! Peers at bound endpoints that must wait, and peers for which others wait.
+//!
+//! libzmq reads and writes connections on the I/O thread of a context, and never tells the thread that owns the sockets
+//! about one of them. The two threads share a [`BackPressure`]:
+//!
+//! - A publisher of a hub that holds as much as it may ([`Backlog`]) is not read until there is room again. Its
+//!   connection leaves the epoll instance of the I/O thread meanwhile, since libzmq would ask again and again otherwise.
+//! - A subscriber that takes nothing for the stall timeout while bytes wait for it is disconnected. It fills its pipe
+//!   first, and then everything before it.
+
+use std::collections::HashMap;
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use crate::bus::config::LostSubscriber;
+use crate::bus::ffi::{self, Registration};
+use crate::sync::waker::Waker;
+use crate::sys::log::warning;
+use crate::zmtp::Backlog;
+
+/// How the names of the I/O threads of all contexts of the bus begin.
+pub(in crate::bus) const THREAD_PREFIX: &str = "zmq-";
+
+/// How often a subscriber that takes nothing is looked at before it is disconnected. It has the timeout, and at most one
+/// part in so many more.
+const LOOKS: u32 = 8;
+
+/// After this time publishers that are held back are tried again, in case that a message which is not complete takes
+/// the room.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Subscribers that were disconnected because they took nothing.
+static STALLED: AtomicU64 = AtomicU64::new(0);
+
+/// The number of the next instance.
+static NEXT_NUMBER: AtomicU16 = AtomicU16::new(0);
+/// The instances, for the I/O threads to find theirs.
+static INSTANCES: Mutex<Vec<Weak<BackPressure>>> = Mutex::new(Vec::new());
+
+/// What the I/O thread of a context and the thread that owns its sockets know of waiting peers.
+pub(in crate::bus) struct BackPressure {
+    number: u16,
+    /// Wakes the thread that owns the sockets.
+    waker: Arc<Waker>,
+    /// How long a subscriber may take nothing; `None` for ever.
+    stall_timeout: Option<Duration>,
+    /// What a subscriber loses at most that is disconnected, in messages.
+    pipe_messages: u16,
+    backlog: Arc<Backlog>,
+    /// Publishers that have left, and that libzmq may still keep something for.
+    left_publishers: AtomicUsize,
+    peers: Mutex<WaitedPeers>,
+    /// There is a time at which [`BackPressure::look`] must be called.
+    has_deadline: AtomicBool,
+    /// That is to look at the subscribers, perhaps among others.
+    has_next_look: AtomicBool,
+}
+
+/// The connections that wait, or that others may wait for. The hook for `close` removes a connection from here before it
+/// is closed.
+#[derive(Default)]
+struct WaitedPeers {
+    /// Publishers that are not read.
+    held_back: HashMap<RawFd, Registration>,
+    /// When they are tried again.
+    next_retry: Option<Instant>,
+    /// All subscribers.
+    subscribers: HashMap<RawFd, Progress>,
+    /// When these are looked at. `None` while nothing waits for them.
+    next_look: Option<Instant>,
+}
+
+/// What a subscriber has taken.
+struct Progress {
+    sent_bytes: Arc<AtomicU64>,
+    acknowledged_bytes: i64,
+    /// Since when it has taken nothing; `None` if nothing waited for it when it was looked at.
+    since: Option<Instant>,
+}
+
+impl Progress {
+    /// Looks at a subscriber. Returns for how long it has taken nothing while something waited for it.
+    fn look(&mut self, connection: RawFd, now: Instant) -> Option<Duration> {
+        let unacknowledged_bytes = ffi::unacknowledged_bytes(connection);
+        if unacknowledged_bytes == 0 {
+            self.since = None;
+            return None;
+        }
+        // A Unix socket counts more than was sent, so only a change tells anything.
+        let sent_bytes = self.sent_bytes.load(Ordering::Relaxed);
+        let acknowledged_bytes = sent_bytes.wrapping_sub(unacknowledged_bytes).cast_signed();
+        let has_taken = std::mem::replace(&mut self.acknowledged_bytes, acknowledged_bytes) < acknowledged_bytes;
+        let since = self.since.filter(|_| !has_taken).unwrap_or(now);
+        self.since = Some(since);
+        Some(now - since)
+    }
+}
+
+impl BackPressure {
+    /// Creates an instance for one context. `waker` wakes the thread that owns the context's sockets.
+    pub(in crate::bus) fn new(waker: Arc<Waker>, stall_timeout: Option<Duration>, pipe_messages: u16) -> Arc<Self> {
+        let instance = Arc::new(Self {
+            number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
+            waker,
+            stall_timeout,
+            pipe_messages,
+            backlog: Arc::default(),
+            left_publishers: AtomicUsize::new(0),
+            peers: Mutex::default(),
+            has_deadline: AtomicBool::new(false),
+            has_next_look: AtomicBool::new(false),
+        });
+        let mut instances = INSTANCES.lock().unwrap_or_else(PoisonError::into_inner);
+        instances.retain(|other| other.strong_count() > 0);
+        instances.push(Arc::downgrade(&instance));
+        drop(instances);
+        instance
+    }
+
+    /// Returns the name of the context's I/O thread, by which [`BackPressure::of_thread`] finds this instance.
+    pub(in crate::bus) fn thread_name(&self) -> String {
+        format!("{THREAD_PREFIX}{}", self.number)
+    }
+
+    /// Returns the instance of the context whose I/O thread has this name. `None` for the context of a
+    /// [`Subscriber`](crate::bus::Subscriber), which binds nothing.
+    pub(in crate::bus) fn of_thread(name: &str) -> Option<Arc<Self>> {
+        let instances = INSTANCES.lock().unwrap_or_else(PoisonError::into_inner);
+        instances.iter().filter_map(Weak::upgrade).find(|other| other.thread_name() == name)
+    }
+
+    pub(in crate::bus) fn number(&self) -> u16 {
+        self.number
+    }
+
+    pub(in crate::bus) fn backlog(&self) -> &Arc<Backlog> {
+        &self.backlog
+    }
+
+    /// Reads nothing more from a publisher until there is room.
+    pub(in crate::bus) fn hold_back(&self, registration: Registration) {
+        let is_first = self.change(|peers| {
+            if peers.held_back.insert(registration.connection, registration).is_none() {
+                registration.remove();
+            }
+            peers.next_retry.replace(Instant::now() + RETRY).is_none()
+        });
+        if self.backlog.has_room() {
+            self.read_on();
+        } else if is_first {
+            self.waker.force_wake();
+        }
+    }
+
+    /// Takes note of how libzmq registers a connection from now on; `None` if it does not. `call` does so, and is not
+    /// called while the connection is held back.
+    pub(in crate::bus) fn register(
+        &self,
+        connection: RawFd,
+        registration: Option<Registration>,
+        call: impl FnOnce() -> i32,
+    ) -> i32 {
+        self.change(|peers| match (peers.held_back.get_mut(&connection), registration) {
+            (None, _) => call(),
+            (Some(held_back), Some(registration)) => {
+                *held_back = registration;
+                0
+            }
+            (Some(_), None) => {
+                peers.held_back.remove(&connection);
+                0
+            }
+        })
+    }
+
+    /// Takes note of a subscriber, to which so many bytes are sent.
+    pub(in crate::bus) fn subscribed(&self, connection: RawFd, sent_bytes: &Arc<AtomicU64>) {
+        let progress = Progress { sent_bytes: Arc::clone(sent_bytes), acknowledged_bytes: i64::MIN, since: None };
+        self.change(|peers| peers.subscribers.insert(connection, progress));
+    }
+
+    /// Forgets a connection that is to be closed.
+    pub(in crate::bus) fn closed(&self, connection: RawFd) {
+        self.change(|peers| {
+            peers.subscribers.remove(&connection);
+            debug_assert!(!peers.held_back.contains_key(&connection), "libzmq registers no closed descriptor");
+        });
+    }
+
+    /// Takes note that something was sent to subscribers.
+    pub(in crate::bus) fn sent(&self) {
+        if !self.has_next_look.load(Ordering::Relaxed)
+            && let Some(timeout) = self.stall_timeout
+        {
+            self.change(|peers| peers.next_look = Some(Instant::now() + timeout / LOOKS));
+        }
+    }
+
+    /// Takes note that a publisher has left. libzmq may keep what it sent.
+    pub(in crate::bus) fn publisher_left(&self) {
+        self.left_publishers.fetch_add(1, Ordering::SeqCst);
+        self.waker.force_wake();
+    }
+
+    /// Returns how many publishers have left, and are not forgotten.
+    pub(in crate::bus) fn left_publishers(&self) -> usize {
+        self.left_publishers.load(Ordering::SeqCst)
+    }
+
+    /// Forgets publishers that had left before a receive found nothing: libzmq has read all that they sent by then.
+    pub(in crate::bus) fn forget_publishers(&self, publishers: usize) {
+        if publishers > 0 {
+            self.left_publishers.fetch_sub(publishers, Ordering::SeqCst);
+            if self.backlog.remove_publishers(publishers) {
+                self.read_on();
+            }
+        }
+    }
+
+    /// Takes note that the hub holds so many bytes less.
+    pub(in crate::bus) fn release(&self, bytes: usize) {
+        if bytes > 0 && self.backlog.remove(bytes) {
+            self.read_on();
+        }
+    }
+
+    /// Returns when [`BackPressure::look`] must be called.
+    pub(in crate::bus) fn deadline(&self) -> Option<Instant> {
+        if !self.has_deadline.load(Ordering::SeqCst) {
+            return None;
+        }
+        self.change(|peers| peers.deadline())
+    }
+
+    /// Disconnects the subscribers that have taken nothing for the stall timeout, calls `on_lost` for each of them, and
+    /// tries again publishers that are held back.
+    pub(in crate::bus) fn look(&self, on_lost: &dyn Fn(LostSubscriber)) {
+        let now = Instant::now();
+        if self.deadline().is_none_or(|deadline| now < deadline) {
+            return;
+        }
+        let (lost, is_due) = self.change(|peers| {
+            let lost = self.stall_timeout.map(|timeout| peers.end_stalled(now, timeout)).unwrap_or_default();
+            (lost, peers.next_retry.is_some_and(|at| now >= at))
+        });
+        if is_due {
+            self.read_on();
+        }
+        for endpoint in lost {
+            STALLED.fetch_add(1, Ordering::Relaxed);
+            let after = self.stall_timeout.unwrap_or_default();
+            let subscriber = LostSubscriber { endpoint, after, lost_messages: self.pipe_messages.into() };
+            warning(format_args!("the bus disconnects a subscriber of {}: {subscriber}", subscriber.endpoint));
+            on_lost(subscriber);
+        }
+    }
+
+    /// Lets libzmq read again from the publishers that are held back.
+    fn read_on(&self) {
+        self.change(|peers| {
+            peers.held_back.drain().for_each(|(_, registration)| registration.add());
+            peers.next_retry = None;
+        });
+    }
+
+    fn change<R>(&self, change: impl FnOnce(&mut WaitedPeers) -> R) -> R {
+        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = change(&mut peers);
+        self.has_deadline.store(peers.deadline().is_some(), Ordering::SeqCst);
+        self.has_next_look.store(peers.next_look.is_some(), Ordering::Relaxed);
+        result
+    }
+}
+
+impl WaitedPeers {
+    fn deadline(&self) -> Option<Instant> {
+        self.next_look.into_iter().chain(self.next_retry).min()
+    }
+
+    /// Looks at all subscribers if it is time to. Ends the connections of those that have taken nothing for `timeout`, and
+    /// returns their endpoints.
+    fn end_stalled(&mut self, now: Instant, timeout: Duration) -> Vec<String> {
+        if self.next_look.is_none_or(|at| now < at) {
+            return Vec::new();
+        }
+        let mut ended = Vec::new();
+        self.next_look = None;
+        for (connection, progress) in &mut self.subscribers {
+            let Some(stalled_for) = progress.look(*connection, now) else { continue };
+            if stalled_for < timeout {
+                self.next_look = Some(now + timeout / LOOKS);
+            } else {
+                ended.push(ffi::local_endpoint(*connection));
+                ffi::shut_down(*connection);
+                progress.since = None;
+            }
+        }
+        ended
+    }
+}
+
+/// Returns how many subscribers were disconnected because they took nothing.
+pub(in crate::bus) fn stalled_subscribers() -> u64 {
+    STALLED.load(Ordering::Relaxed)
+}

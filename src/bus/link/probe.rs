@@ -1,0 +1,283 @@
+//! Finds out why nothing is connected to an endpoint. libzmq reports that an attempt to connect has failed, and not
+//! why, so the probe connects once more by itself, and reads the beginning of a ZMTP handshake.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::ToSocketAddrs;
+use std::time::{Duration, Instant};
+
+use socket2::{Domain, SockAddr, Socket, Type};
+
+use crate::bus::endpoint::{Endpoint, Location};
+use crate::zmtp::{GREETING_BYTES, READY_BYTES, Violation, check_greeting, socket_type};
+
+/// The time for a connection, where packets vanish.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// The time for the peer's half of the handshake. It is one round trip.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The greeting of ZMTP 3.0 with the mechanism NULL (rfc.zeromq.org/spec/23): signature, version, mechanism, padding.
+const GREETING: [u8; GREETING_BYTES] = *b"\xff\0\0\0\0\0\0\0\0\x7f\x03\0NULL\
+    \0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+
+/// Why nothing is connected to an endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotConnected {
+    /// The name has no address, with the reason of the system.
+    Unresolved(String),
+    /// Nothing listens there.
+    Refused,
+    /// The system cannot connect, with its reason.
+    Unreachable(String),
+    /// There is no answer.
+    Silent,
+    /// The connection was closed.
+    Closed,
+    /// What listens there does not speak ZMTP 3 with the mechanism NULL.
+    NotZmtp,
+    /// A ZeroMQ socket of this type listens there, which does not fit the own one.
+    WrongSide(String),
+}
+
+impl fmt::Display for NotConnected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unresolved(reason) => write!(f, "the name cannot be resolved: {reason}"),
+            Self::Refused => f.write_str("connection refused, nothing listens there"),
+            Self::Unreachable(reason) => f.write_str(reason),
+            Self::Silent => f.write_str("no answer"),
+            Self::Closed => f.write_str("the connection was closed"),
+            Self::NotZmtp => f.write_str("what listens there does not speak ZMTP 3, the protocol of ZeroMQ"),
+            Self::WrongSide(kind) if ["SUB", "XSUB"].contains(&kind.as_str()) => {
+                write!(f, "the publishers' side of a hub listens there (a socket of type {kind})")
+            }
+            Self::WrongSide(kind) if ["PUB", "XPUB"].contains(&kind.as_str()) => {
+                write!(f, "the subscribers' side of a hub listens there (a socket of type {kind})")
+            }
+            Self::WrongSide(kind) => write!(f, "a ZeroMQ socket of type {kind} listens there"),
+        }
+    }
+}
+
+impl From<io::Error> for NotConnected {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            // A Unix socket whose file is not there.
+            io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => Self::Refused,
+            io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => Self::Silent,
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Self::Closed,
+            _ => Self::Unreachable(error.to_string()),
+        }
+    }
+}
+
+impl From<Violation> for NotConnected {
+    fn from(_: Violation) -> Self {
+        Self::NotZmtp
+    }
+}
+
+/// Connects to the endpoint and closes the connection before the end of the handshake. `fitting` are the types of
+/// ZeroMQ sockets that the caller's socket can talk to. The call blocks, for as long as the system resolves the name.
+///
+/// # Errors
+/// Returns why nobody is, or can be, connected.
+pub(in crate::bus) fn probe(endpoint: &Endpoint, fitting: &[&str]) -> Result<(), NotConnected> {
+    let mut peer = ProbedPeer { socket: connect(endpoint)?, deadline: Instant::now() + ANSWER_TIMEOUT };
+    peer.socket.set_write_timeout(Some(ANSWER_TIMEOUT))?;
+    peer.socket.write_all(&GREETING)?;
+    let mut greeting = [0; GREETING_BYTES];
+    // The first byte shows most other protocols, whose answers may be shorter than a greeting.
+    let (first, rest) = greeting.split_at_mut(1);
+    peer.read(first)?;
+    check_greeting(0, first)?;
+    peer.read(rest)?;
+    check_greeting(1, rest)?;
+    let kind = printable(socket_type(&peer.read_command()?)?)?;
+    if fitting.contains(&kind.as_str()) { Ok(()) } else { Err(NotConnected::WrongSide(kind)) }
+}
+
+fn connect(endpoint: &Endpoint) -> Result<Socket, NotConnected> {
+    let mut failure = NotConnected::Unresolved("no address of the right family".into());
+    for address in addresses(endpoint)? {
+        let socket = Socket::new(address.domain(), Type::STREAM, None)?;
+        match socket.connect_timeout(&address, CONNECT_TIMEOUT) {
+            Ok(()) => return Ok(socket),
+            Err(error) => failure = error.into(),
+        }
+    }
+    Err(failure)
+}
+
+/// Returns the addresses that libzmq would connect to: it takes IPv6 addresses only if the host stands in brackets.
+fn addresses(endpoint: &Endpoint) -> Result<Vec<SockAddr>, NotConnected> {
+    match endpoint.place() {
+        Location::Tcp(host_and_port) => {
+            // The standard library takes no name in brackets.
+            let host_and_port = host_and_port.replace(['[', ']'], "");
+            let resolved = host_and_port.to_socket_addrs().map_err(|error| unresolved(&error))?;
+            let family = if endpoint.is_ipv6() { Domain::IPV6 } else { Domain::IPV4 };
+            Ok(resolved.map(SockAddr::from).filter(|address| address.domain() == family).collect())
+        }
+        Location::Ipc(path) => {
+            // socket2 takes a leading NUL for an abstract name, and libzmq an `@`.
+            let path = path.strip_prefix('@').map_or_else(|| path.to_owned(), |name| format!("\0{name}"));
+            Ok(vec![SockAddr::unix(path)?])
+        }
+    }
+}
+
+/// The standard library puts two sentences into one error.
+fn unresolved(error: &io::Error) -> NotConnected {
+    let text = error.to_string();
+    let reason = text.strip_prefix("failed to lookup address information: ").unwrap_or(&text);
+    NotConnected::Unresolved(reason.into())
+}
+
+struct ProbedPeer {
+    socket: Socket,
+    deadline: Instant,
+}
+
+impl ProbedPeer {
+    /// Fills the buffer.
+    fn read(&mut self, mut buffer: &mut [u8]) -> io::Result<()> {
+        while !buffer.is_empty() {
+            let left = self.deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            self.socket.set_read_timeout(Some(left))?;
+            match self.socket.read(buffer) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(read) => buffer = buffer.get_mut(read..).unwrap_or_default(),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a command frame and returns its body.
+    fn read_command(&mut self) -> Result<Vec<u8>, NotConnected> {
+        const COMMAND: u8 = 4;
+        const LONG_COMMAND: u8 = 6;
+        let mut flags = [0];
+        self.read(&mut flags)?;
+        let mut length = [0; 8];
+        match flags {
+            [COMMAND] => self.read(&mut length[7..])?,
+            [LONG_COMMAND] => self.read(&mut length)?,
+            _ => return Err(NotConnected::NotZmtp),
+        }
+        let body_bytes = Some(u64::from_be_bytes(length)).filter(|bytes| *bytes <= READY_BYTES);
+        let mut body = vec![0; body_bytes.ok_or(NotConnected::NotZmtp)? as usize];
+        self.read(&mut body)?;
+        Ok(body)
+    }
+}
+
+/// Returns the name of a socket type, which is printed, so that a stranger must not choose any text.
+fn printable(socket_type: &[u8]) -> Result<String, NotConnected> {
+    let is_name = socket_type.iter().all(u8::is_ascii_uppercase);
+    if is_name { Ok(String::from_utf8_lossy(socket_type).into()) } else { Err(NotConnected::NotZmtp) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// The types that a SUB socket can talk to.
+    const PUBLISHERS: &[&str] = &["PUB", "XPUB"];
+
+    fn endpoint(text: &str) -> Endpoint {
+        text.parse().unwrap()
+    }
+
+    fn bound(context: &zmq::Context, kind: zmq::SocketType, address: &str) -> (zmq::Socket, Endpoint) {
+        let socket = context.socket(kind).unwrap();
+        socket.bind(address).unwrap();
+        let endpoint = socket.get_last_endpoint().unwrap().unwrap().parse().unwrap();
+        (socket, endpoint)
+    }
+
+    #[test]
+    fn the_type_of_a_socket_decides() {
+        let context = zmq::Context::new();
+        let directory = tempfile::tempdir().unwrap();
+        for (kind, expected) in [
+            (zmq::PUB, Ok(())),
+            (zmq::XPUB, Ok(())),
+            (zmq::XSUB, Err(NotConnected::WrongSide("XSUB".into()))),
+            (zmq::ROUTER, Err(NotConnected::WrongSide("ROUTER".into()))),
+        ] {
+            let file = format!("ipc://{}/{kind:?}", directory.path().display());
+            let name = format!("ipc://@adapter-gateway-{}-{kind:?}", std::process::id());
+            for address in ["tcp://127.0.0.1:*", &file, &name] {
+                let (_socket, endpoint) = bound(&context, kind, address);
+                assert_eq!(probe(&endpoint, PUBLISHERS), expected, "{endpoint}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_socket_of_the_wrong_type_is_told_with_what_it_may_be() {
+        for (kind, text) in [
+            ("SUB", "the publishers' side of a hub listens there (a socket of type SUB)"),
+            ("XSUB", "the publishers' side of a hub listens there (a socket of type XSUB)"),
+            ("PUB", "the subscribers' side of a hub listens there (a socket of type PUB)"),
+            ("XPUB", "the subscribers' side of a hub listens there (a socket of type XPUB)"),
+            ("ROUTER", "a ZeroMQ socket of type ROUTER listens there"),
+        ] {
+            assert_eq!(NotConnected::WrongSide(kind.into()).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_told_apart() {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        assert_eq!(probe(&endpoint(&format!("tcp://{free}")), PUBLISHERS), Err(NotConnected::Refused));
+        assert_eq!(probe(&endpoint("ipc:///nonexistent/bus"), PUBLISHERS), Err(NotConnected::Refused));
+        let unresolved = probe(&endpoint("tcp://nonexistent.invalid:1"), PUBLISHERS);
+        assert!(matches!(unresolved, Err(NotConnected::Unresolved(_))), "{unresolved:?}");
+    }
+
+    #[test]
+    fn what_answers_is_told_apart() {
+        let greeting = |mechanism: &[u8]| [b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\0".as_slice(), mechanism].concat();
+        let ready = |command: &[u8]| [&GREETING[..], command].concat();
+        for (answer, expected) in [
+            (b"HTTP/1.1 400 Bad Request\r\n".to_vec(), Some(NotConnected::NotZmtp)),
+            (b"\x01".to_vec(), Some(NotConnected::NotZmtp)),
+            (vec![0xff; 64], Some(NotConnected::NotZmtp)),
+            (b"\xff\0\0\0\0\0\0\0\x01\x7f\x01\x01".repeat(6), Some(NotConnected::NotZmtp)),
+            ([greeting(b"CURVE"), vec![0; 64]].concat(), Some(NotConnected::NotZmtp)),
+            (ready(b"\x06\0\0\0\0\0\0\0\x19\x05READY\x0bSocket-Type\0\0\0\x03PUB"), None),
+            (ready(b"\0\x05hello"), Some(NotConnected::NotZmtp)),
+            (ready(b"\x04\x05\x04PING"), Some(NotConnected::NotZmtp)),
+            (ready(b"\x06\x7f\xff\xff\xff\xff\xff\xff\xff"), Some(NotConnected::NotZmtp)),
+            (ready(b"\x04\x0c\x05READY\xff\0\0\0\0\0"), Some(NotConnected::NotZmtp)),
+            (Vec::new(), Some(NotConnected::Closed)),
+            (GREETING.to_vec(), Some(NotConnected::Closed)),
+        ] {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let endpoint = endpoint(&format!("tcp://{}", listener.local_addr().unwrap()));
+            let peer = std::thread::spawn(move || {
+                let (mut stream, _) = listener.accept().unwrap();
+                stream.read_exact(&mut [0; GREETING_BYTES]).unwrap();
+                stream.write_all(&answer).unwrap();
+            });
+            assert_eq!(probe(&endpoint, PUBLISHERS).err(), expected);
+            peer.join().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_stranger_that_says_nothing_is_waited_for_no_longer_than_the_timeout() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let endpoint = endpoint(&format!("tcp://{}", listener.local_addr().unwrap()));
+        assert_eq!(probe(&endpoint, PUBLISHERS), Err(NotConnected::Silent));
+    }
+}

@@ -1,0 +1,296 @@
+//! The bodies of requests, whatever their framing: read to be kept, or to find their end and drop them.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use crate::http::admission::Request;
+use crate::http::h1::chunked::ChunkedDecoder;
+use crate::http::h1::fields::Framing;
+use crate::http::h1::malformed::Malformed;
+use crate::limits::{Budget, Hold};
+
+/// Bytes that are read at once, into one buffer for all connections of a worker: a whole pipeline, or a body of 64 KiB
+/// with its head.
+pub const READ_BYTES: usize = 80 * 1024;
+
+/// Bytes of a refused body that are read and dropped so that the connection can go on: no more than what one read
+/// brings. To read a longer one costs more than a new connection.
+pub const DISCARD_BYTES: u64 = 64 * 1024;
+
+/// Reads one body, up to a limit of its content.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BodyReader {
+    rest: BodyRest,
+    /// Bytes of content that may still come.
+    allowed_bytes: u64,
+}
+
+/// How the end of a body is found.
+#[derive(Clone, Copy, Debug)]
+enum BodyRest {
+    /// So many bytes are still to come.
+    Length(u64),
+    Chunked(ChunkedDecoder),
+}
+
+/// What one read of a body brings.
+pub(super) struct BodyPart<'i> {
+    /// A part of the content; empty where only framing was read.
+    content: &'i [u8],
+    /// What of the input was not read.
+    pub(super) rest: &'i [u8],
+    /// Whether the body has ended.
+    pub(super) is_last: bool,
+}
+
+/// Why a body is not read to its end.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum BodyFault {
+    Malformed(Malformed),
+    /// It is over its limit.
+    TooLarge,
+    /// The buffers have no room to keep it. The reader drops it, from the input on that was not kept.
+    NoRoom(BodyReader),
+}
+
+impl BodyReader {
+    /// Returns a reader of a body that was not read yet, of at most `limit` bytes.
+    pub(super) fn new(framing: Framing, limit: u64) -> Self {
+        let rest = match framing {
+            Framing::Length(bytes) => BodyRest::Length(bytes),
+            Framing::Chunked => BodyRest::Chunked(ChunkedDecoder::default()),
+        };
+        Self { rest, allowed_bytes: limit }
+    }
+
+    /// Returns whether there is nothing to read.
+    pub(super) fn is_empty(&self) -> bool {
+        matches!(self.rest, BodyRest::Length(0))
+    }
+
+    /// Returns whether the body is known to be over its limit before it is read.
+    pub(super) fn is_too_large(&self) -> bool {
+        self.length_left().is_some_and(|left| left > self.allowed_bytes)
+    }
+
+    /// Reads up to the end of the input, of a chunk, or of the body.
+    pub(super) fn read<'i>(&mut self, input: &'i [u8]) -> Result<BodyPart<'i>, BodyFault> {
+        let (part, announced) = match &mut self.rest {
+            BodyRest::Length(left) => {
+                let (content, rest) = split(input, usize::try_from(*left).map_or(input.len(), |l| l.min(input.len())));
+                *left -= content.len() as u64;
+                (BodyPart { content, rest, is_last: *left == 0 }, *left)
+            }
+            BodyRest::Chunked(decoder) => {
+                let run = decoder.decode(input).map_err(BodyFault::Malformed)?;
+                let (_, rest) = split(input, run.used);
+                (BodyPart { content: run.content, rest, is_last: run.done }, decoder.left())
+            }
+        };
+        // A chunk is judged by its size, before any of it is kept.
+        let allowed = self.allowed_bytes.checked_sub(part.content.len() as u64).filter(|left| announced <= *left);
+        self.allowed_bytes = allowed.ok_or(BodyFault::TooLarge)?;
+        Ok(part)
+    }
+
+    /// Returns the bytes that are still to come, where that is known.
+    fn length_left(&self) -> Option<u64> {
+        match self.rest {
+            BodyRest::Length(left) => Some(left),
+            BodyRest::Chunked(_) => None,
+        }
+    }
+}
+
+/// What one read of a kept body brings.
+pub(super) struct KeptPart<'i> {
+    /// The whole body, once it has ended.
+    pub(super) whole: Option<Cow<'i, [u8]>>,
+    /// What of the input was not read.
+    pub(super) rest: &'i [u8],
+}
+
+/// The body of an admitted request, which is kept until it is whole.
+#[derive(Debug)]
+pub(super) struct KeptBody {
+    pub(super) request: Request,
+    reader: BodyReader,
+    content: Vec<u8>,
+    /// Bytes of `content` that the reader has seen: all but those that were put there by way of [`KeptBody::space`].
+    read_bytes: usize,
+    hold: Hold,
+    /// What the buffers can hold at most.
+    buffered_bytes: usize,
+}
+
+impl KeptBody {
+    /// Returns a body that was not read yet; none where the buffers have no room for it. A body that may come whole in one
+    /// read needs room only once a part of it waits for the rest.
+    pub(super) fn new(request: Request, limit: u64, budget: &Arc<Budget>) -> Option<Self> {
+        let reader = BodyReader::new(request.framing, limit);
+        debug_assert!(!reader.is_too_large(), "such a request is not admitted");
+        let length = usize::try_from(reader.length_left().unwrap_or(0)).ok()?;
+        let hold = budget.hold(if length > READ_BYTES { length } else { 0 })?;
+        let buffered_bytes = budget.limit_bytes();
+        Some(Self { request, reader, content: Vec::new(), read_bytes: 0, hold, buffered_bytes })
+    }
+
+    /// Reads up to the end of the input, of a chunk, or of the body.
+    pub(super) fn read<'i>(&mut self, input: &'i [u8]) -> Result<KeptPart<'i>, BodyFault> {
+        let before = self.reader;
+        let part = self.reader.read(input)?;
+        if part.is_last && self.content.is_empty() {
+            return Ok(KeptPart { whole: Some(Cow::Borrowed(part.content)), rest: part.rest });
+        }
+        let content_bytes = self.content.len() + part.content.len();
+        let capacity = self.capacity_for(content_bytes);
+        // A body that is whole in one read needs no room, since it is gone before the next read.
+        let is_kept = part.rest.is_empty() && !part.is_last;
+        if content_bytes > self.buffered_bytes || (is_kept && !self.hold.cover(capacity)) {
+            // What may be dropped counts from the start of the body, however it was split.
+            let allowed_bytes = DISCARD_BYTES.saturating_sub(self.content.len() as u64);
+            return Err(BodyFault::NoRoom(BodyReader { allowed_bytes, ..before }));
+        }
+        self.content.reserve_exact(capacity - self.content.len());
+        self.content.extend_from_slice(part.content);
+        self.read_bytes = self.content.len();
+        let whole = part.is_last.then(|| Cow::Owned(std::mem::take(&mut self.content)));
+        Ok(KeptPart { whole, rest: part.rest })
+    }
+
+    /// Returns the capacity of the buffer for so many bytes of the body: the whole length where it is known. Else it
+    /// doubles, up to what the body and the buffers may hold. It depends on the bytes alone, not on their pieces, so
+    /// that the pieces make no difference to what fits.
+    fn capacity_for(&self, content_bytes: usize) -> usize {
+        if let Some(left) = self.length_left() {
+            return content_bytes + left;
+        }
+        if content_bytes <= self.content.capacity() {
+            return self.content.capacity();
+        }
+        let most = content_bytes.saturating_add(usize::try_from(self.reader.allowed_bytes).unwrap_or(usize::MAX));
+        content_bytes.next_power_of_two().min(most).min(self.buffered_bytes)
+    }
+
+    /// Returns where the rest of a body of known length may be put, to save a copy. [`KeptBody::read_space`] must
+    /// follow. There is no such place for a body that may come whole in one read and has not begun.
+    pub(super) fn space(&mut self) -> Option<&mut Vec<u8>> {
+        let left = self.length_left()?;
+        if self.content.is_empty() && left <= READ_BYTES {
+            return None;
+        }
+        self.content.reserve_exact(left);
+        Some(&mut self.content)
+    }
+
+    /// Reads what was put into the space. Returns the whole body, once it has ended, and what was put behind it.
+    pub(super) fn read_space(&mut self) -> Option<(Vec<u8>, Vec<u8>)> {
+        let (_, input) = split(&self.content, self.read_bytes);
+        let part = self.reader.read(input);
+        debug_assert!(part.is_ok(), "a length within the limit was announced");
+        let BodyPart { rest, is_last, .. } = part.ok()?;
+        let behind = rest.to_vec();
+        self.content.truncate(self.content.len() - behind.len());
+        self.read_bytes = self.content.len();
+        is_last.then(|| (std::mem::take(&mut self.content), behind))
+    }
+
+    fn length_left(&self) -> Option<usize> {
+        self.reader.length_left().and_then(|left| usize::try_from(left).ok())
+    }
+}
+
+/// Splits `input` at a place that only a bug could put behind its end.
+pub(super) fn split(input: &[u8], at: usize) -> (&[u8], &[u8]) {
+    debug_assert!(at <= input.len(), "{at} is behind the end, {}", input.len());
+    input.split_at_checked(at).unwrap_or((input, &[]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT_BYTES: usize = 100_000;
+
+    /// Returns the framing and the wire of a body in chunks of this size.
+    fn chunked(content: &[u8], chunk_bytes: usize) -> (Framing, Vec<u8>) {
+        let chunks = content.chunks(chunk_bytes);
+        let wire = chunks.flat_map(|chunk| [format!("{:x}\r\n", chunk.len()).as_bytes(), chunk, b"\r\n"].concat());
+        (Framing::Chunked, wire.chain(*b"0\r\n\r\n").collect())
+    }
+
+    fn keep(framing: Framing, budget: &Arc<Budget>) -> Option<KeptBody> {
+        let request = Request { framing, ..Request::unread(b"") };
+        KeptBody::new(request, LIMIT_BYTES as u64, budget)
+    }
+
+    /// Gives `body` one piece, and returns the whole body if it ends there.
+    fn give<'i>(body: &mut KeptBody, mut piece: &'i [u8]) -> Result<Option<Cow<'i, [u8]>>, BodyFault> {
+        while !piece.is_empty() {
+            let KeptPart { whole, rest } = body.read(piece)?;
+            if whole.is_some() {
+                return Ok(whole);
+            }
+            piece = rest;
+        }
+        Ok(None)
+    }
+
+    #[test]
+    fn a_body_that_waits_holds_its_capacity_of_the_budget() {
+        let content = vec![b'x'; 70_000];
+        for (framing, wire) in
+            [(Framing::Length(70_000), content.clone()), chunked(&content, 1_000), chunked(&content, 60_000)]
+        {
+            for piece_bytes in [1, 700, 30_000] {
+                let budget = Budget::new(4 * LIMIT_BYTES);
+                let mut body = keep(framing, &budget).unwrap();
+                for piece in wire.chunks(piece_bytes) {
+                    if let Some(whole) = give(&mut body, piece).unwrap() {
+                        assert!(*whole == content, "{framing:?} by {piece_bytes}");
+                        break;
+                    }
+                    let free = 4 * LIMIT_BYTES - body.content.capacity();
+                    assert!(budget.hold(free + 1).is_none(), "{framing:?} by {piece_bytes}");
+                    assert!(body.content.capacity() <= LIMIT_BYTES);
+                }
+                drop(body);
+                assert!(budget.hold(4 * LIMIT_BYTES).is_some());
+            }
+        }
+    }
+
+    #[test]
+    fn a_body_that_is_whole_in_one_read_needs_no_room() {
+        let content = vec![b'x'; 5_000];
+        let budget = Budget::new(LIMIT_BYTES);
+        let _all = budget.hold(LIMIT_BYTES).unwrap();
+        let whole_length = (Framing::Length(5_000), content.clone());
+        for (framing, wire) in [whole_length, chunked(&content, 5_000), chunked(&content, 300), chunked(&content, 1)] {
+            let mut body = keep(framing, &budget).unwrap();
+            assert!(body.space().is_none(), "{framing:?}");
+            assert!(give(&mut body, &wire).unwrap().is_some_and(|whole| *whole == content), "{framing:?}");
+            let mut body = keep(framing, &budget).unwrap();
+            assert!(matches!(give(&mut body, &wire[..wire.len() - 1]), Err(BodyFault::NoRoom(_))), "{framing:?}");
+        }
+        let [may_be_whole, larger] = [READ_BYTES, READ_BYTES + 1].map(|bytes| Framing::Length(bytes as u64));
+        assert!(keep(may_be_whole, &budget).is_some() && keep(larger, &budget).is_none());
+    }
+
+    /// The buffers may hold less than a body may have.
+    #[test]
+    fn a_body_as_large_as_the_budget_fits_and_a_larger_one_does_not() {
+        for (bytes, fits) in [(40_000, true), (40_001, false)] {
+            let (framing, wire) = chunked(&vec![b'x'; bytes], 777);
+            for piece_bytes in [1, 30_000, wire.len()] {
+                let budget = Budget::new(40_000);
+                let mut body = keep(framing, &budget).unwrap();
+                let ended = wire
+                    .chunks(piece_bytes)
+                    .map(|piece| give(&mut body, piece))
+                    .find(|given| !matches!(given, Ok(None)));
+                assert_eq!(ended.unwrap().is_ok(), fits, "{bytes} bytes by {piece_bytes}");
+            }
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! HTTP/1.1 and 1.0 (RFC 9110, RFC 9112) without I/O and without a clock: bytes in, typed heads and bodies out.
+//!
+//! The parts, in the order in which a request meets them:
+//!
+//! * [`head`]: where a head ends, and its request line and fields as one typed [`head::Head`];
+//! * `request_line`: the method, the target and the version;
+//! * [`target`]: the request target, its query, and the host;
+//! * [`fields`]: what the field lines mean together (framing, persistence, media type, expectation);
+//! * [`chunked`]: the chunked transfer coding.
+//!
+//! # What is accepted and what is refused
+//!
+//! Each rule is held by connections in files of `tests/data`: what a client sends and, in a file beside it, what comes
+//! of it, which is the same however the bytes are split. `*` stands for several files. Rows in italics are decided behind this module,
+//! in [`crate::http::admission`], [`crate::http::connection`] and [`crate::message`]; they are in this table because HTTP defines their answers.
+//!
+//! | accepted | RFC | held by |
+//! |---|---|---|
+//! | a body of `Content-Length`: digits, white space around them, zeros before them | 9110 §8.6, 9112 §6.3 | `accept/length*` |
+//! | a chunked body; extensions and trailers are passed over | 9112 §7.1 | `accept/chunked*` |
+//! | one empty line before a request line, or where none follows | 9112 §2.2 | `accept/leading-empty-line`, `accept/empty-line-*` |
+//! | absolute-form | 9112 §3.2.2 | `accept/absolute-form*` |
+//! | what browsers leave unencoded in a query | 3986 §3.4, relaxed | `accept/target-unencoded` |
+//! | HTTP/1.0, and minor versions above 1 as 1.1 | 9110 §2.5, 9112 §9.3 | `accept/version-1.*` |
+//! | `Connection: close`, and nothing behind it | 9112 §9.6 | `accept/close*` |
+//! | pipelines, answered in order | 9112 §9.3.2 | `accept/pipeline*` |
+//! | names in any case; values that are empty or hold tabs or obs-text | 9110 §5 | `accept/field-*` |
+//! | a host with or without a port, an IP literal | 9110 §7.2, 3986 §3.2.2 | `accept/host-*` |
+//! | *`application/json`, in UTF-8 if it says a charset, beside other parameters* | 9110 §8.3.1, §5.6.6, 8259 §8.1 | `accept/content-type-*` |
+//! | *`Content-Encoding: identity`* | 9110 §8.4 | `accept/content-encoding-identity` |
+//! | *`Expect: 100-continue`, also more than once, or nothing* | 9110 §10.1.1 | `accept/expect-*`, `interim` |
+//! | *a token, percent-encoded or not* | 3986 §2.1 | `accept/token-*` |
+//! | *`OPTIONS`, a preflight or not: 204* | 9110 §9.3.7, Fetch §3.2 | `accept/options*` |
+//! | *a message, its payload untouched* | 8259 | `accept/payload-untouched`, `accept/topic-*` |
+//! | *limits, at the limit* | | `accept/head-at-max*`, `accept/body-at-max-*`, `accept/buffered-at-max` |
+//!
+//! | refused with 400 and a close | RFC | held by |
+//! |---|---|---|
+//! | a request line that is not `method SP target SP HTTP/d.d`, HTTP/0.9 too | 9112 §3, §2.3 | `reject/request-line-*`, `reject/method-empty`, `reject/method-no-token`, `reject/method-obs-text`, `reject/version-*` |
+//! | a target of none of the four forms, or of one that is not for its method | 9112 §3.2, 9110 §9.3.6 | `reject/target-*` |
+//! | a control byte, in any part of a head | 9110 §5.5, 9112 §2.2 | `reject/nul-*`, `reject/escape-*`, `reject/del-*`, `reject/garbage` |
+//! | a bare CR | 9112 §2.2 | `reject/cr-*` |
+//! | a bare LF, stricter than it must be | 9112 §2.2 | `reject/lf-*` |
+//! | more than one empty line before a request line | 9112 §2.2 | `reject/empty-lines-two*` |
+//! | obs-fold, white space before the first field | 9112 §5.2, §2.2 | `reject/fold*` |
+//! | white space before a colon, an empty name or one that is no token | 9112 §5.1, 9110 §5.1 | `reject/name-*` |
+//! | `Host` missing in 1.1, repeated, empty or invalid | 9112 §3.2, 9110 §4.2 | `reject/host-*` |
+//! | both lengths; a length that is repeated, a list, or not digits of 64 bits | 9112 §6.3, 9110 §8.6 | `reject/length-*` |
+//! | a `Transfer-Encoding` in 1.0, malformed, or with `chunked` twice or not last | 9112 §6.1 | `reject/coding-*` |
+//! | a chunk whose size, line or end is malformed | 9112 §7.1 | `reject/chunk-*` |
+//! | a chunk extension without a name or a value, or with a quoted string that does not end | 9112 §7.1.1 | `reject/chunk-extension-*` |
+//! | a trailer section that is malformed | 9112 §7.1.2 | `reject/trailer-*` |
+//! | what follows any of these is not read | 9112 §11.2 | `reject/pipeline-bad-framing`, all of the above |
+//!
+//! | refused otherwise | RFC | held by |
+//! |---|---|---|
+//! | a head over `--max-head`, more than 100 lines: 431, close | 6585 §5 | `reject/head-over-max*`, `limits::field_lines` |
+//! | a target over 8 KiB: 414, close | 9112 §3 | `limits::target_bytes` |
+//! | a major version other than 1, whatever its target and fields say: 505, close | 9110 §2.5, §15.6.6, 9113 §3.4 | `reject/version-0.9`, `reject/version-2.0*` |
+//! | a coding other than chunked: 501, close | 9112 §6.1 | `reject/coding-unknown*`, `reject/coding-identity` |
+//! | *another path: 404* | 9110 §15.5.5 | `reject/path-*`, `reject/options-unknown-path` |
+//! | *`CONNECT` to a host and port, which are no path: 404, close* | 9110 §9.3.6 | `reject/target-connect` |
+//! | *another method: 405* | 9110 §15.5.6 | `reject/method-*` |
+//! | *`HEAD`, whatever is wrong with it: no content* | 9110 §9.3.2 | `reject/method-head*` |
+//! | *the token missing, repeated or wrong: 401, one and the same, close* | 9110 §15.5.2 | `reject/token-*`, `token::every_401_is_the_same` |
+//! | *another media type or coding of the content: 415* | 9110 §15.5.16 | `reject/content-type-*`, `reject/content-encoding-*` |
+//! | *another expectation: 417* | 9110 §15.5.18, §10.1.1 | `reject/expect-*` |
+//! | *a body over `--max-body`: 413, close* | 9110 §15.5.14 | `reject/body-*` |
+//! | *no room, a full queue, no hub: 503* | 9110 §15.6.4 | `reject/buffered-*`, `reject/queue-full`, `reject/no-hub*`, `reject/stalled`, `reject/stopping`, `reject/disabled*` |
+//! | *a body that is no JSON: 400* | 8259 | `reject/json-*` |
+//! | *JSON that is no message: 422* | 9110 §15.5.21 | `reject/message-*` |
+//! | *and a refusal that leaves no doubt keeps the connection* | 9112 §9.3 | `reject/pipeline-bad-message`, `reject/smuggled-*` |
+//!
+//! Other modules of `tests/requests` hold which of several faults is answered (`precedence`), the limits of chunk lines,
+//! extensions and trailers (`limits`), and deadlines and ends of connections (`endings`).
+
+pub mod chunked;
+pub mod fields;
+pub mod head;
+pub mod malformed;
+mod request_line;
+pub mod target;
+
+/// Returns whether `byte` is a `tchar` (RFC 9110 §5.6.2), of which methods, field names and codings consist.
+pub(crate) const fn is_tchar(byte: u8) -> bool {
+    matches!(
+        byte,
+        b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+' | b'-' | b'.' | b'^' | b'_' | b'`' | b'|' | b'~'
+    ) || byte.is_ascii_alphanumeric()
+}
+
+/// Returns what stands before the first `separator`, and what stands behind it.
+pub(crate) fn split_once(bytes: &[u8], separator: u8) -> Option<(&[u8], &[u8])> {
+    let (before, rest) = bytes.split_at_checked(memchr::memchr(separator, bytes)?)?;
+    Some((before, rest.get(1..)?))
+}
+
+/// Bytes of which [`all_bytes`] and [`leading`] ask at a time.
+const STEP: usize = 16;
+
+/// Returns whether `valid` holds for all of `bytes`. It is asked of [`STEP`] at a time, without a branch, for which the
+/// compiler uses vector instructions. The last of them may overlap those before.
+pub(crate) fn all_bytes(bytes: &[u8], valid: impl Fn(u8) -> bool) -> bool {
+    let all = |bytes: &[u8; STEP]| bytes.iter().fold(true, |all, &byte| all & valid(byte));
+    match bytes.last_chunk() {
+        Some(last) => bytes.as_chunks().0.iter().all(all) && all(last),
+        None => bytes.iter().all(|&byte| valid(byte)),
+    }
+}
+
+/// Returns for how many bytes at the start of `bytes` `valid` holds. It is asked of [`STEP`] at a time, like
+/// in [`all_bytes`].
+pub(crate) fn leading(bytes: &[u8], valid: impl Fn(u8) -> bool) -> usize {
+    let all = |step: &&[u8; STEP]| step.iter().fold(true, |all, &byte| all & valid(byte));
+    let steps = STEP * bytes.as_chunks().0.iter().take_while(all).count();
+    let rest = bytes.get(steps..).unwrap_or_default();
+    steps + rest.iter().position(|&byte| !valid(byte)).unwrap_or(rest.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_that_are_judged_by_steps_are_judged_as_one_by_one() {
+        let valid = |byte| byte == b'a';
+        for length in 0..=3 * STEP {
+            let bytes = vec![b'a'; length];
+            assert!(all_bytes(&bytes, valid));
+            assert_eq!(leading(&bytes, valid), length);
+            for (first, second) in (0..length).flat_map(|first| (first..length).map(move |second| (first, second))) {
+                let mut bytes = bytes.clone();
+                (bytes[first], bytes[second]) = (b' ', b' ');
+                assert!(!all_bytes(&bytes, valid), "{first} and {second} of {length}");
+                assert_eq!(leading(&bytes, valid), first, "{first} and {second} of {length}");
+            }
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! HTTP: the state machine of a connection, who may pass, and the answers, with no I/O and no clock.
+//!
+//! The files, in the order in which a request meets them:
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | [`connection`] | the state machine of a connection: bytes in, answers out |
+//! | `next` | what a connection must do next, and why it closes |
+//! | [`context`] | what the connections of a worker share, and the trait of what publishes |
+//! | [`h1`] | heads and the chunked coding, as RFC 9112 has them; the table of what is accepted and refused |
+//! | [`admission`] | who may pass by the head: the status table, in its order |
+//! | `input` | what arrived, and the buffer that it lies in |
+//! | `body` | bodies, read to be kept or dropped |
+//! | [`payload`] | a payload on its way to the bus |
+//! | [`response`] | answers as bytes |
+//! | [`problem`] | every reason to refuse, with its status and its document |
+//! | [`policy`] | limits and rules, and their defaults |
+//! | [`token`] | the access token |
+//! | [`counters`] | what is counted of requests and connections |
+
+pub mod admission;
+mod body;
+pub mod connection;
+pub mod context;
+pub mod counters;
+pub mod h1;
+mod input;
+mod next;
+pub mod payload;
+pub mod policy;
+pub mod problem;
+pub mod response;
+pub mod token;
+
+pub use connection::Connection;
+pub use context::{Context, Publish};

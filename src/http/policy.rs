@@ -1,0 +1,71 @@
+//! The rules that are the same for all requests while the process runs, and their defaults.
+
+use crate::message::{Encoding, Rules};
+
+/// Bytes of a head by default (`--max-head`): a browser sends about 1 KiB, and cookies and proxies add to it.
+pub const HEAD_BYTES: usize = 16 * 1024;
+
+/// Bytes of a body by default (`--max-body`): a message holds text, and libzmq keeps several of this size for each
+/// subscriber that is slow to read.
+pub const BODY_BYTES: u64 = 1024 * 1024;
+
+/// Limits and rules of a request.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// Bytes of a head, at most (`--max-head`).
+    pub head_bytes: usize,
+    /// Bytes of a body, at most (`--max-body`).
+    pub body_bytes: u64,
+    /// How a body is read as a message.
+    pub rules: Rules,
+    /// How payloads are published (`--encoding`).
+    pub encoding: Encoding,
+    /// The origins whose pages may read the answers (`--allow-origin`).
+    pub origins: AllowedOrigins,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            head_bytes: HEAD_BYTES,
+            body_bytes: BODY_BYTES,
+            rules: Rules::default(),
+            encoding: Encoding::default(),
+            origins: AllowedOrigins::Any,
+        }
+    }
+}
+
+/// The origins whose pages may read the answers (`--allow-origin`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AllowedOrigins {
+    /// `*`
+    Any,
+    /// These, as browsers serialise them (RFC 6454 §6.1).
+    These(Box<[Box<str>]>),
+}
+
+/// Which of [`AllowedOrigins`] a request comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OriginGrant {
+    /// Every origin is allowed.
+    Any,
+    /// The origin at this index of the list.
+    Listed(usize),
+    /// An origin that is not in the list, or none.
+    Refused,
+}
+
+impl AllowedOrigins {
+    /// Returns what a request from `origin` is granted.
+    #[must_use]
+    pub fn grant(&self, origin: Option<&[u8]>) -> OriginGrant {
+        match self {
+            Self::Any => OriginGrant::Any,
+            Self::These(origins) => {
+                let index = origins.iter().position(|allowed| origin == Some(allowed.as_bytes()));
+                index.map_or(OriginGrant::Refused, OriginGrant::Listed)
+            }
+        }
+    }
+}

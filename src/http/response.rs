@@ -1,0 +1,131 @@
+//! Answers as bytes (RFC 9112 §4): a status line, a few fields, a short content. Each answer is counted here, where
+//! it is written.
+
+use crate::http::admission::{Reply, Request};
+use crate::http::context::Context;
+use crate::http::h1::head::{Method, Version};
+use crate::http::policy::{AllowedOrigins, OriginGrant};
+use crate::http::problem::{Problem, Status};
+
+/// The interim answer that asks for the body (RFC 9110 §15.2.1).
+pub(super) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+/// Seconds for which a browser may keep a preflight's answer: a day, more than any browser honours.
+const PREFLIGHT_MAX_AGE_S: u32 = 86_400;
+
+/// The content of the answer to plain http where https is spoken. A person reads it.
+const HTTPS_ONLY: &str = "This port speaks https: use https:// in the address, not http://.\n";
+
+/// Appends 200: the message is in the queue to the hub.
+pub fn accepted<P>(reply: Reply, out: &mut Vec<u8>, context: &Context<P>) {
+    head(Status::Ok, reply, out, context);
+    out.extend_from_slice(b"Content-Type: application/json\r\nContent-Length: 21\r\n\r\n{\"status\":\"accepted\"}");
+}
+
+/// Appends 204: what is allowed, also as the answer to a CORS preflight (Fetch §3.2.3).
+pub(super) fn options<P>(request: &Request, out: &mut Vec<u8>, context: &Context<P>) {
+    head(Status::NoContent, request.reply, out, context);
+    out.extend_from_slice(b"Allow: POST, OPTIONS\r\n");
+    if request.reply.grant != OriginGrant::Refused {
+        // The header fields of a request carry no authority here, so a page may send any.
+        out.extend_from_slice(
+            b"Access-Control-Allow-Methods: POST\r\nAccess-Control-Allow-Headers: Content-Type, *\r\n",
+        );
+        out.extend_from_slice(format!("Access-Control-Max-Age: {PREFLIGHT_MAX_AGE_S}\r\n").as_bytes());
+        if request.private_network {
+            out.extend_from_slice(b"Access-Control-Allow-Private-Network: true\r\n");
+        }
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends an error, with its problem document.
+pub(super) fn problem<P>(problem: &Problem, reply: Reply, out: &mut Vec<u8>, context: &Context<P>) {
+    head(problem.status(), reply, out, context);
+    if let Problem::Unavailable(reason) = problem {
+        context.counters.unavailable(*reason);
+    }
+    out.extend_from_slice(problem.field_lines().as_bytes());
+    content("application/problem+json", &problem.document(), reply, out);
+}
+
+/// Appends 400, in plain text: what arrives where https is spoken begins with these bytes, which are plain http.
+pub fn https_only<P>(first: &[u8], out: &mut Vec<u8>, context: &Context<P>) {
+    let reply = Reply::unread(first);
+    head(Status::BadRequest, reply, out, context);
+    content("text/plain; charset=utf-8", HTTPS_ONLY, reply, out);
+}
+
+/// Appends the content of an answer and the end of its head. The answer to HEAD has no content (RFC 9110 §9.3.2).
+fn content(media_type: &str, content: &str, reply: Reply, out: &mut Vec<u8>) {
+    let bytes = content.len().to_string();
+    for part in ["Content-Type: ", media_type, "\r\nContent-Length: ", &bytes, "\r\n\r\n"] {
+        out.extend_from_slice(part.as_bytes());
+    }
+    if reply.method != Method::Head {
+        out.extend_from_slice(content.as_bytes());
+    }
+}
+
+/// Appends the status line and the fields of every answer, and counts the answer.
+fn head<P>(status: Status, reply: Reply, out: &mut Vec<u8>, context: &Context<P>) {
+    context.counters.answered(status);
+    if status == Status::Ok {
+        out.extend_from_slice(b"HTTP/1.1 200 OK\r\nDate: ");
+    } else {
+        out.extend_from_slice(format!("HTTP/1.1 {} {}\r\nDate: ", status.code(), status.reason()).as_bytes());
+    }
+    out.extend_from_slice(&context.date.0);
+    out.extend_from_slice(b"\r\n");
+    allowed_origin(&context.policy.origins, reply.grant, out);
+    match (reply.persistent, reply.version) {
+        (false, _) => out.extend_from_slice(b"Connection: close\r\n"),
+        (true, Version::Http10) => out.extend_from_slice(b"Connection: keep-alive\r\n"),
+        (true, Version::Http11) => {}
+    }
+}
+
+/// Appends the field lines that tell a browser who may read the answer.
+fn allowed_origin(origins: &AllowedOrigins, grant: OriginGrant, out: &mut Vec<u8>) {
+    let AllowedOrigins::These(origins) = origins else {
+        return out.extend_from_slice(b"Access-Control-Allow-Origin: *\r\n");
+    };
+    if let OriginGrant::Listed(index) = grant {
+        debug_assert!(index < origins.len(), "a grant comes from the list itself");
+        if let Some(origin) = origins.get(index) {
+            out.extend_from_slice(b"Access-Control-Allow-Origin: ");
+            out.extend_from_slice(origin.as_bytes());
+            out.extend_from_slice(b"\r\n");
+        }
+    }
+    // Fetch §3.2.5: an answer that depends on the origin says so, whether or not the origin is allowed.
+    out.extend_from_slice(b"Vary: Origin\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::http::policy::Policy;
+    use crate::limits::Budget;
+
+    #[test]
+    fn plain_http_is_answered_in_plain_text() {
+        let context = Context::new(Policy::default(), Budget::new(0), Arc::default(), ());
+        let answer = |first: &[u8]| {
+            let mut out = Vec::new();
+            https_only(first, &mut out, &context);
+            String::from_utf8(out).unwrap()
+        };
+        let text = answer(b"GET / HTTP/1.1");
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 400 Bad Request\r\nDate: "), "{head}");
+        for line in ["Connection: close".to_owned(), format!("Content-Length: {}", body.len())] {
+            assert!(head.lines().any(|known| known == line), "{line} in {head}");
+        }
+        assert!(body.contains("https://"));
+        assert_eq!(answer(b"HEAD /"), format!("{head}\r\n\r\n"));
+        assert_eq!(answer(b"HEADER /"), text);
+    }
+}

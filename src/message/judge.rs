@@ -1,0 +1,140 @@
+//! What was read of a body, judged: a [`Message`], or the first fault by their precedence.
+
+use std::borrow::Cow;
+
+use super::fault::{Fault, Flaw, Reason};
+use super::field::Field;
+use super::fields::CapturedFields;
+use super::reader::{MessageReader, PayloadJson};
+use super::topics::{self, Schema, Vocabulary};
+use super::translate::RenamedKey;
+use super::{check, msgpack};
+use crate::limits::MAX_TOPIC_BYTES;
+
+/// A message as it stands in the body that it was parsed from, and how it is published.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message<'b> {
+    pub(super) topic: Topic<'b>,
+    pub(super) payload: PayloadJson<'b>,
+    pub(super) is_known: bool,
+    pub(super) renamed_key: Option<RenamedKey>,
+}
+
+impl<'b> Message<'b> {
+    /// The topic that is published, decoded: 1 to [`MAX_TOPIC_BYTES`] bytes without control characters.
+    #[must_use]
+    pub fn topic(&self) -> &str {
+        &self.topic.0
+    }
+
+    /// Returns whether the topic is [known](topics::known).
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.is_known
+    }
+
+    /// The payload that was sent: the bytes of a JSON object from its `{` to its `}`, with its spacing and its numbers
+    /// untouched.
+    #[must_use]
+    pub fn payload(&self) -> &'b [u8] {
+        self.payload.as_bytes()
+    }
+
+    /// Returns the payload that is published, in its vocabulary: its very bytes as JSON, or the same value in another
+    /// encoding.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault::NotMessage`] for a number that `encoding` cannot hold.
+    pub fn encode(&self, encoding: Encoding) -> Result<Cow<'b, [u8]>, Fault> {
+        let renamed = self.renamed_key.map(|key| key.rename(self.payload));
+        match (encoding, renamed) {
+            (Encoding::Json, None) => Ok(Cow::Borrowed(self.payload())),
+            (Encoding::Json, Some(json)) => Ok(Cow::Owned(json.into_bytes())),
+            (Encoding::Msgpack, None) => msgpack::encode(self.payload.as_str()).map(Cow::Owned),
+            (Encoding::Msgpack, Some(json)) => msgpack::encode(&json).map(Cow::Owned),
+        }
+    }
+
+    /// Translates a message that passed the check of its schema.
+    #[inline(never)]
+    pub(super) fn translate(&mut self, fields: &CapturedFields<'b>, schema: &'static Schema, vocabulary: Vocabulary) {
+        if let Some(topic) = schema.topic_in(vocabulary) {
+            self.topic = Topic(Cow::Borrowed(topic));
+            self.renamed_key = RenamedKey::find(self.payload, fields, schema, vocabulary);
+        }
+    }
+}
+
+/// How much of a message is checked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Check {
+    /// The topic, the payload, and the payload's fields where the topic is one of [`topics::SCHEMAS`].
+    #[default]
+    Known,
+    /// As [`Check::Known`], and that the topic is [known](topics::known).
+    Strict,
+    /// The topic and the payload alone.
+    Envelope,
+}
+
+/// The rules that a body is read by. They are the same for all requests while the process runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// How much of a message is checked (`--check`).
+    pub check: Check,
+    /// In which vocabulary messages of the known topics are published (`--vocabulary`).
+    pub vocabulary: Vocabulary,
+}
+
+/// How payloads are published.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Encoding {
+    /// As the bytes that were received.
+    #[default]
+    Json,
+    /// As the same values in MessagePack, see [`msgpack`].
+    Msgpack,
+}
+
+/// Returns the message that was read, as it was sent, if it passes `check`.
+pub(super) fn judge<'b>(reader: &MessageReader<'b>, check: Check) -> Result<Message<'b>, Fault> {
+    let fields = reader.fields();
+    let topic = Topic::new(fields.text(Field::Topic)?).map_err(|flaw| Field::Topic.fault(flaw))?;
+    let payload = reader.payload()?;
+    let is_known = reader.schema().is_some() || topics::UNCHECKED.contains(&topic.0.as_ref());
+    let message = Message { topic, payload, is_known, renamed_key: None };
+    match reader.schema() {
+        Some(schema) if check != Check::Envelope => check::payload(fields, schema)?,
+        None if check == Check::Strict && !is_known => return Err(unknown(message.topic())),
+        _ => {}
+    }
+    Ok(message)
+}
+
+/// Returns the fault of a topic that is not known where it has to be.
+#[cold]
+fn unknown(topic: &str) -> Fault {
+    Field::Topic.fault_for(Reason::UnknownTopic { nearest: topics::nearest(topic) })
+}
+
+/// A topic within its limits, borrowed from the body unless escapes had to be decoded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Topic<'b>(pub(super) Cow<'b, str>);
+
+impl<'b> Topic<'b> {
+    fn new(topic: Cow<'b, str>) -> Result<Self, Flaw> {
+        // Nearly every topic is printable ASCII, which takes far fewer instructions to find out than the categories of
+        // characters. Without an early exit, the compiler compares many bytes at once.
+        let is_printable = topic.bytes().fold(true, |all, byte| all & (b' '..=b'~').contains(&byte));
+        if topic.is_empty() {
+            Err(Flaw::Empty)
+        } else if topic.len() > MAX_TOPIC_BYTES {
+            Err(Flaw::TooLong)
+        } else if !is_printable && topic.contains(char::is_control) {
+            Err(Flaw::ControlCharacter)
+        } else {
+            Ok(Self(topic))
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! A request's body, read as a message: one JSON object with a `topic` and a `payload`.
+//!
+//! `serde_json` reads a body once, whatever the order of its keys, and borrows from it: the payload is the very bytes
+//! that the client sent. A scanner of our own finds what `serde_json` does not tell exactly (the place of a syntax error)
+//! or not at all (nesting, surrogates). The scanner is slower, and reads only bodies that a prescan of their bytes
+//! suspects or that `serde_json` refuses.
+//!
+//! Faults have this precedence: a syntax error counts wherever it is, also behind other faults; then nesting and
+//! surrogates; then the topic, the payload, and the payload's fields. Numbers count last, and only where the encoding of
+//! payloads cannot hold them.
+//!
+//! | file, in reading order | what it holds |
+//! |---|---|
+//! | `parse.rs` | from a body to a [`Message`]: the steps and their order |
+//! | `prescan.rs` | a look at the bytes, which rules faults out |
+//! | `abridged.rs` | a large body without its longest string |
+//! | `reader.rs` | one pass over a body, which captures its fields |
+//! | `field.rs`, `fields.rs` | the fields: their keys and their places; what a body gives for them |
+//! | `judge.rs` | what was read, judged; the [`Message`] |
+//! | [`topics`] | the table of known topics and their schemas |
+//! | `check.rs` | a payload checked against the schema of its topic |
+//! | `translate.rs` | a payload in the other vocabulary |
+//! | [`tokens`] | the tokens of JSON text, and where they are |
+//! | `scanner.rs` | the faults of a whole document, and where they are |
+//! | `fault.rs`, `pointer.rs` | what is wrong with a body and where; the limits |
+//! | `json_string.rs` | a string as it stands in the text |
+//! | [`msgpack`] | payloads in MessagePack |
+//! | [`unknown_topics`] | the topics that are not known, each told of once |
+//! | [`nearest`] | the nearest of several words to one that may be mistyped |
+
+mod abridged;
+mod check;
+mod fault;
+mod field;
+mod fields;
+mod json_string;
+mod judge;
+pub mod msgpack;
+pub mod nearest;
+mod parse;
+mod pointer;
+mod prescan;
+mod reader;
+mod scanner;
+#[cfg(test)]
+mod tests;
+pub mod tokens;
+pub mod topics;
+mod translate;
+pub mod unknown_topics;
+
+pub use fault::{Fault, Flaw, MAX_DEPTH, Reason, Syntax};
+pub use judge::{Check, Encoding, Message, Rules};
+pub use parse::parse;
+pub use pointer::{MAX_POINTER_BYTES, Pointer};
+pub use topics::Vocabulary;

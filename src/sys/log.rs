@@ -1,0 +1,220 @@
+//! The log for people, on standard error. A thread of its own writes it, so that nobody has to read it.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io::{self, Write};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+use time::OffsetDateTime;
+
+use super::writer::{StreamWriter, WaitingLines};
+
+/// The number of lines that may wait for a reader. A person who looks at the log after a long time wants the last ones.
+const WAITING_LINES: usize = 1024;
+
+/// The bound on the bytes of these lines. It holds a thousand lines of usual length.
+const WAITING_BYTES: usize = 256 * 1024;
+
+/// The time that a slow reader gets to read the last lines before the process ends.
+const FINISH_TIMEOUT: Duration = Duration::from_millis(250);
+
+/// Started by the first line. `None` in it means that the system provides no thread.
+static WRITER: OnceLock<Option<StreamWriter<LogLines>>> = OnceLock::new();
+
+/// Whether the time stands before each line.
+static SHOWS_TIME: AtomicBool = AtomicBool::new(false);
+
+/// Has the time stand before each line from now on, in UTC as RFC 3339 has it.
+pub fn show_time() {
+    SHOWS_TIME.store(true, Ordering::Relaxed);
+}
+
+/// How much a line matters to a person. It is the first word of the line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Level {
+    Info,
+    Warning,
+    Error,
+}
+
+impl Level {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// Adds a line to the log that tells of a usual event. It never waits for the reader of standard error: if too many
+/// lines wait, the oldest ones are dropped, and the log tells how many.
+pub fn log(line: fmt::Arguments<'_>) {
+    add(Level::Info, line);
+}
+
+/// Adds a line to the log that a person should act on. It never waits, as [`log`].
+pub fn warning(line: fmt::Arguments<'_>) {
+    add(Level::Warning, line);
+}
+
+/// Adds a line to the log that tells why the process, or a part of it, ends. It never waits, as [`log`].
+pub fn error(line: fmt::Arguments<'_>) {
+    add(Level::Error, line);
+}
+
+fn add(level: Level, line: fmt::Arguments<'_>) {
+    let line = prefixed(level, line);
+    match WRITER.get_or_init(|| StreamWriter::start("log", io::stderr(), LogLines::default()).ok()) {
+        Some(writer) => writer.update(|lines| lines.push(line)),
+        // The workers will have no thread either, and this line or the next one tells why the program ends.
+        None => drop(io::stderr().write_all(&line)),
+    }
+}
+
+/// Waits until the log is written, for a bounded time. The process calls this before it ends.
+pub fn finish() {
+    if let Some(Some(writer)) = WRITER.get() {
+        writer.finish(&io::stderr(), FINISH_TIMEOUT);
+    }
+}
+
+/// Writes the message of a panic to the log. The standard library would write it to standard error at once, and a panic
+/// would not end the process while nobody reads that.
+pub fn log_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let thread = std::thread::current();
+        error(format_args!("thread '{}' {panic}", thread.name().unwrap_or("unnamed")));
+        finish();
+    }));
+}
+
+/// Returns the text with the level before each of its lines, and with the time if it is to be shown.
+fn prefixed(level: Level, text: fmt::Arguments<'_>) -> Vec<u8> {
+    let shows_time = SHOWS_TIME.load(Ordering::Relaxed);
+    let now = if shows_time { rfc3339(SystemTime::now()) + " " } else { String::new() };
+    let prefix = format!("{now}{}: ", level.name());
+    let text = text.to_string().replace('\n', &format!("\n{prefix}"));
+    format!("{prefix}{text}\n").into_bytes()
+}
+
+/// Returns the time in UTC, to the millisecond (RFC 3339 §5.6).
+fn rfc3339(time: SystemTime) -> String {
+    let time = OffsetDateTime::from(time);
+    let (date, [hour, minute, second]) = (time.date(), [time.hour(), time.minute(), time.second()]);
+    let [year, month, day] = [date.year(), i32::from(u8::from(date.month())), i32::from(date.day())];
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", time.millisecond())
+}
+
+/// The lines of the log that wait for standard error.
+#[derive(Debug, Default)]
+struct LogLines {
+    lines: VecDeque<Vec<u8>>,
+    /// The sum of the lengths of `lines`.
+    bytes: usize,
+    /// The number of dropped lines that the log has not told of. They came before `lines`.
+    dropped: u64,
+    /// The number of lines that are lost if the write that is under way fails.
+    in_write: u64,
+}
+
+impl LogLines {
+    /// Adds a line, and drops the oldest ones beyond the bounds. The newest line is always kept.
+    fn push(&mut self, line: Vec<u8>) {
+        self.bytes += line.len();
+        self.lines.push_back(line);
+        while self.lines.len() > WAITING_LINES || (self.bytes > WAITING_BYTES && self.lines.len() > 1) {
+            self.remove_first();
+            self.dropped += 1;
+        }
+    }
+
+    fn remove_first(&mut self) -> Option<Vec<u8>> {
+        let line = self.lines.pop_front()?;
+        self.bytes -= line.len();
+        Some(line)
+    }
+}
+
+impl WaitingLines for LogLines {
+    fn take_next(&mut self) -> Option<Vec<u8>> {
+        let line = self.remove_first()?;
+        let dropped = std::mem::take(&mut self.dropped);
+        self.in_write = dropped + 1;
+        let notice = match dropped {
+            0 => return Some(line),
+            1 => prefixed(Level::Warning, format_args!("1 line was dropped, since standard error did not take it")),
+            _ => prefixed(
+                Level::Warning,
+                format_args!("{dropped} lines were dropped, since standard error did not take them"),
+            ),
+        };
+        Some([notice, line].concat())
+    }
+
+    fn record_lost(&mut self) {
+        self.dropped += self.in_write;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(number: usize) -> Vec<u8> {
+        format!("line {number}\n").into_bytes()
+    }
+
+    fn rest(lines: &mut LogLines) -> String {
+        let all: Vec<_> = std::iter::from_fn(|| lines.take_next()).collect();
+        String::from_utf8(all.concat()).unwrap()
+    }
+
+    #[test]
+    fn each_line_begins_with_its_level() {
+        assert_eq!(prefixed(Level::Warning, format_args!("a\nb")), b"warning: a\nwarning: b\n");
+    }
+
+    #[test]
+    fn a_time_is_in_utc_to_the_millisecond() {
+        let time = SystemTime::UNIX_EPOCH + Duration::from_millis(951_782_399_007);
+        assert_eq!(rfc3339(time), "2000-02-28T23:59:59.007Z");
+    }
+
+    #[test]
+    fn the_newest_lines_are_kept_and_the_dropped_ones_counted_before_them() {
+        let mut lines = LogLines::default();
+        (0..WAITING_LINES + 2).for_each(|number| lines.push(line(number)));
+        let written = rest(&mut lines);
+        let notice = "warning: 2 lines were dropped, since standard error did not take them\nline 2\nline 3\n";
+        assert!(written.starts_with(notice), "{written}");
+        assert!(written.ends_with(&format!("line {}\n", WAITING_LINES + 1)));
+        assert_eq!(written.lines().count(), 1 + WAITING_LINES);
+        assert_eq!((lines.bytes, lines.dropped), (0, 0));
+    }
+
+    #[test]
+    fn the_bytes_of_the_lines_are_bounded() {
+        let mut lines = LogLines::default();
+        (0..3).for_each(|_| lines.push(vec![b'x'; WAITING_BYTES / 2]));
+        assert_eq!((lines.lines.len(), lines.dropped), (2, 1));
+        lines.push(vec![b'x'; 2 * WAITING_BYTES]);
+        assert_eq!((lines.lines.len(), lines.dropped), (1, 3));
+    }
+
+    #[test]
+    fn lines_that_a_write_loses_are_counted_with_those_dropped_before() {
+        let mut lines = LogLines::default();
+        lines.push(line(0));
+        lines.take_next().unwrap();
+        lines.record_lost();
+        assert_eq!(lines.take_next(), None, "the notice waits for a line that can be written");
+        lines.push(line(1));
+        lines.take_next().unwrap();
+        lines.record_lost();
+        lines.push(line(2));
+        assert_eq!(rest(&mut lines), "warning: 2 lines were dropped, since standard error did not take them\nline 2\n");
+    }
+}

@@ -1,0 +1,52 @@
+//! What peers of the bus send, checked before libzmq sees it.
+//!
+//! Whoever can connect to a bus port can send any bytes. libzmq also accepts the protocols ZMTP 1.0 and 2.0, and takes
+//! a peer whose first byte is not 0xff for ZMTP 1.0: the body of an HTTP request becomes messages or subscriptions. It
+//! keeps every subscription, of any length and number, and all frames of a message until the last one arrives. An
+//! [`InboundGuard`] reads the bytes of one connection on their way to libzmq, ends a connection that does not speak
+//! ZMTP 3 (<https://rfc.zeromq.org/spec/23> and <https://rfc.zeromq.org/spec/37>), and removes what is beyond the
+//! bounds.
+//!
+//! | peer | what passes |
+//! |---|---|
+//! | any | the greeting of ZMTP 3 with the mechanism NULL, then READY with a socket type of publish/subscribe, then `PING` and `PONG` |
+//! | a publisher that connected to us | messages of two frames: a topic of at most [`MAX_TOPIC_BYTES`](crate::limits::MAX_TOPIC_BYTES), and a payload of at most [`ZmtpLimits::message_bytes`] |
+//! | a subscriber that connected to us | subscriptions that it does not have yet, of at most `MAX_TOPIC_BYTES` each, within the bounds of [`Peers`], and their cancellations |
+//! | a hub that we publish to | its first subscription, as a subscription to everything |
+//! | a hub that we subscribe to | every message |
+//!
+//! What does not pass is dropped as it arrives, and the connection goes on. Bytes that are not ZMTP 3 end it, and so does
+//! a peer for which there is no place, or that changes its subscriptions too often.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `guard` | the state of a connection: bytes in, the bytes that pass out |
+//! | `handshake` | the greeting and the command READY |
+//! | `traffic` | what passes after the handshake, by the kind of peer |
+//! | `peers` | what the connections of one socket share: places, and how often subscriptions change |
+//! | `backlog` | what a hub holds for its publishers, and a bound on it |
+//! | `ledger` | what libzmq keeps of the subscriptions, and a bound on it |
+//! | `mark` | a subscription that shows when libzmq has forgotten a subscriber |
+//! | `rate` | a bound on how often something may happen |
+//! | `frame` | the heads of frames, and commands |
+//! | `window` | the bytes of one read, changed in place |
+
+mod backlog;
+mod frame;
+mod guard;
+mod handshake;
+mod ledger;
+mod mark;
+mod peers;
+mod rate;
+mod traffic;
+mod window;
+
+pub use backlog::{BACKLOG_BYTES, Backlog};
+pub use frame::{COMMAND_BYTES, Violation};
+pub use guard::{HELD_BYTES, InboundGuard, Origin};
+pub use handshake::{GREETING_BYTES, READY_BYTES, check_greeting, socket_type};
+pub use ledger::{CONNECTION_PREFIXES, CONNECTION_SLOTS, FIRST_SLOTS, SHARED_PREFIXES, SHARED_SLOTS};
+pub use mark::{MARK_FRAME_BYTES, Mark};
+pub use peers::{MAX_PUBLISHERS, MAX_SUBSCRIBERS, Peers};
+pub use traffic::{PeerCounters, ZmtpLimits};
