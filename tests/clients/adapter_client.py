@@ -1,6 +1,7 @@
 """Runs the adapter's public client, unchanged, on the gateway's embedded hub: `adapter_client.py GATEWAY`.
 
 codelab-adapter-client 4.4.2 connects to tcp://127.0.0.1:16130 and :16103, speaks MessagePack, and asks for no token.
+The extension of docs/adapters.md runs as it stands there.
 """
 
 import os
@@ -14,9 +15,10 @@ from pathlib import Path
 
 import msgpack
 
-from gateway import PATIENCE_S, Gateway, Lines, Subscriber, check
+from gateway import PATIENCE_S, Gateway, Lines, Listener, Subscriber, check
 
 HUB = "tcp://127.0.0.1:16103"
+PAGE = (Path(__file__).parents[2] / "docs" / "adapters.md").read_text()
 
 
 def until(condition, what):
@@ -50,13 +52,17 @@ class Bus(AbstractContextManager):
         self._subscriber.__exit__()
 
 
-class Monitor(AbstractContextManager):
-    """`codelab-message-monitor`, which prints `topic payload` for each message."""
+class Program(AbstractContextManager):
+    """A program that uses the client, and what it prints to both streams."""
 
-    def __init__(self):
-        program = Path(sys.executable).with_name("codelab-message-monitor")
+    def __init__(self, *command):
         self.process = subprocess.Popen(
-            [program], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
         )
         self._lines = Lines(self.process.stdout)
 
@@ -106,7 +112,8 @@ def node_class():
 
 def monitor_prints(gateway):
     values = {"integer": 2**63, "negative": -(2**63), "fraction": 0.5, "text": "café 😀", "nothing": None, "list": [True, {}]}
-    with Monitor() as monitor:
+    # It prints `topic payload` for each message.
+    with Program(Path(sys.executable).with_name("codelab-message-monitor")) as monitor:
 
         def ready():
             post(gateway, "ci/ready")
@@ -145,20 +152,98 @@ def node_answers_and_stops(gateway):
         until(lambda: not node.is_running() and not loop.is_alive(), "the node stops")
 
 
+def block(mark):
+    """Returns the block of code of the page that follows a mark."""
+    return PAGE.split(f"<!-- {mark} -->\n```")[1].split("```")[0].split("\n", 1)[1]
+
+
+def extension_of_the_page():
+    return Program(sys.executable, "-c", block("run: extension"))
+
+
+def page_extension_answers(gateway):
+    """What the page says of `--vocabulary older`: names are translated for the client, except on its own topic."""
+    target = "eim/node_echo"
+    expected = block("seen: extension").splitlines()
+    with Listener(gateway.binary, "--encoding", "msgpack") as listener, extension_of_the_page() as extension:
+
+        def printed(line):
+            while not listener.lines.empty():
+                listener.next()
+            return line in listener.lines.seen
+
+        def ready():
+            post(gateway, "visual/extensions/command", extension_id=target, content="ready")
+            return printed(f'adapter/nodes/data\t{{"content":"echo ready","node_id":"{target}"}}')
+
+        until(ready, "the extension answers")
+        post(gateway, "scratch/extensions/command", extension_id=target, content="of a newer name")
+        post(gateway, "scratch/extensions/command", node_id=target, content="of an older name")
+        post(gateway, "visual/extensions/command", extension_id=target, content="hello")
+        until(lambda: printed(expected[-1]), expected[-1])
+        check(expected == [line for line in listener.lines.seen if "hello" in line], listener.lines.seen)
+        answers = [line for line in listener.lines.seen if "echo of" in line]
+        check(len(answers) == 1 and "an older name" in answers[0], answers)
+        post(gateway, "core/extensions/operate", extension_name="node_echo", content="stop")
+        post(gateway, "core/nodes/operate", node_id="eim/another", content="stop")
+        time.sleep(0.5)
+        check(extension.process.poll() is None, "the extension stopped without being told to")
+        post(gateway, "core/nodes/operate", node_id="all", content="stop")
+        check(extension.process.wait(PATIENCE_S) == 0, extension.printed())
+
+
+def names_stay_as_sent(gateway):
+    """Without `--vocabulary`, the client ignores the newer names."""
+    with extension_of_the_page() as extension, Bus() as bus:
+
+        def ready():
+            post(gateway, "visual/extensions/command", node_id="eim/node_echo", content="ready")
+            return bus.has("adapter/nodes/data", content="echo ready")
+
+        until(ready, "the extension answers")
+        post(gateway, "visual/extensions/command", extension_id="eim/node_echo", content="newer")
+        post(gateway, "core/nodes/operate", extension_name="node_echo", content="stop")
+        time.sleep(0.5)
+        check(not bus.has("adapter/nodes/data", content="echo newer"), "a newer name was understood")
+        check(extension.process.poll() is None, "the extension stopped by a newer name")
+        post(gateway, "core/nodes/operate", node_name="node_echo", content="stop")
+        check(extension.process.wait(PATIENCE_S) == 0, extension.printed())
+
+
+def json_is_not_read(gateway):
+    said = "unpack(b) received extra data."
+    check(f"`{said}`" in PAGE, "the page does not have what the client prints")
+    with extension_of_the_page() as extension:
+
+        def refused():
+            post(gateway, "visual/extensions/command", node_id="eim/node_echo", content="hello")
+            return said in extension.printed()
+
+        until(refused, "the client says that it cannot read JSON")
+
+
+RUNS = [
+    (["--encoding", "msgpack"], [monitor_prints, node_answers_and_stops, names_stay_as_sent]),
+    (["--encoding", "msgpack", "--vocabulary", "older"], [page_extension_answers]),
+    ([], [json_is_not_read]),
+]
+
+
 def main():
     binary = sys.argv[1]
     with tempfile.TemporaryDirectory(prefix="adapter-gateway-ci-") as home:
         # The client keeps its files in the home directory.
         os.environ["HOME"] = home
-        with Gateway(binary, "--hub", "--encoding", "msgpack", bus=[]) as gateway:
-            # It listens before it is connected to its hub, and answers 503 until then.
-            connected = {"topic": "ci/connected", "payload": {}}
-            until(lambda: gateway.post(connected)[0] == 200, "the gateway is connected to its hub")
-            for test in [monitor_prints, node_answers_and_stops]:
-                start = time.monotonic()
-                test(gateway)
-                print(f"  ok      {test.__name__} ({time.monotonic() - start:.1f} s)", flush=True)
-            gateway.stop()
+        for options, tests in RUNS:
+            with Gateway(binary, "--hub", *options, bus=[]) as gateway:
+                # It listens before it is connected to its hub, and answers 503 until then.
+                connected = {"topic": "ci/connected", "payload": {}}
+                until(lambda: gateway.post(connected)[0] == 200, "the gateway is connected to its hub")
+                for test in tests:
+                    start = time.monotonic()
+                    test(gateway)
+                    print(f"  ok      {test.__name__} ({time.monotonic() - start:.1f} s)", flush=True)
+                gateway.stop()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 //! The examples of the documents run as they stand, over https, with the certificate that the gateway makes.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -102,30 +102,30 @@ fn the_short_parent_of_the_readme() {
 }
 
 #[test]
-fn the_launcher_of_operations() {
+fn the_launcher_waits_for_the_user() {
+    if !succeeds(ADAPTER_GATEWAY.probe) {
+        skipped("there is no Python 3.9");
+        return;
+    }
     let directory = tempfile::tempdir().unwrap();
     let settings = directory.path().join("user_settings.py");
-    let operations = Document::read("docs/operations.md");
-    let options = "listen=\"127.0.0.1:0\", hub_publishers=\"tcp://127.0.0.1:*\", \
-                   hub_subscribers=\"tcp://127.0.0.1:*\", start_timeout=30, hub=True";
-    let script = operations.block("run: launcher").replace("hub=True", options);
-    for (content, succeeds, said) in [
-        (super::gateway::ENABLED, true, "accepted: 1\nsettings: unchanged\n"),
-        ("", false, "the user has not switched it on: "),
-    ] {
-        std::fs::write(&settings, content).unwrap();
-        let Some(output) = run_python(&script, &[settings.to_str().unwrap()]) else { return };
-        assert_eq!(output.status.success(), succeeds, "{output:?}");
-        let printed = [output.stdout, output.stderr].concat();
-        assert!(String::from_utf8_lossy(&printed).starts_with(said), "{}", String::from_utf8_lossy(&printed));
-    }
+    let options = format!("listen=\"127.0.0.1:0\", bind=\"ipc://{}/bus\", encoding=", directory.path().display());
+    let script = Document::read("docs/adapters.md").block("run: launcher").replace("encoding=", &options);
+    let mut launcher = python(&script, &[settings.to_str().unwrap()]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(launcher.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.next().unwrap().starts_with("the REST interface is off: "));
+    std::fs::write(&settings, super::gateway::ENABLED).unwrap();
+    assert_eq!(lines.next().unwrap(), "the REST interface is on");
+    let rest: Vec<String> = lines.collect();
+    assert_eq!(rest.last().unwrap(), "published 1 of 1", "{rest:?}");
+    assert!(launcher.wait().unwrap().success());
 }
 
 #[test]
-fn the_parent_of_operations() {
-    let operations = Document::read("docs/operations.md");
+fn the_parent_without_the_package() {
+    let parent = Document::read("docs/examples/parent.py").text;
     for options in [&[][..], &["--plain"]] {
-        let Some(output) = run_python(operations.block("run: parent"), options) else { return };
+        let Some(output) = run_python(&parent, options) else { return };
         assert!(output.status.success(), "{output:?}");
         let printed = String::from_utf8_lossy(&output.stdout);
         assert!(printed.ends_with("every accepted message was published\n"), "{output:?}");
@@ -133,9 +133,8 @@ fn the_parent_of_operations() {
 }
 
 #[test]
-fn the_parent_of_operations_that_replaces_a_gateway() {
-    let operations = Document::read("docs/operations.md");
-    let Some(output) = run_python(operations.block("run: replacement"), &[]) else { return };
+fn the_parent_that_replaces_a_gateway() {
+    let Some(output) = run_python(&Document::read("docs/examples/replacement.py").text, &[]) else { return };
     assert!(output.status.success(), "{output:?}");
     let printed = String::from_utf8_lossy(&output.stdout);
     assert!(printed.ends_with("three replacements, and every answer was 200\n"), "{output:?}");
@@ -212,9 +211,14 @@ fn run_python(script: &str, options: &[&str]) -> Option<Output> {
         skipped("there is no python3");
         return None;
     }
+    Some(python(script, options).output().unwrap())
+}
+
+fn python(script: &str, options: &[&str]) -> Command {
     let mut python = command(&["python3", "-c", script]);
     python.args(options).env("ADAPTER_GATEWAY", GATEWAY).env("PYTHONPATH", repository("python"));
-    Some(python.env("PYTHONDONTWRITEBYTECODE", "1").env("no_proxy", "*").output().unwrap())
+    python.env("PYTHONDONTWRITEBYTECODE", "1").env("no_proxy", "*");
+    python
 }
 
 /// Says that an example did not run, also where the output of tests is captured. In CI this is a failure.
