@@ -20,9 +20,10 @@ pub(crate) fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// Returns every document for people: those at the root, the one of the benches, and those in `docs`.
+/// Returns every document for people: those at the root, those of the benches, and those in `docs`.
 pub(crate) fn all() -> Vec<Document> {
-    let mut paths: Vec<String> = ["README.md", "CHANGELOG.md", "benches/README.md"].map(str::to_owned).into();
+    let mut paths: Vec<String> =
+        ["README.md", "CHANGELOG.md", "benches/README.md", "benches/soak.md"].map(str::to_owned).into();
     for entry in fs::read_dir(repository("docs")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         if name.ends_with(".md") {
