@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 
 use super::GATEWAY;
-use super::document::{Document, repository};
+use super::document::{Document, quoted, repository};
 use super::gateway::{Gateway, TOKEN, hub};
 use super::messages;
 
@@ -26,7 +26,6 @@ const ADAPTER_GATEWAY: Client = Client {
     probe: &["python3", "-c", "import sys; sys.exit(sys.version_info < (3, 9))"],
     interpreter: &["python3", "-c"],
 };
-const ADAPTER_GATEWAY_AIO: Client = Client { name: "adapter_gateway.aio", ..ADAPTER_GATEWAY };
 const REQUESTS: Client =
     Client { name: "requests", probe: &["python3", "-c", "import requests"], interpreter: &["python3", "-c"] };
 const FETCH: Client = Client {
@@ -37,49 +36,79 @@ const FETCH: Client = Client {
 
 #[test]
 fn curl() {
-    CURL.run_examples();
+    CURL.run_example("README.md", &[hello("hello")]);
+    CURL.run_every_message();
 }
 
 #[test]
 fn httpie() {
-    HTTPIE.run_example("docs/clients.md", &all_messages());
+    HTTPIE.run_example("docs/clients.md", &[hello("hello")]);
 }
 
 #[test]
 fn python_adapter_gateway() {
-    ADAPTER_GATEWAY.run_example("README.md", &hello_and_numbers(10_000));
-    ADAPTER_GATEWAY.run_example("docs/clients.md", &hello_and_numbers(1000));
-}
-
-#[test]
-fn python_adapter_gateway_with_asyncio() {
-    ADAPTER_GATEWAY_AIO.run_example("docs/clients.md", &hello_and_numbers(1000));
+    let numbers = (0..10_000).map(|number| number.to_string());
+    let contents = std::iter::once("hello".to_owned()).chain(numbers);
+    ADAPTER_GATEWAY.run_example("README.md", &contents.map(|content| hello(&content)).collect::<Vec<_>>());
 }
 
 #[test]
 fn python_requests() {
-    REQUESTS.run_examples();
+    REQUESTS.run_every_message();
 }
 
 #[test]
 fn javascript_fetch() {
-    FETCH.run_examples();
+    FETCH.run_every_message();
 }
 
-/// The clients of a Unix socket.
-const UNIX_CLIENTS: [Client; 5] = [
-    Client { name: "unix curl", ..CURL },
-    Client { name: "unix httpx", probe: &["python3", "-c", "import httpx"], interpreter: &["python3", "-c"] },
-    Client { name: "unix aiohttp", probe: &["python3", "-c", "import aiohttp"], interpreter: &["python3", "-c"] },
-    Client { name: "unix http.client", probe: &["python3", "--version"], interpreter: &["python3", "-c"] },
-    Client { name: "unix node", ..FETCH },
+/// The clients of a Unix socket, each with the script that `HOW` of the table makes complete.
+const UNIX_CLIENTS: [(&str, Client, &str); 6] = [
+    ("adapter_gateway", ADAPTER_GATEWAY, "from adapter_gateway import Client\nHOW.send(TOPIC, PAYLOAD)"),
+    ("`adapter-gateway send`", CURL, "\"$ADAPTER_GATEWAY\" send --settings SETTINGS HOW 'TOPIC' 'PAYLOAD'"),
+    ("curl", CURL, "curl -sS --fail-with-body HOW 'URL' -H 'Content-Type: application/json' -d 'BODY'"),
+    (
+        "httpx",
+        Client { name: "httpx", probe: &["python3", "-c", "import httpx"], ..ADAPTER_GATEWAY },
+        "import httpx\nHOW.post('URL', json=BODY).raise_for_status()",
+    ),
+    (
+        "aiohttp",
+        Client { name: "aiohttp", probe: &["python3", "-c", "import aiohttp"], ..ADAPTER_GATEWAY },
+        "import asyncio, aiohttp
+async def main():
+    async with HOW as gateway, gateway.post('URL', json=BODY) as answer:
+        answer.raise_for_status()
+asyncio.run(main())",
+    ),
+    (
+        "Node",
+        FETCH,
+        "import http from 'node:http';
+const request = HOW;
+request.on('response', (answer) => { process.exitCode = answer.statusCode === 200 ? 0 : 1; answer.resume(); });
+request.end('BODY');",
+    ),
 ];
 
 #[test]
 fn clients_of_a_unix_socket() {
-    let hello = serde_json::json!({"extension_id": "demo", "content": "hello"});
-    for client in UNIX_CLIENTS {
-        client.run_example("docs/clients.md", &[("adapter/extensions/data".into(), hello.clone())]);
+    let page = Document::read("docs/clients.md");
+    let rows = page.table("unix clients");
+    assert_eq!(rows.iter().map(|row| row[0]).collect::<Vec<_>>(), UNIX_CLIENTS.map(|client| client.0));
+    let (topic, payload) = hello("hello");
+    let body = serde_json::json!({"topic": topic, "payload": payload}).to_string();
+    for (row, (name, client, script)) in rows.iter().zip(UNIX_CLIENTS) {
+        let quote = if script.contains("'TOPIC'") { "" } else { "'" };
+        let script = script
+            .replace("HOW", row[1].trim_matches('`'))
+            .replace("PATH", "~/.config/adapter/gateway.sock")
+            .replace("SETTINGS", "~/.config/adapter/user_settings.py")
+            .replace("URL", "http://localhost/api/message?token=<ACCESS_TOKEN>")
+            .replace("TOPIC", &format!("{quote}{topic}{quote}"))
+            .replace("PAYLOAD", &payload.to_string())
+            .replace("BODY", &body);
+        client.run_script(name, &script, &[(topic.clone(), payload.clone())]);
     }
 }
 
@@ -140,30 +169,44 @@ fn the_parent_that_replaces_a_gateway() {
     assert!(printed.ends_with("three replacements, and every answer was 200\n"), "{output:?}");
 }
 
-/// Returns what the examples of the Python client post.
-fn hello_and_numbers(count: usize) -> Vec<(String, Value)> {
-    let contents = std::iter::once("hello".to_owned()).chain((0..count).map(|number| number.to_string()));
-    let message = |content| serde_json::json!({"extension_id": "demo", "content": content});
-    contents.map(|content| ("adapter/extensions/data".to_owned(), message(content))).collect()
+/// A topic and a payload.
+type Posted = (String, Value);
+
+/// Returns the message of the examples, with this content.
+fn hello(content: &str) -> Posted {
+    ("adapter/extensions/data".to_owned(), serde_json::json!({"extension_id": "demo", "content": content}))
 }
 
-/// Returns what the examples of the HTTP clients in `docs/clients.md` post, in their order.
-fn all_messages() -> Vec<(String, Value)> {
-    let messages = messages::one_for_each_vocabulary();
-    let parsed = |payload: &messages::Json| serde_json::from_str(&payload.to_string()).unwrap();
-    messages.iter().map(|message| (message.topic.to_owned(), parsed(&message.payload))).collect()
+/// Returns the script with its last line once for each message of the table of `docs/clients.md`, and these messages.
+fn with_every_message(script: &str, page: &Document) -> (String, Vec<Posted>) {
+    let (preamble, line) = script.trim_end().rsplit_once('\n').unwrap();
+    let rows = page.table("generated: messages");
+    let mut words = rows.iter().flat_map(|row| &row[1..]).flat_map(|cell| quoted(cell));
+    let messages: Vec<[&str; 2]> = std::iter::from_fn(|| Some([words.next()?, words.next()?])).collect();
+    let [topic, payload] = messages[0];
+    assert!(line.contains(topic) && line.contains(payload), "{line}");
+    let lines = messages.iter().map(|other| line.replace(topic, other[0]).replace(payload, other[1]));
+    let script = std::iter::once(preamble.to_owned()).chain(lines).collect::<Vec<_>>().join("\n");
+    let posted = messages.iter().map(|[topic, payload]| ((*topic).to_owned(), serde_json::from_str(payload).unwrap()));
+    (script, posted.collect())
 }
 
 impl Client {
-    /// Runs the example of the README, which posts one message, and that of `docs/clients.md`, which posts all.
-    fn run_examples(&self) {
-        let hello = serde_json::json!({"extension_id": "demo", "content": "hello"});
-        self.run_example("README.md", &[("adapter/extensions/data".into(), hello)]);
-        self.run_example("docs/clients.md", &all_messages());
+    /// Runs the example of `docs/clients.md` with each message of its table.
+    fn run_every_message(&self) {
+        let page = Document::read("docs/clients.md");
+        let (script, posted) = with_every_message(page.block(&format!("run: {}", self.name)), &page);
+        assert_eq!(posted.len(), messages::one_for_each_vocabulary().len());
+        self.run_script(&page.path, &script, &posted);
     }
 
-    /// Runs an example against a gateway of its own, whose hub is this process, if the client is installed.
-    fn run_example(&self, document: &str, expected: &[(String, Value)]) {
+    fn run_example(&self, document: &str, expected: &[Posted]) {
+        let script = Document::read(document);
+        self.run_script(document, script.block(&format!("run: {}", self.name)), expected);
+    }
+
+    /// Runs a script against a gateway of its own, whose hub is this process, if the client is installed.
+    fn run_script(&self, document: &str, script: &str, expected: &[Posted]) {
         if !succeeds(self.probe) {
             skipped(&format!("`{}` fails", self.probe.join(" ")));
             return;
@@ -177,7 +220,7 @@ impl Client {
         let gateway = Gateway::serve(directory.path(), &["--connect", &endpoint, "--listen", &socket]);
         let url = gateway.ready();
 
-        let output = self.run(&Document::read(document), directory.path(), &url);
+        let output = self.run(script, directory.path(), &url);
         assert!(output.status.success(), "{document}: {output:?}");
         for ((topic, payload), frames) in expected.iter().zip(hub.join().unwrap()) {
             let [seen, content] = frames.as_slice() else { panic!("{frames:?}") };
@@ -186,10 +229,9 @@ impl Client {
         }
     }
 
-    fn run(&self, document: &Document, directory: &Path, url: &str) -> Output {
+    fn run(&self, script: &str, directory: &Path, url: &str) -> Output {
         let settings = directory.join("user_settings.py");
-        let script = document
-            .block(&format!("run: {}", self.name))
+        let script = script
             .replace("from_settings()", &format!("from_settings({settings:?}, url={url:?})"))
             .replace("https://localhost:12358/api/message", url)
             .replace("<ACCESS_TOKEN>", TOKEN)
@@ -198,6 +240,7 @@ impl Client {
         command(self.interpreter)
             .arg(script)
             .env("no_proxy", "*")
+            .env("ADAPTER_GATEWAY", GATEWAY)
             .env("PYTHONPATH", repository("python"))
             .env("NODE_EXTRA_CA_CERTS", certificate)
             .output()

@@ -6,14 +6,14 @@ use adapter_gateway::message::topics::{Content, UNCHECKED};
 
 use super::document::Document;
 use super::interface::Program;
-use super::messages::{self, Json, Message, Topic, topics};
+use super::messages::{self, Message, Topic, topics};
 use super::{completions, man_page};
 
 #[test]
 fn generated_parts_are_up_to_date() {
     let program = Program::new();
     let documents = [
-        with_parts("docs/clients.md", &clients()),
+        with_parts("docs/clients.md", &[("messages", message_table())]),
         with_parts(
             "docs/reference.md",
             &[("topics", topic_table()), ("unchecked", unchecked()), ("vocabularies", vocabulary_table())],
@@ -43,92 +43,26 @@ fn with_parts(path: &str, parts: &[(&str, String)]) -> Document {
     document
 }
 
-const CURL: &str = r#"<!-- run: curl -->
-```sh
-URL='https://localhost:12358/api/message?token=<ACCESS_TOKEN>'
-CERT=~/.config/adapter/gateway-cert.pem
-send() { curl -sS --fail-with-body --cacert "$CERT" "$URL" -H 'Content-Type: application/json' -d "$1" && echo; }
-"#;
-
-const HTTPIE: &str = r#"<!-- run: httpie -->
-```sh
-URL='https://localhost:12358/api/message?token=<ACCESS_TOKEN>'
-CERT=~/.config/adapter/gateway-cert.pem
-send() { http --ignore-stdin --check-status --body --verify "$CERT" POST "$URL" "$@"; }
-"#;
-
-const REQUESTS: &str = r#"<!-- run: requests -->
-```python
-import pathlib
-import requests
-
-URL = "https://localhost:12358/api/message"
-gateway = requests.Session()  # one connection for all messages, which keeps their order
-gateway.params = {"token": "<ACCESS_TOKEN>"}
-CERT = str(pathlib.Path("~/.config/adapter/gateway-cert.pem").expanduser())
-
-
-def send(topic, payload):
-    # `verify` is an argument of each call: REQUESTS_CA_BUNDLE, if it is set, overrides the one of a session.
-    answer = gateway.post(URL, json={"topic": topic, "payload": payload}, timeout=10, verify=CERT)
-    if answer.status_code != 200:
-        problem = answer.json()
-        raise RuntimeError(f"{answer.status_code} {problem['type']}: {problem['detail']}")
-
-"#;
-
-const FETCH: &str = r#"<!-- run: fetch -->
-```js
-const url = "https://localhost:12358/api/message?token=" + encodeURIComponent("<ACCESS_TOKEN>");
-
-async function send(topic, payload) {
-  const answer = await fetch(url, {
-    method: "POST",
-    headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ topic, payload }),
-  });
-  if (!answer.ok) {
-    const problem = await answer.json();
-    throw new Error(`${answer.status} ${problem.type}: ${problem.detail}`);
-  }
-  await answer.json();
-}
-"#;
-
-/// Returns the name and the content of each generated part of `docs/clients.md`.
-fn clients() -> [(&'static str, String); 4] {
-    [
-        ("curl", client(CURL, "#", |message| format!("send '{}'", body(message)))),
-        ("httpie", client(HTTPIE, "#", httpie)),
-        ("requests", client(REQUESTS, "#", |message| format!("send(\"{}\", {})", message.topic, message.payload))),
-        ("fetch", client(FETCH, "//", |message| format!("await send(\"{}\", {});", message.topic, message.payload))),
-    ]
-}
-
-/// Returns a block that sends one message of each topic in each vocabulary.
-fn client(preamble: &str, comment: &str, send: impl Fn(&Message) -> String) -> String {
-    let mut block = preamble.to_owned();
-    for (newer, vocabulary) in [(true, "newer"), (false, "older")] {
-        block += &format!("\n{comment} the {vocabulary} vocabulary\n");
-        for message in messages::one_for_each_vocabulary().iter().filter(|message| message.is_newer() == newer) {
-            block += &format!("{}\n", send(message));
+/// Returns the table of messages of `docs/clients.md`: a row for each purpose, with the messages of each vocabulary.
+fn message_table() -> String {
+    let all = messages::one_for_each_vocabulary();
+    let mut purposes: Vec<&str> = Vec::new();
+    all.iter().for_each(|message| {
+        if !purposes.contains(&message.purpose) {
+            purposes.push(message.purpose);
         }
+    });
+    let mut table = "| purpose | newer vocabulary | older vocabulary |\n|---|---|---|\n".to_owned();
+    for purpose in purposes {
+        let cell = |newer| {
+            let chosen = all.iter().filter(|message| message.purpose == purpose && message.is_newer() == newer);
+            let messages: Vec<String> =
+                chosen.map(|message| format!("`{}` `{}`", message.topic, message.payload)).collect();
+            messages.join("<br>")
+        };
+        table += &format!("| {purpose} | {} | {} |\n", cell(true), cell(false));
     }
-    block + "```\n"
-}
-
-fn httpie(message: &Message) -> String {
-    fn add(path: &str, value: &Json, words: &mut String) {
-        match value {
-            Json::Text(text) => *words += &format!(" '{path}={text}'"),
-            Json::Object(fields) => {
-                fields.iter().for_each(|(name, value)| add(&format!("{path}[{name}]"), value, words))
-            }
-        }
-    }
-    let mut words = format!("send topic={}", message.topic);
-    add("payload", &message.payload, &mut words);
-    words
+    table
 }
 
 /// Returns the body of the request.
