@@ -95,19 +95,23 @@ fn unchecked() -> String {
     UNCHECKED.map(|topic| format!("`{topic}`")).join(", ") + "\n"
 }
 
-/// Returns the table of vocabularies of `docs/reference.md`.
+/// Returns the table of vocabularies of `docs/reference.md`: each topic and each identifier that differs.
 fn vocabulary_table() -> String {
-    let mut table = "| sent | with `older` | with `newer` |\n|---|---|---|\n".to_owned();
-    for topic in topics() {
-        for &identifier in &topic.identifiers {
-            let published = [Vocabulary::Older, Vocabulary::Newer].map(|vocabulary| {
-                let field = vocabulary.identifier(identifier).unwrap_or(identifier);
-                match topic.schema.topic_in(vocabulary) {
-                    Some(name) if (name, field) != (topic.name, identifier) => format!("`{name}`, `{field}`"),
-                    _ => "as it is".to_owned(),
-                }
-            });
-            table += &format!("| `{}`, `{identifier}` | {} |\n", topic.name, published.join(" | "));
+    let topics = topics();
+    let mut pairs = Vec::new();
+    for topic in &topics {
+        let name = |name: Option<&str>| name.map_or("none: it stays as it is".to_owned(), |name| format!("`{name}`"));
+        pairs.push([topic.schema.older, topic.schema.newer].map(name));
+    }
+    for &identifier in topics.iter().flat_map(|topic| &topic.identifiers) {
+        let name = |vocabulary: Vocabulary| format!("`{}`", vocabulary.identifier(identifier).unwrap());
+        pairs.push([Vocabulary::Older, Vocabulary::Newer].map(name));
+    }
+    let mut table = "| older | newer |\n|---|---|\n".to_owned();
+    for [older, newer] in pairs {
+        let row = format!("| {older} | {newer} |\n");
+        if older != newer && !table.contains(&row) {
+            table += &row;
         }
     }
     table
