@@ -72,11 +72,11 @@ fn body(message: &Message) -> String {
 
 /// Returns the table of topics of `docs/reference.md`.
 fn topic_table() -> String {
-    let mut table = "| topic | identifier | `content` | purpose |\n|---|---|---|---|\n".to_owned();
+    let mut table = "| topic | identifier | `content` |\n|---|---|---|\n".to_owned();
     for topic in topics() {
         let identifiers: Vec<String> = topic.identifiers.iter().map(|field| format!("`{field}`")).collect();
         let (identifiers, content) = (identifiers.join(" or "), description(topic.content));
-        table += &format!("| `{}` | {identifiers} | {content} | {} |\n", topic.name, topic.purpose);
+        table += &format!("| `{}` | {identifiers} | {content} |\n", topic.name);
     }
     table
 }
