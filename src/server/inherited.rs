@@ -6,6 +6,13 @@
 //! `O_NONBLOCK` is such an option: it belongs to the open file description, which all of them share. So accept(2) may
 //! block, and no worker may call it. A thread of its own does, and hands the connections to the workers. A blocked call
 //! cannot be ended through the socket, so a signal interrupts it.
+//!
+//! There is no cheaper way. `/proc/self/fd` refuses to open sockets, so the gateway cannot have an open file description
+//! of its own. Between a poll and a call of accept(2), another process may take the connection. A pending accept of
+//! io_uring would take connections after the gateway was asked to stop.
+//!
+//! While the API is switched off, the threads go on, and the connections are closed. In the backlog, clients would wait
+//! for an answer that does not come.
 
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};

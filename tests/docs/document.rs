@@ -23,7 +23,9 @@ pub(crate) fn repository(path: &str) -> PathBuf {
 /// Returns every document for people: those at the root, those of the benches, and those in `docs`.
 pub(crate) fn all() -> Vec<Document> {
     let mut paths: Vec<String> =
-        ["README.md", "CHANGELOG.md", "benches/README.md", "benches/soak.md"].map(str::to_owned).into();
+        ["README.md", "CHANGELOG.md", "benches/README.md", "benches/measured.md", "benches/soak.md"]
+            .map(str::to_owned)
+            .into();
     for entry in fs::read_dir(repository("docs")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         if name.ends_with(".md") {

@@ -11,6 +11,7 @@
     reason = "a test that meets the unexpected has one thing to do: fail where it stands"
 )]
 
+mod changes;
 mod clients;
 mod completions;
 mod dependencies;

@@ -2,7 +2,8 @@
 //!
 //! libzmq looks a name up on the I/O thread, which serves all connections of its context, and a name server that does
 //! not answer holds that thread up for ten seconds and more. So each name is looked up on a thread of its own. libzmq is
-//! told to try again until there is an answer, and does so in its pauses between two attempts to connect.
+//! told to try again until there is an answer, and does so in its pauses between two attempts to connect. A context for
+//! each endpoint would hold up nothing but its own endpoint, and costs two threads for each.
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_int};

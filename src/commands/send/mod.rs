@@ -9,6 +9,9 @@
 //! | `pipeline` | keeps the requests without an outcome, in order |
 //! | `report` | tells a person what became of the lines |
 //!
+//! It blocks, without a runtime: it waits for the connection and the input with one call of poll(2). A write may block,
+//! since the answers of 64 requests fit into the buffers of any socket, so the gateway never waits for it to read.
+//!
 //! Invariant: a request whose bytes were written is sent again only if the gateway has answered that it published
 //! nothing, or that it reads nothing more on that connection.
 

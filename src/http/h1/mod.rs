@@ -34,6 +34,9 @@
 //! | *a message, its payload untouched* | 8259 | `accept/payload-untouched`, `accept/topic-*` |
 //! | *limits, at the limit* | | `accept/head-at-max*`, `accept/body-at-max-*`, `accept/buffered-at-max` |
 //!
+//! A bare LF, a second empty line and an empty list member may be accepted by the RFC. They are refused, because two programs
+//! that disagree about where a request ends make request smuggling possible, and no known client sends them.
+//!
 //! | refused with 400 and a close | RFC | held by |
 //! |---|---|---|
 //! | a request line that is not `method SP target SP HTTP/d.d`, HTTP/0.9 too | 9112 §3, §2.3 | `reject/request-line-*`, `reject/method-empty`, `reject/method-no-token`, `reject/method-obs-text`, `reject/version-*` |

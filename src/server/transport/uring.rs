@@ -1,7 +1,8 @@
 //! Sockets that are waited for with io_uring, by one-shot polls on tokio-uring.
 //!
 //! A poll in flight has a handle on its socket, and dropping its future does not end it. So a socket that is dropped
-//! while it is polled is shut down, which completes the poll, and then it is closed.
+//! while it is polled is shut down, which completes the poll, and then it is closed. A runtime whose ring the kernel
+//! refuses leaves four descriptors open, so a ring is tried first.
 
 use std::cell::Cell;
 use std::future::Future;

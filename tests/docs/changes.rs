@@ -1,0 +1,88 @@
+//! Two tables of `docs/design.md`: the one that says which files a change touches names every file in which its example
+//! stands, and what the way of a message names exists.
+
+use std::fs;
+use std::path::Path;
+
+use super::document::{Document, quoted, repository};
+
+/// Where a file that names an example must stand in the table.
+const SEARCHED: [&str; 6] = [
+    "src",
+    "python/adapter_gateway",
+    "packaging/completions",
+    "packaging/man",
+    "docs/reference.md",
+    "docs/openapi.yaml",
+];
+
+#[test]
+fn the_table_of_changes_names_every_file_of_its_examples() {
+    let design = Document::read("docs/design.md");
+    let mut examples = 0;
+    for row in design.table("changes") {
+        let named: Vec<&str> = row[1..].iter().flat_map(|cell| quoted(cell)).collect();
+        for path in &named {
+            assert!(repository(path).exists(), "{}: there is no {path}", row[0]);
+        }
+        let Some(example) = quoted(row[0]).next() else { continue };
+        examples += 1;
+        let mut files = Vec::new();
+        SEARCHED.iter().for_each(|path| files_with(&plain(example), path, &mut files));
+        let missing: Vec<_> = files.iter().filter(|file| !named.iter().any(|name| stands_under(file, name))).collect();
+        assert!(missing.is_empty(), "{}: {missing:?} are not named", row[0]);
+        assert!(files.len() > 1, "{example} stands nowhere");
+    }
+    assert_eq!(examples, 4);
+}
+
+#[test]
+fn the_way_of_a_message_names_what_exists() {
+    let design = Document::read("docs/design.md");
+    let rows = design.table("way");
+    assert!(rows.len() > 10);
+    for row in rows {
+        let mut source = String::new();
+        for name in quoted(row[1]) {
+            let path = repository(&format!("src/{name}"));
+            if name.ends_with(".rs") {
+                source = fs::read_to_string(path).unwrap_or_else(|error| panic!("{name}: {error}"));
+            } else if name.contains('/') {
+                assert!(path.is_dir(), "there is no {name}");
+            } else {
+                let mut words = name.split("::");
+                // The type of a function stands behind `struct`, or behind `impl` with what it is generic over.
+                let is_there = |word: &str| {
+                    let is_named = |before: &str| source.contains(&format!("{before} {word}"));
+                    is_named("fn") || is_named("struct") || is_named("impl") || is_named("for") || is_named(">")
+                };
+                assert!(words.all(is_there), "there is no {name}");
+            }
+        }
+    }
+}
+
+/// Returns whether `file` is the path `name`, or in the folder of that name.
+fn stands_under(file: &str, name: &str) -> bool {
+    Path::new(file).starts_with(name)
+}
+
+/// Adds the files at or below `path` that name the example, except tests in a folder of their own.
+fn files_with(example: &str, path: &str, files: &mut Vec<String>) {
+    let place = repository(path);
+    if place.is_dir() {
+        for entry in fs::read_dir(place).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            if name != "tests" && name != "__pycache__" {
+                files_with(example, &format!("{path}/{name}"), files);
+            }
+        }
+    } else if plain(&fs::read_to_string(place).unwrap()).contains(example) {
+        files.push(path.to_owned());
+    }
+}
+
+/// Returns the text in lower case, without what separates the words of a name: `--idle-timeout` is `IDLE_TIMEOUT`.
+fn plain(text: &str) -> String {
+    text.chars().filter(|c| !matches!(c, '-' | '_' | '\\')).map(|c| c.to_ascii_lowercase()).collect()
+}
