@@ -34,7 +34,7 @@ pub(crate) use translations::translation;
 /// Panics if the bytes break the property.
 pub(crate) type Property = fn(&[u8]);
 
-/// All of them, by the name of the target, of its corpus and of its regressions.
+/// The property of each target of `fuzz/Cargo.toml`.
 pub(crate) const ALL: [(&str, Property); 13] = [
     ("head", head),
     ("framing", framing),

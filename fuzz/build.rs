@@ -1,0 +1,47 @@
+//! Unpacks `seeds` and `found` into `corpus`, from which `cargo fuzz run TARGET` starts and to which it adds. Git ignores
+//! that folder.
+
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+fn main() {
+    // Cargo runs this again if one of them changes, and also if the corpus does not exist.
+    for path in ["seeds", "found", MARK] {
+        println!("cargo:rerun-if-changed={path}");
+    }
+    if let Err(error) = unpack() {
+        panic!("the corpus cannot be unpacked: {error}");
+    }
+}
+
+/// An empty file in the corpus. It is missing if somebody removed the corpus.
+const MARK: &str = "corpus/.unpacked";
+
+fn unpack() -> io::Result<()> {
+    for seeds in fs::read_dir("seeds")? {
+        let seeds = seeds?;
+        let corpus = Path::new("corpus").join(seeds.file_name());
+        fs::create_dir_all(&corpus)?;
+        for seed in fs::read_dir(seeds.path())? {
+            let seed = seed?;
+            fs::copy(seed.path(), corpus.join(seed.file_name()))?;
+        }
+        for line in fs::read_to_string(Path::new("found").join(seeds.file_name()))?.lines() {
+            let input = STANDARD.decode(line).map_err(io::Error::other)?;
+            fs::write(corpus.join(name(&input)), input)?;
+        }
+    }
+    fs::write(MARK, "")
+}
+
+/// Returns the same name for the same bytes, so that a change of `found` adds files and replaces none.
+fn name(input: &[u8]) -> String {
+    let mut hasher = DefaultHasher::new();
+    input.hash(&mut hasher);
+    format!("found-{:016x}", hasher.finish())
+}
