@@ -32,7 +32,7 @@ fn unpack() -> io::Result<()> {
             fs::copy(seed.path(), corpus.join(seed.file_name()))?;
         }
         for line in fs::read_to_string(Path::new("found").join(seeds.file_name()))?.lines() {
-            let input = STANDARD.decode(line).map_err(io::Error::other)?;
+            let input = STANDARD.decode(line).map_err(|fault| io::Error::other(fault.to_string()))?;
             fs::write(corpus.join(name(&input)), input)?;
         }
     }
