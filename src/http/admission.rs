@@ -104,13 +104,16 @@ pub(crate) fn admit(head: &Head<'_>, token: Option<&Token>, policy: &Policy) -> 
     }
 }
 
-/// Returns whether the query holds the token, once. All values are compared, so that the time taken tells nothing of
-/// them.
+/// Returns whether the query holds the token, once, or, where the query has none, the `Authorization` field. All values
+/// are compared, so that the time taken tells nothing of them.
 fn holds_token(head: &Head<'_>, token: &Token) -> bool {
     let (mut values, mut matching) = (0, 0);
     head.target.parameters(TOKEN_PARAMETER, |value| {
         values += 1;
         matching += usize::from(token.matches(value));
     });
-    (values, matching) == (1, 1)
+    match values {
+        0 => token.matches(head.fields.bearer),
+        _ => (values, matching) == (1, 1),
+    }
 }

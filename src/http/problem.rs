@@ -212,7 +212,7 @@ impl Problem {
     pub fn field_lines(&self) -> &'static str {
         match self {
             Self::Method => "Allow: POST, OPTIONS\r\n",
-            Self::Token => "WWW-Authenticate: Token realm=\"adapter-gateway\"\r\n",
+            Self::Token => "WWW-Authenticate: Bearer realm=\"adapter-gateway\"\r\n",
             Self::MediaType => "Accept-Post: application/json\r\n",
             // RFC 9110 §15.5.16: an Accept-Encoding tells the client that the coding was the cause.
             Self::ContentEncoding => "Accept-Post: application/json\r\nAccept-Encoding: identity\r\n",
@@ -234,7 +234,11 @@ impl Problem {
             Self::Head(HeadFault::TransferCoding) => "no transfer coding but chunked is known here".into(),
             Self::NotFound => "the one endpoint is POST /api/message".into(),
             Self::Method => "a message is sent with POST".into(),
-            Self::Token => "the query must hold the access token, once: ?token=<ACCESS_TOKEN>".into(),
+            Self::Token => {
+                "the request must hold the access token, once: ?token=<ACCESS_TOKEN>, or Authorization: Bearer \
+                 <ACCESS_TOKEN>"
+                    .into()
+            }
             Self::MediaType => "the content must be application/json, in UTF-8".into(),
             Self::ContentEncoding => "the content must not be compressed or otherwise encoded".into(),
             Self::Expectation => "no expectation but 100-continue can be met".into(),

@@ -27,9 +27,11 @@ pub(super) fn options<P>(request: &Request, out: &mut Vec<u8>, context: &Context
     head(Status::NoContent, request.reply, out, context);
     out.extend_from_slice(b"Allow: POST, OPTIONS\r\n");
     if request.reply.grant != OriginGrant::Refused {
-        // The header fields of a request carry no authority here, so a page may send any.
+        // No browser adds the token by itself, so a page may send any field. `*` does not stand for Authorization (Fetch
+        // §2.2.2).
         out.extend_from_slice(
-            b"Access-Control-Allow-Methods: POST\r\nAccess-Control-Allow-Headers: Content-Type, *\r\n",
+            b"Access-Control-Allow-Methods: POST\r\n\
+              Access-Control-Allow-Headers: Content-Type, Authorization, *\r\n",
         );
         out.extend_from_slice(format!("Access-Control-Max-Age: {PREFLIGHT_MAX_AGE_S}\r\n").as_bytes());
         if request.private_network {

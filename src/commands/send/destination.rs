@@ -111,12 +111,14 @@ impl Destination {
             Err(error) => return Err(refused(format!("the settings cannot be used: {error}"))),
         };
         let (target, authority) = (&self.target, &self.authority);
-        let token = percent_encode(token.secret(), NON_ALPHANUMERIC);
-        let head = format!(
-            "POST {target}?token={token} HTTP/1.1\r\nHost: {authority}\r\nContent-Type: application/json\r\n\
-             Content-Length: "
-        );
-        Ok(head.into_bytes())
+        // A URL ends in the logs of proxies, so that the token is there only if no field can carry it.
+        let (query, field) = if is_field_content(token.secret()) {
+            (String::new(), [b"Authorization: Bearer ", token.secret(), b"\r\n"].concat())
+        } else {
+            (format!("?token={}", percent_encode(token.secret(), NON_ALPHANUMERIC)), Vec::new())
+        };
+        let before = format!("POST {target}{query} HTTP/1.1\r\nHost: {authority}\r\n");
+        Ok([before.as_bytes(), &field, b"Content-Type: application/json\r\nContent-Length: "].concat())
     }
 
     /// Returns the failure of a gateway that refuses the token.
@@ -138,9 +140,35 @@ impl Destination {
     }
 }
 
+/// Returns whether a field carries these bytes as they are: a recipient drops blanks at the ends of a value (RFC 9110
+/// §5.5).
+fn is_field_content(bytes: &[u8]) -> bool {
+    bytes.trim_ascii() == bytes && bytes.iter().all(|byte| !byte.is_ascii_control())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_token_is_in_a_field_unless_no_field_can_carry_it() {
+        for (token, query, field) in [
+            ("'s3cret+/= x'", "", "Authorization: Bearer s3cret+/= x\r\n"),
+            ("'\u{e9}'", "", "Authorization: Bearer \u{e9}\r\n"),
+            ("' s3cret'", "?token=%20s3cret", ""),
+            ("'s3cret\\t'", "?token=s3cret%09", ""),
+            ("'s3\\ncret'", "?token=s3%0Acret", ""),
+        ] {
+            let settings = tempfile::NamedTempFile::new().unwrap();
+            std::fs::write(settings.path(), format!("OPEN_REST_API = True\nTOKEN = {token}\n")).unwrap();
+            let destination = Destination::of_url("http://h", settings.path().into()).unwrap();
+            let head = String::from_utf8(destination.request_head().unwrap_or_default()).unwrap();
+            let expected = format!(
+                "POST /api/message{query} HTTP/1.1\r\nHost: h\r\n{field}Content-Type: application/json\r\nContent-Length: "
+            );
+            assert_eq!(head, expected);
+        }
+    }
 
     #[test]
     fn a_url_may_leave_out_its_port_and_its_path() {

@@ -62,6 +62,9 @@ pub struct Fields<'b> {
     pub origin: Option<&'b [u8]>,
     /// Whether a preflight asks for access to a private network.
     pub private_network: bool,
+    /// The token of `Authorization: Bearer` (RFC 6750 §2.1); empty where there is none, or more than one
+    /// `Authorization`. Never to be logged.
+    pub bearer: &'b [u8],
 }
 
 impl<'b> Fields<'b> {
@@ -95,6 +98,7 @@ struct FieldsReading<'b> {
     expect_unknown: bool,
     origin: Option<&'b [u8]>,
     private_network: bool,
+    bearer: Option<&'b [u8]>,
     has_coding: bool,
 }
 
@@ -112,6 +116,10 @@ impl<'b> FieldsReading<'b> {
                 // RFC 9110 §5.3: a singleton field that is given twice has no single meaning.
                 let second = self.media_type.is_some();
                 self.media_type = Some(if second { MediaType::Other } else { media_type(value) });
+            }
+            13 if is("Authorization") => {
+                let second = self.bearer.is_some();
+                self.bearer = Some(if second { b"" } else { bearer(value) });
             }
             14 if is("Content-Length") => {
                 once(&mut self.length, content_length(value)?, Malformed::LengthRepeated)?;
@@ -191,6 +199,7 @@ impl<'b> FieldsReading<'b> {
             expectation,
             origin: self.origin,
             private_network: self.private_network,
+            bearer: self.bearer.unwrap_or_default(),
         };
         Ok((fields, coding))
     }
@@ -228,6 +237,17 @@ fn content_length(value: &[u8]) -> Result<u64, Malformed> {
         length.checked_mul(10)?.checked_add(digit)
     });
     length.filter(|_| !value.is_empty()).ok_or(Malformed::LengthInvalid)
+}
+
+/// Returns the token of `Bearer 1*SP token` (RFC 9110 §11.4), as it was sent; nothing for another scheme.
+fn bearer(credentials: &[u8]) -> &[u8] {
+    match credentials.split_at_checked(b"Bearer".len()) {
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case(b"Bearer") && rest.starts_with(b" ") => {
+            let token = rest.iter().position(|&byte| byte != b' ');
+            token.and_then(|start| rest.get(start..)).unwrap_or_default()
+        }
+        _ => b"",
+    }
 }
 
 /// Returns [`MediaType::Json`] for `application/json` with any parameters but a charset other than UTF-8
@@ -294,6 +314,7 @@ mod tests {
             ("Origin", "null"),
             ("Connection", "close"),
             ("Content-Type", "application/json"),
+            ("Authorization", "Bearer t0ken"),
             ("Content-Length", "7"),
             ("Content-Encoding", "gzip"),
             ("Transfer-Encoding", "chunked"),

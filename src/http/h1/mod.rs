@@ -30,6 +30,7 @@
 //! | *`Content-Encoding: identity`* | 9110 §8.4 | `accept/content-encoding-identity` |
 //! | *`Expect: 100-continue`, also more than once, or nothing* | 9110 §10.1.1 | `accept/expect-*`, `interim` |
 //! | *a token, percent-encoded or not* | 3986 §2.1 | `accept/token-*` |
+//! | *a token in `Authorization: Bearer`, where the query has none* | 6750 §2.1, 9110 §11.4 | `accept/bearer*` |
 //! | *`OPTIONS`, a preflight or not: 204* | 9110 §9.3.7, Fetch §3.2 | `accept/options*` |
 //! | *a message, its payload untouched* | 8259 | `accept/payload-untouched`, `accept/topic-*` |
 //! | *limits, at the limit* | | `accept/head-at-max*`, `accept/body-at-max-*`, `accept/buffered-at-max` |
@@ -65,7 +66,7 @@
 //! | *`CONNECT` to a host and port, which are no path: 404, close* | 9110 §9.3.6 | `reject/target-connect` |
 //! | *another method: 405* | 9110 §15.5.6 | `reject/method-*` |
 //! | *`HEAD`, whatever is wrong with it: no content* | 9110 §9.3.2 | `reject/method-head*` |
-//! | *the token missing, repeated or wrong: 401, one and the same, close* | 9110 §15.5.2 | `reject/token-*`, `token::every_401_is_the_same` |
+//! | *the token missing, repeated or wrong: 401, one and the same, close* | 9110 §15.5.2 | `reject/token-*`, `reject/bearer-*`, `token::every_401_is_the_same` |
 //! | *another media type or coding of the content: 415* | 9110 §15.5.16 | `reject/content-type-*`, `reject/content-encoding-*` |
 //! | *another expectation: 417* | 9110 §15.5.18, §10.1.1 | `reject/expect-*` |
 //! | *a body over `--max-body`: 413, close* | 9110 §15.5.14 | `reject/body-*` |

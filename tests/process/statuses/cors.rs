@@ -35,7 +35,9 @@ fn a_preflight_is_204_and_allows_a_post_of_json() {
     assert_eq!(response.status, 204);
     assert_eq!(allowed_origin(&response), Some("*"));
     assert!(lists(&response, "Access-Control-Allow-Methods", "POST"), "{response:?}");
-    assert!(lists(&response, "Access-Control-Allow-Headers", "Content-Type"), "{response:?}");
+    for name in ["Content-Type", "Authorization"] {
+        assert!(lists(&response, "Access-Control-Allow-Headers", name), "{response:?}");
+    }
     assert_eq!(response.field("Access-Control-Allow-Private-Network"), None, "the page did not ask for it");
     client.exchange(&fixture.request(FINE).field("Origin", ORIGIN)).assert_accepted();
 }

@@ -38,11 +38,24 @@ fn a_missing_repeated_or_wrong_token_gets_the_same_answer_to_the_byte() {
     };
     let first = answer(&targets[0]);
     first.problem();
-    assert!(first.field("WWW-Authenticate").is_some_and(|challenge| !challenge.is_empty()));
+    assert_eq!(first.field("WWW-Authenticate"), Some("Bearer realm=\"adapter-gateway\""));
     for target in &targets[1..] {
         assert_eq!(answer(target), first, "{target}");
     }
     fixture.assert_nothing_more_published();
+}
+
+#[test]
+fn a_token_may_be_in_a_field_where_the_query_has_none() {
+    let fixture = Fixture::start();
+    let right = fixture.gateway.target();
+    let bearer = format!("bearer {}", right.split_once('=').unwrap().1);
+    let post = |target: &str| Request::post(target, FINE).field("Authorization", &bearer);
+    fixture.client().exchange(&post("/api/message")).assert_accepted();
+    fixture.client().exchange(&Request::post(&right, FINE).field("Authorization", "Bearer wrong")).assert_accepted();
+    for refused in [post("/api/message?token=wrong"), post("/api/message").field("Authorization", &bearer)] {
+        assert_eq!(fixture.client().exchange(&refused).status, 401);
+    }
 }
 
 #[test]
