@@ -5,7 +5,7 @@ use std::time::Duration;
 use std::{fmt, io};
 
 use super::endpoint::Endpoint;
-use super::link::probe::NotConnected;
+use super::link::NotConnected;
 use crate::limits::BUFFERED_BYTES;
 
 /// Default bound of the queue between the workers and the bus thread, in messages.

@@ -8,9 +8,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::poller::Poller;
 use super::queue::QueuedMessage;
-use super::xpub_socket::{OnEndpointChange, XpubSocket};
+use super::xpub_socket::{AddDescriptor, OnEndpointStatus, XpubSocket};
 use crate::sync::waker::Waker;
 
 /// The reason why the current message cannot be sent now.
@@ -68,11 +67,11 @@ impl Fanout {
         &mut self,
         now: Instant,
         waker: &Arc<Waker>,
-        on_change: &mut OnEndpointChange<'_>,
+        on_status: &mut OnEndpointStatus<'_>,
     ) -> bool {
         let mut is_left = false;
         for branch in &mut self.branches {
-            is_left |= branch.socket.read_events(now, waker, on_change);
+            is_left |= branch.socket.read_events(now, waker, on_status);
         }
         is_left
     }
@@ -83,8 +82,8 @@ impl Fanout {
     }
 
     /// Calls [`XpubSocket::register`] for each socket.
-    pub(super) fn register(&self, poller: &Poller) -> io::Result<()> {
-        self.branches.iter().try_for_each(|branch| branch.socket.register(poller))
+    pub(super) fn register(&self, add: &AddDescriptor<'_>) -> io::Result<()> {
+        self.branches.iter().try_for_each(|branch| branch.socket.register(add))
     }
 
     /// Calls [`XpubSocket::close`] for each socket.

@@ -20,8 +20,8 @@
 //! endpoint is connected, and why it is not.
 //!
 //! The other files are `config`, `lifecycle` (start and stop), `memory` (what is returned to the kernel), `state` (what
-//! the threads share), `endpoint` (addresses), `ipc_listener` (Unix sockets), `subscriptions` (what peers subscribe to),
-//! and for a subscriber `sub_socket` (the socket of one endpoint). `queue` is public because a bench counts its
+//! the threads share), `endpoint` (addresses), `ipc_listener` (Unix sockets) and `subscriptions` (what peers subscribe
+//! to). `queue` is public because a bench counts its
 //! instructions. `detached` stands for the bus thread where a test runs the workers alone.
 //!
 //! # Delivery
@@ -57,7 +57,6 @@ mod publisher;
 pub mod queue;
 mod socket;
 mod state;
-mod sub_socket;
 mod subscriber;
 mod subscriptions;
 mod thread;
@@ -72,8 +71,7 @@ pub use endpoint::{Endpoint, EndpointError};
 pub use guard::door::{DoorCounters, MAX_PEERS, door_counters, limit_payloads, limit_peers};
 pub use hub::{HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub, HubCounters};
 pub use lifecycle::{Bus, BusTotals};
-pub use link::connection_watch::ConnectionStatus;
-pub use link::probe::NotConnected;
+pub use link::{LinkStatus, NotConnected};
 pub use publisher::Publisher;
 pub use state::{BusCounters, EndpointCounters};
 pub use subscriber::{Interrupter, Received, Subscriber};

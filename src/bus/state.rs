@@ -109,19 +109,17 @@ impl BusState {
         self.queue.is_empty() && !self.queue.is_closed()
     }
 
-    /// Records that `endpoint` became connected.
-    pub(super) fn set_connected(&self, endpoint: &EndpointState) {
-        let was_connected = endpoint.connected.swap(true, Ordering::Relaxed);
-        debug_assert!(!was_connected, "{} is connected twice", endpoint.address);
-        endpoint.connects.fetch_add(1, Ordering::Relaxed);
-        self.connected.fetch_add(1, Ordering::Release);
-    }
-
-    /// Records that `endpoint` lost its connection.
-    pub(super) fn set_disconnected(&self, endpoint: &EndpointState) {
-        let was_connected = endpoint.connected.swap(false, Ordering::Relaxed);
-        debug_assert!(was_connected, "{} is disconnected twice", endpoint.address);
-        self.connected.fetch_sub(1, Ordering::Release);
+    /// Records whether `endpoint` is connected.
+    pub(super) fn set_connected(&self, endpoint: &EndpointState, is_connected: bool) {
+        if endpoint.connected.swap(is_connected, Ordering::Relaxed) == is_connected {
+            return;
+        }
+        if is_connected {
+            endpoint.connects.fetch_add(1, Ordering::Relaxed);
+            self.connected.fetch_add(1, Ordering::Release);
+        } else {
+            self.connected.fetch_sub(1, Ordering::Release);
+        }
     }
 
     pub(super) fn counters(&self) -> BusCounters {

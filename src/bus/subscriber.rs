@@ -1,21 +1,27 @@
 //! A subscriber, which the commands use that print messages.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::config::BusError;
 use super::endpoint::Endpoint;
-use super::ffi::Frame;
+use super::ffi::{self, Frame};
 use super::guard::back_pressure::THREAD_PREFIX;
-use super::hooks;
-use super::link::connection_watch::ConnectionStatus;
+use super::link::{Link, LinkStatus, PeerRole};
 use super::poller::Poller;
-use super::sub_socket::{OnConnectionChange, SubSocket};
+use super::{hooks, socket};
 use crate::sync::waker::Waker;
+
+/// Messages that may wait for a slow reader, such as a terminal, before the hub has to wait.
+const RECEIVE_MESSAGES: i32 = 100_000;
 
 /// Messages that are received before the connections are looked at again.
 const BATCH_MESSAGES: u32 = 1_024;
+
+/// A function that is called with an endpoint and its new status.
+type OnStatus = dyn FnMut(&Endpoint, &LinkStatus) + Send;
 
 /// Receives the messages of one or more hubs.
 pub struct Subscriber {
@@ -24,10 +30,17 @@ pub struct Subscriber {
     turn: usize,
     /// Messages left of the batch.
     batch_left: u32,
-    on_change: Box<OnConnectionChange>,
+    on_status: Box<OnStatus>,
     waker: Arc<Waker>,
     interrupted: Arc<AtomicBool>,
     poller: Poller,
+}
+
+/// A SUB socket, and its link to one endpoint.
+struct SubSocket {
+    endpoint: Endpoint,
+    socket: zmq::Socket,
+    link: Link,
 }
 
 /// The result of [`Subscriber::recv`].
@@ -79,15 +92,14 @@ impl Subscriber {
         let thread_name = format!("{THREAD_PREFIX}subscriber");
         let (_context, opened) = hooks::context(thread_name, open).map_err(BusError::Setup)?;
         let sockets: Vec<SubSocket> = opened?;
-        let (on_change, interrupted) = (Box::new(|_: &Endpoint, _: &ConnectionStatus| {}), Arc::default());
-        Ok(Self { sockets, turn: 0, batch_left: 0, on_change, waker, interrupted, poller })
+        let (on_status, interrupted) = (Box::new(|_: &Endpoint, _: &LinkStatus| {}), Arc::default());
+        Ok(Self { sockets, turn: 0, batch_left: 0, on_status, waker, interrupted, poller })
     }
 
-    /// Calls `on_change` from within [`Subscriber::recv`] when an endpoint is connected, and when it is not, with the
+    /// Calls `on_status` from within [`Subscriber::recv`] when an endpoint is connected, and when it is not, with the
     /// reason: once when that changes, and not for each attempt to connect.
-    pub fn watch_connections(&mut self, on_change: impl FnMut(&Endpoint, &ConnectionStatus) + Send + 'static) {
-        self.on_change = Box::new(on_change);
-        self.sockets.iter_mut().for_each(SubSocket::watch_connection);
+    pub fn watch_connections(&mut self, on_status: impl FnMut(&Endpoint, &LinkStatus) + Send + 'static) {
+        self.on_status = Box::new(on_status);
     }
 
     /// Returns a handle that ends the current [`Subscriber::recv`], or the next one.
@@ -116,15 +128,17 @@ impl Subscriber {
             if until.is_some_and(|until| Instant::now() >= until) {
                 return None;
             }
-            self.poller.wait(self.sockets.iter().filter_map(SubSocket::deadline).chain(until).min());
+            self.poller.wait(self.sockets.iter().filter_map(|socket| socket.link.deadline()).chain(until).min());
         }
     }
 
-    /// Looks at every connection.
+    /// Looks at every connection. Messages must be read after this call, until nothing is left.
     fn update(&mut self) {
-        let now = Instant::now();
-        for socket in &mut self.sockets {
-            socket.update(now, &self.waker, &mut *self.on_change);
+        let (now, on_status) = (Instant::now(), &mut self.on_status);
+        for SubSocket { endpoint, socket, link } in &mut self.sockets {
+            let mut report = |status| on_status(endpoint, &status);
+            link.read_events(now, &mut report);
+            link.advance(socket, now, &self.waker, &mut report);
         }
         self.batch_left = BATCH_MESSAGES;
     }
@@ -133,7 +147,7 @@ impl Subscriber {
     fn next_message(&mut self) -> Option<Received> {
         for _ in 0..self.sockets.len() {
             self.turn = (self.turn + 1) % self.sockets.len();
-            if let Some(received) = self.sockets.get_mut(self.turn).and_then(receive) {
+            if let Some(received) = self.sockets.get_mut(self.turn).and_then(SubSocket::receive) {
                 return Some(received);
             }
         }
@@ -141,27 +155,54 @@ impl Subscriber {
     }
 }
 
-/// Returns the next message of the socket.
-fn receive(socket: &mut SubSocket) -> Option<Received> {
-    let mut topic = Frame::empty();
-    if !socket.receive(&mut topic) {
-        return None;
+impl SubSocket {
+    /// Starts to connect, with a subscription to each topic prefix; without one, to everything. `monitor_name` must be
+    /// unique in the context.
+    fn connect(context: &zmq::Context, endpoint: &Endpoint, topics: &[String], monitor_name: &str) -> io::Result<Self> {
+        let mut socket = context.socket(zmq::SUB)?;
+        socket.set_linger(0)?;
+        socket.set_rcvhwm(RECEIVE_MESSAGES)?;
+        socket.set_sndhwm(0)?; // libzmq would drop the subscriptions beyond a bound
+        socket::set_reconnect(&socket)?;
+        socket::set_peer_timeouts(&socket)?;
+        if topics.is_empty() {
+            socket.set_subscribe(b"")?;
+        }
+        for topic in topics {
+            socket.set_subscribe(topic.as_bytes())?;
+        }
+        let link = Link::connect(context, &mut socket, endpoint, PeerRole::Publish, monitor_name)?;
+        Ok(Self { endpoint: endpoint.clone(), socket, link })
     }
-    let (mut payload, mut frames, mut more) = (Frame::empty(), 1, topic.has_more());
-    while more {
-        let received = socket.receive(&mut payload);
-        debug_assert!(received, "the frames of one message arrive together");
-        if !received {
+
+    fn register(&self, poller: &Poller) -> io::Result<()> {
+        poller.add(ffi::descriptor(&self.socket)?)?;
+        poller.add(self.link.descriptor()?)
+    }
+
+    /// Returns the next message, or `None` if none has arrived.
+    fn receive(&mut self) -> Option<Received> {
+        let socket = &mut self.socket;
+        let mut topic = Frame::empty();
+        if !topic.receive(socket) {
+            return None;
+        }
+        let (mut payload, mut frames, mut more) = (Frame::empty(), 1, topic.has_more());
+        while more {
+            let received = payload.receive(socket);
+            debug_assert!(received, "the frames of one message arrive together");
+            if !received {
+                return Some(Received::Malformed { frames });
+            }
+            frames += 1;
+            more = payload.has_more();
+        }
+        if frames != 2 {
             return Some(Received::Malformed { frames });
         }
-        frames += 1;
-        more = payload.has_more();
+        let (topic, payload) = (topic.bytes().to_vec(), payload.bytes().to_vec());
+        Some(Received::Message { topic, payload })
     }
-    if frames != 2 {
-        return Some(Received::Malformed { frames });
-    }
-    let (topic, payload) = (topic.bytes().to_vec(), payload.bytes().to_vec());
-    Some(Received::Message { topic, payload })
 }
 
 impl Interrupter {

@@ -20,7 +20,6 @@ use super::memory::{MUCH_BYTES, MemoryReturn};
 use super::poller::{self, Poller};
 use super::queue::QueuedMessage;
 use super::state::BusState;
-use super::xpub_socket::EndpointChange;
 use crate::sync::Ordering;
 use crate::sys::process::schedule_as_batch;
 
@@ -63,7 +62,7 @@ enum BatchEnd {
 impl BusThread {
     pub(super) fn new(sockets: BusSockets, state: Arc<BusState>, on_event: OnEvent) -> io::Result<Self> {
         let poller = Poller::new(&state.waker)?;
-        sockets.fanout.register(&poller)?;
+        sockets.fanout.register(&|descriptor| poller.add(descriptor))?;
         let memory = MemoryReturn::new(state.queue.held().clone());
         Ok(Self { sockets, state, on_event, current: None, poller, memory })
     }
@@ -103,19 +102,13 @@ impl BusThread {
     fn read_events(&mut self) -> bool {
         let Self { sockets: BusSockets { fanout, .. }, state, on_event, .. } = self;
         let mut changed = false;
-        let is_left = fanout.read_events(Instant::now(), &state.waker, &mut |endpoint, change| {
+        let is_left = fanout.read_events(Instant::now(), &state.waker, &mut |endpoint, status| {
             changed = true;
-            let address = endpoint.address.clone();
-            on_event(match change {
-                EndpointChange::Connected => {
-                    state.set_connected(endpoint);
-                    BusEvent::Connected { endpoint: address }
-                }
-                EndpointChange::Lost(reason) => {
-                    state.set_disconnected(endpoint);
-                    BusEvent::Disconnected { endpoint: address, reason }
-                }
-                EndpointChange::NotReached(reason) => BusEvent::Disconnected { endpoint: address, reason },
+            state.set_connected(endpoint, status.is_ok());
+            let endpoint = endpoint.address.clone();
+            on_event(match status {
+                Ok(()) => BusEvent::Connected { endpoint },
+                Err(reason) => BusEvent::Disconnected { endpoint, reason },
             });
         });
         changed || is_left

@@ -8,61 +8,42 @@
 //! connection is lost. Without it, the pipe, its messages and the subscriptions outlive the connection: what was handed
 //! over before is sent to the hub when it is back, and what is sent in the moment before the loss is noticed is not
 //! dropped for want of a subscriber. Before the first connection the pipe has no subscription, so nothing may be sent
-//! into it: [`super::link::peer_state`] prevents that.
+//! into it: [`super::link`] prevents that.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::endpoint::Endpoint;
 use super::ffi;
-use super::link::connection_watch::ConnectionStatus;
-use super::link::monitor::Monitor;
-use super::link::peer_state::{PeerChange, PeerEvent, PeerState};
-use super::link::probe::NotConnected;
-use super::link::watched_connection::WatchedConnection;
-use super::poller::Poller;
+use super::link::{Link, LinkStatus, PeerRole};
 use super::queue::QueuedMessage;
 use super::socket::{self, Bound, Subscription};
 use super::state::EndpointState;
 use super::subscriptions::SubscriptionRecord;
 use crate::sync::waker::Waker;
 
-/// The types of sockets that an XPUB socket can connect to.
-const SUBSCRIBING_SOCKETS: &[&str] = &["SUB", "XSUB"];
+/// A function that is called with an endpoint and its new status: messages may be sent to a connected one from now on,
+/// and must wait otherwise.
+pub(super) type OnEndpointStatus<'a> = dyn FnMut(&EndpointState, LinkStatus) + 'a;
 
-/// A change of an endpoint that the bus connects to.
-#[derive(Debug)]
-pub(super) enum EndpointChange {
-    /// Messages may be sent from now on.
-    Connected,
-    /// Messages must wait from now on.
-    Lost(NotConnected),
-    /// Messages must still wait, and this is the reason from now on.
-    NotReached(NotConnected),
-}
+/// A function that waits for a descriptor from now on.
+pub(super) type AddDescriptor<'a> = dyn Fn(BorrowedFd<'_>) -> io::Result<()> + 'a;
 
-/// A function that is called with the endpoint that changed and with how it changed.
-pub(super) type OnEndpointChange<'a> = dyn FnMut(&EndpointState, EndpointChange) + 'a;
-
-/// An XPUB socket and the state of its peer.
+/// An XPUB socket and its peers.
 pub(super) struct XpubSocket {
     socket: zmq::Socket,
-    /// The hub that the socket connects to; `None` for the socket of the bound endpoints.
-    peer: Option<Peer>,
-    /// What peers of bound endpoints subscribe to; `None` for a socket that connects, since a hub subscribes for others.
-    record: Option<SubscriptionRecord>,
+    peers: Peers,
     /// The topic frame of the current message is in libzmq, and its payload is not.
     half_sent: bool,
 }
 
-struct Peer {
-    endpoint: Arc<EndpointState>,
-    monitor: Monitor,
-    state: PeerState,
-    watched: WatchedConnection,
-    /// The reason that was reported last, while the endpoint is not connected.
-    reported: Option<NotConnected>,
+enum Peers {
+    /// The peers of bound endpoints, and what they subscribe to.
+    Bound(SubscriptionRecord),
+    /// A hub that the socket connects to. It subscribes for others.
+    Hub { endpoint: Arc<EndpointState>, link: Link },
 }
 
 impl XpubSocket {
@@ -73,7 +54,7 @@ impl XpubSocket {
         record: SubscriptionRecord,
     ) -> io::Result<Self> {
         let socket = socket::xpub(context, pipe_messages)?;
-        Ok(Self { socket, peer: None, record: Some(record), half_sent: false })
+        Ok(Self { socket, peers: Peers::Bound(record), half_sent: false })
     }
 
     /// Binds one more endpoint.
@@ -91,17 +72,16 @@ impl XpubSocket {
         let mut socket = socket::xpub(context, pipe_messages)?;
         // The socket reports every subscription, even one that the pipe still has from the last connection.
         socket.set_xpub_verbose(true)?;
-        socket.set_ipv6(endpoint.address.is_ipv6())?;
-        let monitor = Monitor::of(context, &socket, monitor_name)?;
-        ffi::connect(&mut socket, endpoint.address.as_str())?;
-        let watched = WatchedConnection::new(endpoint.address.clone(), SUBSCRIBING_SOCKETS, Instant::now());
-        let peer = Peer { endpoint, monitor, state: PeerState::new(), watched, reported: None };
-        Ok(Self { socket, peer: Some(peer), record: None, half_sent: false })
+        let link = Link::connect(context, &mut socket, &endpoint.address, PeerRole::Subscribe, monitor_name)?;
+        Ok(Self { socket, peers: Peers::Hub { endpoint, link }, half_sent: false })
     }
 
     /// Returns whether messages may be sent. Bound endpoints always count as connected.
     pub(super) fn is_connected(&self) -> bool {
-        self.peer.as_ref().is_none_or(|peer| peer.state.is_connected())
+        match &self.peers {
+            Peers::Bound(_) => true,
+            Peers::Hub { link, .. } => link.is_connected(),
+        }
     }
 
     /// Hands a whole message to libzmq, or nothing of it. Returns false if the pipe of a subscriber is full; then the
@@ -120,7 +100,7 @@ impl XpubSocket {
             if !self.half_sent {
                 return false;
             }
-            if let Some(record) = &self.record
+            if let Peers::Bound(record) = &self.peers
                 && !record.may_match(message.topic.bytes())
             {
                 record.count_unsubscribed();
@@ -137,74 +117,51 @@ impl XpubSocket {
     }
 
     /// Reads what happened to the connection and who subscribed, until nothing is left, as [`XpubSocket::register`]
-    /// demands. Calls `on_change` for each change of a `--connect` endpoint. `waker` wakes the caller for the next call.
+    /// demands. Calls `on_status` for each new status of a `--connect` endpoint. `waker` wakes the caller for the next call.
     /// Returns whether something may be left: a peer of a bound endpoint can subscribe and cancel without an end.
     pub(super) fn read_events(
         &mut self,
         now: Instant,
         waker: &Arc<Waker>,
-        on_change: &mut OnEndpointChange<'_>,
+        on_status: &mut OnEndpointStatus<'_>,
     ) -> bool {
-        if let Some(record) = &mut self.record {
-            let is_left = record.read(&mut self.socket);
-            record.log_if_wanted("the --bind endpoints");
-            return is_left;
-        }
-        let Some(Peer { endpoint, monitor, state, watched, reported }) = &mut self.peer else { return false };
-        let mut report = |change: Option<PeerChange>, status: Option<ConnectionStatus>| {
-            let reason = status.and_then(Result::err);
-            match (change, reason) {
-                (Some(PeerChange::Connected), _) => {
-                    *reported = None;
-                    on_change(endpoint, EndpointChange::Connected);
-                }
-                (Some(PeerChange::Disconnected), reason) => {
-                    let reason = reason.unwrap_or(NotConnected::Closed);
-                    *reported = Some(reason.clone());
-                    on_change(endpoint, EndpointChange::Lost(reason));
-                }
-                // A peer that closes the connection after each handshake is reported once.
-                (None, Some(reason)) if reported.as_ref() != Some(&reason) => {
-                    *reported = Some(reason.clone());
-                    on_change(endpoint, EndpointChange::NotReached(reason));
-                }
-                (None, _) => {}
+        let (endpoint, link) = match &mut self.peers {
+            Peers::Bound(record) => {
+                let is_left = record.read(&mut self.socket);
+                record.log_if_wanted("the --bind endpoints");
+                return is_left;
             }
+            Peers::Hub { endpoint, link } => (endpoint, link),
         };
-        // The monitor is read first. A subscription that is read after the loss of its connection may be an old one,
-        // which does no harm. A subscription of a new connection that is read before the loss of the old connection
+        let mut report = |status| on_status(endpoint, status);
+        // The events of the link are read first. A subscription that is read after the loss of its connection may be an old
+        // one, which does no harm. A subscription of a new connection that is read before the loss of the old connection
         // would be forgotten with the old connection.
-        while let Some(event) = monitor.next_event() {
-            report(state.on_event(event, now), watched.on_event(event, now));
-        }
+        link.read_events(now, &mut report);
         while let Some(subscription) = socket::next_subscription(&mut self.socket) {
             if matches!(subscription, Subscription::Added(_)) {
-                report(state.on_event(PeerEvent::Subscription, now), None);
+                link.on_subscription(now, &mut report);
             }
         }
-        report(state.on_time(now), watched.update(now, waker));
-        if state.reconnect_is_due(now) {
-            // libzmq forgets an endpoint after a protocol error, whatever its reconnect options say. A call that fails
-            // here is repeated when the next reconnect is due.
-            let _ = ffi::disconnect(&mut self.socket, endpoint.address.as_str());
-            let _ = ffi::connect(&mut self.socket, endpoint.address.as_str());
-        }
+        link.advance(&mut self.socket, now, waker, &mut report);
         false
     }
 
     /// Returns when [`XpubSocket::read_events`] must be called even if nothing happens.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        let peer = self.peer.as_ref()?;
-        peer.state.deadline().into_iter().chain(peer.watched.deadline()).min()
+        match &self.peers {
+            Peers::Bound(_) => None,
+            Peers::Hub { link, .. } => link.deadline(),
+        }
     }
 
-    /// Adds the descriptors of the socket and of its monitor to `poller`. They announce what happens after the last
+    /// Calls `add` with the descriptors of the socket and of its link. They announce what happens after the last
     /// [`XpubSocket::read_events`], including room in a full pipe.
-    pub(super) fn register(&self, poller: &Poller) -> io::Result<()> {
-        poller.add(ffi::descriptor(&self.socket)?)?;
-        match &self.peer {
-            Some(peer) => poller.add(peer.monitor.descriptor()?),
-            None => Ok(()),
+    pub(super) fn register(&self, add: &AddDescriptor<'_>) -> io::Result<()> {
+        add(ffi::descriptor(&self.socket)?)?;
+        match &self.peers {
+            Peers::Bound(_) => Ok(()),
+            Peers::Hub { link, .. } => add(link.descriptor()?),
         }
     }
 

@@ -7,7 +7,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::failure::{CommandFailure, NOT_ACCEPTED};
 use super::print::Printer;
 use super::serve::endpoint_to_connect;
-use crate::bus::{ConnectionStatus, Endpoint, HUB_SUBSCRIBERS, Interrupter, NotConnected, Received, Subscriber};
+use crate::bus::{Endpoint, HUB_SUBSCRIBERS, Interrupter, LinkStatus, NotConnected, Received, Subscriber};
 use crate::cli::{Count, ListenArguments, Seconds};
 use crate::gateway::Failure;
 use crate::sys::log::{self, log, warning};
@@ -44,7 +44,7 @@ pub fn run(arguments: ListenArguments) -> Result<(), CommandFailure> {
 }
 
 /// Says whether messages can come from this endpoint. Until the subscription is there, messages wait.
-fn log_status(endpoint: &Endpoint, status: &ConnectionStatus) {
+fn log_status(endpoint: &Endpoint, status: &LinkStatus) {
     match status {
         Ok(()) => {
             std::thread::sleep(SUBSCRIPTION_TIME);

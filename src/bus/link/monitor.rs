@@ -2,7 +2,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use super::peer_state::PeerEvent;
+use super::state::LinkEvent;
 use crate::bus::ffi::{self, Frame};
 
 /// The events that a [`Monitor`] asks for. The `HANDSHAKE_FAILED` events are left out, because `DISCONNECTED` follows
@@ -12,14 +12,14 @@ const EVENTS: i32 = zmq::SocketEvent::HANDSHAKE_SUCCEEDED as i32
     | zmq::SocketEvent::CONNECT_RETRIED as i32;
 
 /// The receiving end of the monitor of one socket.
-pub(in crate::bus) struct Monitor {
+pub(super) struct Monitor {
     pair: zmq::Socket,
 }
 
 impl Monitor {
     /// Monitors `socket`. The socket must not be connected yet, or events are missed. `name` must be unique in the
     /// context.
-    pub(in crate::bus) fn of(context: &zmq::Context, socket: &zmq::Socket, name: &str) -> zmq::Result<Self> {
+    pub(super) fn of(context: &zmq::Context, socket: &zmq::Socket, name: &str) -> zmq::Result<Self> {
         let address = format!("inproc://{name}");
         socket.monitor(&address, EVENTS)?;
         let pair = context.socket(zmq::PAIR)?;
@@ -29,7 +29,7 @@ impl Monitor {
     }
 
     /// Returns the next event, or `None` if there is none.
-    pub(in crate::bus) fn next_event(&mut self) -> Option<PeerEvent> {
+    pub(super) fn next_event(&mut self) -> Option<LinkEvent> {
         loop {
             let mut frame = Frame::empty();
             if !frame.receive(&mut self.pair) {
@@ -49,17 +49,17 @@ impl Monitor {
     }
 
     /// Returns the descriptor that becomes readable when [`Monitor::next_event`] may have an event.
-    pub(in crate::bus) fn descriptor(&self) -> zmq::Result<BorrowedFd<'_>> {
+    pub(super) fn descriptor(&self) -> zmq::Result<BorrowedFd<'_>> {
         ffi::descriptor(&self.pair)
     }
 }
 
-fn event_of(number: u16) -> Option<PeerEvent> {
+fn event_of(number: u16) -> Option<LinkEvent> {
     // The numbers are compared, because `SocketEvent::from_raw` panics on a number that it does not know.
     [
-        (zmq::SocketEvent::HANDSHAKE_SUCCEEDED, PeerEvent::Handshake),
-        (zmq::SocketEvent::DISCONNECTED, PeerEvent::Lost),
-        (zmq::SocketEvent::CONNECT_RETRIED, PeerEvent::Retrying),
+        (zmq::SocketEvent::HANDSHAKE_SUCCEEDED, LinkEvent::Handshake),
+        (zmq::SocketEvent::DISCONNECTED, LinkEvent::Lost),
+        (zmq::SocketEvent::CONNECT_RETRIED, LinkEvent::Retrying),
     ]
     .into_iter()
     .find_map(|(known, event)| (known.to_raw() == number).then_some(event))

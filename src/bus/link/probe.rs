@@ -1,14 +1,18 @@
 //! Finds out why nothing is connected to an endpoint. libzmq reports that an attempt to connect has failed, and not
 //! why, so the probe connects once more by itself, and reads the beginning of a ZMTP handshake.
 
-use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::ToSocketAddrs;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, SockAddr, Socket, Type};
 
+use super::state::{LinkStatus, NotConnected, PeerRole};
 use crate::bus::endpoint::{Endpoint, Location};
+use crate::sync::waker::Waker;
 use crate::zmtp::{GREETING_BYTES, READY_BYTES, Violation, check_greeting, socket_type};
 
 /// The time for a connection, where packets vanish.
@@ -19,45 +23,6 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// The greeting of ZMTP 3.0 with the mechanism NULL (rfc.zeromq.org/spec/23): signature, version, mechanism, padding.
 const GREETING: [u8; GREETING_BYTES] = *b"\xff\0\0\0\0\0\0\0\0\x7f\x03\0NULL\
     \0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
-
-/// Why nothing is connected to an endpoint.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NotConnected {
-    /// The name has no address, with the reason of the system.
-    Unresolved(String),
-    /// Nothing listens there.
-    Refused,
-    /// The system cannot connect, with its reason.
-    Unreachable(String),
-    /// There is no answer.
-    Silent,
-    /// The connection was closed.
-    Closed,
-    /// What listens there does not speak ZMTP 3 with the mechanism NULL.
-    NotZmtp,
-    /// A ZeroMQ socket of this type listens there, which does not fit the own one.
-    WrongSide(String),
-}
-
-impl fmt::Display for NotConnected {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unresolved(reason) => write!(f, "the name cannot be resolved: {reason}"),
-            Self::Refused => f.write_str("connection refused, nothing listens there"),
-            Self::Unreachable(reason) => f.write_str(reason),
-            Self::Silent => f.write_str("no answer"),
-            Self::Closed => f.write_str("the connection was closed"),
-            Self::NotZmtp => f.write_str("what listens there does not speak ZMTP 3, the protocol of ZeroMQ"),
-            Self::WrongSide(kind) if ["SUB", "XSUB"].contains(&kind.as_str()) => {
-                write!(f, "the publishers' side of a hub listens there (a socket of type {kind})")
-            }
-            Self::WrongSide(kind) if ["PUB", "XPUB"].contains(&kind.as_str()) => {
-                write!(f, "the subscribers' side of a hub listens there (a socket of type {kind})")
-            }
-            Self::WrongSide(kind) => write!(f, "a ZeroMQ socket of type {kind} listens there"),
-        }
-    }
-}
 
 impl From<io::Error> for NotConnected {
     fn from(error: io::Error) -> Self {
@@ -77,12 +42,23 @@ impl From<Violation> for NotConnected {
     }
 }
 
-/// Connects to the endpoint and closes the connection before the end of the handshake. `fitting` are the types of
-/// ZeroMQ sockets that the caller's socket can talk to. The call blocks, for as long as the system resolves the name.
-///
-/// # Errors
-/// Returns why nobody is, or can be, connected.
-pub(in crate::bus) fn probe(endpoint: &Endpoint, fitting: &[&str]) -> Result<(), NotConnected> {
+/// Probes the endpoint in a thread of its own, since the lookup of a name may take long. Its end wakes `waker`. Without a
+/// thread the receiver is disconnected, nothing is found out, and libzmq still tries to connect.
+pub(super) fn start(endpoint: &Endpoint, role: PeerRole, waker: &Arc<Waker>) -> Receiver<LinkStatus> {
+    let (sender, receiver) = channel();
+    let (endpoint, waker) = (endpoint.clone(), Arc::clone(waker));
+    let body = move || {
+        // The receiver is gone if the socket is.
+        let _ = sender.send(probe(&endpoint, role));
+        waker.force_wake();
+    };
+    let _ = thread::Builder::new().name("probe".into()).spawn(body);
+    receiver
+}
+
+/// Connects to the endpoint and closes the connection before the end of the handshake. `role` is what a peer does that
+/// the caller's socket can talk to. The call blocks, for as long as the system resolves the name.
+fn probe(endpoint: &Endpoint, role: PeerRole) -> LinkStatus {
     let mut peer = ProbedPeer { socket: connect(endpoint)?, deadline: Instant::now() + ANSWER_TIMEOUT };
     peer.socket.set_write_timeout(Some(ANSWER_TIMEOUT))?;
     peer.socket.write_all(&GREETING)?;
@@ -94,7 +70,7 @@ pub(in crate::bus) fn probe(endpoint: &Endpoint, fitting: &[&str]) -> Result<(),
     peer.read(rest)?;
     check_greeting(1, rest)?;
     let kind = printable(socket_type(&peer.read_command()?)?)?;
-    if fitting.contains(&kind.as_str()) { Ok(()) } else { Err(NotConnected::WrongSide(kind)) }
+    if role.has_type(&kind) { Ok(()) } else { Err(NotConnected::WrongSide(kind)) }
 }
 
 fn connect(endpoint: &Endpoint) -> Result<Socket, NotConnected> {
@@ -189,9 +165,6 @@ mod tests {
 
     use super::*;
 
-    /// The types that a SUB socket can talk to.
-    const PUBLISHERS: &[&str] = &["PUB", "XPUB"];
-
     fn endpoint(text: &str) -> Endpoint {
         text.parse().unwrap()
     }
@@ -217,30 +190,17 @@ mod tests {
             let name = format!("ipc://@adapter-gateway-{}-{kind:?}", std::process::id());
             for address in ["tcp://127.0.0.1:*", &file, &name] {
                 let (_socket, endpoint) = bound(&context, kind, address);
-                assert_eq!(probe(&endpoint, PUBLISHERS), expected, "{endpoint}");
+                assert_eq!(probe(&endpoint, PeerRole::Publish), expected, "{endpoint}");
             }
-        }
-    }
-
-    #[test]
-    fn a_socket_of_the_wrong_type_is_told_with_what_it_may_be() {
-        for (kind, text) in [
-            ("SUB", "the publishers' side of a hub listens there (a socket of type SUB)"),
-            ("XSUB", "the publishers' side of a hub listens there (a socket of type XSUB)"),
-            ("PUB", "the subscribers' side of a hub listens there (a socket of type PUB)"),
-            ("XPUB", "the subscribers' side of a hub listens there (a socket of type XPUB)"),
-            ("ROUTER", "a ZeroMQ socket of type ROUTER listens there"),
-        ] {
-            assert_eq!(NotConnected::WrongSide(kind.into()).to_string(), text);
         }
     }
 
     #[test]
     fn what_is_not_there_is_told_apart() {
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        assert_eq!(probe(&endpoint(&format!("tcp://{free}")), PUBLISHERS), Err(NotConnected::Refused));
-        assert_eq!(probe(&endpoint("ipc:///nonexistent/bus"), PUBLISHERS), Err(NotConnected::Refused));
-        let unresolved = probe(&endpoint("tcp://nonexistent.invalid:1"), PUBLISHERS);
+        assert_eq!(probe(&endpoint(&format!("tcp://{free}")), PeerRole::Publish), Err(NotConnected::Refused));
+        assert_eq!(probe(&endpoint("ipc:///nonexistent/bus"), PeerRole::Publish), Err(NotConnected::Refused));
+        let unresolved = probe(&endpoint("tcp://nonexistent.invalid:1"), PeerRole::Publish);
         assert!(matches!(unresolved, Err(NotConnected::Unresolved(_))), "{unresolved:?}");
     }
 
@@ -269,7 +229,7 @@ mod tests {
                 stream.read_exact(&mut [0; GREETING_BYTES]).unwrap();
                 stream.write_all(&answer).unwrap();
             });
-            assert_eq!(probe(&endpoint, PUBLISHERS).err(), expected);
+            assert_eq!(probe(&endpoint, PeerRole::Publish).err(), expected);
             peer.join().unwrap();
         }
     }
@@ -278,6 +238,6 @@ mod tests {
     fn a_stranger_that_says_nothing_is_waited_for_no_longer_than_the_timeout() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let endpoint = endpoint(&format!("tcp://{}", listener.local_addr().unwrap()));
-        assert_eq!(probe(&endpoint, PUBLISHERS), Err(NotConnected::Silent));
+        assert_eq!(probe(&endpoint, PeerRole::Publish), Err(NotConnected::Silent));
     }
 }

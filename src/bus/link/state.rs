@@ -1,0 +1,481 @@
+//! The state of the link to one endpoint: whether the endpoint counts as connected, what there is to report about it, and
+//! what is to be done for it next. No socket, no clock.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+/// How long a subscribing peer may have no subscription after its handshake before it counts as connected all the same. A
+/// subscription follows the handshake within microseconds on the same machine, and within one round trip elsewhere. A
+/// hub that subscribes to nothing must not lead to answers of 503.
+const SUBSCRIPTION_GRACE: Duration = Duration::from_millis(250);
+
+/// How long after the loss of a connection libzmq may take to announce that it connects again. It announces each
+/// attempt at once, except after a protocol error: then it never connects to the endpoint again by itself.
+const RECONNECT_AFTER: Duration = Duration::from_secs(1);
+
+/// How long the first attempt may take before a status is due all the same. A parent hears of it within a second of the
+/// start.
+const FIRST_STATUS_AFTER: Duration = Duration::from_millis(750);
+
+/// The pause between two probes of an endpoint that is not connected.
+const PROBE_PAUSE: Duration = Duration::from_secs(1);
+
+/// Whether an endpoint counts as connected, and why it does not.
+pub type LinkStatus = Result<(), NotConnected>;
+
+/// Why an endpoint does not count as connected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotConnected {
+    /// The name has no address, with the reason of the system.
+    Unresolved(String),
+    /// Nothing listens there.
+    Refused,
+    /// The system cannot connect, with its reason.
+    Unreachable(String),
+    /// There is no answer.
+    Silent,
+    /// The connection was closed.
+    Closed,
+    /// What listens there does not speak ZMTP 3 with the mechanism NULL.
+    NotZmtp,
+    /// A ZeroMQ socket of this type listens there, which does not fit the own one.
+    WrongSide(String),
+}
+
+/// What the peers do that the own socket can connect to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::bus) enum PeerRole {
+    /// They subscribe, and count as connected with their first subscription.
+    Subscribe,
+    /// They publish, and count as connected with their handshake.
+    Publish,
+}
+
+/// What happened to the link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::bus) enum LinkEvent {
+    /// The ZMTP handshake is done.
+    Handshake,
+    /// The peer subscribed to something.
+    Subscription,
+    /// The connection, or the attempt to connect, has ended.
+    Lost,
+    /// libzmq will connect again by itself.
+    Retrying,
+    /// A probe has ended.
+    Probed(LinkStatus),
+}
+
+/// What the owner of the socket has to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::bus) enum LinkStep {
+    /// libzmq no longer tries to connect, so the owner connects again.
+    Reconnect,
+    /// The owner probes the endpoint, and then owes [`LinkEvent::Probed`].
+    Probe,
+}
+
+/// The state of one link.
+#[derive(Debug)]
+pub(in crate::bus) struct LinkState {
+    role: PeerRole,
+    phase: Phase,
+    is_subscribed: bool,
+    /// What was reported last.
+    reported: Option<LinkStatus>,
+    /// When a status is due if there is none yet.
+    status_due: Instant,
+    probe: Probe,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// There is no connection, and libzmq tries to connect.
+    Connecting,
+    /// The connection was lost at this time, and libzmq has not announced that it connects again.
+    Lost(Instant),
+    /// The handshake was done at this time.
+    HandshakeDone(Instant),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Probe {
+    /// There is a connection, so nothing is to be found out.
+    Idle,
+    Due(Instant),
+    Running,
+}
+
+impl LinkState {
+    pub(in crate::bus) fn new(role: PeerRole, now: Instant) -> Self {
+        let status_due = now + FIRST_STATUS_AFTER;
+        let probe = Probe::Due(status_due);
+        Self { role, phase: Phase::Connecting, is_subscribed: false, reported: None, status_due, probe }
+    }
+
+    /// Returns whether the endpoint counts as connected.
+    pub(in crate::bus) fn is_connected(&self) -> bool {
+        matches!(self.reported, Some(Ok(())))
+    }
+
+    /// Updates the state with an event that was read at `now`. Returns the status if there is a new one to report.
+    pub(in crate::bus) fn on_event(&mut self, event: LinkEvent, now: Instant) -> Option<LinkStatus> {
+        match event {
+            LinkEvent::Handshake => {
+                self.phase = Phase::HandshakeDone(now);
+                if self.probe != Probe::Running {
+                    self.probe = Probe::Idle;
+                }
+                self.connect_if_ready(now)
+            }
+            LinkEvent::Subscription => {
+                self.is_subscribed = true;
+                self.connect_if_ready(now)
+            }
+            LinkEvent::Lost => {
+                let had_handshake = self.has_handshake();
+                (self.phase, self.is_subscribed) = (Phase::Lost(now), false);
+                if !had_handshake {
+                    self.hasten_first_probe(now);
+                    return None;
+                }
+                if self.probe == Probe::Idle {
+                    // A hub that starts again needs a moment.
+                    self.probe = Probe::Due(now + PROBE_PAUSE);
+                }
+                self.report(Err(NotConnected::Closed))
+            }
+            LinkEvent::Retrying => {
+                if matches!(self.phase, Phase::Lost(_)) {
+                    self.phase = Phase::Connecting;
+                }
+                self.hasten_first_probe(now);
+                None
+            }
+            LinkEvent::Probed(_) if self.has_handshake() => {
+                self.probe = Probe::Idle;
+                None
+            }
+            LinkEvent::Probed(result) => {
+                self.probe = Probe::Due(now + PROBE_PAUSE);
+                // A probe that finds the right peer reports nothing, since libzmq may still fail to connect.
+                self.report(Err(result.err()?))
+            }
+        }
+    }
+
+    /// Updates the state for the time `now`. Returns the status if there is a new one to report.
+    pub(in crate::bus) fn on_time(&mut self, now: Instant) -> Option<LinkStatus> {
+        if self.awaits_first_status() && now >= self.status_due {
+            return self.report(Err(NotConnected::Silent));
+        }
+        self.connect_if_ready(now)
+    }
+
+    /// Returns what is to be done at `now`. To be called until nothing is.
+    pub(in crate::bus) fn next_step(&mut self, now: Instant) -> Option<LinkStep> {
+        match (self.phase, self.probe) {
+            (Phase::Lost(since), _) if now >= since + RECONNECT_AFTER => {
+                self.phase = Phase::Lost(now);
+                Some(LinkStep::Reconnect)
+            }
+            (_, Probe::Due(at)) if now >= at => {
+                self.probe = Probe::Running;
+                Some(LinkStep::Probe)
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns when [`LinkState::on_time`] and [`LinkState::next_step`] must be called even if no event comes.
+    pub(in crate::bus) fn deadline(&self) -> Option<Instant> {
+        let of_phase = match self.phase {
+            Phase::HandshakeDone(since) if !self.is_connected() => Some(since + SUBSCRIPTION_GRACE),
+            Phase::Lost(since) => Some(since + RECONNECT_AFTER),
+            Phase::HandshakeDone(_) | Phase::Connecting => None,
+        };
+        let of_probe = match self.probe {
+            Probe::Due(at) => Some(at),
+            Probe::Idle | Probe::Running => None,
+        };
+        let of_status = self.awaits_first_status().then_some(self.status_due);
+        [of_phase, of_probe, of_status].into_iter().flatten().min()
+    }
+
+    fn has_handshake(&self) -> bool {
+        matches!(self.phase, Phase::HandshakeDone(_))
+    }
+
+    fn awaits_first_status(&self) -> bool {
+        self.reported.is_none() && !self.has_handshake()
+    }
+
+    fn connect_if_ready(&mut self, now: Instant) -> Option<LinkStatus> {
+        let Phase::HandshakeDone(since) = self.phase else { return None };
+        let is_ready = self.is_subscribed || self.role == PeerRole::Publish || now >= since + SUBSCRIPTION_GRACE;
+        if is_ready { self.report(Ok(())) } else { None }
+    }
+
+    /// The first attempt has failed: its reason is wanted at once.
+    fn hasten_first_probe(&mut self, now: Instant) {
+        if let (true, Probe::Due(at)) = (self.awaits_first_status(), self.probe) {
+            self.probe = Probe::Due(at.min(now));
+        }
+    }
+
+    fn report(&mut self, status: LinkStatus) -> Option<LinkStatus> {
+        if self.reported.as_ref() == Some(&status) {
+            return None;
+        }
+        self.reported = Some(status.clone());
+        Some(status)
+    }
+}
+
+impl PeerRole {
+    /// Returns whether ZeroMQ sockets of this type do this.
+    pub(in crate::bus) fn has_type(self, socket_type: &str) -> bool {
+        match self {
+            Self::Subscribe => ["SUB", "XSUB"],
+            Self::Publish => ["PUB", "XPUB"],
+        }
+        .contains(&socket_type)
+    }
+}
+
+impl fmt::Display for NotConnected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unresolved(reason) => write!(f, "the name cannot be resolved: {reason}"),
+            Self::Refused => f.write_str("connection refused, nothing listens there"),
+            Self::Unreachable(reason) => f.write_str(reason),
+            Self::Silent => f.write_str("no answer"),
+            Self::Closed => f.write_str("the connection was closed"),
+            Self::NotZmtp => f.write_str("what listens there does not speak ZMTP 3, the protocol of ZeroMQ"),
+            Self::WrongSide(kind) if PeerRole::Subscribe.has_type(kind) => {
+                write!(f, "the publishers' side of a hub listens there (a socket of type {kind})")
+            }
+            Self::WrongSide(kind) if PeerRole::Publish.has_type(kind) => {
+                write!(f, "the subscribers' side of a hub listens there (a socket of type {kind})")
+            }
+            Self::WrongSide(kind) => write!(f, "a ZeroMQ socket of type {kind} listens there"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use LinkEvent::{Handshake, Lost, Probed, Retrying, Subscription};
+    use LinkStep::{Probe, Reconnect};
+    use NotConnected::{Closed, Refused, Silent};
+
+    use super::*;
+
+    const CONNECTED: Option<LinkStatus> = Some(Ok(()));
+
+    /// One call of the owner, or its wake-up where there is no event: when, in ms after the start; what happens; what is
+    /// reported; what is to be done then; and when to call again.
+    type Row = (u64, Option<LinkEvent>, Option<LinkStatus>, &'static [LinkStep], Option<u64>);
+
+    fn not(reason: NotConnected) -> Option<LinkStatus> {
+        Some(Err(reason))
+    }
+
+    fn wrong_side() -> NotConnected {
+        NotConnected::WrongSide("XSUB".into())
+    }
+
+    fn check(what: &str, role: PeerRole, rows: &[Row]) {
+        let start = Instant::now();
+        let mut link = LinkState::new(role, start);
+        let mut is_connected = false;
+        for (number, (at_ms, event, reported, steps, next_ms)) in rows.iter().enumerate() {
+            let now = start + Duration::from_millis(*at_ms);
+            let found = match event {
+                Some(event) => link.on_event(event.clone(), now),
+                None => link.on_time(now),
+            };
+            assert_eq!(found, *reported, "{what}, row {number}: the report");
+            is_connected = reported.as_ref().map_or(is_connected, Result::is_ok);
+            assert_eq!(link.is_connected(), is_connected, "{what}, row {number}");
+            let due: Vec<_> = std::iter::from_fn(|| link.next_step(now)).collect();
+            assert_eq!(due, *steps, "{what}, row {number}: the steps");
+            let next = link.deadline().map(|at| (at - start).as_millis() as u64);
+            assert_eq!(next, *next_ms, "{what}, row {number}: the next call");
+        }
+    }
+
+    #[test]
+    fn a_peer_that_subscribes_counts_as_connected_with_its_subscription_or_after_the_grace() {
+        let role = PeerRole::Subscribe;
+        check(
+            "the handshake, then the subscription",
+            role,
+            &[
+                (0, None, None, &[], Some(750)),
+                (10, Some(Handshake), None, &[], Some(260)),
+                (11, Some(Subscription), CONNECTED, &[], None),
+                (12, Some(Subscription), None, &[], None),
+            ],
+        );
+        check(
+            "the subscription is read first",
+            role,
+            &[(10, Some(Subscription), None, &[], Some(750)), (10, Some(Handshake), CONNECTED, &[], None)],
+        );
+        check(
+            "no subscription",
+            role,
+            &[
+                (10, Some(Handshake), None, &[], Some(260)),
+                (259, None, None, &[], Some(260)),
+                (260, None, CONNECTED, &[], None),
+                (261, Some(Subscription), None, &[], None),
+            ],
+        );
+        check(
+            "a late handshake is no silence",
+            role,
+            &[(700, Some(Handshake), None, &[], Some(950)), (800, None, None, &[], Some(950))],
+        );
+    }
+
+    #[test]
+    fn a_peer_that_publishes_counts_as_connected_with_its_handshake() {
+        check(
+            "a SUB socket",
+            PeerRole::Publish,
+            &[(10, Some(Handshake), CONNECTED, &[], None), (11, Some(Handshake), None, &[], None)],
+        );
+    }
+
+    #[test]
+    fn a_loss_is_reported_once_then_its_reason_and_the_old_subscription_is_forgotten() {
+        check(
+            "a hub that is lost",
+            PeerRole::Subscribe,
+            &[
+                (0, Some(Handshake), None, &[], Some(250)),
+                (0, Some(Subscription), CONNECTED, &[], None),
+                (100, Some(Lost), not(Closed), &[], Some(1_100)),
+                (100, Some(Retrying), None, &[], Some(1_100)),
+                (200, Some(Lost), None, &[], Some(1_100)),
+                (200, Some(Retrying), None, &[], Some(1_100)),
+                (1_100, None, None, &[Probe], None),
+                (1_101, Some(Probed(Err(Refused))), not(Refused), &[], Some(2_101)),
+                (2_101, None, None, &[Probe], None),
+                (2_102, Some(Probed(Err(Refused))), None, &[], Some(3_102)),
+                (3_102, None, None, &[Probe], None),
+                (3_103, Some(Probed(Err(wrong_side()))), not(wrong_side()), &[], Some(4_103)),
+                (3_200, Some(Handshake), None, &[], Some(3_450)),
+                (3_450, None, CONNECTED, &[], None),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_peer_that_closes_after_each_handshake_is_reported_once() {
+        check(
+            "closes each",
+            PeerRole::Subscribe,
+            &[
+                (0, Some(Handshake), None, &[], Some(250)),
+                (1, Some(Lost), not(Closed), &[], Some(1_001)),
+                (1, Some(Retrying), None, &[], Some(1_001)),
+                (100, Some(Handshake), None, &[], Some(350)),
+                (101, Some(Lost), None, &[], Some(1_101)),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_refusal_is_reported_once_and_the_connection_once() {
+        check(
+            "nothing listens",
+            PeerRole::Publish,
+            &[
+                (10, Some(Lost), None, &[Probe], Some(750)),
+                (10, Some(Retrying), None, &[], Some(750)),
+                (11, Some(Probed(Err(Refused))), not(Refused), &[], Some(1_011)),
+                (400, Some(Lost), None, &[], Some(1_011)),
+                (400, Some(Retrying), None, &[], Some(1_011)),
+                (1_010, None, None, &[], Some(1_011)),
+                (1_011, None, None, &[Probe], None),
+                (1_012, Some(Probed(Err(Refused))), None, &[], Some(2_012)),
+                (1_500, Some(Handshake), CONNECTED, &[], None),
+            ],
+        );
+    }
+
+    #[test]
+    fn an_attempt_without_an_end_is_silence() {
+        check(
+            "packets vanish",
+            PeerRole::Subscribe,
+            &[
+                (749, None, None, &[], Some(750)),
+                (750, None, not(Silent), &[Probe], None),
+                (751, None, None, &[], None),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_probe_reports_nothing_of_a_peer_that_is_right_or_connected() {
+        check(
+            "ends late",
+            PeerRole::Publish,
+            &[
+                (10, Some(Retrying), None, &[Probe], Some(750)),
+                (20, Some(Handshake), CONNECTED, &[], None),
+                (21, Some(Probed(Err(Refused))), None, &[], None),
+                (30, Some(Lost), not(Closed), &[], Some(1_030)),
+                (30, Some(Retrying), None, &[], Some(1_030)),
+                (1_030, None, None, &[Probe], None),
+                (1_031, Some(Probed(Ok(()))), None, &[], Some(2_031)),
+            ],
+        );
+        check(
+            "still runs when the connection is lost",
+            PeerRole::Publish,
+            &[
+                (10, Some(Retrying), None, &[Probe], Some(750)),
+                (20, Some(Handshake), CONNECTED, &[], None),
+                (30, Some(Lost), not(Closed), &[], Some(1_030)),
+                (30, Some(Retrying), None, &[], None),
+                (5_000, None, None, &[], None),
+                (5_001, Some(Probed(Err(Silent))), not(Silent), &[], Some(6_001)),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_reconnect_is_due_again_and_again_while_libzmq_does_not_retry() {
+        check(
+            "a protocol error",
+            PeerRole::Subscribe,
+            &[
+                (0, Some(Lost), None, &[Probe], Some(750)),
+                (1, Some(Probed(Err(wrong_side()))), not(wrong_side()), &[], Some(1_000)),
+                (999, None, None, &[], Some(1_000)),
+                (1_000, None, None, &[Reconnect], Some(1_001)),
+                (1_001, None, None, &[Probe], Some(2_000)),
+                (2_000, None, None, &[Reconnect], Some(3_000)),
+                (2_100, Some(Retrying), None, &[], None),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_wrong_side_is_told_with_what_it_may_be() {
+        for (kind, text) in [
+            ("SUB", "the publishers' side of a hub listens there (a socket of type SUB)"),
+            ("XSUB", "the publishers' side of a hub listens there (a socket of type XSUB)"),
+            ("PUB", "the subscribers' side of a hub listens there (a socket of type PUB)"),
+            ("XPUB", "the subscribers' side of a hub listens there (a socket of type XPUB)"),
+            ("ROUTER", "a ZeroMQ socket of type ROUTER listens there"),
+        ] {
+            assert_eq!(NotConnected::WrongSide(kind.into()).to_string(), text);
+        }
+    }
+}
