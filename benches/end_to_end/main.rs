@@ -5,8 +5,10 @@
 //! at the same time are compared.
 
 mod clients;
+mod comparison;
 mod connection;
 mod cores;
+mod json;
 mod load;
 mod measure;
 mod plot;
@@ -30,9 +32,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use cores::Cores;
 use measure::{Bench, Scenario};
 use results::Results;
-use servers::Programs;
+use servers::{Programs, Selected};
 use subscriber::Subscriber;
-use workloads::WORKLOADS;
+use workloads::{WORKLOADS, Workload};
 
 /// Any error because of which there is no result.
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -49,15 +51,41 @@ struct Arguments {
     /// path of another build of the gateway, to be compared with this one
     #[argh(option)]
     against: Option<PathBuf>,
+    /// end with status 1 if this build is slower than the other one by more than this factor in any row, for example 1.10
+    #[argh(option, from_str_fn(factor))]
+    fail_above: Option<f64>,
+    /// measure this build and the other one alone, with the shorter workloads, in at most two minutes
+    #[argh(switch)]
+    quick: bool,
+    /// write every figure with its rounds into this file, as JSON
+    #[argh(option)]
+    json: Option<PathBuf>,
     /// how often each server is measured under each workload (5)
     #[argh(option, default = "5")]
     rounds: usize,
-    /// seconds of one measurement (2)
-    #[argh(option, default = "2.0")]
-    seconds: f64,
+    /// seconds of one measurement (2, and 0.3 with --quick)
+    #[argh(option)]
+    seconds: Option<f64>,
     /// write the tables into benches/README.md, and the plot into benches/end_to_end.svg
     #[argh(switch)]
     write: bool,
+}
+
+/// The status of a process that has no result. Status 1 says that this build is slower.
+const NO_RESULT: u8 = 2;
+
+/// The fewest rounds that show how much a figure differs from round to round.
+const MIN_ROUNDS: usize = 3;
+
+/// The seconds of one measurement, without and with `--quick`.
+const SECONDS: f64 = 2.0;
+const QUICK_SECONDS: f64 = 0.3;
+
+/// How long `--quick` begins with another workload. A workload takes up to ten seconds on a slow machine.
+const QUICK_LIMIT: Duration = Duration::from_secs(110);
+
+fn factor(text: &str) -> Result<f64, String> {
+    text.parse().ok().filter(|&factor| factor >= 1.0).ok_or_else(|| "must be a number of at least 1".to_owned())
 }
 
 impl Arguments {
@@ -66,40 +94,88 @@ impl Arguments {
     fn from_command_line() -> Self {
         let arguments: Vec<_> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
         let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
-        Self::from_args(&["cargo bench --bench end_to_end --"], &arguments).unwrap_or_else(|exit| {
+        let parsed = Self::from_args(&["cargo bench --bench end_to_end --"], &arguments);
+        let arguments = parsed.unwrap_or_else(|exit| {
             println!("{}", exit.output);
-            std::process::exit(i32::from(exit.status.is_err()))
-        })
+            std::process::exit(if exit.status.is_ok() { 0 } else { NO_RESULT.into() })
+        });
+        if let Err(error) = arguments.check() {
+            eprintln!("{error}");
+            std::process::exit(NO_RESULT.into());
+        }
+        arguments
     }
-}
 
-fn main() -> ExitCode {
-    match run(&Arguments::from_command_line()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            eprintln!("{failure}");
-            ExitCode::FAILURE
+    fn check(&self) -> Result<(), String> {
+        match self.fail_above {
+            Some(_) if self.against.is_none() => Err("--fail-above needs --against, the build to compare with".into()),
+            Some(_) if self.rounds < MIN_ROUNDS => Err(format!("--fail-above needs at least {MIN_ROUNDS} rounds")),
+            _ => Ok(()),
+        }
+    }
+
+    fn duration(&self) -> Duration {
+        Duration::from_secs_f64(self.seconds.unwrap_or(if self.quick { QUICK_SECONDS } else { SECONDS }))
+    }
+
+    fn selected(&self) -> Selected {
+        match &self.server {
+            _ if self.quick => Selected::Builds,
+            Some(part) => Selected::Named(part.clone()),
+            None => Selected::All,
         }
     }
 }
 
-fn run(arguments: &Arguments) -> Result<(), Failure> {
+fn main() -> ExitCode {
+    run(&Arguments::from_command_line()).unwrap_or_else(|failure| {
+        eprintln!("{failure}");
+        ExitCode::from(NO_RESULT)
+    })
+}
+
+fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let cores = Cores::choose()?;
     // This process opens up to ten thousand connections.
     let descriptors = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: descriptors.maximum, maximum: descriptors.maximum })?;
     // The open loop sends requests as exactly in time as its sleeps end.
     rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?;
-    let programs = Programs::build(arguments.server.as_deref().unwrap_or_default(), arguments.against.clone())?;
+    let programs = Programs::build(arguments.selected(), arguments.against.clone())?;
     cores.run_on_load_core()?;
     let start = Instant::now();
     let subscriber = Subscriber::bind(start)?;
-    let duration = Duration::from_secs_f64(arguments.seconds);
-    let bench = Bench { programs, cores, start, subscriber, duration };
+    let bench = Bench { programs, cores, start, subscriber, duration: arguments.duration() };
+    let measured = measure_all(&bench, arguments)?;
+    let aims = report::aims(&measured);
+    if !arguments.quick {
+        println!("{aims}");
+    }
+    if arguments.write {
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches");
+        fs::write(directory.join("end_to_end.svg"), plot::draw(&measured))?;
+        let tables = measured.iter().map(|(workload, results)| report::medians(workload, results) + "\n");
+        report::write(&directory.join("README.md"), &format!("{aims}\n{}", tables.collect::<String>()))?;
+    }
+    if let Some(file) = &arguments.json {
+        fs::write(file, format!("{:#}\n", json::document(&measured, arguments.fail_above)))?;
+    }
+    let Some(bound) = arguments.fail_above else { return Ok(ExitCode::SUCCESS) };
+    let compared = report::compared(&measured, bound).ok_or("no row has figures of both builds")?;
+    println!("{}", compared.text);
+    Ok(if compared.is_slower { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Measures the workloads that are asked for, and prints the results of each.
+fn measure_all(bench: &Bench, arguments: &Arguments) -> Result<Vec<(&'static Workload, Results)>, Failure> {
     let mut measured = Vec::new();
-    let mut tables = String::new();
     for workload in WORKLOADS {
-        if arguments.only.as_ref().is_some_and(|part| !workload.name.contains(part.as_str())) {
+        let is_asked_for = arguments.only.as_ref().is_none_or(|part| workload.name.contains(part.as_str()));
+        if !is_asked_for || arguments.quick && !workload.is_quick() {
+            continue;
+        }
+        if arguments.quick && bench.start.elapsed() > QUICK_LIMIT {
+            eprintln!("skipped: {}, because the time of --quick is over", workload.name);
             continue;
         }
         if let Scenario::HalfLoad { of } = workload.scenario
@@ -108,18 +184,9 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
             eprintln!("skipped: {}, because {} gives its rate", workload.name, of.name());
             continue;
         }
-        let results = Results::measure(&bench, workload, arguments.rounds)?;
-        let table = report::medians(workload, &results);
-        println!("{table}");
-        tables += &format!("{table}\n");
+        let results = Results::measure(bench, workload, arguments.rounds)?;
+        println!("{}", report::medians(workload, &results));
         measured.push((workload, results));
     }
-    let aims = report::aims(&measured);
-    println!("{aims}");
-    if arguments.write {
-        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches");
-        fs::write(directory.join("end_to_end.svg"), plot::draw(&measured))?;
-        report::write(&directory.join("README.md"), &format!("{aims}\n{tables}"))?;
-    }
-    Ok(())
+    Ok(measured)
 }

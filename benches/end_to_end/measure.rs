@@ -48,6 +48,29 @@ pub(crate) enum Metric {
     Rss,
 }
 
+impl Metric {
+    /// Returns the name for machines, with the unit at its end.
+    pub(crate) fn key(self) -> &'static str {
+        match self {
+            Self::CpuPerRequest => "cpu_per_request_us",
+            Self::CpuPerMegabyte => "cpu_per_megabyte_ms",
+            Self::Requests => "requests_per_s",
+            Self::PublishP50 => "publish_p50_us",
+            Self::PublishP99 => "publish_p99_us",
+            Self::HttpP50 => "http_p50_us",
+            Self::HttpP99 => "http_p99_us",
+            Self::IdleBytes => "rss_per_connection_bytes",
+            Self::Start => "start_ms",
+            Self::Rss => "rss_mb",
+        }
+    }
+
+    /// Returns a value of this metric such that more is worse.
+    pub(crate) fn cost(self, value: f64) -> f64 {
+        if self == Self::Requests { value.recip() } else { value }
+    }
+}
+
 impl fmt::Display for Metric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
+use crate::comparison::median;
 use crate::measure::{Metric, Scenario};
-use crate::results::{Results, median};
+use crate::results::Results;
 use crate::servers::Server;
 use crate::workloads::Workload;
 
@@ -63,7 +64,7 @@ fn group<'w>(workload: &Workload, results: &Results) -> Option<Group<'w>> {
     let mut bars: Vec<_> = results
         .servers()
         .filter(|&server| server == Server::GatewayTcp || !server.is_gateway() && server.publishes())
-        .map(|server| (server.name(), median(results.ratios(server, Server::Gateway, metric))))
+        .map(|server| (server.name(), median(&results.ratios(server, Server::Gateway, metric))))
         .collect();
     if bars.is_empty() || !is_of_processor_time {
         return None;

@@ -5,8 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use crate::Failure;
+use crate::comparison::{Comparison, Noise, Verdict, median, range};
 use crate::measure::Metric;
-use crate::results::{Results, median};
+use crate::results::Results;
 use crate::servers::Server;
 use crate::workloads::{Bound, Workload};
 
@@ -26,8 +27,10 @@ pub(crate) fn medians(workload: &Workload, results: &Results) -> String {
     }
     if results.servers().any(|server| server == Server::GatewayOther) {
         let ratios = metrics.iter().map(|&metric| results.ratios(Server::Gateway, Server::GatewayOther, metric));
-        let cells: Vec<_> =
-            ratios.filter_map(median_and_range).map(|(ratio, range)| format!("{ratio:.2} ({range})")).collect();
+        let cells: Vec<_> = ratios
+            .filter_map(|ratios| median_and_range(&ratios))
+            .map(|(ratio, range)| format!("{ratio:.2} ({range})"))
+            .collect();
         let _ = writeln!(table, "| this build / other build | {} |", cells.join(" | "));
     }
     table
@@ -41,7 +44,7 @@ pub(crate) fn aims(measured: &[(&Workload, Results)]) -> String {
     for (workload, results) in measured {
         for aim in workload.aims {
             let ratios = results.ratios(aim.server, aim.beside, aim.metric);
-            let Some((ratio, range)) = median_and_range(ratios) else { continue };
+            let Some((ratio, range)) = median_and_range(&ratios) else { continue };
             let bound = match aim.bound {
                 Bound::AtMost(bound) => format!("≤ {bound:.2}"),
                 Bound::AtLeast(bound) => format!("≥ {bound:.1}"),
@@ -58,10 +61,55 @@ pub(crate) fn aims(measured: &[(&Workload, Results)]) -> String {
     table
 }
 
+/// The comparison of this build with the other one.
+pub(crate) struct Compared {
+    /// A table of the rows in which this build is slower, a table of those that noise hides, and how many rows there are.
+    pub(crate) text: String,
+    pub(crate) is_slower: bool,
+}
+
+/// Compares this build with the other one by all metrics of all workloads. Returns `None` if there is no other build.
+pub(crate) fn compared(measured: &[(&Workload, Results)], bound: f64) -> Option<Compared> {
+    let (mut beyond, mut noise, mut rows) = (String::new(), String::new(), 0);
+    for (workload, results) in measured {
+        for metric in results.metrics() {
+            let Some(compared) = results.compare(metric, bound) else { continue };
+            rows += 1;
+            let (table, why) = match compared.verdict {
+                Verdict::Within => continue,
+                Verdict::Beyond => (&mut beyond, "slower"),
+                Verdict::Noise(Noise::WideRange) => (&mut noise, "the range is wider than the bound"),
+                Verdict::Noise(Noise::Overlap) => (&mut noise, "the figures of the builds overlap"),
+            };
+            *table += &comparison_row(workload, results, metric, &compared, why);
+        }
+    }
+    let [slower, unclear] = [&beyond, &noise].map(|table| table.lines().count());
+    let within = rows - slower - unclear;
+    let mut text = String::new();
+    for (title, table) in [("Slower than the other build", &beyond), ("Too much noise to tell", &noise)] {
+        if !table.is_empty() {
+            let heads = "| work | figure | this build | other build | times as slow | range | why |\n\
+                         |---|---|--:|--:|--:|--:|---|\n";
+            let _ = writeln!(text, "### {title}\n\n{heads}{table}");
+        }
+    }
+    let _ = write!(
+        text,
+        "Of {rows} rows, {within} are within {bound:.2}, {slower} are beyond it, and {unclear} are noise."
+    );
+    (rows > 0).then_some(Compared { text, is_slower: slower > 0 })
+}
+
+fn comparison_row(workload: &Workload, results: &Results, metric: Metric, compared: &Comparison, why: &str) -> String {
+    let [this, other] = [Server::Gateway, Server::GatewayOther].map(|server| number(results.median(server, metric)));
+    let (ratio, (least, most)) = (compared.median, compared.range);
+    format!("| {} | {metric} | {this} | {other} | {ratio:.2} | {least:.2}-{most:.2} | {why} |\n", workload.name)
+}
+
 /// Returns the median of the ratios and their range, and `None` if there are none.
-fn median_and_range(ratios: Vec<f64>) -> Option<(f64, String)> {
-    let least = ratios.iter().copied().reduce(f64::min)?;
-    let most = ratios.iter().copied().fold(least, f64::max);
+fn median_and_range(ratios: &[f64]) -> Option<(f64, String)> {
+    let (least, most) = range(ratios)?;
     Some((median(ratios), format!("{least:.2}-{most:.2}")))
 }
 

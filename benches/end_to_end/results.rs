@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::Failure;
+use crate::comparison::{Comparison, compare, median};
 use crate::measure::{Bench, CONNECTIONS, Figures, Metric, RunningServer, SMALL_BYTES, Scenario};
 use crate::servers::{Server, Via};
 use crate::workloads::Workload;
@@ -63,17 +64,26 @@ impl Results {
 
     /// Returns the median of all rounds of one server.
     pub(crate) fn median(&self, server: Server, metric: Metric) -> f64 {
-        median(self.all(server, metric).collect())
+        median(&self.values(server, metric))
     }
 
     /// Returns the ratio of `server` to `other` in each round.
     pub(crate) fn ratios(&self, server: Server, other: Server, metric: Metric) -> Vec<f64> {
-        self.all(server, metric).zip(self.all(other, metric)).map(|(one, two)| one / two).collect()
+        self.values(server, metric).iter().zip(self.values(other, metric)).map(|(one, two)| one / two).collect()
     }
 
-    fn all(&self, server: Server, metric: Metric) -> impl Iterator<Item = f64> {
+    /// Compares this build with the other one by a metric. Returns `None` if they were not measured.
+    pub(crate) fn compare(&self, metric: Metric, bound: f64) -> Option<Comparison> {
+        let costs =
+            |server| -> Vec<_> { self.values(server, metric).into_iter().map(|value| metric.cost(value)).collect() };
+        compare(&costs(Server::Gateway), &costs(Server::GatewayOther), bound)
+    }
+
+    /// Returns the value of each round.
+    pub(crate) fn values(&self, server: Server, metric: Metric) -> Vec<f64> {
         let rounds = self.rounds.get(&server).into_iter().flatten();
-        rounds.filter_map(move |figures| figures.iter().find(|(known, _)| *known == metric).map(|&(_, value)| value))
+        let values = rounds.filter_map(|figures| figures.iter().find(|(known, _)| *known == metric));
+        values.map(|&(_, value)| value).collect()
     }
 }
 
@@ -83,10 +93,4 @@ fn half_rate(bench: &Bench, server: &RunningServer) -> Result<f64, Failure> {
     let figures = bench.measure(server, full_load, 0.0)?;
     let rate_hz = figures.iter().find(|(metric, _)| *metric == Metric::Requests).map(|&(_, rate_hz)| rate_hz / 2.0);
     rate_hz.ok_or_else(|| "no request was answered".into())
-}
-
-/// Returns the middle value, the upper one of two middle values.
-pub(crate) fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }

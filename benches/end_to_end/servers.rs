@@ -89,9 +89,37 @@ pub(crate) enum Via {
     Unix,
 }
 
+/// Which servers are measured.
+pub(crate) enum Selected {
+    All,
+    /// Those whose name contains this.
+    Named(String),
+    /// This build of the gateway and the other one, with `--io uring`.
+    Builds,
+}
+
+impl Selected {
+    fn has(&self, server: Server) -> bool {
+        match self {
+            Self::All => true,
+            Self::Named(part) => server.name().contains(part.as_str()),
+            Self::Builds => matches!(server, Server::Gateway | Server::GatewayOther),
+        }
+    }
+
+    /// Returns whether it has no peer. A part of the gateway's name is no part of a peer's.
+    fn is_gateways_alone(&self) -> bool {
+        match self {
+            Self::All => false,
+            Self::Named(part) => Server::Gateway.name().contains(part.as_str()) && !part.is_empty(),
+            Self::Builds => true,
+        }
+    }
+}
+
 /// The programs of the servers, and what they are started with.
 pub(crate) struct Programs {
-    wanted: String,
+    selected: Selected,
     against: Option<PathBuf>,
     directory: TempDir,
     peers: Vec<PathBuf>,
@@ -99,26 +127,22 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// Builds the peers, if `wanted` may be a part of the name of a peer.
-    pub(crate) fn build(wanted: &str, against: Option<PathBuf>) -> Result<Self, Failure> {
+    /// Builds the peers, if some may be selected.
+    pub(crate) fn build(selected: Selected, against: Option<PathBuf>) -> Result<Self, Failure> {
         // Not in /tmp, because a watch of a directory makes the kernel read all its cached names.
         let directory = TempDir::new_in(env!("CARGO_TARGET_TMPDIR"))?;
         let settings = format!("OPEN_REST_API = True\nTOKEN = \"{TOKEN}\"\n");
         fs::write(directory.path().join("user_settings.py"), settings)?;
-        let python = std::env::var_os("PYTHON").map_or_else(|| "python3".into(), PathBuf::from);
-        let imports = Command::new(&python).args(["-c", "import aiohttp, zmq"]).stderr(Stdio::null()).status();
-        let python = imports.is_ok_and(|status| status.success()).then_some(python);
-        if python.is_none() {
-            eprintln!("skipped: aiohttp, because PYTHON names no Python that has aiohttp and pyzmq");
-        }
-        let peers =
-            if Server::Gateway.name().contains(wanted) && !wanted.is_empty() { Vec::new() } else { build_peers()? };
-        Ok(Self { wanted: wanted.to_owned(), against, directory, peers, python })
+        let (peers, python) = match selected.is_gateways_alone() {
+            true => (Vec::new(), None),
+            false => (build_peers()?, python_of_aiohttp()),
+        };
+        Ok(Self { selected, against, directory, peers, python })
     }
 
-    /// Returns whether a server is wanted and can run here.
+    /// Returns whether a server is selected and can run here.
     pub(crate) fn has(&self, server: Server) -> bool {
-        server.name().contains(&self.wanted)
+        self.selected.has(server)
             && match server {
                 Server::Aiohttp => self.python.is_some(),
                 Server::GatewayOther => self.against.is_some(),
@@ -218,6 +242,17 @@ impl Programs {
 
 fn peers_directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/peers")
+}
+
+/// Returns the Python that `PYTHON` names, if it has aiohttp and pyzmq.
+fn python_of_aiohttp() -> Option<PathBuf> {
+    let python = std::env::var_os("PYTHON").map_or_else(|| "python3".into(), PathBuf::from);
+    let imports = Command::new(&python).args(["-c", "import aiohttp, zmq"]).stderr(Stdio::null()).status();
+    if imports.is_ok_and(|status| status.success()) {
+        return Some(python);
+    }
+    eprintln!("skipped: aiohttp, because PYTHON names no Python that has aiohttp and pyzmq");
+    None
 }
 
 /// Builds the peers, and returns their executables.

@@ -16,6 +16,18 @@ pub(crate) struct Workload {
     pub(crate) aims: &'static [Aim],
 }
 
+impl Workload {
+    /// Returns whether `--quick` measures it: it compares two builds of the gateway within seconds.
+    pub(crate) fn is_quick(&self) -> bool {
+        let is_short = match self.scenario {
+            Scenario::Closed { connections, .. } => connections <= CONNECTIONS,
+            Scenario::OneByOne | Scenario::ConnectionEach { .. } | Scenario::Start => true,
+            Scenario::HalfLoad { .. } | Scenario::SendCommand | Scenario::Idle { .. } => false,
+        };
+        is_short && self.servers.contains(&GatewayOther)
+    }
+}
+
 /// An aim for the ratio of the gateway to another server.
 #[derive(Clone, Copy)]
 pub(crate) struct Aim {
