@@ -11,7 +11,7 @@ import threading
 import time
 import weakref
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar, Union
+from typing import Any, Callable, Optional, TypeVar
 
 from . import options as serve
 from .binary import find_binary
@@ -24,12 +24,6 @@ from .process import GatewayProcess
 from .restart import Restarts
 from .settings import CERTIFICATE, default_path, read_token
 from .state import Event, Until
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-else:
-    # `typing.get_type_hints` works without the name too.
-    Unpack = Union
 
 ANSWER_TIMEOUT_S = 10.0
 """How long the answer to a signal may take."""
@@ -61,7 +55,7 @@ class GatewayBase:
         replaceable: bool = False,
         restart: bool = False,
         extra_arguments: Sequence[str] = (),
-        **options: Unpack[serve.GatewayOptions],
+        **options: serve.Unpack[serve.GatewayOptions],
     ) -> None:
         """Keeps what the start needs.
 
@@ -80,6 +74,7 @@ class GatewayBase:
         if unknown:
             raise TypeError(f"serve has no option {', '.join(unknown)}")
         self._on_event = on_event
+        self._on_log: Optional[Callable[[str], object]] = None
         self._until: Until = until
         self._start_timeout_s = start_timeout
         self._replaceable = replaceable
@@ -203,7 +198,7 @@ class GatewayBase:
             self._revived.wait_for(lambda: self._reviving is not ended, timeout_s)
 
     def _started(self, until: Until, is_first: bool = False) -> GatewayProcess:
-        process = GatewayProcess(self._command(), self._descriptors())
+        process = GatewayProcess(self._command(), self._descriptors(), self._on_log)
         self._starting = process
         try:
             if self._is_stopping:

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, Literal, Optional, TypedDict, Union
+from typing import TYPE_CHECKING, Any, Literal, Optional, TypedDict, Union
 
 from .endpoint import Path
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack as Unpack
+else:
+    # `typing.get_type_hints` works without the name too.
+    Unpack = Union
 
 Texts = Optional[Union[str, Sequence[str]]]
 

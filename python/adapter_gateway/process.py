@@ -27,8 +27,11 @@ Sink = Callable[[Optional[Event]], None]
 class GatewayProcess:
     """A child process. Two threads read its streams to their ends, so that nothing that it writes blocks it."""
 
-    def __init__(self, command: Sequence[str], descriptors: Sequence[int]) -> None:
-        """Starts the process, which inherits the descriptors."""
+    def __init__(
+        self, command: Sequence[str], descriptors: Sequence[int], on_log: Optional[Callable[[str], object]] = None
+    ) -> None:
+        """Starts the process, which inherits the descriptors. The function gets each line of the log."""
+        self._on_log = on_log
         self.state = GatewayState()
         #: Set when the process was asked to stop.
         self.is_let_go = threading.Event()
@@ -155,6 +158,8 @@ class GatewayProcess:
                 text = line.decode(errors="replace").rstrip("\n")
                 with self._changed:
                     self.state.log.append(text)
+                if self._on_log is not None:
+                    self._on_log(text)
                 told = _LEVEL.match(text)
                 level = getattr(logging, told["level"].upper()) if told else logging.INFO
                 _log.log(level, "%s", (told["time"] or "") + text[told.end() :] if told else text)

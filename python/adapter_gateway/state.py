@@ -22,7 +22,7 @@ they do not switch it on, and the gateway waits until they do.
 KILL_TIMEOUT_S = 60.0
 """How long a killed process may take to end: the kernel alone ends it, but the machine may be busy."""
 
-_LOG_LINES = 20
+LOG_LINES = 20
 
 
 class GatewayState:
@@ -33,7 +33,7 @@ class GatewayState:
         self.is_ready = False
         self.last: dict[str, Event] = {}
         self.counts: collections.Counter[str] = collections.Counter()
-        self.log: collections.deque[str] = collections.deque(maxlen=_LOG_LINES)
+        self.log: collections.deque[str] = collections.deque(maxlen=LOG_LINES)
         self.status: Optional[int] = None
         self._disabled: Optional[str] = None
 

@@ -1,0 +1,247 @@
+"""A gateway for tests, on free ports, with a hub, a token and a settings file of its own.
+
+>>> with adapter_gateway.testing.gateway() as gateway:
+...     gateway.client.send("adapter/extensions/data", {"extension_id": "demo", "content": "hello"})
+...     topic, payload = next(gateway.messages())
+
+In pytest, the fixture `gateway` is this, without an import.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import re
+import secrets
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any, Optional
+
+from .binary import find_binary
+from .client import Client
+from .errors import GatewayTimeoutError
+from .gateway import Gateway
+from .lifeline import Lifeline
+from .options import GatewayOptions, Unpack
+from .settings import read_token
+from .state import KILL_TIMEOUT_S, LOG_LINES, Event
+
+START_TIMEOUT_S = 30.0
+"""How long each step of a start may take, on a busy machine too."""
+
+#: The time between two questions whether the subscription has arrived.
+_POLL_S = 0.001
+
+_FREE_PORT = "tcp://127.0.0.1:*"
+
+_DEFAULTS = GatewayOptions(
+    listen="127.0.0.1:0",
+    plain=True,
+    hub_publishers=_FREE_PORT,
+    hub_subscribers=_FREE_PORT,
+    # With the usual time, the hub would wait for half a second of silence. Nobody waits for messages after a test.
+    drain_timeout=0.001,
+)
+
+#: The line of the log that names the addresses of the hub.
+_HUB = re.compile(r"publishers may connect to (?P<publishers>\S+), subscribers to (?P<subscribers>\S+)\Z")
+
+#: A script that runs its arguments as a command, and ends it when standard input ends, whatever has ended this process.
+_WITH_LIFELINE = '"$@" & read -r _; kill -9 $!'
+
+#: What `listen` writes for a backslash, and for a character that would break its line.
+_ESCAPE = re.compile(r"\\(?:u\{(?P<code>[0-9a-f]+)\}|(?P<letter>.))")
+_LETTERS = {"t": "\t", "n": "\n", "r": "\r"}
+
+
+@contextlib.contextmanager
+def gateway(**options: Unpack[GatewayOptions]) -> Iterator[GatewayForTests]:
+    """Runs a gateway from the beginning of a `with` block to its end.
+
+    The arguments are the options of `adapter-gateway serve`, as `Gateway` takes them. By default the gateway speaks http.
+    """
+    with tempfile.TemporaryDirectory(prefix="adapter-gateway-") as folder:
+        if options.get("settings") is None:
+            options["settings"] = _make_settings(folder)
+        running = GatewayForTests(GatewayOptions(**{**_DEFAULTS, **options, "hub": True}))
+        with running.launcher, running._connected():
+            yield running
+
+
+class GatewayForTests:
+    """A gateway that runs, and a subscriber to all that it publishes."""
+
+    #: It posts to the gateway.
+    client: Client
+
+    #: Where publishers and subscribers connect to the hub.
+    hub_publishers: str
+    hub_subscribers: str
+
+    def __init__(self, options: GatewayOptions) -> None:
+        #: The process, with `stats()`, `reload()` and all else that `Gateway` has.
+        self.launcher = Gateway(on_event=self._take_event, until="listening", start_timeout=START_TIMEOUT_S, **options)
+        self.launcher._on_log = self._take_log
+        #: The settings file. A change counts at once.
+        self.settings = pathlib.Path(options["settings"] or "")
+        #: The events but `stats`, and the lines of the log, since the start.
+        self.events: list[Event] = []
+        self.log: list[str] = []
+        self._encoding = options.get("encoding") or "json"
+        #: Its lock guards all below.
+        self._changed = threading.Condition()
+        #: Events and log, and the lines of `listen`, with how many of them came before the test that runs.
+        self._told: list[str] = []
+        self._told_before = 0
+        self._received: list[str] = []
+        self._received_before = 0
+
+    @property
+    def url(self) -> str:
+        """Where messages are posted."""
+        return self.launcher.url
+
+    @property
+    def token(self) -> str:
+        """The token of the settings."""
+        return read_token(self.settings)
+
+    @property
+    def certificate(self) -> Optional[pathlib.Path]:
+        """What clients trust, with `plain=False`."""
+        return self.launcher.certificate
+
+    def messages(self, topic: str = "", timeout_s: float = 5.0) -> Iterator[tuple[str, Any]]:
+        """Returns an iterator over all messages since the fixture began whose topic begins with this one, as topic and
+        payload.
+
+        If the next one does not come within this time, it raises `GatewayTimeoutError`.
+        """
+        position, others = self._received_before, 0
+        end = time.monotonic() + timeout_s
+        while self._has_received(position + 1, end):
+            name, _, payload = self._received[position].partition("\t")
+            position += 1
+            name = _ESCAPE.sub(_unescaped, name)
+            if name.startswith(topic):
+                yield name, json.loads(payload)
+                end = time.monotonic() + timeout_s
+            else:
+                others += 1
+        what = f"a message whose topic begins with {topic!r}" if topic else "a message"
+        raise self._late(what, timeout_s, f"{others} others came" if others else None)
+
+    def wait_for_subscriptions(self, count: int, timeout_s: float = 5.0) -> None:
+        """Waits until the hub has this many topics that subscribers of the test's own have subscribed to, so that they
+        miss no message that is posted afterwards. The same topic counts once, and `""` never, which the fixture has.
+
+        Raises `GatewayTimeoutError`.
+        """
+        end = time.monotonic() + timeout_s
+        while (seen := self.launcher.stats()["hub"]["subscriptions"]) <= count:
+            if time.monotonic() > end:
+                raise self._late(f"{count} subscriptions", timeout_s, f"{max(0, seen - 1)} came")
+            time.sleep(_POLL_S)
+
+    def report(self) -> str:
+        """Returns the events and the log since the fixture began, in the order in which they came."""
+        return "\n".join(self._told[self._told_before :])
+
+    def begin(self) -> None:
+        """Makes `messages` and `report` begin here, for another test."""
+        with self._changed:
+            self._told_before, self._received_before = len(self._told), len(self._received)
+
+    def _has_received(self, count: int, end: float) -> bool:
+        with self._changed:
+            return self._changed.wait_for(lambda: len(self._received) >= count, max(0.0, end - time.monotonic()))
+
+    @contextlib.contextmanager
+    def _connected(self) -> Iterator[None]:
+        """Finds the hub and subscribes to everything. When the block begins, messages reach the subscriber."""
+        hub = self._hub()
+        self.hub_publishers, self.hub_subscribers = hub["publishers"], hub["subscribers"]
+        with self._subscriber():
+            self.launcher.wait_until("ready", START_TIMEOUT_S)
+            self.wait_for_subscriptions(0, START_TIMEOUT_S)
+            with self.launcher.client() as self.client:
+                yield
+
+    def _hub(self) -> re.Match[str]:
+        def found() -> Optional[re.Match[str]]:
+            return next(filter(None, map(_HUB.search, self.log)), None)
+
+        with self._changed:
+            hub = self._changed.wait_for(found, START_TIMEOUT_S)
+        if hub is None:
+            raise self._late("the addresses of the hub", START_TIMEOUT_S)
+        return hub
+
+    @contextlib.contextmanager
+    def _subscriber(self) -> Iterator[None]:
+        listen = [str(find_binary()), "listen", "--connect", self.hub_subscribers, "--encoding", self._encoding]
+        lifeline = Lifeline()
+        try:
+            process = subprocess.Popen(
+                ["sh", "-c", _WITH_LIFELINE, "sh", *listen],
+                stdin=lifeline.read_end,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                encoding="utf-8",
+                start_new_session=True,
+            )
+        except BaseException:
+            lifeline.close()
+            raise
+        finally:
+            os.close(lifeline.read_end)
+        reader = threading.Thread(target=self._receive, args=(process,), name="adapter_gateway.testing", daemon=True)
+        reader.start()
+        try:
+            yield
+        finally:
+            lifeline.close()
+            process.wait(KILL_TIMEOUT_S)
+            reader.join()
+
+    def _receive(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        with process.stdout as lines:
+            for line in lines:
+                with self._changed:
+                    self._received.append(line)
+                    self._changed.notify_all()
+
+    def _take_event(self, event: Event) -> None:
+        # It answers a question of the test, or of this class.
+        if event["event"] != "stats":
+            with self._changed:
+                self.events.append(event)
+                self._told.append(json.dumps(event))
+
+    def _take_log(self, line: str) -> None:
+        with self._changed:
+            self.log.append(line)
+            self._told.append(line)
+            self._changed.notify_all()
+
+    def _late(self, what: str, timeout_s: float, reason: Optional[str] = None) -> GatewayTimeoutError:
+        return GatewayTimeoutError(f"{what} did not come within {timeout_s:g} s", reason, self.log[-LOG_LINES:])
+
+
+def _make_settings(folder: str) -> pathlib.Path:
+    path = pathlib.Path(folder, "user_settings.py")
+    path.touch(0o600)
+    path.write_text(f"OPEN_REST_API = True\nTOKEN = {secrets.token_urlsafe(24)!r}\n")
+    return path
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    if escape["code"]:
+        return chr(int(escape["code"], 16))
+    return _LETTERS.get(escape["letter"], escape["letter"])
