@@ -206,6 +206,8 @@ class GatewayForTests:
             yield
         finally:
             lifeline.close()
+            # Both processes end at the same time.
+            self.launcher._running().let_go()
             process.wait(KILL_TIMEOUT_S)
             reader.join()
 
