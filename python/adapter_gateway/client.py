@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Generator, Iterable
 from typing import Optional, TypeVar
 
-from .connection import Steps, run
+from .connection import Waiter, block, run
 from .endpoint import Endpoint, Message, Path, Payload
 from .errors import SettingsError
 from .outcome import Outcome
@@ -78,14 +78,14 @@ class ClientBase:
     def __repr__(self) -> str:
         return f"<Client {self._pool.endpoint.address}>"
 
-    def _posting(self, topic: str, payload: Payload) -> Steps[None]:
+    async def _post(self, topic: str, payload: Payload, waiter: Waiter) -> None:
         work = Work(self._pool, 1, 0.0, False)
         work.pipeline.add((topic, payload))
         try:
-            yield from work.begin()
+            await work.begin(waiter)
             work.advance()
             while not work.pipeline.has_outcomes:
-                yield from work.step()
+                await work.step(waiter)
                 work.advance()
         finally:
             work.end()
@@ -117,7 +117,7 @@ class Client(ClientBase):
         `OutcomeUnknownError` (no answer came, so the message may have been published). It is never sent twice: only
         where a kept connection ended before the request was written to its end is it written to a new one.
         """
-        run(self._posting(topic, payload))
+        run(self._post(topic, payload, block))
 
     def send_many(
         self,

@@ -1,6 +1,6 @@
 """A connection to the gateway, over a socket that never blocks once it is made.
 
-What takes time is a generator. It yields what it waits for, so that a thread and an event loop can run the same steps.
+What takes time is a coroutine. It is told how to wait, so that a thread and an event loop can run the same steps.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import select
 import socket
 import ssl
 import time
-from collections.abc import Generator
-from typing import Any, Optional, TypeVar, Union
+from collections.abc import Awaitable, Coroutine
+from typing import Any, Callable, Optional, TypeVar, Union
 
 from .answers import AnswerReader
 from .endpoint import Endpoint
@@ -80,24 +80,23 @@ class Connect:
             raise NotSentError(f"{endpoint.address}: {failure_reason(error)}") from error
 
 
-#: What takes time. It is sent the connection that it asked for.
-Steps = Generator[Union[Wait, Connect], Any, _Result]
+#: How to wait: it does so, and returns the connection that was to be made.
+Waiter = Callable[[Union[Wait, Connect]], Awaitable[Any]]
 
 
-def run(steps: Steps[_Result], also: Optional[socket.socket] = None) -> _Result:
-    """Runs the steps in this thread. Each wait ends when there is something to read from the other socket too."""
-    resume: Any = steps.send
-    value: Any = None
-    while True:
-        try:
-            step = resume(value)
-        except StopIteration as end:
-            result: _Result = end.value
-            return result
-        try:
-            resume, value = steps.send, step.block(also)
-        except BaseException as error:
-            resume, value = steps.throw, error
+async def block(step: Union[Wait, Connect], also: Optional[socket.socket] = None) -> Any:
+    """Waits in this thread, also for something to read from another socket."""
+    return step.block(also)
+
+
+def run(steps: Coroutine[Any, Any, _Result]) -> _Result:
+    """Runs steps that wait by `block`. So they come to their end at once, as far as Python knows."""
+    try:
+        steps.send(None)
+    except StopIteration as end:
+        result: _Result = end.value
+        return result
+    raise AssertionError("a step in a thread was suspended")
 
 
 class Connection:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import queue
 import socket
@@ -11,7 +12,7 @@ import time
 from collections.abc import Generator, Iterator
 from typing import Optional
 
-from .connection import Wait, run
+from .connection import Wait, block, run
 from .endpoint import Message
 from .errors import NotSentError
 from .outcome import Outcome
@@ -47,7 +48,7 @@ class Sending:
         failure: Optional[Exception] = None
         is_exhausted = False
         try:
-            run(self._work.begin())
+            run(self._work.begin(block))
             while not is_exhausted or pipeline.is_busy or pipeline.has_outcomes:
                 # Half of what may be in flight is taken while the gateway works on the other half.
                 if not is_exhausted and pipeline.room() >= pipeline.half:
@@ -61,7 +62,7 @@ class Sending:
                     self._work.advance()
                     has_room = not is_exhausted and pipeline.room() >= pipeline.half
                     if not has_room and pipeline.is_busy and not pipeline.has_outcomes:
-                        run(self._work.step())
+                        run(self._work.step(block))
                         self._work.advance()
                 finally:
                     self._baton.release()
@@ -170,7 +171,7 @@ class Sending:
         try:
             while self._is_filling and not self._has_ended:
                 self._work.advance()
-                run(self._work.step(), waker)
+                run(self._work.step(functools.partial(block, also=waker)))
                 with contextlib.suppress(BlockingIOError):
                     waker.recv(4096)
         except NotSentError:

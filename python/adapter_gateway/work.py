@@ -7,7 +7,7 @@ import time
 from typing import Optional, Union
 
 from .answers import MalformedAnswer
-from .connection import READ_BYTES, Connection, Steps, Wait, failure_reason
+from .connection import READ_BYTES, Connection, Wait, Waiter, failure_reason
 from .errors import GatewayError, NotSentError
 from .pipeline import Pipeline
 from .pool import Pool
@@ -38,18 +38,18 @@ class Work:
         """Looks for another token in the settings, since the one that was used is refused."""
         self.pipeline.renew(self._pool.renewed(self.pipeline.endpoint))
 
-    def begin(self) -> Steps[None]:
+    async def begin(self, waiter: Waiter) -> None:
         """Gets a connection. Raises `NotSentError`."""
         kept = self._pool.take()
-        self._use(kept or (yield self._pool.connect()), is_new=kept is None)
+        self._use(kept or await waiter(self._pool.connect()), is_new=kept is None)
 
-    def step(self) -> Steps[None]:
+    async def step(self, waiter: Waiter) -> None:
         """Waits until `advance` has something to do, or connects anew. Raises `NotSentError` after the time to try."""
         if self._connection is not None or not self.pipeline.may_connect(time.monotonic()):
-            yield self._wait()
+            await waiter(self._wait())
             return
         try:
-            self._use((yield self._pool.connect()), is_new=True)
+            self._use(await waiter(self._pool.connect()), is_new=True)
         except NotSentError as error:
             self.pipeline.failed(str(error), time.monotonic())
 

@@ -11,7 +11,7 @@ from ..endpoint import Message, Payload
 from ..outcome import Outcome
 from ..work import Work
 from .sending import Sending
-from .waiting import run
+from .waiting import wait
 
 #: The most connections for calls of `send` at the same time. Further calls wait for one.
 _CONNECTIONS = 64
@@ -40,7 +40,7 @@ class Client(ClientBase):
             # A semaphore belongs to one event loop.
             self._loop, self._permits = loop, asyncio.Semaphore(_CONNECTIONS)
         async with self._permits:
-            await run(self._posting(topic, payload))
+            await self._post(topic, payload, wait)
 
     def send_many(
         self,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable
 from typing import Optional, Union
 
 from ..endpoint import Message
 from ..outcome import Outcome
 from ..work import Work
-from .waiting import run, tell
+from .waiting import tell, wait
 
 
 class Sending:
@@ -31,7 +32,7 @@ class Sending:
     async def run(self, messages: Union[Iterable[Message], AsyncIterable[Message]]) -> AsyncGenerator[Outcome, None]:
         tasks: list[asyncio.Task[None]] = []
         try:
-            await run(self._work.begin())
+            await self._work.begin(wait)
             tasks += [asyncio.ensure_future(self._feed(messages)), asyncio.ensure_future(self._work_on())]
             for task in tasks:
                 task.add_done_callback(lambda _: tell(self._news))
@@ -104,4 +105,4 @@ class Sending:
             self._work.advance()
             if pipeline.has_outcomes or not pipeline.is_busy:
                 tell(self._news)
-            await run(self._work.step(), change)
+            await self._work.step(functools.partial(wait, change=change))

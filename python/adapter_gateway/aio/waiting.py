@@ -6,9 +6,9 @@ import asyncio
 import concurrent.futures
 import threading
 import time
-from typing import Any, Callable, Optional, TypeVar
+from typing import Any, Callable, Optional, TypeVar, Union
 
-from ..connection import Connect, Connection, Steps, Wait
+from ..connection import Connect, Connection, Wait
 
 _Result = TypeVar("_Result")
 
@@ -16,27 +16,10 @@ _Result = TypeVar("_Result")
 _THREAD_S = 0.05
 
 
-async def run(steps: Steps[_Result], change: Optional[asyncio.Future[None]] = None) -> _Result:
-    """Runs the steps of a connection in the event loop. Each wait ends when the change has come too."""
-    resume: Any = steps.send
-    value: Any = None
-    while True:
-        try:
-            step = resume(value)
-        except StopIteration as end:
-            result: _Result = end.value
-            return result
-        try:
-            if isinstance(step, Connect):
-                value = await in_thread(step.block, Connection.close)
-            else:
-                await _wait(step, change)
-            resume = steps.send
-        except BaseException as error:
-            resume, value = steps.throw, error
-
-
-async def _wait(step: Wait, change: Optional[asyncio.Future[None]]) -> None:
+async def wait(step: Union[Wait, Connect], change: Optional[asyncio.Future[None]] = None) -> Any:
+    """Waits in the event loop, also for a change."""
+    if isinstance(step, Connect):
+        return await in_thread(step.block, Connection.close)
     loop = asyncio.get_running_loop()
     change = change or loop.create_future()
     number = -1 if step.socket is None else step.socket.fileno()
@@ -60,6 +43,7 @@ async def _wait(step: Wait, change: Optional[asyncio.Future[None]]) -> None:
         if number >= 0:
             loop.remove_reader(number)
             loop.remove_writer(number)
+    return None
 
 
 def tell(future: Optional[asyncio.Future[None]]) -> None:
