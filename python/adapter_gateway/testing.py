@@ -153,7 +153,13 @@ class GatewayForTests:
         return "\n".join(self._told[self._told_before :])
 
     def begin(self) -> None:
-        """Makes `messages` and `report` begin here, for another test."""
+        """Makes `messages` and `report` begin here, for another test, behind all that was accepted before."""
+        end = time.monotonic() + START_TIMEOUT_S
+        while time.monotonic() < end:
+            stats = self.launcher.stats()
+            if stats["accepted"] <= stats["hub"]["forwarded"] <= len(self._received):
+                break
+            time.sleep(_POLL_S)
         with self._changed:
             self._told_before, self._received_before = len(self._told), len(self._received)
 

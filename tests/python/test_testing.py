@@ -59,6 +59,14 @@ def test_each_iterator_has_all_messages_since_the_beginning(gateway):
         next(gateway.messages(timeout_s=0))
 
 
+def test_messages_that_were_on_their_way_belong_to_the_test_before(gateway):
+    for _ in range(20):
+        assert all(gateway.client.send_many([HELLO] * 100))
+        gateway.begin()
+        with pytest.raises(GatewayTimeoutError):
+            next(gateway.messages(timeout_s=0.01))
+
+
 def test_a_message_that_does_not_come_is_an_error(gateway):
     gateway.client.send("b", {})
     next(gateway.messages())

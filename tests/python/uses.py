@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Mapping
 from typing import TypedDict
 
-from adapter_gateway import Client, Gateway, GatewayOptions, OutcomeUnknownError, RefusedError, aio
+from adapter_gateway import Client, Gateway, GatewayOptions, OutcomeUnknownError, RefusedError, aio, testing
 
 
 class Hello(TypedDict):
@@ -66,3 +66,11 @@ def launch(options: GatewayOptions) -> None:
         gateway.wait_until("ready", None)
         for event in gateway.events():
             print(event["event"])
+
+
+def test(options: GatewayOptions) -> str:
+    with testing.gateway(encoding="msgpack", plain=False) as gateway, testing.gateway(**options):
+        gateway.client.send("t", {})
+        for topic, payload in gateway.messages("t", timeout_s=1):
+            print(topic, payload["content"], gateway.hub_publishers, gateway.hub_subscribers)
+    return gateway.url + gateway.token
