@@ -229,11 +229,23 @@ RUNS = [
 ]
 
 
+def test_of_the_page_passes(binary, home):
+    """Runs the example of docs/ci.md, as it stands, with the fixture of the package."""
+    repository = Path(__file__).parents[2]
+    page = (repository / "docs" / "ci.md").read_text()
+    example = page.split("<!-- run: extension -->\n```python\n")[1].split("```")[0]
+    (Path(home) / "test_extension.py").write_text(example)
+    environment = {**os.environ, "ADAPTER_GATEWAY": binary, "PYTHONPATH": str(repository / "python")}
+    command = [sys.executable, "-m", "pytest", "--quiet", "-p", "no:cacheprovider", "-p", "adapter_gateway.pytest_plugin"]
+    subprocess.run([*command, "test_extension.py"], cwd=home, env=environment, check=True, timeout=PATIENCE_S)
+
+
 def main():
-    binary = sys.argv[1]
+    binary = os.path.abspath(sys.argv[1])
     with tempfile.TemporaryDirectory(prefix="adapter-gateway-ci-") as home:
         # The client keeps its files in the home directory.
         os.environ["HOME"] = home
+        test_of_the_page_passes(binary, home)
         for options, tests in RUNS:
             with Gateway(binary, "--hub", *options, bus=[]) as gateway:
                 # It listens before it is connected to its hub, and answers 503 until then.

@@ -12,6 +12,7 @@
 )]
 
 mod changes;
+mod ci;
 mod clients;
 mod completions;
 mod dependencies;

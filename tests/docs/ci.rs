@@ -1,0 +1,34 @@
+//! The page for CI. Its example for pytest runs in `tests/clients/adapter_client.py`, where the public client is installed.
+
+use std::process::Command;
+
+use super::GATEWAY;
+use super::document::Document;
+
+/// The words that a reader takes in before the first job.
+const WORDS: usize = 700;
+
+#[test]
+fn the_page_is_short() {
+    let words = Document::read("docs/ci.md").text.split_whitespace().count();
+    assert!(words <= WORDS, "docs/ci.md has {words} words");
+}
+
+#[test]
+fn the_script_of_five_lines_asserts_a_round_trip() {
+    let page = Document::read("docs/ci.md");
+    let round_trip = page.block("run: round trip");
+    assert_eq!(round_trip.lines().count(), 5);
+    let broken = round_trip.replace("send --settings user_settings.py", "send --settings no_settings.py");
+    for (script, status) in [(round_trip, 0), (&broken, 3)] {
+        let directory = tempfile::tempdir().unwrap();
+        let script = page.block("run: serve").to_owned() + script;
+        let folder = std::path::Path::new(GATEWAY).parent().unwrap().display();
+        let path = format!("{folder}:{}", std::env::var("PATH").unwrap());
+        let mut shell = Command::new("sh");
+        let output =
+            shell.args(["-e", "-c", &script]).env("PATH", path).env("TMPDIR", directory.path()).output().unwrap();
+        assert_eq!(output.status.code(), Some(status), "{output:?}");
+        assert_eq!(output.stdout == b"adapter/nodes/data\t{\"node_id\": \"a\", \"content\": 1}\n", status == 0);
+    }
+}
