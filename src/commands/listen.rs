@@ -1,5 +1,6 @@
 //! `adapter-gateway listen`: subscribes, and prints each message.
 
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{SignalKind, signal};
@@ -33,7 +34,7 @@ pub fn run(arguments: ListenArguments) -> Result<(), CommandFailure> {
     }
     let endpoints = urls.iter().map(|url| endpoint_to_connect(url)).collect::<Result<Vec<_>, _>>()?;
     let mut subscriber = Subscriber::connect(&endpoints, &arguments.topic).map_err(Failure::configuration)?;
-    subscriber.watch_connections(log_status);
+    subscriber.watch_connections(log_of_connections());
     interrupt_on_signals(subscriber.interrupter())?;
     let count = arguments.count.map(Count::get).or(timeout.map(|_| 1));
     let mut printer = Printer::stdout(arguments.encoding, arguments.color, arguments.pretty);
@@ -43,17 +44,26 @@ pub fn run(arguments: ListenArguments) -> Result<(), CommandFailure> {
     })
 }
 
-/// Says whether messages can come from this endpoint. Until the subscription is there, messages wait.
-fn log_status(endpoint: &Endpoint, status: &LinkStatus) {
-    match status {
-        Ok(()) => {
-            std::thread::sleep(SUBSCRIPTION_TIME);
-            log(format_args!("connected to {endpoint}, waiting for messages"));
+/// Returns what says whether messages can come from an endpoint. It holds no message up: a thread says that a
+/// subscription has reached its endpoint. The lines keep their order.
+fn log_of_connections() -> impl FnMut(&Endpoint, &LinkStatus) + Send {
+    let mut last: Option<JoinHandle<()>> = None;
+    move |endpoint, status| {
+        // It has ended, unless the status changed within the time of a subscription.
+        let _ = last.take().map(JoinHandle::join);
+        match status {
+            Ok(()) => {
+                let connected = format!("connected to {endpoint}, waiting for messages");
+                last = Some(std::thread::spawn(move || {
+                    std::thread::sleep(SUBSCRIPTION_TIME);
+                    log(format_args!("{connected}"));
+                }));
+            }
+            Err(reason @ NotConnected::WrongSide(_)) => warning(format_args!(
+                "not connected to {endpoint}: {reason}; subscribers connect to the other side, usually {HUB_SUBSCRIBERS}"
+            )),
+            Err(reason) => warning(format_args!("not connected to {endpoint}: {reason}; waiting until it is there")),
         }
-        Err(reason @ NotConnected::WrongSide(_)) => warning(format_args!(
-            "not connected to {endpoint}: {reason}; subscribers connect to the other side, usually {HUB_SUBSCRIBERS}"
-        )),
-        Err(reason) => warning(format_args!("not connected to {endpoint}: {reason}; waiting until it is there")),
     }
 }
 
