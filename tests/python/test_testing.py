@@ -70,7 +70,7 @@ def test_messages_that_were_on_their_way_belong_to_the_test_before(gateway):
 def test_a_message_that_does_not_come_is_an_error(gateway):
     gateway.client.send("b", {})
     next(gateway.messages())
-    late = "a message whose topic begins with 'a' did not come within 0.1 s: 1 others came\n"
+    late = "a message whose topic begins with 'a' did not come within 0.1 s: messages with other topics: 1\n"
     with pytest.raises(GatewayTimeoutError, match=late) as error:
         next(gateway.messages("a", timeout_s=0.1))
     assert isinstance(error.value, TimeoutError) and error.value.log
