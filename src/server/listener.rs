@@ -1,8 +1,8 @@
 //! Listening sockets, which the workers share, and the loop that accepts connections from them.
 //!
-//! `TCP_DEFER_ACCEPT` would wake a worker only when the request is there. But then the kernel alone knows of a client that
-//! sends nothing: no deadline ends it, no limit and no counter sees it, and it gets no 408. `TCP_QUICKACK` changes nothing,
-//! since the answer goes out at once and carries the acknowledgement.
+//! `TCP_DEFER_ACCEPT` would wake a worker only when the request is there. But then the kernel alone knows of a client
+//! that sends nothing: no deadline ends it, no limit and no counter sees it, and it gets no 408. `TCP_QUICKACK` changes
+//! nothing, since the answer goes out at once and carries the acknowledgement.
 
 use std::fmt;
 use std::io;
