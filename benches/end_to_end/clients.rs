@@ -1,5 +1,6 @@
 //! Clients that open a connection for each request, as scripts without a session do.
 
+use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,6 +18,9 @@ use crate::request::{Answers, Request};
 /// The tickets that a client keeps, as many as rustls keeps for one server.
 const TICKETS: usize = 8;
 
+/// The address of the first client. The others have those that follow: all of 127.0.0.0/8 is loopback.
+const FIRST_SOURCE: Ipv4Addr = Ipv4Addr::new(127, 0, 1, 1);
+
 /// Clients of one server. Each has one connection at a time.
 pub(crate) struct Clients {
     address: SockAddr,
@@ -30,6 +34,9 @@ pub(crate) struct Clients {
 }
 
 struct Client {
+    /// The loopback address from which this client alone connects. A port stays in TIME_WAIT for a minute after its
+    /// connection, so one address runs out of ports within seconds.
+    source: Ipv4Addr,
     tls: Option<Arc<ClientConfig>>,
     connection: Option<Connection>,
     /// Whether a connection has ended, so that there is a session to resume.
@@ -41,22 +48,23 @@ impl Clients {
     pub(crate) fn new(
         address: &SockAddr,
         tls: Option<&Arc<ClientConfig>>,
-        count: usize,
+        count: u32,
         resumed: bool,
     ) -> Result<Self, Failure> {
-        let client = || {
+        let client = |index| {
             let tls = tls.map(|config| {
                 let mut config = ClientConfig::clone(config);
                 config.resumption =
                     if resumed { Resumption::in_memory_sessions(TICKETS) } else { Resumption::disabled() };
                 Arc::new(config)
             });
-            Client { tls, connection: None, has_session: false }
+            let source = Ipv4Addr::from_bits(FIRST_SOURCE.to_bits() + index);
+            Client { source, tls, connection: None, has_session: false }
         };
         let handshake = if resumed { HandshakeKind::Resumed } else { HandshakeKind::Full };
         Ok(Self {
             address: address.clone(),
-            clients: std::iter::repeat_with(client).take(count).collect(),
+            clients: (0..count).map(client).collect(),
             handshake: tls.map(|_| handshake),
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             events: Vec::with_capacity(EVENTS),
@@ -96,7 +104,7 @@ impl Clients {
 
 impl Client {
     fn begin(&mut self, address: &SockAddr, epoll: &OwnedFd, index: usize, request: &Request) -> Result<(), Failure> {
-        let mut connection = Connection::begin(address, self.tls.as_ref())?;
+        let mut connection = Connection::begin(address, Some(self.source), self.tls.as_ref())?;
         // A socket that is new takes everything that is sent here, so nothing waits for it to take more.
         let interest = epoll::EventFlags::IN | epoll::EventFlags::ET;
         epoll::add(epoll, &connection.socket, epoll::EventData::new_u64(index as u64), interest)?;

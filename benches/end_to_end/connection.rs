@@ -1,6 +1,7 @@
 //! A client's connection in http or https, by TCP or a Unix socket. It blocks only while it is opened.
 
 use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,7 +34,7 @@ impl Connection {
     /// Connects, and completes a handshake if a configuration of TLS is given. A reset will close the connection, because
     /// otherwise many ports would be in TIME_WAIT.
     pub(crate) fn open(address: &SockAddr, tls: Option<&Arc<ClientConfig>>) -> Result<Self, Failure> {
-        let mut connection = Self::begin(address, tls)?;
+        let mut connection = Self::begin(address, None, tls)?;
         connection.socket.set_linger(Some(Duration::ZERO))?;
         if let Some(tls) = &mut connection.tls {
             complete_handshake(&mut connection.socket, tls)?;
@@ -41,9 +42,17 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Connects. If a configuration of TLS is given, the handshake begins with the first request.
-    pub(crate) fn begin(address: &SockAddr, tls: Option<&Arc<ClientConfig>>) -> Result<Self, Failure> {
+    /// Connects, from the address `source` if it is given. If a configuration of TLS is given, the handshake begins with
+    /// the first request.
+    pub(crate) fn begin(
+        address: &SockAddr,
+        source: Option<Ipv4Addr>,
+        tls: Option<&Arc<ClientConfig>>,
+    ) -> Result<Self, Failure> {
         let socket = Socket::new(address.domain(), Type::STREAM, None)?;
+        if let Some(source) = source {
+            socket.bind(&SocketAddr::from((source, 0)).into())?;
+        }
         if address.domain() != Domain::UNIX {
             socket.set_tcp_nodelay(true)?;
         }

@@ -99,7 +99,7 @@ pub(crate) enum Scenario {
     HalfLoad { of: Server },
     /// Each client opens a connection, sends a request, reads the answer and closes the connection, again and again. In
     /// TLS, a connection begins with a full handshake, or resumes the session of the last one.
-    ConnectionEach { clients: usize, resumed: bool },
+    ConnectionEach { clients: u32, resumed: bool },
     /// `adapter-gateway send` posts lines from a file.
     SendCommand,
     /// Connections send one request each and are idle then.

@@ -70,7 +70,7 @@ const fn large(body_bytes: usize) -> Scenario {
 }
 
 const fn connection_each(resumed: bool) -> Scenario {
-    Scenario::ConnectionEach { clients: CONNECTIONS, resumed }
+    Scenario::ConnectionEach { clients: CONNECTIONS as u32, resumed }
 }
 
 const ALL: &[Server] = &[Gateway, GatewayOther, GatewayEpoll, Axum, AxumPlain];
