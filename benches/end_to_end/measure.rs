@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::Seek;
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,9 @@ use crate::subscriber::Subscriber;
 
 /// How long the last messages may take to arrive.
 const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a single message may take to arrive, on a machine that does other work too.
+const ARRIVAL_PAUSE: Duration = Duration::from_millis(200);
 
 /// How long a load runs before it is measured. What a server allocates only once, it has allocated then.
 const WARM_UP: Duration = Duration::from_millis(300);
@@ -134,18 +138,48 @@ pub(crate) struct RunningServer {
     pub(crate) server: Server,
     pub(crate) process: Process,
     pub(crate) tls: Option<Arc<ClientConfig>>,
+    /// The subscriber of the server's own hub.
+    pub(crate) at_hub: Option<Subscriber>,
 }
 
 impl Bench {
     /// Starts a server on its core or on both. With TLS, the clients trust its authority.
     pub(crate) fn start(&self, server: Server, via: Via, both_cores: bool) -> Result<RunningServer, Failure> {
-        let command = self.programs.command(server, via, self.subscriber.endpoint())?;
+        let hub = match via {
+            Via::Hub => free_endpoint()?,
+            _ => self.subscriber.endpoint().to_owned(),
+        };
+        let command = self.programs.command(server, via, &hub)?;
         let process = Process::start(command, self.cores, both_cores, server.is_gateway())?;
         let tls = match via {
             Via::Tls => Some(trusting(&self.programs.authority_pem()?)?),
-            Via::Tcp | Via::Unix => None,
+            Via::Tcp | Via::Unix | Via::Hub => None,
         };
-        Ok(RunningServer { server, process, tls })
+        let at_hub = match via {
+            Via::Hub => Some(Subscriber::connect(self.start, &hub)?),
+            _ => None,
+        };
+        let server = RunningServer { server, process, tls, at_hub };
+        if let Some(subscriber) = &server.at_hub {
+            self.await_subscription(&server, subscriber)?;
+        }
+        Ok(server)
+    }
+
+    /// Posts messages until the hub has the subscription, so that one of them arrives, and until no other is under way.
+    fn await_subscription(&self, server: &RunningServer, subscriber: &Subscriber) -> Result<(), Failure> {
+        let mut request = Request::new(SMALL_BYTES, 1);
+        let mut load = Load::connect(&server.process.address, None, 1)?;
+        let begun = Instant::now();
+        while subscriber.received() == 0 {
+            if begun.elapsed() > ARRIVAL_TIMEOUT {
+                return Err("no subscription reached the hub in time".into());
+            }
+            load.closed_loop(&mut request, Duration::ZERO, None)?;
+            std::thread::sleep(ARRIVAL_PAUSE);
+        }
+        std::thread::sleep(ARRIVAL_PAUSE);
+        Ok(())
     }
 
     /// Runs a scenario against a server and returns the values.
@@ -205,6 +239,10 @@ impl Bench {
         }
     }
 
+    fn subscriber_of<'s>(&'s self, server: &'s RunningServer) -> &'s Subscriber {
+        server.at_hub.as_ref().unwrap_or(&self.subscriber)
+    }
+
     /// Opens connections and runs a load on them that is not measured.
     fn warm(&self, server: &RunningServer, connections: usize, request: &mut Request) -> Result<Load, Failure> {
         let mut load = Load::connect(&server.process.address, server.tls.as_ref(), connections)?;
@@ -219,10 +257,11 @@ impl Bench {
         server: &RunningServer,
         load: impl FnOnce() -> Result<Outcome, Failure>,
     ) -> Result<(Outcome, Duration), Failure> {
-        let (received, cpu) = (self.subscriber.received(), server.process.cpu()?);
+        let subscriber = self.subscriber_of(server);
+        let (received, cpu) = (subscriber.received(), server.process.cpu()?);
         let outcome = load()?;
         if server.server.publishes() {
-            self.subscriber.wait_for(received + outcome.requests, ARRIVAL_TIMEOUT)?;
+            subscriber.wait_for(received + outcome.requests, ARRIVAL_TIMEOUT)?;
         }
         Ok((outcome, server.process.cpu()? - cpu))
     }
@@ -233,9 +272,9 @@ impl Bench {
         server: &RunningServer,
         load: impl FnOnce() -> Result<Outcome, Failure>,
     ) -> Result<Figures, Failure> {
-        self.subscriber.begin_timing();
+        self.subscriber_of(server).begin_timing();
         let (mut outcome, cpu) = self.run(server, load)?;
-        let mut publish_ns = self.subscriber.end_timing();
+        let mut publish_ns = self.subscriber_of(server).end_timing();
         let mut figures = vec![
             (Metric::PublishP50, percentile_us(&mut publish_ns, 50.0)),
             (Metric::PublishP99, percentile_us(&mut publish_ns, 99.0)),
@@ -257,6 +296,11 @@ impl Bench {
         let grown = server.process.rss_bytes()?.saturating_sub(before);
         Ok(vec![(Metric::IdleBytes, grown as f64 / connections as f64)])
     }
+}
+
+/// Returns an endpoint on a port that was free a moment ago.
+fn free_endpoint() -> Result<String, Failure> {
+    Ok(format!("tcp://{}", TcpListener::bind("127.0.0.1:0")?.local_addr()?))
 }
 
 /// Returns the processor time of a request, and the requests a second.

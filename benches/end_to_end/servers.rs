@@ -87,6 +87,8 @@ pub(crate) enum Via {
     Tls,
     /// http by a Unix socket.
     Unix,
+    /// http by TCP, to a gateway that publishes through its own hub.
+    Hub,
 }
 
 /// Which servers are measured.
@@ -155,7 +157,7 @@ impl Programs {
         Ok(fs::read(self.file("gateway-ca.pem"))?)
     }
 
-    /// Returns the command of a server that publishes to `hub`.
+    /// Returns the command of a server that publishes to `hub`. A gateway with a hub of its own has its subscribers there.
     pub(crate) fn command(&self, server: Server, via: Via, hub: &str) -> Result<Command, Failure> {
         let via = if server == Server::GatewayTcp { Via::Tcp } else { via };
         let mut command = match server.is_gateway() {
@@ -163,7 +165,7 @@ impl Programs {
             false => self.peer(server, via, hub)?,
         };
         match via {
-            Via::Tcp | Via::Tls => command.args(["--listen", "127.0.0.1:0"]),
+            Via::Tcp | Via::Tls | Via::Hub => command.args(["--listen", "127.0.0.1:0"]),
             Via::Unix => {
                 let socket = self.file(&format!("{server:?}.sock"));
                 // A server of another workload was killed.
@@ -217,8 +219,11 @@ impl Programs {
         let other = self.against.as_ref().filter(|_| server == Server::GatewayOther);
         let this = Path::new(env!("CARGO_BIN_EXE_adapter-gateway"));
         let mut command = Command::new(other.map_or(this, PathBuf::as_path));
-        command.args(["serve", "--connect", hub, "--settings"]);
-        command.arg(self.file("user_settings.py"));
+        command.args(["serve", "--settings"]).arg(self.file("user_settings.py"));
+        match via {
+            Via::Hub => command.args(["--hub", "--hub-publishers", "tcp://127.0.0.1:*", "--hub-subscribers", hub]),
+            _ => command.args(["--connect", hub]),
+        };
         match server {
             Server::GatewayEpoll => command.args(["--io", "epoll"]),
             Server::GatewayTwoWorkers => command.args(["--io", "uring", "--workers", "2"]),

@@ -29,13 +29,22 @@ struct Received {
 impl Subscriber {
     /// Binds an endpoint and subscribes to everything. Timestamps are counted from `start`.
     pub(crate) fn bind(start: Instant) -> Result<Self, Failure> {
+        Self::receive_from(start, |socket| socket.bind("tcp://127.0.0.1:*"))
+    }
+
+    /// Connects to the subscribers' side of a hub and subscribes to everything.
+    pub(crate) fn connect(start: Instant, hub: &str) -> Result<Self, Failure> {
+        Self::receive_from(start, |socket| socket.connect(hub))
+    }
+
+    fn receive_from(start: Instant, open: impl FnOnce(&zmq::Socket) -> zmq::Result<()>) -> Result<Self, Failure> {
         let socket = zmq::Context::new().socket(zmq::SUB)?;
         // No message that a server has sent waits for this side.
         socket.set_rcvhwm(0)?;
         socket.set_rcvtimeo(RECEIVE_TIMEOUT_MS)?;
         socket.set_linger(0)?;
         socket.set_subscribe(b"")?;
-        socket.bind("tcp://127.0.0.1:*")?;
+        open(&socket)?;
         let endpoint = socket.get_last_endpoint()?.map_err(|_| "the endpoint is not UTF-8")?;
         let state = Arc::new(Received {
             start,

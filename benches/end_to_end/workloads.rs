@@ -100,6 +100,13 @@ pub(crate) const WORKLOADS: &[Workload] = &[
         aims: &[at_most(GatewayTcp, Metric::CpuPerRequest, 0.58), at_least(GatewayTcp, Metric::Requests, 1.7)],
     },
     Workload {
+        name: "keep-alive, 64 connections, embedded hub",
+        via: Via::Hub,
+        scenario: small(CONNECTIONS, 1),
+        servers: OWN,
+        aims: &[],
+    },
+    Workload {
         name: "pipelined by 16, 64 connections",
         via: Via::Tcp,
         scenario: small(CONNECTIONS, 16),
@@ -157,6 +164,13 @@ pub(crate) const WORKLOADS: &[Workload] = &[
         scenario: Scenario::OneByOne,
         servers: &[Gateway, GatewayOther, GatewayEpoll, GatewayTcp],
         aims: &[at_most(GatewayTcp, Metric::HttpP50, 0.75)],
+    },
+    Workload {
+        name: "one request at a time, embedded hub",
+        via: Via::Hub,
+        scenario: Scenario::OneByOne,
+        servers: OWN,
+        aims: &[],
     },
     Workload {
         name: "half of axum's most, open loop",
