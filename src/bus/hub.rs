@@ -4,7 +4,7 @@
 //! new subscription has travelled to the publishers. It drops nothing for a slow subscriber: the pipe of that
 //! subscriber fills, the hub stops reading, the queues of the publishers fill, and the sender of a message is answered
 //! 503. The alternative is to drop messages and count them. That would silently break the promise of a 200;
-//! back-pressure breaks no promise. It has two bounds, both in [`super::guard::back_pressure`]: what the hub holds meanwhile,
+//! back-pressure breaks no promise. It has two bounds, both in [`super::guard`]: what the hub holds meanwhile,
 //! and how long a subscriber may take nothing. One that takes nothing for longer is disconnected, and loses its pipe.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,8 +15,7 @@ use std::{fmt, io};
 use super::config::{BusError, OnLost, PIPE_MESSAGES};
 use super::endpoint::Endpoint;
 use super::ffi::{self, Frame};
-use super::guard::back_pressure::BackPressure;
-use super::guard::door;
+use super::guard::{self, BackPressure};
 use super::hooks;
 use super::memory::{HeldCounter, MemoryReturn};
 use super::poller::{self, Poller};
@@ -92,7 +91,7 @@ impl Hub {
         let state = Arc::new(HubState::new().map_err(BusError::Setup)?);
         let back_pressure = BackPressure::new(Arc::clone(&state.waker), stall_timeout, PIPE_MESSAGES);
         let open = |context: &zmq::Context| io::Result::Ok((xsub(context)?, socket::xpub(context, PIPE_MESSAGES)?));
-        let (context, opened) = hooks::context(back_pressure.thread_name(), open).map_err(BusError::Setup)?;
+        let (context, opened) = hooks::context(Some(&back_pressure), open).map_err(BusError::Setup)?;
         let (mut upstream, mut downstream) = opened.map_err(BusError::Setup)?;
         let publishers = socket::bind(&mut upstream, publishers).map_err(BusError::about(publishers))?;
         let subscribers = socket::bind(&mut downstream, subscribers).map_err(BusError::about(subscribers))?;
@@ -135,12 +134,12 @@ impl Hub {
     #[must_use]
     pub fn counters(&self) -> HubCounters {
         let forwarded = self.state.forwarded.load(Ordering::Relaxed);
-        let (passed, own) = door::passed_messages();
+        let (passed, own) = guard::passed_messages();
         HubCounters {
             forwarded,
             own,
             waiting: passed.saturating_sub(forwarded),
-            dropped: door::dropped_messages(),
+            dropped: guard::dropped_messages(),
             pipe_full: self.state.pipe_full.load(Ordering::Relaxed),
             downstream: self.state.downstream.counters(),
         }

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::config::{BusConfig, BusError, BusEvent};
-use super::endpoint::Endpoint;
 use super::fanout::Fanout;
-use super::guard::back_pressure::BackPressure;
+use super::guard::BackPressure;
 use super::hooks;
 use super::publisher::Publisher;
 use super::queue::Queue;
@@ -19,17 +18,6 @@ use crate::sync::waker::Waker;
 use crate::sys::process::schedule_as_batch;
 use crate::sys::timed_join::{DROP_MARGIN, JOIN_MARGIN, SocketThread};
 use crate::sys::unix_listener::UnixListener;
-
-/// The number of messages that were accepted, published and left over, counted when the bus has stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BusTotals {
-    /// Messages for which [`Publish::publish`](crate::http::Publish::publish) returned `Ok`.
-    pub accepted: u64,
-    /// Messages that were handed to libzmq.
-    pub published: u64,
-    /// Messages that were still in the queue when the deadline passed.
-    pub undelivered: u64,
-}
 
 /// The running bus. [`Bus::stop`] delivers what was accepted; dropping the bus stops it at once.
 pub struct Bus {
@@ -57,13 +45,13 @@ impl Bus {
     pub fn start(config: BusConfig, on_event: impl Fn(BusEvent) + Send + 'static) -> Result<Self, BusError> {
         let waker = Arc::new(Waker::new().map_err(BusError::Setup)?);
         let back_pressure = BackPressure::new(Arc::clone(&waker), config.stall_timeout, config.pipe_messages);
+        let queue = Queue::new(config.queue_messages, config.queue_bytes);
         let open = |context: &zmq::Context| {
             schedule_as_batch();
-            open_sockets(context, config.bind, config.connect, config.pipe_messages)
+            open_sockets(context, config)
         };
-        let (context, opened) = hooks::context(back_pressure.thread_name(), open).map_err(BusError::Setup)?;
+        let (context, opened) = hooks::context(Some(&back_pressure), open).map_err(BusError::Setup)?;
         let OpenedSockets { sockets, endpoints, ipc_listeners, subscriptions } = opened?;
-        let queue = Queue::new(config.queue_messages, config.queue_bytes);
         let state = Arc::new(BusState::new(queue, waker, endpoints, subscriptions));
         let sockets = BusSockets { context, fanout: Fanout::new(sockets), back_pressure };
         let bus_thread = BusThread::new(sockets, Arc::clone(&state), Box::new(on_event)).map_err(BusError::Setup)?;
@@ -93,12 +81,11 @@ impl Bus {
 
     /// Stops the bus: it accepts nothing more, hands everything it has accepted to libzmq, leaves libzmq the rest of
     /// the time to write it out, and ends the thread. Returns within `deadline` and 50 ms, whatever libzmq does: a thread
-    /// that is late is left behind. Counts what could not be handed over as undelivered. Only the deadline of the first
-    /// call counts, and only the first call waits.
-    pub fn stop(&self, deadline: Duration) -> BusTotals {
+    /// that is late is left behind. The depth that is returned is what could not be handed over. Only the deadline of the
+    /// first call counts, and only the first call waits.
+    pub fn stop(&self, deadline: Duration) -> BusCounters {
         self.end_thread(deadline, JOIN_MARGIN);
-        let counters = self.counters();
-        BusTotals { accepted: counters.accepted, published: counters.published, undelivered: counters.depth }
+        self.counters()
     }
 
     fn end_thread(&self, deadline: Duration, margin: Duration) {
@@ -119,28 +106,23 @@ impl fmt::Debug for Bus {
 }
 
 /// Opens one socket for all bound endpoints and one for each endpoint to connect to.
-fn open_sockets(
-    context: &zmq::Context,
-    bind: Vec<Endpoint>,
-    connect: Vec<Endpoint>,
-    pipe_messages: u16,
-) -> Result<OpenedSockets, BusError> {
+fn open_sockets(context: &zmq::Context, config: BusConfig) -> Result<OpenedSockets, BusError> {
     let mut opened = OpenedSockets::default();
-    if !bind.is_empty() {
+    if !config.bind.is_empty() {
         let subscriptions = opened.subscriptions.insert(Arc::default());
         let record = SubscriptionRecord::new(Arc::clone(subscriptions));
-        let mut socket = XpubSocket::for_binding(context, pipe_messages, record).map_err(BusError::Setup)?;
-        for endpoint in bind {
+        let mut socket = XpubSocket::for_binding(context, config.pipe_messages, record).map_err(BusError::Setup)?;
+        for endpoint in config.bind {
             let bound = socket.bind(&endpoint).map_err(BusError::about(&endpoint))?;
             opened.endpoints.push(Arc::new(EndpointState::bound(bound.endpoint)));
             opened.ipc_listeners.extend(bound.ipc);
         }
         opened.sockets.push(socket);
     }
-    for (index, endpoint) in connect.into_iter().enumerate() {
+    for (index, endpoint) in config.connect.into_iter().enumerate() {
         let state = Arc::new(EndpointState::connecting(endpoint.clone()));
         let monitor_name = format!("monitor-{index}");
-        let socket = XpubSocket::connecting(context, Arc::clone(&state), pipe_messages, &monitor_name)
+        let socket = XpubSocket::connecting(context, Arc::clone(&state), config.pipe_messages, &monitor_name)
             .map_err(BusError::about(&endpoint))?;
         opened.sockets.push(socket);
         opened.endpoints.push(state);

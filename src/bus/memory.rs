@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::ffi::Frame;
-use super::guard::back_pressure::BackPressure;
+use super::guard::BackPressure;
 use crate::limits::Budget;
 use crate::sync::waker::Waker;
 use crate::sync::{AtomicUsize, Ordering};
@@ -62,7 +62,7 @@ impl HeldCounter {
     pub(super) fn count(&self, frame: Frame) -> (Frame, bool) {
         let bytes = frame.bytes().len();
         let counts = bytes >= if self.0.of_hub.is_some() { HUB_COUNTED_BYTES } else { COUNTED_BYTES };
-        (if counts { frame.holding(self.hold(bytes)) } else { frame }, counts)
+        (if counts { frame.with_attached(self.hold(bytes)) } else { frame }, counts)
     }
 
     /// Counts `bytes` as held.

@@ -21,8 +21,8 @@
 //!
 //! The other files are `config`, `lifecycle` (start and stop), `memory` (what is returned to the kernel), `state` (what
 //! the threads share), `endpoint` (addresses), `ipc_listener` (Unix sockets) and `subscriptions` (what peers subscribe
-//! to). `queue` is public because a bench counts its
-//! instructions. `detached` stands for the bus thread where a test runs the workers alone.
+//! to). `queue` is public because a bench counts its instructions, and `DetachedBus` because simulated worlds run the
+//! workers alone. `tests` has the models of loom.
 //!
 //! # Delivery
 //!
@@ -35,10 +35,9 @@
 //! pipe for it: libzmq's write buffer of 8 KiB, or one larger message, and the kernel's socket buffers. When a
 //! subscriber of a *bound* endpoint leaves, its pipe is lost with it, as always with publish/subscribe.
 //!
-//! Invariant: after [`Bus::stop`], `accepted == published + undelivered`.
+//! Invariant: after [`Bus::stop`], `accepted == published + depth`.
 
 mod config;
-mod detached;
 mod endpoint;
 mod fanout;
 mod ffi;
@@ -49,9 +48,6 @@ mod ipc_listener;
 mod lifecycle;
 mod link;
 mod memory;
-#[cfg(gateway_loom)]
-#[cfg(test)]
-mod models;
 mod poller;
 mod publisher;
 pub mod queue;
@@ -59,6 +55,9 @@ mod socket;
 mod state;
 mod subscriber;
 mod subscriptions;
+#[cfg(gateway_loom)]
+#[cfg(test)]
+mod tests;
 mod thread;
 mod xpub_socket;
 
@@ -66,13 +65,12 @@ pub use crate::http::problem::Unavailable;
 pub use config::{
     BusConfig, BusError, BusEvent, LostSubscriber, OnLost, PIPE_MESSAGES, QUEUE_BYTES, QUEUE_MESSAGES, STALL_TIMEOUT,
 };
-pub use detached::DetachedBus;
 pub use endpoint::{Endpoint, EndpointError};
-pub use guard::door::{DoorCounters, MAX_PEERS, door_counters, limit_payloads, limit_peers};
+pub use guard::{GuardCounters, MAX_PEERS, guard_counters, limit_payloads, limit_peers};
 pub use hub::{HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub, HubCounters};
-pub use lifecycle::{Bus, BusTotals};
+pub use lifecycle::Bus;
 pub use link::{LinkStatus, NotConnected};
-pub use publisher::Publisher;
+pub use publisher::{DetachedBus, Publisher};
 pub use state::{BusCounters, EndpointCounters};
 pub use subscriber::{Interrupter, Received, Subscriber};
 pub use subscriptions::SubscriptionCounters;

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use super::config::BusError;
 use super::endpoint::Endpoint;
 use super::ffi::{self, Frame};
-use super::guard::back_pressure::THREAD_PREFIX;
 use super::link::{Link, LinkStatus, PeerRole};
 use super::poller::Poller;
 use super::{hooks, socket};
@@ -89,8 +88,7 @@ impl Subscriber {
             }
             Ok(sockets)
         };
-        let thread_name = format!("{THREAD_PREFIX}subscriber");
-        let (_context, opened) = hooks::context(thread_name, open).map_err(BusError::Setup)?;
+        let (_context, opened) = hooks::context(None, open).map_err(BusError::Setup)?;
         let sockets: Vec<SubSocket> = opened?;
         let (on_status, interrupted) = (Box::new(|_: &Endpoint, _: &LinkStatus| {}), Arc::default());
         Ok(Self { sockets, turn: 0, batch_left: 0, on_status, waker, interrupted, poller })

@@ -9,7 +9,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::guard::door;
+use super::guard;
 use super::socket::{self, Subscription};
 use crate::sys::log::log;
 use crate::zmtp::Mark;
@@ -86,7 +86,7 @@ impl SubscriptionRecord {
                 Some(Subscription::Removed(frame)) => {
                     let prefix = socket::prefix_of(&frame);
                     match Mark::parse(prefix) {
-                        Some(mark) => door::forgotten(mark),
+                        Some(mark) => guard::forgotten(mark),
                         None => self.remove(prefix),
                     }
                 }

@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use super::config::BusEvent;
 use super::fanout::{Blocked, Fanout};
-use super::guard::back_pressure::BackPressure;
+use super::guard::BackPressure;
 use super::memory::{MUCH_BYTES, MemoryReturn};
 use super::poller::{self, Poller};
 use super::queue::QueuedMessage;

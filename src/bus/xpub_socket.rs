@@ -34,12 +34,12 @@ pub(super) type AddDescriptor<'a> = dyn Fn(BorrowedFd<'_>) -> io::Result<()> + '
 /// An XPUB socket and its peers.
 pub(super) struct XpubSocket {
     socket: zmq::Socket,
-    peers: Peers,
+    peers: XpubPeers,
     /// The topic frame of the current message is in libzmq, and its payload is not.
     half_sent: bool,
 }
 
-enum Peers {
+enum XpubPeers {
     /// The peers of bound endpoints, and what they subscribe to.
     Bound(SubscriptionRecord),
     /// A hub that the socket connects to. It subscribes for others.
@@ -54,7 +54,7 @@ impl XpubSocket {
         record: SubscriptionRecord,
     ) -> io::Result<Self> {
         let socket = socket::xpub(context, pipe_messages)?;
-        Ok(Self { socket, peers: Peers::Bound(record), half_sent: false })
+        Ok(Self { socket, peers: XpubPeers::Bound(record), half_sent: false })
     }
 
     /// Binds one more endpoint.
@@ -73,14 +73,14 @@ impl XpubSocket {
         // The socket reports every subscription, even one that the pipe still has from the last connection.
         socket.set_xpub_verbose(true)?;
         let link = Link::connect(context, &mut socket, &endpoint.address, PeerRole::Subscribe, monitor_name)?;
-        Ok(Self { socket, peers: Peers::Hub { endpoint, link }, half_sent: false })
+        Ok(Self { socket, peers: XpubPeers::Hub { endpoint, link }, half_sent: false })
     }
 
     /// Returns whether messages may be sent. Bound endpoints always count as connected.
     pub(super) fn is_connected(&self) -> bool {
         match &self.peers {
-            Peers::Bound(_) => true,
-            Peers::Hub { link, .. } => link.is_connected(),
+            XpubPeers::Bound(_) => true,
+            XpubPeers::Hub { link, .. } => link.is_connected(),
         }
     }
 
@@ -100,7 +100,7 @@ impl XpubSocket {
             if !self.half_sent {
                 return false;
             }
-            if let Peers::Bound(record) = &self.peers
+            if let XpubPeers::Bound(record) = &self.peers
                 && !record.may_match(message.topic.bytes())
             {
                 record.count_unsubscribed();
@@ -126,12 +126,12 @@ impl XpubSocket {
         on_status: &mut OnEndpointStatus<'_>,
     ) -> bool {
         let (endpoint, link) = match &mut self.peers {
-            Peers::Bound(record) => {
+            XpubPeers::Bound(record) => {
                 let is_left = record.read(&mut self.socket);
                 record.log_if_wanted("the --bind endpoints");
                 return is_left;
             }
-            Peers::Hub { endpoint, link } => (endpoint, link),
+            XpubPeers::Hub { endpoint, link } => (endpoint, link),
         };
         let mut report = |status| on_status(endpoint, status);
         // The events of the link are read first. A subscription that is read after the loss of its connection may be an old
@@ -150,8 +150,8 @@ impl XpubSocket {
     /// Returns when [`XpubSocket::read_events`] must be called even if nothing happens.
     pub(super) fn deadline(&self) -> Option<Instant> {
         match &self.peers {
-            Peers::Bound(_) => None,
-            Peers::Hub { link, .. } => link.deadline(),
+            XpubPeers::Bound(_) => None,
+            XpubPeers::Hub { link, .. } => link.deadline(),
         }
     }
 
@@ -160,8 +160,8 @@ impl XpubSocket {
     pub(super) fn register(&self, add: &AddDescriptor<'_>) -> io::Result<()> {
         add(ffi::descriptor(&self.socket)?)?;
         match &self.peers {
-            Peers::Bound(_) => Ok(()),
-            Peers::Hub { link, .. } => add(link.descriptor()?),
+            XpubPeers::Bound(_) => Ok(()),
+            XpubPeers::Hub { link, .. } => add(link.descriptor()?),
         }
     }
 

@@ -1,9 +1,8 @@
 //! `adapter-gateway demo`: a hub, a gateway with a fresh token and a listener on one machine, without an adapter.
 
 use std::path::{self, PathBuf};
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::listen::{STOP_TIMEOUT, print_messages};
 use super::print::Printer;
@@ -16,6 +15,7 @@ use crate::http::token::Token;
 use crate::message::Encoding;
 use crate::settings;
 use crate::sys::log::log;
+use crate::sys::timed_join::TimedJoinHandle;
 use crate::tls::source::CertificateSource;
 
 /// The time that the listener's subscription gets to reach the hub, which is in the same process.
@@ -69,8 +69,7 @@ fn start_hub(on_lost: &OnLost) -> Result<Hub, Failure> {
 /// The thread that prints each message as a subscriber sees it.
 struct PrintingThread {
     interrupter: Interrupter,
-    /// Disconnected when the thread has printed its last message.
-    ended: Receiver<()>,
+    thread: TimedJoinHandle,
 }
 
 impl PrintingThread {
@@ -81,19 +80,17 @@ impl PrintingThread {
             return Err(Failure::Configuration("the listener could not subscribe to the embedded hub".into()));
         }
         let interrupter = subscriber.interrupter();
-        let (printing, ended) = channel();
-        std::thread::spawn(move || {
-            let _printing_until_the_end: Sender<()> = printing;
+        let thread = TimedJoinHandle::spawn("print", move || {
             let mut printer = Printer::stdout(Encoding::Json, Colour::Auto, false);
             let _ = print_messages(&mut subscriber, &mut printer, None, None);
         });
-        Ok(Self { interrupter, ended })
+        Ok(Self { interrupter, thread: thread.map_err(Failure::configuration)? })
     }
 
     /// Lets the thread print what has arrived, for a bounded time: nobody may read standard output.
     fn stop(self) {
         self.interrupter.interrupt();
-        let _ = self.ended.recv_timeout(STOP_TIMEOUT);
+        self.thread.join_until(Instant::now() + STOP_TIMEOUT);
     }
 }
 

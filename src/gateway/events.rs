@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
-use crate::bus::DoorCounters;
+use crate::bus::GuardCounters;
 use crate::server::workers::IoBackend;
 
 /// An event. The order of the fields is their order in the JSON object.
@@ -193,7 +193,7 @@ pub struct Stats {
     /// The endpoints of the bus.
     pub endpoints: Vec<EndpointStats>,
     /// Peers of `--bind` endpoints and of the embedded hub.
-    pub peers: DoorCounters,
+    pub peers: GuardCounters,
     /// The embedded hub; left out if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hub: Option<HubStats>,
@@ -240,7 +240,7 @@ mod tests {
             answers: [(200, 2)].into(),
             refused: [("queue-full", 1)].into(),
             endpoints: vec![EndpointStats { endpoint: "tcp://h:1".into(), connected: true, reconnects: 3 }],
-            peers: DoorCounters { refused: 1, disconnected: 2, stalled: 4, subscriptions_refused: 3 },
+            peers: GuardCounters { refused: 1, disconnected: 2, stalled: 4, subscriptions_refused: 3 },
             ..Stats::default()
         };
         let hub = Some(HubStats { forwarded: 5, dropped: 9, pipe_full: 6, subscriptions: 7, unsubscribed: 8 });

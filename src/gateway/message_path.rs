@@ -8,7 +8,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::sleep_until;
 
 use crate::bus::{
-    Bus, BusEvent, Hub, HubCounters, LostSubscriber, OnLost, SubscriptionCounters, door_counters, limit_payloads,
+    Bus, BusEvent, Hub, HubCounters, LostSubscriber, OnLost, SubscriptionCounters, guard_counters, limit_payloads,
 };
 use crate::gateway::config::GatewayConfig;
 use crate::gateway::events::{BusConnectivity, EndpointStats, Event, EventSink, HubStats, Stats, SubscriberState};
@@ -153,7 +153,7 @@ impl MessagePath {
             subscriptions: known.map(|known| known.subscriptions),
             unsubscribed: known.map(|known| known.unsubscribed),
             endpoints: endpoints.collect(),
-            peers: door_counters(),
+            peers: guard_counters(),
             hub: hub.map(hub_stats),
         }
     }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::time::{Interval, interval_at, timeout};
 
@@ -25,6 +25,7 @@ use crate::server::listener::{BoundAddress, ListenError, ListenTarget, Listening
 use crate::server::workers::check_io;
 use crate::sys::log::{log, warning};
 use crate::sys::parent::ParentEnd;
+use crate::sys::retry::retry_until;
 use crate::tls::source::CertificateSource;
 
 /// How long the gateway tries to listen on an address that is taken. The kernel closes the listening socket of a killed
@@ -281,26 +282,19 @@ impl Gateway {
 /// Binds the listeners. While an address is taken, it tries again for [`TAKEN_TIMEOUT`], or uses any free port if the
 /// configuration allows that.
 fn listen(config: &GatewayConfig) -> Result<Listening, ListenError> {
-    let deadline = Instant::now() + TAKEN_TIMEOUT;
-    loop {
-        let taken = match Listening::bind(&config.listen) {
-            Err(taken) if taken.error.kind() == std::io::ErrorKind::AddrInUse => taken,
-            bound => return bound,
-        };
-        if config.any_port {
-            let any_port = |address: &SocketAddr| SocketAddr::new(address.ip(), 0);
-            let targets = config.listen.iter().map(|target| match target {
-                ListenTarget::Addresses(addresses) => ListenTarget::Addresses(addresses.iter().map(any_port).collect()),
-                ListenTarget::Path(_) => target.clone(),
-            });
-            return Listening::bind(&targets.collect::<Vec<_>>());
-        }
-        if Instant::now() >= deadline {
-            return Err(taken);
-        }
-        // Nothing is served yet that this pause could delay.
-        std::thread::sleep(TAKEN_PAUSE);
+    let is_taken = |failed: &ListenError| failed.error.kind() == std::io::ErrorKind::AddrInUse;
+    let bind = || Listening::bind(&config.listen);
+    // Nothing is served yet that a pause could delay.
+    let bound = retry_until(TAKEN_TIMEOUT, TAKEN_PAUSE, bind, |failed| is_taken(failed) && !config.any_port);
+    if !config.any_port || !bound.as_ref().is_err_and(is_taken) {
+        return bound;
     }
+    let any_port = |address: &SocketAddr| SocketAddr::new(address.ip(), 0);
+    let targets = config.listen.iter().map(|target| match target {
+        ListenTarget::Addresses(addresses) => ListenTarget::Addresses(addresses.iter().map(any_port).collect()),
+        ListenTarget::Path(_) => target.clone(),
+    });
+    Listening::bind(&targets.collect::<Vec<_>>())
 }
 
 /// Waits for the future, or for ever if there is none.

@@ -10,11 +10,13 @@
 //! | `unix_listener` | listens on Unix sockets, and takes care of their files |
 //! | `parent` | watches the process that started this one |
 //! | `timed_join` | bounds how long a stop waits for a thread |
+//! | `retry` | tries again, for a bounded time, what another process prevents |
 
 pub mod exposure;
 pub mod log;
 pub(crate) mod parent;
 pub mod process;
+pub(crate) mod retry;
 pub(crate) mod timed_join;
 pub(crate) mod unix_listener;
 pub mod watch;

@@ -53,14 +53,14 @@ impl SocketThread {
 }
 
 /// A thread that is joined with a deadline.
-struct TimedJoinHandle {
+pub(crate) struct TimedJoinHandle {
     /// Disconnected when the thread has ended.
     ended: Receiver<()>,
 }
 
 impl TimedJoinHandle {
     /// Starts a thread.
-    fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<Self> {
+    pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<Self> {
         let (alive, ended) = channel();
         let body = move || {
             let _alive_until_the_end = alive;
@@ -72,7 +72,7 @@ impl TimedJoinHandle {
 
     /// Waits for the end of the thread, until `deadline` at most. Returns whether it has ended. A thread that has not is
     /// left behind.
-    fn join_until(self, deadline: Instant) -> bool {
+    pub(crate) fn join_until(self, deadline: Instant) -> bool {
         let left = deadline.saturating_duration_since(Instant::now());
         self.ended.recv_timeout(left) == Err(RecvTimeoutError::Disconnected)
     }

@@ -6,12 +6,13 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, chmod, fchmod, flock, fstat, lstat, open, unlink};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with};
+
+use super::retry::retry_until;
 
 /// How long to wait for a process that opens a socket in the same directory. That takes microseconds, or
 /// [`LISTENS_WITHIN`] where a socket is stale, but anybody who may open the directory may hold its lock.
@@ -154,34 +155,36 @@ fn lock_directory(path: &Path) -> Option<OwnedFd> {
         parent => parent,
     };
     let directory = open(directory, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    let deadline = Instant::now() + LOCK_TIMEOUT;
-    loop {
-        match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Some(directory),
-            Err(Errno::WOULDBLOCK) if Instant::now() < deadline => thread::sleep(PAUSE),
-            Err(_) => return None,
-        }
-    }
+    let lock = || flock(&directory, FlockOperation::NonBlockingLockExclusive);
+    retry_until(LOCK_TIMEOUT, PAUSE, lock, |error| *error == Errno::WOULDBLOCK).ok()?;
+    Some(directory)
 }
 
 /// Removes the socket at `path` if nobody listens on it, and nobody begins to within `patience`.
 fn remove_stale(path: &Path, address: &SocketAddrUnix, patience: Duration) -> io::Result<()> {
-    let deadline = Instant::now() + patience;
-    loop {
-        match lstat(path).map(|found| FileType::from_raw_mode(found.st_mode)) {
-            Ok(FileType::Socket) => {}
-            Ok(_) => return Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is a file that is not a socket")),
-            // Its process has removed it meanwhile.
-            Err(Errno::NOENT) => return Ok(()),
-            Err(error) => return Err(error.into()),
-        }
-        match connect(&new_socket()?, address) {
-            Err(Errno::CONNREFUSED) if Instant::now() >= deadline => return Ok(unlink(path)?),
-            Err(Errno::CONNREFUSED | Errno::NOENT) => thread::sleep(PAUSE),
-            // The backlog of the listener is full, or the socket is of another type.
-            Ok(()) | Err(Errno::AGAIN | Errno::PROTOTYPE) => return Err(in_use()),
-            Err(error) => return Err(error.into()),
-        }
+    let is_unheard = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+    match retry_until(patience, PAUSE, || find_removed(path, address), is_unheard) {
+        Err(error) if is_unheard(&error) => Ok(unlink(path)?),
+        found => found,
+    }
+}
+
+/// Returns `Ok` if the process of the socket at `path` has removed it meanwhile.
+///
+/// # Errors
+/// [`io::ErrorKind::ConnectionRefused`] while nobody listens on the socket; otherwise why it must stay.
+fn find_removed(path: &Path, address: &SocketAddrUnix) -> io::Result<()> {
+    match lstat(path).map(|found| FileType::from_raw_mode(found.st_mode)) {
+        Ok(FileType::Socket) => {}
+        Ok(_) => return Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is a file that is not a socket")),
+        Err(Errno::NOENT) => return Ok(()),
+        Err(error) => return Err(error.into()),
+    }
+    match connect(&new_socket()?, address) {
+        Err(Errno::NOENT) => Ok(()),
+        // The backlog of the listener is full, or the socket is of another type.
+        Ok(()) | Err(Errno::AGAIN | Errno::PROTOTYPE) => Err(in_use()),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -199,6 +202,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
     use std::os::unix::net::{UnixDatagram, UnixListener as StandardListener, UnixStream};
+    use std::thread;
 
     fn refusal(path: &Path) -> io::ErrorKind {
         let before = identity(path).unwrap();

@@ -4,12 +4,12 @@ use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::fs::OFlags;
 
 use super::fault::{CertificateError, CertificateFault};
+use crate::sys::retry::retry_until;
 
 /// How large a file of certificates or keys may be. A chain has about 4 KiB, and a store of all public authorities 250 KiB.
 pub(super) const MAX_FILE_BYTES: usize = 1024 * 1024;
@@ -75,32 +75,25 @@ pub(super) struct FileLock {
 /// Creates and locks a file that no other user can open, since whoever can open a file can lock it. Waits for
 /// [`LOCK_TIMEOUT`] at most.
 pub(super) fn lock(path: &Path) -> io::Result<FileLock> {
-    let deadline = Instant::now() + LOCK_TIMEOUT;
-    loop {
-        if let Some(lock) = try_lock(path)? {
-            return Ok(lock);
-        }
-        if Instant::now() >= deadline {
-            return Err(io::Error::new(ErrorKind::TimedOut, "another process holds it"));
-        }
-        sleep(LOCK_PAUSE);
-    }
+    retry_until(LOCK_TIMEOUT, LOCK_PAUSE, || try_lock(path), |error| error.kind() == ErrorKind::WouldBlock)
 }
 
-fn try_lock(path: &Path) -> io::Result<Option<FileLock>> {
+/// Returns an error of the kind `WouldBlock` if another process holds the lock.
+fn try_lock(path: &Path) -> io::Result<FileLock> {
+    let is_locked = || io::Error::new(ErrorKind::WouldBlock, "another process holds it");
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(false).mode(PRIVATE_MODE);
     let file = options.custom_flags(flags(OFlags::NOFOLLOW | OFlags::NONBLOCK)).open(path)?;
     match file.try_lock() {
         Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Ok(None),
+        Err(TryLockError::WouldBlock) => return Err(is_locked()),
         Err(TryLockError::Error(error)) => return Err(error),
     }
     // The process that held the lock before removed the file. Another process may have created and locked a new one.
     let id = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
     let is_in_place =
         fs::symlink_metadata(path).is_ok_and(|found| file.metadata().is_ok_and(|own| id(own) == id(found)));
-    Ok(is_in_place.then(|| FileLock { path: path.into(), _locked: file }))
+    if is_in_place { Ok(FileLock { path: path.into(), _locked: file }) } else { Err(is_locked()) }
 }
 
 impl Drop for FileLock {

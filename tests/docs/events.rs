@@ -11,7 +11,7 @@ use super::gateway::{ENABLED, Gateway, hub};
 /// The fields of each event.
 type Fields = BTreeMap<String, BTreeSet<String>>;
 
-/// The event of a subscriber that does not read. `tests/door` sees to it.
+/// The event of a subscriber that does not read. `tests/guard` sees to it.
 const SUBSCRIBER: [&str; 4] = ["state", "endpoint", "reason", "lost"];
 
 /// The field of `stopped` that is there only if the drain ended too early. `tests/delivery` sees to it.

@@ -25,8 +25,8 @@ mod hub;
 #[allow(dead_code, reason = "shared with tests/https, which uses the rest of it")]
 #[path = "../https/pair.rs"]
 mod pair;
-#[allow(dead_code, reason = "shared with tests/door, which uses the rest of it")]
-#[path = "../door/peer.rs"]
+#[allow(dead_code, reason = "shared with tests/guard, which uses the rest of it")]
+#[path = "../guard/peer.rs"]
 mod peer;
 mod plot;
 mod random;

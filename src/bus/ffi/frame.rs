@@ -40,7 +40,7 @@ impl Frame {
         Some(Self(message))
     }
 
-    /// Creates a frame of `part` of `buffer` without a copy. The buffer is kept for as long as libzmq has any of it.
+    /// Creates a frame of `part` of `buffer` without a copy. The buffer lives for as long as libzmq has any of it.
     /// Returns `None` if there is no memory for the frame, and for a part that the buffer does not have, so that a
     /// message is refused instead of published without its payload.
     pub(crate) fn part_of(buffer: &Arc<Vec<u8>>, part: Range<usize>) -> Option<Self> {
@@ -64,27 +64,27 @@ impl Frame {
         Some(Self(message))
     }
 
-    /// Returns a frame of the same content, without a copy, that drops `held` when libzmq has none of the content any
+    /// Returns a frame of the same content, without a copy, that drops `attached` when libzmq has none of the content any
     /// more. The content of such a frame must be on the heap ([`LEAST_HEAP_BYTES`]); for less, this does nothing.
-    pub(crate) fn holding<H: Send + 'static>(self, held: H) -> Self {
+    pub(crate) fn with_attached<A: Send + 'static>(self, attached: A) -> Self {
         let bytes = self.bytes().len();
         if bytes < LEAST_HEAP_BYTES {
             debug_assert!(false, "{bytes} bytes move with the frame");
             return self;
         }
         let data = self.bytes().as_ptr().cast_mut().cast::<c_void>();
-        let holding = Box::into_raw(Box::new(HoldingFrame { frame: self, _held: held }));
+        let with_attached = Box::into_raw(Box::new(FrameWith { frame: self, _attached: attached }));
         let mut message = zmq_msg_t::default();
         // SAFETY: as in `empty`. The data is on the heap, since there is so much of it, and belongs to the frame in
-        // `holding`, which nothing changes or frees before `release_holding`; libzmq only reads the data, from any
-        // thread, as for every frame, and `H` may be dropped on any thread.
+        // the box, which nothing changes or frees before `release_with_attached`; libzmq only reads the data, from any
+        // thread, as for every frame, and `A` may be dropped on any thread.
         let rc = unsafe {
-            let (hint, release) = (holding.cast::<c_void>(), release_holding::<H> as zmq_sys::zmq_free_fn);
+            let (hint, release) = (with_attached.cast::<c_void>(), release_with_attached::<A> as zmq_sys::zmq_free_fn);
             zmq_sys::zmq_msg_init_data(&raw mut message, data, bytes, Some(release), hint)
         };
         if rc != 0 {
             // SAFETY: this is the box made above, which libzmq did not take over.
-            return unsafe { Box::from_raw(holding) }.frame;
+            return unsafe { Box::from_raw(with_attached) }.frame;
         }
         Self(message)
     }
@@ -143,15 +143,15 @@ unsafe extern "C" fn release_buffer(_data: *mut c_void, hint: *mut c_void) {
 }
 
 /// A frame, and what is dropped after its content was freed.
-struct HoldingFrame<H> {
+struct FrameWith<A> {
     frame: Frame,
-    _held: H,
+    _attached: A,
 }
 
 /// Releases such a frame. libzmq calls this once, when the last copy of the content is gone.
-unsafe extern "C" fn release_holding<H>(_data: *mut c_void, hint: *mut c_void) {
-    // SAFETY: `hint` is the box that `holding` made for this call.
-    drop(unsafe { Box::from_raw(hint.cast::<HoldingFrame<H>>()) });
+unsafe extern "C" fn release_with_attached<A>(_data: *mut c_void, hint: *mut c_void) {
+    // SAFETY: `hint` is the box that `with_attached` made for this call.
+    drop(unsafe { Box::from_raw(hint.cast::<FrameWith<A>>()) });
 }
 
 impl Drop for Frame {
@@ -221,14 +221,14 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_holds_something_until_its_last_copy_is_gone() {
-        let (large, held) = (Arc::new(vec![7; LEAST_HEAP_BYTES + 1]), Arc::new(()));
-        let mut frame = Frame::part_of(&large, 1..large.len()).unwrap().holding(Arc::clone(&held));
+    fn what_is_attached_to_a_frame_is_dropped_with_its_last_copy() {
+        let (large, attached) = (Arc::new(vec![7; LEAST_HEAP_BYTES + 1]), Arc::new(()));
+        let mut frame = Frame::part_of(&large, 1..large.len()).unwrap().with_attached(Arc::clone(&attached));
         let second = frame.share();
         drop(frame);
-        assert_eq!((second.bytes(), Arc::strong_count(&held)), (&large[1..], 2));
+        assert_eq!((second.bytes(), Arc::strong_count(&attached)), (&large[1..], 2));
         drop(second);
-        assert_eq!((Arc::strong_count(&large), Arc::strong_count(&held)), (1, 1));
+        assert_eq!((Arc::strong_count(&large), Arc::strong_count(&attached)), (1, 1));
     }
 
     /// A debug build stops at the assertion. A release build makes no frame, so that nothing is published.

@@ -27,7 +27,7 @@ pub(in crate::bus) const THREAD_PREFIX: &str = "zmq-";
 /// part in so many more.
 const LOOKS: u32 = 8;
 
-/// After this time publishers that are held back are tried again, in case that a message which is not complete takes
+/// After this time publishers that are paused are tried again, in case that a message which is not complete takes
 /// the room.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -49,7 +49,7 @@ pub(in crate::bus) struct BackPressure {
     /// What a subscriber loses at most that is disconnected, in messages.
     pipe_messages: u16,
     backlog: Arc<Backlog>,
-    /// Publishers that have left, and that libzmq may still keep something for.
+    /// Publishers that have left, and of which libzmq may still hold something.
     left_publishers: AtomicUsize,
     peers: Mutex<WaitedPeers>,
     /// There is a time at which [`BackPressure::look`] must be called.
@@ -63,7 +63,7 @@ pub(in crate::bus) struct BackPressure {
 #[derive(Default)]
 struct WaitedPeers {
     /// Publishers that are not read.
-    held_back: HashMap<RawFd, Registration>,
+    paused: HashMap<RawFd, Registration>,
     /// When they are tried again.
     next_retry: Option<Instant>,
     /// All subscribers.
@@ -140,9 +140,9 @@ impl BackPressure {
     }
 
     /// Reads nothing more from a publisher until there is room.
-    pub(in crate::bus) fn hold_back(&self, registration: Registration) {
+    pub(in crate::bus) fn pause(&self, registration: Registration) {
         let is_first = self.change(|peers| {
-            if peers.held_back.insert(registration.connection, registration).is_none() {
+            if peers.paused.insert(registration.connection, registration).is_none() {
                 registration.remove();
             }
             peers.next_retry.replace(Instant::now() + RETRY).is_none()
@@ -155,21 +155,21 @@ impl BackPressure {
     }
 
     /// Takes note of how libzmq registers a connection from now on; `None` if it does not. `call` does so, and is not
-    /// called while the connection is held back.
+    /// called while the connection is paused.
     pub(in crate::bus) fn register(
         &self,
         connection: RawFd,
         registration: Option<Registration>,
         call: impl FnOnce() -> i32,
     ) -> i32 {
-        self.change(|peers| match (peers.held_back.get_mut(&connection), registration) {
+        self.change(|peers| match (peers.paused.get_mut(&connection), registration) {
             (None, _) => call(),
-            (Some(held_back), Some(registration)) => {
-                *held_back = registration;
+            (Some(paused), Some(registration)) => {
+                *paused = registration;
                 0
             }
             (Some(_), None) => {
-                peers.held_back.remove(&connection);
+                peers.paused.remove(&connection);
                 0
             }
         })
@@ -185,7 +185,7 @@ impl BackPressure {
     pub(in crate::bus) fn closed(&self, connection: RawFd) {
         self.change(|peers| {
             peers.subscribers.remove(&connection);
-            debug_assert!(!peers.held_back.contains_key(&connection), "libzmq registers no closed descriptor");
+            debug_assert!(!peers.paused.contains_key(&connection), "libzmq registers no closed descriptor");
         });
     }
 
@@ -198,7 +198,7 @@ impl BackPressure {
         }
     }
 
-    /// Takes note that a publisher has left. libzmq may keep what it sent.
+    /// Takes note that a publisher has left. libzmq may still hold what it sent.
     pub(in crate::bus) fn publisher_left(&self) {
         self.left_publishers.fetch_add(1, Ordering::SeqCst);
         self.waker.force_wake();
@@ -235,7 +235,7 @@ impl BackPressure {
     }
 
     /// Disconnects the subscribers that have taken nothing for the stall timeout, calls `on_lost` for each of them, and
-    /// tries again publishers that are held back.
+    /// tries again publishers that are paused.
     pub(in crate::bus) fn look(&self, on_lost: &dyn Fn(LostSubscriber)) {
         let now = Instant::now();
         if self.deadline().is_none_or(|deadline| now < deadline) {
@@ -257,10 +257,10 @@ impl BackPressure {
         }
     }
 
-    /// Lets libzmq read again from the publishers that are held back.
+    /// Lets libzmq read again from the publishers that are paused.
     fn read_on(&self) {
         self.change(|peers| {
-            peers.held_back.drain().for_each(|(_, registration)| registration.add());
+            peers.paused.drain().for_each(|(_, registration)| registration.add());
             peers.next_retry = None;
         });
     }

@@ -2,8 +2,17 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `door` | the places at bound endpoints, and a [`crate::zmtp::InboundGuard`] for each connection |
+//! | `limits` | the bounds on peers, and how much was beyond them |
+//! | `places` | the connections of a context, with a [`crate::zmtp::InboundGuard`] for each, and their places |
+//! | `inbound` | what the hooks ask and tell: who is let in, and what libzmq sees of what peers send |
 //! | `back_pressure` | which publishers wait because the hub holds too much, and which subscribers stall |
 
-pub(in crate::bus) mod back_pressure;
-pub(in crate::bus) mod door;
+mod back_pressure;
+pub(super) mod inbound;
+mod limits;
+mod places;
+
+pub(super) use back_pressure::{BackPressure, THREAD_PREFIX};
+pub use limits::{GuardCounters, MAX_PEERS, guard_counters, limit_payloads, limit_peers};
+pub(super) use limits::{dropped_messages, passed_messages};
+pub(super) use places::forgotten;

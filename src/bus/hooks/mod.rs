@@ -14,7 +14,8 @@ use libc::{addrinfo, sockaddr, sockaddr_in, sockaddr_in6, socklen_t, ssize_t};
 use zmq_sys::{Hooks, READ_BYTES};
 
 use super::ffi::Registration;
-use super::guard::door::{self, Reader};
+use super::guard::inbound::{self, Reader};
+use super::guard::{BackPressure, THREAD_PREFIX};
 use super::link::names::{self, NameQuery};
 use crate::zmtp::{HELD_BYTES, MARK_FRAME_BYTES, Violation};
 
@@ -24,14 +25,15 @@ const BIND_LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 /// The hooks. They last as long as the process, as libzmq asks.
 static HOOKS: Hooks = Hooks { recv, send, accept4, connect, close, epoll_ctl, getaddrinfo };
 
-/// Creates a context, and opens its sockets. Every context of the bus comes from here, so that libzmq calls the hooks.
-/// libzmq starts the threads of a context with its first socket. They inherit the name and the scheduling policy of the
-/// thread that creates it, so a thread of this name calls `open`.
+/// Creates a context, and opens its sockets. Every context of the bus comes from here, so that libzmq calls the hooks. One
+/// that binds nothing has no `back_pressure`. libzmq starts the threads of a context with its first socket. They inherit
+/// the name and the scheduling policy of the thread that creates it, so a thread with their name calls `open`.
 pub(super) fn context<T: Send>(
-    thread_name: String,
+    back_pressure: Option<&BackPressure>,
     open: impl FnOnce(&zmq::Context) -> T + Send,
 ) -> io::Result<(zmq::Context, T)> {
     zmq_sys::set_hooks(&HOOKS);
+    let thread_name = back_pressure.map_or_else(|| format!("{THREAD_PREFIX}subscriber"), BackPressure::thread_name);
     let context = zmq::Context::new();
     let opened = thread::scope(|scope| {
         let opening = thread::Builder::new().name(thread_name).spawn_scoped(scope, || open(&context))?;
@@ -40,7 +42,7 @@ pub(super) fn context<T: Send>(
     Ok((context, opened))
 }
 
-// What a guard holds back, and what it adds, has room where libzmq reads the beginning of a frame.
+// What a guard withholds, and what it adds, has room where libzmq reads the beginning of a frame.
 const _: () = assert!(HELD_BYTES + MARK_FRAME_BYTES < READ_BYTES);
 
 /// Why libzmq gets no bytes.
@@ -58,11 +60,11 @@ unsafe extern "C" fn recv(fd: c_int, data: *mut c_void, size: usize, flags: c_in
         let received = unsafe { libc::recv(fd, data, room, flags) };
         usize::try_from(received).map_err(|_| ReadEnd::Errno(last_errno()))
     };
-    let filtered = door::with_guard(fd, |guard, peers, now| {
+    let filtered = inbound::with_guard(fd, |guard, peers, now| {
         if guard.must_wait() {
             return Err(ReadEnd::Errno(libc::EAGAIN));
         }
-        if guard.is_held_back(peers) {
+        if guard.is_paused(peers) {
             return Err(ReadEnd::Full);
         }
         // SAFETY: libzmq reads from a descriptor that it owns, and that is open.
@@ -99,11 +101,11 @@ unsafe extern "C" fn recv(fd: c_int, data: *mut c_void, size: usize, flags: c_in
     match result {
         Ok(passed) => passed.cast_signed(),
         Err(ReadEnd::Full) => {
-            door::hold_back(fd);
+            inbound::pause(fd);
             failed(libc::EAGAIN) as ssize_t
         }
         Err(ReadEnd::Violation(violation)) => {
-            door::violated(fd, violation);
+            inbound::violated(fd, violation);
             failed(libc::ECONNRESET) as ssize_t
         }
         // libzmq ends the process if there is no memory for what was sent.
@@ -118,11 +120,11 @@ unsafe extern "C" fn send(fd: c_int, data: *const c_void, size: usize, flags: c_
     let (sent, bytes) = unsafe { (libc::send(fd, data, size, flags), slice::from_raw_parts(data.cast::<u8>(), size)) };
     match usize::try_from(sent) {
         Ok(0) => {}
-        Ok(sent) => door::sent(fd, bytes.get(..sent).unwrap_or_default()),
+        Ok(sent) => inbound::sent(fd, bytes.get(..sent).unwrap_or_default()),
         Err(_) => {
             let errno = last_errno();
             if !matches!(errno, libc::EAGAIN | libc::EINTR) {
-                door::not_sent(fd);
+                inbound::not_sent(fd);
             }
             return failed(errno) as ssize_t;
         }
@@ -130,14 +132,14 @@ unsafe extern "C" fn send(fd: c_int, data: *const c_void, size: usize, flags: c_
     sent
 }
 
-/// Registers a connection with libzmq's epoll instance. One that is held back is not registered meanwhile.
+/// Registers a connection with libzmq's epoll instance. One that is paused is not registered meanwhile.
 unsafe extern "C" fn epoll_ctl(epoll: c_int, operation: c_int, fd: c_int, event: *mut libc::epoll_event) -> c_int {
     // SAFETY: libzmq passes an event with every operation.
     let libc::epoll_event { events, u64: data } = unsafe { event.read_unaligned() };
     let is_registered = operation != libc::EPOLL_CTL_DEL;
     let registration = is_registered.then_some(Registration { epoll, connection: fd, events, data });
     // SAFETY: libzmq passes an epoll instance and a descriptor that it owns, and an event.
-    door::registered(fd, registration, || unsafe { libc::epoll_ctl(epoll, operation, fd, event) })
+    inbound::registered(fd, registration, || unsafe { libc::epoll_ctl(epoll, operation, fd, event) })
 }
 
 /// Accepts a peer. It takes the place of the oldest one in its handshake if there are too many.
@@ -147,7 +149,7 @@ unsafe extern "C" fn accept4(listener: c_int, address: *mut sockaddr, size: *mut
     let Some(accepted) = accepted else {
         match last_errno() {
             errno @ (libc::EAGAIN | libc::EINTR | libc::ECONNABORTED | libc::EPROTO) => return failed(errno),
-            libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM => door::refuse_one(|| {
+            libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM => inbound::refuse_one(|| {
                 // SAFETY: as above; the address is not wanted.
                 owned(unsafe { libc::accept4(listener, ptr::null_mut(), ptr::null_mut(), flags) })
             }),
@@ -157,13 +159,13 @@ unsafe extern "C" fn accept4(listener: c_int, address: *mut sockaddr, size: *mut
         return failed(libc::ECONNABORTED);
     };
     let connection = accepted.into_raw_fd();
-    door::accepted(connection);
+    inbound::accepted(connection);
     connection
 }
 
 /// Connects to a peer.
 unsafe extern "C" fn connect(fd: c_int, address: *const sockaddr, size: socklen_t) -> c_int {
-    door::dialled(fd);
+    inbound::dialled(fd);
     // SAFETY: libzmq passes a socket of its own, and an address of this size.
     let (status, socket) = unsafe { (libc::connect(fd, address, size), BorrowedFd::borrow_raw(fd)) };
     let errno = last_errno();
@@ -173,7 +175,7 @@ unsafe extern "C" fn connect(fd: c_int, address: *const sockaddr, size: socklen_
 
 /// Closes a descriptor, perhaps one of a connection.
 unsafe extern "C" fn close(fd: c_int) -> c_int {
-    door::closed(fd);
+    inbound::closed(fd);
     own_link::closed(fd);
     // SAFETY: libzmq owns the descriptor, and does not use it after this call.
     unsafe { libc::close(fd) }

@@ -31,7 +31,7 @@ pub(super) use state::PeerRole;
 pub use state::{LinkStatus, NotConnected};
 
 /// A function that is called with each new status.
-type OnStatus<'a> = dyn FnMut(LinkStatus) + 'a;
+type OnLinkStatus<'a> = dyn FnMut(LinkStatus) + 'a;
 
 /// The link of one socket.
 pub(super) struct Link {
@@ -70,14 +70,14 @@ impl Link {
     }
 
     /// Reads what happened to the connection, until nothing is left.
-    pub(super) fn read_events(&mut self, now: Instant, on_status: &mut OnStatus<'_>) {
+    pub(super) fn read_events(&mut self, now: Instant, on_status: &mut OnLinkStatus<'_>) {
         while let Some(event) = self.monitor.next_event() {
             self.state.on_event(event, now).into_iter().for_each(&mut *on_status);
         }
     }
 
     /// Takes note that the peer has subscribed to something.
-    pub(super) fn on_subscription(&mut self, now: Instant, on_status: &mut OnStatus<'_>) {
+    pub(super) fn on_subscription(&mut self, now: Instant, on_status: &mut OnLinkStatus<'_>) {
         self.state.on_event(LinkEvent::Subscription, now).into_iter().for_each(on_status);
     }
 
@@ -87,7 +87,7 @@ impl Link {
         socket: &mut zmq::Socket,
         now: Instant,
         waker: &Arc<Waker>,
-        on_status: &mut OnStatus<'_>,
+        on_status: &mut OnLinkStatus<'_>,
     ) {
         let probed = match self.probe.as_ref().map(Receiver::try_recv) {
             Some(Ok(status)) => Some(status),

@@ -79,7 +79,7 @@ pub(in crate::bus) enum LinkStep {
 #[derive(Debug)]
 pub(in crate::bus) struct LinkState {
     role: PeerRole,
-    phase: Phase,
+    phase: LinkPhase,
     is_subscribed: bool,
     /// What was reported last.
     reported: Option<LinkStatus>,
@@ -89,7 +89,7 @@ pub(in crate::bus) struct LinkState {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum LinkPhase {
     /// There is no connection, and libzmq tries to connect.
     Connecting,
     /// The connection was lost at this time, and libzmq has not announced that it connects again.
@@ -110,7 +110,7 @@ impl LinkState {
     pub(in crate::bus) fn new(role: PeerRole, now: Instant) -> Self {
         let status_due = now + FIRST_STATUS_AFTER;
         let probe = Probe::Due(status_due);
-        Self { role, phase: Phase::Connecting, is_subscribed: false, reported: None, status_due, probe }
+        Self { role, phase: LinkPhase::Connecting, is_subscribed: false, reported: None, status_due, probe }
     }
 
     /// Returns whether the endpoint counts as connected.
@@ -122,7 +122,7 @@ impl LinkState {
     pub(in crate::bus) fn on_event(&mut self, event: LinkEvent, now: Instant) -> Option<LinkStatus> {
         match event {
             LinkEvent::Handshake => {
-                self.phase = Phase::HandshakeDone(now);
+                self.phase = LinkPhase::HandshakeDone(now);
                 if self.probe != Probe::Running {
                     self.probe = Probe::Idle;
                 }
@@ -134,7 +134,7 @@ impl LinkState {
             }
             LinkEvent::Lost => {
                 let had_handshake = self.has_handshake();
-                (self.phase, self.is_subscribed) = (Phase::Lost(now), false);
+                (self.phase, self.is_subscribed) = (LinkPhase::Lost(now), false);
                 if !had_handshake {
                     self.hasten_first_probe(now);
                     return None;
@@ -146,8 +146,8 @@ impl LinkState {
                 self.report(Err(NotConnected::Closed))
             }
             LinkEvent::Retrying => {
-                if matches!(self.phase, Phase::Lost(_)) {
-                    self.phase = Phase::Connecting;
+                if matches!(self.phase, LinkPhase::Lost(_)) {
+                    self.phase = LinkPhase::Connecting;
                 }
                 self.hasten_first_probe(now);
                 None
@@ -175,8 +175,8 @@ impl LinkState {
     /// Returns what is to be done at `now`. To be called until nothing is.
     pub(in crate::bus) fn next_step(&mut self, now: Instant) -> Option<LinkStep> {
         match (self.phase, self.probe) {
-            (Phase::Lost(since), _) if now >= since + RECONNECT_AFTER => {
-                self.phase = Phase::Lost(now);
+            (LinkPhase::Lost(since), _) if now >= since + RECONNECT_AFTER => {
+                self.phase = LinkPhase::Lost(now);
                 Some(LinkStep::Reconnect)
             }
             (_, Probe::Due(at)) if now >= at => {
@@ -190,9 +190,9 @@ impl LinkState {
     /// Returns when [`LinkState::on_time`] and [`LinkState::next_step`] must be called even if no event comes.
     pub(in crate::bus) fn deadline(&self) -> Option<Instant> {
         let of_phase = match self.phase {
-            Phase::HandshakeDone(since) if !self.is_connected() => Some(since + SUBSCRIPTION_GRACE),
-            Phase::Lost(since) => Some(since + RECONNECT_AFTER),
-            Phase::HandshakeDone(_) | Phase::Connecting => None,
+            LinkPhase::HandshakeDone(since) if !self.is_connected() => Some(since + SUBSCRIPTION_GRACE),
+            LinkPhase::Lost(since) => Some(since + RECONNECT_AFTER),
+            LinkPhase::HandshakeDone(_) | LinkPhase::Connecting => None,
         };
         let of_probe = match self.probe {
             Probe::Due(at) => Some(at),
@@ -203,7 +203,7 @@ impl LinkState {
     }
 
     fn has_handshake(&self) -> bool {
-        matches!(self.phase, Phase::HandshakeDone(_))
+        matches!(self.phase, LinkPhase::HandshakeDone(_))
     }
 
     fn awaits_first_status(&self) -> bool {
@@ -211,7 +211,7 @@ impl LinkState {
     }
 
     fn connect_if_ready(&mut self, now: Instant) -> Option<LinkStatus> {
-        let Phase::HandshakeDone(since) = self.phase else { return None };
+        let LinkPhase::HandshakeDone(since) = self.phase else { return None };
         let is_ready = self.is_subscribed || self.role == PeerRole::Publish || now >= since + SUBSCRIPTION_GRACE;
         if is_ready { self.report(Ok(())) } else { None }
     }

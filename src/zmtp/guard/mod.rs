@@ -167,7 +167,7 @@ impl InboundGuard {
 
     /// Returns whether nothing may be read from the peer, because the hub holds as much for publishers as it may.
     #[must_use]
-    pub fn is_held_back(&self, peers: &Peers) -> bool {
+    pub fn is_paused(&self, peers: &Peers) -> bool {
         self.publishes() && !self.step.is_unfinished() && peers.backlog().is_full(self.is_own)
     }
 

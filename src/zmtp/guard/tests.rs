@@ -228,14 +228,14 @@ fn a_full_hub_reads_from_a_publisher_only_what_completes_its_message() {
     let mut greeting = b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\x01NULL".to_vec();
     greeting.resize(GREETING_BYTES, 0);
     filter_among(&mut guard, &[&greeting, PUBLISHER].concat(), &mut peers).unwrap();
-    assert!(!guard.is_held_back(&peers));
+    assert!(!guard.is_paused(&peers));
     let begun = [&b"\x01\x01t\x02"[..], &(BACKLOG_BYTES as u64).to_be_bytes()].concat();
     filter_among(&mut guard, &begun, &mut peers).unwrap();
-    assert!(!guard.is_held_back(&peers));
+    assert!(!guard.is_paused(&peers));
     filter_among(&mut guard, &vec![0; BACKLOG_BYTES], &mut peers).unwrap();
-    assert!(guard.is_held_back(&peers));
+    assert!(guard.is_paused(&peers));
     peers.backlog().remove(BACKLOG_BYTES / 2);
-    assert!(!guard.is_held_back(&peers));
+    assert!(!guard.is_paused(&peers));
 }
 
 #[test]

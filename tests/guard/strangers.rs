@@ -5,8 +5,8 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use crate::door::{Door, OWN_TOPIC, Side, Transport};
 use crate::peer::{RawPeer, message};
+use crate::rig::{OWN_TOPIC, Rig, Side, Transport};
 use crate::support::gateway::Gateway;
 use crate::support::io_mode::io_mode;
 use crate::support::process::{Process, binary};
@@ -55,8 +55,8 @@ fn strangers() -> Vec<(&'static str, Vec<u8>)> {
 
 /// Each stranger is disconnected, and what the subscriber receives next is what the gateway publishes next.
 fn strangers_get_nothing(side: Side, transport: Transport) {
-    let mut door = Door::heard_by_all(side, transport);
-    let endpoints = door.endpoints.clone();
+    let mut rig = Rig::heard_by_all(side, transport);
+    let endpoints = rig.endpoints.clone();
     for endpoint in endpoints.publishers.iter().chain([&endpoints.subscribers]) {
         for (what, bytes) in strangers() {
             println!("{what} at {endpoint}");
@@ -64,10 +64,10 @@ fn strangers_get_nothing(side: Side, transport: Transport) {
             peer.send(&bytes);
             let answer = peer.read_to_end();
             assert!(answer.len() <= 64, "more than a greeting: {answer:?}");
-            door.assert_served();
+            rig.assert_served();
         }
     }
-    door.assert_unharmed("strangers");
+    rig.assert_unharmed("strangers");
 }
 
 #[test]
@@ -95,14 +95,14 @@ fn strangers_get_nothing_from_a_bound_endpoint_over_ipc() {
 #[test]
 fn a_request_that_is_held_open_stalls_nothing() {
     const POSTS: usize = 500;
-    let door = Door::start(Gateway::serve().arguments(["--queue", "16"]), Side::Bind, Transport::Tcp, OWN_TOPIC);
-    let held: Vec<_> = strangers().iter().map(|(_, bytes)| held_open(&door.endpoints.subscribers, bytes)).collect();
+    let rig = Rig::start(Gateway::serve().arguments(["--queue", "16"]), Side::Bind, Transport::Tcp, OWN_TOPIC);
+    let held: Vec<_> = strangers().iter().map(|(_, bytes)| held_open(&rig.endpoints.subscribers, bytes)).collect();
     let large = Message::new("large", &format!(r#"{{"p":"{}"}}"#, "x".repeat(100_000))).body();
     for _ in 0..POSTS {
         // The short queue may be full for a moment.
-        eventually("a post is accepted", || (door.gateway.post(&large).status == 200).then_some(()));
+        eventually("a post is accepted", || (rig.gateway.post(&large).status == 200).then_some(()));
     }
-    door.assert_unharmed("a held request");
+    rig.assert_unharmed("a held request");
     drop(held);
 }
 
@@ -171,8 +171,8 @@ fn a_page_in_chromium_reaches_nobody() {
     if Command::new("chromium").arg("--version").stdout(Stdio::null()).status().is_err() {
         return skip("chromium is not installed, so no page is tried");
     }
-    let door = Door::heard_by_all(Side::Hub, Transport::Tcp);
-    let hub = door.publishers().strip_prefix("tcp://").unwrap();
+    let rig = Rig::heard_by_all(Side::Hub, Transport::Tcp);
+    let hub = rig.publishers().strip_prefix("tcp://").unwrap();
     let page = page(hub, &body_with_message("visual/extensions/command", "{}"));
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -185,5 +185,5 @@ fn a_page_in_chromium_reaches_nobody() {
     let browser = Process::spawn(&mut browser);
     eventually("the page has posted", || served.is_finished().then_some(()));
     drop(browser);
-    door.assert_unharmed("a page");
+    rig.assert_unharmed("a page");
 }

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use crate::door::{Door, Side, Transport};
 use crate::peer::{MORE, RawPeer, frame, frame_head, message};
+use crate::rig::{Rig, Side, Transport};
 use crate::support::eventually;
 use crate::support::gateway::Gateway;
 use crate::support::subscriber::{Message, Subscriber, ipc_endpoint};
@@ -28,47 +28,47 @@ fn refused_messages() -> Vec<(&'static str, Vec<u8>)> {
 
 #[test]
 fn only_messages_of_two_frames_within_the_bounds_are_passed_on() {
-    let mut door = Door::heard_by_all(Side::Hub, Transport::Tcp);
+    let mut rig = Rig::heard_by_all(Side::Hub, Transport::Tcp);
     let other = zmq::Context::new().socket(zmq::PUB).unwrap();
-    other.connect(door.publishers()).unwrap();
+    other.connect(rig.publishers()).unwrap();
     eventually("another publisher is connected", || {
         other.send_multipart(["other", "{}"], 0).unwrap();
-        door.subscriber.next_within(PROBE_TIMEOUT)
+        rig.subscriber.next_within(PROBE_TIMEOUT)
     });
-    let mut peer = RawPeer::speaking(door.publishers(), "PUB");
+    let mut peer = RawPeer::speaking(rig.publishers(), "PUB");
     for (number, (what, bytes)) in refused_messages().into_iter().enumerate() {
         peer.send_all(&bytes);
         peer.round_trip();
-        door.assert_small(what);
-        assert_eq!(door.gateway.stats()["hub"]["dropped"], number + 1, "{what}");
+        rig.assert_small(what);
+        assert_eq!(rig.gateway.stats()["hub"]["dropped"], number + 1, "{what}");
         // The same publisher goes on, and the others too.
         let marker = Message::new("marker", &format!(r#"{{"n":{number}}}"#));
         let frames = [marker.topic.as_str(), marker.payload.as_str()];
         peer.send_all(&message(&frames.map(str::as_bytes)));
         let other_message = Message::new("other", "{}");
-        let next = eventually("a message", || Some(door.subscriber.next()).filter(|next| *next != other_message));
+        let next = eventually("a message", || Some(rig.subscriber.next()).filter(|next| *next != other_message));
         assert_eq!(next, marker, "{what} was passed on");
         other.send_multipart(frames, 0).unwrap();
-        assert_eq!(door.subscriber.next(), marker);
-        door.assert_served();
+        assert_eq!(rig.subscriber.next(), marker);
+        rig.assert_served();
     }
-    door.assert_unharmed("refused messages");
+    rig.assert_unharmed("refused messages");
 }
 
 #[test]
 fn a_message_that_never_ends_is_not_kept() {
-    let door = Door::open(Side::Hub, Transport::Ipc);
-    let mut frames = RawPeer::speaking(door.publishers(), "PUB");
+    let rig = Rig::open(Side::Hub, Transport::Ipc);
+    let mut frames = RawPeer::speaking(rig.publishers(), "PUB");
     let part = frame(MORE, &[b'f'; 1_000]).repeat(4_000);
     for _ in 0..25 {
         frames.send_all(&part);
     }
     frames.round_trip();
-    let mut announced: Vec<_> = (0..20).map(|_| RawPeer::speaking(door.publishers(), "XPUB")).collect();
+    let mut announced: Vec<_> = (0..20).map(|_| RawPeer::speaking(rig.publishers(), "XPUB")).collect();
     for peer in &mut announced {
         peer.send_all(&[frame(MORE, b"topic"), frame_head(0, 799_000_000), vec![b' '; 3_000_000]].concat());
     }
-    door.assert_unharmed("messages that never end");
+    rig.assert_unharmed("messages that never end");
 }
 
 /// MessagePack can be longer than the JSON that it stands for.
@@ -100,12 +100,12 @@ fn the_largest_messages_of_the_gateway_pass_its_hub() {
 #[test]
 fn a_publisher_with_heartbeats_is_not_interrupted() {
     const MESSAGES: u32 = 2_000;
-    let door = Door::open(Side::Hub, Transport::Tcp);
+    let rig = Rig::open(Side::Hub, Transport::Tcp);
     let publisher = zmq::Context::new().socket(zmq::PUB).unwrap();
     publisher.set_heartbeat_ivl(5).unwrap();
     publisher.set_heartbeat_timeout(30_000).unwrap();
-    publisher.connect(door.publishers()).unwrap();
-    let subscriber = Subscriber::connected(&door.endpoints.subscribers, "heart");
+    publisher.connect(rig.publishers()).unwrap();
+    let subscriber = Subscriber::connected(&rig.endpoints.subscribers, "heart");
     eventually("the publisher is connected", || {
         publisher.send_multipart(["heart", "probe"], 0).unwrap();
         subscriber.next_within(PROBE_TIMEOUT)

@@ -6,9 +6,9 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::door::{Door, OWN_TOPIC, Side, Transport};
 use crate::peer::{Form, RawPeer, frame, handshake, subscribe};
 use crate::random::Random;
+use crate::rig::{OWN_TOPIC, Rig, Side, Transport};
 use crate::support::eventually;
 use crate::support::subscriber::{Message, Subscriber};
 use crate::support::usage::{cpu_ticks, raise_descriptors};
@@ -26,8 +26,8 @@ fn random_subscriptions(random: &mut Random, count: usize, prefix_bytes: usize) 
 }
 
 /// Returns how many distinct prefixes the gateway counts, of all subscribers.
-fn subscriptions(door: &mut Door) -> u64 {
-    door.gateway.stats()["subscriptions"].as_u64().unwrap()
+fn subscriptions(rig: &mut Rig) -> u64 {
+    rig.gateway.stats()["subscriptions"].as_u64().unwrap()
 }
 
 /// For each peer that leaves, libzmq walks over the subscriptions of all, and the time of the walks is bounded. A libzmq
@@ -35,27 +35,27 @@ fn subscriptions(door: &mut Door) -> u64 {
 fn peers_that_leave_cost_little(side: Side) {
     const LEAVING: usize = 300;
     const MOST_TICKS: u64 = 10 * TICKS;
-    let mut door = Door::open(side, Transport::Tcp);
+    let mut rig = Rig::open(side, Transport::Tcp);
     let mut random = Random(1);
     let staying: Vec<_> = (0..2)
         .map(|_| {
-            let mut peer = RawPeer::speaking(&door.endpoints.subscribers, "SUB");
+            let mut peer = RawPeer::speaking(&rig.endpoints.subscribers, "SUB");
             peer.send_all(&random_subscriptions(&mut random, 335, 1_020));
             peer.round_trip();
             peer
         })
         .collect();
-    door.assert_served();
-    let before = cpu_ticks(door.gateway.id());
+    rig.assert_served();
+    let before = cpu_ticks(rig.gateway.id());
     for _ in 0..LEAVING {
-        drop(RawPeer::speaking(&door.endpoints.subscribers, "SUB"));
+        drop(RawPeer::speaking(&rig.endpoints.subscribers, "SUB"));
     }
-    door.assert_served();
-    let ticks = cpu_ticks(door.gateway.id()) - before;
+    rig.assert_served();
+    let ticks = cpu_ticks(rig.gateway.id()) - before;
     println!("{LEAVING} peers have left: {ticks} ticks");
     assert!(ticks < MOST_TICKS, "{ticks} ticks for {LEAVING} peers that left");
     drop(staying);
-    door.assert_unharmed("peers that leave");
+    rig.assert_unharmed("peers that leave");
 }
 
 #[test]
@@ -73,38 +73,38 @@ fn peers_that_come_back_gain_nothing(side: Side) {
     const PEERS: u64 = 400;
     /// How long one peer tries to subscribe again.
     const ATTEMPT: Duration = Duration::from_secs(2);
-    let mut door = Door::open(side, Transport::Tcp);
+    let mut rig = Rig::open(side, Transport::Tcp);
     for number in 0..PEERS {
         let mut random = Random(number);
         let count = 10 + random.below(1_490);
-        let mut peer = RawPeer::speaking(&door.endpoints.subscribers, "SUB");
+        let mut peer = RawPeer::speaking(&rig.endpoints.subscribers, "SUB");
         peer.send(&random_subscriptions(&mut random, count, 4 + number as usize % 60));
         if number % 2 == 0 {
             // The peer leaves with what is on its way, or after some of it was read.
-            door.gateway.stats();
+            rig.gateway.stats();
         }
         if number % 100 == 99 {
-            door.assert_small(&format!("{number} peers"));
+            rig.assert_small(&format!("{number} peers"));
         }
     }
-    door.assert_served();
-    eventually("libzmq has forgotten all of them", || (subscriptions(&mut door) == 1).then_some(()));
+    rig.assert_served();
+    eventually("libzmq has forgotten all of them", || (subscriptions(&mut rig) == 1).then_some(()));
     // Others may subscribe again, once all peers together have been quiet for a moment.
     let prefixes: Vec<_> =
         (0..400).flat_map(|number| subscribe(Form::Command, format!("again/{number}").as_bytes())).collect();
     let peer = eventually("all subscriptions are counted", || {
-        let mut peer = RawPeer::speaking(&door.endpoints.subscribers, "SUB");
+        let mut peer = RawPeer::speaking(&rig.endpoints.subscribers, "SUB");
         peer.send(&prefixes);
         let deadline = Instant::now() + ATTEMPT;
         while Instant::now() < deadline {
-            if subscriptions(&mut door) == 401 {
+            if subscriptions(&mut rig) == 401 {
                 return Some(peer);
             }
         }
         None
     });
     drop(peer);
-    door.assert_unharmed("peers that come back");
+    rig.assert_unharmed("peers that come back");
 }
 
 #[test]
@@ -121,21 +121,21 @@ fn peers_that_come_back_to_a_hub_gain_nothing() {
 fn a_peer_that_changes_its_mind_is_disconnected(side: Side) {
     const TIMES: usize = 8;
     const MOST_BYTES: usize = 64 << 20;
-    let mut door = Door::open(side, Transport::Tcp);
+    let mut rig = Rig::open(side, Transport::Tcp);
     let change = [subscribe(Form::Message, b"come and go"), frame(0, b"\x00come and go")].concat().repeat(1_000);
     for _ in 0..TIMES {
-        let mut peer = RawPeer::speaking(&door.endpoints.subscribers, "SUB");
+        let mut peer = RawPeer::speaking(&rig.endpoints.subscribers, "SUB");
         let mut sent = 0;
         while peer.takes(&change) {
             sent += change.len();
             assert!(sent < MOST_BYTES, "the peer is still connected after {sent} bytes");
         }
-        door.assert_served();
-        door.assert_small("a peer that changes its mind");
+        rig.assert_served();
+        rig.assert_small("a peer that changes its mind");
     }
-    door.gateway.expect_log("changes its subscriptions");
-    assert_eq!(door.gateway.stats()["peers"]["disconnected"], TIMES);
-    door.assert_unharmed("a peer that changes its mind");
+    rig.gateway.expect_log("changes its subscriptions");
+    assert_eq!(rig.gateway.stats()["peers"]["disconnected"], TIMES);
+    rig.assert_unharmed("a peer that changes its mind");
 }
 
 #[test]
@@ -183,21 +183,21 @@ fn silent_connections_lock_nobody_out(side: Side) {
     /// How long an honest peer tries.
     const PATIENT: Duration = Duration::from_secs(5);
     raise_descriptors();
-    let mut door = Door::open(side, Transport::Tcp);
+    let mut rig = Rig::open(side, Transport::Tcp);
     let (is_over, reopened) = (AtomicBool::new(false), AtomicUsize::new(0));
-    let endpoints = door.endpoints.clone();
+    let endpoints = rig.endpoints.clone();
     let came_in = std::thread::scope(|threads| {
         for endpoint in endpoints.publishers.iter().chain([&endpoints.subscribers]) {
             threads.spawn(|| be_silent(endpoint, SILENT, &is_over, &reopened));
         }
         eventually("the places are taken", || (reopened.load(Ordering::Relaxed) > SILENT).then_some(()));
-        let came_in = (0..HONEST).filter(|_| door.serves_newcomer_within(PATIENT)).count();
+        let came_in = (0..HONEST).filter(|_| rig.serves_newcomer_within(PATIENT)).count();
         is_over.store(true, Ordering::Relaxed);
         came_in
     });
     println!("{came_in} of {HONEST} came in beside {SILENT}, reopened {} times", reopened.into_inner());
     assert!(came_in * 100 >= HONEST * 95, "{came_in} of {HONEST} honest peers came in");
-    door.assert_unharmed("silent connections");
+    rig.assert_unharmed("silent connections");
 }
 
 #[test]
@@ -212,29 +212,29 @@ fn silent_connections_lock_nobody_out_of_a_hub() {
 
 #[test]
 fn a_subscription_beyond_the_bounds_is_logged_and_counted() {
-    let mut door = Door::open(Side::Bind, Transport::Tcp);
-    let mut peer = RawPeer::speaking(&door.endpoints.subscribers, "SUB");
+    let mut rig = Rig::open(Side::Bind, Transport::Tcp);
+    let mut peer = RawPeer::speaking(&rig.endpoints.subscribers, "SUB");
     peer.send_all(&random_subscriptions(&mut Random(5), 300, 1_000));
     peer.round_trip();
-    door.gateway.expect_log("the bus ignores a subscription");
-    assert!(door.gateway.stats()["peers"]["subscriptions_refused"].as_u64().unwrap() > 200);
+    rig.gateway.expect_log("the bus ignores a subscription");
+    assert!(rig.gateway.stats()["peers"]["subscriptions_refused"].as_u64().unwrap() > 200);
     // The first subscription of each peer passes.
-    let newcomer = Subscriber::connected(&door.endpoints.subscribers, "somewhere/else");
+    let newcomer = Subscriber::connected(&rig.endpoints.subscribers, "somewhere/else");
     let message = Message::new("somewhere/else", "{}");
     eventually("the newcomer is served", || {
-        door.gateway.post(message.body()).assert_accepted();
+        rig.gateway.post(message.body()).assert_accepted();
         newcomer.next_within(PROBE_TIMEOUT)
     });
-    door.assert_unharmed("subscriptions beyond the bounds");
+    rig.assert_unharmed("subscriptions beyond the bounds");
 }
 
 /// The last event claims nothing that the hub dropped at its end.
 #[test]
 fn a_stop_in_a_storm_of_subscriptions_counts_what_is_lost() {
     const STORMING: usize = 8;
-    let mut door = Door::open(Side::Hub, Transport::Tcp);
+    let mut rig = Rig::open(Side::Hub, Transport::Tcp);
     let change = [subscribe(Form::Message, b"come and go"), frame(0, b"\x00come and go")].concat().repeat(1_000);
-    let endpoint = door.endpoints.subscribers.clone();
+    let endpoint = rig.endpoints.subscribers.clone();
     let address = endpoint.strip_prefix("tcp://").unwrap();
     let (received, stopped) = std::thread::scope(|threads| {
         for _ in 0..STORMING {
@@ -246,12 +246,12 @@ fn a_stop_in_a_storm_of_subscriptions_counts_what_is_lost() {
                 }
             });
         }
-        door.gateway.expect_log("changes its subscriptions");
+        rig.gateway.expect_log("changes its subscriptions");
         let message = Message::new(OWN_TOPIC, r#"{"last":true}"#);
-        (0..200).for_each(|_| door.gateway.post(message.body()).assert_accepted());
-        let stopped = door.gateway.terminate();
+        (0..200).for_each(|_| rig.gateway.post(message.body()).assert_accepted());
+        let stopped = rig.gateway.terminate();
         let mut received = 0;
-        while door.subscriber.next_within(Duration::from_secs(1)).is_some_and(|next| next == message) {
+        while rig.subscriber.next_within(Duration::from_secs(1)).is_some_and(|next| next == message) {
             received += 1;
         }
         (received, stopped)

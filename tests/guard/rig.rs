@@ -15,13 +15,13 @@ use crate::support::usage::resident_kib;
 pub(crate) const GROWTH_KIB: u64 = 64 * 1024;
 
 /// The topics that the gateway publishes in these tests begin so. The peers of the tests never use it.
-pub(crate) const OWN_TOPIC: &str = "door/own";
+pub(crate) const OWN_TOPIC: &str = "guard/own";
 
 /// How long to wait for one message before another is published.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// A gateway, its bus ports, and a subscriber on libzmq that receives what the gateway itself publishes.
-pub(crate) struct Door {
+pub(crate) struct Rig {
     pub(crate) gateway: Gateway,
     pub(crate) endpoints: Endpoints,
     pub(crate) subscriber: Subscriber,
@@ -54,7 +54,7 @@ pub(crate) enum Side {
     Hub,
 }
 
-impl Door {
+impl Rig {
     /// Starts a gateway whose subscriber receives what the gateway publishes, and nothing else.
     pub(crate) fn open(side: Side, transport: Transport) -> Self {
         Self::start(Gateway::serve(), side, transport, OWN_TOPIC)
@@ -86,11 +86,11 @@ impl Door {
         }
         let subscriber = Subscriber::connected(&subscribers, prefix);
         let endpoints = Endpoints { publishers, subscribers };
-        let mut door =
+        let mut rig =
             Self { gateway, endpoints, subscriber, resident_before_kib: 0, published: 0, _directory: directory };
-        door.wait_until_subscribed();
-        door.resident_before_kib = resident_kib(door.gateway.id());
-        door
+        rig.wait_until_subscribed();
+        rig.resident_before_kib = resident_kib(rig.gateway.id());
+        rig
     }
 
     /// Returns where publishers connect.

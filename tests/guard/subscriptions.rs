@@ -2,9 +2,9 @@
 
 use std::net::TcpListener;
 
-use crate::door::{Door, GROWTH_KIB, OWN_TOPIC, Side, Transport};
 use crate::peer::{Form, RawPeer, subscribe};
 use crate::random::Random;
+use crate::rig::{GROWTH_KIB, OWN_TOPIC, Rig, Side, Transport};
 use crate::support::eventually;
 use crate::support::gateway::Gateway;
 use crate::support::net::accept_connection;
@@ -73,56 +73,56 @@ fn subscribe_much(peer: &mut RawPeer, (prefixes, form): (Prefixes, Form), total_
     peer.round_trip();
 }
 
-fn one_greedy_subscriber(mut door: Door) {
+fn one_greedy_subscriber(mut rig: Rig) {
     for shape in SHAPES {
-        let mut peer = RawPeer::speaking(&door.endpoints.subscribers, "SUB");
+        let mut peer = RawPeer::speaking(&rig.endpoints.subscribers, "SUB");
         subscribe_much(&mut peer, shape, TOTAL_BYTES, 1);
         // The connection stays while others are served.
-        door.assert_served();
-        door.assert_small(&format!("{shape:?}"));
+        rig.assert_served();
+        rig.assert_small(&format!("{shape:?}"));
     }
-    door.assert_unharmed("a greedy subscriber");
+    rig.assert_unharmed("a greedy subscriber");
 }
 
 #[test]
 fn one_greedy_subscriber_of_a_bound_endpoint_costs_a_bounded_amount() {
-    one_greedy_subscriber(Door::open(Side::Bind, Transport::Tcp));
+    one_greedy_subscriber(Rig::open(Side::Bind, Transport::Tcp));
 }
 
 #[test]
 fn one_greedy_subscriber_of_a_hub_costs_a_bounded_amount() {
-    one_greedy_subscriber(Door::open(Side::Hub, Transport::Ipc));
+    one_greedy_subscriber(Rig::open(Side::Hub, Transport::Ipc));
 }
 
-fn many_greedy_subscribers(door: Door, shape_of: impl Fn(usize) -> (Prefixes, Form)) {
+fn many_greedy_subscribers(rig: Rig, shape_of: impl Fn(usize) -> (Prefixes, Form)) {
     const PEERS: usize = 120;
-    let mut peers: Vec<_> = (0..PEERS).map(|_| RawPeer::speaking(&door.endpoints.subscribers, "XSUB")).collect();
+    let mut peers: Vec<_> = (0..PEERS).map(|_| RawPeer::speaking(&rig.endpoints.subscribers, "XSUB")).collect();
     for (number, peer) in peers.iter_mut().enumerate() {
         subscribe_much(peer, shape_of(number), PART_BYTES, number as u64);
     }
-    door.assert_unharmed("greedy subscribers");
+    rig.assert_unharmed("greedy subscribers");
 }
 
 #[test]
 fn many_greedy_subscribers_of_all_kinds_cost_a_bounded_amount() {
-    many_greedy_subscribers(Door::open(Side::Hub, Transport::Tcp), |number| SHAPES[number % SHAPES.len()]);
+    many_greedy_subscribers(Rig::open(Side::Hub, Transport::Tcp), |number| SHAPES[number % SHAPES.len()]);
 }
 
 #[test]
 fn many_greedy_subscribers_with_long_prefixes_cost_a_bounded_amount() {
     let shape = (Prefixes::Random(1_024), Form::Command);
-    many_greedy_subscribers(Door::open(Side::Bind, Transport::Tcp), |_| shape);
+    many_greedy_subscribers(Rig::open(Side::Bind, Transport::Tcp), |_| shape);
 }
 
 #[test]
 fn a_subscriber_receives_what_it_subscribed_to_after_a_refused_subscription() {
-    let mut door = Door::open(Side::Bind, Transport::Tcp);
-    let mut peer = RawPeer::speaking(&door.endpoints.subscribers, "SUB");
+    let mut rig = Rig::open(Side::Bind, Transport::Tcp);
+    let mut peer = RawPeer::speaking(&rig.endpoints.subscribers, "SUB");
     peer.send_all(&subscribe(Form::Command, &[b'x'; 1_025]));
     peer.send_all(&subscribe(Form::Message, &[b'x'; 3_000_000]));
     peer.send_all(&subscribe(Form::Command, OWN_TOPIC.as_bytes()));
     peer.round_trip();
-    door.assert_served();
+    rig.assert_served();
     assert_eq!(peer.receive_body(), OWN_TOPIC.as_bytes());
 }
 

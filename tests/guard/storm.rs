@@ -7,19 +7,19 @@ use std::time::{Duration, Instant};
 
 use socket2::{Domain, Socket, Type};
 
-use crate::door::{Door, OWN_TOPIC, Side, Transport};
 use crate::peer::{Form, MORE, frame, frame_head, handshake, message, subscribe};
 use crate::random::Random;
+use crate::rig::{OWN_TOPIC, Rig, Side, Transport};
 use crate::support::gateway::Gateway;
 use crate::support::io_mode::io_mode;
 use crate::support::usage::raise_descriptors;
 
 /// The environment variable that says how many connections are made to each port.
-const CONNECTIONS: &str = "DOOR_CONNECTIONS";
+const CONNECTIONS: &str = "GUARD_CONNECTIONS";
 /// How many there are without it.
 const DEFAULT_CONNECTIONS: u64 = 2_000;
 /// The environment variable that repeats a storm.
-const SEED: &str = "DOOR_SEED";
+const SEED: &str = "GUARD_SEED";
 /// Connections at the same time.
 const CLIENTS: u64 = 48;
 /// How long a client waits for an answer, which may never come.
@@ -110,7 +110,7 @@ fn number(variable: &str) -> Option<u64> {
 }
 
 /// Makes the connections to one port of a gateway, which must be unharmed then.
-fn storm(what: &str, door: Door, endpoint: &str) {
+fn storm(what: &str, rig: Rig, endpoint: &str) {
     raise_descriptors();
     let connections = number(CONNECTIONS).unwrap_or(DEFAULT_CONNECTIONS);
     let seed = number(SEED).unwrap_or_else(|| std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64);
@@ -132,30 +132,30 @@ fn storm(what: &str, door: Door, endpoint: &str) {
     let (made, seconds) = (made.into_inner(), since.elapsed().as_secs());
     println!("{what}: {made} of {connections} connections in {seconds} s");
     assert!(made * 10 > connections * 9, "only {made} connections came about");
-    door.assert_unharmed(what);
+    rig.assert_unharmed(what);
 }
 
 /// Sends a storm to the port of a gateway, with each way to wait for sockets that this kernel has.
-fn with_each_io(what: &str, side: Side, endpoint: impl Fn(&Door) -> String) {
+fn with_each_io(what: &str, side: Side, endpoint: impl Fn(&Rig) -> String) {
     let modes: &[&'static str] = if io_mode() == "uring" { &["uring", "epoll"] } else { &["epoll"] };
     for io in modes {
-        let door = Door::start(Gateway::serve().io(io, io), side, Transport::Tcp, OWN_TOPIC);
-        let endpoint = endpoint(&door);
-        storm(&format!("{what}, {io}"), door, &endpoint);
+        let rig = Rig::start(Gateway::serve().io(io, io), side, Transport::Tcp, OWN_TOPIC);
+        let endpoint = endpoint(&rig);
+        storm(&format!("{what}, {io}"), rig, &endpoint);
     }
 }
 
 #[test]
 fn the_publishers_side_of_a_hub_stands_a_storm() {
-    with_each_io("publishers' side", Side::Hub, |door| door.publishers().to_owned());
+    with_each_io("publishers' side", Side::Hub, |rig| rig.publishers().to_owned());
 }
 
 #[test]
 fn the_subscribers_side_of_a_hub_stands_a_storm() {
-    with_each_io("subscribers' side", Side::Hub, |door| door.endpoints.subscribers.clone());
+    with_each_io("subscribers' side", Side::Hub, |rig| rig.endpoints.subscribers.clone());
 }
 
 #[test]
 fn a_bound_endpoint_stands_a_storm() {
-    with_each_io("bound endpoint", Side::Bind, |door| door.endpoints.subscribers.clone());
+    with_each_io("bound endpoint", Side::Bind, |rig| rig.endpoints.subscribers.clone());
 }

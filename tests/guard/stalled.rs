@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use crate::door::{Door, OWN_TOPIC, Side, Transport};
 use crate::peer::{Form, RawPeer, frame, frame_head, handshake, message, subscribe};
+use crate::rig::{OWN_TOPIC, Rig, Side, Transport};
 use crate::support::eventually;
 use crate::support::gateway::Gateway;
 use crate::support::subscriber::Message;
@@ -22,61 +22,61 @@ const REMAINING_KIB: u64 = 8 * 1024;
 const SEND_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Opens a gateway that disconnects a subscriber after so many seconds.
-fn open(side: Side, stall_timeout_s: &str) -> Door {
-    Door::start(Gateway::serve().arguments(["--stall-timeout", stall_timeout_s]), side, Transport::Tcp, OWN_TOPIC)
+fn open(side: Side, stall_timeout_s: &str) -> Rig {
+    Rig::start(Gateway::serve().arguments(["--stall-timeout", stall_timeout_s]), side, Transport::Tcp, OWN_TOPIC)
 }
 
 /// Connects a subscriber to what begins with `prefix` that reads nothing.
-fn stalled_subscriber(door: &Door, prefix: &str) -> RawPeer {
-    let mut peer = RawPeer::speaking(&door.endpoints.subscribers, "SUB");
+fn stalled_subscriber(rig: &Rig, prefix: &str) -> RawPeer {
+    let mut peer = RawPeer::speaking(&rig.endpoints.subscribers, "SUB");
     peer.send_all(&subscribe(Form::Message, prefix.as_bytes()));
     peer.round_trip();
     peer
 }
 
 /// Connects a publisher that sends as many of these messages as are taken, and leaves.
-fn publish_and_leave(door: &Door, message: &[u8], count: usize) {
-    let mut peer = RawPeer::speaking(door.publishers(), "PUB");
+fn publish_and_leave(rig: &Rig, message: &[u8], count: usize) {
+    let mut peer = RawPeer::speaking(rig.publishers(), "PUB");
     peer.give_up_after(SEND_TIMEOUT);
     let _taken = (0..count).take_while(|_| peer.takes(message)).count();
 }
 
 /// Waits until a publisher that comes now is read. Until then it is refused, or held back.
-fn wait_for_publisher(door: &Door) {
+fn wait_for_publisher(rig: &Rig) {
     let topic = format!("{OWN_TOPIC}/other");
     let (sent, expected) = (message(&[topic.as_bytes(), b"{}"]), Message::new(&topic, "{}"));
     eventually("a publisher is read", || {
-        publish_and_leave(door, &sent, 1);
-        door.subscriber.next_within(SEND_TIMEOUT).map(|message| assert_eq!(message, expected))
+        publish_and_leave(rig, &sent, 1);
+        rig.subscriber.next_within(SEND_TIMEOUT).map(|message| assert_eq!(message, expected))
     });
-    while door.subscriber.next_within(SEND_TIMEOUT).is_some() {}
+    while rig.subscriber.next_within(SEND_TIMEOUT).is_some() {}
 }
 
 /// Publishers leave one after the other while nothing is passed on. Afterwards the gateway serves others, and has given
 /// the memory back.
 fn publishers_that_come_and_go(publishers: usize, messages: usize, payload_bytes: usize) {
-    let mut door = open(Side::Hub, "0");
-    let staller = stalled_subscriber(&door, "flood");
+    let mut rig = open(Side::Hub, "0");
+    let staller = stalled_subscriber(&rig, "flood");
     let flood = message(&[b"flood", &vec![b' '; payload_bytes]]);
-    let before_kib = resident_kib(door.gateway.id());
+    let before_kib = resident_kib(rig.gateway.id());
     let mut most_kib = 0;
     for _ in 0..publishers {
-        publish_and_leave(&door, &flood, messages);
-        most_kib = most_kib.max(resident_kib(door.gateway.id()));
+        publish_and_leave(&rig, &flood, messages);
+        most_kib = most_kib.max(resident_kib(rig.gateway.id()));
     }
     let growth_kib = most_kib.saturating_sub(before_kib);
     println!("{publishers} publishers of {messages} messages of {payload_bytes} bytes: {growth_kib} KiB more");
     assert!(growth_kib < MOST_HELD_KIB, "{growth_kib} KiB more");
     // A subscriber finds a place, whatever publishers have left behind.
-    let subscribed = |door: &mut Door| door.gateway.stats()["hub"]["subscriptions"].as_u64().unwrap();
-    let others = subscribed(&mut door);
-    let newcomer = stalled_subscriber(&door, "newcomer");
-    eventually("the newcomer is counted", || (subscribed(&mut door) == others + 1).then_some(()));
+    let subscribed = |rig: &mut Rig| rig.gateway.stats()["hub"]["subscriptions"].as_u64().unwrap();
+    let others = subscribed(&mut rig);
+    let newcomer = stalled_subscriber(&rig, "newcomer");
+    eventually("the newcomer is counted", || (subscribed(&mut rig) == others + 1).then_some(()));
     drop((staller, newcomer));
-    door.assert_served();
-    wait_for_publisher(&door);
-    eventually("the memory is given back", || (door.growth_kib() < REMAINING_KIB).then_some(()));
-    door.assert_unharmed("publishers that come and go");
+    rig.assert_served();
+    wait_for_publisher(&rig);
+    eventually("the memory is given back", || (rig.growth_kib() < REMAINING_KIB).then_some(()));
+    rig.assert_unharmed("publishers that come and go");
 }
 
 #[test]
@@ -97,25 +97,25 @@ fn publishers_of_many_messages_that_come_and_go_take_no_place_of_others() {
 #[test]
 fn messages_that_are_not_completed_hold_no_publisher_up() {
     const PUBLISHERS: usize = 70;
-    let door = open(Side::Hub, "0");
+    let rig = open(Side::Hub, "0");
     let unfinished: Vec<_> = (0..PUBLISHERS)
         .map(|_| {
-            let mut peer = RawPeer::connect(door.publishers());
+            let mut peer = RawPeer::connect(rig.publishers());
             let [greeting, ready] = handshake("PUB");
             let begun = [frame(1, b"unfinished"), frame_head(0, MIB), vec![b' '; 1_000]];
             [greeting, ready].iter().chain(&begun).for_each(|part| peer.send(part));
             peer
         })
         .collect();
-    wait_for_publisher(&door);
+    wait_for_publisher(&rig);
     drop(unfinished);
-    door.assert_unharmed("messages that are not completed");
+    rig.assert_unharmed("messages that are not completed");
 }
 
 /// One subscriber reads nothing, and another one everything.
 fn a_stalled_subscriber_is_disconnected(side: Side) {
-    let mut door = open(side, "1");
-    let staller = stalled_subscriber(&door, OWN_TOPIC);
+    let mut rig = open(side, "1");
+    let staller = stalled_subscriber(&rig, OWN_TOPIC);
     let padding = " ".repeat(64 * 1024);
     let mut accepted = Vec::new();
     let mut number = 0;
@@ -123,24 +123,24 @@ fn a_stalled_subscriber_is_disconnected(side: Side) {
         for _ in 0..50 {
             number += 1;
             let message = Message::new(OWN_TOPIC, &format!(r#"{{"n":{number},"padding":"{padding}"}}"#));
-            if door.gateway.post(message.body()).status == 200 {
+            if rig.gateway.post(message.body()).status == 200 {
                 accepted.push(message);
             }
         }
-        (door.gateway.stats()["peers"]["stalled"] == 1).then_some(())
+        (rig.gateway.stats()["peers"]["stalled"] == 1).then_some(())
     });
-    let event = door.gateway.wait_event("subscriber");
+    let event = rig.gateway.wait_event("subscriber");
     println!("{} of {number} accepted, {event}", accepted.len());
     assert_eq!(event["state"], "disconnected");
-    assert_eq!(event["endpoint"], door.endpoints.subscribers.as_str());
+    assert_eq!(event["endpoint"], rig.endpoints.subscribers.as_str());
     assert_eq!(event["reason"], "it took nothing for 1 s while messages waited for it");
     assert_eq!(event["lost"], 256);
-    door.gateway.expect_log("disconnects a subscriber");
+    rig.gateway.expect_log("disconnects a subscriber");
     for message in accepted {
-        assert!(door.subscriber.next() == message, "another subscriber lost a message, or got one too many");
+        assert!(rig.subscriber.next() == message, "another subscriber lost a message, or got one too many");
     }
     drop(staller);
-    door.assert_unharmed("a stalled subscriber");
+    rig.assert_unharmed("a stalled subscriber");
 }
 
 #[test]
@@ -157,8 +157,8 @@ fn a_stalled_subscriber_of_a_hub_is_disconnected() {
 #[test]
 fn a_slow_subscriber_stays_connected() {
     const TURNS: usize = 12;
-    let mut door = open(Side::Bind, "5");
-    let mut slow = stalled_subscriber(&door, "slow");
+    let mut rig = open(Side::Bind, "5");
+    let mut slow = stalled_subscriber(&rig, "slow");
     let reading = std::thread::spawn(move || {
         for _ in 0..TURNS {
             std::thread::sleep(Duration::from_millis(600));
@@ -168,11 +168,11 @@ fn a_slow_subscriber_stays_connected() {
     });
     let message = Message::new("slow", &format!(r#"{{"padding":"{}"}}"#, " ".repeat(MIB - 100)));
     while !reading.is_finished() {
-        let status = door.gateway.post(message.body()).status;
+        let status = rig.gateway.post(message.body()).status;
         assert!(matches!(status, 200 | 503), "{status}");
     }
     reading.join().unwrap();
-    assert_eq!(door.gateway.stats()["peers"]["stalled"], 0);
-    door.assert_served();
-    door.gateway.terminate();
+    assert_eq!(rig.gateway.stats()["peers"]["stalled"], 0);
+    rig.assert_served();
+    rig.gateway.terminate();
 }
