@@ -29,6 +29,7 @@ class GatewayOptions(TypedDict, total=False):
     tls_cert: Optional[Path]
     tls_key: Optional[Path]
     cert_dir: Optional[Path]
+    cert_name: Texts
     connect: Texts
     bind: Texts
     hub: bool

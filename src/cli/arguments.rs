@@ -12,6 +12,7 @@ use crate::message::{Check, Encoding, Vocabulary};
 use crate::server::connection::{BODY_TIMEOUT_S, HEAD_TIMEOUT_S, IDLE_TIMEOUT_S};
 use crate::server::listen_address::ListenAddress;
 use crate::server::workers::Io;
+use crate::tls::names::CertificateName;
 
 /// The default port of the gateway, as in the examples of the specification.
 pub const DEFAULT_PORT: u16 = 12358;
@@ -99,6 +100,10 @@ pub struct ServeArguments {
     /// directory of the self-signed certificate and its key (default: that of the settings file)
     #[argh(option, arg_name = "dir")]
     pub cert_dir: Option<PathBuf>,
+    /// one more name or address in the self-signed certificate, repeatable; the certificate is made anew if it is
+    /// missing there (default: localhost, 127.0.0.1 and ::1)
+    #[argh(option, arg_name = "name")]
+    pub cert_name: Vec<CertificateName>,
     /// publish to this hub, repeatable (default: tcp://127.0.0.1:16130)
     #[argh(option, arg_name = "url")]
     pub connect: Vec<String>,

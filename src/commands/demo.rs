@@ -34,7 +34,7 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
     let directory = TemporaryDirectory(std::env::temp_dir().join(format!("adapter-gateway-demo-{}", random_hex()?)));
     let mut ca_file = None;
     if !arguments.plain && config.has_tcp() {
-        let source = CertificateSource::SelfSigned { directory: directory.0.clone() };
+        let source = CertificateSource::SelfSigned { directory: directory.0.clone(), names: Vec::new() };
         ca_file = source.trust_anchor();
         config.certificate = Some(source);
     }

@@ -58,9 +58,9 @@ fn serve(arguments: &ServeArguments, emit: EventSink) -> Result<(), Failure> {
     // Without a listener that speaks https, no certificate is made or read.
     let certificate = certificate.filter(|_| config.has_tcp());
     let has_tls_options = [&arguments.tls_cert, &arguments.tls_key, &arguments.cert_dir].iter().any(|it| it.is_some());
-    if !config.has_tcp() && has_tls_options {
-        let reason =
-            "Unix sockets serve http, so --tls-cert, --tls-key and --cert-dir need an address to listen on too";
+    if !config.has_tcp() && (has_tls_options || !arguments.cert_name.is_empty()) {
+        let reason = "Unix sockets serve http, so --tls-cert, --tls-key, --cert-dir and --cert-name need an address to \
+                      listen on too";
         return Err(Failure::Usage(reason.into()));
     }
     let config = GatewayConfig { certificate, ..config };
@@ -190,20 +190,26 @@ fn listeners(listen: &[ListenAddress]) -> Result<(Vec<ListenTarget>, Vec<Arc<Inh
 }
 
 fn certificate_source(arguments: &ServeArguments, settings: &Path) -> Result<Option<CertificateSource>, Failure> {
-    match (arguments.plain, &arguments.tls_cert, &arguments.tls_key, &arguments.cert_dir) {
-        (true, None, None, None) => Ok(None),
+    let is_for_self_signed = arguments.cert_dir.is_some() || !arguments.cert_name.is_empty();
+    match (arguments.plain, &arguments.tls_cert, &arguments.tls_key, is_for_self_signed) {
+        (true, None, None, false) => Ok(None),
         (true, ..) => Err(Failure::Usage(
-            "--plain serves http, so --tls-cert, --tls-key and --cert-dir cannot be given with it".into(),
+            "--plain serves http, so --tls-cert, --tls-key, --cert-dir and --cert-name cannot be given with it".into(),
         )),
-        (false, None, None, None) => Ok(Some(CertificateSource::beside(settings))),
-        (false, None, None, Some(directory)) => {
-            Ok(Some(CertificateSource::SelfSigned { directory: directory.clone() }))
+        (false, None, None, _) => {
+            let names = arguments.cert_name.clone();
+            Ok(Some(match arguments.cert_dir.clone() {
+                Some(directory) => CertificateSource::SelfSigned { directory, names },
+                None => CertificateSource::beside(settings, names),
+            }))
         }
-        (false, Some(certificate), Some(key), None) => {
+        (false, Some(certificate), Some(key), false) => {
             Ok(Some(CertificateSource::Files { certificate: certificate.clone(), key: key.clone() }))
         }
-        (false, _, _, Some(_)) => Err(Failure::Usage(
-            "--cert-dir is for the self-signed certificate, so it cannot be given with --tls-cert and --tls-key".into(),
+        (false, _, _, true) => Err(Failure::Usage(
+            "--cert-dir and --cert-name are for the self-signed certificate, so they cannot be given with --tls-cert and \
+             --tls-key"
+                .into(),
         )),
         (false, ..) => Err(Failure::Usage("--tls-cert and --tls-key must be given together".into())),
     }

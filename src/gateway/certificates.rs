@@ -215,7 +215,7 @@ mod tests {
     #[tokio::test]
     async fn a_wait_that_is_dropped_postpones_nothing() {
         let directory = tempfile::tempdir().unwrap();
-        let source = CertificateSource::SelfSigned { directory: directory.path().into() };
+        let source = CertificateSource::SelfSigned { directory: directory.path().into(), names: Vec::new() };
         let sink: EventSink = Arc::new(|_event| {});
         let mut certificate = WatchedCertificate::load(source, &sink).unwrap();
         let before = certificate.check_at;

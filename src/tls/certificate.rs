@@ -151,7 +151,7 @@ fn validity_of_body(reader: BERReader<'_, '_>) -> ASN1Result<RangeInclusive<Syst
 }
 
 /// Reads the next element with `read`, and skips those behind it, which yasna demands to be read as well.
-fn first_then_skip<T>(
+pub(super) fn first_then_skip<T>(
     elements: &mut BERReaderSeq<'_, '_>,
     read: impl FnOnce(BERReader<'_, '_>) -> ASN1Result<T>,
 ) -> ASN1Result<T> {

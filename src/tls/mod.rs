@@ -6,6 +6,7 @@
 //! | `certificate` | reads a certificate chain and its key from PEM files, and checks them |
 //! | `self_signed` | keeps and renews the pair that the gateway makes for itself |
 //! | `issue` | makes such a pair |
+//! | `names` | the names that a certificate is valid for |
 //! | `files` | reads and writes the files of certificates and keys |
 //! | `fault` | says what is wrong with a certificate or a key |
 //! | `acceptor` | begins sessions with the certificate of the moment |
@@ -20,6 +21,7 @@ pub mod certificate;
 pub mod fault;
 mod files;
 mod issue;
+pub mod names;
 mod self_signed;
 pub mod session;
 pub mod source;

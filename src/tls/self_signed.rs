@@ -13,7 +13,8 @@ use rustls::server::ParsedCertificate;
 use super::certificate::{Identity, LoadedCertificate, key_exposures, read_pair, validity};
 use super::fault::{CertificateError, CertificateFault, CertificateNotice};
 use super::files::{self, Draft, PRIVATE_MODE};
-use super::issue::{RENEWED_BEFORE, issue, server_names};
+use super::issue::{RENEWED_BEFORE, issue};
+use super::names::{CertificateName, names_in, own_names};
 use crate::sys::exposure::open_mode;
 
 /// The certificate of the gateway, then that of its authority, for clients that take a file.
@@ -31,40 +32,55 @@ const CERTIFICATE_MODE: u32 = 0o644;
 /// without a battery asks the network for the time after it has started.
 const NOT_YET_VALID_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
+/// The most names that a new pair takes over from the last one. A computer that gets another name each time it starts
+/// must not make the certificate grow without end.
+const KEPT_NAMES: usize = 32;
+
 /// The files of a pair.
 pub(super) struct PairPaths {
     pub(super) certificate: PathBuf,
     pub(super) key: PathBuf,
     pub(super) authority: PathBuf,
     lock: PathBuf,
+    directory: PathBuf,
 }
 
 impl PairPaths {
     pub(super) fn within(directory: &Path) -> Self {
         let [certificate, key, authority, lock] =
             [CERTIFICATE_FILE, KEY_FILE, AUTHORITY_FILE, LOCK_FILE].map(|name| directory.join(name));
-        Self { certificate, key, authority, lock }
+        Self { certificate, key, authority, lock, directory: directory.into() }
     }
 }
 
 /// Loads the pair of a directory. Makes a new pair where there is none, where the pair cannot be used (one of the files
-/// is missing or damaged, the key belongs to another certificate, the names differ), or where it ends within 30 days.
-/// If no pair can be made, the last one is loaded as long as it is valid. Creates the directory if necessary. Takes the
+/// is missing or damaged, the key belongs to another certificate, one of `names` or of this machine's names is missing),
+/// or where it ends within 30 days. A new pair has the names of the last one too, so that two gateways with different
+/// names and one directory do not replace each other's pair again and again. If no pair can be made, the last one is loaded as long as it is valid. Creates the directory if necessary. Takes the
 /// permissions of others for the key away.
-pub(super) fn load(directory: &Path, now: SystemTime) -> Result<LoadedCertificate, CertificateError> {
+pub(super) fn load(
+    directory: &Path,
+    names: &[CertificateName],
+    now: SystemTime,
+) -> Result<LoadedCertificate, CertificateError> {
     let paths = PairPaths::within(directory);
-    if let Found::Usable(loaded) = find(&paths, now)? {
+    let mut names: Vec<_> = own_names().chain(names.iter().cloned()).collect();
+    if let Found::Usable(loaded) = find(&paths, &names, now)? {
         return Ok(loaded);
     }
     files::create_directory(directory)?;
     // Two gateways that start at the same time must not leave the key of one beside the certificate of the other.
     let lock = files::lock(&paths.lock);
     // Another gateway may have made a pair before the lock was free.
-    let (reason, last) = match find(&paths, now)? {
+    let (reason, last) = match find(&paths, &names, now)? {
         Found::Usable(loaded) => return Ok(loaded),
-        Found::Unusable { reason, last } => (reason, last),
+        Found::Unusable { reason, last, names: kept } => {
+            let more: Vec<_> = kept.into_iter().filter(|kept| !names.contains(kept)).take(KEPT_NAMES).collect();
+            names.extend(more);
+            (reason, last)
+        }
     };
-    match (make_pair(directory, &paths, reason, now), last) {
+    match (make_pair(&paths, &names, reason, now), last) {
         (Ok(mut made), _) => {
             let unlocked =
                 |error: &io::Error| CertificateNotice::Unlocked { path: paths.lock, reason: error.to_string() };
@@ -86,6 +102,8 @@ enum Found {
         reason: ReplaceReason,
         /// The pair to be replaced, if it is still valid.
         last: Option<LoadedCertificate>,
+        /// The names of the pair to be replaced.
+        names: Vec<CertificateName>,
     },
 }
 
@@ -94,7 +112,7 @@ enum Found {
 enum ReplaceReason {
     Absent,
     Fault(CertificateError),
-    OtherNames,
+    NamesMissing(Vec<CertificateName>),
     Ending,
 }
 
@@ -104,7 +122,10 @@ impl ReplaceReason {
         Some(match self {
             Self::Absent => return None,
             Self::Fault(error) => error.to_string(),
-            Self::OtherNames => "the last one does not name localhost, 127.0.0.1 and ::1".into(),
+            Self::NamesMissing(names) => {
+                let names: Vec<_> = names.iter().map(ToString::to_string).collect();
+                format!("the last one does not name {}", names.join(", "))
+            }
             Self::Ending => format!("the last one ends in less than {} days", RENEWED_BEFORE.as_secs() / 86_400),
         })
     }
@@ -121,23 +142,23 @@ fn is_replaceable(fault: &CertificateFault) -> bool {
 }
 
 /// Loads the pair as it is.
-fn find(paths: &PairPaths, now: SystemTime) -> Result<Found, CertificateError> {
+fn find(paths: &PairPaths, names: &[CertificateName], now: SystemTime) -> Result<Found, CertificateError> {
     if !paths.certificate.exists() && !paths.key.exists() {
-        return Ok(Found::Unusable { reason: ReplaceReason::Absent, last: None });
+        return Ok(Found::Unusable { reason: ReplaceReason::Absent, last: None, names: Vec::new() });
     }
     let (identity, validity) = match read(paths) {
         Ok(pair) => pair,
         Err(error) if is_replaceable(&error.fault) => {
-            return Ok(Found::Unusable { reason: ReplaceReason::Fault(error), last: None });
+            return Ok(Found::Unusable { reason: ReplaceReason::Fault(error), last: None, names: Vec::new() });
         }
         Err(error) => return Err(error),
     };
     let renew_at = renewal(&validity);
-    let names_this_machine = names_this_machine(&identity);
+    let (missing, kept) = (missing(names, &identity), identity.leaf().map(|leaf| names_in(leaf)).unwrap_or_default());
     let (not_after, check_at) = (Some(*validity.end()), Some(renew_at));
     let mut loaded = LoadedCertificate { identity, not_after, check_at, notices: close_key(&paths.key) };
-    let reason = if !names_this_machine {
-        ReplaceReason::OtherNames
+    let reason = if !missing.is_empty() {
+        ReplaceReason::NamesMissing(missing)
     } else if now < *validity.start() {
         // People trust the pair, and the clock is wrong.
         let notice = CertificateNotice::NotYetValid { path: paths.certificate.clone(), from: *validity.start() };
@@ -149,7 +170,7 @@ fn find(paths: &PairPaths, now: SystemTime) -> Result<Found, CertificateError> {
     } else {
         return Ok(Found::Usable(loaded));
     };
-    Ok(Found::Unusable { reason, last: Some(loaded).filter(|_| validity.contains(&now)) })
+    Ok(Found::Unusable { reason, last: Some(loaded).filter(|_| validity.contains(&now)), names: kept })
 }
 
 /// Takes the permissions of others for the key away, and says so. Returns what others can still do.
@@ -162,12 +183,12 @@ fn close_key(key: &Path) -> Vec<CertificateNotice> {
 /// Makes a pair. Replaces no file before all of them are written, and then the key first, so that no person trusts a
 /// certificate that has no key yet.
 fn make_pair(
-    directory: &Path,
     paths: &PairPaths,
+    names: &[CertificateName],
     reason: ReplaceReason,
     now: SystemTime,
 ) -> Result<LoadedCertificate, CertificateError> {
-    let issued = issue(now)
+    let issued = issue(names, now)
         .map_err(|error| CertificateError { path: paths.certificate.clone(), fault: CertificateFault::Issue(error) })?;
     let drafts = [
         Draft::write(&paths.key, issued.key.as_bytes(), PRIVATE_MODE)?,
@@ -175,7 +196,7 @@ fn make_pair(
         Draft::write(&paths.authority, issued.authority.as_bytes(), CERTIFICATE_MODE)?,
     ];
     drafts.into_iter().try_for_each(Draft::publish)?;
-    files::sync_directory(directory)?;
+    files::sync_directory(&paths.directory)?;
     let (identity, validity) = read(paths)?;
     let mut notices = vec![CertificateNotice::Made {
         path: paths.certificate.clone(),
@@ -201,10 +222,11 @@ fn renewal(validity: &RangeInclusive<SystemTime>) -> SystemTime {
     validity.end().checked_sub(RENEWED_BEFORE).unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
-/// Returns whether the certificate is valid for every name by which clients on this machine address the gateway.
-fn names_this_machine(identity: &Identity) -> bool {
-    let Some(parsed) = identity.leaf().and_then(|leaf| ParsedCertificate::try_from(leaf).ok()) else {
-        return false;
+/// Returns the names that the certificate is not valid for.
+fn missing(names: &[CertificateName], identity: &Identity) -> Vec<CertificateName> {
+    let parsed = identity.leaf().and_then(|leaf| ParsedCertificate::try_from(leaf).ok());
+    let has = |name: &&CertificateName| {
+        parsed.as_ref().is_some_and(|parsed| verify_server_name(parsed, name.server_name()).is_ok())
     };
-    server_names().all(|name| verify_server_name(&parsed, &name).is_ok())
+    names.iter().filter(|name| !has(name)).cloned().collect()
 }

@@ -5,6 +5,7 @@ use std::time::SystemTime;
 
 use super::certificate::{self, LoadedCertificate};
 use super::fault::CertificateError;
+use super::names::CertificateName;
 use super::self_signed;
 
 /// Where the certificate and its key are.
@@ -21,16 +22,18 @@ pub enum CertificateSource {
     SelfSigned {
         /// The directory of the pair.
         directory: PathBuf,
+        /// The names that it must have besides those of this machine (`--cert-name`).
+        names: Vec<CertificateName>,
     },
 }
 
 impl CertificateSource {
-    /// Returns the source of a self-signed pair in the directory of the settings file.
+    /// Returns the source of a self-signed pair with these names in the directory of the settings file.
     #[must_use]
-    pub fn beside(settings: &Path) -> Self {
+    pub fn beside(settings: &Path, names: Vec<CertificateName>) -> Self {
         // The parent of a bare file name is the empty path, which no system call accepts.
         let parent = settings.parent().filter(|parent| !parent.as_os_str().is_empty());
-        Self::SelfSigned { directory: parent.unwrap_or(Path::new(".")).into() }
+        Self::SelfSigned { directory: parent.unwrap_or(Path::new(".")).into(), names }
     }
 
     /// Loads the certificate, and makes or renews a self-signed one where that is necessary. Call it at the start, at
@@ -43,7 +46,7 @@ impl CertificateSource {
     pub fn load(&self, now: SystemTime) -> Result<LoadedCertificate, CertificateError> {
         match self {
             Self::Files { certificate, key } => certificate::load(certificate, key, now),
-            Self::SelfSigned { directory } => self_signed::load(directory, now),
+            Self::SelfSigned { directory, names } => self_signed::load(directory, names, now),
         }
     }
 
@@ -52,7 +55,7 @@ impl CertificateSource {
     pub fn files(&self) -> [PathBuf; 2] {
         match self {
             Self::Files { certificate, key } => [certificate.clone(), key.clone()],
-            Self::SelfSigned { directory } => {
+            Self::SelfSigned { directory, .. } => {
                 let paths = self_signed::PairPaths::within(directory);
                 [paths.certificate, paths.key]
             }
@@ -65,7 +68,7 @@ impl CertificateSource {
     pub fn trust_anchor(&self) -> Option<PathBuf> {
         match self {
             Self::Files { .. } => None,
-            Self::SelfSigned { directory } => Some(self_signed::PairPaths::within(directory).certificate),
+            Self::SelfSigned { directory, .. } => Some(self_signed::PairPaths::within(directory).certificate),
         }
     }
 }

@@ -2,14 +2,15 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::client::Connector;
 use crate::pair::{NAMES, Pair};
 use crate::rig::{VALID_BODY, self_signed_certificate, start};
-use crate::support::eventually;
 use crate::support::gateway::Gateway;
 use crate::support::process::run;
 use crate::support::settings_file::{SettingsFile, disabled, enabled, token};
+use crate::support::{eventually, skip};
 
 /// Returns the paths of the certificate, the key and the authority.
 pub(crate) fn files(settings: &Path) -> [PathBuf; 3] {
@@ -167,12 +168,78 @@ fn the_pair_is_kept_in_the_directory_of_the_option() {
     }
 }
 
+/// The names and addresses stand for those of this computer in a network. curl is told to connect to the gateway all the
+/// same. It also holds the authority to its constraints.
 #[test]
-fn the_directory_of_the_pair_is_a_usage_error_where_no_pair_is_made() {
-    for others in [&["--plain"][..], &["--tls-cert", "c.pem", "--tls-key", "k.pem"]] {
-        let (status, output) = run(["serve", "--cert-dir", "/nonexistent"].iter().chain(others).copied());
+fn curl_reaches_a_gateway_by_each_name_that_was_asked_for() {
+    if Command::new("curl").arg("--version").output().is_err() {
+        return skip("curl is not installed");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let certificate = directory.path().join("gateway-cert.pem");
+    let start = |names: &[&str]| {
+        let names = names.iter().flat_map(|name| ["--cert-name", name]);
+        let options = ["--cert-dir", directory.path().to_str().unwrap()].into_iter().chain(names);
+        let mut gateway = Gateway::serve().https().arguments(options).spawn_beside(settings_beside(None));
+        gateway.wait_listening();
+        gateway
+    };
+    let status = |gateway: &Gateway, host: &str| {
+        let (url, address) = (format!("https://{host}:7{}", gateway.target()), gateway.address());
+        let mut curl = Command::new("curl");
+        curl.args([
+            "-q",
+            "-sS",
+            "--noproxy",
+            "*",
+            "-o",
+            "/dev/null",
+            "-w",
+            "%{http_code}",
+            "-d",
+            "",
+            "--max-time",
+            "60",
+        ]);
+        curl.arg("--connect-to").arg(format!("::{address}")).arg("--cacert").arg(&certificate).arg(url);
+        let output = curl.output().unwrap();
+        String::from_utf8_lossy(&if output.status.success() { output.stdout } else { output.stderr }).into_owned()
+    };
+    let gateway = start(&["raspberrypi.local", "192.0.2.7"]);
+    // The request has the token, but no JSON.
+    for host in ["localhost", "127.0.0.1", "raspberrypi.local", "RaspberryPi.local", "192.0.2.7"] {
+        assert_eq!(status(&gateway, host), "415", "{host}");
+    }
+    assert!(status(&gateway, "other.local").starts_with("curl: (60)"), "{}", status(&gateway, "other.local"));
+    drop(gateway);
+    let gateway = start(&["2001:db8::1"]);
+    gateway.expect_log("the last one does not name 2001:db8::1");
+    let made = std::fs::read(&certificate).unwrap();
+    for host in ["[2001:db8::1]", "raspberrypi.local"] {
+        assert_eq!(status(&gateway, host), "415", "{host}");
+    }
+    drop(gateway);
+    drop(start(&["raspberrypi.local"]));
+    assert_eq!(std::fs::read(&certificate).unwrap(), made, "the pair has each wanted name");
+}
+
+#[test]
+fn the_options_of_the_pair_are_a_usage_error_where_no_pair_is_made() {
+    for option in [["--cert-dir", "/nonexistent"], ["--cert-name", "pi.local"]] {
+        for others in [&["--plain"][..], &["--tls-cert", "c.pem", "--tls-key", "k.pem"], &["--listen", "unix:/x"]] {
+            let (status, output) = run(["serve"].iter().chain(&option).chain(others).copied());
+            assert_eq!(status, 2, "{}", output.stderr);
+            assert!(output.stderr.contains(option[0]), "{}", output.stderr);
+        }
+    }
+    for name in ["*.local", "", "pi.local:12358", "0.0.0.0"] {
+        let (status, output) = run(["serve", "--cert-name", name]);
         assert_eq!(status, 2, "{}", output.stderr);
-        assert!(output.stderr.contains("--cert-dir"), "{}", output.stderr);
+        assert!(
+            output.stderr.contains("--cert-name") && output.stderr.contains("raspberrypi.local"),
+            "{}",
+            output.stderr
+        );
     }
 }
 

@@ -135,7 +135,7 @@ impl Destination {
 
     /// Returns the file with the certificate of the gateway.
     pub(super) fn certificate(&self) -> Result<PathBuf, CommandFailure> {
-        let source = CertificateSource::beside(&self.settings);
+        let source = CertificateSource::beside(&self.settings, Vec::new());
         source.trust_anchor().ok_or_else(|| CommandFailure::new(NOT_TRUSTED, "there is no certificate to trust"))
     }
 }

@@ -160,7 +160,7 @@ fn an_expired_certificate_is_loaded_with_a_notice() {
 fn a_certificate_that_is_not_valid_yet_is_loaded_with_a_notice() {
     let directory = tempfile::tempdir().unwrap();
     let now = SystemTime::now();
-    self_signed::load(directory.path(), now).unwrap();
+    self_signed::load(directory.path(), &[], now).unwrap();
     let [certificate, key] = [CERTIFICATE_FILE, KEY_FILE].map(|name| directory.path().join(name));
     let notices = |at| load(&certificate, &key, at).unwrap().notices;
     assert_eq!(notices(now), []);

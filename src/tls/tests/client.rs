@@ -42,7 +42,7 @@ impl Rig {
 }
 
 pub(super) fn identity(directory: &std::path::Path) -> Identity {
-    self_signed::load(directory, SystemTime::now()).unwrap().identity
+    self_signed::load(directory, &[], SystemTime::now()).unwrap().identity
 }
 
 /// Both ends of a connection.

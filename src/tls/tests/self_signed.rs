@@ -4,11 +4,16 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use crate::tls::certificate::LoadedCertificate;
-use crate::tls::fault::CertificateNotice;
-use crate::tls::self_signed::{AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, LOCK_FILE, load};
+use crate::tls::fault::{CertificateError, CertificateNotice};
+use crate::tls::names::{CertificateName, names_in};
+use crate::tls::self_signed::{self, AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, LOCK_FILE};
 use crate::tls::source::CertificateSource;
 
 const DAY: Duration = Duration::from_secs(86_400);
+
+fn load(directory: &Path, now: SystemTime) -> Result<LoadedCertificate, CertificateError> {
+    self_signed::load(directory, &[], now)
+}
 
 fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().mode() & 0o7777
@@ -26,7 +31,7 @@ fn replaced(loaded: &LoadedCertificate) -> Option<Option<&str>> {
 fn a_pair_is_made_once_with_its_directory_and_kept() {
     let root = tempfile::tempdir().unwrap();
     let directory = root.path().join("a/b");
-    let source = CertificateSource::beside(&directory.join("user_settings.py"));
+    let source = CertificateSource::beside(&directory.join("user_settings.py"), Vec::new());
     let now = SystemTime::now();
     let made = source.load(now).unwrap();
     assert_eq!(replaced(&made), Some(None));
@@ -125,7 +130,44 @@ fn a_pair_with_other_names_is_replaced() {
     fs::write(directory.path().join(KEY_FILE), pair.signing_key.serialize_pem()).unwrap();
     // The default validity of rcgen ends in the year 4096.
     let again = load(directory.path(), SystemTime::now()).unwrap();
-    assert_eq!(replaced(&again), Some(Some("the last one does not name localhost, 127.0.0.1 and ::1")));
+    assert_eq!(replaced(&again), Some(Some("the last one does not name ::1")));
+}
+
+fn names_of(loaded: &LoadedCertificate) -> Vec<String> {
+    names_in(loaded.identity.leaf().unwrap()).iter().map(ToString::to_string).collect()
+}
+
+/// Two gateways with different names and one directory share a pair after a start of each.
+#[test]
+fn a_pair_is_replaced_only_where_a_wanted_name_is_missing_and_keeps_its_names() {
+    let directory = tempfile::tempdir().unwrap();
+    let now = SystemTime::now();
+    let load = |names: &[&str], at| {
+        let names: Vec<CertificateName> = names.iter().map(|name| name.parse().unwrap()).collect();
+        self_signed::load(directory.path(), &names, at).unwrap()
+    };
+    load(&[], now);
+    let first = load(&["pi.local", "192.0.2.7"], now);
+    assert_eq!(replaced(&first), Some(Some("the last one does not name pi.local, 192.0.2.7")));
+    let both = load(&["2001:db8::1"], now);
+    assert_eq!(names_of(&both), ["localhost", "127.0.0.1", "::1", "2001:db8::1", "pi.local", "192.0.2.7"]);
+    for names in [&["PI.local", "192.0.2.7"][..], &["2001:db8::1"], &[]] {
+        assert_eq!(load(names, now).identity, both.identity, "{names:?}");
+    }
+    let renewed = load(&["192.0.2.7"], both.check_at.unwrap());
+    assert_eq!(replaced(&renewed), Some(Some("the last one ends in less than 30 days")));
+    assert_eq!(names_of(&renewed).len(), names_of(&both).len());
+}
+
+#[test]
+fn the_names_that_a_pair_keeps_are_bounded() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut count = 0;
+    for name in 0..40 {
+        let name = format!("computer-{name}.local").parse().unwrap();
+        count = names_of(&self_signed::load(directory.path(), &[name], SystemTime::now()).unwrap()).len();
+    }
+    assert_eq!(count, 3 + 1 + 32);
 }
 
 #[test]

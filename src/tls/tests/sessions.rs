@@ -248,7 +248,7 @@ fn no_answer_is_sent_before_the_handshake_has_ended() {
 #[test]
 fn debug_shows_no_secret() {
     let rig = Rig::new();
-    let loaded = crate::tls::self_signed::load(rig.directory.path(), SystemTime::now()).unwrap();
+    let loaded = crate::tls::self_signed::load(rig.directory.path(), &[], SystemTime::now()).unwrap();
     assert_eq!(format!("{:?}", loaded.identity), "Identity(2 certificates, ..)");
     assert_eq!(format!("{:?}", rig.acceptor), "Acceptor { .. }");
     assert_eq!(format!("{:?}", rig.acceptor.accept().unwrap()), "Session { handshaking: true, .. }");
