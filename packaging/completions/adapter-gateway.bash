@@ -13,8 +13,8 @@ _adapter_gateway() {
     fi
     COMPREPLY=()
     case "$command $previous" in
-        "serve --encoding") words="json msgpack" ;;
         "serve --check") words="known strict envelope" ;;
+        "serve --encoding") words="json msgpack" ;;
         "serve --vocabulary") words="as-sent older newer" ;;
         "serve --io") words="auto uring epoll" ;;
         "serve --settings" | "serve --tls-cert" | "serve --tls-key")
@@ -27,7 +27,7 @@ _adapter_gateway() {
             mapfile -t COMPREPLY < <(compgen -d -- "$current")
             return
             ;;
-        "serve --listen" | "serve --cert-name" | "serve --connect" | "serve --bind" | "serve --hub-publishers" | "serve --hub-subscribers" | "serve --allow-origin" | "serve --workers" | "serve --max-body" | "serve --max-head" | "serve --max-connections" | "serve --max-buffered" | "serve --head-timeout" | "serve --body-timeout" | "serve --idle-timeout" | "serve --drain-timeout" | "serve --queue" | "serve --stall-timeout" | "serve --stats") return ;;
+        "serve --listen" | "serve --allow-origin" | "serve --stats" | "serve --connect" | "serve --bind" | "serve --hub-publishers" | "serve --hub-subscribers" | "serve --cert-name" | "serve --workers" | "serve --max-body" | "serve --max-head" | "serve --max-connections" | "serve --max-buffered" | "serve --head-timeout" | "serve --body-timeout" | "serve --idle-timeout" | "serve --drain-timeout" | "serve --queue" | "serve --stall-timeout") return ;;
         "demo --check") words="known strict envelope" ;;
         "demo --vocabulary") words="as-sent older newer" ;;
         "demo --io") words="auto uring epoll" ;;
@@ -41,7 +41,7 @@ _adapter_gateway() {
             return
             ;;
         "send --url") return ;;
-        "serve "*) words="--settings --listen --plain --tls-cert --tls-key --cert-dir --cert-name --connect --bind --hub --hub-publishers --hub-subscribers --encoding --check --vocabulary --allow-origin --io --workers --max-body --max-head --max-connections --max-buffered --head-timeout --body-timeout --idle-timeout --drain-timeout --queue --stall-timeout --watch-stdin --watch-parent --log-time --events --stats --help" ;;
+        "serve "*) words="--settings --listen --plain --check --allow-origin --watch-stdin --watch-parent --log-time --events --stats --connect --bind --hub --hub-publishers --hub-subscribers --encoding --vocabulary --tls-cert --tls-key --cert-dir --cert-name --io --workers --max-body --max-head --max-connections --max-buffered --head-timeout --body-timeout --idle-timeout --drain-timeout --queue --stall-timeout --help" ;;
         "demo "*) words="--listen --plain --check --vocabulary --io --help" ;;
         "listen "*) words="--connect --topic --encoding --pretty --color --count --timeout --help" ;;
         "send "*) words="--settings --url --unix --keep-going --help" ;;

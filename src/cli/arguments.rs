@@ -72,6 +72,10 @@ pub enum Command {
     Send(SendArguments),
 }
 
+/// The groups of the options of `serve` behind those that everybody needs: the heading and the first option of each.
+pub const SERVE_GROUPS: [(&str, &str); 3] =
+    [("The bus", "--connect"), ("TLS", "--tls-cert"), ("Limits, rarely changed", "--io")];
+
 /// Run the gateway, as the adapter launches it. It prints events on stdout, one JSON object a line, and logs on stderr.
 /// On a terminal it prints the logs alone.
 #[derive(FromArgs, ArgsInfo, Debug)]
@@ -91,19 +95,29 @@ pub struct ServeArguments {
     /// serve http instead of https
     #[argh(switch)]
     pub plain: bool,
-    /// certificate chain in PEM, with --tls-key (default: a self-signed one, gateway-cert.pem beside the settings file)
-    #[argh(option, arg_name = "pem")]
-    pub tls_cert: Option<PathBuf>,
-    /// private key in PEM, with --tls-cert (default: gateway-key.pem beside the settings file)
-    #[argh(option, arg_name = "pem")]
-    pub tls_key: Option<PathBuf>,
-    /// directory of the self-signed certificate and its key (default: that of the settings file)
-    #[argh(option, arg_name = "dir")]
-    pub cert_dir: Option<PathBuf>,
-    /// one more name or address in the self-signed certificate, repeatable; the certificate is made anew if it is
-    /// missing there (default: localhost, 127.0.0.1 and ::1)
-    #[argh(option, arg_name = "name")]
-    pub cert_name: Vec<CertificateName>,
+    /// check known topics field by field, or refuse all others too, or check the envelope alone:
+    /// known|strict|envelope (default: known)
+    #[argh(option, arg_name = "what", default = "Check::Known")]
+    pub check: Check,
+    /// origin whose pages may read the answers, repeatable: scheme://host or scheme://host:port as browsers send it, null
+    /// for pages from files (default: *)
+    #[argh(option, arg_name = "origin")]
+    pub allow_origin: Vec<AllowedOrigin>,
+    /// stop gracefully when stdin reaches its end
+    #[argh(switch)]
+    pub watch_stdin: bool,
+    /// stop gracefully when the process that started the gateway ends
+    #[argh(switch)]
+    pub watch_parent: bool,
+    /// write the time before each line of the log, in UTC (default: if stdout is a terminal)
+    #[argh(switch)]
+    pub log_time: bool,
+    /// print the events on stdout even if it is a terminal
+    #[argh(switch)]
+    pub events: bool,
+    /// seconds between two stats events (default: none are printed; SIGUSR1 prints one at any time)
+    #[argh(option, arg_name = "s")]
+    pub stats: Option<Seconds>,
     /// publish to this hub, repeatable (default: tcp://127.0.0.1:16130)
     #[argh(option, arg_name = "url")]
     pub connect: Vec<String>,
@@ -122,18 +136,23 @@ pub struct ServeArguments {
     /// how payloads are published: json|msgpack, where json keeps the bytes as they came (default: json)
     #[argh(option, arg_name = "how", default = "Encoding::Json")]
     pub encoding: Encoding,
-    /// check known topics field by field, or refuse all others too, or check the envelope alone:
-    /// known|strict|envelope (default: known)
-    #[argh(option, arg_name = "what", default = "Check::Known")]
-    pub check: Check,
     /// publish messages of known topics in one vocabulary, whichever they came in: as-sent|older|newer
     /// (default: as-sent)
     #[argh(option, arg_name = "which", default = "Vocabulary::AsSent")]
     pub vocabulary: Vocabulary,
-    /// origin whose pages may read the answers, repeatable: scheme://host or scheme://host:port as browsers send it, null
-    /// for pages from files (default: *)
-    #[argh(option, arg_name = "origin")]
-    pub allow_origin: Vec<AllowedOrigin>,
+    /// certificate chain in PEM, with --tls-key (default: a self-signed one, gateway-cert.pem beside the settings file)
+    #[argh(option, arg_name = "pem")]
+    pub tls_cert: Option<PathBuf>,
+    /// private key in PEM, with --tls-cert (default: gateway-key.pem beside the settings file)
+    #[argh(option, arg_name = "pem")]
+    pub tls_key: Option<PathBuf>,
+    /// directory of the self-signed certificate and its key (default: that of the settings file)
+    #[argh(option, arg_name = "dir")]
+    pub cert_dir: Option<PathBuf>,
+    /// one more name or address in the self-signed certificate, repeatable; the certificate is made anew if it is
+    /// missing there (default: localhost, 127.0.0.1 and ::1)
+    #[argh(option, arg_name = "name")]
+    pub cert_name: Vec<CertificateName>,
     /// wait for sockets with io_uring or epoll: auto|uring|epoll (default: auto, which is io_uring if it is available)
     #[argh(option, arg_name = "way", default = "Io::Auto")]
     pub io: Io,
@@ -171,21 +190,6 @@ pub struct ServeArguments {
     /// 0 is never (default: 120)
     #[argh(option, arg_name = "s", default = "SecondsOrNever::new(STALL_TIMEOUT)")]
     pub stall_timeout: SecondsOrNever,
-    /// stop gracefully when stdin reaches its end
-    #[argh(switch)]
-    pub watch_stdin: bool,
-    /// stop gracefully when the process that started the gateway ends
-    #[argh(switch)]
-    pub watch_parent: bool,
-    /// write the time before each line of the log, in UTC (default: if stdout is a terminal)
-    #[argh(switch)]
-    pub log_time: bool,
-    /// print the events on stdout even if it is a terminal
-    #[argh(switch)]
-    pub events: bool,
-    /// seconds between two stats events (default: none are printed; SIGUSR1 prints one at any time)
-    #[argh(option, arg_name = "s")]
-    pub stats: Option<Seconds>,
 }
 
 impl Default for ServeArguments {

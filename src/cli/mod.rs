@@ -12,6 +12,8 @@ mod parse;
 mod tests;
 mod values;
 
-pub use arguments::{Arguments, Command, DEFAULT_PORT, DemoArguments, ListenArguments, SendArguments, ServeArguments};
+pub use arguments::{
+    Arguments, Command, DEFAULT_PORT, DemoArguments, ListenArguments, SERVE_GROUPS, SendArguments, ServeArguments,
+};
 pub use parse::EarlyExit;
 pub use values::{AllowedOrigin, Colour, Count, Seconds};

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use argh::{ArgsInfo, CommandInfoWithArgs, FromArgs};
 
-use super::arguments::{Arguments, Command};
+use super::arguments::{Arguments, Command, SERVE_GROUPS};
 use crate::message::nearest::{edits, nearest};
 
 /// What other programs call an option, and the option.
@@ -57,7 +57,7 @@ impl Arguments {
             return Err(EarlyExit::Usage(fault));
         }
         let parsed = Self::from_args(&[env!("CARGO_PKG_NAME")], &words).map_err(|early| match early.status {
-            Ok(()) => EarlyExit::Help(early.output),
+            Ok(()) => EarlyExit::Help(grouped(early.output)),
             Err(()) => EarlyExit::Usage(usage_error(&words, early.output.trim_end().trim_end_matches('.'))),
         })?;
         match parsed {
@@ -70,6 +70,18 @@ impl Arguments {
             }
         }
     }
+}
+
+/// Returns the help, with a heading before each group of the options of `serve`. argh knows none.
+fn grouped(mut help: String) -> String {
+    if help.starts_with(concat!("Usage: ", env!("CARGO_PKG_NAME"), " serve ")) {
+        for (heading, first) in SERVE_GROUPS {
+            if let Some(at) = help.find(&format!("\n  {first} ")) {
+                help.insert_str(at, &format!("\n\n{heading}:"));
+            }
+        }
+    }
+    help
 }
 
 /// Returns the text of a usage error for a path that begins with `~`, which a shell expands only at the beginning of a

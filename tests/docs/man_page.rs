@@ -3,6 +3,8 @@
 use std::fmt::Write;
 use std::process::Command as Process;
 
+use adapter_gateway::cli::SERVE_GROUPS;
+
 use super::document::repository;
 use super::interface::{Command, Opt, Program, Value};
 
@@ -87,7 +89,11 @@ pub(crate) fn page(program: &Program) -> String {
     program.options.iter().for_each(|option| page += &entry(option));
     for Command { name, description, options, .. } in &program.commands {
         writeln!(page, ".SS adapter\\-gateway {name}\n{}", roff(description)).unwrap();
-        options.iter().for_each(|option| page += &entry(option));
+        for option in options {
+            let group = SERVE_GROUPS.iter().find(|(_, first)| name == &"serve" && option.name == *first);
+            page += &group.map(|(heading, _)| format!(".PP\n.B {}:\n", roff(heading))).unwrap_or_default();
+            page += &entry(option);
+        }
     }
     page += &EVENTS.replace("adapter-gateway", "adapter\\-gateway").replace("not-ready", "not\\-ready");
     page += &FILES.replace("adapter-gateway", "adapter\\-gateway");

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use adapter_gateway::cli::SERVE_GROUPS;
 use adapter_gateway::http::counters::HandshakeFailure;
 
 use super::document::{Document, quoted};
@@ -19,10 +20,11 @@ fn options_are_those_of_the_help_with_the_same_defaults() {
         let names = |cell: &str| -> Vec<String> {
             quoted(cell).filter_map(|text| text.split(' ').next()).map(str::to_owned).collect()
         };
-        let described: BTreeSet<String> = rows.iter().flat_map(|row| names(row[0])).collect();
+        let mut described: Vec<String> = rows.iter().flat_map(|row| names(row[0])).collect();
+        described.dedup();
         let listed = program::options(command);
-        let expected: BTreeSet<String> = listed.iter().map(|option| option.name.clone()).collect();
-        assert_eq!(described, expected, "{command}");
+        let expected: Vec<String> = listed.iter().map(|option| option.name.clone()).collect();
+        assert_eq!(described, expected, "{command}: the options and their order");
         for option in &listed {
             let row = rows.iter().find(|row| names(row[0]).contains(&option.name)).unwrap();
             let default = option.default.as_deref().unwrap_or_default();
@@ -33,6 +35,18 @@ fn options_are_those_of_the_help_with_the_same_defaults() {
                 assert!(has_value, "{command} {}: {value} is not in {:?}", option.name, row[1]);
             }
         }
+    }
+}
+
+#[test]
+fn groups_of_options_begin_where_those_of_the_help_do() {
+    let help = program::printed(&["serve", "--help"]);
+    let reference = reference();
+    let rows = reference.table("options: serve");
+    for (heading, first) in SERVE_GROUPS {
+        assert!(help.contains(&format!("\n\n{heading}:\n  {first} ")), "{help}");
+        let at = rows.iter().position(|row| row[0] == format!("**{heading}**")).expect(heading);
+        assert_eq!(quoted(rows[at + 1][0]).next().and_then(|option| option.split(' ').next()), Some(first));
     }
 }
 
