@@ -137,7 +137,7 @@ fn stop_passes_on_what_has_arrived() {
     for number in 0..MESSAGES {
         bus.publisher().publish(TOPIC, (&number.to_le_bytes()).into()).unwrap();
     }
-    assert_eq!(bus.stop(PATIENCE).depth, 0);
+    assert_eq!(bus.stop(PATIENCE).queue.depth, 0);
     let stopping = thread::spawn(move || hub.stop(PATIENCE));
     for expected in 0..MESSAGES {
         assert_eq!(number(subscriber.recv(PATIENCE)), expected);
@@ -158,7 +158,7 @@ fn stop_writes_out_what_waits_for_a_slow_subscriber() {
         payload.splice(..4, number.to_le_bytes());
         bus.publisher().publish(TOPIC, (&payload).into()).unwrap();
     }
-    assert_eq!(bus.stop(PATIENCE).depth, 0);
+    assert_eq!(bus.stop(PATIENCE).queue.depth, 0);
     let stopping = thread::spawn(move || hub.stop(PATIENCE));
     thread::sleep(Duration::from_secs(1));
     for expected in 0..MESSAGES {

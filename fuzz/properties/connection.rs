@@ -142,8 +142,8 @@ impl TestConnection {
             *statuses.entry(answer.status).or_default() += 1;
         }
         let totals: HttpTotals = [self.context.counters.as_ref()].into_iter().collect();
-        assert_eq!(totals.answers, statuses, "every answer is counted once");
-        let unavailable: u64 = totals.refused.values().sum();
+        assert_eq!(totals.requests.answers, statuses, "every answer is counted once");
+        let unavailable: u64 = totals.requests.refused.values().sum();
         assert_eq!(
             statuses.get(&503).copied().unwrap_or_default(),
             unavailable,

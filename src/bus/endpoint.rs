@@ -4,6 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use serde::{Serialize, Serializer};
+
 /// Longest path of an `ipc://` endpoint, in bytes: the size of the path in `sockaddr_un` without its NUL.
 const IPC_PATH_MAX: usize = 107;
 
@@ -35,6 +37,12 @@ pub enum EndpointError {
     Path,
     /// The host is `*`, or the port is `*` or 0, which can be bound but not connected to.
     Wildcard,
+}
+
+impl Serialize for Endpoint {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
 }
 
 impl Endpoint {

@@ -12,6 +12,8 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
+use serde::Serialize;
+
 use super::config::{BusError, OnLost, PIPE_MESSAGES};
 use super::endpoint::Endpoint;
 use super::ffi::{self, Frame};
@@ -46,20 +48,23 @@ pub struct Hub {
     thread: SocketThread,
 }
 
-/// What the hub has done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What the hub has done, as it is in the `stats` event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct HubCounters {
     /// Messages that were passed on, with those that nobody had subscribed to.
     pub forwarded: u64,
     /// Messages of publishers that were dropped, because they were beyond the bounds: those of all hubs of the process.
     pub dropped: u64,
     /// Messages of this process that arrived: those for all hubs of the process.
+    #[serde(skip)]
     pub own: u64,
     /// Messages that arrived and were not passed on yet, if this is the only hub of the process.
+    #[serde(skip)]
     pub waiting: u64,
     /// How often the pipe of a subscriber was found full.
     pub pipe_full: u64,
     /// What is known of the subscriptions at the subscribers' side.
+    #[serde(flatten)]
     pub downstream: SubscriptionCounters,
 }
 

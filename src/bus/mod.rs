@@ -71,6 +71,6 @@ pub use hub::{HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub, HubCounters};
 pub use lifecycle::Bus;
 pub use link::{LinkStatus, NotConnected};
 pub use publisher::{DetachedBus, Publisher};
-pub use state::{BusCounters, EndpointCounters};
+pub use state::{BusCounters, EndpointCounters, QueueCounters};
 pub use subscriber::{Interrupter, Received, Subscriber};
 pub use subscriptions::SubscriptionCounters;

@@ -3,6 +3,8 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use serde::Serialize;
+
 use super::endpoint::Endpoint;
 use super::queue::Queue;
 use super::subscriptions::{SubscriptionCounters, SubscriptionState};
@@ -42,22 +44,32 @@ pub struct BusCounters {
     pub accepted: u64,
     /// Messages that were handed to libzmq.
     pub published: u64,
-    /// Messages that were accepted and not handed over yet.
-    pub depth: u64,
-    /// The greatest depth so far.
-    pub high_water: u64,
-    /// The weight of the messages in the queue: their content, and 256 bytes a message.
-    pub bytes: usize,
-    /// How often the pipe of a subscriber was found full.
-    pub pipe_full: u64,
+    /// The queue, and what held it up.
+    pub queue: QueueCounters,
     /// Every endpoint, the bound ones first, in the order of the configuration.
     pub endpoints: Vec<EndpointCounters>,
     /// What is known of the subscriptions at the bound endpoints; `None` if there are none.
     pub bound: Option<SubscriptionCounters>,
 }
 
-/// The part of [`BusCounters`] about one endpoint.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The part of [`BusCounters`] about the queue, with the names of the `stats` event.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct QueueCounters {
+    /// Messages that were accepted and not handed over yet.
+    #[serde(rename = "queue_depth")]
+    pub depth: u64,
+    /// The greatest depth so far.
+    #[serde(rename = "queue_high_water")]
+    pub high_water: u64,
+    /// The weight of the messages in the queue: their content, and 256 bytes a message.
+    #[serde(rename = "queue_bytes")]
+    pub bytes: usize,
+    /// How often the pipe of a subscriber was found full.
+    pub pipe_full: u64,
+}
+
+/// The part of [`BusCounters`] about one endpoint, as it is in the `stats` event.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct EndpointCounters {
     /// The endpoint; for a bound one the endpoint that is actually bound.
     pub endpoint: Endpoint,
@@ -127,10 +139,12 @@ impl BusState {
         BusCounters {
             accepted,
             published,
-            depth: accepted - published,
-            high_water: self.queue.high_water(),
-            bytes: self.queue.weight_bytes(),
-            pipe_full: self.pipe_full.load(Ordering::Relaxed),
+            queue: QueueCounters {
+                depth: accepted - published,
+                high_water: self.queue.high_water(),
+                bytes: self.queue.weight_bytes(),
+                pipe_full: self.pipe_full.load(Ordering::Relaxed),
+            },
             endpoints: self.endpoints.iter().map(|endpoint| endpoint.counters()).collect(),
             bound: self.subscriptions.as_ref().map(|subscriptions| subscriptions.counters()),
         }

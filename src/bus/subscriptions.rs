@@ -9,6 +9,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use serde::Serialize;
+
 use super::guard;
 use super::socket::{self, Subscription};
 use crate::sys::log::log;
@@ -35,7 +37,7 @@ pub(super) struct SubscriptionState {
 }
 
 /// What is known of the subscriptions at a bound socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct SubscriptionCounters {
     /// The distinct topic prefixes that peers subscribe to now.
     pub subscriptions: u64,

@@ -100,9 +100,9 @@ fn check(topic: &str, results: &[Result<(), Unavailable>], sent: &Sent) {
 fn check_counters(state: &BusState, sent: &Sent) {
     let counters = state.counters();
     let messages = sent.len() as u64;
-    assert_eq!((counters.accepted, counters.published, counters.depth), (messages, messages, 0));
-    assert_eq!(counters.bytes, 0);
-    assert!(counters.high_water <= messages && (counters.high_water > 0 || messages == 0));
+    assert_eq!((counters.accepted, counters.published, counters.queue.depth), (messages, messages, 0));
+    assert_eq!(counters.queue.bytes, 0);
+    assert!(counters.queue.high_water <= messages && (counters.queue.high_water > 0 || messages == 0));
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn a_full_queue_refuses_and_its_counters_stay_true() {
         let reader = spawn(move || {
             let counters = reading.counters();
             assert!(counters.published <= counters.accepted && counters.accepted <= 2);
-            assert!(counters.high_water <= 1, "{counters:?}");
+            assert!(counters.queue.high_water <= 1, "{counters:?}");
         });
         let mut sent = Sent::new();
         while let Some(message) = state.queue.pop() {
@@ -214,18 +214,18 @@ fn a_connection_that_counts_as_closed_has_given_back_what_it_held() {
         let reader = {
             let (budget, counters) = (Arc::clone(&budget), Arc::clone(&counters));
             spawn(move || {
-                let totals: HttpTotals = [&*counters].into_iter().collect();
+                let totals = HttpTotals::from_iter([&*counters]).connections;
                 assert!(totals.connections <= totals.connections_accepted && totals.connections_accepted <= 1);
                 if totals.connections_accepted == 1 && totals.connections == 0 {
                     assert_eq!(budget.held_bytes(), 0);
                 }
             })
         };
-        counters.opened();
+        counters.connections.opened();
         drop(budget.hold(1));
-        counters.closed();
+        counters.connections.closed();
         reader.join().unwrap();
-        let totals: HttpTotals = [&*counters].into_iter().collect();
+        let totals = HttpTotals::from_iter([&*counters]).connections;
         assert_eq!((totals.connections_accepted, totals.connections, budget.held_bytes()), (1, 0, 0));
     });
 }

@@ -1,13 +1,14 @@
 //! Events: what the gateway reports to its parent process, one JSON object a line on standard output.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
-use crate::bus::GuardCounters;
+use crate::bus::{EndpointCounters, GuardCounters, HubCounters, QueueCounters};
+use crate::http::counters::{MessageTotals, RequestTotals, TrafficTotals};
+use crate::http::counting::ConnectionTotals;
 use crate::server::workers::IoBackend;
 
 /// An event. The order of the fields is their order in the JSON object.
@@ -152,77 +153,43 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// The counters since the start, and the present state.
+/// The counters since the start, and the present state. Each group stands where it is counted; a counter that it gets there
+/// is in the event.
 #[derive(Debug, Default, Serialize)]
 pub struct Stats {
     /// Seconds since the start.
     pub uptime_s: u64,
-    /// Answers by status code.
-    pub answers: BTreeMap<u16, u64>,
-    /// Answers 503 by reason, which is the last part of the problem type.
-    pub refused: BTreeMap<&'static str, u64>,
-    /// Connections that ended before their TLS handshake was complete, by reason.
-    pub failed_handshakes: BTreeMap<&'static str, u64>,
+    /// What became of requests.
+    #[serde(flatten)]
+    pub requests: RequestTotals,
     /// Messages that were answered with 200.
     pub accepted: u64,
-    /// Messages that were handed to libzmq.
+    /// Messages that were handed to libzmq and, at the end, have left the embedded hub.
     pub published: u64,
-    /// Messages whose topic is not known, published or refused for it.
-    pub unknown_topics: u64,
-    /// Messages in the queue to the bus.
-    pub queue_depth: u64,
-    /// The highest queue depth so far.
-    pub queue_high_water: u64,
-    /// Bytes of the messages in the queue.
-    pub queue_bytes: u64,
-    /// The number of times that a full pipe made the bus wait.
-    pub pipe_full: u64,
-    /// Bytes read from connections.
-    pub bytes_in: u64,
-    /// Bytes written to connections.
-    pub bytes_out: u64,
-    /// Connections that are open now.
-    pub connections: u64,
-    /// Connections accepted since the start.
-    pub connections_accepted: u64,
+    /// What was found in messages.
+    #[serde(flatten)]
+    pub messages: MessageTotals,
+    /// The queue to the bus.
+    #[serde(flatten)]
+    pub queue: QueueCounters,
+    /// What passed through connections.
+    #[serde(flatten)]
+    pub traffic: TrafficTotals,
+    /// The connections of clients.
+    #[serde(flatten)]
+    pub connections: ConnectionTotals,
     /// The distinct topic prefixes that subscribers have subscribed to at `--bind` endpoints and at the embedded hub.
     /// `None` without either.
     pub subscriptions: Option<u64>,
     /// Messages that matched none of these prefixes.
     pub unsubscribed: Option<u64>,
     /// The endpoints of the bus.
-    pub endpoints: Vec<EndpointStats>,
+    pub endpoints: Vec<EndpointCounters>,
     /// Peers of `--bind` endpoints and of the embedded hub.
     pub peers: GuardCounters,
     /// The embedded hub; left out if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub hub: Option<HubStats>,
-}
-
-/// The counters of the embedded hub.
-#[derive(Debug, Serialize)]
-pub struct HubStats {
-    /// Messages passed on, those without a subscriber included.
-    pub forwarded: u64,
-    /// Messages of other publishers that were dropped, because they were beyond the bounds.
-    pub dropped: u64,
-    /// The number of times that a subscriber's full pipe made the hub wait.
-    pub pipe_full: u64,
-    /// The distinct topic prefixes that its subscribers subscribe to.
-    pub subscriptions: u64,
-    /// Messages passed on that matched none of these prefixes.
-    pub unsubscribed: u64,
-}
-
-/// The state of an endpoint of the bus.
-#[derive(Debug, Serialize)]
-pub struct EndpointStats {
-    /// The endpoint as it was given.
-    pub endpoint: String,
-    /// Whether messages reach it now.
-    pub connected: bool,
-    /// The number of times that it was connected again.
-    pub reconnects: u64,
+    pub hub: Option<HubCounters>,
 }
 
 /// The function that every event is passed to.
@@ -231,19 +198,36 @@ pub type EventSink = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bus::SubscriptionCounters;
 
     /// Parents parse these lines, so neither a name nor the order of the fields may change.
     #[test]
     fn events_are_written_as_these_bytes() {
-        let counters = r#""uptime_s":0,"answers":{"200":2},"refused":{"queue-full":1},"failed_handshakes":{},"accepted":0,"published":0,"unknown_topics":0,"queue_depth":0,"queue_high_water":0,"queue_bytes":0,"pipe_full":0,"bytes_in":0,"bytes_out":0,"connections":0,"connections_accepted":0,"subscriptions":null,"unsubscribed":null,"endpoints":[{"endpoint":"tcp://h:1","connected":true,"reconnects":3}],"peers":{"refused":1,"disconnected":2,"stalled":4,"subscriptions_refused":3}"#;
-        let stats = || Stats {
-            answers: [(200, 2)].into(),
+        let counters = r#""uptime_s":12,"answers":{"200":2,"404":1},"refused":{"queue-full":1},"failed_handshakes":{"alert":1},"accepted":13,"published":14,"unknown_topics":15,"queue_depth":16,"queue_high_water":17,"queue_bytes":18,"pipe_full":19,"bytes_in":20,"bytes_out":21,"connections":22,"connections_accepted":23,"subscriptions":null,"unsubscribed":25,"endpoints":[{"endpoint":"tcp://h:1","connected":true,"reconnects":3}],"peers":{"refused":1,"disconnected":2,"stalled":4,"subscriptions_refused":3}"#;
+        let requests = || RequestTotals {
+            answers: [(404, 1), (200, 2)].into(),
             refused: [("queue-full", 1)].into(),
-            endpoints: vec![EndpointStats { endpoint: "tcp://h:1".into(), connected: true, reconnects: 3 }],
-            peers: GuardCounters { refused: 1, disconnected: 2, stalled: 4, subscriptions_refused: 3 },
-            ..Stats::default()
+            failed_handshakes: [("alert", 1)].into(),
         };
-        let hub = Some(HubStats { forwarded: 5, dropped: 9, pipe_full: 6, subscriptions: 7, unsubscribed: 8 });
+        let endpoint = || EndpointCounters { endpoint: "tcp://h:1".parse().unwrap(), connected: true, reconnects: 3 };
+        // No field is left to its default, so that each counter that is declared stands in the expected bytes.
+        let stats = || Stats {
+            uptime_s: 12,
+            requests: requests(),
+            accepted: 13,
+            published: 14,
+            messages: MessageTotals { unknown_topics: 15 },
+            queue: QueueCounters { depth: 16, high_water: 17, bytes: 18, pipe_full: 19 },
+            traffic: TrafficTotals { bytes_in: 20, bytes_out: 21 },
+            connections: ConnectionTotals { connections: 22, connections_accepted: 23 },
+            subscriptions: None,
+            unsubscribed: Some(25),
+            endpoints: vec![endpoint()],
+            peers: GuardCounters { refused: 1, disconnected: 2, stalled: 4, subscriptions_refused: 3 },
+            hub: None,
+        };
+        let downstream = SubscriptionCounters { subscriptions: 7, unsubscribed: 8 };
+        let hub = Some(HubCounters { forwarded: 5, dropped: 9, own: 1, waiting: 1, pipe_full: 6, downstream });
         let rows = [
             (
                 Event::Listening { url: "http://a/b", socket: None, pid: 7, io: IoBackend::Uring },

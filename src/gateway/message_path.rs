@@ -11,10 +11,11 @@ use crate::bus::{
     Bus, BusEvent, Hub, HubCounters, LostSubscriber, OnLost, SubscriptionCounters, guard_counters, limit_payloads,
 };
 use crate::gateway::config::GatewayConfig;
-use crate::gateway::events::{BusConnectivity, EndpointStats, Event, EventSink, HubStats, Stats, SubscriberState};
+use crate::gateway::events::{BusConnectivity, Event, EventSink, Stats, SubscriberState};
 use crate::gateway::failure::Failure;
 use crate::gateway::ready::ReadyReporter;
 use crate::gateway::signals::Signals;
+use crate::http::counters::HttpTotals;
 use crate::http::policy::Policy;
 use crate::http::problem::Status;
 use crate::http::token::Token;
@@ -120,41 +121,29 @@ impl MessagePath {
 
     /// Returns the number of answers 401 since the start.
     pub(super) fn unauthorized_answers(&self) -> u64 {
-        self.workers.totals().answers.get(&Status::Unauthorized.code()).copied().unwrap_or_default()
+        self.workers.totals().requests.answers.get(&Status::Unauthorized.code()).copied().unwrap_or_default()
     }
 
     /// Returns the counters since the start.
     pub(super) fn stats(&self) -> Stats {
         let bus = self.bus.counters();
-        let http = self.workers.totals();
+        let HttpTotals { requests, messages, traffic, connections } = self.workers.totals();
         let hub = self.hub.as_ref().map(|hub| hub.counters());
         let known = combined(bus.bound, hub.map(|hub| hub.downstream));
-        let endpoints = bus.endpoints.into_iter().map(|endpoint| EndpointStats {
-            endpoint: endpoint.endpoint.as_str().into(),
-            connected: endpoint.connected,
-            reconnects: endpoint.reconnects,
-        });
         Stats {
             uptime_s: self.started.elapsed().as_secs(),
-            answers: http.answers,
-            refused: http.refused,
-            failed_handshakes: http.failed_handshakes,
+            requests,
             accepted: bus.accepted,
             published: bus.published,
-            unknown_topics: http.unknown_topics,
-            queue_depth: bus.depth,
-            queue_high_water: bus.high_water,
-            queue_bytes: bus.bytes as u64,
-            pipe_full: bus.pipe_full,
-            bytes_in: http.bytes_in,
-            bytes_out: http.bytes_out,
-            connections: http.connections,
-            connections_accepted: http.connections_accepted,
+            messages,
+            queue: bus.queue,
+            traffic,
+            connections,
             subscriptions: known.map(|known| known.subscriptions),
             unsubscribed: known.map(|known| known.unsubscribed),
-            endpoints: endpoints.collect(),
+            endpoints: bus.endpoints,
             peers: guard_counters(),
-            hub: hub.map(hub_stats),
+            hub,
         }
     }
 
@@ -230,12 +219,6 @@ fn combined(bus: Option<SubscriptionCounters>, hub: Option<SubscriptionCounters>
         subscriptions: one.subscriptions + other.subscriptions,
         unsubscribed: one.unsubscribed.min(other.unsubscribed),
     })
-}
-
-fn hub_stats(counters: HubCounters) -> HubStats {
-    let SubscriptionCounters { subscriptions, unsubscribed } = counters.downstream;
-    let HubCounters { forwarded, dropped, pipe_full, .. } = counters;
-    HubStats { forwarded, dropped, pipe_full, subscriptions, unsubscribed }
 }
 
 /// Stops the bus and then the hub on a thread of its own, so that this thread still handles signals meanwhile.

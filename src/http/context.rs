@@ -118,7 +118,7 @@ impl<P: Publish> Context<P> {
 
     /// Counts a message whose topic is not known.
     fn unknown_topic(&mut self, topic: &str) {
-        self.counters.unknown_topic();
+        self.counters.messages.unknown_topics.add(1);
         if self.policy.rules.check != Check::Envelope {
             self.unknown_topics.note(topic);
         }
@@ -218,7 +218,7 @@ mod tests {
                 assert_eq!(is_published, check != Check::Strict || topic == "adapter/nodes/data");
             }
             let totals: HttpTotals = [context.counters.as_ref()].into_iter().collect();
-            assert_eq!(totals.unknown_topics, 1, "{check:?}");
+            assert_eq!(totals.messages.unknown_topics, 1, "{check:?}");
             let is_told = check != Check::Envelope;
             assert_eq!(context.unknown_topics.take_new(), vec!["adapter/node/data".into(); usize::from(is_told)]);
         }

@@ -17,12 +17,14 @@
 //! | [`policy`] | limits and rules, and their defaults |
 //! | [`token`] | the access token |
 //! | [`counters`] | what is counted of requests and connections |
+//! | [`counting`] | how counters are declared |
 
 pub mod admission;
 mod body;
 pub mod connection;
 pub mod context;
 pub mod counters;
+pub mod counting;
 pub mod h1;
 mod input;
 mod next;

@@ -5,49 +5,32 @@ use std::fmt;
 
 use serde_json::Value;
 
+use crate::http::counting::counted_enum;
 use crate::http::h1::head::{FIELD_LINES, HeadFault};
 use crate::http::h1::malformed::Malformed;
 use crate::http::h1::target::TARGET_BYTES;
 use crate::message::Fault;
 
-/// Defines an enum, and the array of all its variants: `ALL[variant as usize] == variant`.
-macro_rules! enum_of_all {
-    ($(#[$meta:meta])* pub enum $name:ident { $($(#[$doc:meta])* $variant:ident,)* }) => {
-        $(#[$meta])*
-        pub enum $name {
-            $($(#[$doc])* $variant,)*
-        }
-
-        impl $name {
-            /// All of them, in the order of the variants.
-            pub const ALL: [Self; [$(Self::$variant),*].len()] = [$(Self::$variant),*];
-        }
-    };
-}
-
-pub(crate) use enum_of_all;
-
-enum_of_all! {
-    /// A status code that the gateway answers with (RFC 9110 §15), in ascending order.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+counted_enum! {
+    /// A status code that the gateway answers with (RFC 9110 §15), in ascending order, and its reason phrase.
     #[expect(missing_docs, reason = "the names are the RFC's reason phrases")]
-    pub enum Status {
-        Ok,
-        NoContent,
-        BadRequest,
-        Unauthorized,
-        NotFound,
-        MethodNotAllowed,
-        RequestTimeout,
-        ContentTooLarge,
-        UriTooLong,
-        UnsupportedMediaType,
-        ExpectationFailed,
-        UnprocessableContent,
-        RequestHeaderFieldsTooLarge,
-        NotImplemented,
-        ServiceUnavailable,
-        HttpVersionNotSupported,
+    pub enum Status: (u16, &'static str), u16 = Self::code => {
+        Ok = (200, "OK"),
+        NoContent = (204, "No Content"),
+        BadRequest = (400, "Bad Request"),
+        Unauthorized = (401, "Unauthorized"),
+        NotFound = (404, "Not Found"),
+        MethodNotAllowed = (405, "Method Not Allowed"),
+        RequestTimeout = (408, "Request Timeout"),
+        ContentTooLarge = (413, "Content Too Large"),
+        UriTooLong = (414, "URI Too Long"),
+        UnsupportedMediaType = (415, "Unsupported Media Type"),
+        ExpectationFailed = (417, "Expectation Failed"),
+        UnprocessableContent = (422, "Unprocessable Content"),
+        RequestHeaderFieldsTooLarge = (431, "Request Header Fields Too Large"),
+        NotImplemented = (501, "Not Implemented"),
+        ServiceUnavailable = (503, "Service Unavailable"),
+        HttpVersionNotSupported = (505, "HTTP Version Not Supported"),
     }
 }
 
@@ -63,45 +46,24 @@ impl Status {
     pub const fn reason(self) -> &'static str {
         self.row().1
     }
-
-    const fn row(self) -> (u16, &'static str) {
-        match self {
-            Self::Ok => (200, "OK"),
-            Self::NoContent => (204, "No Content"),
-            Self::BadRequest => (400, "Bad Request"),
-            Self::Unauthorized => (401, "Unauthorized"),
-            Self::NotFound => (404, "Not Found"),
-            Self::MethodNotAllowed => (405, "Method Not Allowed"),
-            Self::RequestTimeout => (408, "Request Timeout"),
-            Self::ContentTooLarge => (413, "Content Too Large"),
-            Self::UriTooLong => (414, "URI Too Long"),
-            Self::UnsupportedMediaType => (415, "Unsupported Media Type"),
-            Self::ExpectationFailed => (417, "Expectation Failed"),
-            Self::UnprocessableContent => (422, "Unprocessable Content"),
-            Self::RequestHeaderFieldsTooLarge => (431, "Request Header Fields Too Large"),
-            Self::NotImplemented => (501, "Not Implemented"),
-            Self::ServiceUnavailable => (503, "Service Unavailable"),
-            Self::HttpVersionNotSupported => (505, "HTTP Version Not Supported"),
-        }
-    }
 }
 
-enum_of_all! {
-    /// Why nothing can be accepted now, although a retry may be: 503.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum Unavailable {
+counted_enum! {
+    /// Why nothing can be accepted now, although a retry may be: 503. Each has the last part of its problem's type, and what
+    /// it says.
+    pub enum Unavailable: (&'static str, &'static str), &'static str = Self::kind => {
         /// No hub is connected.
-        NotConnected,
+        NotConnected = ("bus-not-connected", "the gateway is not connected to a hub"),
         /// The queue to the bus is full: messages come faster than they are sent.
-        QueueFull,
+        QueueFull = ("queue-full", "the queue to the bus is full"),
         /// The queue to the bus is full because a subscriber or a hub does not read.
-        Stalled,
+        Stalled = ("subscriber-stalled", "the queue to the bus is full, since a subscriber or a hub does not read"),
         /// The gateway is stopping.
-        Stopping,
+        Stopping = ("stopping", "the gateway is stopping"),
         /// The bodies in flight fill `--max-buffered`.
-        Buffered,
+        Buffered = ("buffers-full", "the bodies of other requests fill the buffers"),
         /// The REST API was switched off while the request came in.
-        Disabled,
+        Disabled = ("disabled", "the REST API was switched off in the settings"),
     }
 }
 
@@ -109,27 +71,13 @@ impl Unavailable {
     /// Returns the last part of the problem's type.
     #[must_use]
     pub const fn kind(self) -> &'static str {
-        match self {
-            Self::NotConnected => "bus-not-connected",
-            Self::QueueFull => "queue-full",
-            Self::Stalled => "subscriber-stalled",
-            Self::Stopping => "stopping",
-            Self::Buffered => "buffers-full",
-            Self::Disabled => "disabled",
-        }
+        self.row().0
     }
 }
 
 impl fmt::Display for Unavailable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NotConnected => "the gateway is not connected to a hub",
-            Self::QueueFull => "the queue to the bus is full",
-            Self::Stalled => "the queue to the bus is full, since a subscriber or a hub does not read",
-            Self::Stopping => "the gateway is stopping",
-            Self::Buffered => "the bodies of other requests fill the buffers",
-            Self::Disabled => "the REST API was switched off in the settings",
-        })
+        f.write_str(self.row().1)
     }
 }
 
@@ -288,6 +236,7 @@ fn push_quoted(document: &mut String, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::counting::Counted;
     use crate::message::{self, Rules};
 
     #[test]

@@ -45,7 +45,7 @@ pub(super) fn options<P>(request: &Request, out: &mut Vec<u8>, context: &Context
 pub(super) fn problem<P>(problem: &Problem, reply: Reply, out: &mut Vec<u8>, context: &Context<P>) {
     head(problem.status(), reply, out, context);
     if let Problem::Unavailable(reason) = problem {
-        context.counters.unavailable(*reason);
+        context.counters.requests.refused.add(*reason);
     }
     out.extend_from_slice(problem.field_lines().as_bytes());
     content("application/problem+json", &problem.document(), reply, out);
@@ -71,7 +71,7 @@ fn content(media_type: &str, content: &str, reply: Reply, out: &mut Vec<u8>) {
 
 /// Appends the status line and the fields of every answer, and counts the answer.
 fn head<P>(status: Status, reply: Reply, out: &mut Vec<u8>, context: &Context<P>) {
-    context.counters.answered(status);
+    context.counters.requests.answers.add(status);
     if status == Status::Ok {
         out.extend_from_slice(b"HTTP/1.1 200 OK\r\nDate: ");
     } else {

@@ -148,7 +148,7 @@ impl<'b, S: Stream> ClientStream<'b, S> {
         let is_incomplete = self.tls.as_ref().is_some_and(|session| session.is_handshaking());
         let failure = self.handshake_failure.or(is_incomplete.then_some(HandshakeFailure::Closed));
         if let Some(failure) = failure {
-            self.buffers.counters.handshake_failed(failure);
+            self.buffers.counters.requests.failed_handshakes.add(failure);
         }
     }
 
@@ -222,7 +222,7 @@ impl<'b, S: Stream> ClientStream<'b, S> {
 fn receive<S: Stream>(socket: &S, into: &mut Vec<u8>, counters: &HttpCounters) -> io::Result<Option<usize>> {
     match socket.try_read(into) {
         Ok(bytes) => {
-            counters.received(bytes);
+            counters.traffic.bytes_in.add(bytes);
             Ok(Some(bytes))
         }
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
@@ -243,6 +243,6 @@ fn send_some<'b, S: Stream>(socket: &S, bytes: &'b [u8], counters: &HttpCounters
             Err(error) => return Err(error),
         }
     }
-    counters.sent(bytes.len() - rest.len());
+    counters.traffic.bytes_out.add(bytes.len() - rest.len());
     Ok(rest)
 }

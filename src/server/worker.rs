@@ -236,7 +236,7 @@ impl<S: Stream> Worker<S> {
         };
         let handle = Rc::new(ConnectionHandle::new(socket, is_inherited, permit, ending));
         let key = self.connections.borrow_mut().insert(Rc::clone(&handle));
-        self.counters.opened();
+        self.counters.connections.opened();
         spawn_local(Rc::clone(self).serve(handle, tls, key));
     }
 
@@ -254,7 +254,7 @@ impl<S: Stream> Worker<S> {
             connections.remove(key);
             // A connection counts as open until all that it held is given back: its body, its descriptor, its permit.
             drop(handle);
-            self.counters.closed();
+            self.counters.connections.closed();
             if connections.is_empty() {
                 // The room that a rush of connections took is not kept.
                 connections.shrink_to_fit();

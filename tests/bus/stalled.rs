@@ -17,8 +17,8 @@ fn a_stalled_subscriber_stops_the_publisher_and_loses_nothing() {
     assert_eq!(why, Unavailable::Stalled);
     assert_eq!(running.publisher.available(), Err(Unavailable::Stalled));
     let counters = running.bus.counters();
-    assert_eq!((counters.depth, counters.high_water), (100, 100));
-    assert!(counters.pipe_full >= 1);
+    assert_eq!((counters.queue.depth, counters.queue.high_water), (100, 100));
+    assert!(counters.queue.pipe_full >= 1);
 
     for number in 0..accepted {
         assert_eq!(number_in(&hub.receive().expect("lost")), number);
@@ -27,7 +27,7 @@ fn a_stalled_subscriber_stops_the_publisher_and_loses_nothing() {
     running.publish(accepted);
     assert_eq!(number_in(&hub.receive().unwrap()), accepted);
     let totals = running.bus.stop(PATIENCE);
-    assert_eq!((totals.published, totals.depth), (u64::from(accepted) + 1, 0));
+    assert_eq!((totals.published, totals.queue.depth), (u64::from(accepted) + 1, 0));
 }
 
 #[test]
@@ -42,5 +42,5 @@ fn the_queue_is_bounded_in_bytes() {
     let (_, why) = running.publish_until_refused(0, MIB);
     assert_eq!(why, Unavailable::Stalled);
     let counters = running.bus.counters();
-    assert!(counters.bytes <= 8 * MIB && counters.depth == 7, "{counters:?}");
+    assert!(counters.queue.bytes <= 8 * MIB && counters.queue.depth == 7, "{counters:?}");
 }

@@ -42,7 +42,7 @@ fn stop_under_load_delivers_everything_accepted() {
     eventually("the bus is under load", || bus.counters().published > 20_000);
     let totals = bus.stop(PATIENCE);
     let accepted: u64 = producers.into_iter().map(|producer| producer.join().unwrap()).sum();
-    assert_eq!((totals.accepted, totals.published, totals.depth), (accepted, accepted, 0));
+    assert_eq!((totals.accepted, totals.published, totals.queue.depth), (accepted, accepted, 0));
     assert_eq!(receiver.join().unwrap(), accepted);
 }
 
@@ -59,9 +59,9 @@ fn stop_with_a_stalled_subscriber_keeps_its_deadline_and_counts_the_undelivered(
     let (lateness, started) = (Lateness::watch(), Instant::now());
     let totals = running.bus.stop(DEADLINE);
     lateness.assert_took(started.elapsed(), DEADLINE + Duration::from_millis(300));
-    assert_eq!((totals.accepted, totals.published), (u64::from(accepted), totals.accepted - totals.depth));
+    assert_eq!((totals.accepted, totals.published), (u64::from(accepted), totals.accepted - totals.queue.depth));
     // The queue held 50 messages, and the kernel may have taken some of them late.
-    assert!((1..=50).contains(&totals.depth), "{totals:?}");
+    assert!((1..=50).contains(&totals.queue.depth), "{totals:?}");
     // What is counted as undelivered does not arrive. libzmq drops what is in its pipe at the deadline.
     let mut received = 0;
     while let Some(payload) = receive(&hub.socket, Duration::from_millis(500)) {
@@ -78,7 +78,7 @@ fn stop_without_any_hub_is_immediate() {
     let (lateness, started) = (Lateness::watch(), Instant::now());
     let totals = running.bus.stop(PATIENCE);
     lateness.assert_took(started.elapsed(), Duration::from_secs(1));
-    assert_eq!((totals.accepted, totals.depth), (0, 0));
+    assert_eq!((totals.accepted, totals.queue.depth), (0, 0));
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn a_bus_whose_thread_never_ends_is_left_behind() {
     publisher.publish(TOPIC, b"{}".into()).unwrap();
     let started = Instant::now();
     let totals = bus.stop(DEADLINE);
-    assert_eq!((totals.accepted, totals.published, totals.depth), (1, 0, 1));
+    assert_eq!((totals.accepted, totals.published, totals.queue.depth), (1, 0, 1));
     drop(bus);
     assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
     assert_eq!(publisher.publish(TOPIC, b"{}".into()), Err(Unavailable::Stopping));

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use adapter_gateway::http::counting::Counted;
 use adapter_gateway::http::problem::{Status, Unavailable};
 
 use super::GATEWAY;

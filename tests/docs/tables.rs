@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use adapter_gateway::cli::SERVE_GROUPS;
 use adapter_gateway::http::counters::HandshakeFailure;
+use adapter_gateway::http::counting::Counted;
 
 use super::document::{Document, quoted};
 use super::program;
@@ -86,7 +87,7 @@ fn reasons_of_failed_handshakes_are_those_of_the_counters() {
     let reference = reference();
     let rows = reference.table("failed handshakes");
     let described: BTreeSet<&str> = rows.iter().map(|row| row[0].trim_matches('`')).collect();
-    assert_eq!(described, HandshakeFailure::ALL.iter().map(|reason| reason.name()).collect());
+    assert_eq!(described, HandshakeFailure::ALL.iter().map(|reason| reason.key()).collect());
 }
 
 #[test]

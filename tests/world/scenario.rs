@@ -257,20 +257,20 @@ impl Gateway {
         let totals: HttpTotals = world.counters.iter().map(AsRef::as_ref).collect();
         let counters = world.bus.counters();
         let left = [
-            ("connections", totals.connections as usize),
+            ("connections", totals.connections.connections as usize),
             ("streams", world.streams.get()),
             ("listeners", world.listeners.get()),
             ("permits", world.limits.connections - world.permits.available_permits()),
             ("bytes of bodies", world.budget.held_bytes()),
-            ("messages", counters.depth as usize),
-            ("bytes of messages", counters.bytes),
+            ("messages", counters.queue.depth as usize),
+            ("bytes of messages", counters.queue.bytes),
             ("holders of the budget", Arc::strong_count(&world.budget) - 1),
             ("holders of permits", Arc::strong_count(&world.permits) - 1),
         ];
         for (what, count) in left {
             world.check(0, count == 0, format_args!("{count} {what} are left"));
         }
-        let answered = totals.answers.get(&200).copied().unwrap_or(0);
+        let answered = totals.requests.answers.get(&200).copied().unwrap_or(0);
         let accepted = counters.accepted;
         world.check(0, answered == accepted, format_args!("{answered} answers 200, and {accepted} messages accepted"));
         for ledger in world.ledgers.borrow().iter() {
@@ -300,9 +300,9 @@ impl World {
         self.check(0, held >= bytes, format_args!("{bytes} bytes of bodies have come, and {held} are held"));
         self.check(0, held == 0 || bodies > 0, format_args!("{held} bytes are held of no body"));
         let totals: HttpTotals = self.counters.iter().map(AsRef::as_ref).collect();
-        let open = totals.connections;
+        let open = totals.connections.connections;
         self.check(0, open <= self.limits.connections as u64, format_args!("{open} connections are open"));
-        let depth = self.bus.counters().depth;
+        let depth = self.bus.counters().queue.depth;
         self.check(0, depth <= self.limits.queue_messages as u64, format_args!("{depth} messages are queued"));
     }
 

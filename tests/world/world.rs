@@ -156,7 +156,7 @@ impl World {
 
     /// Returns whether the queue may refuse a message of so many bytes.
     pub(crate) fn queue_is_full(&self, bytes: usize) -> bool {
-        let counters = self.bus.counters();
+        let counters = self.bus.counters().queue;
         counters.depth >= self.limits.queue_messages as u64 || counters.bytes + bytes > self.limits.queue_bytes
     }
 

@@ -56,7 +56,7 @@ impl StateWhenWoken {
 
 impl Wake for StateWhenWoken {
     fn wake(self: Arc<Self>) {
-        let open = HttpTotals::from_iter([&*self.counters]).connections;
+        let open = HttpTotals::from_iter([&*self.counters]).connections.connections;
         let _ = self.noted.set((open, self.budget.hold(BUDGET_BYTES).is_some()));
     }
 }
