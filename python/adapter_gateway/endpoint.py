@@ -30,6 +30,8 @@ UNIX_PREFIX = "unix:"
 
 #: `HOST:PORT`, which nobody means as the path of a socket.
 _WITHOUT_SCHEME = re.compile(r"(?!unix:)[^/]+:[0-9]+(/|\Z)")
+#: A token that a field can carry, whatever the server makes of spaces and of other alphabets.
+_BEARER = re.compile(r"[!-~]+\Z")
 _UNSPEAKABLE = re.compile(r"[\0-\x20\x7f]")
 
 
@@ -123,8 +125,12 @@ class Endpoint:
         if not token:
             raise ValueError("the token is empty")
         self.token = token
+        # A URL ends in histories and in the logs of proxies, so the token is in it only if no field can carry it.
+        field, query = f"Authorization: Bearer {token}\r\n", ""
+        if not _BEARER.match(token):
+            field, query = "", f"?token={quote(token, safe='')}"
         head = (
-            f"POST {self._target}?token={quote(token, safe='')} HTTP/1.1\r\nHost: {self._authority}\r\n"
+            f"POST {self._target}{query} HTTP/1.1\r\nHost: {self._authority}\r\n{field}"
             "Content-Type: application/json\r\nContent-Length: "
         )
         if not head.isascii():

@@ -118,6 +118,14 @@ def test_settings_of_the_test(settings):
         pass
 
 
+@pytest.mark.parametrize("token", ["visible/&=%", "with a space", "é"])
+def test_the_client_sends_every_token(settings, token):
+    settings.write_text(f"OPEN_REST_API = True\nTOKEN = {token!r}\n")
+    with testing.gateway(settings=settings) as gateway:
+        gateway.client.send(*HELLO)
+        assert gateway.launcher.stats()["answers"] == {"200": 1}
+
+
 def test_wrong_options():
     with pytest.raises(TypeError, match="encodign"), testing.gateway(encodign="json"):
         pass

@@ -285,12 +285,14 @@ class Peer:
         line = self._file.readline()
         if not line:
             return None
-        assert line.startswith(b"POST /api/message?token="), line
+        assert line.startswith((b"POST /api/message HTTP/1.1", b"POST /api/message?token=")), line
         self.token = line.split(b" ")[1].partition(b"=")[2]
         while line not in (b"\r\n", b""):
             name, _, value = line.partition(b":")
             if name.lower() == b"content-length":
                 length = int(value)
+            elif name == b"Authorization":
+                self.token = value.strip().partition(b"Bearer ")[2]
             line = self._file.readline()
         body = self._file.read(length)
         if len(body) < length:

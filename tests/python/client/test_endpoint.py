@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+from urllib.parse import quote
 
 import pytest
 from rig import AsyncClient, Gateway, gateway
@@ -29,9 +30,17 @@ SECRET = "s3cret/&=%"
 def test_addresses(address, line, host):
     request = Endpoint(address, SECRET, None).head + content("t", {"ü": 1})
     head, body = request.split(b"\r\n\r\n")
-    assert head.startswith(b"POST %b?token=s3cret%%2F%%26%%3D%%25 HTTP/1.1\r\nHost: %b\r\n" % (line, host))
+    fields = b"Host: %b\r\nAuthorization: Bearer s3cret/&=%%\r\nContent-Type: application/json\r\n" % host
+    assert head.startswith(b"POST %b HTTP/1.1\r\n%b" % (line, fields))
     assert head.endswith(b"\r\nContent-Length: %d" % len(body))
     assert body == b'{"topic":"t","payload":{"\\u00fc":1}}'
+
+
+@pytest.mark.parametrize("token", ["a b", " ab", "é", "a\r\nX: y", "\x7f"])
+def test_a_token_that_no_field_can_carry_is_in_the_query(token):
+    line, *fields = Endpoint("http://localhost", token, None).head.split(b"\r\n")
+    assert line == f"POST /api/message?token={quote(token, safe='')} HTTP/1.1".encode()
+    assert [field.partition(b":")[0] for field in fields] == [b"Host", b"Content-Type", b"Content-Length"]
 
 
 @pytest.mark.parametrize(
