@@ -59,7 +59,7 @@ with tempfile.TemporaryDirectory() as directory:
     # The certificate that the gateway made beside the settings file.
     tls = ssl.create_default_context(cafile=config / "gateway-cert.pem") if url.startswith("https:") else None
     with urllib.request.urlopen(request, timeout=10, context=tls) as answer:
-        print("answer:", answer.status, answer.read().decode())
+        print("answer:", answer.status, answer.read().decode().strip())
 
     gateway.stdin.close()  # or gateway.terminate(), which sends SIGTERM
     stopped = wait_for(events, "stopped")["stopped"]

@@ -59,6 +59,7 @@ fn read_one(wire: &[u8]) -> (Answer, &[u8]) {
     answer.lacks_content = content_bytes < length;
     assert!(!answer.lacks_content || answer.status >= 400, "HEAD is never accepted");
     answer.content = rest[..content_bytes].to_vec();
+    assert!(answer.content.is_empty() || answer.content.ends_with(b"}\n"), "content is a line in a terminal");
     check(&answer);
     (answer, &rest[content_bytes..])
 }

@@ -198,7 +198,7 @@ impl Problem {
         }
     }
 
-    /// Returns the problem document (RFC 9457 §3), as JSON.
+    /// Returns the problem document (RFC 9457 §3), as JSON. It ends with a newline, for people who see it in a terminal.
     #[must_use]
     pub fn document(&self) -> String {
         let (status, kind) = self.kind();
@@ -216,7 +216,7 @@ impl Problem {
             document.push_str(",\"pointer\":");
             push_quoted(&mut document, pointer.as_str());
         }
-        document.push('}');
+        document.push_str("}\n");
         document
     }
 }

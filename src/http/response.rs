@@ -19,7 +19,7 @@ const HTTPS_ONLY: &str = "This port speaks https: use https:// in the address, n
 /// Appends 200: the message is in the queue to the hub.
 pub fn accepted<P>(reply: Reply, out: &mut Vec<u8>, context: &Context<P>) {
     head(Status::Ok, reply, out, context);
-    out.extend_from_slice(b"Content-Type: application/json\r\nContent-Length: 21\r\n\r\n{\"status\":\"accepted\"}");
+    out.extend_from_slice(b"Content-Type: application/json\r\nContent-Length: 22\r\n\r\n{\"status\":\"accepted\"}\n");
 }
 
 /// Appends 204: what is allowed, also as the answer to a CORS preflight (Fetch §3.2.3).

@@ -8,7 +8,7 @@ from pathlib import Path
 from gateway import check
 
 JSON = ["-H", "Content-Type: application/json"]
-ACCEPTED = b'{"status":"accepted"}'
+ACCEPTED = b'{"status":"accepted"}\n'
 # If a program parses this payload and writes it anew, its bytes change: spacing, order, escapes, large numbers.
 PAYLOAD = rb'{ "z" : 1.0e2,"a":"\u00e9","n":12345678901234567890.10 , "m":[ -0 ]}'
 WRITE_OUT = "%{http_code} %{http_version} %{num_connects} %{size_upload}\\n"

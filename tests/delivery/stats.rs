@@ -35,7 +35,7 @@ fn answer_bytes(gateway: &Gateway, request: &Request) -> usize {
 /// Reads a 200 on a connection that stays open, and returns the bytes of the answer.
 fn accepted_answer_bytes(stream: &mut TcpStream) -> usize {
     let mut answer = Vec::new();
-    while !answer.ends_with(br#"{"status":"accepted"}"#) {
+    while !answer.ends_with(b"{\"status\":\"accepted\"}\n") {
         let mut byte = [0];
         stream.read_exact(&mut byte).unwrap();
         answer.extend(byte);

@@ -211,7 +211,7 @@ fn parse(input: &[u8]) -> io::Result<Option<(Answer, usize)>> {
             let problem: Value = serde_json::from_slice(body)?;
             problem["type"].as_str().and_then(|kind| kind.rsplit(':').next()).unwrap_or_default().to_owned()
         }
-        _ if status == 200 && body != br#"{"status":"accepted"}"# => return Err(invalid("a wrong body")),
+        _ if status == 200 && body != b"{\"status\":\"accepted\"}\n" => return Err(invalid("a wrong body")),
         _ => String::new(),
     };
     let closes = field("Connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
