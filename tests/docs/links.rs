@@ -39,6 +39,40 @@ fn links_lead_to_a_file_and_to_a_heading() {
     assert!(broken.is_empty(), "links that lead nowhere: {broken:#?}");
 }
 
+/// Who installs the `.deb` reads the README in `/usr/share/doc`, and its links lead to files beside it.
+#[test]
+fn the_deb_ships_what_its_readme_links_to() {
+    let manifest = Document::read("Cargo.toml").text;
+    let assets: Vec<[&str; 2]> = manifest
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("[\"")?.strip_suffix("\", \"644\"],")?.split_once("\", \""))
+        .map(|(from, to)| [from, to])
+        .collect();
+    let is_shipped = |path: &str| {
+        let folder = path.rsplit_once('/').map(|(folder, _)| format!("{folder}/")).unwrap_or_default();
+        assets.iter().any(|[from, to]| {
+            let matches = match from.split_once('*') {
+                Some((before, _)) => path.starts_with(before),
+                None => path == *from,
+            };
+            matches && *to == format!("usr/share/doc/adapter-gateway/{folder}")
+        })
+    };
+    let readme = Document::read("README.md").text;
+    let paths = relative_links(&readme).map(|link| link.split_once('#').map_or(link, |(path, _)| path));
+    let missing: Vec<_> = paths.filter(|path| !path.is_empty() && !is_shipped(path)).collect();
+    assert!(missing.is_empty(), "links of the README that lead nowhere in the .deb: {missing:#?}");
+}
+
+/// A second unit on the page would differ from the packaged one sooner or later.
+#[test]
+fn the_page_of_operations_names_the_packaged_unit_and_has_no_other() {
+    let page = Document::read("docs/operations.md").text;
+    assert!(page.contains("packaging/systemd/adapter-gateway.service") && !page.contains("WantedBy=default.target"));
+    let unit = Document::read("packaging/systemd/adapter-gateway.service").text;
+    assert!(unit.contains("ExecStart=/usr/bin/adapter-gateway serve\n"), "the page tells how to change this path");
+}
+
 fn relative_links(text: &str) -> impl Iterator<Item = &str> {
     let links = text.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0));
     links.filter(|link| !link.contains("://"))
