@@ -64,7 +64,7 @@ pub(super) fn load(
     now: SystemTime,
 ) -> Result<LoadedCertificate, CertificateError> {
     let paths = PairPaths::within(directory);
-    let mut names: Vec<_> = own_names().chain(names.iter().cloned()).collect();
+    let mut names = without(own_names().chain(names.iter().cloned()), &[]);
     if let Found::Usable(loaded) = find(&paths, &names, now)? {
         return Ok(loaded);
     }
@@ -75,8 +75,7 @@ pub(super) fn load(
     let (reason, last) = match find(&paths, &names, now)? {
         Found::Usable(loaded) => return Ok(loaded),
         Found::Unusable { reason, last, names: kept } => {
-            let more: Vec<_> = kept.into_iter().filter(|kept| !names.contains(kept)).take(KEPT_NAMES).collect();
-            names.extend(more);
+            names.extend(without(kept, &names).into_iter().take(KEPT_NAMES));
             (reason, last)
         }
     };
@@ -93,6 +92,16 @@ pub(super) fn load(
         }
         (Err(error), None) => Err(error),
     }
+}
+
+/// Returns each of `names` once, without those in `others`.
+fn without(names: impl IntoIterator<Item = CertificateName>, others: &[CertificateName]) -> Vec<CertificateName> {
+    names.into_iter().fold(Vec::new(), |mut once, name| {
+        if !once.contains(&name) && !others.contains(&name) {
+            once.push(name);
+        }
+        once
+    })
 }
 
 /// What is in the directory.

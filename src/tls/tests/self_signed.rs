@@ -147,7 +147,7 @@ fn a_pair_is_replaced_only_where_a_wanted_name_is_missing_and_keeps_its_names() 
         self_signed::load(directory.path(), &names, at).unwrap()
     };
     load(&[], now);
-    let first = load(&["pi.local", "192.0.2.7"], now);
+    let first = load(&["pi.local", "localhost", "192.0.2.7", "Pi.local"], now);
     assert_eq!(replaced(&first), Some(Some("the last one does not name pi.local, 192.0.2.7")));
     let both = load(&["2001:db8::1"], now);
     assert_eq!(names_of(&both), ["localhost", "127.0.0.1", "::1", "2001:db8::1", "pi.local", "192.0.2.7"]);
