@@ -42,7 +42,7 @@ pub(crate) fn encode(payload: &str) -> Result<Vec<u8>, Fault> {
     };
     match encoder.run() {
         Ok(()) => encoder.finish().map_err(|reason| Fault::not_message(Pointer::to(["payload"]), reason)),
-        Err(reason) => Err(Fault::not_message(scanner::pointer_in_payload(payload, encoder.at), reason)),
+        Err(reason) => Err(Fault::not_message(scanner::pointer_to(payload, encoder.at, Some("payload")), reason)),
     }
 }
 
