@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use adapter_gateway::bus::{Bus, BusConfig, BusEvent, Hub, Received, Subscriber, Unavailable};
 use adapter_gateway::http::Publish;
 
-#[path = "process/support/lateness.rs"]
+#[path = "support/lateness.rs"]
 #[allow(dead_code, reason = "shared with other tests, each of which uses a part of it")]
 mod lateness;
 
@@ -27,7 +27,7 @@ fn bus_to(hub: &Hub, queue_messages: usize) -> Bus {
     let (sender, events) = channel();
     let config = BusConfig { connect: vec![hub.publishers().clone()], queue_messages, ..BusConfig::default() };
     let bus = Bus::start(config, move |event| drop(sender.send(event))).unwrap();
-    let event = events.recv_timeout(PATIENCE).unwrap();
+    let event = events.recv_timeout(PATIENCE).unwrap_or_else(|error| panic!("Connected did not come: {error}"));
     assert!(matches!(event, BusEvent::Connected { .. }), "{event:?}");
     bus
 }
@@ -269,7 +269,14 @@ fn a_message_ends_the_wait_of_a_subscriber() {
     for expected in 0..10u32 {
         bus.publisher().publish(TOPIC, (&expected.to_le_bytes()).into()).unwrap();
         bus.publisher().wake();
-        assert_eq!(number(received.recv_timeout(PATIENCE).unwrap()), expected);
+        assert_eq!(
+            number(
+                received
+                    .recv_timeout(PATIENCE)
+                    .unwrap_or_else(|error| panic!("message {expected} did not come: {error}"))
+            ),
+            expected
+        );
     }
 }
 

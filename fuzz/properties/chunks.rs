@@ -3,6 +3,7 @@
 use adapter_gateway::http::h1::chunked::ChunkedDecoder;
 use adapter_gateway::http::h1::malformed::Malformed;
 
+use super::compare::assert_same;
 use super::pieces::ways;
 
 /// A body, and the bytes of the input that it took.
@@ -11,10 +12,10 @@ type Body = (Vec<u8>, usize);
 /// A chunked body, and whatever follows it.
 pub(crate) fn chunked(input: &[u8]) {
     let [whole, bytewise, thirds] = ways(input).map(|pieces| decode(&pieces));
-    assert_eq!(whole, bytewise, "byte by byte");
-    assert_eq!(whole, thirds, "in three pieces");
+    assert_same("byte by byte", &bytewise, &whole);
+    assert_same("in three pieces", &thirds, &whole);
     if let Ok(Some(body)) = whole {
-        assert_eq!(Some(body), read_plainly(input));
+        assert_same("a plain reader", &Some(body), &read_plainly(input));
     }
 }
 

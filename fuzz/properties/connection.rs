@@ -134,7 +134,7 @@ impl TestConnection {
         assert!(self.holds_nothing(), "a body is held by no connection");
 
         let heads = self.received.windows(HEAD.len()).filter(|window| *window == HEAD).count();
-        let without_content = answers.iter().filter(|answer| answer.lacks_content).count();
+        let without_content = answers.iter().filter(|answer| answer.lacks_content()).count();
         assert!(without_content <= heads, "only HEAD goes without content");
 
         let mut statuses = BTreeMap::new();

@@ -6,6 +6,7 @@ use adapter_gateway::http::{Connection, Context};
 use adapter_gateway::message::{Check, Rules, Vocabulary};
 
 use super::answers;
+use super::compare::assert_same;
 use super::connection::{End, Outcome, TestConnection, Through, run, whole};
 use super::context::{Limits, Recorder};
 use super::pieces::ways;
@@ -39,7 +40,7 @@ pub(crate) fn connection(input: &[u8]) {
             connection.feed(input, Through::Input);
             let ended = connection.outcome();
             assert!(matches!(ended.end, End::Closed(_)), "{:?}", ended.end);
-            assert_eq!(ended.published, published, "giving up publishes nothing");
+            assert_same("giving up publishes nothing", &ended.published, &published);
             assert!(ended.answers.starts_with(&answers) && ended.answers.len() <= answers.len() + 1);
         }
         finishing(&limits, input, end);
@@ -65,12 +66,8 @@ pub(crate) fn split(input: &[u8]) {
         let outcome = whole(&limits, input);
         for pieces in ways(input) {
             for through in [Through::Input, Through::BodySpace] {
-                assert_eq!(
-                    run(&limits, pieces.iter().copied(), through),
-                    outcome,
-                    "{} pieces, {through:?}",
-                    pieces.len()
-                );
+                let how = format_args!("{} pieces, {through:?}", pieces.len());
+                assert_same(how, &run(&limits, pieces.iter().copied(), through), &outcome);
             }
         }
     }

@@ -11,6 +11,7 @@ use adapter_gateway::zmtp::{
     READY_BYTES, Violation, ZmtpLimits,
 };
 
+use super::compare::assert_same_bytes;
 use super::pieces::ways;
 
 /// A bound that short inputs reach.
@@ -46,9 +47,12 @@ pub(crate) fn agrees(pieces: &[&[u8]], origin: Origin, expected: &Passed) {
     let passed = filter(pieces, origin);
     assert_eq!(passed.end, expected.end, "{origin:?}");
     match passed.end {
-        Ok(()) => assert!(passed.bytes == expected.bytes, "{origin:?}: {passed:?}, expected {expected:?}"),
+        Ok(()) => assert_same_bytes(format_args!("{origin:?}"), &passed.bytes, &expected.bytes),
         // What came in the same read as the violation is lost.
-        Err(_) => assert!(expected.bytes.starts_with(&passed.bytes), "{origin:?}: {passed:?}, expected {expected:?}"),
+        Err(_) => {
+            let most = &expected.bytes[..passed.bytes.len().min(expected.bytes.len())];
+            assert_same_bytes(format_args!("{origin:?}"), &passed.bytes, most);
+        }
     }
 }
 

@@ -18,7 +18,7 @@
 
 mod connecting;
 #[allow(dead_code, reason = "shared with other tests, each of which uses a part of it")]
-#[path = "../process/support/lateness.rs"]
+#[path = "../support/lateness.rs"]
 mod lateness;
 mod lost_hub;
 mod order;

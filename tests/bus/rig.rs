@@ -103,13 +103,13 @@ impl Running {
                 Err(_) => {}
             }
         }
-        panic!("never connected");
+        panic!("the event Connected did not come");
     }
 
     pub(crate) fn expect_disconnected(&self) {
         match self.events.recv_timeout(PATIENCE) {
             Ok(BusEvent::Disconnected { endpoint, .. }) => assert!(self.connected.borrow_mut().remove(&endpoint)),
-            other => panic!("{other:?} instead of Disconnected"),
+            other => panic!("{other:?} instead of the event Disconnected"),
         }
     }
 

@@ -6,12 +6,12 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::hub_process::{Deployment, HubEndpoints, HubKind, HubProcess};
-use crate::load::{Load, accepted, refused_as};
-use crate::report::{DeliveryReport, post_last, take_until};
 use crate::support::PATIENCE;
 use crate::support::eventually;
 use crate::support::gateway::Gateway;
+use crate::support::load::{Load, accepted, refused_as};
 use crate::support::process::{Process, binary};
+use crate::support::report::{DeliveryReport, post_last, take_until};
 use crate::support::subscriber::Message;
 use crate::support::usage::{peak_resident_kib, resident_kib};
 

@@ -1,8 +1,8 @@
 //! The first message after a start or a reconnect, and the order of all messages.
 
 use crate::hub_process::{Deployment, HubKind, HubProcess};
-use crate::load::message;
 use crate::support::gateway::Gateway;
+use crate::support::load::message;
 use crate::support::subscriber::Message;
 
 const TIMES: usize = 20;
@@ -58,7 +58,7 @@ fn pipelined_requests_keep_their_order() {
         });
         let mut next = [0; CONNECTIONS];
         for _ in 0..CONNECTIONS * REQUESTS {
-            let (client, number) = crate::report::client_and_number(&deployment.subscriber.next());
+            let (client, number) = crate::support::report::client_and_number(&deployment.subscriber.next());
             assert_eq!(number, next[client], "client {client}");
             next[client] += 1;
         }

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use crate::hub_process::{Deployment, HUB_MESSAGES, HubKind, HubProcess};
-use crate::load::{Load, accepted, refused_as};
-use crate::report::{DeliveryReport, post_last, take_all, take_until};
 use crate::support::gateway::Gateway;
 use crate::support::lateness::Lateness;
+use crate::support::load::{Load, accepted, refused_as};
 use crate::support::net::accept_connection;
+use crate::support::report::{DeliveryReport, post_last, take_all, take_until};
 
 /// Answers that a load gets before a fault, and again after it.
 const SOME: usize = 2_000;

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use adapter_gateway::bus::Hub;
 use rustix::process::Signal;
 
-use crate::load::Load;
-use crate::report::{DeliveryReport, take_all};
 use crate::support::PATIENCE;
 use crate::support::gateway::Gateway;
+use crate::support::load::Load;
 use crate::support::net::free_address;
 use crate::support::process::Process;
+use crate::support::report::{DeliveryReport, take_all};
 use crate::support::subscriber::Subscriber;
 
 /// The environment variable that says which hub to run: `KIND PUBLISHERS SUBSCRIBERS`.
@@ -110,8 +110,10 @@ impl HubProcess {
     fn wait_for(&self, what: &str) {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let line =
-                self.process.next_line(deadline).unwrap_or_else(|| panic!("the hub ended before it printed: {what}"));
+            let line = self
+                .process
+                .next_line_for(what, deadline)
+                .unwrap_or_else(|| panic!("the hub ended before it printed: {what}"));
             if line.trim_end().ends_with(what) {
                 return;
             }

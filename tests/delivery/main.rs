@@ -26,11 +26,9 @@ mod back_pressure;
 mod first_and_order;
 mod hub_faults;
 mod hub_process;
-mod load;
 mod network;
-mod report;
 mod stats;
 mod stopping;
 #[allow(dead_code, reason = "shared with tests/process, which uses the rest of it")]
-#[path = "../process/support/mod.rs"]
+#[path = "../support/mod.rs"]
 mod support;

@@ -4,9 +4,9 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::hub_process::{HubEndpoints, HubKind, HubProcess};
-use crate::load::{Load, accepted, refused_as};
-use crate::report::{DeliveryReport, take_all};
 use crate::support::gateway::Gateway;
+use crate::support::load::{Load, accepted, refused_as};
+use crate::support::report::{DeliveryReport, take_all};
 use crate::support::skip;
 use crate::support::subscriber::{Subscriber, ipc_endpoint};
 

@@ -8,10 +8,10 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::hub_process::{Deployment, HubKind};
-use crate::load::{Load, Outcome, accepted, message, refused_as};
 use crate::stopping::wait_ended;
 use crate::support::fixture::Fixture;
 use crate::support::gateway::Gateway;
+use crate::support::load::{Load, Outcome, accepted, message, refused_as};
 use crate::support::net::dead_endpoint;
 use crate::support::request::Request;
 use crate::support::{PATIENCE, eventually};

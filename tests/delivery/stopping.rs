@@ -6,12 +6,12 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::hub_process::{Deployment, HubKind, HubProcess};
-use crate::load::{Answer, Load, Outcome, TOPIC, accepted, refused_as};
-use crate::report::{DeliveryReport, client_and_number};
 use crate::support::gateway::{Gateway, is_event};
 use crate::support::lateness::Lateness;
+use crate::support::load::{Load, Outcome, Posted, TOPIC, accepted, refused_as};
 use crate::support::net::{free_address, refuses};
 use crate::support::process::Transcript;
+use crate::support::report::{DeliveryReport, client_and_number};
 use crate::support::subscriber::{Message, Subscriber};
 use crate::support::{PATIENCE, eventually};
 
@@ -69,7 +69,7 @@ fn a_stop_under_load_by_sigterm_sigint_or_the_end_of_stdin_loses_nothing() {
 }
 
 /// Starts a gateway, stops its hub, and posts until the queue of the gateway is full.
-fn full_deployment(arguments: &[&str]) -> (Deployment, Vec<Answer>) {
+fn full_deployment(arguments: &[&str]) -> (Deployment, Vec<Posted>) {
     let arguments = ["--queue", "100", "--drain-timeout"].iter().chain(arguments).copied();
     let deployment = Deployment::with(HubKind::Gated, arguments);
     deployment.hub().signal(Signal::STOP);
@@ -79,7 +79,7 @@ fn full_deployment(arguments: &[&str]) -> (Deployment, Vec<Answer>) {
 }
 
 /// Checks that the gateway ends and reports the messages that it could not deliver in time, with consistent counts.
-fn assert_undelivered_reported(deployment: &mut Deployment, answers: &[Answer]) -> Value {
+fn assert_undelivered_reported(deployment: &mut Deployment, answers: &[Posted]) -> Value {
     let (code, written, last) = wait_ended(&mut deployment.gateway);
     assert_eq!(code, 0);
     let undelivered = count(&last, "undelivered");
@@ -209,7 +209,7 @@ fn a_new_gateway_can_use_the_port_of_a_killed_one_at_once() {
     let gateway = start();
     let served = load.wait_for_many(SOME, "200s", killed, accepted);
     let ready = Instant::now();
-    let report = DeliveryReport::of(&load.finish(), &crate::report::take_all(&gateway, &subscriber));
+    let report = DeliveryReport::of(&load.finish(), &crate::support::report::take_all(&gateway, &subscriber));
     println!("gateway killed: {report}, a new one serves after {:?} ({:?})", served - killed, ready - killed);
     assert!(served - killed < PATIENCE);
     // Messages in the queue, in the pipe and on the way to the hub are lost. None arrived twice or out of order.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rustix::process::Signal;
 use serde_json::Value;
 
+use super::compare::assert_same_set;
 use super::document::{Document, quoted};
 use super::gateway::{ENABLED, Gateway, hub};
 
@@ -28,7 +29,7 @@ fn events_and_their_fields_are_those_of_the_table() {
     let mut seen = Vec::new();
     let mut wait_for = |name: &str, state: Option<&str>| {
         loop {
-            let event = gateway.event();
+            let event = gateway.event(name);
             seen.push(event.clone());
             if event["event"] == name && state.is_none_or(|state| event["state"] == state) {
                 return;
@@ -51,13 +52,17 @@ fn events_and_their_fields_are_those_of_the_table() {
     wait_for("listening", None);
     gateway.signal(Signal::TERM);
     wait_for("stopped", None);
-    seen.push(Gateway::serve(directory.path(), &["--plain", "--connect", "no endpoint"]).event());
+    seen.push(Gateway::serve(directory.path(), &["--plain", "--connect", "no endpoint"]).wait_for("failed"));
 
     seen.extend(certificate_events());
     let mut fields = fields_of(&seen);
     fields.get_mut("stopped").unwrap().insert(UNDELIVERED.into());
     fields.insert("subscriber".into(), SUBSCRIBER.map(Into::into).into());
-    assert_eq!(described(), fields);
+    let described = described();
+    assert_same_set("events", described.keys(), fields.keys());
+    for (event, fields) in &fields {
+        assert_same_set(format_args!("fields of {event}"), &described[event], fields);
+    }
     let reference = Document::read("docs/reference.md");
     let table = reference.table("events");
     for event in &seen {
@@ -72,7 +77,7 @@ fn events_and_their_fields_are_those_of_the_table() {
 fn certificate_events() -> [Value; 2] {
     let directory = tempfile::tempdir().unwrap();
     let gateway = Gateway::serve(directory.path(), &["--bind", &format!("ipc://{}/bus", directory.path().display())]);
-    let next = || std::iter::repeat_with(|| gateway.event()).find(|event| event["event"] == "certificate").unwrap();
+    let next = || gateway.wait_for("certificate");
     let made = next();
     let certificate = directory.path().join("gateway-cert.pem");
     std::fs::remove_file(&certificate).unwrap();
@@ -91,7 +96,7 @@ fn counters_are_those_of_the_table_and_of_its_example() {
     let gateway = Gateway::serve(directory.path(), &hub);
     gateway.ready();
     gateway.signal(Signal::USR1);
-    let stats = std::iter::repeat_with(|| gateway.event()).find(|event| event["event"] == "stats").unwrap();
+    let stats = gateway.wait_for("stats");
 
     let rows = reference.table("counters");
     for row in &rows {
@@ -104,18 +109,18 @@ fn counters_are_those_of_the_table_and_of_its_example() {
         };
         if let Some(nested) = nested {
             let described: BTreeSet<&str> = quoted(row[1]).filter(|word| !word.starts_with("--")).collect();
-            assert_eq!(described, nested, "{}", row[0]);
+            assert_same_set(row[0], described, nested);
         }
     }
     let described: BTreeSet<&str> = rows.iter().map(|row| row[0].trim_matches('`')).collect();
     let mut counted = keys(&stats);
     counted.remove("event");
-    assert_eq!(described, counted);
+    assert_same_set("counters", described, counted.iter().copied());
 
     let example: Value = serde_json::from_str(reference.block("example: stats")).unwrap();
     counted.remove("hub"); // the example has no embedded hub
     counted.insert("event");
-    assert_eq!(keys(&example), counted);
+    assert_same_set("counters of the example", keys(&example), counted);
 }
 
 /// Returns the events and their fields as the table has them.

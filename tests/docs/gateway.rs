@@ -45,16 +45,22 @@ impl Gateway {
         Self { child, events }
     }
 
-    /// Returns the next event.
-    pub(crate) fn event(&self) -> Value {
-        self.events.recv_timeout(PATIENCE).unwrap()
+    /// Returns the next event. The test waits for the event that `awaited` names.
+    pub(crate) fn event(&self, awaited: &str) -> Value {
+        let event = self.events.recv_timeout(PATIENCE);
+        event.unwrap_or_else(|error| panic!("the event {awaited} did not come: {error}"))
+    }
+
+    /// Returns the next event of this name, and drops those before it.
+    pub(crate) fn wait_for(&self, name: &str) -> Value {
+        std::iter::repeat_with(|| self.event(name)).find(|event| event["event"] == name).unwrap()
     }
 
     /// Returns where messages are posted, once they are taken.
     pub(crate) fn ready(&self) -> String {
         let mut url = None;
         loop {
-            let event = self.event();
+            let event = self.event("ready");
             match event["event"].as_str().unwrap() {
                 // A Unix socket has a path.
                 "listening" if event.get("socket").is_none() => url = event["url"].as_str().map(str::to_owned),
@@ -66,12 +72,7 @@ impl Gateway {
 
     /// Returns where messages are posted.
     pub(crate) fn listening(&self) -> String {
-        loop {
-            let event = self.event();
-            if event["event"] == "listening" {
-                return event["url"].as_str().unwrap().to_owned();
-            }
-        }
+        self.wait_for("listening")["url"].as_str().unwrap().to_owned()
     }
 
     pub(crate) fn signal(&self, signal: Signal) {

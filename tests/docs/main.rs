@@ -14,6 +14,9 @@
 mod changes;
 mod ci;
 mod clients;
+#[allow(dead_code, reason = "shared with other tests, each of which uses a part of it")]
+#[path = "../support/compare.rs"]
+mod compare;
 mod completions;
 mod dependencies;
 mod document;

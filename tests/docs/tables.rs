@@ -6,6 +6,7 @@ use adapter_gateway::cli::SERVE_GROUPS;
 use adapter_gateway::http::counters::HandshakeFailure;
 use adapter_gateway::http::counting::Counted;
 
+use super::compare::assert_same_set;
 use super::document::{Document, quoted};
 use super::program;
 
@@ -56,9 +57,9 @@ fn answers_are_every_status_and_every_problem_type() {
     let reference = reference();
     let rows = reference.table("statuses");
     let statuses: BTreeSet<u16> = rows.iter().map(|row| row[0][..3].parse().unwrap()).collect();
-    assert_eq!(statuses, program::statuses());
+    assert_same_set("statuses", statuses, program::statuses());
     let types: BTreeSet<String> = rows.iter().flat_map(|row| quoted(row[1])).map(str::to_owned).collect();
-    assert_eq!(types, program::problem_types());
+    assert_same_set("types of problems", types, program::problem_types());
 }
 
 #[test]
@@ -70,7 +71,7 @@ fn exit_statuses_are_those_of_the_help() {
     let mut expected: BTreeSet<u8> =
         codes.lines().filter_map(|line| line.split_whitespace().next()?.parse().ok()).collect();
     expected.insert(0);
-    assert_eq!(described, expected);
+    assert_same_set("exit statuses", described, expected);
 }
 
 #[test]
@@ -79,7 +80,7 @@ fn reasons_of_a_503_are_listed_with_the_counters() {
     let rows = reference.table("counters");
     let refused = rows.iter().find(|row| row[0] == "`refused`").unwrap();
     let described: BTreeSet<String> = quoted(refused[1]).map(str::to_owned).collect();
-    assert_eq!(described, program::unavailable());
+    assert_same_set("reasons of a 503", described, program::unavailable());
 }
 
 #[test]
@@ -87,21 +88,21 @@ fn reasons_of_failed_handshakes_are_those_of_the_counters() {
     let reference = reference();
     let rows = reference.table("failed handshakes");
     let described: BTreeSet<&str> = rows.iter().map(|row| row[0].trim_matches('`')).collect();
-    assert_eq!(described, HandshakeFailure::ALL.iter().map(|reason| reason.key()).collect());
+    assert_same_set("failed handshakes", described, HandshakeFailure::ALL.iter().map(|reason| reason.key()));
 }
 
 #[test]
 fn openapi_has_every_status_and_every_problem_type() {
     let openapi = Document::read("docs/openapi.yaml").text;
     let codes = openapi.lines().filter_map(|line| line.trim().strip_prefix('\'')?.strip_suffix("':")?.parse().ok());
-    assert_eq!(codes.collect::<BTreeSet<u16>>(), program::statuses());
+    assert_same_set("statuses", codes, program::statuses());
     let is_letter = |c: char| c.is_ascii_lowercase() || c == '-';
     let types = openapi.split("urn:adapter-gateway:problem:").skip(1).map(|rest| {
         let end = rest.find(|c| !is_letter(c)).unwrap_or(rest.len());
         rest[..end].to_owned()
     });
     let types: BTreeSet<String> = types.filter(|kind| !kind.is_empty()).collect();
-    assert_eq!(types, program::problem_types());
+    assert_same_set("types of problems", types, program::problem_types());
 }
 
 #[test]

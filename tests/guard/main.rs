@@ -9,8 +9,6 @@
 //! | `storm` | Does the gateway stand thousands of random connections? `GUARD_CONNECTIONS` sets how many at each port |
 //! | `siege` | Do peers that leave, change their mind or are silent hold others up? |
 //! | `stalled` | What does a subscriber that does not read cost, and for how long? |
-//! | `random` | numbers that look random |
-//! | `peer` | a peer that sends any bytes, and can speak ZMTP |
 //! | `rig` | gateways with a port of each kind |
 //!
 //! Every wait is bounded by [`support::PATIENCE`]. That something does *not* happen is shown by a marker that follows
@@ -24,15 +22,15 @@
     reason = "a test that finds something unexpected must fail at that place"
 )]
 
-mod peer;
 mod publishers;
-mod random;
 mod rig;
 mod siege;
 mod stalled;
 mod storm;
 mod strangers;
 mod subscriptions;
-#[allow(dead_code, reason = "shared with tests/process, which uses the rest of it")]
-#[path = "../process/support/mod.rs"]
+#[allow(dead_code, reason = "shared with other tests, each of which uses a part of it")]
+#[path = "../support/mod.rs"]
 mod support;
+
+use support::{peer, random};

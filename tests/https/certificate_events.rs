@@ -5,10 +5,10 @@ use std::path::Path;
 use serde_json::Value;
 use time::OffsetDateTime;
 
-use crate::pair::{Pair, replace};
 use crate::rig::start;
 use crate::self_signed::{files, settings_beside};
 use crate::support::gateway::Gateway;
+use crate::support::pair::{Pair, replace};
 
 /// The ends of two certificates, as numbers and as the events have them.
 const FIRST_END: (i64, &str) = (2_209_086_245, "2040-01-02T03:04:05Z");

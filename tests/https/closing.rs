@@ -3,9 +3,9 @@
 use std::io::{ErrorKind, Read};
 
 use crate::client::{Connector, TlsStream};
-use crate::pair::Pair;
 use crate::rig::{Rig, VALID_BODY};
 use crate::support::http::Client;
+use crate::support::pair::Pair;
 use crate::support::request::Request;
 
 #[test]

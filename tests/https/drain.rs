@@ -1,18 +1,14 @@
 //! A stop under load: each message that was answered with 200 reaches the bus.
 
-use std::collections::BTreeSet;
-use std::io::{ErrorKind, Write};
-use std::net::SocketAddr;
-use std::sync::mpsc::{Sender, channel};
+use std::io::Write;
 
 use rustix::process::Signal;
 
-use crate::client::{Connector, TlsStream, socket};
+use crate::client::socket;
 use crate::rig::{Rig, VALID_BODY};
-use crate::support::gateway::Gateway;
-use crate::support::http::{Client, Response};
-use crate::support::poll_loop::POLL_INTERVAL;
-use crate::support::request::Request;
+use crate::support::http::Client;
+use crate::support::load::{Load, Shape};
+use crate::support::report::assert_nothing_is_lost_by_a_stop;
 use crate::support::subscriber::Message;
 
 /// How many threads post.
@@ -27,19 +23,11 @@ const PER_CONNECTION: usize = 20;
 #[test]
 fn every_message_answered_200_under_load_is_on_the_bus_after_the_stop() {
     for mut rig in Rig::each_way(&["--workers", "2"]) {
-        let answered = post_until_it_stops(&mut rig.gateway, &rig.connector);
-        let stopped = rig.gateway.expect_stopped();
-        let received: Vec<Message> = (0..stopped.published).map(|_| rig.bus.next()).collect();
-        assert_eq!(
-            rig.bus.next_within(POLL_INTERVAL),
-            None,
-            "there are more messages on the bus than the gateway counted"
-        );
-        let distinct: BTreeSet<&Message> = received.iter().collect();
-        assert_eq!(distinct.len(), received.len(), "a message was published twice");
-        let lost: Vec<_> = answered.iter().filter(|it| !distinct.contains(it)).collect();
-        assert!(lost.is_empty(), "answered with 200 and not published: {lost:?}");
-        assert!(answered.len() >= ACCEPTED_BEFORE_THE_SIGNAL);
+        let (address, connector) = (rig.gateway.address(), rig.connector.clone());
+        let shape = Shape { clients: CLIENTS, padding: 0, pipeline: 1, per_connection: |_| PER_CONNECTION };
+        let connect = move || connector.connect(address, "localhost").map(Client::over);
+        let load = Load::by(connect, rig.gateway.target(), shape);
+        assert_nothing_is_lost_by_a_stop(&mut rig.gateway, &rig.bus, load, ACCEPTED_BEFORE_THE_SIGNAL);
     }
 }
 
@@ -125,52 +113,4 @@ fn a_record_that_does_not_end_delays_the_stop_by_the_drain_timeout_at_most() {
         rig.gateway.signal(Signal::TERM);
         rig.gateway.expect_stopped();
     }
-}
-
-/// Posts from several threads, sends SIGTERM meanwhile, and returns the messages that were answered with 200.
-fn post_until_it_stops(gateway: &mut Gateway, connector: &Connector) -> Vec<Message> {
-    let (sender, answers) = channel();
-    let (address, target) = (gateway.address(), gateway.target());
-    std::thread::scope(|scope| {
-        for client in 0..CLIENTS {
-            let (sender, target) = (sender.clone(), &target);
-            scope.spawn(move || post_until_refused(address, connector, target, client, &sender));
-        }
-        drop(sender);
-        let mut answered: Vec<Message> = answers.iter().take(ACCEPTED_BEFORE_THE_SIGNAL).collect();
-        gateway.signal(Signal::TERM);
-        answered.extend(answers.iter());
-        answered
-    })
-}
-
-/// Posts one message after the other, on one connection after the other, as long as the gateway accepts connections.
-fn post_until_refused(
-    address: SocketAddr,
-    connector: &Connector,
-    target: &str,
-    client: usize,
-    answered: &Sender<Message>,
-) {
-    let mut number = 0;
-    while let Ok(connection) = connector.connect(address, "localhost") {
-        let mut connection = Client::over(connection);
-        for _ in 0..PER_CONNECTION {
-            number += 1;
-            let message = Message::new("load", &format!(r#"{{"client":{client},"number":{number}}}"#));
-            connection.send(Request::post(target, message.body()).bytes());
-            let Some(response) = answer(&mut connection) else { break };
-            response.assert_accepted();
-            answered.send(message).unwrap();
-            if response.closes() {
-                break;
-            }
-        }
-    }
-}
-
-/// Reads an answer, or returns `None` where the connection ends instead. Fails if neither comes in time.
-fn answer(connection: &mut Client<TlsStream>) -> Option<Response> {
-    let answered = connection.try_response();
-    answered.inspect_err(|error| assert_ne!(error.kind(), ErrorKind::WouldBlock, "no answer in time")).ok()
 }

@@ -6,9 +6,9 @@ use std::net::Shutdown;
 use serde_json::{Value, json};
 
 use crate::client::{Connector, socket};
-use crate::pair::Pair;
 use crate::rig::{Rig, VALID_BODY};
 use crate::support::eventually;
+use crate::support::pair::Pair;
 
 /// A ClientHello of TLS 1.1 without extensions (RFC 4346 §7.4.1.2).
 fn hello_of_tls_1_1() -> Vec<u8> {

@@ -7,9 +7,9 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::geteuid;
 
 use crate::client::Connector;
-use crate::pair::Pair;
 use crate::rig::{VALID_BODY, start};
 use crate::support::gateway::Gateway;
+use crate::support::pair::Pair;
 use crate::support::process::run;
 use crate::support::skip;
 

@@ -41,7 +41,7 @@ fn plain_http_gets_a_readable_answer_and_is_counted() {
             assert!(response.field("Content-Type").unwrap().starts_with("text/plain"), "{response:?}");
             // RFC 9110 §6.6.1: an answer has a date.
             assert!(response.field("Date").is_some(), "{response:?}");
-            assert!(String::from_utf8_lossy(&response.body).contains("https://"), "{response:?}");
+            assert!(String::from_utf8_lossy(&response.content).contains("https://"), "{response:?}");
             client.expect_half_close(VALID_BODY.as_bytes());
         }
         // RFC 9110 §9.3.2: the answer to HEAD has no content.

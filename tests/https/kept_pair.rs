@@ -7,10 +7,10 @@ use std::path::Path;
 use rustix::process::{Signal, geteuid};
 
 use crate::client::Connector;
-use crate::pair::Pair;
 use crate::rig::{VALID_BODY, self_signed_certificate};
 use crate::self_signed::{contents, files, mode, settings_beside};
 use crate::support::gateway::{Builder, Gateway};
+use crate::support::pair::Pair;
 use crate::support::settings_file::{SettingsFile, disabled, enabled, token};
 use crate::support::skip;
 

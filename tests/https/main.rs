@@ -36,14 +36,13 @@ mod given_files;
 mod handshakes;
 mod hostile_clients;
 mod kept_pair;
-mod pair;
 mod reload;
 mod renewal;
 mod requests;
 mod rig;
 mod self_signed;
 #[allow(dead_code, reason = "shared with tests/process, each of which uses some of it")]
-#[path = "../process/support/mod.rs"]
+#[path = "../support/mod.rs"]
 mod support;
 mod switch_off;
 mod timeouts;

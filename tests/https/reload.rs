@@ -4,11 +4,11 @@ use rustix::process::Signal;
 use rustls::HandshakeKind;
 
 use crate::client::{Connector, TlsStream};
-use crate::pair::{Pair, PairFiles, replace};
 use crate::rig::{VALID_BODY, start};
 use crate::support::eventually;
 use crate::support::gateway::Gateway;
 use crate::support::http::Client;
+use crate::support::pair::{Pair, PairFiles, replace};
 use crate::support::subscriber::Subscriber;
 
 /// A gateway with a pair in files, and a client that connected while the gateway presented this pair.

@@ -10,12 +10,12 @@ use rustls::pki_types::pem::PemObject;
 use time::OffsetDateTime;
 
 use crate::client::{Connector, TlsStream};
-use crate::pair::Pair;
 use crate::rig::VALID_BODY;
 use crate::self_signed::{files, mode, settings_beside};
 use crate::support::eventually;
 use crate::support::gateway::Gateway;
 use crate::support::http::Client;
+use crate::support::pair::Pair;
 
 /// How long before its end the gateway renews a pair.
 const RENEWED_BEFORE: Duration = Duration::from_secs(30 * 24 * 60 * 60);

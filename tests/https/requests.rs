@@ -124,7 +124,7 @@ fn expectations_are_answered_and_bodies_are_limited() {
 #[test]
 fn the_gateway_is_served_under_each_of_its_names() {
     let rig = Rig::start();
-    for name in crate::pair::NAMES {
+    for name in crate::support::pair::NAMES {
         let tls = rig.connector.connect(rig.gateway.address(), name).unwrap();
         crate::support::http::Client::over(tls).exchange(&rig.request(VALID_BODY)).assert_accepted();
     }

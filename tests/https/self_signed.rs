@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::client::Connector;
-use crate::pair::{NAMES, Pair};
 use crate::rig::{VALID_BODY, self_signed_certificate, start};
 use crate::support::gateway::Gateway;
+use crate::support::pair::{NAMES, Pair};
 use crate::support::process::run;
 use crate::support::settings_file::{SettingsFile, disabled, enabled, token};
 use crate::support::{eventually, skip};

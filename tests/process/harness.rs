@@ -38,7 +38,7 @@ fn the_client_separates_responses_and_notices_the_close() {
     ));
     assert_eq!(client.response().status, 100);
     let found = client.response();
-    assert_eq!((found.status, found.body.as_slice()), (200, b"abc".as_slice()));
+    assert_eq!((found.status, found.content.as_slice()), (200, b"abc".as_slice()));
     assert_eq!(found.field("x-one"), Some("1"));
     assert_eq!(client.response_without_body().status, 405);
     assert_eq!(client.response().status, 204);

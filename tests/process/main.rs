@@ -58,7 +58,8 @@ mod send;
 pub(crate) mod settings;
 pub(crate) mod statuses;
 mod subscriptions;
-#[allow(dead_code, reason = "shared with tests/https and tests/delivery, each of which uses a part of it")]
+#[allow(dead_code, reason = "shared with other tests, each of which uses a part of it")]
+#[path = "../support/mod.rs"]
 pub(crate) mod support;
 mod topics;
 mod unix_sockets;

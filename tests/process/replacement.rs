@@ -1,16 +1,15 @@
 //! A gateway is replaced by another one on the same listening socket, under load: no client sees a failure, and every
 //! message that was answered with 200 is published once, to each hub.
 
-use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
 use crate::support::gateway::Gateway;
+use crate::support::load::{Load, Shape, accepted};
 use crate::support::poll_loop::POLL_INTERVAL;
-use crate::support::request::Request;
+use crate::support::report::DeliveryReport;
 use crate::support::shared_listener::{LONG_DRAIN, Shared};
 use crate::support::subscriber::{Message, Subscriber};
 
@@ -35,38 +34,28 @@ fn start(shared: &Shared, bus: &Subscriber) -> Gateway {
 
 #[test]
 fn twenty_replacements_under_load_fail_no_request() {
-    for shared in Shared::both() {
+    for shared in Shared::both().map(Arc::new) {
         let bus = Subscriber::bound();
         let mut gateway = start(&shared, &bus);
-        let (sender, answers) = channel();
-        let (over, target) = (AtomicBool::new(false), gateway.target());
-        let answered: Vec<Message> = std::thread::scope(|scope| {
-            for client in 0..2 * CLIENTS {
-                let (sender, over, shared, target) = (sender.clone(), &over, &shared, &target);
-                scope.spawn(move || post(shared, target, client, over, &sender));
-            }
-            drop(sender);
-            let mut answered = Vec::new();
-            for _ in 0..REPLACEMENTS {
-                answered.extend(answers.iter().take(ANSWERS));
-                let next = start(&shared, &bus);
-                gateway.signal(Signal::TERM);
-                std::mem::replace(&mut gateway, next).expect_stopped();
-            }
-            over.store(true, Ordering::Relaxed);
-            answered.extend(answers.iter());
-            answered
-        });
+        // Some clients keep their connection as long as it lasts, and the others have one for each request.
+        let per_connection = |client| if client < CLIENTS { usize::MAX } else { 1 };
+        let shape = Shape { clients: 2 * CLIENTS, padding: 0, pipeline: 1, per_connection };
+        let connecting = Arc::clone(&shared);
+        let load = Load::by(move || Ok(connecting.connect()), gateway.target(), shape);
+        for _ in 0..REPLACEMENTS {
+            load.wait_for_many(ANSWERS, "200s", Instant::now(), accepted);
+            let next = start(&shared, &bus);
+            gateway.signal(Signal::TERM);
+            std::mem::replace(&mut gateway, next).expect_stopped();
+        }
+        let answers = load.finish();
         gateway.terminate();
 
-        assert!(answered.len() >= REPLACEMENTS * ANSWERS);
-        let mut published: BTreeMap<Message, usize> = BTreeMap::new();
-        for _ in 0..answered.len() {
-            *published.entry(bus.next()).or_default() += 1;
-        }
-        let not_once: Vec<_> = answered.iter().filter(|message| published.get(message) != Some(&1)).collect();
-        assert!(not_once.is_empty(), "answered with 200 and not published once: {not_once:?}");
+        let received: Vec<Message> = (0..answers.len()).map(|_| bus.next()).collect();
         assert_eq!(bus.next_within(POLL_INTERVAL), None, "more was published");
+        let report = DeliveryReport::in_any_order(&answers, &received);
+        report.assert_nothing_lost();
+        assert!(report.refused.is_empty(), "a request failed: {report}");
     }
 }
 
@@ -89,25 +78,6 @@ fn no_hub_misses_what_a_new_gateway_accepts() {
                 break;
             }
             gateway.terminate();
-        }
-    }
-}
-
-/// Posts one message after the other until it is over, on one connection as long as it lasts, or with a connection for
-/// each request. Panics if a request fails.
-fn post(shared: &Shared, target: &str, client: usize, over: &AtomicBool, answered: &Sender<Message>) {
-    let is_kept = client < CLIENTS;
-    let mut connection = None;
-    let mut number = 0;
-    while !over.load(Ordering::Relaxed) {
-        number += 1;
-        let message = Message::new("load", &format!(r#"{{"client":{client},"number":{number}}}"#));
-        let mut current = connection.take().unwrap_or_else(|| shared.connect());
-        let response = current.exchange(&Request::post(target, message.body()));
-        response.assert_accepted();
-        answered.send(message).unwrap();
-        if is_kept && !response.closes() {
-            connection = Some(current);
         }
     }
 }

@@ -90,7 +90,7 @@ fn the_answer_names_the_part_that_was_late() {
         let mut connection = at(bytes);
         connection.step(|connection, out, context| connection.time_out(out, context));
         let outcome = connection.outcome();
-        let problem = outcome.answers[0].problem().unwrap();
+        let problem = outcome.answers[0].document().unwrap();
         assert_eq!(problem["detail"], format!("the {part} took too long to arrive"));
     }
 }
@@ -113,7 +113,7 @@ fn an_unfinished_head_request_is_answered_without_content() {
             end(&mut connection);
             let answers = connection.outcome().answers;
             assert_eq!(statuses(&answers), [(status, true)]);
-            assert_eq!(answers[0].problem().is_some(), has_content, "{}", bytes.escape_ascii());
+            assert_eq!(answers[0].document().is_some(), has_content, "{}", bytes.escape_ascii());
         }
     }
 }

@@ -90,7 +90,7 @@ pub(crate) fn render(outcome: &Outcome) -> String {
 const ORIGIN: &str = "Access-Control-Allow-Origin";
 
 fn problem(answer: &Answer) -> String {
-    let Some(problem) = answer.problem() else { return ", without content".into() };
+    let Some(problem) = answer.document() else { return ", without content".into() };
     let member = |name: &str| problem[name].as_str().unwrap_or_default().to_owned();
     let kind = member("type").rsplit(':').next().unwrap_or_default().to_owned();
     let place = problem["pointer"].as_str().map(|pointer| format!(" at \"{pointer}\"")).unwrap_or_default();

@@ -25,8 +25,8 @@ fn cases(folder: &str) -> Vec<Case> {
         .filter(|path| path.extension().is_some_and(|extension| extension == "http"))
         .map(|path| {
             let expectation = path.with_extension("expect");
-            let text =
-                fs::read_to_string(&expectation).unwrap_or_else(|_| panic!("{} is missing", expectation.display()));
+            let text = fs::read_to_string(&expectation)
+                .unwrap_or_else(|_| panic!("{} is missing: begin it with `# ` and a rule", expectation.display()));
             assert!(text.starts_with("# "), "{} names no rule", expectation.display());
             let name = path.file_stem().unwrap().to_string_lossy().into_owned();
             Case { name, bytes: fs::read(&path).unwrap(), limits: limits(&text), expectation }
@@ -51,7 +51,10 @@ fn compare(cases: &[Case]) {
             }
         }
     }
-    assert!(differing.is_empty(), "{differing}");
+    assert!(
+        differing.is_empty(),
+        "{differing}\nIf these outcomes are right, write them with: UPDATE_EXPECT=1 cargo test --test requests"
+    );
 }
 
 /// Returns the outcome of every split of `case`.

@@ -93,7 +93,7 @@ fn the_first_fault_of_the_table_answers() {
         let (limits, bytes) = faulty_from(fault);
         let outcome = whole(&limits, &bytes);
         let answer = &outcome.answers[0];
-        let problem = answer.problem().map(|problem| problem["type"].as_str().unwrap().to_owned());
+        let problem = answer.document().map(|problem| problem["type"].as_str().unwrap().to_owned());
         let expected = kind.map(|kind| format!("urn:adapter-gateway:problem:{kind}"));
         assert_eq!((answer.status, problem), (status, expected), "{fault:?}");
         assert_eq!(outcome.published.len(), usize::from(fault == Fault::None));

@@ -7,6 +7,7 @@ use proptest::sample::{Index, select};
 use adapter_gateway::http::connection::Waiting;
 
 use crate::bytes::{GET, LAST_CHUNK, MESSAGE, chunk, chunked, post, post_to, request};
+use crate::properties::compare::assert_same;
 use crate::properties::connection::{End, Outcome, Through, run, whole};
 use crate::properties::context::Limits;
 use crate::properties::{self, decode};
@@ -104,7 +105,7 @@ proptest! {
     fn a_pipeline_is_its_requests(requests in vec(one(), 1..8), at in vec(any::<Index>(), 0..6)) {
         let bytes = requests.concat();
         for through in [Through::Input, Through::BodySpace] {
-            prop_assert_eq!(&run(&Limits::default(), cut(&bytes, &at), through), &one_by_one(&requests));
+            assert_same("a pipeline", &run(&Limits::default(), cut(&bytes, &at), through), &one_by_one(&requests));
         }
     }
 
@@ -113,7 +114,8 @@ proptest! {
         requests in vec(one(), 1..4), edits in vec(edit(), 1..4), at in vec(any::<Index>(), 0..6),
     ) {
         let bytes = edited(requests.concat(), &edits);
-        prop_assert_eq!(run(&Limits::default(), cut(&bytes, &at), Through::Input), whole(&Limits::default(), &bytes));
+        let in_pieces = run(&Limits::default(), cut(&bytes, &at), Through::Input);
+        assert_same("in pieces", &in_pieces, &whole(&Limits::default(), &bytes));
         properties::split(&bytes);
         properties::connection(&bytes);
     }
@@ -125,7 +127,7 @@ proptest! {
     ) {
         let requests = [request.clone(), edited(request, &edits)];
         let bytes = requests.concat();
-        prop_assert_eq!(&run(&Limits::default(), cut(&bytes, &at), Through::Input), &one_by_one(&requests));
+        assert_same("both", &run(&Limits::default(), cut(&bytes, &at), Through::Input), &one_by_one(&requests));
     }
 
     #[test]
@@ -154,7 +156,7 @@ proptest! {
         wire.extend(format!("0{extension}\r\n{trailers}\r\n").bytes());
         let body_bytes = wire.len();
         wire.extend(&behind);
-        prop_assert_eq!(decode(&cut(&wire, &at)), Ok(Some((content, body_bytes))));
+        assert_same("chunks", &decode(&cut(&wire, &at)), &Ok(Some((content, body_bytes))));
         properties::chunked(&edited(wire, &edits));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::random::Random;
+use crate::support::random::Random;
 
 /// The topic of all messages.
 const TOPIC: &str = "soak";
@@ -220,7 +220,7 @@ pub(crate) fn message(connection: u32, number: u32) -> String {
 
 /// Returns the payload of a message. Its size depends on its number: most are small, a few are large.
 fn payload(connection: u32, number: u32) -> String {
-    let mut random = Random::new(number.into());
+    let mut random = Random(number.into());
     let padding = match random.within(0..1000) {
         0..700 => random.within(0..200),
         700..950 => random.within(200..2_000),

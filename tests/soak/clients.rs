@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::account::{Outcome, message};
-use crate::random::Random;
 use crate::rude;
-use crate::stream::{Answer, Stream, Way};
+use crate::stream::{Stream, Way};
+use crate::support::answer::Answer;
+use crate::support::random::Random;
 use crate::support::request::Request;
 use crate::world::{HEAD_TIMEOUT, IDLE_TIMEOUT, Moment, World};
 
@@ -71,7 +72,7 @@ pub(crate) async fn run(world: Arc<World>, seed: u64, number: usize) {
     let way = if number.is_multiple_of(2) { Way::Tcp } else { Way::Unix };
     world.pause(random.pause_ms(AWAY_MS)).await;
     while !world.is_over() {
-        let mut client = Client::new(&world, way, Random::new(random.next()));
+        let mut client = Client::new(&world, way, random.fork());
         match kind {
             Kind::Rude => rude::live(&mut client).await,
             _ => client.live(kind).await,
@@ -119,7 +120,7 @@ impl Client {
         let _ = bounded(&self.world, "write", stream.write(&bytes)).await;
         for sent in sent {
             match self.read(stream, sent, 200).await {
-                Some(answer) if !answer.closes => {}
+                Some(answer) if !answer.closes() => {}
                 _ => return false,
             }
         }
@@ -127,7 +128,7 @@ impl Client {
     }
 
     async fn post_once(&mut self, stream: &mut Stream) {
-        if self.random.percent(50) {
+        if self.random.permille(500) {
             self.exchange(stream, 1).await;
             return;
         }
@@ -137,7 +138,7 @@ impl Client {
         let _ = bounded(&self.world, "write", stream.write(&request.bytes())).await;
         if let Some(answer) = self.read(stream, sent, 200).await {
             let silent = bounded(&self.world, "close", async { Ok(stream.ends_silently().await) }).await;
-            if !answer.closes || silent.is_ok_and(|silent| !silent) {
+            if !answer.closes() || silent.is_ok_and(|silent| !silent) {
                 self.world.fail(&format!("after the answer {} to `Connection: close`: no close", answer.status));
             }
         }
@@ -218,7 +219,7 @@ impl Client {
     /// Enters an answer into the account. It is a failure if nothing explains its status.
     fn judge(&self, sent: Sent, answer: &Answer, wanted: u16) {
         let changes = &self.world.changes;
-        let explained = match (answer.status, answer.problem.as_str()) {
+        let explained = match (answer.status, answer.kind.as_str()) {
             (408, _) => self.latest.elapsed() >= HEAD_TIMEOUT,
             (status, _) if status == wanted => true,
             (503, "queue-full" | "subscriber-stalled" | "buffers-full") => true,
@@ -228,10 +229,10 @@ impl Client {
             _ => false,
         };
         let mut account = self.world.account();
-        account.count_answer(answer.status, &answer.problem);
+        account.count_answer(answer.status, &answer.kind);
         account.set(sent.number, if answer.status == 200 { Outcome::Accepted } else { Outcome::Refused });
         if !explained {
-            let what = format!("message {}: {} {} instead of {wanted}", sent.number, answer.status, answer.problem);
+            let what = format!("message {}: {} {} instead of {wanted}", sent.number, answer.status, answer.kind);
             account.fail(&what);
         }
     }

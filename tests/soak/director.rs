@@ -9,11 +9,11 @@ use rustix::process::Signal;
 
 use crate::hostile;
 use crate::hub::Hubs;
-use crate::pair::{Pair, PairFiles, replace};
-use crate::random::Random;
 use crate::samples::Samples;
 use crate::support::gateway::{Gateway, is_event};
 use crate::support::net::refuses;
+use crate::support::pair::{Pair, PairFiles, replace};
+use crate::support::random::Random;
 use crate::support::settings_file::{disabled, enabled};
 use crate::world::World;
 
@@ -109,7 +109,7 @@ impl Director {
             StopHub | KillStoppedHub => {
                 self.hubs.signal(Signal::STOP);
                 sleep(self.random.pause_ms(500..6_000));
-                if self.random.percent(30) {
+                if self.random.permille(300) {
                     self.new_token();
                 }
                 match what {
@@ -152,7 +152,7 @@ impl Director {
             PeerThatChangesItsMind => hostile::change_the_mind(&endpoint),
             PublishersThatLeave => {
                 let publishers = self.hubs.publishers().expect("a hub");
-                let _staller = self.random.percent(50).then(|| hostile::subscribe_and_not_read(&endpoint));
+                let _staller = self.random.permille(500).then(|| hostile::subscribe_and_not_read(&endpoint));
                 hostile::publish_and_leave(publishers, &mut self.random);
             }
             PeerThatDoesNotRead => {

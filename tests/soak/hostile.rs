@@ -4,8 +4,8 @@ use std::net::TcpStream;
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::peer::{Form, RawPeer, frame, handshake, message, subscribe};
-use crate::random::Random;
+use crate::support::peer::{Form, RawPeer, frame, handshake, message, subscribe};
+use crate::support::random::Random;
 
 /// The topic of what hostile publishers send, which does not count.
 pub(crate) const HOSTILE_TOPIC: &[u8] = b"hostile";
@@ -32,7 +32,7 @@ pub(crate) fn subscribe_and_leave(endpoint: &str, random: &mut Random) {
             subscribe(Form::Message, &prefix)
         });
         peer.send(&subscriptions.collect::<Vec<_>>());
-        if random.percent(50) {
+        if random.permille(500) {
             sleep(random.pause_ms(0..20));
         }
     }

@@ -22,20 +22,13 @@ mod clients;
 mod director;
 mod hostile;
 mod hub;
-#[allow(dead_code, reason = "shared with tests/https, which uses the rest of it")]
-#[path = "../https/pair.rs"]
-mod pair;
-#[allow(dead_code, reason = "shared with tests/guard, which uses the rest of it")]
-#[path = "../guard/peer.rs"]
-mod peer;
 mod plot;
-mod random;
 mod report;
 mod rude;
 mod samples;
 mod stream;
-#[allow(dead_code, reason = "shared with tests/process, which uses the rest of it")]
-#[path = "../process/support/mod.rs"]
+#[allow(dead_code, reason = "shared with other tests, each of which uses a part of it")]
+#[path = "../support/mod.rs"]
 mod support;
 mod world;
 
@@ -53,12 +46,12 @@ use serde_json::Value;
 use account::{Outcome, message};
 use director::{Certificate, Director};
 use hub::{Bus, HUB, Hubs};
-use pair::Pair;
-use random::Random;
 use samples::{Samples, growth, tasks};
 use support::gateway::Gateway;
 use support::http::Client;
 use support::net::free_address;
+use support::pair::Pair;
+use support::random::Random;
 use support::request::Request;
 use support::settings_file::enabled;
 use support::usage::{cpu_ticks, descriptors, raise_descriptors, resident_kib};

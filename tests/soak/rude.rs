@@ -11,7 +11,7 @@ const UNREAD: usize = 20;
 
 /// Lives one connection.
 pub(crate) async fn live(client: &mut Client) {
-    if client.way == Way::Tcp && client.world.tls().is_some() && client.random.percent(10) {
+    if client.way == Way::Tcp && client.world.tls().is_some() && client.random.permille(100) {
         return speak_http_to_https(client).await;
     }
     let Some(stream) = client.connect().await else { return };
@@ -35,11 +35,11 @@ async fn leave(client: &mut Client, stream: Stream) {
 async fn send_a_part(client: &mut Client, mut stream: Stream) {
     let (sent, request) = client.message();
     let bytes = request.bytes();
-    let part = if client.random.percent(50) { bytes.len() - 1 } else { client.random.within(1..bytes.len()) };
+    let part = if client.random.permille(500) { bytes.len() - 1 } else { client.random.within(1..bytes.len()) };
     client.world.account().set(sent.number, Outcome::Incomplete);
     client.begin_request();
     let _ = bounded(&client.world, "write", stream.write(&bytes[..part])).await;
-    if client.random.percent(30) {
+    if client.random.permille(300) {
         stream.half_close();
         // An incomplete request is 400, in TLS without close_notify there is no answer.
         let _ = bounded(&client.world, "answer to a half-close", async { Ok(stream.ends_silently().await) }).await;
@@ -50,7 +50,7 @@ async fn send_a_part(client: &mut Client, mut stream: Stream) {
 
 /// Sends whole requests and does not wait for their answers.
 async fn leave_without_answer(client: &mut Client, mut stream: Stream) {
-    let count = if client.random.percent(50) { 1 } else { client.random.within(2..UNREAD) };
+    let count = if client.random.permille(500) { 1 } else { client.random.within(2..UNREAD) };
     let requests: Vec<u8> = (0..count).flat_map(|_| client.message().1.bytes()).collect();
     client.begin_request();
     let write = stream.write(&requests);

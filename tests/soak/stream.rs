@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use rustls::ClientConnection;
 use rustls::pki_types::ServerName;
-use serde_json::Value;
 use socket2::SockRef;
 use tokio::net::{TcpStream, UnixStream};
 
+use crate::support::answer::Answer;
 use crate::world::World;
 
 const READ_BYTES: usize = 16 * 1024;
@@ -18,14 +18,6 @@ const READ_BYTES: usize = 16 * 1024;
 pub(crate) enum Way {
     Tcp,
     Unix,
-}
-
-/// One answer.
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    /// The last word of the problem's type.
-    pub(crate) problem: String,
-    pub(crate) closes: bool,
 }
 
 enum Socket {
@@ -79,7 +71,8 @@ impl Stream {
     /// Reads the next answer. Fails with `UnexpectedEof` if the connection ends instead.
     pub(crate) async fn answer(&mut self) -> io::Result<Answer> {
         loop {
-            if let Some((answer, bytes)) = parse(&self.unread)? {
+            if let Some((answer, bytes)) = Answer::take(&self.unread, true).map_err(io::Error::other)? {
+                answer.check().map_err(io::Error::other)?;
                 self.unread.drain(..bytes);
                 return Ok(answer);
             }
@@ -187,33 +180,4 @@ impl Stream {
         }
         Ok(bytes)
     }
-}
-
-/// Returns the answer that `input` begins with and its length, if it is complete.
-fn parse(input: &[u8]) -> io::Result<Option<(Answer, usize)>> {
-    let mut fields = [httparse::EMPTY_HEADER; 32];
-    let mut response = httparse::Response::new(&mut fields);
-    let httparse::Status::Complete(head) = response.parse(input).map_err(io::Error::other)? else { return Ok(None) };
-    let status = response.code.unwrap_or_default();
-    let field = |name: &str| {
-        let field = response.headers.iter().find(|field| field.name.eq_ignore_ascii_case(name))?;
-        std::str::from_utf8(field.value).ok()
-    };
-    let invalid = |what: &str| io::Error::other(format!("an answer {status} with {what}"));
-    let length: usize = match field("Content-Length") {
-        Some(length) => length.parse().map_err(|_| invalid("a wrong Content-Length"))?,
-        None if status == 204 => 0,
-        None => return Err(invalid("no Content-Length")),
-    };
-    let Some(body) = input.get(head..head + length) else { return Ok(None) };
-    let problem = match field("Content-Type") {
-        Some("application/problem+json") => {
-            let problem: Value = serde_json::from_slice(body)?;
-            problem["type"].as_str().and_then(|kind| kind.rsplit(':').next()).unwrap_or_default().to_owned()
-        }
-        _ if status == 200 && body != b"{\"status\":\"accepted\"}\n" => return Err(invalid("a wrong body")),
-        _ => String::new(),
-    };
-    let closes = field("Connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
-    Ok(Some((Answer { status, problem, closes }, head + length)))
 }

@@ -71,16 +71,16 @@ impl Plan {
         let count = match random.below(100) {
             0..5 => 0,
             5..60 => 1,
-            60..97 => random.size(2, 5),
+            60..97 => random.within(2..6),
             // The answers to so many are more than the gateway writes at once.
-            _ => random.size(20, 600),
+            _ => random.within(20..601),
         };
         let mut wire = Vec::new();
         let mut requests = Vec::new();
         for index in 0..count {
             requests.push(Request::append(&mut wire, (life, index), token, count > 5, random));
         }
-        let end = if random.permille(150) { random.size(0, wire.len()) } else { wire.len() };
+        let end = if random.permille(150) { random.within(0..wire.len() + 1) } else { wire.len() };
         let pieces = pieces(world, &requests, end, random);
         let finish = match random.below(100) {
             0..40 => Finish::Wait,
@@ -91,10 +91,10 @@ impl Plan {
         };
         let pace = match random.below(100) {
             0..75 => Pace::Prompt,
-            75..90 => Pace::Slow { bytes: random.size(1, 5_000), pause: Duration::from_millis(random.between(1, 300)) },
-            _ => Pace::Stops { after: random.size(0, 2_000) },
+            75..90 => Pace::Slow { bytes: random.within(1..5_001), pause: random.pause_ms(1..301) },
+            _ => Pace::Stops { after: random.within(0..2_001) },
         };
-        let breaks_after = random.permille(100).then(|| Duration::from_millis(random.below(5_000)));
+        let breaks_after = random.permille(100).then(|| random.pause_ms(0..5_000));
         let is_rude = random.permille(200);
         // Where TLS is spoken, some clients speak http.
         let session = (world.limits.is_tls && random.permille(900)).then(Session::new);
@@ -119,8 +119,8 @@ fn pieces(world: &World, requests: &[Request], end: usize, random: &mut Random) 
             cuts.push(request.head_end);
         }
         if is_cut {
-            let most = random.size(1, 12);
-            cuts.extend((0..most).map(|_| random.size(request.start, request.end)));
+            let most = random.within(1..13);
+            cuts.extend((0..most).map(|_| random.within(request.start..request.end + 1)));
         }
         cuts.sort_unstable();
         cuts.dedup();
@@ -137,13 +137,13 @@ fn pieces(world: &World, requests: &[Request], end: usize, random: &mut Random) 
 }
 
 /// Returns how long a client waits before a piece: rarely about as long as a deadline.
-fn pause(world: &World, longest_ms: u64, random: &mut Random) -> Duration {
+fn pause(world: &World, longest_ms: usize, random: &mut Random) -> Duration {
     let timeouts = &world.limits.timeouts;
     if random.permille(30) {
         let deadline = random.pick(&[timeouts.head, timeouts.body, timeouts.idle]);
         return deadline * random.pick(&[300, 900, 999, 1000, 1001, 1100]) / 1000;
     }
-    Duration::from_millis(random.between(0, longest_ms))
+    random.pause_ms(0..longest_ms + 1)
 }
 
 /// Lives a life on this connection.

@@ -11,9 +11,7 @@
 //! | `transport` | the event loop, the listeners and the streams, as the workers see them |
 //! | `tls` | TLS, as the clients of some worlds speak it |
 //! | `ledger` | what a life has seen, and whether the gateway did right by it |
-//! | `answer` | a parser of answers that shares no code with the gateway |
 //! | `world` | what is true at each moment, what went wrong, and the trace |
-//! | `random` | random numbers |
 //!
 //! `.ci/world SECONDS` runs worlds for so long. A world that goes wrong prints its seed. This replays it, with its trace:
 //!
@@ -29,9 +27,13 @@
     reason = "a test that finds what it does not expect is to stop there"
 )]
 
+#[allow(dead_code, reason = "shared with other tests, each of which uses a part of it")]
+#[path = "../support/answer.rs"]
 mod answer;
 mod client;
 mod ledger;
+#[allow(dead_code, reason = "shared with other tests, each of which uses a part of it")]
+#[path = "../support/random.rs"]
 mod random;
 mod request;
 mod scenario;

@@ -60,9 +60,9 @@ impl Request {
         let is_chunked = kind == Kind::MalformedChunk || (kind != Kind::TooLarge && random.permille(200));
         let filler = match random.below(100) {
             _ if is_one_of_many => 0,
-            0..80 => random.size(0, 200),
-            80..95 => random.size(200, 20_000),
-            _ => random.size(20_000, 200_000),
+            0..80 => random.within(0..201),
+            80..95 => random.within(200..20_001),
+            _ => random.within(20_000..200_001),
         };
         let payload = payload(life, index, filler);
         let body = match kind {
@@ -139,7 +139,7 @@ pub(crate) fn origin(payload: &[u8]) -> Option<(u32, usize)> {
 }
 
 fn append_chunks(wire: &mut Vec<u8>, body: &[u8], random: &mut Random) {
-    let most = random.size(1, body.len().max(1));
+    let most = random.within(1..body.len().max(1) + 1);
     // A body of a hundred chunks shows what one of a thousand would.
     for chunk in body.chunks(most.max(body.len() / 100 + 1)) {
         wire.extend_from_slice(format!("{:x}\r\n", chunk.len()).as_bytes());

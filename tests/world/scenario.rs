@@ -48,10 +48,10 @@ pub(crate) struct Outcome {
 pub(crate) fn run(seed: u64, is_traced: bool) -> Outcome {
     let event_loop = Simulated::new().unwrap();
     let lives = event_loop.block_on(async {
-        let mut random = Random::new(seed);
+        let mut random = Random(seed);
         let limits = limits(&mut random);
         let world = World::new(limits, random.fork(), is_traced);
-        let lives = random.between(1, 150) as u32;
+        let lives = random.within(1..151) as u32;
         world.note(0, "begin", format_args!("{lives} lives, {:?}", world.limits));
         let gateway = Gateway::start(&world);
         spawn_local(take_messages(Rc::clone(&world), random.fork()));
@@ -76,7 +76,7 @@ fn limits(random: &mut Random) -> Limits {
     };
     Limits {
         timeouts,
-        workers: random.size(1, 3),
+        workers: random.within(1..4),
         connections: random.pick(&[1, 3, 20, 1_000]),
         descriptors: random.pick(&[2, 10, 1_000, 1_000]),
         buffered_bytes: random.pick(&[10_000, 250_000, 64 << 20, 64 << 20]),
@@ -141,13 +141,13 @@ impl Gateway {
 
     /// Opens, closes and changes things for as long as the world lasts, and then stops the workers.
     async fn run(&self, random: &mut Random) {
-        let end = Instant::now() + Duration::from_millis(random.between(1, 60_000));
+        let end = Instant::now() + random.pause_ms(1..60_001);
         let longest_pause_ms = random.pick(&[50, 1_000, 20_000]);
         if random.permille(950) {
             self.open(random);
         }
         while Instant::now() < end {
-            sleep(Duration::from_millis(random.between(1, longest_pause_ms))).await;
+            sleep(random.pause_ms(1..longest_pause_ms + 1)).await;
             self.world.check_memory();
             match random.below(100) {
                 0..20 => self.open(random),
@@ -168,8 +168,8 @@ impl Gateway {
 
     /// Puts a token into force, and listens unless the gateway listens already.
     fn open(&self, random: &mut Random) {
-        let token = random.size(0, TOKENS.len() - 1);
-        let listening = self.listening.borrow_mut().get_or_insert_with(|| self.listen(random.size(1, 2))).clone();
+        let token = random.below(TOKENS.len());
+        let listening = self.listening.borrow_mut().get_or_insert_with(|| self.listen(random.within(1..3))).clone();
         self.world.change(|moment| moment.token = Some(token));
         self.token.send_replace(Token::new(TOKENS[token]));
         for service in &self.services {
@@ -207,7 +207,7 @@ impl Gateway {
             sleep(Duration::from_millis(5)).await;
         }
         backlogs.iter().for_each(|backlog| backlog.close());
-        sleep(Duration::from_millis(random.below(2_000))).await;
+        sleep(random.pause_ms(0..2_000)).await;
     }
 
     async fn stop(&self, random: &mut Random) {
@@ -216,10 +216,10 @@ impl Gateway {
         self.end_connections("drain");
         let mut deadline = Instant::now() + Duration::from_millis(random.pick(&[0, 500, 5_000, 100_000]));
         self.drain(deadline);
-        sleep(Duration::from_millis(random.below(10))).await;
+        sleep(random.pause_ms(0..10)).await;
         self.inherited.take();
         if random.permille(200) {
-            sleep(Duration::from_millis(random.below(1_000))).await;
+            sleep(random.pause_ms(0..1_000)).await;
             deadline = deadline.min(Instant::now());
             self.drain(deadline);
         }
@@ -328,7 +328,7 @@ async fn take_messages(world: Rc<World>, mut random: Random) {
         }
         let pause_ms = random.pick(&[0, 1, 20, 20, 3_000]);
         sleep(Duration::from_millis(pause_ms)).await;
-        let most = random.between(1, 100);
+        let most = random.within(1..101);
         for _ in 0..most {
             let Some(message) = world.bus.take() else { break };
             world.take(&message);
@@ -342,10 +342,10 @@ async fn connect_clients(world: Rc<World>, gateway: Rc<Gateway>, lives: u32, mut
         let ledger = Rc::new(RefCell::new(Ledger::new(life)));
         world.ledgers.borrow_mut().push(Rc::clone(&ledger));
         let mut random = random.fork();
-        sleep(Duration::from_millis(random.between(0, longest_ms))).await;
+        sleep(random.pause_ms(0..longest_ms + 1)).await;
         let token = match world.moment().token {
             Some(token) if random.permille(950) => token,
-            _ => random.size(0, TOKENS.len() - 1),
+            _ => random.below(TOKENS.len()),
         };
         let (plan, requests) = Plan::new(&world, life, token, &mut random);
         ledger.borrow_mut().requests = requests;
@@ -372,7 +372,7 @@ impl Gateway {
         let open = self.open.borrow();
         let Some(last) = open.len().checked_sub(1) else { return false };
         self.world.note(socket.life, "connect", format_args!(""));
-        open[random.size(0, last)].connect(socket)
+        open[random.below(last + 1)].connect(socket)
     }
 
     /// Connects to an inherited socket, from which a thread accepts where a worker would not.

@@ -28,7 +28,7 @@ pub(crate) struct Socket {
     pub(crate) ledger: Rc<RefCell<Ledger>>,
     state: RefCell<State>,
     random: RefCell<Random>,
-    fault_ppm: Cell<u64>,
+    fault_ppm: Cell<usize>,
 }
 
 #[derive(Default)]
@@ -67,7 +67,7 @@ fn wait<T>(waker: &mut Option<Waker>, context: &Context<'_>) -> Poll<T> {
 
 /// The gateway's end.
 impl Socket {
-    pub(crate) fn new(life: u32, ledger: Rc<RefCell<Ledger>>, mut random: Random, fault_ppm: u64) -> Rc<Self> {
+    pub(crate) fn new(life: u32, ledger: Rc<RefCell<Ledger>>, mut random: Random, fault_ppm: usize) -> Rc<Self> {
         let send_bytes = random.pick(&[1, 100, 4_000, 65_536, 1_000_000]);
         let send_bytes = if random.permille(700) { 65_536 } else { send_bytes };
         let state = RefCell::new(State { send_bytes, ..State::default() });
@@ -119,7 +119,7 @@ impl Socket {
         let mut random = self.random.borrow_mut();
         if random.permille(100) {
             // The rest comes right after this call.
-            bytes = random.size(1, bytes);
+            bytes = random.within(1..bytes + 1);
         } else if random.permille(5) {
             return Err(io::ErrorKind::WouldBlock.into());
         }
@@ -139,7 +139,7 @@ impl Socket {
         let mut random = self.random.borrow_mut();
         let mut room = state.send_bytes.saturating_sub(state.to_client.len()).min(bytes.len());
         if random.permille(20) {
-            room = room.min(random.size(0, room));
+            room = room.min(random.within(0..room + 1));
             state.has_room_again = room == 0;
         }
         if room == 0 {

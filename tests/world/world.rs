@@ -42,7 +42,7 @@ pub(crate) struct Limits {
     pub(crate) queue_messages: usize,
     pub(crate) queue_bytes: usize,
     /// How often, in a million, a call of a worker fails.
-    pub(crate) fault_ppm: u64,
+    pub(crate) fault_ppm: usize,
     /// Whether the gateway speaks TLS.
     pub(crate) is_tls: bool,
 }

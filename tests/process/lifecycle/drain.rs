@@ -1,18 +1,13 @@
 //! The stop: every message that was answered with 200 reaches the bus, and every request in flight gets an answer.
 
-use std::collections::BTreeSet;
-use std::io::ErrorKind;
-use std::net::SocketAddr;
-use std::sync::mpsc::{Sender, channel};
-
 use rustix::process::Signal;
 
 use crate::statuses::FINE;
 use crate::support::gateway::Gateway;
-use crate::support::http::{Client, Response};
+use crate::support::http::Client;
+use crate::support::load::{Load, Shape};
 use crate::support::net::{dead_endpoint, free_address, refuses};
-use crate::support::poll_loop::POLL_INTERVAL;
-use crate::support::request::Request;
+use crate::support::report::assert_nothing_is_lost_by_a_stop;
 use crate::support::subscriber::{Message, Subscriber, ipc_endpoint};
 
 #[test]
@@ -116,59 +111,11 @@ fn every_message_answered_with_200_under_load_is_on_the_bus_after_the_stop() {
         let builder = Gateway::serve().listen(free_address()).connect(bus.endpoint());
         let mut gateway = builder.arguments(["--workers", workers]).start();
         gateway.wait_connected();
-        let answered = load_until_it_stops(&mut gateway);
-        let stopped = gateway.expect_stopped();
-
-        let received: Vec<Message> = (0..stopped.published).map(|_| bus.next()).collect();
-        let more = bus.next_within(POLL_INTERVAL);
-        assert_eq!(more, None, "there are more messages on the bus than the gateway has counted");
-        let distinct: BTreeSet<&Message> = received.iter().collect();
-        assert_eq!(distinct.len(), received.len(), "a message was published twice");
-        let lost: Vec<_> = answered.iter().filter(|it| !distinct.contains(it)).collect();
-        assert!(lost.is_empty(), "answered with 200 and never published: {lost:?}");
-        assert!(answered.len() >= ACCEPTED_BEFORE_THE_SIGNAL);
+        let address = gateway.address();
+        let shape = Shape { clients: CLIENTS, padding: 0, pipeline: 1, per_connection: |_| usize::MAX };
+        let load = Load::by(move || Client::try_connect(address), gateway.target(), shape);
+        assert_nothing_is_lost_by_a_stop(&mut gateway, &bus, load, ACCEPTED_BEFORE_THE_SIGNAL);
     }
-}
-
-/// Posts from several threads, sends SIGTERM meanwhile, and returns the messages that were answered with 200.
-fn load_until_it_stops(gateway: &mut Gateway) -> Vec<Message> {
-    let (sender, answers) = channel();
-    let (address, target) = (gateway.address(), gateway.target());
-    std::thread::scope(|scope| {
-        for client in 0..CLIENTS {
-            let (sender, target) = (sender.clone(), &target);
-            scope.spawn(move || post_until_refused(address, target, client, &sender));
-        }
-        drop(sender);
-        let mut answered: Vec<Message> = answers.iter().take(ACCEPTED_BEFORE_THE_SIGNAL).collect();
-        gateway.signal(Signal::TERM);
-        answered.extend(answers.iter());
-        answered
-    })
-}
-
-/// Posts one message after the other until connections are refused. When its connection ends, it opens a new one.
-fn post_until_refused(address: SocketAddr, target: &str, client: usize, answered: &Sender<Message>) {
-    let mut number = 0;
-    while let Ok(mut connection) = Client::try_connect(address) {
-        loop {
-            number += 1;
-            let message = Message::new("load", &format!(r#"{{"client":{client},"number":{number}}}"#));
-            connection.send(Request::post(target, message.body()).bytes());
-            let Some(response) = answer(&mut connection) else { break };
-            response.assert_accepted();
-            answered.send(message).unwrap();
-            if response.closes() {
-                break;
-            }
-        }
-    }
-}
-
-/// Returns the answer, or `None` if the connection ended instead. Panics if neither happens in time.
-fn answer(connection: &mut Client) -> Option<Response> {
-    let answered = connection.try_response();
-    answered.inspect_err(|error| assert_ne!(error.kind(), ErrorKind::WouldBlock, "no answer in time")).ok()
 }
 
 /// The subscriber connects to an endpoint of the gateway itself. There is no hub.

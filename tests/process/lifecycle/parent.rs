@@ -35,7 +35,8 @@ impl Parent {
     fn wait_event(&mut self, name: &str) {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let line = self.process.next_line(deadline).unwrap_or_else(|| panic!("stdout closed before {name}"));
+            let line =
+                self.process.next_line_for(name, deadline).unwrap_or_else(|| panic!("stdout closed before {name}"));
             let event: Value = serde_json::from_str(&line).unwrap();
             if event["event"] == "listening" {
                 self.gateway = Pid::from_raw(event["pid"].as_i64().unwrap().try_into().unwrap());

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
+use crate::support::answer::Answer;
 use crate::support::gateway::{Builder, Gateway};
-use crate::support::http::Response;
 use crate::support::lateness::Lateness;
 use crate::support::net::refuses;
 use crate::support::subscriber::{Message, ipc_endpoint};
@@ -89,7 +89,7 @@ fn with_messages_in_the_hub(builder: Builder) -> (Gateway, zmq::Socket, [tempfil
     stalled.set_rcvtimeo(PATIENCE.as_millis().try_into().unwrap()).unwrap();
     stalled.set_subscribe(b"").unwrap();
     stalled.connect(&subscribers).unwrap();
-    let post = |message: &Message| -> Response { gateway.post(message.body()) };
+    let post = |message: &Message| -> Answer { gateway.post(message.body()) };
     eventually("a probe arrives", || {
         post(&Message::new("probe", "{}")).assert_accepted();
         (stalled.poll(zmq::POLLIN, 20).unwrap() > 0).then_some(())

@@ -1,8 +1,8 @@
 //! What a page in a browser needs before it may post (the Fetch standard, and Private Network Access).
 
 use super::FINE;
+use crate::support::answer::Answer;
 use crate::support::fixture::Fixture;
-use crate::support::http::Response;
 use crate::support::request::Request;
 
 const ORIGIN: &str = "https://create.example";
@@ -18,11 +18,11 @@ fn preflight(origin: &str) -> Request {
         .field("Content-Length", "0")
 }
 
-fn allowed_origin(response: &Response) -> Option<&str> {
+fn allowed_origin(response: &Answer) -> Option<&str> {
     response.field("Access-Control-Allow-Origin")
 }
 
-fn lists(response: &Response, name: &str, item: &str) -> bool {
+fn lists(response: &Answer, name: &str, item: &str) -> bool {
     let list = response.field(name).unwrap_or_default();
     list.split(',').any(|known| known.trim().eq_ignore_ascii_case(item))
 }

@@ -10,15 +10,15 @@ mod precedence;
 mod refusals;
 mod token;
 
+use crate::support::answer::Answer;
 use crate::support::fixture::Fixture;
-use crate::support::http::Response;
 use crate::support::request::Request;
 
 /// The body of a message that passes every check.
 pub(crate) const FINE: &str = r#"{"topic":"t","payload":{}}"#;
 
 /// Sends a request, checks that it is refused and that the connection is closed, and returns the answer.
-fn refuse_and_close(fixture: &Fixture, request: &Request) -> Response {
+fn refuse_and_close(fixture: &Fixture, request: &Request) -> Answer {
     let mut client = fixture.client();
     let response = client.exchange(request);
     response.problem();

@@ -3,15 +3,15 @@
 use std::net::TcpListener;
 
 use super::{FINE, refuse_and_close};
+use crate::support::answer::Answer;
 use crate::support::fixture::Fixture;
 use crate::support::gateway::Gateway;
-use crate::support::http::Response;
 use crate::support::net::{accept_connection, dead_endpoint};
 use crate::support::request::Request;
 use crate::support::subscriber::{Message, Subscriber, ipc_endpoint};
 
 /// Sends a request, checks that it is refused with this status, and returns the answer.
-fn refuse(fixture: &Fixture, request: &Request, status: u16) -> Response {
+fn refuse(fixture: &Fixture, request: &Request, status: u16) -> Answer {
     let response = fixture.client().exchange(request);
     assert_eq!(response.status, status, "{response:?}");
     response.problem();

@@ -1,14 +1,14 @@
 //! The token: every request without it gets the same answer.
 
 use super::FINE;
+use crate::support::answer::Answer;
 use crate::support::fixture::Fixture;
 use crate::support::gateway::Gateway;
-use crate::support::http::Response;
 use crate::support::request::Request;
 use crate::support::settings_file::token;
 
 /// Returns the answer without its date.
-fn without_date(mut response: Response) -> Response {
+fn without_date(mut response: Answer) -> Answer {
     response.fields.retain(|(name, _)| !name.eq_ignore_ascii_case("Date"));
     response
 }
@@ -34,10 +34,10 @@ fn a_missing_repeated_or_wrong_token_gets_the_same_answer_to_the_byte() {
     let answer = |target: &str| {
         let response = fixture.client().exchange(&Request::post(target, FINE));
         assert_eq!(response.status, 401, "{target}");
+        response.problem();
         without_date(response)
     };
     let first = answer(&targets[0]);
-    first.problem();
     assert_eq!(first.field("WWW-Authenticate"), Some("Bearer realm=\"adapter-gateway\""));
     for target in &targets[1..] {
         assert_eq!(answer(target), first, "{target}");

@@ -3,7 +3,7 @@
 use tokio::time::Instant;
 
 use super::{DISCARD_BYTES, Ledger, READ_BYTES};
-use crate::answer::{self, Answer};
+use crate::answer::Answer;
 use crate::request::{Kind, Request};
 use crate::world::{Moment, World};
 
@@ -15,7 +15,7 @@ impl Ledger {
         let mut taken = 0;
         while taken < output.len() {
             let is_head = self.requests.get(self.answers.len()).is_some_and(|request| request.kind == Kind::HeadMethod);
-            match answer::parse(&output[taken..], is_head) {
+            match Answer::take(&output[taken..], !is_head) {
                 Ok(Some((answer, length))) => {
                     taken += length;
                     self.take_answer(world, answer);
@@ -33,6 +33,9 @@ impl Ledger {
 
     fn take_answer(&mut self, world: &World, answer: Answer) {
         let index = self.answers.len();
+        if let Err(fault) = answer.check() {
+            world.fail(self.life, format_args!("an answer has {fault}"));
+        }
         world.note(self.life, "answer", format_args!("{index}: {answer:?}"));
         world.check(self.life, !self.is_closing(), format_args!("an answer behind the last one"));
         let Some(request) = self.requests.get(index) else {
@@ -110,13 +113,13 @@ impl Ledger {
             || matches!(answer.kind.as_str(), "disabled" | "token")
             || answer.kind == "https-only"
             || (is_refused && (request.expects_continue || request.end - request.head_end > DISCARD_BYTES));
-        world.check(self.life, may_close || !answer.closes, format_args!("{answer:?} closes for no reason"));
+        world.check(self.life, may_close || !answer.closes(), format_args!("{answer:?} closes for no reason"));
         let must_close = request.is_last || answer.status == 401;
-        world.check(self.life, answer.closes || !must_close, format_args!("{answer:?} stays open"));
+        world.check(self.life, answer.closes() || !must_close, format_args!("{answer:?} stays open"));
     }
 
     pub(super) fn is_closing(&self) -> bool {
-        self.answers.last().is_some_and(|answer| answer.closes)
+        self.answers.last().is_some_and(Answer::closes)
     }
 }
 

@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Instant;
 
+use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::load::{Answer, Outcome, TOPIC};
-use crate::support::eventually;
-use crate::support::gateway::Gateway;
-use crate::support::subscriber::{Message, Subscriber};
+use super::eventually;
+use super::gateway::Gateway;
+use super::load::{self, Load, Outcome, Posted, TOPIC};
+use super::poll_loop::POLL_INTERVAL;
+use super::subscriber::{Message, Subscriber};
 
 /// What became of the messages of a load.
 pub(crate) struct DeliveryReport {
@@ -23,17 +25,23 @@ pub(crate) struct DeliveryReport {
 
 impl DeliveryReport {
     /// Compares. Fails if messages of one client arrived in another order or twice, or if a refused message arrived.
-    pub(crate) fn of(answers: &[Answer], received: &[Message]) -> Self {
-        let known: BTreeMap<_, _> = answers.iter().map(|it| ((it.client, it.number), it)).collect();
-        let mut arrived = BTreeSet::new();
+    pub(crate) fn of(answers: &[Posted], received: &[Message]) -> Self {
         let mut last = BTreeMap::new();
-        for message in received.iter().filter(|message| message.topic == TOPIC) {
-            let (client, number) = client_and_number(message);
+        for (client, number) in numbers(received) {
             let before = last.insert(client, number);
             assert!(before < Some(number), "client {client}: {number} after {before:?}");
-            let answer = known.get(&(client, number)).expect("a request of this run");
+        }
+        Self::in_any_order(answers, received)
+    }
+
+    /// As [`Self::of`], where several gateways published.
+    pub(crate) fn in_any_order(answers: &[Posted], received: &[Message]) -> Self {
+        let known: BTreeMap<_, _> = answers.iter().map(|it| ((it.client, it.number), it)).collect();
+        let mut arrived = BTreeSet::new();
+        for number in numbers(received) {
+            let answer = known.get(&number).expect("a request of this run");
             assert!(!matches!(answer.outcome, Outcome::Refused(..)), "refused and delivered: {answer:?}");
-            arrived.insert((client, number));
+            assert!(arrived.insert(number), "delivered twice: {answer:?}");
         }
         let accepted = || answers.iter().filter(|it| it.outcome == Outcome::Accepted);
         let lost = accepted().filter(|it| !arrived.contains(&(it.client, it.number))).map(|it| it.at).collect();
@@ -44,6 +52,7 @@ impl DeliveryReport {
         Self { accepted: accepted().count(), delivered: arrived.len(), lost, refused }
     }
 
+    /// Fails if a message that was answered with 200 did not arrive.
     pub(crate) fn assert_nothing_lost(&self) {
         assert!(self.lost.is_empty(), "lost: {self}");
         assert!(self.accepted > 0);
@@ -63,6 +72,11 @@ impl fmt::Display for DeliveryReport {
         let Self { accepted, delivered, lost, refused } = self;
         write!(f, "accepted {accepted}, delivered {delivered}, lost {}, other answers {refused:?}", lost.len())
     }
+}
+
+/// Returns the client and the number of each message of the load.
+fn numbers(received: &[Message]) -> impl Iterator<Item = (usize, usize)> {
+    received.iter().filter(|message| message.topic == TOPIC).map(client_and_number)
 }
 
 /// Returns the client and the number of a message of the load.
@@ -88,4 +102,18 @@ pub(crate) fn post_last(gateway: &Gateway) -> Message {
 /// Receives messages with `next`, and returns those that arrive before this last one.
 pub(crate) fn take_until(next: impl FnMut() -> Message, last: &Message) -> Vec<Message> {
     std::iter::repeat_with(next).take_while(|message| message != last).collect()
+}
+
+/// Sends SIGTERM under this load, once so many messages are accepted. Fails unless each message that was answered with 200
+/// is on the bus after the stop, each other request ended with its connection, and the gateway counted what it published.
+pub(crate) fn assert_nothing_is_lost_by_a_stop(gateway: &mut Gateway, bus: &Subscriber, load: Load, accepted: usize) {
+    load.wait_for_many(accepted, "200s", Instant::now(), load::accepted);
+    gateway.signal(Signal::TERM);
+    let stopped = gateway.expect_stopped();
+    let answers = load.finish();
+    let received: Vec<Message> = (0..stopped.published).map(|_| bus.next()).collect();
+    assert_eq!(bus.next_within(POLL_INTERVAL), None, "more messages are on the bus than the gateway has counted");
+    let report = DeliveryReport::in_any_order(&answers, &received);
+    report.assert_nothing_lost();
+    assert!(report.refused.keys().all(|outcome| *outcome == Outcome::Unknown), "{report}");
 }

@@ -1,7 +1,8 @@
 //! A gateway and the one subscriber that it publishes to. Most tests start with it.
 
+use super::answer::Answer;
 use super::gateway::Gateway;
-use super::http::{Client, Response};
+use super::http::Client;
 use super::request::Request;
 use super::subscriber::{Message, Subscriber};
 
@@ -32,7 +33,7 @@ impl Fixture {
         self.gateway.request(body)
     }
 
-    pub(crate) fn post(&self, body: impl AsRef<[u8]>) -> Response {
+    pub(crate) fn post(&self, body: impl AsRef<[u8]>) -> Answer {
         self.gateway.post(body)
     }
 

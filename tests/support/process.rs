@@ -139,14 +139,18 @@ impl Process {
         self.child.id()
     }
 
-    /// Returns the next line of stdout, and `None` if stdout is closed.
-    pub(crate) fn next_line(&self, deadline: Instant) -> Option<String> {
+    /// Returns the next line of stdout, and `None` if stdout is closed. The test waits for what `awaited` names.
+    pub(crate) fn next_line_for(&self, awaited: &str, deadline: Instant) -> Option<String> {
         let left = deadline.saturating_duration_since(Instant::now());
         match self.lines.recv_timeout(left) {
             Ok(line) => Some(line),
             Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => None,
-            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => panic!("no line came on stdout in time"),
+            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => panic!("did not come on stdout in time: {awaited}"),
         }
+    }
+
+    pub(crate) fn next_line(&self, deadline: Instant) -> Option<String> {
+        self.next_line_for("a line", deadline)
     }
 
     /// Returns the next line of stdout, and `None` if none comes within `timeout`.

@@ -10,7 +10,8 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 pub(crate) use self::builder::Builder;
-use crate::support::http::{Client, Response};
+use crate::support::answer::Answer;
+use crate::support::http::Client;
 use crate::support::process::{Process, Transcript};
 use crate::support::request::Request;
 use crate::support::settings_file::{SettingsFile, TOKEN_MARK};
@@ -59,7 +60,7 @@ impl Gateway {
             if let Some(at) = self.pending.iter().position(&wanted) {
                 return self.pending.remove(at).unwrap();
             }
-            let line = self.process.next_line(deadline);
+            let line = self.process.next_line_for(what, deadline);
             let line = line.unwrap_or_else(|| panic!("stdout closed before {what}"));
             self.pending.push_back(parse_event(&line));
         }
@@ -96,7 +97,7 @@ impl Gateway {
     /// Waits until the reading end of its stdout is closed: see [`Builder::closes_stdout_after`].
     pub(crate) fn wait_stdout_closed(&mut self) {
         let deadline = Instant::now() + PATIENCE;
-        while self.process.next_line(deadline).is_some() {}
+        while self.process.next_line_for("its end", deadline).is_some() {}
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -122,7 +123,7 @@ impl Gateway {
     }
 
     /// Sends one request on a connection of its own.
-    pub(crate) fn post(&self, body: impl AsRef<[u8]>) -> Response {
+    pub(crate) fn post(&self, body: impl AsRef<[u8]>) -> Answer {
         self.client().exchange(&self.request(body))
     }
 
@@ -157,7 +158,7 @@ impl Gateway {
     /// Waits until it accepts requests or has closed its stdout. Returns which of them happened.
     pub(crate) fn listens_before_its_end(&mut self) -> bool {
         let deadline = Instant::now() + PATIENCE;
-        while let Some(line) = self.process.next_line(deadline) {
+        while let Some(line) = self.process.next_line_for("listening", deadline) {
             let event = parse_event(&line);
             let listens = is_event(&event, "listening");
             self.pending.push_back(event);

@@ -1,5 +1,6 @@
 //! What the tests share: the gateway as a child process, an HTTP client, a ZeroMQ subscriber.
 
+pub(crate) mod answer;
 pub(crate) mod fixture;
 pub(crate) mod full_pipe;
 pub(crate) mod gateway;
@@ -7,11 +8,16 @@ pub(crate) mod http;
 pub(crate) mod hub;
 pub(crate) mod io_mode;
 pub(crate) mod lateness;
+pub(crate) mod load;
 pub(crate) mod net;
+pub(crate) mod pair;
+pub(crate) mod peer;
 pub(crate) mod pipeline;
 pub(crate) mod poll_loop;
 pub(crate) mod process;
+pub(crate) mod random;
 pub(crate) mod raw_client;
+pub(crate) mod report;
 pub(crate) mod request;
 pub(crate) mod settings_file;
 pub(crate) mod shared_listener;

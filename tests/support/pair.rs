@@ -12,7 +12,7 @@ use time::OffsetDateTime;
 use time::ext::NumericalDuration;
 
 /// A key that `openssl genpkey` made for these tests, since rcgen makes no RSA keys with ring.
-const RSA_KEY: &str = include_str!("data/rsa-key.pem");
+const RSA_KEY: &str = include_str!("rsa-key.pem");
 
 pub(crate) const NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 

@@ -1,0 +1,195 @@
+//! Clients that post numbered messages and record every answer.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::eventually;
+use super::gateway::Gateway;
+use super::http::Client;
+use super::request::Request;
+use super::subscriber::Message;
+
+/// Requests that a client sends before it reads their answers.
+const PIPELINE: usize = 16;
+/// The pause of a client that was refused. The second of `Retry-After` would only make the tests longer.
+const RETRY_PAUSE: Duration = Duration::from_millis(5);
+/// The topic of the messages of a load.
+pub(crate) const TOPIC: &str = "load";
+
+/// A message that was posted, and what its client knows of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Posted {
+    pub(crate) client: usize,
+    pub(crate) number: usize,
+    pub(crate) outcome: Outcome,
+    pub(crate) at: Instant,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Outcome {
+    /// A 200.
+    Accepted,
+    /// Another status, with the last part of the problem's type.
+    Refused(u16, String),
+    /// The connection ended before an answer. The message may have been published or not.
+    Unknown,
+}
+
+/// How clients post.
+#[derive(Clone, Copy)]
+pub(crate) struct Shape {
+    pub(crate) clients: usize,
+    /// The bytes of padding of each message.
+    pub(crate) padding: usize,
+    /// The requests that a client sends before it reads their answers.
+    pub(crate) pipeline: usize,
+    /// How many requests the client of this number sends on one connection.
+    pub(crate) per_connection: fn(usize) -> usize,
+}
+
+/// Clients that post until they are told to finish.
+pub(crate) struct Load {
+    over: Arc<AtomicBool>,
+    answers: Arc<Mutex<Vec<Posted>>>,
+    clients: Vec<JoinHandle<()>>,
+}
+
+impl Load {
+    /// Starts this number of clients, which post by TCP. Their messages have this many bytes of padding.
+    pub(crate) fn on(gateway: &Gateway, clients: usize, padding: usize) -> Self {
+        let address = gateway.address();
+        let shape = Shape { clients, padding, pipeline: PIPELINE, per_connection: |_| usize::MAX };
+        Self::by(move || Client::try_connect(address), gateway.target(), shape)
+    }
+
+    /// Starts clients that connect in this way.
+    pub(crate) fn by<S: Read + Write + 'static>(
+        connect: impl Fn() -> io::Result<Client<S>> + Send + Sync + 'static,
+        target: String,
+        shape: Shape,
+    ) -> Self {
+        let (over, answers) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
+        let poster = Poster {
+            connect,
+            target,
+            shape,
+            padding: "x".repeat(shape.padding),
+            over: Arc::clone(&over),
+            answers: Arc::clone(&answers),
+        };
+        let poster = Arc::new(poster);
+        let clients = (0..shape.clients).map(|client| {
+            let poster = Arc::clone(&poster);
+            std::thread::spawn(move || poster.post(client))
+        });
+        let clients = clients.collect();
+        Self { over, answers, clients }
+    }
+
+    /// Waits for an answer later than `since` that `wanted` accepts, and returns its time.
+    pub(crate) fn wait_for(&self, what: &str, since: Instant, wanted: impl Fn(&Outcome) -> bool) -> Instant {
+        self.wait_for_many(1, what, since, wanted)
+    }
+
+    /// Waits for `count` answers later than `since` that `wanted` accepts, and returns the time of the first.
+    pub(crate) fn wait_for_many(
+        &self,
+        count: usize,
+        what: &str,
+        since: Instant,
+        wanted: impl Fn(&Outcome) -> bool,
+    ) -> Instant {
+        eventually(what, || {
+            let answers = self.answers.lock().unwrap();
+            let mut later = answers.iter().filter(|answer| answer.at > since && wanted(&answer.outcome)).take(count);
+            let first = later.next()?.at;
+            (later.count() == count - 1).then_some(first)
+        })
+    }
+
+    /// Waits for the answers to the requests in flight and returns all answers.
+    pub(crate) fn finish(self) -> Vec<Posted> {
+        self.over.store(true, Ordering::Relaxed);
+        for client in self.clients {
+            client.join().unwrap();
+        }
+        std::mem::take(&mut self.answers.lock().unwrap())
+    }
+}
+
+pub(crate) fn accepted(outcome: &Outcome) -> bool {
+    *outcome == Outcome::Accepted
+}
+
+pub(crate) fn refused_as(kind: &str) -> impl Fn(&Outcome) -> bool {
+    move |outcome| matches!(outcome, Outcome::Refused(503, reason) if reason == kind)
+}
+
+/// Returns the message with this number.
+pub(crate) fn message(client: usize, number: usize, padding: &str) -> Message {
+    Message::new(TOPIC, &format!(r#"{{"client":{client},"number":{number},"padding":"{padding}"}}"#))
+}
+
+/// What the clients of a load share.
+struct Poster<C> {
+    connect: C,
+    target: String,
+    shape: Shape,
+    padding: String,
+    over: Arc<AtomicBool>,
+    answers: Arc<Mutex<Vec<Posted>>>,
+}
+
+impl<C: Fn() -> io::Result<Client<S>>, S: Read + Write> Poster<C> {
+    /// Posts the messages of one client, on one connection after the other.
+    fn post(&self, client: usize) {
+        let mut next = 0;
+        while !self.over.load(Ordering::Relaxed) {
+            let Ok(mut connection) = (self.connect)() else {
+                std::thread::sleep(RETRY_PAUSE);
+                continue;
+            };
+            let first = next;
+            let mut open = true;
+            while open && next - first < (self.shape.per_connection)(client) && !self.over.load(Ordering::Relaxed) {
+                let numbers = next..next + self.shape.pipeline;
+                next = numbers.end;
+                let request =
+                    |number| Request::post(&self.target, message(client, number, &self.padding).body()).bytes();
+                connection.send(numbers.clone().flat_map(request).collect::<Vec<u8>>());
+                let mut refused = false;
+                for number in numbers {
+                    let outcome = if open { outcome_of(&mut connection, &mut open) } else { Outcome::Unknown };
+                    refused |= outcome != Outcome::Accepted;
+                    self.answers.lock().unwrap().push(Posted { client, number, outcome, at: Instant::now() });
+                }
+                if refused {
+                    std::thread::sleep(RETRY_PAUSE);
+                }
+            }
+        }
+    }
+}
+
+fn outcome_of<S: Read + Write>(connection: &mut Client<S>, open: &mut bool) -> Outcome {
+    match connection.try_response() {
+        Ok(response) => {
+            *open = !response.closes();
+            if response.status == 200 {
+                response.assert_accepted();
+                return Outcome::Accepted;
+            }
+            response.problem();
+            assert_eq!(response.field("Retry-After").is_some(), response.status == 503);
+            Outcome::Refused(response.status, response.kind)
+        }
+        Err(error) => {
+            assert_ne!(error.kind(), ErrorKind::WouldBlock, "neither an answer nor an end in time");
+            *open = false;
+            Outcome::Unknown
+        }
+    }
+}
