@@ -1,0 +1,205 @@
+//! What `send` posts: one message, or lines in order.
+
+use std::io::Write;
+use std::process::Stdio;
+use std::time::Instant;
+
+use super::{file, fixture, lines, numbered, run, send_to, send_with};
+use crate::support::fixture::Fixture;
+use crate::support::gateway::{Builder, Gateway};
+use crate::support::process::{Process, Transcript, binary};
+use crate::support::settings_file::{enabled, token};
+use crate::support::subscriber::{Message, Subscriber, ipc_endpoint};
+use crate::support::terminal::Terminal;
+use crate::support::{PATIENCE, eventually};
+
+#[test]
+fn one_message_is_posted_by_http_https_and_a_unix_socket() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("socket");
+    let plain = fixture(|builder| builder);
+    let https = fixture(Builder::https);
+    let unix = fixture(|builder| builder.listen_at(&socket));
+    let mut by_socket = send_with(&unix.gateway.settings);
+    by_socket.arg("--unix").arg(&socket);
+    for (fixture, mut command) in
+        [(&plain, send_to(&plain.gateway, "http")), (&https, send_to(&https.gateway, "https")), (&unix, by_socket)]
+    {
+        // A topic of the arguments is no line of `listen`: a backslash is one.
+        let (status, log) = run(command.args([r"a\tb", r#"{"n" : 1.50}"#]));
+        assert_eq!((status, log.as_str()), (0, "info: 1 message accepted\n"));
+        assert_eq!(fixture.subscriber.next(), Message::new(r"a\tb", r#"{"n" : 1.50}"#));
+    }
+}
+
+#[test]
+fn the_default_settings_are_those_of_the_user() {
+    let fixture = Fixture::start();
+    let mut command = binary();
+    command.args(["send", "--url", &format!("http://{}", fixture.gateway.address()), "a", "{}"]);
+    command.env("XDG_CONFIG_HOME", fixture.gateway.settings.config_home());
+    assert_eq!(run(&mut command).0, 0);
+    assert_eq!(fixture.subscriber.next(), Message::new("a", "{}"));
+}
+
+#[test]
+fn lines_are_posted_in_order_over_one_connection() {
+    const LINES: usize = 5_000;
+    for scheme in ["http", "https"] {
+        let mut fixture = fixture(|builder| if scheme == "https" { builder.https() } else { builder });
+        let (status, log) = run(send_to(&fixture.gateway, scheme).stdin(file(&lines(LINES))));
+        assert_eq!(status, 0, "{log}");
+        assert!(log.starts_with("info: 5000 lines accepted in "), "{log}");
+        for number in 1..=LINES {
+            assert_eq!(fixture.subscriber.next(), numbered(number));
+        }
+        let stats = fixture.gateway.stats();
+        assert_eq!(stats["connections_accepted"], 1, "{stats}");
+    }
+}
+
+#[test]
+fn what_listen_records_is_replayed() {
+    let directory = tempfile::tempdir().unwrap();
+    let endpoint = ipc_endpoint(&directory);
+    let publisher = zmq::Context::new().socket(zmq::XPUB).unwrap();
+    publisher.set_rcvtimeo(i32::try_from(PATIENCE.as_millis()).unwrap()).unwrap();
+    publisher.set_linger(0).unwrap();
+    publisher.bind(&endpoint).unwrap();
+    let messages = [
+        ["a/b", r#"{"n": 1.50}"#],
+        [r"back\slash", "{}"],
+        [r"\\t\u{9}\", r#"{"a":"\u001b"}"#],
+        ["\u{202e}é 漢\u{2028}\u{feff}\"'", r#"{"a":"\u202e"}"#],
+        [" two  blanks ", "{}"],
+    ];
+    let record = directory.path().join("record");
+    let mut listen = binary();
+    listen.args(["listen", "--connect", &endpoint, "--count", &messages.len().to_string()]);
+    let mut listen = Process::spawn_printing_to(&mut listen, std::fs::File::create(&record).unwrap());
+    assert_eq!(publisher.recv_bytes(0).unwrap(), b"\x01");
+    for message in messages {
+        publisher.send_multipart(message, 0).unwrap();
+    }
+    assert_eq!(listen.wait_exit(PATIENCE).code(), Some(0));
+
+    let fixture = Fixture::start();
+    let record = std::fs::File::open(record).unwrap();
+    let (status, log) = run(send_to(&fixture.gateway, "http").stdin(record));
+    assert_eq!(status, 0, "{log}");
+    for [topic, payload] in messages {
+        assert_eq!(fixture.subscriber.next(), Message::new(topic, payload));
+    }
+}
+
+/// A pipe that stays open, as from `listen`.
+#[test]
+fn a_line_is_posted_before_the_next_one_comes() {
+    let fixture = Fixture::start();
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    let mut send = Process::spawn(send_to(&fixture.gateway, "http").stdin(reader));
+    for number in 1..=3 {
+        writer.write_all(format!("t/{number}\t{{\"n\":{number}}}\nt/").as_bytes()).unwrap();
+        assert_eq!(fixture.subscriber.next(), numbered(number));
+        writer.write_all(b"x\t{}\n").unwrap();
+        assert_eq!(fixture.subscriber.next(), Message::new("t/x", "{}"));
+    }
+    drop(writer);
+    assert_eq!(send.wait_exit(PATIENCE).code(), Some(0));
+}
+
+#[test]
+fn an_idle_connection_that_the_gateway_closes_is_no_fault() {
+    for scheme in ["http", "https"] {
+        let mut fixture = fixture(|builder| {
+            let builder = builder.arguments(["--idle-timeout", "0.05"]);
+            if scheme == "https" { builder.https() } else { builder }
+        });
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let mut send = Process::spawn(send_to(&fixture.gateway, scheme).stdin(reader));
+        for number in 1..=3 {
+            writeln!(writer, "t/{number}\t{{\"n\":{number}}}").unwrap();
+            assert_eq!(fixture.subscriber.next(), numbered(number));
+            eventually("it is closed", || (fixture.gateway.stats()["connections"] == 0).then_some(()));
+        }
+        drop(writer);
+        assert_eq!(send.wait_exit(PATIENCE).code(), Some(0));
+        let Transcript { stderr, .. } = send.end();
+        assert!(stderr.starts_with("info: 3 lines accepted") && !stderr.contains("warning"), "{stderr}");
+    }
+}
+
+#[test]
+fn a_line_that_the_gateway_cannot_take_now_is_sent_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let gateway = Gateway::serve().connect(&ipc_endpoint(&directory)).start();
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    let mut send = Process::spawn(send_to(&gateway, "http").stdin(reader));
+    writer.write_all(lines(100).as_bytes()).unwrap();
+    eventually("it is announced", || send.transcript().stderr.contains("503 bus-not-connected").then_some(()));
+    let subscriber = Subscriber::bound_at(directory);
+    for number in 1..=100 {
+        assert_eq!(subscriber.next(), numbered(number));
+    }
+    drop(writer);
+    assert_eq!(send.wait_exit(PATIENCE).code(), Some(0));
+    let Transcript { stderr, .. } = send.end();
+    assert_eq!(stderr.matches("warning:").count(), 1, "{stderr}");
+    assert!(stderr.starts_with("warning: line 1 waits until the gateway takes it: 503"), "{stderr}");
+    assert!(stderr.contains("info: 100 lines accepted"), "{stderr}");
+}
+
+#[test]
+fn a_token_that_changes_is_read_again() {
+    let mut fixture = Fixture::start();
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    let mut send = Process::spawn(send_to(&fixture.gateway, "http").stdin(reader));
+    writer.write_all(b"t/1\t{\"n\":1}\n").unwrap();
+    assert_eq!(fixture.subscriber.next(), numbered(1));
+    fixture.gateway.settings.write(&enabled(&token("changed")));
+    fixture.gateway.wait_settings("reloaded");
+    writer.write_all(b"t/2\t{\"n\":2}\nt/3\t{\"n\":3}\n").unwrap();
+    assert_eq!([fixture.subscriber.next(), fixture.subscriber.next()], [numbered(2), numbered(3)]);
+    drop(writer);
+    assert_eq!(send.wait_exit(PATIENCE).code(), Some(0));
+}
+
+/// More than the connection holds, and more than the lines in flight may have.
+#[test]
+fn large_lines_are_posted_in_order() {
+    let payload = format!("\"{}\"", "x".repeat(900_000));
+    let lines: String = (0..8).map(|number| format!("t/{number}\t{{\"a\":{payload}}}\n")).collect();
+    for scheme in ["http", "https"] {
+        let fixture = fixture(|builder| if scheme == "https" { builder.https() } else { builder });
+        let (status, log) = run(send_to(&fixture.gateway, scheme).stdin(file(&lines)));
+        assert_eq!(status, 0, "{log}");
+        for number in 0..8 {
+            assert_eq!(fixture.subscriber.next().topic, format!("t/{number}"));
+        }
+    }
+}
+
+#[test]
+fn a_terminal_sees_the_progress_and_the_summary() {
+    let fixture = Fixture::start();
+    let terminal = Terminal::open();
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    let mut command = send_to(&fixture.gateway, "http");
+    command.stdin(reader);
+    let stderr = Stdio::from(terminal.stream());
+    let mut send = Process::spawn_with_streams(&mut command, Stdio::null(), stderr, |_| false);
+    drop(command);
+    // The progress is shown a while after the start.
+    let mut shown = 0;
+    let started = Instant::now();
+    while started.elapsed().as_secs_f64() < 0.5 {
+        writer.write_all(b"a\t{}\n").unwrap();
+        fixture.subscriber.next();
+        shown += 1;
+    }
+    drop(writer);
+    assert_eq!(send.wait_exit(PATIENCE).code(), Some(0));
+    let screen = terminal.read_to_end();
+    assert!(screen.contains(" lines accepted in 0.") && screen.contains('\r'), "{screen:?}");
+    assert!(screen.contains(&format!("info: {shown} lines accepted in ")), "{screen:?}");
+}

@@ -1,0 +1,70 @@
+//! The command `send`: what it posts, what it says, and its exit statuses.
+//!
+//! | file | the question it answers |
+//! |---|---|
+//! | `lines` | Is every line posted, in order and once, whatever the gateway does? |
+//! | `refusals` | Does a person learn what was refused, by the text and by the exit status? |
+//! | `in_flight` | What happens to the lines in flight when answers are late or do not come? |
+
+mod in_flight;
+mod lines;
+mod refusals;
+
+use std::io::Write;
+use std::process::Command;
+
+use crate::support::PATIENCE;
+use crate::support::fixture::Fixture;
+use crate::support::gateway::{Builder, Gateway};
+use crate::support::process::{Process, Transcript, binary};
+use crate::support::settings_file::{SettingsFile, TOKEN_MARK};
+use crate::support::subscriber::{Message, Subscriber};
+
+/// Returns the command with the settings of this gateway, and its address.
+fn send_to(gateway: &Gateway, scheme: &str) -> Command {
+    let mut command = send_with(&gateway.settings);
+    command.args(["--url", &format!("{scheme}://localhost:{}", gateway.address().port())]);
+    command
+}
+
+fn send_with(settings: &SettingsFile) -> Command {
+    let mut command = binary();
+    command.args(["send", "--settings"]).arg(settings.path());
+    command
+}
+
+/// Returns a file with this text, at its beginning.
+fn file(text: &str) -> std::fs::File {
+    use std::io::Seek;
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    file.rewind().unwrap();
+    file
+}
+
+/// Runs the command to its end, and returns its exit status and what it says on stderr.
+fn run(command: &mut Command) -> (i32, String) {
+    let mut process = Process::spawn(command);
+    let status = process.wait_exit(PATIENCE).code().unwrap();
+    let Transcript { stdout, stderr } = process.end();
+    assert_eq!(stdout, "");
+    assert!(!stderr.contains(TOKEN_MARK), "a token is in the output:\n{stderr}");
+    (status, stderr)
+}
+
+/// Returns lines with the numbers from 1 on.
+fn lines(count: usize) -> String {
+    (1..=count).map(|number| format!("t/{number}\t{{\"n\":{number}}}\n")).collect()
+}
+
+fn numbered(number: usize) -> Message {
+    Message::new(&format!("t/{number}"), &format!("{{\"n\":{number}}}"))
+}
+
+/// Starts a gateway that publishes to a new subscriber.
+fn fixture(configure: impl Fn(Builder) -> Builder) -> Fixture {
+    let subscriber = Subscriber::bound();
+    let mut gateway = configure(Gateway::serve().connect(subscriber.endpoint())).start();
+    gateway.wait_connected();
+    Fixture { gateway, subscriber }
+}

@@ -1,0 +1,128 @@
+//! What `send` says of lines that are refused, and with which status it exits.
+
+use std::net::TcpListener;
+
+use super::{file, fixture, lines, run, send_to, send_with};
+use crate::support::fixture::Fixture;
+use crate::support::gateway::Builder;
+use crate::support::settings_file::{SettingsFile, disabled, enabled, token};
+
+#[test]
+fn a_refused_line_is_named_and_ends_it_unless_it_keeps_going() {
+    const LINES: &str = "a\t{}\nadapter/nodes/data\t{}\nb\t{}\nno tab\nc\t{}\n";
+    let fixture = Fixture::start();
+    let refused = "warning: line 2 was refused: 422 not-a-message: ";
+    let faulty = "warning: line 4 was refused: it has no tab between a topic and a payload\n";
+
+    let (status, log) = run(send_to(&fixture.gateway, "http").stdin(file(LINES)));
+    assert_eq!(status, 1);
+    assert!(log.contains(refused) && log.contains(faulty), "{log}");
+    assert!(log.ends_with("error: 2 lines refused; unsent: everything behind line 4\n"), "{log}");
+    assert_eq!(["a", "b"].map(|_| fixture.subscriber.next().topic), ["a", "b"]);
+    fixture.assert_nothing_more_published();
+
+    let (status, log) = run(send_to(&fixture.gateway, "http").arg("--keep-going").stdin(file(LINES)));
+    assert_eq!(status, 1);
+    assert!(log.contains(refused) && log.contains(faulty), "{log}");
+    assert!(log.ends_with("error: 2 lines refused\n"), "{log}");
+    assert_eq!(["a", "b", "c"].map(|_| fixture.subscriber.next().topic), ["a", "b", "c"]);
+    fixture.assert_nothing_more_published();
+}
+
+#[test]
+fn settings_that_open_no_gateway_are_3() {
+    let settings = SettingsFile::absent();
+    let (status, log) = run(send_with(&settings).args(["a", "{}"]));
+    assert_eq!(status, 3);
+    assert!(log.contains("does not exist") && log.contains("--settings"), "{log}");
+    for (text, reason) in [
+        (disabled(), "OPEN_REST_API is not set to True"),
+        ("OPEN_REST_API = True\n", "TOKEN is not set, or empty"),
+        ("OPEN_REST_API = \n", "invalid syntax"),
+    ] {
+        settings.write(text);
+        let (status, log) = run(send_with(&settings).args(["a", "{}"]));
+        assert_eq!(status, 3);
+        assert!(log.starts_with("error: ") && log.contains(reason), "{log}");
+    }
+}
+
+#[test]
+fn no_gateway_is_4() {
+    let settings = SettingsFile::absent();
+    settings.write(&enabled(&token("x")));
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for scheme in ["http", "https"] {
+        let (status, log) = run(send_with(&settings).args(["--url", &format!("{scheme}://{free}"), "a", "{}"]));
+        assert_eq!(status, 4, "{log}");
+        assert!(log.starts_with(&format!("error: no gateway at {scheme}://{free}: ")), "{log}");
+    }
+    let (status, log) = run(send_with(&settings).args(["--unix", "/nonexistent/socket"]).stdin(file("a\t{}\n")));
+    assert_eq!(status, 4, "{log}");
+    assert!(log.contains("error: no gateway at unix:/nonexistent/socket: ") && log.contains("unsent: line 1"), "{log}");
+}
+
+#[test]
+fn a_certificate_that_is_not_trusted_is_5() {
+    let (one, other) = (fixture(Builder::https), fixture(Builder::https));
+    let url = format!("https://localhost:{}", one.gateway.address().port());
+    let absent = SettingsFile::absent();
+    absent.write(&enabled(&token("of-the-test")));
+    for settings in [&other.gateway.settings, &absent] {
+        let (status, log) = run(send_with(settings).args(["--url", &url, "a", "{}"]));
+        assert_eq!(status, 5, "{log}");
+        assert!(log.contains("is not trusted: ") && log.contains("gateway-cert.pem"), "{log}");
+    }
+    let Fixture { gateway, subscriber } = &one;
+    assert_eq!(run(send_to(gateway, "https").args(["marker", "{}"])).0, 0);
+    assert_eq!(subscriber.next().topic, "marker");
+}
+
+#[test]
+fn a_refused_token_is_6_and_everything_behind_it_is_unsent() {
+    let fixture = Fixture::start();
+    let other = SettingsFile::absent();
+    other.write(&enabled(&token("another")));
+    let url = format!("http://{}", fixture.gateway.address());
+    for option in [None, Some("--keep-going")] {
+        let (status, log) = run(send_with(&other).args(["--url", &url]).args(option).stdin(file(&lines(100))));
+        assert_eq!(status, 6, "{log}");
+        assert!(log.contains(&format!("refuses the token of {}", other.path().display())), "{log}");
+        assert!(log.ends_with("unsent: lines 1-64 and everything behind line 64\n"), "{log}");
+    }
+    fixture.assert_nothing_more_published();
+}
+
+#[test]
+fn usage_errors_are_2_and_show_no_url() {
+    let settings = SettingsFile::absent();
+    settings.write(&enabled(&token("x")));
+    let url = format!("https://localhost/?token={}", token("x"));
+    for arguments in
+        [&["a"][..], &["a", "{}", "b"], &["a", "{"], &["--url", &url], &["--url", "http://a", "--unix", "b"]]
+    {
+        let (status, log) = run(send_with(&settings).args(arguments));
+        assert_eq!(status, 2, "{arguments:?}: {log}");
+    }
+}
+
+#[test]
+fn input_that_cannot_be_read_is_told() {
+    let fixture = Fixture::start();
+    let directory = std::fs::File::open("/").unwrap();
+    let (status, log) = run(send_to(&fixture.gateway, "http").stdin(directory));
+    assert_eq!(status, 1);
+    assert!(log.starts_with("warning: line 1 was refused: it cannot be read: "), "{log}");
+}
+
+/// The rest of a body that is too large is not read, and the connection ends.
+#[test]
+fn a_line_that_is_too_large_is_refused_and_those_behind_it_are_posted() {
+    let fixture = Fixture::with(["--max-body", "1000"]);
+    let lines = format!("a\t{{}}\nb\t{{\"x\":\"{}\"}}\nc\t{{}}\nd\t{{}}\n", "x".repeat(500_000));
+    let (status, log) = run(send_to(&fixture.gateway, "http").arg("--keep-going").stdin(file(&lines)));
+    assert_eq!(status, 1);
+    assert!(log.contains("warning: line 2 was refused: 413 ") && log.contains("3 lines accepted"), "{log}");
+    assert_eq!(["a", "c", "d"].map(|_| fixture.subscriber.next().topic), ["a", "c", "d"]);
+    fixture.assert_nothing_more_published();
+}
