@@ -20,12 +20,12 @@ pub(crate) fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// Returns every document for people: those at the root, those of the benches, and those in `docs`.
+/// Returns every document for people: those at the root, those in `docs`, and those that describe a folder.
 pub(crate) fn all() -> Vec<Document> {
+    let of_folders =
+        ["benches/README.md", "benches/measured.md", "benches/soak.md", "fuzz/README.md", "tests/README.md"];
     let mut paths: Vec<String> =
-        ["README.md", "CHANGELOG.md", "benches/README.md", "benches/measured.md", "benches/soak.md"]
-            .map(str::to_owned)
-            .into();
+        ["README.md", "CHANGELOG.md"].into_iter().chain(of_folders).map(str::to_owned).collect();
     for entry in fs::read_dir(repository("docs")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         if name.ends_with(".md") {

@@ -1,5 +1,8 @@
-//! Links between the documents, and the size of the first one.
+//! Links between the documents and within the OpenAPI document, and the size of the first document.
 
+use std::collections::BTreeSet;
+
+use super::compare::assert_same_set;
 use super::document::{self, Document, repository};
 
 /// What a reader takes in within five minutes, in bytes.
@@ -71,6 +74,41 @@ fn the_page_of_operations_names_the_packaged_unit_and_has_no_other() {
     assert!(page.contains("packaging/systemd/adapter-gateway.service") && !page.contains("WantedBy=default.target"));
     let unit = Document::read("packaging/systemd/adapter-gateway.service").text;
     assert!(unit.contains("ExecStart=/usr/bin/adapter-gateway serve\n"), "the page tells how to change this path");
+}
+
+/// A program that reads the document, such as a generator of clients, fails at a reference that leads nowhere.
+#[test]
+fn references_of_the_openapi_document_lead_to_a_part_of_it() {
+    let openapi = Document::read("docs/openapi.yaml").text;
+    let references: BTreeSet<&str> =
+        openapi.split("$ref: '").skip(1).map(|rest| rest.split_once('\'').unwrap().0).collect();
+    assert!(references.len() > 20, "the document writes its references in another way: {references:?}");
+    let broken: Vec<_> = references.into_iter().filter(|reference| !has_part(&openapi, reference)).collect();
+    assert!(broken.is_empty(), "references that lead nowhere: {broken:#?}");
+}
+
+/// Returns whether the mappings of a document lead down a path such as `#/components/schemas/Name`.
+fn has_part(yaml: &str, reference: &str) -> bool {
+    let Some(path) = reference.strip_prefix("#/") else { return false };
+    let mut lines = yaml.lines().filter(|line| !line.trim_start().starts_with('#'));
+    path.split('/').enumerate().all(|(depth, name)| {
+        let indent = "  ".repeat(depth);
+        // A line that is indented less ends the mapping.
+        let mut mapping = lines.by_ref().take_while(|line| line.is_empty() || line.starts_with(&indent));
+        mapping.any(|line| line.strip_prefix(&indent).is_some_and(|key| key.split(':').next() == Some(name)))
+    })
+}
+
+#[test]
+fn every_test_program_is_in_the_readme_of_the_tests() {
+    let programs = std::fs::read_dir(repository("tests")).unwrap().filter_map(|entry| {
+        let path = entry.unwrap().path();
+        let is_program = path.extension().is_some_and(|extension| extension == "rs") || path.join("main.rs").is_file();
+        is_program.then(|| path.file_stem().unwrap().to_string_lossy().into_owned())
+    });
+    let readme = Document::read("tests/README.md");
+    let named = readme.table("programs").into_iter().map(|row| row[0].trim_matches('`').to_owned());
+    assert_same_set("programs of tests/README.md", named, programs);
 }
 
 fn relative_links(text: &str) -> impl Iterator<Item = &str> {
