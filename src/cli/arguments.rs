@@ -9,9 +9,9 @@ use crate::bus::{QUEUE_MESSAGES, STALL_TIMEOUT};
 use crate::http::policy::{BODY_BYTES, HEAD_BYTES};
 use crate::limits::BUFFERED_BYTES;
 use crate::message::{Check, Encoding, Vocabulary};
-use crate::server::connection::{BODY_TIMEOUT_S, HEAD_TIMEOUT_S, IDLE_TIMEOUT_S};
+use crate::server::context::{BODY_TIMEOUT_S, HEAD_TIMEOUT_S, IDLE_TIMEOUT_S};
 use crate::server::listen_address::ListenAddress;
-use crate::server::workers::Io;
+use crate::server::pool::Io;
 use crate::tls::names::CertificateName;
 
 /// The default port of the gateway, as in the examples of the specification.

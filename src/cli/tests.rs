@@ -9,8 +9,8 @@ use crate::bus::{HUB_PUBLISHERS, HUB_SUBSCRIBERS, QUEUE_MESSAGES};
 use crate::http::policy::{BODY_BYTES, HEAD_BYTES};
 use crate::limits::BUFFERED_BYTES;
 use crate::message::{Check, Encoding, Vocabulary};
-use crate::server::connection::{BODY_TIMEOUT_S, HEAD_TIMEOUT_S, IDLE_TIMEOUT_S};
-use crate::server::workers::Io;
+use crate::server::context::{BODY_TIMEOUT_S, HEAD_TIMEOUT_S, IDLE_TIMEOUT_S};
+use crate::server::pool::Io;
 
 fn parse(line: &str) -> Result<Command, EarlyExit> {
     Arguments::parse(line.split_whitespace().map(OsString::from))

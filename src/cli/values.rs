@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::message::nearest::nearest;
 use crate::message::{Check, Encoding, Vocabulary};
-use crate::server::workers::Io;
+use crate::server::pool::Io;
 
 /// A whole number from 1 to `MAX`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,10 +13,11 @@ use crate::gateway::events::{Event, EventSink};
 use crate::gateway::{self, Failure, GatewayConfig, TokenSource};
 use crate::http::policy::{AllowedOrigins, Policy};
 use crate::message::Rules;
-use crate::server::connection::Timeouts;
+use crate::server::context::Timeouts;
 use crate::server::inherited::InheritedSocket;
 use crate::server::listen_address::{ListenAddress, TcpAddress};
 use crate::server::listener::ListenTarget;
+use crate::server::pool::ServerConfig;
 use crate::settings;
 use crate::sys::log::{self, log};
 use crate::tls::source::CertificateSource;
@@ -135,13 +136,25 @@ fn gateway_config(arguments: &ServeArguments) -> Result<GatewayConfig, Failure> 
     let (listen, inherited) = listeners(&arguments.listen)?;
     Ok(GatewayConfig {
         listen,
-        inherited,
         any_port: false,
         certificate: None,
+        server: server_config(arguments, inherited),
+        drain_timeout: arguments.drain_timeout.get(),
+        bus,
+        watch_stdin: arguments.watch_stdin,
+        watch_parent: arguments.watch_parent,
+        stops_at_hangup: false,
+        stats_interval: arguments.stats.map(Seconds::get),
+    })
+}
+
+fn server_config(arguments: &ServeArguments, inherited: Vec<Arc<InheritedSocket>>) -> ServerConfig {
+    ServerConfig {
         io: arguments.io,
         workers: arguments.workers.size(),
         max_connections: arguments.max_connections.get(),
         buffered_bytes: arguments.max_buffered.size(),
+        inherited,
         policy: Policy {
             head_bytes: arguments.max_head.size(),
             body_bytes: arguments.max_body.get(),
@@ -154,13 +167,7 @@ fn gateway_config(arguments: &ServeArguments) -> Result<GatewayConfig, Failure> 
             body: arguments.body_timeout.get(),
             idle: arguments.idle_timeout.get(),
         },
-        drain_timeout: arguments.drain_timeout.get(),
-        bus,
-        watch_stdin: arguments.watch_stdin,
-        watch_parent: arguments.watch_parent,
-        stops_at_hangup: false,
-        stats_interval: arguments.stats.map(Seconds::get),
-    })
+    }
 }
 
 /// Returns where each `--listen` listens. It looks names up, and may therefore take some time.

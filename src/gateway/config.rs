@@ -1,16 +1,12 @@
 //! What the command line decides for the whole run.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::bus::BusConfig;
-use crate::http::policy::Policy;
 use crate::http::token::Token;
-use crate::server::connection::Timeouts;
-use crate::server::inherited::InheritedSocket;
 use crate::server::listener::ListenTarget;
-use crate::server::workers::Io;
+use crate::server::pool::ServerConfig;
 use crate::tls::source::CertificateSource;
 
 /// How the gateway runs. All values were checked when the arguments were parsed.
@@ -18,24 +14,12 @@ use crate::tls::source::CertificateSource;
 pub struct GatewayConfig {
     /// Where to listen with sockets of the gateway.
     pub listen: Vec<ListenTarget>,
-    /// The listening sockets that the parent has passed.
-    pub inherited: Vec<Arc<InheritedSocket>>,
     /// Whether the gateway may listen on any free port if one of `listen` is taken.
     pub any_port: bool,
     /// Where the certificate of https comes from; `None` for plain http. Unix sockets speak http in any case.
     pub certificate: Option<CertificateSource>,
-    /// How the workers wait for sockets.
-    pub io: Io,
-    /// The number of worker threads.
-    pub workers: usize,
-    /// The bound on open connections. The limit of descriptors may lower it.
-    pub max_connections: u64,
-    /// The bound on the bytes of bodies that all connections hold together.
-    pub buffered_bytes: usize,
-    /// The limits and rules of a request.
-    pub policy: Policy,
-    /// The deadlines of a connection.
-    pub timeouts: Timeouts,
+    /// How requests are served.
+    pub server: ServerConfig,
     /// The bound on the time from the request to stop to the end of the process.
     pub drain_timeout: Duration,
     /// The endpoints to publish to, and the bounds of the queue.
@@ -56,7 +40,7 @@ impl GatewayConfig {
     #[must_use]
     pub fn has_tcp(&self) -> bool {
         self.listen.iter().any(|target| matches!(target, ListenTarget::Addresses(_)))
-            || self.inherited.iter().any(|socket| socket.address().is_tcp())
+            || self.server.inherited.iter().any(|socket| socket.address().is_tcp())
     }
 
     /// Returns the number of listening sockets, at most.
@@ -66,7 +50,7 @@ impl GatewayConfig {
             ListenTarget::Addresses(addresses) => addresses.len(),
             ListenTarget::Path(_) => 1,
         };
-        self.listen.iter().map(of_target).sum::<usize>() + self.inherited.len()
+        self.listen.iter().map(of_target).sum::<usize>() + self.server.inherited.len()
     }
 }
 

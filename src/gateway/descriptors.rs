@@ -37,11 +37,11 @@ const LISTENER_DESCRIPTORS: u64 = 2;
 /// Those that are needed whatever connects cannot be opened. Some libraries panic where they cannot, so this is asked
 /// before they are used.
 pub(super) fn divide(config: &GatewayConfig, has_hub: bool) -> Result<u64, Failure> {
-    let wanted = config.max_connections;
+    let wanted = config.server.max_connections;
     let sockets = u64::from(has_hub) + u64::from(!config.bus.bind.is_empty());
     let wanted_peers = MAX_PEERS as u64 * sockets;
     let listeners = config.listeners() as u64;
-    let further_workers = config.workers.saturating_sub(1) as u64;
+    let further_workers = config.server.workers.saturating_sub(1) as u64;
     let others = OTHER_DESCRIPTORS
         + further_workers * (WORKER_DESCRIPTORS + LISTENER_DESCRIPTORS * listeners)
         + ENDPOINT_DESCRIPTORS * config.bus.connect.len() as u64

@@ -151,7 +151,7 @@ impl WaitingLines for EventQueue {
 mod tests {
     use super::*;
     use crate::gateway::events::{BusConnectivity, SettingsChange, Stats};
-    use crate::server::workers::IoBackend;
+    use crate::server::pool::IoBackend;
 
     const SETTINGS: Event<'_> = Event::Settings(&SettingsChange::Reloaded);
 

@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 use crate::bus::{EndpointCounters, GuardCounters, HubCounters, QueueCounters};
 use crate::http::counters::{MessageTotals, RequestTotals, TrafficTotals};
 use crate::http::counting::ConnectionTotals;
-use crate::server::workers::IoBackend;
+use crate::server::pool::IoBackend;
 
 /// An event. The order of the fields is their order in the JSON object.
 #[derive(Debug, Serialize)]

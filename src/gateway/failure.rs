@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::server::listener::ListenError;
-use crate::server::workers::StartError;
+use crate::server::pool::StartError;
 
 /// A failure that ends the program, with the text for the user.
 #[derive(Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `run` | follows the settings and the signals until the gateway is asked to stop |
-//! | `message_path` | starts, counts and stops what a message passes: the workers, the bus and the embedded hub |
+//! | `components` | starts, counts and stops the running components: the workers, the bus and the embedded hub |
 //! | `config` | holds what the command line decides for the whole run |
 //! | `descriptors` | divides the descriptors that the process may have |
 //! | `events` | defines the events, which are JSON objects |
@@ -20,12 +20,12 @@
 
 mod certificates;
 mod clock;
+mod components;
 mod config;
 mod descriptors;
 pub mod event_writer;
 pub mod events;
 mod failure;
-mod message_path;
 mod ready;
 mod refused_tokens;
 mod run;

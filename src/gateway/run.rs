@@ -9,11 +9,11 @@ use tokio::time::{Interval, interval_at, timeout};
 
 use crate::bus::{Hub, OnLost};
 use crate::gateway::certificates::WatchedCertificate;
+use crate::gateway::components::Components;
 use crate::gateway::config::{GatewayConfig, TokenSource};
 use crate::gateway::descriptors;
 use crate::gateway::events::{Event, EventSink};
 use crate::gateway::failure::Failure;
-use crate::gateway::message_path::MessagePath;
 use crate::gateway::ready::ReadyReporter;
 use crate::gateway::refused_tokens::RefusedTokens;
 use crate::gateway::signals::{SignalAction, Signals, StdinEnd};
@@ -22,7 +22,7 @@ use crate::gateway::watched_settings::WatchedSettings;
 use crate::http::admission::ENDPOINT;
 use crate::http::token::Token;
 use crate::server::listener::{BoundAddress, ListenError, ListenTarget, Listening};
-use crate::server::workers::check_io;
+use crate::server::pool::check_io;
 use crate::sys::log::{log, warning};
 use crate::sys::parent::ParentEnd;
 use crate::sys::retry::retry_until;
@@ -51,7 +51,7 @@ pub fn run(
     source: &TokenSource,
     emit: EventSink,
 ) -> Result<(), Failure> {
-    config.max_connections = descriptors::divide(&config, start_hub.is_some())?;
+    config.server.max_connections = descriptors::divide(&config, start_hub.is_some())?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -73,7 +73,7 @@ pub fn run(
 struct Gateway {
     config: GatewayConfig,
     emit: EventSink,
-    message_path: MessagePath,
+    components: Components,
     ready: Arc<ReadyReporter>,
     listening: Option<Arc<Listening>>,
     /// The listeners of the start, until they are opened.
@@ -94,7 +94,7 @@ impl Gateway {
         settings: WatchedSettings,
         emit: EventSink,
     ) -> Result<Self, Failure> {
-        check_io(config.io)?;
+        check_io(config.server.io)?;
         let is_open = settings.token().is_ok();
         let certificate = match &config.certificate {
             // The user's files are checked now. A self-signed certificate is made once the settings open the API.
@@ -105,8 +105,8 @@ impl Gateway {
         };
         let bound = if is_open { Some(listen(&config)?) } else { None };
         let ready = Arc::new(ReadyReporter::new(Arc::clone(&emit)));
-        let message_path = MessagePath::start(&config, start_hub, Arc::clone(&emit), &ready)?;
-        Ok(Self { config, emit, message_path, ready, listening: None, bound, certificate, settings, disabled: None })
+        let components = Components::start(&config, start_hub, Arc::clone(&emit), &ready)?;
+        Ok(Self { config, emit, components, ready, listening: None, bound, certificate, settings, disabled: None })
     }
 
     /// Follows the settings and the signals until one of them, or the end of the parent, asks to stop.
@@ -114,28 +114,28 @@ impl Gateway {
         self.apply_settings()?;
         let ready = Arc::clone(&self.ready);
         let mut bus_started = pin!(timeout(BUS_START, ready.completed()));
-        let mut accepts_inherited = self.config.inherited.is_empty();
+        let mut accepts_inherited = self.config.server.inherited.is_empty();
         let mut stdin = self.config.watch_stdin.then(StdinEnd::watch);
         let interval = |period| interval_at(tokio::time::Instant::now() + period, period);
         let mut stats = self.config.stats_interval.map(interval);
-        let mut unknown_topics = self.message_path.take_unknown_topics().map(LoggedTopics::new);
-        let mut refused_tokens = RefusedTokens::new(self.message_path.unauthorized());
+        let mut unknown_topics = self.components.take_unknown_topics().map(LoggedTopics::new);
+        let mut refused_tokens = RefusedTokens::new(self.components.unauthorized());
         loop {
             let action = tokio::select! {
                 action = signals.next() => action,
                 () = or_never(stdin.as_mut().map(StdinEnd::reached)) => SignalAction::Stop,
                 () = or_never(parent.as_ref().map(ParentEnd::reached)) => SignalAction::Stop,
                 _ = or_never(stats.as_mut().map(Interval::tick)) => {
-                    (self.emit)(&Event::Stats(self.message_path.stats()));
+                    (self.emit)(&Event::Stats(self.components.stats()));
                     continue;
                 }
                 _ = &mut bus_started, if !accepts_inherited => {
-                    self.message_path.accept_inherited()?;
+                    self.components.accept_inherited()?;
                     accepts_inherited = true;
                     continue;
                 }
                 () = refused_tokens.due() => {
-                    refused_tokens.log(self.message_path.unauthorized_answers());
+                    refused_tokens.log(self.components.unauthorized_answers());
                     continue;
                 }
                 line = or_never(unknown_topics.as_mut().map(LoggedTopics::next)) => {
@@ -154,8 +154,8 @@ impl Gateway {
             match action {
                 SignalAction::Stop => return Ok(()),
                 SignalAction::PrintStats => {
-                    (self.emit)(&Event::Stats(self.message_path.stats()));
-                    self.message_path.log_subscriptions();
+                    (self.emit)(&Event::Stats(self.components.stats()));
+                    self.components.log_subscriptions();
                 }
                 SignalAction::Reload => {
                     self.reload_certificate();
@@ -202,9 +202,9 @@ impl Gateway {
         };
         let tls = self.certificate.as_ref().map(WatchedCertificate::acceptor);
         let is_https = tls.is_some();
-        self.message_path.open(Arc::clone(&listening), token, tls);
+        self.components.open(Arc::clone(&listening), token, tls);
         if is_new {
-            let inherited = self.config.inherited.iter().map(|socket| socket.address());
+            let inherited = self.config.server.inherited.iter().map(|socket| socket.address());
             listening.addresses().chain(inherited).for_each(|address| self.report_listening(address, is_https));
         }
         self.listening = Some(listening);
@@ -214,7 +214,7 @@ impl Gateway {
     }
 
     fn report_listening(&self, address: &BoundAddress, is_https: bool) {
-        let io = self.message_path.io();
+        let io = self.components.io();
         let (url, socket) = match address {
             BoundAddress::Tcp(address) if is_https => (format!("https://{address}{ENDPOINT}"), None),
             BoundAddress::Tcp(address) => (format!("http://{address}{ENDPOINT}"), None),
@@ -239,7 +239,7 @@ impl Gateway {
     /// Closes the listeners, and reports why, unless that was reported already.
     fn close(&mut self, reason: String) {
         if let Some(listening) = self.listening.take() {
-            self.message_path.close();
+            self.components.close();
             listening.close();
         }
         if self.disabled.as_ref() == Some(&reason) {
@@ -265,7 +265,7 @@ impl Gateway {
         if let Some(listening) = self.listening.take() {
             listening.close();
         }
-        let stats = self.message_path.stop(self.config.drain_timeout, signals).await;
+        let stats = self.components.stop(self.config.drain_timeout, signals).await;
         // Messages that are still in the queue, or in the embedded hub.
         let undelivered = stats.accepted.saturating_sub(stats.published);
         if undelivered > 0 {

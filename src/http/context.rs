@@ -50,8 +50,6 @@ pub struct Context<P> {
     pub publisher: P,
     /// The topics that are not known, unless the envelope alone is checked. The owner of the context logs them.
     pub unknown_topics: UnknownTopics,
-    /// Whether messages were published. The owner of the context wakes the bus for them, and clears it.
-    pub has_published: bool,
 }
 
 impl<P> Context<P> {
@@ -59,7 +57,7 @@ impl<P> Context<P> {
     pub fn new(policy: Policy, budget: Arc<Budget>, counters: Arc<HttpCounters>, publisher: P) -> Self {
         let date = HttpDate::new(SystemTime::UNIX_EPOCH);
         let unknown_topics = UnknownTopics::default();
-        Self { policy, token: None, date, budget, counters, publisher, unknown_topics, has_published: false }
+        Self { policy, token: None, date, budget, counters, publisher, unknown_topics }
     }
 }
 
@@ -112,7 +110,6 @@ impl<P: Publish> Context<P> {
         if !message.is_known() {
             self.unknown_topic(message.topic());
         }
-        self.has_published = true;
         Ok(())
     }
 

@@ -1,21 +1,16 @@
 //! The task of one connection: wait, read, let the core decide, write; its deadlines; its end.
 
-use std::cell::{Cell, RefCell, RefMut};
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use tokio::sync::mpsc::UnboundedSender;
-use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
-use crate::bus::Publisher;
 use crate::http::connection::{CloseReason, Next, Waiting};
-use crate::http::context::HttpDate;
-use crate::http::token::Token;
 use crate::http::{Connection, Context, response};
 use crate::server::connection_handle::{ConnectionHandle, Ending};
+use crate::server::context::{WorkerContext, WorkerPublisher};
 use crate::server::stream::{Arrived, Buffers, ClientStream};
 use crate::server::transport::Stream;
 use crate::tls::acceptor::Acceptor;
@@ -26,109 +21,6 @@ use crate::tls::acceptor::Acceptor;
 /// 1 MiB, curl, which sends faster than it reads, lost a 413 in one run of ten.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 const LINGER_BYTES: usize = 64 * 1024 * 1024;
-
-/// Until when connections of inherited sockets may begin a request that is answered, after the gateway was asked to stop.
-/// Another process goes on accepting from the socket, so a client whose connection is closed without an answer would see
-/// a failure where it sees none otherwise.
-#[derive(Clone, Copy, Debug)]
-pub struct DrainGrace {
-    /// The first request of a connection: the client has connected in order to send it.
-    first_request: Instant,
-    /// Another request. Clients that send one after the other do so at once. Those that are idle see the connection
-    /// closed before they use it again (RFC 9112 §9.3.1), and must not hold up the stop.
-    next_request: Instant,
-}
-
-impl DrainGrace {
-    /// Returns the grace of a drain that begins now.
-    pub(crate) fn within(deadline: Instant) -> Self {
-        let now = Instant::now();
-        let left = deadline.saturating_duration_since(now);
-        Self { first_request: now + left / 2, next_request: now + left / 10 }
-    }
-}
-
-/// Seconds for a head by default: a client that is there sends it at once, also over a slow network.
-pub const HEAD_TIMEOUT_S: u64 = 10;
-
-/// Seconds for a body by default: a body of 1 MiB at 35 kB a second.
-pub const BODY_TIMEOUT_S: u64 = 30;
-
-/// Seconds between two requests by default, as other servers have it: browsers keep their connections for minutes.
-pub const IDLE_TIMEOUT_S: u64 = 75;
-
-/// The deadlines of a connection.
-#[derive(Clone, Copy, Debug)]
-pub struct Timeouts {
-    /// From the connection, or the first byte of a later request, to the end of the head (`--head-timeout`).
-    pub head: Duration,
-    /// From the end of the head to the end of the body, and from an answer until the client has taken it
-    /// (`--body-timeout`).
-    pub body: Duration,
-    /// From an answer to the first byte of the next request (`--idle-timeout`).
-    pub idle: Duration,
-}
-
-/// What the connections of a worker share. No connection borrows any of it across a wait.
-pub(crate) struct WorkerContext {
-    core: RefCell<Context<Publisher>>,
-    /// The token of the settings, which is in force as soon as it is sent.
-    token: RefCell<watch::Receiver<Option<Token>>>,
-    /// The date of `core`, in seconds since the start of the Unix epoch.
-    date_s: Cell<u64>,
-    timeouts: Timeouts,
-    buffers: Buffers,
-    /// The answers to what was read last.
-    output: RefCell<Vec<u8>>,
-    /// Notified after messages were published, so that the bus is woken.
-    pub(crate) published: Notify,
-    /// Notified after an answer 401.
-    unauthorized: Arc<Notify>,
-    /// Where topics go that are not known.
-    unknown_topics: UnboundedSender<Box<str>>,
-    /// Set when the gateway was asked to stop.
-    pub(crate) drain_grace: Cell<Option<DrainGrace>>,
-}
-
-impl WorkerContext {
-    pub(crate) fn new(
-        core: Context<Publisher>,
-        mut token: watch::Receiver<Option<Token>>,
-        timeouts: Timeouts,
-        unauthorized: Arc<Notify>,
-        unknown_topics: UnboundedSender<Box<str>>,
-    ) -> Self {
-        // The first call of `core_now` takes the token.
-        token.mark_changed();
-        Self {
-            buffers: Buffers::new(Arc::clone(&core.counters)),
-            core: RefCell::new(core),
-            token: RefCell::new(token),
-            date_s: Cell::new(0),
-            timeouts,
-            output: RefCell::default(),
-            published: Notify::new(),
-            unauthorized,
-            unknown_topics,
-            drain_grace: Cell::new(None),
-        }
-    }
-
-    /// Returns the core's context, with the token and the date of now.
-    fn core_now(&self) -> RefMut<'_, Context<Publisher>> {
-        let mut core = self.core.borrow_mut();
-        let mut token = self.token.borrow_mut();
-        if token.has_changed().unwrap_or(false) {
-            core.token.clone_from(&token.borrow_and_update());
-        }
-        let now = SystemTime::now();
-        let now_s = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        if self.date_s.replace(now_s) != now_s {
-            core.date = HttpDate::new(now);
-        }
-        core
-    }
-}
 
 /// Serves a connection to its end.
 #[expect(clippy::manual_async_fn, reason = "an async fn would keep its arguments twice in the task")]
@@ -201,7 +93,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
     async fn run(&mut self) -> io::Result<bool> {
         let mut step = TaskStep::Read(Waiting::First);
         let mut phase = None;
-        let head_due = Instant::now() + self.worker.timeouts.head;
+        let head_due = Instant::now() + self.worker.shared.timeouts.head;
         let mut deadline = Deadline { at: head_due, timer: pin!(sleep_until(head_due)) };
         let handle = self.handle;
         loop {
@@ -259,7 +151,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
             if self.stream.has_unsent() {
                 // Nothing more is read from a client before it has taken its answers. Boxed: few clients are that slow,
                 // and all tasks would have the room for it.
-                Box::pin(timeout(self.worker.timeouts.body, self.stream.flush())).await??;
+                Box::pin(timeout(self.worker.shared.timeouts.body, self.stream.flush())).await??;
             }
         }
     }
@@ -281,7 +173,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
     }
 
     fn arm(&self, deadline: &mut Deadline<'_>, waiting: Waiting, head_due: Instant) {
-        let timeouts = &self.worker.timeouts;
+        let timeouts = &self.worker.shared.timeouts;
         match waiting {
             Waiting::First => {}
             Waiting::Head if self.connection.requests() == 0 => deadline.at = head_due,
@@ -317,7 +209,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
     /// Lets the core act, and writes what the socket takes of its answers.
     fn advance(
         &mut self,
-        act: impl FnOnce(&mut Connection, &mut Vec<u8>, &mut Context<Publisher>) -> Next,
+        act: impl FnOnce(&mut Connection, &mut Vec<u8>, &mut Context<WorkerPublisher>) -> Next,
     ) -> io::Result<TaskStep> {
         if self.handle.is_ending() {
             self.connection.finish();
@@ -326,15 +218,12 @@ impl<S: Stream> ConnectionTask<'_, S> {
         out.clear();
         let mut core = self.worker.core_now();
         let next = act(&mut self.connection, &mut out, &mut core);
-        if std::mem::take(&mut core.has_published) {
-            self.worker.published.notify_one();
-        }
         for topic in core.unknown_topics.take_new() {
             // The receiver is gone when the gateway stops.
-            let _ = self.worker.unknown_topics.send(topic);
+            let _ = self.worker.shared.unknown_topics.send(topic);
         }
         if next == Next::Close(CloseReason::Unauthorized) {
-            self.worker.unauthorized.notify_one();
+            self.worker.shared.unauthorized.notify_one();
         }
         self.stream.write(&out)?;
         Ok(next.into())

@@ -2,22 +2,24 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | [`workers`] | the worker threads, and how the gateway opens, closes and drains them |
+//! | [`pool`] | the worker threads, and how the gateway opens, closes and drains them |
 //! | [`worker`] | one worker: it spawns the tasks of its connections, and drains them |
 //! | [`listen_address`] | where to listen, as the command line has it |
 //! | [`listener`] | listening sockets, and the loop that accepts from them |
 //! | [`inherited`] | listening sockets that the parent passes, and the threads that accept from them |
-//! | [`connection`] | the task of a connection: waits, deadlines, the core, the end |
+//! | [`context`] | what the workers share, and what the connections of one worker share |
+//! | `connection` | the task of a connection: waits, deadlines, the core, the end |
 //! | `connection_handle` | how a worker tells that task to end |
 //! | `stream` | the bytes of a client: system calls, and TLS where it is spoken |
 //! | [`transport`] | how sockets are waited for: io_uring or epoll |
 
-pub mod connection;
+mod connection;
 mod connection_handle;
+pub mod context;
 pub mod inherited;
 pub mod listen_address;
 pub mod listener;
+pub mod pool;
 mod stream;
 pub mod transport;
 pub mod worker;
-pub mod workers;

@@ -7,18 +7,15 @@ use std::time::Duration;
 
 use rustix::net::Shutdown;
 use slab::Slab;
-use tokio::sync::mpsc::UnboundedSender;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio::task::spawn_local;
 use tokio::time::{Instant, timeout_at};
 
-use crate::bus::Publisher;
-use crate::http::Context;
 use crate::http::counters::HttpCounters;
-use crate::http::token::Token;
-use crate::server::connection::{self, DrainGrace, Timeouts, WorkerContext};
+use crate::server::connection;
 use crate::server::connection_handle::{ConnectionHandle, Ending};
-use crate::server::inherited::{InheritedConnection, InheritedConnections};
+use crate::server::context::{Mode, WorkerContext};
+use crate::server::inherited::InheritedConnection;
 use crate::server::listener::{Listening, accept};
 use crate::server::transport::{Listener, Stream, Transport};
 use crate::sys::log::warning;
@@ -27,70 +24,10 @@ use crate::tls::acceptor::Acceptor;
 /// What connections that outlive the drain get to end after they were shut down.
 const ABORT_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// What a worker starts with.
-pub struct WorkerConfig {
-    /// What its connections share.
-    pub core: Context<Publisher>,
-    /// The deadlines of a connection.
-    pub timeouts: Timeouts,
-    /// The bound on connections, which all workers share.
-    pub permits: Arc<Semaphore>,
-    /// What the worker is to do.
-    pub service: watch::Receiver<Service>,
-    /// Where the connections of inherited sockets come from.
-    pub inherited: InheritedConnections,
-    /// The token in force; none while the REST API is switched off.
-    pub token: watch::Receiver<Option<Token>>,
-    /// Notified after each answer 401.
-    pub unauthorized: Arc<Notify>,
-    /// Where each topic goes that is not known, once.
-    pub unknown_topics: UnboundedSender<Box<str>>,
-}
-
-/// What the workers are to do.
-#[derive(Clone, Debug)]
-pub enum Service {
-    /// Nothing listens; connections end with the request that they are in.
-    Closed,
-    /// Requests are accepted.
-    Open {
-        /// On these sockets.
-        listening: Arc<Listening>,
-        /// In TLS, begun by this; in plain http where there is none.
-        tls: Option<Arc<Acceptor>>,
-    },
-    /// Nothing listens; the requests in flight are served, and the worker ends when its connections have.
-    Draining {
-        /// Then connections are cut off.
-        deadline: Instant,
-        /// Until when connections of inherited sockets may begin a request.
-        grace: DrainGrace,
-        /// Whether requests were accepted before.
-        was_open: bool,
-        /// Begins TLS for connections of inherited sockets that were accepted just before.
-        tls: Option<Arc<Acceptor>>,
-    },
-}
-
-impl Service {
-    /// Makes the workers end by `deadline`, with what was open before.
-    pub fn drain(&mut self, deadline: Instant) {
-        let (was_open, tls) = match self {
-            Self::Open { tls, .. } => (true, tls.take()),
-            Self::Closed => (false, None),
-            Self::Draining { was_open, tls, .. } => (*was_open, tls.take()),
-        };
-        *self = Self::Draining { deadline, grace: DrainGrace::within(deadline), was_open, tls };
-    }
-}
-
 /// A worker. Of all this, its connections use `context` alone.
 struct Worker<S> {
     context: WorkerContext,
-    publisher: Publisher,
     counters: Arc<HttpCounters>,
-    permits: Arc<Semaphore>,
-    service: watch::Receiver<Service>,
     /// What the worker listens on.
     listening: RefCell<Option<Arc<Listening>>>,
     connections: RefCell<Slab<Rc<ConnectionHandle<S>>>>,
@@ -103,68 +40,60 @@ struct Worker<S> {
 }
 
 /// Runs a worker on this event loop until it has drained.
-pub(crate) fn run<T: Transport>(event_loop: &T, config: WorkerConfig) {
-    event_loop.block_on(serve::<T>(config));
+pub(crate) fn run<T: Transport>(event_loop: &T, context: WorkerContext) {
+    event_loop.block_on(serve::<T>(context));
 }
 
 /// Serves as a worker until it has drained. Several workers may share an event loop.
 ///
 /// # Panics
 /// If the worker's task panics.
-pub async fn serve<T: Transport>(config: WorkerConfig) {
-    let WorkerConfig { core, timeouts, permits, service, inherited, token, unauthorized, unknown_topics } = config;
-    let worker = Rc::new(Worker {
-        publisher: core.publisher.clone(),
-        counters: Arc::clone(&core.counters),
-        context: WorkerContext::new(core, token, timeouts, unauthorized, unknown_topics),
-        permits,
-        service: service.clone(),
-        listening: RefCell::default(),
-        connections: RefCell::default(),
-        awaits_inherited: Cell::new(true),
-        has_drained: Cell::new(false),
-        emptied: Notify::new(),
-    });
-    spawn_local(wake_bus(Rc::clone(&worker)));
-    spawn_local(Rc::clone(&worker).serve_inherited::<T>(inherited));
+pub async fn serve<T: Transport>(context: WorkerContext) {
+    let worker = Rc::new(Worker::new(context));
+    spawn_local(worker.context.publisher().wake_bus_when_published());
+    spawn_local(Rc::clone(&worker).serve_inherited::<T>());
     // A task of its own runs when it is woken. This future runs in each turn of the event loop, and the channel that
     // the worker waits for takes a lock each time, which stands beside those of other workers.
-    if let Err(panicked) = spawn_local(worker.run::<T>(service)).await {
+    if let Err(panicked) = spawn_local(worker.run::<T>()).await {
         std::panic::resume_unwind(panicked.into_panic());
     }
 }
 
-/// Wakes the bus once for all messages that were published in one round of the event loop: this task runs behind the
-/// tasks that published.
-async fn wake_bus<S: Stream>(worker: Rc<Worker<S>>) {
-    loop {
-        worker.context.published.notified().await;
-        worker.publisher.wake();
-    }
-}
-
 impl<S: Stream> Worker<S> {
-    /// Does what the service says until it has drained.
-    async fn run<T: Transport<Stream = S>>(self: Rc<Self>, mut service: watch::Receiver<Service>) {
+    fn new(context: WorkerContext) -> Self {
+        Self {
+            counters: context.counters(),
+            context,
+            listening: RefCell::default(),
+            connections: RefCell::default(),
+            awaits_inherited: Cell::new(true),
+            has_drained: Cell::new(false),
+            emptied: Notify::new(),
+        }
+    }
+
+    /// Does what the mode says until it has drained.
+    async fn run<T: Transport<Stream = S>>(self: Rc<Self>) {
+        let mut mode = self.context.shared.mode.clone();
         loop {
-            let now = service.borrow_and_update().clone();
+            let now = mode.borrow_and_update().clone();
             match now {
-                Service::Open { listening, tls } => self.open::<T>(&listening, tls.as_ref()),
-                Service::Closed => {
+                Mode::Open { listening, tls } => self.open::<T>(&listening, tls.as_ref()),
+                Mode::Closed => {
                     self.listening.take();
                     self.end_all(Ending::SwitchedOff);
                 }
-                Service::Draining { deadline, grace, .. } => {
+                Mode::Draining { deadline, grace, .. } => {
                     self.context.drain_grace.set(Some(grace));
                     self.end_all(Ending::Stopping);
                     tokio::select! {
                         biased;
                         () = self.drain(deadline) => return,
-                        _ = service.changed() => continue,
+                        _ = mode.changed() => continue,
                     }
                 }
             }
-            if service.changed().await.is_err() {
+            if mode.changed().await.is_err() {
                 return;
             }
         }
@@ -186,7 +115,7 @@ impl<S: Stream> Worker<S> {
                 Ok(listener) => {
                     let (worker, tls) = (Rc::clone(self), tls.filter(|_| is_tcp).cloned());
                     let spawn = move |socket, permit| worker.spawn(socket, false, permit, tls.clone());
-                    spawn_local(accept(listener, Arc::clone(&self.permits), spawn));
+                    spawn_local(accept(listener, Arc::clone(&self.context.shared.permits), spawn));
                 }
                 Err(error) => warning(format_args!("a worker cannot listen: {error}")),
             }
@@ -194,20 +123,20 @@ impl<S: Stream> Worker<S> {
     }
 
     /// Serves connections of inherited sockets until no more come.
-    async fn serve_inherited<T: Transport<Stream = S>>(self: Rc<Self>, connections: InheritedConnections) {
+    async fn serve_inherited<T: Transport<Stream = S>>(self: Rc<Self>) {
         loop {
-            let next = connections.lock().await.recv().await;
+            let next = self.context.shared.inherited.lock().await.recv().await;
             let Some(InheritedConnection { socket, is_tcp, permit }) = next else { break };
-            let now = self.service.borrow().clone();
+            let now = self.context.shared.mode.borrow().clone();
             let tls = match now {
-                Service::Open { listening, tls } => {
+                Mode::Open { listening, tls } => {
                     // If it came later, this connection would count as one that was open before.
                     self.open::<T>(&listening, tls.as_ref());
                     tls
                 }
-                Service::Draining { was_open: true, tls, .. } => tls,
+                Mode::Draining { was_open: true, tls, .. } => tls,
                 // It is closed unanswered, and does not wait in the backlog, from where nobody else may accept it.
-                Service::Closed | Service::Draining { .. } => continue,
+                Mode::Closed | Mode::Draining { .. } => continue,
             };
             match S::new(socket) {
                 Ok(socket) => self.spawn(socket, true, permit, tls.filter(|_| is_tcp)),
@@ -225,10 +154,10 @@ impl<S: Stream> Worker<S> {
             return;
         }
         // A connection that came before its listener was closed gets its answer too.
-        let ending = match *self.service.borrow() {
-            Service::Open { .. } => Ending::Open,
-            Service::Closed => Ending::SwitchedOff,
-            Service::Draining { grace, .. } => {
+        let ending = match *self.context.shared.mode.borrow() {
+            Mode::Open { .. } => Ending::Open,
+            Mode::Closed => Ending::SwitchedOff,
+            Mode::Draining { grace, .. } => {
                 // The task of the connection may run before the worker's own.
                 self.context.drain_grace.set(Some(grace));
                 Ending::Stopping
@@ -277,7 +206,7 @@ impl<S: Stream> Worker<S> {
             }
             let _ = tokio::time::timeout(ABORT_TIMEOUT, self.wait_until_empty()).await;
         }
-        self.publisher.wake();
+        self.context.publisher().wake_bus();
     }
 
     async fn wait_until_empty(&self) {

@@ -11,11 +11,11 @@ use adapter_gateway::http::Context;
 use adapter_gateway::http::counters::HttpTotals;
 use adapter_gateway::http::policy::Policy;
 use adapter_gateway::http::token::Token;
-use adapter_gateway::server::connection::Timeouts;
+use adapter_gateway::server::context::{Mode, Shared, Timeouts, WorkerContext};
 use adapter_gateway::server::inherited::InheritedConnection;
 use adapter_gateway::server::listener::{BoundAddress, ListenTarget, Listening};
 use adapter_gateway::server::transport::Transport;
-use adapter_gateway::server::worker::{self, Service, WorkerConfig};
+use adapter_gateway::server::worker;
 use rustix::event::{EventfdFlags, eventfd};
 use tokio::sync::{Mutex, mpsc, watch};
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
@@ -91,7 +91,7 @@ fn limits(random: &mut Random) -> Limits {
 struct Gateway {
     world: Rc<World>,
     /// One for each worker, since a channel wakes several receivers in an order of its own.
-    services: Vec<watch::Sender<Service>>,
+    modes: Vec<watch::Sender<Mode>>,
     token: watch::Sender<Option<Token>>,
     inherited: RefCell<Option<mpsc::UnboundedSender<InheritedConnection>>>,
     /// Where clients can connect to.
@@ -106,35 +106,39 @@ impl Gateway {
         let (inherited, connections) = mpsc::unbounded_channel();
         let connections = Arc::new(Mutex::new(connections));
         let token = watch::Sender::new(None);
-        let services: Vec<_> = world.counters.iter().map(|_| watch::Sender::new(Service::Closed)).collect();
+        let modes: Vec<_> = world.counters.iter().map(|_| watch::Sender::new(Mode::Closed)).collect();
         let policy = Policy { head_bytes: HEAD_BYTES, body_bytes: BODY_BYTES as u64, ..Policy::default() };
-        let config = |(counters, service): (&Arc<_>, &watch::Sender<_>)| WorkerConfig {
-            core: Context::new(policy.clone(), Arc::clone(&world.budget), Arc::clone(counters), world.bus.publisher()),
+        let shared = |mode: &watch::Sender<_>| Shared {
             timeouts: world.limits.timeouts,
             permits: Arc::clone(&world.permits),
-            service: service.subscribe(),
+            mode: mode.subscribe(),
             inherited: Arc::clone(&connections),
             token: token.subscribe(),
             unauthorized: Arc::default(),
             unknown_topics: mpsc::unbounded_channel().0,
         };
-        let configs: Vec<_> = world.counters.iter().zip(&services).map(config).collect();
+        let context = |(counters, mode): (&Arc<_>, _)| {
+            let publisher = world.bus.publisher().into();
+            let core = Context::new(policy.clone(), Arc::clone(&world.budget), Arc::clone(counters), publisher);
+            WorkerContext::new(core, shared(mode))
+        };
+        let contexts: Vec<_> = world.counters.iter().zip(&modes).map(context).collect();
         // The tasks of a worker end with the worker.
-        let run = |config| {
+        let run = |context| {
             spawn_local(async {
                 let tasks = LocalSet::new();
-                tasks.run_until(worker::serve::<Simulated>(config)).await;
+                tasks.run_until(worker::serve::<Simulated>(context)).await;
                 World::current().end_tasks(tasks);
             })
         };
         Rc::new(Self {
             world: Rc::clone(world),
-            services,
+            modes,
             token,
             inherited: RefCell::new(Some(inherited)),
             open: RefCell::default(),
             listening: RefCell::default(),
-            workers: RefCell::new(configs.into_iter().map(run).collect()),
+            workers: RefCell::new(contexts.into_iter().map(run).collect()),
             is_stopping: Cell::default(),
         })
     }
@@ -172,9 +176,9 @@ impl Gateway {
         let listening = self.listening.borrow_mut().get_or_insert_with(|| self.listen(random.within(1..3))).clone();
         self.world.change(|moment| moment.token = Some(token));
         self.token.send_replace(Token::new(TOKENS[token]));
-        for service in &self.services {
+        for mode in &self.modes {
             let tls = self.world.limits.is_tls.then(tls::acceptor);
-            service.send_replace(Service::Open { listening: Arc::clone(&listening), tls });
+            mode.send_replace(Mode::Open { listening: Arc::clone(&listening), tls });
         }
     }
 
@@ -198,8 +202,8 @@ impl Gateway {
         self.end_connections("off");
         self.world.change(|moment| moment.token = None);
         self.token.send_replace(None);
-        for service in &self.services {
-            service.send_replace(Service::Closed);
+        for mode in &self.modes {
+            mode.send_replace(Mode::Closed);
         }
         let backlogs = self.open.take();
         let deadline = Instant::now() + BACKLOG;
@@ -234,8 +238,8 @@ impl Gateway {
 
     fn drain(&self, deadline: Instant) {
         self.world.drain_deadline.set(Some(deadline));
-        for service in &self.services {
-            service.send_modify(|service| service.drain(deadline));
+        for mode in &self.modes {
+            mode.send_modify(|mode| mode.drain(deadline));
         }
     }
 
@@ -320,10 +324,10 @@ impl World {
 async fn take_messages(world: Rc<World>, mut random: Random) {
     loop {
         world.bus.park();
-        if world.bus.counters().depth == 0 {
+        if world.bus.counters().queue.depth == 0 {
             world.accepted.notified().await;
             sleep(Duration::from_millis(1)).await;
-            let is_late = world.bus.counters().depth > 0 && !world.bus.was_woken();
+            let is_late = world.bus.counters().queue.depth > 0 && !world.bus.was_woken();
             world.check(0, !is_late, format_args!("messages are queued, and the bus was not woken"));
         }
         let pause_ms = random.pick(&[0, 1, 20, 20, 3_000]);

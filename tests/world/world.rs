@@ -11,7 +11,7 @@ use std::time::Duration;
 use adapter_gateway::bus::DetachedBus;
 use adapter_gateway::http::counters::HttpCounters;
 use adapter_gateway::limits::Budget;
-use adapter_gateway::server::connection::Timeouts;
+use adapter_gateway::server::context::Timeouts;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 

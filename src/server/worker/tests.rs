@@ -6,14 +6,17 @@ use std::pin::pin;
 use std::sync::OnceLock;
 use std::task::{self, Wake};
 
-use tokio::sync::mpsc;
+use tokio::sync::{Mutex, Semaphore, mpsc, watch};
 use tokio::time::timeout;
 
 use super::*;
 use crate::bus::{Bus, BusConfig};
+use crate::http::Context;
 use crate::http::counters::HttpTotals;
 use crate::http::policy::Policy;
+use crate::http::token::Token;
 use crate::limits::Budget;
+use crate::server::context::{DrainGrace, Shared, Timeouts};
 use crate::server::transport::Listener;
 use crate::server::transport::epoll::Epoll;
 use crate::server::transport::uring::Uring;
@@ -72,23 +75,22 @@ fn worker(
     token: &watch::Sender<Option<Token>>,
     state: &StateWhenWoken,
     permits: &Arc<Semaphore>,
-    service: Service,
+    mode: Mode,
 ) -> Rc<Worker<<Epoll as Transport>::Stream>> {
-    let counters = Arc::clone(&state.counters);
-    let core = Context::new(Policy::default(), Arc::clone(&state.budget), Arc::clone(&counters), bus.publisher());
-    let timeouts = Timeouts { head: PATIENCE, body: PATIENCE, idle: PATIENCE };
-    Rc::new(Worker {
-        publisher: bus.publisher(),
-        counters,
-        context: WorkerContext::new(core, token.subscribe(), timeouts, Arc::default(), mpsc::unbounded_channel().0),
+    let publisher = bus.publisher().into();
+    let core = Context::new(Policy::default(), Arc::clone(&state.budget), Arc::clone(&state.counters), publisher);
+    let shared = Shared {
+        timeouts: Timeouts { head: PATIENCE, body: PATIENCE, idle: PATIENCE },
         permits: Arc::clone(permits),
-        service: watch::channel(service).1,
-        listening: RefCell::default(),
-        connections: RefCell::default(),
-        emptied: Notify::new(),
-        awaits_inherited: Cell::new(false),
-        has_drained: Cell::new(false),
-    })
+        mode: watch::channel(mode).1,
+        inherited: Arc::new(Mutex::new(mpsc::unbounded_channel().1)),
+        token: token.subscribe(),
+        unauthorized: Arc::default(),
+        unknown_topics: mpsc::unbounded_channel().0,
+    };
+    let worker = Worker::new(WorkerContext::new(core, shared));
+    worker.awaits_inherited.set(false);
+    Rc::new(worker)
 }
 
 /// Returns a connection and its client, who has sent nothing.
@@ -116,7 +118,7 @@ fn a_connection_counts_as_open_until_it_has_given_everything_back() {
     let (bus, state) = (bus(), StateWhenWoken::new());
     let permits = Arc::new(Semaphore::new(1));
     let token = watch::Sender::new(Token::new("t"));
-    let worker = worker(&bus, &token, &state, &permits, Service::Closed);
+    let worker = worker(&bus, &token, &state, &permits, Mode::Closed);
     Epoll::new().unwrap().block_on(async {
         let (client, stream) = announced_body().await;
         let permit = Arc::clone(&permits).acquire_owned().await.unwrap();
@@ -143,7 +145,7 @@ fn an_inherited_connection_that_came_as_the_drain_began_is_answered() {
     let permits = Arc::new(Semaphore::new(1));
     let token = watch::Sender::new(Token::new("t"));
     let deadline = Instant::now() + PATIENCE;
-    let draining = Service::Draining { deadline, grace: DrainGrace::within(deadline), was_open: true, tls: None };
+    let draining = Mode::Draining { deadline, grace: DrainGrace::within(deadline), was_open: true, tls: None };
     let worker = worker(&bus, &token, &state, &permits, draining);
     Epoll::new().unwrap().block_on(async {
         let (mut client, stream) = connected().await;

@@ -14,13 +14,13 @@ use crate::http::counters::{HttpCounters, HttpTotals};
 use crate::http::policy::Policy;
 use crate::http::token::Token;
 use crate::limits::Budget;
-use crate::server::connection::Timeouts;
+use crate::server::context::{Mode, Shared, Timeouts, WorkerContext};
 use crate::server::inherited::{AcceptThreads, InheritedSocket};
 use crate::server::listener::Listening;
 use crate::server::transport::Transport;
 use crate::server::transport::epoll::Epoll;
 use crate::server::transport::uring::Uring;
-use crate::server::worker::{self, Service, WorkerConfig};
+use crate::server::worker;
 use crate::sys::log::log;
 use crate::tls::acceptor::Acceptor;
 
@@ -64,23 +64,23 @@ pub enum StartError {
     Thread(io::Error),
 }
 
-/// How the workers run.
+/// How the gateway serves requests. All values were checked when the arguments were parsed.
 #[derive(Debug)]
-pub(crate) struct WorkersConfig {
+pub struct ServerConfig {
     /// How sockets are waited for.
-    pub(crate) io: Io,
-    /// The number of threads.
-    pub(crate) workers: usize,
-    /// Limits and rules of a request.
-    pub(crate) policy: Policy,
-    /// Deadlines of a connection.
-    pub(crate) timeouts: Timeouts,
-    /// Bytes of bodies that all connections hold together, at most.
-    pub(crate) buffered_bytes: usize,
-    /// Connections at once, at most.
-    pub(crate) connections: usize,
-    /// Inherited sockets to accept from.
-    pub(crate) inherited: Vec<Arc<InheritedSocket>>,
+    pub io: Io,
+    /// The number of worker threads.
+    pub workers: usize,
+    /// The limits and rules of a request.
+    pub policy: Policy,
+    /// The deadlines of a connection.
+    pub timeouts: Timeouts,
+    /// The bound on the bytes of bodies that all connections hold together.
+    pub buffered_bytes: usize,
+    /// The bound on open connections. The limit of descriptors may lower it.
+    pub max_connections: u64,
+    /// The listening sockets that the parent has passed.
+    pub inherited: Vec<Arc<InheritedSocket>>,
 }
 
 /// Checks whether the workers can wait for sockets as `io` demands.
@@ -100,10 +100,10 @@ pub(crate) fn check_io(io: Io) -> Result<(), StartError> {
 }
 
 /// The running worker threads.
-pub(crate) struct Workers {
+pub(crate) struct WorkerPool {
     io: IoBackend,
     counters: Vec<Arc<HttpCounters>>,
-    service: watch::Sender<Service>,
+    mode: watch::Sender<Mode>,
     token: watch::Sender<Option<Token>>,
     unauthorized: Arc<Notify>,
     unknown_topics: Option<UnboundedReceiver<Box<str>>>,
@@ -112,32 +112,33 @@ pub(crate) struct Workers {
     running: mpsc::Receiver<()>,
 }
 
-impl Workers {
-    /// Starts the threads, which accept nothing until [`Workers::open`].
-    pub(crate) fn start(config: &WorkersConfig, publisher: &Publisher) -> Result<Self, StartError> {
+impl WorkerPool {
+    /// Starts the threads, which accept nothing until [`WorkerPool::open`].
+    pub(crate) fn start(config: &ServerConfig, publisher: &Publisher) -> Result<Self, StartError> {
         let counters: Vec<_> = std::iter::repeat_with(Arc::<HttpCounters>::default).take(config.workers).collect();
         let budget = Budget::new(config.buffered_bytes);
         publisher.count_bodies(Arc::clone(&budget));
-        let permits = Arc::new(Semaphore::new(config.connections));
+        let permits = Arc::new(Semaphore::new(usize::try_from(config.max_connections).unwrap_or(usize::MAX)));
         let (accept_threads, inherited) = AcceptThreads::new(&config.inherited, &permits);
-        let (service, follow_service) = watch::channel(Service::Closed);
+        let (mode, follow_mode) = watch::channel(Mode::Closed);
         let (token, follow_token) = watch::channel(None);
         let unauthorized = Arc::new(Notify::new());
         let (tell_topic, unknown_topics) = mpsc::unbounded_channel();
+        let shared = Shared {
+            timeouts: config.timeouts,
+            permits,
+            mode: follow_mode,
+            inherited,
+            token: follow_token,
+            unauthorized: Arc::clone(&unauthorized),
+            unknown_topics: tell_topic,
+        };
         let (alive, running) = mpsc::channel(1);
         let (started, starting) = std::sync::mpsc::channel();
         for counters in &counters {
             let (budget, counters) = (Arc::clone(&budget), Arc::clone(counters));
-            let worker = WorkerConfig {
-                core: Context::new(config.policy.clone(), budget, counters, publisher.clone()),
-                timeouts: config.timeouts,
-                permits: Arc::clone(&permits),
-                service: follow_service.clone(),
-                inherited: Arc::clone(&inherited),
-                token: follow_token.clone(),
-                unauthorized: Arc::clone(&unauthorized),
-                unknown_topics: tell_topic.clone(),
-            };
+            let core = Context::new(config.policy.clone(), budget, counters, publisher.clone().into());
+            let worker = WorkerContext::new(core, shared.clone());
             let (io, alive, started) = (config.io, alive.clone(), started.clone());
             let body = move || {
                 let _alive_until_the_end = alive;
@@ -158,14 +159,14 @@ impl Workers {
         let is_uring = loops.iter().all(|started| started.name == Uring::NAME);
         let io = if is_uring { IoBackend::Uring } else { IoBackend::Epoll };
         let unknown_topics = Some(unknown_topics);
-        Ok(Self { io, counters, service, token, unauthorized, unknown_topics, accept_threads, running })
+        Ok(Self { io, counters, mode, token, unauthorized, unknown_topics, accept_threads, running })
     }
 
     /// Accepts requests on these sockets, with this token; in TLS where there is an acceptor. The token is in force
     /// when this returns.
     pub(crate) fn open(&self, listening: Arc<Listening>, token: Token, tls: Option<Arc<Acceptor>>) {
         self.token.send_replace(Some(token));
-        self.service.send_replace(Service::Open { listening, tls });
+        self.mode.send_replace(Mode::Open { listening, tls });
     }
 
     /// Accepts connections from the inherited sockets from now on.
@@ -176,13 +177,13 @@ impl Workers {
     /// Accepts no more requests from when this returns.
     pub(crate) fn close(&self) {
         self.token.send_replace(None);
-        self.service.send_replace(Service::Closed);
+        self.mode.send_replace(Mode::Closed);
     }
 
     /// Makes the workers end by `deadline`, with the token that is in force, and waits until they have ended.
     pub(crate) async fn drain(&mut self, deadline: Instant) {
         let deadline = deadline.into();
-        self.service.send_modify(|service| service.drain(deadline));
+        self.mode.send_modify(|mode| mode.drain(deadline));
         let stop_accepting = async {
             self.accept_threads.stop().await;
             std::future::pending().await
@@ -222,7 +223,7 @@ struct StartedLoop {
 }
 
 /// Runs a worker on the event loop that `io` asks for. Sends which one that is, or why there is none.
-fn run_worker(io: Io, worker: WorkerConfig, started: &Sender<io::Result<StartedLoop>>) {
+fn run_worker(io: Io, worker: WorkerContext, started: &Sender<io::Result<StartedLoop>>) {
     match io {
         Io::Uring => run_on(Uring::new(), None, worker, started),
         Io::Epoll => run_on(Epoll::new(), None, worker, started),
@@ -236,7 +237,7 @@ fn run_worker(io: Io, worker: WorkerConfig, started: &Sender<io::Result<StartedL
 fn run_on<T: Transport>(
     event_loop: io::Result<T>,
     uring_error: Option<io::Error>,
-    worker: WorkerConfig,
+    worker: WorkerContext,
     started: &Sender<io::Result<StartedLoop>>,
 ) {
     match event_loop {

@@ -1,4 +1,4 @@
-//! What a message passes on its way through the process: a worker, the bus and, if there is one, the embedded hub.
+//! The running components, which a message passes: the workers, the bus and, if there is one, the embedded hub.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ use crate::http::problem::Status;
 use crate::http::token::Token;
 use crate::message::Encoding;
 use crate::server::listener::Listening;
-use crate::server::workers::{IoBackend, Workers, WorkersConfig};
+use crate::server::pool::{IoBackend, WorkerPool};
 use crate::sys::log::{log, warning};
 use crate::tls::acceptor::Acceptor;
 
@@ -36,22 +36,22 @@ const END_SHARE: Duration = Duration::from_millis(100);
 const CUT_OFF_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// The running workers, bus and embedded hub.
-pub(super) struct MessagePath {
-    workers: Workers,
+pub(super) struct Components {
+    workers: WorkerPool,
     bus: Arc<Bus>,
     hub: Option<Arc<Hub>>,
     started: Instant,
 }
 
-impl MessagePath {
-    /// Starts the embedded hub, the bus and the workers. The workers accept nothing before [`MessagePath::open`].
+impl Components {
+    /// Starts the embedded hub, the bus and the workers. The workers accept nothing before [`Components::open`].
     pub(super) fn start(
         config: &GatewayConfig,
         start_hub: Option<impl FnOnce(OnLost) -> Result<Hub, Failure>>,
         emit: EventSink,
         ready: &Arc<ReadyReporter>,
     ) -> Result<Self, Failure> {
-        limit_payloads(largest_payload_bytes(&config.policy));
+        limit_payloads(largest_payload_bytes(&config.server.policy));
         let (bus_ready, emit_hub_event) = (Arc::clone(ready), Arc::clone(&emit));
         let on_lost: OnLost = Arc::new(move |lost| emit_lost_subscriber(&emit_hub_event, &lost));
         let emit_bus_event = move |event: BusEvent| {
@@ -74,16 +74,7 @@ impl MessagePath {
         bus_config.connect.extend(hub.as_ref().map(|hub| hub.publishers().clone()));
         let bus = Arc::new(Bus::start(bus_config, emit_bus_event).map_err(Failure::configuration)?);
         ready.set_publisher(bus.publisher(), !config.bus.bind.is_empty());
-        let workers_config = WorkersConfig {
-            io: config.io,
-            workers: config.workers,
-            policy: config.policy.clone(),
-            timeouts: config.timeouts,
-            buffered_bytes: config.buffered_bytes,
-            connections: usize::try_from(config.max_connections).unwrap_or(usize::MAX),
-            inherited: config.inherited.clone(),
-        };
-        let workers = Workers::start(&workers_config, &bus.publisher())?;
+        let workers = WorkerPool::start(&config.server, &bus.publisher())?;
         Ok(Self { workers, bus, hub, started: Instant::now() })
     }
 

@@ -1,0 +1,219 @@
+//! What the workers share, and what the connections of one worker share.
+
+use std::cell::{Cell, RefCell, RefMut};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::{Notify, Semaphore, watch};
+use tokio::time::Instant;
+
+use crate::bus::Publisher;
+use crate::http::context::HttpDate;
+use crate::http::counters::HttpCounters;
+use crate::http::payload::Payload;
+use crate::http::problem::Unavailable;
+use crate::http::token::Token;
+use crate::http::{Context, Publish};
+use crate::server::inherited::InheritedConnections;
+use crate::server::listener::Listening;
+use crate::server::stream::Buffers;
+use crate::tls::acceptor::Acceptor;
+
+/// Seconds for a head by default: a client that is there sends it at once, also over a slow network.
+pub const HEAD_TIMEOUT_S: u64 = 10;
+
+/// Seconds for a body by default: a body of 1 MiB at 35 kB a second.
+pub const BODY_TIMEOUT_S: u64 = 30;
+
+/// Seconds between two requests by default, as other servers have it: browsers keep their connections for minutes.
+pub const IDLE_TIMEOUT_S: u64 = 75;
+
+/// The deadlines of a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeouts {
+    /// From the connection, or the first byte of a later request, to the end of the head (`--head-timeout`).
+    pub head: Duration,
+    /// From the end of the head to the end of the body, and from an answer until the client has taken it
+    /// (`--body-timeout`).
+    pub body: Duration,
+    /// From an answer to the first byte of the next request (`--idle-timeout`).
+    pub idle: Duration,
+}
+
+/// What the workers are to do.
+#[derive(Clone, Debug)]
+pub enum Mode {
+    /// Nothing listens; connections end with the request that they are in.
+    Closed,
+    /// Requests are accepted.
+    Open {
+        /// On these sockets.
+        listening: Arc<Listening>,
+        /// In TLS, begun by this; in plain http where there is none.
+        tls: Option<Arc<Acceptor>>,
+    },
+    /// Nothing listens; the requests in flight are served, and the worker ends when its connections have.
+    Draining {
+        /// Then connections are cut off.
+        deadline: Instant,
+        /// Until when connections of inherited sockets may begin a request.
+        grace: DrainGrace,
+        /// Whether requests were accepted before.
+        was_open: bool,
+        /// Begins TLS for connections of inherited sockets that were accepted just before.
+        tls: Option<Arc<Acceptor>>,
+    },
+}
+
+impl Mode {
+    /// Makes the workers end by `deadline`, with what was open before.
+    pub fn drain(&mut self, deadline: Instant) {
+        let (was_open, tls) = match self {
+            Self::Open { tls, .. } => (true, tls.take()),
+            Self::Closed => (false, None),
+            Self::Draining { was_open, tls, .. } => (*was_open, tls.take()),
+        };
+        *self = Self::Draining { deadline, grace: DrainGrace::within(deadline), was_open, tls };
+    }
+}
+
+/// Until when connections of inherited sockets may begin a request that is answered, after the gateway was asked to stop.
+/// Another process goes on accepting from the socket, so a client whose connection is closed without an answer would see
+/// a failure where it sees none otherwise.
+#[derive(Clone, Copy, Debug)]
+pub struct DrainGrace {
+    /// The first request of a connection: the client has connected in order to send it.
+    pub(crate) first_request: Instant,
+    /// Another request. Clients that send one after the other do so at once. Those that are idle see the connection
+    /// closed before they use it again (RFC 9112 §9.3.1), and must not hold up the stop.
+    pub(crate) next_request: Instant,
+}
+
+impl DrainGrace {
+    /// Returns the grace of a drain that begins now.
+    pub(crate) fn within(deadline: Instant) -> Self {
+        let now = Instant::now();
+        let left = deadline.saturating_duration_since(now);
+        Self { first_request: now + left / 2, next_request: now + left / 10 }
+    }
+}
+
+/// What a worker publishes through. It remembers that the bus is to be woken.
+#[derive(Clone, Debug)]
+pub struct WorkerPublisher {
+    publisher: Publisher,
+    /// Notified after a message was published.
+    published: Arc<Notify>,
+}
+
+impl From<Publisher> for WorkerPublisher {
+    fn from(publisher: Publisher) -> Self {
+        Self { publisher, published: Arc::default() }
+    }
+}
+
+impl Publish for WorkerPublisher {
+    fn available(&self) -> Result<(), Unavailable> {
+        self.publisher.available()
+    }
+
+    fn publish(&self, topic: &str, payload: Payload<'_>) -> Result<(), Unavailable> {
+        self.publisher.publish(topic, payload)?;
+        self.published.notify_one();
+        Ok(())
+    }
+}
+
+impl WorkerPublisher {
+    /// Wakes the bus once for all messages that were published in one round of the event loop: the task that runs this
+    /// runs behind the tasks that published.
+    pub(crate) async fn wake_bus_when_published(self) {
+        loop {
+            self.published.notified().await;
+            self.publisher.wake();
+        }
+    }
+
+    /// Wakes the bus now.
+    pub(crate) fn wake_bus(&self) {
+        self.publisher.wake();
+    }
+}
+
+/// What all workers share. Each has a clone.
+#[derive(Clone)]
+pub struct Shared {
+    /// The deadlines of a connection.
+    pub timeouts: Timeouts,
+    /// The bound on connections.
+    pub permits: Arc<Semaphore>,
+    /// What the workers are to do.
+    pub mode: watch::Receiver<Mode>,
+    /// Where the connections of inherited sockets come from.
+    pub inherited: InheritedConnections,
+    /// The token of the settings, which is in force as soon as it is sent; none while the REST API is switched off.
+    pub token: watch::Receiver<Option<Token>>,
+    /// Notified after each answer 401.
+    pub unauthorized: Arc<Notify>,
+    /// Where each topic goes that is not known, once.
+    pub unknown_topics: UnboundedSender<Box<str>>,
+}
+
+/// What the connections of a worker share. No connection borrows any of it across a wait.
+pub struct WorkerContext {
+    core: RefCell<Context<WorkerPublisher>>,
+    pub(crate) shared: Shared,
+    token: RefCell<watch::Receiver<Option<Token>>>,
+    /// The date of `core`, in seconds since the start of the Unix epoch.
+    date_s: Cell<u64>,
+    pub(crate) buffers: Buffers,
+    /// The answers to what was read last.
+    pub(crate) output: RefCell<Vec<u8>>,
+    /// Set when the gateway was asked to stop.
+    pub(crate) drain_grace: Cell<Option<DrainGrace>>,
+}
+
+impl WorkerContext {
+    /// Returns the context of one worker, with nothing open.
+    #[must_use]
+    pub fn new(core: Context<WorkerPublisher>, shared: Shared) -> Self {
+        let mut token = shared.token.clone();
+        // The first call of `core_now` takes the token.
+        token.mark_changed();
+        Self {
+            buffers: Buffers::new(Arc::clone(&core.counters)),
+            core: RefCell::new(core),
+            token: RefCell::new(token),
+            shared,
+            date_s: Cell::new(0),
+            output: RefCell::default(),
+            drain_grace: Cell::new(None),
+        }
+    }
+
+    /// Returns the counters of the worker.
+    pub(crate) fn counters(&self) -> Arc<HttpCounters> {
+        Arc::clone(&self.core.borrow().counters)
+    }
+
+    /// Returns what the worker publishes through.
+    pub(crate) fn publisher(&self) -> WorkerPublisher {
+        self.core.borrow().publisher.clone()
+    }
+
+    /// Returns the core's context, with the token and the date of now.
+    pub(crate) fn core_now(&self) -> RefMut<'_, Context<WorkerPublisher>> {
+        let mut core = self.core.borrow_mut();
+        let mut token = self.token.borrow_mut();
+        if token.has_changed().unwrap_or(false) {
+            core.token.clone_from(&token.borrow_and_update());
+        }
+        let now = SystemTime::now();
+        let now_s = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        if self.date_s.replace(now_s) != now_s {
+            core.date = HttpDate::new(now);
+        }
+        core
+    }
+}
