@@ -36,7 +36,9 @@ impl Ledger {
         if let Err(fault) = answer.check() {
             world.fail(self.life, format_args!("an answer has {fault}"));
         }
-        world.note(self.life, "answer", format_args!("{index}: {answer:?}"));
+        // The trace of a seed is always the same, so it has no Date.
+        let end = if answer.closes() { ", closes" } else { "" };
+        world.note(self.life, "answer", format_args!("{index}: {} {}{end}", answer.status, answer.kind));
         world.check(self.life, !self.is_closing(), format_args!("an answer behind the last one"));
         let Some(request) = self.requests.get(index) else {
             return world.fail(self.life, format_args!("an answer without a request"));
