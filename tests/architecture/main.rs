@@ -5,6 +5,7 @@
 mod imports;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use imports::{Crate, Import};
 
@@ -154,4 +155,19 @@ fn type_names(code: &str) -> impl Iterator<Item = &str> {
         ["struct ", "enum ", "trait ", "type "].iter().find_map(|keyword| item.strip_prefix(keyword))
     });
     items.filter_map(|item| item.split(|c: char| !c.is_alphanumeric()).next())
+}
+
+/// What two test programs need is in `tests/support`. `process_epoll` is the program `process` once more.
+#[test]
+fn no_test_program_includes_a_file_of_another() {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let entries = std::fs::read_dir(&tests).unwrap().map(|entry| entry.unwrap().path());
+    let roots = entries.map(|path| if path.is_dir() { path.join("main.rs") } else { path });
+    for root in roots.filter(|path| path.is_file() && !path.ends_with("process_epoll.rs")) {
+        let code = std::fs::read_to_string(&root).unwrap_or_default();
+        for included in code.split("#[path = \"").skip(1).filter_map(|rest| rest.split('"').next()) {
+            let folder = root.with_file_name(included).with_file_name("main.rs");
+            assert!(!folder.exists(), "{} includes {included}", root.display());
+        }
+    }
 }
