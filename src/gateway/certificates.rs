@@ -1,5 +1,5 @@
-//! Keeps the certificate current. It is loaded at the start, and again when its files change, when it is due for
-//! renewal, when the clock was set, and at SIGHUP. A new certificate ends no connection.
+//! Keeps the certificate current. It is loaded at the start, and again when its files change, every minute, and at
+//! SIGHUP: so one that is due for renewal is renewed, also after the clock of the system was set. A new certificate ends no connection.
 
 use std::future::pending;
 use std::path::Path;
@@ -9,7 +9,6 @@ use std::time::{Duration, SystemTime};
 use time::OffsetDateTime;
 use tokio::time::{Instant, sleep_until};
 
-use crate::gateway::clock::ClockWatch;
 use crate::gateway::events::{CertificateState, Event, EventSink};
 use crate::gateway::failure::Failure;
 use crate::sys::log::{log, warning};
@@ -18,8 +17,9 @@ use crate::tls::acceptor::Acceptor;
 use crate::tls::fault::CertificateNotice;
 use crate::tls::source::CertificateSource;
 
-/// The longest time between two checks: a renewal that failed may now succeed.
-const MAX_CHECK_INTERVAL: Duration = Duration::from_secs(6 * 60 * 60);
+/// The time between two checks. A small computer without a battery has the right time only a while after its start, and a
+/// renewal that failed may now succeed. A check reads two files.
+const CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The certificate in force, with a watch on its files.
 pub(crate) struct WatchedCertificate {
@@ -27,8 +27,6 @@ pub(crate) struct WatchedCertificate {
     emit: EventSink,
     acceptor: Arc<Acceptor>,
     watches: Vec<Watch>,
-    /// `None` where the kernel has no such timer.
-    clock: Option<ClockWatch>,
     /// The time of the next check, whether a file changes before it or not.
     check_at: Instant,
     not_after: Option<SystemTime>,
@@ -41,8 +39,7 @@ pub(crate) struct WatchedCertificate {
 impl WatchedCertificate {
     /// Loads the certificate. A self-signed one that is absent or about to expire is made.
     pub(crate) fn load(source: CertificateSource, emit: &EventSink) -> Result<Self, Failure> {
-        let now = SystemTime::now();
-        let loaded = source.load(now).map_err(Failure::configuration)?;
+        let loaded = source.load(SystemTime::now()).map_err(Failure::configuration)?;
         let watch = |path| {
             let watch = Watch::start(path);
             watch.map_err(|error| warning(format_args!("{error}; send SIGHUP to read the file again"))).ok()
@@ -53,8 +50,7 @@ impl WatchedCertificate {
             emit: Arc::clone(emit),
             acceptor: Arc::new(Acceptor::new(loaded.identity).map_err(Failure::configuration)?),
             watches,
-            clock: ClockWatch::start().ok(),
-            check_at: Instant::now() + time_until_check(loaded.check_at, now),
+            check_at: Instant::now() + CHECK_INTERVAL,
             not_after: loaded.not_after,
             notices: Vec::new(),
             rejected: None,
@@ -74,13 +70,6 @@ impl WatchedCertificate {
     /// Waits until the certificate is to be reloaded. Cancel-safe: a future that is dropped postpones nothing.
     pub(crate) async fn due(&mut self) {
         let timer = sleep_until(self.check_at);
-        let clock = self.clock.as_ref();
-        let clock_set = async {
-            match clock {
-                Some(clock) => clock.set().await,
-                None => pending().await,
-            }
-        };
         let file_changed = async {
             match self.watches.as_mut_slice() {
                 [certificate, key] => tokio::select! {
@@ -92,21 +81,21 @@ impl WatchedCertificate {
         };
         tokio::select! {
             () = file_changed => {}
-            () = clock_set => {}
             () = timer => {}
         }
     }
 
     /// Loads the certificate again. If it cannot be used, the one in force stays.
     pub(crate) fn reload(&mut self) {
-        let now = SystemTime::now();
-        let loaded = self.source.load(now);
-        self.check_at = Instant::now() + time_until_check(loaded.as_ref().ok().and_then(|loaded| loaded.check_at), now);
-        let loaded = match loaded {
+        self.check_at = Instant::now() + CHECK_INTERVAL;
+        let loaded = match self.source.load(SystemTime::now()) {
             Ok(loaded) => loaded,
             Err(error) => {
-                warning(format_args!("{error}; the certificate stays as it was"));
-                return self.reject(&error.path, error.fault.to_string());
+                let reason = error.fault.to_string();
+                if self.rejected.as_ref() != Some(&reason) {
+                    warning(format_args!("{error}; the certificate stays as it was"));
+                }
+                return self.reject(&error.path, reason);
             }
         };
         let made = made_or_renewed(&loaded.notices);
@@ -175,11 +164,6 @@ fn rfc_3339(time: SystemTime) -> String {
     format!("{year:04}-{:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z", u8::from(month))
 }
 
-/// Returns the time until the next check: until the pair is to be checked, and [`MAX_CHECK_INTERVAL`] at most.
-fn time_until_check(check_at: Option<SystemTime>, now: SystemTime) -> Duration {
-    check_at.and_then(|at| at.duration_since(now).ok()).map_or(MAX_CHECK_INTERVAL, |left| left.min(MAX_CHECK_INTERVAL))
-}
-
 #[cfg(test)]
 mod tests {
     use tokio::time::timeout;
@@ -187,23 +171,6 @@ mod tests {
     use super::*;
 
     const HOUR: Duration = Duration::from_secs(60 * 60);
-
-    #[test]
-    fn the_next_check_is_at_the_renewal_or_after_six_hours() {
-        let now = SystemTime::now();
-        for (check_at, interval) in [
-            (Some(now + Duration::from_secs(1)), Duration::from_secs(1)),
-            (Some(now + 5 * HOUR), 5 * HOUR),
-            (Some(now + 24 * HOUR), 6 * HOUR),
-            // The renewal failed, or the clock was set.
-            (Some(now), Duration::ZERO),
-            (Some(now - HOUR), 6 * HOUR),
-            // The files belong to the user, who renews them.
-            (None, 6 * HOUR),
-        ] {
-            assert_eq!(time_until_check(check_at, now), interval, "{check_at:?}");
-        }
-    }
 
     #[test]
     fn times_are_in_utc() {
@@ -219,9 +186,12 @@ mod tests {
         let sink: EventSink = Arc::new(|_event| {});
         let mut certificate = WatchedCertificate::load(source, &sink).unwrap();
         let before = certificate.check_at;
+        assert!(before <= Instant::now() + CHECK_INTERVAL);
         timeout(Duration::ZERO, certificate.due()).await.expect_err("the certificate is new");
         assert_eq!(certificate.check_at, before);
         certificate.check_at = Instant::now();
         timeout(HOUR, certificate.due()).await.expect("the check is due");
+        certificate.reload();
+        assert!(certificate.check_at >= before, "the next check is a minute later");
     }
 }

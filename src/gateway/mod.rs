@@ -14,12 +14,10 @@
 //! | `ready` | reports when a message that is posted is taken, and when no longer |
 //! | `refused_tokens` | logs requests without the right token, once a minute |
 //! | `unknown_topics` | logs topics that are not known, each once |
-//! | `certificates` | reloads the certificate when its files change and when it is due for renewal |
-//! | `clock` | tells when the clock of the system is set |
+//! | `certificates` | reloads the certificate when its files change, and every minute |
 //! | `failure` | gives each failure its exit status |
 
 mod certificates;
-mod clock;
 mod components;
 mod config;
 mod descriptors;

@@ -56,8 +56,6 @@ pub struct LoadedCertificate {
     pub identity: Identity,
     /// The last second at which it is valid. `None` where that cannot be read.
     pub not_after: Option<SystemTime>,
-    /// When to load it again, so that the gateway renews it in time. `None` where another program renews it.
-    pub check_at: Option<SystemTime>,
     /// What a person should know about it.
     pub notices: Vec<CertificateNotice>,
 }
@@ -78,7 +76,7 @@ pub(super) fn load(certificate: &Path, key: &Path, now: SystemTime) -> Result<Lo
     }
     notices.extend(key_exposures(key));
     let not_after = validity.map(|validity| *validity.end());
-    Ok(LoadedCertificate { identity, not_after, check_at: None, notices })
+    Ok(LoadedCertificate { identity, not_after, notices })
 }
 
 /// Returns what other users can do with a private key.

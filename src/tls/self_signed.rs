@@ -5,7 +5,7 @@
 use std::io;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use rustls::client::verify_server_name;
 use rustls::server::ParsedCertificate;
@@ -27,10 +27,6 @@ pub(super) const AUTHORITY_FILE: &str = "gateway-ca.pem";
 pub(super) const LOCK_FILE: &str = "gateway-cert.lock";
 
 const CERTIFICATE_MODE: u32 = 0o644;
-
-/// The time between two checks of a pair that is not valid yet. The clock is wrong then, and is set soon: a small computer
-/// without a battery asks the network for the time after it has started.
-const NOT_YET_VALID_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The most names that a new pair takes over from the last one. A computer that gets another name each time it starts
 /// must not make the certificate grow without end.
@@ -162,19 +158,17 @@ fn find(paths: &PairPaths, names: &[CertificateName], now: SystemTime) -> Result
         }
         Err(error) => return Err(error),
     };
-    let renew_at = renewal(&validity);
     let (missing, kept) = (missing(names, &identity), identity.leaf().map(|leaf| names_in(leaf)).unwrap_or_default());
-    let (not_after, check_at) = (Some(*validity.end()), Some(renew_at));
-    let mut loaded = LoadedCertificate { identity, not_after, check_at, notices: close_key(&paths.key) };
+    let not_after = Some(*validity.end());
+    let mut loaded = LoadedCertificate { identity, not_after, notices: close_key(&paths.key) };
     let reason = if !missing.is_empty() {
         ReplaceReason::NamesMissing(missing)
     } else if now < *validity.start() {
         // People trust the pair, and the clock is wrong.
         let notice = CertificateNotice::NotYetValid { path: paths.certificate.clone(), from: *validity.start() };
         loaded.notices.push(notice);
-        loaded.check_at = Some(now + NOT_YET_VALID_CHECK_INTERVAL);
         return Ok(Found::Usable(loaded));
-    } else if now >= renew_at {
+    } else if now >= validity.end().checked_sub(RENEWED_BEFORE).unwrap_or(SystemTime::UNIX_EPOCH) {
         ReplaceReason::Ending
     } else {
         return Ok(Found::Usable(loaded));
@@ -213,8 +207,7 @@ fn make_pair(
         replaced: reason.into_text(),
     }];
     notices.extend(key_exposures(&paths.key));
-    let (not_after, check_at) = (Some(*validity.end()), Some(renewal(&validity)));
-    Ok(LoadedCertificate { identity, not_after, check_at, notices })
+    Ok(LoadedCertificate { identity, not_after: Some(*validity.end()), notices })
 }
 
 fn read(paths: &PairPaths) -> Result<(Identity, RangeInclusive<SystemTime>), CertificateError> {
@@ -224,11 +217,6 @@ fn read(paths: &PairPaths) -> Result<(Identity, RangeInclusive<SystemTime>), Cer
         fault: CertificateFault::MalformedCertificate,
     })?;
     Ok((identity, validity))
-}
-
-/// Returns when a certificate is to be renewed.
-fn renewal(validity: &RangeInclusive<SystemTime>) -> SystemTime {
-    validity.end().checked_sub(RENEWED_BEFORE).unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
 /// Returns the names that the certificate is not valid for.

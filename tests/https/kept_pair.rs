@@ -114,31 +114,6 @@ fn a_pair_that_is_not_valid_yet_is_kept() {
     assert!(refused.contains("not valid yet"), "{refused}");
 }
 
-/// The files are written through hard links in another directory, which the watch does not see. The clock is set to the
-/// time that it shows.
-#[test]
-fn the_pair_is_read_again_when_the_clock_is_set() {
-    use rustix::time::{ClockId, clock_gettime, clock_settime};
-    let set_clock = || clock_settime(ClockId::Realtime, clock_gettime(ClockId::Realtime));
-    if set_clock().is_err() {
-        return skip("only root can set the clock");
-    }
-    let settings = settings_beside(Some(&Pair::valid(-1, 400)));
-    let mut gateway = Gateway::serve().https().spawn_beside(settings);
-    gateway.wait_listening();
-    let next = Pair::valid(-1, 300);
-    let [certificate, key, _] = files(gateway.settings.path());
-    let elsewhere = tempfile::tempdir_in(gateway.settings.config_home()).unwrap();
-    for (path, text) in [(certificate, &next.certificate), (key, &next.key)] {
-        let other = elsewhere.path().join(path.file_name().unwrap());
-        fs::hard_link(path, &other).unwrap();
-        fs::write(&other, text).unwrap();
-    }
-    set_clock().unwrap();
-    gateway.expect_log("new connections get the new certificate");
-    Connector::trusting([next.leaf()]).client(gateway.address());
-}
-
 #[test]
 fn a_lock_that_another_process_holds_holds_nothing_up() {
     for on_directory in [true, false] {
