@@ -1,12 +1,10 @@
 //! What the connections of a worker share, and what they publish through.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::http::counters::HttpCounters;
-use crate::http::input::Body;
-use crate::http::payload::{MIN_KEPT_BYTES, Payload};
+use crate::http::payload::{Body, Payload};
 use crate::http::policy::Policy;
 use crate::http::problem::{Problem, Unavailable};
 use crate::http::token::Token;
@@ -62,51 +60,25 @@ impl<P> Context<P> {
 }
 
 impl<P: Publish> Context<P> {
-    /// Publishes the message in a body. Where it is large, the bus keeps the buffer that it lies in.
-    pub(super) fn publish(&mut self, body: Body<'_>) -> Result<(), Problem> {
-        let owned;
-        // What libzmq may hold is bounded in messages, and counted with the largest body (`--max-body`): no message keeps
-        // a larger buffer.
-        let (bytes, buffer) = match body {
-            Body::Part(input) => {
-                let is_bounded = |buffer: &&Arc<Vec<u8>>| buffer.capacity() as u64 <= self.policy.body_bytes;
-                (input.bytes, input.buffer.filter(is_bounded))
-            }
-            Body::Own(mut bytes) => {
-                // A small body is copied.
-                if bytes.len() >= MIN_KEPT_BYTES {
-                    bytes.shrink_to_fit();
-                }
-                owned = Arc::new(bytes);
-                (owned.as_slice(), Some(&owned))
-            }
-        };
-        let Policy { rules, encoding, .. } = self.policy;
-        let message = match message::parse(bytes, rules) {
+    /// Publishes the message in a body.
+    pub(super) fn publish(&mut self, body: &Body<'_>) -> Result<(), Problem> {
+        let Policy { rules, encoding, body_bytes, .. } = self.policy;
+        let body = body.input(body_bytes);
+        let message = match message::parse(body.bytes, rules) {
             Ok(message) => message,
             Err(fault) => {
                 if matches!(fault, Fault::NotMessage { reason: Reason::UnknownTopic { .. }, .. })
-                    && let Ok(message) = message::parse(bytes, Rules { check: Check::Envelope, ..Rules::default() })
+                    && let Ok(message) =
+                        message::parse(body.bytes, Rules { check: Check::Envelope, ..Rules::default() })
                 {
                     self.unknown_topic(message.topic());
                 }
                 return Err(Problem::Message(fault));
             }
         };
-        let anew;
-        let (encoded, buffer) = match message.encode(encoding).map_err(Problem::Message)? {
-            // What is encoded anew has a buffer of its own.
-            Cow::Owned(bytes) if bytes.len() >= MIN_KEPT_BYTES => {
-                anew = Arc::new(bytes);
-                (Cow::Borrowed(anew.as_slice()), Some(&anew))
-            }
-            encoded => (encoded, buffer),
-        };
-        let payload = match buffer {
-            Some(buffer) => Payload::of(buffer, &encoded),
-            None => Payload::from(&encoded),
-        };
-        self.publisher.publish(message.topic(), payload).map_err(Problem::Unavailable)?;
+        let encoded = message.encode(encoding).map_err(Problem::Message)?;
+        let published = body.publish(encoded, |payload| self.publisher.publish(message.topic(), payload));
+        published.map_err(Problem::Unavailable)?;
         if !message.is_known() {
             self.unknown_topic(message.topic());
         }
@@ -146,6 +118,7 @@ mod tests {
 
     use super::*;
     use crate::http::counters::HttpTotals;
+    use crate::http::payload::MIN_KEPT_BYTES;
     use crate::message::{Encoding, Vocabulary};
 
     /// A publisher that keeps, of each payload, its size, the memory that it takes, and whether it is kept uncopied.
@@ -180,7 +153,7 @@ mod tests {
             // The buffer of a body has room for more.
             let mut received = Vec::with_capacity(body.len() + 1_000);
             received.extend_from_slice(body.as_bytes());
-            context.publish(Body::Own(received)).unwrap();
+            context.publish(&received.into()).unwrap();
             assert_eq!(*context.publisher.0.borrow(), [expected], "{vocabulary:?}");
         }
     }
@@ -198,7 +171,7 @@ mod tests {
             let buffer = Arc::new(buffer);
             let policy = Policy { body_bytes: max_body, ..Policy::default() };
             let mut context = Context::new(policy, Budget::new(0), Arc::default(), Sizes::default());
-            context.publish(Body::Part((&buffer).into())).unwrap();
+            context.publish(&Body::Part((&buffer).into())).unwrap();
             let held_bytes = if is_kept { capacity } else { payload_bytes };
             assert_eq!(*context.publisher.0.borrow(), [(payload_bytes, held_bytes, is_kept)], "{capacity} {max_body}");
         }
@@ -211,7 +184,7 @@ mod tests {
             let mut context = Context::new(policy, Budget::new(0), Arc::default(), Sizes::default());
             for topic in ["adapter/nodes/data", "adapter/node/data"] {
                 let body = format!(r#"{{"topic":"{topic}","payload":{{"node_id":"n","content":"c"}}}}"#);
-                let is_published = context.publish(Body::Own(body.into_bytes())).is_ok();
+                let is_published = context.publish(&body.into_bytes().into()).is_ok();
                 assert_eq!(is_published, check != Check::Strict || topic == "adapter/nodes/data");
             }
             let totals: HttpTotals = [context.counters.as_ref()].into_iter().collect();

@@ -9,9 +9,8 @@
 //! | [`context`] | what the connections of a worker share, and the trait of what publishes |
 //! | [`h1`] | heads and the chunked coding, as RFC 9112 has them; the table of what is accepted and refused |
 //! | [`admission`] | who may pass by the head: the status table, in its order |
-//! | `input` | what arrived, and the buffer that it lies in |
 //! | `body` | bodies, read to be kept or dropped |
-//! | [`payload`] | a payload on its way to the bus |
+//! | [`payload`] | what arrived, and what is published of it, with the buffer that it lies in |
 //! | [`response`] | answers as bytes |
 //! | [`problem`] | every reason to refuse, with its status and its document |
 //! | [`policy`] | limits and rules, and their defaults |
@@ -26,7 +25,6 @@ pub mod context;
 pub mod counters;
 pub mod counting;
 pub mod h1;
-mod input;
 mod next;
 pub mod payload;
 pub mod policy;

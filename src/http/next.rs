@@ -37,22 +37,13 @@ impl Waiting {
 /// Why a connection closes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloseReason {
-    /// The client asked for it, by `Connection: close` or by its version of HTTP (RFC 9112 §9.3).
-    ClientAsked,
-    /// The gateway stops, or opens other listeners.
-    Stopping,
-    /// The REST API was switched off.
-    Disabled,
+    /// The client asked for it, by `Connection: close` or by its version of HTTP (RFC 9112 §9.3), or the gateway did,
+    /// since it stops or opens other listeners.
+    Asked,
+    /// A request was refused, and the next one cannot be found, or is not wanted.
+    Refused,
     /// The token was missing, repeated or wrong. So each guess costs a connection.
     Unauthorized,
-    /// A head or a framing was refused, so that nobody knows where the next request begins (RFC 9112 §11.2).
-    EndUnknown,
-    /// The rest of a refused body is too long to be read.
-    BodyNotRead,
-    /// A client that waits for 100 may or may not send the body after another answer (RFC 9110 §10.1.1).
-    BodyInDoubt,
-    /// A client that asks for a tunnel may have begun to use it (RFC 9110 §9.3.6).
-    TunnelInDoubt,
     /// The client ended its side.
     EndOfInput,
     /// A deadline passed.
@@ -63,10 +54,10 @@ impl CloseReason {
     /// Returns why the connection must close after this problem, if it must.
     pub(super) fn after(problem: &Problem) -> Option<Self> {
         match problem {
-            Problem::Head(_) | Problem::Framing(_) => Some(Self::EndUnknown),
-            Problem::TooLarge(_) => Some(Self::BodyNotRead),
+            // Nobody knows where the next request begins (RFC 9112 §11.2), or the rest of the body is too long to be read.
+            Problem::Head(_) | Problem::Framing(_) | Problem::TooLarge(_) => Some(Self::Refused),
+            Problem::Unavailable(Unavailable::Disabled) => Some(Self::Refused),
             Problem::Timeout(_) => Some(Self::TimedOut),
-            Problem::Unavailable(Unavailable::Disabled) => Some(Self::Disabled),
             Problem::Token => Some(Self::Unauthorized),
             Problem::NotFound
             | Problem::Method

@@ -1,11 +1,86 @@
-//! A payload on its way to the bus: its bytes, and the buffer that they lie in where it may be kept.
+//! Bytes on their way from a read to the bus, and the buffer that they lie in, which a large message keeps instead of a
+//! copy.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::ptr;
 use std::sync::Arc;
 
 /// Bytes from which a payload is kept in its buffer: below, a copy costs less than to count the owners of the buffer.
 pub const MIN_KEPT_BYTES: usize = 4 * 1024;
+
+/// A part of what one read brought.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Input<'i> {
+    pub(super) bytes: &'i [u8],
+    /// The buffer that the bytes lie in, if a message may keep it.
+    buffer: Option<&'i Arc<Vec<u8>>>,
+}
+
+impl<'i> Input<'i> {
+    /// Returns `bytes`, which are a part of the same read.
+    pub(super) fn part(self, bytes: &'i [u8]) -> Self {
+        Self { bytes, ..self }
+    }
+
+    /// Passes what is published of a message that was read here to `publish`.
+    pub(super) fn publish<R>(self, encoded: Cow<'_, [u8]>, publish: impl FnOnce(Payload<'_>) -> R) -> R {
+        match (encoded, self.buffer) {
+            // What is encoded anew has a buffer of its own.
+            (Cow::Owned(bytes), _) if bytes.len() >= MIN_KEPT_BYTES => {
+                let anew = Arc::new(bytes);
+                publish(Payload::of(&anew, &anew))
+            }
+            (Cow::Borrowed(bytes), Some(buffer)) => publish(Payload::of(buffer, bytes)),
+            (encoded, _) => publish(Payload::from(&encoded)),
+        }
+    }
+}
+
+impl<'i> From<&'i [u8]> for Input<'i> {
+    fn from(bytes: &'i [u8]) -> Self {
+        Self { bytes, buffer: None }
+    }
+}
+
+impl<'i> From<&'i Arc<Vec<u8>>> for Input<'i> {
+    fn from(buffer: &'i Arc<Vec<u8>>) -> Self {
+        Self { bytes: buffer, buffer: Some(buffer) }
+    }
+}
+
+/// The whole body of a request.
+#[derive(Debug)]
+pub(super) enum Body<'i> {
+    /// It is a part of one read.
+    Part(Input<'i>),
+    /// It came in several pieces, which were put together.
+    Own(Arc<Vec<u8>>),
+}
+
+impl From<Vec<u8>> for Body<'_> {
+    fn from(mut bytes: Vec<u8>) -> Self {
+        // A small body is copied.
+        if bytes.len() >= MIN_KEPT_BYTES {
+            bytes.shrink_to_fit();
+        }
+        Self::Own(Arc::new(bytes))
+    }
+}
+
+impl Body<'_> {
+    /// Returns the bytes, and the buffer that a message may keep. What libzmq may hold is bounded in messages, and counted
+    /// with the largest body (`--max-body`): no message keeps a larger buffer than `body_bytes`.
+    pub(super) fn input(&self, body_bytes: u64) -> Input<'_> {
+        match self {
+            Self::Part(input) => {
+                let buffer = input.buffer.filter(|buffer| buffer.capacity() as u64 <= body_bytes);
+                Input { buffer, ..*input }
+            }
+            Self::Own(buffer) => buffer.into(),
+        }
+    }
+}
 
 /// Bytes to be published.
 #[derive(Clone, Debug)]

@@ -64,17 +64,7 @@ impl From<Next> for TaskStep {
             Next::Read(waiting) => Self::Read(waiting),
             Next::Again => Self::Again,
             Next::Close(CloseReason::EndOfInput) => Self::Close,
-            Next::Close(
-                CloseReason::ClientAsked
-                | CloseReason::Stopping
-                | CloseReason::Disabled
-                | CloseReason::Unauthorized
-                | CloseReason::EndUnknown
-                | CloseReason::BodyNotRead
-                | CloseReason::BodyInDoubt
-                | CloseReason::TunnelInDoubt
-                | CloseReason::TimedOut,
-            ) => Self::Linger,
+            Next::Close(_) => Self::Linger,
         }
     }
 }
@@ -197,7 +187,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
             Arrived::PlainHttp => {
                 return self.advance(|_, out, context| {
                     response::https_only(&input, out, context);
-                    Next::Close(CloseReason::EndUnknown)
+                    Next::Close(CloseReason::Refused)
                 });
             }
             Arrived::Fault => return Ok(TaskStep::Linger),

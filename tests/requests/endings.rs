@@ -152,7 +152,7 @@ fn a_request_in_flight_is_answered_with_a_close() {
             let mut connection = at(&request[..cut]);
             assert!(!connection.connection.finish());
             let end = connection.feed(&[&request[cut..], GET].concat(), Through::BodySpace);
-            assert_eq!(end, End::Closed(CloseReason::Stopping), "cut at {cut}");
+            assert_eq!(end, End::Closed(CloseReason::Asked), "cut at {cut}");
             let answers = connection.outcome().answers;
             assert!(answers.len() == 1 && answers[0].closes(), "cut at {cut}");
         }
@@ -167,7 +167,7 @@ fn a_body_that_is_dropped_is_the_last() {
         let mut connection = at(&states()[9].1);
         assert!(!connection.connection.finish());
         let end = connection.feed(&[b"0123456789", behind].concat(), Through::Input);
-        assert_eq!(end, End::Closed(CloseReason::Stopping));
+        assert_eq!(end, End::Closed(CloseReason::Asked));
         assert_eq!(statuses(&connection.outcome().answers), expected);
     }
 }
@@ -179,6 +179,6 @@ fn a_body_that_finds_no_room_is_answered_with_a_close() {
     let mut connection = TestConnection::new(&Limits { buffered_bytes: 10, ..Limits::default() });
     connection.feed(&chunked(b"46\r\n"), Through::Input);
     assert!(!connection.connection.finish());
-    assert_eq!(connection.feed(MESSAGE, Through::Input), End::Closed(CloseReason::Stopping));
+    assert_eq!(connection.feed(MESSAGE, Through::Input), End::Closed(CloseReason::Asked));
     assert_eq!(statuses(&connection.outcome().answers), [(503, true)]);
 }

@@ -103,15 +103,8 @@ fn end(end: End) -> &'static str {
         End::Open(Waiting::Another) => "open: between requests",
         End::Open(Waiting::Head) => "open: in a head",
         End::Open(Waiting::Body) => "open: in a body",
-        End::Closed(CloseReason::ClientAsked | CloseReason::Stopping) => "closed: asked",
-        End::Closed(
-            CloseReason::Disabled
-            | CloseReason::Unauthorized
-            | CloseReason::EndUnknown
-            | CloseReason::BodyNotRead
-            | CloseReason::BodyInDoubt
-            | CloseReason::TunnelInDoubt,
-        ) => "closed: refused",
+        End::Closed(CloseReason::Asked) => "closed: asked",
+        End::Closed(CloseReason::Refused | CloseReason::Unauthorized) => "closed: refused",
         End::Closed(CloseReason::EndOfInput) => "closed: end of input",
         End::Closed(CloseReason::TimedOut) => "closed: timed out",
     }

@@ -70,7 +70,7 @@ fn nothing_is_read_behind_a_close() {
         let pipeline = [GET.repeat(before).as_slice(), b"BAD\r\n\r\n", &post(MESSAGE)].concat();
         let outcome = whole(&Limits::default(), &pipeline);
         assert_eq!(outcome.answers.len(), before + 1);
-        assert_eq!((outcome.published.len(), outcome.end), (0, End::Closed(CloseReason::EndUnknown)));
+        assert_eq!((outcome.published.len(), outcome.end), (0, End::Closed(CloseReason::Refused)));
     }
 }
 

@@ -17,8 +17,8 @@ use crate::http::context::{Context, Publish};
 use crate::http::h1::fields::{Expectation, Framing};
 use crate::http::h1::head::{HeadSearch, Method};
 use crate::http::h1::malformed::Malformed;
-use crate::http::input::{Body, Input};
 pub use crate::http::next::{CloseReason, Next, Waiting};
+use crate::http::payload::{Body, Input};
 use crate::http::problem::{Problem, RequestPart, Unavailable};
 use crate::http::response::{self, CONTINUE};
 use judged_head::{AdmittedHead, JudgedHead, judge_head};
@@ -87,7 +87,7 @@ impl Connection {
             debug_assert!(held.is_empty(), "there is no space for a body before what is held");
             held = behind;
             let reply = kept.request.reply;
-            self.answer(Body::Own(body), reply, out, context);
+            self.answer(&body.into(), reply, out, context);
         }
         if held.is_empty() {
             self.held = self.run(input, out, context).to_vec();
@@ -151,7 +151,7 @@ impl Connection {
     fn next(&self, out: &[u8]) -> Next {
         match (&self.state, self.waiting()) {
             (ConnectionState::Closed(reason), _) => Next::Close(*reason),
-            (_, None | Some(Waiting::First | Waiting::Another)) if self.finishing => Next::Close(CloseReason::Stopping),
+            (_, None | Some(Waiting::First | Waiting::Another)) if self.finishing => Next::Close(CloseReason::Asked),
             (_, Some(waiting)) if out.len() < ANSWER_BYTES || self.held.is_empty() => Next::Read(waiting),
             _ => Next::Again,
         }
@@ -187,9 +187,9 @@ impl Connection {
                         let reply = kept.request.reply;
                         let body = match body {
                             Cow::Borrowed(body) => Body::Part(input.part(body)),
-                            Cow::Owned(body) => Body::Own(body),
+                            Cow::Owned(body) => body.into(),
                         };
-                        self.answer(body, reply, out, context);
+                        self.answer(&body, reply, out, context);
                         Some(rest)
                     }
                     Err(fault) => {
@@ -205,11 +205,8 @@ impl Connection {
                         }
                         Some(part.rest)
                     }
-                    Err(fault) => {
-                        self.state = ConnectionState::Closed(match fault {
-                            BodyFault::Malformed(_) => CloseReason::EndUnknown,
-                            BodyFault::TooLarge | BodyFault::NoRoom(_) => CloseReason::BodyNotRead,
-                        });
+                    Err(_) => {
+                        self.state = ConnectionState::Closed(CloseReason::Refused);
                         None
                     }
                 },
@@ -270,7 +267,7 @@ impl Connection {
         }
         // What is whole in one read is not kept, and needs no room.
         if let Some((body, rest)) = length.and_then(|bytes| rest.split_at_checked(bytes)) {
-            self.answer(Body::Part(input.part(body)), request.reply, out, context);
+            self.answer(&Body::Part(input.part(body)), request.reply, out, context);
             return rest;
         }
         let Some(kept) = KeptBody::new(request, context.policy.body_bytes, &context.budget) else {
@@ -286,7 +283,7 @@ impl Connection {
     }
 
     /// Judges a whole body, publishes it if it is a message, and answers.
-    fn answer(&mut self, body: Body<'_>, reply: Reply, out: &mut Vec<u8>, context: &mut Context<impl Publish>) {
+    fn answer(&mut self, body: &Body<'_>, reply: Reply, out: &mut Vec<u8>, context: &mut Context<impl Publish>) {
         let close = self.asked_to_close(reply);
         let reply = Reply { persistent: close.is_none(), ..reply };
         match context.publish(body) {
@@ -328,13 +325,14 @@ impl Connection {
 
     /// Prepares to drop a body that will not be kept, or to close (RFC 9112 §9.3). Returns the reply that says which.
     fn discard(&mut self, reader: BodyReader, expectation: Expectation, reply: Reply) -> Reply {
-        let in_doubt = match (reply.method, expectation) {
-            (Method::Connect, _) => Some(CloseReason::TunnelInDoubt),
-            (_, Expectation::Continue | Expectation::Unknown) if !reader.is_empty() => Some(CloseReason::BodyInDoubt),
-            _ if reader.is_too_large() => Some(CloseReason::BodyNotRead),
-            _ => None,
+        let is_in_doubt = match (reply.method, expectation) {
+            // A client that asks for a tunnel may have begun to use it (RFC 9110 §9.3.6).
+            (Method::Connect, _) => true,
+            // A client that waits for 100 may or may not send the body after another answer (RFC 9110 §10.1.1).
+            (_, Expectation::Continue | Expectation::Unknown) if !reader.is_empty() => true,
+            _ => reader.is_too_large(),
         };
-        let close = self.asked_to_close(reply).or(in_doubt);
+        let close = self.asked_to_close(reply).or(is_in_doubt.then_some(CloseReason::Refused));
         self.state = match close {
             Some(reason) => ConnectionState::Closed(reason),
             None if reader.is_empty() => START,
@@ -345,11 +343,7 @@ impl Connection {
 
     /// Returns why this request is the last, if the client or the gateway wants that.
     fn asked_to_close(&self, reply: Reply) -> Option<CloseReason> {
-        match (reply.persistent, self.finishing) {
-            (false, _) => Some(CloseReason::ClientAsked),
-            (true, true) => Some(CloseReason::Stopping),
-            (true, false) => None,
-        }
+        (!reply.persistent || self.finishing).then_some(CloseReason::Asked)
     }
 
     /// Closes, and answers a request that will not be completed; not where none has begun, or it was answered before.
