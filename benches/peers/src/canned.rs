@@ -12,11 +12,11 @@ use std::time::SystemTime;
 
 use adapter_gateway::http::Context;
 use adapter_gateway::http::admission::Reply;
-use adapter_gateway::limits::Budget;
 use adapter_gateway::http::context::HttpDate;
 use adapter_gateway::http::h1::head::{Method, Version};
 use adapter_gateway::http::policy::{OriginGrant, Policy};
 use adapter_gateway::http::response;
+use adapter_gateway::limits::Budget;
 use adapter_gateway::server::transport::{Listener, Stream, Transport};
 use socket2::Domain;
 use tokio::task::spawn_local;
