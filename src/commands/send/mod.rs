@@ -174,8 +174,14 @@ impl Sender {
             self.connection = Some(GatewayConnection::open(&self.destination)?);
         }
         let mut bytes = Vec::new();
-        self.pipeline.send(&self.head, &mut bytes);
-        if let Some(connection) = &mut self.connection {
+        while let Some(connection) = &mut self.connection
+            && self.write_error.is_none()
+        {
+            bytes.clear();
+            self.pipeline.send(&self.head, &mut bytes);
+            if bytes.is_empty() {
+                break;
+            }
             self.write_error = connection.write(&bytes).err();
         }
         Ok(())

@@ -54,15 +54,14 @@ impl Pipeline {
         !self.unsent.is_empty()
     }
 
-    /// Adds the requests that may be sent now to `bytes`. It waits until half of those in flight are answered, so that
-    /// one call to the system writes many.
+    /// Adds requests that may be sent now to `bytes`: half of the window at most, and none before half of those in flight
+    /// are answered. So one call to the system writes many, and the gateway has one half while the other one is written.
     pub(super) fn send(&mut self, head: &[u8], bytes: &mut Vec<u8>) {
         if self.in_flight.len() > self.window / 2 {
             return;
         }
-        while self.in_flight.len() < self.window
-            && let Some(request) = self.unsent.pop_front()
-        {
+        for _ in 0..self.window.div_ceil(2) {
+            let Some(request) = self.unsent.pop_front() else { return };
             bytes.extend_from_slice(head);
             // Writing to a vector never fails.
             let _ = write!(bytes, "{}\r\n\r\n", request.content.len());
