@@ -2,12 +2,12 @@
 #![allow(clippy::unwrap_used, reason = "a test fails where it meets the unexpected")]
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use adapter_gateway::sys::watch::{Watch, WatchError};
+use adapter_gateway::sys::watch::Watch;
 use tempfile::TempDir;
 use tokio::time::timeout;
 
@@ -349,10 +349,4 @@ fn a_relative_path_is_resolved_from_the_working_directory() {
         let mut watch = Watch::start(Path::new("no/such/user_settings.py")).unwrap();
         assert!(is_not_reported(&mut watch).await);
     });
-}
-
-#[test]
-fn an_error_names_the_directory() {
-    let error = WatchError::Directory { path: "/closed".into(), error: io::Error::other("no") };
-    assert_eq!(error.to_string(), "cannot watch /closed: no");
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use adapter_gateway::limits::MAX_TOPIC_BYTES;
 use adapter_gateway::zmtp::{
-    COMMAND_BYTES, CONNECTION_SLOTS, GREETING_BYTES, HELD_BYTES, InboundGuard, MARK_FRAME_BYTES, Mark, Origin, Peers,
-    READY_BYTES, Violation, ZmtpLimits,
+    COMMAND_BYTES, CONNECTION_SLOTS, GREETING_BYTES, HELD_BYTES, InboundGuard, MARK_FRAME_BYTES, Mark, Origin,
+    PeerFault, Peers, READY_BYTES, ZmtpLimits,
 };
 
 use super::compare::assert_same_bytes;
@@ -25,7 +25,7 @@ pub(crate) const MARK_HEAD: &[u8] = b"\0\xffpeer";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Passed {
     pub(crate) bytes: Vec<u8>,
-    pub(crate) end: Result<(), Violation>,
+    pub(crate) end: Result<(), PeerFault>,
 }
 
 /// All that a peer sends; and, behind a handshake, the traffic of a publisher and of a subscriber.
@@ -126,16 +126,16 @@ impl Frame<'_> {
     }
 }
 
-fn take_frame<'i>(rest: &mut &'i [u8]) -> Result<Option<Frame<'i>>, Violation> {
+fn take_frame<'i>(rest: &mut &'i [u8]) -> Result<Option<Frame<'i>>, PeerFault> {
     let Some(&flags) = rest.first() else { return Ok(None) };
     if flags > 7 || matches!(flags, 5 | 7) {
-        return Err(Violation::Frame);
+        return Err(PeerFault::Frame);
     }
     let head_bytes = if matches!(flags, 2 | 3 | 6) { 9 } else { 2 };
     let Some((head, behind)) = rest.split_at_checked(head_bytes) else { return Ok(None) };
     let body_bytes = head[1..].iter().fold(0, |length, byte| (length << 8) | u64::from(*byte));
     if body_bytes >= 1 << 63 {
-        return Err(Violation::Frame);
+        return Err(PeerFault::Frame);
     }
     let (body, behind) = behind.split_at(behind.len().min(usize::try_from(body_bytes).unwrap()));
     *rest = behind;
@@ -149,7 +149,7 @@ pub(crate) fn read_plainly(input: &[u8], origin: Origin) -> Passed {
     Passed { bytes, end }
 }
 
-fn pass_stream(input: &[u8], origin: Origin, out: &mut Vec<u8>) -> Result<(), Violation> {
+fn pass_stream(input: &[u8], origin: Origin, out: &mut Vec<u8>) -> Result<(), PeerFault> {
     let sample = handshake("PUB");
     for (at, &byte) in input.iter().take(GREETING_BYTES).enumerate() {
         let fits = match at {
@@ -158,19 +158,19 @@ fn pass_stream(input: &[u8], origin: Origin, out: &mut Vec<u8>) -> Result<(), Vi
             _ => true,
         };
         if !fits {
-            return Err(Violation::Greeting);
+            return Err(PeerFault::Greeting);
         }
         out.push(byte);
     }
     let mut rest = input.get(GREETING_BYTES..).unwrap_or_default();
     let Some(ready) = take_frame(&mut rest)? else { return Ok(()) };
     if !ready.is_command || ready.body_bytes > READY_BYTES {
-        return Err(Violation::Handshake);
+        return Err(PeerFault::Handshake);
     }
     if !ready.is_whole() {
         return Ok(());
     }
-    let publishes = role(ready.body).ok_or(Violation::Handshake)?;
+    let publishes = role(ready.body).ok_or(PeerFault::Handshake)?;
     out.extend(ready.bytes());
     if (origin, publishes) == (Origin::Accepted, false) {
         out.extend(MARK.frame());
@@ -200,10 +200,10 @@ fn role(ready: &[u8]) -> Option<bool> {
 }
 
 /// Passes a heartbeat. Returns `false` if the command has not arrived whole.
-fn pass_command(frame: &Frame<'_>, out: &mut Vec<u8>) -> Result<bool, Violation> {
+fn pass_command(frame: &Frame<'_>, out: &mut Vec<u8>) -> Result<bool, PeerFault> {
     let is_ping = frame.body.starts_with(b"\x04PING");
     if frame.body_bytes > COMMAND_BYTES || (frame.is_whole() && is_ping && frame.body.len() < 7) {
-        return Err(Violation::Command);
+        return Err(PeerFault::Command);
     }
     if frame.is_whole() && (is_ping || frame.body.starts_with(b"\x04PONG")) {
         out.extend(frame.bytes());
@@ -211,7 +211,7 @@ fn pass_command(frame: &Frame<'_>, out: &mut Vec<u8>) -> Result<bool, Violation>
     Ok(frame.is_whole())
 }
 
-fn pass_all(mut rest: &[u8], out: &mut Vec<u8>) -> Result<(), Violation> {
+fn pass_all(mut rest: &[u8], out: &mut Vec<u8>) -> Result<(), PeerFault> {
     while let Some(frame) = take_frame(&mut rest)? {
         if frame.is_command {
             pass_command(&frame, out)?;
@@ -222,7 +222,7 @@ fn pass_all(mut rest: &[u8], out: &mut Vec<u8>) -> Result<(), Violation> {
     Ok(())
 }
 
-fn pass_messages(mut rest: &[u8], out: &mut Vec<u8>) -> Result<(), Violation> {
+fn pass_messages(mut rest: &[u8], out: &mut Vec<u8>) -> Result<(), PeerFault> {
     let mut message: Vec<Frame<'_>> = Vec::new();
     while let Some(frame) = take_frame(&mut rest)? {
         if frame.is_command {
@@ -246,7 +246,7 @@ fn pass_messages(mut rest: &[u8], out: &mut Vec<u8>) -> Result<(), Violation> {
     Ok(())
 }
 
-fn pass_subscriptions(mut rest: &[u8], origin: Origin, out: &mut Vec<u8>) -> Result<(), Violation> {
+fn pass_subscriptions(mut rest: &[u8], origin: Origin, out: &mut Vec<u8>) -> Result<(), PeerFault> {
     let mut kept = BTreeSet::new();
     let mut inside_message = false;
     while let Some(frame) = take_frame(&mut rest)? {

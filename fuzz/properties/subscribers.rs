@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use adapter_gateway::zmtp::{
-    CONNECTION_SLOTS, FIRST_SLOTS, GREETING_BYTES, InboundGuard, MARK_FRAME_BYTES, Mark, Origin, Peers, SHARED_SLOTS,
-    Violation, ZmtpLimits,
+    CONNECTION_SLOTS, FIRST_SLOTS, GREETING_BYTES, InboundGuard, MARK_FRAME_BYTES, Mark, Origin, PeerFault, Peers,
+    SHARED_SLOTS, ZmtpLimits,
 };
 
 use super::peers::{handshake, slots_of};
@@ -55,7 +55,7 @@ impl World {
         let taken: BTreeSet<u8> =
             self.subscribers.iter().flatten().map(|it| it.place).chain(self.left.iter().map(|it| it.0)).collect();
         let Some(place) = (0..PLACES as u8).find(|place| !taken.contains(place)) else {
-            return assert_eq!(passed, Err(Violation::NoPlace));
+            return assert_eq!(passed, Err(PeerFault::NoPlace));
         };
         assert_eq!(passed, Ok(buffer.len()));
         assert!(buffer.ends_with(&Mark { socket: SOCKET, place }.frame()));

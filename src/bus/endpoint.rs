@@ -25,7 +25,7 @@ pub(super) enum Location<'a> {
 
 /// The reason why a string is no [`Endpoint`], or why nothing can connect to the endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EndpointError {
+pub enum EndpointFault {
     /// The address begins with neither `tcp://` nor `ipc://`.
     Transport,
     /// There is no host, or it has white space, control characters, `/` or `;`, or it is an IPv6 address without
@@ -55,11 +55,11 @@ impl Endpoint {
     /// Returns the endpoint itself if a socket can connect to it.
     ///
     /// # Errors
-    /// Returns [`EndpointError::Wildcard`] for the host `*`, the port `*` and the port 0.
-    pub fn connectable(self) -> Result<Self, EndpointError> {
+    /// Returns [`EndpointFault::Wildcard`] for the host `*`, the port `*` and the port 0.
+    pub fn connectable(self) -> Result<Self, EndpointFault> {
         let wild = self.tcp_parts().is_some_and(|(host, port)| host == "*" || port == "*" || port == "0");
         if wild || &*self.0 == "ipc://*" {
-            return Err(EndpointError::Wildcard);
+            return Err(EndpointFault::Wildcard);
         }
         Ok(self)
     }
@@ -85,7 +85,7 @@ impl Endpoint {
 }
 
 impl FromStr for Endpoint {
-    type Err = EndpointError;
+    type Err = EndpointFault;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if let Some(address) = text.strip_prefix("tcp://") {
@@ -93,29 +93,29 @@ impl FromStr for Endpoint {
         } else if let Some(path) = text.strip_prefix("ipc://") {
             // A control character is always a mistake, and libzmq would end the path at a NUL.
             if path.is_empty() || path.len() > IPC_PATH_MAX || path.contains(char::is_control) {
-                return Err(EndpointError::Path);
+                return Err(EndpointFault::Path);
             }
         } else {
-            return Err(EndpointError::Transport);
+            return Err(EndpointFault::Transport);
         }
         Ok(Self(text.into()))
     }
 }
 
-fn check_tcp(address: &str) -> Result<(), EndpointError> {
-    let (host, port) = address.rsplit_once(':').ok_or(EndpointError::Port)?;
+fn check_tcp(address: &str) -> Result<(), EndpointFault> {
+    let (host, port) = address.rsplit_once(':').ok_or(EndpointFault::Port)?;
     // libzmq also reads `source;destination:port`, which is not supported here.
     let is_invalid = |c: char| c.is_control() || c.is_whitespace() || matches!(c, '/' | ';');
     let bare_ipv6 = host.contains(':') && !(host.starts_with('[') && host.ends_with(']'));
     if host.is_empty() || host.contains(is_invalid) || bare_ipv6 {
-        return Err(EndpointError::Host);
+        return Err(EndpointFault::Host);
     }
     // Only digits: `parse` alone would accept `+5`.
     let all_digits = !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
     if port == "*" || (all_digits && port.parse::<u16>().is_ok()) {
         return Ok(());
     }
-    Err(EndpointError::Port)
+    Err(EndpointFault::Port)
 }
 
 impl fmt::Display for Endpoint {
@@ -124,7 +124,7 @@ impl fmt::Display for Endpoint {
     }
 }
 
-impl fmt::Display for EndpointError {
+impl fmt::Display for EndpointFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Transport => "an endpoint starts with tcp:// or ipc://",
@@ -136,7 +136,7 @@ impl fmt::Display for EndpointError {
     }
 }
 
-impl std::error::Error for EndpointError {}
+impl std::error::Error for EndpointFault {}
 
 #[cfg(test)]
 mod tests {
@@ -160,28 +160,28 @@ mod tests {
     #[test]
     fn each_malformed_address_has_its_error() {
         for (bad, why) in [
-            ("", EndpointError::Transport),
-            ("inproc://x", EndpointError::Transport),
-            ("127.0.0.1:1", EndpointError::Transport),
-            ("tcp://:1", EndpointError::Host),
-            ("tcp://::1:1", EndpointError::Host),
-            ("tcp://[::1:1", EndpointError::Host),
-            ("tcp://::1]:1", EndpointError::Host),
-            ("tcp://a;b:1", EndpointError::Host),
-            ("tcp://a\0:1", EndpointError::Host),
-            ("tcp://host", EndpointError::Port),
-            ("tcp://host:", EndpointError::Port),
-            ("tcp://host:+5", EndpointError::Port),
-            ("tcp://host:65536", EndpointError::Port),
-            ("tcp://host:1/x", EndpointError::Port),
-            ("ipc://", EndpointError::Path),
-            ("ipc:///a\0b", EndpointError::Path),
+            ("", EndpointFault::Transport),
+            ("inproc://x", EndpointFault::Transport),
+            ("127.0.0.1:1", EndpointFault::Transport),
+            ("tcp://:1", EndpointFault::Host),
+            ("tcp://::1:1", EndpointFault::Host),
+            ("tcp://[::1:1", EndpointFault::Host),
+            ("tcp://::1]:1", EndpointFault::Host),
+            ("tcp://a;b:1", EndpointFault::Host),
+            ("tcp://a\0:1", EndpointFault::Host),
+            ("tcp://host", EndpointFault::Port),
+            ("tcp://host:", EndpointFault::Port),
+            ("tcp://host:+5", EndpointFault::Port),
+            ("tcp://host:65536", EndpointFault::Port),
+            ("tcp://host:1/x", EndpointFault::Port),
+            ("ipc://", EndpointFault::Path),
+            ("ipc:///a\0b", EndpointFault::Path),
         ] {
             assert_eq!(bad.parse::<Endpoint>(), Err(why), "{bad}");
         }
         let ipc = |bytes| format!("ipc://{}", "x".repeat(bytes)).parse::<Endpoint>();
         assert!(ipc(IPC_PATH_MAX).is_ok());
-        assert_eq!(ipc(IPC_PATH_MAX + 1), Err(EndpointError::Path));
+        assert_eq!(ipc(IPC_PATH_MAX + 1), Err(EndpointFault::Path));
     }
 
     #[test]
@@ -196,7 +196,7 @@ mod tests {
     fn a_wildcard_cannot_be_connected_to() {
         for wild in ["tcp://*:1", "tcp://1.2.3.4:*", "tcp://1.2.3.4:0", "ipc://*"] {
             let endpoint = wild.parse::<Endpoint>().unwrap();
-            assert_eq!(endpoint.connectable(), Err(EndpointError::Wildcard), "{wild}");
+            assert_eq!(endpoint.connectable(), Err(EndpointFault::Wildcard), "{wild}");
         }
         let plain = "tcp://1.2.3.4:5".parse::<Endpoint>().unwrap();
         assert!(plain.connectable().is_ok());

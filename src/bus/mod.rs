@@ -65,7 +65,7 @@ pub use crate::http::problem::Unavailable;
 pub use config::{
     BusConfig, BusError, BusEvent, LostSubscriber, OnLost, PIPE_MESSAGES, QUEUE_BYTES, QUEUE_MESSAGES, STALL_TIMEOUT,
 };
-pub use endpoint::{Endpoint, EndpointError};
+pub use endpoint::{Endpoint, EndpointFault};
 pub use guard::{GuardCounters, MAX_PEERS, guard_counters, limit_payloads, limit_peers};
 pub use hub::{HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub, HubCounters};
 pub use lifecycle::Bus;

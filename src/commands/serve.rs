@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::bus::{BusConfig, Endpoint, EndpointError, HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub, OnLost};
+use crate::bus::{BusConfig, Endpoint, EndpointFault, HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub, OnLost};
 use crate::cli::{AllowedOrigin, DEFAULT_PORT, DemoArguments, Seconds, ServeArguments};
 use crate::gateway::event_writer::EventWriter;
 use crate::gateway::events::{Event, EventSink};
@@ -248,7 +248,7 @@ pub(crate) fn endpoint_to_bind(url: &str) -> Result<Endpoint, Failure> {
     url.parse().map_err(|error| bad_endpoint(url, error))
 }
 
-fn bad_endpoint(url: &str, error: EndpointError) -> Failure {
+fn bad_endpoint(url: &str, error: EndpointFault) -> Failure {
     Failure::Configuration(format!("bad endpoint {url}: {error}"))
 }
 

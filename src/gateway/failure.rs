@@ -1,8 +1,7 @@
 //! The failures that end the program, and their exit statuses.
 
-use std::fmt;
+use std::{fmt, io};
 
-use crate::server::listener::ListenError;
 use crate::server::pool::StartError;
 
 /// A failure that ends the program, with the text for the user.
@@ -24,6 +23,13 @@ impl Failure {
         Self::Configuration(cause.to_string())
     }
 
+    /// Returns the failure to listen.
+    pub(crate) fn listen(error: io::Error) -> Self {
+        let is_taken = error.kind() == io::ErrorKind::AddrInUse;
+        let hint = if is_taken { "; another gateway or program has it, and --listen names another place" } else { "" };
+        Self::Listen(format!("{error}{hint}"))
+    }
+
     /// Returns the exit status that tells the parent process which failure it is.
     #[must_use]
     pub fn exit_status(&self) -> u8 {
@@ -33,14 +39,6 @@ impl Failure {
             Self::Listen(_) => 4,
             Self::NoUring(_) => 5,
         }
-    }
-}
-
-impl From<ListenError> for Failure {
-    fn from(ListenError { address, error }: ListenError) -> Self {
-        let is_taken = error.kind() == std::io::ErrorKind::AddrInUse;
-        let hint = if is_taken { "; another gateway or program has it, and --listen names another place" } else { "" };
-        Self::Listen(format!("cannot listen on {address}: {error}{hint}"))
     }
 }
 

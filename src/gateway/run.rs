@@ -21,7 +21,7 @@ use crate::gateway::unknown_topics::LoggedTopics;
 use crate::gateway::watched_settings::WatchedSettings;
 use crate::http::admission::ENDPOINT;
 use crate::http::token::Token;
-use crate::server::listener::{BoundAddress, ListenError, ListenTarget, Listening};
+use crate::server::listener::{BoundAddress, ListenTarget, Listening};
 use crate::server::pool::check_io;
 use crate::sys::log::{log, warning};
 use crate::sys::parent::ParentEnd;
@@ -281,20 +281,20 @@ impl Gateway {
 
 /// Binds the listeners. While an address is taken, it tries again for [`TAKEN_TIMEOUT`], or uses any free port if the
 /// configuration allows that.
-fn listen(config: &GatewayConfig) -> Result<Listening, ListenError> {
-    let is_taken = |failed: &ListenError| failed.error.kind() == std::io::ErrorKind::AddrInUse;
+fn listen(config: &GatewayConfig) -> Result<Listening, Failure> {
+    let is_taken = |failed: &std::io::Error| failed.kind() == std::io::ErrorKind::AddrInUse;
     let bind = || Listening::bind(&config.listen);
     // Nothing is served yet that a pause could delay.
     let bound = retry_until(TAKEN_TIMEOUT, TAKEN_PAUSE, bind, |failed| is_taken(failed) && !config.any_port);
     if !config.any_port || !bound.as_ref().is_err_and(is_taken) {
-        return bound;
+        return bound.map_err(Failure::listen);
     }
     let any_port = |address: &SocketAddr| SocketAddr::new(address.ip(), 0);
     let targets = config.listen.iter().map(|target| match target {
         ListenTarget::Addresses(addresses) => ListenTarget::Addresses(addresses.iter().map(any_port).collect()),
         ListenTarget::Path(_) => target.clone(),
     });
-    Listening::bind(&targets.collect::<Vec<_>>())
+    Listening::bind(&targets.collect::<Vec<_>>()).map_err(Failure::listen)
 }
 
 /// Waits for the future, or for ever if there is none.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::http::admission::Request;
 use crate::http::h1::chunked::ChunkedDecoder;
+use crate::http::h1::fault::RequestFault;
 use crate::http::h1::fields::Framing;
-use crate::http::h1::malformed::Malformed;
 use crate::limits::{Budget, Hold};
 
 /// Bytes that are read at once, into one buffer for all connections of a worker: a whole pipeline, or a body of 64 KiB
@@ -46,7 +46,7 @@ pub(super) struct BodyPart<'i> {
 /// Why a body is not read to its end.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum BodyFault {
-    Malformed(Malformed),
+    Malformed(RequestFault),
     /// It is over its limit.
     TooLarge,
     /// The buffers have no room to keep it. The reader drops it, from the input on that was not kept.

@@ -6,8 +6,8 @@ use std::fmt;
 use serde_json::Value;
 
 use crate::http::counting::counted_enum;
+use crate::http::h1::fault::RequestFault;
 use crate::http::h1::head::{FIELD_LINES, HeadFault};
-use crate::http::h1::malformed::Malformed;
 use crate::http::h1::target::TARGET_BYTES;
 use crate::message::Fault;
 
@@ -96,7 +96,7 @@ pub enum Problem {
     /// The head is malformed, too large, or asks for what HTTP/1 here has not.
     Head(HeadFault),
     /// The framing of the body is malformed.
-    Framing(Malformed),
+    Framing(RequestFault),
     /// The path is not the endpoint's.
     NotFound,
     /// The method is neither POST nor OPTIONS.

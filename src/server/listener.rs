@@ -86,21 +86,12 @@ impl AsFd for ListeningSocket {
     }
 }
 
-/// What cannot be listened on.
-#[derive(Debug)]
-pub struct ListenError {
-    /// The address.
-    pub address: BoundAddress,
-    /// Why it cannot.
-    pub error: io::Error,
-}
-
 impl Listening {
     /// Listens on each target.
     ///
     /// # Errors
     /// The first address that fails: it is taken, not permitted, or the last of a target of which this host has none.
-    pub fn bind(targets: &[ListenTarget]) -> Result<Self, ListenError> {
+    pub fn bind(targets: &[ListenTarget]) -> io::Result<Self> {
         let mut listening = Self::default();
         for target in targets {
             match target {
@@ -109,7 +100,7 @@ impl Listening {
                     let address = BoundAddress::Unix(Some(path.clone()));
                     match UnixListener::open(path, BACKLOG) {
                         Ok(socket) => listening.0.push((ListeningSocket::Unix(socket), address)),
-                        Err(error) => return Err(ListenError { address, error }),
+                        Err(error) => return Err(refused(&address, &error)),
                     }
                 }
             }
@@ -117,7 +108,7 @@ impl Listening {
         Ok(listening)
     }
 
-    fn bind_addresses(&mut self, addresses: &[SocketAddr]) -> Result<(), ListenError> {
+    fn bind_addresses(&mut self, addresses: &[SocketAddr]) -> io::Result<()> {
         let bound_before = self.0.len();
         let mut absent = None;
         for &address in addresses {
@@ -128,7 +119,7 @@ impl Listening {
                 }
                 Err(error) => {
                     let is_absent = is_absent(&error);
-                    let refused = ListenError { address: BoundAddress::Tcp(address), error };
+                    let refused = refused(&BoundAddress::Tcp(address), &error);
                     if !is_absent {
                         return Err(refused);
                     }
@@ -138,7 +129,7 @@ impl Listening {
         }
         match absent {
             Some(absent) if self.0.len() == bound_before => return Err(absent),
-            Some(ListenError { address, error }) => log(format_args!("not listening on {address}: {error}")),
+            Some(absent) => log(format_args!("{absent}")),
             None => {}
         }
         Ok(())
@@ -169,6 +160,11 @@ impl Listening {
             }
         }
     }
+}
+
+/// Returns the error with the address that it is about.
+fn refused(address: &BoundAddress, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"))
 }
 
 /// Binds without `SO_REUSEPORT`, with which a second process could take half of the connections unnoticed.

@@ -112,27 +112,17 @@ fn read_bounded(path: &Path, version: &mut Option<FileVersion>) -> io::Result<Ve
     Ok(source)
 }
 
-/// There is no directory to look for the settings in: neither `XDG_CONFIG_HOME` nor the home directory is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoConfigDir;
-
-impl fmt::Display for NoConfigDir {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("neither XDG_CONFIG_HOME nor HOME names a directory: where is the settings file?")
-    }
-}
-
-impl std::error::Error for NoConfigDir {}
-
 /// Returns `adapter/user_settings.py` in the user's configuration directory, which is `$XDG_CONFIG_HOME` or `.config` in
 /// the home directory.
 ///
 /// # Errors
 ///
-/// [`NoConfigDir`] where the environment names neither.
-pub fn default_path() -> Result<PathBuf, NoConfigDir> {
+/// An error where the environment names neither.
+pub fn default_path() -> io::Result<PathBuf> {
     let xdg_config_home = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
-    path_in(xdg_config_home, std::env::home_dir()).ok_or(NoConfigDir)
+    path_in(xdg_config_home, std::env::home_dir()).ok_or_else(|| {
+        io::Error::other("neither XDG_CONFIG_HOME nor HOME names a directory: where is the settings file?")
+    })
 }
 
 /// Ignores relative directories, as the XDG Base Directory Specification demands.

@@ -25,6 +25,6 @@ mod python;
 mod tests;
 
 pub use fault::SettingsFault;
-pub use file::{FileVersion, NoConfigDir, SettingsError, SettingsReading, default_path, read};
+pub use file::{FileVersion, SettingsError, SettingsReading, default_path, read};
 pub use proposal::{proposed_lines, random_hex};
 pub use python::{Access, DisabledReason, MAX_FILE_BYTES, OtherLiteral, parse};

@@ -89,9 +89,9 @@ impl Watch {
     ///
     /// # Errors
     ///
-    /// [`WatchError`], where the system cannot watch the directory nearest to the file.
-    pub fn start(path: &Path) -> Result<Self, WatchError> {
-        let path = std::path::absolute(path).map_err(WatchError::WorkingDirectory)?;
+    /// The system cannot watch the directory nearest to the file, or the path is relative to one that is unknown.
+    pub fn start(path: &Path) -> io::Result<Self> {
+        let path = std::path::absolute(path).map_err(|error| because("the working directory is unknown", &error))?;
         let (names, burst) = watch_names(&path)?;
         Ok(Self { path, names, burst })
     }
@@ -125,43 +125,14 @@ impl Watch {
     }
 }
 
-/// Why a path cannot be watched.
-#[derive(Debug)]
-pub enum WatchError {
-    /// The path is relative, and the working directory is unknown.
-    WorkingDirectory(io::Error),
-    /// The system has no inotify, or gives no more instances or watches.
-    Inotify(io::Error),
-    /// The directory that holds the file, or the nearest one that exists, cannot be watched.
-    Directory {
-        /// The directory.
-        path: PathBuf,
-        /// The error of the system.
-        error: io::Error,
-    },
-}
-
-impl fmt::Display for WatchError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::WorkingDirectory(error) => write!(f, "the working directory is unknown: {error}"),
-            Self::Inotify(error) => write!(f, "cannot watch files: {error}"),
-            Self::Directory { path, error } => write!(f, "cannot watch {}: {error}", path.display()),
-        }
-    }
-}
-
-impl std::error::Error for WatchError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::WorkingDirectory(error) | Self::Inotify(error) | Self::Directory { error, .. } => Some(error),
-        }
-    }
+/// Returns the error with what cannot be done.
+fn because(what: impl fmt::Display, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{what}: {error}"))
 }
 
 /// Watches each name that the resolution of `path` looks up. Where the names change all the time, returns that as a
 /// burst to report.
-fn watch_names(path: &Path) -> Result<(WatchedNames, Option<Burst>), WatchError> {
+fn watch_names(path: &Path) -> io::Result<(WatchedNames, Option<Burst>)> {
     let mut before = lookups(path);
     for _ in 1..MAX_RESOLUTIONS {
         let names = WatchedNames::watch(&before);
@@ -183,9 +154,9 @@ struct WatchedNames {
 }
 
 impl WatchedNames {
-    fn watch(lookups: &[Lookup]) -> Result<Self, WatchError> {
+    fn watch(lookups: &[Lookup]) -> io::Result<Self> {
         let events = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)
-            .map_err(|errno| WatchError::Inotify(errno.into()))?;
+            .map_err(|errno| because("cannot watch files", &errno.into()))?;
         let mut names = Vec::with_capacity(lookups.len());
         let nearest = lookups.last().map(|lookup| &lookup.dir);
         for Lookup { dir, name } in lookups {
@@ -195,11 +166,11 @@ impl WatchedNames {
                 Ok(watch) => names.push((watch, name.clone())),
                 // The process may not be allowed to read a directory far up, such as /home. It is seldom renamed.
                 Err(error) if error.kind() == ErrorKind::PermissionDenied && !is_nearest => {}
-                Err(error) => return Err(WatchError::Directory { path: dir.clone(), error }),
+                Err(error) => return Err(because(format_args!("cannot watch {}", dir.display()), &error)),
             }
         }
         #[allow(deprecated, reason = "its unsafe successor asks for a promise that every owned descriptor keeps")]
-        let events = AsyncFd::with_interest(events, Interest::READABLE).map_err(WatchError::Inotify)?;
+        let events = AsyncFd::with_interest(events, Interest::READABLE)?;
         Ok(Self { events, names })
     }
 
@@ -276,5 +247,19 @@ fn lookups(path: &Path) -> Vec<Lookup> {
             }
         }
         rest = components.as_path().to_path_buf();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_says_what_cannot_be_watched_and_keeps_its_kind() {
+        let error = because("cannot watch /closed", &ErrorKind::PermissionDenied.into());
+        assert_eq!(
+            (error.kind(), error.to_string().as_str()),
+            (ErrorKind::PermissionDenied, "cannot watch /closed: permission denied")
+        );
     }
 }

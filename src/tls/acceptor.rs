@@ -1,7 +1,7 @@
 //! Begins sessions, with the certificate that is in use at the moment.
 
+use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::{error, fmt};
 
 use rustls::SupportedCipherSuite;
 use rustls::crypto::hash::HashAlgorithm;
@@ -31,8 +31,8 @@ impl Acceptor {
     /// Creates an acceptor that presents `identity`.
     ///
     /// # Errors
-    /// [`TlsUnavailable`], where the system gives no random bytes.
-    pub fn new(identity: Identity) -> Result<Self, TlsUnavailable> {
+    /// [`rustls::Error`], where the system gives no random bytes.
+    pub fn new(identity: Identity) -> Result<Self, rustls::Error> {
         let config = configure(&identity)?;
         Ok(Self { served: RwLock::new(ServedIdentity { identity, config }) })
     }
@@ -41,8 +41,8 @@ impl Acceptor {
     /// keep theirs. Sessions from before cannot be resumed with a new identity, since their clients would never see it.
     ///
     /// # Errors
-    /// [`TlsUnavailable`], as for [`Acceptor::new`]. The identity then stays as it was.
-    pub fn replace(&self, identity: Identity) -> Result<bool, TlsUnavailable> {
+    /// [`rustls::Error`], as for [`Acceptor::new`]. The identity then stays as it was.
+    pub fn replace(&self, identity: Identity) -> Result<bool, rustls::Error> {
         if self.served.read().unwrap_or_else(PoisonError::into_inner).identity == identity {
             return Ok(false);
         }
@@ -54,10 +54,10 @@ impl Acceptor {
     /// Begins the session of a new connection.
     ///
     /// # Errors
-    /// [`TlsUnavailable`], where the system gives no random bytes.
-    pub fn accept(&self) -> Result<Session, TlsUnavailable> {
+    /// [`rustls::Error`], where the system gives no random bytes.
+    pub fn accept(&self) -> Result<Session, rustls::Error> {
         let config = Arc::clone(&self.served.read().unwrap_or_else(PoisonError::into_inner).config);
-        Session::new(config).map_err(TlsUnavailable)
+        Session::new(config)
     }
 }
 
@@ -69,13 +69,12 @@ impl fmt::Debug for Acceptor {
 
 /// Configures TLS 1.3 (RFC 8446) and 1.2 (RFC 5246) with the cipher suites and groups that rustls has by default. All of
 /// them have forward secrecy and authenticated encryption. Early data is off, since a replay would publish twice.
-fn configure(identity: &Identity) -> Result<Arc<ServerConfig>, TlsUnavailable> {
+fn configure(identity: &Identity) -> Result<Arc<ServerConfig>, rustls::Error> {
     let mut provider = ring::default_provider();
     // Processors have instructions for SHA-256, and most have none for SHA-384. A handshake hashes more than it encrypts.
     provider.cipher_suites.sort_by_key(|&suite| hash_of(suite) != HashAlgorithm::SHA256);
     let mut config = ServerConfig::builder_with_provider(Arc::new(provider))
-        .with_protocol_versions(&[&TLS13, &TLS12])
-        .map_err(TlsUnavailable)?
+        .with_protocol_versions(&[&TLS13, &TLS12])?
         .with_no_client_auth()
         .with_cert_resolver(Arc::new(SingleCertAndKey::from(identity.certified_key())));
     config.ignore_client_order = true;
@@ -86,7 +85,7 @@ fn configure(identity: &Identity) -> Result<Arc<ServerConfig>, TlsUnavailable> {
     // One ticket for each connection: a client that uses a ticket once has the next one (RFC 8446 §C.4). The two of the
     // default would cost three system calls and an encryption more.
     config.send_tls13_tickets = 1;
-    config.ticketer = ring::Ticketer::new().map_err(TlsUnavailable)?;
+    config.ticketer = ring::Ticketer::new()?;
     config.session_storage = Arc::new(NoServerSessionStorage {});
     Ok(Arc::new(config))
 }
@@ -95,21 +94,5 @@ fn hash_of(suite: SupportedCipherSuite) -> HashAlgorithm {
     match suite {
         SupportedCipherSuite::Tls12(suite) => suite.common.hash_provider.algorithm(),
         SupportedCipherSuite::Tls13(suite) => suite.common.hash_provider.algorithm(),
-    }
-}
-
-/// TLS cannot be served, for example because the system gives no random bytes.
-#[derive(Debug)]
-pub struct TlsUnavailable(rustls::Error);
-
-impl fmt::Display for TlsUnavailable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "TLS is unavailable: {}", self.0)
-    }
-}
-
-impl error::Error for TlsUnavailable {
-    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
-        Some(&self.0)
     }
 }

@@ -4,7 +4,7 @@ use super::window::Step;
 
 /// Why a connection must end: the peer does not speak ZMTP 3, or is beyond a bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Violation {
+pub enum PeerFault {
     /// The greeting is not one of ZMTP 3 with the mechanism NULL.
     Greeting,
     /// The first frame is not `READY`, is too long, or names no socket type of publish/subscribe.
@@ -61,13 +61,13 @@ pub(super) enum SubscriberFrame {
 
 impl FrameHead {
     /// Reads the head of the frame that begins here. Returns `None` if more bytes are needed.
-    pub(super) fn parse(bytes: &[u8]) -> Result<Option<Self>, Violation> {
+    pub(super) fn parse(bytes: &[u8]) -> Result<Option<Self>, PeerFault> {
         let Some(&flags) = bytes.first() else { return Ok(None) };
         let is_command = flags & COMMAND != 0;
         let has_more = flags & MORE != 0;
         // Spec 23: the other bits are zero, and a command is a single frame.
         if flags & !(MORE | LONG | COMMAND) != 0 || (is_command && has_more) {
-            return Err(Violation::Frame);
+            return Err(PeerFault::Frame);
         }
         let lengths = if flags & LONG == 0 {
             bytes.get(1).map(|&length| (2, u64::from(length)))
@@ -78,7 +78,7 @@ impl FrameHead {
         let Some((head_bytes, body_bytes)) = lengths else { return Ok(None) };
         // Spec 23: a length has 63 bits.
         if body_bytes > i64::MAX as u64 {
-            return Err(Violation::Frame);
+            return Err(PeerFault::Frame);
         }
         Ok(Some(Self { is_command, has_more, head_bytes, body_bytes }))
     }
@@ -114,13 +114,13 @@ impl FrameHead {
 }
 
 /// Decides about a command that is no subscription. After the handshake only heartbeats have a meaning.
-pub(super) fn judge_command(head: FrameHead, frame: &[u8]) -> Result<Step, Violation> {
+pub(super) fn judge_command(head: FrameHead, frame: &[u8]) -> Result<Step, PeerFault> {
     if head.body_bytes > COMMAND_BYTES {
-        return Err(Violation::Command);
+        return Err(PeerFault::Command);
     }
     let Some(body) = head.body(frame) else { return Ok(Step::Wait) };
     if body.starts_with(PING) && body.len() < PING_MIN_BYTES {
-        return Err(Violation::Command);
+        return Err(PeerFault::Command);
     }
     let is_heartbeat = body.starts_with(PING) || body.starts_with(PONG);
     Ok(if is_heartbeat { Step::Pass(head.frame_bytes()) } else { Step::Drop(head.frame_bytes()) })
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn reserved_flags_divided_commands_and_lengths_of_64_bits_are_refused() {
         for bytes in [&[8, 0][..], &[0x80], &[5, 0], &[7], b"GET /", &[2, 0x80, 0, 0, 0, 0, 0, 0, 0]] {
-            assert_eq!(FrameHead::parse(bytes), Err(Violation::Frame), "{bytes:?}");
+            assert_eq!(FrameHead::parse(bytes), Err(PeerFault::Frame), "{bytes:?}");
         }
     }
 
@@ -165,10 +165,10 @@ mod tests {
             (b"\x04\x0e\x04PING\0\x0acontext", Ok(Step::Pass(16))),
             (b"\x04\x05\x04PONG", Ok(Step::Pass(7))),
             (b"\x04\x05\x04PON", Ok(Step::Wait)),
-            (b"\x04\x06\x04PING\0", Err(Violation::Command)),
+            (b"\x04\x06\x04PING\0", Err(PeerFault::Command)),
             (b"\x04\x07\x05ERROR\0", Ok(Step::Drop(9))),
             (b"\x04\x00", Ok(Step::Drop(2))),
-            (b"\x06\0\0\0\0\0\0\x02\x01", Err(Violation::Command)),
+            (b"\x06\0\0\0\0\0\0\x02\x01", Err(PeerFault::Command)),
         ] {
             let head = FrameHead::parse(frame).unwrap().unwrap();
             assert_eq!(judge_command(head, frame), expected, "{frame:?}");

@@ -1,6 +1,6 @@
 //! The handshake of ZMTP 3: <https://rfc.zeromq.org/spec/23>, "The Greeting" and "The NULL Security Mechanism".
 
-use super::frame::{FrameHead, Violation};
+use super::frame::{FrameHead, PeerFault};
 
 /// The length of the greeting.
 pub const GREETING_BYTES: usize = 64;
@@ -28,7 +28,7 @@ pub(super) enum SocketRole {
 ///
 /// # Errors
 /// Returns an error if the peer does not speak ZMTP 3 with the mechanism NULL.
-pub fn check_greeting(at: usize, bytes: &[u8]) -> Result<(), Violation> {
+pub fn check_greeting(at: usize, bytes: &[u8]) -> Result<(), PeerFault> {
     let fit = bytes.iter().zip(at..).all(|(&byte, at)| match at {
         0 => byte == 0xff,
         9 => byte == 0x7f,
@@ -36,7 +36,7 @@ pub fn check_greeting(at: usize, bytes: &[u8]) -> Result<(), Violation> {
         // libzmq refuses other mechanisms too. Their commands could not be read here.
         _ => at.checked_sub(MECHANISM_AT).and_then(|at| MECHANISM.get(at)).is_none_or(|expected| byte == *expected),
     });
-    if fit { Ok(()) } else { Err(Violation::Greeting) }
+    if fit { Ok(()) } else { Err(PeerFault::Greeting) }
 }
 
 /// Reads a whole `READY`. Returns the socket type of the peer.
@@ -46,16 +46,16 @@ pub fn check_greeting(at: usize, bytes: &[u8]) -> Result<(), Violation> {
 ///
 /// # Errors
 /// Returns an error for another command, for a torn property, and if there is not exactly one socket type.
-pub fn socket_type(ready: &[u8]) -> Result<&[u8], Violation> {
-    let mut rest = ready.strip_prefix(READY).ok_or(Violation::Handshake)?;
+pub fn socket_type(ready: &[u8]) -> Result<&[u8], PeerFault> {
+    let mut rest = ready.strip_prefix(READY).ok_or(PeerFault::Handshake)?;
     let mut socket_type = None;
     while !rest.is_empty() {
-        let (name, value) = take_property(&mut rest).ok_or(Violation::Handshake)?;
+        let (name, value) = take_property(&mut rest).ok_or(PeerFault::Handshake)?;
         if name == SOCKET_TYPE && socket_type.replace(value).is_some_and(|other| other != value) {
-            return Err(Violation::Handshake);
+            return Err(PeerFault::Handshake);
         }
     }
-    socket_type.ok_or(Violation::Handshake)
+    socket_type.ok_or(PeerFault::Handshake)
 }
 
 /// Reads the frame of our own `READY` on its way to a peer. Returns the role that our socket has.
@@ -65,11 +65,11 @@ pub(super) fn parse_sent_ready(frame: &[u8]) -> Option<SocketRole> {
 }
 
 /// Reads a whole `READY`. Returns the role that the socket type of the peer has.
-pub(super) fn parse_ready(body: &[u8]) -> Result<SocketRole, Violation> {
+pub(super) fn parse_ready(body: &[u8]) -> Result<SocketRole, PeerFault> {
     match socket_type(body)? {
         b"PUB" | b"XPUB" => Ok(SocketRole::Publishes),
         b"SUB" | b"XSUB" => Ok(SocketRole::Subscribes),
-        _ => Err(Violation::Handshake),
+        _ => Err(PeerFault::Handshake),
     }
 }
 
@@ -145,7 +145,7 @@ mod tests {
     fn a_ready_without_one_role_or_with_a_torn_property_is_refused() {
         let whole = ready(&[(SOCKET_TYPE, b"SUB")]);
         for end in READY.len()..whole.len() {
-            assert_eq!(parse_ready(&whole[..end]), Err(Violation::Handshake), "{end}");
+            assert_eq!(parse_ready(&whole[..end]), Err(PeerFault::Handshake), "{end}");
         }
         for body in [
             b"\x05ERROR\x03no!".to_vec(),
@@ -156,7 +156,7 @@ mod tests {
             ready(&[(b"socket-type", b"PUB")]),
             ready(&[(SOCKET_TYPE, b"PUB"), (SOCKET_TYPE, b"SUB")]),
         ] {
-            assert_eq!(parse_ready(&body), Err(Violation::Handshake), "{body:?}");
+            assert_eq!(parse_ready(&body), Err(PeerFault::Handshake), "{body:?}");
         }
     }
 }

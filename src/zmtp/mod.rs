@@ -43,7 +43,7 @@ mod traffic;
 mod window;
 
 pub use backlog::{BACKLOG_BYTES, Backlog};
-pub use frame::{COMMAND_BYTES, Violation};
+pub use frame::{COMMAND_BYTES, PeerFault};
 pub use guard::{HELD_BYTES, InboundGuard, Origin};
 pub use handshake::{GREETING_BYTES, READY_BYTES, check_greeting, socket_type};
 pub use ledger::{CONNECTION_PREFIXES, CONNECTION_SLOTS, FIRST_SLOTS, SHARED_PREFIXES, SHARED_SLOTS};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::backlog::Backlog;
-use super::frame::Violation;
+use super::frame::PeerFault;
 use super::ledger::{Addition, Ledger, Subscriptions};
 use super::mark::{self, Mark};
 use super::rate::Rate;
@@ -93,13 +93,13 @@ impl Peers {
         }
     }
 
-    pub(super) fn add_subscriber(&mut self) -> Result<(SubscribingPeer, Mark), Violation> {
+    pub(super) fn add_subscriber(&mut self) -> Result<(SubscribingPeer, Mark), PeerFault> {
         let free = self.subscribers.iter().position(|place| matches!(place, Place::Free));
-        let at = free.ok_or(Violation::NoPlace)?;
+        let at = free.ok_or(PeerFault::NoPlace)?;
         if let Some(place) = self.subscribers.get_mut(at) {
             *place = Place::Taken;
         }
-        let place = u8::try_from(at).map_err(|_| Violation::NoPlace)?;
+        let place = u8::try_from(at).map_err(|_| PeerFault::NoPlace)?;
         let subscriber =
             SubscribingPeer { place, subscriptions: Subscriptions::default(), changes: CHANGES, own_changes: 0 };
         Ok((subscriber, Mark { socket: self.number, place }))
@@ -120,10 +120,10 @@ impl Peers {
     }
 
     /// Adds a publisher. The link of this process to its own hub has a place of its own.
-    pub(super) fn add_publisher(&mut self, is_own: bool) -> Result<(), Violation> {
+    pub(super) fn add_publisher(&mut self, is_own: bool) -> Result<(), PeerFault> {
         if !is_own {
             if self.publishers >= self.max_publishers || self.backlog.is_full(false) {
-                return Err(Violation::NoPlace);
+                return Err(PeerFault::NoPlace);
             }
             self.publishers += 1;
         }
@@ -142,7 +142,7 @@ impl Peers {
         of: &mut SubscribingPeer,
         prefix: &[u8],
         now: Duration,
-    ) -> Result<Addition, Violation> {
+    ) -> Result<Addition, PeerFault> {
         if mark::is_reserved(prefix) {
             return Ok(Addition::Refused);
         }
@@ -154,7 +154,7 @@ impl Peers {
     }
 
     /// Decides about the end of a subscription. Returns whether libzmq must see it.
-    pub(super) fn cancel(&mut self, of: &mut SubscribingPeer, prefix: &[u8], now: Duration) -> Result<bool, Violation> {
+    pub(super) fn cancel(&mut self, of: &mut SubscribingPeer, prefix: &[u8], now: Duration) -> Result<bool, PeerFault> {
         let was_kept = self.ledger.remove(&mut of.subscriptions, prefix);
         if was_kept {
             self.count_change(of, now)?;
@@ -162,10 +162,10 @@ impl Peers {
         Ok(was_kept)
     }
 
-    fn count_change(&mut self, of: &mut SubscribingPeer, now: Duration) -> Result<(), Violation> {
+    fn count_change(&mut self, of: &mut SubscribingPeer, now: Duration) -> Result<(), PeerFault> {
         let is_own = of.own_changes < OWN_CHANGES;
         of.own_changes += u32::from(is_own);
-        if of.changes.take(now) && (is_own || self.changes.take(now)) { Ok(()) } else { Err(Violation::Changes) }
+        if of.changes.take(now) && (is_own || self.changes.take(now)) { Ok(()) } else { Err(PeerFault::Changes) }
     }
 }
 
@@ -185,9 +185,9 @@ mod tests {
         let (_second, second_mark) = peers.add_subscriber().unwrap();
         assert_eq!([mark, second_mark].map(|mark| (mark.socket, mark.place)), [(7, 0), (7, 1)]);
         assert_eq!(peers.subscribe(&mut first, b"abc", Duration::ZERO), Ok(Addition::Passes));
-        assert_eq!(peers.add_subscriber().unwrap_err(), Violation::NoPlace);
+        assert_eq!(peers.add_subscriber().unwrap_err(), PeerFault::NoPlace);
         peers.remove_subscriber(first);
-        assert_eq!(peers.add_subscriber().unwrap_err(), Violation::NoPlace);
+        assert_eq!(peers.add_subscriber().unwrap_err(), PeerFault::NoPlace);
         assert_eq!((peers.slots(), peers.subscriptions()), (3, 1));
         peers.forget(mark);
         assert_eq!((peers.slots(), peers.subscriptions()), (0, 0));
@@ -199,10 +199,10 @@ mod tests {
         let mut peers = peers(0, 1, 1);
         peers.add_subscriber().unwrap();
         peers.add_publisher(false).unwrap();
-        assert_eq!(peers.add_publisher(false), Err(Violation::NoPlace));
+        assert_eq!(peers.add_publisher(false), Err(PeerFault::NoPlace));
         peers.add_publisher(true).unwrap();
         peers.remove_publisher(true);
-        assert_eq!(peers.add_publisher(false), Err(Violation::NoPlace));
+        assert_eq!(peers.add_publisher(false), Err(PeerFault::NoPlace));
         peers.remove_publisher(false);
         peers.add_publisher(false).unwrap();
     }
@@ -212,7 +212,7 @@ mod tests {
         let mut peers = peers(0, 0, 9);
         peers.add_publisher(false).unwrap();
         peers.backlog().add(BACKLOG_BYTES);
-        assert_eq!(peers.add_publisher(false), Err(Violation::NoPlace));
+        assert_eq!(peers.add_publisher(false), Err(PeerFault::NoPlace));
         peers.add_publisher(true).unwrap();
     }
 

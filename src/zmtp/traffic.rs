@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::backlog::Backlog;
-use super::frame::{self, FrameHead, SubscriberFrame, Violation};
+use super::frame::{self, FrameHead, PeerFault, SubscriberFrame};
 use super::ledger::Addition;
 use super::mark;
 use super::peers::{Peers, SubscribingPeer};
@@ -111,7 +111,7 @@ impl Traffic {
     }
 
     /// Decides about the next frame, or about the next message.
-    pub(super) fn judge(&mut self, window: &mut Window<'_>, around: &mut Surroundings<'_>) -> Result<Step, Violation> {
+    pub(super) fn judge(&mut self, window: &mut Window<'_>, around: &mut Surroundings<'_>) -> Result<Step, PeerFault> {
         self.message = None;
         let Some(head) = FrameHead::parse(window.unread())? else { return Ok(Step::Wait) };
         match self.peer {
@@ -129,7 +129,7 @@ impl Traffic {
         window: &mut Window<'_>,
         around: &Surroundings<'_>,
         is_own: bool,
-    ) -> Result<Step, Violation> {
+    ) -> Result<Step, PeerFault> {
         let limits = around.limits;
         let unread = window.unread();
         if topic.is_command {
@@ -169,7 +169,7 @@ impl Traffic {
         head: FrameHead,
         window: &mut Window<'_>,
         around: &mut Surroundings<'_>,
-    ) -> Result<Step, Violation> {
+    ) -> Result<Step, PeerFault> {
         let unread = window.unread();
         if !head.is_command && (self.drops_message || head.has_more) {
             return Ok(self.drop_frame(head));

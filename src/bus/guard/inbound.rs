@@ -9,7 +9,7 @@ use super::limits::{DISCONNECTED, REFUSED};
 use super::places::{PeerTable, with_table};
 use crate::bus::ffi::{self, Registration};
 use crate::sys::log::warning;
-use crate::zmtp::{InboundGuard, Origin, Peers, Violation};
+use crate::zmtp::{InboundGuard, Origin, PeerFault, Peers};
 
 /// How long the message of a publisher may be incomplete while the hub holds as much as it may. A message that is on its
 /// way arrives within a fraction of it.
@@ -45,18 +45,18 @@ pub(in crate::bus) fn dialled(connection: RawFd) {
 
 /// Takes note that the guard of this connection ends it. The reason why an endpoint is not connected is reported
 /// elsewhere.
-pub(in crate::bus) fn violated(connection: RawFd, violation: Violation) {
+pub(in crate::bus) fn violated(connection: RawFd, violation: PeerFault) {
     let origin = with_table(|table| table.peers.get(&connection).map(|peer| peer.origin)).flatten();
     if origin != Some(Origin::Accepted) {
         return;
     }
     match violation {
-        Violation::NoPlace => {
+        PeerFault::NoPlace => {
             REFUSED.fetch_add(1, Ordering::Relaxed);
             end_unfinished();
             tell("the bus refuses peers: as many as it may have are connected, or the hub holds as much as it may");
         }
-        Violation::Changes => {
+        PeerFault::Changes => {
             DISCONNECTED.fetch_add(1, Ordering::Relaxed);
             tell("the bus disconnects a peer that changes its subscriptions too often");
         }

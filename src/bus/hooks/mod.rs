@@ -17,7 +17,7 @@ use super::ffi::Registration;
 use super::guard::inbound::{self, Reader};
 use super::guard::{BackPressure, THREAD_PREFIX};
 use super::link::names::{self, NameQuery};
-use crate::zmtp::{HELD_BYTES, MARK_FRAME_BYTES, Violation};
+use crate::zmtp::{HELD_BYTES, MARK_FRAME_BYTES, PeerFault};
 
 /// The longest wait for the address of a host name in an endpoint that is bound. The program starts then.
 const BIND_LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -50,7 +50,7 @@ enum ReadEnd {
     Errno(c_int),
     /// The hub holds as much for publishers as it may.
     Full,
-    Violation(Violation),
+    PeerFault(PeerFault),
 }
 
 /// Reads what a peer has sent, and leaves of it what the guard of the connection passes.
@@ -87,7 +87,7 @@ unsafe extern "C" fn recv(fd: c_int, data: *mut c_void, size: usize, flags: c_in
         match guard.filter(buffer, received, peers, now) {
             Ok(0) => Err(ReadEnd::Errno(libc::EAGAIN)),
             Ok(passed) => Ok(passed),
-            Err(violation) => Err(ReadEnd::Violation(violation)),
+            Err(violation) => Err(ReadEnd::PeerFault(violation)),
         }
     });
     let result = match filtered {
@@ -104,7 +104,7 @@ unsafe extern "C" fn recv(fd: c_int, data: *mut c_void, size: usize, flags: c_in
             inbound::pause(fd);
             failed(libc::EAGAIN) as ssize_t
         }
-        Err(ReadEnd::Violation(violation)) => {
+        Err(ReadEnd::PeerFault(violation)) => {
             inbound::violated(fd, violation);
             failed(libc::ECONNRESET) as ssize_t
         }

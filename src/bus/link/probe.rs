@@ -13,7 +13,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use super::state::{LinkStatus, NotConnected, PeerRole};
 use crate::bus::endpoint::{Endpoint, Location};
 use crate::sync::waker::Waker;
-use crate::zmtp::{GREETING_BYTES, READY_BYTES, Violation, check_greeting, socket_type};
+use crate::zmtp::{GREETING_BYTES, PeerFault, READY_BYTES, check_greeting, socket_type};
 
 /// The time for a connection, where packets vanish.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -36,8 +36,8 @@ impl From<io::Error> for NotConnected {
     }
 }
 
-impl From<Violation> for NotConnected {
-    fn from(_: Violation) -> Self {
+impl From<PeerFault> for NotConnected {
+    fn from(_: PeerFault) -> Self {
         Self::NotZmtp
     }
 }

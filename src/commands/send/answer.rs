@@ -23,17 +23,19 @@ pub(super) struct Answer {
     pub(super) reason: String,
 }
 
-/// What arrived is no answer of HTTP/1.1 whose end can be found.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct AnswerFault;
+/// Why the connection is of no more use if what arrived is no answer of HTTP/1.1 whose end can be found.
+const NO_ANSWER: &str = "what came is no answer of a gateway";
 
 /// Returns the first answer and its length; `None` if it has not arrived whole.
-pub(super) fn first_answer(bytes: &[u8]) -> Result<Option<(Answer, usize)>, AnswerFault> {
+///
+/// # Errors
+/// [`NO_ANSWER`].
+pub(super) fn first_answer(bytes: &[u8]) -> Result<Option<(Answer, usize)>, &'static str> {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS];
     let mut head = httparse::Response::new(&mut fields);
-    let head_bytes = match head.parse(bytes).map_err(|_| AnswerFault)? {
+    let head_bytes = match head.parse(bytes).map_err(|_| NO_ANSWER)? {
         httparse::Status::Complete(length) => length,
-        httparse::Status::Partial if bytes.len() > ANSWER_BYTES => return Err(AnswerFault),
+        httparse::Status::Partial if bytes.len() > ANSWER_BYTES => return Err(NO_ANSWER),
         httparse::Status::Partial => return Ok(None),
     };
     let status = head.code.unwrap_or_default();
@@ -42,7 +44,7 @@ pub(super) fn first_answer(bytes: &[u8]) -> Result<Option<(Answer, usize)>, Answ
     let (mut length, mut is_problem) = (None, false);
     for field in head.headers.iter() {
         if field.name.eq_ignore_ascii_case("content-length") {
-            length = Some(decimal(field.value).ok_or(AnswerFault)?);
+            length = Some(decimal(field.value).ok_or(NO_ANSWER)?);
         } else if field.name.eq_ignore_ascii_case("connection") {
             let mut options = field.value.split(|byte| *byte == b',');
             answer.closes |= options.any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"));
@@ -57,7 +59,7 @@ pub(super) fn first_answer(bytes: &[u8]) -> Result<Option<(Answer, usize)>, Answ
         // An interim answer, and these two, have no content.
         (..200 | 204 | 304, _) => head_bytes,
         (_, Some(length)) if length <= ANSWER_BYTES as u64 => head_bytes + length as usize,
-        _ => return Err(AnswerFault),
+        _ => return Err(NO_ANSWER),
     };
     let Some(body) = bytes.get(head_bytes..end) else { return Ok(None) };
     if status != 200 {
@@ -134,7 +136,7 @@ mod tests {
             b"HTTP/1.1 200 OK\r\nContent-Length: +2\r\n\r\n",
             b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n",
         ] {
-            assert_eq!(first_answer(bytes), Err(AnswerFault), "{bytes:?}");
+            assert_eq!(first_answer(bytes), Err(NO_ANSWER), "{bytes:?}");
         }
     }
 }

@@ -231,7 +231,7 @@ impl Sender {
                     self.take(&answer);
                 }
                 Ok(None) => break,
-                Err(_) => return self.broken("what came is no answer of a gateway"),
+                Err(reason) => return self.broken(reason),
             }
         }
         self.received.extend_from_slice(rest);

@@ -14,9 +14,9 @@ use crate::http::admission::{Admitted, Reply, Request};
 use crate::http::body::{BodyFault, BodyReader, KeptBody, KeptPart};
 pub use crate::http::body::{DISCARD_BYTES, READ_BYTES};
 use crate::http::context::{Context, Publish};
+use crate::http::h1::fault::RequestFault;
 use crate::http::h1::fields::{Expectation, Framing};
 use crate::http::h1::head::{HeadSearch, Method};
-use crate::http::h1::malformed::Malformed;
 pub use crate::http::next::{CloseReason, Next, Waiting};
 use crate::http::payload::{Body, Input};
 use crate::http::problem::{Problem, RequestPart, Unavailable};
@@ -112,7 +112,7 @@ impl Connection {
 
     /// Answers an unfinished request as such, since the client ended its side (RFC 9112 §8).
     pub fn end_of_input<P>(&mut self, out: &mut Vec<u8>, context: &Context<P>) -> Next {
-        self.give_up(|_| Problem::Framing(Malformed::Incomplete), CloseReason::EndOfInput, out, context)
+        self.give_up(|_| Problem::Framing(RequestFault::Incomplete), CloseReason::EndOfInput, out, context)
     }
 
     /// Answers an unfinished request as too slow, since the deadline of what was waited for has passed.

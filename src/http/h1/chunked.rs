@@ -1,7 +1,7 @@
 //! The chunked transfer coding (RFC 9112 §7.1). The framing is decoded byte by byte, the content run by run.
 
+use super::fault::RequestFault;
 use super::is_tchar;
-use super::malformed::Malformed;
 
 /// Bytes of one chunk-size line: 16 hexadecimal digits, some zeros before them, and short extensions. Nobody is known to
 /// send long ones.
@@ -86,7 +86,7 @@ impl ChunkedDecoder {
     ///
     /// # Errors
     /// The fault of the first byte that RFC 9112 §7.1 does not allow, or that exceeds a limit.
-    pub fn decode<'b>(&mut self, input: &'b [u8]) -> Result<Decoded<'b>, Malformed> {
+    pub fn decode<'b>(&mut self, input: &'b [u8]) -> Result<Decoded<'b>, RequestFault> {
         let mut used = 0;
         while let Some(rest @ [byte, ..]) = input.get(used..) {
             self.state = match self.state {
@@ -98,8 +98,8 @@ impl ChunkedDecoder {
                         if run as u64 == left { DecoderState::DataCr } else { DecoderState::Data(left - run as u64) };
                     return Ok(Decoded { used: used + run, content, done: false });
                 }
-                DecoderState::DataCr => expect(*byte == b'\r', DecoderState::DataLf, Malformed::ChunkEnd)?,
-                DecoderState::DataLf => expect(*byte == b'\n', DecoderState::SizeStart, Malformed::ChunkEnd)?,
+                DecoderState::DataCr => expect(*byte == b'\r', DecoderState::DataLf, RequestFault::ChunkEnd)?,
+                DecoderState::DataLf => expect(*byte == b'\n', DecoderState::SizeStart, RequestFault::ChunkEnd)?,
                 DecoderState::SizeStart
                 | DecoderState::Size(_)
                 | DecoderState::Extension(..)
@@ -122,10 +122,10 @@ impl ChunkedDecoder {
     }
 
     /// Reads a byte of `chunk-size [ chunk-ext ] CRLF`.
-    fn size_line(&mut self, byte: u8) -> Result<DecoderState, Malformed> {
+    fn size_line(&mut self, byte: u8) -> Result<DecoderState, RequestFault> {
         self.section_bytes += 1;
         if self.section_bytes > CHUNK_LINE_BYTES {
-            return Err(Malformed::ChunkLine);
+            return Err(RequestFault::ChunkLine);
         }
         match (self.state, byte) {
             (DecoderState::SizeStart, _) => Ok(DecoderState::Size(hex(byte)?)),
@@ -135,7 +135,7 @@ impl ChunkedDecoder {
             }
             (DecoderState::Size(size), _) => {
                 let digit = hex(byte)?;
-                let size = size.checked_mul(16).ok_or(Malformed::ChunkSize)?;
+                let size = size.checked_mul(16).ok_or(RequestFault::ChunkSize)?;
                 Ok(DecoderState::Size(size | digit))
             }
             (DecoderState::Extension(extension, size), b'\r') if extension.may_end() => Ok(DecoderState::SizeLf(size)),
@@ -144,22 +144,22 @@ impl ChunkedDecoder {
                 self.section_bytes = 0;
                 Ok(if size == 0 { DecoderState::TrailerStart } else { DecoderState::Data(size) })
             }
-            _ => Err(Malformed::ChunkLine),
+            _ => Err(RequestFault::ChunkLine),
         }
     }
 
     /// Reads a byte of the extensions behind a size.
-    fn extension(&mut self, state: ExtensionState, byte: u8, size: u64) -> Result<DecoderState, Malformed> {
+    fn extension(&mut self, state: ExtensionState, byte: u8, size: u64) -> Result<DecoderState, RequestFault> {
         self.extension_bytes += 1;
         let next = state.next(byte).filter(|_| self.extension_bytes <= EXTENSION_BYTES);
-        next.map(|next| DecoderState::Extension(next, size)).ok_or(Malformed::ChunkLine)
+        next.map(|next| DecoderState::Extension(next, size)).ok_or(RequestFault::ChunkLine)
     }
 
     /// Reads a byte of `*( field-line CRLF ) CRLF` (RFC 9112 §7.1.2), only to find the end: the trailer is discarded.
-    fn trailer(&mut self, byte: u8) -> Result<DecoderState, Malformed> {
+    fn trailer(&mut self, byte: u8) -> Result<DecoderState, RequestFault> {
         self.section_bytes += 1;
         if self.section_bytes > TRAILER_BYTES {
-            return Err(Malformed::Trailer);
+            return Err(RequestFault::Trailer);
         }
         match (self.state, byte) {
             (DecoderState::TrailerStart, b'\r') => Ok(DecoderState::EndLf),
@@ -171,7 +171,7 @@ impl ChunkedDecoder {
             (DecoderState::TrailerValue, _) if is_text(byte) => Ok(DecoderState::TrailerValue),
             (DecoderState::TrailerLf, b'\n') => Ok(DecoderState::TrailerStart),
             (DecoderState::EndLf, b'\n') => Ok(DecoderState::Done),
-            _ => Err(Malformed::Trailer),
+            _ => Err(RequestFault::Trailer),
         }
     }
 }
@@ -209,12 +209,12 @@ fn is_text(byte: u8) -> bool {
     !byte.is_ascii_control() || byte == b'\t'
 }
 
-fn expect(met: bool, then: DecoderState, otherwise: Malformed) -> Result<DecoderState, Malformed> {
+fn expect(met: bool, then: DecoderState, otherwise: RequestFault) -> Result<DecoderState, RequestFault> {
     if met { Ok(then) } else { Err(otherwise) }
 }
 
-fn hex(byte: u8) -> Result<u64, Malformed> {
-    char::from(byte).to_digit(16).map(u64::from).ok_or(Malformed::ChunkSize)
+fn hex(byte: u8) -> Result<u64, RequestFault> {
+    char::from(byte).to_digit(16).map(u64::from).ok_or(RequestFault::ChunkSize)
 }
 
 #[cfg(test)]
@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     /// Returns the content and the bytes used, where `input` is given in pieces of `step` bytes.
-    fn decode(input: &[u8], step: usize) -> Result<Option<(Vec<u8>, usize)>, Malformed> {
+    fn decode(input: &[u8], step: usize) -> Result<Option<(Vec<u8>, usize)>, RequestFault> {
         let mut decoder = ChunkedDecoder::default();
         let (mut content, mut total) = (Vec::new(), 0);
         for mut piece in input.chunks(step) {
@@ -239,7 +239,7 @@ mod tests {
         Ok(None)
     }
 
-    fn both(input: &[u8]) -> Result<Option<(Vec<u8>, usize)>, Malformed> {
+    fn both(input: &[u8]) -> Result<Option<(Vec<u8>, usize)>, RequestFault> {
         let whole = decode(input, input.len().max(1));
         assert_eq!(whole, decode(input, 1), "{:?}", String::from_utf8_lossy(input));
         whole
@@ -267,34 +267,34 @@ mod tests {
     #[test]
     fn malformed_bodies_are_refused() {
         for (input, fault) in [
-            (&b"\r\n"[..], Malformed::ChunkSize),
-            (b"g\r\n", Malformed::ChunkSize),
-            (b"+1\r\n", Malformed::ChunkSize),
-            (b"0x1\r\n", Malformed::ChunkSize),
-            (b" 1\r\n", Malformed::ChunkSize),
-            (b"10000000000000000\r\n", Malformed::ChunkSize),
-            (b"1\n", Malformed::ChunkSize),
-            (b"1 \r\n", Malformed::ChunkLine),
-            (b"1;\r\n", Malformed::ChunkLine),
-            (b"1;x\n", Malformed::ChunkLine),
-            (b"1;x \r\n", Malformed::ChunkLine),
-            (b"1;x y\r\n", Malformed::ChunkLine),
-            (b"1;x=\r\n", Malformed::ChunkLine),
-            (b"1;x=\"y\r\n", Malformed::ChunkLine),
-            (b"1;x=\"y\\\"\r\n", Malformed::ChunkLine),
-            (b"1;x=\"y\"z\r\n", Malformed::ChunkLine),
-            (b"1;\x00\r\n", Malformed::ChunkLine),
-            (b"1\rx", Malformed::ChunkLine),
-            (b"1\r\nab", Malformed::ChunkEnd),
-            (b"1\r\na\n", Malformed::ChunkEnd),
-            (b"1\r\na\rx", Malformed::ChunkEnd),
-            (b"0\r\n\n", Malformed::Trailer),
-            (b"0\r\n:x\r\n", Malformed::Trailer),
-            (b"0\r\nx :1\r\n", Malformed::Trailer),
-            (b"0\r\n x:1\r\n", Malformed::Trailer),
-            (b"0\r\nx:1\n", Malformed::Trailer),
-            (b"0\r\nx\r\n", Malformed::Trailer),
-            (b"0\r\n\rx", Malformed::Trailer),
+            (&b"\r\n"[..], RequestFault::ChunkSize),
+            (b"g\r\n", RequestFault::ChunkSize),
+            (b"+1\r\n", RequestFault::ChunkSize),
+            (b"0x1\r\n", RequestFault::ChunkSize),
+            (b" 1\r\n", RequestFault::ChunkSize),
+            (b"10000000000000000\r\n", RequestFault::ChunkSize),
+            (b"1\n", RequestFault::ChunkSize),
+            (b"1 \r\n", RequestFault::ChunkLine),
+            (b"1;\r\n", RequestFault::ChunkLine),
+            (b"1;x\n", RequestFault::ChunkLine),
+            (b"1;x \r\n", RequestFault::ChunkLine),
+            (b"1;x y\r\n", RequestFault::ChunkLine),
+            (b"1;x=\r\n", RequestFault::ChunkLine),
+            (b"1;x=\"y\r\n", RequestFault::ChunkLine),
+            (b"1;x=\"y\\\"\r\n", RequestFault::ChunkLine),
+            (b"1;x=\"y\"z\r\n", RequestFault::ChunkLine),
+            (b"1;\x00\r\n", RequestFault::ChunkLine),
+            (b"1\rx", RequestFault::ChunkLine),
+            (b"1\r\nab", RequestFault::ChunkEnd),
+            (b"1\r\na\n", RequestFault::ChunkEnd),
+            (b"1\r\na\rx", RequestFault::ChunkEnd),
+            (b"0\r\n\n", RequestFault::Trailer),
+            (b"0\r\n:x\r\n", RequestFault::Trailer),
+            (b"0\r\nx :1\r\n", RequestFault::Trailer),
+            (b"0\r\n x:1\r\n", RequestFault::Trailer),
+            (b"0\r\nx:1\n", RequestFault::Trailer),
+            (b"0\r\nx\r\n", RequestFault::Trailer),
+            (b"0\r\n\rx", RequestFault::Trailer),
         ] {
             assert_eq!(both(input), Err(fault), "{:?}", String::from_utf8_lossy(input));
         }
@@ -304,16 +304,16 @@ mod tests {
     fn limits_allow_the_last_byte_and_refuse_the_next() {
         let line = |bytes: u32| [b"1;".as_slice(), &vec![b'x'; bytes as usize - 4], b"\r\na\r\n0\r\n\r\n"].concat();
         assert!(both(&line(CHUNK_LINE_BYTES)).is_ok_and(|body| body.is_some()));
-        assert_eq!(both(&line(CHUNK_LINE_BYTES + 1)), Err(Malformed::ChunkLine));
+        assert_eq!(both(&line(CHUNK_LINE_BYTES + 1)), Err(RequestFault::ChunkLine));
 
         let trailer = |bytes: u32| [b"0\r\nx:".as_slice(), &vec![b'y'; bytes as usize - 6], b"\r\n\r\n"].concat();
         assert!(both(&trailer(TRAILER_BYTES)).is_ok_and(|body| body.is_some()));
-        assert_eq!(both(&trailer(TRAILER_BYTES + 1)), Err(Malformed::Trailer));
+        assert_eq!(both(&trailer(TRAILER_BYTES + 1)), Err(RequestFault::Trailer));
 
         let extension = [b"1;".as_slice(), &[b'x'; 127], b"\r\na\r\n"].concat();
         let extensions = |chunks: u32| [extension.repeat(chunks as usize).as_slice(), b"0\r\n\r\n"].concat();
         assert!(both(&extensions(EXTENSION_BYTES / 128)).is_ok_and(|body| body.is_some()));
-        assert_eq!(both(&extensions(EXTENSION_BYTES / 128 + 1)), Err(Malformed::ChunkLine));
+        assert_eq!(both(&extensions(EXTENSION_BYTES / 128 + 1)), Err(RequestFault::ChunkLine));
     }
 
     #[test]

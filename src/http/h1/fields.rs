@@ -2,7 +2,7 @@
 
 use httparse::Header;
 
-use super::malformed::Malformed;
+use super::fault::RequestFault;
 use super::request_line::Version;
 use super::target::is_authority;
 use super::{is_tchar, split_once};
@@ -73,7 +73,7 @@ impl<'b> Fields<'b> {
     /// # Errors
     /// A fault that leaves the host or the framing in doubt. The coding is returned beside the fields, since other faults
     /// of the head come before an unknown coding.
-    pub(super) fn read(lines: &[Header<'b>], version: Version) -> Result<(Self, Coding), Malformed> {
+    pub(super) fn read(lines: &[Header<'b>], version: Version) -> Result<(Self, Coding), RequestFault> {
         let mut reading = FieldsReading::default();
         for line in lines {
             reading.line(line.name, line.value)?;
@@ -103,12 +103,12 @@ struct FieldsReading<'b> {
 }
 
 impl<'b> FieldsReading<'b> {
-    fn line(&mut self, name: &str, value: &'b [u8]) -> Result<(), Malformed> {
+    fn line(&mut self, name: &str, value: &'b [u8]) -> Result<(), RequestFault> {
         // Most clients send the usual case, which is cheaper to compare.
         let is = |known: &str| name == known || name.eq_ignore_ascii_case(known);
         // By length first: most lines of no interest cost one comparison.
         match name.len() {
-            4 if is("Host") => once(&mut self.host, value, Malformed::HostRepeated)?,
+            4 if is("Host") => once(&mut self.host, value, RequestFault::HostRepeated)?,
             6 if is("Expect") => self.expect(value),
             6 if is("Origin") => self.origin = Some(value),
             10 if is("Connection") => self.connection(value),
@@ -122,7 +122,7 @@ impl<'b> FieldsReading<'b> {
                 self.bearer = Some(if second { b"" } else { bearer(value) });
             }
             14 if is("Content-Length") => {
-                once(&mut self.length, content_length(value)?, Malformed::LengthRepeated)?;
+                once(&mut self.length, content_length(value)?, RequestFault::LengthRepeated)?;
             }
             16 if is("Content-Encoding") => {
                 self.encoded |= !list_members(value).all(|coding| coding.eq_ignore_ascii_case(b"identity"))
@@ -153,12 +153,12 @@ impl<'b> FieldsReading<'b> {
 
     /// Reads `Transfer-Encoding: 1#transfer-coding` (RFC 9112 §6.1, §7). The values of several lines form one list. An empty
     /// member is refused, although RFC 9110 §5.6.1.2 lets it pass: two recipients that differ on it see different bodies.
-    fn transfer_encoding(&mut self, value: &[u8]) -> Result<(), Malformed> {
+    fn transfer_encoding(&mut self, value: &[u8]) -> Result<(), RequestFault> {
         self.has_coding = true;
         for coding in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
             let name = split_once(coding, b';').map_or(coding, |(name, _)| name.trim_ascii());
             if name.is_empty() || !name.iter().copied().all(is_tchar) {
-                return Err(Malformed::CodingInvalid);
+                return Err(RequestFault::CodingInvalid);
             }
             self.codings += 1;
             self.chunked_last = name.eq_ignore_ascii_case(b"chunked");
@@ -166,18 +166,18 @@ impl<'b> FieldsReading<'b> {
                 self.chunked += 1;
                 // RFC 9112 §7.1: chunked has no parameters.
                 if coding.len() != name.len() {
-                    return Err(Malformed::CodingInvalid);
+                    return Err(RequestFault::CodingInvalid);
                 }
             }
         }
         Ok(())
     }
 
-    fn finish(self, version: Version) -> Result<(Fields<'b>, Coding), Malformed> {
+    fn finish(self, version: Version) -> Result<(Fields<'b>, Coding), RequestFault> {
         match self.host {
-            None if version == Version::Http11 => return Err(Malformed::HostMissing),
+            None if version == Version::Http11 => return Err(RequestFault::HostMissing),
             // RFC 9112 §3.2: an invalid Host is refused in a request of any version.
-            Some(host) if !is_authority(host) => return Err(Malformed::HostInvalid),
+            Some(host) if !is_authority(host) => return Err(RequestFault::HostInvalid),
             _ => {}
         }
         let coding = self.coding(version)?;
@@ -204,25 +204,25 @@ impl<'b> FieldsReading<'b> {
         Ok((fields, coding))
     }
 
-    fn coding(&self, version: Version) -> Result<Coding, Malformed> {
+    fn coding(&self, version: Version) -> Result<Coding, RequestFault> {
         if !self.has_coding {
             return Ok(Coding::Absent);
         }
         if self.length.is_some() {
-            return Err(Malformed::LengthAndCoding);
+            return Err(RequestFault::LengthAndCoding);
         }
         if version == Version::Http10 {
-            return Err(Malformed::CodingInHttp10);
+            return Err(RequestFault::CodingInHttp10);
         }
         if self.chunked > 1 || (self.chunked == 1 && !self.chunked_last) {
-            return Err(Malformed::CodingInvalid);
+            return Err(RequestFault::CodingInvalid);
         }
         Ok(if self.codings == 1 && self.chunked == 1 { Coding::Chunked } else { Coding::Unknown })
     }
 }
 
 /// Sets a field that may be given only once (RFC 9110 §5.3).
-fn once<T>(field: &mut Option<T>, value: T, repeated: Malformed) -> Result<(), Malformed> {
+fn once<T>(field: &mut Option<T>, value: T, repeated: RequestFault) -> Result<(), RequestFault> {
     match field.replace(value) {
         None => Ok(()),
         Some(_) => Err(repeated),
@@ -231,12 +231,12 @@ fn once<T>(field: &mut Option<T>, value: T, repeated: Malformed) -> Result<(), M
 
 /// Reads `1*DIGIT` (RFC 9110 §8.6). A number beyond 64 bits is refused: no body is that long, and a client that sends
 /// such a number wants it to be misread.
-fn content_length(value: &[u8]) -> Result<u64, Malformed> {
+fn content_length(value: &[u8]) -> Result<u64, RequestFault> {
     let length = value.iter().try_fold(0_u64, |length, byte| {
         let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
         length.checked_mul(10)?.checked_add(digit)
     });
-    length.filter(|_| !value.is_empty()).ok_or(Malformed::LengthInvalid)
+    length.filter(|_| !value.is_empty()).ok_or(RequestFault::LengthInvalid)
 }
 
 /// Returns the token of `Bearer 1*SP token` (RFC 9110 §11.4), as it was sent; nothing for another scheme.

@@ -3,8 +3,8 @@
 use httparse::{EMPTY_HEADER, Header, Status};
 use memchr::memmem;
 
+use super::fault::RequestFault;
 use super::fields::{Coding, Fields};
-use super::malformed::Malformed;
 use super::request_line::RequestLine;
 use super::target::{TARGET_BYTES, Target};
 
@@ -24,7 +24,7 @@ const END: &[u8] = b"\r\n\r\n";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HeadFault {
     /// 400.
-    Malformed(Malformed),
+    Malformed(RequestFault),
     /// 431: more bytes than `--max-head`, or more than [`FIELD_LINES`] lines (RFC 6585 §5).
     TooLarge,
     /// 414: a target of more than [`TARGET_BYTES`] (RFC 9110 §15.5.15).
@@ -35,8 +35,8 @@ pub enum HeadFault {
     TransferCoding,
 }
 
-impl From<Malformed> for HeadFault {
-    fn from(malformed: Malformed) -> Self {
+impl From<RequestFault> for HeadFault {
+    fn from(malformed: RequestFault) -> Self {
         Self::Malformed(malformed)
     }
 }
@@ -117,7 +117,7 @@ impl HeadSearch {
             let lone_cr = previous == Some(b'\r') && byte != b'\n';
             let lone_lf = byte == b'\n' && previous != Some(b'\r');
             if lone_cr || lone_lf || (byte.is_ascii_control() && !matches!(byte, b'\r' | b'\n' | b'\t')) {
-                return Err(Malformed::ControlByte.into());
+                return Err(RequestFault::ControlByte.into());
             }
             if byte == b'\n' && !self.request_line_seen {
                 self.request_line_seen = true;
@@ -140,7 +140,7 @@ impl<'b> Head<'b> {
         let (bytes, lines) = field_lines(rest, &mut usual, &mut many)?;
         let head_bytes = input.len() - rest.len() + bytes;
         if !input.get(..head_bytes).is_some_and(|head| lines_end_with_crlf(head, lines)) {
-            return Err(Malformed::ControlByte.into());
+            return Err(RequestFault::ControlByte.into());
         }
         let limits = if lines.len() > FIELD_LINES {
             Err(HeadFault::TooLarge)
@@ -166,7 +166,7 @@ fn field_lines<'l, 'b>(
     input: &'b [u8],
     usual: &'l mut [Header<'b>],
     many: &'l mut Vec<Header<'b>>,
-) -> Result<(usize, &'l [Header<'b>]), Malformed> {
+) -> Result<(usize, &'l [Header<'b>]), RequestFault> {
     let parsed = match httparse::parse_headers(input, usual) {
         Err(httparse::Error::TooManyHeaders) => {
             many.resize(memchr::memchr_iter(b'\n', input).count(), EMPTY_HEADER);
@@ -176,7 +176,7 @@ fn field_lines<'l, 'b>(
     };
     match parsed {
         Ok(Status::Complete(read)) => Ok(read),
-        Ok(Status::Partial) | Err(_) => Err(Malformed::FieldLine),
+        Ok(Status::Partial) | Err(_) => Err(RequestFault::FieldLine),
     }
 }
 

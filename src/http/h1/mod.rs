@@ -79,9 +79,9 @@
 //! extensions and trailers (`limits`), and deadlines and ends of connections (`endings`).
 
 pub mod chunked;
+pub mod fault;
 pub mod fields;
 pub mod head;
-pub mod malformed;
 mod request_line;
 pub mod target;
 

@@ -1,6 +1,6 @@
 //! The request line (RFC 9112 §3): method, target and version.
 
-use super::malformed::Malformed;
+use super::fault::RequestFault;
 use super::target::Target;
 use super::{is_tchar, split_once};
 
@@ -20,14 +20,14 @@ pub enum Method {
 }
 
 impl Method {
-    fn parse(method: &[u8]) -> Result<Self, Malformed> {
+    fn parse(method: &[u8]) -> Result<Self, RequestFault> {
         match method {
             b"POST" => Ok(Self::Post),
             b"OPTIONS" => Ok(Self::Options),
             b"HEAD" => Ok(Self::Head),
             b"CONNECT" => Ok(Self::Connect),
             _ if !method.is_empty() && method.iter().copied().all(is_tchar) => Ok(Self::Other),
-            _ => Err(Malformed::RequestLine),
+            _ => Err(RequestFault::RequestLine),
         }
     }
 }
@@ -53,7 +53,7 @@ pub(super) struct RequestLine<'b> {
 impl<'b> RequestLine<'b> {
     /// Reads the request line at the start of `input`, which ends with CRLF, and returns it with what follows.
     #[inline]
-    pub(super) fn read(input: &'b [u8]) -> Result<(Self, &'b [u8]), Malformed> {
+    pub(super) fn read(input: &'b [u8]) -> Result<(Self, &'b [u8]), RequestFault> {
         match Self::usual(input) {
             Some(read) => Ok(read),
             None => Self::any(input),
@@ -72,21 +72,21 @@ impl<'b> RequestLine<'b> {
     }
 
     /// Reads any request line.
-    fn any(input: &'b [u8]) -> Result<(Self, &'b [u8]), Malformed> {
-        let (line, rest) = split_once(input, b'\n').ok_or(Malformed::RequestLine)?;
-        let line = line.strip_suffix(b"\r").ok_or(Malformed::ControlByte)?;
+    fn any(input: &'b [u8]) -> Result<(Self, &'b [u8]), RequestFault> {
+        let (line, rest) = split_once(input, b'\n').ok_or(RequestFault::RequestLine)?;
+        let line = line.strip_suffix(b"\r").ok_or(RequestFault::ControlByte)?;
         Ok((Self::parse(line)?, rest))
     }
 
     /// Parses `method SP request-target SP HTTP-version` (RFC 9112 §3), where each space is a single one.
-    fn parse(line: &'b [u8]) -> Result<Self, Malformed> {
+    fn parse(line: &'b [u8]) -> Result<Self, RequestFault> {
         // RFC 9112 §2.3: `HTTP/` in capitals, one digit, a dot, one digit.
         let Some((line, &[b' ', b'H', b'T', b'T', b'P', b'/', major @ b'0'..=b'9', b'.', minor @ b'0'..=b'9'])) =
             line.split_last_chunk()
         else {
-            return Err(Malformed::RequestLine);
+            return Err(RequestFault::RequestLine);
         };
-        let (method, target) = split_once(line, b' ').ok_or(Malformed::RequestLine)?;
+        let (method, target) = split_once(line, b' ').ok_or(RequestFault::RequestLine)?;
         let method = Method::parse(method)?;
         let parsed = match (method, target) {
             // RFC 9112 §3.2.3: CONNECT uses the authority-form, which no other method does.
@@ -98,7 +98,7 @@ impl<'b> RequestLine<'b> {
         if let Err(fault) = parsed {
             // After another space, or a byte outside of ASCII, it is open where the target ends.
             if target.iter().any(|&byte| byte == b' ' || !byte.is_ascii()) {
-                return Err(Malformed::RequestLine);
+                return Err(RequestFault::RequestLine);
             }
             if major == b'1' || target.is_empty() {
                 return Err(fault);

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use percent_encoding::percent_decode;
 
-use super::malformed::Malformed;
+use super::fault::RequestFault;
 use super::{all_bytes, leading, split_once};
 
 /// Bytes of a request target: 8 KiB, what RFC 9112 §3 asks every recipient to support. A longer one is refused with 414.
@@ -30,10 +30,10 @@ impl<'b> Target<'b> {
     /// Reads an origin-form or an absolute-form.
     ///
     /// # Errors
-    /// [`Malformed::Target`].
-    pub(super) fn parse(target: &'b [u8]) -> Result<Self, Malformed> {
+    /// [`RequestFault::Target`].
+    pub(super) fn parse(target: &'b [u8]) -> Result<Self, RequestFault> {
         if !all_bytes(target, is_target_byte) {
-            return Err(Malformed::Target);
+            return Err(RequestFault::Target);
         }
         Self::origin_form(target).map_or_else(|| Self::absolute(target), Ok)
     }
@@ -50,25 +50,25 @@ impl<'b> Target<'b> {
 
     /// Reads an authority-form (RFC 9112 §3.2.3). The port may not be missing or empty (RFC 9110 §9.3.6).
     #[cold]
-    pub(super) fn authority(target: &'b [u8]) -> Result<Self, Malformed> {
-        let colon = memchr::memrchr(b':', target).ok_or(Malformed::Target)?;
+    pub(super) fn authority(target: &'b [u8]) -> Result<Self, RequestFault> {
+        let colon = memchr::memrchr(b':', target).ok_or(RequestFault::Target)?;
         let port = target.get(colon + 1..).and_then(|port| std::str::from_utf8(port).ok());
         let has_port = port.is_some_and(|port| port.parse::<u16>().is_ok());
-        if has_port && is_authority(target) { Ok(Self { path: b"", query: b"" }) } else { Err(Malformed::Target) }
+        if has_port && is_authority(target) { Ok(Self { path: b"", query: b"" }) } else { Err(RequestFault::Target) }
     }
 
     /// Reads an absolute-form, which every request may use; its authority replaces `Host` (RFC 9112 §3.2.2).
     #[cold]
-    fn absolute(target: &'b [u8]) -> Result<Self, Malformed> {
-        let (scheme, rest) = split_once(target, b':').ok_or(Malformed::Target)?;
+    fn absolute(target: &'b [u8]) -> Result<Self, RequestFault> {
+        let (scheme, rest) = split_once(target, b':').ok_or(RequestFault::Target)?;
         if !scheme.eq_ignore_ascii_case(b"http") && !scheme.eq_ignore_ascii_case(b"https") {
-            return Err(Malformed::Target);
+            return Err(RequestFault::Target);
         }
-        let rest = rest.strip_prefix(b"//").ok_or(Malformed::Target)?;
+        let rest = rest.strip_prefix(b"//").ok_or(RequestFault::Target)?;
         let end = memchr::memchr2(b'/', b'?', rest).unwrap_or(rest.len());
-        let (authority, path_and_query) = rest.split_at_checked(end).ok_or(Malformed::Target)?;
+        let (authority, path_and_query) = rest.split_at_checked(end).ok_or(RequestFault::Target)?;
         if !is_authority(authority) {
-            return Err(Malformed::Target);
+            return Err(RequestFault::Target);
         }
         let target = Self::split(path_and_query);
         // RFC 9110 §4.2.3: an empty path is the same as "/".

@@ -16,7 +16,7 @@ const MAX_SHOWN_DEPTH: usize = 512;
 
 /// Why a frame cannot be shown. Python's `msgpack.unpackb` refuses the same frames, except those that nest deeper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotMessagePack {
+pub enum FrameFault {
     /// The frame ends inside a value.
     UnexpectedEnd,
     /// Something follows the value.
@@ -31,7 +31,7 @@ pub enum NotMessagePack {
     TooDeep,
 }
 
-impl fmt::Display for NotMessagePack {
+impl fmt::Display for FrameFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::UnexpectedEnd => "unexpected end of the frame",
@@ -44,7 +44,7 @@ impl fmt::Display for NotMessagePack {
     }
 }
 
-impl std::error::Error for NotMessagePack {}
+impl std::error::Error for FrameFault {}
 
 /// Returns the one value of a MessagePack `frame` as JSON without white space.
 ///
@@ -54,11 +54,11 @@ impl std::error::Error for NotMessagePack {}
 ///
 /// # Errors
 ///
-/// [`NotMessagePack`]. Time and memory are linear in the size of the frame, whatever lengths it states.
-pub fn to_json(frame: &[u8]) -> Result<String, NotMessagePack> {
+/// [`FrameFault`]. Time and memory are linear in the size of the frame, whatever lengths it states.
+pub fn to_json(frame: &[u8]) -> Result<String, FrameFault> {
     let mut decoder = Decoder { rest: Bytes::new(frame), json: String::with_capacity(frame.len()) };
     decoder.value(MAX_SHOWN_DEPTH)?;
-    if decoder.rest.remaining_slice().is_empty() { Ok(decoder.json) } else { Err(NotMessagePack::ExpectedEnd) }
+    if decoder.rest.remaining_slice().is_empty() { Ok(decoder.json) } else { Err(FrameFault::ExpectedEnd) }
 }
 
 struct Decoder<'f> {
@@ -68,7 +68,7 @@ struct Decoder<'f> {
 
 impl<'f> Decoder<'f> {
     /// Reads a value that may nest by at most `levels` levels.
-    fn value(&mut self, levels: usize) -> Result<(), NotMessagePack> {
+    fn value(&mut self, levels: usize) -> Result<(), FrameFault> {
         match self.peek()? {
             Marker::FixArray(_) | Marker::Array16 | Marker::Array32 => self.array(levels),
             Marker::FixMap(_) | Marker::Map16 | Marker::Map32 => self.map(levels),
@@ -88,8 +88,8 @@ impl<'f> Decoder<'f> {
         }
     }
 
-    fn array(&mut self, levels: usize) -> Result<(), NotMessagePack> {
-        let levels = levels.checked_sub(1).ok_or(NotMessagePack::TooDeep)?;
+    fn array(&mut self, levels: usize) -> Result<(), FrameFault> {
+        let levels = levels.checked_sub(1).ok_or(FrameFault::TooDeep)?;
         self.json.push('[');
         for index in 0..read_array_len(&mut self.rest).map_err(truncated)? {
             self.separate(index);
@@ -99,8 +99,8 @@ impl<'f> Decoder<'f> {
         Ok(())
     }
 
-    fn map(&mut self, levels: usize) -> Result<(), NotMessagePack> {
-        let levels = levels.checked_sub(1).ok_or(NotMessagePack::TooDeep)?;
+    fn map(&mut self, levels: usize) -> Result<(), FrameFault> {
+        let levels = levels.checked_sub(1).ok_or(FrameFault::TooDeep)?;
         self.json.push('{');
         for index in 0..read_map_len(&mut self.rest).map_err(truncated)? {
             self.separate(index);
@@ -113,7 +113,7 @@ impl<'f> Decoder<'f> {
         Ok(())
     }
 
-    fn extension(&mut self) -> Result<(), NotMessagePack> {
+    fn extension(&mut self) -> Result<(), FrameFault> {
         let ExtMeta { typeid, size } = read_ext_meta(&mut self.rest).map_err(truncated)?;
         let data = BASE64.encode(self.take(size)?);
         self.json.push_str(&format!(r#"{{"ext":{typeid},"data":"{data}"}}"#));
@@ -121,7 +121,7 @@ impl<'f> Decoder<'f> {
     }
 
     /// Reads a value that holds no other values, and so can be a key.
-    fn scalar(&mut self) -> Result<Value, NotMessagePack> {
+    fn scalar(&mut self) -> Result<Value, FrameFault> {
         let marker = self.peek()?;
         Ok(match marker {
             Marker::Null => self.skip(Value::Null)?,
@@ -135,7 +135,7 @@ impl<'f> Decoder<'f> {
                 let bytes = read_bin_len(&mut self.rest).map_err(truncated)?;
                 Value::from(BASE64.encode(self.take(bytes)?))
             }
-            Marker::Reserved => return Err(NotMessagePack::Reserved),
+            Marker::Reserved => return Err(FrameFault::Reserved),
             Marker::FixPos(_)
             | Marker::FixNeg(_)
             | Marker::U8
@@ -145,29 +145,29 @@ impl<'f> Decoder<'f> {
             | Marker::I16
             | Marker::I32
             | Marker::I64 => Value::from(read_int::<i64, _>(&mut self.rest).map_err(truncated)?),
-            _ => return Err(NotMessagePack::KeyType),
+            _ => return Err(FrameFault::KeyType),
         })
     }
 
-    fn text(&mut self) -> Result<Value, NotMessagePack> {
+    fn text(&mut self) -> Result<Value, FrameFault> {
         let bytes = read_str_len(&mut self.rest).map_err(truncated)?;
         let text = std::str::from_utf8(self.take(bytes)?);
-        text.map(Value::from).map_err(|_| NotMessagePack::InvalidUtf8)
+        text.map(Value::from).map_err(|_| FrameFault::InvalidUtf8)
     }
 
-    fn peek(&self) -> Result<Marker, NotMessagePack> {
+    fn peek(&self) -> Result<Marker, FrameFault> {
         let first = self.rest.remaining_slice().first();
-        first.map(|&byte| Marker::from_u8(byte)).ok_or(NotMessagePack::UnexpectedEnd)
+        first.map(|&byte| Marker::from_u8(byte)).ok_or(FrameFault::UnexpectedEnd)
     }
 
     /// Passes over `value`, which is one byte.
-    fn skip(&mut self, value: Value) -> Result<Value, NotMessagePack> {
+    fn skip(&mut self, value: Value) -> Result<Value, FrameFault> {
         self.take(1).map(|_| value)
     }
 
-    fn take(&mut self, bytes: u32) -> Result<&'f [u8], NotMessagePack> {
+    fn take(&mut self, bytes: u32) -> Result<&'f [u8], FrameFault> {
         let split = usize::try_from(bytes).ok().and_then(|bytes| self.rest.remaining_slice().split_at_checked(bytes));
-        let (taken, rest) = split.ok_or(NotMessagePack::UnexpectedEnd)?;
+        let (taken, rest) = split.ok_or(FrameFault::UnexpectedEnd)?;
         self.rest = Bytes::new(rest);
         Ok(taken)
     }
@@ -185,6 +185,6 @@ impl<'f> Decoder<'f> {
 }
 
 /// Returns the one fault that rmp can find in a value whose marker is known to fit.
-fn truncated<E>(_: E) -> NotMessagePack {
-    NotMessagePack::UnexpectedEnd
+fn truncated<E>(_: E) -> FrameFault {
+    FrameFault::UnexpectedEnd
 }

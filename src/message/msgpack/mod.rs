@@ -16,7 +16,7 @@ mod encode;
 #[cfg(test)]
 mod tests;
 
-pub use decode::{NotMessagePack, to_json};
+pub use decode::{FrameFault, to_json};
 pub(super) use encode::encode;
 
 /// Returns the most bytes of a frame whose JSON has so many bytes.

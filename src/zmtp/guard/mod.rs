@@ -6,7 +6,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::frame::{COMMAND_BYTES, FRAME_HEAD_BYTES, FrameHead, Violation};
+use super::frame::{COMMAND_BYTES, FRAME_HEAD_BYTES, FrameHead, PeerFault};
 use super::handshake::{self, GREETING_BYTES, READY_BYTES, SocketRole};
 use super::mark::MARK_FRAME_BYTES;
 use super::peers::Peers;
@@ -182,11 +182,11 @@ impl InboundGuard {
         received: usize,
         peers: &mut Peers,
         now: Duration,
-    ) -> Result<usize, Violation> {
+    ) -> Result<usize, PeerFault> {
         let held_bytes = self.held.len();
         let Some(arrived) = buffer.get_mut(..held_bytes + received) else {
             debug_assert!(false, "the caller leaves room for the held bytes");
-            return Err(Violation::Frame);
+            return Err(PeerFault::Frame);
         };
         if held_bytes > 0 {
             arrived.copy_within(..received, held_bytes);
@@ -213,7 +213,7 @@ impl InboundGuard {
     }
 
     /// Decides about the unread bytes, of which there is at least one.
-    fn judge(&mut self, window: &mut Window<'_>, around: &mut Surroundings<'_>) -> Result<Step, Violation> {
+    fn judge(&mut self, window: &mut Window<'_>, around: &mut Surroundings<'_>) -> Result<Step, PeerFault> {
         match &mut self.phase {
             Phase::Greeting { received } => {
                 // The greeting is never held back, because libzmq reads it in parts of exact lengths.
@@ -231,11 +231,11 @@ impl InboundGuard {
         }
     }
 
-    fn judge_ready(&mut self, window: &mut Window<'_>, peers: &mut Peers) -> Result<Step, Violation> {
+    fn judge_ready(&mut self, window: &mut Window<'_>, peers: &mut Peers) -> Result<Step, PeerFault> {
         let unread = window.unread();
         let Some(head) = FrameHead::parse(unread)? else { return Ok(Step::Wait) };
         if !head.is_command || head.body_bytes > READY_BYTES {
-            return Err(Violation::Handshake);
+            return Err(PeerFault::Handshake);
         }
         let Some(body) = head.body(unread) else { return Ok(Step::Wait) };
         let role = handshake::parse_ready(body)?;
@@ -247,7 +247,7 @@ impl InboundGuard {
             Sent::Failed => true,
         };
         if self.origin == Origin::Accepted && is_refused {
-            return Err(Violation::Handshake);
+            return Err(PeerFault::Handshake);
         }
         let mut passed_bytes = head.frame_bytes();
         let peer = match (self.origin, role) {

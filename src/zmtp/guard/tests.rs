@@ -49,10 +49,10 @@ fn only_a_command_within_its_bound_is_read_as_ready() {
     let judge = |frame: &[u8]| filter(&mut after_greeting(Origin::Accepted), frame).map(|passed| passed.len());
     let most = long(4, &ready(READY_BYTES));
     assert_eq!(judge(&most), Ok(most.len()));
-    assert_eq!(judge(&long(4, &ready(READY_BYTES + 1))), Err(Violation::Handshake));
-    assert_eq!(judge(&long(0, &ready(READY_BYTES))), Err(Violation::Handshake));
+    assert_eq!(judge(&long(4, &ready(READY_BYTES + 1))), Err(PeerFault::Handshake));
+    assert_eq!(judge(&long(0, &ready(READY_BYTES))), Err(PeerFault::Handshake));
     // The beginning of a command that is too long is not waited for.
-    assert_eq!(judge(&long(4, &ready(READY_BYTES + 1))[..9]), Err(Violation::Handshake));
+    assert_eq!(judge(&long(4, &ready(READY_BYTES + 1))[..9]), Err(PeerFault::Handshake));
 }
 
 #[test]
@@ -68,11 +68,11 @@ fn a_subscription_passes_up_to_its_bound() {
 }
 
 /// The peers of a test are the only ones.
-fn filter(guard: &mut InboundGuard, bytes: &[u8]) -> Result<Vec<u8>, Violation> {
+fn filter(guard: &mut InboundGuard, bytes: &[u8]) -> Result<Vec<u8>, PeerFault> {
     filter_among(guard, bytes, &mut Peers::new(7, 1, 1, Arc::default()))
 }
 
-fn filter_among(guard: &mut InboundGuard, bytes: &[u8], peers: &mut Peers) -> Result<Vec<u8>, Violation> {
+fn filter_among(guard: &mut InboundGuard, bytes: &[u8], peers: &mut Peers) -> Result<Vec<u8>, PeerFault> {
     let mut buffer = bytes.to_vec();
     buffer.resize(bytes.len() + guard.room_bytes(), 0);
     let passed = guard.filter(&mut buffer, bytes.len(), peers, Duration::ZERO)?;
@@ -153,10 +153,10 @@ fn a_ready_is_read_after_ours_was_sent_and_only_of_the_other_role() {
     for (own, ready, end) in [
         (Some(PUBLISHER), SUBSCRIBER, Ok(SUBSCRIBER.len() + MARK_FRAME_BYTES)),
         (Some(SUBSCRIBER), PUBLISHER, Ok(PUBLISHER.len())),
-        (Some(SUBSCRIBER), SUBSCRIBER, Err(Violation::Handshake)),
-        (Some(PUBLISHER), PUBLISHER, Err(Violation::Handshake)),
-        (None, PUBLISHER, Err(Violation::Handshake)),
-        (None, SUBSCRIBER, Err(Violation::Handshake)),
+        (Some(SUBSCRIBER), SUBSCRIBER, Err(PeerFault::Handshake)),
+        (Some(PUBLISHER), PUBLISHER, Err(PeerFault::Handshake)),
+        (None, PUBLISHER, Err(PeerFault::Handshake)),
+        (None, SUBSCRIBER, Err(PeerFault::Handshake)),
     ] {
         let mut guard = after_greeting(Origin::Accepted);
         assert!(guard.must_wait());
@@ -191,7 +191,7 @@ fn a_peer_without_a_place_is_disconnected_and_one_that_leaves_frees_its_place() 
         own.set_own();
         assert_eq!(filter_among(&mut own, ready, &mut peers).is_ok(), ready == PUBLISHER);
         own.leave(&mut peers);
-        assert_eq!(filter_among(&mut second, ready, &mut peers), Err(Violation::NoPlace));
+        assert_eq!(filter_among(&mut second, ready, &mut peers), Err(PeerFault::NoPlace));
         second.leave(&mut peers);
         first.leave(&mut peers);
         if ready == SUBSCRIBER {
@@ -269,7 +269,7 @@ fn a_subscriber_that_libzmq_never_saw_leaves_nothing_behind() {
     guard.on_sent(Some(&[0; GREETING_BYTES]));
     guard.on_sent(Some(PUBLISHER));
     let change = b"\x00\x02\x01a\x00\x02\x00a".repeat(5_000);
-    assert_eq!(filter_among(&mut guard, &[SUBSCRIBER, &change].concat(), &mut peers), Err(Violation::Changes));
+    assert_eq!(filter_among(&mut guard, &[SUBSCRIBER, &change].concat(), &mut peers), Err(PeerFault::Changes));
     guard.leave(&mut peers);
     assert_eq!((peers.slots(), peers.subscriptions()), (0, 0));
     assert!(filter_among(&mut after_greeting(Origin::Accepted), SUBSCRIBER, &mut peers).is_ok());

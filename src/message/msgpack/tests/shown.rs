@@ -1,6 +1,6 @@
 //! Frames of other publishers, shown as JSON.
 
-use super::super::NotMessagePack;
+use super::super::FrameFault;
 use super::{encode, to_json};
 
 #[track_caller]
@@ -9,7 +9,7 @@ fn show(frame: &[u8], json: &str) {
 }
 
 #[track_caller]
-fn refuse(frame: &[u8], reason: NotMessagePack) {
+fn refuse(frame: &[u8], reason: FrameFault) {
     assert_eq!(to_json(frame), Err(reason), "{frame:02x?}");
 }
 
@@ -84,7 +84,7 @@ fn keys_become_strings() {
     show(frame, r#"{"1":null,"-1":null,"true":null,"null":null,"1.0":null,"YQ==":null,"k":null}"#);
     show(b"\x82\xa1k\x01\xa1k\x02", r#"{"k":1,"k":2}"#);
     for key in [&b"\x90"[..], b"\x80", b"\xd4\0\0"] {
-        refuse(&[b"\x81", key, b"\xc0"].concat(), NotMessagePack::KeyType);
+        refuse(&[b"\x81", key, b"\xc0"].concat(), FrameFault::KeyType);
     }
 }
 
@@ -97,7 +97,7 @@ fn every_cut_of_a_frame_is_noticed() {
     .concat();
     to_json(&frame).unwrap();
     for end in 0..frame.len() {
-        refuse(&frame[..end], NotMessagePack::UnexpectedEnd);
+        refuse(&frame[..end], FrameFault::UnexpectedEnd);
     }
 }
 
@@ -105,28 +105,28 @@ fn every_cut_of_a_frame_is_noticed() {
 fn lengths_beyond_the_frame_cost_nothing() {
     for marker in [0xc6, 0xc9, 0xdb, 0xdd, 0xdf] {
         for bytes in 1..=5 {
-            refuse(&[marker, 0xff, 0xff, 0xff, 0xff][..bytes], NotMessagePack::UnexpectedEnd);
+            refuse(&[marker, 0xff, 0xff, 0xff, 0xff][..bytes], FrameFault::UnexpectedEnd);
         }
     }
 }
 
 #[test]
 fn what_is_no_messagepack() {
-    refuse(b"", NotMessagePack::UnexpectedEnd);
-    refuse(b"\xc1", NotMessagePack::Reserved);
-    refuse(b"\x81\xc1\xc0", NotMessagePack::Reserved);
-    refuse(b"\xa1\xff", NotMessagePack::InvalidUtf8);
-    refuse(b"\xc0\xc0", NotMessagePack::ExpectedEnd);
-    refuse(br#"{"json":0}"#, NotMessagePack::ExpectedEnd);
+    refuse(b"", FrameFault::UnexpectedEnd);
+    refuse(b"\xc1", FrameFault::Reserved);
+    refuse(b"\x81\xc1\xc0", FrameFault::Reserved);
+    refuse(b"\xa1\xff", FrameFault::InvalidUtf8);
+    refuse(b"\xc0\xc0", FrameFault::ExpectedEnd);
+    refuse(br#"{"json":0}"#, FrameFault::ExpectedEnd);
 }
 
 #[test]
 fn depth_at_the_limit_and_past_it() {
     let nested = |levels: usize| [vec![0x91; levels], vec![0xc0]].concat();
     show(&nested(512), &format!("{}null{}", "[".repeat(512), "]".repeat(512)));
-    refuse(&nested(513), NotMessagePack::TooDeep);
-    refuse(&nested(1_000_000), NotMessagePack::TooDeep);
-    refuse(&b"\x81\xa0".repeat(513), NotMessagePack::TooDeep);
+    refuse(&nested(513), FrameFault::TooDeep);
+    refuse(&nested(1_000_000), FrameFault::TooDeep);
+    refuse(&b"\x81\xa0".repeat(513), FrameFault::TooDeep);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::fmt;
 /// A fault after which the end of the message is in doubt, so that nothing that follows may be read as a request
 /// (RFC 9112 §11.1, §11.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Malformed {
+pub enum RequestFault {
     /// A byte below 0x20, or 0x7F, where none may stand; or a CR or LF that stands alone (RFC 9112 §2.2).
     ControlByte,
     /// Not `method SP request-target SP HTTP-version` (RFC 9112 §3).
@@ -42,7 +42,7 @@ pub enum Malformed {
     Incomplete,
 }
 
-impl fmt::Display for Malformed {
+impl fmt::Display for RequestFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::ControlByte => "the head holds a control byte, or a CR or LF that stands alone",
