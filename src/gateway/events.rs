@@ -153,8 +153,8 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// The counters since the start, and the present state. Each group stands where it is counted; a counter that it gets there
-/// is in the event.
+/// The counters since the start, and the present state. Each group is declared where it is counted, and a counter that
+/// is added there is in the event.
 #[derive(Debug, Default, Serialize)]
 pub struct Stats {
     /// Seconds since the start.

@@ -36,7 +36,7 @@ impl ReadyReporter {
         Self { emit, publisher: OnceLock::new(), state: Mutex::new(state), completed: Notify::new() }
     }
 
-    /// Tells through which publisher messages pass, and whether the bus has bound endpoints, which it does not report.
+    /// Tells which publisher takes the messages, and whether the bus has bound endpoints: it reports nothing about those.
     pub(super) fn set_publisher(&self, publisher: Publisher, has_bound: bool) {
         let is_first = self.publisher.set(publisher).is_ok();
         debug_assert!(is_first, "the bus starts once");

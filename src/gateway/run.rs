@@ -40,8 +40,8 @@ const TAKEN_PAUSE: Duration = Duration::from_millis(5);
 /// 503, and no hub misses their messages.
 const BUS_START: Duration = Duration::from_secs(1);
 
-/// Runs the gateway until it is asked to stop. `start_hub` starts the embedded hub, if there is to be one, when nothing
-/// before the hub can refuse the start. The hub is stopped after the bus.
+/// Runs the gateway until it is asked to stop. `start_hub` starts the embedded hub, if there is to be one. It is called
+/// when nothing else can refuse the start any more. The hub is stopped after the bus.
 ///
 /// # Errors
 /// Returns the [`Failure`] that ended the run.

@@ -139,8 +139,8 @@ impl<S: Stream> ConnectionTask<'_, S> {
                 }
             }
             if self.stream.has_unsent() {
-                // Nothing more is read from a client before it has taken its answers. Boxed: few clients are that slow,
-                // and all tasks would have the room for it.
+                // Nothing more is read from a client before it has taken its answers. The future is boxed,
+                // because few clients are that slow, and otherwise each task would have room for it.
                 Box::pin(timeout(self.worker.shared.timeouts.body, self.stream.flush())).await??;
             }
         }

@@ -23,7 +23,7 @@ pub(crate) struct ConnectionHandle<S> {
     /// Whether it came from a socket that other processes share. They go on accepting when this process stops.
     pub(crate) is_inherited: bool,
     ending: Cell<Ending>,
-    /// What the task has seen of `ending`. It is here because a task is larger with it.
+    /// The value of `ending` that the task has seen last. As a variable of the task it would make each task larger.
     seen: Cell<Ending>,
     /// The task, while it waits for a change of `ending`.
     waiting: Cell<Option<Waker>>,
@@ -57,8 +57,8 @@ impl<S> ConnectionHandle<S> {
         self.ending.get() != Ending::Open
     }
 
-    /// Waits until the connection is to end otherwise than its task has seen. For its task alone, and smaller than the
-    /// future of a [`Notify`](tokio::sync::Notify), for which each idle connection would pay.
+    /// Waits until `ending` differs from what the task has seen. Only the task may call this. Each idle connection holds
+    /// this future, which is smaller than that of a [`Notify`](tokio::sync::Notify).
     pub(crate) fn told_to_end(&self) -> impl Future<Output = ()> {
         poll_fn(|context| {
             if self.ending.get() != self.seen.get() {

@@ -50,7 +50,7 @@ pub enum Mode {
     Open {
         /// On these sockets.
         listening: Arc<Listening>,
-        /// In TLS, begun by this; in plain http where there is none.
+        /// What begins the TLS session of a connection; `None` for plain http.
         tls: Option<Arc<Acceptor>>,
     },
     /// Nothing listens; the requests in flight are served, and the worker ends when its connections have.

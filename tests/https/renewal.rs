@@ -12,13 +12,16 @@ use time::OffsetDateTime;
 use crate::client::{Connector, TlsStream};
 use crate::rig::VALID_BODY;
 use crate::self_signed::{files, mode, settings_beside};
-use crate::support::eventually;
 use crate::support::gateway::Gateway;
 use crate::support::http::Client;
 use crate::support::pair::Pair;
+use crate::support::{PATIENCE, eventually_within};
 
 /// How long before its end the gateway renews a pair.
 const RENEWED_BEFORE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// How often the gateway looks at its pair.
+const CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// How long the pair is valid beyond that: enough time to start and to connect, also on a busy machine.
 const REMAINING: Duration = Duration::from_secs(10);
@@ -48,7 +51,7 @@ impl RenewalRig {
     /// Reads the files again and again until new connections get another certificate.
     fn wait_for_the_renewal(&self) {
         let [certificate, key, authority] = files(self.gateway.settings.path());
-        eventually("another certificate", || {
+        eventually_within(CHECK_INTERVAL + PATIENCE, "another certificate", || {
             // At each time, each file exists and is complete, and others have no permissions for the key.
             let chain = whole_chain(&certificate);
             let text = std::fs::read_to_string(&key).unwrap();
