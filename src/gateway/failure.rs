@@ -24,7 +24,7 @@ impl Failure {
     }
 
     /// Returns the failure to listen.
-    pub(crate) fn listen(error: io::Error) -> Self {
+    pub(crate) fn listen(error: &io::Error) -> Self {
         let is_taken = error.kind() == io::ErrorKind::AddrInUse;
         let hint = if is_taken { "; another gateway or program has it, and --listen names another place" } else { "" };
         Self::Listen(format!("{error}{hint}"))

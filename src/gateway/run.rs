@@ -287,14 +287,14 @@ fn listen(config: &GatewayConfig) -> Result<Listening, Failure> {
     // Nothing is served yet that a pause could delay.
     let bound = retry_until(TAKEN_TIMEOUT, TAKEN_PAUSE, bind, |failed| is_taken(failed) && !config.any_port);
     if !config.any_port || !bound.as_ref().is_err_and(is_taken) {
-        return bound.map_err(Failure::listen);
+        return bound.map_err(|error| Failure::listen(&error));
     }
     let any_port = |address: &SocketAddr| SocketAddr::new(address.ip(), 0);
     let targets = config.listen.iter().map(|target| match target {
         ListenTarget::Addresses(addresses) => ListenTarget::Addresses(addresses.iter().map(any_port).collect()),
         ListenTarget::Path(_) => target.clone(),
     });
-    Listening::bind(&targets.collect::<Vec<_>>()).map_err(Failure::listen)
+    Listening::bind(&targets.collect::<Vec<_>>()).map_err(|error| Failure::listen(&error))
 }
 
 /// Waits for the future, or for ever if there is none.
