@@ -22,7 +22,7 @@
 //! The other files are `config`, `lifecycle` (start and stop), `memory` (what is returned to the kernel), `state` (what
 //! the threads share), `endpoint` (addresses), `ipc_listener` (Unix sockets) and `subscriptions` (what peers subscribe
 //! to). `queue` is public because a bench counts its instructions, and `DetachedBus` because simulated worlds run the
-//! workers alone. `tests` has the models of loom.
+//! workers alone. `models` has the models of loom.
 //!
 //! # Delivery
 //!
@@ -48,6 +48,9 @@ mod ipc_listener;
 mod lifecycle;
 mod link;
 mod memory;
+#[cfg(gateway_loom)]
+#[cfg(test)]
+mod models;
 mod poller;
 mod publisher;
 pub mod queue;
@@ -55,9 +58,6 @@ mod socket;
 mod state;
 mod subscriber;
 mod subscriptions;
-#[cfg(gateway_loom)]
-#[cfg(test)]
-mod tests;
 mod thread;
 mod xpub_socket;
 

@@ -1,6 +1,6 @@
 //! What threads share: atomics, a queue, and wakers.
 //!
-//! The models (`bus/tests.rs`, `.ci/loom`) replace what stands here by loom's types, and so run the code that uses it in
+//! The models (`bus/models.rs`, `.ci/loom`) replace what stands here by loom's types, and so run the code that uses it in
 //! every order that the memory model allows. Their flag is not `cfg(loom)`, because tokio has no sockets with that one.
 
 #[cfg(not(gateway_loom))]

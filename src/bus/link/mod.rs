@@ -3,6 +3,7 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `state` | the state machine: events in; what to report and what to do out |
+//! | `status` | whether an endpoint counts as connected, and why it does not |
 //! | `monitor` | the events of libzmq about the connections of a socket |
 //! | `probe` | why an endpoint is not connected |
 //! | `names` | the addresses of host names, looked up outside of libzmq's thread |
@@ -13,6 +14,7 @@ mod monitor;
 pub(super) mod names;
 mod probe;
 mod state;
+mod status;
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -27,8 +29,8 @@ use super::endpoint::Endpoint;
 use super::ffi;
 use crate::sync::waker::Waker;
 
-pub(super) use state::PeerRole;
-pub use state::{LinkStatus, NotConnected};
+pub(super) use status::PeerRole;
+pub use status::{LinkStatus, NotConnected};
 
 /// A function that is called with each new status.
 type OnLinkStatus<'a> = dyn FnMut(LinkStatus) + 'a;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use super::state::{LinkStatus, NotConnected, PeerRole};
+use super::status::{LinkStatus, NotConnected, PeerRole};
 use crate::bus::endpoint::{Endpoint, Location};
 use crate::sync::waker::Waker;
 use crate::zmtp::{GREETING_BYTES, PeerFault, READY_BYTES, check_greeting, socket_type};
