@@ -108,21 +108,18 @@ class AnswerReader:
 
     def _repetitions(self, data: bytes, at: int) -> tuple[int, int]:
         """Returns how often the last answer 200 is repeated at `at`, and where the repetitions end."""
-        answer = self._accepted
+        answer, run, begin = self._accepted, self._accepted_run, at
         if not answer:
             return 0, at
-        count = 0
-        while data.startswith(self._accepted_run, at):
-            count += RUN
-            at += len(self._accepted_run)
+        while data.startswith(run, at):
+            at += len(run)
         # The rest is often shorter than a run, and still nothing else.
-        rest = min((len(data) - at) // len(answer), RUN)
-        if rest and data.startswith(self._accepted_run[: rest * len(answer)], at):
-            return count + rest, at + rest * len(answer)
+        rest_bytes = (len(data) - at) // len(answer) * len(answer)
+        if data.startswith(run[:rest_bytes], at):
+            at += min(rest_bytes, len(run))
         while data.startswith(answer, at):
-            count += 1
             at += len(answer)
-        return count, at
+        return (at - begin) // len(answer), at
 
     def _read(self, data: bytes, at: int, found: list[int | Answer]) -> int | None:
         """Reads one answer. Returns where it ends, or `None` if it has not arrived wholly."""

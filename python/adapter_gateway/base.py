@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
 import pathlib
@@ -18,10 +19,8 @@ from .binary import find_binary
 from .client import ClientBase
 from .endpoint import Path
 from .errors import GatewayDisabledError, GatewayEndedError, GatewayError
-from .lifeline import watch_options
-from .listeners import Listeners
-from .process import GatewayProcess
-from .restart import Restarts
+from .inherited import Listeners, watch_options
+from .process import GatewayProcess, Restarts
 from .settings import CERTIFICATE, default_path, read_token
 from .state import Event, Until
 
@@ -79,7 +78,7 @@ class GatewayBase:
         self._start_timeout_s = start_timeout
         self._replaceable = replaceable
         self._restarts = Restarts() if restart else None
-        #: The process that has ended and is to be started again, and what tells who waits for that.
+        #: The process that has ended and is to be started again, and what tells those who wait for that.
         self._reviving: Optional[GatewayProcess] = None
         self._revived = threading.Condition()
         self._extra_arguments = list(extra_arguments)
@@ -189,16 +188,13 @@ class GatewayBase:
                 process.wait_until(until, _rest_s(end))
                 return
             except GatewayEndedError:
-                self._wait_for_restart(process, _rest_s(end))
+                with self._revived:
+                    self._revived.wait_for(lambda: self._reviving is not process, _rest_s(end))  # noqa: B023
                 if self._process is process:
                     raise
 
-    def _wait_for_restart(self, ended: GatewayProcess, timeout_s: Optional[float]) -> None:
-        with self._revived:
-            self._revived.wait_for(lambda: self._reviving is not ended, timeout_s)
-
     def _started(self, until: Until, is_first: bool = False) -> GatewayProcess:
-        process = GatewayProcess(self._command(), self._descriptors(), self._on_log)
+        process = GatewayProcess(*self._command(), self._on_log)
         self._starting = process
         try:
             if self._is_stopping:
@@ -256,7 +252,7 @@ class GatewayBase:
 
     def _attach(self, process: GatewayProcess) -> None:
         """Passes on the events of the process that counts."""
-        process.attach(lambda event: self._take(process, event))
+        process.attach(functools.partial(self._take, process))
 
     def _take(self, process: GatewayProcess, event: Optional[Event]) -> None:
         was_asked = process.is_let_go.is_set() or process.state.status == 0
@@ -338,21 +334,16 @@ class GatewayBase:
         self._check_process()
         return self._process
 
-    def _command(self) -> list[str]:
-        """Returns the command line. On the first call it opens the listening sockets that are to outlive a process."""
+    def _command(self) -> tuple[list[str], list[int]]:
+        """Returns the command line, and the descriptors that it names. On the first call it opens the listening sockets
+        that are to outlive a process."""
         options = serve.GatewayOptions(**self._options)
+        listen = serve.texts(options.get("listen") or ())
         if self._replaceable:
-            if self._listeners is None:
-                self._listeners = Listeners(serve.texts(options.get("listen") or ()))
-            options["listen"] = [f"fd:{number}" for number in self._listeners.descriptors()]
-        words = [str(find_binary()), "serve", *serve.arguments(options), *watch_options()]
-        return words + self._extra_arguments
-
-    def _descriptors(self) -> list[int]:
-        if self._listeners is not None:
-            return self._listeners.descriptors()
-        listen = serve.texts(self._options.get("listen") or ())
-        return [int(place[len("fd:") :]) for place in listen if place.startswith("fd:")]
+            self._listeners = self._listeners or Listeners(listen)
+            options["listen"] = listen = [f"fd:{number}" for number in self._listeners.descriptors()]
+        words = [str(find_binary()), "serve", *serve.arguments(options), *watch_options(), *self._extra_arguments]
+        return words, [int(place[len("fd:") :]) for place in listen if place.startswith("fd:")]
 
     def _close_listeners(self) -> None:
         if self._listeners is not None:

@@ -1,21 +1,24 @@
-"""A connection to the gateway, over a socket that never blocks once it is made.
+"""Connections to the gateway, over sockets that never block once they are made.
 
 What takes time is a coroutine. It is told how to wait, so that a thread and an event loop can run the same steps.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import socket
 import ssl
 import time
+from collections import deque
 from collections.abc import Awaitable, Coroutine
-from typing import Any, Callable, Optional, TypeVar, Union
+from typing import Any, Callable, NamedTuple, Optional, TypeVar, Union
 
 from .answers import AnswerReader
-from .endpoint import Endpoint
-from .errors import NotSentError
+from .endpoint import Endpoint, Path
+from .errors import GatewayError, NotSentError, SettingsError
+from .settings import read_token
 
 _Result = TypeVar("_Result")
 
@@ -29,19 +32,18 @@ _RECORD_BYTES = 16 * 1024
 _QUEUE_PAUSE_S = 0.01
 
 
-class Wait:
+class Wait(NamedTuple):
     """A wait until a socket has something to read, or room to write if that is wanted, or until a time."""
 
-    def __init__(self, waiting: Optional[socket.socket], write: bool, until: Optional[float]) -> None:
-        self.socket = waiting
-        self.write = write
-        self.until = until
+    waiting: Optional[socket.socket]
+    write: bool
+    until: Optional[float]
 
     def block(self, also: Optional[socket.socket] = None) -> None:
         """Waits in this thread, also for something to read from another socket."""
         wait_s = None if self.until is None else max(0.0, self.until - time.monotonic())
-        read = [one for one in (self.socket, also) if one is not None]
-        write = [self.socket] if self.write and self.socket is not None else []
+        read = [one for one in (self.waiting, also) if one is not None]
+        write = [self.waiting] if self.write and self.waiting is not None else []
         if hasattr(select, "poll"):
             poll = select.poll()
             for one in read:
@@ -53,22 +55,21 @@ class Wait:
             time.sleep(wait_s or 0.0)
 
 
-class Connect:
+class Connect(NamedTuple):
     """A connection that is to be made."""
 
-    def __init__(self, endpoint: Endpoint, timeout_s: float) -> None:
-        self._endpoint = endpoint
-        self._timeout_s = timeout_s
+    endpoint: Endpoint
+    timeout_s: float
 
     def block(self, also: Optional[socket.socket] = None) -> Connection:
         """Makes it in this thread, whatever there is to read. Raises `NotSentError`."""
-        endpoint, until = self._endpoint, time.monotonic() + self._timeout_s
+        endpoint, until = self.endpoint, time.monotonic() + self.timeout_s
         try:
             if endpoint.socket_path is not None:
                 return Connection(_connected(socket.AF_UNIX, endpoint.socket_path, None, until))
             context = endpoint.tls_context()
             tls = None if context is None else (context, endpoint.host)
-            failure: OSError = OSError("the host has no address")
+            failure = OSError("the host has no address")
             for family, _, _, _, address in socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM):
                 try:
                     return Connection(_connected(family, address, tls, until))
@@ -112,7 +113,6 @@ class Connection:
         self.written = 0
 
     def close(self) -> None:
-        """Closes. What is in flight gets no answer."""
         self.socket.close()
 
     @property
@@ -184,3 +184,61 @@ def failure_reason(error: BaseException) -> str:
     if isinstance(error, (socket.timeout, TimeoutError)):
         return "no connection within the time"
     return str(error) or type(error).__name__
+
+
+class Pool:
+    """The endpoint of a client, and its connections that nobody uses now."""
+
+    def __init__(self, endpoint: Endpoint, timeout_s: float) -> None:
+        self.endpoint = endpoint
+        self.timeout_s = timeout_s
+        #: The settings file, which is read again when the gateway refuses the token, and which version of it was read.
+        self._settings: Optional[Path] = None
+        self._version: Optional[tuple[int, ...]] = None
+        # A generator that is finalised gives its connection back, wherever the program is. So there is no lock: to add
+        # and to remove at one end are indivisible.
+        self._idle: deque[Connection] = deque()
+        self._closed = False
+
+    def watch(self, settings: Path) -> None:
+        """Makes this file the source of further tokens."""
+        self._settings = settings
+        self.endpoint.token_name = f"TOKEN in {settings}"
+
+    def check_open(self) -> None:
+        """Raises `GatewayError` after `close`."""
+        if self._closed:
+            raise GatewayError("the client is closed")
+
+    def take(self) -> Optional[Connection]:
+        """Returns a kept connection, if there is one. If the server has ended it, that is read before anything is sent."""
+        self.check_open()
+        with contextlib.suppress(IndexError):
+            while (connection := self._idle.pop()).process != os.getpid():
+                connection.close()
+            return connection
+        return None
+
+    def give_back(self, connection: Connection) -> None:
+        self._idle.append(connection)
+        if self._closed:
+            self.close()
+
+    def close(self) -> None:
+        """Closes the connections, those that are given back later too."""
+        self._closed = True
+        with contextlib.suppress(IndexError):
+            while True:
+                self._idle.pop().close()
+
+    def renewed(self, refused: Endpoint) -> Optional[Endpoint]:
+        """Returns the endpoint with another token than the one that was refused, if the settings have one. The file is
+        read once for each of its changes."""
+        if self._settings is not None:
+            with contextlib.suppress(OSError, SettingsError, ValueError):
+                found = os.stat(self._settings)
+                version = (found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_size)
+                if version != self._version:
+                    self._version = version
+                    self.endpoint = self.endpoint.with_token(read_token(self._settings))
+        return None if self.endpoint.token == refused.token else self.endpoint

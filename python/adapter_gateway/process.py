@@ -1,4 +1,4 @@
-"""One gateway as a child process, and the threads that read what it says."""
+"""One gateway as a child process, the threads that read what it says, and when another one is started in its place."""
 
 from __future__ import annotations
 
@@ -8,15 +8,25 @@ import re
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Optional
 
 from .errors import GatewayError
-from .lifeline import Lifeline
+from .inherited import Lifeline
 from .state import KILL_TIMEOUT_S, Event, GatewayState, Until
 
 #: The level that a line of the log begins with, behind the time of `--log-time`.
 _LEVEL = re.compile(r"(?P<time>\d\S*[Zz] )?(?P<level>info|warning|error): ")
+
+#: Seconds before the first of several starts, which double from start to start, and the most.
+FIRST_PAUSE_S = 0.5
+PAUSE_LIMIT_S = 60.0
+
+#: How many starts follow on each other at most, and the seconds after which a gateway has run for long enough for the
+#: count to begin anew.
+LIMIT = 10
+STABLE_S = 60.0
 
 _log = logging.getLogger("adapter_gateway")
 
@@ -174,3 +184,25 @@ class GatewayProcess:
                 self._sink(self._undelivered.pop(0))
         finally:
             self._is_delivering = False
+
+
+class Restarts:
+    """The starts that followed on each other."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        #: When the process that runs was started. A start that fails has none.
+        self._started_at: Optional[float] = time.monotonic()
+
+    def pause_s(self) -> Optional[float]:
+        """Returns the seconds until the next start, and `None` if there is none."""
+        if self._started_at is not None and time.monotonic() - self._started_at >= STABLE_S:
+            self._count = 0
+        self._started_at = None
+        if self._count >= LIMIT:
+            return None
+        self._count += 1
+        return min(FIRST_PAUSE_S * 2.0 ** (self._count - 1), PAUSE_LIMIT_S)
+
+    def started(self) -> None:
+        self._started_at = time.monotonic()

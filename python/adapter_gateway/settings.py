@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import os
 import pathlib
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Optional
 
 from .endpoint import Path
@@ -46,9 +47,10 @@ def read_token(file: Path) -> str:
         raise SettingsError(f"{file}:{error.lineno}:{error.offset}: {error.msg}") from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise SettingsError(f"{file}: Python refuses the file ({type(error).__name__})") from None
-    if _literal(file, module.body, "OPEN_REST_API") is not True:
+    bindings = {name: (statement.lineno, value) for statement in module.body for name, value in _bindings(statement)}
+    if _literal(file, bindings, "OPEN_REST_API") is not True:
         raise SettingsError(f"{file}: OPEN_REST_API is not set to True, so the gateway does not listen")
-    token = _literal(file, module.body, "TOKEN")
+    token = _literal(file, bindings, "TOKEN")
     if token is None or token == "":
         raise SettingsError(f"{file}: TOKEN is not set, or empty, so the gateway does not listen")
     if not isinstance(token, str):
@@ -56,41 +58,37 @@ def read_token(file: Path) -> str:
     return token
 
 
-def _literal(file: Path, statements: list[ast.stmt], name: str) -> object:
-    """Returns the value of the last assignment to a name, and `None` if there is none."""
-    for statement in reversed(statements):
-        for value in _bindings(statement, name):
-            try:
-                if value is not None:
-                    return ast.literal_eval(value)
-            except (ValueError, TypeError, MemoryError, RecursionError):
-                pass
-            raise SettingsError(f"{file}:{statement.lineno}: {name} is not a literal")
-    return None
+def _literal(file: Path, bindings: dict[str, tuple[int, _Value]], name: str) -> object:
+    """Returns the value that a name is bound to at the end, and `None` if there is none."""
+    if name not in bindings:
+        return None
+    line, value = bindings[name]
+    with contextlib.suppress(ValueError, TypeError, MemoryError, RecursionError):
+        if value is not None:
+            return ast.literal_eval(value)
+    raise SettingsError(f"{file}:{line}: {name} is not a literal")
 
 
-def _bindings(statement: ast.stmt, name: str) -> Iterable[_Value]:
-    """Yields what a statement of the module binds a name to, the last first."""
+def _bindings(statement: ast.stmt) -> Iterator[tuple[str, _Value]]:
+    """Yields what a statement of the module binds names to, in the order in which it does."""
     if isinstance(statement, ast.Assign):
-        for target in reversed(statement.targets):
-            yield from _bound(target, statement.value, name)
-    elif isinstance(statement, ast.AnnAssign):
-        if statement.value is not None:
-            yield from _bound(statement.target, statement.value, name)
+        for target in statement.targets:
+            yield from _bound(target, statement.value)
+    elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
+        yield from _bound(statement.target, statement.value)
     elif isinstance(statement, ast.AugAssign):
-        yield from _bound(statement.target, None, name)
+        yield from _bound(statement.target, None)
 
 
-def _bound(target: ast.expr, value: _Value, name: str) -> Iterable[_Value]:
+def _bound(target: ast.expr, value: _Value) -> Iterator[tuple[str, _Value]]:
     if isinstance(target, ast.Name):
-        if target.id == name:
-            yield value
+        yield target.id, value
     elif isinstance(target, ast.Starred):
-        yield from _bound(target.value, None, name)
+        yield from _bound(target.value, None)
     elif isinstance(target, (ast.Tuple, ast.List)):
         values: list[_Value] = [None] * len(target.elts)
         if isinstance(value, (ast.Tuple, ast.List)) and len(value.elts) == len(target.elts):
             if not any(isinstance(element, ast.Starred) for element in (*target.elts, *value.elts)):
                 values = list(value.elts)
-        for element, part in reversed(list(zip(target.elts, values))):
-            yield from _bound(element, part, name)
+        for element, part in zip(target.elts, values):
+            yield from _bound(element, part)

@@ -26,7 +26,7 @@ from .binary import find_binary
 from .client import Client
 from .errors import GatewayTimeoutError
 from .gateway import Gateway
-from .lifeline import Lifeline
+from .inherited import Lifeline
 from .options import GatewayOptions, Unpack
 from .settings import read_token
 from .state import KILL_TIMEOUT_S, LOG_LINES, Event

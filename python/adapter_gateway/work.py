@@ -7,10 +7,9 @@ import time
 from typing import Optional, Union
 
 from .answers import MalformedAnswer
-from .connection import READ_BYTES, Connection, Wait, Waiter, failure_reason
+from .connection import READ_BYTES, Connect, Connection, Pool, Wait, Waiter, failure_reason
 from .errors import GatewayError, NotSentError
 from .pipeline import Pipeline
-from .pool import Pool
 
 
 class Work:
@@ -41,17 +40,21 @@ class Work:
     async def begin(self, waiter: Waiter) -> None:
         """Gets a connection. Raises `NotSentError`."""
         kept = self._pool.take()
-        self._use(kept or await waiter(self._pool.connect()), is_new=kept is None)
+        self._use(kept or await waiter(self._connect()), is_new=kept is None)
 
     async def step(self, waiter: Waiter) -> None:
         """Waits until `advance` has something to do, or connects anew. Raises `NotSentError` after the time to try."""
-        if self._connection is not None or not self.pipeline.may_connect(time.monotonic()):
-            await waiter(self._wait())
-            return
-        try:
-            self._use(await waiter(self._pool.connect()), is_new=True)
-        except NotSentError as error:
-            self.pipeline.failed(str(error), time.monotonic())
+        connection, pipeline = self._connection, self.pipeline
+        if connection is None and pipeline.may_connect(time.monotonic()):
+            try:
+                self._use(await waiter(self._connect()), is_new=True)
+            except NotSentError as error:
+                pipeline.failed(str(error), time.monotonic())
+        elif connection is None:
+            await waiter(Wait(None, write=False, until=pipeline.send_at(is_connected=False)))
+        else:
+            until = self._late_at() if pipeline.in_flight else pipeline.send_at(is_connected=True)
+            await waiter(Wait(connection.socket, bool(self._rest), until))
 
     def end(self) -> None:
         """Ends. The connection is kept if it can be used further."""
@@ -80,13 +83,8 @@ class Work:
         self._moved_at = time.monotonic()
         self.pipeline.connected(connection.reader, is_new)
 
-    def _wait(self) -> Wait:
-        connection = self._connection
-        if connection is not None and self.pipeline.in_flight:
-            until: Optional[float] = self._late_at()
-        else:
-            until = self.pipeline.send_at(connection is not None)
-        return Wait(None if connection is None else connection.socket, bool(self._rest), until)
+    def _connect(self) -> Connect:
+        return Connect(self._pool.endpoint, self._pool.timeout_s)
 
     def _late_at(self) -> float:
         return self._moved_at + self._pool.timeout_s
@@ -147,5 +145,4 @@ class Work:
     def _drop(self) -> None:
         if self._connection is not None:
             self._connection.close()
-        self._connection = None
-        self._rest = b""
+        self._connection, self._rest = None, b""

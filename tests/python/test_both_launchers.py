@@ -202,7 +202,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 @both
 @pytest.mark.parametrize("replaceable", [False, True])
 def test_a_gateway_that_ends_is_started_again(kind, options, replaceable, caplog, monkeypatch):
-    monkeypatch.setattr("adapter_gateway.restart.FIRST_PAUSE_S", 0.05)
+    monkeypatch.setattr("adapter_gateway.process.FIRST_PAUSE_S", 0.05)
     seen: list[dict[str, Any]] = []
     with kind(restart=True, replaceable=replaceable, on_event=seen.append, **options) as gateway:
         events = gateway.events()
@@ -228,7 +228,7 @@ def test_a_gateway_that_ends_is_started_again(kind, options, replaceable, caplog
 
 @both
 def test_a_wait_outlasts_a_restart(kind, options, monkeypatch):
-    monkeypatch.setattr("adapter_gateway.restart.FIRST_PAUSE_S", 0.3)
+    monkeypatch.setattr("adapter_gateway.process.FIRST_PAUSE_S", 0.3)
     with kind(restart=True, **options) as gateway:
         pid = gateway.pid
         os.kill(pid, signal.SIGKILL)
@@ -239,8 +239,8 @@ def test_a_wait_outlasts_a_restart(kind, options, monkeypatch):
 
 @both
 def test_restarts_have_an_end(kind, options, fake, monkeypatch, caplog):
-    monkeypatch.setattr("adapter_gateway.restart.FIRST_PAUSE_S", 0.001)
-    monkeypatch.setattr("adapter_gateway.restart.LIMIT", 3)
+    monkeypatch.setattr("adapter_gateway.process.FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr("adapter_gateway.process.LIMIT", 3)
     fake()
     seen: list[dict[str, Any]] = []
     gateway = kind(restart=True, on_event=seen.append, **options)
@@ -258,7 +258,7 @@ def test_restarts_have_an_end(kind, options, fake, monkeypatch, caplog):
 @pytest.mark.parametrize("moment", ["the pause", "the start"])
 def test_a_stop_ends_a_restart(kind, options, fake, moment, monkeypatch):
     if moment == "the start":
-        monkeypatch.setattr("adapter_gateway.restart.FIRST_PAUSE_S", 0.01)
+        monkeypatch.setattr("adapter_gateway.process.FIRST_PAUSE_S", 0.01)
     seen: list[str] = []
     gateway = kind(restart=True, on_event=lambda event: seen.append(event["event"]), **options)
     gateway.start()
@@ -353,8 +353,8 @@ def test_annotations_can_be_read():
 
 def test_the_pauses_of_restarts_grow_and_end(monkeypatch):
     now = 0.0
-    monkeypatch.setattr("adapter_gateway.restart.time", types.SimpleNamespace(monotonic=lambda: now))
-    restarts = adapter_gateway.base.Restarts()
+    monkeypatch.setattr("adapter_gateway.process.time", types.SimpleNamespace(monotonic=lambda: now))
+    restarts = adapter_gateway.process.Restarts()
     assert [restarts.pause_s() for _ in range(11)] == [0.5, 1, 2, 4, 8, 16, 32, 60, 60, 60, None]
     restarts.started()
     now = 59.0

@@ -64,10 +64,10 @@ pytestmark = pytest.mark.gateway(check="strict")
 
 @pytest.mark.gateway(encoding="msgpack")
 def test_both(gateway):
-    assert {"--check=strict", "--encoding=msgpack"} <= set(gateway.launcher._command())
+    assert {"--check=strict", "--encoding=msgpack"} <= set(gateway.launcher._command()[0])
 
 def test_one(gateway):
-    assert "--encoding=msgpack" not in gateway.launcher._command()
+    assert "--encoding=msgpack" not in gateway.launcher._command()[0]
 """
     )
     assert "2 passed" in printed

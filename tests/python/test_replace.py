@@ -24,7 +24,7 @@ from test_launcher import wait_for_end
 
 import adapter_gateway.aio
 from adapter_gateway import Gateway, GatewayEndedError, GatewayError, find_binary
-from adapter_gateway.listeners import Listeners
+from adapter_gateway.inherited import Listeners
 
 
 @pytest.fixture

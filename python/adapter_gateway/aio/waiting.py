@@ -22,7 +22,8 @@ async def wait(step: Union[Wait, Connect], change: Optional[asyncio.Future[None]
         return await in_thread(step.block, Connection.close)
     loop = asyncio.get_running_loop()
     change = change or loop.create_future()
-    number = -1 if step.socket is None else step.socket.fileno()
+    number = -1 if step.waiting is None else step.waiting.fileno()
+    until = step.until
     timer = None
     try:
         if number >= 0:
@@ -32,10 +33,10 @@ async def wait(step: Union[Wait, Connect], change: Optional[asyncio.Future[None]
                     loop.add_writer(number, tell, change)
             except NotImplementedError:
                 number = -1
-                step.until = min(step.until or float("inf"), time.monotonic() + _THREAD_S)
-                loop.run_in_executor(None, step.block).add_done_callback(lambda _: tell(change))
-        if step.until is not None:
-            timer = loop.call_later(step.until - time.monotonic(), tell, change)
+                until = min(until or float("inf"), time.monotonic() + _THREAD_S)
+                loop.run_in_executor(None, step._replace(until=until).block).add_done_callback(lambda _: tell(change))
+        if until is not None:
+            timer = loop.call_later(until - time.monotonic(), tell, change)
         await change
     finally:
         if timer is not None:

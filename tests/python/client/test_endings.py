@@ -371,8 +371,8 @@ def test_a_connection_that_nobody_waits_for_any_more_is_closed(monkeypatch):
 @both
 def test_the_settings_are_read_once_for_each_change(kind, tmp_path, monkeypatch):
     file, valid, reads = tmp_path / "user_settings.py", "right", []
-    read_token = adapter_gateway.pool.read_token
-    monkeypatch.setattr("adapter_gateway.pool.read_token", lambda path: reads.append(path) or read_token(path))
+    read_token = adapter_gateway.connection.read_token
+    monkeypatch.setattr("adapter_gateway.connection.read_token", lambda path: reads.append(path) or read_token(path))
 
     def guard(peer):
         while peer.request() is not None:

@@ -1,4 +1,6 @@
-"""Listening sockets that outlive a gateway, so that the next one takes them over."""
+"""What a gateway inherits from the process that starts it: the standard input that tells of the end of that process, and
+listening sockets that outlive a gateway. A fork of that process gives up its copies, which would keep a gateway or its
+port alive."""
 
 from __future__ import annotations
 
@@ -7,10 +9,9 @@ import errno
 import os
 import socket
 import stat
+import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any
-
-from .lifeline import close_after_fork
 
 _PORT = 12358
 _DEFAULTS = (f"127.0.0.1:{_PORT}", f"[::1]:{_PORT}")
@@ -19,6 +20,48 @@ _DEFAULTS = (f"127.0.0.1:{_PORT}", f"[::1]:{_PORT}")
 _BACKLOG = 4096
 
 _ABSENT = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT)
+
+_copied: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def close_after_fork(copied: Any) -> None:
+    """Makes every later fork call `after_fork` of the object in the new process, as long as the object lives."""
+    _copied.add(copied)
+
+
+def _after_fork() -> None:
+    for copied in list(_copied):
+        copied.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+class Lifeline:
+    """The standard input of a gateway (`--watch-stdin`). When all copies of its writing end are closed, it stops."""
+
+    def __init__(self) -> None:
+        self.read_end, self._write_end = os.pipe()
+        close_after_fork(self)
+
+    def close(self) -> None:
+        """Asks the gateway to stop. Another call does nothing."""
+        write_end, self._write_end = self._write_end, -1
+        if write_end >= 0:
+            os.close(write_end)
+
+    after_fork = close
+
+
+def watch_options() -> list[str]:
+    """Returns the options by which the gateway ends with this process."""
+    try:
+        # A fork in a C library keeps a copy of the pipe. So the gateway also watches the process, from kernel 5.3 on.
+        os.close(os.pidfd_open(os.getpid()))
+    except (AttributeError, OSError):
+        return ["--watch-stdin"]
+    return ["--watch-stdin", "--watch-parent"]
 
 
 class Listeners:
