@@ -6,15 +6,10 @@ import sys
 from .binary import find_binary
 from .errors import BinaryNotFoundError
 
-
-def main() -> None:
-    """Becomes the program, so that signals, standard input and the exit status are its own."""
+if __name__ == "__main__":
     try:
         binary = find_binary()
     except BinaryNotFoundError as error:
         sys.exit(f"adapter-gateway: {error}")
+    # Signals, standard input and the exit status become those of the program.
     os.execv(binary, [str(binary), *sys.argv[1:]])
-
-
-if __name__ == "__main__":
-    main()

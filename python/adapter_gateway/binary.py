@@ -34,21 +34,17 @@ def find_binary() -> pathlib.Path:
         if found is None:
             raise BinaryNotFoundError(f"{_VARIABLE} is {named!r}, which is no program")
         return pathlib.Path(found)
-    places = list(dict.fromkeys(_places()))
-    for place in places:
-        if place.is_file() and os.access(place, os.X_OK):
-            return place
-    found = shutil.which(_NAME)
-    if found is not None:
-        return pathlib.Path(found)
-    raise BinaryNotFoundError(
-        f"no program is at {', '.join(map(str, places))}, none is in PATH, and {_VARIABLE} is not set"
-    )
+    places = [str(place) for place in dict.fromkeys(_places())]
+    for place in (*places, _NAME):
+        found = shutil.which(place)
+        if found is not None:
+            return pathlib.Path(found)
+    raise BinaryNotFoundError(f"no program is at {', '.join(places)}, none is in PATH, and {_VARIABLE} is not set")
 
 
 def _places() -> Iterator[pathlib.Path]:
     """Yields where the program can be, the most exact place first."""
-    # This import takes longer than the others, and a program that only posts messages does not need it.
+    # A program that only posts messages does not need this import, which takes longer than the others.
     import importlib.metadata
 
     site = pathlib.Path(__file__).resolve().parent.parent
@@ -61,12 +57,9 @@ def _places() -> Iterator[pathlib.Path]:
     # In an editable installation, the package is elsewhere than its RECORD.
     yield from _recorded(importlib.metadata.distributions(name=_NAME))
     # The packages of some Linux distributions have no RECORD.
-    for directory in (
-        sysconfig.get_path("scripts"),
-        sysconfig.get_path("scripts", vars={"base": sys.base_prefix}),
-        sysconfig.get_path("scripts", "posix_user"),
-    ):
-        yield pathlib.Path(directory) / _NAME
+    yield pathlib.Path(sysconfig.get_path("scripts"), _NAME)
+    yield pathlib.Path(sysconfig.get_path("scripts", vars={"base": sys.base_prefix}), _NAME)
+    yield pathlib.Path(sysconfig.get_path("scripts", "posix_user"), _NAME)
 
 
 def _recorded(distributions: Iterable[importlib.metadata.Distribution]) -> Iterator[pathlib.Path]:

@@ -206,7 +206,6 @@ class Pool:
         self.endpoint.token_name = f"TOKEN in {settings}"
 
     def check_open(self) -> None:
-        """Raises `GatewayError` after `close`."""
         if self._closed:
             raise GatewayError("the client is closed")
 
@@ -232,8 +231,8 @@ class Pool:
                 self._idle.pop().close()
 
     def renewed(self, refused: Endpoint) -> Optional[Endpoint]:
-        """Returns the endpoint with another token than the one that was refused, if the settings have one. The file is
-        read once for each of its changes."""
+        """Returns the endpoint with another token than the refused one, if the settings have one. They are read once for
+        each of their changes."""
         if self._settings is not None:
             with contextlib.suppress(OSError, SettingsError, ValueError):
                 found = os.stat(self._settings)

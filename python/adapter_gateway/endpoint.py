@@ -82,9 +82,9 @@ class Endpoint:
         text = os.fspath(address)
         if isinstance(address, str) and "://" in text and not text.startswith(UNIX_PREFIX):
             self._read_url(text)
+        elif isinstance(address, str) and _WITHOUT_SCHEME.match(text):
+            raise ValueError(f"is {text!r} https://{text}, http://{text} or the file unix:{text}? Write that")
         else:
-            if isinstance(address, str) and _WITHOUT_SCHEME.match(text):
-                raise ValueError(f"is {text!r} https://{text}, http://{text} or the file unix:{text}? Write that")
             self.socket_path = text[len(UNIX_PREFIX) :] if text.startswith(UNIX_PREFIX) else text
             if not self.socket_path or "\0" in self.socket_path:
                 raise ValueError("the path of the Unix socket is empty, or has a NUL in it")

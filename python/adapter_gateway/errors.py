@@ -13,15 +13,8 @@ class GatewayError(Exception):
     """The base of all errors of this package."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Their arguments are not the text that the standard library would make them from.
-        return _restored, (type(self), self.args, self.__dict__)
-
-
-def _restored(kind: type[GatewayError], arguments: tuple[Any, ...], fields: dict[str, Any]) -> GatewayError:
-    error = kind.__new__(kind)
-    error.args = arguments
-    error.__dict__.update(fields)
-    return error
+        # `args` holds the text alone, and not what the constructor takes.
+        return type(self).__new__, (type(self),), {**self.__dict__, "args": self.args}
 
 
 class SettingsError(GatewayError):

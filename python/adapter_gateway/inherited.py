@@ -10,7 +10,7 @@ import os
 import socket
 import stat
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 _PORT = 12358
@@ -21,12 +21,8 @@ _BACKLOG = 4096
 
 _ABSENT = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT)
 
+#: Each fork calls `after_fork` of these in the new process.
 _copied: weakref.WeakSet[Any] = weakref.WeakSet()
-
-
-def close_after_fork(copied: Any) -> None:
-    """Makes every later fork call `after_fork` of the object in the new process, as long as the object lives."""
-    _copied.add(copied)
 
 
 def _after_fork() -> None:
@@ -43,7 +39,7 @@ class Lifeline:
 
     def __init__(self) -> None:
         self.read_end, self._write_end = os.pipe()
-        close_after_fork(self)
+        _copied.add(self)
 
     def close(self) -> None:
         """Asks the gateway to stop. Another call does nothing."""
@@ -74,7 +70,7 @@ class Listeners:
         """
         self._sockets: list[socket.socket] = []
         self._files: list[tuple[str, os.stat_result]] = []
-        close_after_fork(self)
+        _copied.add(self)
         try:
             for place in listen or _DEFAULTS:
                 self._open(place, is_default=not listen)
@@ -114,21 +110,25 @@ class Listeners:
             raise OSError(error.errno, f"cannot listen on {place}: {error.strerror}") from error
 
     def _open_tcp(self, place: str, is_default: bool) -> None:
-        opened = 0
+        host, colon, port = place.rpartition(":")
+        if not (colon and host and port.isdecimal()):
+            raise ValueError(f"{place!r} is neither ADDR:PORT nor unix:PATH nor fd:N")
+        host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+        found = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        before = len(self._sockets)
         absent = OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))
-        for family, address in _addresses(place):
+        for family, _, _, _, address in dict.fromkeys(found):
             try:
                 # An address family has a listener of its own. Connections of a former process that linger in TIME_WAIT
                 # do not keep this one from its port.
                 self._sockets.append(socket.create_server(address, family=family, backlog=_BACKLOG))
                 self._sockets[-1].setblocking(False)
-                opened += 1
             except OSError as error:
                 if error.errno not in _ABSENT:
                     raise
                 absent = error
         # A machine without IPv6 lacks one of the defaults.
-        if opened == 0 and not (is_default and self._sockets):
+        if len(self._sockets) == before and not (is_default and before):
             raise absent
 
     def _open_unix(self, path: str) -> None:
@@ -146,16 +146,6 @@ class Listeners:
         self._files.append((path, os.lstat(path)))
         one.setblocking(False)
         one.listen(_BACKLOG)
-
-
-def _addresses(place: str) -> Iterator[tuple[socket.AddressFamily, Any]]:
-    host, colon, port = place.rpartition(":")
-    if not (colon and host and port.isdecimal()):
-        raise ValueError(f"{place!r} is neither ADDR:PORT nor unix:PATH nor fd:N")
-    host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    found = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    for family, _, _, _, address in dict.fromkeys(found):
-        yield family, address
 
 
 def _is_stale(path: str) -> bool:

@@ -15,42 +15,37 @@ class _Outcome:
 
     __slots__ = ("message", "error")
 
-    #: The topic and the payload, as the iterable gave them.
-    message: Message
+    def __init__(self, message: Message, error: Optional[SendError]) -> None:
+        #: The topic and the payload, as the iterable gave them.
+        self.message = message
+        #: Why the message was not accepted: a `RefusedError`, an `OutcomeUnknownError`, or `None`.
+        self.error = error
 
-    if not TYPE_CHECKING:
+    @property
+    def accepted(self) -> bool:
+        """Whether the gateway answered 200: it publishes the message."""
+        return self.error is None
 
-        def __init__(self, message: Message, error: Optional[SendError]) -> None:
-            self.message = message
-            #: Why the message was not accepted: a `RefusedError`, an `OutcomeUnknownError`, or `None`.
-            self.error = error
+    @property
+    def refused(self) -> bool:
+        """Whether the gateway answered with an error: it published nothing."""
+        return isinstance(self.error, RefusedError)
 
-        @property
-        def accepted(self) -> bool:
-            """Whether the gateway answered 200: it publishes the message."""
-            return self.error is None
-
-        @property
-        def refused(self) -> bool:
-            """Whether the gateway answered with an error: it published nothing."""
-            return isinstance(self.error, RefusedError)
-
-        @property
-        def unknown(self) -> bool:
-            """Whether no answer came: the gateway may have published the message, or not."""
-            return isinstance(self.error, OutcomeUnknownError)
-
-        def __bool__(self) -> bool:
-            return self.error is None
-
-        def __repr__(self) -> str:
-            return f"<Outcome {'accepted' if self.error is None else f'{type(self.error).__name__}: {self.error}'}>"
+    @property
+    def unknown(self) -> bool:
+        """Whether no answer came: the gateway may have published the message, or not."""
+        return isinstance(self.error, OutcomeUnknownError)
 
     def check(self) -> None:
         """Raises the error if the message was not accepted."""
-        error: Optional[SendError] = getattr(self, "error")  # noqa: B009 (the type checkers know it below)
-        if error is not None:
-            raise error
+        if self.error is not None:
+            raise self.error
+
+    def __bool__(self) -> bool:
+        return self.error is None
+
+    def __repr__(self) -> str:
+        return f"<Outcome {'accepted' if self.error is None else f'{type(self.error).__name__}: {self.error}'}>"
 
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import Optional, cast
 
 from .answers import Answer, AnswerReader, MalformedAnswer
 from .endpoint import Endpoint, Message, content
-from .errors import NotSentError, OutcomeUnknownError, RefusedError, SendError
+from .errors import NotSentError, OutcomeUnknownError, RefusedError
 from .outcome import Outcome, _Outcome
 
 #: The most bytes of requests that wait for their answers. One request may be larger.
@@ -32,11 +32,9 @@ class Entry(_Outcome):
 
     __slots__ = ("content", "end", "is_done")
 
-    error: Optional[SendError]
-
     def __init__(self, message: Message, content: bytes) -> None:
         self.message = message
-        #: Why it was not accepted. While it is to be sent again, the last refusal.
+        #: While it is to be sent again, the last refusal.
         self.error = None
         self.content = content
         #: Where the request ends, in bytes since the start of its connection.

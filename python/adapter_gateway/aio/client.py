@@ -29,12 +29,7 @@ class Client(ClientBase):
     _loop: Optional[asyncio.AbstractEventLoop] = None
 
     async def send(self, topic: str, payload: Payload) -> None:
-        """Posts a message, and returns when the gateway has accepted it. `payload` is an object or its JSON text.
-
-        Raises `RefusedError` (nothing was published), `NotSentError` (the gateway did not get the message), and
-        `OutcomeUnknownError` (no answer came, so the message may have been published). A call that is cancelled leaves
-        its message unknown.
-        """
+        """Posts a message as `adapter_gateway.Client.send` does. A call that is cancelled leaves its message unknown."""
         loop = asyncio.get_running_loop()
         if self._loop is not loop:
             # A semaphore belongs to one event loop.
@@ -53,8 +48,9 @@ class Client(ClientBase):
         """Posts the messages of an iterable, which may be asynchronous, and yields the outcome of each, in order.
 
         It does what `adapter_gateway.Client.send_many` does. With an asynchronous iterable, an outcome is yielded as
-        soon as its answer has come, whether or not the iterable gives another message. If the loop over the outcomes is left early, close the iterator
-        (with `aclose`, or `contextlib.aclosing` from Python 3.10 on), which closes the connection.
+        soon as its answer has come, whether or not the iterable gives another message. If the loop over the outcomes is
+        left early, close the iterator (with `aclose`, or `contextlib.aclosing` from Python 3.10 on), which closes the
+        connection.
         """
         return _Sending(Work(self._pool, in_flight, retry_s, reorder)).run(messages)
 
