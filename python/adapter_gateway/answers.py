@@ -15,8 +15,7 @@ from .errors import Message, RefusedError
 HEAD_BYTES = 64 * 1024
 BODY_BYTES = 1024 * 1024
 
-#: How many of the same answers are compared at once, and the most bytes of one that is kept for it.
-RUN = 64
+#: The most bytes of an answer that is kept, so that what repeats it is only counted.
 REPEATED_BYTES = 1024
 
 _STATUS_LINE = re.compile(rb"HTTP/1\.([01]) ([1-9][0-9][0-9])(?: [^\r\n]*)?\Z")
@@ -82,7 +81,6 @@ class AnswerReader:
     def __init__(self) -> None:
         self._held = b""
         self._accepted = b""
-        self._accepted_run = b""
 
     def receive(self, data: bytes) -> list[int | Answer]:
         """Takes in what arrived. Returns the answers that it completes, in order: a number stands for so many answers
@@ -95,9 +93,10 @@ class AnswerReader:
         found: list[int | Answer] = []
         at = 0
         while at < len(data):
-            repeated, at = self._repetitions(data, at)
+            repeated = self._repetitions(data, at)
             if repeated:
                 found.append(repeated)
+                at += repeated * len(self._accepted)
                 continue
             end = self._read(data, at, found)
             if end is None:
@@ -106,20 +105,14 @@ class AnswerReader:
         self._held = data[at:]
         return found
 
-    def _repetitions(self, data: bytes, at: int) -> tuple[int, int]:
-        """Returns how often the last answer 200 is repeated at `at`, and where the repetitions end."""
-        answer, run, begin = self._accepted, self._accepted_run, at
-        if not answer:
-            return 0, at
-        while data.startswith(run, at):
-            at += len(run)
-        # The rest is often shorter than a run, and still nothing else.
-        rest_bytes = (len(data) - at) // len(answer) * len(answer)
-        if data.startswith(run[:rest_bytes], at):
-            at += min(rest_bytes, len(run))
-        while data.startswith(answer, at):
-            at += len(answer)
-        return (at - begin) // len(answer), at
+    def _repetitions(self, data: bytes, at: int) -> int:
+        """Returns how often the last answer 200 is repeated at `at`."""
+        answer = self._accepted
+        count = (len(data) - at) // len(answer) if answer else 0
+        # Most of the time the rest is nothing else.
+        if data.startswith(answer * count, at):
+            return count
+        return next(number for number in range(count) if not data.startswith(answer, at + number * len(answer)))
 
     def _read(self, data: bytes, at: int, found: list[int | Answer]) -> int | None:
         """Reads one answer. Returns where it ends, or `None` if it has not arrived wholly."""
@@ -150,7 +143,6 @@ class AnswerReader:
         close = "close" in options or (match[1] == b"0" and "keep-alive" not in options)
         if status == 200 and not close and end - at <= REPEATED_BYTES:
             self._accepted = data[at:end]
-            self._accepted_run = self._accepted * RUN
             found.append(1)
         else:
             found.append(Answer(status, close, fields, data[body_at:end]))
