@@ -92,7 +92,7 @@ impl WatchedSettings {
     /// no file and no event, and not in force.
     pub(super) fn log_missing_lines(&self) {
         if let Self::File(WatchedFile { path, in_force: Some(Access::Disabled(reason)), .. }) = self
-            && let Ok(lines) = settings::proposed_lines(*reason)
+            && let Ok(lines) = reason.proposed_lines()
         {
             log(format_args!("to switch the API on, write this into {}:\n{lines}", path.display()));
         }
@@ -144,8 +144,7 @@ impl WatchedFile {
                 let change = if says_the_same { SettingsChange::Unchanged } else { SettingsChange::Reloaded };
                 (change, is_new_version || !says_the_same)
             }
-            Err(error) => {
-                let reason = error.to_string();
+            Err(reason) => {
                 let is_new = is_new_version || was_rejected.as_ref() != Some(&reason);
                 self.rejected = Some(reason.clone());
                 (SettingsChange::Rejected { reason }, is_new)

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::fault::{SettingsFault, SettingsFaultKind};
+use super::fault::SettingsFault;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
@@ -30,24 +30,24 @@ pub(super) fn decode(source: &[u8]) -> Result<String, SettingsFault> {
     let unmarked = source.strip_prefix(BYTE_ORDER_MARK);
     let bytes = unmarked.unwrap_or(source);
     if let Some(nul) = bytes.iter().position(|&byte| byte == 0) {
-        return Err(fault_at(bytes, nul, SettingsFaultKind::NulByte));
+        return Err(fault_at(bytes, nul, "a NUL byte"));
     }
     if bytes.starts_with(BYTE_ORDER_MARK) {
-        return Err(fault_at(bytes, 0, SettingsFaultKind::Syntax("an unexpected character")));
+        return Err(fault_at(bytes, 0, "an unexpected character"));
     }
-    let encoding = declared(bytes)?.unwrap_or(SourceEncoding::Utf8);
+    let encoding = declared(bytes)?;
     if unmarked.is_some() && encoding != SourceEncoding::Utf8 {
-        return Err(fault_at(bytes, 0, SettingsFaultKind::ByteOrderMarkDisagrees));
+        return Err(fault_at(bytes, 0, "the file starts with a UTF-8 mark and declares another encoding"));
     }
     let text = match encoding {
         SourceEncoding::Latin1 => bytes.iter().copied().map(char::from).collect(),
         SourceEncoding::Ascii => match bytes.iter().position(|byte| !byte.is_ascii()) {
-            Some(offset) => return Err(fault_at(bytes, offset, SettingsFaultKind::Undecodable { encoding: "ASCII" })),
+            Some(offset) => return Err(fault_at(bytes, offset, "not valid ASCII")),
             None => String::from_utf8_lossy(bytes),
         },
-        SourceEncoding::Utf8 => std::str::from_utf8(bytes).map(Cow::Borrowed).map_err(|error| {
-            fault_at(bytes, error.valid_up_to(), SettingsFaultKind::Undecodable { encoding: "UTF-8" })
-        })?,
+        SourceEncoding::Utf8 => std::str::from_utf8(bytes)
+            .map(Cow::Borrowed)
+            .map_err(|error| fault_at(bytes, error.valid_up_to(), "not valid UTF-8"))?,
     };
     Ok(newlines(&text))
 }
@@ -56,27 +56,27 @@ fn newlines(text: &str) -> String {
     text.replace("\r\n", "\n").replace('\r', "\n")
 }
 
-fn fault_at(bytes: &[u8], offset: usize, kind: SettingsFaultKind) -> SettingsFault {
+fn fault_at(bytes: &[u8], offset: usize, what: &'static str) -> SettingsFault {
     let before = bytes.get(..offset);
     debug_assert!(before.is_some(), "a fault lies within the file");
     let before = String::from_utf8_lossy(before.unwrap_or(bytes));
-    SettingsFault::after(&newlines(&before), kind)
+    SettingsFault::after(&newlines(&before), what)
 }
 
 /// Finds the encoding that a comment declares, on the first line, or on the second after a line without code.
-fn declared(bytes: &[u8]) -> Result<Option<SourceEncoding>, SettingsFault> {
+fn declared(bytes: &[u8]) -> Result<SourceEncoding, SettingsFault> {
     let text = newlines(&String::from_utf8_lossy(bytes));
     for (index, line) in text.split('\n').take(2).enumerate() {
         let code = line.trim_start_matches([' ', '\t', '\x0C']);
         if let Some(name) = code.strip_prefix('#').and_then(cookie) {
-            let unknown = || SettingsFault::after(&"\n".repeat(index), SettingsFaultKind::UnknownEncoding);
-            return SourceEncoding::by_name(name).map(Some).ok_or_else(unknown);
+            let unknown = "the declared encoding is none of UTF-8, Latin-1 and ASCII";
+            return SourceEncoding::by_name(name).ok_or_else(|| SettingsFault::after(&"\n".repeat(index), unknown));
         }
         if !code.is_empty() && !code.starts_with('#') {
             break;
         }
     }
-    Ok(None)
+    Ok(SourceEncoding::Utf8)
 }
 
 /// Finds the name after `coding:` or `coding=`, by PEP 263's `coding[:=][ \t]*([-_.a-zA-Z0-9]+)`.

@@ -1,6 +1,5 @@
 //! Finds the settings file and reads it.
 
-use std::fmt;
 use std::fs::{self, Metadata, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -8,47 +7,15 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-use super::fault::SettingsFault;
-use super::python::{Access, DisabledReason, MAX_FILE_BYTES, parse};
-
-/// Why a settings file cannot be used.
-#[derive(Debug)]
-pub enum SettingsError {
-    /// The file exists and cannot be read.
-    Unreadable {
-        /// The settings file.
-        path: PathBuf,
-        /// The error of the system.
-        error: io::Error,
-    },
-    /// Python would refuse the file, or a setting is not a literal of its type.
-    Invalid {
-        /// The settings file.
-        path: PathBuf,
-        /// The place in the file, and what is wrong there.
-        fault: SettingsFault,
-    },
-}
-
-impl fmt::Display for SettingsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unreadable { path, error } => write!(f, "{}: {error}", path.display()),
-            Self::Invalid { path, fault } => write!(f, "{}:{fault}", path.display()),
-        }
-    }
-}
-
-impl std::error::Error for SettingsError {}
+use super::access::{Access, DisabledReason};
+use super::python::{MAX_FILE_BYTES, parse};
 
 /// What was found when the settings file was read.
 #[derive(Debug)]
 pub struct SettingsReading {
-    /// What the file says. A file that does not exist disables the entrance.
-    ///
-    /// The error is [`SettingsError::Unreadable`] where the file exists and cannot be read, and
-    /// [`SettingsError::Invalid`] where [`parse`] refuses it.
-    pub access: Result<Access, SettingsError>,
+    /// What the file says, or the reason why it cannot be read or [`parse`] refuses it, which names the file. A file that
+    /// does not exist disables the entrance.
+    pub access: Result<Access, String>,
     /// Which version of the file was read; `None` where there is no file.
     pub version: Option<FileVersion>,
     /// Whether there is a file, and it has no bytes.
@@ -85,9 +52,9 @@ pub fn read(path: &Path) -> SettingsReading {
     let source = read_bounded(path, &mut version);
     let is_empty = source.as_ref().is_ok_and(Vec::is_empty);
     let access = match source {
-        Ok(source) => parse(&source).map_err(|fault| SettingsError::Invalid { path: path.into(), fault }),
+        Ok(source) => parse(&source).map_err(|fault| format!("{}:{fault}", path.display())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Access::Disabled(DisabledReason::SettingsAbsent)),
-        Err(error) => Err(SettingsError::Unreadable { path: path.into(), error }),
+        Err(error) => Err(format!("{}: {error}", path.display())),
     };
     SettingsReading { access, version, is_empty }
 }

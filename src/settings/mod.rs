@@ -7,24 +7,24 @@
 //! |---|---|
 //! | `file` | finds the file and reads it |
 //! | `python` | decides what the two settings are |
+//! | `access` | what they say, and the two lines that switch the entrance on |
 //! | `encoding` | decodes the bytes of the file, by its declared encoding |
 //! | `nesting` | refuses files that nest too deeply, before they are parsed |
-//! | `proposal` | proposes the two lines that switch the entrance on |
 //! | `fault` | says where a file is wrong, and how |
 //!
 //! Invariant: no type of this folder can hold text of the file, except a [`Token`](crate::http::token::Token), which
 //! does not show itself. An error names a place and a kind of fault, so it may be printed anywhere.
 
+mod access;
 mod encoding;
 mod fault;
 mod file;
 mod nesting;
-mod proposal;
 mod python;
 #[cfg(test)]
 mod tests;
 
+pub use access::{Access, DisabledReason, random_hex};
 pub use fault::SettingsFault;
-pub use file::{FileVersion, SettingsError, SettingsReading, default_path, read};
-pub use proposal::{proposed_lines, random_hex};
-pub use python::{Access, DisabledReason, MAX_FILE_BYTES, OtherLiteral, parse};
+pub use file::{FileVersion, SettingsReading, default_path, read};
+pub use python::{MAX_FILE_BYTES, parse};

@@ -7,7 +7,7 @@
 use ruff_python_ast::token::TokenKind;
 use ruff_python_parser::{Mode, lexer};
 
-use super::fault::{SettingsFault, SettingsFaultKind};
+use super::fault::SettingsFault;
 
 /// How many brackets may be open at once. CPython's tokenizer has the same limit (`MAXLEVEL`).
 const MAX_BRACKETS: usize = 200;
@@ -31,37 +31,30 @@ pub(super) fn check(text: &str) -> Result<(), SettingsFault> {
     let ends: Vec<usize> = text.char_indices().map(|(start, c)| start + c.len_utf8()).collect();
     let too_deep = ends.partition_point(|&end| !text.get(..end).is_some_and(is_too_deep));
     let start = too_deep.checked_sub(1).and_then(|before| ends.get(before)).copied().unwrap_or_default();
-    Err(SettingsFault::at(text, start, SettingsFaultKind::TooDeep))
+    Err(SettingsFault::at(text, start, "nested too deeply"))
 }
 
 fn is_too_deep(text: &str) -> bool {
     let mut lexer = lexer::lex(text, Mode::Module);
     let mut nesting = Nesting::default();
-    loop {
+    while !nesting.is_too_deep() {
         match lexer.next_token() {
             TokenKind::EndOfFile => return false,
             kind => nesting.enter(kind),
         }
-        if nesting.is_too_deep() {
-            return true;
-        }
     }
+    true
 }
 
 /// What is open at one place of the text.
 #[derive(Default)]
 struct Nesting {
     blocks: usize,
-    /// The open brackets, the outermost first.
-    brackets: Vec<OpenBracket>,
+    /// What closes the open brackets, and the operators around each; the outermost first.
+    brackets: Vec<(TokenKind, Operators)>,
     /// The sum over the brackets.
     operators_around_brackets: usize,
     innermost: Operators,
-}
-
-struct OpenBracket {
-    closer: TokenKind,
-    around: Operators,
 }
 
 /// The operators and keywords between two commas of one bracket, or in one statement.
@@ -80,9 +73,9 @@ impl Nesting {
     }
 
     fn enter(&mut self, kind: TokenKind) {
-        if let Some(bracket) = self.brackets.pop_if(|bracket| bracket.closer == kind) {
-            self.innermost = bracket.around;
-            self.operators_around_brackets -= bracket.around.count;
+        if let Some((_, around)) = self.brackets.pop_if(|(closer, _)| *closer == kind) {
+            self.innermost = around;
+            self.operators_around_brackets -= around.count;
             return;
         }
         match kind {
@@ -108,7 +101,7 @@ impl Nesting {
         // A call or a subscript nests as an operator does, for example in f()()().
         self.innermost.count += 1;
         self.operators_around_brackets += self.innermost.count;
-        self.brackets.push(OpenBracket { closer, around: std::mem::take(&mut self.innermost) });
+        self.brackets.push((closer, std::mem::take(&mut self.innermost)));
     }
 }
 

@@ -1,0 +1,96 @@
+//! What the settings say: whether the entrance is open, and otherwise why not, and what a person can write.
+
+use std::path::Path;
+
+use rustix::io::Errno;
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use crate::http::token::Token;
+
+/// The number of random bytes in a token or a name. Nobody can guess 16 of them, and a person can still read them.
+const RANDOM_BYTES: usize = 16;
+
+/// What a settings file says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// `OPEN_REST_API` is `True`: requests that show this token are served.
+    Open(Token),
+    /// The gateway does not listen.
+    Disabled(DisabledReason),
+}
+
+/// Why the gateway does not listen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DisabledReason {
+    /// There is no settings file.
+    SettingsAbsent,
+    /// `OPEN_REST_API` is not assigned, or is not the literal `True`.
+    NotOpen {
+        /// The line, counted from 1, and the kind of the value that was meant to be `True`, if it is another literal.
+        other: Option<(usize, &'static str)>,
+        /// Whether there is a token.
+        has_token: bool,
+    },
+    /// `OPEN_REST_API` is `True`, and `TOKEN` is not assigned, `None` or empty.
+    TokenMissing,
+}
+
+impl DisabledReason {
+    /// Returns the reason in a sentence that names the settings file.
+    #[must_use]
+    pub fn describe(self, settings: &Path) -> String {
+        let settings = settings.display();
+        match self {
+            Self::SettingsAbsent => format!("the settings file {settings} does not exist"),
+            Self::NotOpen { other: None, .. } => format!("OPEN_REST_API is not set to True in {settings}"),
+            Self::NotOpen { other: Some((line, what)), .. } => format!(
+                "OPEN_REST_API is not set to True in {settings}: line {line} has {what}; write OPEN_REST_API = True"
+            ),
+            Self::TokenMissing => format!("TOKEN is not set, or empty, in {settings}"),
+        }
+    }
+
+    /// Returns the lines that switch the entrance on, for a person to copy. A token in them is a fresh one, and is in
+    /// force nowhere until somebody copies it.
+    ///
+    /// # Errors
+    /// Returns the error of the kernel if it has no random bytes.
+    pub fn proposed_lines(self) -> Result<String, Errno> {
+        let open = "OPEN_REST_API = True";
+        match self {
+            Self::NotOpen { has_token: true, .. } => Ok(open.into()),
+            _ => Ok(format!("{open}\nTOKEN = \"{}\"", random_hex()?)),
+        }
+    }
+}
+
+/// Returns random bytes in hexadecimal digits, which a URL takes as they are.
+///
+/// # Errors
+/// Returns the error of the kernel if it has no random bytes.
+pub fn random_hex() -> Result<String, Errno> {
+    let mut bytes = [0; RANDOM_BYTES];
+    // The kernel gives up to 256 bytes at once, or none.
+    getrandom(&mut bytes, GetRandomFlags::empty())?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::parse;
+
+    #[test]
+    fn the_proposed_lines_switch_the_entrance_on_each_time_with_another_token() {
+        let lines = || DisabledReason::SettingsAbsent.proposed_lines().unwrap();
+        let [one, other] = [(); 2].map(|()| parse(lines().as_bytes()).unwrap());
+        assert!(matches!((&one, &other), (Access::Open(_), Access::Open(_))));
+        assert_ne!(one, other);
+    }
+
+    #[test]
+    fn a_token_that_exists_is_not_proposed_again() {
+        let reason = DisabledReason::NotOpen { other: None, has_token: true };
+        assert_eq!(reason.proposed_lines().as_deref(), Ok("OPEN_REST_API = True"));
+    }
+}
