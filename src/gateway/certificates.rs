@@ -1,17 +1,17 @@
 //! Keeps the certificate current. It is loaded at the start, and again when its files change, every minute, and at
-//! SIGHUP: so one that is due for renewal is renewed, also after the clock of the system was set. A new certificate ends no connection.
+//! SIGHUP. So one that is due for renewal is renewed, also after the clock of the system was set. A new certificate ends
+//! no connection.
 
 use std::future::pending;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use time::OffsetDateTime;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, timeout_at};
 
 use crate::gateway::events::{CertificateState, Event, EventSink};
 use crate::gateway::failure::Failure;
-use crate::sys::log::{log, warning};
+use crate::sys::log::{date_time, log, warning};
 use crate::sys::watch::Watch;
 use crate::tls::acceptor::Acceptor;
 use crate::tls::fault::CertificateNotice;
@@ -22,7 +22,7 @@ use crate::tls::source::CertificateSource;
 const CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The certificate in force, with a watch on its files.
-pub(crate) struct WatchedCertificate {
+pub(super) struct WatchedCertificate {
     source: CertificateSource,
     emit: EventSink,
     acceptor: Arc<Acceptor>,
@@ -38,7 +38,7 @@ pub(crate) struct WatchedCertificate {
 
 impl WatchedCertificate {
     /// Loads the certificate. A self-signed one that is absent or about to expire is made.
-    pub(crate) fn load(source: CertificateSource, emit: &EventSink) -> Result<Self, Failure> {
+    pub(super) fn load(source: CertificateSource, emit: &EventSink) -> Result<Self, Failure> {
         let loaded = source.load(SystemTime::now()).map_err(Failure::configuration)?;
         let watch = |path| {
             let watch = Watch::start(path);
@@ -63,13 +63,12 @@ impl WatchedCertificate {
     }
 
     /// Returns what starts the TLS sessions of new connections.
-    pub(crate) fn acceptor(&self) -> Arc<Acceptor> {
+    pub(super) fn acceptor(&self) -> Arc<Acceptor> {
         Arc::clone(&self.acceptor)
     }
 
     /// Waits until the certificate is to be reloaded. Cancel-safe: a future that is dropped postpones nothing.
-    pub(crate) async fn due(&mut self) {
-        let timer = sleep_until(self.check_at);
+    pub(super) async fn due(&mut self) {
         let file_changed = async {
             match self.watches.as_mut_slice() {
                 [certificate, key] => tokio::select! {
@@ -79,23 +78,19 @@ impl WatchedCertificate {
                 _ => pending().await,
             }
         };
-        tokio::select! {
-            () = file_changed => {}
-            () = timer => {}
-        }
+        let _ = timeout_at(self.check_at, file_changed).await;
     }
 
     /// Loads the certificate again. If it cannot be used, the one in force stays.
-    pub(crate) fn reload(&mut self) {
+    pub(super) fn reload(&mut self) {
         self.check_at = Instant::now() + CHECK_INTERVAL;
         let loaded = match self.source.load(SystemTime::now()) {
             Ok(loaded) => loaded,
             Err(error) => {
-                let reason = error.fault.to_string();
-                if self.rejected.as_ref() != Some(&reason) {
+                if self.reject(&error.path, error.fault.to_string()) {
                     warning(format_args!("{error}; the certificate stays as it was"));
                 }
-                return self.reject(&error.path, reason);
+                return;
             }
         };
         let made = made_or_renewed(&loaded.notices);
@@ -132,16 +127,19 @@ impl WatchedCertificate {
         self.emit_event(state, &path, None);
     }
 
-    /// Reports why another certificate is rejected, unless that was reported at the last load.
-    fn reject(&mut self, path: &Path, reason: String) {
-        if self.rejected.as_ref() != Some(&reason) {
+    /// Reports why another certificate is rejected, unless that was reported at the last load. Returns whether it was
+    /// reported now.
+    fn reject(&mut self, path: &Path, reason: String) -> bool {
+        let is_new = self.rejected.as_ref() != Some(&reason);
+        if is_new {
             self.emit_event(CertificateState::Rejected, path, Some(&reason));
         }
         self.rejected = Some(reason);
+        is_new
     }
 
     fn emit_event(&self, state: CertificateState, path: &Path, reason: Option<&str>) {
-        let not_after = self.not_after.map(rfc_3339);
+        let not_after = self.not_after.map(|time| date_time(time) + "Z");
         let path = path.display().to_string();
         (self.emit)(&Event::Certificate { state, path: &path, not_after: not_after.as_deref(), reason });
     }
@@ -156,14 +154,6 @@ fn made_or_renewed(notices: &[CertificateNotice]) -> Option<CertificateState> {
     })
 }
 
-/// Returns the time in UTC, to the second (RFC 3339 §5.6).
-fn rfc_3339(time: SystemTime) -> String {
-    let time = OffsetDateTime::from(time);
-    let (date, (hour, minute, second)) = (time.date(), time.to_hms());
-    let (year, month, day) = date.to_calendar_date();
-    format!("{year:04}-{:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z", u8::from(month))
-}
-
 #[cfg(test)]
 mod tests {
     use tokio::time::timeout;
@@ -171,12 +161,6 @@ mod tests {
     use super::*;
 
     const HOUR: Duration = Duration::from_secs(60 * 60);
-
-    #[test]
-    fn times_are_in_utc() {
-        let at = |seconds| rfc_3339(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
-        assert_eq!([at(0), at(951_782_399)], ["1970-01-01T00:00:00Z", "2000-02-28T23:59:59Z"]);
-    }
 
     /// Signals and `stats` events end a wait, and must not restart its timer each time.
     #[tokio::test]
