@@ -3,27 +3,20 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::sleep_until;
 
-use crate::bus::{
-    Bus, BusEvent, Hub, HubCounters, LostSubscriber, OnLost, SubscriptionCounters, guard_counters, limit_payloads,
-};
+use crate::bus::{Bus, BusEvent, Hub, HubCounters, OnLost, SubscriptionCounters, guard_counters, limit_payloads};
 use crate::gateway::config::GatewayConfig;
-use crate::gateway::events::{BusConnectivity, Event, EventSink, Stats, SubscriberState};
+use crate::gateway::events::{Connectivity, Event, EventSink, Stats};
 use crate::gateway::failure::Failure;
 use crate::gateway::ready::ReadyReporter;
 use crate::gateway::signals::Signals;
 use crate::http::counters::HttpTotals;
 use crate::http::policy::Policy;
-use crate::http::problem::Status;
-use crate::http::token::Token;
 use crate::message::Encoding;
-use crate::server::listener::Listening;
-use crate::server::pool::{IoBackend, WorkerPool};
+use crate::server::pool::WorkerPool;
 use crate::sys::log::{log, warning};
-use crate::tls::acceptor::Acceptor;
 
 /// The most of the drain time that is reserved for the bus: connections are cut off this long before the end.
 const BUS_DRAIN: Duration = Duration::from_secs(1);
@@ -37,14 +30,14 @@ const CUT_OFF_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// The running workers, bus and embedded hub.
 pub(super) struct Components {
-    workers: WorkerPool,
+    pub(super) workers: WorkerPool,
     bus: Arc<Bus>,
     hub: Option<Arc<Hub>>,
     started: Instant,
 }
 
 impl Components {
-    /// Starts the embedded hub, the bus and the workers. The workers accept nothing before [`Components::open`].
+    /// Starts the embedded hub, the bus and the workers. The workers accept nothing before they are opened.
     pub(super) fn start(
         config: &GatewayConfig,
         start_hub: Option<impl FnOnce(OnLost) -> Result<Hub, Failure>>,
@@ -52,20 +45,29 @@ impl Components {
         ready: &Arc<ReadyReporter>,
     ) -> Result<Self, Failure> {
         limit_payloads(largest_payload_bytes(&config.server.policy));
-        let (bus_ready, emit_hub_event) = (Arc::clone(ready), Arc::clone(&emit));
-        let on_lost: OnLost = Arc::new(move |lost| emit_lost_subscriber(&emit_hub_event, &lost));
+        let emit_lost = Arc::clone(&emit);
+        let on_lost: OnLost = Arc::new(move |lost| {
+            let (state, reason) = (Connectivity::Disconnected, lost.to_string());
+            emit_lost(&Event::Subscriber {
+                state,
+                endpoint: &lost.endpoint,
+                reason: &reason,
+                lost: lost.lost_messages,
+            });
+        });
+        let (bus_ready, bus_on_lost) = (Arc::clone(ready), Arc::clone(&on_lost));
         let emit_bus_event = move |event: BusEvent| {
-            match &event {
+            match event {
                 BusEvent::Connected { endpoint } => {
                     log(format_args!("connected to {endpoint}"));
-                    emit(&Event::Bus { state: BusConnectivity::Connected, endpoint: endpoint.as_str(), reason: None });
+                    emit(&Event::Bus { state: Connectivity::Connected, endpoint: endpoint.as_str(), reason: None });
                 }
                 BusEvent::Disconnected { endpoint, reason } => {
                     warning(format_args!("not connected to {endpoint}: {reason}"));
-                    let (state, reason) = (BusConnectivity::Disconnected, reason.to_string());
+                    let (state, reason) = (Connectivity::Disconnected, reason.to_string());
                     emit(&Event::Bus { state, endpoint: endpoint.as_str(), reason: Some(&reason) });
                 }
-                BusEvent::LostSubscriber(lost) => emit_lost_subscriber(&emit, lost),
+                BusEvent::LostSubscriber(lost) => bus_on_lost(lost),
             }
             bus_ready.bus_changed();
         };
@@ -76,43 +78,6 @@ impl Components {
         ready.set_publisher(bus.publisher(), !config.bus.bind.is_empty());
         let workers = WorkerPool::start(&config.server, &bus.publisher())?;
         Ok(Self { workers, bus, hub, started: Instant::now() })
-    }
-
-    /// Accepts requests on these sockets, with this token, and in TLS if there is an acceptor. The token is in force
-    /// when this returns.
-    pub(super) fn open(&self, listening: Arc<Listening>, token: Token, tls: Option<Arc<Acceptor>>) {
-        self.workers.open(listening, token, tls);
-    }
-
-    /// Accepts connections from the inherited sockets from now on. Those that come while nothing is open are closed.
-    pub(super) fn accept_inherited(&mut self) -> Result<(), Failure> {
-        let started = self.workers.accept_inherited();
-        started.map_err(|error| Failure::Configuration(format!("cannot start a thread that accepts: {error}")))
-    }
-
-    /// Accepts no more requests from when this returns.
-    pub(super) fn close(&self) {
-        self.workers.close();
-    }
-
-    /// Returns how the workers wait for sockets.
-    pub(super) fn io(&self) -> IoBackend {
-        self.workers.io()
-    }
-
-    /// Returns what is notified after each answer 401.
-    pub(super) fn unauthorized(&self) -> Arc<Notify> {
-        self.workers.unauthorized()
-    }
-
-    /// Returns the topics that are not known, each once for each worker; none to the second who asks.
-    pub(super) fn take_unknown_topics(&mut self) -> Option<UnboundedReceiver<Box<str>>> {
-        self.workers.take_unknown_topics()
-    }
-
-    /// Returns the number of answers 401 since the start.
-    pub(super) fn unauthorized_answers(&self) -> u64 {
-        self.workers.totals().requests.answers.get(&Status::Unauthorized.code()).copied().unwrap_or_default()
     }
 
     /// Returns the counters since the start.
@@ -173,24 +138,13 @@ impl Components {
     /// Returns how many of the messages that were published have not left the hub, at most. Where there is another
     /// endpoint, that one has them.
     fn lost_in_hub(&self, published: u64) -> u64 {
-        match &self.hub {
-            Some(hub) if self.bus.counters().endpoints.len() == 1 => {
-                let HubCounters { own, waiting, .. } = hub.counters();
+        match self.hub.as_ref().map(|hub| hub.counters()) {
+            Some(HubCounters { own, waiting, .. }) if self.bus.counters().endpoints.len() == 1 => {
                 published.saturating_sub(own) + waiting.min(own)
             }
             _ => 0,
         }
     }
-}
-
-fn emit_lost_subscriber(emit: &EventSink, lost: &LostSubscriber) {
-    let (endpoint, reason) = (&lost.endpoint, lost.to_string());
-    emit(&Event::Subscriber {
-        state: SubscriberState::Disconnected,
-        endpoint,
-        reason: &reason,
-        lost: lost.lost_messages,
-    });
 }
 
 /// Returns how long a published payload can be.
@@ -215,13 +169,11 @@ fn combined(bus: Option<SubscriptionCounters>, hub: Option<SubscriptionCounters>
 /// Stops the bus and then the hub on a thread of its own, so that this thread still handles signals meanwhile.
 async fn stop_bus_and_hub(bus: Arc<Bus>, hub: Option<Arc<Hub>>, deadline: Instant) {
     let (sender, stopped) = oneshot::channel();
-    let stop = {
-        let (bus, hub) = (Arc::clone(&bus), hub.clone());
-        move || {
-            stop_until(&bus, hub.as_deref(), deadline);
-            // The receiver is gone after a second signal to stop.
-            let _ = sender.send(());
-        }
+    let (stopping_bus, stopping_hub) = (Arc::clone(&bus), hub.clone());
+    let stop = move || {
+        stop_until(&stopping_bus, stopping_hub.as_deref(), deadline);
+        // The receiver is gone after a second signal to stop.
+        let _ = sender.send(());
     };
     if std::thread::Builder::new().name("stop".into()).spawn(stop).is_err() || stopped.await.is_err() {
         stop_until(&bus, hub.as_deref(), deadline);

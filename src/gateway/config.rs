@@ -1,62 +1,114 @@
-//! What the command line decides for the whole run.
+//! What the command line decides for the whole run, and how the descriptors that the process may have are divided.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::bus::BusConfig;
+use crate::bus::{BusConfig, MAX_PEERS, limit_peers};
+use crate::gateway::failure::Failure;
 use crate::http::token::Token;
 use crate::server::listener::ListenTarget;
 use crate::server::pool::ServerConfig;
+use crate::sys::log::warning;
+use crate::sys::process::{check_free_descriptors, raise_descriptor_limit};
 use crate::tls::source::CertificateSource;
+
+/// Descriptors that are not connections when there is one worker: the listeners, the ring, the bus, the standard streams
+/// and the settings file.
+const OTHER_DESCRIPTORS: u64 = 40;
+
+/// Descriptors of each endpoint that the bus connects to: its connection, its socket and its monitor.
+const ENDPOINT_DESCRIPTORS: u64 = 4;
+
+/// Descriptors of the embedded hub without its peers.
+const HUB_DESCRIPTORS: u64 = 16;
+
+/// Where descriptors are scarce, peers of the bus get one of so many.
+const PEER_SHARE: u64 = 5;
+
+/// The least number of peers that descriptors are reserved for.
+const FEWEST_PEERS: u64 = 24;
+
+/// Descriptors of each further worker: its ring, and those with which tokio waits and is woken.
+const WORKER_DESCRIPTORS: u64 = 5;
+
+/// Descriptors of each further worker for each listener: its handle, and one accepted connection that waits until the
+/// number of connections falls below the bound.
+const LISTENER_DESCRIPTORS: u64 = 2;
 
 /// How the gateway runs. All values were checked when the arguments were parsed.
 #[derive(Debug)]
-pub struct GatewayConfig {
+pub(crate) struct GatewayConfig {
     /// Where to listen with sockets of the gateway.
-    pub listen: Vec<ListenTarget>,
+    pub(crate) listen: Vec<ListenTarget>,
     /// Whether the gateway may listen on any free port if one of `listen` is taken.
-    pub any_port: bool,
+    pub(crate) any_port: bool,
     /// Where the certificate of https comes from; `None` for plain http. Unix sockets speak http in any case.
-    pub certificate: Option<CertificateSource>,
+    pub(crate) certificate: Option<CertificateSource>,
     /// How requests are served.
-    pub server: ServerConfig,
+    pub(crate) server: ServerConfig,
     /// The bound on the time from the request to stop to the end of the process.
-    pub drain_timeout: Duration,
+    pub(crate) drain_timeout: Duration,
     /// The endpoints to publish to, and the bounds of the queue.
-    pub bus: BusConfig,
+    pub(crate) bus: BusConfig,
     /// Whether the end of standard input stops the gateway.
-    pub watch_stdin: bool,
+    pub(crate) watch_stdin: bool,
     /// Whether the end of the process that started this one asks the gateway to stop.
-    pub watch_parent: bool,
+    pub(crate) watch_parent: bool,
     /// Whether SIGHUP, which a terminal sends when it is closed, asks to stop and not to reload. It then does neither if
     /// the process was started with SIGHUP ignored, as by nohup(1).
-    pub stops_at_hangup: bool,
+    pub(crate) stops_at_hangup: bool,
     /// The time between two `stats` events; `None` for no such events.
-    pub stats_interval: Option<Duration>,
+    pub(crate) stats_interval: Option<Duration>,
 }
 
 impl GatewayConfig {
     /// Returns whether clients connect by TCP to one of the listening sockets.
-    #[must_use]
-    pub fn has_tcp(&self) -> bool {
+    pub(crate) fn has_tcp(&self) -> bool {
         self.listen.iter().any(|target| matches!(target, ListenTarget::Addresses(_)))
             || self.server.inherited.iter().any(|socket| socket.address().is_tcp())
     }
 
-    /// Returns the number of listening sockets, at most.
-    #[must_use]
-    pub fn listeners(&self) -> usize {
+    /// Raises the soft limit of descriptors as far as needed and possible, and divides it: limits the peers at the bound
+    /// endpoints, and returns the number of connections that fits under it. Without a descriptor nothing can be accepted, and
+    /// nothing else can be opened.
+    ///
+    /// # Errors
+    /// Those that are needed whatever connects cannot be opened. Some libraries panic where they cannot, so this is asked
+    /// before they are used.
+    pub(super) fn divide_descriptors(&self, has_hub: bool) -> Result<u64, Failure> {
+        let wanted = self.server.max_connections;
+        let sockets = u64::from(has_hub) + u64::from(!self.bus.bind.is_empty());
+        let wanted_peers = MAX_PEERS as u64 * sockets;
         let of_target = |target: &ListenTarget| match target {
             ListenTarget::Addresses(addresses) => addresses.len(),
             ListenTarget::Path(_) => 1,
         };
-        self.listen.iter().map(of_target).sum::<usize>() + self.server.inherited.len()
+        let listeners = self.listen.iter().map(of_target).sum::<usize>() + self.server.inherited.len();
+        let further_workers = self.server.workers.saturating_sub(1) as u64;
+        let others = OTHER_DESCRIPTORS
+            + further_workers * (WORKER_DESCRIPTORS + LISTENER_DESCRIPTORS * listeners as u64)
+            + ENDPOINT_DESCRIPTORS * self.bus.connect.len() as u64
+            + if has_hub { HUB_DESCRIPTORS } else { 0 };
+        let limit = raise_descriptor_limit(wanted.saturating_add(others + wanted_peers));
+        let needed = format!("open {others} descriptors, which the gateway needs");
+        check_free_descriptors(others).map_err(Failure::cannot(&needed))?;
+        let free = limit.saturating_sub(others);
+        let peers = (free / PEER_SHARE).max(FEWEST_PEERS).min(wanted_peers);
+        let possible = free.saturating_sub(peers).max(1);
+        if peers < wanted_peers {
+            warning(format_args!("at most {peers} peers of the bus, since the limit of descriptors is {limit}"));
+        }
+        if possible < wanted {
+            warning(format_args!("at most {possible} connections, since the limit of descriptors is {limit}"));
+        }
+        limit_peers(usize::try_from(peers / sockets.max(1)).unwrap_or(usize::MAX));
+        Ok(possible.min(wanted))
     }
 }
 
 /// Where the token comes from.
 #[derive(Debug)]
-pub enum TokenSource {
+pub(crate) enum TokenSource {
     /// The user settings file, which is watched.
     SettingsFile(PathBuf),
     /// A token that was made for this run.

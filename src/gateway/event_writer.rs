@@ -20,14 +20,11 @@ const FINISH_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Writes events to standard output on a thread of its own, so that a parent that does not read delays nothing.
 #[derive(Debug)]
-pub struct EventWriter(Arc<StreamWriter<EventQueue>>);
+pub(crate) struct EventWriter(Arc<StreamWriter<EventQueue>>);
 
 impl EventWriter {
     /// Starts the thread, and returns the sink for its events. Events are written in the order of the calls.
-    ///
-    /// # Errors
-    /// Returns the error of the system if it provides no thread.
-    pub fn start() -> io::Result<(EventSink, Self)> {
+    pub(crate) fn start() -> io::Result<(EventSink, Self)> {
         let writer = Arc::new(StreamWriter::start("events", io::stdout(), EventQueue::default())?);
         let emit = {
             let writer = Arc::clone(&writer);
@@ -37,7 +34,7 @@ impl EventWriter {
     }
 
     /// Waits until all events are written, for a bounded time.
-    pub fn finish(self) {
+    pub(crate) fn finish(self) {
         self.0.finish(&io::stdout(), FINISH_TIMEOUT);
     }
 }
@@ -58,17 +55,10 @@ enum Subject {
     End,
 }
 
-/// An event in the form in which it is written.
-#[derive(Debug)]
-struct WaitingEvent {
-    subject: Subject,
-    line: Vec<u8>,
-}
-
-/// The events that wait for the parent.
+/// The events that wait for the parent, in the form in which they are written.
 #[derive(Debug, Default)]
 struct EventQueue {
-    events: VecDeque<WaitingEvent>,
+    events: VecDeque<(Subject, Vec<u8>)>,
     /// The sum of the lengths of their lines.
     bytes: usize,
     /// The number of `listening` events since the last `disabled` event.
@@ -91,7 +81,7 @@ impl EventQueue {
         let subject = self.subject(event);
         self.is_ended = subject == Subject::End;
         self.bytes += line.len();
-        self.events.push_back(WaitingEvent { subject, line });
+        self.events.push_back((subject, line));
         while self.events.len() > WAITING_EVENTS || self.bytes > WAITING_BYTES {
             if !self.drop_one() {
                 return;
@@ -124,21 +114,21 @@ impl EventQueue {
     /// was one: what then remains is bounded by the number of listeners and endpoints.
     fn drop_one(&mut self) -> bool {
         let is_replaced = |&at: &usize| {
-            let mut from_here = self.events.range(at..).map(|event| &event.subject);
+            let mut from_here = self.events.range(at..).map(|(subject, _)| subject);
             from_here.next().is_some_and(|subject| from_here.any(|later| later == subject))
         };
-        let is_stats = |at: &usize| self.events.get(*at).is_some_and(|event| event.subject == Subject::Stats);
+        let is_stats = |at: &usize| self.events.get(*at).is_some_and(|(subject, _)| *subject == Subject::Stats);
         let stats = (0..self.events.len()).filter(is_stats).find(is_replaced);
         let oldest = stats.or_else(|| (0..self.events.len()).find(is_replaced));
         let dropped = oldest.and_then(|at| self.events.remove(at));
-        self.bytes -= dropped.as_ref().map_or(0, |event| event.line.len());
+        self.bytes -= dropped.as_ref().map_or(0, |(_, line)| line.len());
         dropped.is_some()
     }
 }
 
 impl WaitingLines for EventQueue {
     fn take_next(&mut self) -> Option<Vec<u8>> {
-        let WaitingEvent { line, .. } = self.events.pop_front()?;
+        let (_, line) = self.events.pop_front()?;
         self.bytes -= line.len();
         Some(line)
     }
@@ -150,7 +140,7 @@ impl WaitingLines for EventQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gateway::events::{BusConnectivity, SettingsChange, Stats};
+    use crate::gateway::events::{Connectivity, SettingsChange, Stats};
     use crate::server::pool::IoBackend;
 
     const SETTINGS: Event<'_> = Event::Settings(&SettingsChange::Reloaded);
@@ -160,7 +150,7 @@ mod tests {
     }
 
     fn bus(endpoint: &str) -> Event<'_> {
-        Event::Bus { state: BusConnectivity::Connected, endpoint, reason: None }
+        Event::Bus { state: Connectivity::Connected, endpoint, reason: None }
     }
 
     /// Returns what the parent reads from the queue.

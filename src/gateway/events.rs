@@ -11,10 +11,10 @@ use crate::http::counters::{MessageTotals, RequestTotals, TrafficTotals};
 use crate::http::counting::ConnectionTotals;
 use crate::server::pool::IoBackend;
 
-/// An event. The order of the fields is their order in the JSON object.
+/// An event. The order of the fields is their order in the JSON object. A `reason` is a sentence.
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
-pub enum Event<'a> {
+pub(crate) enum Event<'a> {
     /// A listening socket accepts requests from now on. Each socket has its own event.
     Listening {
         /// The URL that messages are posted to.
@@ -22,9 +22,7 @@ pub enum Event<'a> {
         /// The path of a Unix socket; left out for TCP, and for a socket without a path.
         #[serde(skip_serializing_if = "Option::is_none")]
         socket: Option<&'a Path>,
-        /// The id of this process.
         pid: u32,
-        /// How the workers wait for sockets: `uring` or `epoll`.
         #[serde(serialize_with = "as_text")]
         io: IoBackend,
     },
@@ -33,31 +31,25 @@ pub enum Event<'a> {
     /// From now on a message that is posted is refused.
     #[serde(rename = "not-ready")]
     NotReady {
-        /// The reason, in a sentence.
         reason: &'a str,
     },
     /// The gateway does not listen.
     Disabled {
-        /// The reason, in a sentence.
         reason: &'a str,
     },
     /// An endpoint of the bus was connected or disconnected.
     Bus {
-        /// Its state from now on.
-        state: BusConnectivity,
-        /// The endpoint.
+        state: Connectivity,
         endpoint: &'a str,
-        /// Why it is not connected, in a sentence; left out if it is.
+        /// Why it is not connected; left out if it is.
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<&'a str>,
     },
     /// A subscriber of a bound endpoint or of the embedded hub was disconnected.
     Subscriber {
-        /// What became of it.
-        state: SubscriberState,
+        state: Connectivity,
         /// The endpoint that it had connected to.
         endpoint: &'a str,
-        /// The reason, in a sentence.
         reason: &'a str,
         /// How many messages it has lost, at most.
         lost: u64,
@@ -66,7 +58,6 @@ pub enum Event<'a> {
     Settings(&'a SettingsChange),
     /// The certificate was made or changed, or could not be.
     Certificate {
-        /// What became of it.
         state: CertificateState,
         /// The file of the certificate or, if it is rejected, the file at fault.
         path: &'a str,
@@ -77,13 +68,11 @@ pub enum Event<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<&'a str>,
     },
-    /// The counters.
     Stats(Stats),
     /// The start or the run has failed. No event follows.
     Failed {
         /// The exit status.
         status: u8,
-        /// The reason, in a sentence.
         reason: &'a str,
     },
     /// The gateway has stopped as it was asked to. No event follows.
@@ -98,28 +87,17 @@ pub enum Event<'a> {
     },
 }
 
-/// Whether messages reach an endpoint of the bus.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum BusConnectivity {
-    /// Messages reach the endpoint.
+pub(crate) enum Connectivity {
     Connected,
-    /// Messages wait until the endpoint is connected again.
-    Disconnected,
-}
-
-/// What became of a subscriber.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum SubscriberState {
-    /// Its connection was ended.
     Disconnected,
 }
 
 /// What became of the certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum CertificateState {
+pub(crate) enum CertificateState {
     /// The gateway made one where there was none.
     Made,
     /// The gateway made a new one for the last one.
@@ -133,16 +111,13 @@ pub enum CertificateState {
 /// What became of a change of the settings file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "lowercase")]
-pub enum SettingsChange {
+pub(crate) enum SettingsChange {
     /// The new settings are in force.
     Reloaded,
     /// The file says the same as before.
     Unchanged,
     /// The new settings cannot be understood. The last good ones stay in force.
-    Rejected {
-        /// What is wrong, and where.
-        reason: String,
-    },
+    Rejected { reason: String },
 }
 
 fn as_text<S: Serializer>(value: &impl fmt::Display, serializer: S) -> Result<S::Ok, S::Error> {
@@ -156,44 +131,38 @@ fn is_zero(count: &u64) -> bool {
 /// The counters since the start, and the present state. Each group is declared where it is counted, and a counter that
 /// is added there is in the event.
 #[derive(Debug, Default, Serialize)]
-pub struct Stats {
+pub(crate) struct Stats {
     /// Seconds since the start.
-    pub uptime_s: u64,
-    /// What became of requests.
+    pub(crate) uptime_s: u64,
     #[serde(flatten)]
-    pub requests: RequestTotals,
+    pub(crate) requests: RequestTotals,
     /// Messages that were answered with 200.
-    pub accepted: u64,
+    pub(crate) accepted: u64,
     /// Messages that were handed to libzmq and, at the end, have left the embedded hub.
-    pub published: u64,
-    /// What was found in messages.
+    pub(crate) published: u64,
     #[serde(flatten)]
-    pub messages: MessageTotals,
-    /// The queue to the bus.
+    pub(crate) messages: MessageTotals,
     #[serde(flatten)]
-    pub queue: QueueCounters,
-    /// What passed through connections.
+    pub(crate) queue: QueueCounters,
     #[serde(flatten)]
-    pub traffic: TrafficTotals,
-    /// The connections of clients.
+    pub(crate) traffic: TrafficTotals,
     #[serde(flatten)]
-    pub connections: ConnectionTotals,
+    pub(crate) connections: ConnectionTotals,
     /// The distinct topic prefixes that subscribers have subscribed to at `--bind` endpoints and at the embedded hub.
     /// `None` without either.
-    pub subscriptions: Option<u64>,
+    pub(crate) subscriptions: Option<u64>,
     /// Messages that matched none of these prefixes.
-    pub unsubscribed: Option<u64>,
-    /// The endpoints of the bus.
-    pub endpoints: Vec<EndpointCounters>,
+    pub(crate) unsubscribed: Option<u64>,
+    pub(crate) endpoints: Vec<EndpointCounters>,
     /// Peers of `--bind` endpoints and of the embedded hub.
-    pub peers: GuardCounters,
-    /// The embedded hub; left out if there is none.
+    pub(crate) peers: GuardCounters,
+    /// `None` without an embedded hub.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub hub: Option<HubCounters>,
+    pub(crate) hub: Option<HubCounters>,
 }
 
 /// The function that every event is passed to.
-pub type EventSink = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
+pub(crate) type EventSink = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
 
 #[cfg(test)]
 mod tests {
@@ -239,16 +208,16 @@ mod tests {
             ),
             (Event::Disabled { reason: "why" }, r#"{"event":"disabled","reason":"why"}"#.into()),
             (
-                Event::Bus { state: BusConnectivity::Connected, endpoint: "tcp://h:1", reason: None },
+                Event::Bus { state: Connectivity::Connected, endpoint: "tcp://h:1", reason: None },
                 r#"{"event":"bus","state":"connected","endpoint":"tcp://h:1"}"#.into(),
             ),
             (
-                Event::Bus { state: BusConnectivity::Disconnected, endpoint: "tcp://h:1", reason: Some("why") },
+                Event::Bus { state: Connectivity::Disconnected, endpoint: "tcp://h:1", reason: Some("why") },
                 r#"{"event":"bus","state":"disconnected","endpoint":"tcp://h:1","reason":"why"}"#.into(),
             ),
             (
                 Event::Subscriber {
-                    state: SubscriberState::Disconnected,
+                    state: Connectivity::Disconnected,
                     endpoint: "tcp://h:1",
                     reason: "why",
                     lost: 256,

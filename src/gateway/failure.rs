@@ -23,6 +23,11 @@ impl Failure {
         Self::Configuration(cause.to_string())
     }
 
+    /// Returns what makes the failure of an error, from what the program cannot do.
+    pub(crate) fn cannot<E: fmt::Display>(what: &str) -> impl FnOnce(E) -> Self {
+        move |error| Self::Configuration(format!("cannot {what}: {error}"))
+    }
+
     /// Returns the failure to listen.
     pub(crate) fn listen(error: &io::Error) -> Self {
         let is_taken = error.kind() == io::ErrorKind::AddrInUse;
@@ -45,9 +50,14 @@ impl Failure {
 impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {
         match error {
-            StartError::Uring(error) => Self::NoUring(error.to_string()),
-            StartError::EventLoop(error) => Self::Configuration(format!("cannot create an event loop: {error}")),
-            StartError::Thread(error) => Self::Configuration(format!("cannot start a worker thread: {error}")),
+            StartError::Uring(error) => Self::NoUring(format!(
+                "io_uring is not available: {error}. Possible cures: use a kernel from 6.0 on; if \
+                 kernel.io_uring_disabled is 1 or 2, run `sysctl kernel.io_uring_disabled=0`; in a container, use a \
+                 seccomp profile that allows io_uring_setup, io_uring_enter and io_uring_register; if the kernel counts \
+                 rings against the memlock limit, raise that limit (`ulimit -l`). Or leave --io at auto, which then uses epoll."
+            )),
+            StartError::EventLoop(error) => Self::cannot("create an event loop")(error),
+            StartError::Thread(error) => Self::cannot("start a worker thread")(error),
         }
     }
 }
@@ -55,14 +65,9 @@ impl From<StartError> for Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Usage(text) | Self::Configuration(text) | Self::Listen(text) => f.write_str(text),
-            Self::NoUring(error) => write!(
-                f,
-                "io_uring is not available: {error}. Possible cures: use a kernel from 6.0 on; if \
-                 kernel.io_uring_disabled is 1 or 2, run `sysctl kernel.io_uring_disabled=0`; in a container, use a \
-                 seccomp profile that allows io_uring_setup, io_uring_enter and io_uring_register; if the kernel counts \
-                 rings against the memlock limit, raise that limit (`ulimit -l`). Or leave --io at auto, which then uses epoll."
-            ),
+            Self::Usage(text) | Self::Configuration(text) | Self::Listen(text) | Self::NoUring(text) => {
+                f.write_str(text)
+            }
         }
     }
 }

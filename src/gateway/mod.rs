@@ -5,32 +5,28 @@
 //! |---|---|
 //! | `run` | follows the settings and the signals until the gateway is asked to stop |
 //! | `components` | starts, counts and stops the running components: the workers, the bus and the embedded hub |
-//! | `config` | holds what the command line decides for the whole run |
-//! | `descriptors` | divides the descriptors that the process may have |
+//! | `config` | holds what the command line decides for the whole run, and divides the descriptors |
 //! | `events` | defines the events, which are JSON objects |
 //! | `event_writer` | writes one event a line to standard output |
 //! | `signals` | turns signals, and the end of standard input, into actions |
 //! | `watched_settings` | reads the settings at the start and when their file changes |
 //! | `ready` | reports when a message that is posted is taken, and when no longer |
-//! | `refused_tokens` | logs requests without the right token, once a minute |
-//! | `unknown_topics` | logs topics that are not known, each once |
+//! | `request_log` | logs requests without the right token, and topics that are not known |
 //! | `certificates` | reloads the certificate when its files change, and every minute |
 //! | `failure` | gives each failure its exit status |
 
 mod certificates;
 mod components;
 mod config;
-mod descriptors;
-pub mod event_writer;
-pub mod events;
+pub(crate) mod event_writer;
+pub(crate) mod events;
 mod failure;
 mod ready;
-mod refused_tokens;
+mod request_log;
 mod run;
-pub(crate) mod signals;
-mod unknown_topics;
+mod signals;
 mod watched_settings;
 
-pub use config::{GatewayConfig, TokenSource};
+pub(crate) use config::{GatewayConfig, TokenSource};
 pub use failure::Failure;
-pub use run::run;
+pub(crate) use run::run;

@@ -11,15 +11,14 @@ use crate::bus::{Hub, OnLost};
 use crate::gateway::certificates::WatchedCertificate;
 use crate::gateway::components::Components;
 use crate::gateway::config::{GatewayConfig, TokenSource};
-use crate::gateway::descriptors;
 use crate::gateway::events::{Event, EventSink};
 use crate::gateway::failure::Failure;
 use crate::gateway::ready::ReadyReporter;
-use crate::gateway::refused_tokens::RefusedTokens;
-use crate::gateway::signals::{SignalAction, Signals, StdinEnd};
-use crate::gateway::unknown_topics::LoggedTopics;
+use crate::gateway::request_log::{LoggedTopics, RefusedTokens};
+use crate::gateway::signals::{SignalAction, Signals, or_never, watch_stdin};
 use crate::gateway::watched_settings::WatchedSettings;
 use crate::http::admission::ENDPOINT;
+use crate::http::problem::Status;
 use crate::http::token::Token;
 use crate::server::listener::{BoundAddress, ListenTarget, Listening};
 use crate::server::pool::check_io;
@@ -42,26 +41,23 @@ const BUS_START: Duration = Duration::from_secs(1);
 
 /// Runs the gateway until it is asked to stop. `start_hub` starts the embedded hub, if there is to be one. It is called
 /// when nothing else can refuse the start any more. The hub is stopped after the bus.
-///
-/// # Errors
-/// Returns the [`Failure`] that ended the run.
-pub fn run(
+pub(crate) fn run(
     mut config: GatewayConfig,
     start_hub: Option<impl FnOnce(OnLost) -> Result<Hub, Failure>>,
     source: &TokenSource,
     emit: EventSink,
 ) -> Result<(), Failure> {
-    config.server.max_connections = descriptors::divide(&config, start_hub.is_some())?;
+    config.server.max_connections = config.divide_descriptors(start_hub.is_some())?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| Failure::Configuration(format!("cannot create an event loop: {error}")))?;
+        .map_err(Failure::cannot("create an event loop"))?;
     runtime.block_on(async {
         // The parent may end at any time, so it is watched first.
         let parent = config.watch_parent.then(ParentEnd::watch).transpose();
-        let parent = parent.map_err(|error| Failure::Configuration(format!("cannot watch the parent: {error}")))?;
+        let parent = parent.map_err(Failure::cannot("watch the parent"))?;
         let signals = Signals::install(config.stops_at_hangup);
-        let mut signals = signals.map_err(|error| Failure::Configuration(format!("cannot handle signals: {error}")))?;
+        let mut signals = signals.map_err(Failure::cannot("handle signals"))?;
         let settings = WatchedSettings::start(source);
         let mut gateway = Gateway::start(config, start_hub, settings, emit)?;
         let ran = gateway.run(parent, &mut signals).await;
@@ -115,27 +111,30 @@ impl Gateway {
         let ready = Arc::clone(&self.ready);
         let mut bus_started = pin!(timeout(BUS_START, ready.completed()));
         let mut accepts_inherited = self.config.server.inherited.is_empty();
-        let mut stdin = self.config.watch_stdin.then(StdinEnd::watch);
+        let mut stdin = self.config.watch_stdin.then(watch_stdin);
         let interval = |period| interval_at(tokio::time::Instant::now() + period, period);
         let mut stats = self.config.stats_interval.map(interval);
-        let mut unknown_topics = self.components.take_unknown_topics().map(LoggedTopics::new);
-        let mut refused_tokens = RefusedTokens::new(self.components.unauthorized());
+        let workers = &mut self.components.workers;
+        let mut unknown_topics = workers.take_unknown_topics().map(LoggedTopics::new);
+        let mut refused_tokens = RefusedTokens::new(workers.unauthorized());
         loop {
             let action = tokio::select! {
                 action = signals.next() => action,
-                () = or_never(stdin.as_mut().map(StdinEnd::reached)) => SignalAction::Stop,
+                _ = or_never(stdin.as_mut()) => SignalAction::Stop,
                 () = or_never(parent.as_ref().map(ParentEnd::reached)) => SignalAction::Stop,
                 _ = or_never(stats.as_mut().map(Interval::tick)) => {
                     (self.emit)(&Event::Stats(self.components.stats()));
                     continue;
                 }
                 _ = &mut bus_started, if !accepts_inherited => {
-                    self.components.accept_inherited()?;
+                    let accepting = self.components.workers.accept_inherited();
+                    accepting.map_err(Failure::cannot("start a thread that accepts"))?;
                     accepts_inherited = true;
                     continue;
                 }
                 () = refused_tokens.due() => {
-                    refused_tokens.log(self.components.unauthorized_answers());
+                    let answers = self.components.workers.totals().requests.answers;
+                    refused_tokens.log(answers.get(&Status::Unauthorized.code()).copied().unwrap_or_default());
                     continue;
                 }
                 line = or_never(unknown_topics.as_mut().map(LoggedTopics::next)) => {
@@ -175,16 +174,11 @@ impl Gateway {
     }
 
     fn apply_settings(&mut self) -> Result<(), Failure> {
-        match self.settings.token() {
-            Ok(token) => {
-                let token = token.clone();
-                self.open(token)
-            }
-            Err(reason) => {
-                self.close(reason);
-                Ok(())
-            }
+        match self.settings.token().cloned() {
+            Ok(token) => self.open(token)?,
+            Err(reason) => self.close(reason),
         }
+        Ok(())
     }
 
     /// Listens, unless the gateway listens already, and puts the token into force.
@@ -193,16 +187,14 @@ impl Gateway {
             self.certificate = Some(WatchedCertificate::load(source.clone(), &self.emit)?);
         }
         let is_new = self.listening.is_none();
-        let listening = match self.listening.take() {
-            Some(listening) => listening,
-            None => Arc::new(match self.bound.take() {
-                Some(bound) => bound,
-                None => listen(&self.config)?,
-            }),
+        let listening = match (self.listening.take(), self.bound.take()) {
+            (Some(listening), _) => listening,
+            (None, Some(bound)) => Arc::new(bound),
+            (None, None) => Arc::new(listen(&self.config)?),
         };
         let tls = self.certificate.as_ref().map(WatchedCertificate::acceptor);
         let is_https = tls.is_some();
-        self.components.open(Arc::clone(&listening), token, tls);
+        self.components.workers.open(Arc::clone(&listening), token, tls);
         if is_new {
             let inherited = self.config.server.inherited.iter().map(|socket| socket.address());
             listening.addresses().chain(inherited).for_each(|address| self.report_listening(address, is_https));
@@ -214,7 +206,7 @@ impl Gateway {
     }
 
     fn report_listening(&self, address: &BoundAddress, is_https: bool) {
-        let io = self.components.io();
+        let io = self.components.workers.io();
         let (url, socket) = match address {
             BoundAddress::Tcp(address) if is_https => (format!("https://{address}{ENDPOINT}"), None),
             BoundAddress::Tcp(address) => (format!("http://{address}{ENDPOINT}"), None),
@@ -239,7 +231,7 @@ impl Gateway {
     /// Closes the listeners, and reports why, unless that was reported already.
     fn close(&mut self, reason: String) {
         if let Some(listening) = self.listening.take() {
-            self.components.close();
+            self.components.workers.close();
             listening.close();
         }
         if self.disabled.as_ref() == Some(&reason) {
@@ -295,12 +287,4 @@ fn listen(config: &GatewayConfig) -> Result<Listening, Failure> {
         ListenTarget::Path(_) => target.clone(),
     });
     Listening::bind(&targets.collect::<Vec<_>>()).map_err(|error| Failure::listen(&error))
-}
-
-/// Waits for the future, or for ever if there is none.
-async fn or_never<T>(future: Option<impl Future<Output = T>>) -> T {
-    match future {
-        Some(future) => future.await,
-        None => std::future::pending().await,
-    }
 }

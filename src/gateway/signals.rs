@@ -1,5 +1,6 @@
 //! What steers the process from outside: signals, and the end of standard input.
 
+use std::future::pending;
 use std::io;
 use std::os::fd::AsFd;
 use std::thread;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{Errno, read};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::mpsc;
+use tokio::sync::oneshot;
 
 use crate::sys::process::is_ignored;
 
@@ -20,7 +21,7 @@ const STDIN_BYTES: usize = 64 * 1024;
 const STDIN_PAUSE: Duration = Duration::from_millis(100);
 
 /// The signals that the process handles (signal(7)).
-pub(crate) struct Signals {
+pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
     /// `None` if the process goes on ignoring the signal.
@@ -31,7 +32,7 @@ pub(crate) struct Signals {
 
 /// What a signal asks for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SignalAction {
+pub(super) enum SignalAction {
     Stop,
     Reload,
     PrintStats,
@@ -40,7 +41,7 @@ pub(crate) enum SignalAction {
 impl Signals {
     /// Installs the handlers. From then on these signals no longer end the process. SIGHUP asks to reload, or to stop if
     /// `stops_at_hangup` and unless the process ignores it.
-    pub(crate) fn install(stops_at_hangup: bool) -> io::Result<Self> {
+    pub(super) fn install(stops_at_hangup: bool) -> io::Result<Self> {
         let kind = SignalKind::hangup();
         let stays_ignored = stops_at_hangup && is_ignored(kind.as_raw_value());
         Ok(Self {
@@ -53,19 +54,19 @@ impl Signals {
     }
 
     /// Waits for the next signal, and returns what it asks for.
-    pub(crate) async fn next(&mut self) -> SignalAction {
+    pub(super) async fn next(&mut self) -> SignalAction {
         let Self { terminate, interrupt, hangup, hangup_action, user1 } = self;
         tokio::select! {
             _ = terminate.recv() => SignalAction::Stop,
             _ = interrupt.recv() => SignalAction::Stop,
-            () = received_or_never(hangup.as_mut()) => *hangup_action,
+            _ = or_never(hangup.as_mut().map(Signal::recv)) => *hangup_action,
             _ = user1.recv() => SignalAction::PrintStats,
         }
     }
 
     /// Waits for SIGTERM or SIGINT. When a terminal is closed, both the shell and the kernel send SIGHUP, so a second one
     /// asks for no more than the first.
-    pub(crate) async fn stop(&mut self) {
+    pub(super) async fn stop(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
@@ -73,33 +74,24 @@ impl Signals {
     }
 }
 
-/// Waits for the signal, or for ever if it is not handled.
-async fn received_or_never(signal: Option<&mut Signal>) {
-    match signal {
-        Some(signal) => drop(signal.recv().await),
-        None => std::future::pending().await,
+/// Waits for the future, or for ever if there is none.
+pub(super) async fn or_never<T>(future: Option<impl Future<Output = T>>) -> T {
+    match future {
+        Some(future) => future.await,
+        None => pending().await,
     }
 }
 
-/// The end of standard input. A thread of its own waits for it: standard input may be a file, or a terminal that other
-/// processes share, and must then not be made non-blocking.
-pub(crate) struct StdinEnd(mpsc::Receiver<()>);
-
-impl StdinEnd {
-    /// Starts a thread that reads standard input and drops what it reads.
-    pub(crate) fn watch() -> Self {
-        let (sender, receiver) = mpsc::channel(1);
-        thread::spawn(move || {
-            let _dropped_at_the_end = sender;
-            read_to_end(&io::stdin());
-        });
-        Self(receiver)
-    }
-
-    /// Waits until standard input has ended.
-    pub(crate) async fn reached(&mut self) {
-        let _ = self.0.recv().await;
-    }
+/// Starts a thread that reads standard input and drops what it reads. The receiver resolves when standard input has
+/// ended. Standard input may be a file, or a terminal that other processes share, and must then not be made non-blocking.
+pub(super) fn watch_stdin() -> oneshot::Receiver<()> {
+    let (sender, ended) = oneshot::channel();
+    thread::spawn(move || {
+        read_to_end(&io::stdin());
+        // The gateway may have stopped for another reason.
+        let _ = sender.send(());
+    });
+    ended
 }
 
 /// Reads until the end, or until an error that will not pass. Another process may have made the stream non-blocking,

@@ -1,6 +1,7 @@
 //! Follows the settings: it reads them at the start, when their file changes and at SIGHUP, and tells what they want.
 
-use std::path::{Path, PathBuf};
+use std::future::pending;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
@@ -17,19 +18,12 @@ use crate::sys::watch::Watch;
 /// take this long to write it.
 const EMPTY_FOR: Duration = Duration::from_millis(250);
 
-/// The settings in force.
-#[expect(clippy::large_enum_variant, reason = "the program makes one value, once")]
-pub(super) enum WatchedSettings {
-    /// The API is open for a token that was not read from a file.
-    Fixed(Token),
-    /// A file decides.
-    File(WatchedFile),
-}
-
-/// The settings file, with a watch on it.
-pub(super) struct WatchedFile {
-    path: PathBuf,
-    /// `None` if the system cannot watch the file.
+/// The settings in force, with a watch on their file.
+#[derive(Default)]
+pub(super) struct WatchedSettings {
+    /// `None` for a token that was not read from a file.
+    path: Option<PathBuf>,
+    /// `None` if there is no file to watch, or the system cannot watch it.
     watch: Option<Watch>,
     /// The version that was read last; `None` if there was no file.
     version: Option<FileVersion>,
@@ -39,101 +33,58 @@ pub(super) struct WatchedFile {
     rejected: Option<String>,
     /// What the log has said about the settings in force.
     warnings: Vec<String>,
-    /// Set while the file is empty, and that does not count yet.
-    emptied: Option<EmptyFile>,
-}
-
-/// A file that is empty: the version of it, and when that counts.
-#[derive(Clone, Copy)]
-struct EmptyFile {
-    version: FileVersion,
-    counts_at: Instant,
+    /// The version of the file that is empty, and when that counts.
+    emptied: Option<(FileVersion, Instant)>,
 }
 
 impl WatchedSettings {
     /// Reads the settings for the first time.
     pub(super) fn start(source: &TokenSource) -> Self {
-        match source {
-            TokenSource::Fixed(token) => Self::Fixed(token.clone()),
-            TokenSource::SettingsFile(path) => Self::File(WatchedFile::start(path)),
-        }
+        let path = match source {
+            TokenSource::Fixed(token) => {
+                return Self { in_force: Some(Access::Open(token.clone())), ..Self::default() };
+            }
+            TokenSource::SettingsFile(path) => path,
+        };
+        // The watch starts before the file is read, so that no later change is missed.
+        let watch = Watch::start(path);
+        let watch =
+            watch.map_err(|error| warning(format_args!("{error}; send SIGHUP to read the settings again"))).ok();
+        let mut settings = Self { path: Some(path.clone()), watch, ..Self::default() };
+        settings.read_again(true);
+        settings
     }
 
     /// Returns the token for which the API is open, or the reason why it is switched off.
     pub(super) fn token(&self) -> Result<&Token, String> {
-        match self {
-            Self::Fixed(token) => Ok(token),
-            Self::File(file) => file.token(),
+        match (&self.in_force, &self.path) {
+            (Some(Access::Open(token)), _) => Ok(token),
+            (Some(Access::Disabled(reason)), Some(path)) => Err(reason.describe(path)),
+            _ => Err(self.rejected.clone().unwrap_or_default()),
         }
     }
 
     /// Waits until the file may have changed, or has been empty for long enough. Cancel-safe.
     pub(super) async fn changed(&mut self) {
-        match self {
-            Self::File(WatchedFile { watch: Some(watch), emptied: Some(EmptyFile { counts_at, .. }), .. }) => {
-                let _ = timeout_at(*counts_at, watch.changed()).await;
-            }
-            Self::File(WatchedFile { watch: Some(watch), .. }) => watch.changed().await,
-            _ => std::future::pending().await,
+        match (&mut self.watch, self.emptied) {
+            (Some(watch), Some((_, counts_at))) => drop(timeout_at(counts_at, watch.changed()).await),
+            (Some(watch), None) => watch.changed().await,
+            (None, _) => pending().await,
         }
     }
 
-    /// Reads the settings again. Returns what has become of them, if the file is another version than before, or says
-    /// something else. If `forced`, good settings count as reloaded, whatever the file said before, and an empty file
-    /// counts at once.
+    /// Reads the settings again. Settings that cannot be understood leave the last good ones in force. Returns what has
+    /// become of the new ones, if the file is another version than before, or says something else, or if `forced`. An
+    /// empty file counts at once if `forced`.
     pub(super) fn read_again(&mut self, forced: bool) -> Option<SettingsChange> {
-        match self {
-            Self::Fixed(_) => None,
-            Self::File(file) => file.read_again(forced),
+        let SettingsReading { access, version, is_empty } = settings::read(self.path.as_deref()?);
+        if !forced && is_empty && version.is_some_and(|version| self.awaits_content(version)) {
+            return None;
         }
-    }
-
-    /// Logs the lines that switch the API on, if the file lacks one of them. A token in them is a fresh one, which is in
-    /// no file and no event, and not in force.
-    pub(super) fn log_missing_lines(&self) {
-        if let Self::File(WatchedFile { path, in_force: Some(Access::Disabled(reason)), .. }) = self
-            && let Ok(lines) = reason.proposed_lines()
-        {
-            log(format_args!("to switch the API on, write this into {}:\n{lines}", path.display()));
-        }
-    }
-}
-
-impl WatchedFile {
-    fn start(path: &Path) -> Self {
-        // The watch starts before the file is read, so that no later change is missed.
-        let watch = Watch::start(path);
-        let watch =
-            watch.map_err(|error| warning(format_args!("{error}; send SIGHUP to read the settings again"))).ok();
-        let mut file = Self {
-            path: path.into(),
-            watch,
-            version: None,
-            in_force: None,
-            rejected: None,
-            warnings: Vec::new(),
-            emptied: None,
-        };
-        file.take(settings::read(path));
-        file
-    }
-
-    fn token(&self) -> Result<&Token, String> {
-        match &self.in_force {
-            Some(Access::Open(token)) => Ok(token),
-            Some(Access::Disabled(reason)) => Err(reason.describe(&self.path)),
-            None => Err(self.rejected.clone().unwrap_or_default()),
-        }
-    }
-
-    /// Takes what was read. Settings that cannot be understood leave the last good ones in force. Returns what has become
-    /// of the new ones, and whether that or the version of the file is new.
-    fn take(&mut self, reading: SettingsReading) -> (SettingsChange, bool) {
-        let SettingsReading { access, version, .. } = reading;
         self.emptied = None;
         let is_new_version = std::mem::replace(&mut self.version, version) != version;
         let was_rejected = self.rejected.take();
-        match access {
+        let (change, is_new) = match access {
             Ok(access) => {
                 let says_the_same = was_rejected.is_none() && self.in_force.as_ref() == Some(&access);
                 self.in_force = Some(access);
@@ -142,50 +93,39 @@ impl WatchedFile {
                 }
                 self.warn();
                 let change = if says_the_same { SettingsChange::Unchanged } else { SettingsChange::Reloaded };
-                (change, is_new_version || !says_the_same)
+                (change, !says_the_same)
             }
             Err(reason) => {
-                let is_new = is_new_version || was_rejected.as_ref() != Some(&reason);
+                let is_new = was_rejected.as_ref() != Some(&reason);
                 self.rejected = Some(reason.clone());
                 (SettingsChange::Rejected { reason }, is_new)
             }
-        }
-    }
-
-    fn read_again(&mut self, forced: bool) -> Option<SettingsChange> {
-        let reading = settings::read(&self.path);
-        if !forced && self.awaits_content(&reading) {
+        };
+        if !is_new && !is_new_version && !forced {
             return None;
         }
-        let (change, is_new) = self.take(reading);
-        let change = match change {
-            _ if !is_new && !forced => return None,
-            change => change,
-        };
         if let (SettingsChange::Rejected { reason }, Some(_)) = (&change, &self.in_force) {
             warning(format_args!("{reason}; the last good settings stay in force"));
         }
         Some(change)
     }
 
-    /// Returns whether the file is empty, and has not been so for long enough.
-    fn awaits_content(&mut self, reading: &SettingsReading) -> bool {
-        let Some(version) = reading.version.filter(|_| reading.is_empty) else { return false };
+    /// Returns whether the file, which is empty, has not been so for long enough.
+    fn awaits_content(&mut self, version: FileVersion) -> bool {
         let now = Instant::now();
         // Another version had content meanwhile.
-        let known = self.emptied.filter(|known| known.version == version);
-        let emptied = known.unwrap_or(EmptyFile { version, counts_at: now + EMPTY_FOR });
-        self.emptied = Some(emptied);
-        now < emptied.counts_at
+        let known = self.emptied.filter(|(known, _)| *known == version);
+        let (_, counts_at) = *self.emptied.insert(known.unwrap_or((version, now + EMPTY_FOR)));
+        now < counts_at
     }
 
     /// Logs what makes the token easy to read, to replace or to guess, unless that was logged for the settings in force.
     fn warn(&mut self) {
         let mut warnings = Vec::new();
-        if let Some(Access::Open(token)) = &self.in_force {
-            warnings.extend(exposures(&self.path).iter().map(|exposure| exposure.describe("the token")));
+        if let (Some(path), Some(Access::Open(token))) = (&self.path, &self.in_force) {
+            warnings.extend(exposures(path).iter().map(|exposure| exposure.describe("the token")));
             if token.is_short() {
-                let path = self.path.display();
+                let path = path.display();
                 warnings.push(format!(
                     "{path}: the token has fewer than {SHORT_CHARACTERS} characters, and programs can guess it; \
                      `openssl rand -hex 16` makes a better one"
@@ -197,11 +137,22 @@ impl WatchedFile {
         }
         self.warnings = warnings;
     }
+
+    /// Logs the lines that switch the API on, if the file lacks one of them. A token in them is a fresh one, which is in
+    /// no file and no event, and not in force.
+    pub(super) fn log_missing_lines(&self) {
+        if let (Some(path), Some(Access::Disabled(reason))) = (&self.path, &self.in_force)
+            && let Ok(lines) = reason.proposed_lines()
+        {
+            log(format_args!("to switch the API on, write this into {}:\n{lines}", path.display()));
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::path::Path;
 
     use super::*;
 

@@ -1,0 +1,185 @@
+//! Logs what clients may do by mistake, with a bound on the lines a minute: requests without the right token, and topics
+//! that are not known.
+
+use std::collections::VecDeque;
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::{Instant, sleep_until};
+
+use crate::message::topics::nearest;
+use crate::message::unknown_topics::UnknownTopics;
+use crate::sys::log::warning;
+
+/// The time in which one line about tokens is logged, and at most [`TOPIC_LINES`] about topics.
+const INTERVAL: Duration = Duration::from_secs(60);
+
+/// Lines about topics in any [`INTERVAL`], at most. Those beyond wait for the next.
+const TOPIC_LINES: usize = 16;
+
+/// Bytes of a topic that are logged: a known topic has at most 27.
+const SHOWN_BYTES: usize = 100;
+
+/// What the log has said of the answers 401: the first one, and then once a minute how many more there were.
+pub(super) struct RefusedTokens {
+    /// Notified at each such answer.
+    refused: Arc<Notify>,
+    /// How many of them the log has told of.
+    logged: u64,
+    /// When the next line may follow; `None` if the last interval had none.
+    next_at: Option<Instant>,
+}
+
+impl RefusedTokens {
+    pub(super) fn new(refused: Arc<Notify>) -> Self {
+        Self { refused, logged: 0, next_at: None }
+    }
+
+    /// Waits until a line may be due. Cancel-safe.
+    pub(super) async fn due(&self) {
+        match self.next_at {
+            Some(at) => sleep_until(at).await,
+            None => self.refused.notified().await,
+        }
+    }
+
+    /// Logs a line if it is due. `answers` is the number of answers 401 so far.
+    pub(super) fn log(&mut self, answers: u64) {
+        if let Some(line) = self.line(answers, Instant::now()) {
+            warning(format_args!("{line}"));
+        }
+    }
+
+    fn line(&mut self, answers: u64, now: Instant) -> Option<String> {
+        let count = answers.saturating_sub(self.logged);
+        // The notice of an answer that was logged before may come late.
+        let is_first = self.next_at.is_none();
+        self.logged = answers;
+        self.next_at = (count > 0).then(|| now + INTERVAL);
+        match (count, is_first) {
+            (0, _) => None,
+            (1, true) => Some("a request without the right token was answered 401".into()),
+            (_, true) => Some(format!("{count} requests without the right token were answered 401")),
+            (_, false) => Some(format!(
+                "{count} more requests without the right token were answered 401 in the last {} s",
+                INTERVAL.as_secs()
+            )),
+        }
+    }
+}
+
+/// What the log has said of topics that are not known: each once, whichever workers tell of it.
+pub(super) struct LoggedTopics {
+    topics: UnboundedReceiver<Box<str>>,
+    logged: UnknownTopics,
+    /// When the last lines were due, [`TOPIC_LINES`] at most.
+    times: VecDeque<Instant>,
+}
+
+impl LoggedTopics {
+    pub(super) fn new(topics: UnboundedReceiver<Box<str>>) -> Self {
+        Self { topics, logged: UnknownTopics::default(), times: VecDeque::new() }
+    }
+
+    /// Waits until a line is due, and returns it. Cancel-safe.
+    pub(super) async fn next(&mut self) -> String {
+        if let Some(end) = self.end_of_pause() {
+            sleep_until(end).await;
+            self.times.pop_front();
+        }
+        loop {
+            let Some(topic) = self.topics.recv().await else {
+                // The workers have ended.
+                return pending().await;
+            };
+            if let Some(line) = self.line(&topic, Instant::now()) {
+                return line;
+            }
+        }
+    }
+
+    /// Returns when the next line may follow, if it may not follow now.
+    fn end_of_pause(&self) -> Option<Instant> {
+        self.times.front().filter(|_| self.times.len() >= TOPIC_LINES).map(|&first| first + INTERVAL)
+    }
+
+    /// Returns the line to log of `topic`, if there was none.
+    fn line(&mut self, topic: &str, now: Instant) -> Option<String> {
+        self.logged.note(topic);
+        let is_new = !self.logged.take_new().is_empty();
+        is_new.then(|| {
+            self.times.push_back(now);
+            topic_line(topic)
+        })
+    }
+}
+
+fn topic_line(topic: &str) -> String {
+    let end = topic.floor_char_boundary(SHOWN_BYTES);
+    let shown = topic.get(..end).unwrap_or_default().escape_debug();
+    let cut = if end < topic.len() { "…" } else { "" };
+    format!("the topic \"{shown}{cut}\" is not known; the nearest known topic is \"{}\"", nearest(topic))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_first_is_logged_and_then_their_number_once_a_minute() {
+        let refused = Arc::new(Notify::new());
+        let mut tokens = RefusedTokens::new(Arc::clone(&refused));
+        let start = Instant::now();
+        let line = |tokens: &mut RefusedTokens, answers, minute| tokens.line(answers, start + minute * INTERVAL);
+        refused.notify_one();
+        tokens.due().await;
+        assert_eq!(line(&mut tokens, 1, 0).unwrap(), "a request without the right token was answered 401");
+        assert_eq!(tokens.next_at, Some(start + INTERVAL));
+        let more = "1150000 more requests without the right token were answered 401 in the last 60 s";
+        assert_eq!(line(&mut tokens, 1_150_001, 1).unwrap(), more);
+        assert_eq!(line(&mut tokens, 1_150_001, 2), None, "there were none");
+        assert_eq!(line(&mut tokens, 1_150_001, 3), None, "a notice came late");
+        assert_eq!(line(&mut tokens, 1_150_003, 4).unwrap(), "2 requests without the right token were answered 401");
+    }
+
+    #[tokio::test]
+    async fn each_topic_is_logged_once_and_16_a_minute() {
+        let (tell, topics) = mpsc::unbounded_channel();
+        let mut topics = LoggedTopics::new(topics);
+        for topic in 0..=TOPIC_LINES {
+            // Two workers tell of each.
+            tell.send(topic.to_string().into()).unwrap();
+            tell.send(topic.to_string().into()).unwrap();
+        }
+        let start = Instant::now();
+        for topic in 0..TOPIC_LINES {
+            assert_eq!(topics.end_of_pause(), None);
+            let line = topics.next().await;
+            assert!(line.starts_with(&format!("the topic \"{topic}\" is not known")), "{line}");
+        }
+        let end = topics.end_of_pause().unwrap();
+        assert!((start + INTERVAL..=Instant::now() + INTERVAL).contains(&end));
+        assert_eq!(topics.line("0", end), None, "it was logged");
+        let more = (0..2_000).filter(|number| topics.line(&format!("t{number}"), end).is_some());
+        assert_eq!(more.count(), 1_024 - TOPIC_LINES, "whoever invents more topics does it on purpose");
+    }
+
+    #[test]
+    fn a_line_names_the_nearest_topic_and_cuts_and_escapes_the_other() {
+        assert_eq!(
+            topic_line("core/ext/operate"),
+            "the topic \"core/ext/operate\" is not known; the nearest known topic is \"core/exts/operate\""
+        );
+        let long = format!("\u{202e}\"{}", "é".repeat(500));
+        assert!(
+            topic_line(&long).starts_with(&format!("the topic \"\\u{{202e}}\\\"{}…\" is not", "é".repeat(48))),
+            "{}",
+            topic_line(&long)
+        );
+    }
+}
