@@ -12,7 +12,7 @@ use crate::message::{Check, Encoding, Vocabulary};
 use crate::server::context::{BODY_TIMEOUT_S, HEAD_TIMEOUT_S, IDLE_TIMEOUT_S};
 use crate::server::listen_address::ListenAddress;
 use crate::server::pool::Io;
-use crate::tls::names::CertificateName;
+use crate::tls::certificate::CertificateName;
 
 /// The default port of the gateway, as in the examples of the specification.
 pub const DEFAULT_PORT: u16 = 12358;

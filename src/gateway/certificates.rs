@@ -14,7 +14,7 @@ use crate::gateway::failure::Failure;
 use crate::sys::log::{date_time, log, warning};
 use crate::sys::watch::Watch;
 use crate::tls::acceptor::Acceptor;
-use crate::tls::fault::CertificateNotice;
+use crate::tls::certificate::CertificateNotice;
 use crate::tls::source::CertificateSource;
 
 /// The time between two checks. A small computer without a battery has the right time only a while after its start, and a
@@ -87,7 +87,7 @@ impl WatchedCertificate {
         let loaded = match self.source.load(SystemTime::now()) {
             Ok(loaded) => loaded,
             Err(error) => {
-                if self.reject(&error.path, error.fault.to_string()) {
+                if self.reject(&error.path, error.reason.clone()) {
                     warning(format_args!("{error}; the certificate stays as it was"));
                 }
                 return;
@@ -148,8 +148,8 @@ impl WatchedCertificate {
 /// Returns what the gateway has done, if it has made the certificate.
 fn made_or_renewed(notices: &[CertificateNotice]) -> Option<CertificateState> {
     notices.iter().find_map(|notice| match notice {
-        CertificateNotice::Made { replaced: None, .. } => Some(CertificateState::Made),
-        CertificateNotice::Made { replaced: Some(_), .. } => Some(CertificateState::Renewed),
+        CertificateNotice::Made { is_renewal: false, .. } => Some(CertificateState::Made),
+        CertificateNotice::Made { is_renewal: true, .. } => Some(CertificateState::Renewed),
         _ => None,
     })
 }

@@ -7,10 +7,9 @@ use rustls::SupportedCipherSuite;
 use rustls::crypto::hash::HashAlgorithm;
 use rustls::crypto::ring;
 use rustls::server::{NoServerSessionStorage, ServerConfig};
-use rustls::sign::SingleCertAndKey;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::version::{TLS12, TLS13};
 
-use super::certificate::Identity;
 use super::session::Session;
 
 /// The application protocols, the preferred one first (RFC 7301). A client that offers only others, such as h2, is
@@ -23,7 +22,7 @@ pub struct Acceptor {
 }
 
 struct ServedIdentity {
-    identity: Identity,
+    identity: Arc<CertifiedKey>,
     config: Arc<ServerConfig>,
 }
 
@@ -32,7 +31,7 @@ impl Acceptor {
     ///
     /// # Errors
     /// [`rustls::Error`], where the system gives no random bytes.
-    pub fn new(identity: Identity) -> Result<Self, rustls::Error> {
+    pub fn new(identity: Arc<CertifiedKey>) -> Result<Self, rustls::Error> {
         let config = configure(&identity)?;
         Ok(Self { served: RwLock::new(ServedIdentity { identity, config }) })
     }
@@ -42,8 +41,8 @@ impl Acceptor {
     ///
     /// # Errors
     /// [`rustls::Error`], as for [`Acceptor::new`]. The identity then stays as it was.
-    pub fn replace(&self, identity: Identity) -> Result<bool, rustls::Error> {
-        if self.served.read().unwrap_or_else(PoisonError::into_inner).identity == identity {
+    pub fn replace(&self, identity: Arc<CertifiedKey>) -> Result<bool, rustls::Error> {
+        if self.served.read().unwrap_or_else(PoisonError::into_inner).identity.cert == identity.cert {
             return Ok(false);
         }
         let config = configure(&identity)?;
@@ -69,14 +68,14 @@ impl fmt::Debug for Acceptor {
 
 /// Configures TLS 1.3 (RFC 8446) and 1.2 (RFC 5246) with the cipher suites and groups that rustls has by default. All of
 /// them have forward secrecy and authenticated encryption. Early data is off, since a replay would publish twice.
-fn configure(identity: &Identity) -> Result<Arc<ServerConfig>, rustls::Error> {
+fn configure(identity: &Arc<CertifiedKey>) -> Result<Arc<ServerConfig>, rustls::Error> {
     let mut provider = ring::default_provider();
     // Processors have instructions for SHA-256, and most have none for SHA-384. A handshake hashes more than it encrypts.
     provider.cipher_suites.sort_by_key(|&suite| hash_of(suite) != HashAlgorithm::SHA256);
     let mut config = ServerConfig::builder_with_provider(Arc::new(provider))
         .with_protocol_versions(&[&TLS13, &TLS12])?
         .with_no_client_auth()
-        .with_cert_resolver(Arc::new(SingleCertAndKey::from(identity.certified_key())));
+        .with_cert_resolver(Arc::new(SingleCertAndKey::from(Arc::clone(identity))));
     config.ignore_client_order = true;
     config.alpn_protocols = PROTOCOLS.map(Vec::from).into();
     config.max_early_data_size = 0;

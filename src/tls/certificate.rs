@@ -1,168 +1,360 @@
-//! Reads a certificate chain and its private key from PEM files (RFC 7468), and checks them before they are used.
+//! A certificate with its key: reads them from PEM files (RFC 7468), checks them before they are used, and reads what the
+//! certificate says.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use httpdate::HttpDate;
 use rustls::crypto::ring::sign::any_supported_type;
 use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, DnsName, PrivateKeyDer, ServerName};
 use rustls::sign::CertifiedKey;
 use rustls::{Error, InconsistentKeys};
 use yasna::tags::{TAG_GENERALIZEDTIME, TAG_UTCTIME};
 use yasna::{ASN1Error, ASN1ErrorKind, ASN1Result, BERReader, BERReaderSeq, Tag};
 
-use super::fault::{CertificateError, CertificateFault, CertificateNotice};
-use super::files;
+use super::files::{self, CertificateError};
 use crate::sys::exposure::exposures;
 
-/// What the gateway presents to its clients: a certificate chain, with the gateway's own certificate first, and the
-/// private key of that certificate. Two identities are equal if their chains are, since a certificate names its key.
-#[derive(Clone)]
-pub struct Identity(Arc<CertifiedKey>);
+/// The object identifier 2.5.29.17 in DER: subjectAltName (RFC 5280 §4.2.1.6).
+const SUBJECT_ALT_NAME: &[u8] = b"\x06\x03\x55\x1d\x11";
 
-impl Identity {
-    pub(super) fn certified_key(&self) -> Arc<CertifiedKey> {
-        Arc::clone(&self.0)
-    }
-
-    /// Returns the gateway's own certificate.
-    pub(super) fn leaf(&self) -> Option<&CertificateDer<'static>> {
-        debug_assert!(!self.0.cert.is_empty(), "an identity is only made of a chain that has a certificate");
-        self.0.cert.first()
-    }
-}
-
-impl PartialEq for Identity {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.cert == other.0.cert
-    }
-}
-
-impl Eq for Identity {}
-
-impl fmt::Debug for Identity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Identity({} certificates, ..)", self.0.cert.len())
-    }
-}
+/// The tags of `version` and `extensions` in a certificate, and of `dNSName` and `iPAddress` in a name of it (RFC 5280
+/// §4.1, §4.2.1.6).
+const VERSION: u64 = 0;
+const EXTENSIONS: u64 = 3;
+const DNS_NAME: u64 = 2;
+const IP_ADDRESS: u64 = 7;
 
 /// A certificate that can be served.
 #[derive(Clone, Debug)]
 pub struct LoadedCertificate {
-    /// The chain and its key.
-    pub identity: Identity,
+    /// The chain, with the gateway's own certificate first, and the private key of that certificate.
+    pub identity: Arc<CertifiedKey>,
     /// The last second at which it is valid. `None` where that cannot be read.
     pub not_after: Option<SystemTime>,
     /// What a person should know about it.
     pub notices: Vec<CertificateNotice>,
 }
 
+/// What a person should know about a certificate in use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CertificateNotice {
+    /// A self-signed certificate was made.
+    Made {
+        /// Whether it takes the place of another one.
+        is_renewal: bool,
+        /// What was made, and why.
+        text: String,
+    },
+    /// A self-signed certificate could not be renewed. It is valid for some more time.
+    NotRenewed {
+        /// Its file.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+    /// What may prevent clients from using it, or others from not using it.
+    Warning(String),
+}
+
+impl CertificateNotice {
+    /// Returns the warning of a certificate whose validity has not begun.
+    pub(super) fn not_yet_valid(path: &Path, from: SystemTime) -> Self {
+        let (path, from) = (path.display(), date(from));
+        Self::Warning(format!("{path}: the certificate is not valid before {from}, by the clock of this computer"))
+    }
+}
+
+impl fmt::Display for CertificateNotice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Made { text, .. } | Self::Warning(text) => f.write_str(text),
+            Self::NotRenewed { path, reason } => {
+                let path = path.display();
+                write!(f, "{path}: the certificate cannot be renewed and stays as long as it is valid: {reason}")
+            }
+        }
+    }
+}
+
+/// Formats the date as HTTP does, which has no dates before 1970.
+fn date(time: SystemTime) -> HttpDate {
+    time.max(SystemTime::UNIX_EPOCH).into()
+}
+
 /// Loads a chain and the key of its first certificate. An expired certificate is loaded with a notice, since its owner
 /// may have clients that accept it.
 pub(super) fn load(certificate: &Path, key: &Path, now: SystemTime) -> Result<LoadedCertificate, CertificateError> {
-    let identity = read_pair(certificate, key)?;
+    let (identity, content) = read_pair(certificate, key)?;
+    let validity = content.map(|content| content.validity);
     let mut notices = Vec::new();
-    let validity = identity.leaf().and_then(|leaf| validity(leaf));
     if let Some(validity) = &validity {
-        let path = certificate.to_path_buf();
         if now < *validity.start() {
-            notices.push(CertificateNotice::NotYetValid { path, from: *validity.start() });
+            notices.push(CertificateNotice::not_yet_valid(certificate, *validity.start()));
         } else if now > *validity.end() {
-            notices.push(CertificateNotice::Expired { path, at: *validity.end() });
+            let (path, end) = (certificate.display(), date(*validity.end()));
+            notices.push(CertificateNotice::Warning(format!("{path}: the certificate expired on {end}")));
         }
     }
     notices.extend(key_exposures(key));
-    let not_after = validity.map(|validity| *validity.end());
-    Ok(LoadedCertificate { identity, not_after, notices })
+    Ok(LoadedCertificate { identity, not_after: validity.map(|validity| *validity.end()), notices })
 }
 
 /// Returns what other users can do with a private key.
 pub(super) fn key_exposures(key: &Path) -> impl Iterator<Item = CertificateNotice> + use<> {
-    exposures(key).into_iter().map(CertificateNotice::KeyExposed)
+    exposures(key).into_iter().map(|exposure| CertificateNotice::Warning(exposure.describe("the private key")))
 }
 
-/// Reads the chain from one file and the key from the same or another one, and checks that they belong together.
-pub(super) fn read_pair(certificate: &Path, key: &Path) -> Result<Identity, CertificateError> {
-    let in_certificate = |fault| CertificateError { path: certificate.into(), fault };
-    let in_key = |fault| CertificateError { path: key.into(), fault };
+/// Reads the chain from one file and the key from the same or another one, and checks that they belong together. Returns
+/// also what the first certificate says, if that can be read.
+pub(super) fn read_pair(
+    certificate: &Path,
+    key: &Path,
+) -> Result<(Arc<CertifiedKey>, Option<CertificateContent>), CertificateError> {
+    let in_certificate = |reason| CertificateError::of_content(certificate, reason);
+    let in_key = |reason: &str| CertificateError::of_content(key, reason);
 
     let chain = parse_chain(&files::read(certificate)?).map_err(in_certificate)?;
     let private = parse_key(&files::read(key)?).map_err(in_key)?;
-    let signing = any_supported_type(&private).map_err(|_| in_key(CertificateFault::UnsupportedKey))?;
+    let signing = any_supported_type(&private).map_err(|_| {
+        in_key(
+            "the private key is damaged or of a kind that is not supported; the supported kinds are RSA of 2048 to 4096 \
+             bits, ECDSA P-256, ECDSA P-384 and Ed25519",
+        )
+    })?;
     let pair = CertifiedKey::new(chain, signing);
     match pair.keys_match() {
-        Ok(()) => Ok(Identity(Arc::new(pair))),
+        Ok(()) => {}
         Err(Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => {
-            Err(in_key(CertificateFault::KeyMismatch { certificate: certificate.into() }))
+            let certificate = certificate.display();
+            return Err(in_key(&format!("the private key does not match the first certificate of {certificate}")));
         }
-        Err(_) => Err(in_certificate(CertificateFault::MalformedCertificate)),
+        Err(_) => return Err(malformed(certificate)),
     }
+    let content = pair.cert.first().and_then(|leaf| parse(leaf).ok());
+    Ok((Arc::new(pair), content))
 }
 
-fn parse_chain(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, CertificateFault> {
-    let chain: Vec<_> =
-        CertificateDer::pem_slice_iter(text).collect::<Result<_, _>>().map_err(|_| CertificateFault::NotPem)?;
+/// Returns the error of a first certificate that cannot be parsed, or is not X.509 version 3 (RFC 5280).
+pub(super) fn malformed(certificate: &Path) -> CertificateError {
+    CertificateError::of_content(certificate, "the first certificate is not a valid X.509 version 3 certificate")
+}
+
+/// What is wrong with a file whose section has no end, or whose content is not base64 (RFC 7468).
+const NOT_PEM: &str = "damaged PEM: a section without its end, or not base64";
+
+fn parse_chain(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, &'static str> {
+    let chain: Vec<_> = CertificateDer::pem_slice_iter(text).collect::<Result<_, _>>().map_err(|_| NOT_PEM)?;
     if chain.is_empty() {
-        return Err(CertificateFault::NoCertificate);
+        return Err("no certificate in PEM form (-----BEGIN CERTIFICATE-----)");
     }
     Ok(chain)
 }
 
-fn parse_key(text: &[u8]) -> Result<PrivateKeyDer<'static>, CertificateFault> {
+fn parse_key(text: &[u8]) -> Result<PrivateKeyDer<'static>, &'static str> {
+    let contains = |what: &[u8]| memchr::memmem::find(text, what).is_some();
     PrivateKeyDer::from_pem_slice(text).map_err(|error| match error {
         // The first is PKCS#8 (RFC 5958 §3), the second the older form in the headers of a section (RFC 1421 §4.6.1.1).
-        _ if contains(text, b"BEGIN ENCRYPTED PRIVATE KEY") || contains(text, b"Proc-Type: 4,ENCRYPTED") => {
-            CertificateFault::EncryptedKey
+        _ if contains(b"BEGIN ENCRYPTED PRIVATE KEY") || contains(b"Proc-Type: 4,ENCRYPTED") => {
+            "the private key is encrypted; `openssl pkey -in KEY -out PLAIN_KEY` removes the passphrase"
         }
-        pem::Error::NoItemsFound => CertificateFault::NoKey,
-        _ => CertificateFault::NotPem,
+        pem::Error::NoItemsFound => "no private key in PEM form (-----BEGIN PRIVATE KEY-----)",
+        _ => NOT_PEM,
     })
 }
 
-fn contains(text: &[u8], what: &[u8]) -> bool {
-    memchr::memmem::find(text, what).is_some()
+/// What the gateway reads in a certificate.
+pub(super) struct CertificateContent {
+    /// The first and the last second at which it is valid (RFC 5280 §4.1.2.5).
+    pub(super) validity: RangeInclusive<SystemTime>,
+    /// Those of its names that are each for one computer.
+    pub(super) names: Vec<CertificateName>,
 }
 
-/// Returns the first and the last second at which a certificate is valid (RFC 5280 §4.1.2.5), or `None` where `der` is
-/// no certificate.
-pub(super) fn validity(der: &[u8]) -> Option<RangeInclusive<SystemTime>> {
-    yasna::parse_der(der, |certificate| certificate.read_sequence(|parts| first_then_skip(parts, validity_of_body)))
-        .ok()
+/// ```text
+/// Certificate ::= SEQUENCE { tbsCertificate, signatureAlgorithm SEQUENCE, signatureValue BIT STRING }
+/// ```
+pub(super) fn parse(der: &[u8]) -> ASN1Result<CertificateContent> {
+    yasna::parse_der(der, |certificate| {
+        certificate.read_sequence(|parts| {
+            let content = parts.next().read_sequence(read_body)?;
+            skip(parts, 2)?;
+            Ok(content)
+        })
+    })
 }
 
 /// ```text
 /// TBSCertificate ::= SEQUENCE {
 ///     version [0] EXPLICIT INTEGER DEFAULT v1, serialNumber INTEGER, signature SEQUENCE, issuer SEQUENCE,
-///     validity SEQUENCE { notBefore Time, notAfter Time }, ... }
+///     validity SEQUENCE { notBefore Time, notAfter Time }, ...,
+///     extensions [3] EXPLICIT SEQUENCE OF Extension OPTIONAL }
 /// ```
-fn validity_of_body(reader: BERReader<'_, '_>) -> ASN1Result<RangeInclusive<SystemTime>> {
-    reader.read_sequence(|fields| {
-        fields.read_optional(|version| version.read_tagged(Tag::context(0), |number| number.read_i64()))?;
-        for _serial_signature_issuer in 0..3 {
-            fields.next().read_der()?;
+fn read_body(fields: &mut BERReaderSeq<'_, '_>) -> ASN1Result<CertificateContent> {
+    fields.read_optional(|version| version.read_tagged(Tag::context(VERSION), |number| number.read_i64()))?;
+    skip(fields, 3)?;
+    let validity = fields.next().read_sequence(|ends| Ok(read_time(ends.next())?..=read_time(ends.next())?))?;
+    let mut names = Vec::new();
+    let mut field = |field: BERReader<'_, '_>| {
+        let tag = field.lookahead_tag()?;
+        if tag != Tag::context(EXTENSIONS) {
+            return field.read_der().map(drop);
         }
-        first_then_skip(fields, |validity| validity.read_sequence(|ends| Ok(time(ends.next())?..=time(ends.next())?)))
-    })
+        field.read_tagged(tag, |list| list.read_sequence_of(|extension| read_extension(extension, &mut names)))
+    };
+    while fields.read_optional(&mut field)?.is_some() {}
+    Ok(CertificateContent { validity, names })
 }
 
-/// Reads the next element with `read`, and skips those behind it, which yasna demands to be read as well.
-pub(super) fn first_then_skip<T>(
-    elements: &mut BERReaderSeq<'_, '_>,
-    read: impl FnOnce(BERReader<'_, '_>) -> ASN1Result<T>,
-) -> ASN1Result<T> {
-    let first = read(elements.next())?;
-    while elements.read_optional(|element| element.read_der())?.is_some() {}
-    Ok(first)
+fn skip(elements: &mut BERReaderSeq<'_, '_>, count: usize) -> ASN1Result<()> {
+    (0..count).try_for_each(|_| elements.next().read_der().map(drop))
 }
 
 /// Reads `Time ::= CHOICE { UTCTime, GeneralizedTime }`.
-fn time(reader: BERReader<'_, '_>) -> ASN1Result<SystemTime> {
+fn read_time(reader: BERReader<'_, '_>) -> ASN1Result<SystemTime> {
     match reader.lookahead_tag()? {
         TAG_UTCTIME => reader.read_utctime().map(|time| (*time.datetime()).into()),
         TAG_GENERALIZEDTIME => reader.read_generalized_time().map(|time| (*time.datetime()).into()),
         _ => Err(ASN1Error::new(ASN1ErrorKind::Invalid)),
+    }
+}
+
+/// ```text
+/// Extension ::= SEQUENCE { extnID OBJECT IDENTIFIER, critical BOOLEAN DEFAULT FALSE, extnValue OCTET STRING }
+/// ```
+fn read_extension(extension: BERReader<'_, '_>, names: &mut Vec<CertificateName>) -> ASN1Result<()> {
+    extension.read_sequence(|parts| {
+        let identifier = parts.next().read_der()?;
+        parts.read_optional(|critical| critical.read_bool())?;
+        let value = parts.next().read_bytes()?;
+        if identifier == SUBJECT_ALT_NAME {
+            let found = yasna::parse_der(&value, |list| list.collect_sequence_of(read_name));
+            names.extend(found.unwrap_or_default().into_iter().flatten());
+        }
+        Ok(())
+    })
+}
+
+/// Reads a `GeneralName`.
+fn read_name(name: BERReader<'_, '_>) -> ASN1Result<Option<CertificateName>> {
+    let tag = name.lookahead_tag()?;
+    if tag == Tag::context(DNS_NAME) {
+        let text = name.read_tagged_implicit(tag, |text| text.read_ia5_string())?;
+        // Clients do not take an address from a `dNSName`.
+        return Ok(text.parse().ok().filter(|name: &CertificateName| name.address().is_none()));
+    }
+    if tag == Tag::context(IP_ADDRESS) {
+        let bytes = name.read_tagged_implicit(tag, |bytes| bytes.read_bytes())?;
+        let v4 = <[u8; 4]>::try_from(bytes.as_slice()).map(IpAddr::from);
+        let address = v4.or_else(|_| <[u8; 16]>::try_from(bytes.as_slice()).map(IpAddr::from));
+        return Ok(address.ok().and_then(CertificateName::of_address));
+    }
+    name.read_der().map(|_| None)
+}
+
+/// One name or address of a computer, as clients write it in a URL: no wildcard, and no address that means any.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateName(ServerName<'static>);
+
+impl CertificateName {
+    /// Returns the address; `None` for a name.
+    pub(super) fn address(&self) -> Option<IpAddr> {
+        match self.0 {
+            ServerName::IpAddress(address) => Some(address.into()),
+            _ => None,
+        }
+    }
+
+    fn of_address(address: IpAddr) -> Option<Self> {
+        (!address.is_unspecified()).then(|| Self(address.into()))
+    }
+}
+
+impl FromStr for CertificateName {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let name = match text.parse() {
+            Ok(address) => Self::of_address(address),
+            // A client leaves out the dot at the end of a name before it compares the name (RFC 6066 §3).
+            Err(_) if text.ends_with('.') => None,
+            Err(_) => DnsName::try_from(text.to_ascii_lowercase()).ok().map(|name| Self(ServerName::DnsName(name))),
+        };
+        name.ok_or(
+            "not the name or the address of one computer, such as raspberrypi.local or 192.168.1.7, without a wildcard \
+             or a port",
+        )
+    }
+}
+
+impl fmt::Display for CertificateName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.to_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{CertificateParams, KeyPair};
+
+    use super::*;
+
+    #[test]
+    fn a_name_is_for_one_computer() {
+        for (text, shown) in [
+            ("Raspberrypi.Local", "raspberrypi.local"),
+            ("my_pi", "my_pi"),
+            ("192.0.2.7", "192.0.2.7"),
+            ("FE80::1", "fe80::1"),
+        ] {
+            assert_eq!(text.parse::<CertificateName>().unwrap().to_string(), shown);
+        }
+        let long = "x".repeat(64);
+        for text in [
+            "",
+            " ",
+            ".",
+            "*",
+            "*.local",
+            "a.*",
+            "a b",
+            "pi.local.",
+            "pi..local",
+            "-pi",
+            "pi-",
+            "h:1",
+            "http://h",
+            "h/",
+            "[::1]",
+            "fe80::1%eth0",
+            "0.0.0.0",
+            "::",
+            "1.2.3",
+            "1.2.3.4.5",
+            "10.0.0.0/8",
+            "p\u{ef}",
+            "a,b",
+            "u@h",
+            &long,
+        ] {
+            assert!(text.parse::<CertificateName>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_names_of_a_certificate_are_found() {
+        let texts = ["pi.local", "*.example.org", "192.0.2.7", "2001:db8::1"];
+        let params = CertificateParams::new(texts.map(str::to_owned)).unwrap();
+        let certificate = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
+        let names: Vec<_> = parse(certificate.der()).unwrap().names.iter().map(ToString::to_string).collect();
+        assert_eq!(names, ["pi.local", "192.0.2.7", "2001:db8::1"]);
+        let cut = &certificate.der()[..certificate.der().len() - 1];
+        assert!([cut, b"", b"\x30\x00"].iter().all(|der| parse(der).is_err()));
     }
 }

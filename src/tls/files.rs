@@ -5,10 +5,10 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use std::{error, fmt};
 
 use rustix::fs::OFlags;
 
-use super::fault::{CertificateError, CertificateFault};
 use crate::sys::retry::retry_until;
 
 /// How large a file of certificates or keys may be. A chain has about 4 KiB, and a store of all public authorities 250 KiB.
@@ -24,30 +24,64 @@ const LOCK_PAUSE: Duration = Duration::from_millis(10);
 /// The mode of a file that is for its owner alone.
 pub(super) const PRIVATE_MODE: u32 = 0o600;
 
+/// Why a file of a certificate or a key cannot be used.
+#[derive(Debug)]
+pub struct CertificateError {
+    /// The file or its directory.
+    pub path: PathBuf,
+    /// What is wrong with it. It has no text of the file, which may be a key.
+    pub reason: String,
+    /// Whether a new self-signed file may take its place. A file that cannot be read now may be undamaged, and people may
+    /// trust it.
+    pub(super) is_replaceable: bool,
+}
+
+impl CertificateError {
+    /// Returns the error of a file with unusable content.
+    pub(super) fn of_content(path: &Path, reason: impl Into<String>) -> Self {
+        Self { path: path.into(), reason: reason.into(), is_replaceable: true }
+    }
+
+    fn unreadable(path: &Path, error: &io::Error) -> Self {
+        Self { path: path.into(), reason: error.to_string(), is_replaceable: error.kind() == ErrorKind::NotFound }
+    }
+
+    fn unwritable(path: &Path) -> impl Fn(io::Error) -> Self {
+        move |error| {
+            let reason = format!("cannot be written: {error}; `--cert-dir` names another directory");
+            Self { path: path.into(), reason, is_replaceable: false }
+        }
+    }
+}
+
+impl fmt::Display for CertificateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path.display(), self.reason)
+    }
+}
+
+impl error::Error for CertificateError {}
+
 /// Reads a file, which must not be empty.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, CertificateError> {
-    let content = read_bounded(path).map_err(|fault| CertificateError { path: path.into(), fault })?;
-    let fault = match content.len() {
-        0 => CertificateFault::Empty,
-        length if length > MAX_FILE_BYTES => CertificateFault::TooLarge,
-        _ => return Ok(content),
-    };
-    Err(CertificateError { path: path.into(), fault })
+    let content = read_bounded(path).map_err(|error| CertificateError::unreadable(path, &error))?;
+    match content.len() {
+        0 => Err(CertificateError::of_content(path, "the file is empty")),
+        length if length > MAX_FILE_BYTES => Err(CertificateError::of_content(path, "the file is larger than 1 MiB")),
+        _ => Ok(content),
+    }
 }
 
 /// Reads a file up to one byte more than it may have.
-fn read_bounded(path: &Path) -> Result<Vec<u8>, CertificateFault> {
-    let bytes = || {
-        // Without the flag, opening a FIFO would block until a program writes to it.
-        let file = OpenOptions::new().read(true).custom_flags(flags(OFlags::NONBLOCK)).open(path)?;
-        if !file.metadata()?.is_file() {
-            return Ok(None);
-        }
-        let mut content = Vec::new();
-        file.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut content)?;
-        Ok(Some(content))
-    };
-    bytes().map_err(CertificateFault::Unreadable)?.ok_or(CertificateFault::NotAFile)
+fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+    // Without the flag, opening a FIFO would block until a program writes to it.
+    let file = OpenOptions::new().read(true).custom_flags(flags(OFlags::NONBLOCK)).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(ErrorKind::InvalidInput, "not a regular file"));
+    }
+    let mut content = Vec::new();
+    file.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut content)?;
+    Ok(content)
 }
 
 /// Returns the flags in the form that the standard library takes.
@@ -62,13 +96,25 @@ pub(super) fn close_to_others(path: &Path) -> io::Result<()> {
 
 /// Creates a directory, and those above it, for their owner alone. Existing ones stay as they are.
 pub(super) fn create_directory(path: &Path) -> Result<(), CertificateError> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(unwritable(path))
+    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(CertificateError::unwritable(path))
 }
 
-/// A lock that one process at a time holds, until the value is dropped.
+/// A file that is removed when this is dropped.
+#[derive(Debug)]
+struct RemovedFile(PathBuf);
+
+impl Drop for RemovedFile {
+    fn drop(&mut self) {
+        // It may be gone already, so an error means nothing.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// A lock that one process at a time holds, until the value is dropped. The file is removed before it is unlocked: fields
+/// are dropped in their order.
 #[derive(Debug)]
 pub(super) struct FileLock {
-    path: PathBuf,
+    _file: RemovedFile,
     _locked: File,
 }
 
@@ -93,21 +139,17 @@ fn try_lock(path: &Path) -> io::Result<FileLock> {
     let id = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
     let is_in_place =
         fs::symlink_metadata(path).is_ok_and(|found| file.metadata().is_ok_and(|own| id(own) == id(found)));
-    if is_in_place { Ok(FileLock { path: path.into(), _locked: file }) } else { Err(is_locked()) }
-}
-
-impl Drop for FileLock {
-    fn drop(&mut self) {
-        // The file is removed before it is unlocked. It may be gone already, so an error means nothing.
-        let _ = fs::remove_file(&self.path);
+    if !is_in_place {
+        return Err(is_locked());
     }
+    Ok(FileLock { _file: RemovedFile(path.into()), _locked: file })
 }
 
 /// The new content of a file, complete and on the disk, under a temporary name beside the file.
 #[derive(Debug)]
 pub(super) struct Draft {
     path: PathBuf,
-    temporary: PathBuf,
+    temporary: RemovedFile,
 }
 
 impl Draft {
@@ -115,27 +157,15 @@ impl Draft {
     pub(super) fn write(path: &Path, content: &[u8], mode: u32) -> Result<Self, CertificateError> {
         // No other process uses the name at the same time, even if the directory could not be locked.
         let temporary = path.with_added_extension(format!("{}.new", std::process::id()));
-        let draft = Self { path: path.into(), temporary };
-        write_new(&draft.temporary, content, mode).map_err(unwritable(path))?;
+        let draft = Self { path: path.into(), temporary: RemovedFile(temporary) };
+        write_new(&draft.temporary.0, content, mode).map_err(CertificateError::unwritable(path))?;
         Ok(draft)
     }
 
     /// Replaces the file as a whole.
     pub(super) fn publish(self) -> Result<(), CertificateError> {
-        fs::rename(&self.temporary, &self.path).map_err(unwritable(&self.path))
+        fs::rename(&self.temporary.0, &self.path).map_err(CertificateError::unwritable(&self.path))
     }
-}
-
-impl Drop for Draft {
-    fn drop(&mut self) {
-        // After its publication, and after some errors, the temporary file does not exist, so an error means nothing.
-        let _ = fs::remove_file(&self.temporary);
-    }
-}
-
-/// Writes the names in a directory to the disk.
-pub(super) fn sync_directory(path: &Path) -> Result<(), CertificateError> {
-    File::open(path).and_then(|directory| directory.sync_all()).map_err(unwritable(path))
 }
 
 fn write_new(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
@@ -149,6 +179,7 @@ fn write_new(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     file.sync_all()
 }
 
-fn unwritable(path: &Path) -> impl Fn(io::Error) -> CertificateError {
-    move |error| CertificateError { path: path.into(), fault: CertificateFault::Unwritable(error) }
+/// Writes the names in a directory to the disk.
+pub(super) fn sync_directory(path: &Path) -> Result<(), CertificateError> {
+    File::open(path).and_then(|directory| directory.sync_all()).map_err(CertificateError::unwritable(path))
 }

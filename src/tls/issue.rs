@@ -1,4 +1,5 @@
-//! Makes a certificate for the names of this machine and those that a user adds, and an authority that signs this certificate and no other.
+//! Makes a certificate for the names of this machine and those that a user adds, and an authority that signs this
+//! certificate and no other.
 //!
 //! Clients trust the authority and not the certificate of the server, for two reasons: Firefox and rustls accept no
 //! certificate as both, and a certificate that a person adds to the trusted ones must do no harm there. The private key
@@ -10,11 +11,11 @@ use std::time::{Duration, SystemTime};
 
 use rcgen::{
     BasicConstraints, CertificateParams, CidrSubnet, DistinguishedName, DnType, ExtendedKeyUsagePurpose,
-    GeneralSubtree, IsCa, Issuer, KeyPair, KeyUsagePurpose, NameConstraints, PKCS_ECDSA_P256_SHA256, SanType,
+    GeneralSubtree, IsCa, Issuer, KeyPair, KeyUsagePurpose, NameConstraints, PKCS_ECDSA_P256_SHA256,
 };
 use time::OffsetDateTime;
 
-use super::names::CertificateName;
+use super::certificate::CertificateName;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -52,7 +53,7 @@ pub(super) fn issue(names: &[CertificateName], now: SystemTime) -> Result<Issued
 }
 
 fn authority(names: &[CertificateName], now: SystemTime) -> Result<CertificateParams, rcgen::Error> {
-    let mut params = params("adapter-gateway, for this computer only", now)?;
+    let mut params = params("adapter-gateway, for this computer only", &[], now)?;
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
     let permitted_subtrees = names.iter().map(subtree).collect();
@@ -60,20 +61,27 @@ fn authority(names: &[CertificateName], now: SystemTime) -> Result<CertificatePa
     Ok(params)
 }
 
+fn subtree(name: &CertificateName) -> GeneralSubtree {
+    match name.address() {
+        Some(IpAddr::V4(address)) => GeneralSubtree::IpAddress(CidrSubnet::V4(address.octets(), [0xff; 4])),
+        Some(IpAddr::V6(address)) => GeneralSubtree::IpAddress(CidrSubnet::V6(address.octets(), [0xff; 16])),
+        None => GeneralSubtree::DnsName(name.to_string()),
+    }
+}
+
 fn gateway(names: &[CertificateName], now: SystemTime) -> Result<CertificateParams, rcgen::Error> {
-    let mut params = params("localhost", now)?;
+    let mut params = params("localhost", names, now)?;
     params.is_ca = IsCa::ExplicitNoCa;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    params.subject_alt_names = names.iter().map(alt_name).collect::<Result<_, _>>()?;
     // OpenSSL demands this extension in its strict mode, which is the default of Python from 3.13 on.
     params.use_authority_key_identifier_extension = true;
     Ok(params)
 }
 
-fn params(common_name: &str, now: SystemTime) -> Result<CertificateParams, rcgen::Error> {
+fn params(common_name: &str, names: &[CertificateName], now: SystemTime) -> Result<CertificateParams, rcgen::Error> {
     let begin = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().saturating_sub(BACKDATED);
-    let mut params = CertificateParams::default();
+    let mut params = CertificateParams::new(names.iter().map(ToString::to_string).collect::<Vec<_>>())?;
     params.not_before = date(begin)?;
     params.not_after = date(begin.saturating_add(VALIDITY))?;
     params.distinguished_name = DistinguishedName::new();
@@ -84,19 +92,4 @@ fn params(common_name: &str, now: SystemTime) -> Result<CertificateParams, rcgen
 fn date(since_epoch: Duration) -> Result<OffsetDateTime, rcgen::Error> {
     let seconds = i64::try_from(since_epoch.as_secs()).map_err(|_| rcgen::Error::Time)?;
     OffsetDateTime::from_unix_timestamp(seconds).map_err(|_| rcgen::Error::Time)
-}
-
-fn alt_name(name: &CertificateName) -> Result<SanType, rcgen::Error> {
-    Ok(match name.address() {
-        Some(address) => SanType::IpAddress(address),
-        None => SanType::DnsName(name.to_string().try_into()?),
-    })
-}
-
-fn subtree(name: &CertificateName) -> GeneralSubtree {
-    match name.address() {
-        Some(IpAddr::V4(address)) => GeneralSubtree::IpAddress(CidrSubnet::V4(address.octets(), [0xff; 4])),
-        Some(IpAddr::V6(address)) => GeneralSubtree::IpAddress(CidrSubnet::V6(address.octets(), [0xff; 16])),
-        None => GeneralSubtree::DnsName(name.to_string()),
-    }
 }

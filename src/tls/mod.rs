@@ -2,13 +2,10 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `source` | loads the certificate from where the options say it is |
-//! | `certificate` | reads a certificate chain and its key from PEM files, and checks them |
-//! | `self_signed` | keeps and renews the pair that the gateway makes for itself |
+//! | `source` | loads the certificate from where the options say it is; keeps and renews the pair of the gateway |
 //! | `issue` | makes such a pair |
-//! | `names` | the names that a certificate is valid for |
+//! | `certificate` | reads a certificate chain and its key from PEM files, and checks them |
 //! | `files` | reads and writes the files of certificates and keys |
-//! | `fault` | says what is wrong with a certificate or a key |
 //! | `acceptor` | begins sessions with the certificate of the moment |
 //! | `session` | is one connection in TLS, and recognises plain http |
 //!
@@ -18,11 +15,8 @@
 
 pub mod acceptor;
 pub mod certificate;
-pub mod fault;
 mod files;
 mod issue;
-pub mod names;
-mod self_signed;
 pub mod session;
 pub mod source;
 #[cfg(test)]

@@ -1,12 +1,36 @@
-//! Loads the certificate of the gateway from where the options say it is.
+//! Loads the certificate of the gateway: from files that the user names, or a pair that the gateway makes for itself.
+//!
+//! The gateway's own pair is made on first use and renewed before it ends. Otherwise it never changes, since people have
+//! made their browsers trust it. A pair that cannot be renewed is served as long as it is valid.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::certificate::{self, LoadedCertificate};
-use super::fault::CertificateError;
-use super::names::CertificateName;
-use super::self_signed;
+use super::certificate::{
+    self, CertificateContent, CertificateName, CertificateNotice, LoadedCertificate, key_exposures, malformed,
+    read_pair,
+};
+use super::files::{self, CertificateError, Draft, PRIVATE_MODE};
+use super::issue::{RENEWED_BEFORE, issue};
+use crate::sys::exposure::open_mode;
+
+/// The certificate of the gateway, then that of its authority, for clients that take a file.
+pub(super) const CERTIFICATE_FILE: &str = "gateway-cert.pem";
+/// The private key of the gateway.
+pub(super) const KEY_FILE: &str = "gateway-key.pem";
+/// The certificate of the authority alone, for browsers, which import one at a time. The gateway never reads it.
+pub(super) const AUTHORITY_FILE: &str = "gateway-ca.pem";
+/// What a gateway locks while it makes a pair.
+pub(super) const LOCK_FILE: &str = "gateway-cert.lock";
+
+const CERTIFICATE_MODE: u32 = 0o644;
+
+/// The names by which clients on this machine address the gateway.
+const OWN_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
+
+/// The most names that a new pair takes over from the last one. A computer that gets another name each time it starts
+/// must not make the certificate grow without end.
+const KEPT_NAMES: usize = 32;
 
 /// Where the certificate and its key are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +70,7 @@ impl CertificateSource {
     pub fn load(&self, now: SystemTime) -> Result<LoadedCertificate, CertificateError> {
         match self {
             Self::Files { certificate, key } => certificate::load(certificate, key, now),
-            Self::SelfSigned { directory, names } => self_signed::load(directory, names, now),
+            Self::SelfSigned { directory, names } => load_self_signed(directory, names, now),
         }
     }
 
@@ -55,10 +79,7 @@ impl CertificateSource {
     pub fn files(&self) -> [PathBuf; 2] {
         match self {
             Self::Files { certificate, key } => [certificate.clone(), key.clone()],
-            Self::SelfSigned { directory, .. } => {
-                let paths = self_signed::PairPaths::within(directory);
-                [paths.certificate, paths.key]
-            }
+            Self::SelfSigned { directory, .. } => pair_in(directory),
         }
     }
 
@@ -68,7 +89,157 @@ impl CertificateSource {
     pub fn trust_anchor(&self) -> Option<PathBuf> {
         match self {
             Self::Files { .. } => None,
-            Self::SelfSigned { directory, .. } => Some(self_signed::PairPaths::within(directory).certificate),
+            Self::SelfSigned { directory, .. } => Some(directory.join(CERTIFICATE_FILE)),
         }
     }
+}
+
+fn pair_in(directory: &Path) -> [PathBuf; 2] {
+    [directory.join(CERTIFICATE_FILE), directory.join(KEY_FILE)]
+}
+
+/// Loads the pair of a directory. Makes a new pair where there is none, where the pair cannot be used (one of the files
+/// is missing or damaged, the key belongs to another certificate, one of `names` or of this machine's names is missing),
+/// or where it ends within 30 days. A new pair has the names of the last one too, so that two gateways with different
+/// names and one directory do not replace each other's pair again and again. If no pair can be made, the last one is
+/// loaded as long as it is valid. Creates the directory if necessary. Takes the permissions of others for the key away.
+pub(super) fn load_self_signed(
+    directory: &Path,
+    names: &[CertificateName],
+    now: SystemTime,
+) -> Result<LoadedCertificate, CertificateError> {
+    let mut wanted = Vec::new();
+    add_new(&mut wanted, OWN_NAMES.iter().filter_map(|name| name.parse().ok()));
+    add_new(&mut wanted, names.iter().cloned());
+    if let Found::Usable(loaded) = find(directory, &wanted, now)? {
+        return Ok(loaded);
+    }
+    files::create_directory(directory)?;
+    // Two gateways that start at the same time must not leave the key of one beside the certificate of the other.
+    let lock_path = directory.join(LOCK_FILE);
+    let lock = files::lock(&lock_path);
+    // Another gateway may have made a pair before the lock was free.
+    let (reason, last, kept) = match find(directory, &wanted, now)? {
+        Found::Usable(loaded) => return Ok(loaded),
+        Found::Unusable { reason, last, names } => (reason, last, names),
+    };
+    let most = wanted.len() + KEPT_NAMES;
+    add_new(&mut wanted, kept);
+    wanted.truncate(most);
+    match (make_pair(directory, &wanted, reason, now), last) {
+        (Ok(mut made), _) => {
+            if let Err(error) = &lock {
+                let text = format!("{}: the certificate was made without the lock: {error}", lock_path.display());
+                made.notices.push(CertificateNotice::Warning(text));
+            }
+            Ok(made)
+        }
+        (Err(error), Some(mut last)) => {
+            let path = directory.join(CERTIFICATE_FILE);
+            last.notices.push(CertificateNotice::NotRenewed { path, reason: error.to_string() });
+            Ok(last)
+        }
+        (Err(error), None) => Err(error),
+    }
+}
+
+/// Adds those of `more` that are not in `names` yet.
+fn add_new(names: &mut Vec<CertificateName>, more: impl IntoIterator<Item = CertificateName>) {
+    for name in more {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+}
+
+/// What is in the directory.
+enum Found {
+    Usable(LoadedCertificate),
+    Unusable {
+        /// Why the pair is to be replaced; `None` where there is none.
+        reason: Option<String>,
+        /// The pair, if it is still valid.
+        last: Option<LoadedCertificate>,
+        /// The names of the pair.
+        names: Vec<CertificateName>,
+    },
+}
+
+/// Loads the pair as it is.
+fn find(directory: &Path, wanted: &[CertificateName], now: SystemTime) -> Result<Found, CertificateError> {
+    let [certificate, key] = pair_in(directory);
+    if !certificate.exists() && !key.exists() {
+        return Ok(Found::Unusable { reason: None, last: None, names: Vec::new() });
+    }
+    let (mut loaded, CertificateContent { validity, names }) = match read(directory) {
+        Ok(pair) => pair,
+        Err(error) if error.is_replaceable => {
+            return Ok(Found::Unusable { reason: Some(error.to_string()), last: None, names: Vec::new() });
+        }
+        Err(error) => return Err(error),
+    };
+    loaded.notices = close_key(&key);
+    let missing: Vec<_> = wanted.iter().filter(|name| !names.contains(name)).map(ToString::to_string).collect();
+    let reason = if !missing.is_empty() {
+        format!("the last one does not name {}", missing.join(", "))
+    } else if now < *validity.start() {
+        // People trust the pair, and the clock is wrong.
+        loaded.notices.push(CertificateNotice::not_yet_valid(&certificate, *validity.start()));
+        return Ok(Found::Usable(loaded));
+    } else if now >= validity.end().checked_sub(RENEWED_BEFORE).unwrap_or(SystemTime::UNIX_EPOCH) {
+        format!("the last one ends in less than {} days", RENEWED_BEFORE.as_secs() / 86_400)
+    } else {
+        return Ok(Found::Usable(loaded));
+    };
+    Ok(Found::Unusable { reason: Some(reason), last: Some(loaded).filter(|_| validity.contains(&now)), names })
+}
+
+/// Takes the permissions of others for the key away, and says so. Returns what others can still do.
+fn close_key(key: &Path) -> Vec<CertificateNotice> {
+    let closed = open_mode(key).filter(|_| files::close_to_others(key).is_ok());
+    let notice = |mode| {
+        CertificateNotice::Warning(format!(
+            "{}: the private key was open to others than its owner (mode {mode:04o}) and is now closed (0600); if anyone may \
+             have read it, remove the file, and the gateway makes a new key",
+            key.display()
+        ))
+    };
+    closed.map(notice).into_iter().chain(key_exposures(key)).collect()
+}
+
+/// Makes a pair. Replaces no file before all of them are written, and then the key first, so that no person trusts a
+/// certificate that has no key yet.
+fn make_pair(
+    directory: &Path,
+    names: &[CertificateName],
+    reason: Option<String>,
+    now: SystemTime,
+) -> Result<LoadedCertificate, CertificateError> {
+    let ([certificate, key], authority) = (pair_in(directory), directory.join(AUTHORITY_FILE));
+    let issued = issue(names, now).map_err(|error| {
+        CertificateError::of_content(&certificate, format!("a certificate cannot be made: {error}"))
+    })?;
+    let drafts = [
+        Draft::write(&key, issued.key.as_bytes(), PRIVATE_MODE)?,
+        Draft::write(&certificate, issued.chain.as_bytes(), CERTIFICATE_MODE)?,
+        Draft::write(&authority, issued.authority.as_bytes(), CERTIFICATE_MODE)?,
+    ];
+    drafts.into_iter().try_for_each(Draft::publish)?;
+    files::sync_directory(directory)?;
+    let (mut loaded, _) = read(directory)?;
+    let is_renewal = reason.is_some();
+    let since = reason.map(|reason| format!(", since {reason}")).unwrap_or_default();
+    let (path, authority) = (certificate.display(), authority.display());
+    let text = format!("{path}: a new self-signed certificate{since}; clients can trust {authority}");
+    loaded.notices.push(CertificateNotice::Made { is_renewal, text });
+    loaded.notices.extend(key_exposures(&key));
+    Ok(loaded)
+}
+
+fn read(directory: &Path) -> Result<(LoadedCertificate, CertificateContent), CertificateError> {
+    let [certificate, key] = pair_in(directory);
+    let (identity, content) = read_pair(&certificate, &key)?;
+    let content = content.ok_or_else(|| malformed(&certificate))?;
+    let not_after = Some(*content.validity.end());
+    Ok((LoadedCertificate { identity, not_after, notices: Vec::new() }, content))
 }

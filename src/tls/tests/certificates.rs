@@ -3,11 +3,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crate::sys::exposure::Exposure;
-use crate::tls::certificate::{LoadedCertificate, load};
-use crate::tls::fault::{CertificateError, CertificateNotice};
-use crate::tls::files::MAX_FILE_BYTES;
-use crate::tls::self_signed::{self, CERTIFICATE_FILE, KEY_FILE};
+use crate::tls::certificate::{CertificateNotice, LoadedCertificate, load};
+use crate::tls::files::{CertificateError, MAX_FILE_BYTES};
+use crate::tls::source::{CERTIFICATE_FILE, KEY_FILE, load_self_signed};
 
 /// Pairs that OpenSSL made: `openssl req -x509 -days 36500 -subj /CN=localhost -addext subjectAltName=DNS:localhost`.
 const EC_CERTIFICATE: &str = include_str!("data/ec-cert.pem");
@@ -65,7 +63,7 @@ fn every_format_of_a_key_is_accepted() {
 fn the_whole_chain_is_accepted_and_text_around_it_ignored() {
     let chain = format!("subject=CN = localhost\n{EC_CERTIFICATE}\nissuer=...\r\n{RSA_CERTIFICATE}");
     let loaded = GivenFiles::new(&chain, EC_PKCS8).load().unwrap();
-    assert_eq!(loaded.identity.certified_key().cert.len(), 2);
+    assert_eq!(loaded.identity.cert.len(), 2);
 }
 
 #[test]
@@ -160,12 +158,13 @@ fn an_expired_certificate_is_loaded_with_a_notice() {
 fn a_certificate_that_is_not_valid_yet_is_loaded_with_a_notice() {
     let directory = tempfile::tempdir().unwrap();
     let now = SystemTime::now();
-    self_signed::load(directory.path(), &[], now).unwrap();
+    load_self_signed(directory.path(), &[], now).unwrap();
     let [certificate, key] = [CERTIFICATE_FILE, KEY_FILE].map(|name| directory.path().join(name));
     let notices = |at| load(&certificate, &key, at).unwrap().notices;
     assert_eq!(notices(now), []);
     let before = now - Duration::from_secs(2 * 86_400);
-    assert!(matches!(notices(before)[..], [CertificateNotice::NotYetValid { .. }]));
+    let [notice] = <[CertificateNotice; 1]>::try_from(notices(before)).unwrap();
+    assert!(notice.to_string().contains(": the certificate is not valid before "), "{notice}");
 }
 
 #[test]
@@ -173,9 +172,8 @@ fn a_key_with_permissions_for_others_is_loaded_with_a_notice_and_not_changed() {
     let files = GivenFiles::new(EC_CERTIFICATE, EC_PKCS8);
     fs::set_permissions(&files.key, fs::Permissions::from_mode(0o640)).unwrap();
     for _ in 0..2 {
-        assert_eq!(
-            files.load().unwrap().notices,
-            [CertificateNotice::KeyExposed(Exposure::Open { path: files.key.clone(), mode: 0o640 })]
-        );
+        let [notice] = <[CertificateNotice; 1]>::try_from(files.load().unwrap().notices).unwrap();
+        let expected = "the private key is open to others than its owner (mode 0640); `chmod 600` closes it";
+        assert_eq!(notice.to_string(), format!("{}: {expected}", files.key.display()));
     }
 }

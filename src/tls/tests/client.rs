@@ -7,12 +7,12 @@ use std::time::SystemTime;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion};
 
 use crate::tls::acceptor::Acceptor;
-use crate::tls::certificate::Identity;
-use crate::tls::self_signed::{self, AUTHORITY_FILE};
 use crate::tls::session::{ReceiveOutcome, Session, TlsFault};
+use crate::tls::source::{AUTHORITY_FILE, load_self_signed};
 
 /// An acceptor with a self-signed pair, and the directory of the pair.
 pub(super) struct Rig {
@@ -41,8 +41,8 @@ impl Rig {
     }
 }
 
-pub(super) fn identity(directory: &std::path::Path) -> Identity {
-    self_signed::load(directory, &[], SystemTime::now()).unwrap().identity
+pub(super) fn identity(directory: &std::path::Path) -> Arc<CertifiedKey> {
+    load_self_signed(directory, &[], SystemTime::now()).unwrap().identity
 }
 
 /// Both ends of a connection.

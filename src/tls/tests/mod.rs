@@ -1,7 +1,7 @@
 //! | file | the question it answers |
 //! |---|---|
 //! | `certificates` | is a certificate that is given loaded, and is each fault named? |
-//! | `self_signed` | is the pair of the gateway made, kept, renewed and replaced at the right times? |
+//! | `source` | is the pair of the gateway made, kept, renewed and replaced at the right times? |
 //! | `sessions` | does a session do what the client of rustls expects? |
 //! | `programs` | do the programs that people use accept the certificate and the session? |
 //! | `client` | the client of rustls that `sessions` uses |
@@ -9,5 +9,5 @@
 mod certificates;
 mod client;
 mod programs;
-mod self_signed;
 mod sessions;
+mod source;

@@ -12,8 +12,8 @@ use crate::http::policy::Policy;
 use crate::http::{Context, response};
 use crate::limits::Budget;
 use crate::tls::acceptor::Acceptor;
-use crate::tls::self_signed::{AUTHORITY_FILE, CERTIFICATE_FILE};
 use crate::tls::session::is_plain_http;
+use crate::tls::source::{AUTHORITY_FILE, CERTIFICATE_FILE};
 
 /// How long a program and its connection may take, on a busy machine too.
 const PATIENCE: Duration = Duration::from_secs(300);

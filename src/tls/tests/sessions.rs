@@ -1,10 +1,13 @@
 use std::time::SystemTime;
 
+use rustls::pki_types::PrivatePkcs8KeyDer;
+use rustls::pki_types::pem::PemObject;
 use rustls::version::{TLS12, TLS13};
 use rustls::{AlertDescription, CipherSuite, Error, HandshakeKind, ProtocolVersion, SupportedProtocolVersion};
 
 use super::client::{Pair, Rig, identity};
 use crate::tls::session::{RecordTracker, is_plain_http};
+use crate::tls::source::{KEY_FILE, load_self_signed};
 
 const VERSIONS: [&SupportedProtocolVersion; 2] = [&TLS12, &TLS13];
 const MEBIBYTE: usize = 1024 * 1024;
@@ -248,8 +251,13 @@ fn no_answer_is_sent_before_the_handshake_has_ended() {
 #[test]
 fn debug_shows_no_secret() {
     let rig = Rig::new();
-    let loaded = crate::tls::self_signed::load(rig.directory.path(), &[], SystemTime::now()).unwrap();
-    assert_eq!(format!("{:?}", loaded.identity), "Identity(2 certificates, ..)");
+    let loaded = load_self_signed(rig.directory.path(), &[], SystemTime::now()).unwrap();
+    let key = PrivatePkcs8KeyDer::from_pem_file(rig.directory.path().join(KEY_FILE)).unwrap();
+    let shown = format!("{loaded:?}");
+    for bytes in key.secret_pkcs8_der().chunks(8).skip(4).take(4) {
+        let bytes = format!("{bytes:?}");
+        assert!(!shown.contains(bytes.trim_matches(['[', ']'])), "{bytes} of the private key");
+    }
     assert_eq!(format!("{:?}", rig.acceptor), "Acceptor { .. }");
     assert_eq!(format!("{:?}", rig.acceptor.accept().unwrap()), "Session { handshaking: true, .. }");
 }

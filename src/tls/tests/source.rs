@@ -3,16 +3,14 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use crate::tls::certificate::LoadedCertificate;
-use crate::tls::fault::{CertificateError, CertificateNotice};
-use crate::tls::names::{CertificateName, names_in};
-use crate::tls::self_signed::{self, AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, LOCK_FILE};
-use crate::tls::source::CertificateSource;
+use crate::tls::certificate::{CertificateName, CertificateNotice, LoadedCertificate, parse};
+use crate::tls::files::CertificateError;
+use crate::tls::source::{AUTHORITY_FILE, CERTIFICATE_FILE, CertificateSource, KEY_FILE, LOCK_FILE, load_self_signed};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
 fn load(directory: &Path, now: SystemTime) -> Result<LoadedCertificate, CertificateError> {
-    self_signed::load(directory, &[], now)
+    load_self_signed(directory, &[], now)
 }
 
 fn mode(path: &Path) -> u32 {
@@ -22,9 +20,19 @@ fn mode(path: &Path) -> u32 {
 /// Returns why a new pair was made, or `None` where the last one was kept.
 fn replaced(loaded: &LoadedCertificate) -> Option<Option<&str>> {
     loaded.notices.iter().find_map(|notice| match notice {
-        CertificateNotice::Made { replaced, .. } => Some(replaced.as_deref()),
+        CertificateNotice::Made { is_renewal, text } => {
+            let reason =
+                text.split_once("certificate, since ").and_then(|(_, rest)| rest.split_once("; clients can trust "));
+            assert_eq!(reason.is_some(), *is_renewal, "{text}");
+            Some(reason.map(|(reason, _)| reason))
+        }
         _ => None,
     })
+}
+
+/// Returns what the notices say.
+fn texts(loaded: &LoadedCertificate) -> Vec<String> {
+    loaded.notices.iter().map(ToString::to_string).collect()
 }
 
 #[test]
@@ -44,7 +52,7 @@ fn a_pair_is_made_once_with_its_directory_and_kept() {
     assert_eq!(names, [AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE], "there is no other file");
 
     let kept = source.load(now).unwrap();
-    assert_eq!((kept.identity, kept.notices), (made.identity, Vec::new()));
+    assert_eq!((&kept.identity.cert, kept.notices), (&made.identity.cert, Vec::new()));
 }
 
 #[test]
@@ -57,9 +65,9 @@ fn a_pair_is_renewed_a_month_before_its_end() {
     assert!((788.9..789.1).contains(&days), "{days}");
 
     let kept = load(directory.path(), renew_at - Duration::from_secs(1)).unwrap();
-    assert_eq!(kept.identity, made.identity);
+    assert_eq!(kept.identity.cert, made.identity.cert);
     let renewed = load(directory.path(), renew_at).unwrap();
-    assert_ne!(renewed.identity, made.identity);
+    assert_ne!(renewed.identity.cert, made.identity.cert);
     assert_eq!(replaced(&renewed), Some(Some("the last one ends in less than 30 days")));
     assert!(renewed.not_after.unwrap() - 30 * DAY > renew_at + 700 * DAY);
 }
@@ -71,8 +79,9 @@ fn a_pair_that_is_not_valid_yet_is_kept() {
     let now = SystemTime::now();
     let made = load(directory.path(), now + 1000 * DAY).unwrap();
     let kept = load(directory.path(), now).unwrap();
-    assert_eq!(kept.identity, made.identity);
-    assert!(matches!(kept.notices[..], [CertificateNotice::NotYetValid { .. }]), "{:?}", kept.notices);
+    assert_eq!(kept.identity.cert, made.identity.cert);
+    let [text] = <[String; 1]>::try_from(texts(&kept)).unwrap();
+    assert!(text.contains(": the certificate is not valid before "), "{text}");
     assert_eq!(load(directory.path(), now + 1000 * DAY).unwrap().notices, []);
 }
 
@@ -93,9 +102,9 @@ fn one_file_without_the_other_is_replaced() {
         let made = load(directory.path(), now).unwrap();
         fs::remove_file(directory.path().join(lost)).unwrap();
         let again = load(directory.path(), now).unwrap();
-        assert_ne!(again.identity, made.identity);
+        assert_ne!(again.identity.cert, made.identity.cert);
         assert!(replaced(&again).unwrap().unwrap().contains(lost));
-        assert_eq!(load(directory.path(), now).unwrap().identity, again.identity);
+        assert_eq!(load(directory.path(), now).unwrap().identity.cert, again.identity.cert);
     }
 }
 
@@ -133,7 +142,7 @@ fn a_pair_with_other_names_is_replaced() {
 }
 
 fn names_of(loaded: &LoadedCertificate) -> Vec<String> {
-    names_in(loaded.identity.leaf().unwrap()).iter().map(ToString::to_string).collect()
+    parse(&loaded.identity.cert[0]).unwrap().names.iter().map(ToString::to_string).collect()
 }
 
 /// Two gateways with different names and one directory share a pair after a start of each.
@@ -143,7 +152,7 @@ fn a_pair_is_replaced_only_where_a_wanted_name_is_missing_and_keeps_its_names() 
     let now = SystemTime::now();
     let load = |names: &[&str], at| {
         let names: Vec<CertificateName> = names.iter().map(|name| name.parse().unwrap()).collect();
-        self_signed::load(directory.path(), &names, at).unwrap()
+        load_self_signed(directory.path(), &names, at).unwrap()
     };
     load(&[], now);
     let first = load(&["pi.local", "localhost", "192.0.2.7", "Pi.local"], now);
@@ -151,7 +160,7 @@ fn a_pair_is_replaced_only_where_a_wanted_name_is_missing_and_keeps_its_names() 
     let both = load(&["2001:db8::1"], now);
     assert_eq!(names_of(&both), ["localhost", "127.0.0.1", "::1", "2001:db8::1", "pi.local", "192.0.2.7"]);
     for names in [&["PI.local", "192.0.2.7"][..], &["2001:db8::1"], &[]] {
-        assert_eq!(load(names, now).identity, both.identity, "{names:?}");
+        assert_eq!(load(names, now).identity.cert, both.identity.cert, "{names:?}");
     }
     let renewed = load(&["192.0.2.7"], both.not_after.unwrap() - 30 * DAY);
     assert_eq!(replaced(&renewed), Some(Some("the last one ends in less than 30 days")));
@@ -164,7 +173,7 @@ fn the_names_that_a_pair_keeps_are_bounded() {
     let mut count = 0;
     for name in 0..40 {
         let name = format!("computer-{name}.local").parse().unwrap();
-        count = names_of(&self_signed::load(directory.path(), &[name], SystemTime::now()).unwrap()).len();
+        count = names_of(&load_self_signed(directory.path(), &[name], SystemTime::now()).unwrap()).len();
     }
     assert_eq!(count, 3 + 1 + 32);
 }
@@ -177,8 +186,10 @@ fn a_key_with_permissions_for_others_is_kept_and_loses_them() {
     let key = directory.path().join(KEY_FILE);
     fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
     let again = load(directory.path(), now).unwrap();
-    assert_eq!(again.identity, made.identity);
-    assert_eq!(again.notices, [CertificateNotice::KeyClosed { path: key.clone(), mode: 0o644 }]);
+    assert_eq!(again.identity.cert, made.identity.cert);
+    let expected = "the private key was open to others than its owner (mode 0644) and is now closed (0600); if anyone may \
+                    have read it, remove the file, and the gateway makes a new key";
+    assert_eq!(texts(&again), [format!("{}: {expected}", key.display())]);
     assert_eq!(mode(&key), 0o600);
 }
 
@@ -222,7 +233,7 @@ fn gateways_that_start_at_the_same_time_use_the_same_pair() {
         let loads: Vec<_> = (0..8).map(|_| scope.spawn(|| load(directory.path(), now).unwrap().identity)).collect();
         loads.into_iter().map(|load| load.join().unwrap()).collect()
     });
-    assert!(identities.iter().all(|identity| *identity == identities[0]));
+    assert!(identities.iter().all(|identity| identity.cert == identities[0].cert));
 }
 
 #[test]
@@ -232,11 +243,8 @@ fn a_lock_that_is_held_is_waited_for_and_then_done_without() {
     let held = fs::File::create(&path).unwrap();
     held.lock().unwrap();
     let made = load(directory.path(), SystemTime::now()).unwrap();
-    assert!(
-        matches!(&made.notices[..], [CertificateNotice::Made { .. }, CertificateNotice::Unlocked { path: named, .. }] if *named == path),
-        "{:?}",
-        made.notices
-    );
+    let expected = format!("{}: the certificate was made without the lock: another process holds it", path.display());
+    assert_eq!((replaced(&made), &texts(&made)[1..]), (Some(None), &[expected][..]));
     assert!(path.exists(), "the lock of another process stays");
     // A pair that can be used needs no lock.
     assert_eq!(load(directory.path(), SystemTime::now()).unwrap().notices, []);
@@ -248,7 +256,7 @@ fn a_lock_file_that_is_a_link_is_not_followed() {
     let outside = directory.path().join("outside");
     symlink(&outside, directory.path().join(LOCK_FILE)).unwrap();
     let made = load(directory.path(), SystemTime::now()).unwrap();
-    assert!(made.notices.iter().any(|notice| matches!(notice, CertificateNotice::Unlocked { .. })));
+    assert!(texts(&made).iter().any(|text| text.contains(": the certificate was made without the lock: ")));
     assert!(!outside.exists());
 }
 
@@ -262,7 +270,7 @@ fn a_renewal_that_fails_keeps_both_files_of_the_last_pair() {
     let draft = directory.path().join(format!("{AUTHORITY_FILE}.{}.new", std::process::id()));
     fs::create_dir(&draft).unwrap();
     let kept = load(directory.path(), renew_at).unwrap();
-    assert_eq!(kept.identity, made.identity);
+    assert_eq!(kept.identity.cert, made.identity.cert);
     assert!(matches!(kept.notices[..], [CertificateNotice::NotRenewed { .. }]), "{:?}", kept.notices);
     load(directory.path(), renew_at + 31 * DAY).expect_err("the pair has ended");
     fs::remove_dir(&draft).unwrap();
