@@ -25,7 +25,7 @@ pub(crate) struct EventWriter(Arc<StreamWriter<EventQueue>>);
 impl EventWriter {
     /// Starts the thread, and returns the sink for its events. Events are written in the order of the calls.
     pub(crate) fn start() -> io::Result<(EventSink, Self)> {
-        let writer = Arc::new(StreamWriter::start("events", io::stdout(), EventQueue::default())?);
+        let writer = StreamWriter::start("events", io::stdout(), EventQueue::default())?;
         let emit = {
             let writer = Arc::clone(&writer);
             move |event: &Event<'_>| writer.update(|queue| queue.push(event))

@@ -23,7 +23,7 @@ use crate::http::token::Token;
 use crate::server::listener::{BoundAddress, ListenTarget, Listening};
 use crate::server::pool::check_io;
 use crate::sys::log::{log, warning};
-use crate::sys::parent::ParentEnd;
+use crate::sys::process::ParentEnd;
 use crate::sys::retry::retry_until;
 use crate::tls::source::CertificateSource;
 

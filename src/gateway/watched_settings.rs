@@ -10,8 +10,8 @@ use crate::gateway::config::TokenSource;
 use crate::gateway::events::SettingsChange;
 use crate::http::token::{SHORT_CHARACTERS, Token};
 use crate::settings::{self, Access, FileVersion, SettingsReading};
-use crate::sys::exposure::exposures;
 use crate::sys::log::{log, warning};
+use crate::sys::secret_file::exposures;
 use crate::sys::watch::Watch;
 
 /// How long the file must stay empty before that counts. A program that saves a file in place truncates it first, and may
@@ -123,7 +123,7 @@ impl WatchedSettings {
     fn warn(&mut self) {
         let mut warnings = Vec::new();
         if let (Some(path), Some(Access::Open(token))) = (&self.path, &self.in_force) {
-            warnings.extend(exposures(path).iter().map(|exposure| exposure.describe("the token")));
+            warnings.extend(exposures(path, "the token"));
             if token.is_short() {
                 let path = path.display();
                 warnings.push(format!(

@@ -1,14 +1,13 @@
 //! Finds the settings file and reads it.
 
-use std::fs::{self, Metadata, OpenOptions};
-use std::io::{self, Read};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-
-use rustix::fs::OFlags;
 
 use super::access::{Access, DisabledReason};
 use super::python::{MAX_FILE_BYTES, parse};
+use crate::sys::secret_file;
 
 /// What was found when the settings file was read.
 #[derive(Debug)]
@@ -48,35 +47,22 @@ impl From<&Metadata> for FileVersion {
 /// Reads and parses the settings file.
 #[must_use]
 pub fn read(path: &Path) -> SettingsReading {
-    let mut version = fs::metadata(path).ok().map(|metadata| FileVersion::from(&metadata));
-    let source = read_bounded(path, &mut version);
-    let is_empty = source.as_ref().is_ok_and(Vec::is_empty);
-    let access = match source {
-        Ok(source) => parse(&source).map_err(|fault| format!("{}:{fault}", path.display())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Access::Disabled(DisabledReason::SettingsAbsent)),
-        Err(error) => Err(format!("{}: {error}", path.display())),
-    };
-    SettingsReading { access, version, is_empty }
-}
-
-/// Reads the file up to one byte more than it may have, which is enough for [`parse`] to refuse it. Sets the version of
-/// the opened file before it reads: a change during the read is a later version.
-fn read_bounded(path: &Path, version: &mut Option<FileVersion>) -> io::Result<Vec<u8>> {
-    let not_a_file = || io::Error::new(io::ErrorKind::InvalidInput, "not a regular file");
-    // To open a device can have effects.
-    if !fs::metadata(path)?.is_file() {
-        return Err(not_a_file());
+    let before = fs::metadata(path).ok().map(|metadata| FileVersion::from(&metadata));
+    // A file of one byte more than it may have is refused by `parse`.
+    match secret_file::read(path, MAX_FILE_BYTES) {
+        Ok((metadata, source)) => SettingsReading {
+            access: parse(&source).map_err(|fault| format!("{}:{fault}", path.display())),
+            version: Some(FileVersion::from(&metadata)),
+            is_empty: source.is_empty(),
+        },
+        Err(error) => {
+            let access = match error.kind() {
+                io::ErrorKind::NotFound => Ok(Access::Disabled(DisabledReason::SettingsAbsent)),
+                _ => Err(format!("{}: {error}", path.display())),
+            };
+            SettingsReading { access, version: before, is_empty: false }
+        }
     }
-    // If a FIFO has taken the place of the file, opening it would block until a program writes to it.
-    let file = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
-    let metadata = file.metadata()?;
-    *version = Some(FileVersion::from(&metadata));
-    if !metadata.is_file() {
-        return Err(not_a_file());
-    }
-    let mut source = Vec::new();
-    file.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut source)?;
-    Ok(source)
 }
 
 /// Returns `adapter/user_settings.py` in the user's configuration directory, which is `$XDG_CONFIG_HOME` or `.config` in

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, Write};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use time::OffsetDateTime;
@@ -21,7 +21,7 @@ const WAITING_BYTES: usize = 256 * 1024;
 const FINISH_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Started by the first line. `None` in it means that the system provides no thread.
-static WRITER: OnceLock<Option<StreamWriter<LogLines>>> = OnceLock::new();
+static WRITER: OnceLock<Option<Arc<StreamWriter<LogLines>>>> = OnceLock::new();
 
 /// Whether the time stands before each line.
 static SHOWS_TIME: AtomicBool = AtomicBool::new(false);
@@ -31,41 +31,23 @@ pub fn show_time() {
     SHOWS_TIME.store(true, Ordering::Relaxed);
 }
 
-/// How much a line matters to a person. It is the first word of the line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Level {
-    Info,
-    Warning,
-    Error,
-}
-
-impl Level {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Info => "info",
-            Self::Warning => "warning",
-            Self::Error => "error",
-        }
-    }
-}
-
 /// Adds a line to the log that tells of a usual event. It never waits for the reader of standard error: if too many
 /// lines wait, the oldest ones are dropped, and the log tells how many.
 pub fn log(line: fmt::Arguments<'_>) {
-    add(Level::Info, line);
+    add("info", line);
 }
 
 /// Adds a line to the log that a person should act on. It never waits, as [`log`].
 pub fn warning(line: fmt::Arguments<'_>) {
-    add(Level::Warning, line);
+    add("warning", line);
 }
 
 /// Adds a line to the log that tells why the process, or a part of it, ends. It never waits, as [`log`].
 pub fn error(line: fmt::Arguments<'_>) {
-    add(Level::Error, line);
+    add("error", line);
 }
 
-fn add(level: Level, line: fmt::Arguments<'_>) {
+fn add(level: &str, line: fmt::Arguments<'_>) {
     let line = prefixed(level, line);
     match WRITER.get_or_init(|| StreamWriter::start("log", io::stderr(), LogLines::default()).ok()) {
         Some(writer) => writer.update(|lines| lines.push(line)),
@@ -92,10 +74,10 @@ pub fn log_panics() {
 }
 
 /// Returns the text with the level before each of its lines, and with the time if it is to be shown.
-fn prefixed(level: Level, text: fmt::Arguments<'_>) -> Vec<u8> {
+fn prefixed(level: &str, text: fmt::Arguments<'_>) -> Vec<u8> {
     let shows_time = SHOWS_TIME.load(Ordering::Relaxed);
     let now = if shows_time { rfc3339(SystemTime::now()) + " " } else { String::new() };
-    let prefix = format!("{now}{}: ", level.name());
+    let prefix = format!("{now}{level}: ");
     let text = text.to_string().replace('\n', &format!("\n{prefix}"));
     format!("{prefix}{text}\n").into_bytes()
 }
@@ -149,15 +131,13 @@ impl WaitingLines for LogLines {
         let line = self.remove_first()?;
         let dropped = std::mem::take(&mut self.dropped);
         self.in_write = dropped + 1;
-        let notice = match dropped {
+        let (lines, them) = match dropped {
             0 => return Some(line),
-            1 => prefixed(Level::Warning, format_args!("1 line was dropped, since standard error did not take it")),
-            _ => prefixed(
-                Level::Warning,
-                format_args!("{dropped} lines were dropped, since standard error did not take them"),
-            ),
+            1 => ("line was", "it"),
+            _ => ("lines were", "them"),
         };
-        Some([notice, line].concat())
+        let notice = format_args!("{dropped} {lines} dropped, since standard error did not take {them}");
+        Some([prefixed("warning", notice), line].concat())
     }
 
     fn record_lost(&mut self) {
@@ -180,7 +160,7 @@ mod tests {
 
     #[test]
     fn each_line_begins_with_its_level() {
-        assert_eq!(prefixed(Level::Warning, format_args!("a\nb")), b"warning: a\nwarning: b\n");
+        assert_eq!(prefixed("warning", format_args!("a\nb")), b"warning: a\nwarning: b\n");
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! What concerns the whole process: its memory, the scheduling and the interruption of its threads, its descriptors, its
-//! signals, its time zone.
+//! parent, its signals, its time zone.
 
 #![allow(unsafe_code)]
 
@@ -10,8 +10,10 @@ use std::thread::JoinHandle;
 use std::{io, ptr};
 
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
-use rustix::process::{Pid, Resource, Rlimit, getrlimit, setrlimit};
+use rustix::io::{Errno, FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
+use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, getpid, getppid, getrlimit, pidfd_open, setrlimit};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 
 /// How much freed memory the allocator keeps at the end of a heap for later allocations, in bytes: as much as the queue
 /// and the bodies of all connections may take by default.
@@ -83,10 +85,53 @@ pub fn check_free_descriptors(count: u64) -> io::Result<()> {
     Ok(opened.map(drop)?)
 }
 
+/// The end of the parent process, whoever else holds its pipes.
+pub(crate) struct ParentEnd {
+    /// A descriptor of the parent, which is readable when the parent has ended; `None` if it had ended before.
+    parent: Option<AsyncFd<OwnedFd>>,
+}
+
+impl ParentEnd {
+    /// Begins to watch the parent, on the runtime that this is called in.
+    ///
+    /// # Errors
+    /// Returns an error if the kernel does not allow it, or if the parent is in another PID namespace.
+    pub(crate) fn watch() -> io::Result<Self> {
+        let parent = getppid().ok_or_else(|| io::Error::other("the parent process is in another PID namespace"))?;
+        let pidfd = match pidfd_open(parent, PidfdFlags::empty()) {
+            Ok(pidfd) => pidfd,
+            Err(Errno::SRCH) => return Ok(Self { parent: None }),
+            Err(error) => return Err(error.into()),
+        };
+        // If the parent ended before the descriptor was open, its number may belong to another process now.
+        if getppid() != Some(parent) || is_adoptive(parent) {
+            return Ok(Self { parent: None });
+        }
+        #[allow(deprecated, reason = "its unsafe successor asks for a promise that every owned descriptor keeps")]
+        let parent = AsyncFd::with_interest(pidfd, Interest::READABLE)?;
+        Ok(Self { parent: Some(parent) })
+    }
+
+    /// Waits until the parent has ended. Cancel-safe.
+    pub(crate) async fn reached(&self) {
+        if let Some(parent) = &self.parent {
+            // An error means that the runtime ends, and with it the task that waits here.
+            let _ = parent.readable().await;
+        }
+    }
+}
+
+/// Returns whether the process that started this one had ended before this one could look, so that another process
+/// adopted it. A process inherits the session of the one that starts it, and can leave it only by making a session of its
+/// own. So an adoptive parent is recognised by its session, unless it happens to be that of the first parent too.
+fn is_adoptive(parent: Pid) -> bool {
+    let (own, pid) = (session(None), getpid().as_raw_pid());
+    own.is_some_and(|own| own != pid && session(Some(parent)).is_some_and(|parents| parents != own))
+}
+
 /// Returns the session of a process, or of this one; `None` if there is no such process any more. It is 0 if the leader
 /// of the session is in another PID namespace, a value that rustix cannot represent.
-#[must_use]
-pub fn session(pid: Option<Pid>) -> Option<i32> {
+fn session(pid: Option<Pid>) -> Option<i32> {
     // SAFETY: the argument is an integer; 0 names this process.
     let session = unsafe { libc::getsid(pid.map_or(0, Pid::as_raw_pid)) };
     (session >= 0).then_some(session)

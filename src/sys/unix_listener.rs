@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, chmod, fchmod, flock, fstat, lstat, open, unlink};
-use rustix::io::{Errno, fcntl_dupfd_cloexec};
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with};
 
 use super::retry::retry_until;
@@ -38,14 +38,8 @@ pub(crate) struct UnixListener {
     /// It stays open until the file is removed. So as long as the file is there, another process that tries to connect
     /// sees that the path is in use, and no other file gets its inode number.
     socket: OwnedFd,
-    /// `None` for an abstract name, which is no file.
-    file: Option<SocketFile>,
-}
-
-#[derive(Debug)]
-struct SocketFile {
-    path: PathBuf,
-    identity: FileIdentity,
+    /// The path and the identity of its file; `None` for an abstract name, which is no file.
+    file: Option<(PathBuf, FileIdentity)>,
 }
 
 /// The numbers of a file's device and inode.
@@ -79,7 +73,7 @@ impl UnixListener {
         give_to_owner(path)?;
         listen(&socket, backlog)?;
         let identity = identity(path)?;
-        Ok(Self { socket, file: Some(SocketFile { path: path.to_owned(), identity }) })
+        Ok(Self { socket, file: Some((path.to_owned(), identity)) })
     }
 
     /// Listens at an abstract name (unix(7)), to which every process of the network namespace can connect.
@@ -99,19 +93,20 @@ impl UnixListener {
     /// Returns the path of its file, if it has one.
     #[cfg(test)]
     pub(crate) fn path(&self) -> Option<&Path> {
-        self.file.as_ref().map(|file| file.path.as_path())
+        self.file.as_ref().map(|(path, _)| path.as_path())
     }
 
     /// Returns a second descriptor of the socket.
     pub(crate) fn descriptor(&self) -> io::Result<OwnedFd> {
-        Ok(fcntl_dupfd_cloexec(&self.socket, 0)?)
+        self.socket.try_clone()
     }
 
     /// Removes its file, unless another file has taken the place of that file. From then on nobody finds the socket, and
     /// who has connected before is still accepted.
     pub(crate) fn remove_file(&self) {
-        let Some(SocketFile { path, identity: ours }) = &self.file else { return };
-        if identity(path).is_ok_and(|found| found == *ours) {
+        if let Some((path, ours)) = &self.file
+            && identity(path).is_ok_and(|found| found == *ours)
+        {
             let _ = unlink(path);
         }
     }

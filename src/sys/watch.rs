@@ -112,12 +112,7 @@ impl Watch {
             }
             burst.quiet_at = Instant::now() + QUIET;
         }
-        self.watch_again();
-    }
-
-    /// Replaces all watches, since a watched directory may have been renamed, removed or replaced. The old watches end
-    /// after the new ones are set.
-    fn watch_again(&mut self) {
+        // A watched directory may have been renamed, removed or replaced. The old watches end after the new ones are set.
         match watch_names(&self.path) {
             Ok(watched) => (self.names, self.burst) = watched,
             Err(_) => self.burst = Some(Burst::begin(POLL_INTERVAL, POLL_INTERVAL)),
@@ -186,19 +181,14 @@ impl WatchedNames {
         let mut buffer = [MaybeUninit::uninit(); EVENTS_BYTES];
         let mut reader = Reader::new(events, &mut buffer);
         let mut concerned = false;
-        loop {
+        let end = loop {
             match reader.next() {
                 Ok(event) => concerned |= self.concerns(&event),
-                Err(error) => {
-                    debug_assert_eq!(
-                        error,
-                        Errno::AGAIN,
-                        "an inotify descriptor that is not blocking has no other error"
-                    );
-                    return concerned;
-                }
+                Err(error) => break error,
             }
-        }
+        };
+        debug_assert_eq!(end, Errno::AGAIN, "an inotify descriptor that is not blocking has no other error");
+        concerned
     }
 
     /// Returns whether an event concerns a watched name. An event without a name is about a watched directory itself, or
@@ -226,27 +216,27 @@ fn lookups(path: &Path) -> Vec<Lookup> {
     let mut rest = path.to_path_buf();
     loop {
         let mut components = rest.components();
-        match components.next() {
-            None => return lookups,
-            Some(Component::RootDir) => dir = PathBuf::from("/"),
-            Some(Component::ParentDir) => drop(dir.pop()),
-            Some(Component::CurDir | Component::Prefix(_)) => {}
-            Some(Component::Normal(name)) => {
+        let Some(component) = components.next() else { return lookups };
+        let mut behind = components.as_path().to_path_buf();
+        match component {
+            Component::RootDir => dir = PathBuf::from("/"),
+            Component::ParentDir => drop(dir.pop()),
+            Component::CurDir | Component::Prefix(_) => {}
+            Component::Normal(name) => {
                 let found = dir.join(name);
                 lookups.push(Lookup { dir: dir.clone(), name: name.to_owned() });
                 match fs::symlink_metadata(&found) {
                     Ok(metadata) if metadata.is_symlink() && links < MAX_LINKS => {
                         let Ok(target) = fs::read_link(&found) else { return lookups };
                         links += 1;
-                        rest = target.join(components.as_path());
-                        continue;
+                        behind = target.join(behind);
                     }
                     Ok(metadata) if metadata.is_dir() => dir = found,
                     _ => return lookups,
                 }
             }
         }
-        rest = components.as_path().to_path_buf();
+        rest = behind;
     }
 }
 

@@ -20,15 +20,10 @@ pub(crate) trait WaitingLines: Send + 'static {
     fn record_lost(&mut self);
 }
 
-/// The side of a stream's thread that other threads use. They hold its lock for a few instructions, never during a
-/// write.
+/// The lines of a stream, which its thread and those that add lines share. They hold the lock for a few instructions,
+/// never during a write.
 #[derive(Debug)]
 pub(crate) struct StreamWriter<L> {
-    shared: Arc<SharedLines<L>>,
-}
-
-#[derive(Debug)]
-struct SharedLines<L> {
     state: Mutex<WriterState<L>>,
     changed: Condvar,
 }
@@ -45,23 +40,23 @@ impl<L: WaitingLines> StreamWriter<L> {
     ///
     /// # Errors
     /// Returns the error of the system if it provides no thread.
-    pub(crate) fn start(name: &str, stream: impl AsFd + Send + 'static, lines: L) -> io::Result<Self> {
+    pub(crate) fn start(name: &str, stream: impl AsFd + Send + 'static, lines: L) -> io::Result<Arc<Self>> {
         let state = Mutex::new(WriterState { lines, is_idle: true });
-        let shared = Arc::new(SharedLines { state, changed: Condvar::new() });
+        let writer = Arc::new(Self { state, changed: Condvar::new() });
         let body = {
-            let shared = Arc::clone(&shared);
-            move || shared.write_to(&stream)
+            let writer = Arc::clone(&writer);
+            move || writer.write_to(&stream)
         };
         std::thread::Builder::new().name(name.into()).spawn(body)?;
-        Ok(Self { shared })
+        Ok(writer)
     }
 
     /// Changes the lines, and wakes the thread.
     pub(crate) fn update(&self, change: impl FnOnce(&mut L)) {
-        let mut state = self.shared.lock();
+        let mut state = self.lock();
         change(&mut state.lines);
         state.is_idle = false;
-        self.shared.changed.notify_all();
+        self.changed.notify_all();
     }
 
     /// Waits until all lines are written. A stream that takes no bytes gets this time. If it takes bytes, its thread is
@@ -75,12 +70,10 @@ impl<L: WaitingLines> StreamWriter<L> {
     }
 
     fn becomes_idle(&self, timeout: Duration) -> bool {
-        let wait = self.shared.changed.wait_timeout_while(self.shared.lock(), timeout, |state| !state.is_idle);
+        let wait = self.changed.wait_timeout_while(self.lock(), timeout, |state| !state.is_idle);
         wait.unwrap_or_else(PoisonError::into_inner).0.is_idle
     }
-}
 
-impl<L: WaitingLines> SharedLines<L> {
     fn lock(&self) -> MutexGuard<'_, WriterState<L>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -19,7 +19,7 @@ use yasna::tags::{TAG_GENERALIZEDTIME, TAG_UTCTIME};
 use yasna::{ASN1Error, ASN1ErrorKind, ASN1Result, BERReader, BERReaderSeq, Tag};
 
 use super::files::{self, CertificateError};
-use crate::sys::exposure::exposures;
+use crate::sys::secret_file::exposures;
 
 /// The object identifier 2.5.29.17 in DER: subjectAltName (RFC 5280 §4.2.1.6).
 const SUBJECT_ALT_NAME: &[u8] = b"\x06\x03\x55\x1d\x11";
@@ -108,7 +108,7 @@ pub(super) fn load(certificate: &Path, key: &Path, now: SystemTime) -> Result<Lo
 
 /// Returns what other users can do with a private key.
 pub(super) fn key_exposures(key: &Path) -> impl Iterator<Item = CertificateNotice> + use<> {
-    exposures(key).into_iter().map(|exposure| CertificateNotice::Warning(exposure.describe("the private key")))
+    exposures(key, "the private key").into_iter().map(CertificateNotice::Warning)
 }
 
 /// Reads the chain from one file and the key from the same or another one, and checks that they belong together. Returns

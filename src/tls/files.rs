@@ -1,7 +1,7 @@
 //! Reads and writes the files of certificates and keys. A reader never sees a file that is written in part.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,6 +10,7 @@ use std::{error, fmt};
 use rustix::fs::OFlags;
 
 use crate::sys::retry::retry_until;
+use crate::sys::secret_file;
 
 /// How large a file of certificates or keys may be. A chain has about 4 KiB, and a store of all public authorities 250 KiB.
 pub(super) const MAX_FILE_BYTES: usize = 1024 * 1024;
@@ -42,10 +43,6 @@ impl CertificateError {
         Self { path: path.into(), reason: reason.into(), is_replaceable: true }
     }
 
-    fn unreadable(path: &Path, error: &io::Error) -> Self {
-        Self { path: path.into(), reason: error.to_string(), is_replaceable: error.kind() == ErrorKind::NotFound }
-    }
-
     fn unwritable(path: &Path) -> impl Fn(io::Error) -> Self {
         move |error| {
             let reason = format!("cannot be written: {error}; `--cert-dir` names another directory");
@@ -64,29 +61,16 @@ impl error::Error for CertificateError {}
 
 /// Reads a file, which must not be empty.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, CertificateError> {
-    let content = read_bounded(path).map_err(|error| CertificateError::unreadable(path, &error))?;
+    let (_, content) = secret_file::read(path, MAX_FILE_BYTES).map_err(|error| CertificateError {
+        path: path.into(),
+        reason: error.to_string(),
+        is_replaceable: error.kind() == ErrorKind::NotFound,
+    })?;
     match content.len() {
         0 => Err(CertificateError::of_content(path, "the file is empty")),
         length if length > MAX_FILE_BYTES => Err(CertificateError::of_content(path, "the file is larger than 1 MiB")),
         _ => Ok(content),
     }
-}
-
-/// Reads a file up to one byte more than it may have.
-fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
-    // Without the flag, opening a FIFO would block until a program writes to it.
-    let file = OpenOptions::new().read(true).custom_flags(flags(OFlags::NONBLOCK)).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::new(ErrorKind::InvalidInput, "not a regular file"));
-    }
-    let mut content = Vec::new();
-    file.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut content)?;
-    Ok(content)
-}
-
-/// Returns the flags in the form that the standard library takes.
-fn flags(flags: OFlags) -> i32 {
-    flags.bits().cast_signed()
 }
 
 /// Takes all permissions for a file from everyone but its owner.
@@ -129,7 +113,7 @@ fn try_lock(path: &Path) -> io::Result<FileLock> {
     let is_locked = || io::Error::new(ErrorKind::WouldBlock, "another process holds it");
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(false).mode(PRIVATE_MODE);
-    let file = options.custom_flags(flags(OFlags::NOFOLLOW | OFlags::NONBLOCK)).open(path)?;
+    let file = options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed()).open(path)?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => return Err(is_locked()),

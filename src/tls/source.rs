@@ -12,7 +12,7 @@ use super::certificate::{
 };
 use super::files::{self, CertificateError, Draft, PRIVATE_MODE};
 use super::issue::{RENEWED_BEFORE, issue};
-use crate::sys::exposure::open_mode;
+use crate::sys::secret_file::open_mode;
 
 /// The certificate of the gateway, then that of its authority, for clients that take a file.
 pub(super) const CERTIFICATE_FILE: &str = "gateway-cert.pem";
