@@ -13,8 +13,8 @@ use crate::gateway::events::{CertificateState, Event, EventSink};
 use crate::gateway::failure::Failure;
 use crate::sys::log::{date_time, log, warning};
 use crate::sys::watch::Watch;
-use crate::tls::acceptor::Acceptor;
 use crate::tls::certificate::CertificateNotice;
+use crate::tls::session::Acceptor;
 use crate::tls::source::CertificateSource;
 
 /// The time between two checks. A small computer without a battery has the right time only a while after its start, and a

@@ -13,7 +13,7 @@ use crate::server::connection_handle::{ConnectionHandle, Ending};
 use crate::server::context::{WorkerContext, WorkerPublisher};
 use crate::server::stream::{Arrived, Buffers, ClientStream};
 use crate::server::transport::Stream;
-use crate::tls::acceptor::Acceptor;
+use crate::tls::session::Acceptor;
 
 /// How long, and for how many bytes, a closed connection is still read so that the client gets to read the answer: a
 /// close with unread input would reset the connection and may destroy the answer (RFC 9112 §9.6). What is read is

@@ -18,7 +18,7 @@ use crate::http::{Context, Publish};
 use crate::server::inherited::InheritedConnections;
 use crate::server::listener::Listening;
 use crate::server::stream::Buffers;
-use crate::tls::acceptor::Acceptor;
+use crate::tls::session::Acceptor;
 
 /// Seconds for a head by default: a client that is there sends it at once, also over a slow network.
 pub const HEAD_TIMEOUT_S: u64 = 10;

@@ -22,7 +22,7 @@ use crate::server::transport::epoll::Epoll;
 use crate::server::transport::uring::Uring;
 use crate::server::worker;
 use crate::sys::log::log;
-use crate::tls::acceptor::Acceptor;
+use crate::tls::session::Acceptor;
 
 /// How sockets are waited for (`--io`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,8 +9,7 @@ use rustix::net::Shutdown;
 use crate::http::connection::READ_BYTES;
 use crate::http::counters::{HandshakeFailure, HttpCounters};
 use crate::server::transport::Stream;
-use crate::tls::acceptor::Acceptor;
-use crate::tls::session::{self, Session};
+use crate::tls::session::{self, Acceptor, Session};
 
 /// What the streams of a worker share. No stream borrows a buffer across a wait.
 pub(crate) struct Buffers {
@@ -105,14 +104,14 @@ impl<'b, S: Stream> ClientStream<'b, S> {
             return Ok(Arrived::PlainHttp);
         }
         match session.receive(&records, into) {
-            Ok(progress) if progress.peer_closed => Ok(Arrived::DataAndEnd),
-            Ok(_) if into.is_empty() => {
+            Ok(true) => Ok(Arrived::DataAndEnd),
+            Ok(false) if into.is_empty() => {
                 if session.is_awaited() {
                     self.write(&[])?;
                 }
                 Ok(Arrived::Nothing)
             }
-            Ok(_) => Ok(Arrived::Data),
+            Ok(false) => Ok(Arrived::Data),
             Err(fault) => {
                 if session.is_handshaking() {
                     self.handshake_failure = Some(fault.handshake_failure());

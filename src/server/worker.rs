@@ -19,7 +19,7 @@ use crate::server::inherited::InheritedConnection;
 use crate::server::listener::{Listening, accept};
 use crate::server::transport::{Listener, Stream, Transport};
 use crate::sys::log::warning;
-use crate::tls::acceptor::Acceptor;
+use crate::tls::session::Acceptor;
 
 /// What connections that outlive the drain get to end after they were shut down.
 const ABORT_TIMEOUT: Duration = Duration::from_millis(100);

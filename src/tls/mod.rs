@@ -6,14 +6,12 @@
 //! | `issue` | makes such a pair |
 //! | `certificate` | reads a certificate chain and its key from PEM files, and checks them |
 //! | `files` | reads and writes the files of certificates and keys |
-//! | `acceptor` | begins sessions with the certificate of the moment |
-//! | `session` | is one connection in TLS, and recognises plain http |
+//! | `session` | begins sessions with the certificate of the moment; is one connection in TLS; recognises plain http |
 //!
 //! Invariants: only `files` touches the file system, nothing touches a socket, and the clock is a parameter wherever the
 //! validity of a certificate counts. No type shows a private key in its `Debug` or `Display` form. A new certificate
 //! drops no connection.
 
-pub mod acceptor;
 pub mod certificate;
 mod files;
 mod issue;

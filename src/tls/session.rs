@@ -1,14 +1,19 @@
-//! One connection in TLS: it takes the bytes of the socket and gives the bytes of HTTP, and the other way round.
+//! TLS without sockets. An [`Acceptor`] begins sessions with the certificate that is in use at the moment. A [`Session`] is
+//! one connection: it takes the bytes of the socket and gives the bytes of HTTP, and the other way round.
 //!
 //! Invariant: between two calls, rustls holds no plaintext. Of ciphertext it holds what [`Session::receive`] left for
 //! [`Session::flush`] (handshake messages, tickets, alerts), and at most one unfinished record of the peer.
 
+use std::fmt;
 use std::io::{self, BufRead, Read, Write};
-use std::sync::Arc;
-use std::{error, fmt};
+use std::sync::{Arc, PoisonError, RwLock};
 
-use rustls::server::{ServerConfig, ServerConnection};
-use rustls::{AlertDescription, Error, PeerIncompatible, ProtocolVersion};
+use rustls::crypto::hash::HashAlgorithm;
+use rustls::crypto::ring;
+use rustls::server::{NoServerSessionStorage, ServerConfig, ServerConnection};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::version::{TLS12, TLS13};
+use rustls::{AlertDescription, Error, PeerIncompatible, ProtocolVersion, SupportedCipherSuite};
 
 use crate::http::counters::HandshakeFailure;
 
@@ -24,35 +29,108 @@ const RECORD_OVERHEAD_BYTES: usize = 29;
 /// after it has read a large record.
 const READ_BUFFER_BYTES: usize = 4096;
 
+/// The application protocols, the preferred one first (RFC 7301). A client that offers only others, such as h2, is
+/// refused with `no_application_protocol`. A client that offers none speaks HTTP/1.1. `curl --http1.0` offers the second.
+const PROTOCOLS: [&[u8]; 2] = [b"http/1.1", b"http/1.0"];
+
+/// Begins sessions. The workers share it.
+pub struct Acceptor {
+    served: RwLock<ServedIdentity>,
+}
+
+struct ServedIdentity {
+    identity: Arc<CertifiedKey>,
+    config: Arc<ServerConfig>,
+}
+
+impl Acceptor {
+    /// Creates an acceptor that presents `identity`.
+    ///
+    /// # Errors
+    /// [`rustls::Error`], where the system gives no random bytes.
+    pub fn new(identity: Arc<CertifiedKey>) -> Result<Self, rustls::Error> {
+        let config = configure(&identity)?;
+        Ok(Self { served: RwLock::new(ServedIdentity { identity, config }) })
+    }
+
+    /// Presents `identity` to new connections and returns whether it differs from the one before. Existing connections
+    /// keep theirs. Sessions from before cannot be resumed with a new identity, since their clients would never see it.
+    ///
+    /// # Errors
+    /// [`rustls::Error`], as for [`Acceptor::new`]. The identity then stays as it was.
+    pub fn replace(&self, identity: Arc<CertifiedKey>) -> Result<bool, rustls::Error> {
+        if self.served.read().unwrap_or_else(PoisonError::into_inner).identity.cert == identity.cert {
+            return Ok(false);
+        }
+        let config = configure(&identity)?;
+        *self.served.write().unwrap_or_else(PoisonError::into_inner) = ServedIdentity { identity, config };
+        Ok(true)
+    }
+
+    /// Begins the session of a new connection.
+    ///
+    /// # Errors
+    /// [`rustls::Error`], where the system gives no random bytes.
+    pub fn accept(&self) -> Result<Session, rustls::Error> {
+        let config = Arc::clone(&self.served.read().unwrap_or_else(PoisonError::into_inner).config);
+        let mut connection = ServerConnection::new(config)?;
+        connection.set_buffer_limit(Some(RECORD_BYTES));
+        Ok(Session { connection, received: RecordTracker::default(), peer_closed: false })
+    }
+}
+
+impl fmt::Debug for Acceptor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Acceptor").finish_non_exhaustive()
+    }
+}
+
+/// Configures TLS 1.3 (RFC 8446) and 1.2 (RFC 5246) with the cipher suites and groups that rustls has by default. All of
+/// them have forward secrecy and authenticated encryption. Early data is off, since a replay would publish twice.
+fn configure(identity: &Arc<CertifiedKey>) -> Result<Arc<ServerConfig>, rustls::Error> {
+    let mut provider = ring::default_provider();
+    // Processors have instructions for SHA-256, and most have none for SHA-384. A handshake hashes more than it encrypts.
+    provider.cipher_suites.sort_by_key(|&suite| hash_of(suite) != HashAlgorithm::SHA256);
+    let mut config = ServerConfig::builder_with_provider(Arc::new(provider))
+        .with_protocol_versions(&[&TLS13, &TLS12])?
+        .with_no_client_auth()
+        .with_cert_resolver(Arc::new(SingleCertAndKey::from(Arc::clone(identity))));
+    config.ignore_client_order = true;
+    config.alpn_protocols = PROTOCOLS.map(Vec::from).into();
+    config.max_early_data_size = 0;
+    // Sessions are resumed by tickets (RFC 5077, RFC 8446 §4.6.1), so that the clients and not the gateway store them.
+    // The keys of the tickets rotate every six hours. A client that uses each ticket once needs one for each connection
+    // (RFC 8446 §C.4). The two of the default cost three system calls and an encryption more.
+    config.send_tls13_tickets = 1;
+    config.ticketer = ring::Ticketer::new()?;
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    Ok(Arc::new(config))
+}
+
+fn hash_of(suite: SupportedCipherSuite) -> HashAlgorithm {
+    match suite {
+        SupportedCipherSuite::Tls12(suite) => suite.common.hash_provider.algorithm(),
+        SupportedCipherSuite::Tls13(suite) => suite.common.hash_provider.algorithm(),
+    }
+}
+
 /// The server's side of a TLS connection.
 pub struct Session {
     connection: ServerConnection,
     received: RecordTracker,
+    /// The peer said that it sends no more (`close_notify`). Bytes that follow are ignored.
     peer_closed: bool,
 }
 
-/// What [`Session::receive`] found out about the peer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReceiveOutcome {
-    /// The peer said that it sends no more (`close_notify`). Bytes that follow are ignored.
-    pub peer_closed: bool,
-}
-
 impl Session {
-    pub(super) fn new(config: Arc<ServerConfig>) -> Result<Self, Error> {
-        let mut connection = ServerConnection::new(config)?;
-        connection.set_buffer_limit(Some(RECORD_BYTES));
-        Ok(Self { connection, received: RecordTracker::default(), peer_closed: false })
-    }
-
     /// Takes all of `ciphertext`, which came from the socket, and appends its plaintext to `plaintext`: never more than
-    /// `ciphertext` and one record (16 KiB) can hold. If [`Session::is_awaited`] returns `true` then, the caller has to call
-    /// [`Session::flush`] or [`Session::send`] next.
+    /// `ciphertext` and one record (16 KiB) can hold. Returns whether the peer sends no more. If [`Session::is_awaited`]
+    /// returns `true` then, the caller has to call [`Session::flush`] or [`Session::send`] next.
     ///
     /// # Errors
     /// [`TlsFault`], after which the connection cannot be used. The caller flushes it, which tells the peer why unless
     /// the peer reported the fault, and closes it without a `close_notify`.
-    pub fn receive(&mut self, mut ciphertext: &[u8], plaintext: &mut Vec<u8>) -> Result<ReceiveOutcome, TlsFault> {
+    pub fn receive(&mut self, mut ciphertext: &[u8], plaintext: &mut Vec<u8>) -> Result<bool, TlsFault> {
         let fills_read_buffer = ciphertext.len() > READ_BUFFER_BYTES;
         self.received.track(ciphertext);
         while !ciphertext.is_empty() && !self.peer_closed {
@@ -70,7 +148,7 @@ impl Session {
         if fills_read_buffer {
             self.shrink_read_buffer();
         }
-        Ok(ReceiveOutcome { peer_closed: self.peer_closed })
+        Ok(self.peer_closed)
     }
 
     /// Encrypts `plaintext` and appends its records to `ciphertext`, behind what else is to be sent. Drops `plaintext`
@@ -106,8 +184,7 @@ impl Session {
         }
     }
 
-    /// Ends this side, so that the peer knows that nothing was cut off (RFC 8446 §6.1). The caller sends `ciphertext`
-    /// before it shuts the socket down.
+    /// Ends this side, so that the peer knows that nothing was cut off (RFC 8446 §6.1).
     pub fn close_notify(&mut self, ciphertext: &mut Vec<u8>) {
         self.connection.send_close_notify();
         self.flush(ciphertext);
@@ -160,7 +237,7 @@ impl Read for EmptySocket {
 
 /// The peer sent what is not TLS, is not acceptable or was changed on the way, or it reported such a fault of this side.
 #[derive(Clone, Debug, PartialEq)]
-pub struct TlsFault(Error);
+pub struct TlsFault(pub(super) Error);
 
 impl TlsFault {
     /// Returns whether the fault is a fatal alert that the peer sent, after which both sides close (RFC 8446 §6.2).
@@ -202,14 +279,6 @@ impl TlsFault {
         }
     }
 }
-
-impl fmt::Display for TlsFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl error::Error for TlsFault {}
 
 /// ```text
 /// struct { ContentType type; ProtocolVersion legacy_record_version; uint16 length; opaque fragment[length]; }

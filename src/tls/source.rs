@@ -62,7 +62,7 @@ impl CertificateSource {
 
     /// Loads the certificate, and makes or renews a self-signed one where that is necessary. Call it at the start, at
     /// SIGHUP, when one of [`CertificateSource::files`] has changed, and from time to time. Further calls
-    /// do no harm: a usable pair stays as it is, and [`Acceptor::replace`](super::acceptor::Acceptor::replace) ignores a
+    /// do no harm: a usable pair stays as it is, and [`Acceptor::replace`](super::session::Acceptor::replace) ignores a
     /// certificate that it has already.
     ///
     /// # Errors

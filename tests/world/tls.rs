@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
-use adapter_gateway::tls::acceptor::Acceptor;
+use adapter_gateway::tls::session::Acceptor;
 use adapter_gateway::tls::source::CertificateSource;
 use rcgen::{CertificateParams, KeyPair, PKCS_ED25519};
 use rustls::client::Resumption;

@@ -10,8 +10,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion};
 
-use crate::tls::acceptor::Acceptor;
-use crate::tls::session::{ReceiveOutcome, Session, TlsFault};
+use crate::tls::session::{Acceptor, Session, TlsFault};
 use crate::tls::source::{AUTHORITY_FILE, load_self_signed};
 
 /// An acceptor with a self-signed pair, and the directory of the pair.
@@ -77,7 +76,7 @@ impl Pair {
     }
 
     /// Gives the session what the client has to send. Returns its result and what it has read.
-    pub(super) fn receive(&mut self) -> (Result<ReceiveOutcome, TlsFault>, Vec<u8>) {
+    pub(super) fn receive(&mut self) -> (Result<bool, TlsFault>, Vec<u8>) {
         let (sent, mut plaintext) = (self.client_bytes(), Vec::new());
         (self.session.receive(&sent, &mut plaintext), plaintext)
     }

@@ -11,8 +11,7 @@ use super::client::Rig;
 use crate::http::policy::Policy;
 use crate::http::{Context, response};
 use crate::limits::Budget;
-use crate::tls::acceptor::Acceptor;
-use crate::tls::session::is_plain_http;
+use crate::tls::session::{Acceptor, is_plain_http};
 use crate::tls::source::{AUTHORITY_FILE, CERTIFICATE_FILE};
 
 /// How long a program and its connection may take, on a busy machine too.
