@@ -63,8 +63,8 @@ pub fn finish() {
     }
 }
 
-/// Writes the message of a panic to the log. The standard library would write it to standard error at once, and a panic
-/// would not end the process while nobody reads that.
+/// Writes the message of a panic to the log. The standard library writes it to standard error itself, and would not end
+/// the process while nobody reads that.
 pub fn log_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let thread = std::thread::current();

@@ -15,19 +15,19 @@ use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, getpid, getppid, getrli
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// How much freed memory the allocator keeps at the end of a heap for later allocations, in bytes: as much as the queue
-/// and the bodies of all connections may take by default.
+/// How much freed memory the allocator keeps for later allocations, in bytes: as much as the queue and the bodies of all
+/// connections may take by default.
 const KEPT_BYTES: c_int = 64 * 1024 * 1024;
 
 /// The size from which an allocation gets pages of its own, in bytes. Several bodies of the default limit fit into it.
 const MAPPED_BYTES: c_int = 4 * 1024 * 1024;
 
-/// Makes the allocator keep the memory of large bodies after they are freed (mallopt(3)). By default it returns memory
-/// to the kernel as soon as 128 KiB are free, so that the pages of each large body are mapped, zeroed and unmapped.
-/// [`return_freed_memory`] returns it once it is of no use.
+/// Makes the allocator keep the memory of large bodies after they are freed (mallopt(3)), until [`return_freed_memory`].
+/// By default it returns memory to the kernel as soon as 128 KiB are free, so that the pages of each large body are
+/// mapped, zeroed and unmapped.
 ///
-/// All threads share one arena. malloc_trim(3) returns the free memory at the end of the main arena alone, so that each
-/// other one would keep up to `KEPT_BYTES` for ever. To share it costs nothing that could be measured.
+/// All threads share one arena, at no cost that could be measured. malloc_trim(3) returns the free memory at the end of
+/// the main arena alone, so each other one would keep up to `KEPT_BYTES` for ever.
 pub fn keep_freed_memory() {
     let parameters =
         [(libc::M_TRIM_THRESHOLD, KEPT_BYTES), (libc::M_MMAP_THRESHOLD, MAPPED_BYTES), (libc::M_ARENA_MAX, 1)];
@@ -51,12 +51,10 @@ pub fn exit_now(status: u8) -> ! {
     unsafe { libc::_exit(status.into()) }
 }
 
-/// Gives the calling thread, and the threads that it starts from now on, the policy `SCHED_BATCH` (sched(7)). A thread
-/// with this policy interrupts no other thread when it wakes up, and still gets its full share of the processor. If the
-/// kernel refuses the policy, only the speed changes.
-///
-/// Without the policy, and with one core for all threads, libzmq's thread interrupts the bus thread at the first
-/// message of a batch, and the bus thread interrupts the worker: two changes of thread for a few messages.
+/// Gives the calling thread, and the threads that it starts from now on, the policy `SCHED_BATCH` (sched(7)): a thread
+/// interrupts no other thread when it wakes up, and still gets its full share of the processor. Without it, on one core,
+/// libzmq's thread interrupts the bus thread at the first message of a batch, and the bus thread interrupts the worker.
+/// If the kernel refuses the policy, only the speed changes.
 pub fn schedule_as_batch() {
     // SAFETY: the structure has integer fields only, for which zero is a value.
     let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
@@ -85,7 +83,7 @@ pub fn check_free_descriptors(count: u64) -> io::Result<()> {
     Ok(opened.map(drop)?)
 }
 
-/// The end of the parent process, whoever else holds its pipes.
+/// The end of the process that started this one (`--watch-parent`), whoever else holds its pipes.
 pub(crate) struct ParentEnd {
     /// A descriptor of the parent, which is readable when the parent has ended; `None` if it had ended before.
     parent: Option<AsyncFd<OwnedFd>>,
@@ -121,9 +119,9 @@ impl ParentEnd {
     }
 }
 
-/// Returns whether the process that started this one had ended before this one could look, so that another process
-/// adopted it. A process inherits the session of the one that starts it, and can leave it only by making a session of its
-/// own. So an adoptive parent is recognised by its session, unless it happens to be that of the first parent too.
+/// Returns whether the process that started this one had already ended, and this parent has adopted it. A process inherits
+/// the session of the one that starts it, and can leave it only by making a session of its own. So an adoptive parent is
+/// recognised by its session, unless the first parent had the same.
 fn is_adoptive(parent: Pid) -> bool {
     let (own, pid) = (session(None), getpid().as_raw_pid());
     own.is_some_and(|own| own != pid && session(Some(parent)).is_some_and(|parents| parents != own))
@@ -163,8 +161,8 @@ pub fn inherited_descriptor(number: RawFd) -> io::Result<OwnedFd> {
     Ok(fcntl_dupfd_cloexec(inherited, 0)?)
 }
 
-/// The signal that interrupts a system call. Its default action is to do nothing, so it harms nobody if another process
-/// sends it, and no library here uses it.
+/// The signal that interrupts a system call. By default it does nothing, so it does no harm if another process sends it.
+/// No library here uses it.
 const INTERRUPTION: c_int = libc::SIGURG;
 
 extern "C" fn do_nothing(_signal: c_int) {}
@@ -174,8 +172,8 @@ extern "C" fn do_nothing(_signal: c_int) {}
 /// # Errors
 /// Those of the kernel.
 pub fn become_interruptible() -> io::Result<()> {
-    // SAFETY: the structure has integer fields and pointers, for all of which zero is a value. It has no flags then, so
-    // without SA_RESTART a call that is interrupted returns EINTR.
+    // SAFETY: the structure has integer fields and pointers, for all of which zero is a value. Then it has no SA_RESTART,
+    // so a call that is interrupted returns EINTR.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     let handler: extern "C" fn(c_int) = do_nothing;
     action.sa_sigaction = handler as libc::sighandler_t;

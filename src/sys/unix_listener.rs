@@ -1,7 +1,7 @@
 //! Listening Unix sockets that take nothing away from anybody, and leave nothing behind.
 //!
-//! `bind(2)` fails at a path where a file is, also where the socket of a killed process is left. To unlink whatever is
-//! there would take the path from a process that listens on it. So a [`UnixListener`] finds out first what is there.
+//! `bind(2)` fails at a path where a file is, also where a killed process has left its socket. To unlink whatever is there
+//! would take the path from a process that listens on it. So a [`UnixListener`] finds out first what is there.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -35,8 +35,8 @@ const OWNER: Mode = Mode::RUSR.union(Mode::WUSR);
 /// the place of that file.
 #[derive(Debug)]
 pub(crate) struct UnixListener {
-    /// It stays open until the file is removed. So as long as the file is there, another process that tries to connect
-    /// sees that the path is in use, and no other file gets its inode number.
+    /// It stays open until the file is removed: another process that tries to connect sees that the path is in use, and
+    /// no other file gets its inode number.
     socket: OwnedFd,
     /// The path and the identity of its file; `None` for an abstract name, which is no file.
     file: Option<(PathBuf, FileIdentity)>,
@@ -143,7 +143,7 @@ fn give_to_owner(path: &Path) -> io::Result<()> {
 }
 
 /// Locks the directory of `path` against other gateways until the descriptor is closed. Returns `None` if that is not
-/// possible: a gateway that starts is worth more than the protection of two gateways that start in the same moment.
+/// possible: then the gateway starts without this protection.
 fn lock_directory(path: &Path) -> Option<OwnedFd> {
     let directory = match path.parent()? {
         parent if parent.as_os_str().is_empty() => Path::new("."),

@@ -1,13 +1,12 @@
 //! A watch on one file: it reports that the file may have been written, replaced, removed or created.
 //!
-//! Inotify watches inodes, and a file that replaces another by a rename is a different inode. This watch is therefore
-//! set on directories: it resolves the path as the kernel does, and watches each name that the resolution looks up,
-//! also behind symbolic links, in the directory that holds the name. Where a directory is missing, the resolution ends
-//! at the name that has to be created next.
+//! Inotify watches inodes, and a file that replaces another by a rename is a different inode. So this watch is set on
+//! directories: it resolves the path as the kernel does, and watches each name that the resolution looks up, also behind
+//! symbolic links. Where a directory is missing, that is the last name.
 //!
 //! Invariant: after [`Watch::start`] and after each [`Watch::changed`], the watched names are those of a resolution that
-//! began when all of them were already watched. Each change thus happens before the caller's next read of the file, or
-//! is reported after it.
+//! began when all of them were already watched. So each change happens before the caller's next read of the file, or is
+//! reported after it.
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
@@ -24,8 +23,8 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::time::{Instant, timeout_at};
 
-/// How long no event may arrive before a change counts as complete. A program that truncates a file and then writes it
-/// does both within this time in most cases.
+/// How long no event may arrive before a change counts as complete. Most programs that truncate a file write it within
+/// this time.
 const QUIET: Duration = Duration::from_millis(50);
 
 /// How long a burst of events may delay its report, so that a file that is written all the time is still reported.
@@ -34,8 +33,7 @@ const MAX_BURST: Duration = Duration::from_millis(250);
 /// How often the file is reported as changed while it cannot be watched.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often a path is resolved again because its directories changed during the resolution. Once is rare; the limit is
-/// for a directory that some program replaces all the time.
+/// The most resolutions of a path whose directories change meanwhile. Some program may replace one all the time.
 const MAX_RESOLUTIONS: usize = 8;
 
 /// How many symbolic links are followed in one path. The kernel has the same limit (`MAXSYMLINKS`).
@@ -45,8 +43,8 @@ const MAX_LINKS: usize = 40;
 const EVENTS_BYTES: usize = 4 * 1024;
 
 /// The events by which a name comes to mean another file, or its directory gets another path. `MASK_ADD` unites the
-/// flags of a directory that occurs twice. Opening and reading are not among the events: the process would wake for each
-/// file that any program opens in `/home`.
+/// flags of a directory that occurs twice. With events for opening, the process would wake for each file that any program
+/// opens in `/home`.
 const NAME_EVENTS: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::DELETE)
     .union(WatchFlags::MOVE)
@@ -84,11 +82,9 @@ impl Burst {
 }
 
 impl Watch {
-    /// Begins to watch `path`, on the runtime that this is called in. A change after this call is reported by
-    /// [`Watch::changed`].
+    /// Begins to watch `path`, on the runtime that this is called in.
     ///
     /// # Errors
-    ///
     /// The system cannot watch the directory nearest to the file, or the path is relative to one that is unknown.
     pub fn start(path: &Path) -> io::Result<Self> {
         let path = std::path::absolute(path).map_err(|error| because("the working directory is unknown", &error))?;
@@ -96,10 +92,9 @@ impl Watch {
         Ok(Self { path, names, burst })
     }
 
-    /// Resolves when the content, the permissions or the existence of the file may have changed since the last call. A
-    /// burst of changes is reported once. Cancel-safe: the next call reports what a dropped future has seen.
-    ///
-    /// While the system gives no watches, this reports a change every second.
+    /// Resolves when the content, the permissions or the existence of the file may have changed since the start or the
+    /// last call; every second while the system gives no watches. A burst of changes is reported once. Cancel-safe: the
+    /// next call reports what a dropped future has seen.
     pub async fn changed(&mut self) {
         if self.burst.is_none() {
             self.names.event().await;
@@ -125,8 +120,7 @@ fn because(what: impl fmt::Display, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{what}: {error}"))
 }
 
-/// Watches each name that the resolution of `path` looks up. Where the names change all the time, returns that as a
-/// burst to report.
+/// Watches each name that the resolution of `path` looks up. If the names change all the time, returns a burst to report.
 fn watch_names(path: &Path) -> io::Result<(WatchedNames, Option<Burst>)> {
     let mut before = lookups(path);
     for _ in 1..MAX_RESOLUTIONS {
