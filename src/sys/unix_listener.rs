@@ -145,17 +145,14 @@ fn give_to_owner(path: &Path) -> io::Result<()> {
 /// Locks the directory of `path` against other gateways until the descriptor is closed. Returns `None` if that is not
 /// possible: then the gateway starts without this protection.
 fn lock_directory(path: &Path) -> Option<OwnedFd> {
-    let directory = match path.parent()? {
-        parent if parent.as_os_str().is_empty() => Path::new("."),
-        parent => parent,
-    };
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let directory = open(directory, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let lock = || flock(&directory, FlockOperation::NonBlockingLockExclusive);
     retry_until(LOCK_TIMEOUT, PAUSE, lock, |error| *error == Errno::WOULDBLOCK).ok()?;
     Some(directory)
 }
 
-/// Removes the socket at `path` if nobody listens on it, and nobody begins to within `patience`.
+/// Removes the socket at `path` if nobody listens on it, now or within `patience`.
 fn remove_stale(path: &Path, address: &SocketAddrUnix, patience: Duration) -> io::Result<()> {
     let is_unheard = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
     match retry_until(patience, PAUSE, || find_removed(path, address), is_unheard) {
