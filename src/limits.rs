@@ -5,15 +5,14 @@ use std::sync::{Arc, OnceLock};
 
 use crate::sync::{AtomicUsize, Ordering};
 
-/// Most bytes of a topic, of a message posted (once decoded) and of a message or a subscription of a peer of the bus. The
-/// longest known topic has 27; the limit exists because each topic is copied and compared with every subscription.
+/// Most bytes of a topic: of a posted message, once decoded, and of a message or a subscription of a peer of the bus. The
+/// longest known topic has 27 bytes. The limit exists because each topic is copied and compared with every subscription.
 pub const MAX_TOPIC_BYTES: usize = 1_024;
 
-/// Bytes of bodies that all connections hold together, by default (`--max-buffered`): as many bodies of a mebibyte as
-/// there are connections that send one at the same time.
+/// Bytes of bodies that all connections hold together, by default (`--max-buffered`): 64 bodies of a mebibyte.
 pub const BUFFERED_BYTES: usize = 64 * 1024 * 1024;
 
-/// Bytes that may still be held, of bodies (`--max-buffered`) or of subscriptions. All connections share it, whichever thread they belong to.
+/// The bytes of bodies (`--max-buffered`) that may still be held. All connections of all threads share it.
 #[derive(Debug)]
 pub struct Budget {
     limit_bytes: usize,
@@ -83,13 +82,6 @@ impl Hold {
         }
         true
     }
-
-    /// Holds at most so many bytes, and gives the others back.
-    pub fn shrink(&mut self, bytes: usize) {
-        let fewer = self.bytes.saturating_sub(bytes);
-        self.bytes -= fewer;
-        self.budget.free_bytes.fetch_add(fewer, Ordering::Relaxed);
-    }
 }
 
 impl fmt::Debug for Notice {
@@ -115,13 +107,11 @@ mod tests {
         assert!(budget.hold(6).is_some() && budget.hold(7).is_none());
         assert!(first.cover(10) && first.cover(1) && !first.cover(11));
         assert_eq!(budget.held_bytes(), 10);
-        first.shrink(11);
         assert!(budget.hold(1).is_none());
-        first.shrink(3);
-        assert!(budget.hold(7).is_some() && budget.hold(8).is_none());
         drop(first);
         assert!(budget.hold(10).is_some() && budget.hold(11).is_none());
     }
+
     #[test]
     fn notifies_each_time_that_so_many_bytes_are_held() {
         let (budget, calls) = (Budget::new(10), Arc::new(AtomicUsize::new(0)));
@@ -133,8 +123,8 @@ mod tests {
         assert_eq!(calls.load(Ordering::Relaxed), 0);
         assert!(hold.cover(6) && hold.cover(10) && !hold.cover(11));
         assert_eq!(calls.load(Ordering::Relaxed), 1);
-        hold.shrink(5);
-        assert!(hold.cover(9));
+        drop(hold);
+        assert_eq!(budget.hold(9).map(|hold| hold.bytes), Some(9));
         assert_eq!(calls.load(Ordering::Relaxed), 2);
     }
 }
