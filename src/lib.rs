@@ -4,38 +4,14 @@
 //! The crate is the program `adapter-gateway`. It is a library as well so that tests, fuzz targets and benches can use
 //! its parts.
 //!
-//! # How a message passes
-//!
-//! ```text
-//!  client
-//!    │ TCP, TLS over TCP, or a Unix socket
-//!    ▼
-//!  server            waits on a worker thread for sockets, reads bytes and writes answers.
-//!    │ bytes
-//!    ▼
-//!  http::Connection finds where heads and bodies end. It is the state machine of one connection.
-//!    ├─► h1          reads the head and the framing of the body.
-//!    ├─► admission   decides by the head: the status table, in its order.
-//!    ├─► message     decides by the body: its topic, its payload, and the fields that a known topic requires.
-//!    │ topic and payload
-//!    ▼
-//!  bus::Publisher    puts the message into a queue, bounded in messages and bytes. The answer is then 200.
-//!    │ queue
-//!    ▼
-//!  bus thread        hands each message to libzmq, on one XPUB socket for each hub and one for all bound endpoints.
-//!    │ ZeroMQ
-//!    ▼
-//!  hub, or subscribers
-//! ```
-//!
-//! The connection publishes through a trait with two methods: one returns whether a message could be published now, and
-//! one publishes it. So `http` knows nothing of the bus.
+//! `docs/design.md` follows a message from function to function, and names the thread of each step.
 //!
 //! # Layers
 //!
 //! A folder of `src`, or a file beside them, is a layer. A layer imports the layers that this table names, and those
 //! that they may import in turn. The files and folders of a folder do not import each other in a circle.
-//! `tests/architecture` reads all sources and fails if one of them breaks this.
+//! `tests/architecture` reads all sources and fails if one of them breaks this. A connection publishes through a trait, so
+//! `http` knows nothing of the bus.
 //!
 //! | layer | imports | what it does |
 //! |---|---|---|
@@ -57,7 +33,8 @@
 //! # Invariants
 //!
 //! * The core (`http`, `message`, `zmtp` and `limits`) does no I/O and knows no clock: it names neither tokio nor zmq,
-//!   rustls, `std::net`, `std::thread` or `Instant`. Tests, fuzz targets and benches use it directly. `tests/architecture` checks this too.
+//!   rustls, `std::net`, `std::thread` or `Instant`. Tests, fuzz targets and benches use it directly. `tests/architecture`
+//!   checks this too.
 //! * The same bytes have the same result, whether they arrive at once or in any number of parts.
 //! * A message is answered with 200 only after it is in the queue. A message in the queue is handed to libzmq even if
 //!   the process is asked to stop next.
