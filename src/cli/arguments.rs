@@ -1,10 +1,11 @@
 //! The commands, and the options of each with their help, defaults and limits.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use argh::{ArgsInfo, FromArgs};
 
-use super::values::{AllowedOrigin, Colour, Count, Seconds, SecondsOrNever};
+use super::values::{Colour, check, colour, count, encoding, io, origin, seconds, seconds_or_zero, size, vocabulary};
 use crate::bus::{QUEUE_MESSAGES, STALL_TIMEOUT};
 use crate::http::policy::{BODY_BYTES, HEAD_BYTES};
 use crate::limits::BUFFERED_BYTES;
@@ -17,13 +18,9 @@ use crate::tls::certificate::CertificateName;
 /// The default port of the gateway, as in the examples of the specification.
 pub const DEFAULT_PORT: u16 = 12358;
 
-/// The default of `--workers`.
-pub(super) const DEFAULT_WORKERS: u64 = 1;
-
-/// The default of `--max-connections`.
+/// Defaults of `--workers`, `--max-connections` and `--drain-timeout`.
+pub(super) const DEFAULT_WORKERS: usize = 1;
 pub(super) const DEFAULT_CONNECTIONS: u64 = 10_000;
-
-/// The default of `--drain-timeout`, in seconds.
 pub(super) const DEFAULT_DRAIN_TIMEOUT_S: u64 = 5;
 
 /// The largest values that the options accept. They are far above the values of any use, so that a mistyped number is an
@@ -97,12 +94,12 @@ pub struct ServeArguments {
     pub plain: bool,
     /// check known topics field by field, or refuse all others too, or check the envelope alone:
     /// known|strict|envelope (default: known)
-    #[argh(option, arg_name = "what", default = "Check::Known")]
+    #[argh(option, arg_name = "what", default = "Check::Known", from_str_fn(check))]
     pub check: Check,
     /// origin whose pages may read the answers, repeatable: scheme://host or scheme://host:port as browsers send it, null
     /// for pages from files (default: *)
-    #[argh(option, arg_name = "origin")]
-    pub allow_origin: Vec<AllowedOrigin>,
+    #[argh(option, arg_name = "origin", from_str_fn(origin))]
+    pub allow_origin: Vec<String>,
     /// stop gracefully when stdin reaches its end
     #[argh(switch)]
     pub watch_stdin: bool,
@@ -116,8 +113,8 @@ pub struct ServeArguments {
     #[argh(switch)]
     pub events: bool,
     /// seconds between two stats events (default: none are printed; SIGUSR1 prints one at any time)
-    #[argh(option, arg_name = "s")]
-    pub stats: Option<Seconds>,
+    #[argh(option, arg_name = "s", from_str_fn(seconds))]
+    pub stats: Option<Duration>,
     /// publish to this hub, repeatable (default: tcp://127.0.0.1:16130)
     #[argh(option, arg_name = "url")]
     pub connect: Vec<String>,
@@ -134,11 +131,11 @@ pub struct ServeArguments {
     #[argh(option, arg_name = "url")]
     pub hub_subscribers: Option<String>,
     /// how payloads are published: json|msgpack, where json keeps the bytes as they came (default: json)
-    #[argh(option, arg_name = "how", default = "Encoding::Json")]
+    #[argh(option, arg_name = "how", default = "Encoding::Json", from_str_fn(encoding))]
     pub encoding: Encoding,
     /// publish messages of known topics in one vocabulary, whichever they came in: as-sent|older|newer
     /// (default: as-sent)
-    #[argh(option, arg_name = "which", default = "Vocabulary::AsSent")]
+    #[argh(option, arg_name = "which", default = "Vocabulary::AsSent", from_str_fn(vocabulary))]
     pub vocabulary: Vocabulary,
     /// certificate chain in PEM, with --tls-key (default: a self-signed one, gateway-cert.pem beside the settings file)
     #[argh(option, arg_name = "pem")]
@@ -154,42 +151,42 @@ pub struct ServeArguments {
     #[argh(option, arg_name = "name")]
     pub cert_name: Vec<CertificateName>,
     /// wait for sockets with io_uring or epoll: auto|uring|epoll (default: auto, which is io_uring if it is available)
-    #[argh(option, arg_name = "way", default = "Io::Auto")]
+    #[argh(option, arg_name = "way", default = "Io::Auto", from_str_fn(io))]
     pub io: Io,
     /// worker threads, 1 to 64 (default: 1)
-    #[argh(option, arg_name = "n", default = "Count::new(DEFAULT_WORKERS)")]
-    pub workers: Count<MAX_WORKERS>,
+    #[argh(option, arg_name = "n", default = "DEFAULT_WORKERS", from_str_fn(size::<MAX_WORKERS>))]
+    pub workers: usize,
     /// largest body in bytes (default: 1048576)
-    #[argh(option, arg_name = "bytes", default = "Count::new(BODY_BYTES)")]
-    pub max_body: Count<MAX_BODY_BYTES>,
+    #[argh(option, arg_name = "bytes", default = "BODY_BYTES", from_str_fn(count::<MAX_BODY_BYTES>))]
+    pub max_body: u64,
     /// largest head in bytes (default: 16384)
-    #[argh(option, arg_name = "bytes", default = "Count::new(HEAD_BYTES as u64)")]
-    pub max_head: Count<MAX_HEAD_BYTES>,
+    #[argh(option, arg_name = "bytes", default = "HEAD_BYTES", from_str_fn(size::<MAX_HEAD_BYTES>))]
+    pub max_head: usize,
     /// most connections open at once (default: 10000)
-    #[argh(option, arg_name = "n", default = "Count::new(DEFAULT_CONNECTIONS)")]
-    pub max_connections: Count<MAX_CONNECTIONS>,
+    #[argh(option, arg_name = "n", default = "DEFAULT_CONNECTIONS", from_str_fn(count::<MAX_CONNECTIONS>))]
+    pub max_connections: u64,
     /// most body bytes held by all connections together, and by the queue to the bus (default: 67108864)
-    #[argh(option, arg_name = "bytes", default = "Count::new(BUFFERED_BYTES as u64)")]
-    pub max_buffered: Count<MAX_BUFFERED_BYTES>,
+    #[argh(option, arg_name = "bytes", default = "BUFFERED_BYTES", from_str_fn(size::<MAX_BUFFERED_BYTES>))]
+    pub max_buffered: usize,
     /// seconds for a head to arrive, the TLS handshake included (default: 10)
-    #[argh(option, arg_name = "s", default = "Seconds::new(HEAD_TIMEOUT_S)")]
-    pub head_timeout: Seconds,
+    #[argh(option, arg_name = "s", default = "Duration::from_secs(HEAD_TIMEOUT_S)", from_str_fn(seconds))]
+    pub head_timeout: Duration,
     /// seconds for a body to arrive, and for the client to take an answer (default: 30)
-    #[argh(option, arg_name = "s", default = "Seconds::new(BODY_TIMEOUT_S)")]
-    pub body_timeout: Seconds,
+    #[argh(option, arg_name = "s", default = "Duration::from_secs(BODY_TIMEOUT_S)", from_str_fn(seconds))]
+    pub body_timeout: Duration,
     /// seconds between two requests of a connection (default: 75)
-    #[argh(option, arg_name = "s", default = "Seconds::new(IDLE_TIMEOUT_S)")]
-    pub idle_timeout: Seconds,
+    #[argh(option, arg_name = "s", default = "Duration::from_secs(IDLE_TIMEOUT_S)", from_str_fn(seconds))]
+    pub idle_timeout: Duration,
     /// seconds for the whole stop, from the signal on (default: 5)
-    #[argh(option, arg_name = "s", default = "Seconds::new(DEFAULT_DRAIN_TIMEOUT_S)")]
-    pub drain_timeout: Seconds,
+    #[argh(option, arg_name = "s", default = "Duration::from_secs(DEFAULT_DRAIN_TIMEOUT_S)", from_str_fn(seconds))]
+    pub drain_timeout: Duration,
     /// most messages that wait between the workers and the bus thread (default: 65536)
-    #[argh(option, arg_name = "n", default = "Count::new(QUEUE_MESSAGES as u64)")]
-    pub queue: Count<MAX_QUEUE_MESSAGES>,
+    #[argh(option, arg_name = "n", default = "QUEUE_MESSAGES", from_str_fn(size::<MAX_QUEUE_MESSAGES>))]
+    pub queue: usize,
     /// seconds after which a subscriber of --bind or --hub is disconnected that takes nothing while messages wait for it;
     /// 0 is never (default: 120)
-    #[argh(option, arg_name = "s", default = "SecondsOrNever::new(STALL_TIMEOUT)")]
-    pub stall_timeout: SecondsOrNever,
+    #[argh(option, arg_name = "s", default = "STALL_TIMEOUT", from_str_fn(seconds_or_zero))]
+    pub stall_timeout: Duration,
 }
 
 impl Default for ServeArguments {
@@ -212,14 +209,14 @@ pub struct DemoArguments {
     pub plain: bool,
     /// check known topics field by field, or refuse all others too, or check the envelope alone:
     /// known|strict|envelope (default: known)
-    #[argh(option, arg_name = "what", default = "Check::Known")]
+    #[argh(option, arg_name = "what", default = "Check::Known", from_str_fn(check))]
     pub check: Check,
     /// publish messages of known topics in one vocabulary, whichever they came in: as-sent|older|newer
     /// (default: as-sent)
-    #[argh(option, arg_name = "which", default = "Vocabulary::AsSent")]
+    #[argh(option, arg_name = "which", default = "Vocabulary::AsSent", from_str_fn(vocabulary))]
     pub vocabulary: Vocabulary,
     /// wait for sockets with io_uring or epoll: auto|uring|epoll (default: auto)
-    #[argh(option, arg_name = "way", default = "Io::Auto")]
+    #[argh(option, arg_name = "way", default = "Io::Auto", from_str_fn(io))]
     pub io: Io,
 }
 
@@ -234,21 +231,21 @@ pub struct ListenArguments {
     #[argh(option, arg_name = "prefix")]
     pub topic: Vec<String>,
     /// how payloads are encoded: json|msgpack (default: json)
-    #[argh(option, arg_name = "how", default = "Encoding::Json")]
+    #[argh(option, arg_name = "how", default = "Encoding::Json", from_str_fn(encoding))]
     pub encoding: Encoding,
     /// indent the payloads, one member a line
     #[argh(switch)]
     pub pretty: bool,
     /// print in colours: auto|always|never (default: auto, which is on a terminal, unless NO_COLOR is set)
-    #[argh(option, arg_name = "when", default = "Colour::Auto")]
+    #[argh(option, arg_name = "when", default = "Colour::Auto", from_str_fn(colour))]
     pub color: Colour,
     /// exit after this number of messages (default: never)
-    #[argh(option, arg_name = "n")]
-    pub count: Option<Count<{ u64::MAX }>>,
+    #[argh(option, arg_name = "n", from_str_fn(count::<{ u64::MAX }>))]
+    pub count: Option<u64>,
     /// seconds from the start on in which the messages of --count must come, one without it; exit status 1 if they do
     /// not (default: any time)
-    #[argh(option, arg_name = "s")]
-    pub timeout: Option<Seconds>,
+    #[argh(option, arg_name = "s", from_str_fn(seconds))]
+    pub timeout: Option<Duration>,
 }
 
 /// Post a message to a gateway, or the lines of standard input: topic, tab, payload. It undoes the escapes of `listen`,

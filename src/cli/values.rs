@@ -1,126 +1,47 @@
 //! What an option takes: how a word becomes a number, a time or a choice.
 
 use std::net::Ipv6Addr;
-use std::str::FromStr;
 use std::time::Duration;
 
 use crate::message::nearest::nearest;
 use crate::message::{Check, Encoding, Vocabulary};
 use crate::server::pool::Io;
 
-/// A whole number from 1 to `MAX`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Count<const MAX: u64>(u64);
-
-impl<const MAX: u64> Count<MAX> {
-    pub(super) const fn new(count: u64) -> Self {
-        assert!(1 <= count && count <= MAX);
-        Self(count)
-    }
-
-    /// Returns the number.
-    #[must_use]
-    pub fn get(self) -> u64 {
-        self.0
-    }
-
-    /// Returns the number as a size in memory.
-    #[must_use]
-    pub fn size(self) -> usize {
-        usize::try_from(self.0).unwrap_or(usize::MAX)
-    }
+/// Returns a whole number from 1 to `MAX`.
+pub(super) fn count<const MAX: u64>(text: &str) -> Result<u64, String> {
+    // `u64::from_str` would accept `+5`.
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    let count = text.parse().ok().filter(|count| is_number && (1..=MAX).contains(count));
+    count.ok_or_else(|| format!("not a whole number from 1 to {MAX}"))
 }
 
-impl<const MAX: u64> FromStr for Count<MAX> {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        // `u64::from_str` would accept `+5`.
-        let digits = text.bytes().all(|byte| byte.is_ascii_digit());
-        match text.parse() {
-            Ok(count @ 1..) if digits && count <= MAX => Ok(Self(count)),
-            _ => Err(format!("not a whole number from 1 to {MAX}")),
-        }
-    }
+/// Returns a [`count`] of what is held in memory.
+pub(super) fn size<const MAX: u64>(text: &str) -> Result<usize, String> {
+    Ok(usize::try_from(count::<MAX>(text)?).unwrap_or(usize::MAX))
 }
 
-/// A time in seconds, from a millisecond to a day. Fractions are allowed.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Seconds(Duration);
-
-impl Seconds {
-    pub(super) const fn new(seconds: u64) -> Self {
-        Self(Duration::from_secs(seconds))
-    }
-
-    /// Returns the time.
-    #[must_use]
-    pub fn get(self) -> Duration {
-        self.0
-    }
+/// Returns a time in seconds, from a millisecond to a day. Fractions are allowed.
+pub(super) fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|seconds| (0.001..=86_400.0).contains(seconds));
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| "not a number of seconds from 0.001 to 86400".into())
 }
 
-impl FromStr for Seconds {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let seconds = text.parse().ok().filter(|seconds| (0.001..=86_400.0).contains(seconds));
-        seconds
-            .map(|seconds| Self(Duration::from_secs_f64(seconds)))
-            .ok_or("not a number of seconds from 0.001 to 86400")
+/// Returns a time as [`seconds`] does, or zero.
+pub(super) fn seconds_or_zero(text: &str) -> Result<Duration, String> {
+    if text.parse() == Ok(0.0) {
+        return Ok(Duration::ZERO);
     }
+    seconds(text).map_err(|_| "neither 0 nor a number of seconds from 0.001 to 86400".into())
 }
 
-/// A time in seconds as in [`Seconds`], or 0 for never.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SecondsOrNever(Option<Duration>);
-
-impl SecondsOrNever {
-    pub(super) const fn new(time: Duration) -> Self {
-        Self(Some(time))
+/// Returns a value of `--allow-origin`, which has the form in which browsers send it (RFC 6454 §6.2).
+pub(super) fn origin(text: &str) -> Result<String, String> {
+    if text == "*" || text == "null" || is_origin(text) {
+        return Ok(text.into());
     }
-
-    /// Returns the time; `None` for never.
-    #[must_use]
-    pub fn get(self) -> Option<Duration> {
-        self.0
-    }
-}
-
-impl FromStr for SecondsOrNever {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text.parse() == Ok(0.0) {
-            return Ok(Self(None));
-        }
-        let seconds = Seconds::from_str(text).map_err(|_| "neither 0 nor a number of seconds from 0.001 to 86400")?;
-        Ok(Self(Some(seconds.get())))
-    }
-}
-
-/// A value of `--allow-origin`, in the form in which browsers send it (RFC 6454 §6.2).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AllowedOrigin(String);
-
-impl AllowedOrigin {
-    /// Returns the text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl FromStr for AllowedOrigin {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let is_origin = text == "*" || text == "null" || is_origin(text);
-        is_origin.then(|| Self(text.into())).ok_or(
-            "not an origin as browsers send it: scheme://host or scheme://host:port in lower case, with nothing behind \
-             it and without the usual port of the scheme; `null` is for pages from files, and * for every origin",
-        )
-    }
+    Err("not an origin as browsers send it: scheme://host or scheme://host:port in lower case, with nothing behind it and \
+         without the usual port of the scheme; `null` is for pages from files, and * for every origin"
+        .into())
 }
 
 /// Returns whether this is a scheme, a host and, unless it is the usual one, a port.
@@ -170,42 +91,22 @@ fn choose<T: Copy>(name: &str, choices: &[(&str, T)]) -> Result<T, String> {
     Err(format!("it is none of {} (did you mean {meant}?)", names.collect::<Vec<_>>().join(", ")))
 }
 
-impl FromStr for Check {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        choose(text, &[("known", Self::Known), ("strict", Self::Strict), ("envelope", Self::Envelope)])
-    }
+pub(super) fn check(text: &str) -> Result<Check, String> {
+    choose(text, &[("known", Check::Known), ("strict", Check::Strict), ("envelope", Check::Envelope)])
 }
 
-impl FromStr for Encoding {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        choose(text, &[("json", Self::Json), ("msgpack", Self::Msgpack)])
-    }
+pub(super) fn encoding(text: &str) -> Result<Encoding, String> {
+    choose(text, &[("json", Encoding::Json), ("msgpack", Encoding::Msgpack)])
 }
 
-impl FromStr for Vocabulary {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        choose(text, &[("as-sent", Self::AsSent), ("older", Self::Older), ("newer", Self::Newer)])
-    }
+pub(super) fn vocabulary(text: &str) -> Result<Vocabulary, String> {
+    choose(text, &[("as-sent", Vocabulary::AsSent), ("older", Vocabulary::Older), ("newer", Vocabulary::Newer)])
 }
 
-impl FromStr for Io {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        choose(text, &[("auto", Self::Auto), ("uring", Self::Uring), ("epoll", Self::Epoll)])
-    }
+pub(super) fn io(text: &str) -> Result<Io, String> {
+    choose(text, &[("auto", Io::Auto), ("uring", Io::Uring), ("epoll", Io::Epoll)])
 }
 
-impl FromStr for Colour {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        choose(text, &[("auto", Self::Auto), ("always", Self::Always), ("never", Self::Never)])
-    }
+pub(super) fn colour(text: &str) -> Result<Colour, String> {
+    choose(text, &[("auto", Colour::Auto), ("always", Colour::Always), ("never", Colour::Never)])
 }

@@ -1,5 +1,6 @@
 //! `adapter-gateway demo`: a hub, a gateway with a fresh token and a listener on one machine, without an adapter.
 
+use std::io::Write;
 use std::path::{self, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,8 +14,7 @@ use crate::gateway::events::{Event, EventSink};
 use crate::gateway::{self, Failure, TokenSource};
 use crate::http::token::Token;
 use crate::message::Encoding;
-use crate::settings;
-use crate::sys::log::log;
+use crate::settings::random_hex;
 use crate::sys::timed_join::TimedJoinHandle;
 use crate::tls::source::CertificateSource;
 
@@ -29,9 +29,11 @@ const ANY_FREE_PORT: &str = "tcp://127.0.0.1:*";
 /// # Errors
 /// Returns the [`Failure`] that ended it.
 pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
-    let token = random_hex()?;
+    let token = random_hex().map_err(Failure::configuration)?;
+    let source = Token::new(&token).map(TokenSource::Fixed).ok_or_else(|| Failure::configuration("no token"))?;
     let mut config = serve::demo_config(arguments)?;
-    let directory = TemporaryDirectory(std::env::temp_dir().join(format!("adapter-gateway-demo-{}", random_hex()?)));
+    let name = format!("adapter-gateway-demo-{}", random_hex().map_err(Failure::configuration)?);
+    let directory = TemporaryDirectory(std::env::temp_dir().join(name));
     let mut ca_file = None;
     if !arguments.plain && config.has_tcp() {
         let source = CertificateSource::SelfSigned { directory: directory.0.clone(), names: Vec::new() };
@@ -41,16 +43,10 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
     let mut printing = None;
     let start_hub = |on_lost: OnLost| {
         let hub = start_hub(&on_lost)?;
-        log(format_args!("publishers may connect to {}, subscribers to {}", hub.publishers(), hub.subscribers()));
         printing = Some(PrintingThread::start(&hub)?);
         Ok(hub)
     };
-    let result = match Token::new(&token) {
-        Some(secret) => {
-            gateway::run(config, Some(start_hub), &TokenSource::Fixed(secret), welcome_when_ready(token, ca_file))
-        }
-        None => Ok(()),
-    };
+    let result = gateway::run(config, Some(start_hub), &source, welcome_when_ready(token, ca_file));
     if let Some(printing) = printing {
         printing.stop();
     }
@@ -94,10 +90,6 @@ impl PrintingThread {
     }
 }
 
-fn random_hex() -> Result<String, Failure> {
-    settings::random_hex().map_err(Failure::configuration)
-}
-
 /// A directory that is removed on drop.
 struct TemporaryDirectory(PathBuf);
 
@@ -121,7 +113,11 @@ fn welcome_when_ready(token: String, ca_file: Option<PathBuf>) -> EventSink {
         {
             let welcome = welcome(&url, socket, &token, ca_file.clone());
             // The thread that reports the event must not wait for a reader of standard output.
-            std::thread::spawn(move || print(&welcome));
+            std::thread::spawn(move || {
+                let mut stdout = std::io::stdout().lock();
+                // The demo goes on after the reader has closed the pipe.
+                let _ = writeln!(stdout, "{welcome}").and_then(|()| stdout.flush());
+            });
         }
     })
 }
@@ -144,11 +140,4 @@ fn welcome(url: &str, socket: Option<PathBuf>, token: &str, ca_file: Option<Path
 /// Returns a word as a shell reads it.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
-}
-
-fn print(text: &str) {
-    use std::io::Write;
-    let mut stdout = std::io::stdout().lock();
-    // The demo goes on after the reader has closed the pipe.
-    let _ = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
 }

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::failure::{CommandFailure, NOT_ACCEPTED};
+use super::INCOMPLETE;
 use super::print::Printer;
 use super::serve::endpoint_to_connect;
 use crate::bus::{Endpoint, HUB_SUBSCRIBERS, Interrupter, LinkStatus, NotConnected, Received, Subscriber};
-use crate::cli::{Count, ListenArguments, Seconds};
+use crate::cli::ListenArguments;
 use crate::gateway::Failure;
 use crate::sys::log::{self, log, warning};
 use crate::sys::process::exit_now;
@@ -25,9 +25,8 @@ const SUBSCRIPTION_TIME: Duration = Duration::from_millis(100);
 ///
 /// # Errors
 /// Returns the failure that ended it, or tells that the messages did not come in time.
-pub fn run(arguments: ListenArguments) -> Result<(), CommandFailure> {
-    let timeout = arguments.timeout.map(Seconds::get);
-    let until = timeout.map(|timeout| Instant::now() + timeout);
+pub fn run(arguments: ListenArguments) -> Result<(), Failure> {
+    let until = arguments.timeout.map(|timeout| Instant::now() + timeout);
     let mut urls = arguments.connect;
     if urls.is_empty() {
         urls.push(HUB_SUBSCRIBERS.into());
@@ -36,11 +35,11 @@ pub fn run(arguments: ListenArguments) -> Result<(), CommandFailure> {
     let mut subscriber = Subscriber::connect(&endpoints, &arguments.topic).map_err(Failure::configuration)?;
     subscriber.watch_connections(log_of_connections());
     interrupt_on_signals(subscriber.interrupter())?;
-    let count = arguments.count.map(Count::get).or(timeout.map(|_| 1));
+    let count = arguments.count.or(arguments.timeout.map(|_| 1));
     let mut printer = Printer::stdout(arguments.encoding, arguments.color, arguments.pretty);
     print_messages(&mut subscriber, &mut printer, count, until).map_err(|printed| {
-        let (count, seconds) = (count.unwrap_or_default(), timeout.unwrap_or_default().as_secs_f64());
-        CommandFailure::new(NOT_ACCEPTED, format!("{printed} of {count} messages came within {seconds} s"))
+        let (count, seconds) = (count.unwrap_or_default(), arguments.timeout.unwrap_or_default().as_secs_f64());
+        Failure::OfCommand(INCOMPLETE, format!("{printed} of {count} messages came within {seconds} s"))
     })
 }
 

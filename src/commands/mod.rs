@@ -2,11 +2,11 @@
 //! `listen` and `demo` share.
 
 pub mod demo;
-mod failure;
 mod json_text;
 pub mod listen;
 mod print;
 pub mod send;
 pub mod serve;
 
-pub use failure::CommandFailure;
+/// The exit status of `listen` and `send` if not all messages came, or not all were accepted.
+const INCOMPLETE: u8 = 1;

@@ -2,12 +2,12 @@
 
 use std::io::{self, IsTerminal};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::bus::{BusConfig, Endpoint, EndpointFault, HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub, OnLost};
-use crate::cli::{AllowedOrigin, DEFAULT_PORT, DemoArguments, Seconds, ServeArguments};
+use crate::cli::{DEFAULT_PORT, DemoArguments, ServeArguments};
 use crate::gateway::event_writer::EventWriter;
 use crate::gateway::events::{Event, EventSink};
 use crate::gateway::{self, Failure, GatewayConfig, TokenSource};
@@ -48,38 +48,33 @@ pub fn run(arguments: &ServeArguments) -> Result<(), Failure> {
 }
 
 fn serve(arguments: &ServeArguments, emit: EventSink) -> Result<(), Failure> {
-    let settings = match &arguments.settings {
-        Some(path) => path.clone(),
-        None => settings::default_path().map_err(Failure::configuration)?,
-    };
+    let settings = settings_path(arguments.settings.as_ref())?;
     let certificate = certificate_source(arguments, &settings)?;
     let hub_endpoints = hub_endpoints(arguments)?;
     refuse_endpoints_bound_twice(arguments, hub_endpoints.as_ref())?;
-    let config = gateway_config(arguments)?;
+    let mut config = gateway_config(arguments)?;
     // Without a listener that speaks https, no certificate is made or read.
-    let certificate = certificate.filter(|_| config.has_tcp());
-    let has_tls_options = [&arguments.tls_cert, &arguments.tls_key, &arguments.cert_dir].iter().any(|it| it.is_some());
-    if !config.has_tcp() && (has_tls_options || !arguments.cert_name.is_empty()) {
+    if config.has_tcp() {
+        config.certificate = certificate;
+    } else if tls_options(arguments) != [false; 2] {
         let reason = "Unix sockets serve http, so --tls-cert, --tls-key, --cert-dir and --cert-name need an address to \
                       listen on too";
         return Err(Failure::Usage(reason.into()));
     }
-    let config = GatewayConfig { certificate, ..config };
     let stall_timeout = config.bus.stall_timeout;
-    let start_hub = hub_endpoints.map(|endpoints| {
-        move |on_lost: OnLost| {
-            let hub = start_hub(&endpoints, stall_timeout, on_lost)?;
-            log(format_args!("publishers may connect to {}, subscribers to {}", hub.publishers(), hub.subscribers()));
-            Ok(hub)
-        }
-    });
+    let start_hub = hub_endpoints.map(|endpoints| move |on_lost| start_hub(&endpoints, stall_timeout, on_lost));
     gateway::run(config, start_hub, &TokenSource::SettingsFile(settings), emit)
+}
+
+/// Returns the path of the settings file, which is by default that of the user.
+pub(super) fn settings_path(path: Option<&PathBuf>) -> Result<PathBuf, Failure> {
+    path.cloned().map_or_else(settings::default_path, Ok).map_err(Failure::configuration)
 }
 
 /// Returns the configuration of `demo`: one listener, one hub, and otherwise the defaults of `serve`. Without
 /// `--listen`, any free port is used if the default port is taken. It ends with its terminal, as it has no settings to
 /// read again.
-pub(crate) fn demo_config(demo: &DemoArguments) -> Result<GatewayConfig, Failure> {
+pub(super) fn demo_config(demo: &DemoArguments) -> Result<GatewayConfig, Failure> {
     let default_address = SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PORT));
     let serve = ServeArguments {
         listen: vec![demo.listen.clone().unwrap_or(ListenAddress::Tcp(TcpAddress::Address(default_address)))],
@@ -121,53 +116,51 @@ fn refuse_endpoints_bound_twice(arguments: &ServeArguments, hub: Option<&[Endpoi
     Ok(())
 }
 
-/// Starts an embedded hub at these endpoints of its publishers' and its subscribers' side.
-pub(crate) fn start_hub(
+/// Starts an embedded hub at these endpoints of its publishers' and its subscribers' side, and logs them.
+pub(super) fn start_hub(
     [publishers, subscribers]: &[Endpoint; 2],
     stall_timeout: Option<Duration>,
     on_lost: OnLost,
 ) -> Result<Hub, Failure> {
-    Hub::start(publishers, subscribers, stall_timeout, on_lost).map_err(Failure::configuration)
+    let hub = Hub::start(publishers, subscribers, stall_timeout, on_lost).map_err(Failure::configuration)?;
+    log(format_args!("publishers may connect to {}, subscribers to {}", hub.publishers(), hub.subscribers()));
+    Ok(hub)
 }
 
 /// Returns what the arguments say, without the certificate, which depends on the path of the settings file.
 fn gateway_config(arguments: &ServeArguments) -> Result<GatewayConfig, Failure> {
     let bus = bus_config(arguments)?;
     let (listen, inherited) = listeners(&arguments.listen)?;
+    let policy = Policy {
+        head_bytes: arguments.max_head,
+        body_bytes: arguments.max_body,
+        rules: Rules { check: arguments.check, vocabulary: arguments.vocabulary },
+        encoding: arguments.encoding,
+        origins: allowed_origins(&arguments.allow_origin),
+    };
+    let timeouts =
+        Timeouts { head: arguments.head_timeout, body: arguments.body_timeout, idle: arguments.idle_timeout };
+    let server = ServerConfig {
+        io: arguments.io,
+        workers: arguments.workers,
+        max_connections: arguments.max_connections,
+        buffered_bytes: arguments.max_buffered,
+        inherited,
+        policy,
+        timeouts,
+    };
     Ok(GatewayConfig {
         listen,
         any_port: false,
         certificate: None,
-        server: server_config(arguments, inherited),
-        drain_timeout: arguments.drain_timeout.get(),
+        server,
+        drain_timeout: arguments.drain_timeout,
         bus,
         watch_stdin: arguments.watch_stdin,
         watch_parent: arguments.watch_parent,
         stops_at_hangup: false,
-        stats_interval: arguments.stats.map(Seconds::get),
+        stats_interval: arguments.stats,
     })
-}
-
-fn server_config(arguments: &ServeArguments, inherited: Vec<Arc<InheritedSocket>>) -> ServerConfig {
-    ServerConfig {
-        io: arguments.io,
-        workers: arguments.workers.size(),
-        max_connections: arguments.max_connections.get(),
-        buffered_bytes: arguments.max_buffered.size(),
-        inherited,
-        policy: Policy {
-            head_bytes: arguments.max_head.size(),
-            body_bytes: arguments.max_body.get(),
-            rules: Rules { check: arguments.check, vocabulary: arguments.vocabulary },
-            encoding: arguments.encoding,
-            origins: allowed_origins(&arguments.allow_origin),
-        },
-        timeouts: Timeouts {
-            head: arguments.head_timeout.get(),
-            body: arguments.body_timeout.get(),
-            idle: arguments.idle_timeout.get(),
-        },
-    }
 }
 
 /// Returns where each `--listen` listens. It looks names up, and may therefore take some time.
@@ -197,29 +190,37 @@ fn listeners(listen: &[ListenAddress]) -> Result<(Vec<ListenTarget>, Vec<Arc<Inh
 }
 
 fn certificate_source(arguments: &ServeArguments, settings: &Path) -> Result<Option<CertificateSource>, Failure> {
-    let is_for_self_signed = arguments.cert_dir.is_some() || !arguments.cert_name.is_empty();
-    match (arguments.plain, &arguments.tls_cert, &arguments.tls_key, is_for_self_signed) {
-        (true, None, None, false) => Ok(None),
-        (true, ..) => Err(Failure::Usage(
-            "--plain serves http, so --tls-cert, --tls-key, --cert-dir and --cert-name cannot be given with it".into(),
-        )),
-        (false, None, None, _) => {
+    let [has_files, has_self_signed] = tls_options(arguments);
+    let usage = |reason: &str| Err(Failure::Usage(reason.into()));
+    match (&arguments.tls_cert, &arguments.tls_key) {
+        _ if arguments.plain && (has_files || has_self_signed) => {
+            usage("--plain serves http, so --tls-cert, --tls-key, --cert-dir and --cert-name cannot be given with it")
+        }
+        _ if arguments.plain => Ok(None),
+        (None, None) => {
             let names = arguments.cert_name.clone();
             Ok(Some(match arguments.cert_dir.clone() {
                 Some(directory) => CertificateSource::SelfSigned { directory, names },
                 None => CertificateSource::beside(settings, names),
             }))
         }
-        (false, Some(certificate), Some(key), false) => {
+        _ if has_self_signed => usage(
+            "--cert-dir and --cert-name are for the self-signed certificate, so they cannot be given with --tls-cert and \
+             --tls-key",
+        ),
+        (Some(certificate), Some(key)) => {
             Ok(Some(CertificateSource::Files { certificate: certificate.clone(), key: key.clone() }))
         }
-        (false, _, _, true) => Err(Failure::Usage(
-            "--cert-dir and --cert-name are for the self-signed certificate, so they cannot be given with --tls-cert and \
-             --tls-key"
-                .into(),
-        )),
-        (false, ..) => Err(Failure::Usage("--tls-cert and --tls-key must be given together".into())),
+        _ => usage("--tls-cert and --tls-key must be given together"),
     }
+}
+
+/// Returns whether there is an option of the files with the certificate, and whether there is one of the self-signed one.
+fn tls_options(arguments: &ServeArguments) -> [bool; 2] {
+    [
+        arguments.tls_cert.is_some() || arguments.tls_key.is_some(),
+        arguments.cert_dir.is_some() || !arguments.cert_name.is_empty(),
+    ]
 }
 
 fn bus_config(arguments: &ServeArguments) -> Result<BusConfig, Failure> {
@@ -230,21 +231,21 @@ fn bus_config(arguments: &ServeArguments) -> Result<BusConfig, Failure> {
     Ok(BusConfig {
         connect,
         bind: arguments.bind.iter().map(|url| endpoint_to_bind(url)).collect::<Result<_, _>>()?,
-        queue_messages: arguments.queue.size(),
+        queue_messages: arguments.queue,
         // Messages that wait in the queue are the bodies of answered requests, so the same bound applies to them.
-        queue_bytes: arguments.max_buffered.size(),
-        stall_timeout: arguments.stall_timeout.get(),
+        queue_bytes: arguments.max_buffered,
+        stall_timeout: Some(arguments.stall_timeout).filter(|time| !time.is_zero()),
         ..BusConfig::default()
     })
 }
 
 /// Parses an endpoint to connect to.
-pub(crate) fn endpoint_to_connect(url: &str) -> Result<Endpoint, Failure> {
+pub(super) fn endpoint_to_connect(url: &str) -> Result<Endpoint, Failure> {
     url.parse().and_then(Endpoint::connectable).map_err(|error| bad_endpoint(url, error))
 }
 
 /// Parses an endpoint to bind. Its port may be `*`, which is any free one.
-pub(crate) fn endpoint_to_bind(url: &str) -> Result<Endpoint, Failure> {
+pub(super) fn endpoint_to_bind(url: &str) -> Result<Endpoint, Failure> {
     url.parse().map_err(|error| bad_endpoint(url, error))
 }
 
@@ -252,8 +253,8 @@ fn bad_endpoint(url: &str, error: EndpointFault) -> Failure {
     Failure::Configuration(format!("bad endpoint {url}: {error}"))
 }
 
-fn allowed_origins(origins: &[AllowedOrigin]) -> AllowedOrigins {
-    if origins.is_empty() || origins.iter().any(|origin| origin.as_str() == "*") {
+fn allowed_origins(origins: &[String]) -> AllowedOrigins {
+    if origins.is_empty() || origins.iter().any(|origin| origin == "*") {
         return AllowedOrigins::Any;
     }
     AllowedOrigins::These(origins.iter().map(|origin| origin.as_str().into()).collect())

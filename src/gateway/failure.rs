@@ -15,6 +15,8 @@ pub enum Failure {
     Listen(String),
     /// Exit status 5: `--io uring` was given and io_uring is not available.
     NoUring(String),
+    /// The exit status of another command than `serve`, and the text.
+    OfCommand(u8, String),
 }
 
 impl Failure {
@@ -43,6 +45,15 @@ impl Failure {
             Self::Configuration(_) => 3,
             Self::Listen(_) => 4,
             Self::NoUring(_) => 5,
+            Self::OfCommand(status, _) => *status,
+        }
+    }
+
+    /// Returns a failure with the same exit status, and with a clause behind the text.
+    pub(crate) fn and(self, clause: &str) -> Self {
+        match clause {
+            "" => self,
+            _ => Self::OfCommand(self.exit_status(), format!("{self}; {clause}")),
         }
     }
 }
@@ -65,9 +76,11 @@ impl From<StartError> for Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Usage(text) | Self::Configuration(text) | Self::Listen(text) | Self::NoUring(text) => {
-                f.write_str(text)
-            }
+            Self::Usage(text)
+            | Self::Configuration(text)
+            | Self::Listen(text)
+            | Self::NoUring(text)
+            | Self::OfCommand(_, text) => f.write_str(text),
         }
     }
 }

@@ -1,34 +1,57 @@
-//! Where messages are posted, and the head of every request: from the arguments and from the settings file.
+//! Where messages are posted, and a connection to it: the address comes from the arguments, the token and the certificate
+//! from the settings file and what stands beside it.
 
-use std::path::PathBuf;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
+use socket2::Socket;
 
 use crate::cli::{DEFAULT_PORT, SendArguments};
-use crate::commands::failure::{CommandFailure, NOT_TRUSTED, SETTINGS, TOKEN_REFUSED};
+use crate::commands::serve::settings_path;
 use crate::gateway::Failure;
+use crate::http::admission::ENDPOINT;
 use crate::server::listen_address::TcpAddress;
 use crate::settings::{self, Access};
 use crate::tls::source::CertificateSource;
 
-/// The path of the one endpoint, for URLs that name none.
-const PATH: &str = "/api/message";
+/// Exit statuses of `send`.
+const NO_GATEWAY: u8 = 4;
+const NOT_TRUSTED: u8 = 5;
+const TOKEN_REFUSED: u8 = 6;
+
+/// The time in which an answer, or the next part of the handshake, must come. The gateway answers at once, even if it
+/// takes nothing.
+pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The time that an address gets to accept the connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The bytes of one read. The answers of all requests in flight have fewer.
+const READ_BYTES: usize = 16 * 1024;
 
 /// Where a gateway listens.
-pub(super) enum Address {
+enum Address {
     Unix(PathBuf),
-    Tcp {
-        address: TcpAddress,
-        /// The name that the certificate must have; `None` without TLS.
-        tls_name: Option<String>,
-    },
+    Tcp(TcpAddress),
 }
 
 /// A gateway and its settings file.
 pub(super) struct Destination {
-    pub(super) address: Address,
+    address: Address,
+    /// The name that the certificate must have; `None` without TLS.
+    tls_name: Option<String>,
     /// The address for people. It has no path and no query, which could hold a secret.
-    pub(super) name: String,
+    name: String,
     settings: PathBuf,
     target: String,
     authority: String,
@@ -36,32 +59,33 @@ pub(super) struct Destination {
 
 impl Destination {
     /// Returns what the arguments name, and by default the gateway of the user's settings.
-    pub(super) fn new(arguments: &SendArguments) -> Result<Self, CommandFailure> {
-        let settings = match &arguments.settings {
-            Some(path) => path.clone(),
-            None => settings::default_path().map_err(Failure::configuration)?,
-        };
-        let (path, authority) = (PATH.into(), String::from("localhost"));
+    pub(super) fn new(arguments: &SendArguments) -> Result<Self, Failure> {
+        let settings = settings_path(arguments.settings.as_ref())?;
         match (&arguments.url, &arguments.unix) {
-            (Some(_), Some(_)) => Err(Failure::Usage("--url and --unix exclude each other".into()).into()),
-            (None, Some(socket)) => {
-                let name = format!("unix:{}", socket.display());
-                Ok(Self { address: Address::Unix(socket.clone()), name, settings, target: path, authority })
-            }
+            (Some(_), Some(_)) => Err(Failure::Usage("--url and --unix exclude each other".into())),
+            (None, Some(socket)) => Ok(Self {
+                address: Address::Unix(socket.clone()),
+                tls_name: None,
+                name: format!("unix:{}", socket.display()),
+                settings,
+                target: ENDPOINT.into(),
+                authority: "localhost".into(),
+            }),
             (url, None) => {
                 let default = format!("https://localhost:{DEFAULT_PORT}");
                 Self::of_url(url.as_deref().unwrap_or(&default), settings)
-                    .map_err(|fault| Failure::Usage(format!("the value of --url {fault}")).into())
+                    .map_err(|fault| Failure::Usage(format!("the value of --url {fault}")))
             }
         }
     }
 
     /// Returns the gateway at this URL, or a fault that does not show the URL, which may hold a token.
     fn of_url(url: &str, settings: PathBuf) -> Result<Self, &'static str> {
-        let (is_tls, rest) = match (url.strip_prefix("https://"), url.strip_prefix("http://")) {
-            (Some(rest), _) => (true, rest),
-            (None, Some(rest)) => (false, rest),
-            (None, None) => return Err("must begin with https:// or http://"),
+        let (scheme, rest) = url.split_once("://").unwrap_or_default();
+        let usual_port = match scheme {
+            "https" => ":443",
+            "http" => ":80",
+            _ => return Err("must begin with https:// or http://"),
         };
         if rest.contains(['?', '#', '@']) {
             return Err("has a query, a fragment or a user; the token comes from the settings file");
@@ -71,44 +95,34 @@ impl Destination {
         }
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| !port.ends_with(']'));
-        let with_port = format!(
-            "{authority}{}",
-            if has_port {
-                ""
-            } else if is_tls {
-                ":443"
-            } else {
-                ":80"
-            }
-        );
+        let with_port = format!("{authority}{}", if has_port { "" } else { usual_port });
         let address: TcpAddress = with_port.parse().map_err(|_| "names no host, or no port that exists")?;
-        let tls_name = is_tls.then(|| match &address {
+        let tls_name = match &address {
             TcpAddress::Address(address) => address.ip().to_string(),
             TcpAddress::Name { host, .. } => host.clone(),
-        });
-        let scheme = if is_tls { "https" } else { "http" };
+        };
         Ok(Self {
-            address: Address::Tcp { address, tls_name },
+            address: Address::Tcp(address),
+            tls_name: Some(tls_name).filter(|_| scheme == "https"),
             name: format!("{scheme}://{authority}"),
             settings,
-            target: if matches!(path, "" | "/") { PATH } else { path }.into(),
+            target: if matches!(path, "" | "/") { ENDPOINT } else { path }.into(),
             authority: authority.into(),
         })
     }
 
     /// Reads the settings file, and returns what each request begins with, up to the value of its `Content-Length`.
-    pub(super) fn request_head(&self) -> Result<Vec<u8>, CommandFailure> {
-        let refused = |reason: String| CommandFailure::new(SETTINGS, reason);
+    pub(super) fn request_head(&self) -> Result<Vec<u8>, Failure> {
         let token = match settings::read(&self.settings).access {
             Ok(Access::Open(token)) => token,
             Ok(Access::Disabled(reason)) => {
                 let reason = reason.describe(&self.settings);
-                return Err(refused(format!(
+                return Err(Failure::Configuration(format!(
                     "{reason}, so the gateway does not listen; write OPEN_REST_API = True and a TOKEN into the file, or \
                      name another one with --settings"
                 )));
             }
-            Err(error) => return Err(refused(format!("the settings cannot be used: {error}"))),
+            Err(error) => return Err(Failure::Configuration(format!("the settings cannot be used: {error}"))),
         };
         let (target, authority) = (&self.target, &self.authority);
         // A URL ends in the logs of proxies, so that the token is there only if no field can carry it.
@@ -122,8 +136,8 @@ impl Destination {
     }
 
     /// Returns the failure of a gateway that refuses the token.
-    pub(super) fn token_refused(&self) -> CommandFailure {
-        CommandFailure::new(
+    pub(super) fn token_refused(&self) -> Failure {
+        Failure::OfCommand(
             TOKEN_REFUSED,
             format!(
                 "the gateway at {} refuses the token of {}; name the settings file of that gateway with --settings",
@@ -133,17 +147,134 @@ impl Destination {
         )
     }
 
-    /// Returns the file with the certificate of the gateway.
-    pub(super) fn certificate(&self) -> Result<PathBuf, CommandFailure> {
-        let source = CertificateSource::beside(&self.settings, Vec::new());
-        source.trust_anchor().ok_or_else(|| CommandFailure::new(NOT_TRUSTED, "there is no certificate to trust"))
+    /// Connects, and does the TLS handshake.
+    pub(super) fn connect(&self) -> Result<GatewayConnection, Failure> {
+        let socket = self.socket().map_err(|error| {
+            let cure = "start it, or name its address with --url or --unix";
+            Failure::OfCommand(NO_GATEWAY, format!("no gateway at {}: {error}; {cure}", self.name))
+        })?;
+        let tls = self.tls_name.as_ref().map(|name| self.handshake(&socket, name)).transpose()?;
+        Ok(GatewayConnection { socket, tls, received: Vec::new(), is_writable: true })
     }
+
+    fn socket(&self) -> io::Result<Socket> {
+        let socket: Socket = match &self.address {
+            Address::Unix(path) => UnixStream::connect(path)?.into(),
+            Address::Tcp(address) => connect(address)?.into(),
+        };
+        socket.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+        socket.set_write_timeout(Some(ANSWER_TIMEOUT))?;
+        Ok(socket)
+    }
+
+    fn handshake(&self, mut socket: &Socket, name: &str) -> Result<ClientConnection, Failure> {
+        let source = CertificateSource::beside(&self.settings, Vec::new());
+        let path = source.trust_anchor().unwrap_or_default();
+        let untrusted = |reason: &dyn std::fmt::Display| {
+            let text = format!(
+                "the certificate of the gateway at {} is not trusted: {reason}; it must be the one in {}, which stands \
+                 beside the settings of that gateway (--settings)",
+                self.name,
+                path.display()
+            );
+            Failure::OfCommand(NOT_TRUSTED, text)
+        };
+        let config = trusting(&path).map_err(|error| untrusted(&error))?;
+        let server = ServerName::try_from(name.to_owned()).map_err(|error| untrusted(&error))?;
+        let mut tls = ClientConnection::new(Arc::new(config), server).map_err(|error| untrusted(&error))?;
+        // A batch of requests is written at once.
+        tls.set_buffer_limit(None);
+        while tls.is_handshaking() {
+            tls.complete_io(&mut socket).map_err(|error| match error.get_ref().and_then(|it| it.downcast_ref()) {
+                Some(rustls::Error::InvalidCertificate(reason)) => untrusted(reason),
+                _ => {
+                    let text = format!("no gateway that speaks https at {}: {error}", self.name);
+                    Failure::OfCommand(NO_GATEWAY, text)
+                }
+            })?;
+        }
+        Ok(tls)
+    }
+}
+
+fn connect(address: &TcpAddress) -> io::Result<TcpStream> {
+    let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for address in address.resolve()? {
+        match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
+            Ok(stream) => return stream.set_nodelay(true).map(|()| stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// Returns the configuration of a client that trusts the certificates of this file. It is read for each connection,
+/// since the gateway renews its certificate.
+fn trusting(path: &Path) -> Result<ClientConfig, String> {
+    let certificates = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(certificates.map_err(|error| error.to_string())?);
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
+    Ok(builder.with_root_certificates(roots).with_no_client_auth())
 }
 
 /// Returns whether a field carries these bytes as they are: a recipient drops blanks at the ends of a value (RFC 9110
 /// §5.5).
 fn is_field_content(bytes: &[u8]) -> bool {
     bytes.trim_ascii() == bytes && bytes.iter().all(|byte| !byte.is_ascii_control())
+}
+
+/// An open connection.
+pub(super) struct GatewayConnection {
+    socket: Socket,
+    tls: Option<ClientConnection>,
+    /// What has arrived, up to the first byte behind the last whole answer.
+    pub(super) received: Vec<u8>,
+    /// Whether every write has succeeded. After a failed one, what the gateway has answered before can still be read.
+    pub(super) is_writable: bool,
+}
+
+impl GatewayConnection {
+    /// Writes all of the bytes.
+    pub(super) fn write(&mut self, bytes: &[u8]) {
+        self.is_writable = self.try_write(bytes).is_ok();
+    }
+
+    fn try_write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let Some(tls) = &mut self.tls else {
+            return self.socket.write_all(bytes);
+        };
+        tls.writer().write_all(bytes)?;
+        while tls.wants_write() {
+            match tls.write_tls(&mut self.socket) {
+                // With a timeout, a stop and its end interrupt the call as well (signal(7)).
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                written => drop(written?),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads once. Returns whether more may come. It does not wait if the connection is ready to be read.
+    pub(super) fn read(&mut self) -> io::Result<bool> {
+        let Some(tls) = &mut self.tls else {
+            let mut bytes = [0; READ_BYTES];
+            let length = self.socket.read(&mut bytes)?;
+            self.received.extend_from_slice(bytes.get(..length).unwrap_or_default());
+            return Ok(length > 0);
+        };
+        let length = tls.read_tls(&mut self.socket)?;
+        let state = tls.process_new_packets().map_err(io::Error::other)?;
+        tls.reader().take(state.plaintext_bytes_to_read() as u64).read_to_end(&mut self.received)?;
+        Ok(length > 0 && !state.peer_has_closed())
+    }
+}
+
+impl AsFd for GatewayConnection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
 }
 
 #[cfg(test)]
@@ -173,14 +304,14 @@ mod tests {
     #[test]
     fn a_url_may_leave_out_its_port_and_its_path() {
         for (url, name, port, target) in [
-            ("https://localhost", "https://localhost", 443, PATH),
-            ("http://[::1]/", "http://[::1]", 80, PATH),
+            ("https://localhost", "https://localhost", 443, ENDPOINT),
+            ("http://[::1]/", "http://[::1]", 80, ENDPOINT),
             ("http://127.0.0.1:1/a/b", "http://127.0.0.1:1", 1, "/a/b"),
-            ("https://[::1]:2", "https://[::1]:2", 2, PATH),
+            ("https://[::1]:2", "https://[::1]:2", 2, ENDPOINT),
         ] {
             let destination = Destination::of_url(url, PathBuf::new()).unwrap();
             assert_eq!((destination.name.as_str(), destination.target.as_str()), (name, target));
-            let Address::Tcp { address, .. } = destination.address else { panic!("{url}") };
+            let Address::Tcp(address) = destination.address else { panic!("{url}") };
             let found = match address {
                 TcpAddress::Address(address) => address.port(),
                 TcpAddress::Name { port, .. } => port,

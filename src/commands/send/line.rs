@@ -74,7 +74,8 @@ pub(super) struct Lines {
     /// Where in `buffer` the next line begins, and up to where no line ends.
     start: usize,
     searched: usize,
-    has_ended: bool,
+    /// Whether nothing more is to be read.
+    pub(super) has_ended: bool,
 }
 
 impl Lines {
@@ -97,11 +98,6 @@ impl Lines {
         let start = std::mem::replace(&mut self.start, end + 1);
         self.searched = self.start;
         self.buffer.get(start..end)
-    }
-
-    /// Returns whether nothing more is to be read.
-    pub(super) fn has_ended(&self) -> bool {
-        self.has_ended
     }
 
     /// Reads once. Call it when [`Self::next`] has returned nothing.
@@ -161,7 +157,7 @@ mod tests {
         write!(file, "a\n\n{long}\nb").unwrap();
         file.rewind().unwrap();
         let (mut lines, mut found) = (Lines::of(file), Vec::new());
-        while !lines.has_ended() {
+        while !lines.has_ended {
             lines.read().unwrap();
             while let Some(line) = lines.next() {
                 found.push(String::from_utf8(line.to_vec()).unwrap());

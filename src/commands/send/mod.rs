@@ -2,11 +2,9 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `destination` | finds the gateway, the token and the certificate |
-//! | `connection` | connects, and moves bytes |
-//! | `answer` | finds the answers in the bytes that arrive |
+//! | `destination` | finds the gateway, the token and the certificate, and connects |
 //! | `line` | reads lines, and makes the content of a request of each |
-//! | `pipeline` | keeps the requests without an outcome, in order |
+//! | `pipeline` | keeps the requests without an outcome, in order, and finds the answers in the bytes that arrive |
 //! | `report` | tells a person what became of the lines |
 //!
 //! It blocks, without a runtime: it waits for the connection and the input with one call of poll(2). A write may block,
@@ -15,8 +13,6 @@
 //! Invariant: a request whose bytes were written is sent again only if the gateway has answered that it published
 //! nothing, or that it reads nothing more on that connection.
 
-mod answer;
-mod connection;
 mod destination;
 mod line;
 mod pipeline;
@@ -28,15 +24,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::io::Errno;
+use rustix::io::retry_on_intr;
 
-use self::answer::{Answer, first_answer};
-use self::connection::{ANSWER_TIMEOUT, GatewayConnection};
-use self::destination::Destination;
+use self::destination::{ANSWER_TIMEOUT, Destination, GatewayConnection};
 use self::line::{Lines, content, content_of_line};
-use self::pipeline::{LineRequest, Pipeline};
+use self::pipeline::{Answer, Pipeline, first_answer};
 use self::report::Report;
-use super::CommandFailure;
 use crate::cli::SendArguments;
 use crate::gateway::Failure;
 use crate::sys::log::log;
@@ -45,24 +38,21 @@ use crate::sys::log::log;
 ///
 /// # Errors
 /// Returns the failure that ended it, or tells that not every line was accepted.
-pub fn run(arguments: &SendArguments) -> Result<(), CommandFailure> {
+pub fn run(arguments: &SendArguments) -> Result<(), Failure> {
     let destination = Destination::new(arguments)?;
     let mut pipeline = Pipeline::new();
     let (input, noun) = match arguments.message.as_slice() {
         [] => (Some(standard_input()?), "line"),
         [topic, payload] => {
-            let content = content(topic, payload).map_err(Failure::Usage)?;
-            pipeline.push(LineRequest { line: 1, content });
+            pipeline.push(1, content(topic, payload).map_err(Failure::Usage)?);
             (None, "message")
         }
-        _ => return Err(Failure::Usage("a message is one topic and one payload; quote them".into()).into()),
+        _ => return Err(Failure::Usage("a message is one topic and one payload; quote them".into())),
     };
     let mut sender = Sender {
         head: destination.request_head()?,
         destination,
         connection: None,
-        write_error: None,
-        received: Vec::new(),
         pipeline,
         input,
         last_line: 0,
@@ -83,7 +73,7 @@ pub fn run(arguments: &SendArguments) -> Result<(), CommandFailure> {
     result.map_err(|failure| failure.and(&unsent)).and(sums)
 }
 
-fn standard_input() -> Result<Lines, CommandFailure> {
+fn standard_input() -> Result<Lines, Failure> {
     if io::stdin().is_terminal() {
         log(format_args!("each line is a topic, a tab and a payload in JSON; Ctrl-D ends the input"));
     }
@@ -97,9 +87,6 @@ struct Sender {
     /// What each request begins with. It holds the token.
     head: Vec<u8>,
     connection: Option<GatewayConnection>,
-    /// Why nothing more can be written on the connection. What it has answered before can still be read.
-    write_error: Option<io::Error>,
-    received: Vec<u8>,
     pipeline: Pipeline,
     /// `None` for the message of the arguments.
     input: Option<Lines>,
@@ -117,13 +104,12 @@ struct Sender {
 }
 
 impl Sender {
-    fn run(&mut self) -> Result<(), CommandFailure> {
+    fn run(&mut self) -> Result<(), Failure> {
         loop {
             self.take_lines();
-            let has_input = self.takes && self.input.as_ref().is_some_and(|lines| !lines.has_ended());
-            let has_work = has_input || self.pipeline.has_unsent() || self.pipeline.is_refused_for_now();
-            let has_something_to_do = self.pipeline.is_in_flight() || (self.sends && has_work);
-            if !has_something_to_do {
+            let has_input = self.takes && self.input.as_ref().is_some_and(|lines| !lines.has_ended);
+            let has_work = self.sends && (has_input || !self.pipeline.is_empty());
+            if !has_work && !self.pipeline.is_in_flight() {
                 return Ok(());
             }
             self.send()?;
@@ -141,7 +127,7 @@ impl Sender {
         {
             self.last_line += 1;
             match content_of_line(line) {
-                Ok(content) => self.pipeline.push(LineRequest { line: self.last_line, content }),
+                Ok(content) => self.pipeline.push(self.last_line, content),
                 Err(reason) => {
                     self.report.refused(self.last_line, &reason);
                     // Those before it are sent.
@@ -152,7 +138,7 @@ impl Sender {
     }
 
     /// Sends what may be sent now.
-    fn send(&mut self) -> Result<(), CommandFailure> {
+    fn send(&mut self) -> Result<(), Failure> {
         if self.pipeline.is_refused_for_now() {
             if self.pipeline.is_in_flight() || Instant::now() < self.resume_at {
                 return Ok(());
@@ -166,29 +152,27 @@ impl Sender {
             }
             self.pipeline.resume();
         }
-        if !self.sends || self.write_error.is_some() || !self.pipeline.has_unsent() {
+        if !self.sends || self.pipeline.is_empty() {
             return Ok(());
         }
-        if self.connection.is_none() {
-            self.received.clear();
-            self.connection = Some(GatewayConnection::open(&self.destination)?);
-        }
+        let connection = match &mut self.connection {
+            Some(connection) => connection,
+            none => none.insert(self.destination.connect()?),
+        };
         let mut bytes = Vec::new();
-        while let Some(connection) = &mut self.connection
-            && self.write_error.is_none()
-        {
+        while connection.is_writable {
             bytes.clear();
             self.pipeline.send(&self.head, &mut bytes);
             if bytes.is_empty() {
                 break;
             }
-            self.write_error = connection.write(&bytes).err();
+            connection.write(&bytes);
         }
         Ok(())
     }
 
     /// Waits for answers and for lines, and takes them in.
-    fn wait(&mut self) -> Result<(), CommandFailure> {
+    fn wait(&mut self) -> Result<(), Failure> {
         let wants_lines = self.takes && self.pipeline.has_room();
         let timeout = if self.pipeline.is_in_flight() {
             Some(ANSWER_TIMEOUT)
@@ -197,14 +181,9 @@ impl Sender {
         } else {
             None
         };
-        let lines = self.input.as_mut().filter(|lines| wants_lines && !lines.has_ended());
+        let lines = self.input.as_mut().filter(|lines| wants_lines && !lines.has_ended);
         let sources = [self.connection.as_ref().map(AsFd::as_fd), lines.as_ref().map(|lines| lines.file.as_fd())];
-        let Some([answers_came, lines_came]) = ready(sources, timeout).map_err(Failure::configuration)? else {
-            if self.pipeline.is_in_flight() {
-                self.broken("no answer came in time");
-            }
-            return Ok(());
-        };
+        let [answers_came, lines_came] = ready(sources, timeout).map_err(Failure::configuration)?;
         if lines_came
             && let Some(lines) = lines
             && let Err(error) = lines.read()
@@ -214,29 +193,40 @@ impl Sender {
         }
         if answers_came {
             self.receive();
+        } else if !lines_came && self.pipeline.is_in_flight() {
+            self.broken("no answer came in time");
         }
         Ok(())
     }
 
     /// Reads answers. Without a request in flight, whatever comes is the end of an idle connection, which is no fault.
     fn receive(&mut self) {
-        let Some(connection) = &mut self.connection else { return };
-        let is_open = connection.read(&mut self.received);
-        let received = std::mem::take(&mut self.received);
-        let mut rest = received.as_slice();
-        while self.connection.is_some() && self.pipeline.is_in_flight() {
+        let Some(mut connection) = self.connection.take() else { return };
+        let is_open = connection.read();
+        let mut rest = connection.received.as_slice();
+        while self.pipeline.is_in_flight() {
             match first_answer(rest) {
                 Ok(Some((answer, length))) => {
                     rest = rest.get(length..).unwrap_or_default();
+                    // An interim answer is followed by the one that counts.
+                    if answer.status < 200 {
+                        continue;
+                    }
                     self.take(&answer);
+                    if answer.closes {
+                        // RFC 9112 §9.6: the gateway has read nothing behind this request.
+                        return self.pipeline.unsend();
+                    }
                 }
                 Ok(None) => break,
                 Err(reason) => return self.broken(reason),
             }
         }
-        self.received.extend_from_slice(rest);
+        let is_used = self.pipeline.is_in_flight() || rest.is_empty();
+        let taken = connection.received.len() - rest.len();
+        connection.received.drain(..taken);
         match is_open {
-            Ok(true) if self.pipeline.is_in_flight() || self.received.is_empty() => {}
+            Ok(true) if is_used => self.connection = Some(connection),
             Err(error) => self.broken(&error.to_string()),
             Ok(_) => self.broken("the gateway closed the connection"),
         }
@@ -244,46 +234,35 @@ impl Sender {
 
     /// Takes an answer in.
     fn take(&mut self, answer: &Answer) {
-        // An interim answer is followed by the one that counts.
-        if answer.status < 200 {
-            return;
-        }
-        let Some(request) = self.pipeline.answered() else { return };
+        let Some(line) = self.pipeline.answered(answer.status) else { return };
         match answer.status {
             200 => {
                 self.report.accepted += 1;
-                self.report.overtaking += u64::from(self.pipeline.accepted());
+                self.report.overtaking += u64::from(self.pipeline.is_refused_for_now());
             }
             401 => {
                 self.is_denied = true;
                 self.resume_at = Instant::now();
-                self.pipeline.refused_for_now(request);
             }
             503 => {
-                self.report.refused_for_now(request.line, &answer.reason);
+                self.report.refused_for_now(line, &answer.reason);
                 self.resume_at = Instant::now() + Duration::from_secs(answer.retry_after_s);
-                self.pipeline.refused_for_now(request);
             }
             _ => {
-                self.report.refused(request.line, &answer.reason);
+                self.report.refused(line, &answer.reason);
                 self.end_unless_it_keeps_going();
             }
-        }
-        if answer.closes {
-            // RFC 9112 §9.6: the gateway has read nothing behind this request.
-            self.pipeline.unsend();
-            self.disconnect();
         }
     }
 
     /// Ends a connection that is of no more use. What is in flight is in doubt.
     fn broken(&mut self, reason: &str) {
+        self.connection = None;
         let lines = self.pipeline.in_doubt();
         if !lines.is_empty() {
             self.report.in_doubt(&lines, reason);
             self.end_unless_it_keeps_going();
         }
-        self.disconnect();
     }
 
     fn end_unless_it_keeps_going(&mut self) {
@@ -291,36 +270,25 @@ impl Sender {
         self.sends &= self.keeps_going;
     }
 
-    fn disconnect(&mut self) {
-        (self.connection, self.write_error) = (None, None);
-        self.received.clear();
-    }
-
     /// Tells which lines were not sent.
     fn unsent(&mut self) -> String {
-        let lines = self.pipeline.unsent_lines();
         let Some(input) = &mut self.input else { return String::new() };
-        let has_more = !input.has_ended() || input.next().is_some();
-        let behind = if has_more { format!("everything behind line {}", self.last_line) } else { String::new() };
-        match (lines.is_empty(), behind.is_empty()) {
+        let (lines, last) = (self.pipeline.lines(), self.last_line);
+        match (lines.is_empty(), input.has_ended && input.next().is_none()) {
             (true, true) => String::new(),
-            (true, false) => format!("unsent: {behind}"),
+            (true, false) => format!("unsent: everything behind line {last}"),
             (false, true) => format!("unsent: {}", self.report.names(&lines)),
-            (false, false) => format!("unsent: {} and {behind}", self.report.names(&lines)),
+            (false, false) => format!("unsent: {} and everything behind line {last}", self.report.names(&lines)),
         }
     }
 }
 
-/// Waits until one of the sources is ready, or the time is over. Returns which of them are ready; `None` for none.
-fn ready(sources: [Option<BorrowedFd<'_>>; 2], timeout: Option<Duration>) -> io::Result<Option<[bool; 2]>> {
+/// Waits until one of the sources is ready, or the time is over. Returns which of them are ready.
+fn ready(sources: [Option<BorrowedFd<'_>>; 2], timeout: Option<Duration>) -> io::Result<[bool; 2]> {
     let timeout = timeout.map(TryInto::try_into).transpose().unwrap_or_default();
     let mut polled: Vec<PollFd<'_>> =
         sources.iter().flatten().map(|source| PollFd::new(source, PollFlags::IN)).collect();
-    match poll(&mut polled, timeout.as_ref()) {
-        Ok(0) => return Ok(None),
-        Err(Errno::INTR) => return Ok(Some([false; 2])),
-        result => result?,
-    };
+    retry_on_intr(|| poll(&mut polled, timeout.as_ref()))?;
     let mut results = polled.iter().map(|polled| !polled.revents().is_empty());
-    Ok(Some(sources.map(|source| source.is_some() && results.next().unwrap_or_default())))
+    Ok(sources.map(|source| source.is_some() && results.next().unwrap_or_default()))
 }

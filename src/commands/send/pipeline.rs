@@ -1,24 +1,37 @@
-//! The requests that wait, that are in flight and that are to be sent again, in the order of their lines.
+//! The requests without an outcome, and the answers to them (RFC 9112 §9.3.2).
 
 use std::collections::VecDeque;
 use std::io::Write;
 
+use crate::commands::print::one_line;
+
 /// The most requests that wait for their answers, and the most bytes of lines that are held. One line may be longer.
-pub(super) const IN_FLIGHT: usize = 64;
+const IN_FLIGHT: usize = 64;
 const HELD_BYTES: usize = 1024 * 1024;
 
+/// The most bytes of an answer. Those of the gateway have some hundred; a proxy before it may add to them.
+const ANSWER_BYTES: usize = 1024 * 1024;
+
+/// The most fields of an answer.
+const FIELDS: usize = 64;
+
+/// The seconds to wait after a 503 that does not say how long, and the most that are waited.
+const RETRY_AFTER_S: u64 = 1;
+const MAX_RETRY_AFTER_S: u64 = 60;
+
 /// The request that posts a line.
-pub(super) struct LineRequest {
-    pub(super) line: u64,
-    pub(super) content: Vec<u8>,
+struct LineRequest {
+    line: u64,
+    content: Vec<u8>,
 }
 
 /// The requests without an outcome.
 pub(super) struct Pipeline {
-    unsent: VecDeque<LineRequest>,
-    in_flight: VecDeque<LineRequest>,
-    /// Refused for now. Nothing else is sent before them.
-    again: Vec<LineRequest>,
+    /// In the order of their lines: those refused for now, then those in flight, then the unsent ones.
+    requests: VecDeque<LineRequest>,
+    /// The number of requests that were refused for now. Nothing is sent before them.
+    refused: usize,
+    in_flight: usize,
     /// The bytes of all contents.
     held_bytes: usize,
     /// How many requests may be in flight. A refusal for now makes it 1, so that few lines overtake the refused one if
@@ -28,89 +41,215 @@ pub(super) struct Pipeline {
 
 impl Pipeline {
     pub(super) fn new() -> Self {
-        let (unsent, in_flight, again) = (VecDeque::new(), VecDeque::new(), Vec::new());
-        Self { unsent, in_flight, again, held_bytes: 0, window: IN_FLIGHT }
+        Self { requests: VecDeque::new(), refused: 0, in_flight: 0, held_bytes: 0, window: IN_FLIGHT }
     }
 
     /// Returns whether another line may be taken from the input.
     pub(super) fn has_room(&self) -> bool {
-        self.again.is_empty() && self.unsent.len() + self.in_flight.len() < IN_FLIGHT && self.held_bytes < HELD_BYTES
+        self.refused == 0 && self.requests.len() < IN_FLIGHT && self.held_bytes < HELD_BYTES
     }
 
-    pub(super) fn push(&mut self, request: LineRequest) {
-        self.held_bytes += request.content.len();
-        self.unsent.push_back(request);
+    pub(super) fn push(&mut self, line: u64, content: Vec<u8>) {
+        self.held_bytes += content.len();
+        self.requests.push_back(LineRequest { line, content });
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.requests.is_empty()
     }
 
     pub(super) fn is_in_flight(&self) -> bool {
-        !self.in_flight.is_empty()
+        self.in_flight > 0
     }
 
     pub(super) fn is_refused_for_now(&self) -> bool {
-        !self.again.is_empty()
-    }
-
-    pub(super) fn has_unsent(&self) -> bool {
-        !self.unsent.is_empty()
+        self.refused > 0
     }
 
     /// Adds requests that may be sent now to `bytes`: half of the window at most, and none before half of those in flight
     /// are answered. So one call to the system writes many, and the gateway has one half while the other one is written.
     pub(super) fn send(&mut self, head: &[u8], bytes: &mut Vec<u8>) {
-        if self.in_flight.len() > self.window / 2 {
+        debug_assert!(!self.is_refused_for_now());
+        if self.in_flight > self.window / 2 {
             return;
         }
-        for _ in 0..self.window.div_ceil(2) {
-            let Some(request) = self.unsent.pop_front() else { return };
+        for request in self.requests.range(self.in_flight..).take(self.window.div_ceil(2)) {
             bytes.extend_from_slice(head);
             // Writing to a vector never fails.
             let _ = write!(bytes, "{}\r\n\r\n", request.content.len());
             bytes.extend_from_slice(&request.content);
-            self.in_flight.push_back(request);
+            self.in_flight += 1;
         }
     }
 
-    /// Removes the request that the next answer belongs to.
-    pub(super) fn answered(&mut self) -> Option<LineRequest> {
-        let request = self.in_flight.pop_front()?;
+    /// Notes the status of the next answer, and returns the line that it is about; `None` if no request is in flight.
+    pub(super) fn answered(&mut self, status: u16) -> Option<u64> {
+        self.in_flight = self.in_flight.checked_sub(1)?;
+        if matches!(status, 401 | 503) {
+            self.window = 1;
+            self.refused += 1;
+            return self.requests.get(self.refused - 1).map(|request| request.line);
+        }
+        if status == 200 {
+            self.window = IN_FLIGHT.min(2 * self.window);
+        }
+        let request = self.requests.remove(self.refused)?;
         self.held_bytes -= request.content.len();
-        Some(request)
-    }
-
-    /// Notes that a request was accepted. Returns whether its line has overtaken another one.
-    pub(super) fn accepted(&mut self) -> bool {
-        self.window = IN_FLIGHT.min(2 * self.window);
-        !self.again.is_empty()
-    }
-
-    /// Keeps a request that was refused for now.
-    pub(super) fn refused_for_now(&mut self, request: LineRequest) {
-        self.window = 1;
-        self.held_bytes += request.content.len();
-        self.again.push(request);
+        Some(request.line)
     }
 
     /// Has the requests sent next that were refused for now.
     pub(super) fn resume(&mut self) {
-        for request in self.again.drain(..).rev() {
-            self.unsent.push_front(request);
-        }
+        self.refused = 0;
     }
 
     /// Has everything in flight sent anew, since the gateway has not read it.
     pub(super) fn unsend(&mut self) {
-        for request in self.in_flight.drain(..).rev() {
-            self.unsent.push_front(request);
-        }
+        self.in_flight = 0;
     }
 
     /// Removes everything in flight, and returns the numbers of the lines.
     pub(super) fn in_doubt(&mut self) -> Vec<u64> {
-        std::iter::from_fn(|| self.answered()).map(|request| request.line).collect()
+        let in_flight = self.refused..self.refused + std::mem::take(&mut self.in_flight);
+        let removed = self.requests.drain(in_flight);
+        let line = |request: LineRequest| {
+            self.held_bytes -= request.content.len();
+            request.line
+        };
+        removed.map(line).collect()
     }
 
-    /// Returns the numbers of the lines that are not accepted and not in flight.
-    pub(super) fn unsent_lines(&self) -> Vec<u64> {
-        self.again.iter().chain(&self.unsent).map(|request| request.line).collect()
+    /// Returns the numbers of the lines of all requests.
+    pub(super) fn lines(&self) -> Vec<u64> {
+        self.requests.iter().map(|request| request.line).collect()
+    }
+}
+
+/// An answer.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    /// Whether the server ends the connection. It reads no request behind this one (RFC 9112 §9.6).
+    pub(super) closes: bool,
+    pub(super) retry_after_s: u64,
+    /// The status and what the answer says about the problem; empty for 200.
+    pub(super) reason: String,
+}
+
+/// Why the connection is of no more use if what arrived is no answer of HTTP/1.1 whose end can be found.
+const NO_ANSWER: &str = "what came is no answer of a gateway";
+
+/// Returns the first answer and its length; `None` if it has not arrived whole.
+///
+/// # Errors
+/// [`NO_ANSWER`].
+pub(super) fn first_answer(bytes: &[u8]) -> Result<Option<(Answer, usize)>, &'static str> {
+    let mut fields = [httparse::EMPTY_HEADER; FIELDS];
+    let mut head = httparse::Response::new(&mut fields);
+    let head_bytes = match head.parse(bytes).map_err(|_| NO_ANSWER)? {
+        httparse::Status::Complete(length) => length,
+        httparse::Status::Partial if bytes.len() > ANSWER_BYTES => return Err(NO_ANSWER),
+        httparse::Status::Partial => return Ok(None),
+    };
+    let status = head.code.unwrap_or_default();
+    let mut answer =
+        Answer { status, closes: head.version == Some(0), retry_after_s: RETRY_AFTER_S, reason: String::new() };
+    let (mut length, mut is_problem) = (None, false);
+    for field in head.headers.iter() {
+        if field.name.eq_ignore_ascii_case("content-length") {
+            length = Some(decimal(field.value).ok_or(NO_ANSWER)?);
+        } else if field.name.eq_ignore_ascii_case("connection") {
+            let mut options = field.value.split(|byte| *byte == b',');
+            answer.closes |= options.any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"));
+        } else if field.name.eq_ignore_ascii_case("retry-after") {
+            answer.retry_after_s =
+                decimal(field.value).unwrap_or(RETRY_AFTER_S).clamp(RETRY_AFTER_S, MAX_RETRY_AFTER_S);
+        } else if field.name.eq_ignore_ascii_case("content-type") {
+            is_problem = field.value.starts_with(b"application/problem+json");
+        }
+    }
+    let end = match (status, length) {
+        // An interim answer, and these two, have no content.
+        (..200 | 204 | 304, _) => head_bytes,
+        (_, Some(length)) if length <= ANSWER_BYTES as u64 => head_bytes + length as usize,
+        _ => return Err(NO_ANSWER),
+    };
+    let Some(body) = bytes.get(head_bytes..end) else { return Ok(None) };
+    if status != 200 {
+        answer.reason = reason(status, if is_problem { body } else { b"" });
+    }
+    Ok(Some((answer, end)))
+}
+
+/// Returns the number, without a sign.
+fn decimal(text: &[u8]) -> Option<u64> {
+    let digits = std::str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    digits?.parse().ok()
+}
+
+/// Returns the status and the problem (RFC 9457) in one line. Another page is not shown: it may quote the URL, which
+/// holds the token.
+fn reason(status: u16, problem: &[u8]) -> String {
+    let problem: serde_json::Value = serde_json::from_slice(problem).unwrap_or_default();
+    let member = |name: &str| problem.get(name).and_then(|value| value.as_str());
+    let mut text = status.to_string();
+    match member("detail") {
+        Some(detail) => {
+            let kind = member("type").unwrap_or_default();
+            text += &format!(" {}: {detail}", kind.rsplit(':').next().unwrap_or_default());
+        }
+        None if status == 400 => text += ", is it an https address?",
+        None => text += ", and nothing about the problem",
+    }
+    if let Some(pointer) = member("pointer") {
+        text += &format!(" (at {pointer})");
+    }
+    one_line(text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ACCEPTED: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
+
+    #[test]
+    fn an_answer_is_found_when_it_is_whole() {
+        let accepted = Answer { status: 200, retry_after_s: 1, ..Answer::default() };
+        for length in 0..ACCEPTED.len() {
+            assert_eq!(first_answer(&ACCEPTED[..length]), Ok(None));
+        }
+        assert_eq!(first_answer(&[ACCEPTED, b"HTTP"].concat()), Ok(Some((accepted, ACCEPTED.len()))));
+    }
+
+    #[test]
+    fn a_problem_is_told_and_another_page_is_not() {
+        let answer = |kind: &str, body: &str| {
+            let length = body.len();
+            let text = format!(
+                "HTTP/1.1 422 X\r\nContent-Type: {kind}\r\nConnection: close\r\nRetry-After: 7\r\n\
+                 Content-Length: {length}\r\n\r\n{body}"
+            );
+            first_answer(text.as_bytes()).unwrap().unwrap().0
+        };
+        let problem = answer(
+            "application/problem+json",
+            r#"{"type":"urn:x:problem:kind","detail":"a\u001b b","pointer":"/payload"}"#,
+        );
+        assert_eq!(problem.reason, "422 kind: a\\u{1b} b (at /payload)");
+        assert!(problem.closes && problem.retry_after_s == 7);
+        assert_eq!(answer("text/html", "s3cret").reason, "422, and nothing about the problem");
+    }
+
+    #[test]
+    fn what_is_no_answer_is_refused() {
+        for bytes in [
+            &b"SSH-2.0-x\r\n"[..],
+            b"HTTP/1.1 200 OK\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nContent-Length: +2\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n",
+        ] {
+            assert_eq!(first_answer(bytes), Err(NO_ANSWER), "{bytes:?}");
+        }
     }
 }

@@ -3,7 +3,8 @@
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use crate::commands::failure::{CommandFailure, NOT_ACCEPTED};
+use crate::commands::INCOMPLETE;
+use crate::gateway::Failure;
 use crate::sys::log::{log, warning};
 
 /// The time between two lines of progress.
@@ -94,7 +95,7 @@ impl Report {
     ///
     /// # Errors
     /// Returns a failure if a line was refused or is in doubt. `unsent` tells which lines were not sent.
-    pub(super) fn finish(&self, unsent: &str) -> Result<(), CommandFailure> {
+    pub(super) fn finish(&self, unsent: &str) -> Result<(), Failure> {
         self.clear_progress();
         let order = match (self.retries, self.overtaking) {
             (0, _) => String::new(),
@@ -114,25 +115,19 @@ impl Report {
             (0, in_doubt) => format!("{} in doubt", plural(in_doubt, self.noun)),
             (refused, in_doubt) => format!("{} refused, {in_doubt} in doubt", plural(refused, self.noun)),
         };
-        Err(CommandFailure::new(NOT_ACCEPTED, text).and(unsent))
+        Err(Failure::OfCommand(INCOMPLETE, text).and(unsent))
     }
 
     /// Returns the lines by their numbers, in few words.
     pub(super) fn names(&self, lines: &[u64]) -> String {
-        let mut ranges: Vec<(u64, u64)> = Vec::new();
-        for line in lines {
-            match ranges.last_mut() {
-                Some((_, last)) if *last + 1 == *line => *last = *line,
-                _ => ranges.push((*line, *line)),
-            }
-        }
-        let range =
-            |(first, last): &(u64, u64)| if first == last { first.to_string() } else { format!("{first}-{last}") };
-        let numbers: Vec<String> = ranges.iter().map(range).collect();
+        let ranges = lines.chunk_by(|line, next| line + 1 == *next).map(|range| match range {
+            [first, .., last] => format!("{first}-{last}"),
+            _ => range.iter().map(u64::to_string).collect(),
+        });
         match lines {
             _ if self.noun != "line" => format!("the {}", self.noun),
             [one] => format!("line {one}"),
-            _ => format!("lines {}", numbers.join(", ")),
+            _ => format!("lines {}", ranges.collect::<Vec<_>>().join(", ")),
         }
     }
 }
