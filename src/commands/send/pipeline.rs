@@ -211,6 +211,28 @@ fn reason(status: u16, problem: &[u8]) -> String {
 mod tests {
     use super::*;
 
+    #[test]
+    fn requests_keep_the_order_of_their_lines_whatever_the_answers() {
+        let mut pipeline = Pipeline::new();
+        (1..=6).for_each(|line| pipeline.push(line, b"{}".to_vec()));
+        let send = |pipeline: &mut Pipeline| {
+            let mut bytes = Vec::new();
+            pipeline.send(b"", &mut bytes);
+            bytes.len() / b"2\r\n\r\n{}".len()
+        };
+        assert_eq!(send(&mut pipeline), 6);
+        assert_eq!([200, 503, 200, 503].map(|status| pipeline.answered(status)), [1, 2, 3, 4].map(Some));
+        pipeline.unsend();
+        assert_eq!(pipeline.lines(), [2, 4, 5, 6]);
+        assert!(pipeline.answered(200).is_none() && !pipeline.has_room());
+        pipeline.resume();
+        // After a refusal one line is sent, and the next one follows its answer.
+        assert_eq!((send(&mut pipeline), send(&mut pipeline)), (1, 0));
+        assert_eq!((pipeline.answered(200), send(&mut pipeline)), (Some(2), 1));
+        assert_eq!((pipeline.in_doubt(), pipeline.lines()), (vec![4], vec![5, 6]));
+        assert_eq!(pipeline.held_bytes, 4);
+    }
+
     const ACCEPTED: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
 
     #[test]

@@ -10,7 +10,7 @@ use crate::sys::log::{log, warning};
 /// The time between two lines of progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
-/// The time between two announcements that the gateway takes nothing for now.
+/// The time between two lines that say that the gateway takes nothing for now.
 const ANNOUNCEMENT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// What became of the lines.
@@ -38,7 +38,7 @@ impl Report {
         Self { noun, started_at, progress_at, announced_at, accepted, overtaking, retries: 0, refused: 0, in_doubt: 0 }
     }
 
-    /// Shows the progress, if the last time is long ago.
+    /// Shows the progress, unless it was shown just now.
     pub(super) fn show_progress(&mut self) {
         let now = Instant::now();
         if self.progress_at.is_some_and(|shown| now - shown >= PROGRESS_INTERVAL) {
@@ -70,7 +70,7 @@ impl Report {
         warning(format_args!("{} was refused: {reason}", self.names(&[line])));
     }
 
-    /// Tells once that the gateway takes nothing for now.
+    /// Tells once a minute at most that the gateway takes nothing for now.
     pub(super) fn refused_for_now(&mut self, line: u64, reason: &str) {
         self.retries += 1;
         if self.announced_at.is_none_or(|announced| announced.elapsed() >= ANNOUNCEMENT_INTERVAL) {
@@ -91,10 +91,10 @@ impl Report {
         ));
     }
 
-    /// Tells the sums.
+    /// Tells the sums. `unsent` tells which lines were not sent.
     ///
     /// # Errors
-    /// Returns a failure if a line was refused or is in doubt. `unsent` tells which lines were not sent.
+    /// Returns a failure if a line was refused or is in doubt.
     pub(super) fn finish(&self, unsent: &str) -> Result<(), Failure> {
         self.clear_progress();
         let order = match (self.retries, self.overtaking) {
