@@ -33,23 +33,27 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
     let source = Token::new(&token).map(TokenSource::Fixed).ok_or_else(|| Failure::configuration("no token"))?;
     let mut config = serve::demo_config(arguments)?;
     let name = format!("adapter-gateway-demo-{}", random_hex().map_err(Failure::configuration)?);
-    let directory = TemporaryDirectory(std::env::temp_dir().join(name));
+    let directory = std::env::temp_dir().join(name);
     let mut ca_file = None;
     if !arguments.plain && config.has_tcp() {
-        let source = CertificateSource::SelfSigned { directory: directory.0.clone(), names: Vec::new() };
-        ca_file = source.trust_anchor();
-        config.certificate = Some(source);
+        let certificate = CertificateSource::SelfSigned { directory: directory.clone(), names: Vec::new() };
+        ca_file = certificate.trust_anchor();
+        config.certificate = Some(certificate);
     }
     let mut printing = None;
     let start_hub = |on_lost: OnLost| {
         let hub = start_hub(&on_lost)?;
-        printing = Some(PrintingThread::start(&hub)?);
+        printing = Some(start_printing(&hub)?);
         Ok(hub)
     };
     let result = gateway::run(config, Some(start_hub), &source, welcome_when_ready(token, ca_file));
-    if let Some(printing) = printing {
-        printing.stop();
+    if let Some((interrupter, thread)) = printing {
+        // The thread prints what has arrived, for a bounded time: nobody may read standard output.
+        interrupter.interrupt();
+        thread.join_until(Instant::now() + STOP_TIMEOUT);
     }
+    // It is there if a certificate was made.
+    let _ = std::fs::remove_dir_all(directory);
     result
 }
 
@@ -62,41 +66,18 @@ fn start_hub(on_lost: &OnLost) -> Result<Hub, Failure> {
     start(HUB_PUBLISHERS, HUB_SUBSCRIBERS).or_else(|_| start(ANY_FREE_PORT, ANY_FREE_PORT))
 }
 
-/// The thread that prints each message as a subscriber sees it.
-struct PrintingThread {
-    interrupter: Interrupter,
-    thread: TimedJoinHandle,
-}
-
-impl PrintingThread {
-    /// Starts the thread when its subscription has reached the hub.
-    fn start(hub: &Hub) -> Result<Self, Failure> {
-        let mut subscriber = Subscriber::connect(&[hub.subscribers().clone()], &[]).map_err(Failure::configuration)?;
-        if !hub.wait_for_subscriber(SUBSCRIBE_TIMEOUT) {
-            return Err(Failure::Configuration("the listener could not subscribe to the embedded hub".into()));
-        }
-        let interrupter = subscriber.interrupter();
-        let thread = TimedJoinHandle::spawn("print", move || {
-            let mut printer = Printer::stdout(Encoding::Json, Colour::Auto, false);
-            let _ = print_messages(&mut subscriber, &mut printer, None, None);
-        });
-        Ok(Self { interrupter, thread: thread.map_err(Failure::configuration)? })
+/// Starts a thread that prints each message as a subscriber sees it, when its subscription has reached the hub.
+fn start_printing(hub: &Hub) -> Result<(Interrupter, TimedJoinHandle), Failure> {
+    let mut subscriber = Subscriber::connect(&[hub.subscribers().clone()], &[]).map_err(Failure::configuration)?;
+    if !hub.wait_for_subscriber(SUBSCRIBE_TIMEOUT) {
+        return Err(Failure::Configuration("the listener could not subscribe to the embedded hub".into()));
     }
-
-    /// Lets the thread print what has arrived, for a bounded time: nobody may read standard output.
-    fn stop(self) {
-        self.interrupter.interrupt();
-        self.thread.join_until(Instant::now() + STOP_TIMEOUT);
-    }
-}
-
-/// A directory that is removed on drop.
-struct TemporaryDirectory(PathBuf);
-
-impl Drop for TemporaryDirectory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+    let interrupter = subscriber.interrupter();
+    let thread = TimedJoinHandle::spawn("print", move || {
+        let mut printer = Printer::stdout(Encoding::Json, Colour::Auto, false);
+        let _ = print_messages(&mut subscriber, &mut printer, None, None);
+    });
+    Ok((interrupter, thread.map_err(Failure::configuration)?))
 }
 
 /// Returns a sink that prints the welcome once a message that is posted is taken.
