@@ -1,26 +1,82 @@
 //! The task of one connection: wait, read, let the core decide, write; its deadlines; its end.
 
+use std::cell::Cell;
+use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
 use crate::http::connection::{CloseReason, Next, Waiting};
 use crate::http::{Connection, Context, response};
-use crate::server::connection_handle::{ConnectionHandle, Ending};
-use crate::server::context::{WorkerContext, WorkerPublisher};
-use crate::server::stream::{Arrived, Buffers, ClientStream};
+use crate::server::context::{Mode, WorkerContext, WorkerPublisher};
+use crate::server::stream::{Arrived, ClientStream, for_next_read};
 use crate::server::transport::Stream;
 use crate::tls::session::Acceptor;
 
 /// How long, and for how many bytes, a closed connection is still read so that the client gets to read the answer: a
 /// close with unread input would reset the connection and may destroy the answer (RFC 9112 §9.6). What is read is
-/// dropped, so the bytes cost no memory: the bound is many times `--max-body`, and in most cases the time ends it. With
-/// 1 MiB, curl, which sends faster than it reads, lost a 413 in one run of ten.
+/// dropped and costs no memory, so the bound is many times `--max-body`, and in most cases the time ends it. With 1 MiB,
+/// curl, which sends faster than it reads, lost a 413 in one run of ten.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 const LINGER_BYTES: usize = 64 * 1024 * 1024;
+
+/// The part of the drain time in which a connection of an inherited socket may begin its first request: the client has
+/// connected in order to send it.
+const FIRST_REQUEST_SHARE: u32 = 2;
+
+/// The part in which it may begin another one. Clients that send one after the other do so at once. Those that are idle
+/// see the close before they use the connection again (RFC 9112 §9.3.1), and must not hold up the stop.
+const NEXT_REQUEST_SHARE: u32 = 10;
+
+/// A connection, as its worker and its task share it.
+pub(crate) struct ConnectionHandle<S> {
+    pub(crate) socket: S,
+    /// Whether it came from a socket that other processes share. They go on accepting when this process stops.
+    is_inherited: bool,
+    is_ending: Cell<bool>,
+    /// Whether the task is still to see that the connection ends. As a variable of the task it would make each task
+    /// larger.
+    is_news: Cell<bool>,
+    /// The task, while it waits for news.
+    waiting: Cell<Option<Waker>>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl<S> ConnectionHandle<S> {
+    pub(crate) fn new(socket: S, is_inherited: bool, permit: OwnedSemaphorePermit, is_ending: bool) -> Self {
+        let (is_ending, is_news) = (Cell::new(is_ending), Cell::new(false));
+        Self { socket, is_inherited, is_ending, is_news, waiting: Cell::new(None), _permit: permit }
+    }
+
+    /// Makes the connection end with the request that it is in, at once if there is none. While the worker drains, an
+    /// inherited connection without a request may begin one for some time.
+    pub(crate) fn end(&self) {
+        self.is_ending.set(true);
+        self.is_news.set(true);
+        if let Some(task) = self.waiting.take() {
+            task.wake();
+        }
+    }
+
+    /// Waits until the connection is told to end and its task has not seen it. Only the task may call this. Each idle
+    /// connection holds this future, which is smaller than that of a [`Notify`](tokio::sync::Notify).
+    fn told_to_end(&self) -> impl Future<Output = ()> {
+        poll_fn(|context| {
+            if self.is_news.get() {
+                return Poll::Ready(());
+            }
+            // Nearly always the same task waits again, and its waker is there already.
+            let waiting = self.waiting.take().filter(|waker| waker.will_wake(context.waker()));
+            self.waiting.set(Some(waiting.unwrap_or_else(|| context.waker().clone())));
+            Poll::Pending
+        })
+    }
+}
 
 /// Serves a connection to its end.
 #[expect(clippy::manual_async_fn, reason = "an async fn would keep its arguments twice in the task")]
@@ -30,41 +86,20 @@ pub(crate) fn run<S: Stream>(
     tls: Option<Arc<Acceptor>>,
 ) -> impl Future<Output = ()> {
     async move {
-        let Ok(stream) = ClientStream::new(&worker.buffers, &handle.socket, tls) else { return };
+        let Ok(stream) = ClientStream::new(worker, &handle.socket, tls) else { return };
         let mut task = ConnectionTask { worker, handle, connection: Connection::default(), stream, ended: false };
         let ran = task.run().await;
         // A connection that was told to end before its handshake began did not fail.
-        if !handle.is_ending() {
+        if !handle.is_ending.get() {
             task.stream.count_failed_handshake();
         }
         match ran {
-            Ok(true) => drop(timeout(LINGER_TIMEOUT, task.linger()).await),
-            // The close of the socket ends both sides at once.
-            Ok(false) => drop(task.stream.close_notify()),
+            // The client has ended its side, or both. The close of the socket ends both sides at once.
+            Ok(CloseReason::EndOfInput) => drop(task.stream.close_notify()),
+            // It may still send, and is read until it has ended its side, so that it gets to read the answers.
+            Ok(_) => drop(timeout(LINGER_TIMEOUT, task.linger()).await),
             // The connection is broken: nothing more can be sent.
             Err(_) => {}
-        }
-    }
-}
-
-/// What a connection does next.
-#[derive(Clone, Copy)]
-enum TaskStep {
-    Read(Waiting),
-    Again,
-    /// It ends. The client may still send: it is read until it has ended its side, so that it gets to read the answers.
-    Linger,
-    /// It ends, since the client has ended its side, or both.
-    Close,
-}
-
-impl From<Next> for TaskStep {
-    fn from(next: Next) -> Self {
-        match next {
-            Next::Read(waiting) => Self::Read(waiting),
-            Next::Again => Self::Again,
-            Next::Close(CloseReason::EndOfInput) => Self::Close,
-            Next::Close(_) => Self::Linger,
         }
     }
 }
@@ -79,31 +114,29 @@ struct ConnectionTask<'w, S> {
 }
 
 impl<S: Stream> ConnectionTask<'_, S> {
-    /// Serves requests until the connection ends. Returns whether it is to linger; an error if it is broken.
-    async fn run(&mut self) -> io::Result<bool> {
-        let mut step = TaskStep::Read(Waiting::First);
+    /// Serves requests until the connection ends. Returns why it ends; an error if it is broken.
+    async fn run(&mut self) -> io::Result<CloseReason> {
+        let mut step = Next::Read(Waiting::First);
         let mut phase = None;
         let head_due = Instant::now() + self.worker.shared.timeouts.head;
         let mut deadline = Deadline { at: head_due, timer: pin!(sleep_until(head_due)) };
         let handle = self.handle;
         loop {
             match step {
-                TaskStep::Linger => return Ok(true),
-                TaskStep::Close => return Ok(false),
-                TaskStep::Again => {
-                    step = self.advance(|connection, out, context| connection.receive(&[], out, context))?
-                }
-                TaskStep::Read(_) if self.ended => {
+                Next::Close(reason) => return Ok(reason),
+                Next::Again => step = self.advance(|connection, out, context| connection.receive(&[], out, context))?,
+                Next::Read(_) if self.ended => {
                     step = self.advance(|connection, out, context| connection.end_of_input(out, context))?;
                 }
-                TaskStep::Read(mut waiting) => {
+                Next::Read(mut waiting) => {
                     let mut request_due = None;
-                    if handle.ending() != Ending::Open && waiting.is_for_request() {
+                    handle.is_news.set(false);
+                    if handle.is_ending.get() && waiting.is_for_request() {
                         match self.request_due() {
                             Some(due) => request_due = Some(due),
                             // A request may have begun.
                             None if self.stream.is_within_record() => waiting = Waiting::Head,
-                            None if self.stream.has_unread()? => {}
+                            None if handle.socket.has_unread()? => {}
                             None => {
                                 self.ended = true;
                                 continue;
@@ -127,7 +160,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
                         }
                         () = handle.told_to_end() => continue,
                         () = deadline.passed() => {
-                            if handle.ending() == Ending::Stopping && self.is_between_requests(step) {
+                            if handle.is_ending.get() && self.is_between_requests(step) {
                                 // The grace is over. To linger would hold up the stop.
                                 self.ended = true;
                                 continue;
@@ -147,19 +180,18 @@ impl<S: Stream> ConnectionTask<'_, S> {
     }
 
     /// Returns until when the client may still begin a request on a connection that is to end; `None` if the connection
-    /// can end.
+    /// can end. Another process goes on accepting from an inherited socket, so a client whose connection is closed
+    /// without an answer would see a failure where it sees none otherwise.
     fn request_due(&self) -> Option<Instant> {
-        if self.handle.ending() != Ending::Stopping || !self.handle.is_inherited {
-            return None;
-        }
-        let grace = self.worker.drain_grace.get()?;
-        let due = if self.connection.requests() == 0 { grace.first_request } else { grace.next_request };
-        (Instant::now() < due).then_some(due)
+        let Mode::Draining { began, deadline, .. } = *self.worker.shared.mode.borrow() else { return None };
+        let share = if self.connection.requests() == 0 { FIRST_REQUEST_SHARE } else { NEXT_REQUEST_SHARE };
+        let due = began + deadline.saturating_duration_since(began) / share;
+        (self.handle.is_inherited && Instant::now() < due).then_some(due)
     }
 
     /// Returns whether the client has begun no request that is not answered.
-    fn is_between_requests(&self, step: TaskStep) -> bool {
-        matches!(step, TaskStep::Read(waiting) if waiting.is_for_request()) && !self.stream.is_within_record()
+    fn is_between_requests(&self, step: Next) -> bool {
+        matches!(step, Next::Read(waiting) if waiting.is_for_request()) && !self.stream.is_within_record()
     }
 
     fn arm(&self, deadline: &mut Deadline<'_>, waiting: Waiting, head_due: Instant) {
@@ -174,9 +206,9 @@ impl<S: Stream> ConnectionTask<'_, S> {
     }
 
     /// Reads once. Returns `same` if nothing came for the core.
-    fn read(&mut self, same: TaskStep) -> io::Result<TaskStep> {
-        let mut input = self.worker.buffers.input.borrow_mut();
-        match self.stream.read(Buffers::for_next_read(&mut input), self.connection.body_space())? {
+    fn read(&mut self, same: Next) -> io::Result<Next> {
+        let mut input = self.worker.input.borrow_mut();
+        match self.stream.read(for_next_read(&mut input), self.connection.body_space())? {
             Arrived::Nothing => return Ok(same),
             Arrived::Data => {}
             Arrived::DataAndEnd => self.ended = true,
@@ -190,8 +222,8 @@ impl<S: Stream> ConnectionTask<'_, S> {
                     Next::Close(CloseReason::Refused)
                 });
             }
-            Arrived::Fault => return Ok(TaskStep::Linger),
-            Arrived::Alert => return Ok(TaskStep::Close),
+            Arrived::Fault => return Ok(Next::Close(CloseReason::Refused)),
+            Arrived::Alert => return Ok(Next::Close(CloseReason::EndOfInput)),
         }
         self.advance(|connection, out, context| connection.receive_buffer(&input, out, context))
     }
@@ -200,8 +232,8 @@ impl<S: Stream> ConnectionTask<'_, S> {
     fn advance(
         &mut self,
         act: impl FnOnce(&mut Connection, &mut Vec<u8>, &mut Context<WorkerPublisher>) -> Next,
-    ) -> io::Result<TaskStep> {
-        if self.handle.is_ending() {
+    ) -> io::Result<Next> {
+        if self.handle.is_ending.get() {
             self.connection.finish();
         }
         let mut out = self.worker.output.borrow_mut();
@@ -216,7 +248,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
             self.worker.shared.unauthorized.notify_one();
         }
         self.stream.write(&out)?;
-        Ok(next.into())
+        Ok(next)
     }
 
     /// Ends the writing side, and reads until the client ends its own.

@@ -17,7 +17,6 @@ use crate::http::token::Token;
 use crate::http::{Context, Publish};
 use crate::server::inherited::InheritedConnections;
 use crate::server::listener::Listening;
-use crate::server::stream::Buffers;
 use crate::tls::session::Acceptor;
 
 /// Seconds for a head by default: a client that is there sends it at once, also over a slow network.
@@ -55,10 +54,10 @@ pub enum Mode {
     },
     /// Nothing listens; the requests in flight are served, and the worker ends when its connections have.
     Draining {
-        /// Then connections are cut off.
+        /// When that began.
+        began: Instant,
+        /// When connections are cut off.
         deadline: Instant,
-        /// Until when connections of inherited sockets may begin a request.
-        grace: DrainGrace,
         /// Whether requests were accepted before.
         was_open: bool,
         /// Begins TLS for connections of inherited sockets that were accepted just before.
@@ -74,28 +73,7 @@ impl Mode {
             Self::Closed => (false, None),
             Self::Draining { was_open, tls, .. } => (*was_open, tls.take()),
         };
-        *self = Self::Draining { deadline, grace: DrainGrace::within(deadline), was_open, tls };
-    }
-}
-
-/// Until when connections of inherited sockets may begin a request that is answered, after the gateway was asked to stop.
-/// Another process goes on accepting from the socket, so a client whose connection is closed without an answer would see
-/// a failure where it sees none otherwise.
-#[derive(Clone, Copy, Debug)]
-pub struct DrainGrace {
-    /// The first request of a connection: the client has connected in order to send it.
-    pub(crate) first_request: Instant,
-    /// Another request. Clients that send one after the other do so at once. Those that are idle see the connection
-    /// closed before they use it again (RFC 9112 §9.3.1), and must not hold up the stop.
-    pub(crate) next_request: Instant,
-}
-
-impl DrainGrace {
-    /// Returns the grace of a drain that begins now.
-    pub(crate) fn within(deadline: Instant) -> Self {
-        let now = Instant::now();
-        let left = deadline.saturating_duration_since(now);
-        Self { first_request: now + left / 2, next_request: now + left / 10 }
+        *self = Self::Draining { began: Instant::now(), deadline, was_open, tls };
     }
 }
 
@@ -167,11 +145,16 @@ pub struct WorkerContext {
     token: RefCell<watch::Receiver<Option<Token>>>,
     /// The date of `core`, in seconds since the start of the Unix epoch.
     date_s: Cell<u64>,
-    pub(crate) buffers: Buffers,
-    /// The answers to what was read last.
+    /// What was read last. A large message that came whole in one read keeps the buffer, and then the next read gets
+    /// another one.
+    pub(crate) input: RefCell<Arc<Vec<u8>>>,
+    /// The answers to it.
     pub(crate) output: RefCell<Vec<u8>>,
-    /// Set when the gateway was asked to stop.
-    pub(crate) drain_grace: Cell<Option<DrainGrace>>,
+    /// The records that were read last where TLS is spoken.
+    pub(crate) records_in: RefCell<Vec<u8>>,
+    /// The records that are sent next.
+    pub(crate) records_out: RefCell<Vec<u8>>,
+    pub(crate) counters: Arc<HttpCounters>,
 }
 
 impl WorkerContext {
@@ -182,19 +165,16 @@ impl WorkerContext {
         // The first call of `core_now` takes the token.
         token.mark_changed();
         Self {
-            buffers: Buffers::new(Arc::clone(&core.counters)),
+            counters: Arc::clone(&core.counters),
             core: RefCell::new(core),
             token: RefCell::new(token),
             shared,
             date_s: Cell::new(0),
+            input: RefCell::default(),
             output: RefCell::default(),
-            drain_grace: Cell::new(None),
+            records_in: RefCell::default(),
+            records_out: RefCell::default(),
         }
-    }
-
-    /// Returns the counters of the worker.
-    pub(crate) fn counters(&self) -> Arc<HttpCounters> {
-        Arc::clone(&self.core.borrow().counters)
     }
 
     /// Returns what the worker publishes through.

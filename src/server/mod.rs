@@ -8,13 +8,11 @@
 //! | [`listener`] | listening sockets, and the loop that accepts from them |
 //! | [`inherited`] | listening sockets that the parent passes, and the threads that accept from them |
 //! | [`context`] | what the workers share, and what the connections of one worker share |
-//! | `connection` | the task of a connection: waits, deadlines, the core, the end |
-//! | `connection_handle` | how a worker tells that task to end |
+//! | `connection` | the task of a connection: waits, deadlines, the core, the end; how a worker tells it to end |
 //! | `stream` | the bytes of a client: system calls, and TLS where it is spoken |
 //! | [`transport`] | how sockets are waited for: io_uring or epoll |
 
 mod connection;
-mod connection_handle;
 pub mod context;
 pub mod inherited;
 pub mod listen_address;

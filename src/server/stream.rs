@@ -1,6 +1,5 @@
 //! The bytes of one client, between the socket and the core: system calls, and TLS where it is spoken.
 
-use std::cell::RefCell;
 use std::io;
 use std::sync::Arc;
 
@@ -8,37 +7,9 @@ use rustix::net::Shutdown;
 
 use crate::http::connection::READ_BYTES;
 use crate::http::counters::{HandshakeFailure, HttpCounters};
+use crate::server::context::WorkerContext;
 use crate::server::transport::Stream;
 use crate::tls::session::{self, Acceptor, Session};
-
-/// What the streams of a worker share. No stream borrows a buffer across a wait.
-pub(crate) struct Buffers {
-    /// What was read last. A large message that came whole in one read keeps the buffer, and then the next read gets
-    /// another one.
-    pub(crate) input: RefCell<Arc<Vec<u8>>>,
-    /// The records that were read last where TLS is spoken.
-    records_in: RefCell<Vec<u8>>,
-    /// The records that are sent next.
-    records_out: RefCell<Vec<u8>>,
-    /// Counts the bytes of all streams.
-    counters: Arc<HttpCounters>,
-}
-
-impl Buffers {
-    pub(crate) fn new(counters: Arc<HttpCounters>) -> Self {
-        Self { input: RefCell::default(), records_in: RefCell::default(), records_out: RefCell::default(), counters }
-    }
-
-    /// Returns the buffer for the next read: it is empty, and nothing else holds it.
-    pub(crate) fn for_next_read(input: &mut Arc<Vec<u8>>) -> &mut Vec<u8> {
-        if Arc::strong_count(input) > 1 || input.capacity() < READ_BYTES {
-            *input = Arc::new(Vec::with_capacity(READ_BYTES));
-        }
-        let buffer = Arc::make_mut(input);
-        buffer.clear();
-        buffer
-    }
-}
 
 /// What a read brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,9 +31,9 @@ pub(crate) enum Arrived {
 }
 
 /// The stream of one client.
-pub(crate) struct ClientStream<'b, S> {
-    buffers: &'b Buffers,
-    socket: &'b S,
+pub(crate) struct ClientStream<'w, S> {
+    worker: &'w WorkerContext,
+    socket: &'w S,
     /// Boxed: most of it is of no use while the connection is idle.
     tls: Option<Box<Session>>,
     /// What the client has not taken yet, as it goes to the socket.
@@ -73,26 +44,26 @@ pub(crate) struct ClientStream<'b, S> {
     handshake_failure: Option<HandshakeFailure>,
 }
 
-impl<'b, S: Stream> ClientStream<'b, S> {
+impl<'w, S: Stream> ClientStream<'w, S> {
     /// Returns the stream of a client; in TLS where there is an acceptor to begin it.
-    pub(crate) fn new(buffers: &'b Buffers, socket: &'b S, tls: Option<Arc<Acceptor>>) -> io::Result<Self> {
+    pub(crate) fn new(worker: &'w WorkerContext, socket: &'w S, tls: Option<Arc<Acceptor>>) -> io::Result<Self> {
         let tls = tls.map(|acceptor| acceptor.accept()).transpose().map_err(io::Error::other)?.map(Box::new);
-        Ok(Self { buffers, socket, tls, unsent: Vec::new(), silent_so_far: true, handshake_failure: None })
+        Ok(Self { worker, socket, tls, unsent: Vec::new(), silent_so_far: true, handshake_failure: None })
     }
 
     /// Reads once, and appends the bytes for the core to `direct` if they can go there without a copy, else to `into`.
     pub(crate) fn read(&mut self, into: &mut Vec<u8>, direct: Option<&mut Vec<u8>>) -> io::Result<Arrived> {
         let Some(session) = &mut self.tls else {
-            return Ok(match receive(self.socket, direct.unwrap_or(into), &self.buffers.counters)? {
+            return Ok(match receive(self.socket, direct.unwrap_or(into), &self.worker.counters)? {
                 None => Arrived::Nothing,
                 Some(0) => Arrived::End,
                 Some(_) => Arrived::Data,
             });
         };
-        let mut records = self.buffers.records_in.borrow_mut();
+        let mut records = self.worker.records_in.borrow_mut();
         records.clear();
         records.reserve(READ_BYTES);
-        match receive(self.socket, &mut records, &self.buffers.counters)? {
+        match receive(self.socket, &mut records, &self.worker.counters)? {
             None => return Ok(Arrived::Nothing),
             Some(0) => return Ok(Arrived::End),
             Some(_) => {}
@@ -147,18 +118,13 @@ impl<'b, S: Stream> ClientStream<'b, S> {
         let is_incomplete = self.tls.as_ref().is_some_and(|session| session.is_handshaking());
         let failure = self.handshake_failure.or(is_incomplete.then_some(HandshakeFailure::Closed));
         if let Some(failure) = failure {
-            self.buffers.counters.requests.failed_handshakes.add(failure);
+            self.worker.counters.requests.failed_handshakes.add(failure);
         }
-    }
-
-    /// Returns whether bytes have arrived that were not read.
-    pub(crate) fn has_unread(&self) -> io::Result<bool> {
-        self.socket.has_unread()
     }
 
     /// Writes what the socket takes, and keeps the rest. With TLS, also what the handshake answers.
     pub(crate) fn write(&mut self, plaintext: &[u8]) -> io::Result<()> {
-        let mut records = self.buffers.records_out.borrow_mut();
+        let mut records = self.worker.records_out.borrow_mut();
         let bytes = match &mut self.tls {
             None => plaintext,
             Some(session) => {
@@ -168,7 +134,7 @@ impl<'b, S: Stream> ClientStream<'b, S> {
             }
         };
         // What was kept before goes first.
-        let rest = if self.unsent.is_empty() { send_some(self.socket, bytes, &self.buffers.counters)? } else { bytes };
+        let rest = if self.unsent.is_empty() { send_some(self.socket, bytes, &self.worker.counters)? } else { bytes };
         self.unsent.extend_from_slice(rest);
         Ok(())
     }
@@ -179,7 +145,7 @@ impl<'b, S: Stream> ClientStream<'b, S> {
         let mut rest = unsent.as_slice();
         while !rest.is_empty() {
             self.socket.writable().await?;
-            rest = send_some(self.socket, rest, &self.buffers.counters)?;
+            rest = send_some(self.socket, rest, &self.worker.counters)?;
         }
         Ok(())
     }
@@ -198,22 +164,32 @@ impl<'b, S: Stream> ClientStream<'b, S> {
     /// Tells the client in TLS that nothing follows and nothing was cut off (RFC 8446 §6.1).
     pub(crate) fn close_notify(&mut self) -> io::Result<()> {
         if let Some(session) = &mut self.tls {
-            let mut records = self.buffers.records_out.borrow_mut();
+            let mut records = self.worker.records_out.borrow_mut();
             records.clear();
             session.close_notify(&mut records);
-            send_some(self.socket, &records, &self.buffers.counters)?;
+            send_some(self.socket, &records, &self.worker.counters)?;
         }
         Ok(())
     }
 
     /// Reads once and drops what was read. Returns the number of bytes, none at the end of the client's side.
     pub(crate) fn drop_input(&mut self) -> io::Result<Option<usize>> {
-        let mut input = self.buffers.input.borrow_mut();
-        match receive(self.socket, Buffers::for_next_read(&mut input), &self.buffers.counters)? {
+        let mut input = self.worker.input.borrow_mut();
+        match receive(self.socket, for_next_read(&mut input), &self.worker.counters)? {
             Some(0) => Ok(None),
             bytes => Ok(Some(bytes.unwrap_or(0))),
         }
     }
+}
+
+/// Returns the buffer for the next read: it is empty, and nothing else holds it.
+pub(crate) fn for_next_read(input: &mut Arc<Vec<u8>>) -> &mut Vec<u8> {
+    if Arc::strong_count(input) > 1 || input.capacity() < READ_BYTES {
+        *input = Arc::new(Vec::with_capacity(READ_BYTES));
+    }
+    let buffer = Arc::make_mut(input);
+    buffer.clear();
+    buffer
 }
 
 /// Appends what the socket has to the spare capacity of `into`. Returns the number of bytes; none if there are none

@@ -11,9 +11,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio::task::spawn_local;
 use tokio::time::{Instant, timeout_at};
 
-use crate::http::counters::HttpCounters;
-use crate::server::connection;
-use crate::server::connection_handle::{ConnectionHandle, Ending};
+use crate::server::connection::{self, ConnectionHandle};
 use crate::server::context::{Mode, WorkerContext};
 use crate::server::inherited::InheritedConnection;
 use crate::server::listener::{Listening, accept};
@@ -27,7 +25,6 @@ const ABORT_TIMEOUT: Duration = Duration::from_millis(100);
 /// A worker. Of all this, its connections use `context` alone.
 struct Worker<S> {
     context: WorkerContext,
-    counters: Arc<HttpCounters>,
     /// What the worker listens on.
     listening: RefCell<Option<Arc<Listening>>>,
     connections: RefCell<Slab<Rc<ConnectionHandle<S>>>>,
@@ -62,7 +59,6 @@ pub async fn serve<T: Transport>(context: WorkerContext) {
 impl<S: Stream> Worker<S> {
     fn new(context: WorkerContext) -> Self {
         Self {
-            counters: context.counters(),
             context,
             listening: RefCell::default(),
             connections: RefCell::default(),
@@ -81,11 +77,10 @@ impl<S: Stream> Worker<S> {
                 Mode::Open { listening, tls } => self.open::<T>(&listening, tls.as_ref()),
                 Mode::Closed => {
                     self.listening.take();
-                    self.end_all(Ending::SwitchedOff);
+                    self.end_all();
                 }
-                Mode::Draining { deadline, grace, .. } => {
-                    self.context.drain_grace.set(Some(grace));
-                    self.end_all(Ending::Stopping);
+                Mode::Draining { deadline, .. } => {
+                    self.end_all();
                     tokio::select! {
                         biased;
                         () = self.drain(deadline) => return,
@@ -103,7 +98,7 @@ impl<S: Stream> Worker<S> {
     fn open<T: Transport<Stream = S>>(self: &Rc<Self>, listening: &Arc<Listening>, tls: Option<&Arc<Acceptor>>) {
         let mut current = self.listening.borrow_mut();
         if !current.as_ref().is_some_and(|current| Arc::ptr_eq(current, listening)) {
-            self.end_all(Ending::SwitchedOff);
+            self.end_all();
             self.listen::<T>(listening, tls);
             *current = Some(Arc::clone(listening));
         }
@@ -154,18 +149,10 @@ impl<S: Stream> Worker<S> {
             return;
         }
         // A connection that came before its listener was closed gets its answer too.
-        let ending = match *self.context.shared.mode.borrow() {
-            Mode::Open { .. } => Ending::Open,
-            Mode::Closed => Ending::SwitchedOff,
-            Mode::Draining { grace, .. } => {
-                // The task of the connection may run before the worker's own.
-                self.context.drain_grace.set(Some(grace));
-                Ending::Stopping
-            }
-        };
-        let handle = Rc::new(ConnectionHandle::new(socket, is_inherited, permit, ending));
+        let is_ending = !matches!(*self.context.shared.mode.borrow(), Mode::Open { .. });
+        let handle = Rc::new(ConnectionHandle::new(socket, is_inherited, permit, is_ending));
         let key = self.connections.borrow_mut().insert(Rc::clone(&handle));
-        self.counters.connections.opened();
+        self.context.counters.connections.opened();
         spawn_local(Rc::clone(self).serve(handle, tls, key));
     }
 
@@ -183,7 +170,7 @@ impl<S: Stream> Worker<S> {
             connections.remove(key);
             // A connection counts as open until all that it held is given back: its body, its descriptor, its permit.
             drop(handle);
-            self.counters.connections.closed();
+            self.context.counters.connections.closed();
             if connections.is_empty() {
                 // The room that a rush of connections took is not kept.
                 connections.shrink_to_fit();
@@ -193,8 +180,8 @@ impl<S: Stream> Worker<S> {
     }
 
     /// Makes every connection end.
-    fn end_all(&self, ending: Ending) {
-        self.connections.borrow().iter().for_each(|(_, handle)| handle.end(ending));
+    fn end_all(&self) {
+        self.connections.borrow().iter().for_each(|(_, handle)| handle.end());
     }
 
     async fn drain(&self, deadline: Instant) {

@@ -12,11 +12,11 @@ use tokio::time::timeout;
 use super::*;
 use crate::bus::{Bus, BusConfig};
 use crate::http::Context;
-use crate::http::counters::HttpTotals;
+use crate::http::counters::{HttpCounters, HttpTotals};
 use crate::http::policy::Policy;
 use crate::http::token::Token;
 use crate::limits::Budget;
-use crate::server::context::{DrainGrace, Shared, Timeouts};
+use crate::server::context::{Shared, Timeouts};
 use crate::server::transport::Listener;
 use crate::server::transport::epoll::Epoll;
 use crate::server::transport::uring::Uring;
@@ -145,7 +145,7 @@ fn an_inherited_connection_that_came_as_the_drain_began_is_answered() {
     let permits = Arc::new(Semaphore::new(1));
     let token = watch::Sender::new(Token::new("t"));
     let deadline = Instant::now() + PATIENCE;
-    let draining = Mode::Draining { deadline, grace: DrainGrace::within(deadline), was_open: true, tls: None };
+    let draining = Mode::Draining { began: Instant::now(), deadline, was_open: true, tls: None };
     let worker = worker(&bus, &token, &state, &permits, draining);
     Epoll::new().unwrap().block_on(async {
         let (mut client, stream) = connected().await;
