@@ -141,12 +141,11 @@ impl WaitingLines for EventQueue {
 mod tests {
     use super::*;
     use crate::gateway::events::{Connectivity, SettingsChange, Stats};
-    use crate::server::pool::IoBackend;
 
     const SETTINGS: Event<'_> = Event::Settings(&SettingsChange::Reloaded);
 
     fn listening(url: &str) -> Event<'_> {
-        Event::Listening { url, socket: None, pid: 1, io: IoBackend::Epoll }
+        Event::Listening { url, socket: None, pid: 1, io: "epoll" }
     }
 
     fn bus(endpoint: &str) -> Event<'_> {

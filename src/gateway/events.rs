@@ -1,15 +1,13 @@
 //! Events: what the gateway reports to its parent process, one JSON object a line on standard output.
 
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use crate::bus::{EndpointCounters, GuardCounters, HubCounters, QueueCounters};
 use crate::http::counters::{MessageTotals, RequestTotals, TrafficTotals};
 use crate::http::counting::ConnectionTotals;
-use crate::server::pool::IoBackend;
 
 /// An event. The order of the fields is their order in the JSON object. A `reason` is a sentence.
 #[derive(Debug, Serialize)]
@@ -23,8 +21,7 @@ pub(crate) enum Event<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         socket: Option<&'a Path>,
         pid: u32,
-        #[serde(serialize_with = "as_text")]
-        io: IoBackend,
+        io: &'static str,
     },
     /// From now on a message that is posted is taken: the gateway listens, and the bus is connected.
     Ready,
@@ -120,10 +117,6 @@ pub(crate) enum SettingsChange {
     Rejected { reason: String },
 }
 
-fn as_text<S: Serializer>(value: &impl fmt::Display, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(value)
-}
-
 fn is_zero(count: &u64) -> bool {
     *count == 0
 }
@@ -199,11 +192,11 @@ mod tests {
         let hub = Some(HubCounters { forwarded: 5, dropped: 9, own: 1, waiting: 1, pipe_full: 6, downstream });
         let rows = [
             (
-                Event::Listening { url: "http://a/b", socket: None, pid: 7, io: IoBackend::Uring },
+                Event::Listening { url: "http://a/b", socket: None, pid: 7, io: "uring" },
                 r#"{"event":"listening","url":"http://a/b","pid":7,"io":"uring"}"#.to_owned(),
             ),
             (
-                Event::Listening { url: "http://a/b", socket: Some(Path::new("/s")), pid: 7, io: IoBackend::Epoll },
+                Event::Listening { url: "http://a/b", socket: Some(Path::new("/s")), pid: 7, io: "epoll" },
                 r#"{"event":"listening","url":"http://a/b","socket":"/s","pid":7,"io":"epoll"}"#.into(),
             ),
             (Event::Disabled { reason: "why" }, r#"{"event":"disabled","reason":"why"}"#.into()),

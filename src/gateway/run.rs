@@ -115,8 +115,8 @@ impl Gateway {
         let interval = |period| interval_at(tokio::time::Instant::now() + period, period);
         let mut stats = self.config.stats_interval.map(interval);
         let workers = &mut self.components.workers;
-        let mut unknown_topics = workers.take_unknown_topics().map(LoggedTopics::new);
-        let mut refused_tokens = RefusedTokens::new(workers.unauthorized());
+        let mut unknown_topics = workers.unknown_topics.take().map(LoggedTopics::new);
+        let mut refused_tokens = RefusedTokens::new(Arc::clone(&workers.unauthorized));
         loop {
             let action = tokio::select! {
                 action = signals.next() => action,
@@ -206,7 +206,7 @@ impl Gateway {
     }
 
     fn report_listening(&self, address: &BoundAddress, is_https: bool) {
-        let io = self.components.workers.io();
+        let io = self.components.workers.io;
         let (url, socket) = match address {
             BoundAddress::Tcp(address) if is_https => (format!("https://{address}{ENDPOINT}"), None),
             BoundAddress::Tcp(address) => (format!("http://{address}{ENDPOINT}"), None),

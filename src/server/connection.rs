@@ -14,16 +14,9 @@ use tokio::time::{Instant, Sleep, sleep_until, timeout};
 use crate::http::connection::{CloseReason, Next, Waiting};
 use crate::http::{Connection, Context, response};
 use crate::server::context::{Mode, WorkerContext, WorkerPublisher};
-use crate::server::stream::{Arrived, ClientStream, for_next_read};
+use crate::server::stream::{Arrived, ClientStream, LINGER_TIMEOUT, for_next_read};
 use crate::server::transport::Stream;
 use crate::tls::session::Acceptor;
-
-/// How long, and for how many bytes, a closed connection is still read so that the client gets to read the answer: a
-/// close with unread input would reset the connection and may destroy the answer (RFC 9112 §9.6). What is read is
-/// dropped and costs no memory, so the bound is many times `--max-body`, and in most cases the time ends it. With 1 MiB,
-/// curl, which sends faster than it reads, lost a 413 in one run of ten.
-const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
-const LINGER_BYTES: usize = 64 * 1024 * 1024;
 
 /// The part of the drain time in which a connection of an inherited socket may begin its first request: the client has
 /// connected in order to send it.
@@ -39,25 +32,24 @@ pub(crate) struct ConnectionHandle<S> {
     /// Whether it came from a socket that other processes share. They go on accepting when this process stops.
     is_inherited: bool,
     is_ending: Cell<bool>,
-    /// Whether the task is still to see that the connection ends. As a variable of the task it would make each task
-    /// larger.
-    is_news: Cell<bool>,
-    /// The task, while it waits for news.
+    /// Whether the task has not seen yet that the connection ends. As a variable of the task it would make each task larger.
+    is_unseen: Cell<bool>,
+    /// The task, while it waits to be told.
     waiting: Cell<Option<Waker>>,
     _permit: OwnedSemaphorePermit,
 }
 
 impl<S> ConnectionHandle<S> {
     pub(crate) fn new(socket: S, is_inherited: bool, permit: OwnedSemaphorePermit, is_ending: bool) -> Self {
-        let (is_ending, is_news) = (Cell::new(is_ending), Cell::new(false));
-        Self { socket, is_inherited, is_ending, is_news, waiting: Cell::new(None), _permit: permit }
+        let (is_ending, is_unseen) = (Cell::new(is_ending), Cell::new(false));
+        Self { socket, is_inherited, is_ending, is_unseen, waiting: Cell::new(None), _permit: permit }
     }
 
     /// Makes the connection end with the request that it is in, at once if there is none. While the worker drains, an
     /// inherited connection without a request may begin one for some time.
     pub(crate) fn end(&self) {
         self.is_ending.set(true);
-        self.is_news.set(true);
+        self.is_unseen.set(true);
         if let Some(task) = self.waiting.take() {
             task.wake();
         }
@@ -67,7 +59,7 @@ impl<S> ConnectionHandle<S> {
     /// connection holds this future, which is smaller than that of a [`Notify`](tokio::sync::Notify).
     fn told_to_end(&self) -> impl Future<Output = ()> {
         poll_fn(|context| {
-            if self.is_news.get() {
+            if self.is_unseen.get() {
                 return Poll::Ready(());
             }
             // Nearly always the same task waits again, and its waker is there already.
@@ -97,7 +89,7 @@ pub(crate) fn run<S: Stream>(
             // The client has ended its side, or both. The close of the socket ends both sides at once.
             Ok(CloseReason::EndOfInput) => drop(task.stream.close_notify()),
             // It may still send, and is read until it has ended its side, so that it gets to read the answers.
-            Ok(_) => drop(timeout(LINGER_TIMEOUT, task.linger()).await),
+            Ok(_) => drop(timeout(LINGER_TIMEOUT, task.stream.linger()).await),
             // The connection is broken: nothing more can be sent.
             Err(_) => {}
         }
@@ -130,7 +122,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
                 }
                 Next::Read(mut waiting) => {
                     let mut request_due = None;
-                    handle.is_news.set(false);
+                    handle.is_unseen.set(false);
                     if handle.is_ending.get() && waiting.is_for_request() {
                         match self.request_due() {
                             Some(due) => request_due = Some(due),
@@ -249,20 +241,6 @@ impl<S: Stream> ConnectionTask<'_, S> {
         }
         self.stream.write(&out)?;
         Ok(next)
-    }
-
-    /// Ends the writing side, and reads until the client ends its own.
-    async fn linger(&mut self) -> io::Result<()> {
-        self.stream.end()?;
-        let mut dropped = 0;
-        while dropped < LINGER_BYTES {
-            self.handle.socket.readable().await?;
-            match self.stream.drop_input()? {
-                Some(bytes) => dropped += bytes,
-                None => break,
-            }
-        }
-        Ok(())
     }
 }
 

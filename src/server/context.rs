@@ -155,6 +155,7 @@ pub struct WorkerContext {
     /// The records that are sent next.
     pub(crate) records_out: RefCell<Vec<u8>>,
     pub(crate) counters: Arc<HttpCounters>,
+    pub(crate) publisher: WorkerPublisher,
 }
 
 impl WorkerContext {
@@ -166,6 +167,7 @@ impl WorkerContext {
         token.mark_changed();
         Self {
             counters: Arc::clone(&core.counters),
+            publisher: core.publisher.clone(),
             core: RefCell::new(core),
             token: RefCell::new(token),
             shared,
@@ -175,11 +177,6 @@ impl WorkerContext {
             records_in: RefCell::default(),
             records_out: RefCell::default(),
         }
-    }
-
-    /// Returns what the worker publishes through.
-    pub(crate) fn publisher(&self) -> WorkerPublisher {
-        self.core.borrow().publisher.clone()
     }
 
     /// Returns the core's context, with the token and the date of now.

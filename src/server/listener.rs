@@ -1,35 +1,28 @@
-//! Listening sockets, which the workers share, and the loop that accepts connections from them.
+//! Listening sockets, which the workers share.
 //!
-//! `TCP_DEFER_ACCEPT` would wake a worker only when the request is there. But then the kernel alone knows of a client
-//! that sends nothing: no deadline ends it, no limit and no counter sees it, and it gets no 408. `TCP_QUICKACK` changes
-//! nothing, since the answer goes out at once and carries the acknowledgement.
+//! `TCP_DEFER_ACCEPT` would hide a client that sends nothing: no deadline, no limit and no counter would see it, and it
+//! would get no 408. `TCP_QUICKACK` changes nothing, since the answer goes out at once and carries the acknowledgement.
 
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::io::{Errno, ioctl_fionbio};
 use rustix::net::{Shutdown, shutdown};
 use socket2::{Domain, Protocol, Socket, Type};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::server::transport::Listener;
-use crate::sys::log::{log, warning};
+use crate::sys::log::log;
 use crate::sys::unix_listener::UnixListener;
 
 /// Connections that the kernel completes before they are accepted. The kernel reduces it to `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 
-/// The pause in accepting when the process has no descriptors or memory left: without a pause the next attempt would
-/// fail at once, and so on, which takes a whole core.
+/// The pause in accepting when the process has no descriptors or memory left: without it, attempts that fail at once would
+/// take a whole core.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-
-/// Connections accepted in a row before the tasks of the others may run: a rush of new ones must not starve them.
-const ACCEPT_BATCH: u32 = 32;
 
 /// Where to listen with sockets of our own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,10 +91,8 @@ impl Listening {
                 ListenTarget::Addresses(addresses) => listening.bind_addresses(addresses)?,
                 ListenTarget::Path(path) => {
                     let address = BoundAddress::Unix(Some(path.clone()));
-                    match UnixListener::open(path, BACKLOG) {
-                        Ok(socket) => listening.0.push((ListeningSocket::Unix(socket), address)),
-                        Err(error) => return Err(refused(&address, &error)),
-                    }
+                    let socket = UnixListener::open(path, BACKLOG).map_err(|error| refused(&address, &error))?;
+                    listening.0.push((ListeningSocket::Unix(socket), address));
                 }
             }
         }
@@ -117,14 +108,8 @@ impl Listening {
                     let bound = BoundAddress::Tcp(socket.local_addr().unwrap_or(address));
                     self.0.push((ListeningSocket::Tcp(socket), bound));
                 }
-                Err(error) => {
-                    let is_absent = is_absent(&error);
-                    let refused = refused(&BoundAddress::Tcp(address), &error);
-                    if !is_absent {
-                        return Err(refused);
-                    }
-                    absent = Some(refused);
-                }
+                Err(error) if is_absent(&error) => absent = Some(refused(&BoundAddress::Tcp(address), &error)),
+                Err(error) => return Err(refused(&BoundAddress::Tcp(address), &error)),
             }
         }
         match absent {
@@ -187,42 +172,6 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 fn is_absent(error: &io::Error) -> bool {
     let absent = [Errno::ADDRNOTAVAIL, Errno::AFNOSUPPORT, Errno::PROTONOSUPPORT];
     absent.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
-}
-
-/// Accepts connections until the socket is shut down, and gives each to `spawn` with its permit. Do not drop the future
-/// while it waits, which on a ring would leave an operation behind.
-pub(crate) async fn accept<L: Listener>(
-    listener: L,
-    permits: Arc<Semaphore>,
-    spawn: impl Fn(L::Stream, OwnedSemaphorePermit),
-) {
-    let mut failing = false;
-    let mut accepted = 0u32;
-    loop {
-        match listener.accept().await {
-            Ok(stream) => {
-                failing = false;
-                // At the limit of connections this one waits, and others in the backlog, at no cost to those connected.
-                let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
-                spawn(stream, permit);
-                accepted = accepted.wrapping_add(1);
-                if accepted.is_multiple_of(ACCEPT_BATCH) {
-                    tokio::task::yield_now().await;
-                }
-            }
-            Err(error) => match Errno::from_io_error(&error) {
-                // The socket was shut down (accept(2): "not listening").
-                Some(Errno::INVAL | Errno::BADF) => return,
-                Some(error) if is_of_connection(error) => {}
-                _ => {
-                    if !std::mem::replace(&mut failing, true) {
-                        warning(format_args!("cannot accept connections for now: {error}"));
-                    }
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                }
-            },
-        }
-    }
 }
 
 /// Returns whether an error of accept(2) is one of the connection, not of the listening socket.

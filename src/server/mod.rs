@@ -3,9 +3,9 @@
 //! | file | what it holds |
 //! |---|---|
 //! | [`pool`] | the worker threads, and how the gateway opens, closes and drains them |
-//! | [`worker`] | one worker: it spawns the tasks of its connections, and drains them |
+//! | [`worker`] | one worker: it accepts connections, spawns their tasks, and drains them |
 //! | [`listen_address`] | where to listen, as the command line has it |
-//! | [`listener`] | listening sockets, and the loop that accepts from them |
+//! | [`listener`] | listening sockets of our own |
 //! | [`inherited`] | listening sockets that the parent passes, and the threads that accept from them |
 //! | [`context`] | what the workers share, and what the connections of one worker share |
 //! | `connection` | the task of a connection: waits, deadlines, the core, the end; how a worker tells it to end |

@@ -1,9 +1,9 @@
 //! The worker threads: they are started, they follow what the gateway wants of them, and they end.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Instant;
-use std::{fmt, io};
 
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{Notify, Semaphore, mpsc, watch};
@@ -33,24 +33,6 @@ pub enum Io {
     Uring,
     /// epoll.
     Epoll,
-}
-
-/// How the workers wait for sockets, once they run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IoBackend {
-    /// All of them by io_uring.
-    Uring,
-    /// At least one of them by epoll, the slower of the two.
-    Epoll,
-}
-
-impl fmt::Display for IoBackend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Uring => Uring::NAME,
-            Self::Epoll => Epoll::NAME,
-        })
-    }
 }
 
 /// Why the workers did not start.
@@ -101,15 +83,17 @@ pub(crate) fn check_io(io: Io) -> Result<(), StartError> {
 
 /// The running worker threads.
 pub(crate) struct WorkerPool {
-    io: IoBackend,
+    /// How the workers wait for sockets, as the `listening` event names it: `epoll` if one of them does, the slower way.
+    pub(crate) io: &'static str,
+    /// Notified after each answer 401.
+    pub(crate) unauthorized: Arc<Notify>,
+    /// The topics that are not known, each once for each worker.
+    pub(crate) unknown_topics: Option<UnboundedReceiver<Box<str>>>,
     counters: Vec<Arc<HttpCounters>>,
+    /// Each worker has a receiver until it has ended.
     mode: watch::Sender<Mode>,
     token: watch::Sender<Option<Token>>,
-    unauthorized: Arc<Notify>,
-    unknown_topics: Option<UnboundedReceiver<Box<str>>>,
     accept_threads: AcceptThreads,
-    /// Closed when the last worker has ended.
-    running: mpsc::Receiver<()>,
 }
 
 impl WorkerPool {
@@ -133,33 +117,33 @@ impl WorkerPool {
             unauthorized: Arc::clone(&unauthorized),
             unknown_topics: tell_topic,
         };
-        let (alive, running) = mpsc::channel(1);
         let (started, starting) = std::sync::mpsc::channel();
         for counters in &counters {
             let (budget, counters) = (Arc::clone(&budget), Arc::clone(counters));
             let core = Context::new(config.policy.clone(), budget, counters, publisher.clone().into());
             let worker = WorkerContext::new(core, shared.clone());
-            let (io, alive, started) = (config.io, alive.clone(), started.clone());
+            let (io, mode, started) = (config.io, shared.mode.clone(), started.clone());
             let body = move || {
-                let _alive_until_the_end = alive;
-                run_worker(io, worker, &started);
+                let _held_until_the_end = mode;
+                if let Err(error) = run_worker(io, worker, &started) {
+                    let _ = started.send(Err(error));
+                }
             };
             let spawned = std::thread::Builder::new().name("worker".into()).spawn(body);
             spawned.map_err(StartError::Thread)?;
         }
         let loops: io::Result<Vec<_>> = starting.iter().take(config.workers).collect();
-        let loops = loops.map_err(|error| match config.io {
+        let refusals = loops.map_err(|error| match config.io {
             Io::Uring => StartError::Uring(error),
             Io::Auto | Io::Epoll => StartError::EventLoop(error),
         })?;
-        if let Some(error) = loops.iter().find_map(|started| started.uring_error.as_ref()) {
+        let refusal = refusals.into_iter().flatten().next();
+        if let Some(error) = &refusal {
             log(format_args!("io_uring is not available ({error}); the gateway uses epoll"));
         }
-        // Where only some workers have a ring, the event names the slower way to wait.
-        let is_uring = loops.iter().all(|started| started.name == Uring::NAME);
-        let io = if is_uring { IoBackend::Uring } else { IoBackend::Epoll };
+        let io = if config.io == Io::Epoll || refusal.is_some() { Epoll::NAME } else { Uring::NAME };
         let unknown_topics = Some(unknown_topics);
-        Ok(Self { io, counters, mode, token, unauthorized, unknown_topics, accept_threads, running })
+        Ok(Self { io, unauthorized, unknown_topics, counters, mode, token, accept_threads })
     }
 
     /// Accepts requests on these sockets, with this token; in TLS where there is an acceptor. The token is in force
@@ -189,24 +173,9 @@ impl WorkerPool {
             std::future::pending().await
         };
         tokio::select! {
-            _ = self.running.recv() => {}
+            () = self.mode.closed() => {}
             () = stop_accepting => {}
         }
-    }
-
-    /// Returns how the workers wait for sockets, as the `listening` event names it.
-    pub(crate) fn io(&self) -> IoBackend {
-        self.io
-    }
-
-    /// Returns what is notified after each answer 401.
-    pub(crate) fn unauthorized(&self) -> Arc<Notify> {
-        Arc::clone(&self.unauthorized)
-    }
-
-    /// Returns the topics that are not known, each once for each worker; none to the second who asks.
-    pub(crate) fn take_unknown_topics(&mut self) -> Option<UnboundedReceiver<Box<str>>> {
-        self.unknown_topics.take()
     }
 
     /// Returns the sums of what the workers counted.
@@ -215,38 +184,31 @@ impl WorkerPool {
     }
 }
 
-/// An event loop that a worker has started.
-struct StartedLoop {
-    name: &'static str,
-    /// Why it is not io_uring, where that was preferred.
-    uring_error: Option<io::Error>,
-}
-
-/// Runs a worker on the event loop that `io` asks for. Sends which one that is, or why there is none.
-fn run_worker(io: Io, worker: WorkerContext, started: &Sender<io::Result<StartedLoop>>) {
-    match io {
-        Io::Uring => run_on(Uring::new(), None, worker, started),
-        Io::Epoll => run_on(Epoll::new(), None, worker, started),
-        Io::Auto => match Uring::new() {
-            Ok(event_loop) => run_on(Ok(event_loop), None, worker, started),
-            Err(error) => run_on(Epoll::new(), Some(error), worker, started),
+/// Runs a worker on the event loop that `io` asks for. Sends why that is not io_uring where it was preferred.
+///
+/// # Errors
+/// The kernel refuses each event loop that would do.
+fn run_worker(io: Io, worker: WorkerContext, started: &Sender<io::Result<Option<io::Error>>>) -> io::Result<()> {
+    let refusal = match io {
+        Io::Epoll => None,
+        Io::Auto | Io::Uring => match Uring::new() {
+            Err(error) if io == Io::Auto => Some(error),
+            uring => {
+                run_on(&uring?, None, worker, started);
+                return Ok(());
+            }
         },
-    }
+    };
+    run_on(&Epoll::new()?, refusal, worker, started);
+    Ok(())
 }
 
 fn run_on<T: Transport>(
-    event_loop: io::Result<T>,
-    uring_error: Option<io::Error>,
+    event_loop: &T,
+    refusal: Option<io::Error>,
     worker: WorkerContext,
-    started: &Sender<io::Result<StartedLoop>>,
+    started: &Sender<io::Result<Option<io::Error>>>,
 ) {
-    match event_loop {
-        Ok(event_loop) => {
-            let _ = started.send(Ok(StartedLoop { name: T::NAME, uring_error }));
-            worker::run(&event_loop, worker);
-        }
-        Err(error) => {
-            let _ = started.send(Err(error));
-        }
-    }
+    let _ = started.send(Ok(refusal));
+    event_loop.block_on(worker::serve::<T>(worker));
 }

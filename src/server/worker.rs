@@ -5,22 +5,26 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::net::Shutdown;
 use slab::Slab;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
-use tokio::task::spawn_local;
-use tokio::time::{Instant, timeout_at};
+use tokio::task::{spawn_local, yield_now};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::server::connection::{self, ConnectionHandle};
 use crate::server::context::{Mode, WorkerContext};
 use crate::server::inherited::InheritedConnection;
-use crate::server::listener::{Listening, accept};
-use crate::server::transport::{Listener, Stream, Transport};
+use crate::server::listener::{ACCEPT_PAUSE, Listening, is_of_connection};
+use crate::server::transport::{Stream, Transport};
 use crate::sys::log::warning;
 use crate::tls::session::Acceptor;
 
 /// What connections that outlive the drain get to end after they were shut down.
 const ABORT_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// Connections accepted in a row before the tasks of the others may run: a rush of new ones must not starve them.
+const ACCEPT_BATCH: u32 = 32;
 
 /// A worker. Of all this, its connections use `context` alone.
 struct Worker<S> {
@@ -36,18 +40,13 @@ struct Worker<S> {
     emptied: Notify,
 }
 
-/// Runs a worker on this event loop until it has drained.
-pub(crate) fn run<T: Transport>(event_loop: &T, context: WorkerContext) {
-    event_loop.block_on(serve::<T>(context));
-}
-
 /// Serves as a worker until it has drained. Several workers may share an event loop.
 ///
 /// # Panics
 /// If the worker's task panics.
 pub async fn serve<T: Transport>(context: WorkerContext) {
     let worker = Rc::new(Worker::new(context));
-    spawn_local(worker.context.publisher().wake_bus_when_published());
+    spawn_local(worker.context.publisher.clone().wake_bus_when_published());
     spawn_local(Rc::clone(&worker).serve_inherited::<T>());
     // A task of its own runs when it is woken. This future runs in each turn of the event loop, and the channel that
     // the worker waits for takes a lock each time, which stands beside those of other workers.
@@ -97,22 +96,50 @@ impl<S: Stream> Worker<S> {
     /// Listens on these sockets, unless the worker does already, and ends what was open before.
     fn open<T: Transport<Stream = S>>(self: &Rc<Self>, listening: &Arc<Listening>, tls: Option<&Arc<Acceptor>>) {
         let mut current = self.listening.borrow_mut();
-        if !current.as_ref().is_some_and(|current| Arc::ptr_eq(current, listening)) {
-            self.end_all();
-            self.listen::<T>(listening, tls);
-            *current = Some(Arc::clone(listening));
+        if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, listening)) {
+            return;
         }
-    }
-
-    fn listen<T: Transport<Stream = S>>(self: &Rc<Self>, listening: &Listening, tls: Option<&Arc<Acceptor>>) {
+        self.end_all();
         for (socket, is_tcp) in listening.sockets() {
-            match socket.and_then(T::Listener::new) {
+            match socket.and_then(T::listener) {
                 Ok(listener) => {
-                    let (worker, tls) = (Rc::clone(self), tls.filter(|_| is_tcp).cloned());
-                    let spawn = move |socket, permit| worker.spawn(socket, false, permit, tls.clone());
-                    spawn_local(accept(listener, Arc::clone(&self.context.shared.permits), spawn));
+                    let tls = tls.filter(|_| is_tcp).cloned();
+                    spawn_local(Rc::clone(self).accept::<T>(listener, tls));
                 }
                 Err(error) => warning(format_args!("a worker cannot listen: {error}")),
+            }
+        }
+        *current = Some(Arc::clone(listening));
+    }
+
+    /// Accepts connections until the socket is shut down. Do not drop the future while it waits, which on a ring would
+    /// leave an operation behind.
+    async fn accept<T: Transport<Stream = S>>(self: Rc<Self>, listener: T::Listener, tls: Option<Arc<Acceptor>>) {
+        let (mut failing, mut accepted) = (false, 0u32);
+        loop {
+            match T::accept(&listener).await {
+                Ok(socket) => {
+                    failing = false;
+                    // At the limit of connections this one waits, and others in the backlog, at no cost to those connected.
+                    let permits = Arc::clone(&self.context.shared.permits);
+                    let Ok(permit) = permits.acquire_owned().await else { return };
+                    self.spawn(socket, false, permit, tls.clone());
+                    accepted = accepted.wrapping_add(1);
+                    if accepted.is_multiple_of(ACCEPT_BATCH) {
+                        yield_now().await;
+                    }
+                }
+                Err(error) => match Errno::from_io_error(&error) {
+                    // The socket was shut down (accept(2): "not listening").
+                    Some(Errno::INVAL | Errno::BADF) => return,
+                    Some(error) if is_of_connection(error) => {}
+                    _ => {
+                        if !std::mem::replace(&mut failing, true) {
+                            warning(format_args!("cannot accept connections for now: {error}"));
+                        }
+                        sleep(ACCEPT_PAUSE).await;
+                    }
+                },
             }
         }
     }
@@ -191,9 +218,9 @@ impl<S: Stream> Worker<S> {
             for (_, handle) in self.connections.borrow().iter() {
                 let _ = handle.socket.shutdown(Shutdown::Both);
             }
-            let _ = tokio::time::timeout(ABORT_TIMEOUT, self.wait_until_empty()).await;
+            let _ = timeout(ABORT_TIMEOUT, self.wait_until_empty()).await;
         }
-        self.context.publisher().wake_bus();
+        self.context.publisher.wake_bus();
     }
 
     async fn wait_until_empty(&self) {

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use adapter_gateway::server::transport::{Listener, Stream, Transport};
+use adapter_gateway::server::transport::{Stream, Transport};
 use rustix::io::Errno;
 use rustix::net::Shutdown;
 use tokio::task::LocalSet;
@@ -45,6 +45,52 @@ impl Transport for Simulated {
 
     fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         self.tasks.block_on(&self.runtime, future)
+    }
+
+    fn listener(socket: OwnedFd) -> io::Result<SimulatedListener> {
+        let world = World::current();
+        let port = std::net::TcpListener::from(socket).local_addr()?.port();
+        let backlog = Rc::clone(world.backlogs.borrow().get(&port).expect("the world listens on this port"));
+        world.listeners.set(world.listeners.get() + 1);
+        Ok(SimulatedListener {
+            backlog,
+            failed_at: Cell::default(),
+            lost_at: Cell::default(),
+            is_over: Cell::default(),
+        })
+    }
+
+    async fn accept(listener: &SimulatedListener) -> io::Result<SimulatedStream> {
+        let world = World::current();
+        world.check(0, !listener.is_over.get(), format_args!("accept on a socket that was shut down"));
+        if let Some(failed_at) = listener.failed_at.take() {
+            let pause = failed_at.elapsed();
+            let is_right = pause >= ACCEPT_PAUSE && pause <= ACCEPT_PAUSE + SLACK;
+            world.check(0, is_right, format_args!("a pause of {pause:?} in accepting"));
+        }
+        if let Some(lost_at) = listener.lost_at.take() {
+            let is_right = lost_at.elapsed() <= SLACK;
+            world.check(0, is_right, format_args!("a pause of {:?} after a lost connection", lost_at.elapsed()));
+        }
+        loop {
+            world.call();
+            poll_fn(|context| {
+                if listener.backlog.is_closed.get() || !listener.backlog.is_empty() {
+                    return Poll::Ready(());
+                }
+                listener.backlog.acceptors.borrow_mut().push(context.waker().clone());
+                Poll::Pending
+            })
+            .await;
+            if let Some(error) = listener.fault(&world) {
+                world.note(0, "accept", format_args!("{error:?}"));
+                return Err(error.into());
+            }
+            let socket = listener.backlog.waiting.borrow_mut().pop_front();
+            if let Some(socket) = socket {
+                return Ok(SimulatedStream::of(socket));
+            }
+        }
     }
 }
 
@@ -92,51 +138,6 @@ pub(crate) struct SimulatedListener {
     /// When a connection has failed before it was accepted.
     lost_at: Cell<Option<Instant>>,
     is_over: Cell<bool>,
-}
-
-impl Listener for SimulatedListener {
-    type Stream = SimulatedStream;
-
-    fn new(socket: OwnedFd) -> io::Result<Self> {
-        let world = World::current();
-        let port = std::net::TcpListener::from(socket).local_addr()?.port();
-        let backlog = Rc::clone(world.backlogs.borrow().get(&port).expect("the world listens on this port"));
-        world.listeners.set(world.listeners.get() + 1);
-        Ok(Self { backlog, failed_at: Cell::default(), lost_at: Cell::default(), is_over: Cell::default() })
-    }
-
-    async fn accept(&self) -> io::Result<SimulatedStream> {
-        let world = World::current();
-        world.check(0, !self.is_over.get(), format_args!("accept on a socket that was shut down"));
-        if let Some(failed_at) = self.failed_at.take() {
-            let pause = failed_at.elapsed();
-            let is_right = pause >= ACCEPT_PAUSE && pause <= ACCEPT_PAUSE + SLACK;
-            world.check(0, is_right, format_args!("a pause of {pause:?} in accepting"));
-        }
-        if let Some(lost_at) = self.lost_at.take() {
-            let is_right = lost_at.elapsed() <= SLACK;
-            world.check(0, is_right, format_args!("a pause of {:?} after a lost connection", lost_at.elapsed()));
-        }
-        loop {
-            world.call();
-            poll_fn(|context| {
-                if self.backlog.is_closed.get() || !self.backlog.is_empty() {
-                    return Poll::Ready(());
-                }
-                self.backlog.acceptors.borrow_mut().push(context.waker().clone());
-                Poll::Pending
-            })
-            .await;
-            if let Some(error) = self.fault(&world) {
-                world.note(0, "accept", format_args!("{error:?}"));
-                return Err(error.into());
-            }
-            let socket = self.backlog.waiting.borrow_mut().pop_front();
-            if let Some(socket) = socket {
-                return Ok(SimulatedStream::of(socket));
-            }
-        }
-    }
 }
 
 impl SimulatedListener {

@@ -17,7 +17,7 @@ use adapter_gateway::http::h1::head::{Method, Version};
 use adapter_gateway::http::policy::{OriginGrant, Policy};
 use adapter_gateway::http::response;
 use adapter_gateway::limits::Budget;
-use adapter_gateway::server::transport::{Listener, Stream, Transport};
+use adapter_gateway::server::transport::{Stream, Transport};
 use socket2::Domain;
 use tokio::task::spawn_local;
 
@@ -52,9 +52,9 @@ pub fn serve<T: Transport>(arguments: &Arguments) -> Outcome {
             // Linux hands the option on to the connections.
             socket.set_tcp_nodelay(true)?;
         }
-        let listener = T::Listener::new(socket.into())?;
+        let listener = T::listener(socket.into())?;
         loop {
-            spawn_local(serve_connection(listener.accept().await?, Rc::clone(&shared)));
+            spawn_local(serve_connection(T::accept(&listener).await?, Rc::clone(&shared)));
         }
     })
 }

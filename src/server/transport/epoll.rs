@@ -5,12 +5,13 @@ use std::future::Future;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::net::Shutdown;
+use rustix::io::ioctl_fionread;
+use rustix::net::{Shutdown, shutdown};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::task::LocalSet;
 
-use super::{Listener, Stream, Transport, accept, has_unread, receive, send, shutdown};
+use super::{Stream, Transport, accept, receive, send};
 
 /// tokio's single-threaded runtime.
 pub struct Epoll {
@@ -20,7 +21,7 @@ pub struct Epoll {
 
 impl Transport for Epoll {
     type Stream = EpollStream;
-    type Listener = EpollListener;
+    type Listener = AsyncFd<OwnedFd>;
 
     const NAME: &'static str = "epoll";
 
@@ -32,20 +33,13 @@ impl Transport for Epoll {
     fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         self.tasks.block_on(&self.runtime, future)
     }
-}
 
-/// A listening socket.
-pub struct EpollListener(AsyncFd<OwnedFd>);
-
-impl Listener for EpollListener {
-    type Stream = EpollStream;
-
-    fn new(socket: OwnedFd) -> io::Result<Self> {
-        registered(socket, Interest::READABLE).map(Self)
+    fn listener(socket: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+        registered(socket, Interest::READABLE)
     }
 
-    async fn accept(&self) -> io::Result<EpollStream> {
-        EpollStream::new(self.0.async_io(Interest::READABLE, |socket| accept(socket.as_fd())).await?)
+    async fn accept(listener: &AsyncFd<OwnedFd>) -> io::Result<EpollStream> {
+        EpollStream::new(listener.async_io(Interest::READABLE, |socket| accept(socket.as_fd())).await?)
     }
 }
 
@@ -92,11 +86,11 @@ impl Stream for EpollStream {
     }
 
     fn has_unread(&self) -> io::Result<bool> {
-        has_unread(self.socket.as_fd())
+        Ok(ioctl_fionread(&self.socket)? > 0)
     }
 
     fn shutdown(&self, sides: Shutdown) -> io::Result<()> {
-        shutdown(self.socket.as_fd(), sides)
+        Ok(shutdown(&self.socket, sides)?)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Reads and writes are non-blocking system calls in both cases, into buffers that all connections of a worker share;
 //! only the waiting differs. So no buffer ever belongs to the kernel, an idle connection needs no buffer, and a dropped
-//! future leaves nothing behind.
+//! future leaves nothing behind. All errors are those of the kernel.
 //!
 //! | file | what it holds |
 //! |---|---|
@@ -14,7 +14,6 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::buffer::spare_capacity;
-use rustix::io::ioctl_fionread;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketFlags, accept_with, recv};
 
 pub mod epoll;
@@ -25,42 +24,27 @@ pub trait Transport: Sized + 'static {
     /// A connection.
     type Stream: Stream;
     /// A listening socket.
-    type Listener: Listener<Stream = Self::Stream>;
+    type Listener: 'static;
 
     /// The name in the `listening` event.
     const NAME: &'static str;
 
     /// Returns an event loop on this thread.
-    ///
-    /// # Errors
-    /// The kernel refuses one.
     fn new() -> io::Result<Self>;
 
     /// Runs `future`, and the tasks that it spawns with [`tokio::task::spawn_local`], until `future` ends.
     fn block_on<T>(&self, future: impl Future<Output = T>) -> T;
-}
-
-/// A listening socket.
-pub trait Listener: Sized + 'static {
-    /// The connections that it accepts.
-    type Stream: Stream;
 
     /// Takes a non-blocking listening stream socket, which other workers may hold too.
-    ///
-    /// # Errors
-    /// Those of the kernel.
-    fn new(socket: OwnedFd) -> io::Result<Self>;
+    fn listener(socket: OwnedFd) -> io::Result<Self::Listener>;
 
     /// Waits for the next connection. Fails with `EINVAL` once the socket was shut down.
-    fn accept(&self) -> impl Future<Output = io::Result<Self::Stream>>;
+    fn accept(listener: &Self::Listener) -> impl Future<Output = io::Result<Self::Stream>>;
 }
 
 /// The socket of a connection.
 pub trait Stream: Sized + 'static {
     /// Takes a connected, non-blocking stream socket, of TCP or of Unix sockets.
-    ///
-    /// # Errors
-    /// Those of the kernel.
     fn new(socket: OwnedFd) -> io::Result<Self>;
 
     /// Waits until a read does not block, or the peer has ended its side.
@@ -73,28 +57,16 @@ pub trait Stream: Sized + 'static {
     /// [`io::ErrorKind::WouldBlock`], and after a read that did not fill the capacity, the next [`Stream::readable`]
     /// waits. After any other it lets the tasks that are ready run first, so that a client that sends faster than it is
     /// served does not keep the others waiting.
-    ///
-    /// # Errors
-    /// Those of the kernel.
     fn try_read(&self, into: &mut Vec<u8>) -> io::Result<usize>;
 
     /// Tries a write. Returns the number of bytes. After [`io::ErrorKind::WouldBlock`] the next [`Stream::writable`]
     /// waits.
-    ///
-    /// # Errors
-    /// Those of the kernel.
     fn try_write(&self, bytes: &[u8]) -> io::Result<usize>;
 
     /// Returns whether bytes have arrived that were not read.
-    ///
-    /// # Errors
-    /// Those of the kernel.
     fn has_unread(&self) -> io::Result<bool>;
 
     /// Ends the writing side of the connection, or both sides.
-    ///
-    /// # Errors
-    /// Those of the kernel.
     fn shutdown(&self, sides: Shutdown) -> io::Result<()>;
 }
 
@@ -112,16 +84,6 @@ fn receive(socket: BorrowedFd<'_>, into: &mut Vec<u8>) -> io::Result<usize> {
 /// Writes bytes. Returns how many of them the kernel took.
 fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     Ok(rustix::net::send(socket, bytes, SendFlags::NOSIGNAL)?)
-}
-
-/// Returns whether bytes have arrived that were not read.
-fn has_unread(socket: BorrowedFd<'_>) -> io::Result<bool> {
-    Ok(ioctl_fionread(socket)? > 0)
-}
-
-/// Ends the writing side of the connection, or both sides.
-fn shutdown(socket: BorrowedFd<'_>, sides: Shutdown) -> io::Result<()> {
-    Ok(rustix::net::shutdown(socket, sides)?)
 }
 
 #[cfg(test)]

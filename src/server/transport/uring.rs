@@ -12,10 +12,11 @@ use std::rc::Rc;
 
 use io_uring::{IoUring, cqueue, opcode, types};
 use rustix::event::PollFlags;
-use rustix::net::Shutdown;
+use rustix::io::ioctl_fionread;
+use rustix::net::{Shutdown, shutdown};
 use tokio_uring::{OneshotOutputTransform, UnsubmittedOneshot};
 
-use super::{Listener, Stream, Transport, accept, has_unread, receive, send, shutdown};
+use super::{Stream, Transport, accept, receive, send};
 
 /// Entries of the submission queue: polls that begin in one turn of the event loop. A full queue is submitted at once.
 const SUBMISSIONS: u32 = 256;
@@ -28,9 +29,6 @@ pub struct Uring(tokio_uring::Runtime);
 
 impl Uring {
     /// Asks the kernel for a ring, and gives it back.
-    ///
-    /// # Errors
-    /// The kernel refuses it.
     pub(crate) fn probe() -> io::Result<()> {
         ring(COMPLETIONS).build(SUBMISSIONS).map(drop)
     }
@@ -43,8 +41,8 @@ impl Uring {
     }
 }
 
-/// Returns the settings of a ring. The thread that submits also handles the completions, so the kernel, from 6.0 on, need
-/// not interrupt it.
+/// Returns the settings of a ring. The thread that submits also handles the completions, so the kernel need not interrupt
+/// it (from 6.0 on).
 fn ring(completions: u32) -> io_uring::Builder {
     let mut ring = IoUring::builder();
     ring.setup_cqsize(completions).setup_coop_taskrun().setup_single_issuer();
@@ -53,7 +51,8 @@ fn ring(completions: u32) -> io_uring::Builder {
 
 impl Transport for Uring {
     type Stream = UringStream;
-    type Listener = UringListener;
+    /// It is shut down before it is dropped, which ends its poll.
+    type Listener = Rc<OwnedFd>;
 
     const NAME: &'static str = "uring";
 
@@ -64,22 +63,15 @@ impl Transport for Uring {
     fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         self.0.block_on(future)
     }
-}
 
-/// A listening socket. It is shut down before it is dropped, which ends its poll.
-pub struct UringListener(Rc<OwnedFd>);
-
-impl Listener for UringListener {
-    type Stream = UringStream;
-
-    fn new(socket: OwnedFd) -> io::Result<Self> {
-        Ok(Self(Rc::new(socket)))
+    fn listener(socket: OwnedFd) -> io::Result<Rc<OwnedFd>> {
+        Ok(Rc::new(socket))
     }
 
-    async fn accept(&self) -> io::Result<UringStream> {
+    async fn accept(listener: &Rc<OwnedFd>) -> io::Result<UringStream> {
         loop {
-            match accept(self.0.as_fd()) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => poll(&self.0, PollFlags::IN).await?,
+            match accept(listener.as_fd()) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => poll(listener, PollFlags::IN).await?,
                 socket => return UringStream::new(socket?),
             }
         }
@@ -120,11 +112,11 @@ impl Stream for UringStream {
     }
 
     fn has_unread(&self) -> io::Result<bool> {
-        has_unread(self.socket.as_fd())
+        Ok(ioctl_fionread(&self.socket)? > 0)
     }
 
     fn shutdown(&self, sides: Shutdown) -> io::Result<()> {
-        shutdown(self.socket.as_fd(), sides)
+        Ok(shutdown(&self.socket, sides)?)
     }
 }
 

@@ -7,7 +7,6 @@ use std::sync::OnceLock;
 use std::task::{self, Wake};
 
 use tokio::sync::{Mutex, Semaphore, mpsc, watch};
-use tokio::time::timeout;
 
 use super::*;
 use crate::bus::{Bus, BusConfig};
@@ -17,7 +16,6 @@ use crate::http::policy::Policy;
 use crate::http::token::Token;
 use crate::limits::Budget;
 use crate::server::context::{Shared, Timeouts};
-use crate::server::transport::Listener;
 use crate::server::transport::epoll::Epoll;
 use crate::server::transport::uring::Uring;
 
@@ -98,8 +96,8 @@ async fn connected() -> (TcpStream, <Epoll as Transport>::Stream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    let listener = <Epoll as Transport>::Listener::new(listener.into()).unwrap();
-    let stream = Listener::accept(&listener).await.unwrap();
+    let listener = Epoll::listener(listener.into()).unwrap();
+    let stream = Epoll::accept(&listener).await.unwrap();
     (client, stream)
 }
 
