@@ -65,7 +65,7 @@ impl GatewayConfig {
     /// Returns whether clients connect by TCP to one of the listening sockets.
     pub(crate) fn has_tcp(&self) -> bool {
         self.listen.iter().any(|target| matches!(target, ListenTarget::Addresses(_)))
-            || self.server.inherited.iter().any(|socket| socket.address().is_tcp())
+            || self.server.inherited.iter().any(|socket| socket.address.is_tcp())
     }
 
     /// Raises the soft limit of descriptors as far as needed and possible, and divides it: limits the peers at the bound

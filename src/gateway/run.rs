@@ -196,7 +196,7 @@ impl Gateway {
         let is_https = tls.is_some();
         self.components.workers.open(Arc::clone(&listening), token, tls);
         if is_new {
-            let inherited = self.config.server.inherited.iter().map(|socket| socket.address());
+            let inherited = self.config.server.inherited.iter().map(|socket| &socket.address);
             listening.addresses().chain(inherited).for_each(|address| self.report_listening(address, is_https));
         }
         self.listening = Some(listening);

@@ -1,11 +1,9 @@
 //! Listening sockets that the parent passes, and the threads that accept from them.
 //!
-//! Other processes may hold such a socket too, and accept from it at any time: the parent, or a gateway that this one
-//! replaces. So nothing is done to it that they would feel. It is never shut down, and no option of it is set.
-//!
-//! `O_NONBLOCK` is such an option: it belongs to the open file description, which all of them share. So accept(2) may
-//! block, and no worker may call it. A thread of its own does, and hands the connections to the workers. A blocked call
-//! cannot be ended through the socket, so a signal interrupts it.
+//! Other processes may accept from such a socket too: the parent, or a gateway that this one replaces. So it is never shut
+//! down, and no option of it is set. `O_NONBLOCK` belongs to the open file description, which all of them share, so
+//! accept(2) may block, and no worker may call it. A thread of its own does, and hands the connections to the workers. A
+//! blocked call cannot be ended through the socket, so a signal interrupts it.
 //!
 //! There is no cheaper way. `/proc/self/fd` refuses to open sockets, so the gateway cannot have an open file description
 //! of its own. Between a poll and a call of accept(2), another process may take the connection. A pending accept of
@@ -40,14 +38,15 @@ const INTERRUPT_PAUSE: Duration = Duration::from_millis(5);
 pub struct InheritedSocket {
     number: RawFd,
     socket: OwnedFd,
-    address: BoundAddress,
+    /// Where clients connect.
+    pub(crate) address: BoundAddress,
 }
 
 impl InheritedSocket {
     /// Takes the socket that the parent passed as this descriptor.
     ///
     /// # Errors
-    /// Returns an error if the descriptor is not open, or is no listening stream socket of TCP or of Unix sockets.
+    /// The descriptor is not open, or is no listening stream socket of TCP or of Unix sockets.
     pub fn take(number: RawFd) -> io::Result<Self> {
         let refused = |reason| Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         let Ok(socket) = inherited_descriptor(number) else {
@@ -66,12 +65,6 @@ impl InheritedSocket {
             _ => return refused("it is a socket neither of TCP nor of Unix sockets"),
         };
         Ok(Self { number, socket, address })
-    }
-
-    /// Returns where clients connect.
-    #[must_use]
-    pub fn address(&self) -> &BoundAddress {
-        &self.address
     }
 }
 
@@ -119,9 +112,6 @@ impl AcceptThreads {
     }
 
     /// Starts the threads.
-    ///
-    /// # Errors
-    /// The system provides no thread.
     pub(crate) fn start(&mut self) -> io::Result<()> {
         for acceptor in self.acceptors.drain(..) {
             // Its event loop waits for permits alone.
@@ -132,8 +122,7 @@ impl AcceptThreads {
         Ok(())
     }
 
-    /// Accepts no more connections. What waits in the backlog belongs to whoever accepts next. Waits until the threads
-    /// have ended.
+    /// Accepts no more connections, and waits until the threads have ended. The backlog belongs to whoever accepts next.
     pub(crate) async fn stop(&mut self) {
         self.acceptors.clear();
         self.stopping.store(true, Ordering::Release);

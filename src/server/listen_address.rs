@@ -1,5 +1,4 @@
-//! Where to listen, as the command line has it: an address or a name with a port, the path of a Unix socket, or the
-//! descriptor of a listening socket.
+//! Where to listen, as the command line has it.
 
 use std::fmt;
 use std::io;
@@ -109,8 +108,8 @@ impl FromStr for TcpAddress {
     }
 }
 
-/// Returns whether this is the name of a host (RFC 1123 §2.1), in ASCII. Its last label is no number, so that no mistyped
-/// IPv4 address is looked up.
+/// Returns whether this is the name of a host in ASCII (RFC 1123 §2.1) whose last label is no number, so that no mistyped IPv4
+/// address is looked up.
 fn is_host_name(text: &str) -> bool {
     let is_label = |label: &str| {
         let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');

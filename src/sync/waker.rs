@@ -1,9 +1,7 @@
 //! Wakes a thread that waits for a descriptor, and only if it is parked.
 //!
-//! [`Waker`] is the hop between the two halves of a message's way (see the table in [`crate::bus`]): a worker calls
-//! [`Publish::publish`](crate::http::Publish::publish) for each message and [`crate::bus::Publisher::wake`] once for all of
-//! them, which calls [`Waker::wake`]. The bus thread waits for the waker in its poller; then it takes the messages from the
-//! queue and sends them.
+//! A worker pushes its messages into the queue and then calls [`Waker::wake`] once for all of them. The bus thread waits for
+//! the waker in its poller, and then takes the messages from the queue (see the table in [`crate::bus`]).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
