@@ -3,11 +3,11 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
+use adapter_gateway::http::admission::Token;
 use adapter_gateway::http::connection::{CloseReason, Next, Waiting};
-use adapter_gateway::http::payload::Payload;
+use adapter_gateway::http::context::Payload;
 use adapter_gateway::http::policy::Policy;
 use adapter_gateway::http::problem::Unavailable;
-use adapter_gateway::http::token::Token;
 use adapter_gateway::http::{Connection, Context, Publish};
 use adapter_gateway::limits::{BUFFERED_BYTES, Budget};
 use gungraun::{library_benchmark, library_benchmark_group};

@@ -2,8 +2,9 @@
 
 use std::hint::black_box;
 
+use adapter_gateway::http::h1::HeadFault;
 use adapter_gateway::http::h1::fields::Framing;
-use adapter_gateway::http::h1::head::{Head, HeadFault, HeadSearch};
+use adapter_gateway::http::h1::head::{Head, HeadSearch};
 use gungraun::{library_benchmark, library_benchmark_group};
 
 use super::inputs::{BODY, BROWSER_HEAD, WRK_HEAD};

@@ -5,11 +5,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use adapter_gateway::http::context::HttpDate;
-use adapter_gateway::http::payload::Payload;
+use adapter_gateway::http::admission::Token;
+use adapter_gateway::http::context::Payload;
 use adapter_gateway::http::policy::Policy;
 use adapter_gateway::http::problem::Unavailable;
-use adapter_gateway::http::token::Token;
 use adapter_gateway::http::{Context, Publish};
 use adapter_gateway::limits::{BUFFERED_BYTES, Budget};
 
@@ -58,7 +57,7 @@ impl Limits {
         let recorder = Recorder { unavailable, room, published: RefCell::default() };
         let mut context = Context::new(self.policy.clone(), Budget::new(self.buffered_bytes), Arc::default(), recorder);
         context.token = self.token.and_then(Token::new);
-        context.date = HttpDate::new(SystemTime::UNIX_EPOCH + Duration::from_secs(NOW_S));
+        context.set_date(SystemTime::UNIX_EPOCH + Duration::from_secs(NOW_S));
         context
     }
 }

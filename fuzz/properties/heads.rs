@@ -2,7 +2,8 @@
 //! knows no fast path.
 
 use adapter_gateway::http::h1::fields::Framing;
-use adapter_gateway::http::h1::head::{Head, HeadFault, HeadSearch, Version};
+use adapter_gateway::http::h1::head::{Head, HeadSearch};
+use adapter_gateway::http::h1::{HeadFault, Version};
 
 use super::pieces::ways;
 

@@ -6,7 +6,7 @@ use std::{fmt, io};
 use super::queue::{PushError, Queue};
 use super::state::{BusCounters, BusState};
 use crate::http::Publish;
-use crate::http::payload::Payload;
+use crate::http::context::Payload;
 use crate::http::problem::Unavailable;
 use crate::limits::Budget;
 use crate::sync::Ordering;

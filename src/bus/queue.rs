@@ -2,7 +2,7 @@
 
 use super::ffi::Frame;
 use super::memory::HeldCounter;
-use crate::http::payload::Payload;
+use crate::http::context::Payload;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering, SegQueue};
 
 /// What a queued message counts beside its content, in bytes: two 64-byte frames, its slot in the queue, libzmq's

@@ -12,7 +12,7 @@ use crate::bus::{HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub, Interrupter, OnLost, STAL
 use crate::cli::{Colour, DemoArguments};
 use crate::gateway::events::{Event, EventSink};
 use crate::gateway::{self, Failure, TokenSource};
-use crate::http::token::Token;
+use crate::http::admission::Token;
 use crate::message::Encoding;
 use crate::settings::random_hex;
 use crate::sys::timed_join::TimedJoinHandle;

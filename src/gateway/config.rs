@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::bus::{BusConfig, MAX_PEERS, limit_peers};
 use crate::gateway::failure::Failure;
-use crate::http::token::Token;
+use crate::http::admission::Token;
 use crate::server::listener::ListenTarget;
 use crate::server::pool::ServerConfig;
 use crate::sys::log::warning;

@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::gateway::config::TokenSource;
 use crate::gateway::events::SettingsChange;
-use crate::http::token::{SHORT_CHARACTERS, Token};
+use crate::http::admission::{SHORT_CHARACTERS, Token};
 use crate::settings::{self, Access, FileVersion, SettingsReading};
 use crate::sys::log::{log, warning};
 use crate::sys::secret_file::exposures;

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::http::admission::Request;
-use crate::http::h1::chunked::ChunkedDecoder;
-use crate::http::h1::fault::RequestFault;
+use crate::http::h1::RequestFault;
+use crate::http::h1::chunked::{ChunkedDecoder, Decoded};
 use crate::http::h1::fields::Framing;
 use crate::limits::{Budget, Hold};
 
@@ -31,16 +31,6 @@ enum BodyRest {
     /// So many bytes are still to come.
     Length(u64),
     Chunked(ChunkedDecoder),
-}
-
-/// What one read of a body brings.
-pub(super) struct BodyPart<'i> {
-    /// A part of the content; empty where only framing was read.
-    content: &'i [u8],
-    /// What of the input was not read.
-    pub(super) rest: &'i [u8],
-    /// Whether the body has ended.
-    pub(super) is_last: bool,
 }
 
 /// Why a body is not read to its end.
@@ -74,18 +64,14 @@ impl BodyReader {
     }
 
     /// Reads up to the end of the input, of a chunk, or of the body.
-    pub(super) fn read<'i>(&mut self, input: &'i [u8]) -> Result<BodyPart<'i>, BodyFault> {
+    pub(super) fn read<'i>(&mut self, input: &'i [u8]) -> Result<Decoded<'i>, BodyFault> {
         let (part, announced) = match &mut self.rest {
             BodyRest::Length(left) => {
                 let (content, rest) = split(input, usize::try_from(*left).map_or(input.len(), |l| l.min(input.len())));
                 *left -= content.len() as u64;
-                (BodyPart { content, rest, is_last: *left == 0 }, *left)
+                (Decoded { content, rest, done: *left == 0 }, *left)
             }
-            BodyRest::Chunked(decoder) => {
-                let run = decoder.decode(input).map_err(BodyFault::Malformed)?;
-                let (_, rest) = split(input, run.used);
-                (BodyPart { content: run.content, rest, is_last: run.done }, decoder.left())
-            }
+            BodyRest::Chunked(decoder) => (decoder.decode(input).map_err(BodyFault::Malformed)?, decoder.left()),
         };
         // A chunk is judged by its size, before any of it is kept.
         let allowed = self.allowed_bytes.checked_sub(part.content.len() as u64).filter(|left| announced <= *left);
@@ -102,13 +88,8 @@ impl BodyReader {
     }
 }
 
-/// What one read of a kept body brings.
-pub(super) struct KeptPart<'i> {
-    /// The whole body, once it has ended.
-    pub(super) whole: Option<Cow<'i, [u8]>>,
-    /// What of the input was not read.
-    pub(super) rest: &'i [u8],
-}
+/// The whole body, once it has ended, and what of the input was not read.
+pub(super) type KeptPart<'i> = (Option<Cow<'i, [u8]>>, &'i [u8]);
 
 /// The body of an admitted request, which is kept until it is whole.
 #[derive(Debug)]
@@ -139,13 +120,13 @@ impl KeptBody {
     pub(super) fn read<'i>(&mut self, input: &'i [u8]) -> Result<KeptPart<'i>, BodyFault> {
         let before = self.reader;
         let part = self.reader.read(input)?;
-        if part.is_last && self.content.is_empty() {
-            return Ok(KeptPart { whole: Some(Cow::Borrowed(part.content)), rest: part.rest });
+        if part.done && self.content.is_empty() {
+            return Ok((Some(Cow::Borrowed(part.content)), part.rest));
         }
         let content_bytes = self.content.len() + part.content.len();
         let capacity = self.capacity_for(content_bytes);
         // A body that is whole in one read needs no room, since it is gone before the next read.
-        let is_kept = part.rest.is_empty() && !part.is_last;
+        let is_kept = part.rest.is_empty() && !part.done;
         if content_bytes > self.buffered_bytes || (is_kept && !self.hold.cover(capacity)) {
             // What may be dropped counts from the start of the body, however it was split.
             let allowed_bytes = DISCARD_BYTES.saturating_sub(self.content.len() as u64);
@@ -154,8 +135,8 @@ impl KeptBody {
         self.content.reserve_exact(capacity - self.content.len());
         self.content.extend_from_slice(part.content);
         self.read_bytes = self.content.len();
-        let whole = part.is_last.then(|| Cow::Owned(std::mem::take(&mut self.content)));
-        Ok(KeptPart { whole, rest: part.rest })
+        let whole = part.done.then(|| Cow::Owned(std::mem::take(&mut self.content)));
+        Ok((whole, part.rest))
     }
 
     /// Returns the capacity of the buffer for so many bytes of the body: the whole length where it is known. Else it
@@ -188,11 +169,11 @@ impl KeptBody {
         let (_, input) = split(&self.content, self.read_bytes);
         let part = self.reader.read(input);
         debug_assert!(part.is_ok(), "a length within the limit was announced");
-        let BodyPart { rest, is_last, .. } = part.ok()?;
+        let Decoded { rest, done, .. } = part.ok()?;
         let behind = rest.to_vec();
         self.content.truncate(self.content.len() - behind.len());
         self.read_bytes = self.content.len();
-        is_last.then(|| (std::mem::take(&mut self.content), behind))
+        done.then(|| (std::mem::take(&mut self.content), behind))
     }
 
     fn length_left(&self) -> Option<usize> {
@@ -227,7 +208,7 @@ mod tests {
     /// Gives `body` one piece, and returns the whole body if it ends there.
     fn give<'i>(body: &mut KeptBody, mut piece: &'i [u8]) -> Result<Option<Cow<'i, [u8]>>, BodyFault> {
         while !piece.is_empty() {
-            let KeptPart { whole, rest } = body.read(piece)?;
+            let (whole, rest) = body.read(piece)?;
             if whole.is_some() {
                 return Ok(whole);
             }

@@ -1,16 +1,21 @@
-//! What the connections of a worker share, and what they publish through.
+//! What the connections of a worker share, and how a message of theirs is published.
 
+use std::borrow::Cow;
+use std::ops::Range;
+use std::ptr;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use crate::http::admission::Token;
 use crate::http::counters::HttpCounters;
-use crate::http::payload::{Body, Payload};
 use crate::http::policy::Policy;
 use crate::http::problem::{Problem, Unavailable};
-use crate::http::token::Token;
 use crate::limits::Budget;
 use crate::message::unknown_topics::UnknownTopics;
 use crate::message::{self, Check, Fault, Reason, Rules};
+
+/// Bytes from which a payload is kept in its buffer: below, a copy costs less than to count the owners of the buffer.
+pub const MIN_KEPT_BYTES: usize = 4 * 1024;
 
 /// Bytes of a date in the preferred format (RFC 9110 §5.6.7).
 const DATE_BYTES: usize = 29;
@@ -38,8 +43,8 @@ pub struct Context<P> {
     pub policy: Policy,
     /// The token in force; none while the REST API is switched off.
     pub token: Option<Token>,
-    /// The date of the answers. The owner of the context, which has the clock, sets it.
-    pub date: HttpDate,
+    /// The date of the answers (RFC 9110 §6.6.1).
+    pub(super) date: [u8; DATE_BYTES],
     /// The bound on the bytes of bodies that all connections hold together.
     pub budget: Arc<Budget>,
     /// The counters of the worker.
@@ -53,17 +58,24 @@ pub struct Context<P> {
 impl<P> Context<P> {
     /// Returns a context without a token, at the start of the Unix epoch.
     pub fn new(policy: Policy, budget: Arc<Budget>, counters: Arc<HttpCounters>, publisher: P) -> Self {
-        let date = HttpDate::new(SystemTime::UNIX_EPOCH);
+        let date = *b"Thu, 01 Jan 1970 00:00:00 GMT";
         let unknown_topics = UnknownTopics::default();
         Self { policy, token: None, date, budget, counters, publisher, unknown_topics }
+    }
+
+    /// Sets the date of the answers, to the second. The owner of the context has the clock.
+    pub fn set_date(&mut self, now: SystemTime) {
+        let date = httpdate::fmt_http_date(now).into_bytes().try_into();
+        debug_assert!(date.is_ok(), "an HTTP date has one length");
+        self.date = date.unwrap_or(self.date);
     }
 }
 
 impl<P: Publish> Context<P> {
-    /// Publishes the message in a body.
-    pub(super) fn publish(&mut self, body: &Body<'_>) -> Result<(), Problem> {
+    /// Publishes the message in a body. What libzmq may hold is bounded in messages, and counted with the largest body
+    /// (`--max-body`): no message keeps a larger buffer than that.
+    pub(super) fn publish(&mut self, body: Input<'_>) -> Result<(), Problem> {
         let Policy { rules, encoding, body_bytes, .. } = self.policy;
-        let body = body.input(body_bytes);
         let message = match message::parse(body.bytes, rules) {
             Ok(message) => message,
             Err(fault) => {
@@ -77,8 +89,22 @@ impl<P: Publish> Context<P> {
             }
         };
         let encoded = message.encode(encoding).map_err(Problem::Message)?;
-        let published = body.publish(encoded, |payload| self.publisher.publish(message.topic(), payload));
-        published.map_err(Problem::Unavailable)?;
+        let (anew, copied);
+        let payload = match (encoded, body.buffer) {
+            // What is encoded anew has a buffer of its own.
+            (Cow::Owned(bytes), _) if bytes.len() >= MIN_KEPT_BYTES => {
+                anew = Arc::new(bytes);
+                Payload::of(&anew, &anew)
+            }
+            (Cow::Borrowed(bytes), Some(buffer)) if buffer.capacity() as u64 <= body_bytes => {
+                Payload::of(buffer, bytes)
+            }
+            (encoded, _) => {
+                copied = encoded;
+                Payload::from(&copied)
+            }
+        };
+        self.publisher.publish(message.topic(), payload).map_err(Problem::Unavailable)?;
         if !message.is_known() {
             self.unknown_topic(message.topic());
         }
@@ -94,21 +120,77 @@ impl<P: Publish> Context<P> {
     }
 }
 
-/// A `Date` (RFC 9110 §6.6.1).
+/// A part of what one read brought, or a body that was put together.
 #[derive(Clone, Copy, Debug)]
-pub struct HttpDate(pub(super) [u8; DATE_BYTES]);
+pub(super) struct Input<'i> {
+    pub(super) bytes: &'i [u8],
+    /// The buffer that the bytes lie in, if a message may keep it.
+    pub(super) buffer: Option<&'i Arc<Vec<u8>>>,
+}
 
-impl HttpDate {
-    /// Returns the date of `time`, to the second.
+impl<'i> Input<'i> {
+    /// Returns all of a buffer.
+    pub(super) fn whole(buffer: &'i Arc<Vec<u8>>) -> Self {
+        Self { bytes: buffer, buffer: Some(buffer) }
+    }
+
+    /// Returns `bytes`, which are a part of the same read.
+    pub(super) fn part(self, bytes: &'i [u8]) -> Self {
+        Self { bytes, ..self }
+    }
+}
+
+/// Returns a body that was put together, as a buffer that a message may keep. A small body is copied instead.
+pub(super) fn shared(mut body: Vec<u8>) -> Arc<Vec<u8>> {
+    if body.len() >= MIN_KEPT_BYTES {
+        body.shrink_to_fit();
+    }
+    Arc::new(body)
+}
+
+/// Bytes to be published.
+#[derive(Clone, Debug)]
+pub struct Payload<'p> {
+    bytes: &'p [u8],
+    /// The buffer that `bytes` lie in, and where, if it is kept.
+    kept: Option<(&'p Arc<Vec<u8>>, Range<usize>)>,
+}
+
+impl<'p> Payload<'p> {
+    /// Returns `bytes`, to be kept in `buffer` if they lie there, are large, and are most of what it holds; else to be
+    /// copied, so that nothing keeps a megabyte for the sake of a few bytes.
     #[must_use]
-    pub fn new(time: SystemTime) -> Self {
-        let mut date = *b"Thu, 01 Jan 1970 00:00:00 GMT";
-        let text = httpdate::fmt_http_date(time);
-        debug_assert_eq!(text.len(), date.len(), "an HTTP date has one length");
-        if text.len() == date.len() {
-            date.copy_from_slice(text.as_bytes());
-        }
-        Self(date)
+    pub fn of(buffer: &'p Arc<Vec<u8>>, bytes: &'p [u8]) -> Self {
+        let start = bytes.as_ptr().addr().wrapping_sub(buffer.as_ptr().addr());
+        let part = start..start.saturating_add(bytes.len());
+        let lies_there = buffer.get(part.clone()).is_some_and(|part| ptr::eq(part, bytes));
+        let is_kept = lies_there && bytes.len() >= MIN_KEPT_BYTES && bytes.len() >= buffer.capacity() / 2;
+        Self { bytes, kept: is_kept.then_some((buffer, part)) }
+    }
+
+    /// Returns the bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &'p [u8] {
+        self.bytes
+    }
+
+    /// Returns the buffer that is kept, and the part of it that the bytes are; none where the bytes are to be copied.
+    #[must_use]
+    pub fn into_kept(self) -> Option<(&'p Arc<Vec<u8>>, Range<usize>)> {
+        self.kept
+    }
+
+    /// Returns the bytes of memory that the payload takes once it is published.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.kept.as_ref().map_or(self.bytes.len(), |(buffer, _)| buffer.capacity())
+    }
+}
+
+impl<'p, T: AsRef<[u8]> + ?Sized> From<&'p T> for Payload<'p> {
+    /// Returns bytes to be copied.
+    fn from(bytes: &'p T) -> Self {
+        Self { bytes: bytes.as_ref(), kept: None }
     }
 }
 
@@ -118,7 +200,6 @@ mod tests {
 
     use super::*;
     use crate::http::counters::HttpTotals;
-    use crate::http::payload::MIN_KEPT_BYTES;
     use crate::message::{Encoding, Vocabulary};
 
     /// A publisher that keeps, of each payload, its size, the memory that it takes, and whether it is kept uncopied.
@@ -153,7 +234,7 @@ mod tests {
             // The buffer of a body has room for more.
             let mut received = Vec::with_capacity(body.len() + 1_000);
             received.extend_from_slice(body.as_bytes());
-            context.publish(&received.into()).unwrap();
+            context.publish(Input::whole(&shared(received))).unwrap();
             assert_eq!(*context.publisher.0.borrow(), [expected], "{vocabulary:?}");
         }
     }
@@ -171,7 +252,7 @@ mod tests {
             let buffer = Arc::new(buffer);
             let policy = Policy { body_bytes: max_body, ..Policy::default() };
             let mut context = Context::new(policy, Budget::new(0), Arc::default(), Sizes::default());
-            context.publish(&Body::Part((&buffer).into())).unwrap();
+            context.publish(Input::whole(&buffer)).unwrap();
             let held_bytes = if is_kept { capacity } else { payload_bytes };
             assert_eq!(*context.publisher.0.borrow(), [(payload_bytes, held_bytes, is_kept)], "{capacity} {max_body}");
         }
@@ -184,7 +265,7 @@ mod tests {
             let mut context = Context::new(policy, Budget::new(0), Arc::default(), Sizes::default());
             for topic in ["adapter/nodes/data", "adapter/node/data"] {
                 let body = format!(r#"{{"topic":"{topic}","payload":{{"node_id":"n","content":"c"}}}}"#);
-                let is_published = context.publish(&body.into_bytes().into()).is_ok();
+                let is_published = context.publish(Input { bytes: body.as_bytes(), buffer: None }).is_ok();
                 assert_eq!(is_published, check != Check::Strict || topic == "adapter/nodes/data");
             }
             let totals: HttpTotals = [context.counters.as_ref()].into_iter().collect();
@@ -192,5 +273,30 @@ mod tests {
             let is_told = check != Check::Envelope;
             assert_eq!(context.unknown_topics.take_new(), vec!["adapter/node/data".into(); usize::from(is_told)]);
         }
+    }
+
+    fn is_kept(buffer: &Arc<Vec<u8>>, bytes: &[u8]) -> bool {
+        let payload = Payload::of(buffer, bytes);
+        assert!(ptr::eq(payload.bytes(), bytes));
+        let kept = payload.clone().into_kept().is_some();
+        assert_eq!(payload.held_bytes(), if kept { buffer.capacity() } else { bytes.len() });
+        kept
+    }
+
+    #[test]
+    fn large_parts_are_kept_in_their_buffer() {
+        let buffer = Arc::new(vec![0; 2 * MIN_KEPT_BYTES]);
+        assert!(
+            is_kept(&buffer, &buffer) && is_kept(&buffer, &buffer[MIN_KEPT_BYTES..]) && is_kept(&buffer, &buffer[1..])
+        );
+    }
+
+    #[test]
+    fn other_parts_are_copied() {
+        let buffer = Arc::new(vec![0; 3 * MIN_KEPT_BYTES]);
+        assert!(!is_kept(&buffer, &buffer[..MIN_KEPT_BYTES]), "most of the buffer would be kept without use");
+        let (small, elsewhere) = (Arc::new(vec![0; MIN_KEPT_BYTES - 1]), vec![0; 3 * MIN_KEPT_BYTES]);
+        assert!(!is_kept(&small, &small), "a copy costs less");
+        assert!(!is_kept(&buffer, &elsewhere), "the bytes are not in the buffer");
     }
 }

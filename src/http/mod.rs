@@ -5,16 +5,13 @@
 //! | file | what it holds |
 //! |---|---|
 //! | [`connection`] | the state machine of a connection: bytes in, answers out |
-//! | `next` | what a connection must do next, and why it closes |
-//! | [`context`] | what the connections of a worker share, and the trait of what publishes |
+//! | [`context`] | what the connections of a worker share, what is published of a body, and the trait of what publishes |
 //! | [`h1`] | heads and the chunked coding, as RFC 9112 has them; the table of what is accepted and refused |
-//! | [`admission`] | who may pass by the head: the status table, in its order |
+//! | [`admission`] | who may pass by the head: the access token, and the status table in its order |
 //! | `body` | bodies, read to be kept or dropped |
-//! | [`payload`] | what arrived, and what is published of it, with the buffer that it lies in |
 //! | [`response`] | answers as bytes |
 //! | [`problem`] | every reason to refuse, with its status and its document |
 //! | [`policy`] | limits and rules, and their defaults |
-//! | [`token`] | the access token |
 //! | [`counters`] | what is counted of requests and connections |
 //! | [`counting`] | how counters are declared |
 
@@ -25,12 +22,9 @@ pub mod context;
 pub mod counters;
 pub mod counting;
 pub mod h1;
-mod next;
-pub mod payload;
 pub mod policy;
 pub mod problem;
 pub mod response;
-pub mod token;
 
 pub use connection::Connection;
 pub use context::{Context, Publish};

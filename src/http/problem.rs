@@ -1,14 +1,12 @@
 //! Every reason to refuse a request, with its status and its problem document (RFC 9457).
 
 use std::borrow::Cow;
-use std::fmt;
 
 use serde_json::Value;
 
 use crate::http::counting::counted_enum;
-use crate::http::h1::fault::RequestFault;
-use crate::http::h1::head::{FIELD_LINES, HeadFault};
-use crate::http::h1::target::TARGET_BYTES;
+use crate::http::h1::HeadFault;
+use crate::http::h1::head::{FIELD_LINES, TARGET_BYTES};
 use crate::message::Fault;
 
 counted_enum! {
@@ -51,18 +49,13 @@ impl Status {
 counted_enum! {
     /// Why nothing can be accepted now, although a retry may be: 503. Each has the last part of its problem's type, and what
     /// it says.
+    #[expect(missing_docs, reason = "what each says tells what it is")]
     pub enum Unavailable: (&'static str, &'static str), &'static str = Self::kind => {
-        /// No hub is connected.
         NotConnected = ("bus-not-connected", "the gateway is not connected to a hub"),
-        /// The queue to the bus is full: messages come faster than they are sent.
         QueueFull = ("queue-full", "the queue to the bus is full"),
-        /// The queue to the bus is full because a subscriber or a hub does not read.
         Stalled = ("subscriber-stalled", "the queue to the bus is full, since a subscriber or a hub does not read"),
-        /// The gateway is stopping.
         Stopping = ("stopping", "the gateway is stopping"),
-        /// The bodies in flight fill `--max-buffered`.
         Buffered = ("buffers-full", "the bodies of other requests fill the buffers"),
-        /// The REST API was switched off while the request came in.
         Disabled = ("disabled", "the REST API was switched off in the settings"),
     }
 }
@@ -75,28 +68,11 @@ impl Unavailable {
     }
 }
 
-impl fmt::Display for Unavailable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.row().1)
-    }
-}
-
-/// A part of a request that may be too slow: 408.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RequestPart {
-    /// The head, the TLS handshake included.
-    Head,
-    /// The body.
-    Body,
-}
-
 /// Why a request is answered with an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// The head is malformed, too large, or asks for what HTTP/1 here has not.
+    /// The head or the framing of the body is malformed, or the head is too large or asks for what HTTP/1 here has not.
     Head(HeadFault),
-    /// The framing of the body is malformed.
-    Framing(RequestFault),
     /// The path is not the endpoint's.
     NotFound,
     /// The method is neither POST nor OPTIONS.
@@ -115,44 +91,75 @@ pub enum Problem {
     Unavailable(Unavailable),
     /// The body is no message.
     Message(Fault),
-    /// A deadline passed.
-    Timeout(RequestPart),
-}
-
-impl From<HeadFault> for Problem {
-    fn from(fault: HeadFault) -> Self {
-        Self::Head(fault)
-    }
+    /// The head or the body, as named here, was too slow.
+    Timeout(&'static str),
 }
 
 impl Problem {
-    /// Returns the status, and the last part of the problem's type.
-    #[must_use]
-    pub fn kind(&self) -> (Status, &'static str) {
+    /// Returns the status, the last part of the problem's type, and what is wrong in this request.
+    fn row(&self) -> (Status, &'static str, Cow<'static, str>) {
         match self {
-            Self::Head(HeadFault::Malformed(_)) | Self::Framing(_) => (Status::BadRequest, "malformed-request"),
-            Self::Head(HeadFault::TooLarge) => (Status::RequestHeaderFieldsTooLarge, "head-too-large"),
-            Self::Head(HeadFault::TargetTooLong) => (Status::UriTooLong, "target-too-long"),
-            Self::Head(HeadFault::Version) => (Status::HttpVersionNotSupported, "http-version"),
-            Self::Head(HeadFault::TransferCoding) => (Status::NotImplemented, "transfer-coding"),
-            Self::NotFound => (Status::NotFound, "not-found"),
-            Self::Method => (Status::MethodNotAllowed, "method-not-allowed"),
-            Self::Token => (Status::Unauthorized, "token"),
-            Self::MediaType => (Status::UnsupportedMediaType, "media-type"),
-            Self::ContentEncoding => (Status::UnsupportedMediaType, "content-encoding"),
-            Self::Expectation => (Status::ExpectationFailed, "expectation"),
-            Self::TooLarge(_) => (Status::ContentTooLarge, "body-too-large"),
-            Self::Unavailable(reason) => (Status::ServiceUnavailable, reason.kind()),
-            Self::Message(Fault::NotJson { .. }) => (Status::BadRequest, "not-json"),
-            Self::Message(Fault::NotMessage { .. }) => (Status::UnprocessableContent, "not-a-message"),
-            Self::Timeout(_) => (Status::RequestTimeout, "timeout"),
+            Self::Head(HeadFault::Malformed(fault)) => {
+                (Status::BadRequest, "malformed-request", fault.to_string().into())
+            }
+            Self::Head(HeadFault::TooLarge) => {
+                let detail = format!("the head is over its limit of bytes, or has more than {FIELD_LINES} field lines");
+                (Status::RequestHeaderFieldsTooLarge, "head-too-large", detail.into())
+            }
+            Self::Head(HeadFault::TargetTooLong) => {
+                let detail = format!("the request target is longer than {TARGET_BYTES} bytes");
+                (Status::UriTooLong, "target-too-long", detail.into())
+            }
+            Self::Head(HeadFault::Version) => {
+                (Status::HttpVersionNotSupported, "http-version", "HTTP/1.1 and HTTP/1.0 are spoken here".into())
+            }
+            Self::Head(HeadFault::TransferCoding) => {
+                (Status::NotImplemented, "transfer-coding", "no transfer coding but chunked is known here".into())
+            }
+            Self::NotFound => (Status::NotFound, "not-found", "the one endpoint is POST /api/message".into()),
+            Self::Method => (Status::MethodNotAllowed, "method-not-allowed", "a message is sent with POST".into()),
+            Self::Token => {
+                let detail = "the request must hold the access token, once: ?token=<ACCESS_TOKEN>, or \
+                              Authorization: Bearer <ACCESS_TOKEN>";
+                (Status::Unauthorized, "token", detail.into())
+            }
+            Self::MediaType => {
+                (Status::UnsupportedMediaType, "media-type", "the content must be application/json, in UTF-8".into())
+            }
+            Self::ContentEncoding => {
+                let detail = "the content must not be compressed or otherwise encoded";
+                (Status::UnsupportedMediaType, "content-encoding", detail.into())
+            }
+            Self::Expectation => {
+                (Status::ExpectationFailed, "expectation", "no expectation but 100-continue can be met".into())
+            }
+            Self::TooLarge(limit) => {
+                (Status::ContentTooLarge, "body-too-large", format!("the body is larger than {limit} bytes").into())
+            }
+            Self::Unavailable(reason) => {
+                let (kind, why) = reason.row();
+                (Status::ServiceUnavailable, kind, format!("{why}; nothing was published").into())
+            }
+            Self::Message(fault @ Fault::NotJson { .. }) => (Status::BadRequest, "not-json", fault.to_string().into()),
+            Self::Message(fault @ Fault::NotMessage { .. }) => {
+                (Status::UnprocessableContent, "not-a-message", fault.to_string().into())
+            }
+            Self::Timeout(part) => {
+                (Status::RequestTimeout, "timeout", format!("the {part} took too long to arrive").into())
+            }
         }
     }
 
-    /// Returns the status.
-    #[must_use]
-    pub fn status(&self) -> Status {
-        self.kind().0
+    /// Returns whether the connection may go on after this problem.
+    pub(super) fn may_go_on(&self) -> bool {
+        match self {
+            // Nobody knows where the next request begins (RFC 9112 §11.2), or the rest of the body is too long to be read,
+            // or the client shall pay for each guess with a connection.
+            Self::Head(_) | Self::TooLarge(_) | Self::Timeout(_) | Self::Token => false,
+            Self::Unavailable(reason) => *reason != Unavailable::Disabled,
+            Self::NotFound | Self::Method | Self::MediaType | Self::ContentEncoding | Self::Expectation => true,
+            Self::Message(_) => true,
+        }
     }
 
     /// Returns the field lines that this problem adds to its answer, each with its CRLF.
@@ -169,39 +176,11 @@ impl Problem {
         }
     }
 
-    fn detail(&self) -> Cow<'static, str> {
-        match self {
-            Self::Head(HeadFault::Malformed(malformed)) | Self::Framing(malformed) => malformed.to_string().into(),
-            Self::Head(HeadFault::TooLarge) => {
-                format!("the head is over its limit of bytes, or has more than {FIELD_LINES} field lines").into()
-            }
-            Self::Head(HeadFault::TargetTooLong) => {
-                format!("the request target is longer than {TARGET_BYTES} bytes").into()
-            }
-            Self::Head(HeadFault::Version) => "HTTP/1.1 and HTTP/1.0 are spoken here".into(),
-            Self::Head(HeadFault::TransferCoding) => "no transfer coding but chunked is known here".into(),
-            Self::NotFound => "the one endpoint is POST /api/message".into(),
-            Self::Method => "a message is sent with POST".into(),
-            Self::Token => {
-                "the request must hold the access token, once: ?token=<ACCESS_TOKEN>, or Authorization: Bearer \
-                 <ACCESS_TOKEN>"
-                    .into()
-            }
-            Self::MediaType => "the content must be application/json, in UTF-8".into(),
-            Self::ContentEncoding => "the content must not be compressed or otherwise encoded".into(),
-            Self::Expectation => "no expectation but 100-continue can be met".into(),
-            Self::TooLarge(limit) => format!("the body is larger than {limit} bytes").into(),
-            Self::Unavailable(unavailable) => format!("{unavailable}; nothing was published").into(),
-            Self::Message(fault) => fault.to_string().into(),
-            Self::Timeout(RequestPart::Head) => "the head took too long to arrive".into(),
-            Self::Timeout(RequestPart::Body) => "the body took too long to arrive".into(),
-        }
-    }
-
-    /// Returns the problem document (RFC 9457 §3), as JSON. It ends with a newline, for people who see it in a terminal.
+    /// Returns the status, and the problem document (RFC 9457 §3), as JSON. It ends with a newline, for people who see it
+    /// in a terminal.
     #[must_use]
-    pub fn document(&self) -> String {
-        let (status, kind) = self.kind();
+    pub fn document(&self) -> (Status, String) {
+        let (status, kind, detail) = self.row();
         let mut document = String::with_capacity(256);
         for part in ["{\"type\":\"urn:adapter-gateway:problem:", kind, "\",\"title\":\"", status.reason()] {
             document.push_str(part);
@@ -209,7 +188,7 @@ impl Problem {
         document.push_str("\",\"status\":");
         document.push_str(&status.code().to_string());
         document.push_str(",\"detail\":");
-        push_quoted(&mut document, &self.detail());
+        push_quoted(&mut document, &detail);
         if let Self::Message(fault) = self
             && let Some(pointer) = fault.pointer()
         {
@@ -217,7 +196,7 @@ impl Problem {
             push_quoted(&mut document, pointer.as_str());
         }
         document.push_str("}\n");
-        document
+        (status, document)
     }
 }
 
@@ -260,7 +239,7 @@ mod tests {
     fn a_document_escapes_what_json_does() {
         let body = br#"{"topic":"t","payload":{"a\"":"\ud800"}}"#;
         let fault = message::parse(body, Rules::default()).unwrap_err();
-        let document: Value = serde_json::from_str(&Problem::Message(fault).document()).unwrap();
+        let document: Value = serde_json::from_str(&Problem::Message(fault).document().1).unwrap();
         assert_eq!(document["detail"], "a `\\u` escape is a lone surrogate");
         assert_eq!(document["pointer"], "/payload/a\"");
         assert_eq!(document["status"], 422);

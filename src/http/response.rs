@@ -1,9 +1,10 @@
 //! Answers as bytes (RFC 9112 §4): a status line, a few fields, a short content. Each answer is counted here, where
 //! it is written.
 
-use crate::http::admission::{Reply, Request};
+use crate::http::admission::Request;
 use crate::http::context::Context;
-use crate::http::h1::head::{Method, Version};
+use crate::http::h1::Version;
+use crate::http::h1::head::Method;
 use crate::http::policy::{AllowedOrigins, OriginGrant};
 use crate::http::problem::{Problem, Status};
 
@@ -17,16 +18,16 @@ const PREFLIGHT_MAX_AGE_S: u32 = 86_400;
 const HTTPS_ONLY: &str = "This port speaks https: use https:// in the address, not http://.\n";
 
 /// Appends 200: the message is in the queue to the hub.
-pub fn accepted<P>(reply: Reply, out: &mut Vec<u8>, context: &Context<P>) {
-    head(Status::Ok, reply, out, context);
+pub fn accepted<P>(request: &Request, out: &mut Vec<u8>, context: &Context<P>) {
+    head(Status::Ok, request, out, context);
     out.extend_from_slice(b"Content-Type: application/json\r\nContent-Length: 22\r\n\r\n{\"status\":\"accepted\"}\n");
 }
 
 /// Appends 204: what is allowed, also as the answer to a CORS preflight (Fetch §3.2.3).
 pub(super) fn options<P>(request: &Request, out: &mut Vec<u8>, context: &Context<P>) {
-    head(Status::NoContent, request.reply, out, context);
+    head(Status::NoContent, request, out, context);
     out.extend_from_slice(b"Allow: POST, OPTIONS\r\n");
-    if request.reply.grant != OriginGrant::Refused {
+    if request.grant != OriginGrant::Refused {
         // No browser adds the token by itself, so a page may send any field. `*` does not stand for Authorization (Fetch
         // §2.2.2).
         out.extend_from_slice(
@@ -42,45 +43,46 @@ pub(super) fn options<P>(request: &Request, out: &mut Vec<u8>, context: &Context
 }
 
 /// Appends an error, with its problem document.
-pub(super) fn problem<P>(problem: &Problem, reply: Reply, out: &mut Vec<u8>, context: &Context<P>) {
-    head(problem.status(), reply, out, context);
+pub(super) fn problem<P>(problem: &Problem, request: &Request, out: &mut Vec<u8>, context: &Context<P>) {
+    let (status, document) = problem.document();
+    head(status, request, out, context);
     if let Problem::Unavailable(reason) = problem {
         context.counters.requests.refused.add(*reason);
     }
     out.extend_from_slice(problem.field_lines().as_bytes());
-    content("application/problem+json", &problem.document(), reply, out);
+    content("application/problem+json", &document, request, out);
 }
 
 /// Appends 400, in plain text: what arrives where https is spoken begins with these bytes, which are plain http.
 pub fn https_only<P>(first: &[u8], out: &mut Vec<u8>, context: &Context<P>) {
-    let reply = Reply::unread(first);
-    head(Status::BadRequest, reply, out, context);
-    content("text/plain; charset=utf-8", HTTPS_ONLY, reply, out);
+    let request = Request::unread(first);
+    head(Status::BadRequest, &request, out, context);
+    content("text/plain; charset=utf-8", HTTPS_ONLY, &request, out);
 }
 
 /// Appends the content of an answer and the end of its head. The answer to HEAD has no content (RFC 9110 §9.3.2).
-fn content(media_type: &str, content: &str, reply: Reply, out: &mut Vec<u8>) {
+fn content(media_type: &str, content: &str, request: &Request, out: &mut Vec<u8>) {
     let bytes = content.len().to_string();
     for part in ["Content-Type: ", media_type, "\r\nContent-Length: ", &bytes, "\r\n\r\n"] {
         out.extend_from_slice(part.as_bytes());
     }
-    if reply.method != Method::Head {
+    if request.method != Method::Head {
         out.extend_from_slice(content.as_bytes());
     }
 }
 
 /// Appends the status line and the fields of every answer, and counts the answer.
-fn head<P>(status: Status, reply: Reply, out: &mut Vec<u8>, context: &Context<P>) {
+fn head<P>(status: Status, request: &Request, out: &mut Vec<u8>, context: &Context<P>) {
     context.counters.requests.answers.add(status);
     if status == Status::Ok {
         out.extend_from_slice(b"HTTP/1.1 200 OK\r\nDate: ");
     } else {
         out.extend_from_slice(format!("HTTP/1.1 {} {}\r\nDate: ", status.code(), status.reason()).as_bytes());
     }
-    out.extend_from_slice(&context.date.0);
+    out.extend_from_slice(&context.date);
     out.extend_from_slice(b"\r\n");
-    allowed_origin(&context.policy.origins, reply.grant, out);
-    match (reply.persistent, reply.version) {
+    allowed_origin(&context.policy.origins, request.grant, out);
+    match (request.persistent, request.version) {
         (false, _) => out.extend_from_slice(b"Connection: close\r\n"),
         (true, Version::Http10) => out.extend_from_slice(b"Connection: keep-alive\r\n"),
         (true, Version::Http11) => {}

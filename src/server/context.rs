@@ -9,11 +9,10 @@ use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::Instant;
 
 use crate::bus::Publisher;
-use crate::http::context::HttpDate;
+use crate::http::admission::Token;
+use crate::http::context::Payload;
 use crate::http::counters::HttpCounters;
-use crate::http::payload::Payload;
 use crate::http::problem::Unavailable;
-use crate::http::token::Token;
 use crate::http::{Context, Publish};
 use crate::server::inherited::InheritedConnections;
 use crate::server::listener::Listening;
@@ -189,7 +188,7 @@ impl WorkerContext {
         let now = SystemTime::now();
         let now_s = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
         if self.date_s.replace(now_s) != now_s {
-            core.date = HttpDate::new(now);
+            core.set_date(now);
         }
         core
     }

@@ -10,9 +10,9 @@ use tokio::sync::{Notify, Semaphore, mpsc, watch};
 
 use crate::bus::Publisher;
 use crate::http::Context;
+use crate::http::admission::Token;
 use crate::http::counters::{HttpCounters, HttpTotals};
 use crate::http::policy::Policy;
-use crate::http::token::Token;
 use crate::limits::Budget;
 use crate::server::context::{Mode, Shared, Timeouts, WorkerContext};
 use crate::server::inherited::{AcceptThreads, InheritedSocket};

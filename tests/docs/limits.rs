@@ -2,8 +2,7 @@
 
 use adapter_gateway::http::connection::DISCARD_BYTES;
 use adapter_gateway::http::h1::chunked::{CHUNK_LINE_BYTES, EXTENSION_BYTES, TRAILER_BYTES};
-use adapter_gateway::http::h1::head::FIELD_LINES;
-use adapter_gateway::http::h1::target::TARGET_BYTES;
+use adapter_gateway::http::h1::head::{FIELD_LINES, TARGET_BYTES};
 use adapter_gateway::limits::MAX_TOPIC_BYTES;
 use adapter_gateway::message::MAX_DEPTH;
 use adapter_gateway::zmtp;

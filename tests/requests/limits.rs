@@ -1,8 +1,7 @@
 //! Limits that are too large for a file, at the limit and one past it.
 
 use adapter_gateway::http::h1::chunked::{CHUNK_LINE_BYTES, EXTENSION_BYTES, TRAILER_BYTES};
-use adapter_gateway::http::h1::head::FIELD_LINES;
-use adapter_gateway::http::h1::target::TARGET_BYTES;
+use adapter_gateway::http::h1::head::{FIELD_LINES, TARGET_BYTES};
 use adapter_gateway::http::policy::{BODY_BYTES, HEAD_BYTES, Policy};
 
 use crate::bytes::{LAST_CHUNK, MESSAGE, TARGET, chunk, chunked, length, message_of, post_to, request};

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use adapter_gateway::http::Context;
+use adapter_gateway::http::admission::Token;
 use adapter_gateway::http::counters::HttpTotals;
 use adapter_gateway::http::policy::Policy;
-use adapter_gateway::http::token::Token;
 use adapter_gateway::server::context::{Mode, Shared, Timeouts, WorkerContext};
 use adapter_gateway::server::inherited::InheritedConnection;
 use adapter_gateway::server::listener::{BoundAddress, ListenTarget, Listening};

@@ -11,9 +11,8 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use adapter_gateway::http::Context;
-use adapter_gateway::http::admission::Reply;
-use adapter_gateway::http::context::HttpDate;
-use adapter_gateway::http::h1::head::{Method, Version};
+use adapter_gateway::http::admission::Request;
+use adapter_gateway::http::h1::head::Method;
 use adapter_gateway::http::policy::{OriginGrant, Policy};
 use adapter_gateway::http::response;
 use adapter_gateway::limits::Budget;
@@ -63,10 +62,10 @@ pub fn serve<T: Transport>(arguments: &Arguments) -> Outcome {
 #[must_use]
 pub fn answer() -> Vec<u8> {
     let mut context = Context::new(Policy::default(), Budget::new(0), Arc::default(), ());
-    context.date = HttpDate::new(SystemTime::now());
-    let reply = Reply { persistent: true, version: Version::Http11, method: Method::Post, grant: OriginGrant::Any };
+    context.set_date(SystemTime::now());
+    let request = Request { persistent: true, method: Method::Post, grant: OriginGrant::Any, ..Request::unread(b"") };
     let mut answer = Vec::new();
-    response::accepted(reply, &mut answer, &context);
+    response::accepted(&request, &mut answer, &context);
     answer
 }
 

@@ -3,29 +3,73 @@
 //! It finds the ends of heads and bodies in what arrives, however that is split. What becomes of a request is decided by
 //! its head in [`crate::http::admission`] and by its body in [`crate::message`].
 
-mod judged_head;
 #[cfg(test)]
 mod tests;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::http::admission::{Admitted, Reply, Request};
-use crate::http::body::{BodyFault, BodyReader, KeptBody, KeptPart};
+use crate::http::admission::{Request, admit};
+use crate::http::body::{BodyFault, BodyReader, KeptBody, split};
 pub use crate::http::body::{DISCARD_BYTES, READ_BYTES};
-use crate::http::context::{Context, Publish};
-use crate::http::h1::fault::RequestFault;
+use crate::http::context::{Context, Input, Publish, shared};
 use crate::http::h1::fields::{Expectation, Framing};
 use crate::http::h1::head::{HeadSearch, Method};
-pub use crate::http::next::{CloseReason, Next, Waiting};
-use crate::http::payload::{Body, Input};
-use crate::http::problem::{Problem, RequestPart, Unavailable};
+use crate::http::h1::{HeadFault, RequestFault};
+use crate::http::problem::{Problem, Unavailable};
 use crate::http::response::{self, CONTINUE};
-use judged_head::{AdmittedHead, JudgedHead, judge_head};
 
 /// Bytes of answers after which they are written before more requests are read, so that a pipeline of small requests
 /// with large answers cannot fill the memory.
 pub const ANSWER_BYTES: usize = 64 * 1024;
+
+/// What a connection must do next, after it wrote the answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Read more.
+    Read(Waiting),
+    /// Call [`Connection::receive`] again with nothing: there are more requests to answer.
+    Again,
+    /// Close.
+    Close(CloseReason),
+}
+
+/// What a connection waits for. Each has its deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiting {
+    /// The first byte of the first request.
+    First,
+    /// The first byte of another request.
+    Another,
+    /// The rest of a head.
+    Head,
+    /// The rest of a body, to be kept or dropped.
+    Body,
+}
+
+impl Waiting {
+    /// Returns whether no request has begun.
+    #[must_use]
+    pub fn is_for_request(self) -> bool {
+        matches!(self, Self::First | Self::Another)
+    }
+}
+
+/// Why a connection closes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloseReason {
+    /// The client asked for it, by `Connection: close` or by its version of HTTP (RFC 9112 §9.3), or the gateway did,
+    /// since it stops or opens other listeners.
+    Asked,
+    /// A request was refused, and the next one cannot be found, or is not wanted.
+    Refused,
+    /// The token was missing, repeated or wrong. So each guess costs a connection.
+    Unauthorized,
+    /// The client ended its side.
+    EndOfInput,
+    /// A deadline passed.
+    TimedOut,
+}
 
 /// One connection.
 #[derive(Debug)]
@@ -65,7 +109,7 @@ impl Default for Connection {
 impl Connection {
     /// Takes in all of `input`, publishes the messages that it completes, and appends the answers to `out`.
     pub fn receive(&mut self, input: &[u8], out: &mut Vec<u8>, context: &mut Context<impl Publish>) -> Next {
-        self.receive_input(input.into(), out, context)
+        self.receive_input(Input { bytes: input, buffer: None }, out, context)
     }
 
     /// Does the same as [`Connection::receive`] with all of a buffer. A large message in it is published without a copy:
@@ -76,7 +120,7 @@ impl Connection {
         out: &mut Vec<u8>,
         context: &mut Context<impl Publish>,
     ) -> Next {
-        self.receive_input(buffer.into(), out, context)
+        self.receive_input(Input::whole(buffer), out, context)
     }
 
     fn receive_input(&mut self, input: Input<'_>, out: &mut Vec<u8>, context: &mut Context<impl Publish>) -> Next {
@@ -86,14 +130,14 @@ impl Connection {
         {
             debug_assert!(held.is_empty(), "there is no space for a body before what is held");
             held = behind;
-            let reply = kept.request.reply;
-            self.answer(&body.into(), reply, out, context);
+            let request = kept.request;
+            self.answer(Input::whole(&shared(body)), request, out, context);
         }
         if held.is_empty() {
             self.held = self.run(input, out, context).to_vec();
         } else {
             held.extend_from_slice(input.bytes);
-            let left = self.run(held.as_slice().into(), out, context);
+            let left = self.run(Input { bytes: &held, buffer: None }, out, context);
             // What is left behind a request gets a buffer of its own size, since the connection may keep it for long. A head
             // that comes in pieces stays where it is.
             self.held = if left.len() < held.len() { left.to_vec() } else { held };
@@ -112,19 +156,19 @@ impl Connection {
 
     /// Answers an unfinished request as such, since the client ended its side (RFC 9112 §8).
     pub fn end_of_input<P>(&mut self, out: &mut Vec<u8>, context: &Context<P>) -> Next {
-        self.give_up(|_| Problem::Framing(RequestFault::Incomplete), CloseReason::EndOfInput, out, context)
+        self.give_up(CloseReason::EndOfInput, |_| Problem::Head(RequestFault::Incomplete.into()), out, context)
     }
 
     /// Answers an unfinished request as too slow, since the deadline of what was waited for has passed.
     pub fn time_out<P>(&mut self, out: &mut Vec<u8>, context: &Context<P>) -> Next {
-        self.give_up(Problem::Timeout, CloseReason::TimedOut, out, context)
+        self.give_up(CloseReason::TimedOut, Problem::Timeout, out, context)
     }
 
     /// Makes the request that is being received the last: it is still answered, with `Connection: close`. Returns
     /// whether there is none, so that the connection can close at once.
     pub fn finish(&mut self) -> bool {
         self.finishing = true;
-        matches!(self.waiting(), None | Some(Waiting::First | Waiting::Another))
+        self.waiting().is_none_or(Waiting::is_for_request)
     }
 
     /// Returns how many heads were read; each starts new deadlines.
@@ -151,7 +195,9 @@ impl Connection {
     fn next(&self, out: &[u8]) -> Next {
         match (&self.state, self.waiting()) {
             (ConnectionState::Closed(reason), _) => Next::Close(*reason),
-            (_, None | Some(Waiting::First | Waiting::Another)) if self.finishing => Next::Close(CloseReason::Asked),
+            (_, waiting) if self.finishing && waiting.is_none_or(Waiting::is_for_request) => {
+                Next::Close(CloseReason::Asked)
+            }
             (_, Some(waiting)) if out.len() < ANSWER_BYTES || self.held.is_empty() => Next::Read(waiting),
             _ => Next::Again,
         }
@@ -159,7 +205,7 @@ impl Connection {
 
     /// Reads requests until more input is needed, or the answers are to be written. Returns what was not read.
     fn run<'i>(&mut self, mut input: Input<'i>, out: &mut Vec<u8>, context: &mut Context<impl Publish>) -> &'i [u8] {
-        let mut admitted: Option<AdmittedHead<'i>> = None;
+        let mut admitted = None;
         while out.len() < ANSWER_BYTES && !input.bytes.is_empty() {
             let bytes = input.bytes;
             let rest = match &mut self.state {
@@ -171,36 +217,37 @@ impl Connection {
                     *empty_line_skipped = rest.is_some();
                     rest
                 }
-                ConnectionState::Head { search, .. } => match judge_head(search, bytes, admitted, context) {
-                    Ok(judged) => judged.map(|judged| {
-                        admitted = judged.admitted(bytes);
-                        self.request(judged, input, out, context)
-                    }),
+                ConnectionState::Head { search, .. } => match read_head(search, bytes, admitted, context) {
+                    Ok(Some((request, verdict, rest))) => {
+                        let (head, _) = split(bytes, bytes.len() - rest.len());
+                        admitted = verdict.is_ok().then_some((head, request));
+                        Some(self.request(request, verdict, input.part(rest), out, context))
+                    }
+                    Ok(None) => None,
                     Err(fault) => {
-                        self.refuse(&fault.into(), &Request::unread(bytes), out, context);
+                        self.refuse(&Problem::Head(fault), Request::unread(bytes), out, context);
                         None
                     }
                 },
                 ConnectionState::Keep(kept) => match kept.read(bytes) {
-                    Ok(KeptPart { whole: None, rest }) => Some(rest),
-                    Ok(KeptPart { whole: Some(body), rest }) => {
-                        let reply = kept.request.reply;
-                        let body = match body {
-                            Cow::Borrowed(body) => Body::Part(input.part(body)),
-                            Cow::Owned(body) => body.into(),
-                        };
-                        self.answer(&body, reply, out, context);
+                    Ok((None, rest)) => Some(rest),
+                    Ok((Some(body), rest)) => {
+                        let request = kept.request;
+                        match body {
+                            Cow::Borrowed(body) => self.answer(input.part(body), request, out, context),
+                            Cow::Owned(body) => self.answer(Input::whole(&shared(body)), request, out, context),
+                        }
                         Some(rest)
                     }
                     Err(fault) => {
                         let request = kept.request;
-                        self.refuse_body(fault, &request, out, context);
+                        self.refuse_body(fault, request, out, context);
                         Some(bytes)
                     }
                 },
                 ConnectionState::Discard(reader) => match reader.read(bytes) {
                     Ok(part) => {
-                        if part.is_last {
+                        if part.done {
                             self.state = START;
                         }
                         Some(part.rest)
@@ -221,27 +268,27 @@ impl Connection {
         if matches!(self.state, ConnectionState::Closed(_)) { &[] } else { input.bytes }
     }
 
-    /// Goes on with a request whose head in `input` was judged. Returns what was not read of what follows the head.
+    /// Goes on with a request whose head was judged. `input` follows the head. Returns what was not read of it.
     fn request<'i>(
         &mut self,
-        judged: JudgedHead<'i>,
+        request: Request,
+        verdict: Result<(), Problem>,
         input: Input<'i>,
         out: &mut Vec<u8>,
         context: &mut Context<impl Publish>,
     ) -> &'i [u8] {
-        let JudgedHead { request, verdict, rest } = judged;
         self.requests = self.requests.wrapping_add(1);
         match verdict {
-            Ok(Admitted::Message) => self.message(request, input.part(rest), out, context),
-            Ok(Admitted::Options) => {
+            Ok(()) if request.method == Method::Options => {
                 let reader = BodyReader::new(request.framing, DISCARD_BYTES);
-                let reply = self.discard(reader, request.expectation, request.reply);
-                response::options(&Request { reply, ..request }, out, context);
-                rest
+                let request = self.discard(reader, request);
+                response::options(&request, out, context);
+                input.bytes
             }
+            Ok(()) => self.message(request, input, out, context),
             Err(problem) => {
-                self.refuse(&problem, &request, out, context);
-                rest
+                self.refuse(&problem, request, out, context);
+                input.bytes
             }
         }
     }
@@ -262,16 +309,16 @@ impl Connection {
         let may_fit = length.is_none_or(|bytes| bytes <= context.budget.limit_bytes());
         let available = if may_fit { context.publisher.available() } else { Err(Unavailable::Buffered) };
         if let Err(reason) = available {
-            self.refuse(&Problem::Unavailable(reason), &request, out, context);
+            self.refuse(&Problem::Unavailable(reason), request, out, context);
             return rest;
         }
         // What is whole in one read is not kept, and needs no room.
         if let Some((body, rest)) = length.and_then(|bytes| rest.split_at_checked(bytes)) {
-            self.answer(&Body::Part(input.part(body)), request.reply, out, context);
+            self.answer(input.part(body), request, out, context);
             return rest;
         }
         let Some(kept) = KeptBody::new(request, context.policy.body_bytes, &context.budget) else {
-            self.refuse(&Problem::Unavailable(Unavailable::Buffered), &request, out, context);
+            self.refuse(&Problem::Unavailable(Unavailable::Buffered), request, out, context);
             return rest;
         };
         self.state = ConnectionState::Keep(Box::new(kept));
@@ -283,89 +330,115 @@ impl Connection {
     }
 
     /// Judges a whole body, publishes it if it is a message, and answers.
-    fn answer(&mut self, body: &Body<'_>, reply: Reply, out: &mut Vec<u8>, context: &mut Context<impl Publish>) {
-        let close = self.asked_to_close(reply);
-        let reply = Reply { persistent: close.is_none(), ..reply };
+    fn answer(
+        &mut self,
+        body: Input<'_>,
+        mut request: Request,
+        out: &mut Vec<u8>,
+        context: &mut Context<impl Publish>,
+    ) {
+        let close = self.asked_to_close(&request);
+        request.persistent = close.is_none();
         match context.publish(body) {
-            Ok(()) => response::accepted(reply, out, context),
-            Err(problem) => response::problem(&problem, reply, out, context),
+            Ok(()) => response::accepted(&request, out, context),
+            Err(problem) => response::problem(&problem, &request, out, context),
         }
         self.state = close.map_or(START, ConnectionState::Closed);
     }
 
     /// Refuses a request by its head.
-    fn refuse<P>(&mut self, problem: &Problem, request: &Request, out: &mut Vec<u8>, context: &Context<P>) {
-        let reply = match CloseReason::after(problem) {
-            Some(reason) => {
-                self.state = ConnectionState::Closed(reason);
-                Reply { persistent: false, ..request.reply }
-            }
-            None => {
-                let reader = BodyReader::new(request.framing, DISCARD_BYTES);
-                self.discard(reader, request.expectation, request.reply)
-            }
-        };
-        response::problem(problem, reply, out, context);
+    fn refuse<P>(&mut self, problem: &Problem, mut request: Request, out: &mut Vec<u8>, context: &Context<P>) {
+        if problem.may_go_on() {
+            request = self.discard(BodyReader::new(request.framing, DISCARD_BYTES), request);
+        } else {
+            let is_token = *problem == Problem::Token;
+            let reason = if is_token { CloseReason::Unauthorized } else { CloseReason::Refused };
+            self.state = ConnectionState::Closed(reason);
+            request.persistent = false;
+        }
+        response::problem(problem, &request, out, context);
     }
 
     /// Refuses a request whose body was being kept.
-    fn refuse_body<P>(&mut self, fault: BodyFault, request: &Request, out: &mut Vec<u8>, context: &Context<P>) {
+    fn refuse_body<P>(&mut self, fault: BodyFault, request: Request, out: &mut Vec<u8>, context: &Context<P>) {
         match fault {
-            BodyFault::Malformed(malformed) => self.refuse(&Problem::Framing(malformed), request, out, context),
-            BodyFault::TooLarge => {
-                self.refuse(&Problem::TooLarge(context.policy.body_bytes), request, out, context);
-            }
+            BodyFault::Malformed(fault) => self.refuse(&Problem::Head(fault.into()), request, out, context),
+            BodyFault::TooLarge => self.refuse(&Problem::TooLarge(context.policy.body_bytes), request, out, context),
             BodyFault::NoRoom(reader) => {
                 // Some of the body has come, so that there is no doubt about the rest.
-                let reply = self.discard(reader, Expectation::None, request.reply);
-                response::problem(&Problem::Unavailable(Unavailable::Buffered), reply, out, context);
+                let request = self.discard(reader, Request { expectation: Expectation::None, ..request });
+                response::problem(&Problem::Unavailable(Unavailable::Buffered), &request, out, context);
             }
         }
     }
 
-    /// Prepares to drop a body that will not be kept, or to close (RFC 9112 §9.3). Returns the reply that says which.
-    fn discard(&mut self, reader: BodyReader, expectation: Expectation, reply: Reply) -> Reply {
-        let is_in_doubt = match (reply.method, expectation) {
+    /// Prepares to drop a body that will not be kept, or to close (RFC 9112 §9.3). Returns the request, which says which.
+    fn discard(&mut self, reader: BodyReader, request: Request) -> Request {
+        let is_in_doubt = match (request.method, request.expectation) {
             // A client that asks for a tunnel may have begun to use it (RFC 9110 §9.3.6).
             (Method::Connect, _) => true,
             // A client that waits for 100 may or may not send the body after another answer (RFC 9110 §10.1.1).
             (_, Expectation::Continue | Expectation::Unknown) if !reader.is_empty() => true,
             _ => reader.is_too_large(),
         };
-        let close = self.asked_to_close(reply).or(is_in_doubt.then_some(CloseReason::Refused));
+        let close = self.asked_to_close(&request).or(is_in_doubt.then_some(CloseReason::Refused));
         self.state = match close {
             Some(reason) => ConnectionState::Closed(reason),
             None if reader.is_empty() => START,
             None => ConnectionState::Discard(reader),
         };
-        Reply { persistent: close.is_none(), ..reply }
+        Request { persistent: close.is_none(), ..request }
     }
 
     /// Returns why this request is the last, if the client or the gateway wants that.
-    fn asked_to_close(&self, reply: Reply) -> Option<CloseReason> {
-        (!reply.persistent || self.finishing).then_some(CloseReason::Asked)
+    fn asked_to_close(&self, request: &Request) -> Option<CloseReason> {
+        (!request.persistent || self.finishing).then_some(CloseReason::Asked)
     }
 
-    /// Closes, and answers a request that will not be completed; not where none has begun, or it was answered before.
+    /// Closes, and answers a request that will not be completed with the problem of its part that did not come; not where
+    /// none has begun, or it was answered before.
     fn give_up<P>(
         &mut self,
-        problem: impl FnOnce(RequestPart) -> Problem,
         reason: CloseReason,
+        problem: impl FnOnce(&'static str) -> Problem,
         out: &mut Vec<u8>,
         context: &Context<P>,
     ) -> Next {
         let unfinished = match &self.state {
             ConnectionState::Head { .. } if self.waiting() == Some(Waiting::Head) => {
-                Some((RequestPart::Head, Reply::unread(&self.held)))
+                Some(("head", Request::unread(&self.held)))
             }
-            ConnectionState::Keep(kept) => Some((RequestPart::Body, kept.request.reply)),
+            ConnectionState::Keep(kept) => Some(("body", kept.request)),
             _ => None,
         };
-        if let Some((part, reply)) = unfinished {
-            response::problem(&problem(part), Reply { persistent: false, ..reply }, out, context);
+        if let Some((part, request)) = unfinished {
+            response::problem(&problem(part), &Request { persistent: false, ..request }, out, context);
         }
         self.held = Vec::new();
         self.state = ConnectionState::Closed(reason);
         Next::Close(reason)
     }
+}
+
+/// A request by its head, what becomes of it, and what follows the head.
+type JudgedHead<'i> = (Request, Result<(), Problem>, &'i [u8]);
+
+/// Reads and judges the head at the start of `input`. Returns none if it has not arrived yet. `admitted` is the head
+/// before it in the same input, with its request.
+fn read_head<'i, P>(
+    search: &mut HeadSearch,
+    input: &'i [u8],
+    admitted: Option<(&[u8], Request)>,
+    context: &Context<P>,
+) -> Result<Option<JudgedHead<'i>>, HeadFault> {
+    // A pipeline often repeats its head. The same bytes under the same token and policy are admitted again.
+    if let Some((head, request)) = admitted
+        && let Some(rest) = input.strip_prefix(head)
+    {
+        return Ok(Some((request, Ok(()), rest)));
+    }
+    let Some((head, end)) = search.read(input, context.policy.head_bytes)? else { return Ok(None) };
+    let verdict = admit(&head, context.token.as_ref(), &context.policy);
+    let (_, rest) = split(input, end);
+    Ok(Some((Request::new(&head, &context.policy), verdict, rest)))
 }

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use super::{Connection, DISCARD_BYTES};
-use crate::http::context::{Context, Publish};
-use crate::http::payload::Payload;
+use crate::http::admission::Token;
+use crate::http::context::{Context, Payload, Publish};
 use crate::http::policy::Policy;
 use crate::http::problem::Unavailable;
-use crate::http::token::Token;
 use crate::limits::Budget;
 
 /// The most that a connection may hold for a few bytes.

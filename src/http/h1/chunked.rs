@@ -1,7 +1,6 @@
 //! The chunked transfer coding (RFC 9112 §7.1). The framing is decoded byte by byte, the content run by run.
 
-use super::fault::RequestFault;
-use super::is_tchar;
+use super::{RequestFault, is_tchar};
 
 /// Bytes of one chunk-size line: 16 hexadecimal digits, some zeros before them, and short extensions. Nobody is known to
 /// send long ones.
@@ -14,13 +13,13 @@ pub const EXTENSION_BYTES: u32 = 16 * 1024;
 /// Bytes of a trailer section, the same as a head's by default.
 pub const TRAILER_BYTES: u32 = 16 * 1024;
 
-/// The result of one call of [`ChunkedDecoder::decode`].
+/// What one read of a body brings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decoded<'b> {
-    /// Bytes of the input that were used.
-    pub used: usize,
-    /// A run of the content; empty if only framing was used.
+    /// A run of the content; empty if only framing was read.
     pub content: &'b [u8],
+    /// What of the input was not read.
+    pub rest: &'b [u8],
     /// Whether the body has ended.
     pub done: bool,
 }
@@ -87,32 +86,33 @@ impl ChunkedDecoder {
     /// # Errors
     /// The fault of the first byte that RFC 9112 §7.1 does not allow, or that exceeds a limit.
     pub fn decode<'b>(&mut self, input: &'b [u8]) -> Result<Decoded<'b>, RequestFault> {
-        let mut used = 0;
-        while let Some(rest @ [byte, ..]) = input.get(used..) {
+        let mut rest = input;
+        while let Some((&byte, behind)) = rest.split_first() {
             self.state = match self.state {
                 DecoderState::Done => break,
                 DecoderState::Data(left) => {
                     let run = usize::try_from(left).unwrap_or(usize::MAX).min(rest.len());
-                    let content = rest.get(..run).unwrap_or_default();
+                    let (content, rest) = rest.split_at(run);
                     self.state =
                         if run as u64 == left { DecoderState::DataCr } else { DecoderState::Data(left - run as u64) };
-                    return Ok(Decoded { used: used + run, content, done: false });
+                    return Ok(Decoded { content, rest, done: false });
                 }
-                DecoderState::DataCr => expect(*byte == b'\r', DecoderState::DataLf, RequestFault::ChunkEnd)?,
-                DecoderState::DataLf => expect(*byte == b'\n', DecoderState::SizeStart, RequestFault::ChunkEnd)?,
+                DecoderState::DataCr if byte == b'\r' => DecoderState::DataLf,
+                DecoderState::DataLf if byte == b'\n' => DecoderState::SizeStart,
+                DecoderState::DataCr | DecoderState::DataLf => return Err(RequestFault::ChunkEnd),
                 DecoderState::SizeStart
                 | DecoderState::Size(_)
                 | DecoderState::Extension(..)
-                | DecoderState::SizeLf(_) => self.size_line(*byte)?,
+                | DecoderState::SizeLf(_) => self.size_line(byte)?,
                 DecoderState::TrailerStart
                 | DecoderState::TrailerName
                 | DecoderState::TrailerValue
                 | DecoderState::TrailerLf
-                | DecoderState::EndLf => self.trailer(*byte)?,
+                | DecoderState::EndLf => self.trailer(byte)?,
             };
-            used += 1;
+            rest = behind;
         }
-        Ok(Decoded { used, content: &[], done: self.state == DecoderState::Done })
+        Ok(Decoded { content: &[], rest, done: self.state == DecoderState::Done })
     }
 
     /// Returns how many bytes are still to come of the chunk whose size was read last.
@@ -209,10 +209,6 @@ fn is_text(byte: u8) -> bool {
     !byte.is_ascii_control() || byte == b'\t'
 }
 
-fn expect(met: bool, then: DecoderState, otherwise: RequestFault) -> Result<DecoderState, RequestFault> {
-    if met { Ok(then) } else { Err(otherwise) }
-}
-
 fn hex(byte: u8) -> Result<u64, RequestFault> {
     char::from(byte).to_digit(16).map(u64::from).ok_or(RequestFault::ChunkSize)
 }
@@ -229,11 +225,11 @@ mod tests {
             while !piece.is_empty() {
                 let decoded = decoder.decode(piece)?;
                 content.extend_from_slice(decoded.content);
-                total += decoded.used;
+                total += piece.len() - decoded.rest.len();
                 if decoded.done {
                     return Ok(Some((content, total)));
                 }
-                piece = &piece[decoded.used..];
+                piece = decoded.rest;
             }
         }
         Ok(None)

@@ -1,11 +1,13 @@
 //! What the field lines of a head mean together.
 
+use core::net::Ipv6Addr;
+
 use httparse::Header;
 
-use super::fault::RequestFault;
-use super::request_line::Version;
-use super::target::is_authority;
-use super::{is_tchar, split_once};
+use super::{HeadFault, RequestFault, Version, is_tchar, split_once};
+
+/// Digits of a port, zeros before it included.
+const PORT_DIGITS: usize = 5;
 
 /// What determines the end of a request's content (RFC 9112 §6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,28 +18,11 @@ pub enum Framing {
     Chunked,
 }
 
-/// What a `Transfer-Encoding` asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Coding {
-    Absent,
-    Chunked,
-    /// A coding that this server does not know: 501.
-    Unknown,
-}
-
-/// What a `Content-Type` names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MediaType {
-    /// `application/json`, in UTF-8 (RFC 8259 §8.1).
-    Json,
-    /// Anything else, or nothing, or several.
-    Other,
-}
-
 /// What an `Expect` asks for (RFC 9110 §10.1.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Expectation {
     /// Nothing.
+    #[default]
     None,
     /// `100-continue`.
     Continue,
@@ -52,8 +37,8 @@ pub struct Fields<'b> {
     pub framing: Framing,
     /// Whether the connection may carry another request (RFC 9112 §9.3).
     pub persistent: bool,
-    /// The media type of the content.
-    pub media_type: MediaType,
+    /// Whether the content is `application/json` in UTF-8 (RFC 8259 §8.1).
+    pub is_json: bool,
     /// Whether the content has a `Content-Encoding` other than identity (RFC 9110 §8.4).
     pub encoded: bool,
     /// The expectation.
@@ -71,9 +56,8 @@ impl<'b> Fields<'b> {
     /// Reads the lines in one pass.
     ///
     /// # Errors
-    /// A fault that leaves the host or the framing in doubt. The coding is returned beside the fields, since other faults
-    /// of the head come before an unknown coding.
-    pub(super) fn read(lines: &[Header<'b>], version: Version) -> Result<(Self, Coding), RequestFault> {
+    /// A fault that leaves the host or the framing in doubt, or a coding other than chunked.
+    pub(super) fn read(lines: &[Header<'b>], version: Version) -> Result<Self, HeadFault> {
         let mut reading = FieldsReading::default();
         for line in lines {
             reading.line(line.name, line.value)?;
@@ -87,19 +71,18 @@ impl<'b> Fields<'b> {
 struct FieldsReading<'b> {
     host: Option<&'b [u8]>,
     length: Option<u64>,
+    /// How many transfer codings there are.
     codings: usize,
-    chunked: usize,
-    chunked_last: bool,
-    media_type: Option<MediaType>,
+    /// The place of the first `chunked` among them, from 1.
+    chunked_at: Option<usize>,
+    is_json: Option<bool>,
     encoded: bool,
     close: bool,
     keep_alive: bool,
-    expect_continue: bool,
-    expect_unknown: bool,
+    expectation: Expectation,
     origin: Option<&'b [u8]>,
     private_network: bool,
     bearer: Option<&'b [u8]>,
-    has_coding: bool,
 }
 
 impl<'b> FieldsReading<'b> {
@@ -114,8 +97,7 @@ impl<'b> FieldsReading<'b> {
             10 if is("Connection") => self.connection(value),
             12 if is("Content-Type") => {
                 // RFC 9110 §5.3: a singleton field that is given twice has no single meaning.
-                let second = self.media_type.is_some();
-                self.media_type = Some(if second { MediaType::Other } else { media_type(value) });
+                self.is_json = Some(self.is_json.is_none() && is_json(value));
             }
             13 if is("Authorization") => {
                 let second = self.bearer.is_some();
@@ -144,26 +126,23 @@ impl<'b> FieldsReading<'b> {
     /// Reads `Expect: #expectation` (RFC 9110 §10.1.1).
     fn expect(&mut self, value: &[u8]) {
         for expectation in list_members(value) {
-            match expectation.eq_ignore_ascii_case(b"100-continue") {
-                true => self.expect_continue = true,
-                false => self.expect_unknown = true,
-            }
+            let is_known = expectation.eq_ignore_ascii_case(b"100-continue");
+            let can_be_met = is_known && self.expectation != Expectation::Unknown;
+            self.expectation = if can_be_met { Expectation::Continue } else { Expectation::Unknown };
         }
     }
 
     /// Reads `Transfer-Encoding: 1#transfer-coding` (RFC 9112 §6.1, §7). The values of several lines form one list. An empty
     /// member is refused, although RFC 9110 §5.6.1.2 lets it pass: two recipients that differ on it see different bodies.
     fn transfer_encoding(&mut self, value: &[u8]) -> Result<(), RequestFault> {
-        self.has_coding = true;
         for coding in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
             let name = split_once(coding, b';').map_or(coding, |(name, _)| name.trim_ascii());
             if name.is_empty() || !name.iter().copied().all(is_tchar) {
                 return Err(RequestFault::CodingInvalid);
             }
             self.codings += 1;
-            self.chunked_last = name.eq_ignore_ascii_case(b"chunked");
-            if self.chunked_last {
-                self.chunked += 1;
+            if name.eq_ignore_ascii_case(b"chunked") {
+                self.chunked_at.get_or_insert(self.codings);
                 // RFC 9112 §7.1: chunked has no parameters.
                 if coding.len() != name.len() {
                     return Err(RequestFault::CodingInvalid);
@@ -173,51 +152,44 @@ impl<'b> FieldsReading<'b> {
         Ok(())
     }
 
-    fn finish(self, version: Version) -> Result<(Fields<'b>, Coding), RequestFault> {
+    fn finish(self, version: Version) -> Result<Fields<'b>, HeadFault> {
         match self.host {
-            None if version == Version::Http11 => return Err(RequestFault::HostMissing),
+            None if version == Version::Http11 => return Err(RequestFault::HostMissing.into()),
             // RFC 9112 §3.2: an invalid Host is refused in a request of any version.
-            Some(host) if !is_authority(host) => return Err(RequestFault::HostInvalid),
+            Some(host) if !is_authority(host) => return Err(RequestFault::HostInvalid.into()),
             _ => {}
         }
-        let coding = self.coding(version)?;
-        let framing = match coding {
-            Coding::Absent => Framing::Length(self.length.unwrap_or(0)),
-            Coding::Chunked | Coding::Unknown => Framing::Chunked,
-        };
-        let expectation = match (self.expect_unknown, self.expect_continue, version) {
-            (true, ..) => Expectation::Unknown,
-            // RFC 9110 §10.1.1: the expectation is ignored in HTTP/1.0, which has no interim responses.
-            (false, true, Version::Http11) => Expectation::Continue,
-            (false, ..) => Expectation::None,
-        };
-        let fields = Fields {
-            framing,
+        Ok(Fields {
+            framing: self.framing(version)?,
             persistent: !self.close && (version == Version::Http11 || self.keep_alive),
-            media_type: self.media_type.unwrap_or(MediaType::Other),
+            is_json: self.is_json.unwrap_or_default(),
             encoded: self.encoded,
-            expectation,
+            expectation: match (self.expectation, version) {
+                // RFC 9110 §10.1.1: the expectation is ignored in HTTP/1.0, which has no interim responses.
+                (Expectation::Continue, Version::Http10) => Expectation::None,
+                (expectation, _) => expectation,
+            },
             origin: self.origin,
             private_network: self.private_network,
             bearer: self.bearer.unwrap_or_default(),
-        };
-        Ok((fields, coding))
+        })
     }
 
-    fn coding(&self, version: Version) -> Result<Coding, RequestFault> {
-        if !self.has_coding {
-            return Ok(Coding::Absent);
+    fn framing(&self, version: Version) -> Result<Framing, HeadFault> {
+        if self.codings == 0 {
+            return Ok(Framing::Length(self.length.unwrap_or(0)));
         }
         if self.length.is_some() {
-            return Err(RequestFault::LengthAndCoding);
+            return Err(RequestFault::LengthAndCoding.into());
         }
         if version == Version::Http10 {
-            return Err(RequestFault::CodingInHttp10);
+            return Err(RequestFault::CodingInHttp10.into());
         }
-        if self.chunked > 1 || (self.chunked == 1 && !self.chunked_last) {
-            return Err(RequestFault::CodingInvalid);
+        match self.chunked_at {
+            Some(place) if place != self.codings => Err(RequestFault::CodingInvalid.into()),
+            Some(1) => Ok(Framing::Chunked),
+            _ => Err(HeadFault::TransferCoding),
         }
-        Ok(if self.codings == 1 && self.chunked == 1 { Coding::Chunked } else { Coding::Unknown })
     }
 }
 
@@ -250,16 +222,14 @@ fn bearer(credentials: &[u8]) -> &[u8] {
     }
 }
 
-/// Returns [`MediaType::Json`] for `application/json` with any parameters but a charset other than UTF-8
-/// (RFC 9110 §8.3.1).
-fn media_type(value: &[u8]) -> MediaType {
+/// Returns whether `value` is `application/json` with any parameters but a charset other than UTF-8 (RFC 9110 §8.3.1).
+fn is_json(value: &[u8]) -> bool {
     // What nearly all clients send.
     if value == b"application/json" {
-        return MediaType::Json;
+        return true;
     }
     let (essence, parameters) = split_once(value, b';').unwrap_or((value, b""));
-    let json = essence.trim_ascii().eq_ignore_ascii_case(b"application/json");
-    if json && is_in_utf8(parameters) { MediaType::Json } else { MediaType::Other }
+    essence.trim_ascii().eq_ignore_ascii_case(b"application/json") && is_in_utf8(parameters)
 }
 
 /// Returns whether the parameters (RFC 9110 §5.6.6) name no charset but UTF-8. They may name another one where a quoted
@@ -299,9 +269,78 @@ fn list_members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
 }
 
+/// Returns whether `authority` is `uri-host [ ":" port ]` (RFC 9110 §7.2). An empty host is refused, as RFC 9110 §4.2.1
+/// demands for http and https; so is userinfo (RFC 9110 §4.2.4).
+pub(super) fn is_authority(authority: &[u8]) -> bool {
+    let rest = match authority.strip_prefix(b"[") {
+        Some(literal) => split_once(literal, b']').filter(|(address, _)| is_ip_literal(address)).map(|(_, rest)| rest),
+        None => Some(behind_reg_name(authority)).filter(|rest| rest.len() < authority.len()),
+    };
+    match rest {
+        Some([b':', port @ ..]) => port.len() <= PORT_DIGITS && port.iter().all(u8::is_ascii_digit),
+        Some([]) => true,
+        _ => false,
+    }
+}
+
+/// Returns whether `address` is the inside of an `IP-literal` (RFC 3986 §3.2.2): an IPv6 address, or the `v1.…` of a
+/// future address family.
+#[cold]
+fn is_ip_literal(address: &[u8]) -> bool {
+    let Some(future) = address.strip_prefix(b"v").or_else(|| address.strip_prefix(b"V")) else {
+        return std::str::from_utf8(address).is_ok_and(|address| address.parse::<Ipv6Addr>().is_ok());
+    };
+    split_once(future, b'.').is_some_and(|(version, rest)| {
+        !version.is_empty()
+            && !rest.is_empty()
+            && version.iter().all(u8::is_ascii_hexdigit)
+            && rest.iter().all(|&byte| byte == b':' || is_unreserved_or_sub_delim(byte))
+    })
+}
+
+/// Returns what follows the `reg-name` (RFC 3986 §3.2.2) at the start of `authority`; IPv4 addresses are one too.
+fn behind_reg_name(mut authority: &[u8]) -> &[u8] {
+    loop {
+        let end = authority.iter().position(|&byte| !is_unreserved_or_sub_delim(byte)).unwrap_or(authority.len());
+        match authority.split_at(end).1 {
+            [b'%', high, low, rest @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => authority = rest,
+            rest => return rest,
+        }
+    }
+}
+
+/// Returns whether `byte` is `unreserved` or one of `sub-delims` (RFC 3986 §2.2, §2.3).
+fn is_unreserved_or_sub_delim(byte: u8) -> bool {
+    #[expect(clippy::indexing_slicing, reason = "an index beyond the table would not compile")]
+    const TABLE: [bool; 256] = {
+        let mut table = [false; 256];
+        let mut rest: &[u8] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~!$&'()*+,;=";
+        while let [byte, others @ ..] = rest {
+            table[*byte as usize] = true;
+            rest = others;
+        }
+        table
+    };
+    TABLE.get(usize::from(byte)) == Some(&true)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hosts() {
+        for host in ["localhost", "localhost:12358", "127.0.0.1:80", "[::1]", "[::1]:12358", "a%41.b", "h:", "[v1.a:b]"]
+        {
+            assert!(is_authority(host.as_bytes()), "{host}");
+        }
+        for host in [
+            "", ":80", "a b", "a/b", "u@h", "[::1", "[::1]x", "[zz]", "[]", "h:8x", "h:123456", "a%4", "a:b:c", "h?",
+            "a\\b", "a%zz", "a%4z", "a%z4", "[v.a]", "[v1.]", "[v1]", "[vz.a]", "[v1.a/]",
+        ] {
+            assert!(!is_authority(host.as_bytes()), "{host}");
+        }
+    }
 
     /// Fields are told apart by their length first.
     #[test]

@@ -1,14 +1,16 @@
-//! The head of a request: where it ends, its request line, its fields.
+//! The head of a request: where it ends, its request line (RFC 9112 §3), its target, its fields.
+
+use std::borrow::Cow;
 
 use httparse::{EMPTY_HEADER, Header, Status};
 use memchr::memmem;
+use percent_encoding::percent_decode;
 
-use super::fault::RequestFault;
-use super::fields::{Coding, Fields};
-use super::request_line::RequestLine;
-use super::target::{TARGET_BYTES, Target};
+use super::fields::{Fields, is_authority};
+use super::{HeadFault, RequestFault, Version, all_bytes, is_tchar, leading, split_once};
 
-pub use super::request_line::{Method, Version};
+/// Bytes of a request target: 8 KiB, what RFC 9112 §3 asks every recipient to support. A longer one is refused with 414.
+pub const TARGET_BYTES: usize = 8 * 1024;
 
 /// Field lines in a head: browsers send about 20, proxies add some. More than 100 are an attack or a mistake: 431.
 pub const FIELD_LINES: usize = 100;
@@ -20,24 +22,31 @@ const USUAL_FIELD_LINES: usize = 16;
 /// The end of the last line, and the empty line behind it.
 const END: &[u8] = b"\r\n\r\n";
 
-/// Why a head is refused. Where several faults apply, the first of these variants is answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum HeadFault {
-    /// 400.
-    Malformed(RequestFault),
-    /// 431: more bytes than `--max-head`, or more than [`FIELD_LINES`] lines (RFC 6585 §5).
-    TooLarge,
-    /// 414: a target of more than [`TARGET_BYTES`] (RFC 9110 §15.5.15).
-    TargetTooLong,
-    /// 505: a major version other than 1 (RFC 9110 §15.6.6).
-    Version,
-    /// 501: a transfer coding other than chunked (RFC 9112 §6.1).
-    TransferCoding,
+/// The methods that the gateway distinguishes. They are case-sensitive (RFC 9110 §9.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// Delivers a message.
+    Post,
+    /// Asks what is allowed; a CORS preflight uses it.
+    Options,
+    /// Not allowed, and answered without content (RFC 9110 §9.3.2).
+    Head,
+    /// Not allowed. What follows it may be meant for the tunnel that it asks for (RFC 9110 §9.3.6).
+    Connect,
+    /// Any other method: not allowed, whether it is registered or not.
+    Other,
 }
 
-impl From<RequestFault> for HeadFault {
-    fn from(malformed: RequestFault) -> Self {
-        Self::Malformed(malformed)
+impl Method {
+    fn parse(method: &[u8]) -> Result<Self, RequestFault> {
+        match method {
+            b"POST" => Ok(Self::Post),
+            b"OPTIONS" => Ok(Self::Options),
+            b"HEAD" => Ok(Self::Head),
+            b"CONNECT" => Ok(Self::Connect),
+            _ if !method.is_empty() && method.iter().copied().all(is_tchar) => Ok(Self::Other),
+            _ => Err(RequestFault::RequestLine),
+        }
     }
 }
 
@@ -142,20 +151,22 @@ impl<'b> Head<'b> {
         if !input.get(..head_bytes).is_some_and(|head| lines_end_with_crlf(head, lines)) {
             return Err(RequestFault::ControlByte.into());
         }
-        let limits = if lines.len() > FIELD_LINES {
-            Err(HeadFault::TooLarge)
-        } else if line.target_bytes > TARGET_BYTES {
-            Err(HeadFault::TargetTooLong)
+        let limit = if lines.len() > FIELD_LINES {
+            Some(HeadFault::TooLarge)
         } else {
-            Ok(())
+            (line.target_bytes > TARGET_BYTES).then_some(HeadFault::TargetTooLong)
         };
-        let Some((target, version)) = line.http1 else { return Err(limits.err().unwrap_or(HeadFault::Version)) };
-        let (fields, coding) = Fields::read(lines, version)?;
-        limits?;
-        if coding == Coding::Unknown {
-            return Err(HeadFault::TransferCoding);
+        let read = match line.http1 {
+            Some((target, version)) => {
+                Fields::read(lines, version).map(|fields| Self { method: line.method, target, version, fields })
+            }
+            None => Err(HeadFault::Version),
+        };
+        match (read, limit) {
+            (Ok(head), None) => Ok((head, head_bytes)),
+            (Ok(_), Some(fault)) | (Err(fault), None) => Err(fault),
+            (Err(fault), Some(limit)) => Err(fault.min(limit)),
         }
-        Ok((Self { method: line.method, target, version, fields }, head_bytes))
     }
 }
 
@@ -185,4 +196,226 @@ fn field_lines<'l, 'b>(
 fn lines_end_with_crlf(head: &[u8], lines: &[Header<'_>]) -> bool {
     let cr = head.as_ptr().addr() + 2;
     lines.iter().all(|line| head.get(line.name.as_ptr().addr().wrapping_sub(cr)) == Some(&b'\r')) && head.ends_with(END)
+}
+
+/// A well-formed request line.
+struct RequestLine<'b> {
+    method: Method,
+    target_bytes: usize,
+    /// `None` for a major version other than 1: HTTP/1 does not define its targets and fields (RFC 9110 §2.5). An
+    /// example is `PRI * HTTP/2.0`, which begins a connection of HTTP/2 (RFC 9113 §3.4).
+    http1: Option<(Target<'b>, Version)>,
+}
+
+impl<'b> RequestLine<'b> {
+    /// Reads the request line at the start of `input`, which ends with CRLF, and returns it with what follows.
+    #[inline]
+    fn read(input: &'b [u8]) -> Result<(Self, &'b [u8]), RequestFault> {
+        if let Some(read) = Self::usual(input) {
+            return Ok(read);
+        }
+        let (line, rest) = split_once(input, b'\n').ok_or(RequestFault::RequestLine)?;
+        let line = line.strip_suffix(b"\r").ok_or(RequestFault::ControlByte)?;
+        Ok((Self::parse(line)?, rest))
+    }
+
+    /// Reads what nearly all clients send: `POST`, an origin-form and `HTTP/1.1`. The target ends before the first byte
+    /// that no target holds, so that the end of the line need not be searched for.
+    #[inline(always)] // The line is not copied then.
+    fn usual(input: &'b [u8]) -> Option<(Self, &'b [u8])> {
+        let input = input.strip_prefix(b"POST ")?;
+        let (target, rest) = input.split_at_checked(leading(input, is_target_byte))?;
+        let rest = rest.strip_prefix(b" HTTP/1.1\r\n")?;
+        let http1 = Some((Target::origin_form(target)?, Version::Http11));
+        Some((Self { method: Method::Post, target_bytes: target.len(), http1 }, rest))
+    }
+
+    /// Parses `method SP request-target SP HTTP-version` (RFC 9112 §3), where each space is a single one.
+    fn parse(line: &'b [u8]) -> Result<Self, RequestFault> {
+        // RFC 9112 §2.3: `HTTP/` in capitals, one digit, a dot, one digit.
+        let Some((line, &[b' ', b'H', b'T', b'T', b'P', b'/', major @ b'0'..=b'9', b'.', minor @ b'0'..=b'9'])) =
+            line.split_last_chunk()
+        else {
+            return Err(RequestFault::RequestLine);
+        };
+        let (method, target) = split_once(line, b' ').ok_or(RequestFault::RequestLine)?;
+        let method = Method::parse(method)?;
+        let parsed = match (method, target) {
+            // RFC 9112 §3.2.3: CONNECT uses the authority-form, which no other method does.
+            (Method::Connect, _) => Target::authority(target),
+            // RFC 9112 §3.2.4: only OPTIONS uses the asterisk-form.
+            (Method::Options, b"*") => Ok(Target { path: b"*", query: b"" }),
+            _ => Target::parse(target),
+        };
+        if let Err(fault) = parsed {
+            // After another space, or a byte outside of ASCII, it is open where the target ends.
+            if target.iter().any(|&byte| byte == b' ' || !byte.is_ascii()) {
+                return Err(RequestFault::RequestLine);
+            }
+            if major == b'1' || target.is_empty() {
+                return Err(fault);
+            }
+        }
+        let version = if minor == b'0' { Version::Http10 } else { Version::Http11 };
+        let http1 = parsed.ok().filter(|_| major == b'1').map(|target| (target, version));
+        Ok(Self { method, target_bytes: target.len(), http1 })
+    }
+}
+
+/// What a request asks for, in whichever form it was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target<'b> {
+    /// The path as it was sent; `*` for the asterisk-form, empty for the authority-form, neither of which has one.
+    pub path: &'b [u8],
+    /// What stands behind the first `?`, still percent-encoded. It holds the token: never to be logged.
+    pub query: &'b [u8],
+}
+
+impl<'b> Target<'b> {
+    /// Reads an origin-form or an absolute-form.
+    fn parse(target: &'b [u8]) -> Result<Self, RequestFault> {
+        if !all_bytes(target, is_target_byte) {
+            return Err(RequestFault::Target);
+        }
+        Self::origin_form(target).map_or_else(|| Self::absolute(target), Ok)
+    }
+
+    /// Reads an origin-form (RFC 9112 §3.2.1), whose bytes are those of a target.
+    fn origin_form(target: &'b [u8]) -> Option<Self> {
+        target.starts_with(b"/").then(|| Self::split(target))
+    }
+
+    /// Reads an authority-form (RFC 9112 §3.2.3). The port may not be missing or empty (RFC 9110 §9.3.6).
+    #[cold]
+    fn authority(target: &'b [u8]) -> Result<Self, RequestFault> {
+        let colon = memchr::memrchr(b':', target).ok_or(RequestFault::Target)?;
+        let port = target.get(colon + 1..).and_then(|port| std::str::from_utf8(port).ok());
+        let has_port = port.is_some_and(|port| port.parse::<u16>().is_ok());
+        if has_port && is_authority(target) { Ok(Self { path: b"", query: b"" }) } else { Err(RequestFault::Target) }
+    }
+
+    /// Reads an absolute-form, which every request may use; its authority replaces `Host` (RFC 9112 §3.2.2).
+    #[cold]
+    fn absolute(target: &'b [u8]) -> Result<Self, RequestFault> {
+        let (scheme, rest) = split_once(target, b':').ok_or(RequestFault::Target)?;
+        if !scheme.eq_ignore_ascii_case(b"http") && !scheme.eq_ignore_ascii_case(b"https") {
+            return Err(RequestFault::Target);
+        }
+        let rest = rest.strip_prefix(b"//").ok_or(RequestFault::Target)?;
+        let end = memchr::memchr2(b'/', b'?', rest).unwrap_or(rest.len());
+        let (authority, path_and_query) = rest.split_at_checked(end).ok_or(RequestFault::Target)?;
+        if !is_authority(authority) {
+            return Err(RequestFault::Target);
+        }
+        let target = Self::split(path_and_query);
+        // RFC 9110 §4.2.3: an empty path is the same as "/".
+        Ok(Self { path: if target.path.is_empty() { b"/" } else { target.path }, ..target })
+    }
+
+    fn split(target: &'b [u8]) -> Self {
+        // A path is short, so that a plain search costs less than to set up a vectorised one.
+        let path_bytes = target.iter().position(|&byte| byte == b'?').unwrap_or(target.len());
+        let (path, query) = target.split_at(path_bytes);
+        Self { path, query: query.strip_prefix(b"?").unwrap_or_default() }
+    }
+
+    /// Gives each value of the query's parameter `name`, percent-decoded, to `take`. `+` is not decoded to a space: it
+    /// is a digit of base64, and users paste tokens as they are.
+    pub fn parameters(&self, name: &str, mut take: impl FnMut(&[u8])) {
+        // Most queries are this parameter alone, and hold nothing encoded.
+        if let Some(value) = self.query.strip_prefix(name.as_bytes()).and_then(|query| query.strip_prefix(b"="))
+            && all_bytes(value, |byte| (byte != b'&') & (byte != b'%'))
+        {
+            return take(value);
+        }
+        for pair in self.query.split(|&byte| byte == b'&') {
+            let (key, value) = split_once(pair, b'=').unwrap_or((pair, b""));
+            if percent_decode(key).eq(name.bytes()) {
+                take(&Cow::from(percent_decode(value)));
+            }
+        }
+    }
+}
+
+/// Returns whether `byte` may stand in a target.
+///
+/// Browsers leave `|`, `^`, `{` and the like unencoded in a query, though RFC 3986 would have them encoded. No byte of
+/// 0x21 to 0x7E can be mistaken for another here but `#`, which begins a fragment (RFC 9110 §7.1).
+fn is_target_byte(byte: u8) -> bool {
+    byte.is_ascii_graphic() & (byte != b'#')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the path and the query.
+    fn parse(method: &str, target: &str) -> Option<(String, String)> {
+        let line = format!("{method} {target} HTTP/1.1");
+        let (target, _) = RequestLine::parse(line.as_bytes()).ok()?.http1?;
+        Some((String::from_utf8(target.path.into()).unwrap(), String::from_utf8(target.query.into()).unwrap()))
+    }
+
+    #[test]
+    fn the_four_forms() {
+        for (method, target, path, query) in [
+            ("POST", "/api/message?token=a", "/api/message", "token=a"),
+            ("POST", "http://h/api/message?token=a", "/api/message", "token=a"),
+            ("POST", "HTTPS://[::1]:1/api/message", "/api/message", ""),
+            ("POST", "http://h", "/", ""),
+            ("POST", "http://h?q", "/", "q"),
+            ("OPTIONS", "*", "*", ""),
+            ("CONNECT", "h:1", "", ""),
+            ("CONNECT", "[::1]:65535", "", ""),
+        ] {
+            assert_eq!(parse(method, target), Some((path.into(), query.into())), "{method} {target}");
+        }
+    }
+
+    #[test]
+    fn no_form_at_all() {
+        for (method, target) in [
+            ("POST", "*"),
+            ("POST", ""),
+            ("POST", "api/message"),
+            ("POST", "h:1"),
+            ("CONNECT", "h"),
+            ("CONNECT", "1"),
+            ("CONNECT", "h:"),
+            ("CONNECT", "h:65536"),
+            ("CONNECT", "[::1]"),
+            ("CONNECT", "/"),
+            ("CONNECT", "*"),
+            ("CONNECT", "http://h:1/"),
+            ("POST", "ftp://h/"),
+            ("POST", "http://"),
+            ("POST", "http:///x"),
+            ("POST", "http://u@h/"),
+            ("POST", "http://h:x/"),
+            ("POST", "/a#b"),
+            ("POST", "/a b"),
+            ("POST", "/\u{e9}"),
+            ("POST", "/\u{7f}"),
+        ] {
+            assert_eq!(parse(method, target), None, "{method} {target}");
+        }
+    }
+
+    #[test]
+    fn parameters_are_percent_decoded() {
+        for (query, expected) in [
+            ("x=1&token=a%20b+c&tok%65n=&token&=token", &["a b+c", "", ""][..]),
+            ("token=a+b", &["a+b"]),
+            ("token=%61", &["a"]),
+            ("token=a&x=1", &["a"]),
+            ("token=%61&token=b", &["a", "b"]),
+            ("token=&&", &[""]),
+            ("tokens=a", &[]),
+        ] {
+            let mut values = Vec::new();
+            let take = |value: &[u8]| values.push(String::from_utf8(value.to_vec()).unwrap());
+            Target { path: b"", query: query.as_bytes() }.parameters("token", take);
+            assert_eq!(values, expected, "{query}");
+        }
+    }
 }

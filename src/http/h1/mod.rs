@@ -2,10 +2,8 @@
 //!
 //! The parts, in the order in which a request meets them:
 //!
-//! * [`head`]: where a head ends, and its request line and fields as one typed [`head::Head`];
-//! * `request_line`: the method, the target and the version;
-//! * [`target`]: the request target, its query, and the host;
-//! * [`fields`]: what the field lines mean together (framing, persistence, media type, expectation);
+//! * [`head`]: where a head ends, its request line, and the whole as one typed [`head::Head`];
+//! * [`fields`]: what the field lines mean together (host, framing, persistence, media type, expectation);
 //! * [`chunked`]: the chunked transfer coding.
 //!
 //! # What is accepted and what is refused
@@ -79,11 +77,88 @@
 //! extensions and trailers (`limits`), and deadlines and ends of connections (`endings`).
 
 pub mod chunked;
-pub mod fault;
 pub mod fields;
 pub mod head;
-mod request_line;
-pub mod target;
+
+use std::fmt;
+
+/// The minor version of HTTP/1. A minor version above 1 is treated as 1 (RFC 9110 §2.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// HTTP/1.0
+    Http10,
+    /// HTTP/1.1
+    Http11,
+}
+
+/// Why a head is refused. Where several faults apply, the first of these variants is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HeadFault {
+    /// 400.
+    Malformed(RequestFault),
+    /// 431: more bytes than `--max-head`, or more than [`head::FIELD_LINES`] lines (RFC 6585 §5).
+    TooLarge,
+    /// 414: a target of more than [`head::TARGET_BYTES`] (RFC 9110 §15.5.15).
+    TargetTooLong,
+    /// 505: a major version other than 1 (RFC 9110 §15.6.6).
+    Version,
+    /// 501: a transfer coding other than chunked (RFC 9112 §6.1).
+    TransferCoding,
+}
+
+impl From<RequestFault> for HeadFault {
+    fn from(malformed: RequestFault) -> Self {
+        Self::Malformed(malformed)
+    }
+}
+
+/// A fault after which the end of the message is in doubt, so that nothing that follows may be read as a request
+/// (RFC 9112 §11.1, §11.2). The table of what is refused names the section for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "`Display` says what each is")]
+pub enum RequestFault {
+    ControlByte,
+    RequestLine,
+    Target,
+    FieldLine,
+    HostMissing,
+    HostRepeated,
+    HostInvalid,
+    LengthAndCoding,
+    LengthRepeated,
+    LengthInvalid,
+    CodingInHttp10,
+    CodingInvalid,
+    ChunkSize,
+    ChunkLine,
+    ChunkEnd,
+    Trailer,
+    Incomplete,
+}
+
+impl fmt::Display for RequestFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ControlByte => "the head holds a control byte, or a CR or LF that stands alone",
+            Self::RequestLine => "the request line is not `method target HTTP/1.1`",
+            Self::Target => "the request target is not a valid one",
+            Self::FieldLine => "a field line is not `name: value`",
+            Self::HostMissing => "the Host field is missing",
+            Self::HostRepeated => "there is more than one Host field",
+            Self::HostInvalid => "the Host field is not a host with an optional port",
+            Self::LengthAndCoding => "both Content-Length and Transfer-Encoding are given",
+            Self::LengthRepeated => "there is more than one Content-Length",
+            Self::LengthInvalid => "the Content-Length is not a number",
+            Self::CodingInHttp10 => "HTTP/1.0 has no Transfer-Encoding",
+            Self::CodingInvalid => "the Transfer-Encoding is malformed",
+            Self::ChunkSize => "a chunk size is not a hexadecimal number of at most 64 bits",
+            Self::ChunkLine => "a chunk-size line is malformed or too long",
+            Self::ChunkEnd => "a chunk is longer than its size says",
+            Self::Trailer => "the trailer section is malformed or too large",
+            Self::Incomplete => "the connection ended in the middle of the request",
+        })
+    }
+}
 
 /// Returns whether `byte` is a `tchar` (RFC 9110 §5.6.2), of which methods, field names and codings consist.
 pub(crate) const fn is_tchar(byte: u8) -> bool {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::http::token::Token;
+use crate::http::admission::Token;
 use crate::settings::{Access, DisabledReason, MAX_FILE_BYTES, parse};
 
 /// The token of the cases, or a part of what they have in its place. No error may show it.

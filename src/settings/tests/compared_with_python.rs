@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use super::cases::as_python;
-use crate::http::token::Token;
+use crate::http::admission::Token;
 use crate::settings::{Access, DisabledReason, parse};
 
 /// Reads one source in hex from each line, and prints what it says.

@@ -2,7 +2,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::http::token::Token;
+use crate::http::admission::Token;
 use crate::settings::file::{path_in, read};
 use crate::settings::{Access, DisabledReason, parse};
 
