@@ -7,7 +7,7 @@ use constant_time_eq::constant_time_eq;
 use crate::http::h1::Version;
 use crate::http::h1::fields::{Expectation, Framing};
 use crate::http::h1::head::{Head, Method};
-use crate::http::policy::{OriginGrant, Policy};
+use crate::http::policy::Policy;
 use crate::http::problem::{Problem, Unavailable};
 
 /// The path of the only endpoint.
@@ -71,8 +71,8 @@ pub struct Request {
     /// The method: the answer to HEAD has no content (RFC 9110 §9.3.2), and no request follows one with CONNECT
     /// (§9.3.6).
     pub method: Method,
-    /// What `Access-Control-Allow-Origin` says.
-    pub grant: OriginGrant,
+    /// Which of the listed origins the request comes from ([`AllowedOrigins`](crate::http::policy::AllowedOrigins)).
+    pub origin: Option<usize>,
 }
 
 impl Request {
@@ -87,7 +87,7 @@ impl Request {
             version: Version::Http11,
             // Of the methods, HEAD alone decides on the answer, whatever else is wrong with the head.
             method: if head.starts_with(b"HEAD ") { Method::Head } else { Method::Other },
-            grant: OriginGrant::Refused,
+            origin: None,
         }
     }
 
@@ -100,7 +100,7 @@ impl Request {
             persistent: fields.persistent,
             version: head.version,
             method: head.method,
-            grant: policy.origins.grant(fields.origin),
+            origin: policy.origins.position(fields.origin),
         }
     }
 }

@@ -45,27 +45,13 @@ pub enum AllowedOrigins {
     These(Box<[Box<str>]>),
 }
 
-/// Which of [`AllowedOrigins`] a request comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OriginGrant {
-    /// Every origin is allowed.
-    Any,
-    /// The origin at this index of the list.
-    Listed(usize),
-    /// An origin that is not in the list, or none.
-    Refused,
-}
-
 impl AllowedOrigins {
-    /// Returns what a request from `origin` is granted.
+    /// Returns the index of `origin` in the list; none where it is not listed, or where every origin is allowed.
     #[must_use]
-    pub fn grant(&self, origin: Option<&[u8]>) -> OriginGrant {
+    pub fn position(&self, origin: Option<&[u8]>) -> Option<usize> {
         match self {
-            Self::Any => OriginGrant::Any,
-            Self::These(origins) => {
-                let index = origins.iter().position(|allowed| origin == Some(allowed.as_bytes()));
-                index.map_or(OriginGrant::Refused, OriginGrant::Listed)
-            }
+            Self::Any => None,
+            Self::These(origins) => origins.iter().position(|allowed| origin == Some(allowed.as_bytes())),
         }
     }
 }

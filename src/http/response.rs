@@ -5,7 +5,7 @@ use crate::http::admission::Request;
 use crate::http::context::Context;
 use crate::http::h1::Version;
 use crate::http::h1::head::Method;
-use crate::http::policy::{AllowedOrigins, OriginGrant};
+use crate::http::policy::AllowedOrigins;
 use crate::http::problem::{Problem, Status};
 
 /// The interim answer that asks for the body (RFC 9110 §15.2.1).
@@ -27,7 +27,7 @@ pub fn accepted<P>(request: &Request, out: &mut Vec<u8>, context: &Context<P>) {
 pub(super) fn options<P>(request: &Request, out: &mut Vec<u8>, context: &Context<P>) {
     head(Status::NoContent, request, out, context);
     out.extend_from_slice(b"Allow: POST, OPTIONS\r\n");
-    if request.grant != OriginGrant::Refused {
+    if context.policy.origins == AllowedOrigins::Any || request.origin.is_some() {
         // No browser adds the token by itself, so a page may send any field. `*` does not stand for Authorization (Fetch
         // §2.2.2).
         out.extend_from_slice(
@@ -81,7 +81,7 @@ fn head<P>(status: Status, request: &Request, out: &mut Vec<u8>, context: &Conte
     }
     out.extend_from_slice(&context.date);
     out.extend_from_slice(b"\r\n");
-    allowed_origin(&context.policy.origins, request.grant, out);
+    allowed_origin(&context.policy.origins, request.origin, out);
     match (request.persistent, request.version) {
         (false, _) => out.extend_from_slice(b"Connection: close\r\n"),
         (true, Version::Http10) => out.extend_from_slice(b"Connection: keep-alive\r\n"),
@@ -90,12 +90,12 @@ fn head<P>(status: Status, request: &Request, out: &mut Vec<u8>, context: &Conte
 }
 
 /// Appends the field lines that tell a browser who may read the answer.
-fn allowed_origin(origins: &AllowedOrigins, grant: OriginGrant, out: &mut Vec<u8>) {
+fn allowed_origin(origins: &AllowedOrigins, origin: Option<usize>, out: &mut Vec<u8>) {
     let AllowedOrigins::These(origins) = origins else {
         return out.extend_from_slice(b"Access-Control-Allow-Origin: *\r\n");
     };
-    if let OriginGrant::Listed(index) = grant {
-        debug_assert!(index < origins.len(), "a grant comes from the list itself");
+    if let Some(index) = origin {
+        debug_assert!(index < origins.len(), "the index comes from the list itself");
         if let Some(origin) = origins.get(index) {
             out.extend_from_slice(b"Access-Control-Allow-Origin: ");
             out.extend_from_slice(origin.as_bytes());

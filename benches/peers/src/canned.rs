@@ -13,7 +13,7 @@ use std::time::SystemTime;
 use adapter_gateway::http::Context;
 use adapter_gateway::http::admission::Request;
 use adapter_gateway::http::h1::head::Method;
-use adapter_gateway::http::policy::{OriginGrant, Policy};
+use adapter_gateway::http::policy::Policy;
 use adapter_gateway::http::response;
 use adapter_gateway::limits::Budget;
 use adapter_gateway::server::transport::{Stream, Transport};
@@ -63,7 +63,7 @@ pub fn serve<T: Transport>(arguments: &Arguments) -> Outcome {
 pub fn answer() -> Vec<u8> {
     let mut context = Context::new(Policy::default(), Budget::new(0), Arc::default(), ());
     context.set_date(SystemTime::now());
-    let request = Request { persistent: true, method: Method::Post, grant: OriginGrant::Any, ..Request::unread(b"") };
+    let request = Request { persistent: true, method: Method::Post, ..Request::unread(b"") };
     let mut answer = Vec::new();
     response::accepted(&request, &mut answer, &context);
     answer

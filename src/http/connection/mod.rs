@@ -13,9 +13,9 @@ use crate::http::admission::{Request, admit};
 use crate::http::body::{BodyFault, BodyReader, KeptBody, split};
 pub use crate::http::body::{DISCARD_BYTES, READ_BYTES};
 use crate::http::context::{Context, Input, Publish, shared};
+use crate::http::h1::RequestFault;
 use crate::http::h1::fields::{Expectation, Framing};
 use crate::http::h1::head::{HeadSearch, Method};
-use crate::http::h1::{HeadFault, RequestFault};
 use crate::http::problem::{Problem, Unavailable};
 use crate::http::response::{self, CONTINUE};
 
@@ -195,9 +195,7 @@ impl Connection {
     fn next(&self, out: &[u8]) -> Next {
         match (&self.state, self.waiting()) {
             (ConnectionState::Closed(reason), _) => Next::Close(*reason),
-            (_, waiting) if self.finishing && waiting.is_none_or(Waiting::is_for_request) => {
-                Next::Close(CloseReason::Asked)
-            }
+            (_, Some(waiting)) if self.finishing && waiting.is_for_request() => Next::Close(CloseReason::Asked),
             (_, Some(waiting)) if out.len() < ANSWER_BYTES || self.held.is_empty() => Next::Read(waiting),
             _ => Next::Again,
         }
@@ -217,18 +215,7 @@ impl Connection {
                     *empty_line_skipped = rest.is_some();
                     rest
                 }
-                ConnectionState::Head { search, .. } => match read_head(search, bytes, admitted, context) {
-                    Ok(Some((request, verdict, rest))) => {
-                        let (head, _) = split(bytes, bytes.len() - rest.len());
-                        admitted = verdict.is_ok().then_some((head, request));
-                        Some(self.request(request, verdict, input.part(rest), out, context))
-                    }
-                    Ok(None) => None,
-                    Err(fault) => {
-                        self.refuse(&Problem::Head(fault), Request::unread(bytes), out, context);
-                        None
-                    }
-                },
+                ConnectionState::Head { .. } => self.head(input, &mut admitted, out, context),
                 ConnectionState::Keep(kept) => match kept.read(bytes) {
                     Ok((None, rest)) => Some(rest),
                     Ok((Some(body), rest)) => {
@@ -245,18 +232,15 @@ impl Connection {
                         Some(bytes)
                     }
                 },
-                ConnectionState::Discard(reader) => match reader.read(bytes) {
-                    Ok(part) => {
-                        if part.done {
-                            self.state = START;
-                        }
-                        Some(part.rest)
+                ConnectionState::Discard(reader) => {
+                    let read = reader.read(bytes);
+                    match &read {
+                        Ok(part) if part.done => self.state = START,
+                        Ok(_) => {}
+                        Err(_) => self.state = ConnectionState::Closed(CloseReason::Refused),
                     }
-                    Err(_) => {
-                        self.state = ConnectionState::Closed(CloseReason::Refused);
-                        None
-                    }
-                },
+                    read.ok().map(|part| part.rest)
+                }
                 ConnectionState::Closed(_) => None,
             };
             match rest {
@@ -268,27 +252,47 @@ impl Connection {
         if matches!(self.state, ConnectionState::Closed(_)) { &[] } else { input.bytes }
     }
 
-    /// Goes on with a request whose head was judged. `input` follows the head. Returns what was not read of it.
-    fn request<'i>(
+    /// Reads the head at the start of `input`, and goes on with its request. Returns what was not read; none if the head
+    /// has not arrived whole, or is refused. `admitted` is the head before it in the same input, with its request.
+    fn head<'i>(
         &mut self,
-        request: Request,
-        verdict: Result<(), Problem>,
         input: Input<'i>,
+        admitted: &mut Option<(&'i [u8], Request)>,
         out: &mut Vec<u8>,
         context: &mut Context<impl Publish>,
-    ) -> &'i [u8] {
+    ) -> Option<&'i [u8]> {
+        let ConnectionState::Head { search, .. } = &mut self.state else { return None };
+        // A pipeline often repeats its head. The same bytes under the same token and policy are admitted again.
+        let repeated = admitted.and_then(|(head, request)| Some((request, Ok(()), input.bytes.strip_prefix(head)?)));
+        let read = match repeated {
+            None => search.read(input.bytes, context.policy.head_bytes).map(|read| {
+                let (head, end) = read?;
+                let request = Request::new(&head, &context.policy);
+                let verdict = admit(&head, context.token.as_ref(), &context.policy);
+                let (head, rest) = split(input.bytes, end);
+                *admitted = verdict.is_ok().then_some((head, request));
+                Some((request, verdict, rest))
+            }),
+            repeated => Ok(repeated),
+        };
+        let (request, verdict, rest) = match read {
+            Ok(read) => read?,
+            Err(fault) => {
+                self.refuse(&Problem::Head(fault), Request::unread(input.bytes), out, context);
+                return None;
+            }
+        };
         self.requests = self.requests.wrapping_add(1);
         match verdict {
             Ok(()) if request.method == Method::Options => {
-                let reader = BodyReader::new(request.framing, DISCARD_BYTES);
-                let request = self.discard(reader, request);
+                let request = self.discard(BodyReader::new(request.framing, DISCARD_BYTES), request);
                 response::options(&request, out, context);
-                input.bytes
+                Some(rest)
             }
-            Ok(()) => self.message(request, input, out, context),
+            Ok(()) => Some(self.message(request, input.part(rest), out, context)),
             Err(problem) => {
                 self.refuse(&problem, request, out, context);
-                input.bytes
+                Some(rest)
             }
         }
     }
@@ -330,15 +334,9 @@ impl Connection {
     }
 
     /// Judges a whole body, publishes it if it is a message, and answers.
-    fn answer(
-        &mut self,
-        body: Input<'_>,
-        mut request: Request,
-        out: &mut Vec<u8>,
-        context: &mut Context<impl Publish>,
-    ) {
+    fn answer(&mut self, body: Input<'_>, request: Request, out: &mut Vec<u8>, context: &mut Context<impl Publish>) {
         let close = self.asked_to_close(&request);
-        request.persistent = close.is_none();
+        let request = Request { persistent: close.is_none(), ..request };
         match context.publish(body) {
             Ok(()) => response::accepted(&request, out, context),
             Err(problem) => response::problem(&problem, &request, out, context),
@@ -418,27 +416,4 @@ impl Connection {
         self.state = ConnectionState::Closed(reason);
         Next::Close(reason)
     }
-}
-
-/// A request by its head, what becomes of it, and what follows the head.
-type JudgedHead<'i> = (Request, Result<(), Problem>, &'i [u8]);
-
-/// Reads and judges the head at the start of `input`. Returns none if it has not arrived yet. `admitted` is the head
-/// before it in the same input, with its request.
-fn read_head<'i, P>(
-    search: &mut HeadSearch,
-    input: &'i [u8],
-    admitted: Option<(&[u8], Request)>,
-    context: &Context<P>,
-) -> Result<Option<JudgedHead<'i>>, HeadFault> {
-    // A pipeline often repeats its head. The same bytes under the same token and policy are admitted again.
-    if let Some((head, request)) = admitted
-        && let Some(rest) = input.strip_prefix(head)
-    {
-        return Ok(Some((request, Ok(()), rest)));
-    }
-    let Some((head, end)) = search.read(input, context.policy.head_bytes)? else { return Ok(None) };
-    let verdict = admit(&head, context.token.as_ref(), &context.policy);
-    let (_, rest) = split(input, end);
-    Ok(Some((Request::new(&head, &context.policy), verdict, rest)))
 }

@@ -28,6 +28,8 @@ pub struct Decoded<'b> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkedDecoder {
     state: DecoderState,
+    /// The size of the chunk, as far as it was read, and then what is still to come of the chunk.
+    left: u64,
     /// Bytes of the current chunk-size line, or of the trailer section.
     section_bytes: u32,
     extension_bytes: u32,
@@ -37,12 +39,12 @@ pub struct ChunkedDecoder {
 enum DecoderState {
     /// At the first digit of a size.
     SizeStart,
-    Size(u64),
+    Size,
     /// In the extensions behind a size.
-    Extension(ExtensionState, u64),
+    Extension(ExtensionState),
     /// After the CR of a size line.
-    SizeLf(u64),
-    Data(u64),
+    SizeLf,
+    Data,
     DataCr,
     DataLf,
     TrailerStart,
@@ -76,7 +78,7 @@ enum ExtensionState {
 
 impl Default for ChunkedDecoder {
     fn default() -> Self {
-        Self { state: DecoderState::SizeStart, section_bytes: 0, extension_bytes: 0 }
+        Self { state: DecoderState::SizeStart, left: 0, section_bytes: 0, extension_bytes: 0 }
     }
 }
 
@@ -90,20 +92,21 @@ impl ChunkedDecoder {
         while let Some((&byte, behind)) = rest.split_first() {
             self.state = match self.state {
                 DecoderState::Done => break,
-                DecoderState::Data(left) => {
-                    let run = usize::try_from(left).unwrap_or(usize::MAX).min(rest.len());
+                DecoderState::Data => {
+                    let run = usize::try_from(self.left).unwrap_or(usize::MAX).min(rest.len());
                     let (content, rest) = rest.split_at(run);
-                    self.state =
-                        if run as u64 == left { DecoderState::DataCr } else { DecoderState::Data(left - run as u64) };
+                    self.left -= run as u64;
+                    if self.left == 0 {
+                        self.state = DecoderState::DataCr;
+                    }
                     return Ok(Decoded { content, rest, done: false });
                 }
                 DecoderState::DataCr if byte == b'\r' => DecoderState::DataLf,
                 DecoderState::DataLf if byte == b'\n' => DecoderState::SizeStart,
                 DecoderState::DataCr | DecoderState::DataLf => return Err(RequestFault::ChunkEnd),
-                DecoderState::SizeStart
-                | DecoderState::Size(_)
-                | DecoderState::Extension(..)
-                | DecoderState::SizeLf(_) => self.size_line(byte)?,
+                DecoderState::SizeStart | DecoderState::Size | DecoderState::Extension(_) | DecoderState::SizeLf => {
+                    self.size_line(byte)?
+                }
                 DecoderState::TrailerStart
                 | DecoderState::TrailerName
                 | DecoderState::TrailerValue
@@ -118,7 +121,7 @@ impl ChunkedDecoder {
     /// Returns how many bytes are still to come of the chunk whose size was read last.
     #[must_use]
     pub fn left(&self) -> u64 {
-        if let DecoderState::Data(left) = self.state { left } else { 0 }
+        if self.state == DecoderState::Data { self.left } else { 0 }
     }
 
     /// Reads a byte of `chunk-size [ chunk-ext ] CRLF`.
@@ -128,31 +131,28 @@ impl ChunkedDecoder {
             return Err(RequestFault::ChunkLine);
         }
         match (self.state, byte) {
-            (DecoderState::SizeStart, _) => Ok(DecoderState::Size(hex(byte)?)),
-            (DecoderState::Size(size), b'\r') => Ok(DecoderState::SizeLf(size)),
-            (DecoderState::Size(size), b';' | b' ' | b'\t') => {
-                self.extension(ExtensionState::BeforeSemicolon, byte, size)
+            (DecoderState::Size, b'\r') => Ok(DecoderState::SizeLf),
+            (DecoderState::Size, b';' | b' ' | b'\t') => self.extension(ExtensionState::BeforeSemicolon, byte),
+            (DecoderState::SizeStart | DecoderState::Size, _) => {
+                let digit = char::from(byte).to_digit(16).ok_or(RequestFault::ChunkSize)?;
+                self.left = self.left.checked_mul(16).ok_or(RequestFault::ChunkSize)? | u64::from(digit);
+                Ok(DecoderState::Size)
             }
-            (DecoderState::Size(size), _) => {
-                let digit = hex(byte)?;
-                let size = size.checked_mul(16).ok_or(RequestFault::ChunkSize)?;
-                Ok(DecoderState::Size(size | digit))
-            }
-            (DecoderState::Extension(extension, size), b'\r') if extension.may_end() => Ok(DecoderState::SizeLf(size)),
-            (DecoderState::Extension(extension, size), _) => self.extension(extension, byte, size),
-            (DecoderState::SizeLf(size), b'\n') => {
+            (DecoderState::Extension(extension), b'\r') if extension.may_end() => Ok(DecoderState::SizeLf),
+            (DecoderState::Extension(extension), _) => self.extension(extension, byte),
+            (DecoderState::SizeLf, b'\n') => {
                 self.section_bytes = 0;
-                Ok(if size == 0 { DecoderState::TrailerStart } else { DecoderState::Data(size) })
+                Ok(if self.left == 0 { DecoderState::TrailerStart } else { DecoderState::Data })
             }
             _ => Err(RequestFault::ChunkLine),
         }
     }
 
     /// Reads a byte of the extensions behind a size.
-    fn extension(&mut self, state: ExtensionState, byte: u8, size: u64) -> Result<DecoderState, RequestFault> {
+    fn extension(&mut self, state: ExtensionState, byte: u8) -> Result<DecoderState, RequestFault> {
         self.extension_bytes += 1;
         let next = state.next(byte).filter(|_| self.extension_bytes <= EXTENSION_BYTES);
-        next.map(|next| DecoderState::Extension(next, size)).ok_or(RequestFault::ChunkLine)
+        next.map(DecoderState::Extension).ok_or(RequestFault::ChunkLine)
     }
 
     /// Reads a byte of `*( field-line CRLF ) CRLF` (RFC 9112 §7.1.2), only to find the end: the trailer is discarded.
@@ -208,11 +208,6 @@ impl ExtensionState {
 fn is_text(byte: u8) -> bool {
     !byte.is_ascii_control() || byte == b'\t'
 }
-
-fn hex(byte: u8) -> Result<u64, RequestFault> {
-    char::from(byte).to_digit(16).map(u64::from).ok_or(RequestFault::ChunkSize)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
