@@ -10,15 +10,14 @@ use crate::limits::BUFFERED_BYTES;
 
 /// Default bound of the queue between the workers and the bus thread, in messages.
 pub const QUEUE_MESSAGES: usize = 65_536;
-/// Default bound of the queue between the workers and the bus thread, in bytes: what connections may hold of bodies, since
-/// an accepted message is a body that is not published yet.
+/// Default bound of that queue in bytes: what connections may hold of bodies, since an accepted message is a body that is
+/// not published yet.
 pub const QUEUE_BYTES: usize = BUFFERED_BYTES;
 /// Default bound of what libzmq holds for one subscriber, in messages. libzmq has no bound in bytes, so this one is
 /// small: 256 bodies of 1 MiB are 256 MiB. The throughput is the same for every value between 100 and 60,000.
 pub const PIPE_MESSAGES: u16 = 256;
 
-/// Default of how long a subscriber may take nothing while messages wait for it. A debugger may stop it for a while, and
-/// one that stays stopped must not stop a house for ever.
+/// Default of how long a subscriber may take nothing while messages wait for it. A debugger may stop it for a while.
 pub const STALL_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The endpoints that the bus publishes to, and the bounds of what it holds.
@@ -93,34 +92,27 @@ impl fmt::Display for LostSubscriber {
     }
 }
 
-/// The reason why the bus, the hub or a subscriber did not start.
+/// The reason why the bus, the hub or a subscriber did not start, in words for people.
 #[derive(Debug)]
-pub enum BusError {
-    /// An endpoint could not be bound, or libzmq refused it.
-    Endpoint {
-        /// The endpoint at fault.
-        endpoint: Endpoint,
-        /// The error that libzmq returned.
-        cause: io::Error,
-    },
-    /// A socket, a descriptor or a thread could not be created.
-    Setup(io::Error),
-}
+pub struct BusError(String);
 
 impl BusError {
     /// Returns a function that turns an I/O error into an error about `endpoint`.
     pub(super) fn about(endpoint: &Endpoint) -> impl FnOnce(io::Error) -> Self {
-        let endpoint = endpoint.clone();
-        move |cause| Self::Endpoint { endpoint, cause }
+        move |cause| Self(format!("{endpoint}: {cause}"))
+    }
+}
+
+/// A socket, a descriptor or a thread could not be created.
+impl From<io::Error> for BusError {
+    fn from(cause: io::Error) -> Self {
+        Self(format!("the bus cannot start: {cause}"))
     }
 }
 
 impl fmt::Display for BusError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Endpoint { endpoint, cause } => write!(f, "{endpoint}: {cause}"),
-            Self::Setup(cause) => write!(f, "the bus cannot start: {cause}"),
-        }
+        f.write_str(&self.0)
     }
 }
 

@@ -57,11 +57,11 @@ impl Endpoint {
     /// # Errors
     /// Returns [`EndpointFault::Wildcard`] for the host `*`, the port `*` and the port 0.
     pub fn connectable(self) -> Result<Self, EndpointFault> {
-        let wild = self.tcp_parts().is_some_and(|(host, port)| host == "*" || port == "*" || port == "0");
-        if wild || &*self.0 == "ipc://*" {
-            return Err(EndpointFault::Wildcard);
-        }
-        Ok(self)
+        let is_wild = match self.place() {
+            Location::Tcp(address) => address.starts_with("*:") || address.ends_with(":*") || address.ends_with(":0"),
+            Location::Ipc(path) => path == "*",
+        };
+        if is_wild { Err(EndpointFault::Wildcard) } else { Ok(self) }
     }
 
     /// Returns whether the host stands in brackets: an IPv6 address, or a name that is to be looked up as one. libzmq
@@ -77,10 +77,6 @@ impl Endpoint {
             Some((_, host_and_port)) => Location::Tcp(host_and_port),
             None => Location::Tcp(&self.0),
         }
-    }
-
-    fn tcp_parts(&self) -> Option<(&str, &str)> {
-        self.0.strip_prefix("tcp://")?.rsplit_once(':')
     }
 }
 

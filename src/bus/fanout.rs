@@ -1,15 +1,30 @@
-//! Sends each message to every connected endpoint, once and in the same order.
+//! The sockets that publish: one for all `--bind` endpoints, and one for each `--connect` endpoint.
 //!
-//! A message leaves the queue when every connected endpoint has it, and at least one endpoint has it. So the slowest
-//! connected endpoint sets the pace, the bus does not wait for an endpoint that is not connected, and while no endpoint
-//! is connected no message is thrown away.
+//! Each message goes to every connected endpoint, once and in the same order. It leaves the queue when every connected
+//! endpoint has it, and at least one has it. So the slowest connected endpoint sets the pace, the bus does not wait for an
+//! endpoint that is not connected, and while no endpoint is connected no message is thrown away.
+//!
+//! Each `--connect` endpoint has an XPUB socket of its own, because a subscription that is read from an XPUB socket
+//! does not show which connection it came from, and the bus decides for each endpoint whether it is connected. Bound
+//! endpoints need no such decision and share one socket.
+//!
+//! `ZMQ_IMMEDIATE` stays off on purpose. With it, libzmq destroys the pipe, and every message in it, whenever the
+//! connection is lost. Without it, the pipe, its messages and the subscriptions outlive the connection: what was handed
+//! over before is sent to the hub when it is back, and what is sent in the moment before the loss is noticed is not
+//! dropped for want of a subscriber. Before the first connection the pipe has no subscription, so nothing may be sent
+//! into it: [`super::link`] prevents that.
 
 use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::endpoint::Endpoint;
+use super::ffi::{self, Frame};
+use super::link::{Link, LinkStatus, PeerRole};
 use super::queue::QueuedMessage;
-use super::xpub_socket::{AddDescriptor, OnEndpointStatus, XpubSocket};
+use super::socket::{self, Bound, Poller};
+use super::state::EndpointState;
+use super::subscriptions::{self, SubscriptionRecord};
 use crate::sync::waker::Waker;
 
 /// The reason why the current message cannot be sent now.
@@ -21,81 +36,165 @@ pub(super) enum Blocked {
     NotConnected,
 }
 
-/// All publishing sockets.
-pub(super) struct Fanout {
-    branches: Vec<Branch>,
+/// Sends the current message to every connected endpoint that does not have it yet. After `Ok` its frames may be
+/// empty; after [`Blocked`] the same message must be sent next.
+pub(super) fn try_send(sockets: &mut [XpubSocket], message: &mut QueuedMessage) -> Result<(), Blocked> {
+    let mut missing = sockets.iter().filter(|socket| socket.needs_message()).count();
+    let mut full = false;
+    for socket in sockets.iter_mut().filter(|socket| socket.needs_message()) {
+        // While other endpoints still need the message, its frames are shared instead of moved.
+        let is_last = missing == 1 && !full;
+        socket.has_message = socket.try_send(message, is_last);
+        full |= !socket.has_message;
+        missing -= 1;
+    }
+    if full {
+        return Err(Blocked::PipeFull);
+    }
+    if !sockets.iter().any(|socket| socket.has_message) {
+        return Err(Blocked::NotConnected);
+    }
+    for socket in sockets {
+        socket.has_message = false;
+    }
+    Ok(())
 }
 
-struct Branch {
-    socket: XpubSocket,
-    /// The socket has the current message.
+/// An XPUB socket and its peers.
+pub(super) struct XpubSocket {
+    socket: zmq::Socket,
+    peers: XpubPeers,
+    /// The topic frame of the current message is in libzmq, and its payload is not.
+    half_sent: bool,
+    /// The current message is in libzmq.
     has_message: bool,
 }
 
-impl Fanout {
-    pub(super) fn new(sockets: Vec<XpubSocket>) -> Self {
-        let branches = sockets.into_iter().map(|socket| Branch { socket, has_message: false });
-        Self { branches: branches.collect() }
+enum XpubPeers {
+    /// The peers of bound endpoints, and what they subscribe to.
+    Bound(SubscriptionRecord),
+    /// A hub that the socket connects to. It subscribes for others.
+    Hub { endpoint: Arc<EndpointState>, link: Link },
+}
+
+impl XpubSocket {
+    /// Creates a socket for bound endpoints, which are added with [`XpubSocket::bind`].
+    pub(super) fn for_binding(
+        context: &zmq::Context,
+        pipe_messages: u16,
+        record: SubscriptionRecord,
+    ) -> io::Result<Self> {
+        let socket = socket::xpub(context, pipe_messages)?;
+        Ok(Self { socket, peers: XpubPeers::Bound(record), half_sent: false, has_message: false })
     }
 
-    /// Sends the current message to every connected endpoint that does not have it yet. After `Ok` its frames may be
-    /// empty; after [`Blocked`] the same message must be sent next.
-    pub(super) fn try_send(&mut self, message: &mut QueuedMessage) -> Result<(), Blocked> {
-        let mut missing = self.branches.iter().filter(|branch| branch.needs_message()).count();
-        let mut full = false;
-        for branch in self.branches.iter_mut().filter(|branch| branch.needs_message()) {
-            // While other endpoints still need the message, its frames are shared instead of moved.
-            let is_last = missing == 1 && !full;
-            branch.has_message = branch.socket.try_send(message, is_last);
-            full |= !branch.has_message;
-            missing -= 1;
-        }
-        if full {
-            return Err(Blocked::PipeFull);
-        }
-        if !self.branches.iter().any(|branch| branch.has_message) {
-            return Err(Blocked::NotConnected);
-        }
-        for branch in &mut self.branches {
-            branch.has_message = false;
-        }
-        Ok(())
+    /// Binds one more endpoint.
+    pub(super) fn bind(&mut self, endpoint: &Endpoint) -> io::Result<Bound> {
+        socket::bind(&mut self.socket, endpoint)
     }
 
-    /// Calls [`XpubSocket::read_events`] for each socket. Returns whether something may be left.
+    /// Creates a socket that connects to `endpoint`. `monitor_name` must be unique in the context.
+    pub(super) fn connecting(
+        context: &zmq::Context,
+        endpoint: Arc<EndpointState>,
+        pipe_messages: u16,
+        monitor_name: &str,
+    ) -> io::Result<Self> {
+        let mut socket = socket::xpub(context, pipe_messages)?;
+        // The socket reports every subscription, even one that the pipe still has from the last connection.
+        socket.set_xpub_verbose(true)?;
+        let link = Link::connect(context, &mut socket, &endpoint.address, PeerRole::Subscribe, monitor_name)?;
+        Ok(Self { socket, peers: XpubPeers::Hub { endpoint, link }, half_sent: false, has_message: false })
+    }
+
+    /// Returns whether the current message is to be sent. Bound endpoints always count as connected.
+    fn needs_message(&self) -> bool {
+        let is_connected = match &self.peers {
+            XpubPeers::Bound(_) => true,
+            XpubPeers::Hub { link, .. } => link.is_connected(),
+        };
+        !self.has_message && is_connected
+    }
+
+    /// Hands a whole message to libzmq, or nothing of it. Returns false if the pipe of a subscriber is full; then the
+    /// same message must be tried again. If no other socket needs the message (`is_last`), its payload is moved out.
+    ///
+    /// libzmq 4.3.4, as read in `xpub.cpp`, `dist.cpp` and `pipe.cpp`: with `NODROP` each frame is checked against the
+    /// pipes that matched the topic, and a pipe counts whole messages only. So the topic frame is refused with `EAGAIN`
+    /// while any matching pipe is full, and once it is accepted, the payload cannot be refused, because its own topic
+    /// did not count. A pipe that dies in between leaves the set of matching pipes and takes its topic frame with it:
+    /// frames become visible to the other side only with the last one. A pipe that appears in between gets nothing of
+    /// this message. So no peer sees half a message. If a payload is refused all the same, the next try continues with
+    /// the payload.
+    fn try_send(&mut self, message: &mut QueuedMessage, is_last: bool) -> bool {
+        if !self.half_sent {
+            self.half_sent = socket::try_send_frame(&mut self.socket, &mut message.topic.share(), true);
+            if !self.half_sent {
+                return false;
+            }
+            if let XpubPeers::Bound(record) = &self.peers
+                && !record.may_match(message.topic.bytes())
+            {
+                record.count_unsubscribed();
+            }
+        }
+        let sent = if is_last {
+            socket::try_send_frame(&mut self.socket, &mut message.payload, false)
+        } else {
+            socket::try_send_frame(&mut self.socket, &mut message.payload.share(), false)
+        };
+        debug_assert!(sent, "libzmq refuses no payload after it has accepted its topic");
+        self.half_sent = !sent;
+        sent
+    }
+
+    /// Reads what happened to the connection and who subscribed, until nothing is left, as [`XpubSocket::register`]
+    /// demands. Calls `on_status` for each new status of a `--connect` endpoint. `waker` wakes the caller for the next call.
+    /// Returns whether something may be left: a peer of a bound endpoint can subscribe and cancel without an end.
     pub(super) fn read_events(
         &mut self,
         now: Instant,
         waker: &Arc<Waker>,
-        on_status: &mut OnEndpointStatus<'_>,
+        on_status: &mut dyn FnMut(&EndpointState, LinkStatus),
     ) -> bool {
-        let mut is_left = false;
-        for branch in &mut self.branches {
-            is_left |= branch.socket.read_events(now, waker, on_status);
+        let (endpoint, link) = match &mut self.peers {
+            XpubPeers::Bound(record) => return record.read(&mut self.socket),
+            XpubPeers::Hub { endpoint, link } => (endpoint, link),
+        };
+        let mut report = |status| on_status(endpoint, status);
+        // The events of the link are read first. A subscription that is read after the loss of its connection may be an old
+        // one, which does no harm. A subscription of a new connection that is read before the loss of the old connection
+        // would be forgotten with the old connection.
+        link.read_events(now, &mut report);
+        let mut frame = Frame::empty();
+        while frame.receive(&mut self.socket) {
+            if frame.bytes().first() == Some(&subscriptions::SUBSCRIBE) {
+                link.on_subscription(now, &mut report);
+            }
         }
-        is_left
+        link.advance(&mut self.socket, now, waker, &mut report);
+        false
     }
 
-    /// Returns the earliest [`XpubSocket::deadline`].
+    /// Returns when [`XpubSocket::read_events`] must be called even if nothing happens.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.branches.iter().filter_map(|branch| branch.socket.deadline()).min()
-    }
-
-    /// Calls [`XpubSocket::register`] for each socket.
-    pub(super) fn register(&self, add: &AddDescriptor<'_>) -> io::Result<()> {
-        self.branches.iter().try_for_each(|branch| branch.socket.register(add))
-    }
-
-    /// Calls [`XpubSocket::close`] for each socket.
-    pub(super) fn close(self, linger_ms: i32) {
-        for branch in self.branches {
-            branch.socket.close(linger_ms);
+        match &self.peers {
+            XpubPeers::Bound(_) => None,
+            XpubPeers::Hub { link, .. } => link.deadline(),
         }
     }
-}
 
-impl Branch {
-    fn needs_message(&self) -> bool {
-        !self.has_message && self.socket.is_connected()
+    /// Lets `poller` wait for what happens after the last [`XpubSocket::read_events`], including room in a full pipe.
+    pub(super) fn register(&self, poller: &Poller) -> io::Result<()> {
+        poller.add(ffi::descriptor(&self.socket)?)?;
+        match &self.peers {
+            XpubPeers::Bound(_) => Ok(()),
+            XpubPeers::Hub { link, .. } => poller.add(link.descriptor()?),
+        }
+    }
+
+    /// Closes the socket. libzmq continues to send until `stop_at`.
+    pub(super) fn close(self, stop_at: Option<&Instant>) {
+        socket::close(self.socket, stop_at);
     }
 }

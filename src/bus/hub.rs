@@ -3,12 +3,10 @@
 //! The hub accepts every message from its publishers and filters on the subscribers' side, so messages flow before a
 //! new subscription has travelled to the publishers. It drops nothing for a slow subscriber: the pipe of that
 //! subscriber fills, the hub stops reading, the queues of the publishers fill, and the sender of a message is answered
-//! 503. The alternative is to drop messages and count them. That would silently break the promise of a 200;
-//! back-pressure breaks no promise. It has two bounds, both in [`super::guard`]: what the hub holds meanwhile,
-//! and how long a subscriber may take nothing. One that takes nothing for longer is disconnected, and loses its pipe.
+//! 503. [`super::guard`] bounds what the hub holds meanwhile, and how long a subscriber may take nothing.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
@@ -19,12 +17,11 @@ use super::endpoint::Endpoint;
 use super::ffi::{self, Frame};
 use super::guard::{self, BackPressure};
 use super::hooks;
-use super::memory::{HeldCounter, MemoryReturn};
-use super::poller::{self, Poller};
-use super::socket;
+use super::memory::MemoryReturn;
+use super::socket::{self, Poller, WaitEnd};
 use super::subscriptions::{SubscriptionCounters, SubscriptionRecord, SubscriptionState};
 use crate::sync::waker::Waker;
-use crate::sys::timed_join::{DROP_MARGIN, JOIN_MARGIN, SocketThread};
+use crate::sys::timed_join::SocketThread;
 use crate::zmtp::Backlog;
 
 /// Where publishers connect to, by convention.
@@ -39,6 +36,10 @@ const BATCH_FRAMES: u32 = 1_024;
 /// way. Bytes that are already on this machine arrive within a fraction of it, unless the machine is so busy that
 /// libzmq's thread waits for a processor: 50 ms were too short there, and messages that had been accepted were lost.
 const QUIET: Duration = Duration::from_millis(500);
+
+/// The smallest frame that counts until its content is freed, in bytes. Less content in the pipes of 256 subscribers, 256
+/// messages in each, is 64 MiB at most.
+const COUNTED_FRAME_BYTES: usize = 1024;
 
 /// The running hub. [`Hub::stop`] passes on what has arrived; dropping the hub stops it at once.
 pub struct Hub {
@@ -75,10 +76,7 @@ struct HubState {
     stop_at: OnceLock<Instant>,
     forwarded: AtomicU64,
     pipe_full: AtomicU64,
-    /// The number of distinct topic prefixes that subscribers have subscribed to.
-    subscriptions: Mutex<u64>,
     downstream: Arc<SubscriptionState>,
-    subscribed: Condvar,
 }
 
 impl Hub {
@@ -93,17 +91,42 @@ impl Hub {
         stall_timeout: Option<Duration>,
         on_lost: OnLost,
     ) -> Result<Self, BusError> {
-        let state = Arc::new(HubState::new().map_err(BusError::Setup)?);
+        let state = Arc::new(HubState {
+            waker: Arc::new(Waker::new()?),
+            stop_at: OnceLock::new(),
+            forwarded: AtomicU64::new(0),
+            pipe_full: AtomicU64::new(0),
+            downstream: Arc::default(),
+        });
         let back_pressure = BackPressure::new(Arc::clone(&state.waker), stall_timeout, PIPE_MESSAGES);
         let open = |context: &zmq::Context| io::Result::Ok((xsub(context)?, socket::xpub(context, PIPE_MESSAGES)?));
-        let (context, opened) = hooks::context(Some(&back_pressure), open).map_err(BusError::Setup)?;
-        let (mut upstream, mut downstream) = opened.map_err(BusError::Setup)?;
+        let (context, opened) = hooks::context(Some(&back_pressure), open)?;
+        let (mut upstream, mut downstream) = opened?;
         let publishers = socket::bind(&mut upstream, publishers).map_err(BusError::about(publishers))?;
         let subscribers = socket::bind(&mut downstream, subscribers).map_err(BusError::about(subscribers))?;
-        let sockets = HubSockets { context, upstream, downstream, back_pressure };
-        let forwarder = Forwarder::new(sockets, Arc::clone(&state), on_lost).map_err(BusError::Setup)?;
+        let [both_sides, subscribers_side] = pollers(&state.waker, &upstream, &downstream)?;
+        let forwarder = Forwarder {
+            context,
+            upstream,
+            downstream,
+            back_pressure,
+            record: SubscriptionRecord::new("the embedded hub", Arc::clone(&state.downstream)),
+            state: Arc::clone(&state),
+            on_lost,
+            refused: None,
+            in_message: false,
+            memory: MemoryReturn::default(),
+            both_sides,
+            subscribers_side,
+        };
+        let stopped = Arc::clone(&state);
+        let ask = move |stop_at| {
+            let set = stopped.stop_at.set(stop_at);
+            debug_assert!(set.is_ok(), "the thread is asked once, so the deadline is set once");
+            stopped.waker.force_wake();
+        };
         let ipc_listeners = publishers.ipc.into_iter().chain(subscribers.ipc).collect();
-        let thread = SocketThread::spawn("hub", ipc_listeners, move || forwarder.run()).map_err(BusError::Setup)?;
+        let thread = SocketThread::spawn("hub", ipc_listeners, ask, move || forwarder.run())?;
         Ok(Self { state, publishers: publishers.endpoint, subscribers: subscribers.endpoint, thread })
     }
 
@@ -128,11 +151,7 @@ impl Hub {
     /// Waits until somebody has subscribed, at most for `timeout`. Returns whether somebody has.
     #[must_use]
     pub fn wait_for_subscriber(&self, timeout: Duration) -> bool {
-        let subscriptions = &self.state.subscriptions;
-        let count = subscriptions.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.state.subscribed.wait_timeout_while(count, timeout, |count| *count == 0);
-        let (count, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        *count > 0
+        self.state.downstream.wait_for_one(timeout)
     }
 
     /// Returns what the hub has done so far.
@@ -154,22 +173,8 @@ impl Hub {
     /// out, and ends the thread, all within `deadline` and 50 ms: a thread that is late is left behind. The publishers
     /// must be stopped first. Only the deadline of the first call counts, and only the first call waits.
     pub fn stop(&self, deadline: Duration) -> HubCounters {
-        self.end_thread(deadline, JOIN_MARGIN);
+        self.thread.end(deadline);
         self.counters()
-    }
-
-    fn end_thread(&self, deadline: Duration, margin: Duration) {
-        self.thread.end(deadline, margin, |stop_at| {
-            let set = self.state.stop_at.set(stop_at);
-            debug_assert!(set.is_ok(), "the thread is asked once, so the deadline is set once");
-            self.state.waker.force_wake();
-        });
-    }
-}
-
-impl Drop for Hub {
-    fn drop(&mut self) {
-        self.end_thread(Duration::ZERO, DROP_MARGIN);
     }
 }
 
@@ -182,49 +187,23 @@ impl fmt::Debug for Hub {
     }
 }
 
-impl HubState {
-    fn new() -> io::Result<Self> {
-        Ok(Self {
-            waker: Arc::new(Waker::new()?),
-            stop_at: OnceLock::new(),
-            forwarded: AtomicU64::new(0),
-            pipe_full: AtomicU64::new(0),
-            subscriptions: Mutex::new(0),
-            downstream: Arc::default(),
-            subscribed: Condvar::new(),
-        })
-    }
-
-    fn set_subscriptions(&self, count: u64) {
-        *self.subscriptions.lock().unwrap_or_else(PoisonError::into_inner) = count;
-        self.subscribed.notify_all();
-    }
-}
-
-/// The two sides of the hub.
-struct HubSockets {
+/// The state of the hub's thread.
+struct Forwarder {
     context: zmq::Context,
     upstream: zmq::Socket,
     downstream: zmq::Socket,
     /// Bounds what is held for publishers, and knows which subscribers take nothing.
     back_pressure: Arc<BackPressure>,
-}
-
-/// The state of the hub's thread.
-struct Forwarder {
-    sockets: HubSockets,
+    /// What subscribers have subscribed to.
+    record: SubscriptionRecord,
     state: Arc<HubState>,
     on_lost: OnLost,
     /// The frame that a subscriber had no room for, and whether another one follows.
     refused: Option<(Frame, bool)>,
-    /// Counts the content of large frames that wait for subscribers.
-    held: HeldCounter,
-    memory: MemoryReturn,
-    /// What subscribers have subscribed to.
-    record: SubscriptionRecord,
     /// The next frame is not the first one of its message.
     in_message: bool,
-    /// Waits for both sockets, when nothing has arrived.
+    memory: MemoryReturn,
+    /// Waits for both sides, when nothing has arrived.
     both_sides: Poller,
     /// Waits for the subscribers' side alone, when a subscriber has no room. The publishers' side is not read then, so
     /// its descriptor would stay readable and the wait would return at once, again and again.
@@ -242,108 +221,73 @@ enum ForwardEnd {
     PipeFull,
 }
 
-impl Forwarder {
-    fn new(sockets: HubSockets, state: Arc<HubState>, on_lost: OnLost) -> io::Result<Self> {
-        let HubSockets { upstream, downstream, back_pressure, .. } = &sockets;
-        let (both_sides, subscribers_side) = (Poller::new(&state.waker)?, Poller::new(&state.waker)?);
-        both_sides.add(ffi::descriptor(upstream)?)?;
-        for poller in [&both_sides, &subscribers_side] {
-            poller.add(ffi::descriptor(downstream)?)?;
-        }
-        let held = HeldCounter::of_hub(Arc::clone(back_pressure));
-        let memory = MemoryReturn::new(held.clone());
-        let record = SubscriptionRecord::new(Arc::clone(&state.downstream));
-        Ok(Self {
-            sockets,
-            state,
-            on_lost,
-            refused: None,
-            held,
-            memory,
-            record,
-            in_message: false,
-            both_sides,
-            subscribers_side,
-        })
-    }
+/// What a frame counts as held for publishers, until libzmq has none of its content.
+struct CountedFrame {
+    back_pressure: Arc<BackPressure>,
+    bytes: usize,
+}
 
+impl Drop for CountedFrame {
+    fn drop(&mut self) {
+        self.back_pressure.release(self.bytes);
+    }
+}
+
+impl Forwarder {
     fn run(mut self) {
         loop {
             let end = self.forward_batch();
             // After the sending, which may have consumed the edge that would have announced a subscription.
-            let before = self.record.count();
-            let is_left = self.record.read(&mut self.sockets.downstream);
-            if self.record.count() != before {
-                self.state.set_subscriptions(self.record.count());
-            }
-            self.record.log_if_wanted("the embedded hub");
-            self.sockets.back_pressure.look(&*self.on_lost);
+            let is_left = self.record.read(&mut self.downstream);
+            self.back_pressure.look(&*self.on_lost);
             let stop_at = self.state.stop_at.get().copied();
             if stop_at.is_some_and(|stop_at| Instant::now() >= stop_at) {
                 break;
             }
-            let readiness = match end {
+            let held_bytes = self.back_pressure.backlog().bytes();
+            let wait_end = match end {
                 ForwardEnd::SizeReached => continue,
                 _ if is_left => continue,
                 ForwardEnd::PipeFull => {
-                    self.memory.look(0);
-                    self.subscribers_side.wait(Some(Instant::now() + poller::FULL_RECHECK))
+                    self.memory.look(held_bytes);
+                    self.subscribers_side.wait(Some(Instant::now() + socket::FULL_RECHECK))
                 }
                 ForwardEnd::NothingArrived => {
                     let until = match stop_at {
                         Some(stop_at) => Some(stop_at.min(Instant::now() + QUIET)),
-                        None => self.memory.when_idle().into_iter().chain(self.sockets.back_pressure.deadline()).min(),
+                        None => {
+                            self.memory.when_idle(held_bytes).into_iter().chain(self.back_pressure.deadline()).min()
+                        }
                     };
                     self.both_sides.wait(until)
                 }
             };
-            if end == ForwardEnd::NothingArrived && stop_at.is_some() && readiness.timed_out() {
+            if end == ForwardEnd::NothingArrived && stop_at.is_some() && wait_end == WaitEnd::TimedOut {
                 break;
             }
         }
-        self.close();
+        drop(self.upstream);
+        socket::close(self.downstream, self.state.stop_at.get());
+        drop(self.context); // blocks until everything is sent or the time is over
     }
 
     /// Passes frames on in the order in which they arrive. A message is never divided: its frames arrive together, and
-    /// the subscribers' side accepts or refuses them together (see [`super::xpub_socket`]).
+    /// the subscribers' side accepts or refuses them together (see [`super::fanout`]).
     fn forward_batch(&mut self) -> ForwardEnd {
-        let mut released_bytes = 0;
-        let end = self.forward_frames(&mut released_bytes);
-        self.sockets.back_pressure.release(released_bytes);
-        if released_bytes > 0 {
-            self.sockets.back_pressure.sent();
-        }
-        end
-    }
-
-    /// Adds what the hub holds no more of to `released_bytes`, without the frames that count until they are freed.
-    fn forward_frames(&mut self, released_bytes: &mut usize) -> ForwardEnd {
-        let HubSockets { upstream, downstream, back_pressure, .. } = &mut self.sockets;
+        let (mut end, mut released_bytes) = (ForwardEnd::SizeReached, 0);
         for _ in 0..BATCH_FRAMES {
             let was_refused = self.refused.is_some();
-            let (mut frame, has_more) = match self.refused.take() {
-                Some(refused) => refused,
-                None => {
-                    let mut frame = Frame::empty();
-                    let left_publishers = back_pressure.left_publishers();
-                    if !frame.receive(upstream) {
-                        back_pressure.forget_publishers(left_publishers);
-                        return ForwardEnd::NothingArrived;
-                    }
-                    let has_more = frame.has_more();
-                    let (frame, counts) = self.held.count(frame);
-                    if !counts {
-                        *released_bytes += Backlog::frame_bytes(frame.bytes().len());
-                    }
-                    (frame, has_more)
-                }
+            let next = self.refused.take().or_else(|| self.receive(&mut released_bytes));
+            let Some((mut frame, has_more)) = next else {
+                end = ForwardEnd::NothingArrived;
+                break;
             };
             let is_unsubscribed = !self.in_message && !self.record.may_match(frame.bytes());
-            if !socket::try_send_frame(downstream, &mut frame, has_more) {
-                let pipe_full = &self.state.pipe_full;
-                pipe_full.fetch_add(u64::from(!was_refused), Ordering::Relaxed);
+            if !socket::try_send_frame(&mut self.downstream, &mut frame, has_more) {
+                self.state.pipe_full.fetch_add(u64::from(!was_refused), Ordering::Relaxed);
                 self.refused = Some((frame, has_more));
-                return ForwardEnd::PipeFull;
+                end = ForwardEnd::PipeFull;
+                break;
             }
             if is_unsubscribed {
                 self.record.count_unsubscribed();
@@ -351,15 +295,40 @@ impl Forwarder {
             self.in_message = has_more;
             self.state.forwarded.fetch_add(u64::from(!has_more), Ordering::Relaxed);
         }
-        ForwardEnd::SizeReached
+        if released_bytes > 0 {
+            self.back_pressure.release(released_bytes);
+            self.back_pressure.sent();
+        }
+        end
     }
 
-    fn close(self) {
-        let linger_ms = poller::left_ms(self.state.stop_at.get());
-        drop(self.sockets.upstream);
-        socket::close(self.sockets.downstream, linger_ms);
-        drop(self.sockets.context); // blocks until everything is sent or the linger time is over
+    /// Returns the next frame from a publisher, and whether another one follows. A small frame is held no more: what it
+    /// counts is added to `released_bytes`.
+    fn receive(&mut self, released_bytes: &mut usize) -> Option<(Frame, bool)> {
+        let left_publishers = self.back_pressure.left_publishers();
+        let mut frame = Frame::empty();
+        if !frame.receive(&mut self.upstream) {
+            self.back_pressure.forget_publishers(left_publishers);
+            return None;
+        }
+        let (content_bytes, has_more) = (frame.bytes().len(), frame.has_more());
+        let bytes = Backlog::frame_bytes(content_bytes);
+        if content_bytes < COUNTED_FRAME_BYTES {
+            *released_bytes += bytes;
+            return Some((frame, has_more));
+        }
+        let counted = CountedFrame { back_pressure: Arc::clone(&self.back_pressure), bytes };
+        Some((frame.with_attached(counted), has_more))
     }
+}
+
+/// Returns what waits for both sides, and what waits for the subscribers' side.
+fn pollers(waker: &Waker, upstream: &zmq::Socket, downstream: &zmq::Socket) -> io::Result<[Poller; 2]> {
+    let [both_sides, subscribers_side] = [Poller::new(waker)?, Poller::new(waker)?];
+    both_sides.add(ffi::descriptor(upstream)?)?;
+    both_sides.add(ffi::descriptor(downstream)?)?;
+    subscribers_side.add(ffi::descriptor(downstream)?)?;
+    Ok([both_sides, subscribers_side])
 }
 
 /// Creates an XSUB socket that subscribes to everything, from every publisher that ever connects.

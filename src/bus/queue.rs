@@ -1,14 +1,20 @@
 //! The bounded queue from the workers to the bus thread: many producers, one consumer, no lock.
 
+use std::sync::Arc;
+
 use super::ffi::Frame;
-use super::memory::HeldCounter;
 use crate::http::context::Payload;
+use crate::http::problem::Unavailable;
+use crate::limits::Budget;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering, SegQueue};
 
-/// What a queued message counts beside its content, in bytes: two 64-byte frames, its slot in the queue, libzmq's
-/// header of a frame on the heap, and the allocator's rounding. Without it a flood of empty messages would count as
-/// nothing.
+/// What a queued message counts beside its content, in bytes: two frames of 64 bytes, its slot in the queue, libzmq's
+/// header of a frame on the heap, and the allocator's rounding.
 const MESSAGE_OVERHEAD_BYTES: usize = 256;
+
+/// The smallest payload that counts until libzmq is done with it, in bytes. 256 smaller ones, as many as a pipe holds, are
+/// less than is worth a return of memory ([`super::memory::MUCH_BYTES`]).
+const COUNTED_BYTES: usize = 16 * 1024;
 
 /// The top bit of `accepted`. It is set once, when nothing more may enter.
 const CLOSED: u64 = 1 << 63;
@@ -21,17 +27,7 @@ pub struct QueuedMessage {
     pub weight_bytes: usize,
 }
 
-/// The reason why the queue refused a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PushError {
-    /// The bound in messages or in bytes is reached, or no memory is left.
-    Full,
-    /// The queue was closed.
-    Closed,
-}
-
-/// Keeps the producers' counter and the consumer's counter in different cache lines. The alignment is 128 because the
-/// prefetcher of x86 fetches lines in pairs.
+/// Keeps the counters of producers and consumer in different cache lines, which x86 fetches in pairs.
 #[repr(align(128))]
 struct CacheLine<T>(T);
 
@@ -50,15 +46,15 @@ pub struct Queue {
     weight_bytes: CacheLine<AtomicUsize>,
     /// The greatest depth that the consumer has seen. Written by the consumer alone.
     high_water: AtomicU64,
-    /// Counts the large payloads, from their entrance until libzmq is done with them.
-    held: HeldCounter,
+    /// The large payloads, from their entrance until libzmq is done with them. It has no bound.
+    large_payloads: Arc<Budget>,
     capacity: u64,
     max_bytes: usize,
 }
 
 impl Queue {
     /// Creates a queue of at most `capacity` messages, which weigh at most `max_bytes` together. One message that is
-    /// heavier may enter when the queue is empty. The queue takes memory only for the messages in it.
+    /// heavier may enter when the queue is empty.
     pub fn new(capacity: usize, max_bytes: usize) -> Self {
         Self {
             messages: SegQueue::new(),
@@ -66,17 +62,17 @@ impl Queue {
             released: CacheLine(AtomicU64::new(0)),
             weight_bytes: CacheLine(AtomicUsize::new(0)),
             high_water: AtomicU64::new(0),
-            held: HeldCounter::default(),
+            large_payloads: Budget::new(usize::MAX),
             capacity: capacity.max(1) as u64,
             max_bytes,
         }
     }
 
     /// Checks whether a small message would be accepted now.
-    pub(super) fn has_room(&self) -> Result<(), PushError> {
+    pub(super) fn has_room(&self) -> Result<(), Unavailable> {
         self.check_place(self.accepted.0.load(Ordering::Relaxed))?;
         if self.weight_bytes() >= self.max_bytes {
-            return Err(PushError::Full);
+            return Err(Unavailable::QueueFull);
         }
         Ok(())
     }
@@ -84,18 +80,14 @@ impl Queue {
     /// Copies the message into the queue, or keeps the buffer of its payload. The bound in bytes is checked before
     /// anything is copied.
     ///
-    /// [`Publish::publish`](crate::http::Publish::publish) calls this on a worker's thread, and [`super::Publisher::wake`] wakes the bus
-    /// thread afterwards. That thread takes the message with [`Queue::pop`] (`BusThread::send_batch`) and hands it to
-    /// libzmq.
-    ///
     /// # Errors
-    /// The queue is as it was before.
-    pub fn push(&self, topic: &[u8], payload: Payload<'_>) -> Result<(), PushError> {
+    /// The queue is full or closed, or no memory is left. The queue is as it was before.
+    pub fn push(&self, topic: &[u8], payload: Payload<'_>) -> Result<(), Unavailable> {
         let weight_bytes = topic.len() + payload.held_bytes() + MESSAGE_OVERHEAD_BYTES;
         let bytes_before = self.weight_bytes.0.fetch_add(weight_bytes, Ordering::Relaxed);
         let fits = bytes_before == 0 || bytes_before.saturating_add(weight_bytes) <= self.max_bytes;
         let message = if fits { self.message(topic, payload, weight_bytes) } else { None };
-        let pushed = message.ok_or(PushError::Full).and_then(|message| {
+        let pushed = message.ok_or(Unavailable::QueueFull).and_then(|message| {
             self.take_place()?;
             self.messages.push(message);
             Ok(())
@@ -113,7 +105,7 @@ impl Queue {
     }
 
     /// Gives back the places of `messages` messages that weigh `weight_bytes` together. Returns the weight of all messages
-    /// before that. Called by the consumer alone.
+    /// before. Called by the consumer alone.
     pub fn release(&self, messages: u64, weight_bytes: usize) -> usize {
         // The depth falls only here, so its greatest value is seen here.
         let depth = self.depth();
@@ -173,20 +165,27 @@ impl Queue {
         self.weight_bytes.0.load(Ordering::Relaxed)
     }
 
-    /// Returns the counter of the large payloads that the queue or libzmq holds.
-    pub(super) fn held(&self) -> &HeldCounter {
-        &self.held
+    /// Returns the bytes of the large payloads that the queue or libzmq holds.
+    pub(super) fn large_payload_bytes(&self) -> usize {
+        self.large_payloads.held_bytes()
     }
 
     fn message(&self, topic: &[u8], payload: Payload<'_>, weight_bytes: usize) -> Option<QueuedMessage> {
         let payload = match (payload.bytes(), payload.into_kept()) {
-            (bytes, None) => Frame::copy_of(bytes),
-            (_, Some((buffer, part))) => Frame::part_of(buffer, part).map(|frame| self.held.count(frame).0),
+            (bytes, None) => Frame::copy_of(bytes)?,
+            (bytes, Some((buffer, part))) => {
+                let frame = Frame::part_of(buffer, part)?;
+                if bytes.len() < COUNTED_BYTES {
+                    frame
+                } else {
+                    frame.with_attached(self.large_payloads.hold(bytes.len())?)
+                }
+            }
         };
-        Some(QueuedMessage { topic: Frame::copy_of(topic)?, payload: payload?, weight_bytes })
+        Some(QueuedMessage { topic: Frame::copy_of(topic)?, payload, weight_bytes })
     }
 
-    fn take_place(&self) -> Result<(), PushError> {
+    fn take_place(&self) -> Result<(), Unavailable> {
         let mut accepted = self.accepted.0.load(Ordering::Relaxed);
         loop {
             self.check_place(accepted)?;
@@ -199,13 +198,13 @@ impl Queue {
         }
     }
 
-    fn check_place(&self, accepted: u64) -> Result<(), PushError> {
+    fn check_place(&self, accepted: u64) -> Result<(), Unavailable> {
         if accepted & CLOSED != 0 {
-            return Err(PushError::Closed);
+            return Err(Unavailable::Stopping);
         }
         // `accepted` may be older than what was released since. Then there is room, and no underflow.
         if accepted.saturating_sub(self.released.0.load(Ordering::Acquire)) >= self.capacity {
-            return Err(PushError::Full);
+            return Err(Unavailable::QueueFull);
         }
         Ok(())
     }
@@ -250,8 +249,8 @@ mod tests {
         queue.push(b"t", b"1".into()).unwrap();
         assert_eq!((queue.depth(), queue.high_water()), (1, 1));
         let message = queue.pop().unwrap();
-        assert_eq!(queue.push(b"t", b"2".into()), Err(PushError::Full));
-        assert_eq!(queue.has_room(), Err(PushError::Full));
+        assert_eq!(queue.push(b"t", b"2".into()), Err(Unavailable::QueueFull));
+        assert_eq!(queue.has_room(), Err(Unavailable::QueueFull));
         queue.release(1, message.weight_bytes);
         assert_eq!(queue.has_room(), Ok(()));
         assert_eq!((queue.depth(), queue.high_water(), queue.weight_bytes()), (0, 1, 0));
@@ -264,8 +263,8 @@ mod tests {
         for _ in 0..4 {
             queue.push(b"t", (&payload).into()).unwrap();
         }
-        assert_eq!(queue.push(b"", b"".into()), Err(PushError::Full));
-        assert_eq!(queue.has_room(), Err(PushError::Full));
+        assert_eq!(queue.push(b"", b"".into()), Err(Unavailable::QueueFull));
+        assert_eq!(queue.has_room(), Err(Unavailable::QueueFull));
         assert_eq!(queue.weight_bytes(), 4_000);
         take(&queue).unwrap();
         assert_eq!(queue.push(b"t", (&payload).into()), Ok(()));
@@ -275,9 +274,23 @@ mod tests {
     fn a_message_that_is_heavier_than_the_bound_enters_an_empty_queue() {
         let queue = Queue::new(10, 100);
         queue.push(b"t", (&[0; 1_000]).into()).unwrap();
-        assert_eq!(queue.push(b"t", (&[0; 1_000]).into()), Err(PushError::Full));
+        assert_eq!(queue.push(b"t", (&[0; 1_000]).into()), Err(Unavailable::QueueFull));
         take(&queue).unwrap();
         queue.push(b"t", (&[0; 1_000]).into()).unwrap();
+    }
+
+    #[test]
+    fn a_large_payload_counts_until_its_frame_is_gone_and_a_small_one_does_not() {
+        let queue = Queue::new(10, usize::MAX);
+        for (bytes, counted_bytes) in [(COUNTED_BYTES, COUNTED_BYTES), (COUNTED_BYTES - 1, 0)] {
+            let buffer = Arc::new(vec![7; bytes]);
+            queue.push(b"t", Payload::of(&buffer, &buffer)).unwrap();
+            let message = queue.pop().unwrap();
+            queue.release(1, message.weight_bytes);
+            assert_eq!((message.payload.bytes().len(), queue.large_payload_bytes()), (bytes, counted_bytes));
+            drop(message);
+            assert_eq!(queue.large_payload_bytes(), 0);
+        }
     }
 
     #[test]
@@ -285,7 +298,7 @@ mod tests {
         let queue = Queue::new(10, usize::MAX);
         queue.push(b"t", b"1".into()).unwrap();
         queue.close();
-        assert_eq!(queue.push(b"t", b"2".into()), Err(PushError::Closed));
+        assert_eq!(queue.push(b"t", b"2".into()), Err(Unavailable::Stopping));
         assert_eq!((queue.accepted_and_released().0, queue.depth()), (1, 1));
         assert_eq!(take(&queue).unwrap(), b"1");
         assert_eq!(queue.depth(), 0);

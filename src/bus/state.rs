@@ -1,17 +1,23 @@
-//! The state that the workers and the bus thread share, and the counters that are read from it.
+//! What the workers and the bus thread share: the workers publish with it, and its counters can be read.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
+use std::{fmt, io};
 
 use serde::Serialize;
 
 use super::endpoint::Endpoint;
+use super::memory::MUCH_BYTES;
 use super::queue::Queue;
 use super::subscriptions::{SubscriptionCounters, SubscriptionState};
+use crate::http::Publish;
+use crate::http::context::Payload;
+use crate::http::problem::Unavailable;
+use crate::limits::Budget;
 use crate::sync::waker::Waker;
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// The state that every [`super::Publisher`], the [`super::Bus`] and its thread share.
+/// The state that every [`Publisher`], the [`super::Bus`] and its thread share.
 pub(super) struct BusState {
     pub(super) queue: Queue,
     pub(super) waker: Arc<Waker>,
@@ -25,6 +31,8 @@ pub(super) struct BusState {
     pub(super) endpoints: Vec<Arc<EndpointState>>,
     /// What peers of the bound endpoints subscribe to, if there are such endpoints.
     pub(super) subscriptions: Option<Arc<SubscriptionState>>,
+    /// The bodies that connections hold.
+    bodies: OnceLock<Arc<Budget>>,
     /// When the thread must have ended. Set before the queue is closed.
     pub(super) stop_at: OnceLock<Instant>,
 }
@@ -52,7 +60,7 @@ pub struct BusCounters {
     pub bound: Option<SubscriptionCounters>,
 }
 
-/// The part of [`BusCounters`] about the queue, with the names of the `stats` event.
+/// The part of [`BusCounters`] about the queue, as it is in the `stats` event.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct QueueCounters {
     /// Messages that were accepted and not handed over yet.
@@ -95,8 +103,14 @@ impl BusState {
             pipe_full: AtomicU64::new(0),
             endpoints,
             subscriptions,
+            bodies: OnceLock::new(),
             stop_at: OnceLock::new(),
         }
+    }
+
+    /// Returns the bytes of bodies and of large payloads that are held: by connections, in the queue or in libzmq.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.queue.large_payload_bytes() + self.bodies.get().map_or(0, |bodies| bodies.held_bytes())
     }
 
     /// Closes the queue and wakes the bus thread, which is to end by `stop_at`. Called once.
@@ -152,14 +166,10 @@ impl BusState {
 }
 
 impl EndpointState {
-    /// Creates the state of a bound endpoint, which always counts as connected.
-    pub(super) fn bound(address: Endpoint) -> Self {
-        Self { address, connected: AtomicBool::new(true), connects: AtomicU64::new(1) }
-    }
-
-    /// Creates the state of an endpoint that the bus connects to.
-    pub(super) fn connecting(address: Endpoint) -> Self {
-        Self { address, connected: AtomicBool::new(false), connects: AtomicU64::new(0) }
+    /// Creates the state of an endpoint. A bound one always counts as connected.
+    pub(super) fn new(address: Endpoint, is_bound: bool) -> Self {
+        let connects = AtomicU64::new(u64::from(is_bound));
+        Self { address, connected: AtomicBool::new(is_bound), connects }
     }
 
     fn is_connected(&self) -> bool {
@@ -173,5 +183,170 @@ impl EndpointState {
             // `connects` is 0 before the first connection.
             reconnects: self.connects.load(Ordering::Relaxed).saturating_sub(1),
         }
+    }
+}
+
+/// Publishes messages from any thread. A clone costs one reference count.
+#[derive(Clone)]
+pub struct Publisher {
+    state: Arc<BusState>,
+}
+
+impl Publisher {
+    pub(super) fn new(state: Arc<BusState>) -> Self {
+        Self { state }
+    }
+
+    /// Makes sure that the bus thread sees what was published before this call.
+    pub fn wake(&self) {
+        self.state.waker.wake();
+    }
+
+    /// Returns whether every endpoint is connected, so that none misses a message that is published now.
+    #[must_use]
+    pub fn reaches_all(&self) -> bool {
+        self.state.connected.load(Ordering::Acquire) == self.state.endpoints.len()
+    }
+
+    /// Makes the bus return freed memory to the kernel also after `bodies` held much. Clients may abandon bodies while no
+    /// message passes, so this wakes the bus thread each time that much of them is held.
+    pub(crate) fn count_bodies(&self, bodies: Arc<Budget>) {
+        let waker = Arc::clone(&self.state.waker);
+        bodies.notify(MUCH_BYTES, move || waker.wake());
+        let is_first = self.state.bodies.set(bodies).is_ok();
+        debug_assert!(is_first, "all connections share one budget");
+    }
+
+    fn check_connected(&self) -> Result<(), Unavailable> {
+        if self.state.connected.load(Ordering::Acquire) == 0 {
+            return Err(Unavailable::NotConnected);
+        }
+        Ok(())
+    }
+
+    /// Returns why the queue refuses a message: it is full also while a subscriber does not read.
+    fn reason(&self, refusal: Unavailable) -> Unavailable {
+        match refusal {
+            Unavailable::QueueFull if self.state.stalled.load(Ordering::Relaxed) => Unavailable::Stalled,
+            other => other,
+        }
+    }
+}
+
+impl Publish for Publisher {
+    /// Checks whether a small message would be accepted now. It reserves nothing.
+    fn available(&self) -> Result<(), Unavailable> {
+        self.check_connected()?;
+        self.state.queue.has_room().map_err(|refusal| self.reason(refusal))
+    }
+
+    /// Copies the message into the queue; a payload that comes with its buffer is kept instead of copied. `Ok` means
+    /// that the message will be handed to libzmq, even if the bus is stopped next, or every connection is lost and
+    /// comes back.
+    ///
+    /// The caller calls [`Publisher::wake`] after the last message of one iteration of its event loop.
+    ///
+    /// # Errors
+    /// The message was not published and will not be.
+    fn publish(&self, topic: &str, payload: Payload<'_>) -> Result<(), Unavailable> {
+        self.check_connected()?;
+        self.state.queue.push(topic.as_bytes(), payload).map_err(|refusal| self.reason(refusal))
+    }
+}
+
+impl fmt::Debug for Publisher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Publisher(..)")
+    }
+}
+
+/// A bus without a thread and without sockets, for a test that runs the workers alone: the test takes the messages from the
+/// queue, and decides whether a hub is connected.
+pub struct DetachedBus {
+    state: Arc<BusState>,
+}
+
+impl DetachedBus {
+    /// Returns a bus that is connected, with a queue of these bounds.
+    ///
+    /// # Errors
+    /// The system provides no eventfd.
+    pub fn new(queue_messages: usize, queue_bytes: usize) -> io::Result<Self> {
+        let queue = Queue::new(queue_messages, queue_bytes);
+        let state = BusState::new(queue, Arc::new(Waker::new()?), Vec::new(), None);
+        let bus = Self { state: Arc::new(state) };
+        bus.set_connected(true);
+        Ok(bus)
+    }
+
+    /// Returns a handle for publishing.
+    #[must_use]
+    pub fn publisher(&self) -> Publisher {
+        Publisher::new(Arc::clone(&self.state))
+    }
+
+    /// Says whether a hub is connected.
+    pub fn set_connected(&self, is_connected: bool) {
+        self.state.connected.store(usize::from(is_connected), Ordering::Release);
+    }
+
+    /// Says whether a connected subscriber has no room.
+    pub fn set_stalled(&self, is_stalled: bool) {
+        self.state.stalled.store(is_stalled, Ordering::Relaxed);
+    }
+
+    /// Closes the queue: it accepts nothing more.
+    pub fn close(&self) {
+        self.state.queue.close();
+    }
+
+    /// Takes the oldest message: its topic and its payload.
+    pub fn take(&self) -> Option<(Vec<u8>, Vec<u8>)> {
+        let message = self.state.queue.pop()?;
+        self.state.queue.release(1, message.weight_bytes);
+        Some((message.topic.bytes().to_vec(), message.payload.bytes().to_vec()))
+    }
+
+    /// Declares that nobody looks at the queue until [`DetachedBus::was_woken`].
+    pub fn park(&self) {
+        self.state.waker.park();
+    }
+
+    /// Returns whether a worker has woken the bus since [`DetachedBus::park`].
+    #[must_use]
+    pub fn was_woken(&self) -> bool {
+        self.state.waker.clear() > 0
+    }
+
+    /// Returns what was accepted so far, and what the queue holds now.
+    #[must_use]
+    pub fn counters(&self) -> BusCounters {
+        self.state.counters()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_says_whether_a_subscriber_does_not_read() {
+        let bus = DetachedBus::new(1, usize::MAX).unwrap();
+        let publisher = bus.publisher();
+        publisher.publish("t", b"1".into()).unwrap();
+        assert_eq!(publisher.publish("t", b"2".into()), Err(Unavailable::QueueFull));
+        bus.set_stalled(true);
+        assert_eq!(publisher.publish("t", b"2".into()), Err(Unavailable::Stalled));
+    }
+
+    #[test]
+    fn much_of_bodies_is_held_memory_and_wakes_the_bus_thread() {
+        let (bus, bodies) = (DetachedBus::new(1, usize::MAX).unwrap(), Budget::new(2 * MUCH_BYTES));
+        bus.publisher().count_bodies(Arc::clone(&bodies));
+        bus.park();
+        let _little = bodies.hold(MUCH_BYTES - 1).unwrap();
+        assert_eq!((bus.state.held_bytes(), bus.was_woken()), (MUCH_BYTES - 1, false));
+        let _more = bodies.hold(1).unwrap();
+        assert_eq!((bus.state.held_bytes(), bus.was_woken()), (MUCH_BYTES, true));
     }
 }

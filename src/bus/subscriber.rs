@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use super::config::BusError;
 use super::endpoint::Endpoint;
 use super::ffi::{self, Frame};
+use super::hooks;
 use super::link::{Link, LinkStatus, PeerRole};
-use super::poller::Poller;
-use super::{hooks, socket};
+use super::socket::{self, Poller};
 use crate::sync::waker::Waker;
 
 /// Messages that may wait for a slow reader, such as a terminal, before the hub has to wait.
@@ -30,8 +30,7 @@ pub struct Subscriber {
     /// Messages left of the batch.
     batch_left: u32,
     on_status: Box<OnStatus>,
-    waker: Arc<Waker>,
-    interrupted: Arc<AtomicBool>,
+    interrupter: Interrupter,
     poller: Poller,
 }
 
@@ -75,23 +74,19 @@ impl Subscriber {
     /// # Errors
     /// Returns an error if libzmq refuses an endpoint, or a socket cannot be created.
     pub fn connect(endpoints: &[Endpoint], topics: &[String]) -> Result<Self, BusError> {
-        let waker = Arc::new(Waker::new().map_err(BusError::Setup)?);
-        let poller = Poller::new(&waker).map_err(BusError::Setup)?;
+        let interrupter = Interrupter { waker: Arc::new(Waker::new()?), interrupted: Arc::default() };
+        let poller = Poller::new(&interrupter.waker)?;
         let open = |context: &zmq::Context| {
-            let mut sockets = Vec::new();
-            for (index, endpoint) in endpoints.iter().enumerate() {
+            let connect = |(index, endpoint)| {
                 let monitor_name = format!("monitor-{index}");
-                let socket = SubSocket::connect(context, endpoint, topics, &monitor_name);
-                let socket = socket.map_err(BusError::about(endpoint))?;
-                socket.register(&poller).map_err(BusError::Setup)?;
-                sockets.push(socket);
-            }
-            Ok(sockets)
+                SubSocket::connect(context, endpoint, topics, &monitor_name).map_err(BusError::about(endpoint))
+            };
+            endpoints.iter().enumerate().map(connect).collect::<Result<Vec<_>, _>>()
         };
-        let (_context, opened) = hooks::context(None, open).map_err(BusError::Setup)?;
-        let sockets: Vec<SubSocket> = opened?;
-        let (on_status, interrupted) = (Box::new(|_: &Endpoint, _: &LinkStatus| {}), Arc::default());
-        Ok(Self { sockets, turn: 0, batch_left: 0, on_status, waker, interrupted, poller })
+        let (_context, opened) = hooks::context(None, open)?;
+        let sockets = opened?;
+        sockets.iter().try_for_each(|socket| socket.register(&poller))?;
+        Ok(Self { sockets, turn: 0, batch_left: 0, on_status: Box::new(|_, _| {}), interrupter, poller })
     }
 
     /// Calls `on_status` from within [`Subscriber::recv`] when an endpoint is connected, and when it is not, with the
@@ -103,7 +98,7 @@ impl Subscriber {
     /// Returns a handle that ends the current [`Subscriber::recv`], or the next one.
     #[must_use]
     pub fn interrupter(&self) -> Interrupter {
-        Interrupter { waker: Arc::clone(&self.waker), interrupted: Arc::clone(&self.interrupted) }
+        self.interrupter.clone()
     }
 
     /// Returns the next message, and waits for it at most for `timeout`. Returns `None` if none arrived. Messages that
@@ -119,8 +114,8 @@ impl Subscriber {
                 return Some(received);
             }
             self.batch_left = 0;
-            self.waker.clear();
-            if self.interrupted.swap(false, Ordering::AcqRel) {
+            self.interrupter.waker.clear();
+            if self.interrupter.interrupted.swap(false, Ordering::AcqRel) {
                 return Some(Received::Interrupted);
             }
             if until.is_some_and(|until| Instant::now() >= until) {
@@ -136,7 +131,7 @@ impl Subscriber {
         for SubSocket { endpoint, socket, link } in &mut self.sockets {
             let mut report = |status| on_status(endpoint, &status);
             link.read_events(now, &mut report);
-            link.advance(socket, now, &self.waker, &mut report);
+            link.advance(socket, now, &self.interrupter.waker, &mut report);
         }
         self.batch_left = BATCH_MESSAGES;
     }

@@ -6,15 +6,21 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::ops::Bound;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde::Serialize;
 
+use super::ffi::Frame;
 use super::guard;
-use super::socket::{self, Subscription};
 use crate::sys::log::log;
 use crate::zmtp::Mark;
+
+/// The first byte of the message by which a peer of an XPUB socket subscribes to the topic prefix that follows.
+pub(super) const SUBSCRIBE: u8 = 1;
+/// The first byte of the message by which it cancels a subscription.
+const CANCEL: u8 = 0;
 
 /// The most prefixes in a record. While peers subscribe to more, no message counts as unsubscribed.
 const RECORDED_PREFIXES: usize = 4_096;
@@ -30,7 +36,10 @@ const READ_AT_ONCE: usize = 1_024;
 /// What other threads see of a record, and ask of its thread.
 #[derive(Debug, Default)]
 pub(super) struct SubscriptionState {
-    subscriptions: AtomicU64,
+    /// The number of distinct topic prefixes.
+    subscriptions: Mutex<u64>,
+    /// Notified when that number changes.
+    changed: Condvar,
     unsubscribed: AtomicU64,
     /// The thread is to log its record.
     log_wanted: AtomicBool,
@@ -47,20 +56,29 @@ pub struct SubscriptionCounters {
 
 impl SubscriptionState {
     pub(super) fn counters(&self) -> SubscriptionCounters {
-        SubscriptionCounters {
-            subscriptions: self.subscriptions.load(Ordering::Relaxed),
-            unsubscribed: self.unsubscribed.load(Ordering::Relaxed),
-        }
+        SubscriptionCounters { subscriptions: *self.lock(), unsubscribed: self.unsubscribed.load(Ordering::Relaxed) }
     }
 
     /// Asks the thread to log its record. The caller wakes it.
     pub(super) fn ask_for_log(&self) {
         self.log_wanted.store(true, Ordering::Relaxed);
     }
+
+    /// Waits until a peer subscribes to something, at most for `timeout`. Returns whether one does.
+    pub(super) fn wait_for_one(&self, timeout: Duration) -> bool {
+        let waited = self.changed.wait_timeout_while(self.lock(), timeout, |count| *count == 0);
+        *waited.unwrap_or_else(PoisonError::into_inner).0 > 0
+    }
+
+    fn lock(&self) -> MutexGuard<'_, u64> {
+        self.subscriptions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The distinct topic prefixes that peers subscribe to.
 pub(super) struct SubscriptionRecord {
+    /// What the log calls the endpoints.
+    place: &'static str,
     prefixes: BTreeSet<Box<[u8]>>,
     /// The number of prefixes that did not fit into the record.
     unrecorded: u64,
@@ -71,37 +89,37 @@ pub(super) struct SubscriptionRecord {
 
 impl SubscriptionRecord {
     /// Creates a record for a new socket.
-    pub(super) fn new(state: Arc<SubscriptionState>) -> Self {
-        Self { prefixes: BTreeSet::new(), unrecorded: 0, matches_all: false, state }
+    pub(super) fn new(place: &'static str, state: Arc<SubscriptionState>) -> Self {
+        Self { place, prefixes: BTreeSet::new(), unrecorded: 0, matches_all: false, state }
     }
 
-    /// Records what peers have subscribed to and cancelled since the last call. Returns whether there may be more of it.
+    /// Records what peers have subscribed to and cancelled since the last call, and logs the record if another thread has
+    /// asked for it. Returns whether there may be more to record.
     pub(super) fn read(&mut self, socket: &mut zmq::Socket) -> bool {
+        let is_left = self.read_subscriptions(socket);
+        let wanted = &self.state.log_wanted;
+        if wanted.load(Ordering::Relaxed) && wanted.swap(false, Ordering::Relaxed) {
+            log(format_args!("{}", self.description()));
+        }
+        is_left
+    }
+
+    fn read_subscriptions(&mut self, socket: &mut zmq::Socket) -> bool {
+        let mut frame = Frame::empty();
         for _ in 0..READ_AT_ONCE {
-            match socket::next_subscription(socket) {
-                Some(Subscription::Added(frame)) => {
-                    let prefix = socket::prefix_of(&frame);
-                    if Mark::parse(prefix).is_none() {
-                        self.add(prefix);
-                    }
-                }
-                Some(Subscription::Removed(frame)) => {
-                    let prefix = socket::prefix_of(&frame);
-                    match Mark::parse(prefix) {
-                        Some(mark) => guard::forgotten(mark),
-                        None => self.remove(prefix),
-                    }
-                }
-                Some(Subscription::Other) => {}
-                None => return false,
+            if !frame.receive(socket) {
+                return false;
+            }
+            // XPUB passes on whatever a peer sends.
+            let Some((kind @ (&SUBSCRIBE | &CANCEL), prefix)) = frame.bytes().split_first() else { continue };
+            match (kind, Mark::parse(prefix)) {
+                (&SUBSCRIBE, None) => self.add(prefix),
+                (&SUBSCRIBE, Some(_)) => {}
+                (_, None) => self.remove(prefix),
+                (_, Some(mark)) => guard::forgotten(mark),
             }
         }
         true
-    }
-
-    /// Returns the number of distinct prefixes.
-    pub(super) fn count(&self) -> u64 {
-        self.prefixes.len() as u64 + self.unrecorded
     }
 
     fn add(&mut self, prefix: &[u8]) {
@@ -122,7 +140,12 @@ impl SubscriptionRecord {
 
     fn on_change(&mut self) {
         self.matches_all = self.prefixes.contains(&[][..]);
-        self.state.subscriptions.store(self.count(), Ordering::Relaxed);
+        *self.state.lock() = self.count();
+        self.state.changed.notify_all();
+    }
+
+    fn count(&self) -> u64 {
+        self.prefixes.len() as u64 + self.unrecorded
     }
 
     /// Counts a message that was sent and matched no subscription.
@@ -149,17 +172,9 @@ impl SubscriptionRecord {
         }
     }
 
-    /// Logs the record if another thread has asked for it.
-    pub(super) fn log_if_wanted(&self, place: &str) {
-        let wanted = &self.state.log_wanted;
-        if wanted.load(Ordering::Relaxed) && wanted.swap(false, Ordering::Relaxed) {
-            log(format_args!("{}", self.description(place)));
-        }
-    }
-
-    fn description(&self, place: &str) -> String {
+    fn description(&self) -> String {
         let total = self.count();
-        let mut text = format!("subscriptions at {place}: {total}");
+        let mut text = format!("subscriptions at {}: {total}", self.place);
         for (number, prefix) in self.prefixes.iter().take(LOGGED_PREFIXES).enumerate() {
             let prefix = String::from_utf8_lossy(prefix);
             let shown: String = prefix.chars().take(LOGGED_CHARS).collect();
@@ -179,7 +194,7 @@ mod tests {
     use super::*;
 
     fn record(prefixes: &[&str]) -> SubscriptionRecord {
-        let mut record = SubscriptionRecord::new(Arc::default());
+        let mut record = SubscriptionRecord::new("the hub", Arc::default());
         prefixes.iter().for_each(|prefix| record.add(prefix.as_bytes()));
         record
     }
@@ -229,12 +244,12 @@ mod tests {
         let shown = record(&["", "a\n\x1b\"", &long]);
         let cut = "é".repeat(LOGGED_CHARS);
         let expected = format!(r#"subscriptions at the hub: 3: "", "a\n\u{{1b}}\"", "{cut}…""#);
-        assert_eq!(shown.description("the hub"), expected);
+        assert_eq!(shown.description(), expected);
 
         let names: Vec<_> = (0..LOGGED_PREFIXES + 5).map(|number| number.to_string()).collect();
         let many = record(&names.iter().map(String::as_str).collect::<Vec<_>>());
-        assert!(many.description("the hub").ends_with(", and 5 more"), "{}", many.description("the hub"));
+        assert!(many.description().ends_with(", and 5 more"), "{}", many.description());
         let all = record(&names[..LOGGED_PREFIXES].iter().map(String::as_str).collect::<Vec<_>>());
-        assert!(all.description("the hub").ends_with(r#", "9""#), "{}", all.description("the hub"));
+        assert!(all.description().ends_with(r#", "9""#), "{}", all.description());
     }
 }

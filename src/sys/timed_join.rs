@@ -14,13 +14,15 @@ use super::unix_listener::UnixListener;
 
 /// How long a thread is waited for after the deadline that the thread itself keeps. It covers what the thread does when
 /// its time is over, and the delays of the scheduler.
-pub(crate) const JOIN_MARGIN: Duration = Duration::from_millis(50);
+const JOIN_MARGIN: Duration = Duration::from_millis(50);
 
 /// How long a thread that must end at once is waited for, so that its endpoints are free again afterwards.
-pub(crate) const DROP_MARGIN: Duration = Duration::from_secs(1);
+const DROP_MARGIN: Duration = Duration::from_secs(1);
 
-/// A thread that owns sockets, and the files of those that are listening Unix sockets.
+/// A thread that owns sockets, and the files of those that are listening Unix sockets. Dropping this ends the thread at once.
 pub(crate) struct SocketThread {
+    /// Tells the thread by when it is to end.
+    ask: Box<dyn Fn(Instant) + Send + Sync>,
     /// `None` after the thread was ended.
     thread: Mutex<Option<TimedJoinHandle>>,
     /// When they are dropped, their files are removed.
@@ -28,27 +30,38 @@ pub(crate) struct SocketThread {
 }
 
 impl SocketThread {
-    /// Starts the thread.
+    /// Starts the thread. `ask` tells it later by when it is to end, once.
     pub(crate) fn spawn(
         name: &str,
         ipc_listeners: Vec<UnixListener>,
+        ask: impl Fn(Instant) + Send + Sync + 'static,
         body: impl FnOnce() + Send + 'static,
     ) -> io::Result<Self> {
-        let thread = TimedJoinHandle::spawn(name, body)?;
-        Ok(Self { thread: Mutex::new(Some(thread)), ipc_listeners: Mutex::new(ipc_listeners) })
+        let thread = Mutex::new(Some(TimedJoinHandle::spawn(name, body)?));
+        Ok(Self { ask: Box::new(ask), thread, ipc_listeners: Mutex::new(ipc_listeners) })
     }
 
-    /// Calls `ask` with the time by which the thread is to end, in `deadline` from now, waits for its end for `margin`
-    /// longer at most, and removes the files. Only the first call asks and waits.
-    pub(crate) fn end(&self, deadline: Duration, margin: Duration, ask: impl FnOnce(Instant)) {
+    /// Asks the thread to end in `deadline` from now, waits for its end for 50 ms longer at most, and removes the files. Only
+    /// the first call asks and waits.
+    pub(crate) fn end(&self, deadline: Duration) {
+        self.end_within(deadline, JOIN_MARGIN);
+    }
+
+    fn end_within(&self, deadline: Duration, margin: Duration) {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
             let stop_at = Instant::now() + deadline;
-            ask(stop_at);
+            (self.ask)(stop_at);
             thread.join_until(stop_at + margin);
         }
         // A second call does not wait for the first one, so the files are removed in either.
         self.ipc_listeners.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+impl Drop for SocketThread {
+    fn drop(&mut self) {
+        self.end_within(Duration::ZERO, DROP_MARGIN);
     }
 }
 
@@ -100,10 +113,11 @@ mod tests {
                 ended.store(true, Ordering::Relaxed);
             }
         };
-        let thread = SocketThread::spawn("late", Vec::new(), body).unwrap();
-        thread.end(Duration::ZERO, Duration::from_secs(30), |_| {
+        let ask = move |_| {
             asked.wait();
-        });
+        };
+        let thread = SocketThread::spawn("late", Vec::new(), ask, body).unwrap();
+        thread.end_within(Duration::ZERO, Duration::from_secs(30));
         assert!(ended.load(Ordering::Relaxed));
     }
 
