@@ -30,9 +30,9 @@ use crate::sync::waker::Waker;
 /// The reason why the current message cannot be sent now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Blocked {
-    /// A connected endpoint has no room; send the message again when there is room.
+    /// A connected endpoint has no room.
     PipeFull,
-    /// No endpoint is connected; send the message again when one is.
+    /// No endpoint is connected.
     NotConnected,
 }
 
@@ -88,7 +88,6 @@ impl XpubSocket {
         Ok(Self { socket, peers: XpubPeers::Bound(record), half_sent: false, has_message: false })
     }
 
-    /// Binds one more endpoint.
     pub(super) fn bind(&mut self, endpoint: &Endpoint) -> io::Result<Bound> {
         socket::bind(&mut self.socket, endpoint)
     }
@@ -148,9 +147,9 @@ impl XpubSocket {
         sent
     }
 
-    /// Reads what happened to the connection and who subscribed, until nothing is left, as [`XpubSocket::register`]
-    /// demands. Calls `on_status` for each new status of a `--connect` endpoint. `waker` wakes the caller for the next call.
-    /// Returns whether something may be left: a peer of a bound endpoint can subscribe and cancel without an end.
+    /// Reads what happened to the connection and who subscribed, until nothing is left. Calls `on_status` for each new
+    /// status of a `--connect` endpoint. `waker` wakes the caller for the next call. Returns whether something may be left: a
+    /// peer of a bound endpoint can subscribe and cancel without an end.
     pub(super) fn read_events(
         &mut self,
         now: Instant,

@@ -126,12 +126,11 @@ impl Queue {
         self.accepted.0.fetch_or(CLOSED, Ordering::AcqRel);
     }
 
-    /// Returns whether [`Queue::close`] was called.
     pub(super) fn is_closed(&self) -> bool {
         self.accepted.0.load(Ordering::Acquire) & CLOSED != 0
     }
 
-    /// Returns whether there is nothing to pop. Producers may have places already for messages that they push next.
+    /// Returns whether there is nothing to pop. Producers may have places for messages that they push next.
     pub(super) fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }
@@ -145,7 +144,6 @@ impl Queue {
         (accepted, released)
     }
 
-    /// Returns how many messages are in the queue, with those that the consumer has taken and not released.
     pub(super) fn depth(&self) -> u64 {
         let (accepted, released) = self.accepted_and_released();
         accepted - released
@@ -160,7 +158,6 @@ impl Queue {
         depth.max(self.high_water.load(Ordering::Relaxed))
     }
 
-    /// Returns the weight of the messages in the queue: their content, and 256 bytes a message.
     pub(super) fn weight_bytes(&self) -> usize {
         self.weight_bytes.0.load(Ordering::Relaxed)
     }

@@ -19,8 +19,7 @@ use crate::sys::unix_listener::UnixListener;
 
 /// First pause before libzmq connects again, in ms. libzmq adds a random part of at most the same length.
 const RECONNECT_MS: i32 = 100;
-/// Longest such pause, in ms; it doubles from the first. A hub that returns is found within a second, and a hub that is
-/// away costs two attempts a second.
+/// Longest such pause, in ms; it doubles from the first. A hub that is away costs two attempts a second.
 const RECONNECT_MAX_MS: i32 = 400;
 /// Longest wait for a TCP connection, in ms, where packets vanish. The kernel itself waits for two minutes.
 const CONNECT_TIMEOUT_MS: i32 = 3_000;
@@ -32,8 +31,7 @@ const KEEPALIVE_INTERVAL_S: i32 = 5;
 const KEEPALIVE_PROBES: i32 = 3;
 /// Longest time that a peer may take for its handshake, in ms.
 const HANDSHAKE_TIMEOUT_MS: i32 = 5_000;
-/// Longest message that a peer may send to this side, in bytes. Such messages are subscriptions, and a topic has at
-/// most 1,024 bytes.
+/// Longest message that a subscriber may send, in bytes. A subscription has a topic of at most 1,024 bytes.
 const INBOUND_MAX_BYTES: i64 = 64 * 1024;
 
 /// Peers that the kernel connects to a Unix socket before libzmq accepts them: libzmq's own default.
@@ -45,13 +43,12 @@ const LAST_IPC_NUMBER: u32 = 100;
 /// itself consumed the announcement together with other commands.
 pub(super) const FULL_RECHECK: Duration = Duration::from_millis(100);
 
-/// Longest wait in one call, because the older system call of the kernel takes at most some 24 days. A caller that
-/// waits for longer finds that its time has not come yet, and waits again.
+/// Longest wait in one call, because the kernel's older system call takes at most some 24 days. A caller that waits for
+/// longer waits again.
 const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
 
-/// The data of an epoll event that comes from the waker.
+/// The data of an epoll event, which says where it comes from.
 const WAKER: u64 = 0;
-/// The data of an epoll event that comes from a socket.
 const SOCKET: u64 = 1;
 
 /// Creates an XPUB socket that refuses a message instead of dropping it. At most `pipe_messages` messages wait for each
@@ -146,7 +143,7 @@ pub(super) fn try_send_frame(socket: &mut zmq::Socket, frame: &mut Frame, has_mo
         return true;
     }
     // A socket that sends reads its commands only every 3,000,000 ticks of the processor, so there may be room that it
-    // does not know of. A request for its events makes it read them.
+    // does not know of. This makes it read them.
     let events = socket.get_events();
     debug_assert!(events.is_ok(), "a live socket tells its events");
     frame.send(socket, has_more)
@@ -181,8 +178,7 @@ pub(super) enum WaitEnd {
 }
 
 impl Poller {
-    /// Creates a poller that waits for `waker` alone. Each time that the waker is set ends one wait; the waker need not
-    /// be cleared.
+    /// Creates a poller that waits for `waker` alone. Each wake ends one wait; the waker need not be cleared.
     pub(super) fn new(waker: &Waker) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let edge_triggered = epoll::EventFlags::IN | epoll::EventFlags::ET;

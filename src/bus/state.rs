@@ -166,7 +166,7 @@ impl BusState {
 }
 
 impl EndpointState {
-    /// Creates the state of an endpoint. A bound one always counts as connected.
+    /// A bound endpoint always counts as connected.
     pub(super) fn new(address: Endpoint, is_bound: bool) -> Self {
         let connects = AtomicU64::new(u64::from(is_bound));
         Self { address, connected: AtomicBool::new(is_bound), connects }

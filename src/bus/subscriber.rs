@@ -68,8 +68,7 @@ pub struct Interrupter {
 }
 
 impl Subscriber {
-    /// Starts to connect to every endpoint, and subscribes to every topic prefix; without one, to everything. libzmq
-    /// tries to connect to a hub that is away until the hub is there.
+    /// Starts to connect to every endpoint, and subscribes to every topic prefix; without one, to everything.
     ///
     /// # Errors
     /// Returns an error if libzmq refuses an endpoint, or a socket cannot be created.
@@ -149,8 +148,7 @@ impl Subscriber {
 }
 
 impl SubSocket {
-    /// Starts to connect, with a subscription to each topic prefix; without one, to everything. `monitor_name` must be
-    /// unique in the context.
+    /// Starts to connect. `monitor_name` must be unique in the context.
     fn connect(context: &zmq::Context, endpoint: &Endpoint, topics: &[String], monitor_name: &str) -> io::Result<Self> {
         let mut socket = context.socket(zmq::SUB)?;
         socket.set_linger(0)?;
