@@ -1,4 +1,5 @@
-//! The sockets that publish: one for all `--bind` endpoints, and one for each `--connect` endpoint.
+//! The sockets that publish: one for all `--bind` endpoints, one for each `--connect` endpoint, and the subscribers' side
+//! of the embedded hub.
 //!
 //! Each message goes to every connected endpoint, once and in the same order. It leaves the queue when every connected
 //! endpoint has it, and at least one has it. So the slowest connected endpoint sets the pace, the bus does not wait for an
@@ -27,6 +28,9 @@ use super::state::EndpointState;
 use super::subscriptions::{self, SubscriptionRecord};
 use crate::sync::waker::Waker;
 
+/// Longest message that a subscriber may send, in bytes. A subscription has a topic of at most 1,024 bytes.
+const INBOUND_MAX_BYTES: i64 = 64 * 1024;
+
 /// The reason why the current message cannot be sent now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Blocked {
@@ -44,7 +48,7 @@ pub(super) fn try_send(sockets: &mut [XpubSocket], message: &mut QueuedMessage) 
     for socket in sockets.iter_mut().filter(|socket| socket.needs_message()) {
         // While other endpoints still need the message, its frames are shared instead of moved.
         let is_last = missing == 1 && !full;
-        socket.has_message = socket.try_send(message, is_last);
+        socket.has_message = socket.try_send(&mut message.topic, &mut message.payload, is_last);
         full |= !socket.has_message;
         missing -= 1;
     }
@@ -84,7 +88,7 @@ impl XpubSocket {
         pipe_messages: u16,
         record: SubscriptionRecord,
     ) -> io::Result<Self> {
-        let socket = socket::xpub(context, pipe_messages)?;
+        let socket = xpub(context, pipe_messages)?;
         Ok(Self { socket, peers: XpubPeers::Bound(record), half_sent: false, has_message: false })
     }
 
@@ -99,7 +103,7 @@ impl XpubSocket {
         pipe_messages: u16,
         monitor_name: &str,
     ) -> io::Result<Self> {
-        let mut socket = socket::xpub(context, pipe_messages)?;
+        let mut socket = xpub(context, pipe_messages)?;
         // The socket reports every subscription, even one that the pipe still has from the last connection.
         socket.set_xpub_verbose(true)?;
         let link = Link::connect(context, &mut socket, &endpoint.address, PeerRole::Subscribe, monitor_name)?;
@@ -116,7 +120,7 @@ impl XpubSocket {
     }
 
     /// Hands a whole message to libzmq, or nothing of it. Returns false if the pipe of a subscriber is full; then the
-    /// same message must be tried again. If no other socket needs the message (`is_last`), its payload is moved out.
+    /// same message must be tried again. If no other socket needs the message (`is_last`), its payload is moved out of its frame.
     ///
     /// libzmq 4.3.4, as read in `xpub.cpp`, `dist.cpp` and `pipe.cpp`: with `NODROP` each frame is checked against the
     /// pipes that matched the topic, and a pipe counts whole messages only. So the topic frame is refused with `EAGAIN`
@@ -125,22 +129,22 @@ impl XpubSocket {
     /// frames become visible to the other side only with the last one. A pipe that appears in between gets nothing of
     /// this message. So no peer sees half a message. If a payload is refused all the same, the next try continues with
     /// the payload.
-    fn try_send(&mut self, message: &mut QueuedMessage, is_last: bool) -> bool {
+    pub(super) fn try_send(&mut self, topic: &mut Frame, payload: &mut Frame, is_last: bool) -> bool {
         if !self.half_sent {
-            self.half_sent = socket::try_send_frame(&mut self.socket, &mut message.topic.share(), true);
+            self.half_sent = try_send_frame(&mut self.socket, &mut topic.share(), true);
             if !self.half_sent {
                 return false;
             }
             if let XpubPeers::Bound(record) = &self.peers
-                && !record.may_match(message.topic.bytes())
+                && !record.may_match(topic.bytes())
             {
                 record.count_unsubscribed();
             }
         }
         let sent = if is_last {
-            socket::try_send_frame(&mut self.socket, &mut message.payload, false)
+            try_send_frame(&mut self.socket, payload, false)
         } else {
-            socket::try_send_frame(&mut self.socket, &mut message.payload.share(), false)
+            try_send_frame(&mut self.socket, &mut payload.share(), false)
         };
         debug_assert!(sent, "libzmq refuses no payload after it has accepted its topic");
         self.half_sent = !sent;
@@ -196,4 +200,29 @@ impl XpubSocket {
     pub(super) fn close(self, stop_at: Option<&Instant>) {
         socket::close(self.socket, stop_at);
     }
+}
+
+/// Creates an XPUB socket that refuses a message instead of dropping it. At most `pipe_messages` messages wait for each
+/// subscriber.
+fn xpub(context: &zmq::Context, pipe_messages: u16) -> io::Result<zmq::Socket> {
+    let mut socket = context.socket(zmq::XPUB)?;
+    ffi::set_nodrop(&mut socket)?;
+    socket.set_linger(0)?; // `close` sets the time that is left
+    socket.set_sndhwm(i32::from(pipe_messages.max(1)))?; // 0 would mean no bound at all
+    socket.set_maxmsgsize(INBOUND_MAX_BYTES)?;
+    socket::set_reconnect(&socket)?;
+    socket::set_peer_timeouts(&socket)?;
+    Ok(socket)
+}
+
+/// Hands `frame` to libzmq without blocking. Returns false if there is no room; then the frame is unchanged.
+fn try_send_frame(socket: &mut zmq::Socket, frame: &mut Frame, has_more: bool) -> bool {
+    if frame.send(socket, has_more) {
+        return true;
+    }
+    // A socket that sends reads its commands only every 3,000,000 ticks of the processor, so there may be room that it
+    // does not know of. This makes it read them.
+    let events = socket.get_events();
+    debug_assert!(events.is_ok(), "a live socket tells its events");
+    frame.send(socket, has_more)
 }

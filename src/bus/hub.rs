@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use super::config::{BusError, OnLost, PIPE_MESSAGES};
 use super::endpoint::Endpoint;
+use super::fanout::XpubSocket;
 use super::ffi::{self, Frame};
 use super::guard::{self, BackPressure};
 use super::hooks;
@@ -29,8 +30,8 @@ pub const HUB_PUBLISHERS: &str = "tcp://127.0.0.1:16130";
 /// Where subscribers connect to, by convention.
 pub const HUB_SUBSCRIBERS: &str = "tcp://127.0.0.1:16103";
 
-/// Frames that are passed on before the subscriptions are read again.
-const BATCH_FRAMES: u32 = 1_024;
+/// Messages that are passed on before the subscriptions are read again.
+const FORWARDED_AT_ONCE: u32 = 512;
 
 /// When the publishers have sent nothing for this long, a hub that is being stopped assumes that nothing more is on its
 /// way. On a machine so busy that libzmq's thread waits for a processor, 50 ms were too short.
@@ -98,22 +99,24 @@ impl Hub {
             downstream: Arc::default(),
         });
         let back_pressure = BackPressure::new(Arc::clone(&state.waker), stall_timeout, PIPE_MESSAGES);
-        let open = |context: &zmq::Context| io::Result::Ok((xsub(context)?, socket::xpub(context, PIPE_MESSAGES)?));
+        let record = SubscriptionRecord::new("the embedded hub", Arc::clone(&state.downstream));
+        let open = |context: &zmq::Context| {
+            let downstream = XpubSocket::for_binding(context, PIPE_MESSAGES, record)?;
+            io::Result::Ok((xsub(context)?, downstream))
+        };
         let (context, opened) = hooks::context(Some(&back_pressure), open)?;
         let (mut upstream, mut downstream) = opened?;
         let publishers = socket::bind(&mut upstream, publishers).map_err(BusError::about(publishers))?;
-        let subscribers = socket::bind(&mut downstream, subscribers).map_err(BusError::about(subscribers))?;
+        let subscribers = downstream.bind(subscribers).map_err(BusError::about(subscribers))?;
         let [both_sides, subscribers_side] = pollers(&state.waker, &upstream, &downstream)?;
         let forwarder = Forwarder {
             context,
             upstream,
             downstream,
             back_pressure,
-            record: SubscriptionRecord::new("the embedded hub", Arc::clone(&state.downstream)),
             state: Arc::clone(&state),
             on_lost,
             refused: None,
-            in_message: false,
             memory: MemoryReturn::default(),
             both_sides,
             subscribers_side,
@@ -187,17 +190,13 @@ impl fmt::Debug for Hub {
 struct Forwarder {
     context: zmq::Context,
     upstream: zmq::Socket,
-    downstream: zmq::Socket,
+    downstream: XpubSocket,
     /// Bounds what is held for publishers, and knows which subscribers take nothing.
     back_pressure: Arc<BackPressure>,
-    /// What subscribers have subscribed to.
-    record: SubscriptionRecord,
     state: Arc<HubState>,
     on_lost: OnLost,
-    /// The frame that a subscriber had no room for, and whether another one follows.
-    refused: Option<(Frame, bool)>,
-    /// The next frame is not the first one of its message.
-    in_message: bool,
+    /// Topic and payload of the message that a subscriber had no room for.
+    refused: Option<(Frame, Frame)>,
     memory: MemoryReturn,
     /// Waits for both sides, when nothing has arrived.
     both_sides: Poller,
@@ -209,7 +208,7 @@ struct Forwarder {
 /// The reason why the hub stopped forwarding for the moment.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ForwardEnd {
-    /// The batch reached its size; there may be more frames.
+    /// The batch reached its size; there may be more messages.
     SizeReached,
     /// Nothing more has arrived.
     NothingArrived,
@@ -234,7 +233,7 @@ impl Forwarder {
         loop {
             let end = self.forward_batch();
             // After the sending, which may have consumed the edge that would have announced a subscription.
-            let is_left = self.record.read(&mut self.downstream);
+            let is_left = self.downstream.read_events(Instant::now(), &self.state.waker, &mut |_, _| {});
             self.back_pressure.look(&*self.on_lost);
             let stop_at = self.state.stop_at.get().copied();
             if stop_at.is_some_and(|stop_at| Instant::now() >= stop_at) {
@@ -263,33 +262,27 @@ impl Forwarder {
             }
         }
         drop(self.upstream);
-        socket::close(self.downstream, self.state.stop_at.get());
+        self.downstream.close(self.state.stop_at.get());
         drop(self.context); // blocks until everything is sent or the time is over
     }
 
-    /// Passes frames on in the order in which they arrive. A message is never divided: its frames arrive together, and
-    /// the subscribers' side accepts or refuses them together (see [`super::fanout`]).
+    /// Passes messages on in the order in which they arrive.
     fn forward_batch(&mut self) -> ForwardEnd {
         let (mut end, mut released_bytes) = (ForwardEnd::SizeReached, 0);
-        for _ in 0..BATCH_FRAMES {
+        for _ in 0..FORWARDED_AT_ONCE {
             let was_refused = self.refused.is_some();
             let next = self.refused.take().or_else(|| self.receive(&mut released_bytes));
-            let Some((mut frame, has_more)) = next else {
+            let Some((mut topic, mut payload)) = next else {
                 end = ForwardEnd::NothingArrived;
                 break;
             };
-            let is_unsubscribed = !self.in_message && !self.record.may_match(frame.bytes());
-            if !socket::try_send_frame(&mut self.downstream, &mut frame, has_more) {
+            if !self.downstream.try_send(&mut topic, &mut payload, true) {
                 self.state.pipe_full.fetch_add(u64::from(!was_refused), Ordering::Relaxed);
-                self.refused = Some((frame, has_more));
+                self.refused = Some((topic, payload));
                 end = ForwardEnd::PipeFull;
                 break;
             }
-            if is_unsubscribed {
-                self.record.count_unsubscribed();
-            }
-            self.in_message = has_more;
-            self.state.forwarded.fetch_add(u64::from(!has_more), Ordering::Relaxed);
+            self.state.forwarded.fetch_add(1, Ordering::Relaxed);
         }
         if released_bytes > 0 {
             self.back_pressure.release(released_bytes);
@@ -298,32 +291,37 @@ impl Forwarder {
         end
     }
 
-    /// Returns the next frame from a publisher, and whether another one follows. A small frame is held no more: what it
-    /// counts is added to `released_bytes`.
-    fn receive(&mut self, released_bytes: &mut usize) -> Option<(Frame, bool)> {
+    /// Returns topic and payload of the next message. What they count is added to `released_bytes` if they are small.
+    fn receive(&mut self, released_bytes: &mut usize) -> Option<(Frame, Frame)> {
         let left_publishers = self.back_pressure.left_publishers();
-        let mut frame = Frame::empty();
-        if !frame.receive(&mut self.upstream) {
+        let (mut topic, mut payload) = (Frame::empty(), Frame::empty());
+        if !topic.receive(&mut self.upstream) {
             self.back_pressure.forget_publishers(left_publishers);
             return None;
         }
-        let (content_bytes, has_more) = (frame.bytes().len(), frame.has_more());
+        let is_whole = topic.has_more() && payload.receive(&mut self.upstream) && !payload.has_more();
+        debug_assert!(is_whole, "the guard passes messages of two frames");
+        Some((self.counted(topic, released_bytes), self.counted(payload, released_bytes)))
+    }
+
+    /// Lets a large frame count until its content is freed. A small frame is held no more.
+    fn counted(&self, frame: Frame, released_bytes: &mut usize) -> Frame {
+        let content_bytes = frame.bytes().len();
         let bytes = Backlog::frame_bytes(content_bytes);
         if content_bytes < COUNTED_FRAME_BYTES {
             *released_bytes += bytes;
-            return Some((frame, has_more));
+            return frame;
         }
-        let counted = CountedFrame { back_pressure: Arc::clone(&self.back_pressure), bytes };
-        Some((frame.with_attached(counted), has_more))
+        frame.with_attached(CountedFrame { back_pressure: Arc::clone(&self.back_pressure), bytes })
     }
 }
 
 /// Returns what waits for both sides, and what waits for the subscribers' side.
-fn pollers(waker: &Waker, upstream: &zmq::Socket, downstream: &zmq::Socket) -> io::Result<[Poller; 2]> {
+fn pollers(waker: &Waker, upstream: &zmq::Socket, downstream: &XpubSocket) -> io::Result<[Poller; 2]> {
     let [both_sides, subscribers_side] = [Poller::new(waker)?, Poller::new(waker)?];
     both_sides.add(ffi::descriptor(upstream)?)?;
-    both_sides.add(ffi::descriptor(downstream)?)?;
-    subscribers_side.add(ffi::descriptor(downstream)?)?;
+    downstream.register(&both_sides)?;
+    downstream.register(&subscribers_side)?;
     Ok([both_sides, subscribers_side])
 }
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{Timespec, epoll};
 
 use super::endpoint::{Endpoint, Location};
-use super::ffi::{self, Frame};
+use super::ffi;
 use crate::sync::waker::Waker;
 use crate::sys::unix_listener::UnixListener;
 
@@ -31,8 +31,6 @@ const KEEPALIVE_INTERVAL_S: i32 = 5;
 const KEEPALIVE_PROBES: i32 = 3;
 /// Longest time that a peer may take for its handshake, in ms.
 const HANDSHAKE_TIMEOUT_MS: i32 = 5_000;
-/// Longest message that a subscriber may send, in bytes. A subscription has a topic of at most 1,024 bytes.
-const INBOUND_MAX_BYTES: i64 = 64 * 1024;
 
 /// Peers that the kernel connects to a Unix socket before libzmq accepts them: libzmq's own default.
 const IPC_BACKLOG: i32 = 100;
@@ -50,19 +48,6 @@ const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
 /// The data of an epoll event, which says where it comes from.
 const WAKER: u64 = 0;
 const SOCKET: u64 = 1;
-
-/// Creates an XPUB socket that refuses a message instead of dropping it. At most `pipe_messages` messages wait for each
-/// subscriber.
-pub(super) fn xpub(context: &zmq::Context, pipe_messages: u16) -> io::Result<zmq::Socket> {
-    let mut socket = context.socket(zmq::XPUB)?;
-    ffi::set_nodrop(&mut socket)?;
-    socket.set_linger(0)?; // `close` sets the time that is left
-    socket.set_sndhwm(i32::from(pipe_messages.max(1)))?; // 0 would mean no bound at all
-    socket.set_maxmsgsize(INBOUND_MAX_BYTES)?;
-    set_reconnect(&socket)?;
-    set_peer_timeouts(&socket)?;
-    Ok(socket)
-}
 
 /// Sets how often a connecting socket tries to connect.
 pub(super) fn set_reconnect(socket: &zmq::Socket) -> zmq::Result<()> {
@@ -135,18 +120,6 @@ fn open_any_ipc() -> io::Result<UnixListener> {
             opened => return opened,
         }
     }
-}
-
-/// Hands `frame` to libzmq without blocking. Returns false if there is no room; then the frame is unchanged.
-pub(super) fn try_send_frame(socket: &mut zmq::Socket, frame: &mut Frame, has_more: bool) -> bool {
-    if frame.send(socket, has_more) {
-        return true;
-    }
-    // A socket that sends reads its commands only every 3,000,000 ticks of the processor, so there may be room that it
-    // does not know of. This makes it read them.
-    let events = socket.get_events();
-    debug_assert!(events.is_ok(), "a live socket tells its events");
-    frame.send(socket, has_more)
 }
 
 /// Closes `socket`. libzmq continues to send until `stop_at`; without it, it sends nothing more.
