@@ -12,7 +12,7 @@ use crate::http::policy::Policy;
 use crate::http::problem::{Problem, Unavailable};
 use crate::limits::Budget;
 use crate::message::unknown_topics::UnknownTopics;
-use crate::message::{self, Check, Fault, Reason, Rules};
+use crate::message::{self, Check, Rules};
 
 /// Bytes from which a payload is kept in its buffer: below, a copy costs less than to count the owners of the buffer.
 pub const MIN_KEPT_BYTES: usize = 4 * 1024;
@@ -79,9 +79,9 @@ impl<P: Publish> Context<P> {
         let message = match message::parse(body.bytes, rules) {
             Ok(message) => message,
             Err(fault) => {
-                if matches!(fault, Fault::NotMessage { reason: Reason::UnknownTopic { .. }, .. })
-                    && let Ok(message) =
-                        message::parse(body.bytes, Rules { check: Check::Envelope, ..Rules::default() })
+                // What only a strict check refuses is a topic that is not known.
+                if rules.check == Check::Strict
+                    && let Ok(message) = message::parse(body.bytes, Rules::default())
                 {
                     self.unknown_topic(message.topic());
                 }

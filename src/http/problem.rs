@@ -193,7 +193,7 @@ impl Problem {
             && let Some(pointer) = fault.pointer()
         {
             document.push_str(",\"pointer\":");
-            push_quoted(&mut document, pointer.as_str());
+            push_quoted(&mut document, pointer);
         }
         document.push_str("}\n");
         (status, document)

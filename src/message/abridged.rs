@@ -15,10 +15,10 @@
 use std::borrow::Cow;
 use std::ops::{Range, RangeInclusive};
 
-use super::field::Field;
-use super::judge::{Check, Message, Topic, judge};
-use super::prescan::may_hide_faults;
+use super::fields::Field;
+use super::judge::{Check, Message, judge};
 use super::reader::{MessageReader, PayloadJson};
+use super::scanner::may_hide_faults;
 
 /// The shortest body that is abridged: for a shorter one the abridged text costs as much as it saves.
 const MIN_BYTES: usize = 2 * 1024;
@@ -72,16 +72,16 @@ impl<'b> Abridged<'b> {
         }
         let mut reader = MessageReader::new(&self.text, check != Check::Envelope);
         reader.read()?;
-        if reader.fields().any_other_may_hold(Field::Content, self.text.get(self.omitted.start..)?) {
+        if reader.fields().any_other_may_hold(Field::Content, FILLER) {
             return None;
         }
         let message = judge(&reader, check).ok()?;
-        let topic = match message.topic.0 {
+        let topic = match message.topic {
             Cow::Borrowed(topic) => Cow::Borrowed(str::from_utf8(self.in_body(topic)?).ok()?),
             Cow::Owned(topic) => Cow::Owned(topic),
         };
         let payload = PayloadJson::Bytes(self.in_body(message.payload.as_str())?);
-        Some(Message { topic: Topic(topic), payload, ..message })
+        Some(Message { topic, payload, ..message })
     }
 
     /// Returns the bytes of the body that are abridged to `part`, which is borrowed from the text.

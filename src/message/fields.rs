@@ -1,11 +1,100 @@
-//! What a body gives for the fields that are looked at.
+//! The fields of a message that are looked at: what they are called, where they stand, and what a body gives for them.
 
 use std::borrow::Cow;
+use std::fmt::Display;
 
-use serde::Deserialize;
+use super::fault::Fault;
+use super::tokens::{Tokens, decode_string};
 
-use super::fault::{Fault, Flaw, Reason};
-use super::field::Field;
+/// The flaw of a field that is given twice or more, perhaps with a key that is written with escapes.
+pub(super) const REPEATED: &str = "is given more than once";
+
+/// A field of the body, or of one of the objects below it, that some check looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Field {
+    Topic,
+    Payload,
+    NodeId,
+    ExtensionId,
+    NodeName,
+    ExtensionName,
+    Content,
+    Type,
+    Domain,
+    Service,
+    ServiceData,
+    EntityId,
+}
+
+impl Field {
+    /// How many there are.
+    pub(super) const COUNT: usize = Self::EntityId as usize + 1;
+
+    /// Returns the field that `key` names in the object `parent`, or in the body where that is `None`.
+    #[inline]
+    pub(super) fn find(parent: Option<Self>, key: &str) -> Option<Self> {
+        let field = match parent {
+            None => match key {
+                "topic" => Self::Topic,
+                "payload" => Self::Payload,
+                _ => return None,
+            },
+            Some(Self::Payload) => match key {
+                "node_id" => Self::NodeId,
+                "extension_id" => Self::ExtensionId,
+                "node_name" => Self::NodeName,
+                "extension_name" => Self::ExtensionName,
+                "content" => Self::Content,
+                _ => return None,
+            },
+            Some(Self::Content) => match key {
+                "type" => Self::Type,
+                "domain" => Self::Domain,
+                "service" => Self::Service,
+                "service_data" => Self::ServiceData,
+                _ => return None,
+            },
+            Some(Self::ServiceData) if key == "entity_id" => Self::EntityId,
+            Some(_) => return None,
+        };
+        Some(field)
+    }
+
+    /// Returns the JSON pointer to the field, whose last token is the key.
+    pub(super) fn pointer(self) -> &'static str {
+        match self {
+            Self::Topic => "/topic",
+            Self::Payload => "/payload",
+            Self::NodeId => "/payload/node_id",
+            Self::ExtensionId => "/payload/extension_id",
+            Self::NodeName => "/payload/node_name",
+            Self::ExtensionName => "/payload/extension_name",
+            Self::Content => "/payload/content",
+            Self::Type => "/payload/content/type",
+            Self::Domain => "/payload/content/domain",
+            Self::Service => "/payload/content/service",
+            Self::ServiceData => "/payload/content/service_data",
+            Self::EntityId => "/payload/content/service_data/entity_id",
+        }
+    }
+
+    /// Returns the key of the field.
+    pub(super) fn key(self) -> &'static str {
+        self.pointer().rsplit('/').next().unwrap_or_default()
+    }
+
+    /// Returns the fault of this field having `flaw`.
+    #[cold]
+    pub(super) fn fault(self, flaw: impl Display) -> Fault {
+        self.fault_for(format!("`{}` {flaw}", self.key()))
+    }
+
+    /// Returns the fault `reason` of this field.
+    #[cold]
+    pub(super) fn fault_for(self, reason: impl Into<String>) -> Fault {
+        Fault::not_message(self.pointer().split('/').skip(1), reason)
+    }
+}
 
 /// What a body gives for a field.
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,12 +131,6 @@ impl<'b> CapturedFields<'b> {
         matches!(self.get(field), Given::Nothing)
     }
 
-    /// Returns whether the body has the field more than once.
-    #[inline]
-    pub(super) fn is_repeated(&self, field: Field) -> bool {
-        matches!(self.get(field), Given::Several)
-    }
-
     /// Returns whether the field is a string that is not empty.
     #[inline]
     pub(super) fn is_name(&self, field: Field) -> bool {
@@ -63,17 +146,7 @@ impl<'b> CapturedFields<'b> {
     pub(super) fn object(&self, field: Field) -> Result<(), Fault> {
         match self.value(field)? {
             Given::Object => Ok(()),
-            _ => Err(field.fault(Flaw::NotAnObject)),
-        }
-    }
-
-    /// Checks that the field is a string, and returns whether it is empty.
-    #[inline]
-    pub(super) fn is_empty_string(&self, field: Field) -> Result<bool, Fault> {
-        match self.value(field)? {
-            Given::Text(text) => Ok(text.is_empty()),
-            Given::Json(json) => Ok(json.starts_with("\"\"")),
-            _ => Err(field.fault(Flaw::NotAString)),
+            _ => Err(field.fault("must be an object")),
         }
     }
 
@@ -82,19 +155,16 @@ impl<'b> CapturedFields<'b> {
     pub(super) fn text(&self, field: Field) -> Result<Cow<'b, str>, Fault> {
         match self.value(field)? {
             Given::Text(text) => Ok(Cow::Borrowed(text)),
-            Given::Json(json) => decode(json).map_err(|_| field.fault_for(Reason::LoneSurrogate)),
-            _ => Err(field.fault(Flaw::NotAString)),
+            Given::Json(json) => decode_first(field, json),
+            _ => Err(field.fault("must be a string")),
         }
     }
 
-    /// Returns whether a string of another field than `field` may hold the byte that `place`, a part of the same text,
-    /// begins with.
-    pub(super) fn any_other_may_hold(&self, field: Field, place: &str) -> bool {
-        let (Self(given), place) = (self, place.as_ptr());
+    /// Returns whether a string of another field than `field` may hold `text`.
+    pub(super) fn any_other_may_hold(&self, field: Field, text: &str) -> bool {
+        let Self(given) = self;
         given.iter().enumerate().any(|(other, given)| match given {
-            _ if other == field as usize => false,
-            Given::Text(text) => text.as_bytes().as_ptr_range().contains(&place),
-            Given::Json(json) => json.as_ptr() <= place,
+            Given::Text(string) | Given::Json(string) => other != field as usize && string.contains(text),
             _ => false,
         })
     }
@@ -103,21 +173,61 @@ impl<'b> CapturedFields<'b> {
     #[inline]
     pub(super) fn value(&self, field: Field) -> Result<Given<'b>, Fault> {
         match self.get(field) {
-            Given::Nothing => Err(field.fault(Flaw::Missing)),
-            Given::Several => Err(field.fault(Flaw::Repeated)),
+            Given::Nothing => Err(field.fault("is missing")),
+            Given::Several => Err(field.fault(REPEATED)),
             given => Ok(given),
         }
     }
 
     #[inline]
-    fn get(&self, field: Field) -> Given<'b> {
+    pub(super) fn get(&self, field: Field) -> Given<'b> {
         let Self(given) = self;
         given.get(field as usize).copied().unwrap_or_default()
     }
 }
 
-/// Decodes the JSON string that `json` begins with.
+/// Returns the string that `json` begins with, decoded. It is what a body gives for `field`.
 #[cold]
-fn decode<'b>(json: &str) -> serde_json::Result<Cow<'b, str>> {
-    String::deserialize(&mut serde_json::Deserializer::from_str(json)).map(Cow::Owned)
+fn decode_first(field: Field, json: &str) -> Result<Cow<'_, str>, Fault> {
+    let mut tokens = Tokens::new(json);
+    let decoded = tokens.pass(b'"').and_then(|()| decode_string(tokens.since(0)));
+    decoded.map_err(|reason| field.fault_for(reason))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIELDS: [Field; Field::COUNT] = [
+        Field::Topic,
+        Field::Payload,
+        Field::NodeId,
+        Field::ExtensionId,
+        Field::NodeName,
+        Field::ExtensionName,
+        Field::Content,
+        Field::Type,
+        Field::Domain,
+        Field::Service,
+        Field::ServiceData,
+        Field::EntityId,
+    ];
+
+    #[test]
+    fn a_field_is_found_where_its_pointer_leads() {
+        for field in FIELDS {
+            let (parent, key) = field.pointer().rsplit_once('/').unwrap();
+            let parent = FIELDS.into_iter().find(|field| field.pointer() == parent);
+            assert_eq!(Field::find(parent, key), Some(field));
+        }
+    }
+
+    #[test]
+    fn other_keys_are_no_fields() {
+        for parent in FIELDS.map(Some).into_iter().chain([None]) {
+            for key in ["", "node", "Topic", "entity_id/", "payload/content"] {
+                assert_eq!(Field::find(parent, key), None, "{key} in {parent:?}");
+            }
+        }
+    }
 }

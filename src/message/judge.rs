@@ -2,9 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::fault::{Fault, Flaw, Reason};
-use super::field::Field;
-use super::fields::CapturedFields;
+use super::fault::Fault;
+use super::fields::{CapturedFields, Field};
 use super::reader::{MessageReader, PayloadJson};
 use super::topics::{self, Schema, Vocabulary};
 use super::translate::RenamedKey;
@@ -14,7 +13,7 @@ use crate::limits::MAX_TOPIC_BYTES;
 /// A message as it stands in the body that it was parsed from, and how it is published.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message<'b> {
-    pub(super) topic: Topic<'b>,
+    pub(super) topic: Cow<'b, str>,
     pub(super) payload: PayloadJson<'b>,
     pub(super) is_known: bool,
     pub(super) renamed_key: Option<RenamedKey>,
@@ -24,7 +23,7 @@ impl<'b> Message<'b> {
     /// The topic that is published, decoded: 1 to [`MAX_TOPIC_BYTES`] bytes without control characters.
     #[must_use]
     pub fn topic(&self) -> &str {
-        &self.topic.0
+        &self.topic
     }
 
     /// Returns whether the topic is [known](topics::known).
@@ -60,7 +59,7 @@ impl<'b> Message<'b> {
     #[inline(never)]
     pub(super) fn translate(&mut self, fields: &CapturedFields<'b>, schema: &'static Schema, vocabulary: Vocabulary) {
         if let Some(topic) = schema.topic_in(vocabulary) {
-            self.topic = Topic(Cow::Borrowed(topic));
+            self.topic = Cow::Borrowed(topic);
             self.renamed_key = RenamedKey::find(self.payload, fields, schema, vocabulary);
         }
     }
@@ -100,9 +99,10 @@ pub enum Encoding {
 /// Returns the message that was read, as it was sent, if it passes `check`.
 pub(super) fn judge<'b>(reader: &MessageReader<'b>, check: Check) -> Result<Message<'b>, Fault> {
     let fields = reader.fields();
-    let topic = Topic::new(fields.text(Field::Topic)?).map_err(|flaw| Field::Topic.fault(flaw))?;
+    let topic = fields.text(Field::Topic)?;
+    check_topic(&topic)?;
     let payload = reader.payload()?;
-    let is_known = reader.schema().is_some() || topics::UNCHECKED.contains(&topic.0.as_ref());
+    let is_known = reader.schema().is_some() || topics::UNCHECKED.contains(&topic.as_ref());
     let message = Message { topic, payload, is_known, renamed_key: None };
     match reader.schema() {
         Some(schema) if check != Check::Envelope => check::payload(fields, schema)?,
@@ -115,26 +115,22 @@ pub(super) fn judge<'b>(reader: &MessageReader<'b>, check: Check) -> Result<Mess
 /// Returns the fault of a topic that is not known where it has to be.
 #[cold]
 fn unknown(topic: &str) -> Fault {
-    Field::Topic.fault_for(Reason::UnknownTopic { nearest: topics::nearest(topic) })
+    let nearest = topics::nearest(topic);
+    Field::Topic.fault(format_args!("is not a known topic; the nearest is `{nearest}`"))
 }
 
-/// A topic within its limits, borrowed from the body unless escapes had to be decoded.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Topic<'b>(pub(super) Cow<'b, str>);
-
-impl<'b> Topic<'b> {
-    fn new(topic: Cow<'b, str>) -> Result<Self, Flaw> {
-        // Nearly every topic is printable ASCII, which takes far fewer instructions to find out than the categories of
-        // characters. Without an early exit, the compiler compares many bytes at once.
-        let is_printable = topic.bytes().fold(true, |all, byte| all & (b' '..=b'~').contains(&byte));
-        if topic.is_empty() {
-            Err(Flaw::Empty)
-        } else if topic.len() > MAX_TOPIC_BYTES {
-            Err(Flaw::TooLong)
-        } else if !is_printable && topic.contains(char::is_control) {
-            Err(Flaw::ControlCharacter)
-        } else {
-            Ok(Self(topic))
-        }
+/// Checks a topic, and returns what is wrong with it.
+fn check_topic(topic: &str) -> Result<(), Fault> {
+    // Nearly every topic is printable ASCII, which takes far fewer instructions to find out than the categories of
+    // characters. Without an early exit, the compiler compares many bytes at once.
+    let is_printable = topic.bytes().fold(true, |all, byte| all & (b' '..=b'~').contains(&byte));
+    if topic.is_empty() {
+        Err(Field::Topic.fault("must not be empty"))
+    } else if topic.len() > MAX_TOPIC_BYTES {
+        Err(Field::Topic.fault(format_args!("must be at most {MAX_TOPIC_BYTES} bytes")))
+    } else if !is_printable && topic.contains(char::is_control) {
+        Err(Field::Topic.fault("must not contain control characters"))
+    } else {
+        Ok(())
     }
 }

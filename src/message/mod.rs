@@ -12,18 +12,16 @@
 //! | file, in reading order | what it holds |
 //! |---|---|
 //! | `parse.rs` | from a body to a [`Message`]: the steps and their order |
-//! | `prescan.rs` | a look at the bytes, which rules faults out |
 //! | `abridged.rs` | a large body without its longest string |
 //! | `reader.rs` | one pass over a body, which captures its fields |
-//! | `field.rs`, `fields.rs` | the fields: their keys and their places; what a body gives for them |
+//! | `fields.rs` | the fields: their keys and their places; what a body gives for them |
 //! | `judge.rs` | what was read, judged; the [`Message`] |
 //! | [`topics`] | the table of known topics and their schemas |
 //! | `check.rs` | a payload checked against the schema of its topic |
 //! | `translate.rs` | a payload in the other vocabulary |
 //! | [`tokens`] | the tokens of JSON text, and where they are |
 //! | `scanner.rs` | the faults of a whole document, and where they are |
-//! | `fault.rs`, `pointer.rs` | what is wrong with a body and where; the limits |
-//! | `json_string.rs` | a string as it stands in the text |
+//! | `fault.rs` | what is wrong with a body and where |
 //! | [`msgpack`] | payloads in MessagePack |
 //! | [`unknown_topics`] | the topics that are not known, each told of once |
 //! | [`nearest`] | the nearest of several words to one that may be mistyped |
@@ -31,15 +29,11 @@
 mod abridged;
 mod check;
 mod fault;
-mod field;
 mod fields;
-mod json_string;
 mod judge;
 pub mod msgpack;
 pub mod nearest;
 mod parse;
-mod pointer;
-mod prescan;
 mod reader;
 mod scanner;
 #[cfg(test)]
@@ -49,8 +43,8 @@ pub mod topics;
 mod translate;
 pub mod unknown_topics;
 
-pub use fault::{Fault, Flaw, MAX_DEPTH, Reason, Syntax};
+pub use fault::{Fault, MAX_POINTER_BYTES};
 pub use judge::{Check, Encoding, Message, Rules};
 pub use parse::parse;
-pub use pointer::{MAX_POINTER_BYTES, Pointer};
+pub use scanner::MAX_DEPTH;
 pub use topics::Vocabulary;

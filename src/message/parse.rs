@@ -1,10 +1,9 @@
 //! A body read as a message, and refused with the first fault by their precedence.
 
-use super::fault::{Fault, Reason, Syntax};
+use super::fault::Fault;
 use super::judge::{Check, Message, Rules, judge};
-use super::pointer::Pointer;
-use super::prescan::may_hide_faults;
 use super::reader::MessageReader;
+use super::scanner::may_hide_faults;
 use super::topics::Vocabulary;
 use super::{abridged, scanner};
 
@@ -56,14 +55,14 @@ fn translate_or_pass(body: &[u8], vocabulary: Vocabulary) -> Result<Message<'_>,
 /// Returns the body as text. A byte order mark is valid UTF-8 and no white space, and so it has a fault of its own.
 fn utf8(body: &[u8]) -> Result<&str, Fault> {
     if body.is_empty() {
-        return Err(Fault::not_json("", Syntax::EmptyBody));
+        return Err(Fault::not_json("", "empty body"));
     }
     if body.starts_with("\u{feff}".as_bytes()) {
-        return Err(Fault::not_json("", Syntax::ByteOrderMark));
+        return Err(Fault::not_json("", "unwanted byte order mark"));
     }
     std::str::from_utf8(body).map_err(|_| {
         let before = body.utf8_chunks().next().map_or("", |chunk| chunk.valid());
-        Fault::not_json(before, Syntax::InvalidUtf8)
+        Fault::not_json(before, "invalid UTF-8")
     })
 }
 
@@ -74,7 +73,7 @@ fn explain(text: &str) -> Fault {
         Err(fault) => fault,
         Ok(()) => {
             debug_assert!(!text.trim_ascii_start().starts_with('{'), "serde_json refuses what the scanner accepts");
-            Fault::not_message(Pointer::default(), Reason::NotAnObject)
+            Fault::not_message([""; 0], "the body must be an object")
         }
     }
 }

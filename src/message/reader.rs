@@ -9,9 +9,8 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::fault::{Fault, Flaw};
-use super::field::Field;
-use super::fields::{CapturedFields, Given};
+use super::fault::Fault;
+use super::fields::{CapturedFields, Field, Given};
 use super::topics::{self, Schema};
 
 /// What is captured of a body.
@@ -112,7 +111,7 @@ impl<'b> MessageReader<'b> {
         self.fields.object(Field::Payload)?;
         let PayloadText::Cut(Some(payload)) = self.payload else {
             debug_assert!(false, "a payload that was read is not found in its body");
-            return Err(Field::Payload.fault(Flaw::NotAnObject));
+            return Err(Field::Payload.fault("must be an object"));
         };
         Ok(payload)
     }

@@ -1,15 +1,55 @@
-//! A scanner of a whole document.
+//! The faults of a whole document that `serde_json` does not find (nesting, surrogates in values that it passes over), or
+//! does not tell the place of (syntax errors).
 //!
-//! It finds what `serde_json` does not tell exactly (the place of a syntax error) or not at all (nesting, and surrogates
-//! in strings that are passed over). It makes one pass without recursion, in which an open level takes one byte of
-//! memory. The pointer to what has a fault takes a second pass, up to there.
+//! A prescan of the bytes rules the first ones out for nearly all documents. The scanner makes one pass without
+//! recursion, in which an open level takes one byte of memory. The path to what has a fault takes a second pass, up to
+//! there.
 
 use std::borrow::Cow;
 
-use super::fault::{Fault, MAX_DEPTH, Reason, Syntax};
-use super::json_string::JsonString;
-use super::pointer::Pointer;
-use super::tokens::{Characters, Tokens};
+use super::fault::Fault;
+use super::tokens::{LONE_SURROGATE, Tokens, UNEXPECTED_END, decode_string};
+
+/// Most levels of objects and arrays in a body, the outermost object being the first. `serde_json` and other recursive
+/// readers behind the hub accept as many.
+pub const MAX_DEPTH: usize = 128;
+
+/// Bytes of the shortest JSON that nests too deep: all its levels opened and closed.
+const TOO_DEEP_BYTES: usize = 2 * (MAX_DEPTH + 1);
+
+/// Returns whether `text` may be JSON that nests too deep or holds a lone surrogate, neither of which `serde_json`
+/// refuses in values that it passes over. `false` is certain; `true` asks for a scan. This prescan looks at the bytes
+/// alone, at the speed of memory.
+pub(super) fn may_hide_faults(text: &str) -> bool {
+    let text = text.as_bytes();
+    if text.len() < TOO_DEEP_BYTES {
+        return memchr::memchr(b'\\', text).is_some() && has_surrogate(text);
+    }
+    let mut openings = 0;
+    // Each level is opened by a bracket or a brace, which may stand in strings too.
+    for at in memchr::memchr3_iter(b'[', b'{', b'\\', text) {
+        match text.get(at..) {
+            // There may be many escapes, each of which would cost a step here.
+            Some(rest @ [b'\\', ..]) => return is_opened_more_than(MAX_DEPTH - openings, rest) || has_surrogate(rest),
+            _ if openings == MAX_DEPTH => return true,
+            _ => openings += 1,
+        }
+    }
+    false
+}
+
+/// Returns whether more than `levels` values may be opened in `text`.
+fn is_opened_more_than(levels: usize, text: &[u8]) -> bool {
+    memchr::memchr2_iter(b'[', b'{', text).nth(levels).is_some()
+}
+
+/// Returns whether anything looks like the escape of a surrogate, paired or lone: `\uD800` to `\uDFFF`.
+fn has_surrogate(text: &[u8]) -> bool {
+    memchr::memmem::find_iter(text, br"\u").any(|at| {
+        let digits = text.get(at + 2..at + 4);
+        matches!(digits, Some([b'd' | b'D', b'8' | b'9' | b'a'..=b'f' | b'A'..=b'F']))
+    })
+}
 
 /// Checks all of `text`.
 ///
@@ -18,85 +58,77 @@ use super::tokens::{Characters, Tokens};
 /// The first syntax error; in JSON without any, the first value that is nested too deep or string that holds a lone
 /// surrogate.
 pub(super) fn check(text: &str) -> Result<(), Fault> {
-    let mut scanner = Scanner { tokens: Tokens::new(text), enclosing: Vec::new(), fault: None };
-    match (scanner.document(), scanner.fault) {
-        (Err(reason), _) => Err(Fault::not_json(scanner.tokens.since(0), reason)),
-        (Ok(()), Some((at, reason))) => Err(Fault::not_message(pointer_to(text, at, None), reason)),
-        (Ok(()), None) => Ok(()),
+    let mut scanner = Scanner { tokens: Tokens::new(text), enclosing: Vec::new(), too_deep: None };
+    scanner.document().map_err(|reason| Fault::not_json(scanner.tokens.since(0), reason))?;
+    let too_deep = scanner.too_deep.map(|at| (at, format!("nesting deeper than {MAX_DEPTH} levels")));
+    let lone_surrogate = scanner.tokens.lone_surrogate().map(|at| (at, LONE_SURROGATE.to_owned()));
+    match too_deep.into_iter().chain(lone_surrogate).min() {
+        Some((at, reason)) => Err(Fault::not_message(path_to(text, at), reason)),
+        None => Ok(()),
     }
-}
-
-#[derive(Clone, Copy)]
-pub(super) enum ContainerKind {
-    Array,
-    Object,
 }
 
 struct Scanner<'b> {
     tokens: Tokens<'b>,
-    enclosing: Vec<ContainerKind>,
-    /// The first fault that counts if no syntax error follows, and the offset of the value or the key that has it.
-    fault: Option<(usize, Reason)>,
+    /// The bytes that opened the containers around the next byte.
+    enclosing: Vec<u8>,
+    /// The offset of the first value that is nested too deep.
+    too_deep: Option<usize>,
 }
 
 impl Scanner<'_> {
     /// Reads all of the text. Where there is a syntax error, it is at the next byte.
-    fn document(&mut self) -> Result<(), Syntax> {
+    fn document(&mut self) -> Result<(), &'static str> {
         loop {
-            if self.begin_value()? && !self.next_value()? {
+            let is_whole = match self.next_token()? {
+                b'"' => self.tokens.string().map(|()| true)?,
+                b'-' | b'0'..=b'9' => self.tokens.number().map(|()| true)?,
+                opening @ (b'{' | b'[') => self.open(opening)?,
+                _ => self.tokens.literal().map(|()| true)?,
+            };
+            if is_whole && !self.next_value()? {
                 return Ok(());
             }
         }
     }
 
-    /// Reads a value that holds no other values. Of a value that does, reads up to the first one, and returns `false`.
-    fn begin_value(&mut self) -> Result<bool, Syntax> {
-        match self.next_token()? {
-            b'{' => self.open(ContainerKind::Object),
-            b'[' => self.open(ContainerKind::Array),
-            b'"' => self.string().map(|()| true),
-            b'-' | b'0'..=b'9' => self.tokens.number().map(|()| true),
-            _ => self.tokens.literal().map(|()| true),
+    /// Reads the start of a container, up to its first value. Of an empty one, reads the end too, and returns `true`.
+    fn open(&mut self, opening: u8) -> Result<bool, &'static str> {
+        if self.enclosing.len() == MAX_DEPTH {
+            self.too_deep.get_or_insert(self.tokens.at());
+        }
+        self.tokens.pass_byte();
+        self.enclosing.push(opening);
+        match (opening, self.next_token()?) {
+            (b'[', b']') | (b'{', b'}') => {
+                self.close();
+                Ok(true)
+            }
+            (b'[', _) => Ok(false),
+            _ => self.key().map(|()| false),
         }
     }
 
     /// Reads on to where the next value begins. Returns `false` at the end of the document.
-    fn next_value(&mut self) -> Result<bool, Syntax> {
+    fn next_value(&mut self) -> Result<bool, &'static str> {
         while let Some(&container) = self.enclosing.last() {
             match (container, self.next_token()?) {
-                (ContainerKind::Array, b',') => {
+                (b'[', b',') => {
                     self.tokens.pass_byte();
                     return Ok(true);
                 }
-                (ContainerKind::Object, b',') => {
+                (b'{', b',') => {
                     self.tokens.pass_byte();
                     return self.key().map(|()| true);
                 }
-                (ContainerKind::Array, b']') | (ContainerKind::Object, b'}') => self.close(),
-                (ContainerKind::Array, _) => return Err(Syntax::ExpectedCommaOrBracket),
-                (ContainerKind::Object, _) => return Err(Syntax::ExpectedCommaOrBrace),
+                (b'[', b']') | (b'{', b'}') => self.close(),
+                (b'[', _) => return Err("expected `,` or `]`"),
+                _ => return Err("expected `,` or `}`"),
             }
         }
         match self.tokens.peek() {
             None => Ok(false),
-            Some(_) => Err(Syntax::ExpectedEnd),
-        }
-    }
-
-    /// Reads the start of a container. Of an empty one, reads the end too, and returns `true`.
-    fn open(&mut self, container: ContainerKind) -> Result<bool, Syntax> {
-        if self.enclosing.len() == MAX_DEPTH {
-            self.note(self.tokens.at(), Reason::TooDeep);
-        }
-        self.tokens.pass_byte();
-        self.enclosing.push(container);
-        match (container, self.next_token()?) {
-            (ContainerKind::Array, b']') | (ContainerKind::Object, b'}') => {
-                self.close();
-                Ok(true)
-            }
-            (ContainerKind::Array, _) => Ok(false),
-            (ContainerKind::Object, _) => self.key().map(|()| false),
+            Some(_) => Err("expected the end of the body"),
         }
     }
 
@@ -106,51 +138,36 @@ impl Scanner<'_> {
     }
 
     /// Reads a key and its colon.
-    fn key(&mut self) -> Result<(), Syntax> {
+    fn key(&mut self) -> Result<(), &'static str> {
         if self.next_token()? != b'"' {
-            return Err(Syntax::ExpectedKey);
+            return Err("expected a key in double quotes");
         }
-        self.string()?;
+        self.tokens.string()?;
         if self.next_token()? != b':' {
-            return Err(Syntax::ExpectedColon);
+            return Err("expected `:`");
         }
         self.tokens.pass_byte();
         Ok(())
     }
 
-    fn string(&mut self) -> Result<(), Syntax> {
-        let start = self.tokens.at();
-        if self.tokens.string()? == Characters::Halved {
-            self.note(start, Reason::LoneSurrogate);
-        }
-        Ok(())
-    }
-
     /// Returns the first byte of the next token, which is not read yet.
-    fn next_token(&mut self) -> Result<u8, Syntax> {
-        self.tokens.peek().ok_or(Syntax::UnexpectedEnd)
-    }
-
-    fn note(&mut self, at: usize, reason: Reason) {
-        self.fault.get_or_insert((at, reason));
+    fn next_token(&mut self) -> Result<u8, &'static str> {
+        self.tokens.peek().ok_or(UNEXPECTED_END)
     }
 }
 
 /// A step from a container to one of its values.
-#[derive(Clone, Copy)]
 enum PathStep<'b> {
-    /// To no member: the next token is a key, or the end of the object.
-    BeforeKey,
-    /// To the member with this key.
-    Member(JsonString<'b>),
+    /// To the member with this key; to none where the next token is a key, or the end of the object.
+    Member(Option<&'b str>),
     /// To the element with this index.
     Element(usize),
 }
 
-/// Returns the pointer to the value that begins at `offset` of `text`, and for a key that begins there, to its object. The
-/// text is JSON that has no fault before. It may itself be the member `ancestor`.
+/// Returns the keys and indices that lead to the value that begins at `offset` of `text`, and for a key that begins there,
+/// to its object. The text is JSON that has no fault before.
 #[cold]
-pub(super) fn pointer_to(text: &str, offset: usize, ancestor: Option<&'static str>) -> Pointer {
+pub(super) fn path_to(text: &str, offset: usize) -> impl Iterator<Item = Cow<'_, str>> {
     let mut tokens = Tokens::new(text);
     let mut path = Vec::new();
     while let Some(first) = tokens.peek()
@@ -162,26 +179,57 @@ pub(super) fn pointer_to(text: &str, offset: usize, ancestor: Option<&'static st
             break;
         }
         match (first, path.last_mut()) {
-            (b'{', _) => path.push(PathStep::BeforeKey),
+            (b'{', _) => path.push(PathStep::Member(None)),
             (b'[', _) => path.push(PathStep::Element(0)),
             (b'}' | b']', _) => drop(path.pop()),
             (b',', Some(PathStep::Element(index))) => *index += 1,
-            (b',', Some(step)) => *step = PathStep::BeforeKey,
-            (_, Some(step @ PathStep::BeforeKey)) => {
-                *step = JsonString::new(tokens.since(start)).map_or(*step, PathStep::Member);
-            }
+            (b',', Some(PathStep::Member(key))) => *key = None,
+            (_, Some(PathStep::Member(key @ None))) => *key = Some(tokens.since(start)),
             _ => {}
         }
     }
     debug_assert_eq!(tokens.at(), offset, "no value and no key begins there");
-    let steps = path.iter().filter_map(|step| match step {
-        PathStep::BeforeKey => None,
-        PathStep::Member(key) => {
-            let key = key.decode();
-            debug_assert!(key.is_ok(), "a key that has no text is the first fault, and its value is not read");
-            key.ok()
-        }
+    path.into_iter().filter_map(|step| match step {
+        PathStep::Member(key) => decode_string(key?).ok(),
         PathStep::Element(index) => Some(Cow::Owned(index.to_string())),
-    });
-    Pointer::to(ancestor.map(Cow::Borrowed).into_iter().chain(steps))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Longer than a text that is too short to nest too deep.
+    const PADDING: &str = match str::from_utf8(&[b' '; 2 * TOO_DEEP_BYTES]) {
+        Ok(padding) => padding,
+        Err(_) => unreachable!(),
+    };
+
+    #[test]
+    fn only_escapes_of_surrogates_are_suspect() {
+        for padding in ["", PADDING] {
+            for suspect in [r"\ud800", r"\uDFFF", r"\uDbff", r"\\ud900", r"\n\ud800"] {
+                assert!(may_hide_faults(&format!("{padding}{suspect}")), "{suspect}");
+            }
+            for fine in [r"\ud7ff", r"\ue000", r"\u00d8", "ud800", r"\n"] {
+                assert!(!may_hide_faults(&format!("{padding}{fine}")), "{fine}");
+            }
+        }
+    }
+
+    #[test]
+    fn many_openings_are_suspect_before_and_behind_an_escape() {
+        for escape in ["", r"\n"] {
+            for before in [0, 1, 100, MAX_DEPTH] {
+                let text = |behind: usize| ["[]".repeat(before), escape.into(), "{}".repeat(behind)].concat();
+                assert!(!may_hide_faults(&(text(MAX_DEPTH - before) + PADDING)), "{before} {escape}");
+                assert!(may_hide_faults(&text(MAX_DEPTH + 1 - before)), "{before} {escape}");
+            }
+        }
+    }
+
+    #[test]
+    fn many_escapes_are_not_suspect() {
+        assert!(!may_hide_faults(&r"\n".repeat(TOO_DEEP_BYTES)));
+    }
 }

@@ -1,7 +1,7 @@
 //! The known topics, what the payload of each must hold, and how the other vocabulary writes it: the specification's
 //! table, as a table.
 
-use super::field::Field;
+use super::fields::Field;
 use super::nearest;
 
 /// What a known topic asks of its payload.

@@ -1,11 +1,9 @@
 //! A payload in another vocabulary than it was sent in: one key differs, and no other byte.
 
 use super::check;
-use super::field::Field;
-use super::fields::CapturedFields;
-use super::json_string::JsonString;
+use super::fields::{CapturedFields, Field};
 use super::reader::PayloadJson;
-use super::tokens::Tokens;
+use super::tokens::{Tokens, decode_string};
 use super::topics::{Schema, Vocabulary};
 
 /// A key of a payload that is published under another name. No quote stands in the key, not even where it is written with
@@ -52,8 +50,8 @@ fn start_of_key(payload: &str, field: Field) -> Option<usize> {
         if first == b'"' && level == 1 {
             let start = tokens.at();
             tokens.pass(first).ok()?;
-            let string = JsonString::new(tokens.since(start))?;
-            if tokens.peek() == Some(b':') && string.decode().is_ok_and(|key| key == field.key()) {
+            let string = tokens.since(start);
+            if tokens.peek() == Some(b':') && decode_string(string).is_ok_and(|key| key == field.key()) {
                 return Some(start + 1);
             }
             continue;

@@ -7,6 +7,7 @@
 //! `[[],[],…]` longer than its JSON. To move the members at the end of each container would move them again for each
 //! level above.
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 
 use memchr::memchr2;
@@ -15,10 +16,9 @@ use rmp::encode::{
     ByteBuf, ValueWriteError, write_array_len, write_f64, write_map_len, write_sint, write_str, write_uint,
 };
 
-use super::super::fault::{Fault, Flaw, Reason};
-use super::super::json_string::JsonString;
-use super::super::pointer::Pointer;
-use super::super::scanner::{self, ContainerKind};
+use super::super::fault::Fault;
+use super::super::scanner::path_to;
+use super::super::tokens::decode_string;
 
 /// Most members of a container whose header is one byte.
 const SHORT_MAX: usize = 15;
@@ -40,10 +40,9 @@ pub(crate) fn encode(payload: &str) -> Result<Vec<u8>, Fault> {
         open: Vec::new(),
         long: Vec::new(),
     };
-    match encoder.run() {
-        Ok(()) => encoder.finish().map_err(|reason| Fault::not_message(Pointer::to(["payload"]), reason)),
-        Err(reason) => Err(Fault::not_message(scanner::pointer_to(payload, encoder.at, Some("payload")), reason)),
-    }
+    let path = |offset| [Cow::Borrowed("payload")].into_iter().chain(path_to(payload, offset));
+    encoder.run().map_err(|reason| Fault::not_message(path(encoder.at), reason))?;
+    encoder.finish().map_err(|reason| Fault::not_message(path(0), reason))
 }
 
 struct Encoder<'p> {
@@ -59,7 +58,7 @@ struct Encoder<'p> {
 
 #[derive(Clone, Copy)]
 struct OpenContainer {
-    kind: ContainerKind,
+    is_object: bool,
     /// The offset in the frame of the one byte of its header.
     header: usize,
     /// The values that have begun in it: elements, or keys and members' values alike.
@@ -68,13 +67,13 @@ struct OpenContainer {
 
 impl<'p> Encoder<'p> {
     /// Reads all of the text. A value that is refused begins at the next byte.
-    fn run(&mut self) -> Result<(), Reason> {
+    fn run(&mut self) -> Result<(), &'static str> {
         while let Some(&byte) = self.text.as_bytes().get(self.at) {
             match byte {
                 b'"' => self.string()?,
                 b'-' | b'0'..=b'9' => self.number()?,
-                b'{' => self.begin(ContainerKind::Object),
-                b'[' => self.begin(ContainerKind::Array),
+                b'{' => self.begin(true),
+                b'[' => self.begin(false),
                 b'}' | b']' => self.end()?,
                 b't' => self.literal("true", Marker::True),
                 b'f' => self.literal("false", Marker::False),
@@ -86,14 +85,14 @@ impl<'p> Encoder<'p> {
         if self.open.is_empty() { Ok(()) } else { Err(not_the_json_of_an_object()) }
     }
 
-    fn begin(&mut self, kind: ContainerKind) {
+    fn begin(&mut self, is_object: bool) {
         self.count();
-        self.open.push(OpenContainer { kind, header: self.frame.as_slice().len(), items: 0 });
+        self.open.push(OpenContainer { is_object, header: self.frame.as_slice().len(), items: 0 });
         self.frame.as_mut_vec().push(Marker::Reserved.to_u8());
         self.at += 1;
     }
 
-    fn end(&mut self) -> Result<(), Reason> {
+    fn end(&mut self) -> Result<(), &'static str> {
         let container = self.open.pop().ok_or_else(not_the_json_of_an_object)?;
         match container.short_header() {
             Some(header) => {
@@ -106,17 +105,17 @@ impl<'p> Encoder<'p> {
         Ok(())
     }
 
-    fn string(&mut self) -> Result<(), Reason> {
+    fn string(&mut self) -> Result<(), &'static str> {
         self.count();
         let rest = self.rest()?;
         let end = end_of_string(rest.as_bytes());
-        let string = rest.get(..end).and_then(JsonString::new).ok_or_else(not_the_json_of_an_object)?;
-        let Ok(()) = write_str(&mut self.frame, &string.decode()?);
+        let string = rest.get(..end).ok_or_else(not_the_json_of_an_object)?;
+        let Ok(()) = write_str(&mut self.frame, &decode_string(string)?);
         self.at += end;
         Ok(())
     }
 
-    fn number(&mut self) -> Result<(), Reason> {
+    fn number(&mut self) -> Result<(), &'static str> {
         self.count();
         let rest = self.rest()?;
         let inside = |&byte: &u8| matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E');
@@ -139,12 +138,12 @@ impl<'p> Encoder<'p> {
         }
     }
 
-    fn rest(&self) -> Result<&'p str, Reason> {
+    fn rest(&self) -> Result<&'p str, &'static str> {
         self.text.get(self.at..).ok_or_else(not_the_json_of_an_object)
     }
 
     /// Returns the frame, with the long headers put in.
-    fn finish(mut self) -> Result<Vec<u8>, Reason> {
+    fn finish(mut self) -> Result<Vec<u8>, &'static str> {
         if self.long.is_empty() {
             return Ok(self.frame.into_vec());
         }
@@ -166,36 +165,28 @@ impl<'p> Encoder<'p> {
 
 impl OpenContainer {
     fn members(self) -> usize {
-        match self.kind {
-            ContainerKind::Array => self.items,
-            ContainerKind::Object => self.items / 2,
-        }
+        if self.is_object { self.items / 2 } else { self.items }
     }
 
     fn short_header(self) -> Option<u8> {
         let members = u8::try_from(self.members()).ok().filter(|&members| usize::from(members) <= SHORT_MAX)?;
-        Some(match self.kind {
-            ContainerKind::Array => Marker::FixArray(members).to_u8(),
-            ContainerKind::Object => Marker::FixMap(members).to_u8(),
-        })
+        let marker = if self.is_object { Marker::FixMap(members) } else { Marker::FixArray(members) };
+        Some(marker.to_u8())
     }
 
     fn write_header(self, frame: &mut ByteBuf) -> Result<Marker, ValueWriteError<Infallible>> {
         // `--max-body` is at most 1 GiB, so that 32 bits hold every number of members.
         let members = u32::try_from(self.members()).unwrap_or(u32::MAX);
-        match self.kind {
-            ContainerKind::Array => write_array_len(frame, members),
-            ContainerKind::Object => write_map_len(frame, members),
-        }
+        if self.is_object { write_map_len(frame, members) } else { write_array_len(frame, members) }
     }
 }
 
 /// Returns the reason to refuse a payload that turns out not to be the JSON of an object. Only a mistake in this program
 /// can cause it, and no part of such a payload may be published.
 #[cold]
-fn not_the_json_of_an_object() -> Reason {
+fn not_the_json_of_an_object() -> &'static str {
     debug_assert!(false, "the payload is not the JSON of an object");
-    Reason::Field("payload", Flaw::NotAnObject)
+    "`payload` must be an object"
 }
 
 /// Returns the bytes of the string that `text` begins with, both quotes included.
@@ -215,14 +206,18 @@ fn end_of_string(text: &[u8]) -> usize {
 
 /// Writes the number `text`. The parsers of the standard library are exact: they refuse integers that overflow, and round
 /// to the nearest float.
-fn write_number(frame: &mut ByteBuf, text: &str) -> Result<(), Reason> {
+fn write_number(frame: &mut ByteBuf, text: &str) -> Result<(), &'static str> {
     if text.contains(['.', 'e', 'E']) {
-        let float = text.parse().ok().filter(|float: &f64| float.is_finite()).ok_or(Reason::FloatRange)?;
+        let float = text
+            .parse()
+            .ok()
+            .filter(|float: &f64| float.is_finite())
+            .ok_or("a number does not fit in a 64-bit float")?;
         let Ok(()) = write_f64(frame, float);
     } else if let Ok(integer) = text.parse() {
         let Ok(_) = write_sint(frame, integer);
     } else {
-        let Ok(_) = write_uint(frame, text.parse().map_err(|_| Reason::IntegerRange)?);
+        let Ok(_) = write_uint(frame, text.parse().map_err(|_| "an integer does not fit in 64 bits")?);
     }
     Ok(())
 }

@@ -100,7 +100,7 @@ fn hostile_megabytes_take_linear_time() {
         assert!(taken < Duration::from_secs(10), "{taken:?} for {begins:?}");
         assert!(fault.to_string().len() < 100, "{fault} for {begins:?}");
         if let Fault::NotMessage { pointer, .. } = fault {
-            assert!(pointer.as_str().len() <= MAX_POINTER_BYTES);
+            assert!(pointer.len() <= MAX_POINTER_BYTES);
         }
     }
 }

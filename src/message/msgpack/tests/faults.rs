@@ -9,8 +9,7 @@ const FLOAT: &str = "a number does not fit in a 64-bit float";
 #[track_caller]
 fn refuse(payload: &str, pointer: &str, detail: &str) {
     let fault = encoded(payload).expect_err(payload);
-    let place = fault.pointer().map(|pointer| pointer.as_str());
-    assert_eq!((place, fault.to_string().as_str()), (Some(pointer), detail), "{payload}");
+    assert_eq!((fault.pointer(), fault.to_string().as_str()), (Some(pointer), detail), "{payload}");
 }
 
 #[test]
