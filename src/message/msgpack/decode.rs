@@ -6,8 +6,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use rmp::Marker;
 use rmp::decode::{
-    Bytes, ExtMeta, read_array_len, read_bin_len, read_ext_meta, read_f32, read_f64, read_int, read_map_len,
-    read_str_len, read_u64,
+    Bytes, ExtMeta, NumValueReadError, read_array_len, read_bin_len, read_ext_meta, read_f32, read_f64, read_int,
+    read_map_len, read_str_len, read_u64,
 };
 use serde_json::Value;
 
@@ -136,16 +136,10 @@ impl<'f> Decoder<'f> {
                 Value::from(BASE64.encode(self.take(bytes)?))
             }
             Marker::Reserved => return Err(FrameFault::Reserved),
-            Marker::FixPos(_)
-            | Marker::FixNeg(_)
-            | Marker::U8
-            | Marker::U16
-            | Marker::U32
-            | Marker::I8
-            | Marker::I16
-            | Marker::I32
-            | Marker::I64 => Value::from(read_int::<i64, _>(&mut self.rest).map_err(truncated)?),
-            _ => return Err(FrameFault::KeyType),
+            _ => match read_int::<i64, _>(&mut self.rest) {
+                Err(NumValueReadError::TypeMismatch(_)) => return Err(FrameFault::KeyType),
+                integer => Value::from(integer.map_err(truncated)?),
+            },
         })
     }
 
