@@ -10,8 +10,7 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep_until};
 
-use crate::message::topics::nearest;
-use crate::message::unknown_topics::UnknownTopics;
+use crate::message::topics::{UnknownTopics, nearest};
 use crate::sys::log::warning;
 
 /// The time in which one line about tokens is logged, and at most [`TOPIC_LINES`] about topics.

@@ -11,7 +11,7 @@ use crate::http::counters::HttpCounters;
 use crate::http::policy::Policy;
 use crate::http::problem::{Problem, Unavailable};
 use crate::limits::Budget;
-use crate::message::unknown_topics::UnknownTopics;
+use crate::message::topics::UnknownTopics;
 use crate::message::{self, Check, Rules};
 
 /// Bytes from which a payload is kept in its buffer: below, a copy costs less than to count the owners of the buffer.

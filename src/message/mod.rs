@@ -15,19 +15,16 @@
 //! | `abridged.rs` | a large body without its longest string |
 //! | `reader.rs` | one pass over a body, which captures its fields |
 //! | `fields.rs` | the fields: their keys and their places; what a body gives for them |
-//! | `judge.rs` | what was read, judged; the [`Message`] |
-//! | [`topics`] | the table of known topics and their schemas |
-//! | `check.rs` | a payload checked against the schema of its topic |
+//! | `judge.rs` | what was read, checked against the schema of its topic; the [`Message`] |
+//! | [`topics`] | the table of known topics and their schemas; the topics that are not known |
 //! | `translate.rs` | a payload in the other vocabulary |
 //! | [`tokens`] | the tokens of JSON text, and where they are |
 //! | `scanner.rs` | the faults of a whole document, and where they are |
 //! | `fault.rs` | what is wrong with a body and where |
 //! | [`msgpack`] | payloads in MessagePack |
-//! | [`unknown_topics`] | the topics that are not known, each told of once |
 //! | [`nearest`] | the nearest of several words to one that may be mistyped |
 
 mod abridged;
-mod check;
 mod fault;
 mod fields;
 mod judge;
@@ -41,7 +38,6 @@ mod tests;
 pub mod tokens;
 pub mod topics;
 mod translate;
-pub mod unknown_topics;
 
 pub use fault::{Fault, MAX_POINTER_BYTES};
 pub use judge::{Check, Encoding, Message, Rules};

@@ -1,10 +1,9 @@
 //! A payload in another vocabulary than it was sent in: one key differs, and no other byte.
 
-use super::check;
 use super::fields::{CapturedFields, Field};
 use super::reader::PayloadJson;
 use super::tokens::{Tokens, decode_string};
-use super::topics::{Schema, Vocabulary};
+use super::topics::Vocabulary;
 
 /// A key of a payload that is published under another name. No quote stands in the key, not even where it is written with
 /// escapes: it names a known field.
@@ -17,14 +16,13 @@ pub(super) struct RenamedKey {
 }
 
 impl RenamedKey {
-    /// Returns the key to rename in `payload`, which passed the check of `schema`; none if it has the wanted field already.
+    /// Returns the key to rename in `payload`, which `identifier` names; none if the payload has the wanted field already.
     pub(super) fn find(
         payload: PayloadJson<'_>,
         fields: &CapturedFields<'_>,
-        schema: &Schema,
+        identifier: Field,
         vocabulary: Vocabulary,
     ) -> Option<Self> {
-        let identifier = check::identifier(fields, schema)?;
         let wanted = identifier.identifier_in(vocabulary);
         if !fields.is_missing(wanted) {
             return None;
