@@ -28,8 +28,7 @@ pub(super) enum Location<'a> {
 pub enum EndpointFault {
     /// The address begins with neither `tcp://` nor `ipc://`.
     Transport,
-    /// There is no host, or it has white space, control characters, `/` or `;`, or it is an IPv6 address without
-    /// brackets.
+    /// There is no host, or it has characters that no host has, or it is an IPv6 address without brackets.
     Host,
     /// There is no port, or it is outside 0 to 65535.
     Port,

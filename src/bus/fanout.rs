@@ -9,11 +9,10 @@
 //! does not show which connection it came from, and the bus decides for each endpoint whether it is connected. Bound
 //! endpoints need no such decision and share one socket.
 //!
-//! `ZMQ_IMMEDIATE` stays off on purpose. With it, libzmq destroys the pipe, and every message in it, whenever the
-//! connection is lost. Without it, the pipe, its messages and the subscriptions outlive the connection: what was handed
-//! over before is sent to the hub when it is back, and what is sent in the moment before the loss is noticed is not
-//! dropped for want of a subscriber. Before the first connection the pipe has no subscription, so nothing may be sent
-//! into it: [`super::link`] prevents that.
+//! `ZMQ_IMMEDIATE` stays off on purpose: with it, libzmq destroys the pipe, and every message in it, whenever the
+//! connection is lost. Without it, the pipe, its messages and the subscriptions outlive the connection, so what was
+//! handed over is sent to the hub when it is back. Before the first connection the pipe has no subscription, so nothing
+//! may be sent into it: [`super::link`] prevents that.
 
 use std::io;
 use std::sync::Arc;
@@ -120,25 +119,21 @@ impl XpubSocket {
     }
 
     /// Hands a whole message to libzmq, or nothing of it. Returns false if the pipe of a subscriber is full; then the
-    /// same message must be tried again. If no other socket needs the message (`is_last`), its payload is moved out of its frame.
+    /// same message must be tried again. If no other socket needs the message (`is_last`), its payload is moved out.
     ///
     /// libzmq 4.3.4, as read in `xpub.cpp`, `dist.cpp` and `pipe.cpp`: with `NODROP` each frame is checked against the
-    /// pipes that matched the topic, and a pipe counts whole messages only. So the topic frame is refused with `EAGAIN`
-    /// while any matching pipe is full, and once it is accepted, the payload cannot be refused, because its own topic
-    /// did not count. A pipe that dies in between leaves the set of matching pipes and takes its topic frame with it:
-    /// frames become visible to the other side only with the last one. A pipe that appears in between gets nothing of
-    /// this message. So no peer sees half a message. If a payload is refused all the same, the next try continues with
-    /// the payload.
+    /// pipes that matched the topic, and a pipe counts whole messages only. So the topic frame is refused while any
+    /// matching pipe is full, and once it is accepted, the payload is too. A pipe that dies in between takes its topic
+    /// frame with it, and one that appears in between gets nothing of this message. So no peer sees half a message. If a
+    /// payload is refused all the same, the next try continues with the payload.
     pub(super) fn try_send(&mut self, topic: &mut Frame, payload: &mut Frame, is_last: bool) -> bool {
         if !self.half_sent {
             self.half_sent = try_send_frame(&mut self.socket, &mut topic.share(), true);
             if !self.half_sent {
                 return false;
             }
-            if let XpubPeers::Bound(record) = &self.peers
-                && !record.may_match(topic.bytes())
-            {
-                record.count_unsubscribed();
+            if let XpubPeers::Bound(record) = &self.peers {
+                record.count_sent(topic.bytes());
             }
         }
         let sent = if is_last {

@@ -172,8 +172,8 @@ impl Hub {
     }
 
     /// Stops the hub: passes on what publishers have sent until they have sent nothing for 500 ms, lets libzmq write it
-    /// out, and ends the thread, all within `deadline` and 50 ms: a thread that is late is left behind. The publishers
-    /// must be stopped first. Only the deadline of the first call counts, and only the first call waits.
+    /// out, and ends the thread. Returns within `deadline` and 50 ms: a thread that is late is left behind. The publishers
+    /// must be stopped first. Only the first call has an effect and waits.
     pub fn stop(&self, deadline: Duration) -> HubCounters {
         self.thread.end(deadline);
         self.counters()

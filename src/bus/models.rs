@@ -66,7 +66,7 @@ fn close(state: &BusState) {
 
 /// A worker: publishes `0`, `1` and so on, and wakes the bus thread after each. Returns the results.
 fn worker(state: &Arc<BusState>, topic: &'static str, messages: u8) -> JoinHandle<Vec<Result<(), Unavailable>>> {
-    let publisher = Publisher::new(Arc::clone(state));
+    let publisher = Publisher(Arc::clone(state));
     spawn(move || {
         let publish = |number| {
             let result = publisher.publish(topic, (&[number]).into());
@@ -79,7 +79,7 @@ fn worker(state: &Arc<BusState>, topic: &'static str, messages: u8) -> JoinHandl
 
 /// A worker that publishes one message. Returns whether the bus had been stopped before, and the result.
 fn worker_after(state: &Arc<BusState>, stopped: &Arc<AtomicU64>) -> JoinHandle<(bool, Result<(), Unavailable>)> {
-    let (publisher, stopped) = (Publisher::new(Arc::clone(state)), Arc::clone(stopped));
+    let (publisher, stopped) = (Publisher(Arc::clone(state)), Arc::clone(stopped));
     spawn(move || {
         let was_stopped = stopped.load(Ordering::Acquire) == 1;
         let result = publisher.publish("worker", b"0".into());

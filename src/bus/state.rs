@@ -128,8 +128,8 @@ impl BusState {
         self.queue.is_closed() && (self.queue.depth() == 0 || is_late())
     }
 
-    /// Parks the waker after the queue was found empty. Returns whether the bus thread may wait: there is nothing to send
-    /// still, and the queue is open. It unparks the waker afterwards in either case.
+    /// Parks the waker after the queue was found empty. Returns whether the bus thread may wait: the queue is still empty,
+    /// and open. The thread unparks the waker afterwards in either case.
     pub(super) fn park(&self) -> bool {
         self.waker.park();
         self.queue.is_empty() && !self.queue.is_closed()
@@ -188,37 +188,31 @@ impl EndpointState {
 
 /// Publishes messages from any thread. A clone costs one reference count.
 #[derive(Clone)]
-pub struct Publisher {
-    state: Arc<BusState>,
-}
+pub struct Publisher(pub(super) Arc<BusState>);
 
 impl Publisher {
-    pub(super) fn new(state: Arc<BusState>) -> Self {
-        Self { state }
-    }
-
     /// Makes sure that the bus thread sees what was published before this call.
     pub fn wake(&self) {
-        self.state.waker.wake();
+        self.0.waker.wake();
     }
 
     /// Returns whether every endpoint is connected, so that none misses a message that is published now.
     #[must_use]
     pub fn reaches_all(&self) -> bool {
-        self.state.connected.load(Ordering::Acquire) == self.state.endpoints.len()
+        self.0.connected.load(Ordering::Acquire) == self.0.endpoints.len()
     }
 
     /// Makes the bus return freed memory to the kernel also after `bodies` held much. Clients may abandon bodies while no
     /// message passes, so this wakes the bus thread each time that much of them is held.
     pub(crate) fn count_bodies(&self, bodies: Arc<Budget>) {
-        let waker = Arc::clone(&self.state.waker);
+        let waker = Arc::clone(&self.0.waker);
         bodies.notify(MUCH_BYTES, move || waker.wake());
-        let is_first = self.state.bodies.set(bodies).is_ok();
+        let is_first = self.0.bodies.set(bodies).is_ok();
         debug_assert!(is_first, "all connections share one budget");
     }
 
     fn check_connected(&self) -> Result<(), Unavailable> {
-        if self.state.connected.load(Ordering::Acquire) == 0 {
+        if self.0.connected.load(Ordering::Acquire) == 0 {
             return Err(Unavailable::NotConnected);
         }
         Ok(())
@@ -227,30 +221,23 @@ impl Publisher {
     /// Returns why the queue refuses a message: it is full also while a subscriber does not read.
     fn reason(&self, refusal: Unavailable) -> Unavailable {
         match refusal {
-            Unavailable::QueueFull if self.state.stalled.load(Ordering::Relaxed) => Unavailable::Stalled,
+            Unavailable::QueueFull if self.0.stalled.load(Ordering::Relaxed) => Unavailable::Stalled,
             other => other,
         }
     }
 }
 
 impl Publish for Publisher {
-    /// Checks whether a small message would be accepted now. It reserves nothing.
     fn available(&self) -> Result<(), Unavailable> {
         self.check_connected()?;
-        self.state.queue.has_room().map_err(|refusal| self.reason(refusal))
+        self.0.queue.has_room().map_err(|refusal| self.reason(refusal))
     }
 
-    /// Copies the message into the queue; a payload that comes with its buffer is kept instead of copied. `Ok` means
-    /// that the message will be handed to libzmq, even if the bus is stopped next, or every connection is lost and
-    /// comes back.
-    ///
-    /// The caller calls [`Publisher::wake`] after the last message of one iteration of its event loop.
-    ///
-    /// # Errors
-    /// The message was not published and will not be.
+    /// After `Ok` the message will be handed to libzmq, even if every connection is lost and comes back. The caller calls
+    /// [`Publisher::wake`] after the last message of one iteration of its event loop.
     fn publish(&self, topic: &str, payload: Payload<'_>) -> Result<(), Unavailable> {
         self.check_connected()?;
-        self.state.queue.push(topic.as_bytes(), payload).map_err(|refusal| self.reason(refusal))
+        self.0.queue.push(topic.as_bytes(), payload).map_err(|refusal| self.reason(refusal))
     }
 }
 
@@ -262,9 +249,7 @@ impl fmt::Debug for Publisher {
 
 /// A bus without a thread and without sockets, for a test that runs the workers alone: the test takes the messages from the
 /// queue, and decides whether a hub is connected.
-pub struct DetachedBus {
-    state: Arc<BusState>,
-}
+pub struct DetachedBus(Arc<BusState>);
 
 impl DetachedBus {
     /// Returns a bus that is connected, with a queue of these bounds.
@@ -274,7 +259,7 @@ impl DetachedBus {
     pub fn new(queue_messages: usize, queue_bytes: usize) -> io::Result<Self> {
         let queue = Queue::new(queue_messages, queue_bytes);
         let state = BusState::new(queue, Arc::new(Waker::new()?), Vec::new(), None);
-        let bus = Self { state: Arc::new(state) };
+        let bus = Self(Arc::new(state));
         bus.set_connected(true);
         Ok(bus)
     }
@@ -282,46 +267,46 @@ impl DetachedBus {
     /// Returns a handle for publishing.
     #[must_use]
     pub fn publisher(&self) -> Publisher {
-        Publisher::new(Arc::clone(&self.state))
+        Publisher(Arc::clone(&self.0))
     }
 
     /// Says whether a hub is connected.
     pub fn set_connected(&self, is_connected: bool) {
-        self.state.connected.store(usize::from(is_connected), Ordering::Release);
+        self.0.connected.store(usize::from(is_connected), Ordering::Release);
     }
 
     /// Says whether a connected subscriber has no room.
     pub fn set_stalled(&self, is_stalled: bool) {
-        self.state.stalled.store(is_stalled, Ordering::Relaxed);
+        self.0.stalled.store(is_stalled, Ordering::Relaxed);
     }
 
     /// Closes the queue: it accepts nothing more.
     pub fn close(&self) {
-        self.state.queue.close();
+        self.0.queue.close();
     }
 
     /// Takes the oldest message: its topic and its payload.
     pub fn take(&self) -> Option<(Vec<u8>, Vec<u8>)> {
-        let message = self.state.queue.pop()?;
-        self.state.queue.release(1, message.weight_bytes);
+        let message = self.0.queue.pop()?;
+        self.0.queue.release(1, message.weight_bytes);
         Some((message.topic.bytes().to_vec(), message.payload.bytes().to_vec()))
     }
 
     /// Declares that nobody looks at the queue until [`DetachedBus::was_woken`].
     pub fn park(&self) {
-        self.state.waker.park();
+        self.0.waker.park();
     }
 
     /// Returns whether a worker has woken the bus since [`DetachedBus::park`].
     #[must_use]
     pub fn was_woken(&self) -> bool {
-        self.state.waker.clear() > 0
+        self.0.waker.clear() > 0
     }
 
     /// Returns what was accepted so far, and what the queue holds now.
     #[must_use]
     pub fn counters(&self) -> BusCounters {
-        self.state.counters()
+        self.0.counters()
     }
 }
 
@@ -345,8 +330,8 @@ mod tests {
         bus.publisher().count_bodies(Arc::clone(&bodies));
         bus.park();
         let _little = bodies.hold(MUCH_BYTES - 1).unwrap();
-        assert_eq!((bus.state.held_bytes(), bus.was_woken()), (MUCH_BYTES - 1, false));
+        assert_eq!((bus.0.held_bytes(), bus.was_woken()), (MUCH_BYTES - 1, false));
         let _more = bodies.hold(1).unwrap();
-        assert_eq!((bus.state.held_bytes(), bus.was_woken()), (MUCH_BYTES, true));
+        assert_eq!((bus.0.held_bytes(), bus.was_woken()), (MUCH_BYTES, true));
     }
 }

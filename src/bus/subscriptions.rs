@@ -17,9 +17,8 @@ use super::guard;
 use crate::sys::log::log;
 use crate::zmtp::Mark;
 
-/// The first byte of the message by which a peer of an XPUB socket subscribes to the topic prefix that follows.
+/// The first byte of what an XPUB socket receives when a peer subscribes to the topic prefix that follows, or cancels that.
 pub(super) const SUBSCRIBE: u8 = 1;
-/// The first byte of the message by which it cancels a subscription.
 const CANCEL: u8 = 0;
 
 /// The most prefixes in a record. While peers subscribe to more, no message counts as unsubscribed.
@@ -148,13 +147,15 @@ impl SubscriptionRecord {
         self.prefixes.len() as u64 + self.unrecorded
     }
 
-    /// Counts a message that was sent and matched no subscription.
-    pub(super) fn count_unsubscribed(&self) {
-        self.state.unsubscribed.fetch_add(1, Ordering::Relaxed);
+    /// Counts a message that was sent if it matched no subscription.
+    pub(super) fn count_sent(&self, topic: &[u8]) {
+        if !self.may_match(topic) {
+            self.state.unsubscribed.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Returns whether a peer may have subscribed to `topic`.
-    pub(super) fn may_match(&self, topic: &[u8]) -> bool {
+    fn may_match(&self, topic: &[u8]) -> bool {
         if self.matches_all {
             return true;
         }

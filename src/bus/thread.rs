@@ -74,7 +74,7 @@ impl Bus {
     /// Returns a handle for publishing.
     #[must_use]
     pub fn publisher(&self) -> Publisher {
-        Publisher::new(Arc::clone(&self.state))
+        Publisher(Arc::clone(&self.state))
     }
 
     /// Returns what the bus has done so far and what it holds now.
@@ -92,9 +92,8 @@ impl Bus {
     }
 
     /// Stops the bus: it accepts nothing more, hands everything it has accepted to libzmq, leaves libzmq the rest of
-    /// the time to write it out, and ends the thread. Returns within `deadline` and 50 ms, whatever libzmq does: a thread
-    /// that is late is left behind. The depth that is returned is what could not be handed over. Only the deadline of the
-    /// first call counts, and only the first call waits.
+    /// the time to write it out, and ends the thread. Returns within `deadline` and 50 ms: a thread that is late is left
+    /// behind. The depth that is returned is what could not be handed over. Only the first call has an effect and waits.
     pub fn stop(&self, deadline: Duration) -> BusCounters {
         self.thread.end(deadline);
         self.counters()
@@ -159,17 +158,6 @@ struct BusThread {
     poller: Poller,
 }
 
-/// The reason why a batch ended.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum BatchEnd {
-    /// The batch reached its size; there may be more messages.
-    SizeReached,
-    /// The queue is empty.
-    QueueEmpty,
-    /// The current message cannot be sent now.
-    Blocked(Blocked),
-}
-
 impl BusThread {
     /// Runs until the queue is closed and empty, or the deadline of the stop has passed.
     fn run(mut self) {
@@ -179,20 +167,20 @@ impl BusThread {
             if may_have_events {
                 self.read_events();
             }
-            let end = self.send_batch();
-            self.record_stall(end);
+            let sent = self.send_batch();
+            self.record_stall(sent == Err(Blocked::PipeFull));
             self.back_pressure.look(&|lost| (self.on_event)(BusEvent::LostSubscriber(lost)));
             if self.state.is_finished() {
                 break;
             }
-            may_have_events = match end {
-                BatchEnd::SizeReached => true,
-                BatchEnd::QueueEmpty => self.park(),
-                BatchEnd::Blocked(Blocked::PipeFull) => {
+            may_have_events = match sent {
+                Ok(true) => true,
+                Ok(false) => self.park(),
+                Err(Blocked::PipeFull) => {
                     self.memory.look(self.state.held_bytes());
                     self.wait(Some(Instant::now() + socket::FULL_RECHECK))
                 }
-                BatchEnd::Blocked(Blocked::NotConnected) => {
+                Err(Blocked::NotConnected) => {
                     self.memory.look(self.state.held_bytes());
                     self.wait(None);
                     true // the end of a probe sets the waker alone
@@ -224,19 +212,19 @@ impl BusThread {
         may_have_more
     }
 
-    /// Takes messages from the queue and sends them to the endpoints.
-    fn send_batch(&mut self) -> BatchEnd {
+    /// Takes messages from the queue and sends them to the endpoints. Returns whether there may be more.
+    fn send_batch(&mut self) -> Result<bool, Blocked> {
         let (mut sent, mut sent_weight_bytes) = (0, 0);
         let end = loop {
             if sent == BATCH_MESSAGES {
-                break BatchEnd::SizeReached;
+                break Ok(true);
             }
             if self.current.is_none() {
                 self.current = self.state.queue.pop();
             }
-            let Some(message) = &mut self.current else { break BatchEnd::QueueEmpty };
+            let Some(message) = &mut self.current else { break Ok(false) };
             if let Err(blocked) = fanout::try_send(&mut self.sockets, message) {
-                break BatchEnd::Blocked(blocked);
+                break Err(blocked);
             }
             sent += 1;
             sent_weight_bytes += message.weight_bytes;
@@ -250,8 +238,7 @@ impl BusThread {
         end
     }
 
-    fn record_stall(&self, end: BatchEnd) {
-        let stalled = end == BatchEnd::Blocked(Blocked::PipeFull);
+    fn record_stall(&self, stalled: bool) {
         // Only this thread writes the flag, so a load and a store suffice.
         if stalled != self.state.stalled.load(Ordering::Relaxed) {
             self.state.stalled.store(stalled, Ordering::Relaxed);

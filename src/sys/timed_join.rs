@@ -19,7 +19,8 @@ const JOIN_MARGIN: Duration = Duration::from_millis(50);
 /// How long a thread that must end at once is waited for, so that its endpoints are free again afterwards.
 const DROP_MARGIN: Duration = Duration::from_secs(1);
 
-/// A thread that owns sockets, and the files of those that are listening Unix sockets. Dropping this ends the thread at once.
+/// A thread that owns sockets, and the files of those that are listening Unix sockets. Dropping this ends the thread at
+/// once.
 pub(crate) struct SocketThread {
     /// Tells the thread by when it is to end.
     ask: Box<dyn Fn(Instant) + Send + Sync>,
@@ -41,8 +42,8 @@ impl SocketThread {
         Ok(Self { ask: Box::new(ask), thread, ipc_listeners: Mutex::new(ipc_listeners) })
     }
 
-    /// Asks the thread to end in `deadline` from now, waits for its end for 50 ms longer at most, and removes the files. Only
-    /// the first call asks and waits.
+    /// Asks the thread to end in `deadline` from now, waits for its end for 50 ms longer at most, and removes the files.
+    /// Only the first call asks and waits.
     pub(crate) fn end(&self, deadline: Duration) {
         self.end_within(deadline, JOIN_MARGIN);
     }
