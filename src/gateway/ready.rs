@@ -1,6 +1,6 @@
 //! Reports when a message that is posted is taken, and when no longer.
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
@@ -12,14 +12,15 @@ use crate::http::problem::Unavailable;
 /// Reports `ready` and `not-ready`. The main thread and the bus thread tell it of what changes.
 pub(super) struct ReadyReporter {
     emit: EventSink,
-    /// Set when the bus has started.
-    publisher: OnceLock<Publisher>,
     state: Mutex<ReadyState>,
     /// Notified when the gateway listens and every endpoint is connected.
     completed: Notify,
 }
 
+#[derive(Default)]
 struct ReadyState {
+    /// What takes the messages; `None` until the bus has started.
+    publisher: Option<Publisher>,
     /// Why the gateway does not listen; `None` if it listens.
     not_listening: Option<String>,
     /// Whether messages had somewhere to go when the bus last reported a change. `None` until its first report, which may
@@ -31,18 +32,16 @@ struct ReadyState {
 
 impl ReadyReporter {
     pub(super) fn new(emit: EventSink) -> Self {
-        let not_listening = Some("the gateway starts".into());
-        let state = ReadyState { not_listening, is_bus_connected: None, is_ready: false };
-        Self { emit, publisher: OnceLock::new(), state: Mutex::new(state), completed: Notify::new() }
+        let state = ReadyState { not_listening: Some("the gateway starts".into()), ..ReadyState::default() };
+        Self { emit, state: Mutex::new(state), completed: Notify::new() }
     }
 
     /// Tells which publisher takes the messages, and whether the bus has bound endpoints: it reports nothing about those.
     pub(super) fn set_publisher(&self, publisher: Publisher, has_bound: bool) {
-        let is_first = self.publisher.set(publisher).is_ok();
-        debug_assert!(is_first, "the bus starts once");
         self.update(|state| {
+            state.publisher = Some(publisher);
             if has_bound || state.is_bus_connected.is_some() {
-                state.is_bus_connected = Some(self.is_bus_connected());
+                state.ask_bus();
             }
         });
     }
@@ -59,7 +58,7 @@ impl ReadyReporter {
 
     /// Tells that an endpoint of the bus was connected or disconnected.
     pub(super) fn bus_changed(&self) {
-        self.update(|state| state.is_bus_connected = Some(self.is_bus_connected()));
+        self.update(ReadyState::ask_bus);
     }
 
     /// Waits until the gateway listens and every endpoint is connected, which may be later than `ready`. For one task at a
@@ -74,7 +73,7 @@ impl ReadyReporter {
         change(&mut state);
         let bus_disconnected = (state.is_bus_connected != Some(true)).then_some("the bus is not connected");
         let not_ready = state.not_listening.as_deref().or(bus_disconnected);
-        if not_ready.is_none() && self.publisher.get().is_some_and(Publisher::reaches_all) {
+        if not_ready.is_none() && state.publisher.as_ref().is_some_and(Publisher::reaches_all) {
             self.completed.notify_one();
         }
         match (state.is_ready, not_ready) {
@@ -84,9 +83,12 @@ impl ReadyReporter {
         }
         state.is_ready = !state.is_ready;
     }
+}
 
-    /// Returns whether an endpoint is connected. The state of the bus changes before the bus reports the change.
-    fn is_bus_connected(&self) -> bool {
-        self.publisher.get().is_some_and(|publisher| publisher.available() != Err(Unavailable::NotConnected))
+impl ReadyState {
+    /// Asks whether an endpoint is connected. The state of the bus changes before the bus reports the change.
+    fn ask_bus(&mut self) {
+        let publisher = self.publisher.as_ref();
+        self.is_bus_connected = Some(publisher.is_some_and(|bus| bus.available() != Err(Unavailable::NotConnected)));
     }
 }

@@ -37,8 +37,7 @@ pub enum DisabledReason {
 
 impl DisabledReason {
     /// Returns the reason in a sentence that names the settings file.
-    #[must_use]
-    pub fn describe(self, settings: &Path) -> String {
+    pub(crate) fn describe(self, settings: &Path) -> String {
         let settings = settings.display();
         match self {
             Self::SettingsAbsent => format!("the settings file {settings} does not exist"),
@@ -52,10 +51,7 @@ impl DisabledReason {
 
     /// Returns the lines that switch the entrance on, for a person to copy. A token in them is a fresh one, and is in
     /// force nowhere until somebody copies it.
-    ///
-    /// # Errors
-    /// Returns the error of the kernel if it has no random bytes.
-    pub fn proposed_lines(self) -> Result<String, Errno> {
+    pub(crate) fn proposed_lines(self) -> Result<String, Errno> {
         let open = "OPEN_REST_API = True";
         match self {
             Self::NotOpen { has_token: true, .. } => Ok(open.into()),
@@ -64,11 +60,8 @@ impl DisabledReason {
     }
 }
 
-/// Returns random bytes in hexadecimal digits, which a URL takes as they are.
-///
-/// # Errors
-/// Returns the error of the kernel if it has no random bytes.
-pub fn random_hex() -> Result<String, Errno> {
+/// Returns random bytes in hexadecimal digits, which a URL takes as they are, or the error of a kernel that has none.
+pub(crate) fn random_hex() -> Result<String, Errno> {
     let mut bytes = [0; RANDOM_BYTES];
     // The kernel gives up to 256 bytes at once, or none.
     getrandom(&mut bytes, GetRandomFlags::empty())?;

@@ -11,20 +11,20 @@ use crate::sys::secret_file;
 
 /// What was found when the settings file was read.
 #[derive(Debug)]
-pub struct SettingsReading {
+pub(crate) struct SettingsReading {
     /// What the file says, or the reason why it cannot be read or [`parse`] refuses it, which names the file. A file that
     /// does not exist disables the entrance.
-    pub access: Result<Access, String>,
+    pub(crate) access: Result<Access, String>,
     /// Which version of the file was read; `None` where there is no file.
-    pub version: Option<FileVersion>,
+    pub(crate) version: Option<FileVersion>,
     /// Whether there is a file, and it has no bytes.
-    pub is_empty: bool,
+    pub(crate) is_empty: bool,
 }
 
 /// Tells a file from the one that was at the same path before. It changes with the content, the permissions and the
 /// name of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FileVersion {
+pub(crate) struct FileVersion {
     device: u64,
     inode: u64,
     size_bytes: u64,
@@ -45,8 +45,7 @@ impl From<&Metadata> for FileVersion {
 }
 
 /// Reads and parses the settings file.
-#[must_use]
-pub fn read(path: &Path) -> SettingsReading {
+pub(crate) fn read(path: &Path) -> SettingsReading {
     let before = fs::metadata(path).ok().map(|metadata| FileVersion::from(&metadata));
     // A file of one byte more than it may have is refused by `parse`.
     match secret_file::read(path, MAX_FILE_BYTES) {
@@ -67,11 +66,7 @@ pub fn read(path: &Path) -> SettingsReading {
 
 /// Returns `adapter/user_settings.py` in the user's configuration directory, which is `$XDG_CONFIG_HOME` or `.config` in
 /// the home directory.
-///
-/// # Errors
-///
-/// An error where the environment names neither.
-pub fn default_path() -> io::Result<PathBuf> {
+pub(crate) fn default_path() -> io::Result<PathBuf> {
     let xdg_config_home = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
     path_in(xdg_config_home, std::env::home_dir()).ok_or_else(|| {
         io::Error::other("neither XDG_CONFIG_HOME nor HOME names a directory: where is the settings file?")

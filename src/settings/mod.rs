@@ -24,7 +24,8 @@ mod python;
 #[cfg(test)]
 mod tests;
 
-pub use access::{Access, DisabledReason, random_hex};
+pub(crate) use access::random_hex;
+pub use access::{Access, DisabledReason};
 pub use fault::SettingsFault;
-pub use file::{FileVersion, SettingsReading, default_path, read};
+pub(crate) use file::{FileVersion, SettingsReading, default_path, read};
 pub use python::{MAX_FILE_BYTES, parse};
