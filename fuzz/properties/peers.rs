@@ -8,7 +8,7 @@ use std::time::Duration;
 use adapter_gateway::limits::MAX_TOPIC_BYTES;
 use adapter_gateway::zmtp::{
     COMMAND_BYTES, CONNECTION_SLOTS, GREETING_BYTES, HELD_BYTES, InboundGuard, MARK_FRAME_BYTES, Mark, Origin,
-    PeerFault, Peers, READY_BYTES, ZmtpLimits,
+    PeerFault, Peers, READY_BYTES,
 };
 
 use super::compare::assert_same_bytes;
@@ -69,8 +69,8 @@ pub(crate) fn handshake(socket_type: &str) -> Vec<u8> {
 }
 
 fn filter(pieces: &[&[u8]], origin: Origin) -> Passed {
-    let mut peers = Peers::new(MARK.socket, 1, 1, Arc::default());
-    let mut guard = InboundGuard::new(origin, Arc::new(ZmtpLimits::new(MESSAGE_BYTES)));
+    let mut peers = Peers::new(MARK.socket, 1, 1, Arc::default(), Arc::default());
+    let mut guard = InboundGuard::new(origin, MESSAGE_BYTES);
     // The handshakes of these inputs are not divided as those of libzmq are.
     (0..2).for_each(|_| guard.on_sent(Some(&[0; GREETING_BYTES])));
     let mut passed = Passed { bytes: Vec::new(), end: Ok(()) };

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use adapter_gateway::zmtp::{
     CONNECTION_SLOTS, FIRST_SLOTS, GREETING_BYTES, InboundGuard, MARK_FRAME_BYTES, Mark, Origin, PeerFault, Peers,
-    SHARED_SLOTS, ZmtpLimits,
+    SHARED_SLOTS,
 };
 
 use super::peers::{handshake, slots_of};
@@ -46,7 +46,7 @@ impl World {
     }
 
     fn come(&mut self, who: usize) {
-        let mut guard = InboundGuard::new(Origin::Accepted, Arc::new(ZmtpLimits::new(0)));
+        let mut guard = InboundGuard::new(Origin::Accepted, 0);
         (0..2).for_each(|_| guard.on_sent(Some(&[0; GREETING_BYTES])));
         let mut buffer = handshake("SUB");
         let received = buffer.len();
@@ -117,7 +117,11 @@ fn send(guard: &mut InboundGuard, peers: &mut Peers, frame: &[u8], cut: usize) -
 /// Each two bytes of the input are one step of one of three subscribers: who does what, and to which prefix.
 pub(crate) fn subscriptions(input: &[u8]) {
     let subscribers = [const { None }; SUBSCRIBERS];
-    let mut world = World { peers: Peers::new(SOCKET, PLACES, 0, Arc::default()), subscribers, left: VecDeque::new() };
+    let mut world = World {
+        peers: Peers::new(SOCKET, PLACES, 0, Arc::default(), Arc::default()),
+        subscribers,
+        left: VecDeque::new(),
+    };
     (0..SUBSCRIBERS).for_each(|who| world.come(who));
     for step in input.chunks_exact(2).take(200) {
         let (action, place) = (step[0], step[1]);

@@ -20,12 +20,13 @@ use std::time::Instant;
 
 use super::endpoint::Endpoint;
 use super::ffi::{self, Frame};
-use super::link::{Link, LinkStatus, PeerRole};
+use super::link::{Link, LinkStatus};
 use super::queue::QueuedMessage;
 use super::socket::{self, Bound, Poller};
 use super::state::EndpointState;
 use super::subscriptions::{self, SubscriptionRecord};
 use crate::sync::waker::Waker;
+use crate::zmtp::SocketRole;
 
 /// Longest message that a subscriber may send, in bytes. A subscription has a topic of at most 1,024 bytes.
 const INBOUND_MAX_BYTES: i64 = 64 * 1024;
@@ -105,7 +106,7 @@ impl XpubSocket {
         let mut socket = xpub(context, pipe_messages)?;
         // The socket reports every subscription, even one that the pipe still has from the last connection.
         socket.set_xpub_verbose(true)?;
-        let link = Link::connect(context, &mut socket, &endpoint.address, PeerRole::Subscribe, monitor_name)?;
+        let link = Link::connect(context, &mut socket, &endpoint.address, SocketRole::Subscribes, monitor_name)?;
         Ok(Self { socket, peers: XpubPeers::Hub { endpoint, link }, half_sent: false, has_message: false })
     }
 
@@ -163,14 +164,13 @@ impl XpubSocket {
         // The events of the link are read first. A subscription that is read after the loss of its connection may be an old
         // one, which does no harm. A subscription of a new connection that is read before the loss of the old connection
         // would be forgotten with the old connection.
-        link.read_events(now, &mut report);
+        link.update(&mut self.socket, now, waker, &mut report);
         let mut frame = Frame::empty();
         while frame.receive(&mut self.socket) {
             if frame.bytes().first() == Some(&subscriptions::SUBSCRIBE) {
                 link.on_subscription(now, &mut report);
             }
         }
-        link.advance(&mut self.socket, now, waker, &mut report);
         false
     }
 

@@ -9,9 +9,10 @@ use super::config::BusError;
 use super::endpoint::Endpoint;
 use super::ffi::{self, Frame};
 use super::hooks;
-use super::link::{Link, LinkStatus, PeerRole};
+use super::link::{Link, LinkStatus};
 use super::socket::{self, Poller};
 use crate::sync::waker::Waker;
+use crate::zmtp::SocketRole;
 
 /// Messages that may wait for a slow reader, such as a terminal, before the hub has to wait.
 const RECEIVE_MESSAGES: i32 = 100_000;
@@ -129,8 +130,7 @@ impl Subscriber {
         let (now, on_status) = (Instant::now(), &mut self.on_status);
         for SubSocket { endpoint, socket, link } in &mut self.sockets {
             let mut report = |status| on_status(endpoint, &status);
-            link.read_events(now, &mut report);
-            link.advance(socket, now, &self.interrupter.waker, &mut report);
+            link.update(socket, now, &self.interrupter.waker, &mut report);
         }
         self.batch_left = BATCH_MESSAGES;
     }
@@ -162,7 +162,7 @@ impl SubSocket {
         for topic in topics {
             socket.set_subscribe(topic.as_bytes())?;
         }
-        let link = Link::connect(context, &mut socket, endpoint, PeerRole::Publish, monitor_name)?;
+        let link = Link::connect(context, &mut socket, endpoint, SocketRole::Publishes, monitor_name)?;
         Ok(Self { endpoint: endpoint.clone(), socket, link })
     }
 

@@ -26,8 +26,10 @@ pub const SHARED_PREFIXES: usize = 4 * CONNECTION_PREFIXES;
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     holders: BTreeMap<Arc<[u8]>, u32>,
-    slots: usize,
-    subscriptions: usize,
+    /// The slots of libzmq's trie.
+    pub(super) slots: usize,
+    /// The number of subscriptions of all connections.
+    pub(super) subscriptions: usize,
 }
 
 /// The subscriptions of one connection.
@@ -50,16 +52,6 @@ pub(super) enum Addition {
 }
 
 impl Ledger {
-    /// Returns how many slots libzmq's trie has.
-    pub(super) fn slots(&self) -> usize {
-        self.slots
-    }
-
-    /// Returns the number of subscriptions of all connections.
-    pub(super) fn subscriptions(&self) -> usize {
-        self.subscriptions
-    }
-
     /// Keeps a subscription of a connection if the bounds permit it.
     pub(super) fn add(&mut self, of: &mut Subscriptions, prefix: &[u8]) -> Addition {
         if of.prefixes.contains(prefix) {
@@ -190,7 +182,7 @@ mod tests {
             for prefix in prefixes {
                 assert_eq!(ledger.add(&mut of, prefix), Addition::Passes);
             }
-            assert_eq!(ledger.slots(), slots, "{prefixes:?}");
+            assert_eq!(ledger.slots, slots, "{prefixes:?}");
         }
     }
 
@@ -218,11 +210,11 @@ mod tests {
                 }
                 _ => assert_eq!(ledger.remove(&mut peers[who], &prefix), kept[who].remove(&prefix)),
             }
-            assert_eq!(ledger.slots(), slots_of(&kept.iter().flatten().cloned().collect()));
-            assert_eq!(ledger.subscriptions(), kept.iter().map(BTreeSet::len).sum::<usize>());
+            assert_eq!(ledger.slots, slots_of(&kept.iter().flatten().cloned().collect()));
+            assert_eq!(ledger.subscriptions, kept.iter().map(BTreeSet::len).sum::<usize>());
         }
         peers.into_iter().for_each(|of| ledger.remove_all(of));
-        assert_eq!((ledger.slots(), ledger.subscriptions(), ledger.holders.len()), (0, 0, 0));
+        assert_eq!((ledger.slots, ledger.subscriptions, ledger.holders.len()), (0, 0, 0));
     }
 
     /// Subscribes to random prefixes of 1,000 bytes until one is refused. Returns how many passed.
@@ -240,11 +232,11 @@ mod tests {
         let mut ledger = Ledger::default();
         let [mut first, mut second, mut third] = std::array::from_fn(|_| Subscriptions::default());
         assert!(fill(&mut ledger, &mut first, 1) > 10);
-        assert!(ledger.slots() <= CONNECTION_SLOTS);
+        assert!(ledger.slots <= CONNECTION_SLOTS);
         assert!(fill(&mut ledger, &mut second, 2) > 10);
-        assert!((SHARED_SLOTS - 2_000..=SHARED_SLOTS).contains(&ledger.slots()));
-        while ledger.slots() < SHARED_SLOTS {
-            let number = ledger.slots().to_string();
+        assert!((SHARED_SLOTS - 2_000..=SHARED_SLOTS).contains(&ledger.slots));
+        while ledger.slots < SHARED_SLOTS {
+            let number = ledger.slots.to_string();
             assert_eq!(ledger.add(&mut third, number.as_bytes()), Addition::Passes);
         }
         let [mut late, mut greedy] = std::array::from_fn(|_| Subscriptions::default());

@@ -10,7 +10,7 @@
 //! | peer | what passes |
 //! |---|---|
 //! | any | the greeting of ZMTP 3 with the mechanism NULL, then READY with a socket type of publish/subscribe, then `PING` and `PONG` |
-//! | a publisher that connected to us | messages of two frames: a topic of at most [`MAX_TOPIC_BYTES`](crate::limits::MAX_TOPIC_BYTES), and a payload of at most [`ZmtpLimits::message_bytes`] |
+//! | a publisher that connected to us | messages of two frames: a topic of at most [`MAX_TOPIC_BYTES`](crate::limits::MAX_TOPIC_BYTES), and a payload of at most so many bytes as [`InboundGuard::new`] says |
 //! | a subscriber that connected to us | subscriptions that it does not have yet, of at most `MAX_TOPIC_BYTES` each, within the bounds of [`Peers`], and their cancellations |
 //! | a hub that we publish to | its first subscription, as a subscription to everything |
 //! | a hub that we subscribe to | every message |
@@ -21,32 +21,22 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `guard` | the state of a connection: bytes in, the bytes that pass out |
-//! | `handshake` | the greeting and the command READY |
-//! | `traffic` | what passes after the handshake, by the kind of peer |
+//! | `guard::traffic` | what passes after the handshake, by the kind of peer |
 //! | `peers` | what the connections of one socket share: places, and how often subscriptions change |
 //! | `backlog` | what a hub holds for its publishers, and a bound on it |
 //! | `ledger` | what libzmq keeps of the subscriptions, and a bound on it |
-//! | `mark` | a subscription that shows when libzmq has forgotten a subscriber |
-//! | `rate` | a bound on how often something may happen |
-//! | `frame` | the heads of frames, and commands |
+//! | `wire` | the greeting, the command READY, the heads of frames, and commands |
 //! | `window` | the bytes of one read, changed in place |
 
 mod backlog;
-mod frame;
 mod guard;
-mod handshake;
 mod ledger;
-mod mark;
 mod peers;
-mod rate;
-mod traffic;
 mod window;
+mod wire;
 
-pub use backlog::{BACKLOG_BYTES, Backlog};
-pub use frame::{COMMAND_BYTES, PeerFault};
+pub use backlog::{BACKLOG_BYTES, Backlog, PUBLISHER_BYTES};
 pub use guard::{HELD_BYTES, InboundGuard, Origin};
-pub use handshake::{GREETING_BYTES, READY_BYTES, check_greeting, socket_type};
 pub use ledger::{CONNECTION_PREFIXES, CONNECTION_SLOTS, FIRST_SLOTS, SHARED_PREFIXES, SHARED_SLOTS};
-pub use mark::{MARK_FRAME_BYTES, Mark};
-pub use peers::{MAX_PUBLISHERS, MAX_SUBSCRIBERS, Peers};
-pub use traffic::{PeerCounters, ZmtpLimits};
+pub use peers::{MARK_FRAME_BYTES, MAX_PUBLISHERS, MAX_SUBSCRIBERS, Mark, PeerCounters, Peers};
+pub use wire::{COMMAND_BYTES, GREETING_BYTES, PeerFault, READY_BYTES, SocketRole, check_greeting, parse_ready};

@@ -18,7 +18,7 @@ use crate::bus::config::LostSubscriber;
 use crate::bus::ffi::{self, Registration};
 use crate::sync::waker::Waker;
 use crate::sys::log::warning;
-use crate::zmtp::Backlog;
+use crate::zmtp::{Backlog, PUBLISHER_BYTES};
 
 /// How the names of the I/O threads of all contexts of the bus begin.
 pub(in crate::bus) const THREAD_PREFIX: &str = "zmq-";
@@ -213,9 +213,7 @@ impl BackPressure {
     pub(in crate::bus) fn forget_publishers(&self, publishers: usize) {
         if publishers > 0 {
             self.left_publishers.fetch_sub(publishers, Ordering::SeqCst);
-            if self.backlog.remove_publishers(publishers) {
-                self.read_on();
-            }
+            self.release(publishers.saturating_mul(PUBLISHER_BYTES));
         }
     }
 

@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::limits::{DISCONNECTED, REFUSED};
-use super::places::{PeerTable, with_table};
+use super::limits::{DISCONNECTED, PEER_COUNTERS, REFUSED};
+use super::places::with_table;
 use crate::bus::ffi::{self, Registration};
 use crate::sys::log::warning;
 use crate::zmtp::{InboundGuard, Origin, PeerFault, Peers};
@@ -85,7 +85,7 @@ fn end_unfinished() {
         let unfinished = table.peers.iter().filter_map(|(connection, peer)| {
             peer.guard.unfinished_since().filter(|at| now.saturating_sub(*at) >= MESSAGE_TIMEOUT).zip(Some(*connection))
         });
-        table.shared.backlog().is_full(false).then(|| unfinished.min()).flatten()
+        table.back_pressure.as_ref()?.backlog().is_full(false).then(|| unfinished.min()).flatten()
     });
     if let Some((_, connection)) = overdue.flatten() {
         ffi::shut_down(connection);
@@ -145,9 +145,9 @@ pub(in crate::bus) fn with_guard<R>(
     connection: RawFd,
     read: impl FnOnce(&mut InboundGuard, &mut Peers, Duration) -> R,
 ) -> Reader<R> {
-    let refused = |table: &PeerTable| table.counters.refused_subscriptions.load(Ordering::Relaxed);
+    let refused = || PEER_COUNTERS.refused_subscriptions.load(Ordering::Relaxed);
     let (result, refuses) = with_table(|table| {
-        let refused_before = refused(table);
+        let refused_before = refused();
         table.forget();
         let Some(peer) = table.peers.get_mut(&connection) else {
             return (if table.is_of_bus { Reader::Nobody } else { Reader::Unguarded }, false);
@@ -160,7 +160,7 @@ pub(in crate::bus) fn with_guard<R>(
             }
             table.end_handshake(connection);
         }
-        (Reader::Guard(result), refused(table) > refused_before)
+        (Reader::Guard(result), refused() > refused_before)
     })
     .unwrap_or((Reader::Nobody, false));
     if refuses {

@@ -1,13 +1,13 @@
 //! The bounds on the peers of this process and on what they send, and how much was beyond them.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock};
 
 use serde::Serialize;
 
 use super::back_pressure;
 use crate::http::policy::BODY_BYTES;
-use crate::zmtp::{MAX_PUBLISHERS, MAX_SUBSCRIBERS, ZmtpLimits};
+use crate::zmtp::{MAX_PUBLISHERS, MAX_SUBSCRIBERS, PeerCounters};
 
 /// Connections to a socket that may be in their handshake at the same time: as many as all subscribers that come back at
 /// once, and some more.
@@ -26,9 +26,11 @@ const PAYLOAD_MARGIN_BYTES: u64 = 64 * 1024;
 /// The bound on the peers of each socket that is in force.
 static PEER_LIMIT: AtomicUsize = AtomicUsize::new(MAX_PEERS);
 
-/// What each new peer may send. It is locked when a connection begins, and when the program starts.
-static LIMITS: LazyLock<Mutex<Arc<ZmtpLimits>>> =
-    LazyLock::new(|| Mutex::new(Arc::new(ZmtpLimits::new(BODY_BYTES + PAYLOAD_MARGIN_BYTES))));
+/// Longest payload frame of a publisher that connects from now on.
+pub(super) static MESSAGE_BYTES: AtomicU64 = AtomicU64::new(BODY_BYTES + PAYLOAD_MARGIN_BYTES);
+
+/// What the peers of all sockets have sent.
+pub(super) static PEER_COUNTERS: LazyLock<Arc<PeerCounters>> = LazyLock::new(Arc::default);
 
 /// Connections that ended because there was no place for them.
 pub(super) static REFUSED: AtomicU64 = AtomicU64::new(0);
@@ -75,7 +77,7 @@ pub fn guard_counters() -> GuardCounters {
         refused: REFUSED.load(Ordering::Relaxed),
         disconnected: DISCONNECTED.load(Ordering::Relaxed),
         stalled: back_pressure::stalled_subscribers(),
-        subscriptions_refused: limits().counters.refused_subscriptions.load(Ordering::Relaxed),
+        subscriptions_refused: PEER_COUNTERS.refused_subscriptions.load(Ordering::Relaxed),
     }
 }
 
@@ -86,24 +88,17 @@ pub fn limit_peers(peers: usize) {
 
 /// Lets publishers that connect from now on send messages with payloads of so many bytes, and a margin.
 pub fn limit_payloads(payload_bytes: u64) {
-    let mut limits = limits();
-    let message_bytes = payload_bytes.saturating_add(PAYLOAD_MARGIN_BYTES);
-    *limits = Arc::new(ZmtpLimits { message_bytes, counters: Arc::clone(&limits.counters) });
+    MESSAGE_BYTES.store(payload_bytes.saturating_add(PAYLOAD_MARGIN_BYTES), Ordering::Relaxed);
 }
 
 /// Returns how many messages the publishers that connected to this process have sent that were dropped, because they
 /// were beyond the bounds.
 pub(in crate::bus) fn dropped_messages() -> u64 {
-    limits().counters.dropped_messages.load(Ordering::Relaxed)
+    PEER_COUNTERS.dropped_messages.load(Ordering::Relaxed)
 }
 
 /// Returns how many messages have come from publishers that connected to this process, and how many of them from this
 /// process itself.
 pub(in crate::bus) fn passed_messages() -> (u64, u64) {
-    let counters = &limits().counters;
-    (counters.passed_messages.load(Ordering::Relaxed), counters.own_messages.load(Ordering::Relaxed))
-}
-
-pub(super) fn limits() -> MutexGuard<'static, Arc<ZmtpLimits>> {
-    LIMITS.lock().unwrap_or_else(PoisonError::into_inner)
+    (PEER_COUNTERS.passed_messages.load(Ordering::Relaxed), PEER_COUNTERS.own_messages.load(Ordering::Relaxed))
 }

@@ -14,9 +14,9 @@ use std::time::Instant;
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::back_pressure::{BackPressure, THREAD_PREFIX};
-use super::limits::{Places, limits};
+use super::limits::{MESSAGE_BYTES, PEER_COUNTERS, Places};
 use crate::bus::ffi::Registration;
-use crate::zmtp::{InboundGuard, Mark, Origin, PeerCounters, Peers};
+use crate::zmtp::{InboundGuard, Mark, Origin, Peers};
 
 /// The marks of subscribers that libzmq has forgotten, until the thread of their connections reads them.
 static FORGOTTEN: Mutex<Vec<Mark>> = Mutex::new(Vec::new());
@@ -45,7 +45,6 @@ pub(super) struct PeerTable {
     spare: Option<OwnedFd>,
     /// When the log told last of what.
     pub(super) logged_at: HashMap<&'static str, Instant>,
-    pub(super) counters: Arc<PeerCounters>,
 }
 
 pub(super) struct PeerEntry {
@@ -78,19 +77,19 @@ impl PeerTable {
         let name = rustix::thread::name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let back_pressure = BackPressure::of_thread(&name);
         let number = back_pressure.as_ref().map_or(u16::MAX, |back_pressure| back_pressure.number());
-        let backlog = back_pressure.as_ref().map(|back_pressure| Arc::clone(back_pressure.backlog()));
-        let places = Places::in_force();
+        let backlog =
+            back_pressure.as_ref().map(|back_pressure| Arc::clone(back_pressure.backlog())).unwrap_or_default();
+        let (places, counters) = (Places::in_force(), Arc::clone(&PEER_COUNTERS));
         Self {
             number,
             peers: HashMap::new(),
-            shared: Peers::new(number, places.subscribers, places.publishers, backlog.unwrap_or_default()),
+            shared: Peers::new(number, places.subscribers, places.publishers, backlog, counters),
             back_pressure,
             is_of_bus: name.starts_with(THREAD_PREFIX),
             handshakes: VecDeque::new(),
             max_handshakes: places.handshakes,
             spare: None,
             logged_at: HashMap::new(),
-            counters: Arc::clone(&limits().counters),
         }
     }
 
@@ -102,7 +101,7 @@ impl PeerTable {
         if self.spare.is_none() && origin == Origin::Accepted {
             self.spare = spare();
         }
-        let guard = InboundGuard::new(origin, Arc::clone(&limits()));
+        let guard = InboundGuard::new(origin, MESSAGE_BYTES.load(Ordering::Relaxed));
         let peer = PeerEntry { guard, origin, registration: None, is_paused: false, sent_bytes: Arc::default() };
         let former = self.peers.insert(connection, peer);
         debug_assert!(former.is_none(), "libzmq closes a descriptor before it is another connection");

@@ -3,18 +3,14 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `state` | the state machine: events in; what to report and what to do out |
-//! | `status` | whether an endpoint counts as connected, and why it does not |
-//! | `monitor` | the events of libzmq about the connections of a socket |
 //! | `probe` | why an endpoint is not connected |
 //! | `names` | the addresses of host names, looked up outside of libzmq's thread |
 //!
-//! A [`Link`] drives the state machine of one socket with what the monitor and the probes find out.
+//! A [`Link`] drives the state machine of one socket with what libzmq's monitor and the probes find out.
 
-mod monitor;
 pub(super) mod names;
 mod probe;
 mod state;
-mod status;
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -22,15 +18,21 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Instant;
 
-use monitor::Monitor;
 use state::{LinkEvent, LinkState, LinkStep};
 
 use super::endpoint::Endpoint;
-use super::ffi;
+use super::ffi::{self, Frame};
 use crate::sync::waker::Waker;
+use crate::zmtp::SocketRole;
 
-pub(super) use status::PeerRole;
-pub use status::{LinkStatus, NotConnected};
+pub use state::{LinkStatus, NotConnected};
+
+/// The events of libzmq's monitor that say something new. `DISCONNECTED` follows each of the `HANDSHAKE_FAILED` events.
+const EVENTS: [(zmq::SocketEvent, LinkEvent); 3] = [
+    (zmq::SocketEvent::HANDSHAKE_SUCCEEDED, LinkEvent::Handshake),
+    (zmq::SocketEvent::DISCONNECTED, LinkEvent::Lost),
+    (zmq::SocketEvent::CONNECT_RETRIED, LinkEvent::Retrying),
+];
 
 /// A function that is called with each new status.
 type OnLinkStatus<'a> = dyn FnMut(LinkStatus) + 'a;
@@ -38,9 +40,11 @@ type OnLinkStatus<'a> = dyn FnMut(LinkStatus) + 'a;
 /// The link of one socket.
 pub(super) struct Link {
     address: Endpoint,
-    role: PeerRole,
+    /// What the peers do that the socket can talk to.
+    role: SocketRole,
     state: LinkState,
-    monitor: Monitor,
+    /// Receives the events of libzmq about the connections of the socket.
+    monitor: zmq::Socket,
     /// The end of the probe that runs.
     probe: Option<Receiver<LinkStatus>>,
 }
@@ -51,11 +55,19 @@ impl Link {
         context: &zmq::Context,
         socket: &mut zmq::Socket,
         address: &Endpoint,
-        role: PeerRole,
+        role: SocketRole,
         monitor_name: &str,
     ) -> io::Result<Self> {
         socket.set_ipv6(address.is_ipv6())?;
-        let monitor = Monitor::of(context, socket, monitor_name)?;
+        // The socket is monitored before it connects, or events would be missed.
+        let monitor_address = format!("inproc://{monitor_name}");
+        socket.monitor(
+            &monitor_address,
+            EVENTS.iter().fold(0, |events, (event, _)| events | i32::from(event.to_raw())),
+        )?;
+        let monitor = context.socket(zmq::PAIR)?;
+        monitor.set_linger(0)?;
+        monitor.connect(&monitor_address)?;
         ffi::connect(socket, address.as_str())?;
         let state = LinkState::new(role, Instant::now());
         Ok(Self { address: address.clone(), role, state, monitor, probe: None })
@@ -66,31 +78,23 @@ impl Link {
         self.state.is_connected()
     }
 
-    /// Returns the descriptor that becomes readable when [`Link::read_events`] has something to read.
+    /// Returns the descriptor that becomes readable when [`Link::update`] has something to read.
     pub(super) fn descriptor(&self) -> zmq::Result<BorrowedFd<'_>> {
-        self.monitor.descriptor()
+        ffi::descriptor(&self.monitor)
     }
 
-    /// Reads what happened to the connection, until nothing is left.
-    pub(super) fn read_events(&mut self, now: Instant, on_status: &mut OnLinkStatus<'_>) {
-        while let Some(event) = self.monitor.next_event() {
-            self.state.on_event(event, now).into_iter().for_each(&mut *on_status);
-        }
-    }
-
-    /// Takes note that the peer has subscribed to something.
-    pub(super) fn on_subscription(&mut self, now: Instant, on_status: &mut OnLinkStatus<'_>) {
-        self.state.on_event(LinkEvent::Subscription, now).into_iter().for_each(on_status);
-    }
-
-    /// Does what is due at `now`. The end of a probe wakes `waker`.
-    pub(super) fn advance(
+    /// Reads what happened to the connection, until nothing is left, and does what is due at `now`. The end of a probe
+    /// wakes `waker`.
+    pub(super) fn update(
         &mut self,
         socket: &mut zmq::Socket,
         now: Instant,
         waker: &Arc<Waker>,
         on_status: &mut OnLinkStatus<'_>,
     ) {
+        while let Some(event) = self.next_event() {
+            self.state.on_event(event, now).into_iter().for_each(&mut *on_status);
+        }
         let probed = match self.probe.as_ref().map(Receiver::try_recv) {
             Some(Ok(status)) => Some(status),
             // There was no thread for the probe.
@@ -115,8 +119,34 @@ impl Link {
         }
     }
 
-    /// Returns when [`Link::advance`] must be called even if nothing happens.
+    /// Takes note that the peer has subscribed to something.
+    pub(super) fn on_subscription(&mut self, now: Instant, on_status: &mut OnLinkStatus<'_>) {
+        self.state.on_event(LinkEvent::Subscription, now).into_iter().for_each(on_status);
+    }
+
+    /// Returns when [`Link::update`] must be called even if nothing happens.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.state.deadline()
+    }
+
+    /// Returns the next event of the monitor, or `None` if there is none.
+    fn next_event(&mut self) -> Option<LinkEvent> {
+        loop {
+            let mut frame = Frame::empty();
+            if !frame.receive(&mut self.monitor) {
+                return None;
+            }
+            if frame.has_more() {
+                // The second frame of an event is the address, which is known already.
+                let received = Frame::empty().receive(&mut self.monitor);
+                debug_assert!(received, "the frames of one message arrive together");
+            }
+            // The numbers are compared, because `SocketEvent::from_raw` panics on a number that it does not know.
+            let number = frame.bytes().first_chunk().map(|bytes| u16::from_ne_bytes(*bytes));
+            let event = EVENTS.into_iter().find(|(event, _)| Some(event.to_raw()) == number);
+            if event.is_some() {
+                return event.map(|(_, event)| event);
+            }
+        }
     }
 }

@@ -5,10 +5,10 @@
 //! told to try again until there is an answer, and does so in its pauses between two attempts to connect. A context for
 //! each endpoint would hold up nothing but its own endpoint, and costs two threads for each.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ffi::{CString, c_int};
 use std::net::IpAddr;
-use std::sync::{Condvar, LazyLock, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long an answer counts, also that there is no address, before the name is looked up again. The former answer
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const ANSWER_LIFETIME: Duration = Duration::from_secs(2);
 
 /// What is looked up. The names are those of the endpoints on the command line, so there are few.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::bus) struct NameQuery {
     /// The name of the host.
     pub(in crate::bus) host: CString,
@@ -30,13 +30,6 @@ pub(in crate::bus) struct NameQuery {
 /// An address, or the error code of getaddrinfo(3).
 type NameAnswer = Result<IpAddr, c_int>;
 
-/// The names that were asked for.
-#[derive(Default)]
-struct Names {
-    entries: Mutex<HashMap<NameQuery, NameEntry>>,
-    answered: Condvar,
-}
-
 #[derive(Default)]
 struct NameEntry {
     /// The last answer, and when it came.
@@ -45,7 +38,10 @@ struct NameEntry {
     is_pending: bool,
 }
 
-static NAMES: LazyLock<Names> = LazyLock::new(Names::default);
+/// The names that were asked for.
+static NAMES: Mutex<BTreeMap<NameQuery, NameEntry>> = Mutex::new(BTreeMap::new());
+/// Wakes those that wait for an answer.
+static ANSWERED: Condvar = Condvar::new();
 
 /// Returns the answer for this name, or `None` if there is none yet. Waits for the first answer at most for `timeout`.
 /// `look_up` runs on a thread of its own, one for each name.
@@ -54,13 +50,16 @@ pub(in crate::bus) fn resolve(
     timeout: Duration,
     look_up: fn(&NameQuery) -> NameAnswer,
 ) -> Option<NameAnswer> {
-    let mut entries = NAMES.entries.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut entries = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     let entry = entries.entry(query.clone()).or_default();
     let is_due = entry.answer.is_none_or(|(_, at)| at.elapsed() >= ANSWER_LIFETIME);
     if is_due && !entry.is_pending {
-        let look_up = {
-            let query = query.clone();
-            move || NAMES.answer(query.clone(), look_up(&query))
+        let query = query.clone();
+        let look_up = move || {
+            let answer = Some((look_up(&query), Instant::now()));
+            let mut entries = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+            entries.insert(query, NameEntry { answer, is_pending: false });
+            ANSWERED.notify_all();
         };
         // Without a thread, the next attempt to connect tries again.
         entry.is_pending = std::thread::Builder::new().name("name-lookup".into()).spawn(look_up).is_ok();
@@ -68,20 +67,12 @@ pub(in crate::bus) fn resolve(
     if let Some((answer, _)) = entry.answer {
         return Some(answer);
     }
-    let is_unanswered = |entries: &mut HashMap<NameQuery, NameEntry>| {
+    let is_unanswered = |entries: &mut BTreeMap<NameQuery, NameEntry>| {
         entries.get(query).is_some_and(|entry| entry.is_pending && entry.answer.is_none())
     };
-    let waited = NAMES.answered.wait_timeout_while(entries, timeout, is_unanswered);
+    let waited = ANSWERED.wait_timeout_while(entries, timeout, is_unanswered);
     let (entries, _) = waited.unwrap_or_else(PoisonError::into_inner);
     entries.get(query)?.answer.map(|(answer, _)| answer)
-}
-
-impl Names {
-    fn answer(&self, query: NameQuery, answer: NameAnswer) {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        entries.insert(query, NameEntry { answer: Some((answer, Instant::now())), is_pending: false });
-        self.answered.notify_all();
-    }
 }
 
 #[cfg(test)]

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use super::status::{LinkStatus, NotConnected, PeerRole};
+use super::state::{LinkStatus, NotConnected};
 use crate::bus::endpoint::{Endpoint, Location};
 use crate::sync::waker::Waker;
-use crate::zmtp::{GREETING_BYTES, PeerFault, READY_BYTES, check_greeting, socket_type};
+use crate::zmtp::{GREETING_BYTES, PeerFault, SocketRole, check_greeting, parse_ready};
 
 /// The time for a connection, where packets vanish.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -44,7 +44,7 @@ impl From<PeerFault> for NotConnected {
 
 /// Probes the endpoint in a thread of its own, since the lookup of a name may take long. Its end wakes `waker`. Without a
 /// thread the receiver is disconnected, nothing is found out, and libzmq still tries to connect.
-pub(super) fn start(endpoint: &Endpoint, role: PeerRole, waker: &Arc<Waker>) -> Receiver<LinkStatus> {
+pub(super) fn start(endpoint: &Endpoint, role: SocketRole, waker: &Arc<Waker>) -> Receiver<LinkStatus> {
     let (sender, receiver) = channel();
     let (endpoint, waker) = (endpoint.clone(), Arc::clone(waker));
     let body = move || {
@@ -58,19 +58,47 @@ pub(super) fn start(endpoint: &Endpoint, role: PeerRole, waker: &Arc<Waker>) -> 
 
 /// Connects to the endpoint and closes the connection before the end of the handshake. `role` is what a peer does that
 /// the caller's socket can talk to. The call blocks, for as long as the system resolves the name.
-fn probe(endpoint: &Endpoint, role: PeerRole) -> LinkStatus {
-    let mut peer = ProbedPeer { socket: connect(endpoint)?, deadline: Instant::now() + ANSWER_TIMEOUT };
-    peer.socket.set_write_timeout(Some(ANSWER_TIMEOUT))?;
-    peer.socket.write_all(&GREETING)?;
-    let mut greeting = [0; GREETING_BYTES];
-    // The first byte shows most other protocols, whose answers may be shorter than a greeting.
-    let (first, rest) = greeting.split_at_mut(1);
-    peer.read(first)?;
-    check_greeting(0, first)?;
-    peer.read(rest)?;
-    check_greeting(1, rest)?;
-    let kind = printable(socket_type(&peer.read_command()?)?)?;
-    if role.has_type(&kind) { Ok(()) } else { Err(NotConnected::WrongSide(kind)) }
+fn probe(endpoint: &Endpoint, role: SocketRole) -> LinkStatus {
+    let mut socket = connect(endpoint)?;
+    let deadline = Instant::now() + ANSWER_TIMEOUT;
+    socket.set_write_timeout(Some(ANSWER_TIMEOUT))?;
+    socket.write_all(&GREETING)?;
+    let mut answer = Vec::new();
+    loop {
+        read_more(&mut socket, deadline, &mut answer)?;
+        // The first byte shows most other protocols, whose answers may be shorter than a greeting.
+        let (greeting, ready) = answer.split_at(answer.len().min(GREETING_BYTES));
+        check_greeting(0, greeting)?;
+        let Some((socket_type, _)) = parse_ready(ready)? else { continue };
+        if SocketRole::of_type(socket_type) == Some(role) {
+            return Ok(());
+        }
+        // The name is printed, so a stranger must not choose any text.
+        let is_name = socket_type.iter().all(u8::is_ascii_uppercase);
+        let name = String::from_utf8_lossy(socket_type).into_owned();
+        return Err(if is_name { NotConnected::WrongSide(name) } else { NotConnected::NotZmtp });
+    }
+}
+
+/// Reads what has arrived, at least one byte.
+fn read_more(socket: &mut Socket, deadline: Instant, answer: &mut Vec<u8>) -> io::Result<()> {
+    let mut buffer = [0; 512];
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        socket.set_read_timeout(Some(left))?;
+        match socket.read(&mut buffer) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(read) => {
+                answer.extend_from_slice(buffer.get(..read).unwrap_or_default());
+                return Ok(());
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 fn connect(endpoint: &Endpoint) -> Result<Socket, NotConnected> {
@@ -91,7 +119,12 @@ fn addresses(endpoint: &Endpoint) -> Result<Vec<SockAddr>, NotConnected> {
         Location::Tcp(host_and_port) => {
             // The standard library takes no name in brackets.
             let host_and_port = host_and_port.replace(['[', ']'], "");
-            let resolved = host_and_port.to_socket_addrs().map_err(|error| unresolved(&error))?;
+            let resolved = host_and_port.to_socket_addrs().map_err(|error| {
+                // The standard library puts two sentences into one error.
+                let text = error.to_string();
+                let reason = text.strip_prefix("failed to lookup address information: ").unwrap_or(&text);
+                NotConnected::Unresolved(reason.into())
+            })?;
             let family = if endpoint.is_ipv6() { Domain::IPV6 } else { Domain::IPV4 };
             Ok(resolved.map(SockAddr::from).filter(|address| address.domain() == family).collect())
         }
@@ -101,62 +134,6 @@ fn addresses(endpoint: &Endpoint) -> Result<Vec<SockAddr>, NotConnected> {
             Ok(vec![SockAddr::unix(path)?])
         }
     }
-}
-
-/// The standard library puts two sentences into one error.
-fn unresolved(error: &io::Error) -> NotConnected {
-    let text = error.to_string();
-    let reason = text.strip_prefix("failed to lookup address information: ").unwrap_or(&text);
-    NotConnected::Unresolved(reason.into())
-}
-
-struct ProbedPeer {
-    socket: Socket,
-    deadline: Instant,
-}
-
-impl ProbedPeer {
-    /// Fills the buffer.
-    fn read(&mut self, mut buffer: &mut [u8]) -> io::Result<()> {
-        while !buffer.is_empty() {
-            let left = self.deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-            self.socket.set_read_timeout(Some(left))?;
-            match self.socket.read(buffer) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(read) => buffer = buffer.get_mut(read..).unwrap_or_default(),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads a command frame and returns its body.
-    fn read_command(&mut self) -> Result<Vec<u8>, NotConnected> {
-        const COMMAND: u8 = 4;
-        const LONG_COMMAND: u8 = 6;
-        let mut flags = [0];
-        self.read(&mut flags)?;
-        let mut length = [0; 8];
-        match flags {
-            [COMMAND] => self.read(&mut length[7..])?,
-            [LONG_COMMAND] => self.read(&mut length)?,
-            _ => return Err(NotConnected::NotZmtp),
-        }
-        let body_bytes = Some(u64::from_be_bytes(length)).filter(|bytes| *bytes <= READY_BYTES);
-        let mut body = vec![0; body_bytes.ok_or(NotConnected::NotZmtp)? as usize];
-        self.read(&mut body)?;
-        Ok(body)
-    }
-}
-
-/// Returns the name of a socket type, which is printed, so that a stranger must not choose any text.
-fn printable(socket_type: &[u8]) -> Result<String, NotConnected> {
-    let is_name = socket_type.iter().all(u8::is_ascii_uppercase);
-    if is_name { Ok(String::from_utf8_lossy(socket_type).into()) } else { Err(NotConnected::NotZmtp) }
 }
 
 #[cfg(test)]
@@ -190,7 +167,7 @@ mod tests {
             let name = format!("ipc://@adapter-gateway-{}-{kind:?}", std::process::id());
             for address in ["tcp://127.0.0.1:*", &file, &name] {
                 let (_socket, endpoint) = bound(&context, kind, address);
-                assert_eq!(probe(&endpoint, PeerRole::Publish), expected, "{endpoint}");
+                assert_eq!(probe(&endpoint, SocketRole::Publishes), expected, "{endpoint}");
             }
         }
     }
@@ -198,9 +175,9 @@ mod tests {
     #[test]
     fn what_is_not_there_is_told_apart() {
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        assert_eq!(probe(&endpoint(&format!("tcp://{free}")), PeerRole::Publish), Err(NotConnected::Refused));
-        assert_eq!(probe(&endpoint("ipc:///nonexistent/bus"), PeerRole::Publish), Err(NotConnected::Refused));
-        let unresolved = probe(&endpoint("tcp://nonexistent.invalid:1"), PeerRole::Publish);
+        assert_eq!(probe(&endpoint(&format!("tcp://{free}")), SocketRole::Publishes), Err(NotConnected::Refused));
+        assert_eq!(probe(&endpoint("ipc:///nonexistent/bus"), SocketRole::Publishes), Err(NotConnected::Refused));
+        let unresolved = probe(&endpoint("tcp://nonexistent.invalid:1"), SocketRole::Publishes);
         assert!(matches!(unresolved, Err(NotConnected::Unresolved(_))), "{unresolved:?}");
     }
 
@@ -229,7 +206,7 @@ mod tests {
                 stream.read_exact(&mut [0; GREETING_BYTES]).unwrap();
                 stream.write_all(&answer).unwrap();
             });
-            assert_eq!(probe(&endpoint, PeerRole::Publish).err(), expected);
+            assert_eq!(probe(&endpoint, SocketRole::Publishes).err(), expected);
             peer.join().unwrap();
         }
     }
@@ -238,6 +215,6 @@ mod tests {
     fn a_stranger_that_says_nothing_is_waited_for_no_longer_than_the_timeout() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let endpoint = endpoint(&format!("tcp://{}", listener.local_addr().unwrap()));
-        assert_eq!(probe(&endpoint, PeerRole::Publish), Err(NotConnected::Silent));
+        assert_eq!(probe(&endpoint, SocketRole::Publishes), Err(NotConnected::Silent));
     }
 }

@@ -1,9 +1,10 @@
 //! The state of the link to one endpoint: whether the endpoint counts as connected, what there is to report about it, and
 //! what is to be done for it next. No socket, no clock.
 
+use std::fmt;
 use std::time::{Duration, Instant};
 
-use super::status::{LinkStatus, NotConnected, PeerRole};
+use crate::zmtp::SocketRole;
 
 /// How long a subscribing peer may have no subscription after its handshake before it counts as connected all the same. A
 /// subscription follows the handshake within microseconds on the same machine, and within one round trip elsewhere. A
@@ -20,6 +21,50 @@ const FIRST_STATUS_AFTER: Duration = Duration::from_millis(750);
 
 /// The pause between two probes of an endpoint that is not connected.
 const PROBE_PAUSE: Duration = Duration::from_secs(1);
+
+/// Whether an endpoint counts as connected, and why it does not.
+pub type LinkStatus = Result<(), NotConnected>;
+
+/// Why an endpoint does not count as connected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotConnected {
+    /// The name has no address, with the reason of the system.
+    Unresolved(String),
+    /// Nothing listens there.
+    Refused,
+    /// The system cannot connect, with its reason.
+    Unreachable(String),
+    /// There is no answer.
+    Silent,
+    /// The connection was closed.
+    Closed,
+    /// What listens there does not speak ZMTP 3 with the mechanism NULL.
+    NotZmtp,
+    /// A ZeroMQ socket of this type listens there, which does not fit the own one.
+    WrongSide(String),
+}
+
+impl fmt::Display for NotConnected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unresolved(reason) => write!(f, "the name cannot be resolved: {reason}"),
+            Self::Refused => f.write_str("connection refused, nothing listens there"),
+            Self::Unreachable(reason) => f.write_str(reason),
+            Self::Silent => f.write_str("no answer"),
+            Self::Closed => f.write_str("the connection was closed"),
+            Self::NotZmtp => f.write_str("what listens there does not speak ZMTP 3, the protocol of ZeroMQ"),
+            Self::WrongSide(kind) => match SocketRole::of_type(kind.as_bytes()) {
+                Some(SocketRole::Subscribes) => {
+                    write!(f, "the publishers' side of a hub listens there (a socket of type {kind})")
+                }
+                Some(SocketRole::Publishes) => {
+                    write!(f, "the subscribers' side of a hub listens there (a socket of type {kind})")
+                }
+                None => write!(f, "a ZeroMQ socket of type {kind} listens there"),
+            },
+        }
+    }
+}
 
 /// What happened to the link.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +93,7 @@ pub(in crate::bus) enum LinkStep {
 /// The state of one link.
 #[derive(Debug)]
 pub(in crate::bus) struct LinkState {
-    role: PeerRole,
+    role: SocketRole,
     phase: LinkPhase,
     is_subscribed: bool,
     /// What was reported last.
@@ -77,7 +122,7 @@ enum Probe {
 }
 
 impl LinkState {
-    pub(in crate::bus) fn new(role: PeerRole, now: Instant) -> Self {
+    pub(in crate::bus) fn new(role: SocketRole, now: Instant) -> Self {
         let status_due = now + FIRST_STATUS_AFTER;
         let probe = Probe::Due(status_due);
         Self { role, phase: LinkPhase::Connecting, is_subscribed: false, reported: None, status_due, probe }
@@ -182,7 +227,7 @@ impl LinkState {
 
     fn connect_if_ready(&mut self, now: Instant) -> Option<LinkStatus> {
         let LinkPhase::HandshakeDone(since) = self.phase else { return None };
-        let is_ready = self.is_subscribed || self.role == PeerRole::Publish || now >= since + SUBSCRIPTION_GRACE;
+        let is_ready = self.is_subscribed || self.role == SocketRole::Publishes || now >= since + SUBSCRIPTION_GRACE;
         if is_ready { self.report(Ok(())) } else { None }
     }
 
@@ -224,7 +269,7 @@ mod tests {
         NotConnected::WrongSide("XSUB".into())
     }
 
-    fn check(what: &str, role: PeerRole, rows: &[Row]) {
+    fn check(what: &str, role: SocketRole, rows: &[Row]) {
         let start = Instant::now();
         let mut link = LinkState::new(role, start);
         let mut is_connected = false;
@@ -246,7 +291,7 @@ mod tests {
 
     #[test]
     fn a_peer_that_subscribes_counts_as_connected_with_its_subscription_or_after_the_grace() {
-        let role = PeerRole::Subscribe;
+        let role = SocketRole::Subscribes;
         check(
             "the handshake, then the subscription",
             role,
@@ -283,7 +328,7 @@ mod tests {
     fn a_peer_that_publishes_counts_as_connected_with_its_handshake() {
         check(
             "a SUB socket",
-            PeerRole::Publish,
+            SocketRole::Publishes,
             &[(10, Some(Handshake), CONNECTED, &[], None), (11, Some(Handshake), None, &[], None)],
         );
     }
@@ -292,7 +337,7 @@ mod tests {
     fn a_loss_is_reported_once_then_its_reason_and_the_old_subscription_is_forgotten() {
         check(
             "a hub that is lost",
-            PeerRole::Subscribe,
+            SocketRole::Subscribes,
             &[
                 (0, Some(Handshake), None, &[], Some(250)),
                 (0, Some(Subscription), CONNECTED, &[], None),
@@ -316,7 +361,7 @@ mod tests {
     fn a_peer_that_closes_after_each_handshake_is_reported_once() {
         check(
             "closes each",
-            PeerRole::Subscribe,
+            SocketRole::Subscribes,
             &[
                 (0, Some(Handshake), None, &[], Some(250)),
                 (1, Some(Lost), not(Closed), &[], Some(1_001)),
@@ -331,7 +376,7 @@ mod tests {
     fn a_refusal_is_reported_once_and_the_connection_once() {
         check(
             "nothing listens",
-            PeerRole::Publish,
+            SocketRole::Publishes,
             &[
                 (10, Some(Lost), None, &[Probe], Some(750)),
                 (10, Some(Retrying), None, &[], Some(750)),
@@ -350,7 +395,7 @@ mod tests {
     fn an_attempt_without_an_end_is_silence() {
         check(
             "packets vanish",
-            PeerRole::Subscribe,
+            SocketRole::Subscribes,
             &[
                 (749, None, None, &[], Some(750)),
                 (750, None, not(Silent), &[Probe], None),
@@ -363,7 +408,7 @@ mod tests {
     fn a_probe_reports_nothing_of_a_peer_that_is_right_or_connected() {
         check(
             "ends late",
-            PeerRole::Publish,
+            SocketRole::Publishes,
             &[
                 (10, Some(Retrying), None, &[Probe], Some(750)),
                 (20, Some(Handshake), CONNECTED, &[], None),
@@ -376,7 +421,7 @@ mod tests {
         );
         check(
             "still runs when the connection is lost",
-            PeerRole::Publish,
+            SocketRole::Publishes,
             &[
                 (10, Some(Retrying), None, &[Probe], Some(750)),
                 (20, Some(Handshake), CONNECTED, &[], None),
@@ -392,7 +437,7 @@ mod tests {
     fn a_reconnect_is_due_again_and_again_while_libzmq_does_not_retry() {
         check(
             "a protocol error",
-            PeerRole::Subscribe,
+            SocketRole::Subscribes,
             &[
                 (0, Some(Lost), None, &[Probe], Some(750)),
                 (1, Some(Probed(Err(wrong_side()))), not(wrong_side()), &[], Some(1_000)),

@@ -2,16 +2,13 @@
 
 #[cfg(test)]
 mod tests;
+mod traffic;
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use super::frame::{COMMAND_BYTES, FRAME_HEAD_BYTES, FrameHead, PeerFault};
-use super::handshake::{self, GREETING_BYTES, READY_BYTES, SocketRole};
-use super::mark::MARK_FRAME_BYTES;
-use super::peers::Peers;
-use super::traffic::{PeerKind, Surroundings, Traffic, ZmtpLimits};
+use super::peers::{MARK_FRAME_BYTES, Peers, SubscribingPeer};
 use super::window::{Step, Window};
+use super::wire::{self, COMMAND_BYTES, FRAME_HEAD_BYTES, GREETING_BYTES, PeerFault, SocketRole};
 use crate::limits::MAX_TOPIC_BYTES;
 
 /// The most that [`InboundGuard::room_bytes`] returns: a topic frame, and a command that follows before the payload.
@@ -30,7 +27,8 @@ pub enum Origin {
 #[derive(Debug)]
 pub struct InboundGuard {
     origin: Origin,
-    limits: Arc<ZmtpLimits>,
+    /// Longest payload frame of a publisher that connected to us.
+    message_bytes: u64,
     phase: Phase,
     /// What happens to the bytes that arrive next.
     step: Step,
@@ -42,13 +40,35 @@ pub struct InboundGuard {
     is_own: bool,
     /// libzmq has got the READY of the peer.
     is_seen: bool,
+    /// The frames of a message are dropped up to its last one.
+    drops_message: bool,
+    /// The message of a publisher that began to pass last.
+    message: Option<PassedMessage>,
 }
 
+/// What the peer may send next.
 #[derive(Debug)]
 enum Phase {
-    Greeting { received: usize },
+    /// The greeting, of which so many bytes have arrived.
+    Greeting(usize),
+    /// READY.
     Handshake,
-    Traffic(Traffic),
+    /// Messages of two frames, from a publisher that connected to us.
+    Publisher,
+    /// Subscriptions within bounds, from a subscriber that connected to us.
+    Subscriber(SubscribingPeer),
+    /// Subscriptions, of which only the first counts, because the hub that we publish to filters by itself.
+    PublishedTo { has_subscribed: bool },
+    /// Messages of any kind: we chose the hub that we subscribe to.
+    SubscribedTo,
+}
+
+/// A message whose beginning has passed.
+#[derive(Clone, Copy, Debug)]
+struct PassedMessage {
+    /// What counts as held of it.
+    held_bytes: usize,
+    began_at: Duration,
 }
 
 /// Our part of a handshake.
@@ -63,19 +83,21 @@ enum Sent {
 }
 
 impl InboundGuard {
-    /// Returns the guard of a new connection.
+    /// Returns the guard of a new connection. Payload frames of a publisher that connects to us have at most
+    /// `message_bytes`.
     #[must_use]
-    pub fn new(origin: Origin, limits: Arc<ZmtpLimits>) -> Self {
-        let phase = Phase::Greeting { received: 0 };
+    pub fn new(origin: Origin, message_bytes: u64) -> Self {
         Self {
             origin,
-            limits,
-            phase,
+            message_bytes,
+            phase: Phase::Greeting(0),
             step: Step::Pass(0),
             held: Vec::new(),
             sent: Sent::Greeting(0),
             is_own: false,
             is_seen: false,
+            drops_message: false,
+            message: None,
         }
     }
 
@@ -89,7 +111,7 @@ impl InboundGuard {
     /// Returns whether the peer is past its handshake.
     #[must_use]
     pub fn speaks(&self) -> bool {
-        matches!(self.phase, Phase::Traffic(_))
+        !matches!(self.phase, Phase::Greeting(_) | Phase::Handshake)
     }
 
     /// Returns whether an accepted peer has sent its greeting, and not its READY.
@@ -114,7 +136,10 @@ impl InboundGuard {
     pub fn on_sent(&mut self, bytes: Option<&[u8]>) {
         let Sent::Greeting(sent) = self.sent else { return };
         self.sent = match bytes {
-            Some(ready) if sent >= GREETING_BYTES => Sent::Ready(handshake::parse_sent_ready(ready)),
+            Some(ready) if sent >= GREETING_BYTES => {
+                let parsed = wire::parse_ready(ready).ok().flatten();
+                Sent::Ready(parsed.and_then(|(socket_type, _)| SocketRole::of_type(socket_type)))
+            }
             Some(greeting) => Sent::Greeting(sent + greeting.len()),
             None => Sent::Failed,
         };
@@ -122,21 +147,22 @@ impl InboundGuard {
 
     /// Gives up the place of a connection that is closed.
     pub fn leave(self, peers: &mut Peers) {
+        let unfinished = self.unfinished().copied();
         match self.phase {
-            Phase::Traffic(Traffic { peer: PeerKind::Subscriber(subscriber), .. }) => {
+            Phase::Subscriber(subscriber) => {
                 let mark = peers.remove_subscriber(subscriber);
                 // libzmq reports no mark that it never got.
                 if !self.is_seen {
                     peers.forget(mark);
                 }
             }
-            Phase::Traffic(Traffic { peer: PeerKind::Publisher { is_own }, message, .. }) => {
+            Phase::Publisher => {
                 // libzmq drops a message that is not complete.
-                if let Some(message) = message.filter(|_| self.step.is_unfinished()) {
-                    peers.backlog().remove(message.held_bytes);
-                    self.limits.counters.message_is_incomplete(is_own);
+                if let Some(message) = unfinished {
+                    peers.backlog.remove(message.held_bytes);
+                    peers.counters.message_is_incomplete(self.is_own);
                 }
-                peers.remove_publisher(is_own);
+                peers.remove_publisher(self.is_own);
             }
             _ => {}
         }
@@ -145,30 +171,29 @@ impl InboundGuard {
     /// Returns whether the peer is a publisher that connected to us.
     #[must_use]
     pub fn publishes(&self) -> bool {
-        matches!(self.phase, Phase::Traffic(Traffic { peer: PeerKind::Publisher { .. }, .. }))
+        matches!(self.phase, Phase::Publisher)
     }
 
     /// Returns whether the peer is a subscriber that connected to us.
     #[must_use]
     pub fn subscribes(&self) -> bool {
-        matches!(self.phase, Phase::Traffic(Traffic { peer: PeerKind::Subscriber(_), .. }))
+        matches!(self.phase, Phase::Subscriber(_))
     }
 
     /// Returns since when a message of a publisher has not been complete. All of it counts as held.
     #[must_use]
     pub fn unfinished_since(&self) -> Option<Duration> {
-        match &self.phase {
-            Phase::Traffic(Traffic { message: Some(message), .. }) if self.step.is_unfinished() => {
-                Some(message.began_at)
-            }
-            _ => None,
-        }
+        self.unfinished().map(|message| message.began_at)
+    }
+
+    fn unfinished(&self) -> Option<&PassedMessage> {
+        self.message.as_ref().filter(|_| self.step.is_unfinished())
     }
 
     /// Returns whether nothing may be read from the peer, because the hub holds as much for publishers as it may.
     #[must_use]
     pub fn is_paused(&self, peers: &Peers) -> bool {
-        self.publishes() && !self.step.is_unfinished() && peers.backlog().is_full(self.is_own)
+        self.publishes() && !self.step.is_unfinished() && peers.backlog.is_full(self.is_own)
     }
 
     /// Takes the first `received` bytes of `buffer`, which come from the peer at this time, and replaces them by what may
@@ -192,53 +217,46 @@ impl InboundGuard {
             arrived.copy_within(..received, held_bytes);
             arrived.iter_mut().zip(self.held.drain(..)).for_each(|(place, byte)| *place = byte);
         }
-        let limits = Arc::clone(&self.limits);
-        let mut around = Surroundings { limits: &limits, peers, now };
         let mut window = Window::new(buffer, held_bytes + received);
         loop {
             self.step = window.advance(self.step);
             if window.unread().is_empty() {
-                self.is_seen = self.speaks();
-                return Ok(window.kept());
+                break;
             }
-            self.step = self.judge(&mut window, &mut around)?;
+            self.step = self.judge(&mut window, peers, now)?;
             if self.step == Step::Wait {
                 self.held.extend_from_slice(window.unread());
                 debug_assert!(self.held.len() <= HELD_BYTES, "only the beginning of a message waits");
                 self.step = Step::Pass(0);
-                self.is_seen = self.speaks();
-                return Ok(window.kept());
+                break;
             }
         }
+        self.is_seen = self.speaks();
+        Ok(window.kept())
     }
 
     /// Decides about the unread bytes, of which there is at least one.
-    fn judge(&mut self, window: &mut Window<'_>, around: &mut Surroundings<'_>) -> Result<Step, PeerFault> {
+    fn judge(&mut self, window: &mut Window<'_>, peers: &mut Peers, now: Duration) -> Result<Step, PeerFault> {
         match &mut self.phase {
-            Phase::Greeting { received } => {
+            Phase::Greeting(received) => {
                 // The greeting is never held back, because libzmq reads it in parts of exact lengths.
                 let left = GREETING_BYTES - *received;
                 let arrived_bytes = left.min(window.unread().len());
-                handshake::check_greeting(*received, window.unread().get(..arrived_bytes).unwrap_or_default())?;
+                wire::check_greeting(*received, window.unread().get(..arrived_bytes).unwrap_or_default())?;
                 *received += arrived_bytes;
                 if arrived_bytes == left {
                     self.phase = Phase::Handshake;
                 }
                 Ok(Step::Pass(arrived_bytes as u64))
             }
-            Phase::Handshake => self.judge_ready(window, around.peers),
-            Phase::Traffic(traffic) => traffic.judge(window, around),
+            Phase::Handshake => self.judge_ready(window, peers),
+            _ => self.judge_traffic(window, peers, now),
         }
     }
 
     fn judge_ready(&mut self, window: &mut Window<'_>, peers: &mut Peers) -> Result<Step, PeerFault> {
-        let unread = window.unread();
-        let Some(head) = FrameHead::parse(unread)? else { return Ok(Step::Wait) };
-        if !head.is_command || head.body_bytes > READY_BYTES {
-            return Err(PeerFault::Handshake);
-        }
-        let Some(body) = head.body(unread) else { return Ok(Step::Wait) };
-        let role = handshake::parse_ready(body)?;
+        let Some((socket_type, mut passed_bytes)) = wire::parse_ready(window.unread())? else { return Ok(Step::Wait) };
+        let role = SocketRole::of_type(socket_type).ok_or(PeerFault::Handshake)?;
         // libzmq refuses a peer of the same role, and one that it could not send its READY to. It would never report the
         // mark of such a peer.
         let is_refused = match self.sent {
@@ -249,22 +267,20 @@ impl InboundGuard {
         if self.origin == Origin::Accepted && is_refused {
             return Err(PeerFault::Handshake);
         }
-        let mut passed_bytes = head.frame_bytes();
-        let peer = match (self.origin, role) {
+        self.phase = match (self.origin, role) {
             (Origin::Accepted, SocketRole::Publishes) => {
                 peers.add_publisher(self.is_own)?;
-                PeerKind::Publisher { is_own: self.is_own }
+                Phase::Publisher
             }
             (Origin::Accepted, SocketRole::Subscribes) => {
                 let (subscriber, mark) = peers.add_subscriber()?;
-                window.insert(head.frame_bytes() as usize, &mark.frame());
-                passed_bytes += MARK_FRAME_BYTES as u64;
-                PeerKind::Subscriber(subscriber)
+                window.insert(passed_bytes, &mark.frame());
+                passed_bytes += MARK_FRAME_BYTES;
+                Phase::Subscriber(subscriber)
             }
-            (Origin::Dialled, SocketRole::Publishes) => PeerKind::SubscribedTo,
-            (Origin::Dialled, SocketRole::Subscribes) => PeerKind::PublishedTo { has_subscribed: false },
+            (Origin::Dialled, SocketRole::Publishes) => Phase::SubscribedTo,
+            (Origin::Dialled, SocketRole::Subscribes) => Phase::PublishedTo { has_subscribed: false },
         };
-        self.phase = Phase::Traffic(Traffic::new(peer));
-        Ok(Step::Pass(passed_bytes))
+        Ok(Step::Pass(passed_bytes as u64))
     }
 }

@@ -1,10 +1,11 @@
 //! What passes the guard of a connection, and what it counts.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::super::backlog::{BACKLOG_BYTES, Backlog};
-use super::super::mark::Mark;
 use super::*;
+use crate::limits::MAX_TOPIC_BYTES;
+use crate::zmtp::{BACKLOG_BYTES, Backlog, Mark, READY_BYTES};
 
 const PUBLISHER: &[u8] = b"\x04\x19\x05READY\x0bSocket-Type\0\0\0\x03PUB";
 const SUBSCRIBER: &[u8] = b"\x04\x1a\x05READY\x0bSocket-Type\0\0\0\x04XSUB";
@@ -16,7 +17,7 @@ fn answer_to(ready: &[u8]) -> &'static [u8] {
 
 /// Returns the guard of a peer whose greeting has passed. Payloads have at most 4 bytes.
 fn after_greeting(origin: Origin) -> InboundGuard {
-    let mut guard = InboundGuard::new(origin, Arc::new(ZmtpLimits::new(4)));
+    let mut guard = InboundGuard::new(origin, 4);
     let mut greeting = b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\x01NULL".to_vec();
     greeting.resize(GREETING_BYTES, 0);
     assert_eq!(filter(&mut guard, &greeting).as_deref(), Ok(&greeting[..]));
@@ -32,6 +33,11 @@ fn after_handshake(origin: Origin, ready: &[u8]) -> InboundGuard {
     let mark = if is_marked { &Mark { socket: 7, place: 0 }.frame()[..] } else { &[] };
     assert_eq!(filter(&mut guard, ready), Ok([ready, mark].concat()));
     guard
+}
+
+/// Returns the peers of a socket with one place of each kind.
+fn peers() -> Peers {
+    Peers::new(7, 1, 1, Arc::default(), Arc::default())
 }
 
 /// Returns a long frame.
@@ -69,7 +75,7 @@ fn a_subscription_passes_up_to_its_bound() {
 
 /// The peers of a test are the only ones.
 fn filter(guard: &mut InboundGuard, bytes: &[u8]) -> Result<Vec<u8>, PeerFault> {
-    filter_among(guard, bytes, &mut Peers::new(7, 1, 1, Arc::default()))
+    filter_among(guard, bytes, &mut peers())
 }
 
 fn filter_among(guard: &mut InboundGuard, bytes: &[u8], peers: &mut Peers) -> Result<Vec<u8>, PeerFault> {
@@ -183,7 +189,7 @@ fn what_follows_a_ready_follows_the_mark() {
 
 #[test]
 fn a_peer_without_a_place_is_disconnected_and_one_that_leaves_frees_its_place() {
-    let mut peers = Peers::new(7, 1, 1, Arc::default());
+    let mut peers = peers();
     for ready in [PUBLISHER, SUBSCRIBER] {
         let [mut first, mut second, mut third] = std::array::from_fn(|_| after_greeting(Origin::Accepted));
         assert!(filter_among(&mut first, ready, &mut peers).is_ok());
@@ -204,27 +210,25 @@ fn a_peer_without_a_place_is_disconnected_and_one_that_leaves_frees_its_place() 
 
 #[test]
 fn a_message_counts_as_held_and_as_passed_unless_its_publisher_leaves_before_its_end() {
-    let mut peers = Peers::new(7, 1, 1, Arc::default());
+    let mut peers = peers();
     for (sent, passes) in [(&b"\x01\x01t\x00\x02pp"[..], true), (b"\x01\x01t\x00\x02p", false)] {
         let mut guard = after_greeting(Origin::Accepted);
         filter_among(&mut guard, PUBLISHER, &mut peers).unwrap();
-        let before = peers.backlog().bytes();
+        let before = peers.backlog.bytes();
         filter_among(&mut guard, sent, &mut peers).unwrap();
         assert_eq!(guard.unfinished_since().is_some(), !passes);
         let held = Backlog::frame_bytes(1) + Backlog::frame_bytes(2);
-        assert_eq!(peers.backlog().bytes() - before, held);
-        let counters = Arc::clone(&guard.limits.counters);
+        assert_eq!(peers.backlog.bytes() - before, held);
         guard.leave(&mut peers);
-        assert_eq!(peers.backlog().bytes() - before, if passes { held } else { 0 });
-        assert_eq!(counters.passed_messages.load(Ordering::Relaxed), u64::from(passes));
+        assert_eq!(peers.backlog.bytes() - before, if passes { held } else { 0 });
+        assert_eq!(peers.counters.passed_messages.load(Ordering::Relaxed), 1);
     }
 }
 
 #[test]
 fn a_full_hub_reads_from_a_publisher_only_what_completes_its_message() {
-    let mut peers = Peers::new(7, 1, 1, Arc::default());
-    let limits = Arc::new(ZmtpLimits::new(2 * BACKLOG_BYTES as u64));
-    let mut guard = InboundGuard::new(Origin::Accepted, limits);
+    let mut peers = peers();
+    let mut guard = InboundGuard::new(Origin::Accepted, 2 * BACKLOG_BYTES as u64);
     let mut greeting = b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\x01NULL".to_vec();
     greeting.resize(GREETING_BYTES, 0);
     filter_among(&mut guard, &[&greeting, PUBLISHER].concat(), &mut peers).unwrap();
@@ -234,7 +238,7 @@ fn a_full_hub_reads_from_a_publisher_only_what_completes_its_message() {
     assert!(!guard.is_paused(&peers));
     filter_among(&mut guard, &vec![0; BACKLOG_BYTES], &mut peers).unwrap();
     assert!(guard.is_paused(&peers));
-    peers.backlog().remove(BACKLOG_BYTES / 2);
+    peers.backlog.remove(BACKLOG_BYTES / 2);
     assert!(!guard.is_paused(&peers));
 }
 
@@ -264,7 +268,7 @@ fn the_most_is_held_where_a_command_interrupts_the_longest_message() {
 /// What a peer sends in one read with its READY is lost with the READY if it ends the connection.
 #[test]
 fn a_subscriber_that_libzmq_never_saw_leaves_nothing_behind() {
-    let mut peers = Peers::new(7, 1, 1, Arc::default());
+    let mut peers = peers();
     let mut guard = after_greeting(Origin::Accepted);
     guard.on_sent(Some(&[0; GREETING_BYTES]));
     guard.on_sent(Some(PUBLISHER));
