@@ -160,12 +160,12 @@ impl Hub {
     #[must_use]
     pub fn counters(&self) -> HubCounters {
         let forwarded = self.state.forwarded.load(Ordering::Relaxed);
-        let (passed, own) = guard::passed_messages();
+        let peers = &guard::PEER_COUNTERS;
         HubCounters {
             forwarded,
-            own,
-            waiting: passed.saturating_sub(forwarded),
-            dropped: guard::dropped_messages(),
+            own: peers.own_messages.load(Ordering::Relaxed),
+            waiting: peers.passed_messages.load(Ordering::Relaxed).saturating_sub(forwarded),
+            dropped: peers.dropped_messages.load(Ordering::Relaxed),
             pipe_full: self.state.pipe_full.load(Ordering::Relaxed),
             downstream: self.state.downstream.counters(),
         }
@@ -239,7 +239,7 @@ impl Forwarder {
             if stop_at.is_some_and(|stop_at| Instant::now() >= stop_at) {
                 break;
             }
-            let held_bytes = self.back_pressure.backlog().bytes();
+            let held_bytes = self.back_pressure.backlog.bytes();
             let wait_end = match end {
                 ForwardEnd::SizeReached => continue,
                 _ if is_left => continue,

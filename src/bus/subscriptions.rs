@@ -13,7 +13,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::ffi::Frame;
-use super::guard;
+use super::guard::BackPressure;
 use crate::sys::log::log;
 use crate::zmtp::Mark;
 
@@ -115,7 +115,7 @@ impl SubscriptionRecord {
                 (&SUBSCRIBE, None) => self.add(prefix),
                 (&SUBSCRIBE, Some(_)) => {}
                 (_, None) => self.remove(prefix),
-                (_, Some(mark)) => guard::forgotten(mark),
+                (_, Some(mark)) => BackPressure::forgotten(mark),
             }
         }
         true

@@ -1,4 +1,4 @@
-//! What libzmq keeps of the subscriptions of one socket, and a bound on it.
+//! What libzmq keeps for the peers of one socket, and bounds on it: subscriptions, and the messages of publishers.
 //!
 //! libzmq keeps the subscriptions of a socket in one trie: a node for each byte, and in each node an array from its
 //! lowest to its highest child. For each peer that leaves, it walks over all slots of all arrays, at some 40 ns each, and
@@ -8,6 +8,9 @@
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Bound;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::limits::MAX_TOPIC_BYTES;
 
 /// The slots of the trie beyond which only [first subscriptions](FIRST_SLOTS) pass. A walk over them takes some 1 ms.
 pub const SHARED_SLOTS: usize = 24 * 1024;
@@ -132,20 +135,67 @@ impl Ledger {
 
     /// Returns the lowest and the highest byte that follow `path` in the prefixes.
     fn children(&self, path: &[u8]) -> Option<(u8, u8)> {
-        let child = |(prefix, _): (&Arc<[u8]>, _)| prefix.strip_prefix(path)?.first().copied();
-        let above = self.holders.range::<[u8], _>((Bound::Excluded(path), Bound::Unbounded)).next();
-        let lowest = above.and_then(child)?;
-        // All that begins with `path` stands before this.
-        let mut end = path.to_vec();
-        while end.pop_if(|last| *last == u8::MAX).is_some() {}
-        if let Some(last) = end.last_mut() {
-            *last += 1;
-        }
-        let below = match end.is_empty() {
-            true => self.holders.iter().next_back(),
-            false => self.holders.range::<[u8], _>((Bound::Unbounded, Bound::Excluded(&end[..]))).next_back(),
-        };
-        Some((lowest, below.and_then(child)?))
+        // No prefix is longer than a topic, so all prefixes that begin with `path` stand before this.
+        let end = [path, &[u8::MAX; MAX_TOPIC_BYTES + 1]].concat();
+        let longer = self.holders.range::<[u8], _>((Bound::Excluded(path), Bound::Excluded(&end[..])));
+        let mut children = longer.filter_map(|(prefix, _)| prefix.get(path.len()).copied());
+        let lowest = children.next()?;
+        Some((lowest, children.next_back().unwrap_or(lowest)))
+    }
+}
+
+/// What a hub holds for the publishers of other processes, in bytes. The link of this process to its own hub is held back
+/// at twice as much, so that what others send takes nothing from it.
+pub const BACKLOG_BYTES: usize = 64 << 20;
+
+/// What libzmq keeps for a publisher until the hub has read all that it sent: the two directions of a pipe, each with a
+/// block of 256 messages of 64 bytes, and the objects around them.
+pub const PUBLISHER_BYTES: usize = 48 * 1024;
+
+/// What libzmq and the allocator need for a frame beside its content: 64 bytes in a pipe, and the head of content on the
+/// heap.
+const FRAME_BYTES: usize = 128;
+
+/// The bytes that a hub holds for its publishers. The thread that reads from them adds, and the hub's thread removes.
+#[derive(Debug, Default)]
+pub struct Backlog {
+    bytes: AtomicUsize,
+}
+
+impl Backlog {
+    /// Returns what counts for a frame with so much content.
+    #[must_use]
+    pub const fn frame_bytes(content_bytes: usize) -> usize {
+        FRAME_BYTES.saturating_add(content_bytes)
+    }
+
+    /// Returns the bytes that are held.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::SeqCst)
+    }
+
+    /// Returns whether nothing more may be read from a publisher.
+    #[must_use]
+    pub fn is_full(&self, is_own: bool) -> bool {
+        self.bytes() >= if is_own { 2 * BACKLOG_BYTES } else { BACKLOG_BYTES }
+    }
+
+    /// Returns whether so little is held that publishers are read again.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.bytes() <= BACKLOG_BYTES / 2
+    }
+
+    pub(super) fn add(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes, Ordering::SeqCst);
+    }
+
+    /// Removes bytes. Returns whether there is room again, and was none before.
+    pub fn remove(&self, bytes: usize) -> bool {
+        let before = self.bytes.fetch_sub(bytes, Ordering::SeqCst);
+        debug_assert!(before >= bytes, "{before} bytes without the {bytes} added before");
+        before > BACKLOG_BYTES / 2 && before - bytes <= BACKLOG_BYTES / 2
     }
 }
 
@@ -258,5 +308,24 @@ mod tests {
         }
         let kept: Vec<_> = peers.iter().map(|of| of.prefixes.len()).collect();
         assert_eq!(kept, [&[CONNECTION_PREFIXES; 4][..], &[1; 2]].concat());
+    }
+
+    #[test]
+    fn room_comes_once_half_of_the_bound_is_free_and_is_told_once() {
+        let backlog = Backlog::default();
+        backlog.add(BACKLOG_BYTES - 1);
+        assert!(!backlog.is_full(false));
+        backlog.add(1);
+        assert!(backlog.is_full(false) && !backlog.is_full(true) && !backlog.has_room());
+        assert!(!backlog.remove(BACKLOG_BYTES / 2 - 1));
+        assert!(backlog.remove(1) && backlog.has_room());
+        assert!(!backlog.remove(1));
+        backlog.add(2 * BACKLOG_BYTES);
+        assert!(backlog.is_full(true));
+    }
+
+    #[test]
+    fn a_publisher_counts_for_the_pipe_that_libzmq_keeps_for_it() {
+        const { assert!(PUBLISHER_BYTES > 256 * 64 * 2) };
     }
 }

@@ -23,20 +23,20 @@
 //! | `guard` | the state of a connection: bytes in, the bytes that pass out |
 //! | `guard::traffic` | what passes after the handshake, by the kind of peer |
 //! | `peers` | what the connections of one socket share: places, and how often subscriptions change |
-//! | `backlog` | what a hub holds for its publishers, and a bound on it |
-//! | `ledger` | what libzmq keeps of the subscriptions, and a bound on it |
+//! | `ledger` | what libzmq keeps of subscriptions and messages, and bounds on it |
 //! | `wire` | the greeting, the command READY, the heads of frames, and commands |
 //! | `window` | the bytes of one read, changed in place |
 
-mod backlog;
 mod guard;
 mod ledger;
 mod peers;
 mod window;
 mod wire;
 
-pub use backlog::{BACKLOG_BYTES, Backlog, PUBLISHER_BYTES};
 pub use guard::{HELD_BYTES, InboundGuard, Origin};
-pub use ledger::{CONNECTION_PREFIXES, CONNECTION_SLOTS, FIRST_SLOTS, SHARED_PREFIXES, SHARED_SLOTS};
+pub use ledger::{
+    BACKLOG_BYTES, Backlog, CONNECTION_PREFIXES, CONNECTION_SLOTS, FIRST_SLOTS, PUBLISHER_BYTES, SHARED_PREFIXES,
+    SHARED_SLOTS,
+};
 pub use peers::{MARK_FRAME_BYTES, MAX_PUBLISHERS, MAX_SUBSCRIBERS, Mark, PeerCounters, Peers};
 pub use wire::{COMMAND_BYTES, GREETING_BYTES, PeerFault, READY_BYTES, SocketRole, check_greeting, parse_ready};

@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::backlog::{Backlog, PUBLISHER_BYTES};
-use super::ledger::{Addition, Ledger, Subscriptions};
+use super::ledger::{Addition, Backlog, Ledger, PUBLISHER_BYTES, Subscriptions};
 use super::wire::PeerFault;
 
 /// The most subscribers of a socket. A subscriber has its place until libzmq has forgotten it.
@@ -127,12 +126,9 @@ impl Peers {
     }
 
     pub(super) fn add_subscriber(&mut self) -> Result<(SubscribingPeer, Mark), PeerFault> {
-        let free = self.subscribers.iter().position(|place| matches!(place, Place::Free));
-        let at = free.ok_or(PeerFault::NoPlace)?;
-        if let Some(place) = self.subscribers.get_mut(at) {
-            *place = Place::Taken;
-        }
-        let place = u8::try_from(at).map_err(|_| PeerFault::NoPlace)?;
+        let mut places = self.subscribers.iter_mut().zip(0..=u8::MAX);
+        let (free, place) = places.find(|(place, _)| matches!(place, Place::Free)).ok_or(PeerFault::NoPlace)?;
+        *free = Place::Taken;
         let subscriber =
             SubscribingPeer { place, subscriptions: Subscriptions::default(), changes: CHANGES, own_changes: 0 };
         Ok((subscriber, Mark { socket: self.number, place }))
@@ -158,8 +154,8 @@ impl Peers {
         Ok(())
     }
 
-    /// Frees the place of a publisher. What libzmq keeps for it ([`PUBLISHER_BYTES`]) counts until the
-    /// owner of the socket removes it.
+    /// Frees the place of a publisher. What libzmq keeps for it ([`PUBLISHER_BYTES`]) counts until the owner of
+    /// the socket removes it.
     pub(super) fn remove_publisher(&mut self, is_own: bool) {
         self.publishers = self.publishers.saturating_sub(usize::from(!is_own));
     }

@@ -14,25 +14,23 @@ use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use super::STALLED;
 use crate::bus::config::LostSubscriber;
 use crate::bus::ffi::{self, Registration};
 use crate::sync::waker::Waker;
 use crate::sys::log::warning;
-use crate::zmtp::{Backlog, PUBLISHER_BYTES};
+use crate::zmtp::{Backlog, Mark, PUBLISHER_BYTES, SocketRole};
 
 /// How the names of the I/O threads of all contexts of the bus begin.
 pub(in crate::bus) const THREAD_PREFIX: &str = "zmq-";
 
-/// How often a subscriber that takes nothing is looked at before it is disconnected. It has the timeout, and at most one
-/// part in so many more.
+/// A subscriber that takes nothing is looked at so often at least before it is disconnected. It has the timeout, and at
+/// most one part in so many more.
 const LOOKS: u32 = 8;
 
-/// After this time publishers that are paused are tried again, in case that a message which is not complete takes
-/// the room.
-const RETRY: Duration = Duration::from_secs(1);
-
-/// Subscribers that were disconnected because they took nothing.
-static STALLED: AtomicU64 = AtomicU64::new(0);
+/// The longest time between two looks. Publishers that are paused are tried again then, in case that a message which is
+/// not complete takes the room.
+const LOOK_PAUSE: Duration = Duration::from_secs(1);
 
 /// The number of the next instance.
 static NEXT_NUMBER: AtomicU16 = AtomicU16::new(0);
@@ -41,21 +39,24 @@ static INSTANCES: Mutex<Vec<Weak<BackPressure>>> = Mutex::new(Vec::new());
 
 /// What the I/O thread of a context and the thread that owns its sockets know of waiting peers.
 pub(in crate::bus) struct BackPressure {
-    number: u16,
+    /// The number in the name of the I/O thread, and in the marks of its subscribers.
+    pub(super) number: u16,
     /// Wakes the thread that owns the sockets.
     waker: Arc<Waker>,
     /// How long a subscriber may take nothing; `None` for ever.
     stall_timeout: Option<Duration>,
+    /// The time between two looks at the peers that wait.
+    look_pause: Duration,
     /// What a subscriber loses at most that is disconnected, in messages.
     pipe_messages: u16,
-    backlog: Arc<Backlog>,
+    pub(in crate::bus) backlog: Arc<Backlog>,
     /// Publishers that have left, and of which libzmq may still hold something.
     left_publishers: AtomicUsize,
     peers: Mutex<WaitedPeers>,
     /// There is a time at which [`BackPressure::look`] must be called.
     has_deadline: AtomicBool,
-    /// That is to look at the subscribers, perhaps among others.
-    has_next_look: AtomicBool,
+    /// There are marks in [`WaitedPeers::forgotten`].
+    has_forgotten: AtomicBool,
 }
 
 /// The connections that wait, or that others may wait for. The hook for `close` removes a connection from here before it
@@ -64,12 +65,12 @@ pub(in crate::bus) struct BackPressure {
 struct WaitedPeers {
     /// Publishers that are not read.
     paused: HashMap<RawFd, Registration>,
-    /// When they are tried again.
-    next_retry: Option<Instant>,
     /// All subscribers.
     subscribers: HashMap<RawFd, Progress>,
-    /// When these are looked at. `None` while nothing waits for them.
+    /// When publishers are tried again, and subscribers are looked at. `None` while nothing waits.
     next_look: Option<Instant>,
+    /// The marks of subscribers that libzmq has forgotten, until the I/O thread takes them.
+    forgotten: Vec<Mark>,
 }
 
 /// What a subscriber has taken.
@@ -105,12 +106,13 @@ impl BackPressure {
             number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
             waker,
             stall_timeout,
+            look_pause: stall_timeout.map_or(LOOK_PAUSE, |timeout| LOOK_PAUSE.min(timeout / LOOKS)),
             pipe_messages,
             backlog: Arc::default(),
             left_publishers: AtomicUsize::new(0),
             peers: Mutex::default(),
             has_deadline: AtomicBool::new(false),
-            has_next_look: AtomicBool::new(false),
+            has_forgotten: AtomicBool::new(false),
         });
         let mut instances = INSTANCES.lock().unwrap_or_else(PoisonError::into_inner);
         instances.retain(|other| other.strong_count() > 0);
@@ -127,16 +129,27 @@ impl BackPressure {
     /// Returns the instance of the context whose I/O thread has this name. `None` for the context of a
     /// [`Subscriber`](crate::bus::Subscriber), which binds nothing.
     pub(in crate::bus) fn of_thread(name: &str) -> Option<Arc<Self>> {
+        Self::of_number(name.strip_prefix(THREAD_PREFIX)?.parse().ok()?)
+    }
+
+    fn of_number(number: u16) -> Option<Arc<Self>> {
         let instances = INSTANCES.lock().unwrap_or_else(PoisonError::into_inner);
-        instances.iter().filter_map(Weak::upgrade).find(|other| other.thread_name() == name)
+        instances.iter().filter_map(Weak::upgrade).find(|other| other.number == number)
     }
 
-    pub(in crate::bus) fn number(&self) -> u16 {
-        self.number
+    /// Takes note that libzmq has forgotten a subscriber. Called on the thread that owns the socket.
+    pub(in crate::bus) fn forgotten(mark: Mark) {
+        if let Some(instance) = Self::of_number(mark.socket) {
+            instance.change(|peers| peers.forgotten.push(mark));
+        }
     }
 
-    pub(in crate::bus) fn backlog(&self) -> &Arc<Backlog> {
-        &self.backlog
+    /// Returns the marks of the subscribers that libzmq has forgotten since the last call.
+    pub(in crate::bus) fn take_forgotten(&self) -> Vec<Mark> {
+        if !self.has_forgotten.load(Ordering::Acquire) {
+            return Vec::new();
+        }
+        self.change(|peers| std::mem::take(&mut peers.forgotten))
     }
 
     /// Reads nothing more from a publisher until there is room.
@@ -145,10 +158,12 @@ impl BackPressure {
             if peers.paused.insert(registration.connection, registration).is_none() {
                 registration.remove();
             }
-            peers.next_retry.replace(Instant::now() + RETRY).is_none()
+            let is_first = peers.next_look.is_none();
+            peers.next_look.get_or_insert(Instant::now() + self.look_pause);
+            is_first
         });
         if self.backlog.has_room() {
-            self.read_on();
+            self.change(WaitedPeers::read_on);
         } else if is_first {
             self.waker.force_wake();
         }
@@ -181,27 +196,23 @@ impl BackPressure {
         self.change(|peers| peers.subscribers.insert(connection, progress));
     }
 
-    /// Forgets a connection that is to be closed.
-    pub(in crate::bus) fn closed(&self, connection: RawFd) {
+    /// Forgets a connection that is to be closed. libzmq may still hold what a publisher sent.
+    pub(in crate::bus) fn closed(&self, connection: RawFd, role: Option<SocketRole>) {
         self.change(|peers| {
             peers.subscribers.remove(&connection);
             debug_assert!(!peers.paused.contains_key(&connection), "libzmq registers no closed descriptor");
         });
+        if role == Some(SocketRole::Publishes) {
+            self.left_publishers.fetch_add(1, Ordering::SeqCst);
+            self.waker.force_wake();
+        }
     }
 
     /// Takes note that something was sent to subscribers.
     pub(in crate::bus) fn sent(&self) {
-        if !self.has_next_look.load(Ordering::Relaxed)
-            && let Some(timeout) = self.stall_timeout
-        {
-            self.change(|peers| peers.next_look = Some(Instant::now() + timeout / LOOKS));
+        if self.stall_timeout.is_some() && !self.has_deadline.load(Ordering::Relaxed) {
+            self.change(|peers| _ = peers.next_look.get_or_insert(Instant::now() + self.look_pause));
         }
-    }
-
-    /// Takes note that a publisher has left. libzmq may still hold what it sent.
-    pub(in crate::bus) fn publisher_left(&self) {
-        self.left_publishers.fetch_add(1, Ordering::SeqCst);
-        self.waker.force_wake();
     }
 
     /// Returns how many publishers have left, and are not forgotten.
@@ -220,7 +231,7 @@ impl BackPressure {
     /// Takes note that the hub holds so many bytes less.
     pub(in crate::bus) fn release(&self, bytes: usize) {
         if bytes > 0 && self.backlog.remove(bytes) {
-            self.read_on();
+            self.change(WaitedPeers::read_on);
         }
     }
 
@@ -229,7 +240,7 @@ impl BackPressure {
         if !self.has_deadline.load(Ordering::SeqCst) {
             return None;
         }
-        self.change(|peers| peers.deadline())
+        self.change(|peers| peers.next_look)
     }
 
     /// Disconnects the subscribers that have taken nothing for the stall timeout, calls `on_lost` for each of them, and
@@ -239,67 +250,54 @@ impl BackPressure {
         if self.deadline().is_none_or(|deadline| now < deadline) {
             return;
         }
-        let (lost, is_due) = self.change(|peers| {
-            let lost = self.stall_timeout.map(|timeout| peers.end_stalled(now, timeout)).unwrap_or_default();
-            (lost, peers.next_retry.is_some_and(|at| now >= at))
+        let after = self.stall_timeout.unwrap_or_default();
+        let lost = self.change(|peers| {
+            peers.next_look = None;
+            peers.read_on();
+            if self.stall_timeout.is_none() {
+                return Vec::new();
+            }
+            let (lost, is_waiting) = peers.end_stalled(now, after);
+            peers.next_look = is_waiting.then(|| now + self.look_pause);
+            lost
         });
-        if is_due {
-            self.read_on();
-        }
         for endpoint in lost {
             STALLED.fetch_add(1, Ordering::Relaxed);
-            let after = self.stall_timeout.unwrap_or_default();
             let subscriber = LostSubscriber { endpoint, after, lost_messages: self.pipe_messages.into() };
             warning(format_args!("the bus disconnects a subscriber of {}: {subscriber}", subscriber.endpoint));
             on_lost(subscriber);
         }
     }
 
-    /// Lets libzmq read again from the publishers that are paused.
-    fn read_on(&self) {
-        self.change(|peers| {
-            peers.paused.drain().for_each(|(_, registration)| registration.add());
-            peers.next_retry = None;
-        });
-    }
-
     fn change<R>(&self, change: impl FnOnce(&mut WaitedPeers) -> R) -> R {
         let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
         let result = change(&mut peers);
-        self.has_deadline.store(peers.deadline().is_some(), Ordering::SeqCst);
-        self.has_next_look.store(peers.next_look.is_some(), Ordering::Relaxed);
+        self.has_forgotten.store(!peers.forgotten.is_empty(), Ordering::Release);
+        self.has_deadline.store(peers.next_look.is_some(), Ordering::SeqCst);
         result
     }
 }
 
 impl WaitedPeers {
-    fn deadline(&self) -> Option<Instant> {
-        self.next_look.into_iter().chain(self.next_retry).min()
+    /// Lets libzmq read again from the publishers that are paused.
+    fn read_on(&mut self) {
+        self.paused.drain().for_each(|(_, registration)| registration.add());
     }
 
-    /// Looks at all subscribers if it is time to. Ends the connections of those that have taken nothing for `timeout`, and
-    /// returns their endpoints.
-    fn end_stalled(&mut self, now: Instant, timeout: Duration) -> Vec<String> {
-        if self.next_look.is_none_or(|at| now < at) {
-            return Vec::new();
-        }
-        let mut ended = Vec::new();
-        self.next_look = None;
+    /// Ends the connections of the subscribers that have taken nothing for `timeout`. Returns their endpoints, and whether
+    /// something waits for others.
+    fn end_stalled(&mut self, now: Instant, timeout: Duration) -> (Vec<String>, bool) {
+        let (mut ended, mut is_waiting) = (Vec::new(), false);
         for (connection, progress) in &mut self.subscribers {
             let Some(stalled_for) = progress.look(*connection, now) else { continue };
             if stalled_for < timeout {
-                self.next_look = Some(now + timeout / LOOKS);
+                is_waiting = true;
             } else {
                 ended.push(ffi::local_endpoint(*connection));
                 ffi::shut_down(*connection);
                 progress.since = None;
             }
         }
-        ended
+        (ended, is_waiting)
     }
-}
-
-/// Returns how many subscribers were disconnected because they took nothing.
-pub(in crate::bus) fn stalled_subscribers() -> u64 {
-    STALLED.load(Ordering::Relaxed)
 }

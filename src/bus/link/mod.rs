@@ -40,8 +40,6 @@ type OnLinkStatus<'a> = dyn FnMut(LinkStatus) + 'a;
 /// The link of one socket.
 pub(super) struct Link {
     address: Endpoint,
-    /// What the peers do that the socket can talk to.
-    role: SocketRole,
     state: LinkState,
     /// Receives the events of libzmq about the connections of the socket.
     monitor: zmq::Socket,
@@ -70,7 +68,7 @@ impl Link {
         monitor.connect(&monitor_address)?;
         ffi::connect(socket, address.as_str())?;
         let state = LinkState::new(role, Instant::now());
-        Ok(Self { address: address.clone(), role, state, monitor, probe: None })
+        Ok(Self { address: address.clone(), state, monitor, probe: None })
     }
 
     /// Returns whether the endpoint counts as connected.
@@ -114,7 +112,7 @@ impl Link {
                     let _ = ffi::disconnect(socket, self.address.as_str());
                     let _ = ffi::connect(socket, self.address.as_str());
                 }
-                LinkStep::Probe => self.probe = Some(probe::start(&self.address, self.role, waker)),
+                LinkStep::Probe => self.probe = Some(probe::start(&self.address, self.state.role, waker)),
             }
         }
     }

@@ -68,7 +68,7 @@ impl fmt::Display for NotConnected {
 
 /// What happened to the link.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::bus) enum LinkEvent {
+pub(super) enum LinkEvent {
     /// The ZMTP handshake is done.
     Handshake,
     /// The peer subscribed to something.
@@ -83,7 +83,7 @@ pub(in crate::bus) enum LinkEvent {
 
 /// What the owner of the socket has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::bus) enum LinkStep {
+pub(super) enum LinkStep {
     /// libzmq no longer tries to connect, so the owner connects again.
     Reconnect,
     /// The owner probes the endpoint, and then owes [`LinkEvent::Probed`].
@@ -92,8 +92,9 @@ pub(in crate::bus) enum LinkStep {
 
 /// The state of one link.
 #[derive(Debug)]
-pub(in crate::bus) struct LinkState {
-    role: SocketRole,
+pub(super) struct LinkState {
+    /// What the peers do that the socket can talk to.
+    pub(super) role: SocketRole,
     phase: LinkPhase,
     is_subscribed: bool,
     /// What was reported last.
@@ -122,19 +123,19 @@ enum Probe {
 }
 
 impl LinkState {
-    pub(in crate::bus) fn new(role: SocketRole, now: Instant) -> Self {
+    pub(super) fn new(role: SocketRole, now: Instant) -> Self {
         let status_due = now + FIRST_STATUS_AFTER;
         let probe = Probe::Due(status_due);
         Self { role, phase: LinkPhase::Connecting, is_subscribed: false, reported: None, status_due, probe }
     }
 
     /// Returns whether the endpoint counts as connected.
-    pub(in crate::bus) fn is_connected(&self) -> bool {
+    pub(super) fn is_connected(&self) -> bool {
         matches!(self.reported, Some(Ok(())))
     }
 
     /// Updates the state with an event that was read at `now`. Returns the status if there is a new one to report.
-    pub(in crate::bus) fn on_event(&mut self, event: LinkEvent, now: Instant) -> Option<LinkStatus> {
+    pub(super) fn on_event(&mut self, event: LinkEvent, now: Instant) -> Option<LinkStatus> {
         match event {
             LinkEvent::Handshake => {
                 self.phase = LinkPhase::HandshakeDone(now);
@@ -180,7 +181,7 @@ impl LinkState {
     }
 
     /// Updates the state for the time `now`. Returns the status if there is a new one to report.
-    pub(in crate::bus) fn on_time(&mut self, now: Instant) -> Option<LinkStatus> {
+    pub(super) fn on_time(&mut self, now: Instant) -> Option<LinkStatus> {
         if self.awaits_first_status() && now >= self.status_due {
             return self.report(Err(NotConnected::Silent));
         }
@@ -188,7 +189,7 @@ impl LinkState {
     }
 
     /// Returns what is to be done at `now`. To be called until nothing is.
-    pub(in crate::bus) fn next_step(&mut self, now: Instant) -> Option<LinkStep> {
+    pub(super) fn next_step(&mut self, now: Instant) -> Option<LinkStep> {
         match (self.phase, self.probe) {
             (LinkPhase::Lost(since), _) if now >= since + RECONNECT_AFTER => {
                 self.phase = LinkPhase::Lost(now);
@@ -203,7 +204,7 @@ impl LinkState {
     }
 
     /// Returns when [`LinkState::on_time`] and [`LinkState::next_step`] must be called even if no event comes.
-    pub(in crate::bus) fn deadline(&self) -> Option<Instant> {
+    pub(super) fn deadline(&self) -> Option<Instant> {
         let of_phase = match self.phase {
             LinkPhase::HandshakeDone(since) if !self.is_connected() => Some(since + SUBSCRIPTION_GRACE),
             LinkPhase::Lost(since) => Some(since + RECONNECT_AFTER),

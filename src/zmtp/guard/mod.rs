@@ -26,7 +26,8 @@ pub enum Origin {
 /// Checks what one peer sends.
 #[derive(Debug)]
 pub struct InboundGuard {
-    origin: Origin,
+    /// How the connection came about.
+    pub origin: Origin,
     /// Longest payload frame of a publisher that connected to us.
     message_bytes: u64,
     phase: Phase,
@@ -38,7 +39,7 @@ pub struct InboundGuard {
     sent: Sent,
     /// The peer is in this process.
     is_own: bool,
-    /// libzmq has got the READY of the peer.
+    /// libzmq has got the READY of a peer that connected to us.
     is_seen: bool,
     /// The frames of a message are dropped up to its last one.
     drops_message: bool,
@@ -108,10 +109,14 @@ impl InboundGuard {
         self.held.len() + if matches!(self.phase, Phase::Handshake) { MARK_FRAME_BYTES } else { 0 }
     }
 
-    /// Returns whether the peer is past its handshake.
+    /// Returns the role of a peer that connected to us, or `None` before it is past its handshake.
     #[must_use]
-    pub fn speaks(&self) -> bool {
-        !matches!(self.phase, Phase::Greeting(_) | Phase::Handshake)
+    pub fn role(&self) -> Option<SocketRole> {
+        match self.phase {
+            Phase::Publisher => Some(SocketRole::Publishes),
+            Phase::Subscriber(_) => Some(SocketRole::Subscribes),
+            _ => None,
+        }
     }
 
     /// Returns whether an accepted peer has sent its greeting, and not its READY.
@@ -168,18 +173,6 @@ impl InboundGuard {
         }
     }
 
-    /// Returns whether the peer is a publisher that connected to us.
-    #[must_use]
-    pub fn publishes(&self) -> bool {
-        matches!(self.phase, Phase::Publisher)
-    }
-
-    /// Returns whether the peer is a subscriber that connected to us.
-    #[must_use]
-    pub fn subscribes(&self) -> bool {
-        matches!(self.phase, Phase::Subscriber(_))
-    }
-
     /// Returns since when a message of a publisher has not been complete. All of it counts as held.
     #[must_use]
     pub fn unfinished_since(&self) -> Option<Duration> {
@@ -193,7 +186,7 @@ impl InboundGuard {
     /// Returns whether nothing may be read from the peer, because the hub holds as much for publishers as it may.
     #[must_use]
     pub fn is_paused(&self, peers: &Peers) -> bool {
-        self.publishes() && !self.step.is_unfinished() && peers.backlog.is_full(self.is_own)
+        matches!(self.phase, Phase::Publisher) && !self.step.is_unfinished() && peers.backlog.is_full(self.is_own)
     }
 
     /// Takes the first `received` bytes of `buffer`, which come from the peer at this time, and replaces them by what may
@@ -231,7 +224,7 @@ impl InboundGuard {
                 break;
             }
         }
-        self.is_seen = self.speaks();
+        self.is_seen = self.role().is_some();
         Ok(window.kept())
     }
 

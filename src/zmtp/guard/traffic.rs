@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{InboundGuard, PassedMessage, Phase};
 use crate::limits::MAX_TOPIC_BYTES;
-use crate::zmtp::backlog::Backlog;
+use crate::zmtp::ledger::Backlog;
 use crate::zmtp::peers::{Mark, Peers};
 use crate::zmtp::window::{Step, Window};
 use crate::zmtp::wire::{self, FrameHead, PeerFault, SubscriberFrame};

@@ -2,28 +2,33 @@
 
 #![allow(unsafe_code)]
 
-mod own_link;
-
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::net::IpAddr;
-use std::os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{io, ptr, slice, thread};
 
 use libc::{addrinfo, sockaddr, sockaddr_in, sockaddr_in6, socklen_t, ssize_t};
+use rustix::net::{getpeername, getsockname, sockopt};
+use rustix::process::getpid;
 use zmq_sys::{Hooks, READ_BYTES};
 
 use super::ffi::Registration;
-use super::guard::inbound::{self, Reader};
+use super::guard::inbound::{self, ReadEnd};
 use super::guard::{BackPressure, THREAD_PREFIX};
 use super::link::names::{self, NameQuery};
-use crate::zmtp::{HELD_BYTES, MARK_FRAME_BYTES, PeerFault};
+use crate::zmtp::{HELD_BYTES, MARK_FRAME_BYTES};
 
 /// The longest wait for the address of a host name in an endpoint that is bound. The program starts then.
 const BIND_LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The hooks. They last as long as the process, as libzmq asks.
 static HOOKS: Hooks = Hooks { recv, send, accept4, connect, close, epoll_ctl, getaddrinfo };
+
+/// The connections that libzmq has made, with their address at this end: the gateway's own link to its hub is one of
+/// them.
+static DIALLED: Mutex<Vec<(RawFd, SocketAddr)>> = Mutex::new(Vec::new());
 
 /// Creates a context, and opens its sockets. Every context of the bus comes from here, so that libzmq calls the hooks. One
 /// that binds nothing has no `back_pressure`. libzmq starts the threads of a context with its first socket. They inherit
@@ -45,14 +50,6 @@ pub(super) fn context<T: Send>(
 // What a guard withholds, and what it adds, has room where libzmq reads the beginning of a frame.
 const _: () = assert!(HELD_BYTES + MARK_FRAME_BYTES < READ_BYTES);
 
-/// Why libzmq gets no bytes.
-enum ReadEnd {
-    Errno(c_int),
-    /// The hub holds as much for publishers as it may.
-    Full,
-    PeerFault(PeerFault),
-}
-
 /// Reads what a peer has sent, and leaves of it what the guard of the connection passes.
 unsafe extern "C" fn recv(fd: c_int, data: *mut c_void, size: usize, flags: c_int) -> ssize_t {
     let read = |room: usize| {
@@ -68,7 +65,7 @@ unsafe extern "C" fn recv(fd: c_int, data: *mut c_void, size: usize, flags: c_in
             return Err(ReadEnd::Full);
         }
         // SAFETY: libzmq reads from a descriptor that it owns, and that is open.
-        if guard.awaits_ready() && own_link::is_own(unsafe { BorrowedFd::borrow_raw(fd) }) {
+        if guard.awaits_ready() && is_own(unsafe { BorrowedFd::borrow_raw(fd) }) {
             guard.set_own();
         }
         let more = guard.room_bytes();
@@ -90,14 +87,7 @@ unsafe extern "C" fn recv(fd: c_int, data: *mut c_void, size: usize, flags: c_in
             Err(violation) => Err(ReadEnd::PeerFault(violation)),
         }
     });
-    let result = match filtered {
-        Reader::Guard(result) => result,
-        Reader::Unguarded => read(size),
-        Reader::Nobody => {
-            debug_assert!(false, "every connection of the bus has a guard");
-            Err(ReadEnd::Errno(libc::ECONNRESET))
-        }
-    };
+    let result = if let Err(ReadEnd::Unguarded) = filtered { read(size) } else { filtered };
     match result {
         Ok(passed) => passed.cast_signed(),
         Err(ReadEnd::Full) => {
@@ -106,6 +96,10 @@ unsafe extern "C" fn recv(fd: c_int, data: *mut c_void, size: usize, flags: c_in
         }
         Err(ReadEnd::PeerFault(violation)) => {
             inbound::violated(fd, violation);
+            failed(libc::ECONNRESET) as ssize_t
+        }
+        Err(ReadEnd::Nobody | ReadEnd::Unguarded) => {
+            debug_assert!(false, "every connection of the bus has a guard");
             failed(libc::ECONNRESET) as ssize_t
         }
         // libzmq ends the process if there is no memory for what was sent.
@@ -120,11 +114,11 @@ unsafe extern "C" fn send(fd: c_int, data: *const c_void, size: usize, flags: c_
     let (sent, bytes) = unsafe { (libc::send(fd, data, size, flags), slice::from_raw_parts(data.cast::<u8>(), size)) };
     match usize::try_from(sent) {
         Ok(0) => {}
-        Ok(sent) => inbound::sent(fd, bytes.get(..sent).unwrap_or_default()),
+        Ok(sent) => inbound::sent(fd, bytes.get(..sent)),
         Err(_) => {
             let errno = last_errno();
             if !matches!(errno, libc::EAGAIN | libc::EINTR) {
-                inbound::not_sent(fd);
+                inbound::sent(fd, None);
             }
             return failed(errno) as ssize_t;
         }
@@ -169,14 +163,16 @@ unsafe extern "C" fn connect(fd: c_int, address: *const sockaddr, size: socklen_
     // SAFETY: libzmq passes a socket of its own, and an address of this size.
     let (status, socket) = unsafe { (libc::connect(fd, address, size), BorrowedFd::borrow_raw(fd)) };
     let errno = last_errno();
-    own_link::dialled(socket, fd);
+    if let Some(address) = getsockname(socket).ok().and_then(|address| SocketAddr::try_from(address).ok()) {
+        dialled_connections().push((fd, canonical(address)));
+    }
     if status < 0 { failed(errno) } else { status }
 }
 
 /// Closes a descriptor, perhaps one of a connection.
 unsafe extern "C" fn close(fd: c_int) -> c_int {
     inbound::closed(fd);
-    own_link::closed(fd);
+    dialled_connections().retain(|(other, _)| *other != fd);
     // SAFETY: libzmq owns the descriptor, and does not use it after this call.
     unsafe { libc::close(fd) }
 }
@@ -250,4 +246,22 @@ fn failed(errno: c_int) -> c_int {
     // SAFETY: the address is that of this thread's errno, and valid for as long as the thread.
     unsafe { *libc::__errno_location() = errno };
     -1
+}
+
+/// Returns whether an accepted connection comes from this process. The other end of a Unix socket has no address, but a
+/// process.
+fn is_own(fd: BorrowedFd<'_>) -> bool {
+    match getpeername(fd).map(|address| address.and_then(|address| SocketAddr::try_from(address).ok())) {
+        Ok(Some(address)) => dialled_connections().iter().any(|(_, dialled)| *dialled == canonical(address)),
+        _ => sockopt::socket_peercred(fd).is_ok_and(|peer| peer.pid == getpid()),
+    }
+}
+
+/// A connection by IPv4 may be one by IPv6 at its other end.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+fn dialled_connections() -> MutexGuard<'static, Vec<(RawFd, SocketAddr)>> {
+    DIALLED.lock().unwrap_or_else(PoisonError::into_inner)
 }
