@@ -1,6 +1,7 @@
-//! Two tables of `docs/design.md`: the one that says which files a change touches names every file in which its example
-//! stands, and what the way of a message names exists.
+//! Three tables of `docs/design.md`: the one that says which files a change touches names every file in which its example
+//! stands, and what the way and the byways of a message name exists.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -36,12 +37,17 @@ fn the_table_of_changes_names_every_file_of_its_examples() {
     assert_eq!(examples, 4);
 }
 
+/// The most files on the way of a message.
+const FILES: usize = 27;
+
 #[test]
 fn the_way_of_a_message_names_what_exists() {
     let design = Document::read("docs/design.md");
-    let rows = design.table("way");
-    assert!(rows.len() > 10);
-    for row in rows {
+    let way = design.table("way");
+    assert!(way.len() > 10);
+    let files: BTreeSet<_> = way.iter().flat_map(|row| quoted(row[1])).filter(|name| name.ends_with(".rs")).collect();
+    assert!(files.len() <= FILES, "the way of a message has {} files", files.len());
+    for row in way.iter().chain(&design.table("byways")) {
         let mut source = String::new();
         for name in quoted(row[1]) {
             let path = repository(&format!("src/{name}"));
