@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 import venv
 import zipfile
 
@@ -22,8 +23,8 @@ import adapter_gateway
 from adapter_gateway import BinaryNotFoundError, find_binary
 
 PACKAGE = pathlib.Path(adapter_gateway.__file__).parent
-VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
-SITE = f"lib/python{VERSION}/site-packages"
+# Without the global lock, it is `lib/python3.13t/site-packages`.
+SITE = pathlib.Path(sysconfig.get_path("purelib")).relative_to(sys.prefix)
 
 
 @pytest.fixture(scope="module")
