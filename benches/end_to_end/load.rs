@@ -55,18 +55,21 @@ impl Load {
     }
 
     /// Sends the next request on each connection when it has been answered, for `duration`. Puts a timestamp into each
-    /// request if `stamps_from` is given, from which they are counted.
+    /// request if `stamps_from` is given, from which they are counted. Calls `pace` before it sends, with the number of
+    /// requests that were sent.
     pub(crate) fn closed_loop(
         &mut self,
         request: &mut Request,
         duration: Duration,
         stamps_from: Option<Instant>,
+        pace: impl Fn(u64) -> Result<(), Failure>,
     ) -> Result<Outcome, Failure> {
         let start = Instant::now();
         let mut sent_ns = vec![0; self.connections.len()];
         let mut delays_ns = Vec::new();
         let mut requests = 0;
         let mut send = |connection: &mut Connection, sent_ns: &mut u64| {
+            pace(requests)?;
             if let Some(from) = stamps_from {
                 *sent_ns = since_ns(from);
                 request.stamp(*sent_ns);

@@ -6,6 +6,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use adapter_gateway::bus::{QUEUE_BYTES, QUEUE_MESSAGES};
 use rustls::ClientConfig;
 
 use crate::Failure;
@@ -20,6 +21,11 @@ use crate::subscriber::Subscriber;
 
 /// How long the last messages may take to arrive.
 const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How far ahead of the subscriber a closed loop may be: half of what the queue of the gateway holds. Where other programs
+/// keep the subscriber from its core for a moment, the queue would be full otherwise, and the answer 503.
+const AHEAD_MESSAGES: u64 = QUEUE_MESSAGES as u64 / 2;
+const AHEAD_BYTES: usize = QUEUE_BYTES / 2;
 
 /// How long a single message may take to arrive, on a machine that does other work too.
 const ARRIVAL_PAUSE: Duration = Duration::from_millis(200);
@@ -175,7 +181,7 @@ impl Bench {
             if begun.elapsed() > ARRIVAL_TIMEOUT {
                 return Err("no subscription reached the hub in time".into());
             }
-            load.closed_loop(&mut request, Duration::ZERO, None)?;
+            load.closed_loop(&mut request, Duration::ZERO, None, |_| Ok(()))?;
             std::thread::sleep(ARRIVAL_PAUSE);
         }
         std::thread::sleep(ARRIVAL_PAUSE);
@@ -188,7 +194,8 @@ impl Bench {
             Scenario::Closed { connections, pipelined, body_bytes } => {
                 let mut request = Request::new(body_bytes, pipelined);
                 let mut connected = self.warm(server, connections, &mut request)?;
-                let load = || connected.closed_loop(&mut request, self.duration, None);
+                let pace = self.pace(server, body_bytes);
+                let load = || connected.closed_loop(&mut request, self.duration, None, pace);
                 let (outcome, cpu) = self.run(server, load)?;
                 let mut figures = rates(&outcome, cpu);
                 if body_bytes > SMALL_BYTES {
@@ -200,7 +207,8 @@ impl Bench {
             Scenario::OneByOne => {
                 let mut request = Request::new(SMALL_BYTES, 1);
                 let mut connected = self.warm(server, 1, &mut request)?;
-                self.timed(server, || connected.closed_loop(&mut request, self.duration, Some(self.start)))
+                let pace = self.pace(server, SMALL_BYTES);
+                self.timed(server, || connected.closed_loop(&mut request, self.duration, Some(self.start), pace))
             }
             Scenario::HalfLoad { .. } => {
                 let mut request = Request::new(SMALL_BYTES, 1);
@@ -243,10 +251,22 @@ impl Bench {
         server.at_hub.as_ref().unwrap_or(&self.subscriber)
     }
 
+    /// Returns what keeps a load from being further ahead of the subscriber than the queue of the server has room for.
+    fn pace<'s>(&'s self, server: &'s RunningServer, body_bytes: usize) -> impl Fn(u64) -> Result<(), Failure> + 's {
+        let subscriber = self.subscriber_of(server);
+        let before = subscriber.received();
+        let ahead = AHEAD_MESSAGES.min((AHEAD_BYTES / body_bytes) as u64);
+        move |requests| match server.server.publishes() {
+            true => subscriber.wait_for_at_least(before + requests.saturating_sub(ahead), ARRIVAL_TIMEOUT),
+            false => Ok(()),
+        }
+    }
+
     /// Opens connections and runs a load on them that is not measured.
     fn warm(&self, server: &RunningServer, connections: usize, request: &mut Request) -> Result<Load, Failure> {
         let mut load = Load::connect(&server.process.address, server.tls.as_ref(), connections)?;
-        self.run(server, || load.closed_loop(request, WARM_UP, None))?;
+        let pace = self.pace(server, request.bytes.len() / request.pipelined);
+        self.run(server, || load.closed_loop(request, WARM_UP, None, pace))?;
         Ok(load)
     }
 
@@ -292,7 +312,7 @@ impl Bench {
         drop(self.warm(server, 1, &mut request)?);
         let before = server.process.rss_bytes()?;
         let mut load = Load::connect(&server.process.address, server.tls.as_ref(), connections)?;
-        self.run(server, || load.closed_loop(&mut request, Duration::ZERO, None))?;
+        self.run(server, || load.closed_loop(&mut request, Duration::ZERO, None, |_| Ok(())))?;
         let grown = server.process.rss_bytes()?.saturating_sub(before);
         Ok(vec![(Metric::IdleBytes, grown as f64 / connections as f64)])
     }

@@ -1,0 +1,209 @@
+use LinkEvent::{Handshake, Lost, Probed, Retrying, Subscription};
+use LinkStep::{Probe, Reconnect};
+use NotConnected::{Closed, Refused, Silent};
+
+use super::*;
+
+const CONNECTED: Option<LinkStatus> = Some(Ok(()));
+
+/// One call of the owner, or its wake-up where there is no event: when, in ms after the start; what happens; what is
+/// reported; what is to be done then; and when to call again.
+type Row = (u64, Option<LinkEvent>, Option<LinkStatus>, &'static [LinkStep], Option<u64>);
+
+fn not(reason: NotConnected) -> Option<LinkStatus> {
+    Some(Err(reason))
+}
+
+fn wrong_side() -> NotConnected {
+    NotConnected::WrongSide("XSUB".into())
+}
+
+fn check(what: &str, role: SocketRole, rows: &[Row]) {
+    let start = Instant::now();
+    let mut link = LinkState::new(role, start);
+    let mut is_connected = false;
+    for (number, (at_ms, event, reported, steps, next_ms)) in rows.iter().enumerate() {
+        let now = start + Duration::from_millis(*at_ms);
+        let found = match event {
+            Some(event) => link.on_event(event.clone(), now),
+            None => link.on_time(now),
+        };
+        assert_eq!(found, *reported, "{what}, row {number}: the report");
+        is_connected = reported.as_ref().map_or(is_connected, Result::is_ok);
+        assert_eq!(link.is_connected(), is_connected, "{what}, row {number}");
+        let due: Vec<_> = std::iter::from_fn(|| link.next_step(now)).collect();
+        assert_eq!(due, *steps, "{what}, row {number}: the steps");
+        let next = link.deadline().map(|at| (at - start).as_millis() as u64);
+        assert_eq!(next, *next_ms, "{what}, row {number}: the next call");
+    }
+}
+
+#[test]
+fn a_peer_that_subscribes_counts_as_connected_with_its_subscription_or_after_the_grace() {
+    let role = SocketRole::Subscribes;
+    check(
+        "the handshake, then the subscription",
+        role,
+        &[
+            (0, None, None, &[], Some(750)),
+            (10, Some(Handshake), None, &[], Some(260)),
+            (11, Some(Subscription), CONNECTED, &[], None),
+            (12, Some(Subscription), None, &[], None),
+        ],
+    );
+    check(
+        "the subscription is read first",
+        role,
+        &[(10, Some(Subscription), None, &[], Some(750)), (10, Some(Handshake), CONNECTED, &[], None)],
+    );
+    check(
+        "no subscription",
+        role,
+        &[
+            (10, Some(Handshake), None, &[], Some(260)),
+            (259, None, None, &[], Some(260)),
+            (260, None, CONNECTED, &[], None),
+            (261, Some(Subscription), None, &[], None),
+        ],
+    );
+    check(
+        "a late handshake is no silence",
+        role,
+        &[(700, Some(Handshake), None, &[], Some(950)), (800, None, None, &[], Some(950))],
+    );
+}
+
+#[test]
+fn a_peer_that_publishes_counts_as_connected_with_its_handshake() {
+    check(
+        "a SUB socket",
+        SocketRole::Publishes,
+        &[(10, Some(Handshake), CONNECTED, &[], None), (11, Some(Handshake), None, &[], None)],
+    );
+}
+
+#[test]
+fn a_loss_is_reported_once_then_its_reason_and_the_old_subscription_is_forgotten() {
+    check(
+        "a hub that is lost",
+        SocketRole::Subscribes,
+        &[
+            (0, Some(Handshake), None, &[], Some(250)),
+            (0, Some(Subscription), CONNECTED, &[], None),
+            (100, Some(Lost), not(Closed), &[], Some(1_100)),
+            (100, Some(Retrying), None, &[], Some(1_100)),
+            (200, Some(Lost), None, &[], Some(1_100)),
+            (200, Some(Retrying), None, &[], Some(1_100)),
+            (1_100, None, None, &[Probe], None),
+            (1_101, Some(Probed(Err(Refused))), not(Refused), &[], Some(2_101)),
+            (2_101, None, None, &[Probe], None),
+            (2_102, Some(Probed(Err(Refused))), None, &[], Some(3_102)),
+            (3_102, None, None, &[Probe], None),
+            (3_103, Some(Probed(Err(wrong_side()))), not(wrong_side()), &[], Some(4_103)),
+            (3_200, Some(Handshake), None, &[], Some(3_450)),
+            (3_450, None, CONNECTED, &[], None),
+        ],
+    );
+}
+
+#[test]
+fn a_peer_that_closes_after_each_handshake_is_reported_once() {
+    check(
+        "closes each",
+        SocketRole::Subscribes,
+        &[
+            (0, Some(Handshake), None, &[], Some(250)),
+            (1, Some(Lost), not(Closed), &[], Some(1_001)),
+            (1, Some(Retrying), None, &[], Some(1_001)),
+            (100, Some(Handshake), None, &[], Some(350)),
+            (101, Some(Lost), None, &[], Some(1_101)),
+        ],
+    );
+}
+
+#[test]
+fn a_refusal_is_reported_once_and_the_connection_once() {
+    check(
+        "nothing listens",
+        SocketRole::Publishes,
+        &[
+            (10, Some(Lost), None, &[Probe], Some(750)),
+            (10, Some(Retrying), None, &[], Some(750)),
+            (11, Some(Probed(Err(Refused))), not(Refused), &[], Some(1_011)),
+            (400, Some(Lost), None, &[], Some(1_011)),
+            (400, Some(Retrying), None, &[], Some(1_011)),
+            (1_010, None, None, &[], Some(1_011)),
+            (1_011, None, None, &[Probe], None),
+            (1_012, Some(Probed(Err(Refused))), None, &[], Some(2_012)),
+            (1_500, Some(Handshake), CONNECTED, &[], None),
+        ],
+    );
+}
+
+#[test]
+fn an_attempt_without_an_end_is_silence() {
+    check(
+        "packets vanish",
+        SocketRole::Subscribes,
+        &[(749, None, None, &[], Some(750)), (750, None, not(Silent), &[Probe], None), (751, None, None, &[], None)],
+    );
+}
+
+#[test]
+fn a_probe_reports_nothing_of_a_peer_that_is_right_or_connected() {
+    check(
+        "ends late",
+        SocketRole::Publishes,
+        &[
+            (10, Some(Retrying), None, &[Probe], Some(750)),
+            (20, Some(Handshake), CONNECTED, &[], None),
+            (21, Some(Probed(Err(Refused))), None, &[], None),
+            (30, Some(Lost), not(Closed), &[], Some(1_030)),
+            (30, Some(Retrying), None, &[], Some(1_030)),
+            (1_030, None, None, &[Probe], None),
+            (1_031, Some(Probed(Ok(()))), None, &[], Some(2_031)),
+        ],
+    );
+    check(
+        "still runs when the connection is lost",
+        SocketRole::Publishes,
+        &[
+            (10, Some(Retrying), None, &[Probe], Some(750)),
+            (20, Some(Handshake), CONNECTED, &[], None),
+            (30, Some(Lost), not(Closed), &[], Some(1_030)),
+            (30, Some(Retrying), None, &[], None),
+            (5_000, None, None, &[], None),
+            (5_001, Some(Probed(Err(Silent))), not(Silent), &[], Some(6_001)),
+        ],
+    );
+}
+
+#[test]
+fn a_reconnect_is_due_again_and_again_while_libzmq_does_not_retry() {
+    check(
+        "a protocol error",
+        SocketRole::Subscribes,
+        &[
+            (0, Some(Lost), None, &[Probe], Some(750)),
+            (1, Some(Probed(Err(wrong_side()))), not(wrong_side()), &[], Some(1_000)),
+            (999, None, None, &[], Some(1_000)),
+            (1_000, None, None, &[Reconnect], Some(1_001)),
+            (1_001, None, None, &[Probe], Some(2_000)),
+            (2_000, None, None, &[Reconnect], Some(3_000)),
+            (2_100, Some(Retrying), None, &[], None),
+        ],
+    );
+}
+
+#[test]
+fn a_wrong_side_is_told_with_what_it_may_be() {
+    for (kind, text) in [
+        ("SUB", "the publishers' side of a hub listens there (a socket of type SUB)"),
+        ("XSUB", "the publishers' side of a hub listens there (a socket of type XSUB)"),
+        ("PUB", "the subscribers' side of a hub listens there (a socket of type PUB)"),
+        ("XPUB", "the subscribers' side of a hub listens there (a socket of type XPUB)"),
+        ("ROUTER", "a ZeroMQ socket of type ROUTER listens there"),
+    ] {
+        assert_eq!(NotConnected::WrongSide(kind.into()).to_string(), text);
+    }
+}
