@@ -48,7 +48,7 @@ pub(super) struct EndpointState {
 /// What the bus had done and what it held when it was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BusCounters {
-    /// Messages for which [`Publish::publish`](crate::http::Publish::publish) returned `Ok`.
+    /// Messages for which [`Publish::publish`] returned `Ok`.
     pub accepted: u64,
     /// Messages that were handed to libzmq.
     pub published: u64,

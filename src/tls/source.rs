@@ -66,7 +66,7 @@ impl CertificateSource {
     /// certificate that it has already.
     ///
     /// # Errors
-    /// [`CertificateError`], which names the file. A certificate that was loaded before may still be served.
+    /// An error that names the file. A certificate that was loaded before may still be served.
     pub fn load(&self, now: SystemTime) -> Result<LoadedCertificate, CertificateError> {
         match self {
             Self::Files { certificate, key } => certificate::load(certificate, key, now),
