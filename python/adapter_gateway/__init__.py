@@ -22,7 +22,7 @@ from .errors import (
 from .gateway import Gateway
 from .options import GatewayOptions
 from .outcome import Outcome
-from .state import Event
+from .process import Event
 
 __all__ = [
     "BinaryNotFoundError",

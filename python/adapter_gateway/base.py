@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import logging
 import os
 import pathlib
@@ -20,9 +19,8 @@ from .client import ClientBase
 from .endpoint import Path
 from .errors import GatewayDisabledError, GatewayEndedError, GatewayError
 from .inherited import Listeners, watch_options
-from .process import GatewayProcess, Restarts
+from .process import Event, GatewayProcess, Restarts, Until
 from .settings import CERTIFICATE, default_path, read_token
-from .state import Event, Until
 
 ANSWER_TIMEOUT_S = 10.0
 """How long the answer to a signal may take."""
@@ -78,9 +76,8 @@ class GatewayBase:
         self._start_timeout_s = start_timeout
         self._replaceable = replaceable
         self._restarts = Restarts() if restart else None
-        #: The process that has ended and is to be started again, and what tells those who wait for that.
-        self._reviving: Optional[GatewayProcess] = None
-        self._revived = threading.Condition()
+        #: What starts a process that has ended again, until it does so or gives up.
+        self._reviving: Optional[threading.Thread] = None
         self._extra_arguments = list(extra_arguments)
         self._options = options
         self._listeners: Optional[Listeners] = None
@@ -111,7 +108,7 @@ class GatewayBase:
     @property
     def listeners(self) -> list[Event]:
         """The `listening` event of each listening socket. There are none while the gateway is disabled."""
-        return list(self._running().state.listeners)
+        return list(self._running().listeners)
 
     @property
     def certificate(self) -> Optional[pathlib.Path]:
@@ -126,13 +123,12 @@ class GatewayBase:
     @property
     def is_ready(self) -> bool:
         """Whether a message that is posted now is taken."""
-        state = self._running().state
-        return state.is_ready and state.status is None
+        return self._running().is_ready
 
     @property
     def status(self) -> Optional[int]:
         """The exit status, the negative number of the signal that ended the process, or `None` while it runs."""
-        return self._running().state.status
+        return self._running().status
 
     @property
     def pid(self) -> int:
@@ -172,9 +168,9 @@ class GatewayBase:
             if self._listeners is None:
                 raise GatewayError("only a gateway that is `replaceable`, and not stopped, can be replaced")
             new = self._started(self._until)
-            old.attach(lambda event: None)
+            old.attach(lambda *_: None)
             self._process = new
-            self._attach(new)
+            new.attach(self._take)
             return old.stop(self._stop_timeout_s())
 
     def _ask(self, name: str, answer: str) -> Event:
@@ -188,8 +184,8 @@ class GatewayBase:
                 process.wait_until(until, _rest_s(end))
                 return
             except GatewayEndedError:
-                with self._revived:
-                    self._revived.wait_for(lambda: self._reviving is not process, _rest_s(end))  # noqa: B023
+                if self._reviving is not None:
+                    self._reviving.join(_rest_s(end))
                 if self._process is process:
                     raise
 
@@ -201,14 +197,14 @@ class GatewayBase:
                 raise GatewayError("the gateway was asked to stop")
             if is_first:
                 # What comes before the start is complete tells why it is not.
-                self._attach(process)
+                process.attach(self._take)
             process.wait_until(until, self._start_timeout_s, is_start=True)
         except BaseException as error:
             with contextlib.suppress(GatewayError):
                 process.stop(self._stop_timeout_s())
             if isinstance(error, GatewayDisabledError):
                 # Its log may arrive after the event.
-                raise GatewayDisabledError(error.what, error.reason, process.state.log) from None
+                raise GatewayDisabledError(error.what, error.reason, process.log) from None
             raise
         finally:
             self._starting = None
@@ -224,7 +220,7 @@ class GatewayBase:
         with self._turn:
             # A start that fails is told by its error.
             was_started = self._process is ended
-        error: Exception = ended.state.ended()
+        error: Exception = ended.ended()
         while was_started and self._process is ended:
             pause_s = None if ended.is_let_go.is_set() else self._report(error, restarts)
             if pause_s is None or ended.is_let_go.wait(pause_s):
@@ -242,26 +238,19 @@ class GatewayBase:
                 else:
                     restarts.started()
                     self._process = new
-                    self._attach(new)
-        with self._revived:
-            if self._reviving is ended:
-                self._reviving = None
-            self._revived.notify_all()
+                    new.attach(self._take)
 
     # What does not wait.
 
-    def _attach(self, process: GatewayProcess) -> None:
-        """Passes on the events of the process that counts."""
-        process.attach(functools.partial(self._take, process))
-
     def _take(self, process: GatewayProcess, event: Optional[Event]) -> None:
-        was_asked = process.is_let_go.is_set() or process.state.status == 0
+        was_asked = process.is_let_go.is_set() or process.status == 0
         if event is not None or self._restarts is None or was_asked:
             self._deliver(event)
             return
-        self._reviving = process
         arguments = (process, self._restarts)
-        threading.Thread(target=self._revive, args=arguments, name="adapter_gateway.restart", daemon=True).start()
+        thread = threading.Thread(target=self._revive, args=arguments, name="adapter_gateway.restart", daemon=True)
+        thread.start()
+        self._reviving = thread
 
     def _report(self, error: Exception, restarts: Restarts) -> Optional[float]:
         """Tells of an end, or of a start that failed. Returns the seconds until the next start, if there is one."""
@@ -289,7 +278,7 @@ class GatewayBase:
         """Returns the queue, which gets the events from now on, and `None` at their end."""
         with self._queues_lock:
             self._queues.add(queue)
-        if self.status is not None and self._reviving is None:
+        if self.status is not None and not (self._reviving and self._reviving.is_alive()):
             queue.put_nowait(None)
         return queue
 
@@ -309,11 +298,11 @@ class GatewayBase:
         return pathlib.Path(self._options.get("settings") or default_path())
 
     def _first_listener(self) -> Event:
-        state = self._running().state
-        state.check_enabled()
-        if not state.listeners:
+        process = self._running()
+        process.check_enabled()
+        if not process.listeners:
             raise GatewayError("the gateway does not listen yet")
-        return state.listeners[0]
+        return process.listeners[0]
 
     def _stop_timeout_s(self) -> float:
         """Returns how long a stop may take on a busy machine."""

@@ -10,7 +10,7 @@ from .base import START_TIMEOUT_S, GatewayBase
 from .client import TIMEOUT_S, Client
 from .endpoint import Path
 from .errors import GatewayError
-from .state import Event, Until
+from .process import Event, Until
 
 _Gateway = TypeVar("_Gateway", bound="Gateway")
 

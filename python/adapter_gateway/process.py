@@ -1,7 +1,9 @@
-"""One gateway as a child process, the threads that read what it says, and when another one is started in its place."""
+"""One gateway as a child process: what it has told so far, how it ended, and when another one is started in its place."""
 
 from __future__ import annotations
 
+import collections
+import json
 import logging
 import os
 import re
@@ -10,11 +12,26 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Optional
+from typing import Any, Literal, Optional
 
-from .errors import GatewayError
+from .errors import GatewayDisabledError, GatewayEndedError, GatewayError, GatewayTimeoutError
 from .inherited import Lifeline
-from .state import KILL_TIMEOUT_S, Event, GatewayState, Until
+
+Event = dict[str, Any]
+"""An event as the gateway prints it. The page of reference lists the events and their fields."""
+
+Until = Literal["ready", "listening", "started"]
+"""What to wait for.
+
+`ready`: a message that is posted is taken, because the gateway listens and the bus is connected. `listening`: requests
+are answered, perhaps with 503, because no hub is there yet. `started`: the gateway has read the settings and listens, or
+they do not switch it on, and the gateway waits until they do.
+"""
+
+KILL_TIMEOUT_S = 60.0
+"""How long a killed process may take to end: the kernel alone ends it, but the machine may be busy."""
+
+LOG_LINES = 20
 
 #: The level that a line of the log begins with, behind the time of `--log-time`.
 _LEVEL = re.compile(r"(?P<time>\d\S*[Zz] )?(?P<level>info|warning|error): ")
@@ -30,8 +47,8 @@ STABLE_S = 60.0
 
 _log = logging.getLogger("adapter_gateway")
 
-Sink = Callable[[Optional[Event]], None]
-"""Takes each event, and `None` when the process has ended."""
+Sink = Callable[["GatewayProcess", Optional[Event]], None]
+"""Takes each event of a process, and `None` when the process has ended."""
 
 
 class GatewayProcess:
@@ -42,7 +59,13 @@ class GatewayProcess:
     ) -> None:
         """Starts the process, which inherits the descriptors. The function gets each line of the log."""
         self._on_log = on_log
-        self.state = GatewayState()
+        self.listeners: list[Event] = []
+        self.is_ready = False
+        self.status: Optional[int] = None
+        self.log: collections.deque[str] = collections.deque(maxlen=LOG_LINES)
+        #: The last event of each name, and why the settings do not switch the gateway on.
+        self._last: dict[str, Event] = {}
+        self._disabled: Optional[str] = None
         #: Set when the process was asked to stop.
         self.is_let_go = threading.Event()
         self._lifeline = Lifeline()
@@ -61,7 +84,8 @@ class GatewayProcess:
             raise
         finally:
             os.close(self._lifeline.read_end)
-        # Its lock guards all below, and the state. The sink is called under it, so who waits for an event goes on when
+        self.pid = self._popen.pid
+        # Its lock guards all above and below. The sink is called under it, so who waits for an event goes on when
         # the sink has had it.
         self._changed = threading.Condition()
         self._undelivered: list[Optional[Event]] = []
@@ -69,38 +93,25 @@ class GatewayProcess:
         self._is_delivering = False
         threading.Thread(target=self._read, name=f"adapter-gateway {self.pid}", daemon=True).start()
 
-    @property
-    def pid(self) -> int:
-        return self._popen.pid
-
     def attach(self, sink: Sink) -> None:
         """Passes each event to this function, also those that have come already."""
         with self._changed:
             self._sink = sink
             self._deliver()
 
-    def wait_for(self, has_come: Callable[[], bool], timeout_s: Optional[float]) -> bool:
-        """Waits until this is so, for this time at most, and returns whether it is."""
-        with self._changed:
-            self._check_may_wait()
-            return self._changed.wait_for(has_come, timeout_s)
-
     def wait_until(self, until: Until, timeout_s: Optional[float], is_start: bool = False) -> None:
         """Waits until this state is reached. Raises an error if it is not reached; at a start, also if it is not because
         of the settings."""
-        with self._changed:
-            if not self.wait_for(lambda: self.state.has_reached(until, is_start), timeout_s):
-                raise self.state.late(f"`{until}`", timeout_s)
+        self._wait_for(f"`{until}`", lambda: self._has_reached(until, is_start), timeout_s)
 
     def ask(self, signal_number: signal.Signals, answer: str, timeout_s: float) -> Event:
         """Sends a signal, and returns the next event with the name of the answer."""
         with self._changed:
             self._check_may_wait()
-            before = self.state.counts[answer]
+            before = self._last.get(answer)
             self._popen.send_signal(signal_number)
-            if not self.wait_for(lambda: self.state.has_come(answer, before), timeout_s):
-                raise self.state.late(f"the event `{answer}`", timeout_s)
-            return self.state.last[answer]
+            self._wait_for(f"the event `{answer}`", lambda: self._last.get(answer) is not before, timeout_s)
+            return self._last[answer]
 
     def let_go(self) -> None:
         """Asks the process to stop, and waits for nothing."""
@@ -123,8 +134,45 @@ class GatewayProcess:
             if not self._has_ended(timeout_s):
                 self._popen.kill()
                 self._has_ended(KILL_TIMEOUT_S)
-                raise self.state.killed(timeout_s)
-        return self.state.stopped()
+                what = f"the gateway was killed, since it did not stop within {timeout_s:g} s"
+                raise GatewayEndedError(what, self.status, None, self.log)
+        if self.status == 0 and "stopped" in self._last:
+            return self._last["stopped"]
+        raise self.ended()
+
+    def check_enabled(self) -> None:
+        """Raises `GatewayDisabledError` if the settings do not switch the gateway on."""
+        if self._disabled is not None:
+            raise GatewayDisabledError("the gateway is disabled", self._disabled, self.log)
+
+    def ended(self) -> GatewayEndedError:
+        is_signal = self.status is not None and self.status < 0
+        how = f"was ended by signal {abs(self.status or 0)}" if is_signal else f"ended with status {self.status}"
+        reason = self._last.get("failed", {}).get("reason")
+        return GatewayEndedError(f"the gateway {how}", self.status, reason, self.log)
+
+    def _has_reached(self, until: Until, is_start: bool) -> bool:
+        if self.status is not None:
+            return False
+        if until == "started":
+            return bool(self.listeners) or self._disabled is not None
+        if until not in ("ready", "listening"):
+            raise ValueError(f"{until!r} is none of ready, listening, started")
+        if is_start:
+            self.check_enabled()
+        return self.is_ready if until == "ready" else bool(self.listeners)
+
+    def _wait_for(self, what: str, has_come: Callable[[], bool], timeout_s: Optional[float]) -> None:
+        """Waits for this long at most. Raises an error if it has not come, or can no longer come."""
+        with self._changed:
+            self._check_may_wait()
+            if not self._changed.wait_for(lambda: has_come() or self.status is not None, timeout_s):
+                reason = self._disabled
+                if reason is None and not self.is_ready and self._last.get("bus", {}).get("reason"):
+                    reason = f"the bus is not connected: {self._last['bus']['reason']}"
+                raise GatewayTimeoutError(f"{what} did not come within {timeout_s:g} s", reason, self.log)
+            if not has_come():
+                raise self.ended()
 
     def _check_may_wait(self) -> None:
         # The caller holds the lock. So if an event is being delivered, it is by this thread.
@@ -132,7 +180,9 @@ class GatewayProcess:
             raise GatewayError("a function that takes events cannot wait for the gateway; wait in another thread")
 
     def _has_ended(self, timeout_s: float) -> bool:
-        return self.wait_for(lambda: self.state.status is not None, timeout_s)
+        with self._changed:
+            self._check_may_wait()
+            return self._changed.wait_for(lambda: self.status is not None, timeout_s)
 
     def _read(self) -> None:
         assert self._popen.stdout is not None
@@ -140,26 +190,40 @@ class GatewayProcess:
         log.start()
         with self._popen.stdout as lines:
             for line in lines:
-                self._take(line)
+                try:
+                    event = json.loads(line)
+                except (ValueError, RecursionError):
+                    # The program prints nothing but events. A script around it may print more.
+                    continue
+                if isinstance(event, dict) and isinstance(event.get("event"), str):
+                    self._take(event)
         log.join()
         status = self._popen.wait()
         with self._changed:
-            self.state.status = status
-            self._undelivered.append(None)
-            self._deliver()
-            self._changed.notify_all()
+            self.status = status
+            self.is_ready = False
+            self._pass_on(None)
 
-    def _take(self, line: bytes) -> None:
-        event = self.state.event(line)
-        if event is None:
-            return
-        if event["event"] == "stopped" and event.get("undelivered"):
+    def _take(self, event: Event) -> None:
+        name = event["event"]
+        if name == "stopped" and event.get("undelivered"):
             _log.warning("messages that were accepted and not handed to the bus: %s", event["undelivered"])
         with self._changed:
-            self.state.apply(event)
-            self._undelivered.append(event)
-            self._deliver()
-            self._changed.notify_all()
+            if name == "listening":
+                self.listeners.append(event)
+                self._disabled = None
+            elif name == "disabled":
+                self.listeners = []
+                self._disabled = event.get("reason", "")
+            elif name in ("ready", "not-ready"):
+                self.is_ready = name == "ready"
+            self._last[name] = event
+            self._pass_on(event)
+
+    def _pass_on(self, event: Optional[Event]) -> None:
+        self._undelivered.append(event)
+        self._deliver()
+        self._changed.notify_all()
 
     def _read_log(self) -> None:
         assert self._popen.stderr is not None
@@ -167,7 +231,7 @@ class GatewayProcess:
             for line in lines:
                 text = line.decode(errors="replace").rstrip("\n")
                 with self._changed:
-                    self.state.log.append(text)
+                    self.log.append(text)
                 if self._on_log is not None:
                     self._on_log(text)
                 told = _LEVEL.match(text)
@@ -181,7 +245,7 @@ class GatewayProcess:
         self._is_delivering = True
         try:
             while self._undelivered:
-                self._sink(self._undelivered.pop(0))
+                self._sink(self, self._undelivered.pop(0))
         finally:
             self._is_delivering = False
 

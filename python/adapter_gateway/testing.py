@@ -28,8 +28,8 @@ from .errors import GatewayTimeoutError
 from .gateway import Gateway
 from .inherited import Lifeline
 from .options import GatewayOptions, Unpack
+from .process import KILL_TIMEOUT_S, LOG_LINES, Event
 from .settings import read_token
-from .state import KILL_TIMEOUT_S, LOG_LINES, Event
 
 START_TIMEOUT_S = 30.0
 """How long each step of a start may take, on a busy machine too."""

@@ -11,7 +11,7 @@ from ..base import START_TIMEOUT_S, GatewayBase
 from ..client import TIMEOUT_S
 from ..endpoint import Path
 from ..errors import GatewayError
-from ..state import Event, Until
+from ..process import Event, Until
 from .client import Client
 from .waiting import in_thread
 
