@@ -2,17 +2,344 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
+import os
+import pathlib
 import queue
-from collections.abc import Iterator
-from typing import Optional, TypeVar
+import signal
+import threading
+import time
+import weakref
+from collections.abc import Iterator, Sequence
+from typing import Any, Callable, Optional, TypeVar
 
-from .base import START_TIMEOUT_S, GatewayBase
-from .client import TIMEOUT_S, Client
+from . import options as serve
+from .binary import find_binary
+from .client import TIMEOUT_S, Client, ClientBase
 from .endpoint import Path
-from .errors import GatewayError
-from .process import Event, Until
+from .errors import GatewayDisabledError, GatewayEndedError, GatewayError
+from .inherited import Listeners, watch_options
+from .process import Event, GatewayProcess, Restarts, Until
+from .settings import CERTIFICATE, default_path, read_token
 
+ANSWER_TIMEOUT_S = 10.0
+"""How long the answer to a signal may take."""
+
+START_TIMEOUT_S = 10.0
+"""How long a start may take, if nothing else is said."""
+
+_DRAIN_TIMEOUT_S = 5.0
+"""What `drain_timeout` is if it is not given."""
+
+_STOP_MARGIN_S = 2.5
+"""How long each of the two requests to stop may take, beside `drain_timeout`."""
+
+_log = logging.getLogger("adapter_gateway")
+
+_Client = TypeVar("_Client", bound=ClientBase)
+_Queue = TypeVar("_Queue", bound=Any)
 _Gateway = TypeVar("_Gateway", bound="Gateway")
+
+
+class GatewayBase:
+    """A gateway and all that is done with it. What waits has a name that begins with `_`, and waits in its thread."""
+
+    def __init__(
+        self,
+        *,
+        on_event: Optional[Callable[[Event], object]] = None,
+        until: Until = "ready",
+        start_timeout: float = START_TIMEOUT_S,
+        replaceable: bool = False,
+        restart: bool = False,
+        extra_arguments: Sequence[str] = (),
+        **options: serve.Unpack[serve.GatewayOptions],
+    ) -> None:
+        """Keeps what the start needs.
+
+        `on_event` is called with each event, in their order. It must return soon, and call no method that waits.
+        `until` says what the start waits for, for `start_timeout` seconds at most: `ready`, `listening` or `started`.
+        `replaceable` makes `replace` possible: the sockets of `listen` then belong to this process.
+        With `restart`, a gateway that ends although nobody asked it to is started again, after a pause that grows from
+        half a second to a minute. After ten starts, none of which lasted a minute, it is given up. Each end is told by a
+        WARNING, or an ERROR, and by an event `ended` with `status`, `reason` and `restart_s`.
+        `extra_arguments` stand behind the options on the command line.
+        The other arguments are the options of `adapter-gateway serve`, such as `settings`, `listen` and `plain`.
+
+        Raises `TypeError` for an option that `serve` does not have.
+        """
+        unknown = sorted(set(options) - serve.GatewayOptions.__optional_keys__)
+        if unknown:
+            raise TypeError(f"serve has no option {', '.join(unknown)}")
+        self._on_event = on_event
+        self._on_log: Optional[Callable[[str], object]] = None
+        self._until: Until = until
+        self._start_timeout_s = start_timeout
+        self._replaceable = replaceable
+        self._restarts = Restarts() if restart else None
+        #: What starts a process that has ended again, until it does so or gives up.
+        self._reviving: Optional[threading.Thread] = None
+        self._extra_arguments = list(extra_arguments)
+        self._options = options
+        self._listeners: Optional[Listeners] = None
+        self._owner = os.getpid()
+        self._process: Optional[GatewayProcess] = None
+        #: The process that is about to be the one that counts.
+        self._starting: Optional[GatewayProcess] = None
+        self._is_stopping = False
+        #: Held by one start, replacement or stop at a time.
+        self._turn = threading.Lock()
+        #: The queues of the iterators over events, as long as somebody has the iterator.
+        self._queues: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._queues_lock = threading.Lock()
+
+    @property
+    def url(self) -> str:
+        """Where messages are posted: the URL of the first listening socket.
+
+        Raises `GatewayDisabledError` while the settings do not switch the gateway on.
+        """
+        return str(self._first_listener()["url"])
+
+    @property
+    def socket(self) -> Optional[str]:
+        """The path of the first Unix socket that the gateway listens on, if it has one."""
+        return next((one["socket"] for one in self.listeners if one.get("socket")), None)
+
+    @property
+    def listeners(self) -> list[Event]:
+        """The `listening` event of each listening socket. There are none while the gateway is disabled."""
+        return list(self._running().listeners)
+
+    @property
+    def certificate(self) -> Optional[pathlib.Path]:
+        """The certificate that clients trust: the one that the gateway makes for itself.
+
+        There is none with `plain`, and none with `tls_cert`, where clients trust whoever signed that certificate.
+        """
+        if self._options.get("plain") or self._options.get("tls_cert") is not None:
+            return None
+        return pathlib.Path(self._options.get("cert_dir") or self._settings().parent, CERTIFICATE)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a message that is posted now is taken."""
+        return self._running().is_ready
+
+    @property
+    def status(self) -> Optional[int]:
+        """The exit status, the negative number of the signal that ended the process, or `None` while it runs."""
+        return self._running().status
+
+    @property
+    def pid(self) -> int:
+        """The process id of the gateway."""
+        return self._running().pid
+
+    # What waits.
+
+    def _start(self) -> None:
+        if os.name != "posix":
+            raise GatewayError("the gateway runs on Linux alone")
+        with self._turn:
+            if self._process is not None:
+                raise GatewayError("the gateway was started before")
+            try:
+                self._process = self._started(self._until, is_first=True)
+            except BaseException:
+                self._close_listeners()
+                raise
+
+    def _stop(self) -> Event:
+        self._check_process()
+        before, self._is_stopping = self._is_stopping, True
+        self._give_up_start()
+        with self._turn:
+            self._is_stopping = before
+            process = self._running()
+            try:
+                return process.stop(self._stop_timeout_s())
+            finally:
+                self._close_listeners()
+
+    def _replace(self) -> Event:
+        self._check_process()
+        with self._turn:
+            old = self._running()
+            if self._listeners is None:
+                raise GatewayError("only a gateway that is `replaceable`, and not stopped, can be replaced")
+            new = self._started(self._until)
+            old.attach(lambda *_: None)
+            self._process = new
+            new.attach(self._take)
+            return old.stop(self._stop_timeout_s())
+
+    def _ask(self, name: str, answer: str) -> Event:
+        return self._running().ask(getattr(signal, name), answer, ANSWER_TIMEOUT_S)
+
+    def _wait_until(self, until: Until, timeout_s: Optional[float]) -> None:
+        end = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            process = self._running()
+            try:
+                process.wait_until(until, _rest_s(end))
+                return
+            except GatewayEndedError:
+                if self._reviving is not None:
+                    self._reviving.join(_rest_s(end))
+                if self._process is process:
+                    raise
+
+    def _started(self, until: Until, is_first: bool = False) -> GatewayProcess:
+        process = GatewayProcess(*self._command(), self._on_log)
+        self._starting = process
+        try:
+            if self._is_stopping:
+                raise GatewayError("the gateway was asked to stop")
+            if is_first:
+                # What comes before the start is complete tells why it is not.
+                process.attach(self._take)
+            process.wait_until(until, self._start_timeout_s, is_start=True)
+        except BaseException as error:
+            with contextlib.suppress(GatewayError):
+                process.stop(self._stop_timeout_s())
+            if isinstance(error, GatewayDisabledError):
+                # Its log may arrive after the event.
+                raise GatewayDisabledError(error.what, error.reason, process.log) from None
+            raise
+        finally:
+            self._starting = None
+        return process
+
+    def _give_up_start(self) -> None:
+        """Ends a process that is about to start. Who waits for it is told."""
+        if self._starting is not None:
+            self._starting.let_go()
+
+    def _revive(self, ended: GatewayProcess, restarts: Restarts) -> None:
+        """Starts a process in the place of one that has ended, unless somebody else does, or stops."""
+        with self._turn:
+            # A start that fails is told by its error.
+            was_started = self._process is ended
+        error: Exception = ended.ended()
+        while was_started and self._process is ended:
+            pause_s = None if ended.is_let_go.is_set() else self._report(error, restarts)
+            if pause_s is None or ended.is_let_go.wait(pause_s):
+                self._deliver(None)
+                break
+            with self._turn:
+                if self._process is not ended or ended.is_let_go.is_set():
+                    continue
+                try:
+                    new = self._started("started")
+                except (GatewayError, OSError) as failure:
+                    error = failure
+                    if self._is_stopping:
+                        ended.let_go()
+                else:
+                    restarts.started()
+                    self._process = new
+                    new.attach(self._take)
+
+    # What does not wait.
+
+    def _take(self, process: GatewayProcess, event: Optional[Event]) -> None:
+        was_asked = process.is_let_go.is_set() or process.status == 0
+        if event is not None or self._restarts is None or was_asked:
+            self._deliver(event)
+            return
+        arguments = (process, self._restarts)
+        thread = threading.Thread(target=self._revive, args=arguments, name="adapter_gateway.restart", daemon=True)
+        thread.start()
+        self._reviving = thread
+
+    def _report(self, error: Exception, restarts: Restarts) -> Optional[float]:
+        """Tells of an end, or of a start that failed. Returns the seconds until the next start, if there is one."""
+        pause_s = restarts.pause_s()
+        first, *_ = str(error).splitlines()
+        if pause_s is None:
+            _log.error("%s; it is not started again, since it ended too often", first)
+        else:
+            _log.warning("%s; it is started again in %g s", first, pause_s)
+        status = getattr(error, "status", None)
+        self._deliver({"event": "ended", "status": status, "reason": first, "restart_s": pause_s})
+        return pause_s
+
+    def _client(self, kind: type[_Client], certificate: Optional[Path], timeout_s: float) -> _Client:
+        settings = self._settings()
+        listener = self._first_listener()
+        address = f"unix:{listener['socket']}" if listener.get("socket") else str(listener["url"])
+        if certificate is None and address.startswith("https:"):
+            certificate = self.certificate
+        client = kind(address, read_token(settings), certificate, timeout_s=timeout_s)
+        client._pool.watch(settings)
+        return client
+
+    def _fill(self, queue: _Queue) -> _Queue:
+        """Returns the queue, which gets the events from now on, and `None` at their end."""
+        with self._queues_lock:
+            self._queues.add(queue)
+        if self.status is not None and not (self._reviving and self._reviving.is_alive()):
+            queue.put_nowait(None)
+        return queue
+
+    def _deliver(self, event: Optional[Event]) -> None:
+        with self._queues_lock:
+            queues = list(self._queues)
+        for each in queues:
+            each.put_nowait(event)
+        if event is None or self._on_event is None:
+            return
+        try:
+            self._on_event(event)
+        except Exception:  # whatever it is, the reading must go on
+            _log.exception("the function that takes events failed")
+
+    def _settings(self) -> pathlib.Path:
+        return pathlib.Path(self._options.get("settings") or default_path())
+
+    def _first_listener(self) -> Event:
+        process = self._running()
+        process.check_enabled()
+        if not process.listeners:
+            raise GatewayError("the gateway does not listen yet")
+        return process.listeners[0]
+
+    def _stop_timeout_s(self) -> float:
+        """Returns how long a stop may take on a busy machine."""
+        given = self._options.get("drain_timeout")
+        return (_DRAIN_TIMEOUT_S if given is None else given) + _STOP_MARGIN_S
+
+    def _is_forked(self) -> bool:
+        """Returns whether this is the copy of a fork, to which the gateway does not belong."""
+        return os.getpid() != self._owner
+
+    def _check_process(self) -> None:
+        if self._is_forked():
+            raise GatewayError("the gateway belongs to the process that started it")
+
+    def _running(self) -> GatewayProcess:
+        if self._process is None:
+            raise GatewayError("the gateway is not started")
+        self._check_process()
+        return self._process
+
+    def _command(self) -> tuple[list[str], list[int]]:
+        """Returns the command line, and the descriptors that it names. On the first call it opens the listening sockets
+        that are to outlive a process."""
+        options = serve.GatewayOptions(**self._options)
+        listen = serve.texts(options.get("listen") or ())
+        if self._replaceable:
+            self._listeners = self._listeners or Listeners(listen)
+            options["listen"] = listen = [f"fd:{number}" for number in self._listeners.descriptors()]
+        words = [str(find_binary()), "serve", *serve.arguments(options), *watch_options(), *self._extra_arguments]
+        return words, [int(place[len("fd:") :]) for place in listen if place.startswith("fd:")]
+
+    def _close_listeners(self) -> None:
+        if self._listeners is not None:
+            self._listeners.close()
+            self._listeners = None
 
 
 class Gateway(GatewayBase):
@@ -99,3 +426,7 @@ class Gateway(GatewayBase):
         `GatewayDisabledError` and `SettingsError`.
         """
         return self._client(Client, certificate, timeout_s)
+
+
+def _rest_s(end: Optional[float]) -> Optional[float]:
+    return None if end is None else max(0.0, end - time.monotonic())

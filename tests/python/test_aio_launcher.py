@@ -80,7 +80,7 @@ def test_a_crash_is_told(options):
 
 
 def test_a_gateway_that_does_not_stop_is_killed(options, monkeypatch):
-    monkeypatch.setattr("adapter_gateway.base._STOP_MARGIN_S", 0.1)
+    monkeypatch.setattr("adapter_gateway.gateway._STOP_MARGIN_S", 0.1)
 
     async def main() -> None:
         gateway = Gateway(drain_timeout=0.1, **options)

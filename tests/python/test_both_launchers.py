@@ -97,14 +97,14 @@ def test_replacements_at_once_leave_one_process(kind, options, tmp_path):
 @both
 def test_a_stop_ends_a_replacement(kind, options, tmp_path, monkeypatch):
     pids = []
-    process = adapter_gateway.base.GatewayProcess
+    process = adapter_gateway.gateway.GatewayProcess
 
     def made(*arguments: Any) -> Any:
         one = process(*arguments)
         pids.append(one.pid)
         return one
 
-    monkeypatch.setattr("adapter_gateway.base.GatewayProcess", made)
+    monkeypatch.setattr("adapter_gateway.gateway.GatewayProcess", made)
     options["connect"] = f"ipc://{tmp_path}/nobody"
     del options["bind"]
     with kind(replaceable=True, until="listening", **options) as gateway:
@@ -127,7 +127,7 @@ def test_a_stop_ends_a_replacement(kind, options, tmp_path, monkeypatch):
 
 @both
 def test_a_process_that_hangs_is_killed_in_time(kind, options, monkeypatch):
-    monkeypatch.setattr("adapter_gateway.base._STOP_MARGIN_S", 0.5)
+    monkeypatch.setattr("adapter_gateway.gateway._STOP_MARGIN_S", 0.5)
     gateway = kind(drain_timeout=0.5, **options)
     gateway.start()
     os.kill(gateway.pid, signal.SIGSTOP)
@@ -139,7 +139,7 @@ def test_a_process_that_hangs_is_killed_in_time(kind, options, monkeypatch):
 
 
 def test_the_bound_of_a_stop_is_the_documented_one():
-    assert 2 * adapter_gateway.base._STOP_MARGIN_S == 5
+    assert 2 * adapter_gateway.gateway._STOP_MARGIN_S == 5
 
 
 @both

@@ -219,7 +219,7 @@ def test_a_crash_is_told(options):
 
 
 def test_a_gateway_that_does_not_stop_is_killed(options, monkeypatch):
-    monkeypatch.setattr("adapter_gateway.base._STOP_MARGIN_S", 0.1)
+    monkeypatch.setattr("adapter_gateway.gateway._STOP_MARGIN_S", 0.1)
     gateway = Gateway(drain_timeout=0.1, **options)
     gateway.start()
     os.kill(gateway.pid, signal.SIGSTOP)
@@ -299,8 +299,8 @@ def test_it_ends_with_the_parent(options, after):
 
 
 ONLY_STDIN = """
-from adapter_gateway import base
-base.watch_options = lambda: ["--watch-stdin"]
+from adapter_gateway import gateway
+gateway.watch_options = lambda: ["--watch-stdin"]
 """
 
 

@@ -7,10 +7,10 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Optional, TypeVar
 
-from ..base import START_TIMEOUT_S, GatewayBase
 from ..client import TIMEOUT_S
 from ..endpoint import Path
 from ..errors import GatewayError
+from ..gateway import START_TIMEOUT_S, GatewayBase
 from ..process import Event, Until
 from .client import Client
 from .waiting import in_thread
