@@ -14,6 +14,7 @@ from .errors import (
     GatewayProcessError,
     GatewayTimeoutError,
     NotSentError,
+    Outcome,
     OutcomeUnknownError,
     RefusedError,
     SendError,
@@ -21,7 +22,6 @@ from .errors import (
 )
 from .gateway import Gateway
 from .options import GatewayOptions
-from .outcome import Outcome
 from .process import Event
 
 __all__ = [

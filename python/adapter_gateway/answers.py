@@ -41,21 +41,15 @@ class Answer(NamedTuple):
             with contextlib.suppress(ValueError, RecursionError):
                 problem = json.loads(self.body)
         members = problem if isinstance(problem, dict) else {}
-        kind, detail, pointer = (members.get(name) for name in ("type", "detail", "pointer"))
-        detail = told or detail
-        if not isinstance(detail, str):
+        texts = {name: value for name, value in members.items() if isinstance(value, str)}
+        detail = told or texts.get("detail")
+        if detail is None:
             # The page of a stranger may quote the URL, which has the token in it.
             detail = f"an answer of {len(self.body)} bytes that says nothing about the problem (RFC 9457)"
             if self.status == 400:
                 detail += "; is it an https address?"
-        return RefusedError(
-            self.status,
-            kind if isinstance(kind, str) else "about:blank",
-            detail,
-            pointer if isinstance(pointer, str) else None,
-            self.retry_after_s(),
-            message,
-        )
+        kind, pointer = texts.get("type", "about:blank"), texts.get("pointer")
+        return RefusedError(self.status, kind, detail, pointer, self.retry_after_s(), message)
 
     def retry_after_s(self) -> float | None:
         """Returns the seconds of `Retry-After` (RFC 9110 section 10.2.3). A date counts from that of the answer."""

@@ -13,12 +13,10 @@ import time
 from collections.abc import Generator, Iterable, Iterator
 from typing import Optional, TypeVar
 
-from .connection import Pool, Wait, Waiter, block, run
+from .connection import Pool, Wait, Waiter, Work, block, run
 from .endpoint import Endpoint, Message, Path, Payload
-from .errors import NotSentError, SettingsError
-from .outcome import Outcome
+from .errors import NotSentError, Outcome, SettingsError
 from .settings import CERTIFICATE, default_path, read_token
-from .work import Work
 
 #: Where a gateway listens that is started without options.
 URL = "https://localhost:12358/api/message"
@@ -204,7 +202,10 @@ class _Sending:
                     except Exception as error:
                         is_exhausted, failure = True, error
                 yield from pipeline.outcomes()
-                self._take_baton()
+                self._work.check_process()
+                if not self._baton.acquire(blocking=False):
+                    self._wake()
+                    self._baton.acquire()
                 try:
                     self._work.advance()
                     has_room = not is_exhausted and pipeline.room() >= pipeline.half
@@ -240,12 +241,6 @@ class _Sending:
         finally:
             self._is_filling = False
 
-    def _take_baton(self) -> None:
-        self._work.check_process()
-        if not self._baton.acquire(blocking=False):
-            self._wake()
-            self._baton.acquire()
-
     def _wake(self) -> None:
         if self._wakers is not None:
             # A full socket wakes as well, and a closed one belongs to nobody.
@@ -257,62 +252,56 @@ class _Sending:
         if self._work.is_forked():
             # The second thread is not in this process.
             self._work.end()
-            return
-        self._calls.put(None)
-        if not self._close():
+        else:
+            self._calls.put(None)
             self._wake()
+            self._close()
 
-    def _close(self) -> bool:
+    def _close(self) -> None:
         """Gives the connection back, unless the other thread has the baton, which then does so."""
-        if not self._baton.acquire(blocking=False):
-            return False
-        try:
-            self._work.end()
-        finally:
-            self._baton.release()
-        return True
+        if self._baton.acquire(blocking=False):
+            try:
+                self._work.end()
+            finally:
+                self._baton.release()
 
     # The second thread.
 
     def _arm(self) -> None:
         """Has the second thread look after a while whether the iterable takes its time."""
         self._is_armed = True
-        if self._wakers is None:
-            self._wakers = socket.socketpair()
-            for waker in self._wakers:
-                waker.setblocking(False)
-            threading.Thread(target=self._attend, name="adapter_gateway.send_many", daemon=True).start()
-        self._calls.put(None)
+        if self._wakers is not None:
+            self._calls.put(None)
+            return
+        self._wakers = socket.socketpair()
+        for waker in self._wakers:
+            waker.setblocking(False)
+        threading.Thread(target=self._attend, name="adapter_gateway.send_many", daemon=True).start()
 
     def _attend(self) -> None:
+        """Looks at the caller, and works while it is in the iterable for long. Sleeps while it is not there."""
         assert self._wakers is not None
         try:
             while not self._has_ended:
-                self._calls.get()
-                self._watch(self._wakers[0])
+                before = self._round
+                time.sleep(_LINGER_S)
+                if not self._is_filling:
+                    self._is_armed = False
+                    # The caller may have entered the iterable in between, and found this thread to be armed.
+                    if not self._is_filling:
+                        self._calls.get()
+                    self._is_armed = True
+                elif self._round == before and self._baton.acquire(blocking=False):
+                    self._is_attended = True
+                    try:
+                        self._work_until_wanted(self._wakers[0])
+                    finally:
+                        self._is_attended = False
+                        self._baton.release()
         finally:
             self._close()
             for waker in self._wakers:
                 waker.close()
-
-    def _watch(self, waker: socket.socket) -> None:
-        """Looks at the caller until it is no longer in the iterable, and works while it is there for long."""
-        while not self._has_ended:
-            before = self._round
-            time.sleep(_LINGER_S)
-            if not self._is_filling:
-                self._is_armed = False
-                # The caller may have entered the iterable in between, and found this thread to be armed.
-                if not self._is_filling:
-                    return
-                self._is_armed = True
-            elif self._round == before and self._baton.acquire(blocking=False):
-                self._is_attended = True
-                try:
-                    self._work_until_wanted(waker)
-                finally:
-                    self._is_attended = False
-                    self._baton.release()
 
     def _work_until_wanted(self, waker: socket.socket) -> None:
         try:

@@ -1,4 +1,4 @@
-"""Connections to the gateway, over sockets that never block once they are made.
+"""Connections to the gateway, over sockets that never block once they are made, and what `send_many` does on them.
 
 What takes time is a coroutine. It is told how to wait, so that a thread and an event loop can run the same steps.
 """
@@ -15,9 +15,10 @@ from collections import deque
 from collections.abc import Awaitable, Coroutine
 from typing import Any, Callable, NamedTuple, Optional, TypeVar, Union
 
-from .answers import AnswerReader
+from .answers import AnswerReader, MalformedAnswer
 from .endpoint import Endpoint, Path
 from .errors import GatewayError, NotSentError, SettingsError
+from .pipeline import Pipeline
 from .settings import read_token
 
 _Result = TypeVar("_Result")
@@ -86,7 +87,6 @@ Waiter = Callable[[Union[Wait, Connect]], Awaitable[Any]]
 
 
 async def block(step: Union[Wait, Connect], also: Optional[socket.socket] = None) -> Any:
-    """Waits in this thread, also for something to read from another socket."""
     return step.block(also)
 
 
@@ -241,3 +241,128 @@ class Pool:
                     self._version = version
                     self.endpoint = self.endpoint.with_token(read_token(self._settings))
         return None if self.endpoint.token == refused.token else self.endpoint
+
+
+class Work:
+    """What one `send_many` does on its connections, one after the other. `begin` and `step` wait, nothing else does."""
+
+    def __init__(self, pool: Pool, in_flight: int, retry_s: float, reorder: bool) -> None:
+        pool.check_open()
+        self.pipeline = Pipeline(pool.endpoint, in_flight, retry_s, reorder)
+        self._pool = pool
+        self._process = os.getpid()
+        self._connection: Optional[Connection] = None
+        self._rest: Union[bytes, memoryview[int]] = b""
+        #: When bytes were written last, or an answer came, for the time that an answer may take.
+        self._moved_at = 0.0
+
+    def is_forked(self) -> bool:
+        """Returns whether this is the copy of a fork, on whose connection another process goes on."""
+        return os.getpid() != self._process
+
+    def check_process(self) -> None:
+        if self.is_forked():
+            raise GatewayError("the outcomes belong to the process that asked for them")
+
+    def renew(self) -> None:
+        """Looks for another token in the settings, since the one that was used is refused."""
+        self.pipeline.renew(self._pool.renewed(self.pipeline.endpoint))
+
+    async def begin(self, waiter: Waiter) -> None:
+        """Gets a connection. Raises `NotSentError`."""
+        kept = self._pool.take()
+        self._use(kept or await waiter(self._connect()), is_new=kept is None)
+
+    async def step(self, waiter: Waiter) -> None:
+        """Waits until `advance` has something to do, or connects anew. Raises `NotSentError` after the time to try."""
+        connection, pipeline = self._connection, self.pipeline
+        if connection is None and pipeline.may_connect(time.monotonic()):
+            try:
+                self._use(await waiter(self._connect()), is_new=True)
+            except NotSentError as error:
+                pipeline.failed(str(error), time.monotonic())
+        else:
+            resume_at = pipeline.resume_at if pipeline.has_unsent else None
+            until = self._late_at() if pipeline.in_flight else resume_at
+            await waiter(Wait(None if connection is None else connection.socket, bool(self._rest), until))
+
+    def end(self) -> None:
+        """Ends. The connection is kept if it can be used further."""
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        if self.pipeline.in_flight or self._rest or self.pipeline.closing or self.is_forked():
+            connection.close()
+        else:
+            self._pool.give_back(connection)
+
+    def advance(self) -> None:
+        """Reads what has arrived, and writes what can be written. What has arrived comes first: an answer may say that
+        the connection ends."""
+        self.check_process()
+        self._read()
+        if self.pipeline.wants_token:
+            self.renew()
+        self._write()
+        if self._connection is not None and self.pipeline.in_flight and self._late_at() <= time.monotonic():
+            self._break(f"no answer came within {self._pool.timeout_s:g} s")
+
+    def _use(self, connection: Connection, is_new: bool) -> None:
+        connection.written = 0
+        self._connection = connection
+        self._moved_at = time.monotonic()
+        self.pipeline.connected(connection.reader, is_new)
+
+    def _connect(self) -> Connect:
+        return Connect(self._pool.endpoint, self._pool.timeout_s)
+
+    def _late_at(self) -> float:
+        return self._moved_at + self._pool.timeout_s
+
+    def _write(self) -> None:
+        while self._connection is not None:
+            self._rest = self._rest or self.pipeline.requests(time.monotonic())
+            if not self._rest:
+                return
+            try:
+                taken = self._connection.write(self._rest)
+            except OSError as error:
+                # The answers that arrived before the end still count.
+                self._read()
+                self._break(failure_reason(error))
+                return
+            if taken:
+                self._moved_at = time.monotonic()
+            if taken < len(self._rest):
+                self._rest = memoryview(self._rest)[taken:]
+                return
+            self._rest = b""
+
+    def _read(self) -> None:
+        """Reads all that has arrived."""
+        pipeline = self.pipeline
+        while (connection := self._connection) is not None:
+            waiting = pipeline.in_flight
+            try:
+                data = connection.read()
+                if data is None:
+                    return
+                now = time.monotonic()
+                if data:
+                    pipeline.receive(data, now)
+            except (OSError, MalformedAnswer) as error:
+                self._break(failure_reason(error))
+                return
+            if pipeline.in_flight < waiting:
+                self._moved_at = now
+            if pipeline.closing or not data:
+                self._break("the connection ended before the answer")
+            elif len(data) < READ_BYTES and not connection.has_more:
+                return
+
+    def _break(self, reason: str) -> None:
+        """Closes a connection that can be used no further. Why concerns the messages that are not answered."""
+        if self._connection is not None:
+            self.pipeline.broken(self._connection.written, reason, time.monotonic())
+            self._connection.close()
+            self._connection, self._rest = None, b""

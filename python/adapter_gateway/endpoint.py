@@ -10,7 +10,7 @@ import os
 import re
 import socket
 import ssl
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Optional, Union
 from urllib.parse import quote, urlsplit
 
@@ -45,16 +45,10 @@ def _plain(value: object) -> dict[Any, Any]:
 # `NaN` and `Infinity` are no JSON (RFC 8259 section 6). Text is escaped to ASCII, which is the fastest form to make.
 _encoder = json.JSONEncoder(separators=(",", ":"), allow_nan=False, default=_plain)
 
-
-def _pieces(value: object, _: int) -> Iterable[str]:
-    return (_encoder.encode(value),)
-
-
-_maker: Any = getattr(json.encoder, "c_make_encoder", None)
-if _maker is not None:
-    # `JSONEncoder.encode` makes this anew for each call, which takes as long as the encoding. Without a dictionary of
-    # what it is inside of, it keeps no state, and threads can share it; a circle then ends as too deep a nesting.
-    _pieces = _maker(None, _plain, json.encoder.encode_basestring_ascii, None, ":", ",", False, False, False)
+# `JSONEncoder.encode` makes this anew for each call, which takes as long as the encoding. Without a dictionary of what it
+# is inside of, it keeps no state, and threads can share it; a circle then ends as too deep a nesting.
+_maker: Any = getattr(json.encoder, "c_make_encoder", None) or (lambda *_: lambda value, _: (_encoder.encode(value),))
+_pieces = _maker(None, _plain, json.encoder.encode_basestring_ascii, None, ":", ",", False, False, False)
 
 
 @functools.lru_cache(maxsize=64, typed=True)
@@ -65,10 +59,7 @@ def _beginning(topic: str) -> tuple[str, bytes]:
 
 
 class Endpoint:
-    """The address of a gateway, the trust in its certificate, and the head of every request to it.
-
-    It holds the token, so its `repr` shows the address alone.
-    """
+    """The address of a gateway, the trust in its certificate, and the head of every request to it."""
 
     def __init__(self, address: Path, token: str, certificate: Optional[Path]) -> None:
         #: Where the token comes from, for errors.
@@ -142,9 +133,6 @@ class Endpoint:
         other = copy.copy(self)
         other._set_token(token)
         return other
-
-    def __repr__(self) -> str:
-        return f"<Endpoint {self.address}>"
 
     def tls_context(self) -> Optional[ssl.SSLContext]:
         """Returns what a new connection verifies the gateway with; `None` without TLS.

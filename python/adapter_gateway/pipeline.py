@@ -7,13 +7,13 @@ behind it, and a message that the gateway refused for the moment is not sent aga
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from typing import Optional, cast
 
 from .answers import Answer, AnswerReader, MalformedAnswer
 from .endpoint import Endpoint, Message, content
-from .errors import NotSentError, OutcomeUnknownError, RefusedError
-from .outcome import Outcome, _Outcome
+from .errors import NotSentError, Outcome, OutcomeUnknownError, RefusedError, _Outcome
 
 #: The most bytes of requests that wait for their answers. One request may be larger.
 IN_FLIGHT_BYTES = 1024 * 1024
@@ -74,7 +74,6 @@ class Pipeline:
         #: Since when connections fail, and why the last one did.
         self._failing_since: Optional[float] = None
         self._failure = ""
-        self._connect_at = 0.0
         #: The refusal of the token, while nobody has looked for another one, and once it is final.
         self._denied: Optional[RefusedError] = None
         self.verdict: Optional[RefusedError] = None
@@ -140,23 +139,16 @@ class Pipeline:
 
     def may_connect(self, now: float) -> bool:
         """Returns whether to connect now. Raises `NotSentError` after the time to try."""
-        if not self.has_unsent or now < self.resume_at:
+        if not self.has_unsent:
             return False
         if self._failing_since is not None and now - self._failing_since >= self._retry_s:
-            unsent = [entry.message for entry in (*self._again, *self._unsent)]
-            raise NotSentError(self._failure, unsent)
-        return now >= self._connect_at
-
-    def send_at(self, is_connected: bool) -> Optional[float]:
-        """Returns when something is to be sent again, or a connection is to be made; `None` for nothing."""
-        if not self.has_unsent:
-            return None
-        return self.resume_at if is_connected else max(self.resume_at, self._connect_at)
+            raise NotSentError(self._failure, [entry.message for entry in (*self._again, *self._unsent)])
+        return now >= self.resume_at
 
     def failed(self, reason: str, now: float) -> None:
         """A connection could not be made, or ended before it was of use."""
         self._failure = reason
-        self._connect_at = now + PAUSE_S
+        self.resume_at = now + PAUSE_S
         if self._failing_since is None:
             self._failing_since = now
 
@@ -278,14 +270,12 @@ class Pipeline:
 
     def _refuse_all(self, error: RefusedError) -> None:
         self._overtaken()
-        while True:
-            try:
+        # Another thread, which takes messages, may do the same.
+        with contextlib.suppress(IndexError):
+            while True:
                 entry = self._unsent.popleft()
-            except IndexError:
-                # Another thread, which takes messages, may do the same.
-                break
-            entry.error = error.of(entry.message)
-            entry.is_done = True
+                entry.error = error.of(entry.message)
+                entry.is_done = True
 
     def _send_anew(self) -> None:
         self._unsent.extendleft(reversed(self._sent))

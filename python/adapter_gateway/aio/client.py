@@ -1,22 +1,28 @@
-"""A client for asyncio programs that send many messages."""
+"""A client for asyncio programs that send many messages, and how asyncio waits."""
 
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import functools
+import threading
+import time
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable
-from typing import Optional, TypeVar, Union
+from typing import Any, Callable, Optional, TypeVar, Union
 
 from ..client import IN_FLIGHT, RETRY_S, ClientBase
+from ..connection import Connect, Connection, Wait, Work
 from ..endpoint import Message, Payload
-from ..outcome import Outcome
-from ..work import Work
-from .waiting import tell, wait
+from ..errors import Outcome
 
 #: The most connections for calls of `send` at the same time. Further calls wait for one.
 _CONNECTIONS = 64
 
+#: Seconds for which a thread waits, where the event loop cannot wait for sockets.
+_THREAD_S = 0.05
+
 _Client = TypeVar("_Client", bound="Client")
+_Result = TypeVar("_Result")
 
 
 class Client(ClientBase):
@@ -76,18 +82,17 @@ class _Sending:
         self._gathered = 0
         #: How many outcomes are on their way to the caller. Until the caller has them, they take the room of messages.
         self._yielding = 0
-        #: What the loop over the outcomes waits for, the task that takes messages, and the one that works.
-        self._news: Optional[asyncio.Future[None]] = None
-        self._room: Optional[asyncio.Future[None]] = None
-        self._change: Optional[asyncio.Future[None]] = None
 
     async def run(self, messages: Union[Iterable[Message], AsyncIterable[Message]]) -> AsyncGenerator[Outcome, None]:
         tasks: list[asyncio.Task[None]] = []
+        # What the loop over the outcomes waits for, the task that takes messages, and the one that works. In Python 3.9,
+        # an event belongs to the loop that runs when it is made.
+        self._news, self._room, self._change = asyncio.Event(), asyncio.Event(), asyncio.Event()
         try:
             await self._work.begin(wait)
             tasks += [asyncio.ensure_future(self._feed(messages)), asyncio.ensure_future(self._work_on())]
             for task in tasks:
-                task.add_done_callback(lambda _: tell(self._news))
+                task.add_done_callback(lambda _: self._news.set())
             feeding, working = tasks
             while True:
                 ready = self._pipeline.outcomes()
@@ -96,7 +101,7 @@ class _Sending:
                     yield outcome
                 self._yielding = 0
                 if ready:
-                    tell(self._room)
+                    self._room.set()
                 elif working.done():
                     # Raises why it ended.
                     working.result()
@@ -105,8 +110,8 @@ class _Sending:
                     feeding.result()
                     return
                 else:
-                    self._news = asyncio.get_running_loop().create_future()
-                    await self._news
+                    self._news.clear()
+                    await self._news.wait()
         finally:
             for task in tasks:
                 task.cancel()
@@ -134,9 +139,9 @@ class _Sending:
         self._pipeline.add(message)
         self._gathered += 1
         # The task runs when the iterable takes its time.
-        tell(self._change)
+        self._change.set()
         if self._pipeline.has_outcomes:
-            tell(self._news)
+            self._news.set()
         return self._gathered >= self._pipeline.half or not self._has_room()
 
     def _has_room(self) -> bool:
@@ -145,16 +150,67 @@ class _Sending:
     async def _wait_for_room(self) -> None:
         await asyncio.sleep(0)
         while not self._has_room():
-            self._room = asyncio.get_running_loop().create_future()
-            await self._room
+            self._room.clear()
+            await self._room.wait()
 
     async def _work_on(self) -> None:
-        loop, pipeline = asyncio.get_running_loop(), self._pipeline
+        waiter = functools.partial(wait, change=self._change)
         while True:
             self._gathered = 0
             # A change from here on ends the wait below.
-            self._change = change = loop.create_future()
+            self._change.clear()
             self._work.advance()
-            if pipeline.has_outcomes or not pipeline.is_busy:
-                tell(self._news)
-            await self._work.step(functools.partial(wait, change=change))
+            if self._pipeline.has_outcomes or not self._pipeline.is_busy:
+                self._news.set()
+            await self._work.step(waiter)
+
+
+async def wait(step: Union[Wait, Connect], change: Optional[asyncio.Event] = None) -> Any:
+    """Waits in the event loop, also for a change."""
+    if isinstance(step, Connect):
+        return await in_thread(step.block, Connection.close)
+    loop = asyncio.get_running_loop()
+    change = change or asyncio.Event()
+    number = -1 if step.waiting is None else step.waiting.fileno()
+    until = step.until
+    timer = None
+    try:
+        if number >= 0:
+            try:
+                loop.add_reader(number, change.set)
+                if step.write:
+                    loop.add_writer(number, change.set)
+            except NotImplementedError:
+                number = -1
+                until = min(until or float("inf"), time.monotonic() + _THREAD_S)
+                loop.run_in_executor(None, step._replace(until=until).block).add_done_callback(lambda _: change.set())
+        if until is not None:
+            timer = loop.call_later(until - time.monotonic(), change.set)
+        await change.wait()
+    finally:
+        if timer is not None:
+            timer.cancel()
+        if number >= 0:
+            loop.remove_reader(number)
+            loop.remove_writer(number)
+    return None
+
+
+async def in_thread(work: Callable[[], _Result], discard: Callable[[_Result], object] = lambda _: None) -> _Result:
+    """Runs this in a thread of its own, which goes on if the call is cancelled. What waits here ends by itself, and
+    `discard` takes the result then."""
+    future: concurrent.futures.Future[_Result] = concurrent.futures.Future()
+    future.set_running_or_notify_cancel()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="adapter_gateway.aio", daemon=True).start()
+    try:
+        return await asyncio.wrap_future(future)
+    except asyncio.CancelledError:
+        future.add_done_callback(lambda done: done.exception() or discard(done.result()))
+        raise

@@ -12,8 +12,7 @@ from ..endpoint import Path
 from ..errors import GatewayError
 from ..gateway import START_TIMEOUT_S, GatewayBase
 from ..process import Event, Until
-from .client import Client
-from .waiting import in_thread
+from .client import Client, in_thread
 
 _Gateway = TypeVar("_Gateway", bound="Gateway")
 
