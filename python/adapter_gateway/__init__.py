@@ -4,8 +4,8 @@
 same for asyncio. `find_binary` tells where the installed program is, and `python -m adapter_gateway` runs it.
 """
 
-from .binary import find_binary
 from .client import Client
+from .command import GatewayOptions, find_binary
 from .errors import (
     BinaryNotFoundError,
     GatewayDisabledError,
@@ -21,7 +21,6 @@ from .errors import (
     SettingsError,
 )
 from .gateway import Gateway
-from .options import GatewayOptions
 from .process import Event
 
 __all__ = [

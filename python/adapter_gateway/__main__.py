@@ -3,7 +3,7 @@
 import os
 import sys
 
-from .binary import find_binary
+from .command import find_binary
 from .errors import BinaryNotFoundError
 
 if __name__ == "__main__":

@@ -14,9 +14,8 @@ import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any, Callable, Optional, TypeVar
 
-from . import options as serve
-from .binary import find_binary
 from .client import TIMEOUT_S, Client, ClientBase
+from .command import GatewayOptions, Unpack, arguments, find_binary, texts
 from .endpoint import Path
 from .errors import GatewayDisabledError, GatewayEndedError, GatewayError
 from .inherited import Listeners, watch_options
@@ -54,7 +53,7 @@ class GatewayBase:
         replaceable: bool = False,
         restart: bool = False,
         extra_arguments: Sequence[str] = (),
-        **options: serve.Unpack[serve.GatewayOptions],
+        **options: Unpack[GatewayOptions],
     ) -> None:
         """Keeps what the start needs.
 
@@ -69,7 +68,7 @@ class GatewayBase:
 
         Raises `TypeError` for an option that `serve` does not have.
         """
-        unknown = sorted(set(options) - serve.GatewayOptions.__optional_keys__)
+        unknown = sorted(set(options) - GatewayOptions.__optional_keys__)
         if unknown:
             raise TypeError(f"serve has no option {', '.join(unknown)}")
         self._on_event = on_event
@@ -328,12 +327,12 @@ class GatewayBase:
     def _command(self) -> tuple[list[str], list[int]]:
         """Returns the command line, and the descriptors that it names. On the first call it opens the listening sockets
         that are to outlive a process."""
-        options = serve.GatewayOptions(**self._options)
-        listen = serve.texts(options.get("listen") or ())
+        options = GatewayOptions(**self._options)
+        listen = texts(options.get("listen") or ())
         if self._replaceable:
             self._listeners = self._listeners or Listeners(listen)
             options["listen"] = listen = [f"fd:{number}" for number in self._listeners.descriptors()]
-        words = [str(find_binary()), "serve", *serve.arguments(options), *watch_options(), *self._extra_arguments]
+        words = [str(find_binary()), "serve", *arguments(options), *watch_options(), *self._extra_arguments]
         return words, [int(place[len("fd:") :]) for place in listen if place.startswith("fd:")]
 
     def _close_listeners(self) -> None:

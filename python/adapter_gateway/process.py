@@ -181,7 +181,6 @@ class GatewayProcess:
 
     def _has_ended(self, timeout_s: float) -> bool:
         with self._changed:
-            self._check_may_wait()
             return self._changed.wait_for(lambda: self.status is not None, timeout_s)
 
     def _read(self) -> None:
@@ -202,7 +201,7 @@ class GatewayProcess:
         with self._changed:
             self.status = status
             self.is_ready = False
-            self._pass_on(None)
+            self._deliver(None)
 
     def _take(self, event: Event) -> None:
         name = event["event"]
@@ -218,12 +217,7 @@ class GatewayProcess:
             elif name in ("ready", "not-ready"):
                 self.is_ready = name == "ready"
             self._last[name] = event
-            self._pass_on(event)
-
-    def _pass_on(self, event: Optional[Event]) -> None:
-        self._undelivered.append(event)
-        self._deliver()
-        self._changed.notify_all()
+            self._deliver(event)
 
     def _read_log(self) -> None:
         assert self._popen.stderr is not None
@@ -238,16 +232,17 @@ class GatewayProcess:
                 level = getattr(logging, told["level"].upper()) if told else logging.INFO
                 _log.log(level, "%s", (told["time"] or "") + text[told.end() :] if told else text)
 
-    def _deliver(self) -> None:
-        """Passes on what has come. The caller holds the lock."""
-        if self._sink is None or self._is_delivering:
-            return
-        self._is_delivering = True
-        try:
-            while self._undelivered:
-                self._sink(self, self._undelivered.pop(0))
-        finally:
-            self._is_delivering = False
+    def _deliver(self, *events: Optional[Event]) -> None:
+        """Passes on what has come before and now, and tells those who wait. The caller holds the lock."""
+        self._undelivered += events
+        if self._sink is not None and not self._is_delivering:
+            self._is_delivering = True
+            try:
+                while self._undelivered:
+                    self._sink(self, self._undelivered.pop(0))
+            finally:
+                self._is_delivering = False
+        self._changed.notify_all()
 
 
 class Restarts:

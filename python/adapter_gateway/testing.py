@@ -22,12 +22,11 @@ import time
 from collections.abc import Iterator
 from typing import Any, Optional
 
-from .binary import find_binary
 from .client import Client
+from .command import GatewayOptions, Unpack, find_binary
 from .errors import GatewayTimeoutError
 from .gateway import Gateway
 from .inherited import Lifeline
-from .options import GatewayOptions, Unpack
 from .process import KILL_TIMEOUT_S, LOG_LINES, Event
 from .settings import read_token
 

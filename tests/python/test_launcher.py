@@ -25,7 +25,7 @@ from adapter_gateway import (
     GatewayTimeoutError,
     find_binary,
 )
-from adapter_gateway.options import arguments
+from adapter_gateway.command import arguments
 
 
 def test_a_block_serves_from_its_beginning_to_its_end(options, post):
