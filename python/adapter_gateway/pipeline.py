@@ -139,7 +139,7 @@ class Pipeline:
 
     def may_connect(self, now: float) -> bool:
         """Returns whether to connect now. Raises `NotSentError` after the time to try."""
-        if not self.has_unsent:
+        if not self.has_unsent or self.verdict is not None:
             return False
         if self._failing_since is not None and now - self._failing_since >= self._retry_s:
             raise NotSentError(self._failure, [entry.message for entry in (*self._again, *self._unsent)])
@@ -161,7 +161,8 @@ class Pipeline:
 
     def requests(self, now: float) -> bytes:
         """Returns the requests to be written now. From here on they are sent."""
-        if self.closing or now < self.resume_at or self._denied is not None:
+        # With a verdict, another thread is about to refuse what is unsent.
+        if self.closing or now < self.resume_at or self._denied is not None or self.verdict is not None:
             return b""
         if self._again:
             if self._sent:

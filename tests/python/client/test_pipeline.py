@@ -190,3 +190,22 @@ def test_what_is_no_json_is_not_taken():
 def test_in_flight_is_at_least_one():
     with pytest.raises(ValueError):
         pipeline(in_flight=0)
+
+
+def test_what_a_final_refusal_concerns_is_sent_at_no_moment():
+    made = pipeline(1)
+    made.requests(0)
+    made.receive(answer(401, None), 0)
+    made.renew(None)
+    found = []
+    refuse_all = made._refuse_all
+
+    def refuse_all_later(error):
+        # This is what another thread finds between the two steps of `add`.
+        found.append((made.has_unsent, made.may_connect(1.0), made.requests(1.0)))
+        refuse_all(error)
+
+    made._refuse_all = refuse_all_later
+    made.add(numbered(1)[0])
+    assert found == [(True, False, b"")]
+    assert words(made.outcomes()) == ["401"] * 2
