@@ -20,12 +20,12 @@
 //! | [`cli`] | `server` | parses the arguments |
 //! | [`gateway`] | `server`, `settings` | one run: settings, signals, certificates, events for the parent |
 //! | [`server`] | `bus`, `tls` | workers, listening sockets and connections |
-//! | [`bus`] | `http`, `zmtp`, `sys` | the queue, the bus thread, the ZeroMQ sockets and the embedded hub |
+//! | [`bus`] | `message`, `zmtp`, `sys` | the queue, the bus thread, the hubs that it dials and the ports that it serves |
 //! | [`tls`] | `http`, `sys` | TLS sessions, and certificates |
 //! | [`settings`] | `http`, `sys` | reads `user_settings.py` |
 //! | [`http`] | `message` | HTTP/1.1: the state machine of a connection, admission, and answers |
 //! | [`message`] | `limits` | JSON text to topic and payload, vocabularies, MessagePack |
-//! | [`zmtp`] | `limits` | what peers of the bus send |
+//! | [`zmtp`] | `limits` | ZMTP 3 as our ports speak it, and what waits for whom |
 //! | [`limits`] | `sync` | bounds that several layers share |
 //! | [`sys`] | | the log, files, Unix sockets and the process |
 //! | `sync` | | atomics and wakers, which the models of loom replace |
@@ -36,14 +36,15 @@
 //!   rustls, `std::net`, `std::thread` or `Instant`. Tests, fuzz targets and benches use it directly. `tests/architecture`
 //!   checks this too.
 //! * The same bytes have the same result, whether they arrive at once or in any number of parts.
-//! * A message is answered with 200 only after it is in the queue. A message in the queue is handed to libzmq even if
+//! * A message is answered with 200 only after it is in the queue. A message in the queue is handed over even if
 //!   the process is asked to stop next.
-//! * One thread owns every ZeroMQ socket of the gateway. The embedded hub is a component of its own and has its own
-//!   thread.
+//! * One thread owns every socket of the bus: those of libzmq, which dial, and those of the ports that are bound. Of what a
+//!   peer of these ports sends, no byte reaches libzmq.
 //! * The kernel owns no buffer of a connection that waits ([`server::transport`]), so nothing is lost or leaked when a
 //!   deadline drops a future.
 //! * The memory that a client can make the process hold is bounded: by `--max-head` and `--max-connections`, by
-//!   `--max-buffered`, by the bounds of the queue, and by the pipes of libzmq.
+//!   `--max-buffered`, by the bounds of the queue, and by the pipes of libzmq. What a peer of a bound port can make it hold
+//!   is bounded by constants of `zmtp` and `bus`. A hub that is dialled is trusted.
 //! * A token is compared in constant time. No secret is logged, printed or put into an error. Only `demo` prints a
 //!   token: the one that it made.
 
@@ -56,7 +57,7 @@ pub mod limits;
 pub mod message;
 pub mod server;
 pub mod settings;
-mod sync;
+pub mod sync;
 pub mod sys;
 pub mod tls;
 pub mod zmtp;

@@ -13,6 +13,7 @@ mod load;
 mod measure;
 mod plot;
 mod process;
+mod publishers;
 mod report;
 mod request;
 mod results;

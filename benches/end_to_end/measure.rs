@@ -14,13 +14,14 @@ use crate::clients::Clients;
 use crate::connection::trusting;
 use crate::cores::Cores;
 use crate::load::{Load, Outcome};
-use crate::process::Process;
-use crate::request::Request;
+use crate::process::{Cpu, Process};
+use crate::publishers::Publishers;
+use crate::request::{Request, topic};
 use crate::servers::{Programs, Server, Via};
 use crate::subscriber::Subscriber;
 
-/// How long the last messages may take to arrive.
-const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long the last messages may take to arrive, at 256 subscribers too.
+const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How far ahead of the subscriber a closed loop may be: half of what the queue of the gateway holds. Where other programs
 /// keep the subscriber from its core for a moment, the queue would be full otherwise, and the answer 503.
@@ -38,6 +39,8 @@ const WARM_UP: Duration = Duration::from_millis(300);
 pub(crate) enum Metric {
     /// The processor time of all threads of the server, in user space and in the kernel, in µs.
     CpuPerRequest,
+    /// The processor time of all threads of the server but the workers for a message, in µs.
+    BusPerMessage,
     /// The processor time for a megabyte of bodies, in ms.
     CpuPerMegabyte,
     /// Requests a second.
@@ -63,6 +66,7 @@ impl Metric {
     pub(crate) fn key(self) -> &'static str {
         match self {
             Self::CpuPerRequest => "cpu_per_request_us",
+            Self::BusPerMessage => "bus_per_message_us",
             Self::CpuPerMegabyte => "cpu_per_megabyte_ms",
             Self::Requests => "requests_per_s",
             Self::PublishP50 => "publish_p50_us",
@@ -85,6 +89,7 @@ impl fmt::Display for Metric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::CpuPerRequest => "CPU a request, µs",
+            Self::BusPerMessage => "CPU of the bus a message, µs",
             Self::CpuPerMegabyte => "CPU a megabyte, ms",
             Self::Requests => "requests a second",
             Self::PublishP50 => "publish delay p50, µs",
@@ -110,6 +115,8 @@ pub(crate) enum Scenario {
     /// Each client opens a connection, sends a request, reads the answer and closes the connection, again and again. In
     /// TLS, a connection begins with a full handshake, or resumes the session of the last one.
     ConnectionEach { clients: u32, resumed: bool },
+    /// ZeroMQ publishers send messages through the gateway's own hub.
+    Publish { publishers: usize },
     /// `adapter-gateway send` posts lines from a file.
     SendCommand,
     /// Connections send one request each and are idle then.
@@ -144,55 +151,77 @@ pub(crate) struct RunningServer {
     pub(crate) server: Server,
     pub(crate) process: Process,
     pub(crate) tls: Option<Arc<ClientConfig>>,
-    /// The subscriber of the server's own hub.
-    pub(crate) at_hub: Option<Subscriber>,
+    /// The subscriber that connects to the server, where the server does not connect to [`Bench::subscriber`].
+    pub(crate) own_subscriber: Option<Subscriber>,
+    /// Where publishers connect to the server's own hub.
+    pub(crate) publishers: String,
+    pub(crate) topic: String,
+}
+
+impl RunningServer {
+    fn request(&self, body_bytes: usize, pipelined: usize) -> Request {
+        Request::new(&self.topic, body_bytes, pipelined)
+    }
 }
 
 impl Bench {
     /// Starts a server on its core or on both. With TLS, the clients trust its authority.
     pub(crate) fn start(&self, server: Server, via: Via, both_cores: bool) -> Result<RunningServer, Failure> {
-        let hub = match via {
-            Via::Hub => free_endpoint()?,
-            _ => self.subscriber.endpoint().to_owned(),
+        let [free, publishers] = free_endpoints()?;
+        // The subscribers that connect to the server, and the bytes of their longest prefix.
+        let (subscribers, prefixes) = match via {
+            Via::Bind { subscribers, prefixes } => (subscribers, prefixes),
+            Via::Hub => (1, 0),
+            Via::Tcp | Via::Tls | Via::Unix => (0, 0),
         };
-        let command = self.programs.command(server, via, &hub)?;
+        let hub = if subscribers == 0 { self.subscriber.endpoint() } else { &free };
+        let command = self.programs.command(server, via, hub, &publishers)?;
         let process = Process::start(command, self.cores, both_cores, server.is_gateway())?;
         let tls = match via {
             Via::Tls => Some(trusting(&self.programs.authority_pem()?)?),
-            Via::Tcp | Via::Unix | Via::Hub => None,
+            Via::Tcp | Via::Unix | Via::Bind { .. } | Via::Hub => None,
         };
-        let at_hub = match via {
-            Via::Hub => Some(Subscriber::connect(self.start, &hub)?),
-            _ => None,
+        let topic = topic(prefixes);
+        let prefix = topic.as_bytes().get(..prefixes).unwrap_or_default();
+        let own_subscriber = match subscribers {
+            0 => None,
+            _ => Some(Subscriber::connect(self.start, hub, subscribers, prefix)?),
         };
-        let server = RunningServer { server, process, tls, at_hub };
-        if let Some(subscriber) = &server.at_hub {
-            self.await_subscription(&server, subscriber)?;
+        let server = RunningServer { server, process, tls, own_subscriber, publishers, topic };
+        if subscribers > 0 {
+            let mut request = server.request(SMALL_BYTES, 1);
+            let mut load = Load::connect(&server.process.address, None, 1)?;
+            let post = || load.closed_loop(&mut request, Duration::ZERO, None, |_| Ok(())).map(|_| ());
+            self.await_subscriptions(&server, 1, post)?;
         }
         Ok(server)
     }
 
-    /// Posts messages until the hub has the subscription, so that one of them arrives, and until no other is under way.
-    fn await_subscription(&self, server: &RunningServer, subscriber: &Subscriber) -> Result<(), Failure> {
-        let mut request = Request::new(SMALL_BYTES, 1);
-        let mut load = Load::connect(&server.process.address, None, 1)?;
-        let begun = Instant::now();
-        while subscriber.received() == 0 {
-            if begun.elapsed() > ARRIVAL_TIMEOUT {
-                return Err("no subscription reached the hub in time".into());
-            }
-            load.closed_loop(&mut request, Duration::ZERO, None, |_| Ok(()))?;
+    /// Lets `send` send so many messages, again and again, until each subscriber receives all of them. Before that, the
+    /// subscriptions have not arrived everywhere.
+    fn await_subscriptions(
+        &self,
+        server: &RunningServer,
+        messages: u64,
+        mut send: impl FnMut() -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let (subscriber, begun) = (self.subscriber_of(server), Instant::now());
+        while begun.elapsed() < ARRIVAL_TIMEOUT {
+            let before = subscriber.received();
+            send()?;
             std::thread::sleep(ARRIVAL_PAUSE);
+            if subscriber.received() == before + messages * subscriber.copies {
+                return Ok(());
+            }
         }
-        std::thread::sleep(ARRIVAL_PAUSE);
-        Ok(())
+        Err("not all subscriptions arrived in time".into())
     }
 
     /// Runs a scenario against a server and returns the values.
     pub(crate) fn measure(&self, server: &RunningServer, scenario: Scenario, rate_hz: f64) -> Result<Figures, Failure> {
         match scenario {
             Scenario::Closed { connections, pipelined, body_bytes } => {
-                let mut request = Request::new(body_bytes, pipelined);
+                let mut request = server.request(body_bytes, pipelined);
                 let mut connected = self.warm(server, connections, &mut request)?;
                 let pace = self.pace(server, body_bytes);
                 let load = || connected.closed_loop(&mut request, self.duration, None, pace);
@@ -200,27 +229,38 @@ impl Bench {
                 let mut figures = rates(&outcome, cpu);
                 if body_bytes > SMALL_BYTES {
                     let megabytes = outcome.requests as f64 * body_bytes as f64 / 1e6;
-                    figures.push((Metric::CpuPerMegabyte, cpu.as_secs_f64() * 1e3 / megabytes));
+                    figures.push((Metric::CpuPerMegabyte, cpu.all.as_secs_f64() * 1e3 / megabytes));
+                }
+                if server.own_subscriber.is_some() {
+                    figures.push(bus_per_message(&outcome, cpu));
                 }
                 Ok(figures)
             }
             Scenario::OneByOne => {
-                let mut request = Request::new(SMALL_BYTES, 1);
+                let mut request = server.request(SMALL_BYTES, 1);
                 let mut connected = self.warm(server, 1, &mut request)?;
                 let pace = self.pace(server, SMALL_BYTES);
                 self.timed(server, || connected.closed_loop(&mut request, self.duration, Some(self.start), pace))
             }
             Scenario::HalfLoad { .. } => {
-                let mut request = Request::new(SMALL_BYTES, 1);
+                let mut request = server.request(SMALL_BYTES, 1);
                 let mut connected = self.warm(server, CONNECTIONS, &mut request)?;
                 self.timed(server, || connected.open_loop(&mut request, rate_hz, self.duration, self.start))
             }
             Scenario::ConnectionEach { clients, resumed } => {
-                let request = Request::new(SMALL_BYTES, 1);
+                let request = server.request(SMALL_BYTES, 1);
                 let mut clients = Clients::new(&server.process.address, server.tls.as_ref(), clients, resumed)?;
                 self.run(server, || clients.run(&request, WARM_UP))?;
                 let (outcome, cpu) = self.run(server, || clients.run(&request, self.duration))?;
                 Ok(rates(&outcome, cpu))
+            }
+            Scenario::Publish { publishers } => {
+                let publishers = Publishers::connect(&server.publishers, publishers, &server.topic)?;
+                self.await_subscriptions(server, publishers.count(), || publishers.send())?;
+                let run = |duration| self.run(server, || publishers.run(duration, self.pace(server, SMALL_BYTES)));
+                run(WARM_UP)?;
+                let (outcome, cpu) = run(self.duration)?;
+                Ok(vec![bus_per_message(&outcome, cpu)])
             }
             Scenario::SendCommand => {
                 let mut input = self.programs.lines(SEND_LINES)?;
@@ -248,7 +288,7 @@ impl Bench {
     }
 
     fn subscriber_of<'s>(&'s self, server: &'s RunningServer) -> &'s Subscriber {
-        server.at_hub.as_ref().unwrap_or(&self.subscriber)
+        server.own_subscriber.as_ref().unwrap_or(&self.subscriber)
     }
 
     /// Returns what keeps a load from being further ahead of the subscriber than the queue of the server has room for.
@@ -257,7 +297,10 @@ impl Bench {
         let before = subscriber.received();
         let ahead = AHEAD_MESSAGES.min((AHEAD_BYTES / body_bytes) as u64);
         move |requests| match server.server.publishes() {
-            true => subscriber.wait_for_at_least(before + requests.saturating_sub(ahead), ARRIVAL_TIMEOUT),
+            true => {
+                let due = requests.saturating_sub(ahead) * subscriber.copies;
+                subscriber.wait_for_at_least(before + due, ARRIVAL_TIMEOUT)
+            }
             false => Ok(()),
         }
     }
@@ -276,12 +319,17 @@ impl Bench {
         &self,
         server: &RunningServer,
         load: impl FnOnce() -> Result<Outcome, Failure>,
-    ) -> Result<(Outcome, Duration), Failure> {
+    ) -> Result<(Outcome, Cpu), Failure> {
         let subscriber = self.subscriber_of(server);
         let (received, cpu) = (subscriber.received(), server.process.cpu()?);
-        let outcome = load()?;
+        let begun = Instant::now();
+        let mut outcome = load()?;
         if server.server.publishes() {
-            subscriber.wait_for(received + outcome.requests, ARRIVAL_TIMEOUT)?;
+            subscriber.wait_for(received + outcome.requests * subscriber.copies, ARRIVAL_TIMEOUT)?;
+        }
+        if server.own_subscriber.is_some() {
+            // A load may be ahead of many subscribers by all that it sends in a short measurement.
+            outcome.elapsed = begun.elapsed();
         }
         Ok((outcome, server.process.cpu()? - cpu))
     }
@@ -307,7 +355,7 @@ impl Bench {
 
     /// Measures the memory of idle connections.
     fn idle(&self, server: &RunningServer, connections: usize) -> Result<Figures, Failure> {
-        let mut request = Request::new(SMALL_BYTES, 1);
+        let mut request = server.request(SMALL_BYTES, 1);
         // What the first connection allocates for all does not count.
         drop(self.warm(server, 1, &mut request)?);
         let before = server.process.rss_bytes()?;
@@ -318,17 +366,22 @@ impl Bench {
     }
 }
 
-/// Returns an endpoint on a port that was free a moment ago.
-fn free_endpoint() -> Result<String, Failure> {
-    Ok(format!("tcp://{}", TcpListener::bind("127.0.0.1:0")?.local_addr()?))
+/// Returns two endpoints, on ports that were free a moment ago.
+fn free_endpoints() -> Result<[String; 2], Failure> {
+    let [one, two] = [TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?];
+    Ok([format!("tcp://{}", one.local_addr()?), format!("tcp://{}", two.local_addr()?)])
 }
 
 /// Returns the processor time of a request, and the requests a second.
-fn rates(outcome: &Outcome, cpu: Duration) -> Figures {
+fn rates(outcome: &Outcome, cpu: Cpu) -> Figures {
     vec![
-        (Metric::CpuPerRequest, cpu.as_secs_f64() * 1e6 / outcome.requests as f64),
+        (Metric::CpuPerRequest, cpu.all.as_secs_f64() * 1e6 / outcome.requests as f64),
         (Metric::Requests, outcome.requests as f64 / outcome.elapsed.as_secs_f64()),
     ]
+}
+
+fn bus_per_message(outcome: &Outcome, cpu: Cpu) -> (Metric, f64) {
+    (Metric::BusPerMessage, cpu.bus.as_secs_f64() * 1e6 / outcome.requests as f64)
 }
 
 /// Returns the least value that is not exceeded by `percent` of the delays, in µs.

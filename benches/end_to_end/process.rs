@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::ops::Sub;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
@@ -16,6 +17,23 @@ use crate::cores::Cores;
 /// How long a server may take to start. The server in Python takes nearly a second.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// The processor time of a server, in user space and in the kernel.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Cpu {
+    /// That of all its threads.
+    pub(crate) all: Duration,
+    /// That of all its threads but the workers of a gateway.
+    pub(crate) bus: Duration,
+}
+
+impl Sub for Cpu {
+    type Output = Self;
+
+    fn sub(self, before: Self) -> Self {
+        Self { all: self.all - before.all, bus: self.bus - before.bus }
+    }
+}
+
 /// A running server. Drop kills it.
 pub(crate) struct Process {
     child: Child,
@@ -27,8 +45,8 @@ pub(crate) struct Process {
 
 impl Process {
     /// Starts `command` on the core of the server or on both cores. Waits until the server listens and, if it reports
-    /// its bus, until the bus is connected.
-    pub(crate) fn start(mut command: Command, cores: Cores, both: bool, reports_bus: bool) -> Result<Self, Failure> {
+    /// that, until it is ready.
+    pub(crate) fn start(mut command: Command, cores: Cores, both: bool, reports_ready: bool) -> Result<Self, Failure> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let begun = Instant::now();
         let mut child =
@@ -44,15 +62,15 @@ impl Process {
                 }
             }
         });
-        let (mut listening, mut connected) = (None, !reports_bus);
-        while listening.is_none() || !connected {
+        let (mut listening, mut ready) = (None, !reports_ready);
+        while listening.is_none() || !ready {
             let Ok(event) = events.recv_timeout(START_TIMEOUT) else {
                 let _ = child.kill();
                 return Err(format!("{command:?} did not start in time").into());
             };
             match event.get("event").and_then(Value::as_str) {
                 Some("listening") => listening = Some((address_of(&event)?, begun.elapsed())),
-                Some("bus") => connected = event.get("state").and_then(Value::as_str) == Some("connected"),
+                Some("ready") => ready = true,
                 _ => {}
             }
         }
@@ -60,14 +78,19 @@ impl Process {
         Ok(Self { child, address, start, _events: events })
     }
 
-    /// Returns the processor time of all its threads, in user space and in the kernel.
-    pub(crate) fn cpu(&self) -> Result<Duration, Failure> {
-        let mut ns = 0;
+    /// Returns the processor time that it has had so far.
+    pub(crate) fn cpu(&self) -> Result<Cpu, Failure> {
+        let mut cpu = Cpu::default();
         for task in fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
-            let schedstat = fs::read_to_string(task?.path().join("schedstat"))?;
-            ns += schedstat.split(' ').next().unwrap_or_default().parse::<u64>()?;
+            let task = task?.path();
+            let schedstat = fs::read_to_string(task.join("schedstat"))?;
+            let time = Duration::from_nanos(schedstat.split(' ').next().unwrap_or_default().parse()?);
+            cpu.all += time;
+            if fs::read_to_string(task.join("comm"))?.trim_end() != "worker" {
+                cpu.bus += time;
+            }
         }
-        Ok(Duration::from_nanos(ns))
+        Ok(cpu)
     }
 
     /// Returns its resident memory.

@@ -10,6 +10,9 @@ pub(crate) const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 /// The body of every answer, without white space behind it, which servers differ in.
 const ACCEPTED: &[u8] = br#"{"status":"accepted"}"#;
 
+/// A topic of the public clients, whose messages are checked field by field.
+const TOPIC: &str = "adapter/nodes/data";
+
 /// The digits of a timestamp in nanoseconds: as many as the largest `u64` has.
 const STAMP_DIGITS: usize = 20;
 
@@ -25,10 +28,9 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Makes `pipelined` requests with a body of `body_bytes` each.
-    pub(crate) fn new(body_bytes: usize, pipelined: usize) -> Self {
-        let (before, after) =
-            (r#"{"topic":"adapter/nodes/data","payload":{"node_id":"bench","#.to_owned() + r#""content":""#, r#""}}"#);
+    /// Makes `pipelined` requests with this topic and a body of at least `body_bytes` each.
+    pub(crate) fn new(topic: &str, body_bytes: usize, pipelined: usize) -> Self {
+        let (before, after) = (format!(r#"{{"topic":"{topic}","payload":{{"node_id":"bench","content":""#), r#""}}"#);
         let filling = body_bytes.saturating_sub(before.len() + STAMP_DIGITS + after.len());
         let body = format!("{before}{:0STAMP_DIGITS$}{}{after}", 0, "x".repeat(filling));
         let head = format!(
@@ -47,6 +49,11 @@ impl Request {
             room.copy_from_slice(digits.as_bytes());
         }
     }
+}
+
+/// Returns a topic of at least so many bytes.
+pub(crate) fn topic(bytes: usize) -> String {
+    format!("{TOPIC:x<bytes$}")
 }
 
 /// Returns the timestamp of a payload.

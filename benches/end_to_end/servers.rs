@@ -87,6 +87,9 @@ pub(crate) enum Via {
     Tls,
     /// http by a Unix socket.
     Unix,
+    /// http by TCP, to a gateway to which so many subscribers connect. The topic has at least `prefixes` bytes, and each
+    /// subscribes to its first byte, its first two and so on, or to everything if this is 0.
+    Bind { subscribers: u64, prefixes: usize },
     /// http by TCP, to a gateway that publishes through its own hub.
     Hub,
 }
@@ -157,15 +160,16 @@ impl Programs {
         Ok(fs::read(self.file("gateway-ca.pem"))?)
     }
 
-    /// Returns the command of a server that publishes to `hub`. A gateway with a hub of its own has its subscribers there.
-    pub(crate) fn command(&self, server: Server, via: Via, hub: &str) -> Result<Command, Failure> {
+    /// Returns the command of a server that publishes to `hub`. A gateway to which subscribers connect has them there. If
+    /// it has a hub of its own, publishers connect to `publishers`.
+    pub(crate) fn command(&self, server: Server, via: Via, hub: &str, publishers: &str) -> Result<Command, Failure> {
         let via = if server == Server::GatewayTcp { Via::Tcp } else { via };
         let mut command = match server.is_gateway() {
-            true => self.gateway(server, via, hub),
+            true => self.gateway(server, via, hub, publishers),
             false => self.peer(server, via, hub)?,
         };
         match via {
-            Via::Tcp | Via::Tls | Via::Hub => command.args(["--listen", "127.0.0.1:0"]),
+            Via::Tcp | Via::Tls | Via::Bind { .. } | Via::Hub => command.args(["--listen", "127.0.0.1:0"]),
             Via::Unix => {
                 let socket = self.file(&format!("{server:?}.sock"));
                 // A server of another workload was killed.
@@ -215,13 +219,14 @@ impl Programs {
         Ok(command)
     }
 
-    fn gateway(&self, server: Server, via: Via, hub: &str) -> Command {
+    fn gateway(&self, server: Server, via: Via, hub: &str, publishers: &str) -> Command {
         let other = self.against.as_ref().filter(|_| server == Server::GatewayOther);
         let this = Path::new(env!("CARGO_BIN_EXE_adapter-gateway"));
         let mut command = Command::new(other.map_or(this, PathBuf::as_path));
         command.args(["serve", "--settings"]).arg(self.file("user_settings.py"));
         match via {
-            Via::Hub => command.args(["--hub", "--hub-publishers", "tcp://127.0.0.1:*", "--hub-subscribers", hub]),
+            Via::Hub => command.args(["--hub", "--hub-publishers", publishers, "--hub-subscribers", hub]),
+            Via::Bind { .. } => command.args(["--bind", hub]),
             _ => command.args(["--connect", hub]),
         };
         match server {

@@ -1,4 +1,4 @@
-//! The subscriber of all servers. It counts messages and measures their delays.
+//! The subscribers of the servers. They count messages and measure their delays.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,10 +11,12 @@ use crate::request::{since_ns, stamp_of};
 /// How often the thread checks whether it must end.
 const RECEIVE_TIMEOUT_MS: i32 = 100;
 
-/// A SUB socket and the thread that receives its messages.
+/// A socket and the thread that receives its messages.
 pub(crate) struct Subscriber {
     state: Arc<Received>,
     endpoint: String,
+    /// How often each message arrives: once by each connection.
+    pub(crate) copies: u64,
     thread: Option<JoinHandle<Result<(), zmq::Error>>>,
 }
 
@@ -29,21 +31,38 @@ struct Received {
 impl Subscriber {
     /// Binds an endpoint and subscribes to everything. Timestamps are counted from `start`.
     pub(crate) fn bind(start: Instant) -> Result<Self, Failure> {
-        Self::receive_from(start, |socket| socket.bind("tcp://127.0.0.1:*"))
+        Self::receive_from(start, zmq::SUB, 1, |socket| {
+            socket.set_subscribe(b"")?;
+            socket.bind("tcp://127.0.0.1:*")
+        })
     }
 
-    /// Connects to the subscribers' side of a hub and subscribes to everything.
-    pub(crate) fn connect(start: Instant, hub: &str) -> Result<Self, Failure> {
-        Self::receive_from(start, |socket| socket.connect(hub))
+    /// Connects so many times to an endpoint of a gateway, which sees as many subscribers. Each subscribes to all prefixes
+    /// of `longest`, and to everything if that is empty.
+    pub(crate) fn connect(start: Instant, endpoint: &str, connections: u64, longest: &[u8]) -> Result<Self, Failure> {
+        // A SUB socket connects to an endpoint only once, and an XSUB socket each time.
+        Self::receive_from(start, zmq::XSUB, connections, |socket| {
+            for _ in 0..connections {
+                socket.connect(endpoint)?;
+            }
+            let prefixes = (longest.len().min(1)..=longest.len()).filter_map(|length| longest.get(..length));
+            prefixes.map(|prefix| [&[1], prefix].concat()).try_for_each(|subscription| socket.send(subscription, 0))
+        })
     }
 
-    fn receive_from(start: Instant, open: impl FnOnce(&zmq::Socket) -> zmq::Result<()>) -> Result<Self, Failure> {
-        let socket = zmq::Context::new().socket(zmq::SUB)?;
+    fn receive_from(
+        start: Instant,
+        kind: zmq::SocketType,
+        copies: u64,
+        open: impl FnOnce(&zmq::Socket) -> zmq::Result<()>,
+    ) -> Result<Self, Failure> {
+        let socket = zmq::Context::new().socket(kind)?;
         // No message that a server has sent waits for this side.
         socket.set_rcvhwm(0)?;
+        // No subscription is lost before there is a connection.
+        socket.set_sndhwm(0)?;
         socket.set_rcvtimeo(RECEIVE_TIMEOUT_MS)?;
         socket.set_linger(0)?;
-        socket.set_subscribe(b"")?;
         open(&socket)?;
         let endpoint = socket.get_last_endpoint()?.map_err(|_| "the endpoint is not UTF-8")?;
         let state = Arc::new(Received {
@@ -57,13 +76,14 @@ impl Subscriber {
             let state = Arc::clone(&state);
             move || state.receive(&socket)
         });
-        Ok(Self { state, endpoint, thread: Some(thread) })
+        Ok(Self { state, endpoint, copies, thread: Some(thread) })
     }
 
     pub(crate) fn endpoint(&self) -> &str {
         &self.endpoint
     }
 
+    /// Returns how many messages have arrived, with all their copies.
     pub(crate) fn received(&self) -> u64 {
         self.state.received.load(Ordering::Acquire)
     }

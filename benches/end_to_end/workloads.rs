@@ -17,14 +17,17 @@ pub(crate) struct Workload {
 }
 
 impl Workload {
-    /// Returns whether `--quick` measures it: it compares two builds of the gateway within seconds.
+    /// Returns whether `--quick` measures it: it compares two builds of the gateway within seconds. A workload that has no
+    /// other server is measured by its name only.
     pub(crate) fn is_quick(&self) -> bool {
         let is_short = match self.scenario {
             Scenario::Closed { connections, .. } => connections <= CONNECTIONS,
             Scenario::OneByOne | Scenario::ConnectionEach { .. } | Scenario::Start => true,
-            Scenario::HalfLoad { .. } | Scenario::SendCommand | Scenario::Idle { .. } => false,
+            Scenario::HalfLoad { .. } | Scenario::Publish { .. } | Scenario::SendCommand | Scenario::Idle { .. } => {
+                false
+            }
         };
-        is_short && self.servers.contains(&GatewayOther)
+        is_short && self.servers.contains(&GatewayOther) && self.servers != BUILDS
     }
 }
 
@@ -77,7 +80,23 @@ const ALL: &[Server] = &[Gateway, GatewayOther, GatewayEpoll, Axum, AxumPlain];
 const TLS: &[Server] = &[Gateway, GatewayOther, GatewayEpoll, HyperTls];
 const OWN: &[Server] = &[Gateway, GatewayOther, GatewayEpoll];
 
-/// All workloads.
+const BUILDS: &[Server] = &[Gateway, GatewayOther];
+
+/// No figure of a full load is worse than that of the other build.
+const NOT_WORSE: &[Aim] = &[
+    at_most(GatewayOther, Metric::CpuPerRequest, 1.0),
+    at_least(GatewayOther, Metric::Requests, 1.0),
+    at_most(GatewayOther, Metric::BusPerMessage, 1.0),
+];
+
+/// One subscriber of everything, as where the server connects to the subscriber.
+const BIND: Via = bind(1, 0);
+
+const fn bind(subscribers: u64, prefixes: usize) -> Via {
+    Via::Bind { subscribers, prefixes }
+}
+
+/// All workloads. The aims beside the other build of the gateway are for one that serves `--bind` and `--hub` by libzmq.
 pub(crate) const WORKLOADS: &[Workload] = &[
     Workload {
         name: "keep-alive, 64 connections",
@@ -248,5 +267,75 @@ pub(crate) const WORKLOADS: &[Workload] = &[
         scenario: Scenario::Idle { connections: 5_000 },
         servers: TLS,
         aims: &[],
+    },
+    Workload {
+        name: "keep-alive, 64 connections, bound endpoint",
+        via: BIND,
+        scenario: small(CONNECTIONS, 1),
+        servers: BUILDS,
+        aims: &[at_most(GatewayOther, Metric::CpuPerRequest, 0.93)],
+    },
+    Workload {
+        name: "one request at a time, bound endpoint",
+        via: BIND,
+        scenario: Scenario::OneByOne,
+        servers: BUILDS,
+        aims: &[at_most(GatewayOther, Metric::CpuPerRequest, 0.8), at_most(GatewayOther, Metric::PublishP50, 0.8)],
+    },
+    Workload {
+        name: "bodies of 64 KiB, bound endpoint",
+        via: BIND,
+        scenario: large(64 * 1024),
+        servers: BUILDS,
+        aims: &[at_most(GatewayOther, Metric::CpuPerRequest, 0.95)],
+    },
+    Workload {
+        name: "pipelined by 16, 64 connections, bound endpoint",
+        via: BIND,
+        scenario: small(CONNECTIONS, 16),
+        servers: BUILDS,
+        aims: &[at_most(GatewayOther, Metric::BusPerMessage, 0.5)],
+    },
+    Workload {
+        name: "pipelined by 16, 64 connections, bound endpoint, 10 subscribers",
+        via: bind(10, 0),
+        scenario: small(CONNECTIONS, 16),
+        servers: BUILDS,
+        aims: &[at_most(GatewayOther, Metric::BusPerMessage, 0.25)],
+    },
+    Workload {
+        name: "pipelined by 16, 64 connections, bound endpoint, 256 subscribers",
+        via: bind(256, 0),
+        scenario: small(CONNECTIONS, 16),
+        servers: BUILDS,
+        aims: NOT_WORSE,
+    },
+    Workload {
+        name: "pipelined by 16, 64 connections, bound endpoint, 1,024 prefixes",
+        via: bind(1, 1024),
+        scenario: small(CONNECTIONS, 16),
+        servers: BUILDS,
+        aims: NOT_WORSE,
+    },
+    Workload {
+        name: "pipelined by 16, 64 connections, embedded hub",
+        via: Via::Hub,
+        scenario: small(CONNECTIONS, 16),
+        servers: BUILDS,
+        aims: &[at_most(GatewayOther, Metric::BusPerMessage, 0.35)],
+    },
+    Workload {
+        name: "one publisher, embedded hub",
+        via: Via::Hub,
+        scenario: Scenario::Publish { publishers: 1 },
+        servers: BUILDS,
+        aims: &[at_most(GatewayOther, Metric::BusPerMessage, 0.5)],
+    },
+    Workload {
+        name: "four publishers, embedded hub",
+        via: Via::Hub,
+        scenario: Scenario::Publish { publishers: 4 },
+        servers: BUILDS,
+        aims: &[at_most(GatewayOther, Metric::BusPerMessage, 0.5)],
     },
 ];

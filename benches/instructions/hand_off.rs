@@ -5,7 +5,7 @@ use std::hint::black_box;
 
 use adapter_gateway::bus::queue::Queue;
 use adapter_gateway::bus::{Bus, BusConfig, Publisher, QUEUE_BYTES, QUEUE_MESSAGES};
-use adapter_gateway::http::Publish;
+use adapter_gateway::message::publish::Publish;
 use gungraun::{library_benchmark, library_benchmark_group};
 
 use super::inputs::BODY;

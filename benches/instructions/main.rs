@@ -8,19 +8,25 @@
 #![allow(missing_docs, reason = "by what the macros write")]
 
 mod connection;
+mod exchange;
 mod hand_off;
 mod head;
 mod inputs;
+mod matching;
 mod message;
+mod peer;
 
 use connection::connections;
+use exchange::exchanges;
 use gungraun::{Callgrind, LibraryBenchmarkConfig, main};
 use hand_off::hand_offs;
 use head::heads;
+use matching::matches;
 use message::messages;
+use peer::peers;
 
 main!(
     // Caches are not simulated: their sizes would be those of one machine.
     config = LibraryBenchmarkConfig::default().tool(Callgrind::with_args(["--cache-sim=no"])),
-    library_benchmark_groups = [heads, messages, connections, hand_offs]
+    library_benchmark_groups = [heads, messages, connections, hand_offs, peers, matches, exchanges]
 );

@@ -96,7 +96,9 @@ fn connects(text: &str) {
     let Ok(endpoint) = read else { return };
     assert_eq!(endpoint.as_str(), text);
     let is_wild = match text.strip_prefix("tcp://") {
-        Some(address) => address.starts_with("*:") || address.ends_with(":*") || address.ends_with(":0"),
+        Some(address) => {
+            address.starts_with("*:") || address.ends_with(":*") || address.trim_end_matches('0').ends_with(':')
+        }
         None => text == "ipc://*",
     };
     assert_eq!(endpoint.connectable().is_err(), is_wild, "{text:?}");

@@ -5,12 +5,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use adapter_gateway::http::Context;
 use adapter_gateway::http::admission::Token;
-use adapter_gateway::http::context::Payload;
 use adapter_gateway::http::policy::Policy;
-use adapter_gateway::http::problem::Unavailable;
-use adapter_gateway::http::{Context, Publish};
 use adapter_gateway::limits::{BUFFERED_BYTES, Budget};
+use adapter_gateway::message::publish::{Payload, Publish, Unavailable};
 
 /// The token that every recorded request holds.
 pub(crate) const TOKEN: &str = "t0ken";

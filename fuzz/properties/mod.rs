@@ -21,6 +21,7 @@ mod addresses;
 mod chunks;
 mod connections;
 mod documents;
+mod exchange;
 mod heads;
 mod subscribers;
 mod translations;
@@ -30,6 +31,7 @@ pub(crate) use addresses::addresses;
 pub(crate) use chunks::{chunked, decode};
 pub(crate) use connections::{connection, split};
 pub(crate) use documents::{message, msgpack, settings};
+pub(crate) use exchange::exchange;
 pub(crate) use heads::{framing, head, target_query};
 pub(crate) use peers::zmtp;
 pub(crate) use subscribers::subscriptions;
@@ -39,7 +41,7 @@ pub(crate) use translations::translation;
 pub(crate) type Property = fn(&[u8]);
 
 /// The property of each target of `fuzz/Cargo.toml`.
-pub(crate) const ALL: [(&str, Property); 13] = [
+pub(crate) const ALL: [(&str, Property); 14] = [
     ("head", head),
     ("framing", framing),
     ("target_query", target_query),
@@ -51,6 +53,7 @@ pub(crate) const ALL: [(&str, Property); 13] = [
     ("settings", settings),
     ("zmtp", zmtp),
     ("subscriptions", subscriptions),
+    ("exchange", exchange),
     ("translation", translation),
     ("addresses", addresses),
 ];

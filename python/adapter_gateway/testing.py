@@ -145,7 +145,7 @@ class GatewayForTests:
         Raises `GatewayTimeoutError`.
         """
         end = time.monotonic() + timeout_s
-        while (seen := self.launcher.stats()["hub"]["subscriptions"]) <= count:
+        while (seen := self.launcher.stats()["subscriptions"]) <= count:
             if time.monotonic() > end:
                 raise self._late(f"{count} subscriptions", timeout_s, f"{max(0, seen - 1)} came")
             time.sleep(_POLL_S)
@@ -159,7 +159,8 @@ class GatewayForTests:
         end = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < end:
             stats = self.launcher.stats()
-            if stats["accepted"] <= stats["hub"]["forwarded"] <= len(self._received):
+            is_published = stats["accepted"] == stats["published"]
+            if is_published and stats["published"] + stats["hub"]["forwarded"] <= len(self._received):
                 break
             time.sleep(_POLL_S)
         with self._changed:

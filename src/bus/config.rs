@@ -1,9 +1,9 @@
 //! What a program tells the bus, and what the bus tells the program.
 
-use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
 
+use super::bound::LostSubscriber;
 use super::endpoint::Endpoint;
 use super::link::NotConnected;
 use crate::limits::BUFFERED_BYTES;
@@ -13,12 +13,30 @@ pub const QUEUE_MESSAGES: usize = 65_536;
 /// Default bound of that queue in bytes: what connections may hold of bodies, since an accepted message is a body that is
 /// not published yet.
 pub const QUEUE_BYTES: usize = BUFFERED_BYTES;
-/// Default bound of what libzmq holds for one subscriber, in messages. libzmq has no bound in bytes, so this one is
+/// Default bound of what libzmq holds for one hub that is dialled, in messages. libzmq has no bound in bytes, so this one is
 /// small: 256 bodies of 1 MiB are 256 MiB. The throughput is the same for every value between 100 and 60,000.
 pub const PIPE_MESSAGES: u16 = 256;
 
-/// Default of how long a subscriber may take nothing while messages wait for it. A debugger may stop it for a while.
+/// Default of how long a message may wait for one subscriber while others are refused because of it. A debugger may stop
+/// the subscriber for a while.
 pub const STALL_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Where publishers connect to, by convention.
+pub const HUB_PUBLISHERS: &str = "tcp://127.0.0.1:16130";
+/// Where subscribers connect to, by convention.
+pub const HUB_SUBSCRIBERS: &str = "tcp://127.0.0.1:16103";
+
+/// Default of the longest payload of a publisher of the hub, in bytes.
+const PAYLOAD_BYTES: u64 = 1024 * 1024 + 64 * 1024;
+
+/// The two sides of the embedded hub.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HubEndpoints {
+    /// Where publishers connect.
+    pub publishers: Endpoint,
+    /// Where subscribers connect. They get what the bus publishes, too.
+    pub subscribers: Endpoint,
+}
 
 /// The endpoints that the bus publishes to, and the bounds of what it holds.
 #[derive(Clone, Debug)]
@@ -27,14 +45,20 @@ pub struct BusConfig {
     pub connect: Vec<Endpoint>,
     /// Endpoints to bind, which subscribers connect to.
     pub bind: Vec<Endpoint>,
+    /// The embedded hub, if there is to be one.
+    pub hub: Option<HubEndpoints>,
+    /// Peers that may be connected to bound endpoints, of all kinds together. More than [`super::MAX_PEERS`] changes nothing.
+    pub max_peers: usize,
+    /// Longest payload of a publisher of the hub, in bytes.
+    pub payload_bytes: u64,
     /// Bound of the queue in messages, at least 1.
     pub queue_messages: usize,
     /// Bound of the queue in bytes. Each message counts 256 bytes more than its content. A single message that is
     /// larger than the bound is accepted when the queue is empty.
     pub queue_bytes: usize,
-    /// Messages that libzmq may hold for one subscriber, at least 1.
+    /// Messages that libzmq may hold for one hub that is connected to, at least 1.
     pub pipe_messages: u16,
-    /// How long a subscriber of a bound endpoint may take nothing while messages wait for it; `None` for ever.
+    /// How long a message may wait for one subscriber while others are refused because of it; `None` for ever.
     pub stall_timeout: Option<Duration>,
 }
 
@@ -43,6 +67,9 @@ impl Default for BusConfig {
         Self {
             connect: Vec::new(),
             bind: Vec::new(),
+            hub: None,
+            max_peers: usize::MAX,
+            payload_bytes: PAYLOAD_BYTES,
             queue_messages: QUEUE_MESSAGES,
             queue_bytes: QUEUE_BYTES,
             pipe_messages: PIPE_MESSAGES,
@@ -71,28 +98,7 @@ pub enum BusEvent {
     LostSubscriber(LostSubscriber),
 }
 
-/// A function that is called for each subscriber that is disconnected.
-pub type OnLost = Arc<dyn Fn(LostSubscriber) + Send + Sync>;
-
-/// A subscriber that was disconnected because it took nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LostSubscriber {
-    /// The address at this end of its connection.
-    pub endpoint: String,
-    /// For how long it took nothing.
-    pub after: Duration,
-    /// How many messages it has lost with its pipe, at most.
-    pub lost_messages: u64,
-}
-
-/// Says why.
-impl fmt::Display for LostSubscriber {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "it took nothing for {} s while messages waited for it", self.after.as_secs_f64())
-    }
-}
-
-/// The reason why the bus, the hub or a subscriber did not start, in words for people.
+/// The reason why the bus or a subscriber did not start, in words for people.
 #[derive(Debug)]
 pub struct BusError(String);
 

@@ -1,14 +1,23 @@
 //! Addresses of ZeroMQ sockets, checked before libzmq sees them.
 
 use std::fmt;
+use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Serialize, Serializer};
+use socket2::TcpKeepalive;
 
 /// Longest path of an `ipc://` endpoint, in bytes: the size of the path in `sockaddr_un` without its NUL.
 const IPC_PATH_MAX: usize = 107;
 
+/// Idle time of a TCP connection before the kernel probes it.
+pub(super) const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
+/// Pause between two such probes.
+pub(super) const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
+/// Number of unanswered probes that end the connection.
+pub(super) const KEEPALIVE_PROBES: u32 = 3;
 /// An address of the form `tcp://host:port` or `ipc://path`. A clone costs one reference count.
 ///
 /// `inproc://` is not supported: it reaches only sockets of the same process and context, where nobody listens.
@@ -57,7 +66,10 @@ impl Endpoint {
     /// Returns [`EndpointFault::Wildcard`] for the host `*`, the port `*` and the port 0.
     pub fn connectable(self) -> Result<Self, EndpointFault> {
         let is_wild = match self.place() {
-            Location::Tcp(address) => address.starts_with("*:") || address.ends_with(":*") || address.ends_with(":0"),
+            Location::Tcp(address) => address.rsplit_once(':').is_some_and(|(host, port)| {
+                // A port may be written with leading zeros.
+                host == "*" || port == "*" || port.parse() == Ok(0_u16)
+            }),
             Location::Ipc(path) => path == "*",
         };
         if is_wild { Err(EndpointFault::Wildcard) } else { Ok(self) }
@@ -67,6 +79,27 @@ impl Endpoint {
     /// accepts it only with the option for IPv6.
     pub(super) fn is_ipv6(&self) -> bool {
         self.0.starts_with("tcp://[")
+    }
+
+    /// Returns the endpoint of a TCP address.
+    pub(super) fn at(address: SocketAddr) -> Self {
+        Self(format!("tcp://{address}").into())
+    }
+
+    /// Returns the TCP address that is written here, without its zone; `None` for a name and a Unix socket.
+    pub(super) fn numeric(&self) -> Option<SocketAddr> {
+        let Location::Tcp(address) = self.place() else { return None };
+        let (host, port) = address.rsplit_once(':')?;
+        let ip = match host.strip_prefix('[') {
+            Some(host) => IpAddr::V6(host.trim_end_matches(']').split('%').next()?.parse().ok()?),
+            None => IpAddr::V4(host.parse().ok()?),
+        };
+        Some(SocketAddr::new(ip, port.parse().ok()?))
+    }
+
+    /// Returns whether the host is a name, which has to be looked up.
+    pub(super) fn is_named(&self) -> bool {
+        matches!(self.place(), Location::Tcp(_)) && self.numeric().is_none()
     }
 
     /// Returns what stands behind the transport.
@@ -95,6 +128,11 @@ impl FromStr for Endpoint {
         }
         Ok(Self(text.into()))
     }
+}
+
+/// Returns how the kernel finds out that the peer of a TCP connection has disappeared without closing it.
+pub(super) fn keepalive() -> TcpKeepalive {
+    TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_INTERVAL).with_retries(KEEPALIVE_PROBES)
 }
 
 fn check_tcp(address: &str) -> Result<(), EndpointFault> {
@@ -189,12 +227,35 @@ mod tests {
 
     #[test]
     fn a_wildcard_cannot_be_connected_to() {
-        for wild in ["tcp://*:1", "tcp://1.2.3.4:*", "tcp://1.2.3.4:0", "ipc://*"] {
+        for wild in
+            ["tcp://*:1", "tcp://1.2.3.4:*", "tcp://1.2.3.4:0", "tcp://1.2.3.4:00", "tcp://[::1]:000", "ipc://*"]
+        {
             let endpoint = wild.parse::<Endpoint>().unwrap();
             assert_eq!(endpoint.connectable(), Err(EndpointFault::Wildcard), "{wild}");
         }
-        let plain = "tcp://1.2.3.4:5".parse::<Endpoint>().unwrap();
-        assert!(plain.connectable().is_ok());
+        for plain in ["tcp://1.2.3.4:5", "tcp://1.2.3.4:010", "tcp://1.2.3.4:10"] {
+            assert!(plain.parse::<Endpoint>().unwrap().connectable().is_ok(), "{plain}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_told_from_an_address() {
+        for (text, expected) in [
+            ("tcp://127.0.0.1:1", Some("127.0.0.1:1")),
+            ("tcp://[::1]:16130", Some("[::1]:16130")),
+            ("tcp://[fe80::1%eth0]:1", Some("[fe80::1]:1")),
+            ("tcp://localhost:1", None),
+            ("tcp://[localhost]:1", None),
+            ("tcp://[127.0.0.1]:1", None),
+        ] {
+            let endpoint = text.parse::<Endpoint>().unwrap();
+            assert_eq!(endpoint.numeric(), expected.map(|address| address.parse().unwrap()), "{text}");
+            assert_eq!(endpoint.is_named(), expected.is_none(), "{text}");
+        }
+        let ipc = "ipc:///run/hub".parse::<Endpoint>().unwrap();
+        assert_eq!((ipc.numeric(), ipc.is_named()), (None, false));
+        let address = "[fe80::1%7]:5".parse().unwrap();
+        assert_eq!(Endpoint::at(address).as_str(), "tcp://[fe80::1%7]:5");
     }
 
     #[test]

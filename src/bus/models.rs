@@ -13,10 +13,10 @@ use loom::thread::{JoinHandle, spawn, yield_now};
 use super::memory::MUCH_BYTES;
 use super::queue::Queue;
 use super::state::{BusState, EndpointState, Publisher};
-use crate::http::Publish;
 use crate::http::counters::{HttpCounters, HttpTotals};
-use crate::http::problem::Unavailable;
 use crate::limits::Budget;
+use crate::message::publish::Publish;
+use crate::message::publish::Unavailable;
 use crate::sync::waker::Waker;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -34,7 +34,7 @@ fn run(state: &BusState, last: usize) -> Sent {
     loop {
         let (mut messages, mut weight_bytes) = (0, 0);
         while let Some(message) = state.queue.pop() {
-            sent.push((message.topic.bytes().to_vec(), message.payload.bytes().to_vec()));
+            sent.push((message.message.topic().to_vec(), message.message.payload().to_vec()));
             messages += 1;
             weight_bytes += message.weight_bytes;
         }
@@ -165,7 +165,7 @@ fn a_full_queue_refuses_and_its_counters_stay_true() {
         });
         let mut sent = Sent::new();
         while let Some(message) = state.queue.pop() {
-            sent.push((message.topic.bytes().to_vec(), message.payload.bytes().to_vec()));
+            sent.push((message.message.topic().to_vec(), message.message.payload().to_vec()));
             state.queue.release(1, message.weight_bytes);
         }
         let (one, other) = (one.join().unwrap(), other.join().unwrap());

@@ -1,28 +1,20 @@
 //! The bounded queue from the workers to the bus thread: many producers, one consumer, no lock.
 
-use std::sync::Arc;
-
-use super::ffi::Frame;
-use crate::http::context::Payload;
-use crate::http::problem::Unavailable;
-use crate::limits::Budget;
+use crate::message::publish::Payload;
+use crate::message::publish::Unavailable;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering, SegQueue};
+use crate::zmtp::WireMessage;
 
-/// What a queued message counts beside its content, in bytes: two frames of 64 bytes, its slot in the queue, libzmq's
-/// header of a frame on the heap, and the allocator's rounding.
+/// What a queued message counts beside its content, in bytes: its slot in the queue, its entry in the log of the bus thread,
+/// the heads of its frames, and the allocator's part.
 const MESSAGE_OVERHEAD_BYTES: usize = 256;
-
-/// The smallest payload that counts until libzmq is done with it, in bytes. 256 smaller ones, as many as a pipe holds, are
-/// less than is worth a return of memory ([`super::memory::MUCH_BYTES`]).
-const COUNTED_BYTES: usize = 16 * 1024;
 
 /// The top bit of `accepted`. It is set once, when nothing more may enter.
 const CLOSED: u64 = 1 << 63;
 
-/// A message in the frames that libzmq sends.
+/// A message that was accepted.
 pub struct QueuedMessage {
-    pub(super) topic: Frame,
-    pub(super) payload: Frame,
+    pub(super) message: WireMessage,
     /// What the message counts against the queue's bound in bytes: its content and its overhead.
     pub weight_bytes: usize,
 }
@@ -46,8 +38,6 @@ pub struct Queue {
     weight_bytes: CacheLine<AtomicUsize>,
     /// The greatest depth that the consumer has seen. Written by the consumer alone.
     high_water: AtomicU64,
-    /// The large payloads, from their entrance until libzmq is done with them. It has no bound.
-    large_payloads: Arc<Budget>,
     capacity: u64,
     max_bytes: usize,
 }
@@ -62,7 +52,6 @@ impl Queue {
             released: CacheLine(AtomicU64::new(0)),
             weight_bytes: CacheLine(AtomicUsize::new(0)),
             high_water: AtomicU64::new(0),
-            large_payloads: Budget::new(usize::MAX),
             capacity: capacity.max(1) as u64,
             max_bytes,
         }
@@ -86,7 +75,7 @@ impl Queue {
         let weight_bytes = topic.len() + payload.held_bytes() + MESSAGE_OVERHEAD_BYTES;
         let bytes_before = self.weight_bytes.0.fetch_add(weight_bytes, Ordering::Relaxed);
         let fits = bytes_before == 0 || bytes_before.saturating_add(weight_bytes) <= self.max_bytes;
-        let message = if fits { self.message(topic, payload, weight_bytes) } else { None };
+        let message = if fits { Self::message(topic, payload, weight_bytes) } else { None };
         let pushed = message.ok_or(Unavailable::QueueFull).and_then(|message| {
             self.take_place()?;
             self.messages.push(message);
@@ -162,24 +151,13 @@ impl Queue {
         self.weight_bytes.0.load(Ordering::Relaxed)
     }
 
-    /// Returns the bytes of the large payloads that the queue or libzmq holds.
-    pub(super) fn large_payload_bytes(&self) -> usize {
-        self.large_payloads.held_bytes()
-    }
-
-    fn message(&self, topic: &[u8], payload: Payload<'_>, weight_bytes: usize) -> Option<QueuedMessage> {
-        let payload = match (payload.bytes(), payload.into_kept()) {
-            (bytes, None) => Frame::copy_of(bytes)?,
-            (bytes, Some((buffer, part))) => {
-                let frame = Frame::part_of(buffer, part)?;
-                if bytes.len() < COUNTED_BYTES {
-                    frame
-                } else {
-                    frame.with_attached(self.large_payloads.hold(bytes.len())?)
-                }
-            }
+    fn message(topic: &[u8], payload: Payload<'_>, weight_bytes: usize) -> Option<QueuedMessage> {
+        let bytes = payload.bytes();
+        let message = match payload.into_kept() {
+            None => WireMessage::copy_of(topic, bytes),
+            Some((buffer, part)) => WireMessage::part_of(topic, buffer, part),
         };
-        Some(QueuedMessage { topic: Frame::copy_of(topic)?, payload, weight_bytes })
+        Some(QueuedMessage { message: message?, weight_bytes })
     }
 
     fn take_place(&self) -> Result<(), Unavailable> {
@@ -227,7 +205,7 @@ mod tests {
     fn take(queue: &Queue) -> Option<Vec<u8>> {
         let message = queue.pop()?;
         queue.release(1, message.weight_bytes);
-        Some(message.payload.bytes().to_vec())
+        Some(message.message.payload().to_vec())
     }
 
     #[test]
@@ -274,20 +252,6 @@ mod tests {
         assert_eq!(queue.push(b"t", (&[0; 1_000]).into()), Err(Unavailable::QueueFull));
         take(&queue).unwrap();
         queue.push(b"t", (&[0; 1_000]).into()).unwrap();
-    }
-
-    #[test]
-    fn a_large_payload_counts_until_its_frame_is_gone_and_a_small_one_does_not() {
-        let queue = Queue::new(10, usize::MAX);
-        for (bytes, counted_bytes) in [(COUNTED_BYTES, COUNTED_BYTES), (COUNTED_BYTES - 1, 0)] {
-            let buffer = Arc::new(vec![7; bytes]);
-            queue.push(b"t", Payload::of(&buffer, &buffer)).unwrap();
-            let message = queue.pop().unwrap();
-            queue.release(1, message.weight_bytes);
-            assert_eq!((message.payload.bytes().len(), queue.large_payload_bytes()), (bytes, counted_bytes));
-            drop(message);
-            assert_eq!(queue.large_payload_bytes(), 0);
-        }
     }
 
     #[test]

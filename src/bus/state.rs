@@ -1,19 +1,18 @@
 //! What the workers and the bus thread share: the workers publish with it, and its counters can be read.
 
-use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 use std::{fmt, io};
 
 use serde::Serialize;
 
+use super::bound::{HubCounters, HubTotals, PeerCounters, PeerTotals};
 use super::endpoint::Endpoint;
 use super::memory::MUCH_BYTES;
 use super::queue::Queue;
-use super::subscriptions::{SubscriptionCounters, SubscriptionState};
-use crate::http::Publish;
-use crate::http::context::Payload;
-use crate::http::problem::Unavailable;
 use crate::limits::Budget;
+use crate::message::publish::{Payload, Publish, Unavailable};
+use crate::sync::counting::Counter;
 use crate::sync::waker::Waker;
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -23,14 +22,18 @@ pub(super) struct BusState {
     pub(super) waker: Arc<Waker>,
     /// The number of endpoints that messages may be sent to now.
     pub(super) connected: AtomicUsize,
-    /// A connected subscriber has no room for the current message. Written by the bus thread alone.
+    /// The oldest message waits for a peer that has no room. Written by the bus thread alone.
     pub(super) stalled: AtomicBool,
     /// How often `stalled` became true.
     pub(super) pipe_full: AtomicU64,
-    /// The state of every endpoint, the bound ones first.
+    /// The queue has refused a message since it last gave a place back.
+    has_refused: AtomicBool,
+    /// The state of every endpoint that messages are sent to, the bound ones first.
     pub(super) endpoints: Vec<Arc<EndpointState>>,
-    /// What peers of the bound endpoints subscribe to, if there are such endpoints.
-    pub(super) subscriptions: Option<Arc<SubscriptionState>>,
+    /// The peers of bound endpoints, if there are such endpoints.
+    pub(super) bound: Option<BoundState>,
+    /// Large payloads that libzmq holds. It has no bound.
+    pub(super) large_payloads: Arc<Budget>,
     /// The bodies that connections hold.
     bodies: OnceLock<Arc<Budget>>,
     /// When the thread must have ended. Set before the queue is closed.
@@ -45,19 +48,43 @@ pub(super) struct EndpointState {
     connects: AtomicU64,
 }
 
+/// What the bus thread tells of the peers of bound endpoints, and what it is asked.
+#[derive(Default)]
+pub(super) struct BoundState {
+    /// What the log calls the endpoints.
+    pub(super) place: &'static str,
+    has_hub: bool,
+    pub(super) peers: Arc<PeerCounters>,
+    pub(super) hub: Arc<HubCounters>,
+    subscribers: AtomicU64,
+    subscriptions: AtomicU64,
+    unsubscribed: AtomicU64,
+    late_messages: AtomicU64,
+    late_ms: AtomicU64,
+    /// Somebody has subscribed.
+    is_subscribed: Mutex<bool>,
+    subscribed: Condvar,
+    /// The thread is to log the subscriptions.
+    log_wanted: AtomicBool,
+}
+
 /// What the bus had done and what it held when it was asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct BusCounters {
     /// Messages for which [`Publish::publish`] returned `Ok`.
     pub accepted: u64,
-    /// Messages that were handed to libzmq.
+    /// Messages that nobody needs any more: they were handed to libzmq, and written to each subscriber that matched.
     pub published: u64,
     /// The queue, and what held it up.
     pub queue: QueueCounters,
-    /// Every endpoint, the bound ones first, in the order of the configuration.
+    /// Every endpoint that messages are sent to, the bound ones first, in the order of the configuration.
     pub endpoints: Vec<EndpointCounters>,
-    /// What is known of the subscriptions at the bound endpoints; `None` if there are none.
-    pub bound: Option<SubscriptionCounters>,
+    /// The subscribers of bound endpoints.
+    pub subscribers: SubscriberTotals,
+    /// The peers of bound endpoints that were beyond a bound.
+    pub peers: PeerTotals,
+    /// What publishers of the embedded hub have sent; `None` without a hub.
+    pub hub: Option<HubTotals>,
 }
 
 /// The part of [`BusCounters`] about the queue, as it is in the `stats` event.
@@ -72,7 +99,7 @@ pub struct QueueCounters {
     /// The weight of the messages in the queue: their content, and 256 bytes a message.
     #[serde(rename = "queue_bytes")]
     pub bytes: usize,
-    /// How often the pipe of a subscriber was found full.
+    /// How often a subscriber or a hub was found without room.
     pub pipe_full: u64,
 }
 
@@ -87,12 +114,28 @@ pub struct EndpointCounters {
     pub reconnects: u64,
 }
 
+/// The part of [`BusCounters`] about the subscribers of bound endpoints, as it is in the `stats` event. All are `None` if no
+/// endpoint is bound.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct SubscriberTotals {
+    /// Subscribers that are connected now.
+    pub subscribers: Option<u64>,
+    /// The distinct topic prefixes that they subscribe to now.
+    pub subscriptions: Option<u64>,
+    /// Messages that matched none of them.
+    pub unsubscribed: Option<u64>,
+    /// The most messages that wait for one subscriber.
+    pub late_messages: Option<u64>,
+    /// For how long the oldest of all waiting messages has waited, in seconds.
+    pub late_s: Option<f64>,
+}
+
 impl BusState {
     pub(super) fn new(
         queue: Queue,
         waker: Arc<Waker>,
         endpoints: Vec<Arc<EndpointState>>,
-        subscriptions: Option<Arc<SubscriptionState>>,
+        bound: Option<BoundState>,
     ) -> Self {
         let connected = endpoints.iter().filter(|endpoint| endpoint.is_connected()).count();
         Self {
@@ -101,16 +144,19 @@ impl BusState {
             connected: AtomicUsize::new(connected),
             stalled: AtomicBool::new(false),
             pipe_full: AtomicU64::new(0),
+            has_refused: AtomicBool::new(false),
             endpoints,
-            subscriptions,
+            bound,
+            large_payloads: Budget::new(usize::MAX),
             bodies: OnceLock::new(),
             stop_at: OnceLock::new(),
         }
     }
 
-    /// Returns the bytes of bodies and of large payloads that are held: by connections, in the queue or in libzmq.
+    /// Returns the bytes of messages and bodies that are held: by connections, in the queue or in libzmq.
     pub(super) fn held_bytes(&self) -> usize {
-        self.queue.large_payload_bytes() + self.bodies.get().map_or(0, |bodies| bodies.held_bytes())
+        let bodies = self.bodies.get().map_or(0, |bodies| bodies.held_bytes());
+        self.queue.weight_bytes() + self.large_payloads.held_bytes() + bodies
     }
 
     /// Closes the queue and wakes the bus thread, which is to end by `stop_at`. Called once.
@@ -122,17 +168,49 @@ impl BusState {
         self.waker.force_wake();
     }
 
-    /// Returns whether the bus thread is to end: the queue is closed, and either empty or past its deadline.
-    pub(super) fn is_finished(&self) -> bool {
-        let is_late = || self.stop_at.get().is_some_and(|stop_at| Instant::now() >= *stop_at);
-        self.queue.is_closed() && (self.queue.depth() == 0 || is_late())
+    /// Returns whether the time to stop is over.
+    pub(super) fn is_late(&self) -> bool {
+        self.stop_at.get().is_some_and(|stop_at| Instant::now() >= *stop_at)
     }
 
-    /// Parks the waker after the queue was found empty. Returns whether the bus thread may wait: the queue is still empty,
-    /// and open. The thread unparks the waker afterwards in either case.
+    /// Returns whether the bus thread is to send nothing more: the queue is closed, and either empty or past its deadline.
+    pub(super) fn is_finished(&self) -> bool {
+        self.queue.is_closed() && (self.queue.depth() == 0 || self.is_late())
+    }
+
+    /// Parks the waker after the queue was found empty. Returns whether the bus thread may wait: the queue is still empty.
+    /// The thread unparks the waker afterwards in either case. The close of the queue wakes it in any case.
     pub(super) fn park(&self) -> bool {
         self.waker.park();
-        self.queue.is_empty() && !self.queue.is_closed()
+        self.queue.is_empty()
+    }
+
+    /// Takes note that a message was refused. The bus thread is told once, until it has given a place back.
+    fn refuse(&self) {
+        if !self.has_refused.load(Ordering::Relaxed) && !self.has_refused.swap(true, Ordering::AcqRel) {
+            self.waker.force_wake();
+        }
+    }
+
+    /// Returns whether the queue has refused a message since it last gave a place back.
+    pub(super) fn has_refused(&self) -> bool {
+        self.has_refused.load(Ordering::Relaxed)
+    }
+
+    /// Gives back the places of messages that nobody needs any more.
+    pub(super) fn release(&self, messages: u64, weight_bytes: usize) {
+        self.queue.release(messages, weight_bytes);
+        if self.has_refused() {
+            self.has_refused.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Records whether the oldest message waits for a peer. Called by the bus thread alone.
+    pub(super) fn set_stalled(&self, is_stalled: bool) {
+        if is_stalled != self.stalled.load(Ordering::Relaxed) {
+            self.stalled.store(is_stalled, Ordering::Relaxed);
+            self.pipe_full.fetch_add(u64::from(is_stalled), Ordering::Relaxed);
+        }
     }
 
     /// Records whether `endpoint` is connected.
@@ -150,6 +228,12 @@ impl BusState {
 
     pub(super) fn counters(&self) -> BusCounters {
         let (accepted, published) = self.queue.accepted_and_released();
+        let (mut peers, mut hub) = (PeerTotals::default(), None);
+        if let Some(bound) = &self.bound {
+            bound.peers.add_to(&mut peers);
+            hub = bound.has_hub.then(HubTotals::default);
+            hub.iter_mut().for_each(|hub| bound.hub.add_to(hub));
+        }
         BusCounters {
             accepted,
             published,
@@ -160,8 +244,66 @@ impl BusState {
                 pipe_full: self.pipe_full.load(Ordering::Relaxed),
             },
             endpoints: self.endpoints.iter().map(|endpoint| endpoint.counters()).collect(),
-            bound: self.subscriptions.as_ref().map(|subscriptions| subscriptions.counters()),
+            subscribers: self.bound.as_ref().map(BoundState::totals).unwrap_or_default(),
+            peers,
+            hub,
         }
+    }
+}
+
+impl BoundState {
+    pub(super) fn new(has_bind: bool, has_hub: bool) -> Self {
+        let place = match (has_bind, has_hub) {
+            (true, true) => "the --bind endpoints and the embedded hub",
+            (true, false) => "the --bind endpoints",
+            (false, _) => "the embedded hub",
+        };
+        Self { place, has_hub, ..Self::default() }
+    }
+
+    /// Tells other threads of the subscribers and their subscriptions.
+    pub(super) fn set_subscribers(&self, subscribers: usize, subscriptions: usize, unsubscribed: u64) {
+        let subscriptions = subscriptions as u64;
+        self.subscribers.store(subscribers as u64, Ordering::Relaxed);
+        self.unsubscribed.store(unsubscribed, Ordering::Relaxed);
+        if self.subscriptions.swap(subscriptions, Ordering::Relaxed) != subscriptions {
+            *self.is_subscribed.lock().unwrap_or_else(PoisonError::into_inner) = subscriptions > 0;
+            self.subscribed.notify_all();
+        }
+    }
+
+    /// Tells other threads how late the latest subscriber is.
+    pub(super) fn set_late(&self, (messages, time): (u64, Duration)) {
+        self.late_messages.store(messages, Ordering::Relaxed);
+        self.late_ms.store(u64::try_from(time.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    fn totals(&self) -> SubscriberTotals {
+        let load = |value: &AtomicU64| Some(value.load(Ordering::Relaxed));
+        SubscriberTotals {
+            subscribers: load(&self.subscribers),
+            subscriptions: load(&self.subscriptions),
+            unsubscribed: load(&self.unsubscribed),
+            late_messages: load(&self.late_messages),
+            late_s: load(&self.late_ms).map(|late_ms| Duration::from_millis(late_ms).as_secs_f64()),
+        }
+    }
+
+    /// Asks the thread to log the subscriptions. The caller wakes it.
+    pub(super) fn ask_for_log(&self) {
+        self.log_wanted.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether another thread has asked since the last call.
+    pub(super) fn take_log_wanted(&self) -> bool {
+        self.log_wanted.load(Ordering::Relaxed) && self.log_wanted.swap(false, Ordering::Relaxed)
+    }
+
+    /// Waits until a peer subscribes to something, at most for `timeout`. Returns whether one does.
+    pub(super) fn wait_for_subscriber(&self, timeout: Duration) -> bool {
+        let is_subscribed = self.is_subscribed.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.subscribed.wait_timeout_while(is_subscribed, timeout, |is_subscribed| !*is_subscribed);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 }
 
@@ -218,10 +360,13 @@ impl Publisher {
         Ok(())
     }
 
-    /// Returns why the queue refuses a message: it is full also while a subscriber does not read.
+    /// Returns why the queue refuses a message: it is full also while a subscriber or a hub does not read.
     fn reason(&self, refusal: Unavailable) -> Unavailable {
         match refusal {
-            Unavailable::QueueFull if self.0.stalled.load(Ordering::Relaxed) => Unavailable::Stalled,
+            Unavailable::QueueFull => {
+                self.0.refuse();
+                if self.0.stalled.load(Ordering::Relaxed) { Unavailable::Stalled } else { Unavailable::QueueFull }
+            }
             other => other,
         }
     }
@@ -233,7 +378,7 @@ impl Publish for Publisher {
         self.0.queue.has_room().map_err(|refusal| self.reason(refusal))
     }
 
-    /// After `Ok` the message will be handed to libzmq, even if every connection is lost and comes back. The caller calls
+    /// After `Ok` the message will be handed over, even if every connection is lost and comes back. The caller calls
     /// [`Publisher::wake`] after the last message of one iteration of its event loop.
     fn publish(&self, topic: &str, payload: Payload<'_>) -> Result<(), Unavailable> {
         self.check_connected()?;
@@ -289,7 +434,7 @@ impl DetachedBus {
     pub fn take(&self) -> Option<(Vec<u8>, Vec<u8>)> {
         let message = self.0.queue.pop()?;
         self.0.queue.release(1, message.weight_bytes);
-        Some((message.topic.bytes().to_vec(), message.payload.bytes().to_vec()))
+        Some((message.message.topic().to_vec(), message.message.payload().to_vec()))
     }
 
     /// Declares that nobody looks at the queue until [`DetachedBus::was_woken`].

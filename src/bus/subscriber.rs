@@ -8,9 +8,8 @@ use std::time::{Duration, Instant};
 use super::config::BusError;
 use super::endpoint::Endpoint;
 use super::ffi::{self, Frame};
-use super::hooks;
-use super::link::{Link, LinkStatus};
-use super::socket::{self, Poller};
+use super::link::{Link, LinkStatus, set_options, with_context};
+use super::poller::Poller;
 use crate::sync::waker::Waker;
 use crate::zmtp::SocketRole;
 
@@ -83,7 +82,7 @@ impl Subscriber {
             };
             endpoints.iter().enumerate().map(connect).collect::<Result<Vec<_>, _>>()
         };
-        let (_context, opened) = hooks::context(None, open)?;
+        let (_context, opened) = with_context(open)?;
         let sockets = opened?;
         sockets.iter().try_for_each(|socket| socket.register(&poller))?;
         Ok(Self { sockets, turn: 0, batch_left: 0, on_status: Box::new(|_, _| {}), interrupter, poller })
@@ -121,7 +120,8 @@ impl Subscriber {
             if until.is_some_and(|until| Instant::now() >= until) {
                 return None;
             }
-            self.poller.wait(self.sockets.iter().filter_map(|socket| socket.link.deadline()).chain(until).min());
+            let until = self.sockets.iter().filter_map(|socket| socket.link.deadline()).chain(until).min();
+            self.poller.wait(until, &mut Vec::new());
         }
     }
 
@@ -151,11 +151,9 @@ impl SubSocket {
     /// Starts to connect. `monitor_name` must be unique in the context.
     fn connect(context: &zmq::Context, endpoint: &Endpoint, topics: &[String], monitor_name: &str) -> io::Result<Self> {
         let mut socket = context.socket(zmq::SUB)?;
-        socket.set_linger(0)?;
+        set_options(&socket)?;
         socket.set_rcvhwm(RECEIVE_MESSAGES)?;
         socket.set_sndhwm(0)?; // libzmq would drop the subscriptions beyond a bound
-        socket::set_reconnect(&socket)?;
-        socket::set_peer_timeouts(&socket)?;
         if topics.is_empty() {
             socket.set_subscribe(b"")?;
         }

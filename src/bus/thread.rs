@@ -1,8 +1,8 @@
 //! The bus: its start, its stop, and its thread, which alone touches the sockets.
 //!
-//! While messages are queued, the thread sends them, and reads the events of the sockets between two batches. While a
-//! message cannot be sent, the thread waits for the sockets; it is not parked then, so no producer writes to the waker.
-//! While the queue is empty, the thread parks until the waker or a socket wakes it.
+//! The thread takes what was accepted into the log of [`Exchange`], from which dialled endpoints and subscribers read, each at
+//! its own place. It works in turns, each of which takes a bounded number of messages, hands them over, and works for each
+//! peer a bounded time. It waits when nothing is left to do.
 //!
 //! The thread never delays a message to send more of them together. A worker wakes it once for all messages of one
 //! iteration of its event loop ([`Publisher::wake`]), and it does not interrupt that worker ([`schedule_as_batch`]). So
@@ -12,27 +12,40 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::bound::{Server, ServerConfig, listen};
+use super::clock::Clock;
 use super::config::{BusConfig, BusError, BusEvent};
-use super::fanout::{self, Blocked, XpubSocket};
-use super::guard::BackPressure;
-use super::hooks;
+use super::endpoint::Endpoint;
+use super::link::{Dialled, with_context};
 use super::memory::MemoryReturn;
-use super::queue::{Queue, QueuedMessage};
-use super::socket::{self, Poller, WaitEnd};
-use super::state::{BusCounters, BusState, EndpointState, Publisher};
-use super::subscriptions::{SubscriptionRecord, SubscriptionState};
-use crate::sync::Ordering;
+use super::poller::{Poller, Ready, WaitEnd};
+use super::queue::Queue;
+use super::state::{BoundState, BusCounters, BusState, EndpointState, Publisher};
+use super::subscriptions_log::description;
+use crate::limits::Budget;
 use crate::sync::waker::Waker;
+use crate::sys::log::log;
 use crate::sys::process::schedule_as_batch;
 use crate::sys::timed_join::SocketThread;
 use crate::sys::unix_listener::UnixListener;
+use crate::zmtp::{Exchange, Origin};
 
-/// Messages that are sent before the events of the sockets are read again. At some 0.2 µs each, this takes 0.1 ms.
+/// Messages that are taken in a turn. At some 0.2 µs each, this takes 0.1 ms.
 const BATCH_MESSAGES: u64 = 512;
+
+/// Longest wait while messages wait for somebody. The descriptor of a libzmq socket announces room, except if the attempt to
+/// send has itself consumed the announcement together with other commands. And the longer a wait, the more of a pause of
+/// the process counts as time.
+const FULL_RECHECK: Duration = Duration::from_millis(100);
+
+/// When the publishers have sent nothing for this long, a hub that is being stopped assumes that nothing more is on its
+/// way.
+const QUIET: Duration = Duration::from_millis(500);
 
 /// The running bus. [`Bus::stop`] delivers what was accepted; dropping the bus stops it at once.
 pub struct Bus {
     state: Arc<BusState>,
+    bound: Vec<Endpoint>,
     thread: SocketThread,
 }
 
@@ -44,37 +57,56 @@ impl Bus {
     /// Returns an error if an endpoint cannot be bound or connected to, or a socket or a thread cannot be created.
     pub fn start(config: BusConfig, on_event: impl Fn(BusEvent) + Send + 'static) -> Result<Self, BusError> {
         let waker = Arc::new(Waker::new()?);
-        let back_pressure = BackPressure::new(Arc::clone(&waker), config.stall_timeout, config.pipe_messages);
+        let poller = Poller::new(&waker)?;
+        let opened = OpenedBus::open(&config, &poller)?;
+        let connect: Vec<_> = config.connect.into_iter().map(|url| Arc::new(EndpointState::new(url, false))).collect();
+        let (mut context, mut dialled) = (None, Vec::new());
+        if !connect.is_empty() {
+            let dial = |(index, endpoint): (usize, &Arc<EndpointState>), context: &zmq::Context| {
+                Dialled::connect(context, Arc::clone(endpoint), config.pipe_messages, &format!("monitor-{index}"))
+                    .map_err(BusError::about(&endpoint.address))
+            };
+            let (opened_in, opened) = with_context(|context| {
+                connect.iter().enumerate().map(|it| dial(it, context)).collect::<Result<_, _>>()
+            })?;
+            (context, dialled) = (Some(opened_in), opened?);
+        }
+        dialled.iter().try_for_each(|dialled| dialled.register(&poller))?;
+        let exchange = Exchange::new(opened.server.is_some(), dialled.len());
+        let endpoints = opened.endpoints.into_iter().chain(connect).collect();
         let queue = Queue::new(config.queue_messages, config.queue_bytes);
-        let open = |context: &zmq::Context| {
-            schedule_as_batch();
-            OpenedSockets::open(context, config)
-        };
-        let (context, opened) = hooks::context(Some(&back_pressure), open)?;
-        let OpenedSockets { sockets, endpoints, ipc_listeners, subscriptions } = opened?;
-        let state = Arc::new(BusState::new(queue, waker, endpoints, subscriptions));
-        let poller = Poller::new(&state.waker)?;
-        sockets.iter().try_for_each(|socket| socket.register(&poller))?;
+        let state = Arc::new(BusState::new(queue, waker, endpoints, opened.state));
         let thread = BusThread {
             context,
-            sockets,
-            back_pressure,
+            dialled,
+            exchange,
+            server: opened.server,
+            stall_timeout: config.stall_timeout,
             memory: MemoryReturn::default(),
             state: Arc::clone(&state),
             on_event: Box::new(on_event),
-            current: None,
             poller,
+            clock: Clock::new(),
+            quiet_at: None,
+            has_sent: false,
         };
         let stopped = Arc::clone(&state);
         let ask = move |stop_at| stopped.close(stop_at);
-        let thread = SocketThread::spawn("bus", ipc_listeners, ask, move || thread.run())?;
-        Ok(Self { state, thread })
+        let thread = SocketThread::spawn("bus", opened.ipc_listeners, ask, move || thread.run())?;
+        Ok(Self { state, bound: opened.bound, thread })
     }
 
     /// Returns a handle for publishing.
     #[must_use]
     pub fn publisher(&self) -> Publisher {
         Publisher(Arc::clone(&self.state))
+    }
+
+    /// Returns the endpoints that are bound, with the ports that the system chose: those of the configuration in their order,
+    /// then those of the hub for publishers and for subscribers.
+    #[must_use]
+    pub fn bound(&self) -> &[Endpoint] {
+        &self.bound
     }
 
     /// Returns what the bus has done so far and what it holds now.
@@ -85,14 +117,20 @@ impl Bus {
 
     /// Asks the bus thread to log what peers of the bound endpoints subscribe to.
     pub fn log_subscriptions(&self) {
-        if let Some(subscriptions) = &self.state.subscriptions {
-            subscriptions.ask_for_log();
+        if let Some(bound) = &self.state.bound {
+            bound.ask_for_log();
             self.state.waker.force_wake();
         }
     }
 
-    /// Stops the bus: it accepts nothing more, hands everything it has accepted to libzmq, leaves libzmq the rest of
-    /// the time to write it out, and ends the thread. Returns within `deadline` and 50 ms: a thread that is late is left
+    /// Waits until somebody has subscribed at a bound endpoint, at most for `timeout`. Returns whether somebody has.
+    #[must_use]
+    pub fn wait_for_subscriber(&self, timeout: Duration) -> bool {
+        self.state.bound.as_ref().is_some_and(|bound| bound.wait_for_subscriber(timeout))
+    }
+
+    /// Stops the bus: it accepts nothing more, reads publishers of the hub until they have sent nothing for 500 ms, hands
+    /// over and writes everything, and ends the thread. Returns within `deadline` and 50 ms: a thread that is late is left
     /// behind. The depth that is returned is what could not be handed over. Only the first call has an effect and waits.
     pub fn stop(&self, deadline: Duration) -> BusCounters {
         self.thread.end(deadline);
@@ -106,100 +144,103 @@ impl fmt::Debug for Bus {
     }
 }
 
-/// All sockets of the bus, and what other threads keep of them.
-#[derive(Default)]
-struct OpenedSockets {
-    sockets: Vec<XpubSocket>,
-    /// The state of every endpoint.
+/// What is bound, and what other threads keep of it.
+struct OpenedBus {
+    server: Option<Server>,
+    state: Option<BoundState>,
+    /// The endpoints that messages are sent to.
     endpoints: Vec<Arc<EndpointState>>,
+    bound: Vec<Endpoint>,
     ipc_listeners: Vec<UnixListener>,
-    /// What peers of the bound endpoints subscribe to, if there are such endpoints.
-    subscriptions: Option<Arc<SubscriptionState>>,
 }
 
-impl OpenedSockets {
-    /// Opens one socket for all bound endpoints and one for each endpoint to connect to.
-    fn open(context: &zmq::Context, config: BusConfig) -> Result<Self, BusError> {
-        let mut opened = Self::default();
-        if !config.bind.is_empty() {
-            let subscriptions = opened.subscriptions.insert(Arc::default());
-            let record = SubscriptionRecord::new("the --bind endpoints", Arc::clone(subscriptions));
-            let mut socket = XpubSocket::for_binding(context, config.pipe_messages, record)?;
-            for endpoint in config.bind {
-                let bound = socket.bind(&endpoint).map_err(BusError::about(&endpoint))?;
-                opened.endpoints.push(Arc::new(EndpointState::new(bound.endpoint, true)));
-                opened.ipc_listeners.extend(bound.ipc);
-            }
-            opened.sockets.push(socket);
+impl OpenedBus {
+    fn open(config: &BusConfig, poller: &Poller) -> Result<Self, BusError> {
+        let mut ipc_listeners = Vec::new();
+        let mut open = |endpoint: &Endpoint| {
+            let mut bound = listen(endpoint).map_err(BusError::about(endpoint))?;
+            ipc_listeners.extend(bound.ipc.take());
+            Ok::<_, BusError>(bound)
+        };
+        let bind = config.bind.iter().map(&mut open).collect::<Result<Vec<_>, _>>()?;
+        let hub = config.hub.as_ref().map(|hub| Ok::<_, BusError>([open(&hub.publishers)?, open(&hub.subscribers)?]));
+        let hub = hub.transpose()?;
+        let bound: Vec<_> = bind.iter().chain(hub.iter().flatten()).map(|bound| bound.endpoint.clone()).collect();
+        let for_subscribers = bind.iter().chain(hub.iter().map(|[_, subscribers]| subscribers));
+        let endpoints =
+            for_subscribers.map(|bound| Arc::new(EndpointState::new(bound.endpoint.clone(), true))).collect();
+        let (mut server, mut state) = (None, None);
+        if !bound.is_empty() {
+            let bound_state = state.insert(BoundState::new(!bind.is_empty(), hub.is_some()));
+            let config = ServerConfig {
+                bind,
+                hub,
+                max_peers: config.max_peers,
+                payload_bytes: config.payload_bytes,
+                peer_counters: Arc::clone(&bound_state.peers),
+                hub_counters: Arc::clone(&bound_state.hub),
+            };
+            server = Some(Server::new(config, poller)?);
         }
-        for (index, endpoint) in config.connect.into_iter().enumerate() {
-            let state = Arc::new(EndpointState::new(endpoint.clone(), false));
-            let monitor_name = format!("monitor-{index}");
-            let socket = XpubSocket::connecting(context, Arc::clone(&state), config.pipe_messages, &monitor_name)
-                .map_err(BusError::about(&endpoint))?;
-            opened.sockets.push(socket);
-            opened.endpoints.push(state);
-        }
-        Ok(opened)
+        Ok(Self { server, state, endpoints, bound, ipc_listeners })
     }
 }
 
 /// The state of the bus thread.
 struct BusThread {
-    context: zmq::Context,
-    sockets: Vec<XpubSocket>,
-    /// Knows which peers of the bound endpoints take nothing.
-    back_pressure: Arc<BackPressure>,
+    /// `None` if nothing is dialled.
+    context: Option<zmq::Context>,
+    dialled: Vec<Dialled>,
+    exchange: Exchange,
+    /// `None` if nothing is bound.
+    server: Option<Server>,
+    stall_timeout: Option<Duration>,
     memory: MemoryReturn,
     state: Arc<BusState>,
     on_event: Box<dyn Fn(BusEvent) + Send>,
-    /// The message that was taken from the queue and not yet sent to all endpoints.
-    current: Option<QueuedMessage>,
     poller: Poller,
+    clock: Clock,
+    /// When the bus stops: when the publishers have been quiet for long enough.
+    quiet_at: Option<Duration>,
+    /// Something was sent to a dialled socket since its events were read.
+    has_sent: bool,
 }
 
 impl BusThread {
-    /// Runs until the queue is closed and empty, or the deadline of the stop has passed.
+    /// Runs until the queue is closed and all is written, or the deadline of the stop has passed.
     fn run(mut self) {
         schedule_as_batch();
-        let mut may_have_events = true;
+        let (mut may_have_events, mut ready) = (true, Vec::new());
         loop {
+            let now = self.clock.now();
             if may_have_events {
                 self.read_events();
             }
-            let sent = self.send_batch();
-            self.record_stall(sent == Err(Blocked::PipeFull));
-            self.back_pressure.look(&|lost| (self.on_event)(BusEvent::LostSubscriber(lost)));
-            if self.state.is_finished() {
+            let mut is_more = self.turn(now);
+            // What happened at the sockets was looked at, and what there was room for was written, so that a pause of the
+            // process counts for nobody.
+            is_more |= self.end_stalled(now);
+            self.give_back(is_more, now);
+            if self.is_finished(now) {
                 break;
             }
-            may_have_events = match sent {
-                Ok(true) => true,
-                Ok(false) => self.park(),
-                Err(Blocked::PipeFull) => {
-                    self.memory.look(self.state.held_bytes());
-                    self.wait(Some(Instant::now() + socket::FULL_RECHECK))
-                }
-                Err(Blocked::NotConnected) => {
-                    self.memory.look(self.state.held_bytes());
-                    self.wait(None);
-                    true // the end of a probe sets the waker alone
-                }
-            };
+            let end = if is_more { self.poll(&mut ready) } else { self.park(now, &mut ready) };
+            may_have_events = end != WaitEnd::Waker || self.dialled.iter().any(Dialled::is_full);
+            if let Some(server) = &mut self.server {
+                ready.drain(..).for_each(|ready| server.on_ready(&ready));
+            }
         }
-        let stop_at = self.state.stop_at.get();
-        self.sockets.into_iter().for_each(|socket| socket.close(stop_at));
-        drop(self.context); // blocks until everything is sent or the time is over
+        self.close();
     }
 
-    /// Reads the events of the sockets. Returns whether the state of an endpoint changed, or events may be left.
+    /// Reads the events of the dialled sockets. Returns whether one of them was connected or disconnected.
     fn read_events(&mut self) -> bool {
-        let Self { sockets, state, on_event, .. } = self;
-        let (now, mut may_have_more) = (Instant::now(), false);
-        for socket in sockets {
-            let mut changed = false;
-            let is_left = socket.read_events(now, &state.waker, &mut |endpoint, status| {
-                changed = true;
+        let Self { dialled, state, on_event, exchange, .. } = self;
+        let (now, mut has_changed) = (Instant::now(), false);
+        for (index, dialled) in dialled.iter_mut().enumerate() {
+            dialled.read_events(now, &state.waker, &mut |endpoint, status| {
+                has_changed = true;
+                exchange.set_connected(index, status.is_ok());
                 state.set_connected(endpoint, status.is_ok());
                 let endpoint = endpoint.address.clone();
                 on_event(match status {
@@ -207,63 +248,156 @@ impl BusThread {
                     Err(reason) => BusEvent::Disconnected { endpoint, reason },
                 });
             });
-            may_have_more |= changed || is_left;
         }
-        may_have_more
+        self.has_sent = false;
+        has_changed
     }
 
-    /// Takes messages from the queue and sends them to the endpoints. Returns whether there may be more.
-    fn send_batch(&mut self) -> Result<bool, Blocked> {
-        let (mut sent, mut sent_weight_bytes) = (0, 0);
-        let end = loop {
-            if sent == BATCH_MESSAGES {
-                break Ok(true);
-            }
-            if self.current.is_none() {
-                self.current = self.state.queue.pop();
-            }
-            let Some(message) = &mut self.current else { break Ok(false) };
-            if let Err(blocked) = fanout::try_send(&mut self.sockets, message) {
-                break Err(blocked);
-            }
-            sent += 1;
-            sent_weight_bytes += message.weight_bytes;
-            self.current = None;
-        };
-        if sent > 0 {
-            self.back_pressure.sent();
-            let queued_bytes = self.state.queue.release(sent, sent_weight_bytes);
-            self.memory.look(queued_bytes);
+    /// Takes messages from the queue, hands them over, and works for peers. Returns whether there is more to do at once.
+    fn turn(&mut self, now: Duration) -> bool {
+        let mut taken = 0;
+        while taken < BATCH_MESSAGES
+            && let Some(message) = self.state.queue.pop()
+        {
+            self.exchange.post(message.message, message.weight_bytes, now);
+            taken += 1;
         }
+        let mut is_more = taken == BATCH_MESSAGES;
+        for (index, dialled) in self.dialled.iter_mut().enumerate() {
+            let (sent, may_be_more) = hand_over(&mut self.exchange, index, dialled, &self.state.large_payloads);
+            self.has_sent |= sent;
+            is_more |= may_be_more;
+        }
+        if let Some(server) = &mut self.server {
+            is_more |= server.turn(&mut self.exchange, &self.poller, now);
+        }
+        is_more
+    }
+
+    /// Disconnects subscribers that hold others up for too long. Returns whether there was one.
+    fn end_stalled(&mut self, now: Duration) -> bool {
+        let Some(server) = &mut self.server else { return false };
+        let (stall_timeout, mut has_ended) = (self.stall_timeout.unwrap_or(Duration::MAX), false);
+        for (origin, holds_up) in
+            [(Origin::Posted, self.state.has_refused()), (Origin::Forwarded, self.exchange.is_full())]
+        {
+            if !holds_up {
+                continue;
+            }
+            let overdue = self.exchange.overdue(origin, stall_timeout, now);
+            has_ended |= !overdue.is_empty();
+            server.disconnect(overdue, stall_timeout, &mut self.exchange, now);
+        }
+        for lost in server.take_lost() {
+            (self.on_event)(BusEvent::LostSubscriber(lost));
+        }
+        has_ended
+    }
+
+    fn held_bytes(&self) -> usize {
+        let unfinished = self.server.as_ref().map_or(0, Server::unfinished_bytes);
+        self.state.held_bytes() + self.exchange.held_bytes() + unfinished
+    }
+
+    /// Gives back what nobody needs any more, and tells other threads how it stands.
+    fn give_back(&mut self, is_more: bool, now: Duration) {
+        self.memory.look(self.held_bytes());
+        let released = self.exchange.take_released();
+        if released.posted > 0 {
+            self.state.release(released.posted, released.posted_weight_bytes);
+        }
+        self.state.set_stalled(!is_more && !self.exchange.is_empty() && self.exchange.is_connected());
+        let (Some(server), Some(bound)) = (&self.server, &self.state.bound) else { return };
+        bound.hub.forwarded.add(usize::try_from(released.forwarded).unwrap_or(usize::MAX));
+        let subscriptions = self.exchange.subscriptions.prefixes();
+        bound.set_subscribers(server.subscribers(), subscriptions, self.exchange.unsubscribed());
+        bound.set_late(self.exchange.lateness(now));
+        if bound.take_log_wanted() {
+            log(format_args!("{}", description(bound.place, &self.exchange.subscriptions)));
+        }
+    }
+
+    /// Returns whether nothing is left to be done before the sockets are closed, or the time is over.
+    fn is_finished(&mut self, now: Duration) -> bool {
+        if !self.state.queue.is_closed() {
+            return false;
+        }
+        if let Some(server) = &mut self.server {
+            server.stop_accepting();
+            let has_heard = server.take_heard_publisher();
+            let quiet_at = if server.publishers() > 0 { now + QUIET } else { now };
+            if has_heard || self.quiet_at.is_none() {
+                self.quiet_at = Some(quiet_at);
+            }
+        }
+        let is_quiet = self.server.is_none() || self.quiet_at.is_some_and(|quiet_at| now >= quiet_at);
+        self.state.is_late() || (self.state.is_finished() && self.exchange.is_empty() && is_quiet)
+    }
+
+    /// Closes the sockets. What is on its way is still written until the time is over.
+    fn close(mut self) {
+        let stop_at = self.state.stop_at.get().copied();
+        self.dialled.into_iter().for_each(|dialled| dialled.close(stop_at));
+        if let Some(server) = &mut self.server {
+            server.close_all(&mut self.exchange, self.clock.now());
+            let mut ready = Vec::new();
+            while !server.is_empty() && !self.state.is_late() {
+                let now = self.clock.now();
+                let is_more = server.turn(&mut self.exchange, &self.poller, now);
+                let due = if is_more { Some(now) } else { server.deadline() };
+                let until = due.map(|due| self.clock.instant_of(due)).into_iter().chain(stop_at).min();
+                self.clock.wait_until(until);
+                self.poller.wait(until, &mut ready);
+                ready.drain(..).for_each(|ready| server.on_ready(&ready));
+            }
+        }
+        drop(self.context); // blocks until everything is sent or the time is over
+    }
+
+    /// Looks what has happened.
+    fn poll(&mut self, ready: &mut Vec<Ready>) -> WaitEnd {
+        let now = Instant::now();
+        self.clock.wait_until(Some(now));
+        self.poller.wait(Some(now), ready)
+    }
+
+    /// Parks the thread until something happens or is due.
+    fn park(&mut self, now: Duration, ready: &mut Vec<Ready>) -> WaitEnd {
+        // To send a message may have consumed the edge that would have announced an event.
+        let may_wait = self.state.park() && !(self.has_sent && self.read_events());
+        let until = if may_wait { self.next_deadline(now) } else { Some(Instant::now()) };
+        self.clock.wait_until(until);
+        let end = self.poller.wait(until, ready);
+        self.state.waker.unpark();
         end
     }
 
-    fn record_stall(&self, stalled: bool) {
-        // Only this thread writes the flag, so a load and a store suffice.
-        if stalled != self.state.stalled.load(Ordering::Relaxed) {
-            self.state.stalled.store(stalled, Ordering::Relaxed);
-            self.state.pipe_full.fetch_add(u64::from(stalled), Ordering::Relaxed);
+    /// Returns when the thread must work even if nothing happens.
+    fn next_deadline(&mut self, now: Duration) -> Option<Instant> {
+        let memory = self.memory.when_idle(self.held_bytes());
+        let of_links = self.dialled.iter().filter_map(Dialled::deadline).min();
+        let has_waiting = !self.exchange.waiting().is_empty() || self.dialled.iter().any(Dialled::is_full);
+        let recheck = has_waiting.then(|| Instant::now() + FULL_RECHECK);
+        let of_server = self.server.as_ref().and_then(Server::deadline).map(|due| self.clock.instant_of(due));
+        let quiet = self.quiet_at.filter(|due| *due > now).map(|due| self.clock.instant_of(due));
+        let stop_at = self.state.stop_at.get().copied();
+        [memory, of_links, recheck, of_server, quiet, stop_at].into_iter().flatten().min()
+    }
+}
+
+/// Hands messages to a dialled endpoint. Returns whether it tried to, and whether there may be more that it has room for.
+fn hand_over(
+    exchange: &mut Exchange,
+    index: usize,
+    dialled: &mut Dialled,
+    large_payloads: &Arc<Budget>,
+) -> (bool, bool) {
+    for sent in 0..BATCH_MESSAGES {
+        let Some(message) = exchange.next_for(index) else { return (sent > 0, false) };
+        if !dialled.try_send(message, large_payloads) {
+            return (true, false);
         }
+        exchange.handed_to(index);
     }
-
-    /// Parks the thread after the queue was found empty. Returns whether a socket may have events.
-    fn park(&mut self) -> bool {
-        let may_wait = self.state.park();
-        // The events are read a second time because sending a message may have consumed the edge that would have announced
-        // them.
-        let may_have_events = !may_wait || self.read_events() || {
-            let memory_due = self.memory.when_idle(self.state.held_bytes());
-            self.wait(memory_due)
-        };
-        self.state.waker.unpark();
-        may_have_events
-    }
-
-    /// Waits for the waker or for a socket, until `until` or the next deadline. Returns whether a socket may have
-    /// events, which is not the case if the waker alone ended the wait.
-    fn wait(&mut self, until: Option<Instant>) -> bool {
-        let of_sockets = self.sockets.iter().filter_map(XpubSocket::deadline).min();
-        let deadlines = [until, of_sockets, self.back_pressure.deadline(), self.state.stop_at.get().copied()];
-        self.poller.wait(deadlines.into_iter().flatten().min()) != WaitEnd::Waker
-    }
+    (true, true)
 }

@@ -180,11 +180,11 @@ pub struct ServeArguments {
     /// seconds for the whole stop, from the signal on (default: 5)
     #[argh(option, arg_name = "s", default = "Duration::from_secs(DEFAULT_DRAIN_TIMEOUT_S)", from_str_fn(seconds))]
     pub drain_timeout: Duration,
-    /// most messages that wait between the workers and the bus thread (default: 65536)
+    /// most messages that were accepted and wait for a hub or a subscriber (default: 65536)
     #[argh(option, arg_name = "n", default = "QUEUE_MESSAGES", from_str_fn(size::<MAX_QUEUE_MESSAGES>))]
     pub queue: usize,
-    /// seconds after which a subscriber of --bind or --hub is disconnected that takes nothing while messages wait for it;
-    /// 0 is never (default: 120)
+    /// seconds that a message may wait for one subscriber of --bind or --hub while others are refused because of it; then that
+    /// subscriber is disconnected; 0 is never (default: 120)
     #[argh(option, arg_name = "s", default = "STALL_TIMEOUT", from_str_fn(seconds_or_zero))]
     pub stall_timeout: Duration,
 }

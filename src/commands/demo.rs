@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::listen::{STOP_TIMEOUT, print_messages};
 use super::print::Printer;
 use super::serve;
-use crate::bus::{HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub, Interrupter, OnLost, STALL_TIMEOUT, Subscriber};
+use crate::bus::{Bus, Interrupter, Subscriber};
 use crate::cli::{Colour, DemoArguments};
 use crate::gateway::events::{Event, EventSink};
 use crate::gateway::{self, Failure, TokenSource};
@@ -20,9 +20,6 @@ use crate::tls::source::CertificateSource;
 
 /// The time that the listener's subscription gets to reach the hub, which is in the same process.
 const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Any free port of this machine.
-const ANY_FREE_PORT: &str = "tcp://127.0.0.1:*";
 
 /// Runs the command until it is interrupted, or its terminal is closed.
 ///
@@ -41,12 +38,11 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
         config.certificate = Some(certificate);
     }
     let mut printing = None;
-    let start_hub = |on_lost: OnLost| {
-        let hub = start_hub(&on_lost)?;
-        printing = Some(start_printing(&hub)?);
-        Ok(hub)
+    let on_bus = |bus: &Bus| {
+        printing = Some(start_printing(bus)?);
+        Ok(())
     };
-    let result = gateway::run(config, Some(start_hub), &source, welcome_when_ready(token, ca_file));
+    let result = gateway::run(config, on_bus, &source, welcome_when_ready(token, ca_file));
     if let Some((interrupter, thread)) = printing {
         // The thread prints what has arrived, for a bounded time: nobody may read standard output.
         interrupter.interrupt();
@@ -57,19 +53,12 @@ pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
     result
 }
 
-/// Starts the hub at the usual endpoints, or on free ports if those are taken, for example by an adapter.
-fn start_hub(on_lost: &OnLost) -> Result<Hub, Failure> {
-    let start = |publishers, subscribers| {
-        let endpoints = [serve::endpoint_to_bind(publishers)?, serve::endpoint_to_bind(subscribers)?];
-        serve::start_hub(&endpoints, Some(STALL_TIMEOUT), Arc::clone(on_lost))
-    };
-    start(HUB_PUBLISHERS, HUB_SUBSCRIBERS).or_else(|_| start(ANY_FREE_PORT, ANY_FREE_PORT))
-}
-
 /// Starts a thread that prints each message as a subscriber sees it, when its subscription has reached the hub.
-fn start_printing(hub: &Hub) -> Result<(Interrupter, TimedJoinHandle), Failure> {
-    let mut subscriber = Subscriber::connect(&[hub.subscribers().clone()], &[]).map_err(Failure::configuration)?;
-    if !hub.wait_for_subscriber(SUBSCRIBE_TIMEOUT) {
+fn start_printing(bus: &Bus) -> Result<(Interrupter, TimedJoinHandle), Failure> {
+    // The subscribers' side of the hub is bound last.
+    let subscribers = bus.bound().last().map(std::slice::from_ref).unwrap_or_default();
+    let mut subscriber = Subscriber::connect(subscribers, &[]).map_err(Failure::configuration)?;
+    if !bus.wait_for_subscriber(SUBSCRIBE_TIMEOUT) {
         return Err(Failure::Configuration("the listener could not subscribe to the embedded hub".into()));
     }
     let interrupter = subscriber.interrupter();

@@ -4,9 +4,8 @@ use std::io::{self, IsTerminal};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
-use crate::bus::{BusConfig, Endpoint, EndpointFault, HUB_PUBLISHERS, HUB_SUBSCRIBERS, Hub, OnLost};
+use crate::bus::{BusConfig, Endpoint, EndpointFault, HUB_PUBLISHERS, HUB_SUBSCRIBERS, HubEndpoints};
 use crate::cli::{DEFAULT_PORT, DemoArguments, ServeArguments};
 use crate::gateway::event_writer::EventWriter;
 use crate::gateway::events::{Event, EventSink};
@@ -19,8 +18,11 @@ use crate::server::listen_address::{ListenAddress, TcpAddress};
 use crate::server::listener::ListenTarget;
 use crate::server::pool::ServerConfig;
 use crate::settings;
-use crate::sys::log::{self, log};
+use crate::sys::log;
 use crate::tls::source::CertificateSource;
+
+/// Any free port of this machine.
+const ANY_FREE_PORT: &str = "tcp://127.0.0.1:*";
 
 /// Runs the command.
 ///
@@ -50,8 +52,6 @@ pub fn run(arguments: &ServeArguments) -> Result<(), Failure> {
 fn serve(arguments: &ServeArguments, emit: EventSink) -> Result<(), Failure> {
     let settings = settings_path(arguments.settings.as_ref())?;
     let certificate = certificate_source(arguments, &settings)?;
-    let hub_endpoints = hub_endpoints(arguments)?;
-    refuse_endpoints_bound_twice(arguments, hub_endpoints.as_ref())?;
     let mut config = gateway_config(arguments)?;
     // Without a listener that speaks https, no certificate is made or read.
     if config.has_tcp() {
@@ -61,9 +61,7 @@ fn serve(arguments: &ServeArguments, emit: EventSink) -> Result<(), Failure> {
                       listen on too";
         return Err(Failure::Usage(reason.into()));
     }
-    let stall_timeout = config.bus.stall_timeout;
-    let start_hub = hub_endpoints.map(|endpoints| move |on_lost| start_hub(&endpoints, stall_timeout, on_lost));
-    gateway::run(config, start_hub, &TokenSource::SettingsFile(settings), emit)
+    gateway::run(config, |_| Ok(()), &TokenSource::SettingsFile(settings), emit)
 }
 
 /// Returns the path of the settings file, which is by default that of the user.
@@ -71,8 +69,8 @@ pub(super) fn settings_path(path: Option<&PathBuf>) -> Result<PathBuf, Failure> 
     path.cloned().map_or_else(settings::default_path, Ok).map_err(Failure::configuration)
 }
 
-/// Returns the configuration of `demo`: one listener, one hub, and otherwise the defaults of `serve`. Without
-/// `--listen`, any free port is used if the default port is taken. It ends with its terminal, as it has no settings to
+/// Returns the configuration of `demo`: one listener, one hub, and otherwise the defaults of `serve`. Any free port is used
+/// if a default port is taken, for example by an adapter. It ends with its terminal, as it has no settings to
 /// read again.
 pub(super) fn demo_config(demo: &DemoArguments) -> Result<GatewayConfig, Failure> {
     let default_address = SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PORT));
@@ -84,28 +82,32 @@ pub(super) fn demo_config(demo: &DemoArguments) -> Result<GatewayConfig, Failure
         io: demo.io,
         ..ServeArguments::default()
     };
-    Ok(GatewayConfig { any_port: demo.listen.is_none(), stops_at_hangup: true, ..gateway_config(&serve)? })
+    let any_port = || endpoint_to_bind(ANY_FREE_PORT);
+    let other_hub = Some(HubEndpoints { publishers: any_port()?, subscribers: any_port()? });
+    let any_port = demo.listen.is_none();
+    Ok(GatewayConfig { any_port, other_hub, stops_at_hangup: true, ..gateway_config(&serve)? })
 }
 
-/// Returns the publishers' side and the subscribers' side of the embedded hub, if `--hub` is given.
-fn hub_endpoints(arguments: &ServeArguments) -> Result<Option<[Endpoint; 2]>, Failure> {
+/// Returns the endpoints of the embedded hub, if `--hub` is given.
+fn hub_endpoints(arguments: &ServeArguments) -> Result<Option<HubEndpoints>, Failure> {
     match (arguments.hub, &arguments.hub_publishers, &arguments.hub_subscribers) {
         (false, None, None) => Ok(None),
         (false, ..) => Err(Failure::Usage("--hub-publishers and --hub-subscribers need --hub".into())),
         (true, publishers, subscribers) => {
             let publishers = publishers.as_deref().unwrap_or(HUB_PUBLISHERS);
             let subscribers = subscribers.as_deref().unwrap_or(HUB_SUBSCRIBERS);
-            Ok(Some([endpoint_to_bind(publishers)?, endpoint_to_bind(subscribers)?]))
+            let (publishers, subscribers) = (endpoint_to_bind(publishers)?, endpoint_to_bind(subscribers)?);
+            Ok(Some(HubEndpoints { publishers, subscribers }))
         }
     }
 }
 
 /// Refuses an endpoint that two options bind. The system would say only that it is taken.
-fn refuse_endpoints_bound_twice(arguments: &ServeArguments, hub: Option<&[Endpoint; 2]>) -> Result<(), Failure> {
-    let hub =
-        hub.into_iter().flat_map(|endpoints| ["--hub-publishers", "--hub-subscribers"].into_iter().zip(endpoints));
-    let mut bound: Vec<(&str, &str)> = hub.map(|(option, endpoint)| (option, endpoint.as_str())).collect();
-    bound.extend(arguments.bind.iter().map(|url| ("--bind", url.as_str())));
+fn refuse_endpoints_bound_twice(bind: &[Endpoint], hub: Option<&HubEndpoints>) -> Result<(), Failure> {
+    let hub = hub.into_iter().flat_map(|HubEndpoints { publishers, subscribers }| {
+        [("--hub-publishers", publishers.as_str()), ("--hub-subscribers", subscribers.as_str())]
+    });
+    let mut bound: Vec<_> = hub.chain(bind.iter().map(|endpoint| ("--bind", endpoint.as_str()))).collect();
     // Such a port is another one each time.
     bound.retain(|(_, url)| !url.ends_with(":*") && !url.ends_with(":0") && *url != "ipc://*");
     for (index, (option, url)) in bound.iter().enumerate() {
@@ -114,17 +116,6 @@ fn refuse_endpoints_bound_twice(arguments: &ServeArguments, hub: Option<&[Endpoi
         }
     }
     Ok(())
-}
-
-/// Starts an embedded hub at these endpoints of its publishers' and its subscribers' side, and logs them.
-pub(super) fn start_hub(
-    [publishers, subscribers]: &[Endpoint; 2],
-    stall_timeout: Option<Duration>,
-    on_lost: OnLost,
-) -> Result<Hub, Failure> {
-    let hub = Hub::start(publishers, subscribers, stall_timeout, on_lost).map_err(Failure::configuration)?;
-    log(format_args!("publishers may connect to {}, subscribers to {}", hub.publishers(), hub.subscribers()));
-    Ok(hub)
 }
 
 /// Returns what the arguments say, without the certificate, which depends on the path of the settings file.
@@ -156,6 +147,7 @@ fn gateway_config(arguments: &ServeArguments) -> Result<GatewayConfig, Failure> 
         server,
         drain_timeout: arguments.drain_timeout,
         bus,
+        other_hub: None,
         watch_stdin: arguments.watch_stdin,
         watch_parent: arguments.watch_parent,
         stops_at_hangup: false,
@@ -228,9 +220,13 @@ fn bus_config(arguments: &ServeArguments) -> Result<BusConfig, Failure> {
     if connect.is_empty() && arguments.bind.is_empty() && !arguments.hub {
         connect.push(endpoint_to_connect(HUB_PUBLISHERS)?);
     }
+    let bind = arguments.bind.iter().map(|url| endpoint_to_bind(url)).collect::<Result<Vec<_>, _>>()?;
+    let hub = hub_endpoints(arguments)?;
+    refuse_endpoints_bound_twice(&bind, hub.as_ref())?;
     Ok(BusConfig {
         connect,
-        bind: arguments.bind.iter().map(|url| endpoint_to_bind(url)).collect::<Result<_, _>>()?,
+        bind,
+        hub,
         queue_messages: arguments.queue,
         // Messages that wait in the queue are the bodies of answered requests, so the same bound applies to them.
         queue_bytes: arguments.max_buffered,

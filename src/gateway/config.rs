@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::bus::{BusConfig, MAX_PEERS, limit_peers};
+use crate::bus::{BusConfig, HubEndpoints, MAX_PEERS};
 use crate::gateway::failure::Failure;
 use crate::http::admission::Token;
 use crate::server::listener::ListenTarget;
@@ -16,11 +16,9 @@ use crate::tls::source::CertificateSource;
 /// and the settings file.
 const OTHER_DESCRIPTORS: u64 = 40;
 
-/// Descriptors of each endpoint that the bus connects to: its connection, its socket and its monitor.
-const ENDPOINT_DESCRIPTORS: u64 = 4;
-
-/// Descriptors of the embedded hub without its peers.
-const HUB_DESCRIPTORS: u64 = 16;
+/// Descriptors of each endpoint that the bus connects to: its connection, that of a probe, and two for its socket and for each
+/// end of its monitor.
+const ENDPOINT_DESCRIPTORS: u64 = 8;
 
 /// Where descriptors are scarce, peers of the bus get one of so many.
 const PEER_SHARE: u64 = 5;
@@ -50,6 +48,8 @@ pub(crate) struct GatewayConfig {
     pub(crate) drain_timeout: Duration,
     /// The endpoints to publish to, and the bounds of the queue.
     pub(crate) bus: BusConfig,
+    /// Where the embedded hub is bound if one of its endpoints is taken; `None` if that refuses the start.
+    pub(crate) other_hub: Option<HubEndpoints>,
     /// Whether the end of standard input stops the gateway.
     pub(crate) watch_stdin: bool,
     /// Whether the end of the process that started this one asks the gateway to stop.
@@ -69,16 +69,15 @@ impl GatewayConfig {
     }
 
     /// Raises the soft limit of descriptors as far as needed and possible, and divides it: limits the peers at the bound
-    /// endpoints, and returns the number of connections that fits under it. Without a descriptor nothing can be accepted, and
-    /// nothing else can be opened.
+    /// endpoints, and the connections. Without a descriptor nothing can be accepted, and nothing else can be opened.
     ///
     /// # Errors
     /// Those that are needed whatever connects cannot be opened. Some libraries panic where they cannot, so this is asked
     /// before they are used.
-    pub(super) fn divide_descriptors(&self, has_hub: bool) -> Result<u64, Failure> {
+    pub(super) fn divide_descriptors(&mut self) -> Result<(), Failure> {
         let wanted = self.server.max_connections;
-        let sockets = u64::from(has_hub) + u64::from(!self.bus.bind.is_empty());
-        let wanted_peers = MAX_PEERS as u64 * sockets;
+        let is_bound = !self.bus.bind.is_empty() || self.bus.hub.is_some();
+        let wanted_peers = if is_bound { MAX_PEERS as u64 } else { 0 };
         let of_target = |target: &ListenTarget| match target {
             ListenTarget::Addresses(addresses) => addresses.len(),
             ListenTarget::Path(_) => 1,
@@ -87,8 +86,7 @@ impl GatewayConfig {
         let further_workers = self.server.workers.saturating_sub(1) as u64;
         let others = OTHER_DESCRIPTORS
             + further_workers * (WORKER_DESCRIPTORS + LISTENER_DESCRIPTORS * listeners as u64)
-            + ENDPOINT_DESCRIPTORS * self.bus.connect.len() as u64
-            + if has_hub { HUB_DESCRIPTORS } else { 0 };
+            + ENDPOINT_DESCRIPTORS * self.bus.connect.len() as u64;
         let limit = raise_descriptor_limit(wanted.saturating_add(others + wanted_peers));
         let needed = format!("open {others} descriptors, which the gateway needs");
         check_free_descriptors(others).map_err(Failure::cannot(&needed))?;
@@ -101,8 +99,9 @@ impl GatewayConfig {
         if possible < wanted {
             warning(format_args!("at most {possible} connections, since the limit of descriptors is {limit}"));
         }
-        limit_peers(usize::try_from(peers / sockets.max(1)).unwrap_or(usize::MAX));
-        Ok(possible.min(wanted))
+        self.bus.max_peers = usize::try_from(peers).unwrap_or(usize::MAX);
+        self.server.max_connections = possible.min(wanted);
+        Ok(())
     }
 }
 

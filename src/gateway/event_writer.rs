@@ -140,7 +140,7 @@ impl WaitingLines for EventQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gateway::events::{Connectivity, SettingsChange, Stats};
+    use crate::gateway::events::{BusEndpointState, SettingsChange, Stats};
 
     const SETTINGS: Event<'_> = Event::Settings(&SettingsChange::Reloaded);
 
@@ -149,7 +149,7 @@ mod tests {
     }
 
     fn bus(endpoint: &str) -> Event<'_> {
-        Event::Bus { state: Connectivity::Connected, endpoint, reason: None }
+        Event::Bus { state: BusEndpointState::Connected, endpoint, reason: None }
     }
 
     /// Returns what the parent reads from the queue.

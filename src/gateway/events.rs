@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::bus::{EndpointCounters, GuardCounters, HubCounters, QueueCounters};
+use crate::bus::{EndpointCounters, HubTotals, PeerTotals, QueueCounters, SubscriberTotals};
 use crate::http::counters::{MessageTotals, RequestTotals, TrafficTotals};
-use crate::http::counting::ConnectionTotals;
+use crate::sync::counting::ConnectionTotals;
 
 /// An event. The order of the fields is their order in the JSON object. A `reason` is a sentence.
 #[derive(Debug, Serialize)]
@@ -34,17 +34,17 @@ pub(crate) enum Event<'a> {
     Disabled {
         reason: &'a str,
     },
-    /// An endpoint of the bus was connected or disconnected.
+    /// An endpoint of the bus was bound, connected or disconnected.
     Bus {
-        state: Connectivity,
+        state: BusEndpointState,
         endpoint: &'a str,
-        /// Why it is not connected; left out if it is.
+        /// Why it is not connected; left out otherwise.
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<&'a str>,
     },
     /// A subscriber of a bound endpoint or of the embedded hub was disconnected.
     Subscriber {
-        state: Connectivity,
+        state: BusEndpointState,
         /// The endpoint that it had connected to.
         endpoint: &'a str,
         reason: &'a str,
@@ -74,8 +74,7 @@ pub(crate) enum Event<'a> {
     },
     /// The gateway has stopped as it was asked to. No event follows.
     Stopped {
-        /// The messages that were still in the queue or in the embedded hub when the time to stop was over; left out if
-        /// there are none.
+        /// The messages that were still in the queue when the time to stop was over; left out if there are none.
         #[serde(skip_serializing_if = "is_zero")]
         undelivered: u64,
         /// The counters at the end.
@@ -86,7 +85,8 @@ pub(crate) enum Event<'a> {
 
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Connectivity {
+pub(crate) enum BusEndpointState {
+    Bound,
     Connected,
     Disconnected,
 }
@@ -131,7 +131,7 @@ pub(crate) struct Stats {
     pub(crate) requests: RequestTotals,
     /// Messages that were answered with 200.
     pub(crate) accepted: u64,
-    /// Messages that were handed to libzmq and, at the end, have left the embedded hub.
+    /// Messages that were handed to each hub, and written to each subscriber, that was to have them.
     pub(crate) published: u64,
     #[serde(flatten)]
     pub(crate) messages: MessageTotals,
@@ -141,17 +141,14 @@ pub(crate) struct Stats {
     pub(crate) traffic: TrafficTotals,
     #[serde(flatten)]
     pub(crate) connections: ConnectionTotals,
-    /// The distinct topic prefixes that subscribers have subscribed to at `--bind` endpoints and at the embedded hub.
-    /// `None` without either.
-    pub(crate) subscriptions: Option<u64>,
-    /// Messages that matched none of these prefixes.
-    pub(crate) unsubscribed: Option<u64>,
+    #[serde(flatten)]
+    pub(crate) subscribers: SubscriberTotals,
     pub(crate) endpoints: Vec<EndpointCounters>,
     /// Peers of `--bind` endpoints and of the embedded hub.
-    pub(crate) peers: GuardCounters,
+    pub(crate) peers: PeerTotals,
     /// `None` without an embedded hub.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) hub: Option<HubCounters>,
+    pub(crate) hub: Option<HubTotals>,
 }
 
 /// The function that every event is passed to.
@@ -160,12 +157,11 @@ pub(crate) type EventSink = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bus::SubscriptionCounters;
 
     /// Parents parse these lines, so neither a name nor the order of the fields may change.
     #[test]
     fn events_are_written_as_these_bytes() {
-        let counters = r#""uptime_s":12,"answers":{"200":2,"404":1},"refused":{"queue-full":1},"failed_handshakes":{"alert":1},"accepted":13,"published":14,"unknown_topics":15,"queue_depth":16,"queue_high_water":17,"queue_bytes":18,"pipe_full":19,"bytes_in":20,"bytes_out":21,"connections":22,"connections_accepted":23,"subscriptions":null,"unsubscribed":25,"endpoints":[{"endpoint":"tcp://h:1","connected":true,"reconnects":3}],"peers":{"refused":1,"disconnected":2,"stalled":4,"subscriptions_refused":3}"#;
+        let counters = r#""uptime_s":12,"answers":{"200":2,"404":1},"refused":{"queue-full":1},"failed_handshakes":{"alert":1},"accepted":13,"published":14,"unknown_topics":15,"queue_depth":16,"queue_high_water":17,"queue_bytes":18,"pipe_full":19,"bytes_in":20,"bytes_out":21,"connections":22,"connections_accepted":23,"subscribers":24,"subscriptions":null,"unsubscribed":26,"late_messages":27,"late_s":1.5,"endpoints":[{"endpoint":"tcp://h:1","connected":true,"reconnects":3}],"peers":{"refused":1,"disconnected":2,"stalled":4,"subscriptions_refused":3,"messages_dropped":5}"#;
         let requests = || RequestTotals {
             answers: [(404, 1), (200, 2)].into(),
             refused: [("queue-full", 1)].into(),
@@ -182,14 +178,24 @@ mod tests {
             queue: QueueCounters { depth: 16, high_water: 17, bytes: 18, pipe_full: 19 },
             traffic: TrafficTotals { bytes_in: 20, bytes_out: 21 },
             connections: ConnectionTotals { connections: 22, connections_accepted: 23 },
-            subscriptions: None,
-            unsubscribed: Some(25),
+            subscribers: SubscriberTotals {
+                subscribers: Some(24),
+                subscriptions: None,
+                unsubscribed: Some(26),
+                late_messages: Some(27),
+                late_s: Some(1.5),
+            },
             endpoints: vec![endpoint()],
-            peers: GuardCounters { refused: 1, disconnected: 2, stalled: 4, subscriptions_refused: 3 },
+            peers: PeerTotals {
+                refused: 1,
+                disconnected: 2,
+                stalled: 4,
+                subscriptions_refused: 3,
+                messages_dropped: 5,
+            },
             hub: None,
         };
-        let downstream = SubscriptionCounters { subscriptions: 7, unsubscribed: 8 };
-        let hub = Some(HubCounters { forwarded: 5, dropped: 9, own: 1, waiting: 1, pipe_full: 6, downstream });
+        let hub = Some(HubTotals { forwarded: 5, dropped: 9 });
         let rows = [
             (
                 Event::Listening { url: "http://a/b", socket: None, pid: 7, io: "uring" },
@@ -201,16 +207,20 @@ mod tests {
             ),
             (Event::Disabled { reason: "why" }, r#"{"event":"disabled","reason":"why"}"#.into()),
             (
-                Event::Bus { state: Connectivity::Connected, endpoint: "tcp://h:1", reason: None },
+                Event::Bus { state: BusEndpointState::Bound, endpoint: "tcp://h:1", reason: None },
+                r#"{"event":"bus","state":"bound","endpoint":"tcp://h:1"}"#.into(),
+            ),
+            (
+                Event::Bus { state: BusEndpointState::Connected, endpoint: "tcp://h:1", reason: None },
                 r#"{"event":"bus","state":"connected","endpoint":"tcp://h:1"}"#.into(),
             ),
             (
-                Event::Bus { state: Connectivity::Disconnected, endpoint: "tcp://h:1", reason: Some("why") },
+                Event::Bus { state: BusEndpointState::Disconnected, endpoint: "tcp://h:1", reason: Some("why") },
                 r#"{"event":"bus","state":"disconnected","endpoint":"tcp://h:1","reason":"why"}"#.into(),
             ),
             (
                 Event::Subscriber {
-                    state: Connectivity::Disconnected,
+                    state: BusEndpointState::Disconnected,
                     endpoint: "tcp://h:1",
                     reason: "why",
                     lost: 256,
@@ -243,9 +253,7 @@ mod tests {
             (Event::Stats(stats()), format!(r#"{{"event":"stats",{counters}}}"#)),
             (
                 Event::Stats(Stats { hub, ..stats() }),
-                format!(
-                    r#"{{"event":"stats",{counters},"hub":{{"forwarded":5,"dropped":9,"pipe_full":6,"subscriptions":7,"unsubscribed":8}}}}"#
-                ),
+                format!(r#"{{"event":"stats",{counters},"hub":{{"forwarded":5,"dropped":9}}}}"#),
             ),
             (Event::Stopped { undelivered: 0, stats: stats() }, format!(r#"{{"event":"stopped",{counters}}}"#)),
             (

@@ -6,8 +6,8 @@ use tokio::sync::Notify;
 
 use crate::bus::Publisher;
 use crate::gateway::events::{Event, EventSink};
-use crate::http::Publish;
-use crate::http::problem::Unavailable;
+use crate::message::publish::Publish;
+use crate::message::publish::Unavailable;
 
 /// Reports `ready` and `not-ready`. The main thread and the bus thread tell it of what changes.
 pub(super) struct ReadyReporter {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::{Interval, interval_at, timeout};
 
-use crate::bus::{Hub, OnLost};
+use crate::bus::Bus;
 use crate::gateway::certificates::WatchedCertificate;
 use crate::gateway::components::Components;
 use crate::gateway::config::{GatewayConfig, TokenSource};
@@ -38,15 +38,14 @@ const TAKEN_PAUSE: Duration = Duration::from_millis(5);
 /// 503, and no hub misses their messages.
 const BUS_START: Duration = Duration::from_secs(1);
 
-/// Runs the gateway until it is asked to stop. `start_hub` starts the embedded hub, if there is to be one. It is called
-/// when nothing else can refuse the start any more. The hub is stopped after the bus.
+/// Runs the gateway until it is asked to stop. `on_bus` is called when the bus has started.
 pub(crate) fn run(
     mut config: GatewayConfig,
-    start_hub: Option<impl FnOnce(OnLost) -> Result<Hub, Failure>>,
+    on_bus: impl FnOnce(&Bus) -> Result<(), Failure>,
     source: &TokenSource,
     emit: EventSink,
 ) -> Result<(), Failure> {
-    config.server.max_connections = config.divide_descriptors(start_hub.is_some())?;
+    config.divide_descriptors()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -58,7 +57,7 @@ pub(crate) fn run(
         let signals = Signals::install(config.stops_at_hangup);
         let mut signals = signals.map_err(Failure::cannot("handle signals"))?;
         let settings = WatchedSettings::start(source);
-        let mut gateway = Gateway::start(config, start_hub, settings, emit)?;
+        let mut gateway = Gateway::start(config, on_bus, settings, emit)?;
         let ran = gateway.run(parent, &mut signals).await;
         gateway.stop(&mut signals, ran.is_ok()).await;
         ran
@@ -81,11 +80,11 @@ struct Gateway {
 }
 
 impl Gateway {
-    /// Asks whatever can refuse the start before it binds an endpoint of the hub or the bus. So a gateway that is
+    /// Asks whatever can refuse the start before it binds an endpoint of the bus. So a gateway that is
     /// started a second time by mistake, and finds the port of the first one taken, has not touched anything else.
     fn start(
         config: GatewayConfig,
-        start_hub: Option<impl FnOnce(OnLost) -> Result<Hub, Failure>>,
+        on_bus: impl FnOnce(&Bus) -> Result<(), Failure>,
         settings: WatchedSettings,
         emit: EventSink,
     ) -> Result<Self, Failure> {
@@ -100,7 +99,7 @@ impl Gateway {
         };
         let bound = if is_open { Some(listen(&config)?) } else { None };
         let ready = Arc::new(ReadyReporter::new(Arc::clone(&emit)));
-        let components = Components::start(&config, start_hub, Arc::clone(&emit), &ready)?;
+        let components = Components::start(&config, on_bus, &emit, &ready)?;
         Ok(Self { config, emit, components, ready, listening: None, bound, certificate, settings, disabled: None })
     }
 
@@ -257,7 +256,6 @@ impl Gateway {
             listening.close();
         }
         let stats = self.components.stop(self.config.drain_timeout, signals).await;
-        // Messages that are still in the queue, or in the embedded hub.
         let undelivered = stats.accepted.saturating_sub(stats.published);
         if undelivered > 0 {
             warning(format_args!("{undelivered} accepted messages could not be handed to the bus in time"));

@@ -8,7 +8,8 @@ use crate::http::h1::Version;
 use crate::http::h1::fields::{Expectation, Framing};
 use crate::http::h1::head::{Head, Method};
 use crate::http::policy::Policy;
-use crate::http::problem::{Problem, Unavailable};
+use crate::http::problem::Problem;
+use crate::message::publish::Unavailable;
 
 /// The path of the only endpoint.
 pub const ENDPOINT: &str = "/api/message";

@@ -1,40 +1,20 @@
 //! What the connections of a worker share, and how a message of theirs is published.
 
 use std::borrow::Cow;
-use std::ops::Range;
-use std::ptr;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use crate::http::admission::Token;
 use crate::http::counters::HttpCounters;
 use crate::http::policy::Policy;
-use crate::http::problem::{Problem, Unavailable};
+use crate::http::problem::Problem;
 use crate::limits::Budget;
+use crate::message::publish::{MIN_KEPT_BYTES, Payload, Publish};
 use crate::message::topics::UnknownTopics;
 use crate::message::{self, Check, Rules};
 
-/// Bytes from which a payload is kept in its buffer: below, a copy costs less than to count the owners of the buffer.
-pub const MIN_KEPT_BYTES: usize = 4 * 1024;
-
 /// Bytes of a date in the preferred format (RFC 9110 §5.6.7).
 const DATE_BYTES: usize = 29;
-
-/// What takes messages for the bus.
-pub trait Publish {
-    /// Checks whether a message could be published now.
-    ///
-    /// # Errors
-    /// Why not.
-    fn available(&self) -> Result<(), Unavailable>;
-
-    /// Hands a message over, the payload encoded as the policy has it. After `Ok` the message will be given to the bus,
-    /// also if the process is asked to stop next.
-    ///
-    /// # Errors
-    /// Why not; then nothing was handed over.
-    fn publish(&self, topic: &str, payload: Payload<'_>) -> Result<(), Unavailable>;
-}
 
 /// What the connections of a worker share.
 #[derive(Debug)]
@@ -148,58 +128,13 @@ pub(super) fn shared(mut body: Vec<u8>) -> Arc<Vec<u8>> {
     Arc::new(body)
 }
 
-/// Bytes to be published.
-#[derive(Clone, Debug)]
-pub struct Payload<'p> {
-    bytes: &'p [u8],
-    /// The buffer that `bytes` lie in, and where, if it is kept.
-    kept: Option<(&'p Arc<Vec<u8>>, Range<usize>)>,
-}
-
-impl<'p> Payload<'p> {
-    /// Returns `bytes`, to be kept in `buffer` if they lie there, are large, and are most of what it holds; else to be
-    /// copied, so that nothing keeps a megabyte for the sake of a few bytes.
-    #[must_use]
-    pub fn of(buffer: &'p Arc<Vec<u8>>, bytes: &'p [u8]) -> Self {
-        let start = bytes.as_ptr().addr().wrapping_sub(buffer.as_ptr().addr());
-        let part = start..start.saturating_add(bytes.len());
-        let lies_there = buffer.get(part.clone()).is_some_and(|part| ptr::eq(part, bytes));
-        let is_kept = lies_there && bytes.len() >= MIN_KEPT_BYTES && bytes.len() >= buffer.capacity() / 2;
-        Self { bytes, kept: is_kept.then_some((buffer, part)) }
-    }
-
-    /// Returns the bytes.
-    #[must_use]
-    pub fn bytes(&self) -> &'p [u8] {
-        self.bytes
-    }
-
-    /// Returns the buffer that is kept, and the part of it that the bytes are; none where the bytes are to be copied.
-    #[must_use]
-    pub fn into_kept(self) -> Option<(&'p Arc<Vec<u8>>, Range<usize>)> {
-        self.kept
-    }
-
-    /// Returns the bytes of memory that the payload takes once it is published.
-    #[must_use]
-    pub fn held_bytes(&self) -> usize {
-        self.kept.as_ref().map_or(self.bytes.len(), |(buffer, _)| buffer.capacity())
-    }
-}
-
-impl<'p, T: AsRef<[u8]> + ?Sized> From<&'p T> for Payload<'p> {
-    /// Returns bytes to be copied.
-    fn from(bytes: &'p T) -> Self {
-        Self { bytes: bytes.as_ref(), kept: None }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
 
     use super::*;
     use crate::http::counters::HttpTotals;
+    use crate::message::publish::Unavailable;
     use crate::message::{Encoding, Vocabulary};
 
     /// A publisher that keeps, of each payload, its size, the memory that it takes, and whether it is kept uncopied.
@@ -273,30 +208,5 @@ mod tests {
             let is_told = check != Check::Envelope;
             assert_eq!(context.unknown_topics.take_new(), vec!["adapter/node/data".into(); usize::from(is_told)]);
         }
-    }
-
-    fn is_kept(buffer: &Arc<Vec<u8>>, bytes: &[u8]) -> bool {
-        let payload = Payload::of(buffer, bytes);
-        assert!(ptr::eq(payload.bytes(), bytes));
-        let kept = payload.clone().into_kept().is_some();
-        assert_eq!(payload.held_bytes(), if kept { buffer.capacity() } else { bytes.len() });
-        kept
-    }
-
-    #[test]
-    fn large_parts_are_kept_in_their_buffer() {
-        let buffer = Arc::new(vec![0; 2 * MIN_KEPT_BYTES]);
-        assert!(
-            is_kept(&buffer, &buffer) && is_kept(&buffer, &buffer[MIN_KEPT_BYTES..]) && is_kept(&buffer, &buffer[1..])
-        );
-    }
-
-    #[test]
-    fn other_parts_are_copied() {
-        let buffer = Arc::new(vec![0; 3 * MIN_KEPT_BYTES]);
-        assert!(!is_kept(&buffer, &buffer[..MIN_KEPT_BYTES]), "most of the buffer would be kept without use");
-        let (small, elsewhere) = (Arc::new(vec![0; MIN_KEPT_BYTES - 1]), vec![0; 3 * MIN_KEPT_BYTES]);
-        assert!(!is_kept(&small, &small), "a copy costs less");
-        assert!(!is_kept(&buffer, &elsewhere), "the bytes are not in the buffer");
     }
 }

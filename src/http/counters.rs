@@ -1,7 +1,8 @@
 //! What the HTTP side counts, worker by worker so that no two threads share a line of cache.
 
-use crate::http::counting::{ConnectionCounters, Counter, Tally, TallyOf, counted_enum, counters};
-use crate::http::problem::{Status, Unavailable};
+use crate::http::problem::Status;
+use crate::message::publish::Unavailable;
+use crate::sync::counting::{ConnectionCounters, Counter, Tally, TallyOf, counted_enum, counters};
 
 counted_enum! {
     /// Why a connection on the port of https ended before its TLS handshake was complete, with its name in the counters.

@@ -13,18 +13,16 @@
 //! | [`problem`] | every reason to refuse, with its status and its document |
 //! | [`policy`] | limits and rules, and their defaults |
 //! | [`counters`] | what is counted of requests and connections |
-//! | [`counting`] | how counters are declared |
 
 pub mod admission;
 mod body;
 pub mod connection;
 pub mod context;
 pub mod counters;
-pub mod counting;
 pub mod h1;
 pub mod policy;
 pub mod problem;
 pub mod response;
 
 pub use connection::Connection;
-pub use context::{Context, Publish};
+pub use context::Context;

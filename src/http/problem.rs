@@ -4,10 +4,11 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use crate::http::counting::counted_enum;
 use crate::http::h1::HeadFault;
 use crate::http::h1::head::{FIELD_LINES, TARGET_BYTES};
 use crate::message::Fault;
+use crate::message::publish::Unavailable;
+use crate::sync::counting::counted_enum;
 
 counted_enum! {
     /// A status code that the gateway answers with (RFC 9110 §15), in ascending order, and its reason phrase.
@@ -43,28 +44,6 @@ impl Status {
     #[must_use]
     pub const fn reason(self) -> &'static str {
         self.row().1
-    }
-}
-
-counted_enum! {
-    /// Why nothing can be accepted now, although a retry may be: 503. Each has the last part of its problem's type, and what
-    /// it says.
-    #[expect(missing_docs, reason = "what each says tells what it is")]
-    pub enum Unavailable: (&'static str, &'static str), &'static str = Self::kind => {
-        NotConnected = ("bus-not-connected", "the gateway is not connected to a hub"),
-        QueueFull = ("queue-full", "the queue to the bus is full"),
-        Stalled = ("subscriber-stalled", "the queue to the bus is full, since a subscriber or a hub does not read"),
-        Stopping = ("stopping", "the gateway is stopping"),
-        Buffered = ("buffers-full", "the bodies of other requests fill the buffers"),
-        Disabled = ("disabled", "the REST API was switched off in the settings"),
-    }
-}
-
-impl Unavailable {
-    /// Returns the last part of the problem's type.
-    #[must_use]
-    pub const fn kind(self) -> &'static str {
-        self.row().0
     }
 }
 
@@ -137,7 +116,7 @@ impl Problem {
                 (Status::ContentTooLarge, "body-too-large", format!("the body is larger than {limit} bytes").into())
             }
             Self::Unavailable(reason) => {
-                let (kind, why) = reason.row();
+                let (kind, why) = (reason.kind(), reason.reason());
                 (Status::ServiceUnavailable, kind, format!("{why}; nothing was published").into())
             }
             Self::Message(fault @ Fault::NotJson { .. }) => (Status::BadRequest, "not-json", fault.to_string().into()),
@@ -215,8 +194,8 @@ fn push_quoted(document: &mut String, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::counting::Counted;
     use crate::message::{self, Rules};
+    use crate::sync::counting::Counted;
 
     #[test]
     fn every_variant_is_at_its_index() {

@@ -22,6 +22,7 @@
 //! | `scanner.rs` | the faults of a whole document, and where they are |
 //! | `fault.rs` | what is wrong with a body and where |
 //! | [`msgpack`] | payloads in MessagePack |
+//! | [`publish`] | how a message is handed to what publishes it, and why it may be refused |
 //! | [`nearest`] | the nearest of several words to one that may be mistyped |
 
 mod abridged;
@@ -31,6 +32,7 @@ mod judge;
 pub mod msgpack;
 pub mod nearest;
 mod parse;
+pub mod publish;
 mod reader;
 mod scanner;
 #[cfg(test)]

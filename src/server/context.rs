@@ -9,11 +9,10 @@ use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::Instant;
 
 use crate::bus::Publisher;
+use crate::http::Context;
 use crate::http::admission::Token;
-use crate::http::context::Payload;
 use crate::http::counters::HttpCounters;
-use crate::http::problem::Unavailable;
-use crate::http::{Context, Publish};
+use crate::message::publish::{Payload, Publish, Unavailable};
 use crate::server::inherited::InheritedConnections;
 use crate::server::listener::Listening;
 use crate::tls::session::Acceptor;

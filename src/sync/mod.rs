@@ -1,8 +1,9 @@
-//! What threads share: atomics, a queue, and wakers.
+//! What threads share: atomics, a queue, counters, and wakers.
 //!
 //! The models (`bus/models.rs`, `.ci/loom`) replace what stands here by loom's types, and so run the code that uses it in
 //! every order that the memory model allows. Their flag is not `cfg(loom)`, because tokio has no sockets with that one.
 
+pub mod counting;
 #[cfg(not(gateway_loom))]
 mod event_fd;
 #[cfg(gateway_loom)]

@@ -51,6 +51,7 @@ impl<T> SegQueue<T> {
 
 /// An `AtomicBool` whose stores read what they replace. loom gives the stores of one atomic no total order: to it, another
 /// thread's swap of an older value may be newer than a store, which no processor and no compiler can do.
+#[derive(Default)]
 pub(crate) struct AtomicBool(atomic::AtomicBool);
 
 impl AtomicBool {

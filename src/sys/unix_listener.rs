@@ -91,7 +91,6 @@ impl UnixListener {
     }
 
     /// Returns the path of its file, if it has one.
-    #[cfg(test)]
     pub(crate) fn path(&self) -> Option<&Path> {
         self.file.as_ref().map(|(path, _)| path.as_path())
     }

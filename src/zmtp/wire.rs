@@ -1,8 +1,6 @@
 //! The bytes of ZMTP 3: the greeting, the command READY, the heads of frames, and commands
 //! (<https://rfc.zeromq.org/spec/23>).
 
-use super::window::Step;
-
 /// Why a connection must end: the peer does not speak ZMTP 3, or is beyond a bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerFault {
@@ -22,11 +20,20 @@ pub enum PeerFault {
 
 /// The length of the greeting.
 pub const GREETING_BYTES: usize = 64;
+/// The greeting that we send: signature, version, mechanism, padding. It announces ZMTP 3.0, so that
+/// libzmq sends subscriptions as messages.
+pub const GREETING: [u8; GREETING_BYTES] = *b"\xff\0\0\0\0\0\0\0\0\x7f\x03\0NULL\
+    \0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+/// The message that subscribes to everything. A publisher is sent it once its `READY` has arrived: libzmq closes a
+/// connection on which a message arrives together with the [`handshake`].
+pub const SUBSCRIBE_TO_EVERYTHING: &[u8] = b"\0\x01\x01";
 /// Longest `READY` that is accepted, in bytes. libzmq sends 27 bytes, and up to some 300 with an identity.
 pub const READY_BYTES: u64 = 1_024;
-/// Longest command that passes or is dropped whole, in bytes. `PING` has at most 23 bytes (spec 37). Only `READY`, and
+/// Longest command that is accepted, in bytes, also of those that are ignored. `PING` has at most 23 bytes (spec 37). Only `READY`, and
 /// the commands that subscribe, may be longer.
 pub const COMMAND_BYTES: u64 = 512;
+/// The length of the greeting and the `READY` that we send.
+const HANDSHAKE_BYTES: usize = GREETING_BYTES + 28;
 /// Longest head of a frame: the flags and a length of eight bytes.
 pub(super) const FRAME_HEAD_BYTES: usize = 9;
 
@@ -40,12 +47,15 @@ const COMMAND: u8 = 4;
 
 const READY: &[u8] = b"\x05READY";
 const SOCKET_TYPE: &[u8] = b"Socket-Type";
-/// `PING` has a time to live of two bytes after its name. libzmq 4.3.4 reads it even if it is missing.
-const PING: &[u8] = b"\x04PING";
-const PING_MIN_BYTES: usize = PING.len() + 2;
-const PONG: &[u8] = b"\x04PONG";
-const SUBSCRIBE: &[u8] = b"\x09SUBSCRIBE";
-const CANCEL: &[u8] = b"\x06CANCEL";
+pub(super) const PING: &[u8] = b"\x04PING";
+pub(super) const PONG: &[u8] = b"\x04PONG";
+pub(super) const SUBSCRIBE: &[u8] = b"\x09SUBSCRIBE";
+pub(super) const CANCEL: &[u8] = b"\x06CANCEL";
+
+/// The length of the time to live, which a `PING` has after its name.
+pub(super) const TIME_TO_LIVE_BYTES: usize = 2;
+/// Longest context of a `PING`, which its `PONG` repeats (spec 37).
+pub const PING_CONTEXT_BYTES: usize = 16;
 
 /// The half of publish/subscribe that a socket plays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +88,7 @@ pub fn check_greeting(at: usize, bytes: &[u8]) -> Result<(), PeerFault> {
         0 => byte == 0xff,
         9 => byte == 0x7f,
         VERSION_AT => byte >= 3,
-        // libzmq refuses other mechanisms too. Their commands could not be read here.
+        // Commands of other mechanisms could not be read here.
         _ => at.checked_sub(MECHANISM_AT).and_then(|at| MECHANISM.get(at)).is_none_or(|expected| byte == *expected),
     });
     if fit { Ok(()) } else { Err(PeerFault::Greeting) }
@@ -86,9 +96,6 @@ pub fn check_greeting(at: usize, bytes: &[u8]) -> Result<(), PeerFault> {
 
 /// Reads the READY that these bytes begin with. Returns the socket type of the peer and the length of the frame, or
 /// `None` if more bytes are needed.
-///
-/// libzmq checks the socket type against that of its own socket, but only if the property is there and spelt so. So
-/// this is as strict: otherwise a peer could play the one role here and the other one there.
 ///
 /// # Errors
 /// Returns an error for another frame, for a torn property, and if there is not exactly one socket type.
@@ -98,6 +105,11 @@ pub fn parse_ready(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, PeerFault> {
         return Err(PeerFault::Handshake);
     }
     let Some(body) = head.body(bytes) else { return Ok(None) };
+    Ok(Some((parse_socket_type(body)?, head.frame_bytes() as usize)))
+}
+
+/// Reads the socket type from the body of a READY.
+pub(super) fn parse_socket_type(body: &[u8]) -> Result<&[u8], PeerFault> {
     let mut rest = body.strip_prefix(READY).ok_or(PeerFault::Handshake)?;
     let mut socket_type = None;
     while !rest.is_empty() {
@@ -106,8 +118,7 @@ pub fn parse_ready(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, PeerFault> {
             return Err(PeerFault::Handshake);
         }
     }
-    let socket_type = socket_type.ok_or(PeerFault::Handshake)?;
-    Ok(Some((socket_type, head.frame_bytes() as usize)))
+    socket_type.ok_or(PeerFault::Handshake)
 }
 
 /// Takes a property: its name after a length of one byte, and its value after a length of four bytes.
@@ -127,20 +138,6 @@ pub(super) struct FrameHead {
     pub(super) has_more: bool,
     pub(super) head_bytes: usize,
     pub(super) body_bytes: u64,
-}
-
-/// What a frame of a subscriber asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SubscriberFrame {
-    /// To receive what begins with a prefix, or no longer.
-    Subscription {
-        /// The frame adds a subscription; otherwise it cancels one.
-        adds: bool,
-        /// Bytes of the frame before the prefix, which is the rest of the frame.
-        prefix_at: usize,
-    },
-    /// Something else.
-    Other,
 }
 
 impl FrameHead {
@@ -177,37 +174,48 @@ impl FrameHead {
         let body_bytes = usize::try_from(self.body_bytes).ok()?;
         frame.get(self.head_bytes..)?.get(..body_bytes)
     }
+}
 
-    /// Returns what this frame of a subscriber asks for, or `None` if more bytes are needed. Peers of ZMTP 3.0 subscribe
-    /// by a message whose first byte is 1 or 0, those of 3.1 by a command.
-    pub(super) fn subscriber_frame(&self, frame: &[u8]) -> Option<SubscriberFrame> {
-        let marks: &[(&[u8], bool)] =
-            if self.is_command { &[(SUBSCRIBE, true), (CANCEL, false)] } else { &[(b"\x01", true), (b"\x00", false)] };
-        let body = frame.get(self.head_bytes..)?;
-        for &(mark, adds) in marks {
-            if self.body_bytes < mark.len() as u64 || !mark.iter().zip(body).all(|(expected, byte)| expected == byte) {
-                continue;
-            }
-            if body.len() < mark.len() {
-                return None;
-            }
-            return Some(SubscriberFrame::Subscription { adds, prefix_at: self.head_bytes + mark.len() });
-        }
-        Some(SubscriberFrame::Other)
+/// Returns the greeting and the `READY` that we send, unasked and at once, to peers of this role: as a socket of type XPUB
+/// to those that subscribe, and as one of type XSUB to those that publish.
+#[must_use]
+pub fn handshake(peers: SocketRole) -> &'static [u8] {
+    const XPUB: [u8; HANDSHAKE_BYTES] = greeting_and(b"\x04\x1a\x05READY\x0bSocket-Type\0\0\0\x04XPUB");
+    const XSUB: [u8; HANDSHAKE_BYTES] = greeting_and(b"\x04\x1a\x05READY\x0bSocket-Type\0\0\0\x04XSUB");
+    match peers {
+        SocketRole::Subscribes => &XPUB,
+        SocketRole::Publishes => &XSUB,
     }
 }
 
-/// Decides about a command that is no subscription. After the handshake only heartbeats have a meaning.
-pub(super) fn judge_command(head: FrameHead, frame: &[u8]) -> Result<Step, PeerFault> {
-    if head.body_bytes > COMMAND_BYTES {
-        return Err(PeerFault::Command);
+const fn greeting_and(ready: &[u8; HANDSHAKE_BYTES - GREETING_BYTES]) -> [u8; HANDSHAKE_BYTES] {
+    let mut bytes = [0; HANDSHAKE_BYTES];
+    let (greeting, rest) = bytes.split_at_mut(GREETING_BYTES);
+    greeting.copy_from_slice(&GREETING);
+    rest.copy_from_slice(ready);
+    bytes
+}
+
+/// Appends the command that answers a `PING` with this context, of at most [`PING_CONTEXT_BYTES`].
+pub fn put_pong(out: &mut Vec<u8>, context: &[u8]) {
+    debug_assert!(context.len() <= PING_CONTEXT_BYTES, "a session reads no context of {} bytes", context.len());
+    let context = context.get(..PING_CONTEXT_BYTES).unwrap_or(context);
+    out.extend_from_slice(&[COMMAND, (PONG.len() + context.len()) as u8]);
+    out.extend_from_slice(PONG);
+    out.extend_from_slice(context);
+}
+
+/// Appends the head of a frame of a message, with a body of so many bytes. `has_more` says that another frame of the same
+/// message follows.
+pub(super) fn put_frame_head(out: &mut Vec<u8>, has_more: bool, body_bytes: usize) {
+    let more = if has_more { MORE } else { 0 };
+    match u8::try_from(body_bytes) {
+        Ok(length) => out.extend_from_slice(&[more, length]),
+        Err(_) => {
+            out.push(more | LONG);
+            out.extend_from_slice(&(body_bytes as u64).to_be_bytes());
+        }
     }
-    let Some(body) = head.body(frame) else { return Ok(Step::Wait) };
-    if body.starts_with(PING) && body.len() < PING_MIN_BYTES {
-        return Err(PeerFault::Command);
-    }
-    let is_heartbeat = body.starts_with(PING) || body.starts_with(PONG);
-    Ok(if is_heartbeat { Step::Pass(head.frame_bytes()) } else { Step::Drop(head.frame_bytes()) })
 }
 
 #[cfg(test)]
@@ -242,43 +250,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn of_commands_a_ping_with_a_time_to_live_and_a_pong_pass() {
-        for (frame, expected) in [
-            (&b"\x04\x07\x04PING\0\0"[..], Ok(Step::Pass(9))),
-            (b"\x04\x0e\x04PING\0\x0acontext", Ok(Step::Pass(16))),
-            (b"\x04\x05\x04PONG", Ok(Step::Pass(7))),
-            (b"\x04\x05\x04PON", Ok(Step::Wait)),
-            (b"\x04\x06\x04PING\0", Err(PeerFault::Command)),
-            (b"\x04\x07\x05ERROR\0", Ok(Step::Drop(9))),
-            (b"\x04\x00", Ok(Step::Drop(2))),
-            (b"\x06\0\0\0\0\0\0\x02\x01", Err(PeerFault::Command)),
-        ] {
-            let head = FrameHead::parse(frame).unwrap().unwrap();
-            assert_eq!(judge_command(head, frame), expected, "{frame:?}");
-        }
-    }
-
-    #[test]
-    fn subscriptions_are_found_in_messages_and_in_commands() {
-        let subscription = |adds, prefix_at| Some(SubscriberFrame::Subscription { adds, prefix_at });
-        for (frame, expected) in [
-            (&b"\0\x03\x01ab"[..], subscription(true, 3)),
-            (b"\0\x01\x00", subscription(false, 3)),
-            (b"\0\x01", None),
-            (b"\0\x01\x02", Some(SubscriberFrame::Other)),
-            (b"\0\x00", Some(SubscriberFrame::Other)),
-            (b"\x04\x0b\x09SUBSCRIBEa", subscription(true, 12)),
-            (b"\x04\x0b\x09SUBS", None),
-            (b"\x04\x07\x06CANCEL", subscription(false, 9)),
-            (b"\x04\x06\x06CANCE", Some(SubscriberFrame::Other)),
-            (b"\x04\x07\x04PING", Some(SubscriberFrame::Other)),
-        ] {
-            let head = FrameHead::parse(frame).unwrap().unwrap();
-            assert_eq!(head.subscriber_frame(frame), expected, "{frame:?}");
-        }
-    }
-
     fn first_fault(greeting: &[u8]) -> Option<usize> {
         (0..greeting.len()).find(|&at| check_greeting(at, &greeting[at..=at]).is_err())
     }
@@ -306,6 +277,29 @@ mod tests {
             (b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\0NULLS", 16),
         ] {
             assert_eq!(first_fault(bytes), Some(at), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn what_we_send_is_accepted_as_the_other_role() {
+        for (peers, role) in
+            [(SocketRole::Subscribes, SocketRole::Publishes), (SocketRole::Publishes, SocketRole::Subscribes)]
+        {
+            let (greeting, ready) = handshake(peers).split_at(GREETING_BYTES);
+            assert_eq!((check_greeting(0, greeting), greeting[VERSION_AT..].first_chunk()), (Ok(()), Some(b"\x03\0")));
+            let (socket_type, frame_bytes) = parse_ready(ready).unwrap().unwrap();
+            assert_eq!((SocketRole::of_type(socket_type), frame_bytes), (Some(role), ready.len()));
+        }
+    }
+
+    #[test]
+    fn a_pong_repeats_the_context() {
+        for (context, expected) in
+            [(&b""[..], &b"\x04\x05\x04PONG"[..]), (b"0123456789abcdef", b"\x04\x15\x04PONG0123456789abcdef")]
+        {
+            let mut out = Vec::new();
+            put_pong(&mut out, context);
+            assert_eq!(out, expected);
         }
     }
 

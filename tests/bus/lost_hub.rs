@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use adapter_gateway::bus::{BusEvent, Unavailable};
-use adapter_gateway::http::Publish;
+use adapter_gateway::message::publish::Publish;
 
 use crate::lateness::Lateness;
 use crate::rig::{Hub, PATIENCE, TOPIC, connecting, number_in, start};

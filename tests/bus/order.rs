@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use adapter_gateway::bus::BusConfig;
-use adapter_gateway::http::Publish;
+use adapter_gateway::message::publish::Publish;
 
 use crate::rig::{Hub, PATIENCE, TOPIC, connecting, eventually, number_in, receive, start};
 

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use adapter_gateway::bus::{Bus, BusConfig, BusEvent, Endpoint, Publisher, Unavailable};
-use adapter_gateway::http::Publish;
+use adapter_gateway::message::publish::Publish;
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) const TOPIC: &str = "adapter/nodes/data";

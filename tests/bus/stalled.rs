@@ -1,7 +1,7 @@
 //! Tests that a subscriber that does not read stops the publishers, and loses nothing.
 
 use adapter_gateway::bus::Unavailable;
-use adapter_gateway::http::Publish;
+use adapter_gateway::message::publish::Publish;
 
 use crate::rig::{Hub, PATIENCE, connecting, eventually, number_in, start};
 

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use adapter_gateway::bus::{Bus, BusConfig, Unavailable};
-use adapter_gateway::http::Publish;
+use adapter_gateway::message::publish::Publish;
 
 use crate::lateness::Lateness;
 use crate::rig::{Hub, PATIENCE, Running, TOPIC, connecting, eventually, number_in, receive, start};

@@ -1,10 +1,9 @@
 //! Hubs that are processes of their own: the test binary starts itself again to run a hub.
 
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use adapter_gateway::bus::Hub;
+use adapter_gateway::bus::{self, Bus, BusConfig};
 use rustix::process::Signal;
 
 use crate::support::PATIENCE;
@@ -170,11 +169,13 @@ fn runs_a_hub_in_this_process() {
 }
 
 fn run_embedded(publishers: &str, subscribers: &str) {
-    let hub = Hub::start(&publishers.parse().unwrap(), &subscribers.parse().unwrap(), None, Arc::new(|_| {})).unwrap();
+    let (publishers, subscribers) = (publishers.parse().unwrap(), subscribers.parse().unwrap());
+    let hub = Some(bus::HubEndpoints { publishers, subscribers });
+    let bus = Bus::start(BusConfig { hub, ..BusConfig::default() }, |_event| {}).unwrap();
     println!("\n{SUBSCRIBERS_CAN_CONNECT}");
     println!("{PUBLISHERS_CAN_CONNECT}");
     std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).unwrap();
-    hub.stop(Duration::from_secs(1));
+    bus.stop(Duration::from_secs(1));
 }
 
 fn run_gated(publishers: &str, subscribers: &str) {

@@ -1,5 +1,6 @@
 //! The limits in docs/reference.md are those of the program.
 
+use adapter_gateway::bus::MAX_PUBLISHERS;
 use adapter_gateway::http::connection::DISCARD_BYTES;
 use adapter_gateway::http::h1::chunked::{CHUNK_LINE_BYTES, EXTENSION_BYTES, TRAILER_BYTES};
 use adapter_gateway::http::h1::head::{FIELD_LINES, TARGET_BYTES};
@@ -43,21 +44,12 @@ fn limits_are_those_of_the_program() {
             bytes(zmtp::READY_BYTES as usize),
             bytes(zmtp::COMMAND_BYTES as usize)
         ),
-        format!(
-            "| the subscriptions of one peer | {}, and {} slots.",
-            thousands(zmtp::CONNECTION_PREFIXES),
-            thousands(zmtp::CONNECTION_SLOTS)
-        ),
-        format!(
-            "| the subscriptions of all peers of a port | {}, and {} slots.",
-            thousands(zmtp::SHARED_PREFIXES),
-            thousands(zmtp::SHARED_SLOTS)
-        ),
-        format!("passes if it takes at most {} slots.", zmtp::FIRST_SLOTS),
+        format!("| the subscriptions of one peer | {}.", thousands(zmtp::CONNECTION_PREFIXES)),
+        format!("| the subscriptions of all peers together | {}.", thousands(zmtp::SHARED_PREFIXES)),
         format!(
             "| peers; time for the handshake | [{} subscribers, {} publishers and ",
             zmtp::MAX_SUBSCRIBERS,
-            zmtp::MAX_PUBLISHERS
+            MAX_PUBLISHERS
         ),
     ] {
         assert!(reference.text.contains(&sentence), "docs/reference.md does not say: {sentence}");

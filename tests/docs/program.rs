@@ -5,8 +5,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use adapter_gateway::http::counting::Counted;
-use adapter_gateway::http::problem::{Status, Unavailable};
+use adapter_gateway::http::problem::Status;
+use adapter_gateway::message::publish::Unavailable;
+use adapter_gateway::sync::counting::Counted;
 
 use super::GATEWAY;
 use super::document::repository;

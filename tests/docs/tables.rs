@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use adapter_gateway::cli::SERVE_GROUPS;
 use adapter_gateway::http::counters::HandshakeFailure;
-use adapter_gateway::http::counting::Counted;
+use adapter_gateway::sync::counting::Counted;
 
 use super::compare::assert_same_set;
 use super::document::{Document, quoted};

@@ -80,7 +80,7 @@ fn the_largest_messages_of_the_gateway_pass_its_hub() {
         let [publishers_side, subscribers_side] = [&publishers, &subscribers].map(ipc_endpoint);
         let hub = ["--hub", "--hub-publishers", &publishers_side, "--hub-subscribers", &subscribers_side];
         let mut gateway = Gateway::serve().arguments(["--encoding", encoding]).arguments(hub).start();
-        gateway.wait_connected();
+        gateway.wait_event("ready");
         let socket = zmq::Context::new().socket(zmq::SUB).unwrap();
         socket.set_subscribe(b"large").unwrap();
         socket.connect(&subscribers_side).unwrap();

@@ -14,6 +14,9 @@ use crate::support::usage::resident_kib;
 /// How much memory a gateway may gain, in KiB, whatever its peers do.
 pub(crate) const GROWTH_KIB: u64 = 64 * 1024;
 
+/// What the gateway may still keep of that when the peers have left.
+pub(crate) const REMAINING_KIB: u64 = 8 * 1024;
+
 /// The topics that the gateway publishes in these tests begin so. The peers of the tests never use it.
 pub(crate) const OWN_TOPIC: &str = "guard/own";
 
@@ -81,9 +84,7 @@ impl Rig {
             }
         };
         let mut gateway = builder.start();
-        if publishers.is_some() {
-            gateway.wait_connected();
-        }
+        gateway.wait_event("ready");
         let subscriber = Subscriber::connected(&subscribers, prefix);
         let endpoints = Endpoints { publishers, subscribers };
         let mut rig =

@@ -1,14 +1,14 @@
-//! Peers that speak ZMTP and mean harm: they subscribe to much and leave, change their mind without a pause, are silent,
-//! or do not read. Others are served meanwhile, and what the peers cost is given back.
+//! Peers that speak ZMTP and mean harm: they subscribe to much and leave, or are silent. Others are served meanwhile, and
+//! what the peers cost is given back.
 
 use std::collections::VecDeque;
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::peer::{Form, RawPeer, frame, handshake, subscribe};
+use crate::peer::{Form, RawPeer, subscribe};
 use crate::random::Random;
-use crate::rig::{OWN_TOPIC, Rig, Side, Transport};
+use crate::rig::{Rig, Side, Transport};
 use crate::support::eventually;
 use crate::support::subscriber::{Message, Subscriber};
 use crate::support::usage::{cpu_ticks, raise_descriptors};
@@ -30,11 +30,10 @@ fn subscriptions(rig: &mut Rig) -> u64 {
     rig.gateway.stats()["subscriptions"].as_u64().unwrap()
 }
 
-/// For each peer that leaves, libzmq walks over the subscriptions of all, and the time of the walks is bounded. A libzmq
-/// that is not optimised takes some 8 ms for each peer here, and 100 ms without a bound.
+/// What it costs when a peer leaves does not depend on what others have subscribed to.
 fn peers_that_leave_cost_little(side: Side) {
     const LEAVING: usize = 300;
-    const MOST_TICKS: u64 = 10 * TICKS;
+    const MOST_TICKS: u64 = 3 * TICKS;
     let mut rig = Rig::open(side, Transport::Tcp);
     let mut random = Random(1);
     let staying: Vec<_> = (0..2)
@@ -68,11 +67,9 @@ fn peers_that_leave_a_hub_cost_little() {
     peers_that_leave_cost_little(Side::Hub);
 }
 
-/// What a peer has subscribed to counts until libzmq has forgotten it, so that peers that come back gain nothing.
+/// What a peer has subscribed to is forgotten as soon as the peer is, so that peers that come back gain nothing.
 fn peers_that_come_back_gain_nothing(side: Side) {
     const PEERS: u64 = 400;
-    /// How long one peer tries to subscribe again.
-    const ATTEMPT: Duration = Duration::from_secs(2);
     let mut rig = Rig::open(side, Transport::Tcp);
     for number in 0..PEERS {
         let mut random = Random(number);
@@ -88,21 +85,12 @@ fn peers_that_come_back_gain_nothing(side: Side) {
         }
     }
     rig.assert_served();
-    eventually("libzmq has forgotten all of them", || (subscriptions(&mut rig) == 1).then_some(()));
-    // Others may subscribe again, once all peers together have been quiet for a moment.
-    let prefixes: Vec<_> =
-        (0..400).flat_map(|number| subscribe(Form::Command, format!("again/{number}").as_bytes())).collect();
-    let peer = eventually("all subscriptions are counted", || {
-        let mut peer = RawPeer::speaking(&rig.endpoints.subscribers, "SUB");
-        peer.send(&prefixes);
-        let deadline = Instant::now() + ATTEMPT;
-        while Instant::now() < deadline {
-            if subscriptions(&mut rig) == 401 {
-                return Some(peer);
-            }
-        }
-        None
-    });
+    eventually("all of them are forgotten", || (subscriptions(&mut rig) == 1).then_some(()));
+    let mut peer = RawPeer::speaking(&rig.endpoints.subscribers, "SUB");
+    for number in 0..400 {
+        peer.send_all(&subscribe(Form::Command, format!("again/{number}").as_bytes()));
+    }
+    eventually("all subscriptions are counted", || (subscriptions(&mut rig) == 401).then_some(()));
     drop(peer);
     rig.assert_unharmed("peers that come back");
 }
@@ -115,37 +103,6 @@ fn peers_that_come_back_to_a_bound_endpoint_gain_nothing() {
 #[test]
 fn peers_that_come_back_to_a_hub_gain_nothing() {
     peers_that_come_back_gain_nothing(Side::Hub);
-}
-
-/// A peer that subscribes and cancels without a pause is disconnected, however often it comes back.
-fn a_peer_that_changes_its_mind_is_disconnected(side: Side) {
-    const TIMES: usize = 8;
-    const MOST_BYTES: usize = 64 << 20;
-    let mut rig = Rig::open(side, Transport::Tcp);
-    let change = [subscribe(Form::Message, b"come and go"), frame(0, b"\x00come and go")].concat().repeat(1_000);
-    for _ in 0..TIMES {
-        let mut peer = RawPeer::speaking(&rig.endpoints.subscribers, "SUB");
-        let mut sent = 0;
-        while peer.takes(&change) {
-            sent += change.len();
-            assert!(sent < MOST_BYTES, "the peer is still connected after {sent} bytes");
-        }
-        rig.assert_served();
-        rig.assert_small("a peer that changes its mind");
-    }
-    rig.gateway.expect_log("changes its subscriptions");
-    assert_eq!(rig.gateway.stats()["peers"]["disconnected"], TIMES);
-    rig.assert_unharmed("a peer that changes its mind");
-}
-
-#[test]
-fn a_peer_of_a_bound_endpoint_that_changes_its_mind_is_disconnected() {
-    a_peer_that_changes_its_mind_is_disconnected(Side::Bind);
-}
-
-#[test]
-fn a_peer_of_a_hub_that_changes_its_mind_is_disconnected() {
-    a_peer_that_changes_its_mind_is_disconnected(Side::Hub);
 }
 
 /// Holds so many silent connections open to an endpoint until `is_over`, and opens those again that are closed.
@@ -212,12 +169,22 @@ fn silent_connections_lock_nobody_out_of_a_hub() {
 
 #[test]
 fn a_subscription_beyond_the_bounds_is_logged_and_counted() {
+    /// What one peer may subscribe to.
+    const MOST_OF_PEER: usize = 4_800;
+    /// What all peers together may subscribe to.
+    const MOST: usize = 19_200;
     let mut rig = Rig::open(Side::Bind, Transport::Tcp);
-    let mut peer = RawPeer::speaking(&rig.endpoints.subscribers, "SUB");
-    peer.send_all(&random_subscriptions(&mut Random(5), 300, 1_000));
-    peer.round_trip();
+    let mut random = Random(5);
+    let mut peers: Vec<_> = (0..4).map(|_| RawPeer::speaking(&rig.endpoints.subscribers, "SUB")).collect();
+    for peer in &mut peers {
+        peer.send_all(&random_subscriptions(&mut random, MOST_OF_PEER + 100, 20));
+        peer.round_trip();
+    }
     rig.gateway.expect_log("the bus ignores a subscription");
-    assert!(rig.gateway.stats()["peers"]["subscriptions_refused"].as_u64().unwrap() > 200);
+    let stats = rig.gateway.stats();
+    // The subscriber of the rig has one of the places.
+    assert_eq!(stats["peers"]["subscriptions_refused"], 4 * 100 + 1, "{stats}");
+    assert_eq!(stats["subscriptions"], MOST, "{stats}");
     // The first subscription of each peer passes.
     let newcomer = Subscriber::connected(&rig.endpoints.subscribers, "somewhere/else");
     let message = Message::new("somewhere/else", "{}");
@@ -226,36 +193,4 @@ fn a_subscription_beyond_the_bounds_is_logged_and_counted() {
         newcomer.next_within(PROBE_TIMEOUT)
     });
     rig.assert_unharmed("subscriptions beyond the bounds");
-}
-
-/// The last event claims nothing that the hub dropped at its end.
-#[test]
-fn a_stop_in_a_storm_of_subscriptions_counts_what_is_lost() {
-    const STORMING: usize = 8;
-    let mut rig = Rig::open(Side::Hub, Transport::Tcp);
-    let change = [subscribe(Form::Message, b"come and go"), frame(0, b"\x00come and go")].concat().repeat(1_000);
-    let endpoint = rig.endpoints.subscribers.clone();
-    let address = endpoint.strip_prefix("tcp://").unwrap();
-    let (received, stopped) = std::thread::scope(|threads| {
-        for _ in 0..STORMING {
-            threads.spawn(|| {
-                while let Ok(stream) = TcpStream::connect(address) {
-                    let mut peer = RawPeer::from(socket2::Socket::from(stream));
-                    handshake("SUB").iter().for_each(|part| peer.send(part));
-                    let _taken = (0..).take_while(|_| peer.takes(&change)).count();
-                }
-            });
-        }
-        rig.gateway.expect_log("changes its subscriptions");
-        let message = Message::new(OWN_TOPIC, r#"{"last":true}"#);
-        (0..200).for_each(|_| rig.gateway.post(message.body()).assert_accepted());
-        let stopped = rig.gateway.terminate();
-        let mut received = 0;
-        while rig.subscriber.next_within(Duration::from_secs(1)).is_some_and(|next| next == message) {
-            received += 1;
-        }
-        (received, stopped)
-    });
-    println!("{received} of 200 received, {stopped:?}");
-    assert!(200 - received <= stopped.accepted - stopped.published, "{received} received, and {stopped:?}");
 }

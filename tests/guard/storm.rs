@@ -87,7 +87,7 @@ fn connect_once(target: SocketAddr, random: &mut Random) -> bool {
         return false;
     }
     let bytes = random.stream();
-    // libzmq takes frames behind the READY only after it has sent its own.
+    // Some peers wait for the READY of the other side before they send more.
     let waits = random.one_in(3);
     let mut answer = [0; 256];
     for part in bytes.chunks(1 + random.below(bytes.len() + 1)) {

@@ -125,7 +125,7 @@ fn silent_strangers_at_both_sides_of_the_hub_hold_nothing_up() {
     let sides = [publishers, subscribers].map(|address| format!("tcp://{address}"));
     let hub = ["--hub", "--hub-publishers", &sides[0], "--hub-subscribers", &sides[1]];
     let mut gateway = Gateway::serve().arguments(hub).ulimit("-n 300").start();
-    gateway.wait_connected();
+    gateway.wait_event("ready");
     for address in [publishers, subscribers] {
         serves_beside(connect_strangers(address), &gateway);
     }

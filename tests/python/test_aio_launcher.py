@@ -44,7 +44,7 @@ def test_a_block_serves_from_its_beginning_to_its_end(options, post):
 
     asyncio.run(main())
     names = [event["event"] for event in events]
-    assert names == ["certificate", "listening", "ready", "stats", "not-ready", "stopped"]
+    assert names == ["certificate", "bus", "listening", "ready", "stats", "not-ready", "stopped"]
 
 
 def test_a_start_that_fails_says_why(options, settings):

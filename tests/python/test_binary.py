@@ -199,11 +199,12 @@ def test_the_module_becomes_the_program(settings):
     arguments = ["serve", "--settings", str(settings), "--listen=127.0.0.1:0", "--plain", "--watch-stdin"]
     arguments += ["--bind", f"ipc://{settings.parent}/bus"]
     with module(*arguments) as gateway:
+        assert '"state":"bound"' in gateway.stdout.readline()
         assert f'"pid":{gateway.pid},' in gateway.stdout.readline()
         gateway.send_signal(signal.SIGTERM)
         assert gateway.wait(TIMEOUT_S) == 0
     with module(*arguments) as gateway:
-        assert "listening" in gateway.stdout.readline()
+        assert '"state":"bound"' in gateway.stdout.readline()
         gateway.stdin.close()
         assert gateway.wait(TIMEOUT_S) == 0
     with module("serve", "--wrokers", "1") as gateway:

@@ -13,7 +13,7 @@ use std::fmt::Write;
 
 use adapter_gateway::http::connection::{CloseReason, Waiting};
 use adapter_gateway::http::policy::AllowedOrigins;
-use adapter_gateway::http::problem::Unavailable;
+use adapter_gateway::message::publish::Unavailable;
 use adapter_gateway::message::{Check, Encoding, Vocabulary};
 
 use crate::properties::answers::Answer;

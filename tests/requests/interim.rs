@@ -2,7 +2,7 @@
 //! client does not hold back. The other tests do not compare it, since it may depend on how the bytes are split.
 
 use adapter_gateway::http::policy::Policy;
-use adapter_gateway::http::problem::Unavailable;
+use adapter_gateway::message::publish::Unavailable;
 
 use crate::bytes::{LAST_CHUNK, MESSAGE, TARGET, chunk, length, request};
 use crate::properties::connection::{TestConnection, Through};

@@ -1,7 +1,7 @@
 //! A request with several faults is answered for the first of them in the contract's table.
 
 use adapter_gateway::http::policy::Policy;
-use adapter_gateway::http::problem::Unavailable;
+use adapter_gateway::message::publish::Unavailable;
 
 use crate::bytes::{GET, TARGET};
 use crate::properties::connection::whole;

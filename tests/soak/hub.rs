@@ -78,7 +78,7 @@ impl Hubs {
 
     /// Returns whether the gateway connects to a hub.
     pub(crate) fn is_connected_to(&self) -> bool {
-        !matches!(self.bus, Bus::Bind(_))
+        matches!(self.bus, Bus::Connect(_))
     }
 
     /// Returns where subscribers connect to the gateway, if they do.

@@ -36,10 +36,15 @@ impl Lateness {
         Self { longest_ns, over, thread: Some(thread) }
     }
 
+    /// Returns the longest time by which the thread woke up late.
+    pub(crate) fn longest(&self) -> Duration {
+        Duration::from_nanos(self.longest_ns.load(Ordering::Relaxed))
+    }
+
     /// Returns how much longer than on an idle machine something may take that has taken place since the start of the
     /// watch.
     pub(crate) fn allowance(&self) -> Duration {
-        WAITS * Duration::from_nanos(self.longest_ns.load(Ordering::Relaxed))
+        WAITS * self.longest()
     }
 
     /// Fails if `took` is more than `at_most` and the allowance.

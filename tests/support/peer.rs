@@ -1,18 +1,19 @@
 //! A peer of the bus that sends any bytes, and can speak ZMTP 3.
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use socket2::Socket;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use socket2::{Domain, Socket, Type};
 
 use crate::support::PATIENCE;
 
 /// Another frame of the same message follows.
 pub(crate) const MORE: u8 = 1;
 const LONG: u8 = 2;
-const COMMAND: u8 = 4;
+pub(crate) const COMMAND: u8 = 4;
 
 pub(crate) struct RawPeer {
     socket: Socket,
@@ -62,6 +63,35 @@ pub(crate) fn subscribe(form: Form, prefix: &[u8]) -> Vec<u8> {
     }
 }
 
+/// Returns the end of a subscription to what begins with `prefix`.
+pub(crate) fn cancel(form: Form, prefix: &[u8]) -> Vec<u8> {
+    match form {
+        Form::Message => frame(0, &[b"\x00", prefix].concat()),
+        Form::Command => frame(COMMAND, &[b"\x06CANCEL", prefix].concat()),
+    }
+}
+
+/// Returns a PING without a time to live. The answer has the same context of at most 16 bytes.
+pub(crate) fn ping(context: &[u8]) -> Vec<u8> {
+    frame(COMMAND, &[b"\x04PING\0\0", context].concat())
+}
+
+/// Returns how many whole messages of two frames these bytes hold, which were received after a handshake.
+pub(crate) fn whole_messages(mut bytes: &[u8]) -> usize {
+    let mut messages = 0;
+    while let Some((head, after)) = bytes.split_first_chunk::<2>() {
+        let (length, after) = match (head[0] & LONG, bytes[1..].split_first_chunk::<8>()) {
+            (0, _) => (usize::from(head[1]), after),
+            (_, Some((length, after))) => (usize::try_from(u64::from_be_bytes(*length)).unwrap(), after),
+            (_, None) => break,
+        };
+        let Some(rest) = after.get(length..) else { break };
+        messages += usize::from(head[0] & (MORE | COMMAND) == 0);
+        bytes = rest;
+    }
+    messages
+}
+
 /// Returns the greeting of ZMTP 3.1 and the READY of a socket of this type.
 pub(crate) fn handshake(socket_type: &str) -> [Vec<u8>; 2] {
     let mut greeting = b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\x01NULL".to_vec();
@@ -78,6 +108,16 @@ impl RawPeer {
             Some(path) => UnixStream::connect(path).unwrap().into(),
             None => TcpStream::connect(endpoint.strip_prefix("tcp://").unwrap()).unwrap().into(),
         };
+        Self::from(socket)
+    }
+
+    /// Connects to a tcp endpoint of the bus with a receive buffer of this size, for which the kernel takes twice as much
+    /// memory.
+    pub(crate) fn connect_with_receive_buffer(endpoint: &str, bytes: usize) -> Self {
+        let address: SocketAddr = endpoint.strip_prefix("tcp://").unwrap().parse().unwrap();
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None).unwrap();
+        socket.set_recv_buffer_size(bytes).unwrap();
+        socket.connect(&address.into()).unwrap();
         Self::from(socket)
     }
 
@@ -119,8 +159,75 @@ impl RawPeer {
 
     /// Sends a heartbeat and waits for the answer. The other side has then read all that was sent before.
     pub(crate) fn round_trip(&mut self) {
-        self.send_all(&frame(COMMAND, b"\x04PING\0\0"));
+        self.send_all(&ping(b""));
         while !self.receive().body.starts_with(b"\x04PONG") {}
+    }
+
+    /// Sends as many of these bytes as the other side takes before the time of [`Self::give_up_after`] is over. Returns
+    /// their number.
+    pub(crate) fn send_some(&mut self, bytes: &[u8]) -> usize {
+        match self.socket.write(bytes) {
+            Ok(sent) => sent,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => 0,
+            Err(error) => panic!("the other side has ended the connection: {error}"),
+        }
+    }
+
+    /// Returns at most so many bytes that have arrived, and none if the other side has ended the connection.
+    pub(crate) fn read_some(&mut self, most: usize) -> Vec<u8> {
+        let mut part = vec![0; most];
+        match self.socket.read(&mut part) {
+            Ok(length) => part.truncate(length),
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => part.clear(),
+            Err(error) => panic!("nothing arrives: {error}"),
+        }
+        part
+    }
+
+    /// Returns whether something arrives, or the other side ends the connection, within this time.
+    pub(crate) fn is_readable_within(&self, timeout: Duration) -> bool {
+        let timeout = Timespec::try_from(timeout).unwrap();
+        poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&timeout)).unwrap() > 0
+    }
+
+    /// Drops what arrives up to these bytes, wherever they stand.
+    pub(crate) fn read_until(&mut self, end: &[u8]) {
+        let mut unread = Vec::new();
+        while !unread.windows(end.len()).any(|part| part == end) {
+            unread.drain(..unread.len().saturating_sub(end.len()));
+            let part = self.read_some(65_536);
+            assert!(!part.is_empty(), "the other side has ended the connection");
+            unread.extend(part);
+        }
+    }
+
+    /// Drops what has arrived. Returns whether the other side has ended the connection.
+    pub(crate) fn is_ended(&mut self) -> bool {
+        self.socket.set_nonblocking(true).unwrap();
+        let mut part = [0; 4_096];
+        let end = loop {
+            match self.socket.read(&mut part) {
+                Ok(1..) => {}
+                end => break end,
+            }
+        };
+        self.socket.set_nonblocking(false).unwrap();
+        end.map_or_else(|error| error.kind() != ErrorKind::WouldBlock, |_| true)
+    }
+
+    /// Returns the context of the next PONG.
+    pub(crate) fn receive_pong(&mut self) -> Vec<u8> {
+        loop {
+            let frame = self.receive();
+            if let Some(context) = frame.body.strip_prefix(b"\x04PONG").filter(|_| frame.flags & COMMAND != 0) {
+                return context.to_vec();
+            }
+        }
+    }
+
+    /// Returns the topic and the payload of the next message.
+    pub(crate) fn receive_message(&mut self) -> [Vec<u8>; 2] {
+        [self.receive_body(), self.receive_body()]
     }
 
     /// Returns the body of the next frame that is no command.
@@ -134,14 +241,18 @@ impl RawPeer {
     }
 
     fn receive(&mut self) -> Frame {
+        self.try_receive().expect("a frame arrives")
+    }
+
+    fn try_receive(&mut self) -> io::Result<Frame> {
         let mut flags = [0];
-        self.socket.read_exact(&mut flags).unwrap();
+        self.socket.read_exact(&mut flags)?;
         let mut length = [0; 8];
         let length_at = if flags[0] & LONG == 0 { 7 } else { 0 };
-        self.socket.read_exact(&mut length[length_at..]).unwrap();
+        self.socket.read_exact(&mut length[length_at..])?;
         let mut body = vec![0; usize::try_from(u64::from_be_bytes(length)).unwrap()];
-        self.socket.read_exact(&mut body).unwrap();
-        Frame { flags: flags[0], body }
+        self.socket.read_exact(&mut body)?;
+        Ok(Frame { flags: flags[0], body })
     }
 
     /// Returns all that arrives until the other side ends the connection, which it must.

@@ -3,7 +3,7 @@
 use std::sync::{Arc, mpsc};
 
 use adapter_gateway::bus::{Bus, BusConfig, Publisher};
-use adapter_gateway::http::Publish as _;
+use adapter_gateway::message::publish::Publish as _;
 use tokio::sync::Notify;
 
 use crate::Outcome;

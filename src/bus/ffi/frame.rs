@@ -1,4 +1,4 @@
-//! A frame of a message: how it is made, shared, sent and received.
+//! A frame of a message: how it is made, sent and received.
 
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
@@ -7,8 +7,10 @@ use std::{io, slice};
 
 use zmq_sys::zmq_msg_t;
 
-/// libzmq holds less content than this in the frame itself.
-const LEAST_HEAP_BYTES: usize = 34;
+use crate::limits::Hold;
+
+// libzmq writes 64 bytes there. This is checked for each machine that the program is compiled for.
+const _: () = assert!(size_of::<zmq_msg_t>() == 64 && align_of::<zmq_msg_t>() >= align_of::<*mut c_void>());
 
 /// One frame of a message. libzmq holds up to 33 bytes in the frame itself, and more on its heap.
 pub(crate) struct Frame(zmq_msg_t);
@@ -40,62 +42,27 @@ impl Frame {
         Some(Self(message))
     }
 
-    /// Creates a frame of `part` of `buffer` without a copy. The buffer lives for as long as libzmq has any of it.
-    /// Returns `None` if there is no memory for the frame, and for a part that the buffer does not have, so that a
-    /// message is refused instead of published without its payload.
-    pub(crate) fn part_of(buffer: &Arc<Vec<u8>>, part: Range<usize>) -> Option<Self> {
+    /// Creates a frame of `part` of `buffer` without a copy. The buffer lives, and `hold` is held, for as long as libzmq has
+    /// any of it. Returns `None` if there is no memory for the frame, and for a part that the buffer does not have, so that
+    /// a message is refused instead of published without its payload.
+    pub(crate) fn part_of(buffer: &Arc<Vec<u8>>, part: Range<usize>, hold: Option<Hold>) -> Option<Self> {
         debug_assert!(buffer.get(part.clone()).is_some(), "no part {part:?} in {} bytes", buffer.len());
         let bytes = buffer.get(part)?;
         let mut message = zmq_msg_t::default();
         let data = bytes.as_ptr().cast_mut().cast::<c_void>();
-        let counted = Arc::into_raw(Arc::clone(buffer));
-        // SAFETY: as in `empty`. The data lies in the vector that `counted` holds a reference to, which nothing can
-        // change or free before `release_buffer` has given that reference back; libzmq only reads the data, from any
-        // thread, as `Vec<u8>` allows.
+        let lent = Box::into_raw(Box::new(LentBuffer { _buffer: Arc::clone(buffer), _hold: hold }));
+        // SAFETY: as in `empty`. The data lies in the vector that `lent` holds a reference to, which nothing can change or
+        // free before `release_buffer` has dropped that reference; libzmq only reads the data, from any thread, as
+        // `Vec<u8>` allows.
         let rc = unsafe {
-            let hint = counted.cast_mut().cast::<c_void>();
-            zmq_sys::zmq_msg_init_data(&raw mut message, data, bytes.len(), Some(release_buffer), hint)
-        };
-        if rc != 0 {
-            // SAFETY: this is the reference taken above, which libzmq did not take over.
-            drop(unsafe { Arc::from_raw(counted) });
-            return None;
-        }
-        Some(Self(message))
-    }
-
-    /// Returns a frame of the same content, without a copy, that drops `attached` when libzmq has none of the content any
-    /// more. The content of such a frame must be on the heap ([`LEAST_HEAP_BYTES`]); for less, this does nothing.
-    pub(crate) fn with_attached<A: Send + 'static>(self, attached: A) -> Self {
-        let bytes = self.bytes().len();
-        if bytes < LEAST_HEAP_BYTES {
-            debug_assert!(false, "{bytes} bytes move with the frame");
-            return self;
-        }
-        let data = self.bytes().as_ptr().cast_mut().cast::<c_void>();
-        let with_attached = Box::into_raw(Box::new(FrameWith { frame: self, _attached: attached }));
-        let mut message = zmq_msg_t::default();
-        // SAFETY: as in `empty`. The data is on the heap, since there is so much of it, and belongs to the frame in
-        // the box, which nothing changes or frees before `release_with_attached`; libzmq only reads the data, from any
-        // thread, as for every frame, and `A` may be dropped on any thread.
-        let rc = unsafe {
-            let (hint, release) = (with_attached.cast::<c_void>(), release_with_attached::<A> as zmq_sys::zmq_free_fn);
-            zmq_sys::zmq_msg_init_data(&raw mut message, data, bytes, Some(release), hint)
+            zmq_sys::zmq_msg_init_data(&raw mut message, data, bytes.len(), Some(release_buffer), lent.cast::<c_void>())
         };
         if rc != 0 {
             // SAFETY: this is the box made above, which libzmq did not take over.
-            return unsafe { Box::from_raw(with_attached) }.frame;
+            drop(unsafe { Box::from_raw(lent) });
+            return None;
         }
-        Self(message)
-    }
-
-    /// Returns a second frame of the same content. libzmq counts references to long content and copies short content.
-    pub(crate) fn share(&mut self) -> Self {
-        let mut second = Self::empty();
-        // SAFETY: both messages are initialised and borrowed exclusively.
-        let rc = unsafe { zmq_sys::zmq_msg_copy(&raw mut second.0, &raw mut self.0) };
-        debug_assert_eq!(rc, 0, "zmq_msg_copy fails only for messages that were never initialised");
-        second
+        Some(Self(message))
     }
 
     /// Returns the content.
@@ -136,22 +103,22 @@ impl Frame {
     }
 }
 
-/// Releases a buffer that a frame was made of. libzmq calls this once, when the last copy of the frame is gone.
+/// What a frame without a copy holds until libzmq is done with it.
+struct LentBuffer {
+    _buffer: Arc<Vec<u8>>,
+    _hold: Option<Hold>,
+}
+
+// libzmq may drop it on any of its threads.
+const _: fn() = || {
+    fn can_change_threads<T: Send>() {}
+    can_change_threads::<LentBuffer>();
+};
+
+/// Releases what a frame was made of. libzmq calls this once, when the last copy of the frame is gone.
 unsafe extern "C" fn release_buffer(_data: *mut c_void, hint: *mut c_void) {
-    // SAFETY: `hint` is the reference that `part_of` took for this call.
-    drop(unsafe { Arc::from_raw(hint.cast::<Vec<u8>>().cast_const()) });
-}
-
-/// A frame, and what is dropped after its content was freed.
-struct FrameWith<A> {
-    frame: Frame,
-    _attached: A,
-}
-
-/// Releases such a frame. libzmq calls this once, when the last copy of the content is gone.
-unsafe extern "C" fn release_with_attached<A>(_data: *mut c_void, hint: *mut c_void) {
-    // SAFETY: `hint` is the box that `with_attached` made for this call.
-    drop(unsafe { Box::from_raw(hint.cast::<FrameWith<A>>()) });
+    // SAFETY: `hint` is the box that `part_of` made for this call.
+    drop(unsafe { Box::from_raw(hint.cast::<LentBuffer>()) });
 }
 
 impl Drop for Frame {
@@ -180,6 +147,7 @@ fn without_blocking(mut call: impl FnMut() -> c_int) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::Budget;
 
     const SHORT: &[u8] = b"adapter/nodes/data";
 
@@ -198,44 +166,21 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_frame_outlives_the_first() {
-        for bytes in [SHORT, &long()] {
-            let mut frame = Frame::copy_of(bytes).unwrap();
-            let second = frame.share();
-            drop(frame);
-            assert_eq!(second.bytes(), bytes);
-        }
-    }
-
-    #[test]
-    fn a_part_has_the_same_bytes_and_releases_its_buffer_with_the_last_frame() {
-        let buffer = Arc::new(long());
+    fn a_part_has_the_same_bytes_and_releases_its_buffer_and_what_it_holds() {
+        let (buffer, budget) = (Arc::new(long()), Budget::new(10_000));
         let part = &buffer[1..9_000];
-        let mut frame = Frame::part_of(&buffer, 1..9_000).unwrap();
-        assert_eq!(frame.bytes().as_ptr(), part.as_ptr());
-        let second = frame.share();
-        drop(frame);
-        assert_eq!((second.bytes(), Arc::strong_count(&buffer)), (part, 2));
-        std::thread::spawn(move || drop(second)).join().unwrap();
-        assert_eq!(Arc::strong_count(&buffer), 1);
-    }
-
-    #[test]
-    fn what_is_attached_to_a_frame_is_dropped_with_its_last_copy() {
-        let (large, attached) = (Arc::new(vec![7; LEAST_HEAP_BYTES + 1]), Arc::new(()));
-        let mut frame = Frame::part_of(&large, 1..large.len()).unwrap().with_attached(Arc::clone(&attached));
-        let second = frame.share();
-        drop(frame);
-        assert_eq!((second.bytes(), Arc::strong_count(&attached)), (&large[1..], 2));
-        drop(second);
-        assert_eq!((Arc::strong_count(&large), Arc::strong_count(&attached)), (1, 1));
+        let frame = Frame::part_of(&buffer, 1..9_000, budget.hold(part.len())).unwrap();
+        assert_eq!((frame.bytes().as_ptr(), frame.bytes()), (part.as_ptr(), part));
+        assert_eq!((Arc::strong_count(&buffer), budget.held_bytes()), (2, part.len()));
+        std::thread::spawn(move || drop(frame)).join().unwrap();
+        assert_eq!((Arc::strong_count(&buffer), budget.held_bytes()), (1, 0));
     }
 
     /// A debug build stops at the assertion. A release build makes no frame, so that nothing is published.
     #[test]
     #[cfg_attr(debug_assertions, should_panic(expected = "no part 1..10001 in 10000 bytes"))]
     fn a_part_that_the_buffer_does_not_have_makes_no_frame() {
-        assert!(Frame::part_of(&Arc::new(long()), 1..10_001).is_none());
+        assert!(Frame::part_of(&Arc::new(long()), 1..10_001, None).is_none());
     }
 
     #[test]
@@ -246,7 +191,7 @@ mod tests {
         left.bind("inproc://parts").unwrap();
         right.connect("inproc://parts").unwrap();
         let buffer = Arc::new(long());
-        assert!(Frame::part_of(&buffer, 0..buffer.len()).unwrap().send(&mut left, false));
+        assert!(Frame::part_of(&buffer, 0..buffer.len(), None).unwrap().send(&mut left, false));
         let sent = Arc::downgrade(&buffer);
         drop(buffer);
         let mut frame = Frame::empty();

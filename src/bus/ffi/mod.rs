@@ -1,9 +1,9 @@
 //! The calls of libzmq that the zmq crate does not wrap, or does not wrap as the bus needs them, and calls for libzmq's
-//! connections: with `hooks`, the `unsafe` code of the bus. `frame` has a frame of a message.
+//! connections: the `unsafe` code of the bus. `frame` has a frame of a message.
 //!
-//! The `Message` of the zmq crate is consumed by a send that fails, so back-pressure would lose the message. It cannot
-//! be shared between sockets without a copy, and it cannot lie in a part of a buffer. The crate's `bind` and `connect`
-//! panic on an errno that they do not know, such as `ENOTDIR`. `ZMQ_XPUB_NODROP` is missing.
+//! The `Message` of the zmq crate is consumed by a send that fails, so back-pressure would lose the message, and it cannot
+//! lie in a part of a buffer. The crate's `connect` panics on an errno that it does not know, such as `ENOTDIR`.
+//! `ZMQ_XPUB_NODROP` and `ZMQ_XPUB_MANUAL` are missing.
 
 #![allow(unsafe_code)]
 
@@ -11,45 +11,31 @@ mod frame;
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
-use rustix::event::epoll;
-use rustix::net::{Shutdown, SocketAddrUnix, getsockname, shutdown};
-use zmq_sys::{ZMQ_USE_FD, ZMQ_XPUB_NODROP, zmq_setsockopt};
+use zmq_sys::{ZMQ_XPUB_MANUAL, ZMQ_XPUB_NODROP, zmq_setsockopt};
 
 pub(super) use frame::Frame;
 
-/// The value of `ZMQ_USE_FD` for a socket that libzmq opens itself.
-const NO_FD: c_int = -1;
-
 /// Makes this XPUB socket return `EAGAIN` if a pipe is full, instead of dropping the message silently.
 pub(crate) fn set_nodrop(socket: &mut zmq::Socket) -> io::Result<()> {
-    set_int(socket, ZMQ_XPUB_NODROP, 1)
+    set_option(socket, ZMQ_XPUB_NODROP)
 }
 
-/// Sets an option whose value is an integer.
-fn set_int(socket: &mut zmq::Socket, option: u32, value: c_int) -> io::Result<()> {
-    let option = option.cast_signed();
+/// Makes this XPUB socket leave it to its owner what a peer is sent that has subscribed: `set_subscribe` decides it for the
+/// peer whose subscription was received last.
+pub(crate) fn set_manual(socket: &mut zmq::Socket) -> io::Result<()> {
+    set_option(socket, ZMQ_XPUB_MANUAL)
+}
+
+/// Switches an option on.
+fn set_option(socket: &mut zmq::Socket, option: u32) -> io::Result<()> {
+    let (option, value): (_, c_int) = (option.cast_signed(), 1);
     // SAFETY: the pointer comes from a live socket, borrowed exclusively; libzmq reads
     // `size_of::<c_int>()` bytes of `value` during the call and keeps no reference.
     let rc =
         unsafe { zmq_setsockopt(socket.as_mut_ptr(), option, (&raw const value).cast::<c_void>(), size_of::<c_int>()) };
     checked(rc)
-}
-
-/// Calls `zmq_bind` for a socket that listens already, which libzmq owns afterwards.
-pub(crate) fn bind_listening(socket: &mut zmq::Socket, address: &str, listening: OwnedFd) -> io::Result<()> {
-    set_int(socket, ZMQ_USE_FD, listening.as_raw_fd())?;
-    let bound = bind(socket, address);
-    set_int(socket, ZMQ_USE_FD, NO_FD)?;
-    bound?;
-    let _owned_by_libzmq = listening.into_raw_fd();
-    Ok(())
-}
-
-/// Calls `zmq_bind`.
-pub(crate) fn bind(socket: &mut zmq::Socket, address: &str) -> io::Result<()> {
-    with_address(socket, address, zmq_sys::zmq_bind)
 }
 
 /// Calls `zmq_connect`.
@@ -64,7 +50,7 @@ pub(crate) fn disconnect(socket: &mut zmq::Socket, address: &str) -> io::Result<
 
 type AddressCall = unsafe extern "C" fn(*mut c_void, *const c_char) -> c_int;
 
-/// Calls one of the three functions above with a socket and an address.
+/// Calls one of the two functions above with a socket and an address.
 fn with_address(socket: &mut zmq::Socket, address: &str, call: AddressCall) -> io::Result<()> {
     let address = CString::new(address)?;
     // SAFETY: the socket is live and borrowed exclusively; the string ends with a NUL and outlives the
@@ -87,73 +73,43 @@ fn checked(rc: c_int) -> io::Result<()> {
     Err(io::Error::last_os_error()) // on Linux `zmq_errno` is errno
 }
 
-/// How a connection is registered with the epoll instance of libzmq's thread.
+/// Returns another descriptor of what `descriptor` stands for now.
 ///
-/// This and the functions below take the number of a descriptor. The caller holds the lock under which the hook for
-/// `close` forgets that number, so the descriptor is open, and is the connection that is meant.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Registration {
-    pub(crate) epoll: RawFd,
-    pub(crate) connection: RawFd,
-    pub(crate) events: u32,
-    pub(crate) data: u64,
+/// # Errors
+/// Returns an error if that is not open, or no descriptor is left.
+pub(crate) fn duplicate(descriptor: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: the call takes any number, and fails for one that is not open.
+    let duplicated = unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, 0) };
+    checked(duplicated)?;
+    // SAFETY: the kernel has just made the descriptor, so nothing else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(duplicated) })
 }
 
-impl Registration {
-    /// Lets libzmq's thread wait for the connection.
-    pub(crate) fn add(&self) {
-        let flags = epoll::EventFlags::from_bits_retain(self.events);
-        let data = epoll::EventData::new_u64(self.data);
-        let added = epoll::add(borrowed(self.epoll), borrowed(self.connection), data, flags);
-        debug_assert!(added.is_ok(), "{added:?}");
-    }
-
-    /// Lets libzmq's thread not wait for the connection, not even for its end.
-    pub(crate) fn remove(&self) {
-        let removed = epoll::delete(borrowed(self.epoll), borrowed(self.connection));
-        debug_assert!(removed.is_ok(), "{removed:?}");
-    }
-}
-
-/// Ends both directions of a connection. libzmq reads the end, and closes it.
-pub(crate) fn shut_down(connection: RawFd) {
-    // The only error is that the peer has ended it already.
-    let _ = shutdown(borrowed(connection), Shutdown::Both);
-}
-
-/// Returns how many of the sent bytes the peer has not acknowledged, or, at a Unix socket, not read.
-pub(crate) fn unacknowledged_bytes(connection: RawFd) -> u64 {
-    let mut bytes = 0;
-    // SAFETY: the descriptor is open, and the kernel writes an `int` to the address.
-    let status = unsafe { libc::ioctl(connection, libc::TIOCOUTQ, &raw mut bytes) };
-    debug_assert_eq!(status, 0, "a socket tells what it has not sent");
+/// Returns how many of the bytes that were sent the peer has not acknowledged or, at a Unix socket, not read.
+pub(crate) fn unacknowledged_bytes(connection: BorrowedFd<'_>) -> u64 {
+    let mut bytes: c_int = 0;
+    // SAFETY: the descriptor is open while it is borrowed, and the kernel writes an `int` to the address.
+    let status = unsafe { libc::ioctl(connection.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    debug_assert_eq!(status, 0, "a socket tells what was not acknowledged");
     u64::try_from(bytes).unwrap_or_default()
-}
-
-/// Returns the endpoint of ours that the peer has connected to.
-pub(crate) fn local_endpoint(connection: RawFd) -> String {
-    let address = getsockname(borrowed(connection)).ok();
-    let unix = || SocketAddrUnix::try_from(address.clone()?).ok();
-    let path = unix().and_then(|unix| Some(format!("ipc://{}", unix.path()?.to_string_lossy())));
-    let tcp = || Some(format!("tcp://{}", std::net::SocketAddr::try_from(address.clone()?).ok()?));
-    path.or_else(tcp).unwrap_or_default()
-}
-
-fn borrowed<'c>(descriptor: RawFd) -> BorrowedFd<'c> {
-    // SAFETY: the callers see to it that the descriptor is open for as long as they use it ([`Registration`]).
-    unsafe { BorrowedFd::borrow_raw(descriptor) }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
     use super::*;
 
     #[test]
-    fn xpub_accepts_nodrop_and_other_sockets_refuse_it() {
+    fn xpub_accepts_its_options_and_other_sockets_refuse_them() {
         let context = zmq::Context::new();
-        set_nodrop(&mut context.socket(zmq::XPUB).unwrap()).unwrap();
-        let other = set_nodrop(&mut context.socket(zmq::SUB).unwrap()).unwrap_err();
-        assert_eq!(other.kind(), io::ErrorKind::InvalidInput);
+        for set in [set_nodrop, set_manual] {
+            set(&mut context.socket(zmq::XPUB).unwrap()).unwrap();
+            let other = set(&mut context.socket(zmq::SUB).unwrap()).unwrap_err();
+            assert_eq!(other.kind(), io::ErrorKind::InvalidInput);
+        }
     }
 
     #[test]
@@ -163,7 +119,32 @@ mod tests {
         socket.set_linger(0).unwrap();
         connect(&mut socket, "tcp://127.0.0.1:9").unwrap();
         disconnect(&mut socket, "tcp://127.0.0.1:9").unwrap();
-        let file_as_directory = bind(&mut socket, "ipc:///dev/null/x").unwrap_err();
-        assert_eq!(file_as_directory.kind(), io::ErrorKind::NotADirectory);
+        assert_eq!(disconnect(&mut socket, "tcp://127.0.0.1:9").unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(
+            connect(&mut socket, "udp://127.0.0.1:9").unwrap_err().raw_os_error(),
+            Some(zmq_sys::errno::ENOCOMPATPROTO)
+        );
+    }
+
+    #[test]
+    fn what_a_peer_has_not_read_of_a_unix_socket_is_unacknowledged() {
+        let (mut left, mut right) = UnixStream::pair().unwrap();
+        assert_eq!(unacknowledged_bytes(left.as_fd()), 0);
+        left.write_all(&[0; 100]).unwrap();
+        assert!(unacknowledged_bytes(left.as_fd()) >= 100);
+        right.read_exact(&mut [0; 100]).unwrap();
+        assert_eq!(unacknowledged_bytes(left.as_fd()), 0);
+    }
+
+    #[test]
+    fn a_duplicate_is_the_same_connection_and_what_is_closed_has_none() {
+        let (left, right) = UnixStream::pair().unwrap();
+        let mut duplicated = UnixStream::from(duplicate(left.as_raw_fd()).unwrap());
+        drop(left);
+        duplicated.write_all(b"1").unwrap();
+        (&right).read_exact(&mut [0]).unwrap();
+        for closed in [-1, RawFd::MAX] {
+            assert_eq!(duplicate(closed).unwrap_err().raw_os_error(), Some(libc::EBADF));
+        }
     }
 }

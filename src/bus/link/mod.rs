@@ -1,23 +1,31 @@
-//! The link to one endpoint: whether it counts as connected, why it is not, and the names of its hosts.
+//! The link to one endpoint: whether it counts as connected, why it is not, and the address that libzmq dials for it.
 //!
 //! | file | what it holds |
 //! |---|---|
+//! | `dialled` | a hub that the bus publishes to: a socket, and its link |
 //! | `state` | the state machine: events in; what to report and what to do out |
-//! | `probe` | why an endpoint is not connected |
-//! | `names` | the addresses of host names, looked up outside of libzmq's thread |
+//! | `probe` | the addresses of a name, and why an endpoint is not connected |
+//! | `socket` | what all sockets that dial need of libzmq |
 //!
 //! A [`Link`] drives the state machine of one socket with what libzmq's monitor and the probes find out.
+//!
+//! libzmq gets numeric addresses only. It would look a name up on the I/O thread, which serves all connections of its
+//! context, and a name server that does not answer would hold that thread up for ten seconds and more. So the probes look
+//! names up: at the start, and again while there is no connection, so that a hub that gets another address is found.
 
-pub(super) mod names;
+mod dialled;
 mod probe;
+mod socket;
 mod state;
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::net::SocketAddr;
+use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Instant;
 
+use probe::ProbeReport;
 use state::{LinkEvent, LinkState, LinkStep};
 
 use super::endpoint::Endpoint;
@@ -25,26 +33,35 @@ use super::ffi::{self, Frame};
 use crate::sync::waker::Waker;
 use crate::zmtp::SocketRole;
 
+pub(super) use dialled::Dialled;
+pub(super) use socket::{set_options, with_context};
 pub use state::{LinkStatus, NotConnected};
 
-/// The events of libzmq's monitor that say something new. `DISCONNECTED` follows each of the `HANDSHAKE_FAILED` events.
+/// The events of libzmq's monitor that say something new about the link. `DISCONNECTED` follows each of the
+/// `HANDSHAKE_FAILED` events.
 const EVENTS: [(zmq::SocketEvent, LinkEvent); 3] = [
     (zmq::SocketEvent::HANDSHAKE_SUCCEEDED, LinkEvent::Handshake),
     (zmq::SocketEvent::DISCONNECTED, LinkEvent::Lost),
     (zmq::SocketEvent::CONNECT_RETRIED, LinkEvent::Retrying),
 ];
 
+/// The event whose value is the descriptor of a new connection.
+const CONNECTED: zmq::SocketEvent = zmq::SocketEvent::CONNECTED;
+
 /// A function that is called with each new status.
 type OnLinkStatus<'a> = dyn FnMut(LinkStatus) + 'a;
 
 /// The link of one socket.
 pub(super) struct Link {
+    /// As it was written, perhaps with a name.
     address: Endpoint,
+    /// What libzmq dials; `None` until the first address of a name is known.
+    dialled: Option<Endpoint>,
     state: LinkState,
     /// Receives the events of libzmq about the connections of the socket.
     monitor: zmq::Socket,
-    /// The end of the probe that runs.
-    probe: Option<Receiver<LinkStatus>>,
+    /// What the probe that runs finds out.
+    probe: Option<Receiver<ProbeReport>>,
 }
 
 impl Link {
@@ -59,21 +76,18 @@ impl Link {
         socket.set_ipv6(address.is_ipv6())?;
         // The socket is monitored before it connects, or events would be missed.
         let monitor_address = format!("inproc://{monitor_name}");
-        socket.monitor(
-            &monitor_address,
-            EVENTS.iter().fold(0, |events, (event, _)| events | i32::from(event.to_raw())),
-        )?;
+        let events = EVENTS.iter().map(|(event, _)| *event).chain([CONNECTED]);
+        socket.monitor(&monitor_address, events.fold(0, |events, event| events | i32::from(event.to_raw())))?;
         let monitor = context.socket(zmq::PAIR)?;
         monitor.set_linger(0)?;
         monitor.connect(&monitor_address)?;
-        ffi::connect(socket, address.as_str())?;
-        let state = LinkState::new(role, Instant::now());
-        Ok(Self { address: address.clone(), state, monitor, probe: None })
-    }
-
-    /// Returns whether the endpoint counts as connected.
-    pub(super) fn is_connected(&self) -> bool {
-        self.state.is_connected()
+        let (address, is_named) = (address.clone(), address.is_named());
+        let state = LinkState::new(role, is_named, Instant::now());
+        let mut link = Self { address, dialled: None, state, monitor, probe: None };
+        if !is_named {
+            link.dial(socket, link.address.clone())?;
+        }
+        Ok(link)
     }
 
     /// Returns the descriptor that becomes readable when [`Link::update`] has something to read.
@@ -81,8 +95,7 @@ impl Link {
         ffi::descriptor(&self.monitor)
     }
 
-    /// Reads what happened to the connection, until nothing is left, and does what is due at `now`. The end of a probe
-    /// wakes `waker`.
+    /// Reads what happened to the connection, until nothing is left, and does what is due at `now`. A probe wakes `waker`.
     pub(super) fn update(
         &mut self,
         socket: &mut zmq::Socket,
@@ -93,15 +106,14 @@ impl Link {
         while let Some(event) = self.next_event() {
             self.state.on_event(event, now).into_iter().for_each(&mut *on_status);
         }
-        let probed = match self.probe.as_ref().map(Receiver::try_recv) {
-            Some(Ok(status)) => Some(status),
-            // There was no thread for the probe.
-            Some(Err(TryRecvError::Disconnected)) => Some(Ok(())),
-            Some(Err(TryRecvError::Empty)) | None => None,
-        };
-        if let Some(status) = probed {
-            self.probe = None;
-            self.state.on_event(LinkEvent::Probed(status), now).into_iter().for_each(&mut *on_status);
+        while let Some(report) = self.next_report() {
+            match report {
+                ProbeReport::Addresses(found) => self.dial_one_of(socket, &found, now),
+                ProbeReport::End(status) => {
+                    self.probe = None;
+                    self.state.on_event(LinkEvent::Probed(status), now).into_iter().for_each(&mut *on_status);
+                }
+            }
         }
         self.state.on_time(now).into_iter().for_each(on_status);
         while let Some(step) = self.state.next_step(now) {
@@ -109,12 +121,41 @@ impl Link {
                 LinkStep::Reconnect => {
                     // libzmq forgets an endpoint after a protocol error, whatever its reconnect options say. A call that
                     // fails here is repeated when the next reconnect is due.
-                    let _ = ffi::disconnect(socket, self.address.as_str());
-                    let _ = ffi::connect(socket, self.address.as_str());
+                    if let Some(dialled) = self.dialled.clone() {
+                        let _ = self.dial(socket, dialled);
+                    }
                 }
                 LinkStep::Probe => self.probe = Some(probe::start(&self.address, self.state.role, waker)),
             }
         }
+    }
+
+    /// Dials the first of the addresses that a name has now, unless the one that is dialled is one of them.
+    fn dial_one_of(&mut self, socket: &mut zmq::Socket, found: &[SocketAddr], now: Instant) {
+        let Some(first) = found.first() else { return };
+        let dialled = self.dialled.as_ref().and_then(Endpoint::numeric);
+        let is_dialled = dialled.is_some_and(|dialled| found.iter().any(|found| socket::is_same(*found, dialled)));
+        // What a publisher sent before it was lost is read first. The next probe looks the name up again.
+        let is_unread = || socket.get_events().is_ok_and(|events| events.contains(zmq::POLLIN));
+        if is_dialled || self.state.has_handshake() || self.state.role == SocketRole::Publishes && is_unread() {
+            return;
+        }
+        // After a failure a reconnect becomes due, as after a loss.
+        let is_dialled = self.dial(socket, Endpoint::at(*first)).is_ok();
+        let event = if is_dialled { LinkEvent::Redialled } else { LinkEvent::Lost };
+        let reported = self.state.on_event(event, now);
+        debug_assert_eq!(reported, None, "there was no connection");
+    }
+
+    /// Lets libzmq dial `address` in the place of what it dials now. What it has not sent there is lost.
+    fn dial(&mut self, socket: &mut zmq::Socket, address: Endpoint) -> io::Result<()> {
+        if let Some(former) = self.dialled.take() {
+            let _ = ffi::disconnect(socket, former.as_str());
+            // A subscription of the former connection must not count for the next one.
+            while self.state.role == SocketRole::Subscribes && Frame::empty().receive(socket) {}
+        }
+        let dialled = self.dialled.insert(address);
+        ffi::connect(socket, dialled.as_str())
     }
 
     /// Takes note that the peer has subscribed to something.
@@ -127,7 +168,17 @@ impl Link {
         self.state.deadline()
     }
 
-    /// Returns the next event of the monitor, or `None` if there is none.
+    /// Returns what the probe reports next, or `None` if there is nothing.
+    fn next_report(&self) -> Option<ProbeReport> {
+        match self.probe.as_ref()?.try_recv() {
+            Ok(report) => Some(report),
+            // There was no thread for the probe.
+            Err(TryRecvError::Disconnected) => Some(ProbeReport::End(Ok(()))),
+            Err(TryRecvError::Empty) => None,
+        }
+    }
+
+    /// Returns the next event of the monitor, or `None` if there is none. Lets the kernel watch a new connection.
     fn next_event(&mut self) -> Option<LinkEvent> {
         loop {
             let mut frame = Frame::empty();
@@ -140,8 +191,16 @@ impl Link {
                 debug_assert!(received, "the frames of one message arrive together");
             }
             // The numbers are compared, because `SocketEvent::from_raw` panics on a number that it does not know.
-            let number = frame.bytes().first_chunk().map(|bytes| u16::from_ne_bytes(*bytes));
-            let event = EVENTS.into_iter().find(|(event, _)| Some(event.to_raw()) == number);
+            let (number, value) =
+                frame.bytes().split_first_chunk().map(|(number, value)| (u16::from_ne_bytes(*number), value))?;
+            if number == CONNECTED.to_raw()
+                && let Some(descriptor) = value.first_chunk().map(|value| RawFd::from_ne_bytes(*value))
+                && let Some(peer) = self.dialled.as_ref().and_then(Endpoint::numeric)
+            {
+                // An error means that this connection has ended already.
+                let _ = socket::keep_alive(descriptor, peer);
+            }
+            let event = EVENTS.into_iter().find(|(event, _)| event.to_raw() == number);
             if event.is_some() {
                 return event.map(|(_, event)| event);
             }

@@ -1,8 +1,8 @@
-//! Finds out why nothing is connected to an endpoint. libzmq reports that an attempt to connect has failed, and not
-//! why, so the probe connects once more by itself, and reads the beginning of a ZMTP handshake.
+//! Finds out which addresses an endpoint has, and why nothing is connected to it. libzmq reports that an attempt to connect
+//! has failed, and not why, so the probe connects once more by itself, and reads the beginning of a ZMTP handshake.
 
 use std::io::{self, Read, Write};
-use std::net::ToSocketAddrs;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -13,16 +13,12 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use super::state::{LinkStatus, NotConnected};
 use crate::bus::endpoint::{Endpoint, Location};
 use crate::sync::waker::Waker;
-use crate::zmtp::{GREETING_BYTES, PeerFault, SocketRole, check_greeting, parse_ready};
+use crate::zmtp::{GREETING, GREETING_BYTES, PeerFault, SocketRole, check_greeting, parse_ready};
 
 /// The time for a connection, where packets vanish.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// The time for the peer's half of the handshake. It is one round trip.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// The greeting of ZMTP 3.0 with the mechanism NULL (rfc.zeromq.org/spec/23): signature, version, mechanism, padding.
-const GREETING: [u8; GREETING_BYTES] = *b"\xff\0\0\0\0\0\0\0\0\x7f\x03\0NULL\
-    \0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 
 impl From<io::Error> for NotConnected {
     fn from(error: io::Error) -> Self {
@@ -42,24 +38,46 @@ impl From<PeerFault> for NotConnected {
     }
 }
 
-/// Probes the endpoint in a thread of its own, since the lookup of a name may take long. Its end wakes `waker`. Without a
+/// What a probe finds out.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum ProbeReport {
+    /// The addresses of the name, if there is one, in the order of the system. It comes first.
+    Addresses(Vec<SocketAddr>),
+    /// Whether a peer of the right kind is there. Nothing follows.
+    End(LinkStatus),
+}
+
+/// Probes the endpoint in a thread of its own, since the lookup of a name may take long. Each report wakes `waker`. Without a
 /// thread the receiver is disconnected, nothing is found out, and libzmq still tries to connect.
-pub(super) fn start(endpoint: &Endpoint, role: SocketRole, waker: &Arc<Waker>) -> Receiver<LinkStatus> {
+pub(super) fn start(endpoint: &Endpoint, role: SocketRole, waker: &Arc<Waker>) -> Receiver<ProbeReport> {
     let (sender, receiver) = channel();
     let (endpoint, waker) = (endpoint.clone(), Arc::clone(waker));
     let body = move || {
-        // The receiver is gone if the socket is.
-        let _ = sender.send(probe(&endpoint, role));
-        waker.force_wake();
+        probe(&endpoint, role, &|report| {
+            // The receiver is gone if the socket is.
+            let _ = sender.send(report);
+            waker.force_wake();
+        });
     };
     let _ = thread::Builder::new().name("probe".into()).spawn(body);
     receiver
 }
 
-/// Connects to the endpoint and closes the connection before the end of the handshake. `role` is what a peer does that
-/// the caller's socket can talk to. The call blocks, for as long as the system resolves the name.
-fn probe(endpoint: &Endpoint, role: SocketRole) -> LinkStatus {
-    let mut socket = connect(endpoint)?;
+/// Probes the endpoint. `role` is what a peer does that the caller's socket can talk to. The call blocks, for as long as the
+/// system resolves the name.
+fn probe(endpoint: &Endpoint, role: SocketRole, report: &dyn Fn(ProbeReport)) {
+    let addresses = addresses(endpoint);
+    if let Ok(addresses) = &addresses
+        && endpoint.is_named()
+    {
+        report(ProbeReport::Addresses(addresses.iter().filter_map(SockAddr::as_socket).collect()));
+    }
+    report(ProbeReport::End(addresses.and_then(|addresses| shake_hands(&addresses, role))));
+}
+
+/// Connects to one of the addresses and closes the connection before the end of the handshake.
+fn shake_hands(addresses: &[SockAddr], role: SocketRole) -> LinkStatus {
+    let mut socket = connect(addresses)?;
     let deadline = Instant::now() + ANSWER_TIMEOUT;
     socket.set_write_timeout(Some(ANSWER_TIMEOUT))?;
     socket.write_all(&GREETING)?;
@@ -101,11 +119,11 @@ fn read_more(socket: &mut Socket, deadline: Instant, answer: &mut Vec<u8>) -> io
     }
 }
 
-fn connect(endpoint: &Endpoint) -> Result<Socket, NotConnected> {
+fn connect(addresses: &[SockAddr]) -> Result<Socket, NotConnected> {
     let mut failure = NotConnected::Unresolved("no address of the right family".into());
-    for address in addresses(endpoint)? {
+    for address in addresses {
         let socket = Socket::new(address.domain(), Type::STREAM, None)?;
-        match socket.connect_timeout(&address, CONNECT_TIMEOUT) {
+        match socket.connect_timeout(address, CONNECT_TIMEOUT) {
             Ok(()) => return Ok(socket),
             Err(error) => failure = error.into(),
         }
@@ -113,7 +131,7 @@ fn connect(endpoint: &Endpoint) -> Result<Socket, NotConnected> {
     Err(failure)
 }
 
-/// Returns the addresses that libzmq would connect to: it takes IPv6 addresses only if the host stands in brackets.
+/// Returns the addresses to connect to: those of IPv6 if the host stands in brackets, otherwise those of IPv4.
 fn addresses(endpoint: &Endpoint) -> Result<Vec<SockAddr>, NotConnected> {
     match endpoint.place() {
         Location::Tcp(host_and_port) => {
@@ -146,6 +164,18 @@ mod tests {
         text.parse().unwrap()
     }
 
+    /// Returns the end of a probe.
+    fn end_of_probe(endpoint: &Endpoint, role: SocketRole) -> LinkStatus {
+        let ProbeReport::End(status) = reports(endpoint, role).pop().unwrap() else { panic!("a probe ends") };
+        status
+    }
+
+    fn reports(endpoint: &Endpoint, role: SocketRole) -> Vec<ProbeReport> {
+        let reports = std::cell::RefCell::new(Vec::new());
+        probe(endpoint, role, &|report| reports.borrow_mut().push(report));
+        reports.into_inner()
+    }
+
     fn bound(context: &zmq::Context, kind: zmq::SocketType, address: &str) -> (zmq::Socket, Endpoint) {
         let socket = context.socket(kind).unwrap();
         socket.bind(address).unwrap();
@@ -167,7 +197,7 @@ mod tests {
             let name = format!("ipc://@adapter-gateway-{}-{kind:?}", std::process::id());
             for address in ["tcp://127.0.0.1:*", &file, &name] {
                 let (_socket, endpoint) = bound(&context, kind, address);
-                assert_eq!(probe(&endpoint, SocketRole::Publishes), expected, "{endpoint}");
+                assert_eq!(end_of_probe(&endpoint, SocketRole::Publishes), expected, "{endpoint}");
             }
         }
     }
@@ -175,9 +205,15 @@ mod tests {
     #[test]
     fn what_is_not_there_is_told_apart() {
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        assert_eq!(probe(&endpoint(&format!("tcp://{free}")), SocketRole::Publishes), Err(NotConnected::Refused));
-        assert_eq!(probe(&endpoint("ipc:///nonexistent/bus"), SocketRole::Publishes), Err(NotConnected::Refused));
-        let unresolved = probe(&endpoint("tcp://nonexistent.invalid:1"), SocketRole::Publishes);
+        assert_eq!(
+            end_of_probe(&endpoint(&format!("tcp://{free}")), SocketRole::Publishes),
+            Err(NotConnected::Refused)
+        );
+        assert_eq!(
+            end_of_probe(&endpoint("ipc:///nonexistent/bus"), SocketRole::Publishes),
+            Err(NotConnected::Refused)
+        );
+        let unresolved = end_of_probe(&endpoint("tcp://nonexistent.invalid:1"), SocketRole::Publishes);
         assert!(matches!(unresolved, Err(NotConnected::Unresolved(_))), "{unresolved:?}");
     }
 
@@ -206,7 +242,7 @@ mod tests {
                 stream.read_exact(&mut [0; GREETING_BYTES]).unwrap();
                 stream.write_all(&answer).unwrap();
             });
-            assert_eq!(probe(&endpoint, SocketRole::Publishes).err(), expected);
+            assert_eq!(end_of_probe(&endpoint, SocketRole::Publishes).err(), expected);
             peer.join().unwrap();
         }
     }
@@ -215,6 +251,17 @@ mod tests {
     fn a_stranger_that_says_nothing_is_waited_for_no_longer_than_the_timeout() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let endpoint = endpoint(&format!("tcp://{}", listener.local_addr().unwrap()));
-        assert_eq!(probe(&endpoint, SocketRole::Publishes), Err(NotConnected::Silent));
+        assert_eq!(end_of_probe(&endpoint, SocketRole::Publishes), Err(NotConnected::Silent));
+    }
+
+    #[test]
+    fn the_addresses_of_a_name_are_reported_first_and_those_of_an_address_are_not() {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let refused = || ProbeReport::End(Err(NotConnected::Refused));
+        let of_name = reports(&endpoint(&format!("tcp://localhost:{port}")), SocketRole::Publishes);
+        let addresses = ProbeReport::Addresses(vec![([127, 0, 0, 1], port).into()]);
+        assert_eq!(of_name, [addresses, refused()]);
+        let of_address = reports(&endpoint(&format!("tcp://127.0.0.1:{port}")), SocketRole::Publishes);
+        assert_eq!(of_address, [refused()]);
     }
 }

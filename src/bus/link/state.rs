@@ -77,6 +77,8 @@ pub(super) enum LinkEvent {
     Lost,
     /// libzmq will connect again by itself.
     Retrying,
+    /// libzmq was told another address.
+    Redialled,
     /// A probe has ended.
     Probed(LinkStatus),
 }
@@ -123,9 +125,10 @@ enum Probe {
 }
 
 impl LinkState {
-    pub(super) fn new(role: SocketRole, now: Instant) -> Self {
+    /// A name is looked up by a probe, so the first one is due at once where there is a name.
+    pub(super) fn new(role: SocketRole, is_named: bool, now: Instant) -> Self {
         let status_due = now + FIRST_STATUS_AFTER;
-        let probe = Probe::Due(status_due);
+        let probe = Probe::Due(if is_named { now } else { status_due });
         Self { role, phase: LinkPhase::Connecting, is_subscribed: false, reported: None, status_due, probe }
     }
 
@@ -168,6 +171,10 @@ impl LinkState {
                 self.hasten_first_probe(now);
                 None
             }
+            LinkEvent::Redialled => {
+                (self.phase, self.is_subscribed) = (LinkPhase::Connecting, false);
+                None
+            }
             LinkEvent::Probed(_) if self.has_handshake() => {
                 self.probe = Probe::Idle;
                 None
@@ -192,7 +199,7 @@ impl LinkState {
     pub(super) fn next_step(&mut self, now: Instant) -> Option<LinkStep> {
         match (self.phase, self.probe) {
             (LinkPhase::Lost(since), _) if now >= since + RECONNECT_AFTER => {
-                self.phase = LinkPhase::Lost(now);
+                (self.phase, self.is_subscribed) = (LinkPhase::Lost(now), false);
                 Some(LinkStep::Reconnect)
             }
             (_, Probe::Due(at)) if now >= at => {
@@ -218,7 +225,8 @@ impl LinkState {
         [of_phase, of_probe, of_status].into_iter().flatten().min()
     }
 
-    fn has_handshake(&self) -> bool {
+    /// Returns whether there is a connection.
+    pub(super) fn has_handshake(&self) -> bool {
         matches!(self.phase, LinkPhase::HandshakeDone(_))
     }
 

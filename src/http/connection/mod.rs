@@ -12,12 +12,14 @@ use std::sync::Arc;
 use crate::http::admission::{Request, admit};
 use crate::http::body::{BodyFault, BodyReader, KeptBody, split};
 pub use crate::http::body::{DISCARD_BYTES, READ_BYTES};
-use crate::http::context::{Context, Input, Publish, shared};
+use crate::http::context::{Context, Input, shared};
 use crate::http::h1::RequestFault;
 use crate::http::h1::fields::{Expectation, Framing};
 use crate::http::h1::head::{HeadSearch, Method};
-use crate::http::problem::{Problem, Unavailable};
+use crate::http::problem::Problem;
 use crate::http::response::{self, CONTINUE};
+use crate::message::publish::Publish;
+use crate::message::publish::Unavailable;
 
 /// Bytes of answers after which they are written before more requests are read, so that a pipeline of small requests
 /// with large answers cannot fill the memory.

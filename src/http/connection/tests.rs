@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use super::{Connection, DISCARD_BYTES};
 use crate::http::admission::Token;
-use crate::http::context::{Context, Payload, Publish};
+use crate::http::context::Context;
 use crate::http::policy::Policy;
-use crate::http::problem::Unavailable;
 use crate::limits::Budget;
+use crate::message::publish::Unavailable;
+use crate::message::publish::{Payload, Publish};
 
 /// The most that a connection may hold for a few bytes.
 const FEW_BYTES: usize = 64;

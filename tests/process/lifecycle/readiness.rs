@@ -51,7 +51,9 @@ fn a_message_that_is_posted_after_ready_is_taken() {
 #[test]
 fn a_bound_endpoint_is_ready_as_soon_as_the_gateway_listens() {
     let mut gateway = Gateway::serve().start();
-    assert_eq!(events_until(&mut gateway, "ready").len(), 1);
+    let events = events_until(&mut gateway, "ready");
+    assert!(is_event(&events[0], "bus") && events.len() == 2, "{events:?}");
+    assert_eq!(events[0]["state"], "bound");
     gateway.post(FINE).assert_accepted();
 }
 

@@ -82,7 +82,7 @@ fn with_messages_in_the_hub(builder: Builder) -> (Gateway, zmq::Socket, [tempfil
     let [publishers, subscribers] = directories.each_ref().map(ipc_endpoint);
     let hub = ["--hub", "--hub-publishers", &publishers, "--hub-subscribers", &subscribers];
     let mut gateway = builder.arguments(hub).start();
-    gateway.wait_connected();
+    gateway.wait_event("ready");
     let stalled = zmq::Context::new().socket(zmq::SUB).unwrap();
     stalled.set_rcvhwm(1).unwrap();
     stalled.set_linger(0).unwrap();
@@ -114,7 +114,7 @@ fn a_second_signal_ends_the_stop_of_the_hub() {
     let address = gateway.address();
     gateway.signal(Signal::TERM);
     eventually("the drain", || refuses(address).then_some(()));
-    eventually("the stop of the hub", || (!has_thread(&gateway, "bus")).then_some(()));
+    eventually("the stop of the hub", || (!has_thread(&gateway, "worker")).then_some(()));
     assert!(gateway.is_running());
     println!("a second SIGTERM while the hub stops: {:?}", stop_soon(&mut gateway));
     for directory in directories {

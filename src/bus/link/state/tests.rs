@@ -1,4 +1,4 @@
-use LinkEvent::{Handshake, Lost, Probed, Retrying, Subscription};
+use LinkEvent::{Handshake, Lost, Probed, Redialled, Retrying, Subscription};
 use LinkStep::{Probe, Reconnect};
 use NotConnected::{Closed, Refused, Silent};
 
@@ -19,8 +19,12 @@ fn wrong_side() -> NotConnected {
 }
 
 fn check(what: &str, role: SocketRole, rows: &[Row]) {
+    check_link(what, |start| LinkState::new(role, false, start), rows);
+}
+
+fn check_link(what: &str, link: impl FnOnce(Instant) -> LinkState, rows: &[Row]) {
     let start = Instant::now();
-    let mut link = LinkState::new(role, start);
+    let mut link = link(start);
     let mut is_connected = false;
     for (number, (at_ms, event, reported, steps, next_ms)) in rows.iter().enumerate() {
         let now = start + Duration::from_millis(*at_ms);
@@ -193,6 +197,42 @@ fn a_reconnect_is_due_again_and_again_while_libzmq_does_not_retry() {
             (2_100, Some(Retrying), None, &[], None),
         ],
     );
+}
+
+#[test]
+fn a_name_is_looked_up_at_once_and_again_while_there_is_no_connection() {
+    check_link(
+        "moves",
+        |start| LinkState::new(SocketRole::Subscribes, true, start),
+        &[
+            (0, None, None, &[Probe], Some(750)),
+            (1, Some(Redialled), None, &[], Some(750)),
+            (2, Some(Probed(Ok(()))), None, &[], Some(750)),
+            (3, Some(Handshake), None, &[], Some(253)),
+            (3, Some(Subscription), CONNECTED, &[], None),
+            (10, Some(Lost), not(Closed), &[], Some(1_010)),
+            (10, Some(Retrying), None, &[], Some(1_010)),
+            (1_010, None, None, &[Probe], None),
+            (1_011, Some(Redialled), None, &[], None),
+            (1_012, Some(Probed(Ok(()))), None, &[], Some(2_012)),
+        ],
+    );
+}
+
+#[test]
+fn a_subscription_counts_for_no_connection_to_another_address() {
+    let after_a_stale_one = |next: LinkEvent, steps| {
+        let redial = [
+            (0, Some(Handshake), None, &[][..], Some(250)),
+            (1, Some(Lost), not(Closed), &[], Some(1_001)),
+            (1, Some(Subscription), None, &[], Some(1_001)),
+        ];
+        [&redial[..], steps, &[(2_000, Some(next), None, &[], Some(2_250))]].concat()
+    };
+    let redialled: &[Row] = &[(2, Some(Redialled), None, &[], Some(1_001)), (1_001, None, None, &[Probe], None)];
+    check("another address", SocketRole::Subscribes, &after_a_stale_one(Handshake, redialled));
+    let forgotten: &[Row] = &[(1_001, None, None, &[Reconnect, Probe], Some(2_001))];
+    check("a protocol error", SocketRole::Subscribes, &after_a_stale_one(Handshake, forgotten));
 }
 
 #[test]

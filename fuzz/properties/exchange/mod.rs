@@ -1,0 +1,266 @@
+//! What waits for whom: any steps of subscribers, publishers, workers and dialled endpoints, in virtual time, have the
+//! results of a plain model.
+
+mod model;
+
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use adapter_gateway::zmtp::{BATCH_BYTES, Exchange, Origin, PlaceSet, REFERENCED_BYTES, WireMessage};
+
+use model::{Model, Wire};
+
+/// The most subscribers at the same time.
+const PLACES: u8 = 4;
+
+const TOPICS: [&[u8]; 4] = [b"a", b"ab", b"abc", b"b"];
+const PREFIXES: [&[u8]; 4] = [b"", b"a", b"ab", b"b"];
+
+/// The sizes of payloads in bytes: on both sides of what has a short head, of what is copied, and of a batch; and one
+/// of which three reach the bound of publishers.
+const PAYLOADS: [usize; 10] = [
+    0,
+    1,
+    255,
+    256,
+    5_000,
+    REFERENCED_BYTES - 14,
+    REFERENCED_BYTES,
+    BATCH_BYTES - 1,
+    BATCH_BYTES + 5_000,
+    LARGEST_PAYLOAD,
+];
+const LARGEST_PAYLOAD: usize = 22 * 1024 * 1024;
+
+/// The number of posted messages from which on others would be refused.
+const QUEUE_MESSAGES: u64 = 12;
+
+/// For how long the oldest message may wait for a subscriber when others are refused.
+const STALL_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// What payloads are parts of. It does not repeat within a payload.
+static CONTENT: LazyLock<Arc<Vec<u8>>> = LazyLock::new(|| {
+    let words = (0..(LARGEST_PAYLOAD as u32 + 256).div_ceil(4)).map(|word| word.wrapping_mul(0x9e37_79b1));
+    Arc::new(words.flat_map(u32::to_le_bytes).collect())
+});
+
+/// The first byte says what is bound and dialled. Each three bytes that follow are a step: what happens, to whom, and
+/// how much of it.
+pub(crate) fn exchange(input: &[u8]) {
+    let Some((&configuration, steps)) = input.split_first() else { return };
+    let (is_bound, dialled) = (configuration & 1 == 0, usize::from(configuration >> 1) % 3);
+    let mut world = World {
+        exchange: Exchange::new(is_bound, dialled),
+        model: Model::new(is_bound, dialled),
+        now: Duration::ZERO,
+        taken: 0,
+    };
+    for &[action, who, much] in steps.as_chunks().0.iter().take(400) {
+        world.step(action, who, much);
+        world.check();
+    }
+    world.end();
+}
+
+/// The exchange, and a model that takes the same steps.
+struct World {
+    exchange: Exchange,
+    model: Model,
+    now: Duration,
+    /// The number of messages so far.
+    taken: usize,
+}
+
+impl World {
+    fn step(&mut self, action: u8, who: u8, much: u8) {
+        let place = who % PLACES;
+        let prefix = PREFIXES[usize::from(much) % PREFIXES.len()];
+        match action % 32 {
+            0..2 => self.join(!who.is_multiple_of(4)),
+            2 => self.leave((0..PLACES).filter(|place| who >> place & 1 != 0).collect()),
+            3..6 => self.subscribe(place, prefix),
+            6 => self.cancel(place, prefix),
+            7..11 => self.take(Origin::Posted, who, much),
+            11..15 => self.take(Origin::Forwarded, who, much),
+            15..22 => self.write(place, action >= 128, much),
+            22 => self.write_command(place, much),
+            23..25 => self.acknowledge(place, much),
+            25 => self.now += Duration::from_millis(10) * u32::from(much),
+            26..28 => self.set_connected(who, much),
+            28..31 => self.hand(who, much % 8),
+            _ => self.end_overdue(),
+        }
+    }
+
+    fn join(&mut self, hears_publishers: bool) {
+        if let Some(place) = (0..PLACES).find(|place| !self.model.subscribers.contains_key(place)) {
+            assert_eq!(self.exchange.join(hears_publishers), Some(place));
+            self.model.join(place, hears_publishers);
+        }
+    }
+
+    fn leave(&mut self, mut places: Vec<u8>) {
+        places.retain(|place| self.model.subscribers.contains_key(place));
+        let mut set = PlaceSet::default();
+        places.iter().for_each(|place| assert!(set.insert(*place)));
+        self.exchange.leave(set);
+        places.iter().for_each(|place| self.model.leave(*place));
+    }
+
+    fn subscribe(&mut self, place: u8, prefix: &'static [u8]) {
+        if let Some(subscriber) = self.model.subscribers.get_mut(&place) {
+            assert_eq!(self.exchange.subscriptions.subscribe(place, prefix), Ok(subscriber.prefixes.insert(prefix)));
+        }
+    }
+
+    fn cancel(&mut self, place: u8, prefix: &'static [u8]) {
+        if let Some(subscriber) = self.model.subscribers.get_mut(&place) {
+            assert_eq!(self.exchange.subscriptions.cancel(place, prefix), subscriber.prefixes.remove(prefix));
+        }
+    }
+
+    fn take(&mut self, origin: Origin, who: u8, much: u8) {
+        // Only publishers send the largest one.
+        let sizes = PAYLOADS.len() - usize::from(origin == Origin::Posted);
+        let (topic, payload_bytes) = (TOPICS[usize::from(who) % TOPICS.len()], PAYLOADS[usize::from(much) % sizes]);
+        // The payloads of messages that follow each other differ.
+        let part = self.taken % 256..self.taken % 256 + payload_bytes;
+        self.taken += 1;
+        let wire = Wire::new(topic, &CONTENT[part.clone()]);
+        let is_shared = much >= 128 || payload_bytes == LARGEST_PAYLOAD;
+        let message = match is_shared {
+            true => WireMessage::part_of(topic, &CONTENT, part),
+            false => WireMessage::copy_of(topic, &CONTENT[part]),
+        };
+        let message = message.expect("there is memory");
+        let weight_bytes = match origin {
+            Origin::Posted => usize::from(who),
+            Origin::Forwarded => wire.len() + model::ENTRY_BYTES,
+        };
+        match origin {
+            Origin::Posted => self.exchange.post(message, weight_bytes, self.now),
+            Origin::Forwarded => self.exchange.forward(message, self.now),
+        }
+        self.model.take(origin, topic, wire, (weight_bytes, self.now));
+    }
+
+    /// Writes some of the next batch: a number of bytes, or a part of it.
+    fn write(&mut self, place: u8, rest_only: bool, much: u8) {
+        let mut copied = b"the last batch".to_vec();
+        let referenced = self.exchange.batch(place, rest_only, &mut copied);
+        let batch_bytes = copied.len() + referenced.len();
+        let waiting = self.model.waiting_at(place);
+        assert_eq!(batch_bytes > 0, !waiting.is_empty());
+        self.model.check_next_bytes(place, &copied, referenced);
+        match rest_only {
+            true => assert_eq!(batch_bytes, waiting.first().copied().unwrap_or_default(), "one message"),
+            false => {
+                let is_all = batch_bytes == waiting.iter().sum::<usize>();
+                assert!(is_all || copied.len() >= BATCH_BYTES || !referenced.is_empty(), "{batch_bytes}: {waiting:?}");
+                assert!(copied.len() < BATCH_BYTES + 2 * REFERENCED_BYTES);
+            }
+        }
+        assert!(referenced.is_empty() || referenced.len() >= REFERENCED_BYTES);
+        let written_bytes = match much {
+            0..96 => batch_bytes.min(usize::from(much)),
+            96..192 => batch_bytes * usize::from(much - 96) / 96,
+            192.. => batch_bytes,
+        };
+        self.exchange.written(place, written_bytes);
+        self.model.written(place, written_bytes);
+    }
+
+    /// Writes a command to a subscriber, if it would not stand within a message.
+    fn write_command(&mut self, place: u8, much: u8) {
+        let Some(subscriber) = self.model.subscribers.get_mut(&place) else { return };
+        if self.exchange.is_between_messages(place) {
+            subscriber.stream_bytes += u64::from(much);
+            self.exchange.command_written(place, usize::from(much));
+        }
+    }
+
+    /// Lets a subscriber acknowledge all bytes but few, or but a part of them.
+    fn acknowledge(&mut self, place: u8, much: u8) {
+        let Some(subscriber) = self.model.subscribers.get_mut(&place) else { return };
+        let unacknowledged_bytes = match much {
+            0..128 => u64::from(much),
+            128.. => subscriber.stream_bytes * u64::from(much - 128) / 127,
+        };
+        self.exchange.acknowledged(place, unacknowledged_bytes);
+        subscriber.acknowledge(subscriber.stream_bytes.saturating_sub(unacknowledged_bytes));
+    }
+
+    fn set_connected(&mut self, who: u8, much: u8) {
+        let (endpoint, is_connected) = (usize::from(who) % 2, !much.is_multiple_of(4));
+        self.exchange.set_connected(endpoint, is_connected);
+        self.model.set_connected(endpoint, is_connected);
+    }
+
+    fn hand(&mut self, who: u8, most: u8) {
+        let endpoint = usize::from(who) % 2;
+        for _ in 0..most {
+            let (next, expected) = (self.exchange.next_for(endpoint), self.model.next_for(endpoint));
+            assert_eq!(next.is_some(), expected.is_some(), "dialled endpoint {endpoint}");
+            let (Some(next), Some(expected)) = (next, expected) else { break };
+            expected.check_bytes(next.wire());
+            self.exchange.handed_to(endpoint);
+            self.model.handed_to(endpoint);
+        }
+    }
+
+    /// Disconnects those that hold others up for too long, as the bus does.
+    fn end_overdue(&mut self) {
+        let is_queue_full = self.model.waiting_of(Origin::Posted) >= QUEUE_MESSAGES;
+        for (origin, holds_up) in [(Origin::Posted, is_queue_full), (Origin::Forwarded, self.exchange.is_full())] {
+            if holds_up {
+                let overdue = self.exchange.overdue(origin, STALL_TIMEOUT, self.now);
+                assert_eq!(Vec::from_iter(overdue.iter()), self.model.overdue(origin, STALL_TIMEOUT, self.now));
+                self.leave(overdue.iter().collect());
+            }
+        }
+    }
+
+    fn check(&mut self) {
+        let (exchange, model) = (&mut self.exchange, &mut self.model);
+        assert_eq!(exchange.take_released(), std::mem::take(&mut model.released));
+        assert_eq!((exchange.len(), exchange.is_empty()), (model.messages.len(), model.messages.is_empty()));
+        assert_eq!(exchange.unsubscribed(), model.unsubscribed);
+        assert_eq!(exchange.is_connected(), model.is_connected());
+        assert_eq!(exchange.is_full(), model.are_publishers_held(), "whether publishers must wait");
+        assert_eq!(exchange.held_bytes() - exchange.subscriptions.held_bytes(), model.forwarded_bytes());
+        assert_eq!(exchange.lateness(self.now), model.lateness(self.now));
+        for origin in [Origin::Posted, Origin::Forwarded] {
+            for time in [Duration::ZERO, STALL_TIMEOUT] {
+                let overdue = Vec::from_iter(exchange.overdue(origin, time, self.now).iter());
+                assert_eq!(overdue, model.overdue(origin, time, self.now), "{origin:?}");
+            }
+        }
+        for place in 0..PLACES {
+            let waiting = model.waiting_at(place).len() as u64;
+            assert_eq!((exchange.waiting_at(place), exchange.waiting().contains(place)), (waiting, waiting > 0));
+            let subscriber = model.subscribers.get(&place);
+            let is_between = subscriber.is_none_or(|subscriber| subscriber.written_bytes == 0);
+            assert_eq!(exchange.is_between_messages(place), is_between, "at {place}");
+            let lost = subscriber.map_or(0, |subscriber| waiting + subscriber.ends.len() as u64);
+            assert_eq!(exchange.lost(place), lost, "at {place}");
+        }
+    }
+
+    /// Lets all take all, until nothing waits.
+    fn end(&mut self) {
+        for place in 0..PLACES {
+            while !self.model.waiting_at(place).is_empty() {
+                self.write(place, false, u8::MAX);
+            }
+        }
+        for endpoint in 0..2 {
+            self.set_connected(endpoint, 1);
+            self.hand(endpoint, u8::MAX);
+            self.hand(endpoint, u8::MAX);
+        }
+        self.check();
+        self.leave((0..PLACES).collect());
+        self.check();
+        assert!(self.exchange.is_empty() && !self.exchange.is_full(), "{} messages are left", self.exchange.len());
+    }
+}

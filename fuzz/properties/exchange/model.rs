@@ -1,0 +1,278 @@
+//! What waits for whom, as plainly as it can be said: each message lists who needs it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use adapter_gateway::zmtp::{FORWARDED_BYTES, Origin, Released};
+
+/// What a message of a publisher counts beside its bytes.
+pub(super) const ENTRY_BYTES: usize = 256;
+
+/// Ends of messages in the same so many bytes of a stream are acknowledged together.
+const SPAN_BYTES: u64 = 1_024;
+
+/// The bytes of a message that a peer gets.
+pub(super) struct Wire {
+    before_payload: Vec<u8>,
+    payload: &'static [u8],
+}
+
+impl Wire {
+    pub(super) fn new(topic: &[u8], payload: &'static [u8]) -> Self {
+        let mut before_payload = [&[1, topic.len() as u8], topic].concat();
+        match payload.len() {
+            0..256 => before_payload.extend([0, payload.len() as u8]),
+            length => before_payload.extend([&[2][..], &length.to_be_bytes()].concat()),
+        }
+        Self { before_payload, payload }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.before_payload.len() + self.payload.len()
+    }
+
+    /// Checks that these are all bytes of the message.
+    pub(super) fn check_bytes(&self, parts: [&[u8]; 2]) {
+        assert_eq!(self.len(), parts[0].len() + parts[1].len());
+        let expected = [&self.before_payload, self.payload];
+        assert!(is_beginning(parts[0], &expected) && is_beginning(parts[1], &behind(&expected, parts[0].len())));
+    }
+}
+
+/// Returns whether all `bytes` are the beginning of these parts.
+fn is_beginning(mut bytes: &[u8], parts: &[&[u8]]) -> bool {
+    for part in parts {
+        let (now, rest) = bytes.split_at(bytes.len().min(part.len()));
+        if now != &part[..now.len()] {
+            return false;
+        }
+        bytes = rest;
+    }
+    bytes.is_empty()
+}
+
+pub(super) struct Message {
+    origin: Origin,
+    wire: Wire,
+    weight_bytes: usize,
+    taken_at: Duration,
+    /// The subscribers that it is not written to.
+    wanted: BTreeSet<u8>,
+    /// Whether all dialled endpoints that are to have it were handed it. If not, those that must be handed it before,
+    /// and those that were.
+    is_handed_over: bool,
+    wanted_by_dialled: BTreeSet<usize>,
+    handed_to: BTreeSet<usize>,
+}
+
+#[derive(Default)]
+pub(super) struct Subscriber {
+    hears_publishers: bool,
+    pub(super) prefixes: BTreeSet<&'static [u8]>,
+    /// How much of its first message is written.
+    pub(super) written_bytes: usize,
+    /// How much is written in all, and where the messages ended that may not be acknowledged.
+    pub(super) stream_bytes: u64,
+    pub(super) ends: Vec<u64>,
+}
+
+impl Subscriber {
+    pub(super) fn acknowledge(&mut self, acknowledged_bytes: u64) {
+        let is_unacknowledged = |end: &&u64| **end > acknowledged_bytes;
+        let spans: BTreeSet<_> = self.ends.iter().filter(is_unacknowledged).map(|end| end / SPAN_BYTES).collect();
+        self.ends.retain(|end| spans.contains(&(end / SPAN_BYTES)));
+    }
+}
+
+pub(super) struct Model {
+    is_bound: bool,
+    /// Whether each dialled endpoint is connected.
+    dialled: Vec<bool>,
+    pub(super) subscribers: BTreeMap<u8, Subscriber>,
+    /// Those that somebody needs, in their order.
+    pub(super) messages: Vec<Message>,
+    pub(super) released: Released,
+    pub(super) unsubscribed: u64,
+    were_publishers_held: bool,
+}
+
+impl Model {
+    pub(super) fn new(is_bound: bool, dialled: usize) -> Self {
+        Self {
+            is_bound,
+            dialled: vec![false; dialled],
+            subscribers: BTreeMap::new(),
+            messages: Vec::new(),
+            released: Released::default(),
+            unsubscribed: 0,
+            were_publishers_held: false,
+        }
+    }
+
+    pub(super) fn join(&mut self, place: u8, hears_publishers: bool) {
+        self.subscribers.insert(place, Subscriber { hears_publishers, ..Subscriber::default() });
+    }
+
+    pub(super) fn leave(&mut self, place: u8) {
+        self.subscribers.remove(&place);
+        for message in &mut self.messages {
+            message.wanted.remove(&place);
+        }
+        self.release();
+    }
+
+    pub(super) fn take(&mut self, origin: Origin, topic: &[u8], wire: Wire, (weight_bytes, now): (usize, Duration)) {
+        let mut wanted = BTreeSet::new();
+        for (place, subscriber) in &self.subscribers {
+            let hears = origin == Origin::Posted || subscriber.hears_publishers;
+            if hears && subscriber.prefixes.iter().any(|prefix| topic.starts_with(prefix)) {
+                wanted.insert(*place);
+            }
+        }
+        if self.is_bound && wanted.is_empty() {
+            self.unsubscribed += 1;
+        }
+        let connected = (0..self.dialled.len()).filter(|endpoint| self.dialled[*endpoint]);
+        let mut message = Message {
+            origin,
+            wire,
+            weight_bytes,
+            taken_at: now,
+            wanted,
+            is_handed_over: origin == Origin::Forwarded,
+            wanted_by_dialled: connected.collect(),
+            handed_to: BTreeSet::new(),
+        };
+        if message.wanted_by_dialled.is_empty() && (self.is_bound || self.dialled.is_empty()) {
+            message.is_handed_over = true;
+        }
+        self.messages.push(message);
+        self.release();
+    }
+
+    /// Removes what nobody needs.
+    fn release(&mut self) {
+        let is_needed = |message: &mut Message| !message.wanted.is_empty() || !message.is_handed_over;
+        for message in self.messages.extract_if(.., |message| !is_needed(message)) {
+            match message.origin {
+                Origin::Posted => {
+                    self.released.posted += 1;
+                    self.released.posted_weight_bytes += message.weight_bytes;
+                }
+                Origin::Forwarded => self.released.forwarded += 1,
+            }
+        }
+    }
+
+    /// Returns how many bytes of each message wait for a subscriber.
+    pub(super) fn waiting_at(&self, place: u8) -> Vec<usize> {
+        let waiting = self.messages.iter().filter(|message| message.wanted.contains(&place));
+        let mut waiting: Vec<_> = waiting.map(|message| message.wire.len()).collect();
+        if let (Some(first), Some(subscriber)) = (waiting.first_mut(), self.subscribers.get(&place)) {
+            *first -= subscriber.written_bytes;
+        }
+        waiting
+    }
+
+    /// Checks that what is to be written next to a subscriber is what it must get next.
+    pub(super) fn check_next_bytes(&self, place: u8, copied: &[u8], referenced: &[u8]) {
+        let waiting = self.messages.iter().filter(|message| message.wanted.contains(&place));
+        let parts: Vec<_> = waiting.flat_map(|it| [&it.wire.before_payload, it.wire.payload]).collect();
+        let skipped = self.subscribers.get(&place).map_or(0, |subscriber| subscriber.written_bytes);
+        assert!(is_beginning(copied, &behind(&parts, skipped)), "what is copied for {place}");
+        assert!(is_beginning(referenced, &behind(&parts, skipped + copied.len())), "what is referenced for {place}");
+    }
+
+    pub(super) fn written(&mut self, place: u8, mut bytes: usize) {
+        let Some(subscriber) = self.subscribers.get_mut(&place) else { return };
+        for message in self.messages.iter_mut().filter(|message| message.wanted.contains(&place)) {
+            let now = bytes.min(message.wire.len() - subscriber.written_bytes);
+            bytes -= now;
+            subscriber.written_bytes += now;
+            subscriber.stream_bytes += now as u64;
+            if subscriber.written_bytes < message.wire.len() {
+                break;
+            }
+            subscriber.written_bytes = 0;
+            subscriber.ends.push(subscriber.stream_bytes);
+            message.wanted.remove(&place);
+        }
+        assert_eq!(bytes, 0, "no more was written than waited");
+        self.release();
+    }
+
+    pub(super) fn waiting_of(&self, origin: Origin) -> u64 {
+        self.messages.iter().filter(|message| message.origin == origin).count() as u64
+    }
+
+    /// Returns the subscribers that the oldest message of this origin waits for, if it does so for longer than `time`.
+    pub(super) fn overdue(&self, origin: Origin, time: Duration, now: Duration) -> Vec<u8> {
+        match self.messages.iter().find(|message| message.origin == origin) {
+            Some(oldest) if now - oldest.taken_at > time => oldest.wanted.iter().copied().collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    pub(super) fn lateness(&self, now: Duration) -> (u64, Duration) {
+        let most = self.subscribers.keys().map(|place| self.waiting_at(*place).len()).max().unwrap_or_default();
+        let oldest = self.messages.iter().find(|message| !message.wanted.is_empty());
+        (most as u64, oldest.map_or(Duration::ZERO, |oldest| now - oldest.taken_at))
+    }
+
+    pub(super) fn forwarded_bytes(&self) -> usize {
+        let forwarded = self.messages.iter().filter(|message| message.origin == Origin::Forwarded);
+        forwarded.map(|message| message.wire.len() + ENTRY_BYTES).sum()
+    }
+
+    /// Returns whether publishers must wait. It is asked after each step.
+    pub(super) fn are_publishers_held(&mut self) -> bool {
+        let bytes = self.forwarded_bytes();
+        self.were_publishers_held =
+            bytes >= FORWARDED_BYTES || (self.were_publishers_held && bytes > FORWARDED_BYTES / 2);
+        self.were_publishers_held
+    }
+
+    pub(super) fn is_connected(&self) -> bool {
+        self.is_bound || self.dialled.contains(&true)
+    }
+
+    pub(super) fn set_connected(&mut self, endpoint: usize, is_connected: bool) {
+        let Some(dialled) = self.dialled.get_mut(endpoint) else { return };
+        *dialled = is_connected;
+        for message in self.messages.iter_mut().filter(|message| !message.is_handed_over) {
+            if is_connected && !message.handed_to.contains(&endpoint) {
+                message.wanted_by_dialled.insert(endpoint);
+            } else if !is_connected {
+                message.wanted_by_dialled.remove(&endpoint);
+                let was_handed = self.is_bound || !message.handed_to.is_empty();
+                message.is_handed_over = message.wanted_by_dialled.is_empty() && was_handed;
+            }
+        }
+        self.release();
+    }
+
+    pub(super) fn next_for(&self, endpoint: usize) -> Option<&Wire> {
+        let mut posted = self.messages.iter().filter(|message| !message.is_handed_over);
+        Some(&posted.find(|message| message.wanted_by_dialled.contains(&endpoint))?.wire)
+    }
+
+    pub(super) fn handed_to(&mut self, endpoint: usize) {
+        let mut posted = self.messages.iter_mut().filter(|message| !message.is_handed_over);
+        let next = posted.find(|message| message.wanted_by_dialled.contains(&endpoint)).expect("there is one");
+        next.wanted_by_dialled.remove(&endpoint);
+        next.handed_to.insert(endpoint);
+        next.is_handed_over = next.wanted_by_dialled.is_empty();
+        self.release();
+    }
+}
+
+/// Returns what is behind the first `skipped` bytes of these parts.
+fn behind<'p>(parts: &[&'p [u8]], mut skipped: usize) -> Vec<&'p [u8]> {
+    let mut behind = Vec::new();
+    for part in parts {
+        let now = skipped.min(part.len());
+        behind.push(&part[now..]);
+        skipped -= now;
+    }
+    behind
+}

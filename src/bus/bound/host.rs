@@ -1,0 +1,161 @@
+//! The address that the host of a `tcp://` endpoint stands for, where it is bound.
+//!
+//! | host | address |
+//! |---|---|
+//! | `*`, `[*]` | every address: of IPv4, or of both families |
+//! | `127.0.0.1`, `[::1]`, `[fe80::1%eth0]`, `[fe80::1%2]` | itself |
+//! | `eth0`, `[eth0]` | the first address of the interface: of IPv4, or of IPv6 |
+//! | `localhost`, `[localhost]` | the first address of the name: of IPv4, or of IPv6 if it has one |
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+use std::{io, thread};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with};
+
+/// The longest wait for the address of a host name. The program starts then.
+const BIND_LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// An address, and the number of the interface that it belongs to, or 0.
+type ScopedAddress = (IpAddr, u32);
+
+/// Returns the address of the `host:port` of an endpoint. For `is_ipv6`, it is one of IPv6.
+///
+/// # Errors
+/// Returns an error if the host is no interface, no address and no known name, or if nobody tells the address of the
+/// name within 5 s, or if there is no interface that the zone names.
+pub(super) fn resolve(host_and_port: &str, is_ipv6: bool) -> io::Result<SocketAddr> {
+    let (host, port) = host_and_port.rsplit_once(':').ok_or(io::ErrorKind::InvalidInput)?;
+    let port = if port == "*" { 0 } else { port.parse().map_err(|_| io::ErrorKind::InvalidInput)? };
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let (host, zone) = match host.rsplit_once('%') {
+        Some((host, zone)) => (host, Some(interface_number(zone)?)),
+        None => (host, None),
+    };
+    let found = find_address(host, is_ipv6);
+    let (address, scope) =
+        found.ok_or_else(|| io::Error::other("the host is no interface, no address and no known name"))?;
+    Ok(match address {
+        IpAddr::V4(_) => SocketAddr::new(address, port),
+        IpAddr::V6(address) => SocketAddrV6::new(address, port, 0, zone.unwrap_or(scope)).into(),
+    })
+}
+
+/// Returns the number of the interface that a zone names, or the number that it is.
+fn interface_number(zone: &str) -> io::Result<u32> {
+    match zone.parse() {
+        Ok(0) => Err(io::ErrorKind::InvalidInput.into()),
+        Ok(number) => Ok(number),
+        Err(_) => Ok(netdevice::name_to_index(any_socket()?, zone)?),
+    }
+}
+
+/// Returns the name of an interface, or its number if it has no name.
+pub(super) fn interface_name(number: u32) -> String {
+    let name = any_socket().and_then(|socket| Ok(netdevice::index_to_name(socket, number)?));
+    name.unwrap_or_else(|_| number.to_string())
+}
+
+/// The calls about interfaces take a socket of any kind.
+fn any_socket() -> io::Result<OwnedFd> {
+    Ok(socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?)
+}
+
+fn find_address(host: &str, is_ipv6: bool) -> Option<ScopedAddress> {
+    let any: IpAddr = if is_ipv6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
+    let written = if host == "*" { Some(any) } else { host.parse().ok() };
+    let of_family = |address: &IpAddr| address.is_ipv6() == is_ipv6;
+    if let Some(address) = written.filter(of_family) {
+        return Some((address, 0));
+    }
+    // Where the system does not tell its interfaces, there are still addresses and names.
+    let mut interfaces = if_addrs::get_if_addrs().unwrap_or_default().into_iter();
+    if let Some(found) = interfaces.find(|it| it.name == host && of_family(&it.ip())) {
+        return Some((found.ip(), found.index.unwrap_or_default()));
+    }
+    let name = host.to_owned();
+    let addresses = within(BIND_LOOKUP_TIMEOUT, move || look_up(&name)).unwrap_or_default();
+    let as_ipv6 = |address: &IpAddr| match address {
+        IpAddr::V4(address) if is_ipv6 => Some(address.to_ipv6_mapped().into()),
+        _ => None,
+    };
+    let found = addresses.iter().copied().find(of_family).or_else(|| addresses.iter().find_map(as_ipv6))?;
+    Some((found, 0))
+}
+
+/// Returns all addresses of a name. Blocks for as long as a name server needs.
+fn look_up(name: &str) -> Vec<IpAddr> {
+    (name, 0).to_socket_addrs().map(|found| found.map(|it| it.ip()).collect()).unwrap_or_default()
+}
+
+/// Returns what `ask` returns, if it does so in time. A thread that takes longer is left behind.
+fn within<T: Send + 'static>(timeout: Duration, ask: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let (answer, answered) = channel();
+    let ask = move || drop(answer.send(ask()));
+    thread::Builder::new().name("name-lookup".into()).spawn(ask).ok()?;
+    answered.recv_timeout(timeout).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_an_address_an_interface_or_a_name() {
+        for (host_and_port, is_ipv6, address) in [
+            ("*:*", false, "0.0.0.0:0"),
+            ("0.0.0.0:65535", false, "0.0.0.0:65535"),
+            ("127.0.0.1:5", false, "127.0.0.1:5"),
+            ("127.1:5", false, "127.0.0.1:5"),
+            ("127.0.0.1%lo:5", false, "127.0.0.1:5"),
+            ("lo:5", false, "127.0.0.1:5"),
+            ("localhost:5", false, "127.0.0.1:5"),
+            ("[*]:0", true, "[::]:0"),
+            ("[::]:5", true, "[::]:5"),
+            ("[::1]:5", true, "[::1]:5"),
+            ("[fe80::1%1]:5", true, "[fe80::1%1]:5"),
+            ("[fe80::1%lo]:5", true, "[fe80::1%1]:5"),
+            ("[127.0.0.1]:5", true, "[::ffff:127.0.0.1]:5"),
+        ] {
+            let found = resolve(host_and_port, is_ipv6).map(|it| it.to_string());
+            assert_eq!(found.ok().as_deref(), Some(address), "{host_and_port}");
+        }
+    }
+
+    #[test]
+    fn a_host_in_brackets_has_an_address_of_ipv6() {
+        for host_and_port in ["[lo]:5", "[localhost]:5"] {
+            let found = resolve(host_and_port, true).unwrap();
+            assert!(found.is_ipv6() && found.ip().to_canonical().is_loopback(), "{host_and_port}: {found}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_host_and_an_unknown_zone_have_an_error() {
+        for (host_and_port, is_ipv6, reason) in [
+            ("nowhere0:5", false, "no interface, no address and no known name"),
+            ("[nowhere0]:5", true, "no interface, no address and no known name"),
+            ("1.2.3.4.5:5", false, "no interface, no address and no known name"),
+            ("[fe80::1%]:5", true, "No such device"),
+            ("[fe80::1%0]:5", true, "invalid"),
+            ("[fe80::1%nowhere0]:5", true, "No such device"),
+        ] {
+            let error = resolve(host_and_port, is_ipv6).unwrap_err().to_string();
+            assert!(error.contains(reason), "{host_and_port}: {error}");
+        }
+    }
+
+    #[test]
+    fn an_interface_has_a_number_and_a_name() {
+        assert_eq!(interface_name(interface_number("lo").unwrap()), "lo");
+        assert_eq!(interface_name(u32::MAX >> 1), "2147483647");
+    }
+
+    #[test]
+    fn nobody_waits_for_an_answer_that_does_not_come() {
+        assert_eq!(within(Duration::from_secs(60), || 1), Some(1));
+        assert_eq!(within(Duration::from_millis(1), || thread::sleep(Duration::from_secs(60))), None);
+    }
+}

@@ -1,0 +1,314 @@
+//! From an endpoint to a listening socket.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::io::Errno;
+use socket2::{Domain, Protocol, Socket, Type};
+
+use super::host;
+use crate::bus::endpoint::{Endpoint, Location, keepalive};
+use crate::sys::unix_listener::UnixListener;
+
+/// Peers that the kernel connects before they are accepted. All peers may come back at once, and over TCP, one that
+/// finds no room waits for a second and more.
+const BACKLOG: i32 = 1_024;
+/// Bytes that the kernel holds for a TCP peer and has not sent yet. With the kernel's own bound, of megabytes, messages
+/// for a slow peer wait where their age is not known.
+const UNSENT_BYTES: u32 = 128 * 1024;
+/// The last number that is tried in the name of a Unix socket with any path.
+const LAST_IPC_NUMBER: u32 = 100;
+
+/// A listening socket, which does not block.
+#[derive(Debug)]
+pub(in crate::bus) struct BoundListener {
+    socket: OwnedFd,
+    /// The endpoint in force: with the address of an interface or a name, the port that the kernel chose, and the path
+    /// of `ipc://*`.
+    pub(in crate::bus) endpoint: Endpoint,
+    /// The Unix socket of an `ipc://` endpoint. Its file is removed when this is dropped.
+    pub(in crate::bus) ipc: Option<UnixListener>,
+}
+
+impl AsFd for BoundListener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Listens at an endpoint. Accepted TCP sockets have the options that are set here; that they do not block is said when
+/// they are accepted.
+///
+/// # Errors
+/// Returns an error if the host has no address, if somebody listens there, if there is a file that is not a socket, or
+/// if the system refuses.
+pub(in crate::bus) fn listen(endpoint: &Endpoint) -> io::Result<BoundListener> {
+    match endpoint.place() {
+        Location::Tcp(host_and_port) => {
+            let socket = open_tcp(host_and_port, endpoint.is_ipv6())?;
+            let address = socket.local_addr()?.as_socket();
+            let bound = address.and_then(|address| tcp_endpoint(address).parse().ok());
+            Ok(BoundListener { socket: socket.into(), endpoint: bound.unwrap_or_else(|| endpoint.clone()), ipc: None })
+        }
+        Location::Ipc(name) => {
+            let ipc = open_ipc(name)?;
+            let path = ipc.path().and_then(Path::to_str);
+            let bound = path.and_then(|path| format!("ipc://{path}").parse().ok());
+            let socket = ipc.descriptor()?;
+            Ok(BoundListener { socket, endpoint: bound.unwrap_or_else(|| endpoint.clone()), ipc: Some(ipc) })
+        }
+    }
+}
+
+/// Writes an address as an endpoint, an interface by its name.
+fn tcp_endpoint(address: SocketAddr) -> String {
+    match address {
+        SocketAddr::V6(v6) if v6.scope_id() != 0 => {
+            format!("tcp://[{}%{}]:{}", v6.ip(), host::interface_name(v6.scope_id()), v6.port())
+        }
+        _ => format!("tcp://{address}"),
+    }
+}
+
+/// Binds without `SO_REUSEPORT`, with which a second process could take half of the peers unnoticed.
+fn open_tcp(host_and_port: &str, is_ipv6: bool) -> io::Result<Socket> {
+    let address = host::resolve(host_and_port, is_ipv6)?;
+    let kind = Type::STREAM.nonblocking().cloexec();
+    let socket = match Socket::new(Domain::for_address(address), kind, Some(Protocol::TCP)) {
+        // A kernel without IPv6 has IPv4 addresses for `[*]` and for interfaces and names.
+        Err(error) if is_ipv6 && error.raw_os_error() == Some(Errno::AFNOSUPPORT.raw_os_error()) => {
+            return open_tcp(host_and_port, false);
+        }
+        socket => socket?,
+    };
+    // Connections of a former process that linger in TIME_WAIT must not keep a new one from its port.
+    socket.set_reuse_address(true)?;
+    if address.is_ipv6() {
+        // Every address of IPv6 means every one of IPv4 too.
+        socket.set_only_v6(false)?;
+    }
+    // Messages are written together where there are several, so to wait for more would only delay them.
+    socket.set_tcp_nodelay(true)?;
+    socket.set_tcp_keepalive(&keepalive())?;
+    socket.set_tcp_notsent_lowat(UNSENT_BYTES)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket)
+}
+
+/// Listens at `name`: a path, an abstract name after an `@`, or `*` for any path. A socket at the path that nobody
+/// listens on is replaced.
+///
+/// # Errors
+/// Returns an error if somebody listens there, if there is a file that is not a socket, or if the system refuses. Then
+/// whatever is at the path is as it was.
+fn open_ipc(name: &str) -> io::Result<UnixListener> {
+    match name.strip_prefix('@') {
+        Some("") => Err(io::Error::new(io::ErrorKind::InvalidInput, "an abstract name is not empty")),
+        Some(name) => UnixListener::open_abstract(name.as_bytes(), BACKLOG),
+        None if name == "*" => open_any_ipc(),
+        None => UnixListener::open(Path::new(name), BACKLOG),
+    }
+}
+
+/// Listens at a path in the directory for temporary files.
+fn open_any_ipc() -> io::Result<UnixListener> {
+    let (directory, process) = (std::env::temp_dir(), std::process::id());
+    let mut number = 0;
+    loop {
+        match UnixListener::open(&directory.join(format!("adapter-gateway-{process}-{number}")), BACKLOG) {
+            Err(_) if number < LAST_IPC_NUMBER => number += 1,
+            opened => return opened,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+    use std::os::unix::net::UnixStream;
+    use std::time::Duration;
+
+    use rustix::fs::{OFlags, fcntl_getfl};
+    use rustix::io::{FdFlags, fcntl_getfd};
+    use rustix::net::sockopt;
+    use socket2::SockRef;
+
+    use super::*;
+    use crate::bus::endpoint::{KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_PROBES};
+
+    fn listen_at(endpoint: &str) -> io::Result<BoundListener> {
+        listen(&endpoint.parse().unwrap())
+    }
+
+    fn has_ipv6() -> bool {
+        TcpListener::bind("[::1]:0").is_ok()
+    }
+
+    /// The `host:port` of a bound TCP endpoint.
+    fn address_of(listener: &BoundListener) -> &str {
+        listener.endpoint.as_str().strip_prefix("tcp://").unwrap()
+    }
+
+    fn port_of(listener: &BoundListener) -> u16 {
+        address_of(listener).rsplit_once(':').unwrap().1.parse().unwrap()
+    }
+
+    #[test]
+    fn each_form_of_a_host_is_bound_and_told_as_an_address() {
+        for (host, told, peers) in [
+            ("127.0.0.1", "127.0.0.1", &["127.0.0.1"][..]),
+            ("127.9.9.9", "127.9.9.9", &["127.9.9.9"]),
+            ("*", "0.0.0.0", &["127.0.0.1", "127.0.0.2"]),
+            ("0.0.0.0", "0.0.0.0", &["127.0.0.1"]),
+            ("lo", "127.0.0.1", &["127.0.0.1"]),
+            ("localhost", "127.0.0.1", &["127.0.0.1"]),
+            ("[::1]", "[::1]", &["[::1]"]),
+            ("[::]", "[::]", &["[::1]", "127.0.0.1"]),
+            ("[*]", "[::]", &["[::1]", "127.0.0.1"]),
+            ("[lo]", "[::1]", &["[::1]"]),
+            ("[::1%lo]", "[::1]", &["[::1]"]),
+            ("[::ffff:127.0.0.1]", "[::ffff:127.0.0.1]", &["127.0.0.1"]),
+        ] {
+            for port in ["0", "*"] {
+                if host.starts_with('[') && !has_ipv6() {
+                    continue;
+                }
+                let listener = listen_at(&format!("tcp://{host}:{port}")).unwrap();
+                let port = port_of(&listener);
+                assert_eq!(listener.endpoint.as_str(), format!("tcp://{told}:{port}"));
+                for peer in peers {
+                    TcpStream::connect(format!("{peer}:{port}")).unwrap();
+                }
+                assert!(listener.ipc.is_none());
+            }
+        }
+    }
+
+    #[test]
+    fn an_address_of_one_interface_is_told_with_its_name() {
+        let interfaces = if_addrs::get_if_addrs().unwrap();
+        let local = interfaces.iter().find(|it| it.ip().is_ipv6() && it.is_link_local() && it.index.is_some());
+        let Some(local) = local else { return };
+        let (address, name, number) = (local.ip(), &local.name, local.index.unwrap());
+        for zone in [name, &number.to_string()] {
+            let listener = listen_at(&format!("tcp://[{address}%{zone}]:*")).unwrap();
+            assert_eq!(listener.endpoint.as_str(), format!("tcp://[{address}%{name}]:{}", port_of(&listener)));
+        }
+    }
+
+    #[test]
+    fn a_port_in_use_a_foreign_address_and_an_unknown_host_have_an_error() {
+        let first = listen_at("tcp://127.0.0.1:*").unwrap();
+        for (endpoint, reason) in [
+            (first.endpoint.as_str(), "Address already in use"),
+            (&format!("tcp://*:{}", port_of(&first)), "Address already in use"),
+            ("tcp://192.0.2.254:*", "Cannot assign requested address"),
+            ("tcp://nowhere0:16103", "the host is no interface, no address and no known name"),
+            ("tcp://[fe80::1%nowhere0]:*", "No such device"),
+        ] {
+            let error = listen_at(endpoint).unwrap_err().to_string();
+            assert!(error.contains(reason), "{endpoint}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_port_is_free_as_soon_as_its_listener_is_closed() {
+        let listener = listen_at("tcp://127.0.0.1:*").unwrap();
+        let endpoint = listener.endpoint.clone();
+        let peer = TcpStream::connect(address_of(&listener)).unwrap();
+        // The side that closes first keeps the port in TIME_WAIT.
+        drop(rustix::net::accept(&listener).unwrap());
+        drop((peer, listener));
+        listen(&endpoint).unwrap();
+    }
+
+    #[test]
+    fn accepted_sockets_have_the_options_of_the_listener() {
+        for endpoint in ["tcp://127.0.0.1:*", "tcp://[::1]:*"] {
+            if endpoint.contains('[') && !has_ipv6() {
+                continue;
+            }
+            let listener = listen_at(endpoint).unwrap();
+            let _peer = TcpStream::connect(address_of(&listener)).unwrap();
+            let accepted = rustix::net::accept(&listener).unwrap();
+            for socket in [listener.as_fd(), accepted.as_fd()] {
+                let options = SockRef::from(&socket);
+                assert!(options.reuse_address().unwrap() && !options.reuse_port().unwrap());
+                assert!(options.tcp_nodelay().unwrap() && options.keepalive().unwrap());
+                assert_eq!(options.tcp_keepalive_time().unwrap(), KEEPALIVE_IDLE);
+                assert_eq!(options.tcp_keepalive_interval().unwrap(), KEEPALIVE_INTERVAL);
+                assert_eq!(options.tcp_keepalive_retries().unwrap(), KEEPALIVE_PROBES);
+                assert_eq!(options.tcp_notsent_lowat().unwrap(), UNSENT_BYTES);
+            }
+        }
+    }
+
+    #[test]
+    fn listeners_neither_block_nor_reach_other_programs() {
+        for endpoint in ["tcp://127.0.0.1:*", "ipc://*"] {
+            let listener = listen_at(endpoint).unwrap();
+            assert!(sockopt::socket_acceptconn(&listener).unwrap());
+            assert!(fcntl_getfl(&listener).unwrap().contains(OFlags::NONBLOCK));
+            assert!(fcntl_getfd(&listener).unwrap().contains(FdFlags::CLOEXEC));
+            assert_eq!(rustix::net::accept(&listener).unwrap_err(), Errno::AGAIN);
+        }
+    }
+
+    #[test]
+    fn many_peers_connect_before_one_is_accepted() {
+        const PEERS: usize = 300;
+        let (tcp, ipc) = (listen_at("tcp://127.0.0.1:*").unwrap(), listen_at("ipc://*").unwrap());
+        let path = ipc.ipc.as_ref().unwrap().path().unwrap();
+        // Over TCP, a peer beyond the backlog would wait for a second, and over ipc for ever.
+        let timeout = Duration::from_millis(900);
+        let over_tcp = (0..PEERS).map(|_| TcpStream::connect_timeout(&address_of(&tcp).parse().unwrap(), timeout));
+        let over_ipc = (0..PEERS).map(|_| {
+            let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None)?;
+            socket.connect(&socket2::SockAddr::unix(path)?).map(|()| socket)
+        });
+        assert!(over_tcp.collect::<io::Result<Vec<_>>>().is_ok());
+        assert!(over_ipc.collect::<io::Result<Vec<_>>>().is_ok());
+    }
+
+    #[test]
+    fn an_ipc_endpoint_is_told_as_it_is_or_with_the_path_that_was_free() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("bus");
+        let written = [format!("ipc://{}", path.display()), format!("ipc://@adapter-gateway-{}", std::process::id())];
+        for endpoint in &written {
+            assert_eq!(listen_at(endpoint).unwrap().endpoint.as_str(), endpoint);
+        }
+        assert!(!path.exists());
+        let any = listen_at("ipc://*").unwrap();
+        let told = Path::new(any.endpoint.as_str().strip_prefix("ipc://").unwrap());
+        UnixStream::connect(told).unwrap();
+        let again = listen(&any.endpoint).unwrap_err().to_string();
+        assert!(again.contains("Address already in use"), "{again}");
+    }
+
+    #[test]
+    fn any_path_is_free_and_in_the_temporary_directory() {
+        let listeners = [(); 3].map(|()| open_ipc("*").unwrap());
+        let paths = listeners.each_ref().map(|listener| listener.path().unwrap().to_owned());
+        for path in &paths {
+            assert_eq!(path.parent(), Some(&*std::env::temp_dir()));
+            UnixStream::connect(path).unwrap();
+        }
+        drop(listeners);
+        assert!(!paths.iter().any(|path| path.exists()));
+    }
+
+    #[test]
+    fn an_abstract_name_is_taken_once_and_is_no_file() {
+        let name = format!("@adapter-gateway-test-{}", std::process::id());
+        let listener = open_ipc(&name).unwrap();
+        assert_eq!(open_ipc(&name).map(drop).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        assert!(!Path::new(&name).exists());
+        drop(listener);
+        open_ipc(&name).unwrap();
+        assert_eq!(open_ipc("@").map(drop).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    }
+}

@@ -1,0 +1,193 @@
+//! A hub that the bus dials: an XPUB socket of libzmq, and the link to the hub.
+//!
+//! Each endpoint has a socket of its own, because a subscription that is read from an XPUB socket does not show which
+//! connection it came from, and the bus decides for each endpoint whether it is connected.
+//!
+//! `ZMQ_XPUB_MANUAL` leaves it to the owner of the socket what a pipe gets: everything, from the first subscription on. The
+//! hub filters for its own subscribers. If libzmq filtered too, it would drop what is accepted for a subscriber whose
+//! subscription is still on its way from the hub.
+//!
+//! `ZMQ_IMMEDIATE` stays off on purpose: with it, libzmq destroys the pipe, and every message in it, whenever the
+//! connection is lost. Without it, the pipe, its messages and its subscription to everything outlive the connection, so what
+//! was handed over is sent to the hub when it is back. Before the first subscription nothing may be sent into the pipe, which
+//! would drop it: [`Link`] says from when on the hub counts as connected.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::socket::{close, set_options};
+use super::{Link, LinkStatus};
+use crate::bus::ffi::{self, Frame};
+use crate::bus::poller::Poller;
+use crate::bus::state::EndpointState;
+use crate::limits::Budget;
+use crate::sync::waker::Waker;
+use crate::zmtp::{SocketRole, WireMessage};
+
+/// Longest message that a hub may send, in bytes. A subscription has a topic of at most 1,024 bytes.
+const INBOUND_MAX_BYTES: i64 = 64 * 1024;
+
+/// Subscriptions that are read at once. A hub that subscribes without an end must not keep the thread from sending.
+const READ_AT_ONCE: usize = 1_024;
+
+/// The smallest payload that counts until libzmq is done with it, in bytes. 256 smaller ones, as many as a pipe holds, are
+/// less than is worth a return of memory.
+const COUNTED_BYTES: usize = 16 * 1024;
+
+/// The first byte of what an XPUB socket receives when the peer subscribes to the topic prefix that follows.
+const SUBSCRIBE: u8 = 1;
+
+/// A hub that is dialled.
+pub(in crate::bus) struct Dialled {
+    socket: zmq::Socket,
+    endpoint: Arc<EndpointState>,
+    link: Link,
+    /// A payload that libzmq refused after it had accepted its topic.
+    unsent: Option<Frame>,
+    /// The last message was refused.
+    is_full: bool,
+    /// The hub has subscribed, and its pipe does not get everything yet.
+    is_subscribing: bool,
+    /// When there was more to read than is read at once.
+    unread_since: Option<Instant>,
+}
+
+impl Dialled {
+    /// Creates a socket and begins to connect. At most `pipe_messages` messages wait in libzmq. `monitor_name` must be
+    /// unique in the context.
+    ///
+    /// # Errors
+    /// Returns an error if libzmq refuses the address, or there is no memory or no descriptor for the socket.
+    pub(in crate::bus) fn connect(
+        context: &zmq::Context,
+        endpoint: Arc<EndpointState>,
+        pipe_messages: u16,
+        monitor_name: &str,
+    ) -> io::Result<Self> {
+        let mut socket = context.socket(zmq::XPUB)?;
+        ffi::set_nodrop(&mut socket)?;
+        ffi::set_manual(&mut socket)?;
+        socket.set_sndhwm(i32::from(pipe_messages.max(1)))?; // 0 would mean no bound at all
+        socket.set_maxmsgsize(INBOUND_MAX_BYTES)?;
+        set_options(&socket)?;
+        let link = Link::connect(context, &mut socket, &endpoint.address, SocketRole::Subscribes, monitor_name)?;
+        Ok(Self { socket, endpoint, link, unsent: None, is_full: false, is_subscribing: false, unread_since: None })
+    }
+
+    #[cfg(test)]
+    pub(in crate::bus) fn is_connected(&self) -> bool {
+        self.link.state.is_connected()
+    }
+
+    /// Returns whether the last message was refused.
+    pub(in crate::bus) fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    /// Hands a whole message to libzmq, or nothing of it. Returns false if the pipe is full or no memory is left; then the
+    /// same message must be tried again. A large payload counts in `large_payloads` until libzmq is done with it.
+    pub(in crate::bus) fn try_send(&mut self, message: &WireMessage, large_payloads: &Arc<Budget>) -> bool {
+        self.is_full = !self.send(message, large_payloads);
+        !self.is_full
+    }
+
+    /// libzmq 4.3.4, as read in `xpub.cpp`, `dist.cpp` and `pipe.cpp`: with `NODROP` each frame is checked against the
+    /// pipes that matched the topic, and a pipe counts whole messages only. So the topic frame is refused while the pipe
+    /// is full, and once it is accepted, the payload is too. A pipe that dies in between takes its topic frame with it,
+    /// and one that appears in between gets nothing of this message. So the hub never sees half a message. If a payload is
+    /// refused all the same, it is sent before the next message.
+    fn send(&mut self, message: &WireMessage, large_payloads: &Arc<Budget>) -> bool {
+        if let Some(mut payload) = self.unsent.take()
+            && !try_send_frame(&mut self.socket, &mut payload, false)
+        {
+            self.unsent = Some(payload);
+            return false;
+        }
+        // Both frames are made before one is sent.
+        let frames = Frame::copy_of(message.topic()).zip(payload_frame(message, large_payloads));
+        let Some((mut topic, mut payload)) = frames else { return false };
+        if !try_send_frame(&mut self.socket, &mut topic, true) {
+            return false;
+        }
+        if !try_send_frame(&mut self.socket, &mut payload, false) {
+            debug_assert!(false, "libzmq refuses no payload after it has accepted its topic");
+            self.unsent = Some(payload);
+        }
+        true
+    }
+
+    /// Reads what happened to the connection and whether the hub has subscribed. Calls `on_status` for each new status.
+    /// `waker` wakes the caller for the next call.
+    pub(in crate::bus) fn read_events(
+        &mut self,
+        now: Instant,
+        waker: &Arc<Waker>,
+        on_status: &mut dyn FnMut(&EndpointState, LinkStatus),
+    ) {
+        let endpoint = &self.endpoint;
+        let mut report = |status| on_status(endpoint, status);
+        // The events of the link are read first. A subscription that is read after the loss of its connection may be an old
+        // one, which does no harm: the pipe gets everything. A subscription of a new connection that is read before the loss
+        // of the old connection would be forgotten with the old connection.
+        self.link.update(&mut self.socket, now, waker, &mut report);
+        self.unread_since = Some(now);
+        let mut frame = Frame::empty();
+        for _ in 0..READ_AT_ONCE {
+            if !frame.receive(&mut self.socket) {
+                self.unread_since = None;
+                break;
+            }
+            self.is_subscribing |= frame.bytes().first() == Some(&SUBSCRIBE);
+        }
+        // libzmq applies this to the pipe that the last frame came from. It keeps a pointer to that pipe, also after the end of
+        // the pipe, until the frames are read that it adds then. So everything is read first.
+        if self.is_subscribing && self.unread_since.is_none() {
+            self.is_subscribing = false;
+            let subscribed = self.socket.set_subscribe(b"");
+            debug_assert!(subscribed.is_ok(), "{subscribed:?}");
+            self.link.on_subscription(now, &mut report);
+        }
+    }
+
+    /// Returns when [`Dialled::read_events`] must be called even if nothing happens.
+    pub(in crate::bus) fn deadline(&self) -> Option<Instant> {
+        self.unread_since.or_else(|| self.link.deadline())
+    }
+
+    /// Lets `poller` wait for what happens after the last [`Dialled::read_events`], including room in a full pipe.
+    ///
+    /// # Errors
+    /// Returns an error if there is no memory for it.
+    pub(in crate::bus) fn register(&self, poller: &Poller) -> io::Result<()> {
+        poller.add(ffi::descriptor(&self.socket)?)?;
+        poller.add(self.link.descriptor()?)
+    }
+
+    /// Closes the socket. libzmq continues to send until `stop_at`; without it, it sends nothing more.
+    pub(in crate::bus) fn close(self, stop_at: Option<Instant>) {
+        close(self.socket, stop_at);
+    }
+}
+
+/// Returns the frame of the payload, or `None` if there is no memory for it.
+fn payload_frame(message: &WireMessage, large_payloads: &Arc<Budget>) -> Option<Frame> {
+    let Some((buffer, part)) = message.shared_payload() else { return Frame::copy_of(message.payload()) };
+    let hold = if part.len() < COUNTED_BYTES { None } else { Some(large_payloads.hold(part.len())?) };
+    Frame::part_of(buffer, part, hold)
+}
+
+/// Hands `frame` to libzmq without blocking. Returns false if there is no room; then the frame is unchanged.
+fn try_send_frame(socket: &mut zmq::Socket, frame: &mut Frame, has_more: bool) -> bool {
+    if frame.send(socket, has_more) {
+        return true;
+    }
+    // A socket that sends reads its commands only every 3,000,000 ticks of the processor, so there may be room that it
+    // does not know of. This makes it read them.
+    let events = socket.get_events();
+    debug_assert!(events.is_ok(), "a live socket tells its events");
+    frame.send(socket, has_more)
+}
+
+#[cfg(test)]
+mod tests;

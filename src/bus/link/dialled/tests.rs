@@ -1,0 +1,257 @@
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::Duration;
+
+use super::*;
+use crate::bus::endpoint::Endpoint;
+use crate::bus::link::with_context;
+use crate::zmtp::GREETING_BYTES;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Does what a SUB socket does that subscribes to everything.
+fn shake_hands(connection: &mut TcpStream) {
+    let mut bytes = b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\0NULL".to_vec();
+    bytes.resize(GREETING_BYTES, 0);
+    bytes.extend_from_slice(b"\x04\x19\x05READY\x0bSocket-Type\0\0\0\x03SUB");
+    connection.write_all(&bytes).unwrap();
+    connection.read_exact(&mut [0; GREETING_BYTES + 2 + 26]).unwrap();
+    connection.write_all(b"\0\x01\x01").unwrap();
+}
+
+/// A hub, which shows everything that reaches it: an XSUB socket does not filter.
+struct XsubHub {
+    socket: zmq::Socket,
+    address: SocketAddr,
+}
+
+impl XsubHub {
+    fn at(address: &str, prefixes: &[&str]) -> Self {
+        let socket = zmq::Context::new().socket(zmq::XSUB).unwrap();
+        socket.set_linger(0).unwrap();
+        prefixes.iter().for_each(|prefix| subscribe(&socket, b'\x01', prefix));
+        eventually("the port is free", || socket.bind(&format!("tcp://{address}")).is_ok());
+        let endpoint = socket.get_last_endpoint().unwrap().unwrap();
+        Self { socket, address: endpoint.strip_prefix("tcp://").unwrap().parse().unwrap() }
+    }
+
+    fn new(prefixes: &[&str]) -> Self {
+        Self::at("127.0.0.1:*", prefixes)
+    }
+
+    /// Returns the next topic, and waits for it for at most so long.
+    fn next(&self, patience: Duration) -> Option<String> {
+        self.socket.set_rcvtimeo(patience.as_millis() as i32).unwrap();
+        let frames = self.socket.recv_multipart(0).ok()?;
+        assert_eq!(frames.len(), 2);
+        Some(String::from_utf8(frames[0].clone()).unwrap())
+    }
+}
+
+/// Subscribes (1) or cancels (0).
+fn subscribe(socket: &zmq::Socket, mark: u8, prefix: &str) {
+    socket.send([&[mark], prefix.as_bytes()].concat(), 0).unwrap();
+}
+
+/// The side that dials.
+struct Dialler {
+    dialled: Dialled,
+    waker: Arc<Waker>,
+    large_payloads: Arc<Budget>,
+    _context: zmq::Context,
+}
+
+impl Dialler {
+    fn to(address: SocketAddr, pipe_messages: u16) -> Self {
+        let endpoint = Arc::new(EndpointState::new(format!("tcp://{address}").parse().unwrap(), false));
+        let (context, dialled) =
+            with_context(|context| Dialled::connect(context, endpoint, pipe_messages, "monitor")).unwrap();
+        let waker = Arc::new(Waker::new().unwrap());
+        Self { dialled: dialled.unwrap(), waker, large_payloads: Budget::new(usize::MAX), _context: context }
+    }
+
+    fn read_events(&mut self) {
+        self.dialled.read_events(Instant::now(), &self.waker, &mut |_, _| {});
+    }
+
+    /// Waits until the hub counts as connected, or until it does not. A socket does its work only while its owner calls it, so
+    /// this calls that of the hub.
+    fn wait_connected(&mut self, is_connected: bool, hub: Option<&XsubHub>) {
+        eventually("the connection changes", || {
+            assert!(hub.is_none_or(|hub| hub.socket.get_events().is_ok()));
+            self.read_events();
+            self.dialled.is_connected() == is_connected
+        });
+    }
+
+    fn try_send(&mut self, topic: &str, payload: &[u8]) -> bool {
+        let message = WireMessage::copy_of(topic.as_bytes(), payload).unwrap();
+        self.dialled.try_send(&message, &self.large_payloads)
+    }
+
+    fn send(&mut self, topic: &str) {
+        assert!(self.try_send(topic, b"payload"));
+    }
+}
+
+fn eventually(what: &str, mut happens: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !happens() {
+        assert!(started.elapsed() < PATIENCE, "did not happen in time: {what}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn the_first_subscription_stands_for_everything_and_a_cancelled_one_changes_nothing() {
+    let hub = XsubHub::new(&["a"]);
+    let mut dialler = Dialler::to(hub.address, 256);
+    dialler.wait_connected(true, Some(&hub));
+    dialler.send("b");
+    assert_eq!(hub.next(PATIENCE).as_deref(), Some("b"));
+    subscribe(&hub.socket, 1, "c");
+    subscribe(&hub.socket, 0, "a");
+    subscribe(&hub.socket, 0, "c");
+    let quiet_since = Instant::now();
+    while quiet_since.elapsed() < Duration::from_millis(50) {
+        hub.socket.get_events().unwrap();
+        dialler.read_events();
+    }
+    dialler.send("d");
+    assert_eq!(hub.next(PATIENCE).as_deref(), Some("d"));
+}
+
+/// As publish/subscribe has it: nobody has subscribed.
+#[test]
+fn what_a_hub_is_sent_before_it_subscribes_to_anything_is_dropped() {
+    let hub = XsubHub::new(&[]);
+    let (started, mut dialler) = (Instant::now(), Dialler::to(hub.address, 256));
+    dialler.wait_connected(true, Some(&hub));
+    assert!(started.elapsed() >= Duration::from_millis(250));
+    dialler.send("dropped");
+    subscribe(&hub.socket, 1, "a");
+    eventually("the subscription arrives", || {
+        dialler.read_events();
+        dialler.send("b");
+        hub.next(Duration::from_millis(1)).is_some_and(|topic| topic == "b")
+    });
+}
+
+#[test]
+fn a_hub_that_starts_again_gets_everything_though_it_subscribes_to_nothing() {
+    let hub = XsubHub::new(&["a"]);
+    let address = hub.address;
+    let mut dialler = Dialler::to(address, 256);
+    dialler.wait_connected(true, Some(&hub));
+    drop(hub);
+    dialler.wait_connected(false, None);
+    let hub = XsubHub::at(&address.to_string(), &[]);
+    dialler.wait_connected(true, Some(&hub));
+    dialler.send("b");
+    assert_eq!(hub.next(PATIENCE).as_deref(), Some("b"));
+}
+
+/// Passes bytes on between the next connection and the hub. Returns both connections.
+fn relay(listener: &TcpListener, hub: SocketAddr) -> [TcpStream; 2] {
+    let (client, server) = (listener.accept().unwrap().0, TcpStream::connect(hub).unwrap());
+    for (from, to) in [(&client, &server), (&server, &client)] {
+        let (mut from, mut to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+        thread::spawn(move || std::io::copy(&mut from, &mut to));
+    }
+    [client, server]
+}
+
+#[test]
+fn a_hub_whose_connection_is_lost_gets_every_message_that_follows() {
+    let hub = XsubHub::new(&["a"]);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut dialler = Dialler::to(listener.local_addr().unwrap(), 256);
+    for round in 0..5 {
+        let connections = relay(&listener, hub.address);
+        dialler.wait_connected(true, Some(&hub));
+        for number in 0..100 {
+            dialler.send(&format!("{round}.{number}"));
+        }
+        for number in 0..100 {
+            assert_eq!(hub.next(PATIENCE), Some(format!("{round}.{number}")));
+        }
+        connections.iter().for_each(|connection| connection.shutdown(Shutdown::Both).unwrap());
+        dialler.wait_connected(false, None);
+    }
+}
+
+#[test]
+fn the_first_message_after_a_protocol_error_arrives() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut dialler = Dialler::to(address, 256);
+    let (mut connection, _) = listener.accept().unwrap();
+    shake_hands(&mut connection);
+    dialler.wait_connected(true, None);
+    // A subscription that is perhaps read after the loss, and a frame that is too long.
+    connection.write_all(b"\0\x02\x01z\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff").unwrap();
+    let _ = connection.read_to_end(&mut Vec::new());
+    dialler.wait_connected(false, None);
+    drop((connection, listener));
+    let hub = XsubHub::at(&address.to_string(), &["a"]);
+    dialler.wait_connected(true, Some(&hub));
+    dialler.send("b");
+    assert_eq!(hub.next(PATIENCE).as_deref(), Some("b"));
+}
+
+#[test]
+fn the_first_message_to_a_hub_at_another_address_arrives() {
+    let mut hub = XsubHub::new(&["a"]);
+    let mut dialler = Dialler::to(hub.address, 256);
+    for number in 0..20 {
+        dialler.wait_connected(true, Some(&hub));
+        dialler.send(&number.to_string());
+        assert_eq!(hub.next(PATIENCE), Some(number.to_string()));
+        // Perhaps it is read after the loss.
+        subscribe(&hub.socket, 1, "z");
+        let next = XsubHub::new(&["a"]);
+        drop(hub);
+        hub = next;
+        dialler.wait_connected(false, None);
+        let Dialled { socket, link, .. } = &mut dialler.dialled;
+        let former = link.dialled.clone().and_then(|dialled| dialled.numeric()).unwrap();
+        link.dial_one_of(socket, &[hub.address, former], Instant::now());
+        assert_eq!(link.dialled, Some(Endpoint::at(former)), "the name has this address still");
+        link.dial_one_of(socket, &[hub.address], Instant::now());
+        assert_eq!(link.dialled, Some(Endpoint::at(hub.address)));
+    }
+}
+
+#[test]
+fn a_full_pipe_refuses_whole_messages_and_large_payloads_count_while_libzmq_has_them() {
+    let hub = XsubHub::new(&["a"]);
+    hub.socket.set_rcvhwm(1).unwrap();
+    let mut dialler = Dialler::to(hub.address, 4);
+    dialler.wait_connected(true, Some(&hub));
+    let buffer = Arc::new(vec![7; 1 + 256 * 1024]);
+    let mut sent = 0;
+    let mut send = |sent: &mut u32| {
+        let message = WireMessage::part_of(sent.to_string().as_bytes(), &buffer, 1..buffer.len()).unwrap();
+        let is_sent = dialler.dialled.try_send(&message, &dialler.large_payloads);
+        assert_eq!(dialler.dialled.is_full(), !is_sent);
+        *sent += u32::from(is_sent);
+        is_sent
+    };
+    // The kernel takes some megabytes.
+    let mut full_since = Instant::now();
+    while full_since.elapsed() < Duration::from_millis(300) {
+        if send(&mut sent) {
+            full_since = Instant::now();
+        }
+    }
+    let large_payloads = Arc::clone(&dialler.large_payloads);
+    assert!(large_payloads.held_bytes() >= 4 * (buffer.len() - 1), "{}", large_payloads.held_bytes());
+    for number in 0..sent {
+        assert_eq!(hub.next(PATIENCE), Some(number.to_string()));
+    }
+    eventually("libzmq is done with the payloads", || large_payloads.held_bytes() == 0);
+    assert_eq!(Arc::strong_count(&buffer), 1);
+    assert!(dialler.try_send("last", b""));
+    assert_eq!((hub.next(PATIENCE).as_deref(), dialler.dialled.is_full()), (Some("last"), false));
+}

@@ -1,0 +1,140 @@
+//! What the sockets that dial need of libzmq: its threads, its options, keep-alive, and the time to send the rest.
+//!
+//! There are no ZMTP heartbeats, on purpose. A hub that is stopped (by SIGSTOP or a debugger) answers no heartbeat, so
+//! heartbeats would turn back-pressure into a lost connection, and lose what the kernel had accepted for that
+//! connection. TCP keep-alive distinguishes the two cases: the kernel of a stopped process still answers, and a machine
+//! that is gone does not.
+
+use std::net::SocketAddr;
+use std::os::fd::RawFd;
+use std::time::{Duration, Instant};
+use std::{io, thread};
+
+use socket2::Socket;
+
+use crate::bus::endpoint::keepalive;
+use crate::bus::ffi;
+use crate::sys::process::schedule_as_batch;
+
+/// The name of libzmq's threads.
+const THREAD_NAME: &str = "zmq";
+
+/// First pause before libzmq connects again, in ms. libzmq adds a random part of at most the same length.
+const RECONNECT_MS: i32 = 100;
+/// Longest such pause, in ms; it doubles from the first. A hub that is away costs two attempts a second.
+const RECONNECT_MAX_MS: i32 = 400;
+/// Longest wait for a TCP connection, in ms, where packets vanish. The kernel itself waits for two minutes.
+const CONNECT_TIMEOUT_MS: i32 = 3_000;
+/// Longest time that a peer may take for its handshake, in ms. It is one round trip, and libzmq waits for as long if the
+/// peer speaks another protocol.
+const HANDSHAKE_TIMEOUT_MS: i32 = 2_000;
+
+/// Creates a context, and opens its sockets. libzmq starts the threads of a context with its first socket. They inherit
+/// the name and the scheduling policy of the thread that creates it, so a thread with both calls `open`.
+///
+/// # Errors
+/// Returns an error if there is no thread.
+pub(in crate::bus) fn with_context<T: Send>(
+    open: impl FnOnce(&zmq::Context) -> T + Send,
+) -> io::Result<(zmq::Context, T)> {
+    let context = zmq::Context::new();
+    let opened = thread::scope(|scope| {
+        let body = || {
+            schedule_as_batch();
+            open(&context)
+        };
+        let opening = thread::Builder::new().name(THREAD_NAME.into()).spawn_scoped(scope, body)?;
+        Ok::<_, io::Error>(opening.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })?;
+    Ok((context, opened))
+}
+
+/// Sets the options of all sockets that dial: how often libzmq tries to connect, and that it sends nothing more once the
+/// socket is closed.
+pub(in crate::bus) fn set_options(socket: &zmq::Socket) -> zmq::Result<()> {
+    socket.set_linger(0)?;
+    socket.set_reconnect_ivl(RECONNECT_MS)?;
+    socket.set_reconnect_ivl_max(RECONNECT_MAX_MS)?;
+    socket.set_connect_timeout(CONNECT_TIMEOUT_MS)?;
+    socket.set_handshake_ivl(HANDSHAKE_TIMEOUT_MS)
+}
+
+/// Makes the kernel detect that the peer of this connection has disappeared without closing it. libzmq as the `zmq-sys`
+/// crate builds it ignores its own options for that.
+///
+/// libzmq may have closed the descriptor since it reported it, and its number may stand for something else. So what it
+/// stands for is duplicated first, and left alone unless its peer is `peer`. Another connection to the same peer is one of
+/// this process too, which keep-alive does not harm.
+pub(super) fn keep_alive(descriptor: RawFd, peer: SocketAddr) -> io::Result<()> {
+    let connection = Socket::from(ffi::duplicate(descriptor)?);
+    let address = connection.peer_addr()?.as_socket().ok_or(io::ErrorKind::NotConnected)?;
+    if !is_same(address, peer) {
+        return Err(io::ErrorKind::AddrNotAvailable.into());
+    }
+    connection.set_tcp_keepalive(&keepalive())
+}
+
+/// Compares two addresses without what names the zone, which may be a number or the name of an interface.
+pub(super) fn is_same(one: SocketAddr, other: SocketAddr) -> bool {
+    (one.ip(), one.port()) == (other.ip(), other.port())
+}
+
+/// Closes `socket`. libzmq continues to send until `stop_at`; without it, it sends nothing more.
+pub(super) fn close(socket: zmq::Socket, stop_at: Option<Instant>) {
+    let set = socket.set_linger(left_ms(stop_at));
+    debug_assert!(set.is_ok(), "libzmq takes every linger time from 0 on");
+    drop(socket);
+}
+
+/// Returns the time left until `deadline` in milliseconds, rounded down; 0 if there is no deadline.
+fn left_ms(deadline: Option<Instant>) -> i32 {
+    let left = deadline.map_or(Duration::ZERO, |at| at.saturating_duration_since(Instant::now()));
+    left.as_millis().try_into().unwrap_or(i32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsRawFd;
+    use std::os::unix::net::UnixStream;
+
+    use socket2::SockRef;
+
+    use super::*;
+    use crate::bus::endpoint::{KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_PROBES};
+
+    #[test]
+    fn what_is_left_until_a_deadline_is_never_negative_nor_too_much() {
+        let now = Instant::now();
+        assert_eq!((left_ms(None), left_ms(Some(now))), (0, 0));
+        let hour_ms = 3_600_000;
+        let left = left_ms(Some(now + Duration::from_millis(hour_ms)));
+        assert!((1..=hour_ms as i32).contains(&left), "{left}");
+        assert_eq!(left_ms(Some(now + Duration::from_secs(1 << 32))), i32::MAX);
+    }
+
+    #[test]
+    fn a_connection_to_the_peer_is_kept_alive_and_nothing_else_is_touched() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let peer = listener.local_addr().unwrap();
+        let connection = TcpStream::connect(peer).unwrap();
+        let other = SocketAddr::new(peer.ip(), peer.port() ^ 1);
+        let (left, _right) = UnixStream::pair().unwrap();
+        let closed = left.try_clone().unwrap().as_raw_fd();
+        for (descriptor, peer) in
+            [(connection.as_raw_fd(), other), (left.as_raw_fd(), peer), (listener.as_raw_fd(), peer), (closed, peer)]
+        {
+            keep_alive(descriptor, peer).unwrap_err();
+        }
+        let found = SockRef::from(&connection);
+        assert!(!found.keepalive().unwrap());
+        keep_alive(connection.as_raw_fd(), peer).unwrap();
+        assert!(found.keepalive().unwrap());
+        let timing = (
+            found.tcp_keepalive_time().unwrap(),
+            found.tcp_keepalive_interval().unwrap(),
+            found.tcp_keepalive_retries(),
+        );
+        assert_eq!((timing.0, timing.1, timing.2.unwrap()), (KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_PROBES));
+    }
+}

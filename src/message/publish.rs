@@ -1,0 +1,130 @@
+//! How a message is handed to what publishes it, and why it may be refused.
+
+use std::ops::Range;
+use std::ptr;
+use std::sync::Arc;
+
+use crate::sync::counting::counted_enum;
+
+/// Bytes from which a payload is kept in its buffer: below, a copy costs less than to count the owners of the buffer.
+pub const MIN_KEPT_BYTES: usize = 4 * 1024;
+
+/// What takes messages for the bus.
+pub trait Publish {
+    /// Checks whether a message could be published now.
+    ///
+    /// # Errors
+    /// Why not.
+    fn available(&self) -> Result<(), Unavailable>;
+
+    /// Hands a message over, the payload encoded as the policy has it. After `Ok` the message will be given to the bus,
+    /// also if the process is asked to stop next.
+    ///
+    /// # Errors
+    /// Why not; then nothing was handed over.
+    fn publish(&self, topic: &str, payload: Payload<'_>) -> Result<(), Unavailable>;
+}
+
+counted_enum! {
+    /// Why nothing can be accepted now, although a retry may be: 503. Each has the last part of its problem's type, and what
+    /// it says.
+    #[expect(missing_docs, reason = "what each says tells what it is")]
+    pub enum Unavailable: (&'static str, &'static str), &'static str = Self::kind => {
+        NotConnected = ("bus-not-connected", "the gateway is not connected to a hub"),
+        QueueFull = ("queue-full", "the queue to the bus is full"),
+        Stalled = ("subscriber-stalled", "the queue to the bus is full, since a subscriber or a hub does not read"),
+        Stopping = ("stopping", "the gateway is stopping"),
+        Buffered = ("buffers-full", "the bodies of other requests fill the buffers"),
+        Disabled = ("disabled", "the REST API was switched off in the settings"),
+    }
+}
+
+impl Unavailable {
+    /// Returns the last part of the problem's type.
+    #[must_use]
+    pub const fn kind(self) -> &'static str {
+        self.row().0
+    }
+
+    /// Returns what the problem says.
+    #[must_use]
+    pub const fn reason(self) -> &'static str {
+        self.row().1
+    }
+}
+
+/// Bytes to be published.
+#[derive(Clone, Debug)]
+pub struct Payload<'p> {
+    bytes: &'p [u8],
+    /// The buffer that `bytes` lie in, and where, if it is kept.
+    kept: Option<(&'p Arc<Vec<u8>>, Range<usize>)>,
+}
+
+impl<'p> Payload<'p> {
+    /// Returns `bytes`, to be kept in `buffer` if they lie there, are large, and are most of what it holds; else to be
+    /// copied, so that nothing keeps a megabyte for the sake of a few bytes.
+    #[must_use]
+    pub fn of(buffer: &'p Arc<Vec<u8>>, bytes: &'p [u8]) -> Self {
+        let start = bytes.as_ptr().addr().wrapping_sub(buffer.as_ptr().addr());
+        let part = start..start.saturating_add(bytes.len());
+        let lies_there = buffer.get(part.clone()).is_some_and(|part| ptr::eq(part, bytes));
+        let is_kept = lies_there && bytes.len() >= MIN_KEPT_BYTES && bytes.len() >= buffer.capacity() / 2;
+        Self { bytes, kept: is_kept.then_some((buffer, part)) }
+    }
+
+    /// Returns the bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &'p [u8] {
+        self.bytes
+    }
+
+    /// Returns the buffer that is kept, and the part of it that the bytes are; none where the bytes are to be copied.
+    #[must_use]
+    pub fn into_kept(self) -> Option<(&'p Arc<Vec<u8>>, Range<usize>)> {
+        self.kept
+    }
+
+    /// Returns the bytes of memory that the payload takes once it is published.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.kept.as_ref().map_or(self.bytes.len(), |(buffer, _)| buffer.capacity())
+    }
+}
+
+impl<'p, T: AsRef<[u8]> + ?Sized> From<&'p T> for Payload<'p> {
+    /// Returns bytes to be copied.
+    fn from(bytes: &'p T) -> Self {
+        Self { bytes: bytes.as_ref(), kept: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_kept(buffer: &Arc<Vec<u8>>, bytes: &[u8]) -> bool {
+        let payload = Payload::of(buffer, bytes);
+        assert!(ptr::eq(payload.bytes(), bytes));
+        let kept = payload.clone().into_kept().is_some();
+        assert_eq!(payload.held_bytes(), if kept { buffer.capacity() } else { bytes.len() });
+        kept
+    }
+
+    #[test]
+    fn large_parts_are_kept_in_their_buffer() {
+        let buffer = Arc::new(vec![0; 2 * MIN_KEPT_BYTES]);
+        assert!(
+            is_kept(&buffer, &buffer) && is_kept(&buffer, &buffer[MIN_KEPT_BYTES..]) && is_kept(&buffer, &buffer[1..])
+        );
+    }
+
+    #[test]
+    fn other_parts_are_copied() {
+        let buffer = Arc::new(vec![0; 3 * MIN_KEPT_BYTES]);
+        assert!(!is_kept(&buffer, &buffer[..MIN_KEPT_BYTES]), "most of the buffer would be kept without use");
+        let (small, elsewhere) = (Arc::new(vec![0; MIN_KEPT_BYTES - 1]), vec![0; 3 * MIN_KEPT_BYTES]);
+        assert!(!is_kept(&small, &small), "a copy costs less");
+        assert!(!is_kept(&buffer, &elsewhere), "the bytes are not in the buffer");
+    }
+}

@@ -1,0 +1,188 @@
+//! How counters are declared: each once, with what it adds up to over the workers and with its name in the `stats` event.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+
+use serde::Serialize;
+
+use crate::sync::{AtomicU64, Ordering};
+
+/// What a worker counts. The worker alone writes it, and any thread reads it.
+pub trait Counter {
+    /// What the counters of several workers add up to.
+    type Total: Clone + Debug + Default + PartialEq + Eq + Serialize;
+
+    /// Adds what this worker has counted.
+    fn add_to(&self, total: &mut Self::Total);
+}
+
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub struct Tally(AtomicU64);
+
+impl Tally {
+    /// Adds to the count. One thread writes it, so no read-modify-write instruction is needed.
+    pub fn add(&self, count: usize) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(count as u64), Ordering::Relaxed);
+    }
+}
+
+impl Counter for Tally {
+    type Total = u64;
+
+    fn add_to(&self, total: &mut u64) {
+        *total += self.0.load(Ordering::Relaxed);
+    }
+}
+
+/// An enum whose variants are counted, made by `counted_enum!`.
+pub trait Counted: Copy + Debug + 'static {
+    /// The name of a variant in the `stats` event.
+    type Key: Clone + Debug + Ord + Serialize;
+    /// A count for each variant.
+    type Counts: AsRef<[Tally]> + Debug + Default;
+    /// All variants, each at its index.
+    const ALL: &'static [Self];
+
+    /// Returns the index of the variant.
+    fn index(self) -> usize;
+
+    /// Returns the name of the variant in the `stats` event.
+    fn key(self) -> Self::Key;
+}
+
+/// A tally for each variant of an enum. The total leaves out those that never occurred.
+#[derive(Debug)]
+pub struct TallyOf<E: Counted>(E::Counts);
+
+impl<E: Counted> Default for TallyOf<E> {
+    fn default() -> Self {
+        Self(E::Counts::default())
+    }
+}
+
+impl<E: Counted> TallyOf<E> {
+    /// Counts one more.
+    pub fn add(&self, variant: E) {
+        #[expect(clippy::indexing_slicing, reason = "there is a count for each variant")]
+        self.0.as_ref()[variant.index()].add(1);
+    }
+}
+
+impl<E: Counted> Counter for TallyOf<E> {
+    type Total = BTreeMap<E::Key, u64>;
+
+    fn add_to(&self, total: &mut Self::Total) {
+        for (variant, count) in E::ALL.iter().zip(self.0.as_ref()) {
+            let mut of_variant = 0;
+            count.add_to(&mut of_variant);
+            if of_variant > 0 {
+                *total.entry(variant.key()).or_default() += of_variant;
+            }
+        }
+    }
+}
+
+/// The connections that were accepted and closed.
+#[derive(Debug, Default)]
+pub struct ConnectionCounters {
+    accepted: Tally,
+    closed: AtomicU64,
+}
+
+/// What [`ConnectionCounters`] add up to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ConnectionTotals {
+    /// Connections that are open now.
+    pub connections: u64,
+    /// Connections accepted since the start.
+    pub connections_accepted: u64,
+}
+
+impl ConnectionCounters {
+    /// Counts a connection that was accepted.
+    pub fn opened(&self) {
+        self.accepted.add(1);
+    }
+
+    /// Counts a connection that was closed. Whoever reads this count sees also what the connection gave back before, such
+    /// as its part of the [`Budget`](crate::limits::Budget).
+    pub fn closed(&self) {
+        self.closed.store(self.closed.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
+    }
+}
+
+impl Counter for ConnectionCounters {
+    type Total = ConnectionTotals;
+
+    fn add_to(&self, total: &mut ConnectionTotals) {
+        // Closed is read first: a connection that opens meanwhile must not make the difference negative.
+        let closed = self.closed.load(Ordering::Acquire);
+        let mut accepted = 0;
+        self.accepted.add_to(&mut accepted);
+        total.connections_accepted += accepted;
+        total.connections += accepted.saturating_sub(closed);
+    }
+}
+
+/// Defines the counters of a worker, and what they add up to. A field has the name that it has in the `stats` event.
+macro_rules! counters {
+    ($(#[$meta:meta])* $vis:vis struct $counters:ident => $totals:ident {
+        $($(#[$doc:meta])* $field:ident: $counter:ty,)*
+    }) => {
+        $(#[$meta])*
+        #[derive(Debug, Default)]
+        $vis struct $counters {
+            $($(#[$doc])* $vis $field: $counter,)*
+        }
+
+        #[doc = concat!("What the `", stringify!($counters), "` of several threads add up to.")]
+        #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+        pub struct $totals {
+            $($(#[$doc])* pub $field: <$counter as $crate::sync::counting::Counter>::Total,)*
+        }
+
+        impl $crate::sync::counting::Counter for $counters {
+            type Total = $totals;
+
+            fn add_to(&self, total: &mut $totals) {
+                $(self.$field.add_to(&mut total.$field);)*
+            }
+        }
+    };
+}
+
+/// Defines an enum, and for each variant the value of its row. The variants are counted under `$key` of their row.
+macro_rules! counted_enum {
+    ($(#[$meta:meta])* pub enum $name:ident: $row:ty, $key_type:ty = $key:expr => {
+        $($(#[$doc:meta])* $variant:ident = $value:expr,)*
+    }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl $name {
+            const fn row(self) -> $row {
+                match self { $(Self::$variant => $value,)* }
+            }
+        }
+
+        impl $crate::sync::counting::Counted for $name {
+            type Key = $key_type;
+            type Counts = [$crate::sync::counting::Tally; [$(Self::$variant),*].len()];
+            const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            fn index(self) -> usize {
+                self as usize
+            }
+
+            fn key(self) -> $key_type {
+                $key(self)
+            }
+        }
+    };
+}
+
+pub(crate) use {counted_enum, counters};

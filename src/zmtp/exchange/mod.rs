@@ -1,0 +1,398 @@
+//! What waits for whom, and since when: one log of messages, from which subscribers and dialled endpoints read, each at
+//! its own place.
+//!
+//! A message is matched once, when it is taken. It waits until it was written to each subscriber that matched then, or
+//! that subscriber has left, and, if it was posted, until each connected dialled endpoint has been handed it. Who is
+//! slower delays nobody. The owner of the sockets bounds what enters, and asks who holds it up.
+//!
+//! Times are counted from the start, and come from outside.
+
+mod dialled;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use dialled::DialledReaders;
+
+use super::log::{Entry, Log, Origin, Released};
+use super::place_set::{MAX_SUBSCRIBERS, PlaceSet};
+use super::sent_stream::SentStream;
+use super::subscriptions::Subscriptions;
+use super::wire_message::WireMessage;
+
+/// What is written to a subscriber at once, in bytes. A batch is one system call, which costs as much as 10 KiB.
+pub const BATCH_BYTES: usize = 64 * 1024;
+
+/// The number of entries of the log that are looked at for a batch. A subscriber may want one message in a hundred
+/// thousand, and others must not wait while they are looked through: so many entries take some 20 µs.
+const BATCH_ENTRIES: usize = 4_096;
+
+/// The smallest part of a message that is written from where it lies, in bytes. To copy less costs less than another
+/// system call.
+pub const REFERENCED_BYTES: usize = 16 * 1024;
+
+/// What an entry of the log counts beside the bytes of its message, for messages of publishers, in bytes: the entry,
+/// and the allocator's part.
+const ENTRY_BYTES: usize = 256;
+
+/// Bytes of messages of publishers that may wait, of those that are still there and of those that have left.
+pub const FORWARDED_BYTES: usize = 64 * 1024 * 1024;
+
+/// A subscriber past its handshake.
+#[derive(Debug)]
+struct Reader {
+    /// The number of the message that is written next, or less.
+    next: u64,
+    /// How many bytes of it are written.
+    written_bytes: usize,
+    /// Messages that are not wholly written.
+    waiting: u64,
+    sent: SentStream,
+}
+
+/// The log and its readers.
+#[derive(Debug)]
+pub struct Exchange {
+    log: Log,
+    /// Who wants a topic.
+    pub subscriptions: Subscriptions,
+    /// By place.
+    readers: Vec<Option<Reader>>,
+    /// The places of subscribers that hear publishers.
+    hearing: PlaceSet,
+    /// The places of subscribers for which messages wait.
+    waiting: PlaceSet,
+    dialled: DialledReaders,
+    /// Whether endpoints are bound. They always count as connected.
+    is_bound: bool,
+    /// The number of the oldest posted message, of the oldest one of a publisher, and of the oldest one that a
+    /// subscriber waits for, or less.
+    oldest_posted: u64,
+    oldest_forwarded: u64,
+    oldest_wanted: u64,
+    released: Released,
+    forwarded_bytes: usize,
+    /// Whether publishers must wait.
+    is_full: bool,
+    unsubscribed: u64,
+}
+
+impl Exchange {
+    /// Returns an exchange without subscribers, with so many dialled endpoints, none of which is connected.
+    #[must_use]
+    pub fn new(is_bound: bool, dialled: usize) -> Self {
+        Self {
+            log: Log::default(),
+            subscriptions: Subscriptions::default(),
+            readers: std::iter::repeat_with(|| None).take(MAX_SUBSCRIBERS).collect(),
+            hearing: PlaceSet::default(),
+            waiting: PlaceSet::default(),
+            dialled: DialledReaders::new(dialled, is_bound),
+            is_bound,
+            oldest_posted: 0,
+            oldest_forwarded: 0,
+            oldest_wanted: 0,
+            released: Released::default(),
+            forwarded_bytes: 0,
+            is_full: false,
+            unsubscribed: 0,
+        }
+    }
+
+    /// Adds a subscriber, which receives what publishers send if `hears_publishers`. Returns its place, or `None` if
+    /// there is none.
+    pub fn join(&mut self, hears_publishers: bool) -> Option<u8> {
+        let (place, reader) = (0..=u8::MAX).zip(&mut self.readers).find(|(_, reader)| reader.is_none())?;
+        *reader = Some(Reader { next: 0, written_bytes: 0, waiting: 0, sent: SentStream::default() });
+        if hears_publishers {
+            self.hearing.insert(place);
+        }
+        Some(place)
+    }
+
+    /// Forgets subscribers. What waited for them alone waits no more. All who leave at once cost one walk over the log.
+    pub fn leave(&mut self, places: PlaceSet) {
+        let mut first = u64::MAX;
+        for place in places.iter() {
+            self.subscriptions.leave(place);
+            let left = self.readers.get_mut(usize::from(place)).and_then(Option::take);
+            debug_assert!(left.is_some(), "nobody is at {place}");
+            first = left.filter(|reader| reader.waiting > 0).map_or(first, |reader| first.min(reader.next));
+            self.hearing.remove(place);
+            self.waiting.remove(place);
+        }
+        let mut index = self.log.index_of(first);
+        while let Some(entry) = self.log.get_mut(index) {
+            entry.wanted = entry.wanted.difference(&places);
+            self.free_unneeded(index);
+            index += 1;
+        }
+        self.log.tidy();
+    }
+
+    /// Takes a posted message, whose weight is given back with it.
+    pub fn post(&mut self, message: WireMessage, weight_bytes: usize, now: Duration) {
+        let wanted = self.subscriptions.matching(message.topic());
+        self.take(message, Origin::Posted, weight_bytes, (wanted, now));
+    }
+
+    /// Takes a message of a publisher of the hub.
+    pub fn forward(&mut self, message: WireMessage, now: Duration) {
+        let wanted = self.subscriptions.matching(message.topic()).intersection(&self.hearing);
+        let weight_bytes = message.wire_bytes() + ENTRY_BYTES;
+        self.take(message, Origin::Forwarded, weight_bytes, (wanted, now));
+    }
+
+    fn take(
+        &mut self,
+        message: WireMessage,
+        origin: Origin,
+        weight_bytes: usize,
+        (wanted, taken_at): (PlaceSet, Duration),
+    ) {
+        let is_forwarded = origin == Origin::Forwarded;
+        self.unsubscribed += u64::from(wanted.is_empty() && self.is_bound);
+        let number = self.log.next_number();
+        if wanted.is_empty() && (is_forwarded || self.dialled.handed() > number) {
+            self.released.add(origin, weight_bytes);
+            return;
+        }
+        if is_forwarded {
+            self.forwarded_bytes += weight_bytes;
+            self.is_full |= self.forwarded_bytes >= FORWARDED_BYTES;
+        }
+        for place in wanted.iter() {
+            let Some(reader) = reader_at(&mut self.readers, place) else { continue };
+            if reader.waiting == 0 {
+                reader.next = number;
+                self.waiting.insert(place);
+            }
+            reader.waiting += 1;
+        }
+        self.log.push(Entry { number, origin, weight_bytes, taken_at, wanted, message: Some(message) });
+    }
+
+    /// Returns the places of the subscribers for which messages wait.
+    #[must_use]
+    pub fn waiting(&self) -> PlaceSet {
+        self.waiting
+    }
+
+    /// Returns the number of messages that wait for the subscriber at this place.
+    #[must_use]
+    pub fn waiting_at(&self, place: u8) -> u64 {
+        self.reader(place).map_or(0, |reader| reader.waiting)
+    }
+
+    /// Returns whether the stream to the subscriber at this place is between two messages.
+    #[must_use]
+    pub fn is_between_messages(&self, place: u8) -> bool {
+        self.reader(place).is_none_or(|reader| reader.written_bytes == 0)
+    }
+
+    /// Collects what is to be written next to the subscriber at this place: first the bytes that are put into `copied`,
+    /// then those that are returned. `rest_only` ends it with the message that is written in part. After the write,
+    /// [`Exchange::written`] is told how much was written.
+    ///
+    /// There may be none of both although messages wait, if these are far behind messages for others. The next call
+    /// goes on behind those.
+    pub fn batch(&mut self, place: u8, rest_only: bool, copied: &mut Vec<u8>) -> &[u8] {
+        copied.clear();
+        let Some(reader) = reader_at(&mut self.readers, place).filter(|reader| reader.waiting > 0) else { return &[] };
+        let (mut left, mut skip_bytes) = (reader.waiting, reader.written_bytes);
+        for entry in self.log.from(self.log.index_of(reader.next)).take(BATCH_ENTRIES) {
+            let Some(message) = entry.message.as_ref().filter(|_| entry.wanted.contains(place)) else {
+                if copied.is_empty() {
+                    reader.next = entry.number + 1;
+                }
+                continue;
+            };
+            for part in message.wire() {
+                let rest = part.get(skip_bytes.min(part.len())..).unwrap_or_default();
+                skip_bytes = skip_bytes.saturating_sub(part.len());
+                if rest.len() >= REFERENCED_BYTES {
+                    return rest;
+                }
+                copied.extend_from_slice(rest);
+            }
+            left -= 1;
+            if left == 0 || rest_only || copied.len() >= BATCH_BYTES {
+                break;
+            }
+        }
+        &[]
+    }
+
+    /// Takes note that so many bytes of the messages for this place were written. Returns whether it is time to look
+    /// how much of them the peer has acknowledged ([`Exchange::acknowledged`]).
+    pub fn written(&mut self, place: u8, bytes: usize) -> bool {
+        let Some(reader) = reader_at(&mut self.readers, place) else { return false };
+        let mut left_bytes = bytes;
+        let mut index = self.log.index_of(reader.next);
+        while left_bytes > 0 {
+            let Some((entry, reader)) = self.log.get_mut(index).zip(reader_at(&mut self.readers, place)) else {
+                debug_assert!(false, "{left_bytes} bytes more than wait for {place}");
+                break;
+            };
+            index += 1;
+            let Some(message) = entry.message.as_ref().filter(|_| entry.wanted.contains(place)) else { continue };
+            reader.next = entry.number;
+            let written_bytes = left_bytes.min(message.wire_bytes() - reader.written_bytes);
+            left_bytes -= written_bytes;
+            reader.written_bytes += written_bytes;
+            reader.sent.add(written_bytes);
+            if reader.written_bytes < message.wire_bytes() {
+                break;
+            }
+            reader.sent.end_message();
+            (reader.next, reader.written_bytes) = (entry.number + 1, 0);
+            reader.waiting -= 1;
+            if reader.waiting == 0 {
+                self.waiting.remove(place);
+            }
+            entry.wanted.remove(place);
+            self.free_unneeded(index - 1);
+        }
+        self.log.tidy();
+        self.reader(place).is_some_and(|reader| reader.sent.is_to_be_looked_at())
+    }
+
+    /// Takes note that so many bytes were written to this place that belong to no message.
+    pub fn command_written(&mut self, place: u8, bytes: usize) {
+        if let Some(reader) = reader_at(&mut self.readers, place) {
+            reader.sent.add(bytes);
+        }
+    }
+
+    /// Takes note of how many of the bytes that were written to this place its peer has not acknowledged.
+    pub fn acknowledged(&mut self, place: u8, unacknowledged_bytes: u64) {
+        if let Some(reader) = reader_at(&mut self.readers, place) {
+            reader.sent.acknowledge(unacknowledged_bytes);
+        }
+    }
+
+    /// Returns how many messages the subscriber at this place loses if it is disconnected, at most: those that are not
+    /// wholly written, and those whose end it has not acknowledged.
+    #[must_use]
+    pub fn lost(&self, place: u8) -> u64 {
+        self.reader(place).map_or(0, |reader| reader.waiting + reader.sent.unacknowledged_messages())
+    }
+
+    /// Returns the subscribers for which the oldest message of this origin has waited for longer than `time`.
+    #[must_use]
+    pub fn overdue(&mut self, origin: Origin, time: Duration, now: Duration) -> PlaceSet {
+        let oldest = match origin {
+            Origin::Posted => &mut self.oldest_posted,
+            Origin::Forwarded => &mut self.oldest_forwarded,
+        };
+        let oldest = self.log.first(oldest, |entry| entry.message.is_some() && entry.origin == origin);
+        let overdue = oldest.filter(|entry| now.saturating_sub(entry.taken_at) > time);
+        overdue.map_or_else(PlaceSet::default, |entry| entry.wanted)
+    }
+
+    /// Returns how late the latest subscriber is: the most messages that wait for one, and for how long the oldest one
+    /// has waited.
+    #[must_use]
+    pub fn lateness(&mut self, now: Duration) -> (u64, Duration) {
+        let messages = self.waiting.iter().map(|place| self.waiting_at(place)).max().unwrap_or_default();
+        let oldest = self.log.first(&mut self.oldest_wanted, |entry| !entry.wanted.is_empty());
+        (messages, oldest.map_or(Duration::ZERO, |entry| now.saturating_sub(entry.taken_at)))
+    }
+
+    /// Says whether a dialled endpoint is connected. One that is away misses what the others are handed. While nobody
+    /// is connected, messages wait.
+    pub fn set_connected(&mut self, endpoint: usize, is_connected: bool) {
+        let handed_before = self.dialled.handed();
+        self.dialled.set_connected(endpoint, is_connected, self.log.next_number());
+        self.free_handed(handed_before);
+    }
+
+    /// Returns whether a message could be handed over, or written, if it came now.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        self.is_bound || self.dialled.is_connected()
+    }
+
+    /// Returns the message that a dialled endpoint is to be handed next.
+    pub fn next_for(&mut self, endpoint: usize) -> Option<&WireMessage> {
+        let is_posted = |entry: &Entry| entry.message.is_some() && entry.origin == Origin::Posted;
+        self.log.first(self.dialled.next_mut(endpoint)?, is_posted)?.message.as_ref()
+    }
+
+    /// Takes note that a dialled endpoint was handed the message of [`Exchange::next_for`].
+    pub fn handed_to(&mut self, endpoint: usize) {
+        let handed_before = self.dialled.handed();
+        self.dialled.handed_to(endpoint);
+        self.free_handed(handed_before);
+    }
+
+    /// Frees the posted messages from `before` on that were handed over since then, if nobody needs them.
+    fn free_handed(&mut self, before: u64) {
+        let mut index = self.log.index_of(before);
+        while self.log.get_mut(index).is_some_and(|entry| entry.number < self.dialled.handed()) {
+            self.free_unneeded(index);
+            index += 1;
+        }
+        self.log.tidy();
+    }
+
+    /// Frees the message at this index of the log if nobody needs it.
+    fn free_unneeded(&mut self, index: usize) {
+        let Some(entry) = self.log.get_mut(index) else { return };
+        let is_handed = entry.origin == Origin::Forwarded || entry.number < self.dialled.handed();
+        if !entry.wanted.is_empty() || !is_handed {
+            return;
+        }
+        let Some((origin, weight_bytes)) = self.log.free(index) else { return };
+        self.released.add(origin, weight_bytes);
+        if origin == Origin::Forwarded {
+            self.forwarded_bytes -= weight_bytes;
+            self.is_full &= self.forwarded_bytes > FORWARDED_BYTES / 2;
+        }
+    }
+
+    /// Returns what nobody needs any more, since the last call.
+    pub fn take_released(&mut self) -> Released {
+        std::mem::take(&mut self.released)
+    }
+
+    /// Returns whether publishers must wait: what they have sent has reached its bound, and is not down to half of it
+    /// yet.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    /// Returns what messages of publishers and subscriptions hold, in bytes.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.forwarded_bytes + self.subscriptions.held_bytes()
+    }
+
+    /// Returns the number of messages that wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.log.len()
+    }
+
+    /// Returns whether no message waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.log.len() == 0
+    }
+
+    /// Returns the number of messages that matched no subscription at bound endpoints.
+    #[must_use]
+    pub fn unsubscribed(&self) -> u64 {
+        self.unsubscribed
+    }
+
+    fn reader(&self, place: u8) -> Option<&Reader> {
+        self.readers.get(usize::from(place))?.as_ref()
+    }
+}
+
+fn reader_at(readers: &mut [Option<Reader>], place: u8) -> Option<&mut Reader> {
+    readers.get_mut(usize::from(place))?.as_mut()
+}

@@ -1,0 +1,120 @@
+//! Which of the messages that were written to a peer it may not have received.
+//!
+//! The system tells how many of the bytes that were written the peer has not acknowledged. Where a message ends is kept
+//! until its end is acknowledged, but not for each message: a message takes 5 bytes at least, so the ends would take
+//! more memory than the messages.
+
+use std::collections::VecDeque;
+
+/// Messages that end in the same so many bytes of a stream count as unacknowledged until the end of the last one is
+/// acknowledged.
+const SPAN_BYTES: u64 = 1_024;
+
+/// The number of kept ends below which nobody looks how many are acknowledged, so that this costs a system call for
+/// each 256 KiB at most.
+const FEW_ENDS: usize = 256;
+
+/// Messages that end close to each other.
+#[derive(Clone, Copy, Debug)]
+struct Ends {
+    /// Where the last of them ends, in bytes from the start of the stream.
+    last: u64,
+    messages: u64,
+}
+
+/// The bytes that were written to one peer.
+#[derive(Debug, Default)]
+pub(super) struct SentStream {
+    bytes: u64,
+    ends: VecDeque<Ends>,
+    /// The number of ends that were left by the last [`SentStream::acknowledge`].
+    left_ends: usize,
+}
+
+impl SentStream {
+    /// Takes note of bytes that were written.
+    pub(super) fn add(&mut self, bytes: usize) {
+        self.bytes += bytes as u64;
+    }
+
+    /// Takes note that a message ends behind the bytes that were written so far.
+    pub(super) fn end_message(&mut self) {
+        match self.ends.back_mut() {
+            Some(ends) if ends.last / SPAN_BYTES == self.bytes / SPAN_BYTES => {
+                ends.last = self.bytes;
+                ends.messages += 1;
+            }
+            _ => self.ends.push_back(Ends { last: self.bytes, messages: 1 }),
+        }
+    }
+
+    /// Returns whether it is time for [`SentStream::acknowledge`]. The number of ends has doubled since the last one,
+    /// so that looking costs little however many are left.
+    pub(super) fn is_to_be_looked_at(&self) -> bool {
+        self.ends.len() >= FEW_ENDS.max(2 * self.left_ends)
+    }
+
+    /// Takes note that of all bytes the last `unacknowledged_bytes` are not acknowledged.
+    pub(super) fn acknowledge(&mut self, unacknowledged_bytes: u64) {
+        let acknowledged_bytes = self.bytes.saturating_sub(unacknowledged_bytes);
+        while self.ends.pop_front_if(|ends| ends.last <= acknowledged_bytes).is_some() {}
+        self.left_ends = self.ends.len();
+    }
+
+    /// Returns how many messages have an end that may not be acknowledged.
+    pub(super) fn unacknowledged_messages(&self) -> u64 {
+        self.ends.iter().map(|ends| ends.messages).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn add_message(stream: &mut SentStream, bytes: usize) {
+        stream.add(bytes);
+        stream.end_message();
+    }
+
+    #[test]
+    fn a_message_is_unacknowledged_until_its_end_is_acknowledged() {
+        for (unacknowledged_bytes, expected) in
+            [(9_000, 3), (4_001, 3), (4_000, 2), (2_001, 2), (2_000, 1), (2, 1), (1, 1), (0, 0)]
+        {
+            let mut stream = SentStream::default();
+            (0..3).for_each(|_| add_message(&mut stream, 2_000));
+            stream.acknowledge(unacknowledged_bytes);
+            assert_eq!(stream.unacknowledged_messages(), expected, "{unacknowledged_bytes}");
+            stream.add(7);
+            stream.acknowledge(7);
+            assert_eq!(stream.unacknowledged_messages(), 0, "what follows is no message");
+        }
+    }
+
+    #[test]
+    fn messages_that_end_in_the_same_kibibyte_are_acknowledged_together() {
+        let mut stream = SentStream::default();
+        (0..200).for_each(|_| add_message(&mut stream, 10));
+        // The ends 10 to 1,020, and the ends 1,030 to 2,000.
+        for (unacknowledged_bytes, expected) in [(981, 200), (980, 98), (1, 98), (0, 0)] {
+            stream.acknowledge(unacknowledged_bytes);
+            assert_eq!(stream.unacknowledged_messages(), expected, "{unacknowledged_bytes}");
+        }
+    }
+
+    #[test]
+    fn small_messages_take_little_memory_and_looking_costs_little() {
+        let mut stream = SentStream::default();
+        let mut looks = 0;
+        for _ in 0..200_000 {
+            add_message(&mut stream, 5);
+            if stream.is_to_be_looked_at() {
+                stream.acknowledge(u64::MAX);
+                looks += 1;
+            }
+        }
+        assert_eq!((stream.ends.len(), looks), (977, 2), "at 256 and 512 ends");
+        stream.acknowledge(0);
+        assert_eq!((stream.unacknowledged_messages(), stream.is_to_be_looked_at()), (0, false));
+    }
+}

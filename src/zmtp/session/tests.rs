@@ -1,0 +1,300 @@
+//! What a session reads, drops and refuses, and what it holds meanwhile.
+
+use super::*;
+use crate::zmtp::handshake;
+
+const PAYLOAD_BYTES: u64 = 4;
+/// What a publisher sends first, and what a subscriber does.
+const PUBLISHER: SocketRole = SocketRole::Publishes;
+const SUBSCRIBER: SocketRole = SocketRole::Subscribes;
+
+/// Returns what a peer of this role sends for its handshake: what we send to one of the other role.
+fn handshake_of(role: SocketRole) -> &'static [u8] {
+    handshake(if role == PUBLISHER { SUBSCRIBER } else { PUBLISHER })
+}
+
+fn text(event: PeerEvent<'_>) -> String {
+    match event {
+        PeerEvent::Subscribe(prefix) => format!("+{}", prefix.escape_ascii()),
+        PeerEvent::Cancel(prefix) => format!("-{}", prefix.escape_ascii()),
+        PeerEvent::Ping(context) => format!("ping {}", context.escape_ascii()),
+        PeerEvent::Message(message) => {
+            format!("{}={}", message.topic().escape_ascii(), message.payload().escape_ascii())
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+/// Receives these parts. Returns what the peer has said, with the fault at its end if there is one.
+fn receive<'b>(session: &mut PeerSession, parts: impl IntoIterator<Item = &'b [u8]>) -> Vec<String> {
+    let mut said = Vec::new();
+    for part in parts {
+        if let Err(fault) = session.receive(part, &mut |event| said.push(text(event))) {
+            said.push(format!("{fault:?}"));
+            break;
+        }
+    }
+    said
+}
+
+/// Returns what a new peer of a port of this role has said: the same at every split.
+fn says(role: SocketRole, bytes: &[u8]) -> Vec<String> {
+    let new = || PeerSession::new(role, PAYLOAD_BYTES);
+    let said = receive(&mut new(), [bytes]);
+    for at in 0..=bytes.len() {
+        assert_eq!(receive(&mut new(), <[&[u8]; 2]>::from(bytes.split_at(at))), said, "cut at {at}");
+    }
+    assert_eq!(receive(&mut new(), bytes.chunks(1)), said, "byte by byte");
+    said
+}
+
+/// Checks what a peer says behind its handshake.
+fn says_each(role: SocketRole, cases: &[(&str, &[u8], &[&str])]) {
+    for (what, sent, expected) in cases {
+        let said = says(role, &[handshake_of(role), sent].concat());
+        assert_eq!(said, [&["Ready"], *expected].concat(), "{what}");
+    }
+}
+
+/// Returns a frame whose head has nine bytes.
+fn long(flags: u8, body: &[u8]) -> Vec<u8> {
+    [&[flags | 2][..], &(body.len() as u64).to_be_bytes(), body].concat()
+}
+
+/// Returns a session behind its handshake.
+fn ready(role: SocketRole, payload_bytes: u64) -> PeerSession {
+    let mut session = PeerSession::new(role, payload_bytes);
+    assert!(!session.is_ready());
+    assert_eq!(receive(&mut session, [handshake_of(role)]), ["Ready"]);
+    assert!(session.is_ready());
+    session
+}
+
+#[test]
+fn of_a_publisher_messages_of_two_frames_within_the_bounds_are_read() {
+    says_each(
+        PUBLISHER,
+        &[
+            ("two frames", b"\x01\x01t\x00\x01p", &["t=p"]),
+            ("long heads", b"\x03\0\0\0\0\0\0\0\x01t\x02\0\0\0\0\0\0\0\x01p", &["t=p"]),
+            ("a topic of any bytes", b"\x01\x02\0\xff\x00\x01p", &["\\x00\\xff=p"]),
+            ("an empty payload", b"\x01\x01t\x00\x00", &["t="]),
+            ("an empty topic", b"\x01\x00\x00\x01p\x01\x01t\x00\x01p", &["Dropped", "t=p"]),
+            ("a payload of 4 bytes", b"\x01\x01t\x00\x044444", &["t=4444"]),
+            ("a payload of 5 bytes", b"\x01\x01t\x00\x0555555\x01\x01t\x00\x01p", &["Dropped", "t=p"]),
+            ("one frame", b"\x00\x01t\x01\x01t\x00\x01p", &["Dropped", "t=p"]),
+            ("three frames", b"\x01\x01t\x01\x01p\x00\x01p\x01\x01t\x00\x01p", &["Dropped", "t=p"]),
+            ("four frames, all empty", b"\x01\0\x01\0\x01\0\0\0\x01\x01t\x00\x01p", &["Dropped", "t=p"]),
+            ("two messages that are dropped", b"\x00\x01t\x00\x01t", &["Dropped", "Dropped"]),
+            ("a payload that has not arrived", b"\x01\x01t", &[]),
+            ("a part of a payload", b"\x01\x01t\x00\x02p", &[]),
+            ("a PING inside", b"\x01\x01t\x04\x08\x04PING\0\0c\x00\x01p", &["ping c", "t=p"]),
+            ("a PING in what is dropped", b"\x01\0\x04\x07\x04PING\0\0\x01\x01t\0\x01p", &["Dropped", "ping "]),
+            ("a subscription", b"\x04\x0a\x09SUBSCRIBE\x01\x01t\x00\x01p", &["t=p"]),
+        ],
+    );
+}
+
+#[test]
+fn of_a_subscriber_subscriptions_and_cancellations_are_read() {
+    says_each(
+        SUBSCRIBER,
+        &[
+            ("messages", b"\x00\x02\x01a\x00\x02\x00a", &["+a", "-a"]),
+            ("commands", b"\x04\x0b\x09SUBSCRIBEa\x04\x07\x06CANCEL", &["+a", "-"]),
+            ("the same twice", b"\x04\x0b\x09SUBSCRIBEa\x00\x02\x01a", &["+a", "+a"]),
+            ("everything", b"\x00\x01\x01", &["+"]),
+            ("other messages", b"\x00\x01\x02\x00\x00", &["Dropped", "Dropped"]),
+            ("two frames", b"\x01\x02\x01a\x00\x02\x01b\x00\x02\x01c", &["Dropped", "+c"]),
+            ("a command between them", b"\x01\x02\x01a\x04\x0b\x09SUBSCRIBEa\x00\x02\x01b", &["Dropped", "+a"]),
+            ("the beginning of a long one", b"\x02\0\0\0\0\x7f\0\0\0\x01abc", &[]),
+        ],
+    );
+}
+
+#[test]
+fn of_other_commands_a_ping_is_told_and_those_that_are_too_long_or_short_are_refused() {
+    let context = b"0123456789abcdef";
+    for role in [PUBLISHER, SUBSCRIBER] {
+        says_each(
+            role,
+            &[
+                ("PING", b"\x04\x0e\x04PING\0\x0acontext", &["ping context"]),
+                ("no context", b"\x04\x07\x04PING\0\0", &["ping "]),
+                ("16 octets", &[b"\x04\x17\x04PING\0\0", &context[..]].concat(), &["ping 0123456789abcdef"]),
+                ("17 octets", &[b"\x04\x18\x04PING\0\0", &context[..], b"g"].concat(), &["ping 0123456789abcdef"]),
+                ("no time to live", b"\x04\x06\x04PING\0", &["Command"]),
+                ("PONG", b"\x04\x05\x04PONG", &[]),
+                ("ERROR", b"\x04\x07\x05ERROR\0", &[]),
+                ("an empty one", b"\x04\x00", &[]),
+                ("a name that is cut short", b"\x04\x06\x06CANCE", &[]),
+                ("512 bytes", &[&long(4, &[b'c'; 512])[..], b"\x04\x07\x04PING\0\0"].concat(), &["ping "]),
+                ("513 bytes", &long(4, &[b'c'; 513]), &["Command"]),
+                ("several MiB", &[&b"\x06\0\0\0\0\0\x7f\0\0"[..], &[b'c'; 1_035]].concat(), &["Command"]),
+                ("a divided command", b"\x05\x05\x04PONG", &["Frame"]),
+                ("a reserved flag", b"\x08", &["Frame"]),
+                ("a length of 64 bits", b"\x02\x80\0\0\0\0\0\0\0", &["Frame"]),
+                ("HTTP", b"GET / HTTP/1.1\r\n", &["Frame"]),
+            ],
+        );
+    }
+    // The head is enough where no command may be so long.
+    says_each(PUBLISHER, &[("the head of 513 bytes", b"\x06\0\0\0\0\0\0\x02\x01", &["Command"])]);
+}
+
+#[test]
+fn a_topic_and_a_prefix_have_at_most_so_many_bytes() {
+    for (bytes, fits) in [(MAX_TOPIC_BYTES, true), (MAX_TOPIC_BYTES + 1, false), (9_000, false)] {
+        let topic = "t".repeat(bytes);
+        let behind = |mark: &[u8]| [mark, topic.as_bytes()].concat();
+        for (role, sent, read, refused) in [
+            (PUBLISHER, [&long(1, topic.as_bytes())[..], b"\0\0"].concat(), format!("{topic}="), Some("Dropped")),
+            (SUBSCRIBER, long(0, &behind(b"\x01")), format!("+{topic}"), Some("RefusedSubscription")),
+            (SUBSCRIBER, long(4, &behind(b"\x09SUBSCRIBE")), format!("+{topic}"), Some("RefusedSubscription")),
+            (SUBSCRIBER, long(0, &behind(b"\x00")), format!("-{topic}"), None),
+            (SUBSCRIBER, long(4, &behind(b"\x06CANCEL")), format!("-{topic}"), None),
+        ] {
+            let expected = if fits { Some(&read[..]) } else { refused };
+            says_each(role, &[(&format!("{bytes} bytes"), &sent, expected.as_slice())]);
+        }
+    }
+}
+
+#[test]
+fn a_peer_that_is_none_of_ours_is_refused_at_the_byte_that_shows_it() {
+    let greeting = |rest: &[u8]| [b"\xff\0\0\0\0\0\0\0\x01\x7f", rest].concat();
+    for (what, bytes) in [
+        ("HTTP", b"P".to_vec()),
+        ("TLS", b"\x16".to_vec()),
+        ("ZMTP 1.0", b"\x01".to_vec()),
+        ("ZMTP 1.0 with a long length", b"\xff\0\0\0\0\0\0\0\x01\0".to_vec()),
+        ("ZMTP 2.0", greeting(b"\x01")),
+        ("CURVE", greeting(b"\x03\0C")),
+        ("a longer mechanism", greeting(b"\x03\0NULLS")),
+    ] {
+        for role in [PUBLISHER, SUBSCRIBER] {
+            assert_eq!(says(role, &bytes), ["Greeting"], "{what}");
+            assert!(says(role, &bytes[..bytes.len() - 1]).is_empty(), "{what}, without its last byte");
+        }
+    }
+}
+
+#[test]
+fn a_handshake_is_a_ready_of_a_fitting_socket_type() {
+    let greeting = &handshake(PUBLISHER)[..GREETING_BYTES];
+    let body = |socket_type: &[u8], rest: &[u8]| {
+        [b"\x05READY\x0bSocket-Type\0\0\0", &[socket_type.len() as u8][..], socket_type, rest].concat()
+    };
+    let padded = |bytes: usize| {
+        let bytes = bytes - body(b"PUB", b"\x01X\0\0\0\0").len();
+        body(b"PUB", &[b"\x01X", &(bytes as u32).to_be_bytes()[..], &vec![b'v'; bytes]].concat())
+    };
+    for (what, ready, publisher, subscriber) in [
+        ("PUB", long(4, &body(b"PUB", b"")), "Ready", "Handshake"),
+        ("XPUB", long(4, &body(b"XPUB", b"")), "Ready", "Handshake"),
+        ("SUB", long(4, &body(b"SUB", b"")), "Handshake", "Ready"),
+        ("XSUB", long(4, &body(b"XSUB", b"")), "Handshake", "Ready"),
+        ("DEALER", long(4, &body(b"DEALER", b"")), "Handshake", "Handshake"),
+        ("identity", long(4, &body(b"SUB", b"\x08Identity\0\0\0\x02id\x05Other\0\0\0\0")), "Handshake", "Ready"),
+        ("a torn property", long(4, &body(b"SUB", b"\x08Identity\0\0\0\x02i")), "Handshake", "Handshake"),
+        ("two types", long(4, &body(b"PUB", b"\x0bSocket-Type\0\0\0\x03SUB")), "Handshake", "Handshake"),
+        ("the same type twice", long(4, &body(b"PUB", b"\x0bSocket-Type\0\0\0\x03PUB")), "Ready", "Handshake"),
+        ("no type", b"\x04\x06\x05READY".to_vec(), "Handshake", "Handshake"),
+        ("ERROR", b"\x04\x07\x05ERROR\0".to_vec(), "Handshake", "Handshake"),
+        ("a PING", b"\x04\x07\x04PING\0\0".to_vec(), "Handshake", "Handshake"),
+        ("a subscription", b"\x00\x01".to_vec(), "Handshake", "Handshake"),
+        ("1,024 bytes", long(4, &padded(1_024)), "Ready", "Handshake"),
+        ("the head of 1,025 bytes", long(4, &padded(1_025))[..9].to_vec(), "Handshake", "Handshake"),
+        ("a reserved flag", b"\x80".to_vec(), "Frame", "Frame"),
+    ] {
+        for (role, expected) in [(PUBLISHER, publisher), (SUBSCRIBER, subscriber)] {
+            assert_eq!(says(role, &[greeting, &ready].concat()), [expected], "{what}, {role:?}");
+        }
+    }
+    assert!(says(PUBLISHER, &handshake_of(PUBLISHER)[..91]).is_empty());
+}
+
+#[test]
+fn what_has_been_said_before_a_fault_is_told() {
+    let sent = [handshake_of(SUBSCRIBER), b"\x00\x02\x01a\x08"].concat();
+    assert_eq!(says(SUBSCRIBER, &sent), ["Ready", "+a", "Frame"]);
+}
+
+/// The length that is announced is not reserved.
+#[test]
+fn what_is_held_is_at_most_twice_what_has_arrived() {
+    let payload_bytes = 100_000_u64;
+    let mut session = ready(PUBLISHER, payload_bytes);
+    assert_eq!(receive(&mut session, [&b"\x01\x01t\x02"[..], &payload_bytes.to_be_bytes()]), [""; 0]);
+    assert!(session.unfinished_bytes() <= 8, "{}", session.unfinished_bytes());
+    let mut arrived = 0;
+    for part in [&[0; 1][..], &[0; 999], &[0; 50_000], &[0; 48_999]] {
+        assert!(receive(&mut session, [part]).is_empty());
+        arrived += part.len();
+        assert!(session.unfinished_bytes() >= arrived && session.unfinished_bytes() <= 2 * arrived + 8);
+    }
+    let mut payload = None;
+    session
+        .receive(&[0], &mut |event| {
+            if let PeerEvent::Message(message) = event {
+                payload = Some(message)
+            }
+        })
+        .unwrap();
+    let (buffer, part) = payload.as_ref().and_then(WireMessage::shared_payload).unwrap();
+    assert_eq!((buffer.len(), buffer.capacity(), part), (100_000, 100_000, 0..100_000));
+    assert_eq!(session.unfinished_bytes(), 0);
+}
+
+#[test]
+fn what_has_arrived_whole_is_not_held_and_a_topic_without_its_payload_is() {
+    let mut session = ready(PUBLISHER, PAYLOAD_BYTES);
+    for (sent, said, held) in [(&b"\x01\x01t\x00\x01p"[..], &["t=p"][..], 0), (b"\x01\x03abc", &[], 3)] {
+        assert_eq!(receive(&mut session, [sent]), said);
+        assert_eq!(session.unfinished_bytes(), held);
+    }
+}
+
+#[test]
+fn a_payload_in_parts_is_not_moved_for_each_of_them() {
+    let mut session = ready(PUBLISHER, 1_000);
+    receive(&mut session, [&b"\x01\x01t\x02\0\0\0\0\0\0\x03\xe8"[..]]);
+    let mut sizes: Vec<_> = (0..999)
+        .map(|_| {
+            receive(&mut session, [&b"p"[..]]);
+            session.unfinished_bytes()
+        })
+        .collect();
+    sizes.dedup();
+    assert!(sizes.len() <= 10, "{sizes:?}");
+}
+
+#[test]
+fn what_is_dropped_is_not_held() {
+    for (role, head) in [
+        (PUBLISHER, &b"\x01\x01t\x02\x7f\0\0\0\0\0\0\0"[..]),
+        (PUBLISHER, b"\x03\x7f\0\0\0\0\0\0\0"),
+        (SUBSCRIBER, b"\x03\0\0\0\0\x7f\0\0\0"),
+    ] {
+        let mut session = ready(role, PAYLOAD_BYTES);
+        assert_eq!(receive(&mut session, [head]), ["Dropped"]);
+        for _ in 0..100 {
+            assert!(receive(&mut session, [&[0; 8_192][..]]).is_empty());
+            assert_eq!(session.unfinished_bytes(), 0);
+        }
+    }
+}
+
+#[test]
+fn of_a_subscriber_no_more_than_a_subscription_is_held() {
+    for frame in [long(4, &[&b"\x09SUBSCRIBE"[..], &[b'p'; 9_000]].concat()), long(0, &[1; 9_000])] {
+        let mut session = ready(SUBSCRIBER, PAYLOAD_BYTES);
+        let mut most = 0;
+        for byte in frame.chunks(1) {
+            receive(&mut session, [byte]);
+            most = most.max(session.unfinished_bytes());
+        }
+        assert!(most as u64 <= SUBSCRIPTION_BYTES, "{most}");
+        assert_eq!(session.unfinished_bytes(), 0);
+    }
+}

@@ -1,0 +1,139 @@
+//! A message of two frames, topic and payload, in the form in which it is sent to a peer.
+//!
+//! The bytes are made once, by the thread that accepts the message, and all peers are sent the same ones. A large
+//! payload stays in the buffer in which it was received.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::wire::{FRAME_HEAD_BYTES, put_frame_head};
+
+/// A payload in the buffer of somebody else.
+#[derive(Clone, Debug)]
+struct SharedPayload {
+    buffer: Arc<Vec<u8>>,
+    part: Range<usize>,
+}
+
+/// A message in the frames of ZMTP.
+#[derive(Clone, Debug)]
+pub struct WireMessage {
+    /// The frame of the topic, the head of the payload's frame, and the payload unless it is shared.
+    own: Vec<u8>,
+    /// Where the topic begins in `own`.
+    topic_at: usize,
+    topic_bytes: usize,
+    /// Where the payload begins in `own`.
+    payload_at: usize,
+    shared: Option<SharedPayload>,
+}
+
+impl WireMessage {
+    /// Returns a message that holds copies of topic and payload. Returns `None` if there is no memory for them.
+    #[must_use]
+    pub fn copy_of(topic: &[u8], payload: &[u8]) -> Option<Self> {
+        let mut message = Self::with_head(topic, payload.len(), payload.len())?;
+        message.own.extend_from_slice(payload);
+        Some(message)
+    }
+
+    /// Returns a message that holds a copy of the topic, and whose payload is this part of `buffer`. Returns `None` if
+    /// there is no memory for the topic, and for a part that the buffer does not have.
+    #[must_use]
+    pub fn part_of(topic: &[u8], buffer: &Arc<Vec<u8>>, part: Range<usize>) -> Option<Self> {
+        debug_assert!(buffer.get(part.clone()).is_some(), "no part {part:?} in {} bytes", buffer.len());
+        let payload_bytes = buffer.get(part.clone())?.len();
+        let mut message = Self::with_head(topic, payload_bytes, 0)?;
+        message.shared = Some(SharedPayload { buffer: Arc::clone(buffer), part });
+        Some(message)
+    }
+
+    /// Returns a message without its payload, with room for `room_bytes` of it.
+    fn with_head(topic: &[u8], payload_bytes: usize, room_bytes: usize) -> Option<Self> {
+        let mut own = Vec::new();
+        own.try_reserve_exact((2 * FRAME_HEAD_BYTES + topic.len()).checked_add(room_bytes)?).ok()?;
+        put_frame_head(&mut own, true, topic.len());
+        let topic_at = own.len();
+        own.extend_from_slice(topic);
+        put_frame_head(&mut own, false, payload_bytes);
+        let payload_at = own.len();
+        Some(Self { own, topic_at, topic_bytes: topic.len(), payload_at, shared: None })
+    }
+
+    /// Returns the topic.
+    #[must_use]
+    pub fn topic(&self) -> &[u8] {
+        self.own.get(self.topic_at..self.topic_at + self.topic_bytes).unwrap_or_default()
+    }
+
+    /// Returns the payload.
+    #[must_use]
+    pub fn payload(&self) -> &[u8] {
+        match &self.shared {
+            Some(shared) => shared.bytes(),
+            None => self.own.get(self.payload_at..).unwrap_or_default(),
+        }
+    }
+
+    /// Returns the buffer that the payload lies in, and where, if it was not copied.
+    #[must_use]
+    pub fn shared_payload(&self) -> Option<(&Arc<Vec<u8>>, Range<usize>)> {
+        self.shared.as_ref().map(|shared| (&shared.buffer, shared.part.clone()))
+    }
+
+    /// Returns the bytes that a peer is sent, in two parts. The second one is empty unless the payload is shared.
+    #[must_use]
+    pub fn wire(&self) -> [&[u8]; 2] {
+        [&self.own, self.shared.as_ref().map(SharedPayload::bytes).unwrap_or_default()]
+    }
+
+    /// Returns the number of these bytes.
+    #[must_use]
+    pub fn wire_bytes(&self) -> usize {
+        self.wire().map(<[u8]>::len).iter().sum()
+    }
+}
+
+impl SharedPayload {
+    fn bytes(&self) -> &[u8] {
+        self.buffer.get(self.part.clone()).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_two_frames_with_short_or_long_heads() {
+        for (topic_bytes, payload_bytes, expected_head) in
+            [(1, 2, &b"\x01\x01t\0\x02"[..]), (1, 256, b"\x01\x01t\x02\0\0\0\0\0\0\x01\0"), (0, 0, b"\x01\0\0\0")]
+        {
+            let (topic, payload) = (vec![b't'; topic_bytes], vec![b'p'; payload_bytes]);
+            let copied = WireMessage::copy_of(&topic, &payload).unwrap();
+            assert_eq!(copied.wire().concat(), [expected_head, &payload].concat());
+            assert_eq!((copied.topic(), copied.payload()), (&topic[..], &payload[..]));
+            assert_eq!(copied.wire_bytes(), expected_head.len() + payload_bytes);
+        }
+        let long = WireMessage::copy_of(&[b't'; 256], b"").unwrap();
+        assert!(long.wire()[0].starts_with(b"\x03\0\0\0\0\0\0\x01\0t"));
+    }
+
+    #[test]
+    fn a_shared_payload_is_not_copied_and_lives_as_long_as_the_message() {
+        let buffer = Arc::new((0..=255).cycle().take(10_000).collect::<Vec<u8>>());
+        let message = WireMessage::part_of(b"topic", &buffer, 1..9_001).unwrap();
+        assert_eq!(message.payload().as_ptr(), buffer[1..].as_ptr());
+        assert_eq!(message.wire().concat(), WireMessage::copy_of(b"topic", &buffer[1..9_001]).unwrap().wire().concat());
+        assert_eq!((message.wire_bytes(), Arc::strong_count(&buffer)), (7 + 9 + 9_000, 2));
+        drop(message);
+        assert_eq!(Arc::strong_count(&buffer), 1);
+    }
+
+    /// A debug build stops at the assertion. A release build makes no message, so that nothing is published.
+    #[test]
+    #[cfg_attr(debug_assertions, should_panic(expected = "no part 1..3 in 2 bytes"))]
+    fn a_part_that_the_buffer_does_not_have_makes_no_message() {
+        assert!(WireMessage::part_of(b"t", &Arc::new(vec![0; 2]), 1..3).is_none());
+    }
+}
