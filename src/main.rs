@@ -6,10 +6,10 @@ use adapter_gateway::cli::{Arguments, Command, EarlyExit};
 use adapter_gateway::commands;
 use adapter_gateway::gateway::Failure;
 use adapter_gateway::sys::log;
-use adapter_gateway::sys::process;
+use adapter_gateway::sys::{memory, process};
 
 fn main() {
-    process::keep_freed_memory();
+    memory::keep_freed_memory();
     log::log_panics();
     let status = match run() {
         Ok(()) => 0,

@@ -11,12 +11,11 @@
 //! | `link` | the hubs that libzmq dials: whether one is connected, and why it is not |
 //! | `ffi` | our calls of libzmq, and other `unsafe` calls |
 //! | `subscriptions_log` | what the log says of subscriptions |
-//! | `memory` | returns the memory of messages to the kernel |
 //! | `subscriber` | what the commands that print messages receive with |
 //! | `models` | the models of loom |
 //!
-//! `docs/design.md` follows a message through them. `queue` is public because a bench counts its instructions, and
-//! [`DetachedBus`] because simulated worlds run the workers alone.
+//! `docs/design.md` follows a message through them. `queue` is public because a bench counts its instructions, and `state`
+//! because simulated worlds run the workers alone.
 //!
 //! Nothing is dropped on the way. What a hub or a subscriber has no room for keeps its place in the queue, and the full
 //! queue refuses messages ([`Unavailable`]). `docs/delivery.md` says what is lost when a hub or a subscriber ends.
@@ -29,13 +28,12 @@ mod config;
 mod endpoint;
 mod ffi;
 mod link;
-mod memory;
 #[cfg(gateway_loom)]
 #[cfg(test)]
 mod models;
 mod poller;
 pub mod queue;
-mod state;
+pub mod state;
 mod subscriber;
 mod subscriptions_log;
 mod thread;
@@ -48,6 +46,6 @@ pub use config::{
 };
 pub use endpoint::{Endpoint, EndpointFault};
 pub use link::{LinkStatus, NotConnected};
-pub use state::{BusCounters, DetachedBus, EndpointCounters, Publisher, QueueCounters, SubscriberTotals};
+pub use state::{BusCounters, EndpointCounters, Publisher, QueueCounters, SubscriberTotals};
 pub use subscriber::{Interrupter, Received, Subscriber};
 pub use thread::Bus;

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use loom::thread::{JoinHandle, spawn, yield_now};
 
-use super::memory::MUCH_BYTES;
 use super::queue::Queue;
 use super::state::{BusState, EndpointState, Publisher};
 use crate::http::counters::{HttpCounters, HttpTotals};
@@ -66,7 +65,7 @@ fn close(state: &BusState) {
 
 /// A worker: publishes `0`, `1` and so on, and wakes the bus thread after each. Returns the results.
 fn worker(state: &Arc<BusState>, topic: &'static str, messages: u8) -> JoinHandle<Vec<Result<(), Unavailable>>> {
-    let publisher = Publisher(Arc::clone(state));
+    let publisher = Publisher::new(Arc::clone(state));
     spawn(move || {
         let publish = |number| {
             let result = publisher.publish(topic, (&[number]).into());
@@ -79,7 +78,7 @@ fn worker(state: &Arc<BusState>, topic: &'static str, messages: u8) -> JoinHandl
 
 /// A worker that publishes one message. Returns whether the bus had been stopped before, and the result.
 fn worker_after(state: &Arc<BusState>, stopped: &Arc<AtomicU64>) -> JoinHandle<(bool, Result<(), Unavailable>)> {
-    let (publisher, stopped) = (Publisher(Arc::clone(state)), Arc::clone(stopped));
+    let (publisher, stopped) = (Publisher::new(Arc::clone(state)), Arc::clone(stopped));
     spawn(move || {
         let was_stopped = stopped.load(Ordering::Acquire) == 1;
         let result = publisher.publish("worker", b"0".into());
@@ -182,8 +181,7 @@ fn a_full_queue_refuses_and_its_counters_stay_true() {
 #[test]
 fn connections_hold_no_more_than_the_budget_and_give_all_back() {
     loom::model(|| {
-        let (budget, waker) = (Budget::new(3), Waker::new().unwrap());
-        budget.notify(MUCH_BYTES, move || waker.wake());
+        let budget = Budget::new(3);
         let hold = |first: usize, all: usize| {
             let budget = Arc::clone(&budget);
             spawn(move || {

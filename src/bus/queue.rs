@@ -14,7 +14,8 @@ const CLOSED: u64 = 1 << 63;
 
 /// A message that was accepted.
 pub struct QueuedMessage {
-    pub(super) message: WireMessage,
+    /// What is sent.
+    pub message: WireMessage,
     /// What the message counts against the queue's bound in bytes: its content and its overhead.
     pub weight_bytes: usize,
 }
@@ -111,7 +112,7 @@ impl Queue {
     }
 
     /// Closes the queue: it accepts nothing more. A producer that has a place already still pushes its message.
-    pub(super) fn close(&self) {
+    pub fn close(&self) {
         self.accepted.0.fetch_or(CLOSED, Ordering::AcqRel);
     }
 

@@ -1,25 +1,25 @@
 //! What the workers and the bus thread share: the workers publish with it, and its counters can be read.
 
+use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-use std::{fmt, io};
 
 use serde::Serialize;
 
 use super::bound::{HubCounters, HubTotals, PeerCounters, PeerTotals};
 use super::endpoint::Endpoint;
-use super::memory::MUCH_BYTES;
 use super::queue::Queue;
-use crate::limits::Budget;
 use crate::message::publish::{Payload, Publish, Unavailable};
 use crate::sync::counting::Counter;
 use crate::sync::waker::Waker;
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// The state that every [`Publisher`], the [`super::Bus`] and its thread share.
-pub(super) struct BusState {
-    pub(super) queue: Queue,
-    pub(super) waker: Arc<Waker>,
+pub struct BusState {
+    /// Where messages wait for the bus thread.
+    pub queue: Queue,
+    /// Wakes the bus thread.
+    pub waker: Arc<Waker>,
     /// The number of endpoints that messages may be sent to now.
     pub(super) connected: AtomicUsize,
     /// The oldest message waits for a peer that has no room. Written by the bus thread alone.
@@ -32,16 +32,12 @@ pub(super) struct BusState {
     pub(super) endpoints: Vec<Arc<EndpointState>>,
     /// The peers of bound endpoints, if there are such endpoints.
     pub(super) bound: Option<BoundState>,
-    /// Large payloads that libzmq holds. It has no bound.
-    pub(super) large_payloads: Arc<Budget>,
-    /// The bodies that connections hold.
-    bodies: OnceLock<Arc<Budget>>,
     /// When the thread must have ended. Set before the queue is closed.
     pub(super) stop_at: OnceLock<Instant>,
 }
 
 /// The state of one endpoint. Written by the bus thread alone.
-pub(super) struct EndpointState {
+pub struct EndpointState {
     pub(super) address: Endpoint,
     connected: AtomicBool,
     /// How often the endpoint became connected.
@@ -50,7 +46,7 @@ pub(super) struct EndpointState {
 
 /// What the bus thread tells of the peers of bound endpoints, and what it is asked.
 #[derive(Default)]
-pub(super) struct BoundState {
+pub struct BoundState {
     /// What the log calls the endpoints.
     pub(super) place: &'static str,
     has_hub: bool,
@@ -131,12 +127,9 @@ pub struct SubscriberTotals {
 }
 
 impl BusState {
-    pub(super) fn new(
-        queue: Queue,
-        waker: Arc<Waker>,
-        endpoints: Vec<Arc<EndpointState>>,
-        bound: Option<BoundState>,
-    ) -> Self {
+    /// Returns the state of a bus that publishes to these endpoints; `bound` is for those of them that are bound.
+    #[must_use]
+    pub fn new(queue: Queue, waker: Arc<Waker>, endpoints: Vec<Arc<EndpointState>>, bound: Option<BoundState>) -> Self {
         let connected = endpoints.iter().filter(|endpoint| endpoint.is_connected()).count();
         Self {
             queue,
@@ -147,16 +140,8 @@ impl BusState {
             has_refused: AtomicBool::new(false),
             endpoints,
             bound,
-            large_payloads: Budget::new(usize::MAX),
-            bodies: OnceLock::new(),
             stop_at: OnceLock::new(),
         }
-    }
-
-    /// Returns the bytes of messages and bodies that are held: by connections, in the queue or in libzmq.
-    pub(super) fn held_bytes(&self) -> usize {
-        let bodies = self.bodies.get().map_or(0, |bodies| bodies.held_bytes());
-        self.queue.weight_bytes() + self.large_payloads.held_bytes() + bodies
     }
 
     /// Closes the queue and wakes the bus thread, which is to end by `stop_at`. Called once.
@@ -206,7 +191,7 @@ impl BusState {
     }
 
     /// Records whether the oldest message waits for a peer. Called by the bus thread alone.
-    pub(super) fn set_stalled(&self, is_stalled: bool) {
+    pub fn set_stalled(&self, is_stalled: bool) {
         if is_stalled != self.stalled.load(Ordering::Relaxed) {
             self.stalled.store(is_stalled, Ordering::Relaxed);
             self.pipe_full.fetch_add(u64::from(is_stalled), Ordering::Relaxed);
@@ -214,7 +199,7 @@ impl BusState {
     }
 
     /// Records whether `endpoint` is connected.
-    pub(super) fn set_connected(&self, endpoint: &EndpointState, is_connected: bool) {
+    pub fn set_connected(&self, endpoint: &EndpointState, is_connected: bool) {
         if endpoint.connected.swap(is_connected, Ordering::Relaxed) == is_connected {
             return;
         }
@@ -226,7 +211,8 @@ impl BusState {
         }
     }
 
-    pub(super) fn counters(&self) -> BusCounters {
+    /// Returns what the bus has done so far and what it holds now.
+    pub fn counters(&self) -> BusCounters {
         let (accepted, published) = self.queue.accepted_and_released();
         let (mut peers, mut hub) = (PeerTotals::default(), None);
         if let Some(bound) = &self.bound {
@@ -309,7 +295,7 @@ impl BoundState {
 
 impl EndpointState {
     /// A bound endpoint always counts as connected.
-    pub(super) fn new(address: Endpoint, is_bound: bool) -> Self {
+    pub fn new(address: Endpoint, is_bound: bool) -> Self {
         let connects = AtomicU64::new(u64::from(is_bound));
         Self { address, connected: AtomicBool::new(is_bound), connects }
     }
@@ -330,9 +316,15 @@ impl EndpointState {
 
 /// Publishes messages from any thread. A clone costs one reference count.
 #[derive(Clone)]
-pub struct Publisher(pub(super) Arc<BusState>);
+pub struct Publisher(Arc<BusState>);
 
 impl Publisher {
+    /// Returns a publisher that shares this state with the bus thread.
+    #[must_use]
+    pub fn new(state: Arc<BusState>) -> Self {
+        Self(state)
+    }
+
     /// Makes sure that the bus thread sees what was published before this call.
     pub fn wake(&self) {
         self.0.waker.wake();
@@ -342,15 +334,6 @@ impl Publisher {
     #[must_use]
     pub fn reaches_all(&self) -> bool {
         self.0.connected.load(Ordering::Acquire) == self.0.endpoints.len()
-    }
-
-    /// Makes the bus return freed memory to the kernel also after `bodies` held much. Clients may abandon bodies while no
-    /// message passes, so this wakes the bus thread each time that much of them is held.
-    pub(crate) fn count_bodies(&self, bodies: Arc<Budget>) {
-        let waker = Arc::clone(&self.0.waker);
-        bodies.notify(MUCH_BYTES, move || waker.wake());
-        let is_first = self.0.bodies.set(bodies).is_ok();
-        debug_assert!(is_first, "all connections share one budget");
     }
 
     fn check_connected(&self) -> Result<(), Unavailable> {
@@ -392,91 +375,19 @@ impl fmt::Debug for Publisher {
     }
 }
 
-/// A bus without a thread and without sockets, for a test that runs the workers alone: the test takes the messages from the
-/// queue, and decides whether a hub is connected.
-pub struct DetachedBus(Arc<BusState>);
-
-impl DetachedBus {
-    /// Returns a bus that is connected, with a queue of these bounds.
-    ///
-    /// # Errors
-    /// The system provides no eventfd.
-    pub fn new(queue_messages: usize, queue_bytes: usize) -> io::Result<Self> {
-        let queue = Queue::new(queue_messages, queue_bytes);
-        let state = BusState::new(queue, Arc::new(Waker::new()?), Vec::new(), None);
-        let bus = Self(Arc::new(state));
-        bus.set_connected(true);
-        Ok(bus)
-    }
-
-    /// Returns a handle for publishing.
-    #[must_use]
-    pub fn publisher(&self) -> Publisher {
-        Publisher(Arc::clone(&self.0))
-    }
-
-    /// Says whether a hub is connected.
-    pub fn set_connected(&self, is_connected: bool) {
-        self.0.connected.store(usize::from(is_connected), Ordering::Release);
-    }
-
-    /// Says whether a connected subscriber has no room.
-    pub fn set_stalled(&self, is_stalled: bool) {
-        self.0.stalled.store(is_stalled, Ordering::Relaxed);
-    }
-
-    /// Closes the queue: it accepts nothing more.
-    pub fn close(&self) {
-        self.0.queue.close();
-    }
-
-    /// Takes the oldest message: its topic and its payload.
-    pub fn take(&self) -> Option<(Vec<u8>, Vec<u8>)> {
-        let message = self.0.queue.pop()?;
-        self.0.queue.release(1, message.weight_bytes);
-        Some((message.message.topic().to_vec(), message.message.payload().to_vec()))
-    }
-
-    /// Declares that nobody looks at the queue until [`DetachedBus::was_woken`].
-    pub fn park(&self) {
-        self.0.waker.park();
-    }
-
-    /// Returns whether a worker has woken the bus since [`DetachedBus::park`].
-    #[must_use]
-    pub fn was_woken(&self) -> bool {
-        self.0.waker.clear() > 0
-    }
-
-    /// Returns what was accepted so far, and what the queue holds now.
-    #[must_use]
-    pub fn counters(&self) -> BusCounters {
-        self.0.counters()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_refusal_says_whether_a_subscriber_does_not_read() {
-        let bus = DetachedBus::new(1, usize::MAX).unwrap();
-        let publisher = bus.publisher();
+        let bound = Arc::new(EndpointState::new("tcp://127.0.0.1:1".parse().unwrap(), true));
+        let waker = Arc::new(Waker::new().unwrap());
+        let state = Arc::new(BusState::new(Queue::new(1, usize::MAX), waker, vec![bound], None));
+        let publisher = Publisher::new(Arc::clone(&state));
         publisher.publish("t", b"1".into()).unwrap();
         assert_eq!(publisher.publish("t", b"2".into()), Err(Unavailable::QueueFull));
-        bus.set_stalled(true);
+        state.set_stalled(true);
         assert_eq!(publisher.publish("t", b"2".into()), Err(Unavailable::Stalled));
-    }
-
-    #[test]
-    fn much_of_bodies_is_held_memory_and_wakes_the_bus_thread() {
-        let (bus, bodies) = (DetachedBus::new(1, usize::MAX).unwrap(), Budget::new(2 * MUCH_BYTES));
-        bus.publisher().count_bodies(Arc::clone(&bodies));
-        bus.park();
-        let _little = bodies.hold(MUCH_BYTES - 1).unwrap();
-        assert_eq!((bus.0.held_bytes(), bus.was_woken()), (MUCH_BYTES - 1, false));
-        let _more = bodies.hold(1).unwrap();
-        assert_eq!((bus.0.held_bytes(), bus.was_woken()), (MUCH_BYTES, true));
     }
 }

@@ -17,14 +17,13 @@ use super::clock::Clock;
 use super::config::{BusConfig, BusError, BusEvent};
 use super::endpoint::Endpoint;
 use super::link::{Dialled, with_context};
-use super::memory::MemoryReturn;
 use super::poller::{Poller, Ready, WaitEnd};
 use super::queue::Queue;
 use super::state::{BoundState, BusCounters, BusState, EndpointState, Publisher};
 use super::subscriptions_log::description;
-use crate::limits::Budget;
 use crate::sync::waker::Waker;
 use crate::sys::log::log;
+use crate::sys::memory::note_held;
 use crate::sys::process::schedule_as_batch;
 use crate::sys::timed_join::SocketThread;
 use crate::sys::unix_listener::UnixListener;
@@ -82,7 +81,6 @@ impl Bus {
             exchange,
             server: opened.server,
             stall_timeout: config.stall_timeout,
-            memory: MemoryReturn::default(),
             state: Arc::clone(&state),
             on_event: Box::new(on_event),
             poller,
@@ -99,7 +97,7 @@ impl Bus {
     /// Returns a handle for publishing.
     #[must_use]
     pub fn publisher(&self) -> Publisher {
-        Publisher(Arc::clone(&self.state))
+        Publisher::new(Arc::clone(&self.state))
     }
 
     /// Returns the endpoints that are bound, with the ports that the system chose: those of the configuration in their order,
@@ -195,7 +193,6 @@ struct BusThread {
     /// `None` if nothing is bound.
     server: Option<Server>,
     stall_timeout: Option<Duration>,
-    memory: MemoryReturn,
     state: Arc<BusState>,
     on_event: Box<dyn Fn(BusEvent) + Send>,
     poller: Poller,
@@ -264,7 +261,7 @@ impl BusThread {
         }
         let mut is_more = taken == BATCH_MESSAGES;
         for (index, dialled) in self.dialled.iter_mut().enumerate() {
-            let (sent, may_be_more) = hand_over(&mut self.exchange, index, dialled, &self.state.large_payloads);
+            let (sent, may_be_more) = hand_over(&mut self.exchange, index, dialled);
             self.has_sent |= sent;
             is_more |= may_be_more;
         }
@@ -294,14 +291,10 @@ impl BusThread {
         has_ended
     }
 
-    fn held_bytes(&self) -> usize {
-        let unfinished = self.server.as_ref().map_or(0, Server::unfinished_bytes);
-        self.state.held_bytes() + self.exchange.held_bytes() + unfinished
-    }
-
     /// Gives back what nobody needs any more, and tells other threads how it stands.
     fn give_back(&mut self, is_more: bool, now: Duration) {
-        self.memory.look(self.held_bytes());
+        let unfinished_bytes = self.server.as_ref().map_or(0, Server::unfinished_bytes);
+        note_held(self.state.queue.weight_bytes() + self.exchange.held_bytes() + unfinished_bytes);
         let released = self.exchange.take_released();
         if released.posted > 0 {
             self.state.release(released.posted, released.posted_weight_bytes);
@@ -374,27 +367,21 @@ impl BusThread {
 
     /// Returns when the thread must work even if nothing happens.
     fn next_deadline(&mut self, now: Duration) -> Option<Instant> {
-        let memory = self.memory.when_idle(self.held_bytes());
         let of_links = self.dialled.iter().filter_map(Dialled::deadline).min();
         let has_waiting = !self.exchange.waiting().is_empty() || self.dialled.iter().any(Dialled::is_full);
         let recheck = has_waiting.then(|| Instant::now() + FULL_RECHECK);
         let of_server = self.server.as_ref().and_then(Server::deadline).map(|due| self.clock.instant_of(due));
         let quiet = self.quiet_at.filter(|due| *due > now).map(|due| self.clock.instant_of(due));
         let stop_at = self.state.stop_at.get().copied();
-        [memory, of_links, recheck, of_server, quiet, stop_at].into_iter().flatten().min()
+        [of_links, recheck, of_server, quiet, stop_at].into_iter().flatten().min()
     }
 }
 
 /// Hands messages to a dialled endpoint. Returns whether it tried to, and whether there may be more that it has room for.
-fn hand_over(
-    exchange: &mut Exchange,
-    index: usize,
-    dialled: &mut Dialled,
-    large_payloads: &Arc<Budget>,
-) -> (bool, bool) {
+fn hand_over(exchange: &mut Exchange, index: usize, dialled: &mut Dialled) -> (bool, bool) {
     for sent in 0..BATCH_MESSAGES {
         let Some(message) = exchange.next_for(index) else { return (sent > 0, false) };
-        if !dialled.try_send(message, large_payloads) {
+        if !dialled.try_send(message) {
             return (true, false);
         }
         exchange.handed_to(index);

@@ -22,6 +22,7 @@ use crate::http::problem::Status;
 use crate::server::listener::{BoundAddress, ListenTarget, Listening};
 use crate::server::pool::check_io;
 use crate::sys::log::{log, warning};
+use crate::sys::memory::return_freed_memory;
 use crate::sys::process::ParentEnd;
 use crate::sys::retry::retry_until;
 use crate::tls::source::CertificateSource;
@@ -51,6 +52,7 @@ pub(crate) fn run(
         .build()
         .map_err(Failure::cannot("create an event loop"))?;
     runtime.block_on(async {
+        tokio::spawn(return_freed_memory());
         // The parent may end at any time, so it is watched first.
         let parent = config.watch_parent.then(ParentEnd::watch).transpose();
         let parent = parent.map_err(Failure::cannot("watch the parent"))?;

@@ -16,6 +16,7 @@ use crate::http::{Connection, Context, response};
 use crate::server::context::{Mode, WorkerContext, WorkerPublisher};
 use crate::server::stream::{Arrived, ClientStream, LINGER_TIMEOUT, for_next_read};
 use crate::server::transport::Stream;
+use crate::sys::memory::note_held;
 use crate::tls::session::Acceptor;
 
 /// The part of the drain time in which a connection of an inherited socket may begin its first request: the client has
@@ -90,8 +91,8 @@ pub(crate) fn run<S: Stream>(
             Ok(CloseReason::EndOfInput) => drop(task.stream.close_notify()),
             // It may still send, and is read until it has ended its side, so that it gets to read the answers.
             Ok(_) => drop(timeout(LINGER_TIMEOUT, task.stream.linger()).await),
-            // The connection is broken: nothing more can be sent.
-            Err(_) => {}
+            // The connection is broken: nothing more can be sent, and its body is given back with its task.
+            Err(_) => note_held(worker.core_now().budget.held_bytes()),
         }
     }
 }
@@ -231,6 +232,8 @@ impl<S: Stream> ConnectionTask<'_, S> {
         let mut out = self.worker.output.borrow_mut();
         out.clear();
         let mut core = self.worker.core_now();
+        // Also what this step gives back: the body of a client that has left was held until now.
+        note_held(core.budget.held_bytes());
         let next = act(&mut self.connection, &mut out, &mut core);
         for topic in core.unknown_topics.take_new() {
             // The receiver is gone when the gateway stops.

@@ -101,7 +101,6 @@ impl WorkerPool {
     pub(crate) fn start(config: &ServerConfig, publisher: &Publisher) -> Result<Self, StartError> {
         let counters: Vec<_> = std::iter::repeat_with(Arc::<HttpCounters>::default).take(config.workers).collect();
         let budget = Budget::new(config.buffered_bytes);
-        publisher.count_bodies(Arc::clone(&budget));
         let permits = Arc::new(Semaphore::new(usize::try_from(config.max_connections).unwrap_or(usize::MAX)));
         let (accept_threads, inherited) = AcceptThreads::new(&config.inherited, &permits);
         let (mode, follow_mode) = watch::channel(Mode::Closed);

@@ -8,7 +8,7 @@ pub mod counting;
 mod event_fd;
 #[cfg(gateway_loom)]
 mod model;
-pub(crate) mod waker;
+pub mod waker;
 
 #[cfg(not(gateway_loom))]
 pub(crate) use crossbeam_queue::SegQueue;

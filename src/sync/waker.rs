@@ -9,19 +9,23 @@ use std::os::fd::{AsFd, BorrowedFd};
 use super::{AtomicBool, EventFd, Ordering, fence};
 
 /// An eventfd, and a flag that is set while the thread that waits for the eventfd is parked.
-pub(crate) struct Waker {
+pub struct Waker {
     event: EventFd,
     parked: AtomicBool,
 }
 
 impl Waker {
-    pub(crate) fn new() -> io::Result<Self> {
+    /// Returns a waker that is not set.
+    ///
+    /// # Errors
+    /// The system provides no eventfd.
+    pub fn new() -> io::Result<Self> {
         Ok(Self { event: EventFd::new()?, parked: AtomicBool::new(false) })
     }
 
     /// Makes sure that the thread looks at its queue after this call. Costs one fence and one load while the thread is
     /// awake, and one write to the eventfd if it is parked.
-    pub(crate) fn wake(&self) {
+    pub fn wake(&self) {
         // Pairs with the fence in `park`: either the thread sees what was pushed before this
         // call, or this call sees that the thread is parked. Without both, both could miss.
         fence(Ordering::SeqCst);
@@ -31,24 +35,24 @@ impl Waker {
     }
 
     /// Wakes the thread even if it has not said that it is parked.
-    pub(crate) fn force_wake(&self) {
+    pub fn force_wake(&self) {
         self.event.set();
     }
 
     /// Declares that the thread is about to wait for the waker. The thread must look at its queue once more between
     /// this call and the wait.
-    pub(crate) fn park(&self) {
+    pub fn park(&self) {
         self.parked.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
     /// Declares that the thread is awake and will look at its queue.
-    pub(crate) fn unpark(&self) {
+    pub fn unpark(&self) {
         self.parked.store(false, Ordering::Relaxed);
     }
 
     /// Clears the waker. Returns how often it had been set.
-    pub(crate) fn clear(&self) -> u64 {
+    pub fn clear(&self) -> u64 {
         self.event.clear()
     }
 }

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | [`log`] | writes the log for people to standard error |
 //! | `writer` | writes lines to a stream on a thread of its own |
-//! | [`process`] | asks for and sets what the process has: its memory, its scheduling, its descriptors, its parent |
+//! | [`memory`] | gives freed memory back to the kernel |
+//! | [`process`] | asks for and sets what the process has: its scheduling, its descriptors, its parent |
 //! | [`watch`] | reports changes of a file |
 //! | [`secret_file`] | reads a file that holds a secret, and tells what other users can do with it |
 //! | `unix_listener` | listens on Unix sockets, and takes care of their files |
@@ -12,6 +13,7 @@
 //! | `retry` | tries again, for a bounded time, what another process prevents |
 
 pub mod log;
+pub mod memory;
 pub mod process;
 pub(crate) mod retry;
 pub mod secret_file;

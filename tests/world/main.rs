@@ -5,6 +5,7 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `scenario` | the course of a world: workers, bus, clients, and what the gateway asks of the workers |
+//! | `bus` | the bus, without its thread |
 //! | `client` | what a client does |
 //! | `request` | the requests, and what is wrong with each |
 //! | `socket` | a connection in memory, with its faults |
@@ -30,6 +31,7 @@
 #[allow(dead_code, reason = "shared with other tests, each of which uses a part of it")]
 #[path = "../support/answer.rs"]
 mod answer;
+mod bus;
 mod client;
 mod ledger;
 #[allow(dead_code, reason = "shared with other tests, each of which uses a part of it")]

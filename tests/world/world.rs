@@ -8,13 +8,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use adapter_gateway::bus::DetachedBus;
 use adapter_gateway::http::counters::HttpCounters;
 use adapter_gateway::limits::Budget;
 use adapter_gateway::server::context::Timeouts;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 
+use crate::bus::Bus;
 use crate::ledger::Ledger;
 use crate::random::Random;
 use crate::socket::Socket;
@@ -59,7 +59,7 @@ pub(crate) struct Moment {
 pub(crate) struct World {
     pub(crate) limits: Limits,
     pub(crate) start: Instant,
-    pub(crate) bus: DetachedBus,
+    pub(crate) bus: Bus,
     pub(crate) budget: Arc<Budget>,
     pub(crate) permits: Arc<Semaphore>,
     pub(crate) counters: Vec<Arc<HttpCounters>>,
@@ -99,7 +99,7 @@ impl World {
         let start = Instant::now();
         let moment = Moment { token: None, is_connected: true, is_queue_closed: false };
         let world = Rc::new(Self {
-            bus: DetachedBus::new(limits.queue_messages, limits.queue_bytes).unwrap(),
+            bus: Bus::new(limits.queue_messages, limits.queue_bytes),
             budget: Budget::new(limits.buffered_bytes),
             permits: Arc::new(Semaphore::new(limits.connections)),
             counters: std::iter::repeat_with(Arc::default).take(limits.workers).collect(),

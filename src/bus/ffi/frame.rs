@@ -7,7 +7,7 @@ use std::{io, slice};
 
 use zmq_sys::zmq_msg_t;
 
-use crate::limits::Hold;
+use crate::sys::memory::note_freed;
 
 // libzmq writes 64 bytes there. This is checked for each machine that the program is compiled for.
 const _: () = assert!(size_of::<zmq_msg_t>() == 64 && align_of::<zmq_msg_t>() >= align_of::<*mut c_void>());
@@ -42,15 +42,15 @@ impl Frame {
         Some(Self(message))
     }
 
-    /// Creates a frame of `part` of `buffer` without a copy. The buffer lives, and `hold` is held, for as long as libzmq has
-    /// any of it. Returns `None` if there is no memory for the frame, and for a part that the buffer does not have, so that
+    /// Creates a frame of `part` of `buffer` without a copy. The buffer lives for as long as libzmq has any of it.
+    /// Returns `None` if there is no memory for the frame, and for a part that the buffer does not have, so that
     /// a message is refused instead of published without its payload.
-    pub(crate) fn part_of(buffer: &Arc<Vec<u8>>, part: Range<usize>, hold: Option<Hold>) -> Option<Self> {
+    pub(crate) fn part_of(buffer: &Arc<Vec<u8>>, part: Range<usize>) -> Option<Self> {
         debug_assert!(buffer.get(part.clone()).is_some(), "no part {part:?} in {} bytes", buffer.len());
         let bytes = buffer.get(part)?;
         let mut message = zmq_msg_t::default();
         let data = bytes.as_ptr().cast_mut().cast::<c_void>();
-        let lent = Box::into_raw(Box::new(LentBuffer { _buffer: Arc::clone(buffer), _hold: hold }));
+        let lent = Box::into_raw(Box::new(Arc::clone(buffer)));
         // SAFETY: as in `empty`. The data lies in the vector that `lent` holds a reference to, which nothing can change or
         // free before `release_buffer` has dropped that reference; libzmq only reads the data, from any thread, as
         // `Vec<u8>` allows.
@@ -103,22 +103,12 @@ impl Frame {
     }
 }
 
-/// What a frame without a copy holds until libzmq is done with it.
-struct LentBuffer {
-    _buffer: Arc<Vec<u8>>,
-    _hold: Option<Hold>,
-}
-
-// libzmq may drop it on any of its threads.
-const _: fn() = || {
-    fn can_change_threads<T: Send>() {}
-    can_change_threads::<LentBuffer>();
-};
-
-/// Releases what a frame was made of. libzmq calls this once, when the last copy of the frame is gone.
+/// Releases the buffer of a frame. libzmq calls this once, on any of its threads, when the last copy of the frame is gone. No
+/// other thread counts what libzmq holds.
 unsafe extern "C" fn release_buffer(_data: *mut c_void, hint: *mut c_void) {
-    // SAFETY: `hint` is the box that `part_of` made for this call.
-    drop(unsafe { Box::from_raw(hint.cast::<LentBuffer>()) });
+    // SAFETY: `hint` is the box that `part_of` made for this call, and an `Arc` of bytes may be dropped on any thread.
+    let buffer = unsafe { Box::from_raw(hint.cast::<Arc<Vec<u8>>>()) };
+    note_freed(buffer.capacity());
 }
 
 impl Drop for Frame {
@@ -147,7 +137,6 @@ fn without_blocking(mut call: impl FnMut() -> c_int) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::Budget;
 
     const SHORT: &[u8] = b"adapter/nodes/data";
 
@@ -166,21 +155,21 @@ mod tests {
     }
 
     #[test]
-    fn a_part_has_the_same_bytes_and_releases_its_buffer_and_what_it_holds() {
-        let (buffer, budget) = (Arc::new(long()), Budget::new(10_000));
+    fn a_part_has_the_same_bytes_and_releases_its_buffer() {
+        let buffer = Arc::new(long());
         let part = &buffer[1..9_000];
-        let frame = Frame::part_of(&buffer, 1..9_000, budget.hold(part.len())).unwrap();
+        let frame = Frame::part_of(&buffer, 1..9_000).unwrap();
         assert_eq!((frame.bytes().as_ptr(), frame.bytes()), (part.as_ptr(), part));
-        assert_eq!((Arc::strong_count(&buffer), budget.held_bytes()), (2, part.len()));
+        assert_eq!(Arc::strong_count(&buffer), 2);
         std::thread::spawn(move || drop(frame)).join().unwrap();
-        assert_eq!((Arc::strong_count(&buffer), budget.held_bytes()), (1, 0));
+        assert_eq!(Arc::strong_count(&buffer), 1);
     }
 
     /// A debug build stops at the assertion. A release build makes no frame, so that nothing is published.
     #[test]
     #[cfg_attr(debug_assertions, should_panic(expected = "no part 1..10001 in 10000 bytes"))]
     fn a_part_that_the_buffer_does_not_have_makes_no_frame() {
-        assert!(Frame::part_of(&Arc::new(long()), 1..10_001, None).is_none());
+        assert!(Frame::part_of(&Arc::new(long()), 1..10_001).is_none());
     }
 
     #[test]
@@ -191,7 +180,7 @@ mod tests {
         left.bind("inproc://parts").unwrap();
         right.connect("inproc://parts").unwrap();
         let buffer = Arc::new(long());
-        assert!(Frame::part_of(&buffer, 0..buffer.len(), None).unwrap().send(&mut left, false));
+        assert!(Frame::part_of(&buffer, 0..buffer.len()).unwrap().send(&mut left, false));
         let sent = Arc::downgrade(&buffer);
         drop(buffer);
         let mut frame = Frame::empty();

@@ -21,7 +21,6 @@ use super::{Link, LinkStatus};
 use crate::bus::ffi::{self, Frame};
 use crate::bus::poller::Poller;
 use crate::bus::state::EndpointState;
-use crate::limits::Budget;
 use crate::sync::waker::Waker;
 use crate::zmtp::{SocketRole, WireMessage};
 
@@ -30,10 +29,6 @@ const INBOUND_MAX_BYTES: i64 = 64 * 1024;
 
 /// Subscriptions that are read at once. A hub that subscribes without an end must not keep the thread from sending.
 const READ_AT_ONCE: usize = 1_024;
-
-/// The smallest payload that counts until libzmq is done with it, in bytes. 256 smaller ones, as many as a pipe holds, are
-/// less than is worth a return of memory.
-const COUNTED_BYTES: usize = 16 * 1024;
 
 /// The first byte of what an XPUB socket receives when the peer subscribes to the topic prefix that follows.
 const SUBSCRIBE: u8 = 1;
@@ -86,9 +81,9 @@ impl Dialled {
     }
 
     /// Hands a whole message to libzmq, or nothing of it. Returns false if the pipe is full or no memory is left; then the
-    /// same message must be tried again. A large payload counts in `large_payloads` until libzmq is done with it.
-    pub(in crate::bus) fn try_send(&mut self, message: &WireMessage, large_payloads: &Arc<Budget>) -> bool {
-        self.is_full = !self.send(message, large_payloads);
+    /// same message must be tried again.
+    pub(in crate::bus) fn try_send(&mut self, message: &WireMessage) -> bool {
+        self.is_full = !self.send(message);
         !self.is_full
     }
 
@@ -97,7 +92,7 @@ impl Dialled {
     /// is full, and once it is accepted, the payload is too. A pipe that dies in between takes its topic frame with it,
     /// and one that appears in between gets nothing of this message. So the hub never sees half a message. If a payload is
     /// refused all the same, it is sent before the next message.
-    fn send(&mut self, message: &WireMessage, large_payloads: &Arc<Budget>) -> bool {
+    fn send(&mut self, message: &WireMessage) -> bool {
         if let Some(mut payload) = self.unsent.take()
             && !try_send_frame(&mut self.socket, &mut payload, false)
         {
@@ -105,7 +100,7 @@ impl Dialled {
             return false;
         }
         // Both frames are made before one is sent.
-        let frames = Frame::copy_of(message.topic()).zip(payload_frame(message, large_payloads));
+        let frames = Frame::copy_of(message.topic()).zip(payload_frame(message));
         let Some((mut topic, mut payload)) = frames else { return false };
         if !try_send_frame(&mut self.socket, &mut topic, true) {
             return false;
@@ -171,10 +166,11 @@ impl Dialled {
 }
 
 /// Returns the frame of the payload, or `None` if there is no memory for it.
-fn payload_frame(message: &WireMessage, large_payloads: &Arc<Budget>) -> Option<Frame> {
-    let Some((buffer, part)) = message.shared_payload() else { return Frame::copy_of(message.payload()) };
-    let hold = if part.len() < COUNTED_BYTES { None } else { Some(large_payloads.hold(part.len())?) };
-    Frame::part_of(buffer, part, hold)
+fn payload_frame(message: &WireMessage) -> Option<Frame> {
+    match message.shared_payload() {
+        Some((buffer, part)) => Frame::part_of(buffer, part),
+        None => Frame::copy_of(message.payload()),
+    }
 }
 
 /// Hands `frame` to libzmq without blocking. Returns false if there is no room; then the frame is unchanged.

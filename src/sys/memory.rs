@@ -1,0 +1,119 @@
+//! What the allocator keeps of freed memory, and when the kernel gets it back.
+//!
+//! Freed memory is kept for the next bodies and messages ([`keep_freed_memory`]). Whoever holds much says so
+//! ([`note_held`]), again and again while it does. Once nobody has said so for 10 s, what was freed goes back to the kernel,
+//! once ([`return_freed_memory`]). Under load somebody always says so, and while nobody does, no timer runs.
+
+#![allow(unsafe_code)]
+
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::sleep;
+
+/// How much freed memory the allocator may keep at the end of its arena, in bytes: as much as the queue and the bodies of all
+/// connections may take by default.
+const FREED_BYTES: c_int = 64 * 1024 * 1024;
+
+/// The size from which an allocation gets pages of its own, in bytes. Several bodies of the default limit fit into it.
+const MAPPED_BYTES: c_int = 4 * 1024 * 1024;
+
+/// What is worth a return of memory, in bytes.
+const MUCH_BYTES: usize = 4 << 20;
+
+/// How long nobody must have held much. To return memory takes some milliseconds, and to get it again takes more.
+const QUIET: Duration = Duration::from_secs(10);
+
+static MEMORY: Memory = Memory::new();
+
+/// What is known of the memory that is held.
+struct Memory {
+    /// Much was held since [`return_freed_memory`] has begun to wait.
+    is_much_held: AtomicBool,
+    /// Notified when `is_much_held` becomes true.
+    much_held: Notify,
+    /// What was freed since this was last much, in bytes.
+    freed_bytes: AtomicUsize,
+}
+
+/// Makes the allocator keep the memory of large bodies after they are freed (mallopt(3)), until [`return_freed_memory`].
+/// By default it returns memory to the kernel as soon as 128 KiB are free, so that the pages of each large body are
+/// mapped, zeroed and unmapped.
+///
+/// All threads share one arena, at no cost that could be measured. malloc_trim(3) returns the free memory at the end of
+/// the main arena alone, so each other one would keep up to `FREED_BYTES` for ever.
+pub fn keep_freed_memory() {
+    let parameters =
+        [(libc::M_TRIM_THRESHOLD, FREED_BYTES), (libc::M_MMAP_THRESHOLD, MAPPED_BYTES), (libc::M_ARENA_MAX, 1)];
+    for (parameter, value) in parameters {
+        // SAFETY: the arguments are integers, and the allocator takes its own lock.
+        unsafe { libc::mallopt(parameter, value) };
+    }
+}
+
+/// Takes note that so many bytes are held, from any thread. Costs a comparison while they are few.
+pub fn note_held(bytes: usize) {
+    MEMORY.note_held(bytes);
+}
+
+/// Takes note that so many bytes are freed which nobody has counted while they were held, from any thread.
+pub fn note_freed(bytes: usize) {
+    MEMORY.note_freed(bytes);
+}
+
+/// Returns freed memory to the kernel (malloc_trim(3)) each time that much was held and nobody has held much for 10 s.
+pub(crate) async fn return_freed_memory() {
+    loop {
+        MEMORY.much_held.notified().await;
+        MEMORY.is_much_held.store(false, Ordering::Relaxed);
+        sleep(QUIET).await;
+        if !MEMORY.is_much_held.load(Ordering::Relaxed) {
+            // SAFETY: the argument is an integer, and the allocator takes its own locks.
+            unsafe { libc::malloc_trim(0) };
+        }
+    }
+}
+
+impl Memory {
+    const fn new() -> Self {
+        Self { is_much_held: AtomicBool::new(false), much_held: Notify::const_new(), freed_bytes: AtomicUsize::new(0) }
+    }
+
+    fn note_held(&self, bytes: usize) {
+        let is_new = bytes >= MUCH_BYTES && !self.is_much_held.load(Ordering::Relaxed);
+        if is_new && !self.is_much_held.swap(true, Ordering::Relaxed) {
+            self.much_held.notify_one();
+        }
+    }
+
+    fn note_freed(&self, bytes: usize) {
+        let freed_bytes = self.freed_bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        if freed_bytes >= MUCH_BYTES {
+            self.freed_bytes.store(0, Ordering::Relaxed);
+            self.note_held(freed_bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_can_be_allocated_after_the_allocator_is_configured() {
+        keep_freed_memory();
+        assert_eq!(vec![1u8; 8 * 1024 * 1024].iter().map(|&byte| usize::from(byte)).sum::<usize>(), 8 * 1024 * 1024);
+    }
+
+    #[test]
+    fn what_is_freed_little_by_little_counts_as_held_once_it_is_much() {
+        let memory = Memory::new();
+        memory.note_held(MUCH_BYTES - 1);
+        memory.note_freed(MUCH_BYTES - 1);
+        assert!(!memory.is_much_held.load(Ordering::Relaxed));
+        memory.note_freed(1);
+        assert!(memory.is_much_held.load(Ordering::Relaxed));
+    }
+}
