@@ -51,7 +51,7 @@ _DEFAULTS = GatewayOptions(
 _HUB = re.compile(r"publishers may connect to (?P<publishers>\S+), subscribers to (?P<subscribers>\S+)\Z")
 
 #: What the log says at each question for the counters. It is kept once for each answer.
-_COUNTED = "info: subscriptions at the embedded hub: "
+_COUNTED = "info: subscriptions at the bound endpoints: "
 
 #: A script that runs its arguments as a command, and ends it when standard input ends, whatever has ended this process.
 _WITH_LIFELINE = '"$@" & read -r _; kill -9 $!'

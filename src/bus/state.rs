@@ -47,8 +47,6 @@ pub struct EndpointState {
 /// What the bus thread tells of the peers of bound endpoints, and what it is asked.
 #[derive(Default)]
 pub struct BoundState {
-    /// What the log calls the endpoints.
-    pub(super) place: &'static str,
     has_hub: bool,
     pub(super) peers: Arc<PeerCounters>,
     pub(super) hub: Arc<HubCounters>,
@@ -238,13 +236,8 @@ impl BusState {
 }
 
 impl BoundState {
-    pub(super) fn new(has_bind: bool, has_hub: bool) -> Self {
-        let place = match (has_bind, has_hub) {
-            (true, true) => "the --bind endpoints and the embedded hub",
-            (true, false) => "the --bind endpoints",
-            (false, _) => "the embedded hub",
-        };
-        Self { place, has_hub, ..Self::default() }
+    pub(super) fn new((peers, hub): (Arc<PeerCounters>, Arc<HubCounters>), has_hub: bool) -> Self {
+        Self { has_hub, peers, hub, ..Self::default() }
     }
 
     /// Tells other threads of the subscribers and their subscriptions.

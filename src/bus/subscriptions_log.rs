@@ -8,10 +8,10 @@ use crate::zmtp::Subscriptions;
 const LOGGED_PREFIXES: usize = 20;
 const LOGGED_CHARS: usize = 64;
 
-/// Returns a line that lists the prefixes at `place`, escaped and cut.
-pub(super) fn description(place: &str, subscriptions: &Subscriptions) -> String {
+/// Returns a line that lists the prefixes, escaped and cut.
+pub(super) fn description(subscriptions: &Subscriptions) -> String {
     let total = subscriptions.prefixes();
-    let mut text = format!("subscriptions at {place}: {total}");
+    let mut text = format!("subscriptions at the bound endpoints: {total}");
     for (number, prefix) in subscriptions.first(LOGGED_PREFIXES).iter().enumerate() {
         let prefix = String::from_utf8_lossy(prefix);
         let shown: String = prefix.chars().take(LOGGED_CHARS).collect();
@@ -34,14 +34,14 @@ mod tests {
         for prefix in prefixes {
             assert!(subscriptions.subscribe(0, prefix.as_bytes()).unwrap());
         }
-        description("the hub", &subscriptions)
+        description(&subscriptions)
     }
 
     #[test]
     fn the_log_is_bounded_and_escaped() {
         let long = "é".repeat(LOGGED_CHARS + 1);
         let cut = "é".repeat(LOGGED_CHARS);
-        let expected = format!(r#"subscriptions at the hub: 3: "", "a\n\u{{1b}}\"", "{cut}…""#);
+        let expected = format!(r#"subscriptions at the bound endpoints: 3: "", "a\n\u{{1b}}\"", "{cut}…""#);
         assert_eq!(subscribed(&["", "a\n\x1b\"", &long]), expected);
 
         let names: Vec<_> = (0..LOGGED_PREFIXES + 5).map(|number| number.to_string()).collect();

@@ -12,7 +12,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::bound::{Server, ServerConfig, listen};
+use super::bound::Server;
 use super::clock::Clock;
 use super::config::{BusConfig, BusError, BusEvent};
 use super::endpoint::Endpoint;
@@ -26,8 +26,7 @@ use crate::sys::log::log;
 use crate::sys::memory::note_held;
 use crate::sys::process::schedule_as_batch;
 use crate::sys::timed_join::SocketThread;
-use crate::sys::unix_listener::UnixListener;
-use crate::zmtp::{Exchange, Origin};
+use crate::zmtp::{Exchange, Origin, SocketRole};
 
 /// Messages that are taken in a turn. At some 0.2 µs each, this takes 0.1 ms.
 const BATCH_MESSAGES: u64 = 512;
@@ -57,7 +56,11 @@ impl Bus {
     pub fn start(config: BusConfig, on_event: impl Fn(BusEvent) + Send + 'static) -> Result<Self, BusError> {
         let waker = Arc::new(Waker::new()?);
         let poller = Poller::new(&waker)?;
-        let opened = OpenedBus::open(&config, &poller)?;
+        let mut server = Server::open(&config, &poller)?;
+        let bound: Vec<_> = server.iter().flat_map(Server::endpoints).collect();
+        let for_subscribers = bound.iter().filter(|(_, peers)| *peers == SocketRole::Subscribes);
+        let for_subscribers =
+            for_subscribers.map(|(endpoint, _)| Arc::new(EndpointState::new((*endpoint).clone(), true)));
         let connect: Vec<_> = config.connect.into_iter().map(|url| Arc::new(EndpointState::new(url, false))).collect();
         let (mut context, mut dialled) = (None, Vec::new());
         if !connect.is_empty() {
@@ -71,15 +74,18 @@ impl Bus {
             (context, dialled) = (Some(opened_in), opened?);
         }
         dialled.iter().try_for_each(|dialled| dialled.register(&poller))?;
-        let exchange = Exchange::new(opened.server.is_some(), dialled.len());
-        let endpoints = opened.endpoints.into_iter().chain(connect).collect();
+        let endpoints = for_subscribers.chain(connect).collect();
+        let bound = bound.into_iter().map(|(endpoint, _)| endpoint.clone()).collect();
+        let bound_state = server.as_ref().map(|server| BoundState::new(server.counters(), config.hub.is_some()));
+        let unix_listeners = server.as_mut().map(Server::take_unix_listeners).unwrap_or_default();
+        let exchange = Exchange::new(server.is_some(), dialled.len());
         let queue = Queue::new(config.queue_messages, config.queue_bytes);
-        let state = Arc::new(BusState::new(queue, waker, endpoints, opened.state));
+        let state = Arc::new(BusState::new(queue, waker, endpoints, bound_state));
         let thread = BusThread {
             context,
             dialled,
             exchange,
-            server: opened.server,
+            server,
             stall_timeout: config.stall_timeout,
             state: Arc::clone(&state),
             on_event: Box::new(on_event),
@@ -90,8 +96,8 @@ impl Bus {
         };
         let stopped = Arc::clone(&state);
         let ask = move |stop_at| stopped.close(stop_at);
-        let thread = SocketThread::spawn("bus", opened.ipc_listeners, ask, move || thread.run())?;
-        Ok(Self { state, bound: opened.bound, thread })
+        let thread = SocketThread::spawn("bus", unix_listeners, ask, move || thread.run())?;
+        Ok(Self { state, bound, thread })
     }
 
     /// Returns a handle for publishing.
@@ -139,48 +145,6 @@ impl Bus {
 impl fmt::Debug for Bus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Bus").field("counters", &self.counters()).finish_non_exhaustive()
-    }
-}
-
-/// What is bound, and what other threads keep of it.
-struct OpenedBus {
-    server: Option<Server>,
-    state: Option<BoundState>,
-    /// The endpoints that messages are sent to.
-    endpoints: Vec<Arc<EndpointState>>,
-    bound: Vec<Endpoint>,
-    ipc_listeners: Vec<UnixListener>,
-}
-
-impl OpenedBus {
-    fn open(config: &BusConfig, poller: &Poller) -> Result<Self, BusError> {
-        let mut ipc_listeners = Vec::new();
-        let mut open = |endpoint: &Endpoint| {
-            let mut bound = listen(endpoint).map_err(BusError::about(endpoint))?;
-            ipc_listeners.extend(bound.ipc.take());
-            Ok::<_, BusError>(bound)
-        };
-        let bind = config.bind.iter().map(&mut open).collect::<Result<Vec<_>, _>>()?;
-        let hub = config.hub.as_ref().map(|hub| Ok::<_, BusError>([open(&hub.publishers)?, open(&hub.subscribers)?]));
-        let hub = hub.transpose()?;
-        let bound: Vec<_> = bind.iter().chain(hub.iter().flatten()).map(|bound| bound.endpoint.clone()).collect();
-        let for_subscribers = bind.iter().chain(hub.iter().map(|[_, subscribers]| subscribers));
-        let endpoints =
-            for_subscribers.map(|bound| Arc::new(EndpointState::new(bound.endpoint.clone(), true))).collect();
-        let (mut server, mut state) = (None, None);
-        if !bound.is_empty() {
-            let bound_state = state.insert(BoundState::new(!bind.is_empty(), hub.is_some()));
-            let config = ServerConfig {
-                bind,
-                hub,
-                max_peers: config.max_peers,
-                payload_bytes: config.payload_bytes,
-                peer_counters: Arc::clone(&bound_state.peers),
-                hub_counters: Arc::clone(&bound_state.hub),
-            };
-            server = Some(Server::new(config, poller)?);
-        }
-        Ok(Self { server, state, endpoints, bound, ipc_listeners })
     }
 }
 
@@ -306,7 +270,7 @@ impl BusThread {
         bound.set_subscribers(server.subscribers(), subscriptions, self.exchange.unsubscribed());
         bound.set_late(self.exchange.lateness(now));
         if bound.take_log_wanted() {
-            log(format_args!("{}", description(bound.place, &self.exchange.subscriptions)));
+            log(format_args!("{}", description(&self.exchange.subscriptions)));
         }
     }
 

@@ -86,14 +86,13 @@ fn subscriptions_behind_another_hub_are_unknown() {
 
 #[test]
 fn sigusr1_logs_the_subscriptions_escaped_and_bounded() {
-    for (option, place) in [("--bind", "the --bind endpoints"), ("--hub", "the --bind endpoints and the embedded hub")]
-    {
+    for option in ["--bind", "--hub"] {
         let (mut gateway, endpoint, _directories) = gateway_with(option);
         gateway.stats();
-        gateway.expect_log(&format!("subscriptions at {place}: 0\n"));
+        gateway.expect_log("subscriptions at the bound endpoints: 0\n");
         let _subscriber = Subscriber::connected(&endpoint, "core/\n\x1b[2J");
         wait_for_subscriptions(&mut gateway, 1);
-        gateway.expect_log(&format!(r#"subscriptions at {place}: 1: "core/\n\u{{1b}}[2J""#));
+        gateway.expect_log(r#"subscriptions at the bound endpoints: 1: "core/\n\u{1b}[2J""#);
         let _more: Vec<_> = (0..30).map(|number| Subscriber::connected(&endpoint, &format!("z{number}"))).collect();
         wait_for_subscriptions(&mut gateway, 31);
         gateway.expect_log(", and 11 more\n");

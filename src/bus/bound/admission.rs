@@ -137,10 +137,10 @@ pub(super) struct Admission<K> {
 
 impl<K: Copy + PartialEq> Admission<K> {
     /// Returns the admission of at most so many peers of all kinds.
-    pub(super) fn new(max_peers: usize, counters: Arc<PeerCounters>) -> Self {
+    pub(super) fn new(max_peers: usize) -> Self {
         let places = |most: usize| (most * max_peers.min(MAX_PEERS)).div_ceil(MAX_PEERS);
         Self {
-            counters,
+            counters: Arc::default(),
             max_subscribers: places(MAX_SUBSCRIBERS),
             max_publishers: places(MAX_PUBLISHERS),
             max_handshakes: places(MAX_HANDSHAKES).max(FEWEST_HANDSHAKES),
@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     fn admission(max_peers: usize) -> Admission<u32> {
-        Admission::new(max_peers, Arc::default())
+        Admission::new(max_peers)
     }
 
     #[test]

@@ -18,5 +18,4 @@ mod server;
 pub use admission::{HubTotals, LossReason, LostSubscriber, MAX_PEERS, MAX_PUBLISHERS, PeerTotals};
 
 pub(super) use admission::{HubCounters, PeerCounters};
-pub(super) use listener::listen;
-pub(super) use server::{Server, ServerConfig};
+pub(super) use server::Server;

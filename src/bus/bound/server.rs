@@ -14,9 +14,12 @@ use rustix::net::{SocketFlags, accept_with};
 use slab::Slab;
 
 use super::admission::{Admission, HubCounters, LossReason, LostSubscriber, PeerCounters, PeerNotice};
-use super::listener::BoundListener;
+use super::listener::{BoundListener, listen};
 use super::peer::{Peer, Phase};
+use crate::bus::config::{BusConfig, BusError, HubEndpoints};
+use crate::bus::endpoint::Endpoint;
 use crate::bus::poller::{FIRST_TOKEN, Poller, Ready};
+use crate::sys::unix_listener::UnixListener;
 use crate::zmtp::{
     BATCH_BYTES, Exchange, GREETING_BYTES, MAX_SUBSCRIBERS, PeerSession, PlaceSet, SocketRole, handshake,
 };
@@ -36,19 +39,6 @@ pub(super) const UNFINISHED_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// How long a peer that gets nothing more is waited for.
 const CLOSING_TIMEOUT: Duration = Duration::from_millis(500);
-
-/// What the server is made of.
-pub(in crate::bus) struct ServerConfig {
-    /// Where subscribers connect that hear what is posted, then where publishers of the hub connect, then its subscribers.
-    pub(in crate::bus) bind: Vec<BoundListener>,
-    pub(in crate::bus) hub: Option<[BoundListener; 2]>,
-    /// Peers of all kinds that may be connected.
-    pub(in crate::bus) max_peers: usize,
-    /// Longest payload of a publisher, in bytes.
-    pub(in crate::bus) payload_bytes: u64,
-    pub(in crate::bus) peer_counters: Arc<PeerCounters>,
-    pub(in crate::bus) hub_counters: Arc<HubCounters>,
-}
 
 /// A listening socket.
 pub(super) struct Listener {
@@ -114,14 +104,30 @@ pub(in crate::bus) struct Server {
 }
 
 impl Server {
-    /// Returns a server that `poller` tells of its listeners.
-    pub(in crate::bus) fn new(config: ServerConfig, poller: &Poller) -> std::io::Result<Self> {
-        let mut server = Self {
-            listeners: Vec::new(),
+    /// Listens at the endpoints that are to be bound. Returns `None` if there are none.
+    ///
+    /// # Errors
+    /// Returns an error if an endpoint cannot be bound, or the poller has no room for it.
+    pub(in crate::bus) fn open(config: &BusConfig, poller: &Poller) -> Result<Option<Self>, BusError> {
+        let of_bind = config.bind.iter().map(|endpoint| (endpoint, SocketRole::Subscribes, false));
+        let of_hub = config.hub.iter().flat_map(|HubEndpoints { publishers, subscribers }| {
+            [(publishers, SocketRole::Publishes, false), (subscribers, SocketRole::Subscribes, true)]
+        });
+        let mut listeners = Vec::new();
+        for (token, (endpoint, peers, hears_publishers)) in (FIRST_TOKEN..).zip(of_bind.chain(of_hub)) {
+            let bound = listen(endpoint).map_err(BusError::about(endpoint))?;
+            poller.watch(bound.as_fd(), token)?;
+            listeners.push(Listener { bound, peers, hears_publishers, may_accept: true });
+        }
+        if listeners.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(Self {
+            listeners,
             peers: Slab::new(),
             last_generation: 0,
-            admission: Admission::new(config.max_peers, config.peer_counters),
-            hub_counters: config.hub_counters,
+            admission: Admission::new(config.max_peers),
+            hub_counters: Arc::default(),
             payload_bytes: config.payload_bytes,
             subscribers: vec![None; MAX_SUBSCRIBERS],
             lost: Vec::new(),
@@ -136,16 +142,23 @@ impl Server {
             heard_publisher: false,
             read_buffer: vec![0; READ_BUFFER_BYTES],
             write_buffer: Vec::new(),
-        };
-        let of_bind = config.bind.into_iter().map(|bound| (bound, SocketRole::Subscribes, false));
-        let of_hub = config.hub.into_iter().flat_map(|[publishers, subscribers]| {
-            [(publishers, SocketRole::Publishes, false), (subscribers, SocketRole::Subscribes, true)]
-        });
-        for (token, (bound, peers, hears_publishers)) in (FIRST_TOKEN..).zip(of_bind.chain(of_hub)) {
-            poller.watch(bound.as_fd(), token)?;
-            server.listeners.push(Listener { bound, peers, hears_publishers, may_accept: true });
-        }
-        Ok(server)
+        }))
+    }
+
+    /// Returns the endpoints that are bound, with the ports that the system chose, and what their peers do: those of the
+    /// configuration in their order, then those of the hub for publishers and for subscribers.
+    pub(in crate::bus) fn endpoints(&self) -> impl Iterator<Item = (&Endpoint, SocketRole)> {
+        self.listeners.iter().map(|listener| (&listener.bound.endpoint, listener.peers))
+    }
+
+    /// Takes the Unix sockets, whose files must go even if the thread of the server does not end.
+    pub(in crate::bus) fn take_unix_listeners(&mut self) -> Vec<UnixListener> {
+        self.listeners.iter_mut().filter_map(|listener| listener.bound.ipc.take()).collect()
+    }
+
+    /// Returns what is counted of peers, and of publishers.
+    pub(in crate::bus) fn counters(&self) -> (Arc<PeerCounters>, Arc<HubCounters>) {
+        (Arc::clone(&self.admission.counters), Arc::clone(&self.hub_counters))
     }
 
     /// Takes note of what has changed at sockets.
