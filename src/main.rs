@@ -6,10 +6,10 @@ use adapter_gateway::cli::{Arguments, Command, EarlyExit};
 use adapter_gateway::commands;
 use adapter_gateway::gateway::Failure;
 use adapter_gateway::sys::log;
-use adapter_gateway::sys::{memory, process};
+use adapter_gateway::sys::process;
 
 fn main() {
-    memory::keep_freed_memory();
+    process::keep_freed_memory();
     log::log_panics();
     let status = match run() {
         Ok(()) => 0,
@@ -28,6 +28,8 @@ fn run() -> Result<(), Failure> {
         Ok(Command::Demo(arguments)) => commands::demo::run(&arguments),
         Ok(Command::Listen(arguments)) => commands::listen::run(arguments),
         Ok(Command::Send(arguments)) => commands::send::run(&arguments),
+        Ok(Command::Enable(arguments)) => commands::enable::run(arguments.settings.as_ref(), true),
+        Ok(Command::Disable(arguments)) => commands::enable::run(arguments.settings.as_ref(), false),
         Err(EarlyExit::Usage(text)) => Err(Failure::Usage(text)),
         Err(EarlyExit::Help(text)) => {
             // If the reader has closed the pipe, the rest of the text is not wanted.

@@ -41,12 +41,24 @@ _adapter_gateway() {
             return
             ;;
         "send --url") return ;;
+        "enable --settings")
+            compopt -o filenames
+            mapfile -t COMPREPLY < <(compgen -f -- "$current")
+            return
+            ;;
+        "disable --settings")
+            compopt -o filenames
+            mapfile -t COMPREPLY < <(compgen -f -- "$current")
+            return
+            ;;
         "serve "*) words="--settings --listen --plain --check --allow-origin --watch-stdin --watch-parent --log-time --events --stats --connect --bind --hub --hub-publishers --hub-subscribers --encoding --vocabulary --tls-cert --tls-key --cert-dir --cert-name --io --workers --max-body --max-head --max-connections --max-buffered --head-timeout --body-timeout --idle-timeout --drain-timeout --queue --stall-timeout --help" ;;
         "demo "*) words="--listen --plain --check --vocabulary --io --help" ;;
         "listen "*) words="--connect --topic --encoding --pretty --color --count --timeout --help" ;;
         "send "*) words="--settings --url --unix --keep-going --help" ;;
+        "enable "*) words="--settings --help" ;;
+        "disable "*) words="--settings --help" ;;
         *)
-            words="serve demo listen send"
+            words="serve demo listen send enable disable"
             [[ $current != -* ]] || words="--version --help"
             ;;
     esac

@@ -1,11 +1,9 @@
-//! What a program tells the bus, and what the bus tells the program.
+//! What a program tells the bus, and why the bus does not start.
 
 use std::time::Duration;
 use std::{fmt, io};
 
-use super::bound::LostSubscriber;
 use super::endpoint::Endpoint;
-use super::link::NotConnected;
 use crate::limits::BUFFERED_BYTES;
 
 /// Default bound of the queue between the workers and the bus thread, in messages.
@@ -76,26 +74,6 @@ impl Default for BusConfig {
             stall_timeout: Some(STALL_TIMEOUT),
         }
     }
-}
-
-/// A change of an endpoint that the bus connects to, or of a peer of a bound endpoint.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum BusEvent {
-    /// The endpoint receives messages from now on.
-    Connected {
-        /// The endpoint that changed.
-        endpoint: Endpoint,
-    },
-    /// The endpoint lost its connection, or has none since the start; also when the reason for that changes. It receives
-    /// no messages until it is connected. Messages wait, or go to the other endpoints.
-    Disconnected {
-        /// The endpoint that changed.
-        endpoint: Endpoint,
-        /// Why it is not connected.
-        reason: NotConnected,
-    },
-    /// A subscriber of a bound endpoint was disconnected.
-    LostSubscriber(LostSubscriber),
 }
 
 /// The reason why the bus or a subscriber did not start, in words for people.

@@ -2,10 +2,10 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `config`, `endpoint` | what a program tells the bus, and what the bus tells the program; addresses |
+//! | `config`, `endpoint` | what a program tells the bus; addresses |
 //! | `state` | what the threads share: workers publish with it ([`Publisher`]), and its counters can be read |
 //! | [`queue`] | the bounded queue from the workers to the bus thread |
-//! | `thread` | the start and the stop of the bus, and its thread |
+//! | `thread` | the start and the stop of the bus, its thread, and what that tells the program |
 //! | `clock`, `poller` | the time of that thread, and what it waits with |
 //! | `bound` | the ports that we bind, served in ZMTP 3 |
 //! | `link` | the hubs that libzmq dials: whether one is connected, and why it is not |
@@ -41,11 +41,11 @@ mod thread;
 pub use crate::message::publish::Unavailable;
 pub use bound::{HubTotals, LossReason, LostSubscriber, MAX_PEERS, MAX_PUBLISHERS, PeerTotals};
 pub use config::{
-    BusConfig, BusError, BusEvent, HUB_PUBLISHERS, HUB_SUBSCRIBERS, HubEndpoints, PIPE_MESSAGES, QUEUE_BYTES,
-    QUEUE_MESSAGES, STALL_TIMEOUT,
+    BusConfig, BusError, HUB_PUBLISHERS, HUB_SUBSCRIBERS, HubEndpoints, PIPE_MESSAGES, QUEUE_BYTES, QUEUE_MESSAGES,
+    STALL_TIMEOUT,
 };
 pub use endpoint::{Endpoint, EndpointFault};
 pub use link::{LinkStatus, NotConnected};
 pub use state::{BusCounters, EndpointCounters, Publisher, QueueCounters, SubscriberTotals};
 pub use subscriber::{Interrupter, Received, Subscriber};
-pub use thread::Bus;
+pub use thread::{Bus, BusEvent};

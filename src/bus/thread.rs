@@ -12,11 +12,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::bound::Server;
+use super::bound::{LostSubscriber, Server};
 use super::clock::Clock;
-use super::config::{BusConfig, BusError, BusEvent};
+use super::config::{BusConfig, BusError};
 use super::endpoint::Endpoint;
-use super::link::{Dialled, with_context};
+use super::link::{Dialled, NotConnected, with_context};
 use super::poller::{Poller, Ready, WaitEnd};
 use super::queue::Queue;
 use super::state::{BoundState, BusCounters, BusState, EndpointState, Publisher};
@@ -39,6 +39,26 @@ const FULL_RECHECK: Duration = Duration::from_millis(100);
 /// When the publishers have sent nothing for this long, a hub that is being stopped assumes that nothing more is on its
 /// way.
 const QUIET: Duration = Duration::from_millis(500);
+
+/// A change of an endpoint that the bus connects to, or of a peer of a bound endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BusEvent {
+    /// The endpoint receives messages from now on.
+    Connected {
+        /// The endpoint that changed.
+        endpoint: Endpoint,
+    },
+    /// The endpoint lost its connection, or has none since the start; also when the reason for that changes. It receives
+    /// no messages until it is connected. Messages wait, or go to the other endpoints.
+    Disconnected {
+        /// The endpoint that changed.
+        endpoint: Endpoint,
+        /// Why it is not connected.
+        reason: NotConnected,
+    },
+    /// A subscriber of a bound endpoint was disconnected.
+    LostSubscriber(LostSubscriber),
+}
 
 /// The running bus. [`Bus::stop`] delivers what was accepted; dropping the bus stops it at once.
 pub struct Bus {

@@ -67,6 +67,10 @@ pub enum Command {
     Listen(ListenArguments),
     /// `send`
     Send(SendArguments),
+    /// `enable`
+    Enable(EnableArguments),
+    /// `disable`
+    Disable(DisableArguments),
 }
 
 /// The groups of the options of `serve` behind those that everybody needs: the heading and the first option of each.
@@ -268,4 +272,23 @@ pub struct SendArguments {
     /// go on behind a line that is refused or in doubt
     #[argh(switch)]
     pub keep_going: bool,
+}
+
+/// Switch the REST API on in the user settings: set OPEN_REST_API, and make a random TOKEN where there is none. Nothing else
+/// of the file changes. A gateway that runs follows within a second.
+#[derive(FromArgs, ArgsInfo, Debug)]
+#[argh(subcommand, name = "enable")]
+pub struct EnableArguments {
+    /// user settings file, which is made if it is missing (default: that of `serve`)
+    #[argh(option, arg_name = "path")]
+    pub settings: Option<PathBuf>,
+}
+
+/// Switch the REST API off in the user settings: set OPEN_REST_API to False. Nothing else of the file changes.
+#[derive(FromArgs, ArgsInfo, Debug)]
+#[argh(subcommand, name = "disable")]
+pub struct DisableArguments {
+    /// user settings file (default: that of `serve`)
+    #[argh(option, arg_name = "path")]
+    pub settings: Option<PathBuf>,
 }

@@ -11,7 +11,8 @@ use std::ffi::OsString;
 use argh::{ArgsInfo, CommandInfoWithArgs, FromArgs};
 
 pub use self::arguments::{
-    Arguments, Command, DEFAULT_PORT, DemoArguments, ListenArguments, SERVE_GROUPS, SendArguments, ServeArguments,
+    Arguments, Command, DEFAULT_PORT, DemoArguments, DisableArguments, EnableArguments, ListenArguments, SERVE_GROUPS,
+    SendArguments, ServeArguments,
 };
 pub use self::values::Colour;
 use crate::message::nearest::{edits, nearest};
@@ -71,7 +72,9 @@ impl Arguments {
             let version = concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_VERSION"));
             return Err(EarlyExit::Help(version.into()));
         }
-        let missing = || EarlyExit::Usage("a command is missing: serve, demo, listen or send; see --help".into());
+        let missing = || {
+            EarlyExit::Usage("a command is missing: serve, demo, listen, send, enable or disable; see --help".into())
+        };
         parsed.command.ok_or_else(missing)
     }
 }

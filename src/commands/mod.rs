@@ -1,7 +1,8 @@
-//! The commands of the program: `serve`, `demo` and `listen` in a file each, `send` in a folder, and the printer that
+//! The commands of the program: `serve`, `demo`, `listen`, and `enable` with `disable` in a file each, `send` in a folder, and the printer that
 //! `listen` and `demo` share.
 
 pub mod demo;
+pub mod enable;
 mod json_text;
 pub mod listen;
 mod print;

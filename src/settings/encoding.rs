@@ -6,7 +6,7 @@ use super::fault::SettingsFault;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SourceEncoding {
     Utf8,
     Latin1,
@@ -50,6 +50,29 @@ pub(super) fn decode(source: &[u8]) -> Result<String, SettingsFault> {
             .map_err(|error| fault_at(bytes, error.valid_up_to(), "not valid UTF-8"))?,
     };
     Ok(newlines(&text))
+}
+
+/// Returns where the byte at `offset` of the text that [`decode`] has returned lies in the file.
+pub(super) fn offset_in_file(source: &[u8], offset: usize) -> usize {
+    let bytes = source.strip_prefix(BYTE_ORDER_MARK).unwrap_or(source);
+    let is_latin1 = declared(bytes) == Ok(SourceEncoding::Latin1);
+    let (mut rest, mut left_bytes) = (bytes, offset);
+    while left_bytes > 0
+        && let Some((byte, behind)) = rest.split_first()
+    {
+        rest = if *byte == b'\r' { behind.strip_prefix(b"\n").unwrap_or(behind) } else { behind };
+        left_bytes = left_bytes.saturating_sub(if is_latin1 && !byte.is_ascii() { 2 } else { 1 });
+    }
+    source.len() - rest.len()
+}
+
+/// Returns how the file ends its first line; as Unix does if it has one line.
+pub(super) fn newline(source: &[u8]) -> &'static str {
+    match source.iter().position(|byte| matches!(byte, b'\r' | b'\n')).and_then(|at| source.get(at..)) {
+        Some([b'\r', b'\n', ..]) => "\r\n",
+        Some([b'\r', ..]) => "\r",
+        _ => "\n",
+    }
 }
 
 fn newlines(text: &str) -> String {

@@ -8,6 +8,7 @@
 //! | `file` | finds the file and reads it |
 //! | `python` | decides what the two settings are |
 //! | `access` | what they say, and the two lines that switch the entrance on |
+//! | `edit` | switches the entrance on and off in a file |
 //! | `encoding` | decodes the bytes of the file, by its declared encoding |
 //! | `nesting` | refuses files that nest too deeply, before they are parsed |
 //! | `fault` | says where a file is wrong, and how |
@@ -16,6 +17,7 @@
 //! does not show itself. An error names a place and a kind of fault, so it may be printed anywhere.
 
 mod access;
+mod edit;
 mod encoding;
 mod fault;
 mod file;
@@ -26,6 +28,7 @@ mod tests;
 
 pub(crate) use access::random_hex;
 pub use access::{Access, DisabledReason};
+pub(crate) use edit::with_access;
 pub use fault::SettingsFault;
 pub(crate) use file::{FileVersion, SettingsReading, default_path, read};
 pub use python::{MAX_FILE_BYTES, parse};

@@ -4,8 +4,8 @@
 //! inside a tuple that is unpacked. Out of scope, since the file is never executed, are the bodies of `if`, `def`,
 //! `class`, `try`, `with` and loops, and every other way to bind a name (`import`, `for`, `:=`, `del`).
 
-use ruff_python_ast::{Expr, Int, Number, Stmt, StringLiteral, UnaryOp};
-use ruff_python_parser::{UnsupportedSyntaxErrorKind, parse_module};
+use ruff_python_ast::{Expr, Int, ModModule, Number, Stmt, StringLiteral, UnaryOp};
+use ruff_python_parser::{Parsed, UnsupportedSyntaxErrorKind, parse_module};
 use ruff_text_size::Ranged;
 
 use super::access::{Access, DisabledReason};
@@ -25,6 +25,20 @@ pub const MAX_FILE_BYTES: usize = 1 << 20;
 /// whose last assignment of `OPEN_REST_API` is not a literal, or whose last assignment of `TOKEN` is not a literal
 /// string. Each assignment is checked even where the other setting disables the entrance.
 pub fn parse(source: &[u8]) -> Result<Access, SettingsFault> {
+    let (text, module) = parsed(source)?;
+    let open = last_assignment(module.suite(), "OPEN_REST_API");
+    let other = open.map(|value| other_literal(&text, value)).transpose()?.flatten();
+    let token = last_assignment(module.suite(), "TOKEN").map(|value| token(&text, value)).transpose()?.flatten();
+    let is_open = matches!(open, Some(Expr::BooleanLiteral(literal)) if literal.value);
+    Ok(match token {
+        _ if !is_open => Access::Disabled(DisabledReason::NotOpen { other, has_token: token.is_some() }),
+        None => Access::Disabled(DisabledReason::TokenMissing),
+        Some(token) => Access::Open(token),
+    })
+}
+
+/// Returns the text of a settings file and its syntax tree, whose ranges are those of the text.
+pub(super) fn parsed(source: &[u8]) -> Result<(String, Parsed<ModModule>), SettingsFault> {
     if source.len() > MAX_FILE_BYTES {
         return Err(SettingsFault::after("", "the file is larger than 1 MiB"));
     }
@@ -37,15 +51,7 @@ pub fn parse(source: &[u8]) -> Result<Access, SettingsFault> {
             return Err(SettingsFault::at(&text, unsupported.range.start(), CANNOT_ASSIGN));
         }
     }
-    let open = last_assignment(module.suite(), "OPEN_REST_API");
-    let other = open.map(|value| other_literal(&text, value)).transpose()?.flatten();
-    let token = last_assignment(module.suite(), "TOKEN").map(|value| token(&text, value)).transpose()?.flatten();
-    let is_open = matches!(open, Some(Expr::BooleanLiteral(literal)) if literal.value);
-    Ok(match token {
-        _ if !is_open => Access::Disabled(DisabledReason::NotOpen { other, has_token: token.is_some() }),
-        None => Access::Disabled(DisabledReason::TokenMissing),
-        Some(token) => Access::Open(token),
-    })
+    Ok((text, module))
 }
 
 /// Returns the line and the kind of the value of `OPEN_REST_API`, if it is another literal than `True` and `False`. The

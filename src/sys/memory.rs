@@ -1,24 +1,16 @@
-//! What the allocator keeps of freed memory, and when the kernel gets it back.
+//! When the kernel gets back what the allocator keeps of freed memory.
 //!
-//! Freed memory is kept for the next bodies and messages ([`keep_freed_memory`]). Whoever holds much says so
+//! Freed memory is kept for the next bodies and messages ([`process::keep_freed_memory`]). Whoever holds much says so
 //! ([`note_held`]), again and again while it does. Once nobody has said so for 10 s, what was freed goes back to the kernel,
-//! once ([`return_freed_memory`]). Under load somebody always says so, and while nobody does, no timer runs.
+//! once ([`return_when_over`]). Under load somebody always says so, and while nobody does, no timer runs.
 
-#![allow(unsafe_code)]
-
-use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-/// How much freed memory the allocator may keep at the end of its arena, in bytes: as much as the queue and the bodies of all
-/// connections may take by default.
-const FREED_BYTES: c_int = 64 * 1024 * 1024;
-
-/// The size from which an allocation gets pages of its own, in bytes. Several bodies of the default limit fit into it.
-const MAPPED_BYTES: c_int = 4 * 1024 * 1024;
+use super::process;
 
 /// What is worth a return of memory, in bytes.
 const MUCH_BYTES: usize = 4 << 20;
@@ -30,27 +22,12 @@ static MEMORY: Memory = Memory::new();
 
 /// What is known of the memory that is held.
 struct Memory {
-    /// Much was held since [`return_freed_memory`] has begun to wait.
+    /// Much was held since [`return_when_over`] has begun to wait.
     is_much_held: AtomicBool,
     /// Notified when `is_much_held` becomes true.
     much_held: Notify,
     /// What was freed since this was last much, in bytes.
     freed_bytes: AtomicUsize,
-}
-
-/// Makes the allocator keep the memory of large bodies after they are freed (mallopt(3)), until [`return_freed_memory`].
-/// By default it returns memory to the kernel as soon as 128 KiB are free, so that the pages of each large body are
-/// mapped, zeroed and unmapped.
-///
-/// All threads share one arena, at no cost that could be measured. malloc_trim(3) returns the free memory at the end of
-/// the main arena alone, so each other one would keep up to `FREED_BYTES` for ever.
-pub fn keep_freed_memory() {
-    let parameters =
-        [(libc::M_TRIM_THRESHOLD, FREED_BYTES), (libc::M_MMAP_THRESHOLD, MAPPED_BYTES), (libc::M_ARENA_MAX, 1)];
-    for (parameter, value) in parameters {
-        // SAFETY: the arguments are integers, and the allocator takes its own lock.
-        unsafe { libc::mallopt(parameter, value) };
-    }
 }
 
 /// Takes note that so many bytes are held, from any thread. Costs a comparison while they are few.
@@ -64,14 +41,13 @@ pub fn note_freed(bytes: usize) {
 }
 
 /// Returns freed memory to the kernel (malloc_trim(3)) each time that much was held and nobody has held much for 10 s.
-pub(crate) async fn return_freed_memory() {
+pub(crate) async fn return_when_over() {
     loop {
         MEMORY.much_held.notified().await;
         MEMORY.is_much_held.store(false, Ordering::Relaxed);
         sleep(QUIET).await;
         if !MEMORY.is_much_held.load(Ordering::Relaxed) {
-            // SAFETY: the argument is an integer, and the allocator takes its own locks.
-            unsafe { libc::malloc_trim(0) };
+            process::return_freed_memory();
         }
     }
 }
@@ -100,12 +76,6 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn memory_can_be_allocated_after_the_allocator_is_configured() {
-        keep_freed_memory();
-        assert_eq!(vec![1u8; 8 * 1024 * 1024].iter().map(|&byte| usize::from(byte)).sum::<usize>(), 8 * 1024 * 1024);
-    }
 
     #[test]
     fn what_is_freed_little_by_little_counts_as_held_once_it_is_much() {

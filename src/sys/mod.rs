@@ -4,14 +4,16 @@
 //! |---|---|
 //! | [`log`] | writes the log for people to standard error |
 //! | `writer` | writes lines to a stream on a thread of its own |
-//! | [`memory`] | gives freed memory back to the kernel |
-//! | [`process`] | asks for and sets what the process has: its scheduling, its descriptors, its parent |
+//! | [`memory`] | says when freed memory goes back to the kernel |
+//! | `draft` | replaces a file as a whole |
+//! | [`process`] | asks for and sets what the process has: its memory, its scheduling, its descriptors, its parent |
 //! | [`watch`] | reports changes of a file |
 //! | [`secret_file`] | reads a file that holds a secret, and tells what other users can do with it |
 //! | `unix_listener` | listens on Unix sockets, and takes care of their files |
 //! | `timed_join` | bounds how long a stop waits for a thread |
 //! | `retry` | tries again, for a bounded time, what another process prevents |
 
+pub(crate) mod draft;
 pub mod log;
 pub mod memory;
 pub mod process;

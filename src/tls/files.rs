@@ -1,7 +1,7 @@
-//! Reads and writes the files of certificates and keys. A reader never sees a file that is written in part.
+//! Reads and locks the files of certificates and keys.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,6 +9,7 @@ use std::{error, fmt};
 
 use rustix::fs::OFlags;
 
+use crate::sys::draft::{PRIVATE_MODE, RemovedFile};
 use crate::sys::retry::retry_until;
 use crate::sys::secret_file;
 
@@ -21,9 +22,6 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The pause between two attempts to lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
-
-/// The mode of a file that is for its owner alone.
-pub(super) const PRIVATE_MODE: u32 = 0o600;
 
 /// Why a file of a certificate or a key cannot be used.
 #[derive(Debug)]
@@ -43,7 +41,7 @@ impl CertificateError {
         Self { path: path.into(), reason: reason.into(), is_replaceable: true }
     }
 
-    fn unwritable(path: &Path) -> impl Fn(io::Error) -> Self {
+    pub(super) fn unwritable(path: &Path) -> impl Fn(io::Error) -> Self {
         move |error| {
             let reason = format!("cannot be written: {error}; `--cert-dir` names another directory");
             Self { path: path.into(), reason, is_replaceable: false }
@@ -83,17 +81,6 @@ pub(super) fn create_directory(path: &Path) -> Result<(), CertificateError> {
     DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(CertificateError::unwritable(path))
 }
 
-/// A file that is removed when this is dropped.
-#[derive(Debug)]
-struct RemovedFile(PathBuf);
-
-impl Drop for RemovedFile {
-    fn drop(&mut self) {
-        // It may be gone already, so an error means nothing.
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
 /// A lock that one process at a time holds, until the value is dropped. The file is removed before it is unlocked: fields
 /// are dropped in their order.
 #[derive(Debug)]
@@ -127,40 +114,6 @@ fn try_lock(path: &Path) -> io::Result<FileLock> {
         return Err(is_locked());
     }
     Ok(FileLock { _file: RemovedFile(path.into()), _locked: file })
-}
-
-/// The new content of a file, complete and on the disk, under a temporary name beside the file.
-#[derive(Debug)]
-pub(super) struct Draft {
-    path: PathBuf,
-    temporary: RemovedFile,
-}
-
-impl Draft {
-    /// Writes the draft. Its file has `mode` before it has content.
-    pub(super) fn write(path: &Path, content: &[u8], mode: u32) -> Result<Self, CertificateError> {
-        // No other process uses the name at the same time, even if the directory could not be locked.
-        let temporary = path.with_added_extension(format!("{}.new", std::process::id()));
-        let draft = Self { path: path.into(), temporary: RemovedFile(temporary) };
-        write_new(&draft.temporary.0, content, mode).map_err(CertificateError::unwritable(path))?;
-        Ok(draft)
-    }
-
-    /// Replaces the file as a whole.
-    pub(super) fn publish(self) -> Result<(), CertificateError> {
-        fs::rename(&self.temporary.0, &self.path).map_err(CertificateError::unwritable(&self.path))
-    }
-}
-
-fn write_new(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
-    // A process with the same number may have left the file behind in a crash.
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
-    file.write_all(content)?;
-    file.sync_all()
 }
 
 /// Writes the names in a directory to the disk.

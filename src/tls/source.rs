@@ -10,8 +10,9 @@ use super::certificate::{
     self, CertificateContent, CertificateName, CertificateNotice, LoadedCertificate, key_exposures, malformed,
     read_pair,
 };
-use super::files::{self, CertificateError, Draft, PRIVATE_MODE};
+use super::files::{self, CertificateError};
 use super::issue::{RENEWED_BEFORE, issue};
+use crate::sys::draft::{Draft, PRIVATE_MODE};
 use crate::sys::secret_file::open_mode;
 
 /// The certificate of the gateway, then that of its authority, for clients that take a file.
@@ -219,12 +220,15 @@ fn make_pair(
     let issued = issue(names, now).map_err(|error| {
         CertificateError::of_content(&certificate, format!("a certificate cannot be made: {error}"))
     })?;
+    let draft = |path: &Path, content: &str, mode| {
+        Draft::write(path, content.as_bytes(), mode, None).map_err(CertificateError::unwritable(path))
+    };
     let drafts = [
-        Draft::write(&key, issued.key.as_bytes(), PRIVATE_MODE)?,
-        Draft::write(&certificate, issued.chain.as_bytes(), CERTIFICATE_MODE)?,
-        Draft::write(&authority, issued.authority.as_bytes(), CERTIFICATE_MODE)?,
+        draft(&key, &issued.key, PRIVATE_MODE)?,
+        draft(&certificate, &issued.chain, CERTIFICATE_MODE)?,
+        draft(&authority, &issued.authority, CERTIFICATE_MODE)?,
     ];
-    drafts.into_iter().try_for_each(Draft::publish)?;
+    drafts.into_iter().try_for_each(Draft::publish).map_err(CertificateError::unwritable(directory))?;
     files::sync_directory(directory)?;
     let (mut loaded, _) = read(directory)?;
     let is_renewal = reason.is_some();

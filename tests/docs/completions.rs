@@ -212,7 +212,7 @@ type Typed = (&'static str, &'static [&'static str]);
 
 /// What every shell offers.
 const TYPED: [Typed; 7] = [
-    ("adapter-gateway ", &["demo", "listen", "send", "serve"]),
+    ("adapter-gateway ", &["demo", "disable", "enable", "listen", "send", "serve"]),
     ("adapter-gateway s", &["send", "serve"]),
     ("adapter-gateway serve --watch", &["--watch-parent", "--watch-stdin"]),
     ("adapter-gateway listen --topic a --p", &["--pretty"]),

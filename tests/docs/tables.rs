@@ -17,8 +17,10 @@ fn reference() -> Document {
 #[test]
 fn options_are_those_of_the_help_with_the_same_defaults() {
     let reference = reference();
-    for command in ["serve", "demo", "listen", "send"] {
-        let rows = reference.table(&format!("options: {command}"));
+    for command in ["serve", "demo", "listen", "send", "enable", "disable"] {
+        // `disable` has the same option.
+        let table = if command == "disable" { "enable" } else { command };
+        let rows = reference.table(&format!("options: {table}"));
         let names = |cell: &str| -> Vec<String> {
             quoted(cell).filter_map(|text| text.split(' ').next()).map(str::to_owned).collect()
         };

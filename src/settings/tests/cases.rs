@@ -47,7 +47,7 @@ macro_rules! cases {
             vec![$((stringify!($name), AsRef::<[u8]>::as_ref(&$source).to_vec())),*]
         }
 
-        fn unlike_python() -> Vec<(&'static str, Vec<u8>)> {
+        pub(super) fn unlike_python() -> Vec<(&'static str, Vec<u8>)> {
             vec![$((stringify!($own_name), AsRef::<[u8]>::as_ref(&$own_source).to_vec())),*]
         }
     };

@@ -5,8 +5,9 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use super::cases::as_python;
+use super::edit::NEW_TOKEN;
 use crate::http::admission::Token;
-use crate::settings::{Access, DisabledReason, parse};
+use crate::settings::{Access, DisabledReason, parse, with_access};
 
 /// Reads one source in hex from each line, and prints what it says.
 const PYTHON: &str = r"
@@ -71,8 +72,8 @@ fn unhex(hex: &str) -> Vec<u8> {
     (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
 }
 
-#[test]
-fn python_agrees_with_the_cases() {
+/// Returns what Python says of each source; `None` if there is no Python.
+fn answers_of_python(sources: &[&[u8]]) -> Option<Vec<String>> {
     let python = Command::new("python3")
         .args(["-c", PYTHON])
         .stdin(Stdio::piped())
@@ -82,23 +83,44 @@ fn python_agrees_with_the_cases() {
     let Ok(mut python) = python else {
         assert!(std::env::var_os("CI").is_none(), "python3 is not installed");
         eprintln!("skipped: python3 is not installed");
-        return;
+        return None;
     };
-    let cases = as_python();
-    let lines: String = cases.iter().map(|(_, source)| hex(source) + "\n").collect();
+    let lines: String = sources.iter().map(|source| hex(source) + "\n").collect();
     let mut stdin = python.stdin.take().unwrap();
     let feeder = std::thread::spawn(move || stdin.write_all(lines.as_bytes()));
     let output = String::from_utf8(python.wait_with_output().unwrap().stdout).unwrap();
     feeder.join().unwrap().unwrap();
+    let answers: Vec<_> = output.lines().map(str::to_owned).collect();
+    assert_eq!(answers.len(), sources.len());
+    Some(answers)
+}
 
-    let answers: Vec<&str> = output.lines().collect();
-    assert_eq!(answers.len(), cases.len());
-    for ((name, source), answer) in cases.iter().zip(answers) {
-        let (answer, token) = answer.split_once("open ").map_or((answer, ""), |(_, token)| ("open", token));
+#[test]
+fn python_agrees_with_the_cases() {
+    let cases = as_python();
+    let sources: Vec<_> = cases.iter().map(|(_, source)| source.as_slice()).collect();
+    for ((name, source), answer) in cases.iter().zip(answers_of_python(&sources).unwrap_or_default()) {
+        let (answer, token) = answer.split_once("open ").map_or((&*answer, ""), |(_, token)| ("open", token));
         assert_eq!(answer_of_parse(source), answer, "{name}");
         if answer == "open" {
             let token = String::from_utf8(unhex(token)).unwrap();
             assert_eq!(parse(source), Ok(Access::Open(Token::new(&token).unwrap())), "{name}");
         }
+    }
+}
+
+#[test]
+fn python_agrees_with_the_files_that_were_switched_on_and_off() {
+    let mut edited = Vec::new();
+    for (name, source) in as_python() {
+        let on = with_access(&source, true, NEW_TOKEN).ok().map(|on| on.unwrap_or(source));
+        let off = on.as_ref().and_then(|on| with_access(on, false, NEW_TOKEN).ok()).flatten();
+        edited.extend(on.map(|on| (name, on, true)));
+        edited.extend(off.map(|off| (name, off, false)));
+    }
+    assert!(edited.len() > 100, "{} files", edited.len());
+    let sources: Vec<_> = edited.iter().map(|(_, source, _)| source.as_slice()).collect();
+    for ((name, _, is_on), answer) in edited.iter().zip(answers_of_python(&sources).unwrap_or_default()) {
+        assert_eq!(answer.starts_with("open "), *is_on, "{name}: {answer}");
     }
 }

@@ -41,7 +41,7 @@ fn help<'a>(arguments: impl IntoIterator<Item = &'a str>) -> String {
 #[test]
 fn the_help_names_every_command() {
     let text = help(["--help"]);
-    for command in ["serve", "demo", "listen", "send"] {
+    for command in ["serve", "demo", "listen", "send", "enable", "disable"] {
         assert!(text.contains(command), "{command} is not in\n{text}");
     }
 }
@@ -50,7 +50,13 @@ fn the_help_names_every_command() {
 fn the_help_names_every_option() {
     let listen: &[&str] = &["--connect", "--topic", "--encoding", "--count", "--timeout"];
     let send: &[&str] = &["--settings", "--url", "--unix", "--keep-going"];
-    for (command, options) in [("serve", SERVE), ("listen", listen), ("send", send)] {
+    for (command, options) in [
+        ("serve", SERVE),
+        ("listen", listen),
+        ("send", send),
+        ("enable", &["--settings"]),
+        ("disable", &["--settings"]),
+    ] {
         let text = help([command, "--help"]);
         let words: Vec<&str> = text.split(|it: char| !(it.is_alphanumeric() || it == '-')).collect();
         for option in options {

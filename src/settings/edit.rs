@@ -1,0 +1,151 @@
+//! Switches the entrance on and off in a settings file, and changes nothing else of it.
+//!
+//! What is changed is the value of the last binding of a name, if that is an assignment to the name alone. Where the name is
+//! bound otherwise, execution decides what it is in the end, so that is left to a person.
+
+use ruff_python_ast::visitor::{Visitor, walk_except_handler, walk_expr, walk_pattern, walk_stmt};
+use ruff_python_ast::{Alias, ExceptHandler, Expr, ExprContext, Identifier, Pattern, Stmt};
+use ruff_text_size::{Ranged, TextRange, TextSize};
+
+use super::access::{Access, DisabledReason};
+use super::encoding;
+use super::fault::SettingsFault;
+use super::python::{parse, parsed};
+
+/// Returns the file with the entrance switched on or off, or `None` if it is so already. Where it is switched on and there is
+/// no token, `token` is put there, which consists of letters and digits.
+///
+/// # Errors
+/// [`SettingsFault`] for a file that [`parse`] refuses, and where a name is bound in a way that cannot be edited.
+pub(crate) fn with_access(source: &[u8], is_open: bool, token: &str) -> Result<Option<Vec<u8>>, SettingsFault> {
+    let [mut open, mut new_token] = [None, None];
+    match (parse(source)?, is_open) {
+        (Access::Open(_), true) | (Access::Disabled(DisabledReason::NotOpen { .. }), false) => return Ok(None),
+        (_, false) => open = Some("False".to_owned()),
+        (Access::Disabled(DisabledReason::TokenMissing), true) => new_token = Some(format!("\"{token}\"")),
+        (Access::Disabled(DisabledReason::NotOpen { has_token: true, .. }), true) => open = Some("True".to_owned()),
+        (Access::Disabled(_), true) => (open, new_token) = (Some("True".to_owned()), Some(format!("\"{token}\""))),
+    }
+    let (text, module) = parsed(source)?;
+    let mut edited = source.to_vec();
+    let mut edits = Vec::new();
+    for (name, value, by_hand) in [
+        (
+            "OPEN_REST_API",
+            open,
+            "OPEN_REST_API is bound here in a way that is not edited; write it as a line of its own",
+        ),
+        ("TOKEN", new_token, "TOKEN is bound here in a way that is not edited; write it as a line of its own"),
+    ] {
+        let Some(value) = value else { continue };
+        match LastBinding::find(name, module.suite()) {
+            Some(Binding::Assigned(range)) => {
+                let [start, end] = [range.start(), range.end()].map(|at| encoding::offset_in_file(source, at.into()));
+                edits.push((start..end, value));
+            }
+            Some(Binding::Other(at)) => return Err(SettingsFault::at(&text, at, by_hand)),
+            None => {
+                let newline = encoding::newline(source);
+                if !edited.is_empty() && !edited.ends_with(b"\n") && !edited.ends_with(b"\r") {
+                    edited.extend_from_slice(newline.as_bytes());
+                }
+                edited.extend_from_slice(format!("{name} = {value}{newline}").as_bytes());
+            }
+        }
+    }
+    // The last one first, so that the places of the others stay.
+    edits.sort_by_key(|(range, _)| std::cmp::Reverse(range.start));
+    for (range, value) in edits {
+        edited.splice(range, value.into_bytes());
+    }
+    let is_as_asked = parse(&edited).is_ok_and(|access| matches!(access, Access::Open(_)) == is_open);
+    debug_assert!(is_as_asked, "the file says what was asked for");
+    Ok(Some(edited))
+}
+
+/// How a name is bound.
+#[derive(Clone, Copy, Debug)]
+enum Binding {
+    /// A statement of the module assigns this value to the name alone.
+    Assigned(TextRange),
+    /// In another way, here.
+    Other(TextSize),
+}
+
+/// Finds the last binding of a name, in the order of the text.
+struct LastBinding<'n> {
+    name: &'n str,
+    found: Option<Binding>,
+}
+
+impl LastBinding<'_> {
+    fn find(name: &str, module: &[Stmt]) -> Option<Binding> {
+        let mut last = LastBinding { name, found: None };
+        for statement in module {
+            last.visit_stmt(statement);
+            let assigned = match statement {
+                Stmt::Assign(assign) => {
+                    assign.targets.first().filter(|_| assign.targets.len() == 1).zip(Some(&assign.value))
+                }
+                Stmt::AnnAssign(assign) => Some(&*assign.target).zip(assign.value.as_ref()),
+                _ => None,
+            };
+            let is_name = |target: &Expr| target.as_name_expr().is_some_and(|target| target.id == *name);
+            if let Some((_, value)) = assigned.filter(|(target, _)| is_name(target)) {
+                last.found = Some(Binding::Assigned(value.range()));
+            }
+        }
+        last.found
+    }
+
+    /// Takes note of a name that is bound, or that may be.
+    fn visit_names<'a>(&mut self, names: impl IntoIterator<Item = &'a Identifier>) {
+        if let Some(name) = names.into_iter().find(|name| name.as_str() == self.name) {
+            self.found = Some(Binding::Other(name.start()));
+        }
+    }
+}
+
+impl<'a> Visitor<'a> for LastBinding<'_> {
+    fn visit_stmt(&mut self, statement: &'a Stmt) {
+        match statement {
+            Stmt::FunctionDef(function) => self.visit_names([&function.name]),
+            Stmt::ClassDef(class) => self.visit_names([&class.name]),
+            Stmt::Global(global) => self.visit_names(&global.names),
+            // An annotation without a value binds nothing.
+            Stmt::AnnAssign(assign) if assign.value.is_none() => return,
+            _ => {}
+        }
+        walk_stmt(self, statement);
+    }
+
+    fn visit_expr(&mut self, expr: &'a Expr) {
+        if let Expr::Name(name) = expr
+            && name.ctx != ExprContext::Load
+            && name.id == *self.name
+        {
+            self.found = Some(Binding::Other(name.start()));
+        }
+        walk_expr(self, expr);
+    }
+
+    fn visit_alias(&mut self, alias: &'a Alias) {
+        self.visit_names([alias.asname.as_ref().unwrap_or(&alias.name)]);
+    }
+
+    fn visit_except_handler(&mut self, handler: &'a ExceptHandler) {
+        let ExceptHandler::ExceptHandler(caught) = handler;
+        self.visit_names(&caught.name);
+        walk_except_handler(self, handler);
+    }
+
+    fn visit_pattern(&mut self, pattern: &'a Pattern) {
+        match pattern {
+            Pattern::MatchAs(captured) => self.visit_names(&captured.name),
+            Pattern::MatchStar(captured) => self.visit_names(&captured.name),
+            Pattern::MatchMapping(captured) => self.visit_names(&captured.rest),
+            _ => {}
+        }
+        walk_pattern(self, pattern);
+    }
+}

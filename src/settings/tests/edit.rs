@@ -1,0 +1,119 @@
+//! A file is switched on and off, and nothing else of it changes.
+
+use super::cases::{as_python, unlike_python};
+use crate::http::admission::Token;
+use crate::settings::{Access, DisabledReason, SettingsFault, parse, with_access};
+
+/// The token that is put where there is none.
+pub(super) const NEW_TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
+fn switched(source: &str, is_open: bool) -> Result<Option<String>, SettingsFault> {
+    let edited = with_access(source.as_bytes(), is_open, NEW_TOKEN)?;
+    Ok(edited.map(|edited| String::from_utf8(edited).unwrap()))
+}
+
+#[test]
+fn the_value_is_replaced_and_nothing_else() {
+    let both = format!("OPEN_REST_API = True\nTOKEN = \"{NEW_TOKEN}\"\n");
+    for (before, after) in [
+        ("", both.clone()),
+        ("TOKEN = 'abc'\n", "TOKEN = 'abc'\nOPEN_REST_API = True\n".into()),
+        ("TOKEN = 'abc'", "TOKEN = 'abc'\nOPEN_REST_API = True\n".into()),
+        ("OPEN_REST_API=False # no\r\nTOKEN = 'é'\r\n", "OPEN_REST_API=True # no\r\nTOKEN = 'é'\r\n".into()),
+        ("x = 1\r\n", format!("x = 1\r\n{}", both.replace('\n', "\r\n"))),
+        (
+            "x = 1\rTOKEN=''\rOPEN_REST_API: bool = (0)",
+            format!("x = 1\rTOKEN=\"{NEW_TOKEN}\"\rOPEN_REST_API: bool = (True)"),
+        ),
+        (
+            "OPEN_REST_API = True\nTOKEN = None; y = 2\n",
+            format!("OPEN_REST_API = True\nTOKEN = \"{NEW_TOKEN}\"; y = 2\n"),
+        ),
+        (
+            "TOKEN = 'a'\nOPEN_REST_API = 1\nOPEN_REST_API = 'no'\n",
+            "TOKEN = 'a'\nOPEN_REST_API = 1\nOPEN_REST_API = True\n".into(),
+        ),
+        ("TOKEN: str\nOPEN_REST_API = False\n", format!("TOKEN: str\nOPEN_REST_API = True\nTOKEN = \"{NEW_TOKEN}\"\n")),
+        // A name that is used, or of another place, is not bound.
+        (
+            "TOKEN = 'a'\nprint(OPEN_REST_API)\nx.OPEN_REST_API = 1\n",
+            "TOKEN = 'a'\nprint(OPEN_REST_API)\nx.OPEN_REST_API = 1\nOPEN_REST_API = True\n".into(),
+        ),
+    ] {
+        assert_eq!(switched(before, true), Ok(Some(after.clone())), "{before:?}");
+        assert_eq!(switched(&after, true), Ok(None), "{after:?}");
+        let off = switched(&after, false).unwrap().unwrap();
+        assert_eq!(off.len(), after.len() + 1, "{off:?}");
+        assert_eq!(switched(&off, true), Ok(Some(after)), "{off:?}");
+    }
+    assert_eq!((switched("", false), switched("OPEN_REST_API = 0\n", false)), (Ok(None), Ok(None)));
+}
+
+#[test]
+fn the_bytes_of_every_encoding_stay() {
+    for (before, after) in [
+        (
+            &b"# coding: latin-1\n# \xe9\nOPEN_REST_API = False # \xe9\nTOKEN = '\xe9'\n"[..],
+            &b"# coding: latin-1\n# \xe9\nOPEN_REST_API = True # \xe9\nTOKEN = '\xe9'\n"[..],
+        ),
+        (
+            b"\xEF\xBB\xBF# \xC3\xA9\r\nTOKEN = 'a'\r\nOPEN_REST_API = False",
+            b"\xEF\xBB\xBF# \xC3\xA9\r\nTOKEN = 'a'\r\nOPEN_REST_API = True",
+        ),
+        (b"\xEF\xBB\xBFTOKEN = 'a'", b"\xEF\xBB\xBFTOKEN = 'a'\nOPEN_REST_API = True\n"),
+    ] {
+        assert_eq!(with_access(before, true, NEW_TOKEN), Ok(Some(after.to_vec())));
+    }
+}
+
+#[test]
+fn a_name_that_is_bound_otherwise_is_left_to_a_person() {
+    for (source, line) in [
+        ("A = OPEN_REST_API = False", 1),
+        ("\nOPEN_REST_API, x = False, 1", 2),
+        ("OPEN_REST_API = False\nif x:\n    OPEN_REST_API = False", 3),
+        ("OPEN_REST_API = False\nimport a.b as OPEN_REST_API", 2),
+        ("OPEN_REST_API = False\nfrom a import OPEN_REST_API", 2),
+        ("OPEN_REST_API = False\ndef OPEN_REST_API(): pass", 2),
+        ("OPEN_REST_API = False\nclass OPEN_REST_API: pass", 2),
+        ("OPEN_REST_API = False\nfor OPEN_REST_API in []: pass", 2),
+        ("OPEN_REST_API = False\nwith x as OPEN_REST_API: pass", 2),
+        ("OPEN_REST_API = False\ntry: x\nexcept E as OPEN_REST_API: pass", 3),
+        ("OPEN_REST_API = False\nmatch x:\n    case [*OPEN_REST_API]: pass", 3),
+        ("OPEN_REST_API = False\nmatch x:\n    case {**OPEN_REST_API}: pass", 3),
+        ("OPEN_REST_API = False\nmatch x:\n    case 1 as OPEN_REST_API: pass", 3),
+        ("OPEN_REST_API = False\n(OPEN_REST_API := 1)", 2),
+        ("OPEN_REST_API = False\ndel OPEN_REST_API", 2),
+        ("OPEN_REST_API = False\ndef f():\n    global OPEN_REST_API", 3),
+        ("OPEN_REST_API = True\nTOKEN = a = ''", 2),
+    ] {
+        let fault = switched(source, true).unwrap_err().to_string();
+        assert!(fault.starts_with(&format!("{line}:")) && fault.contains("write it as a line"), "{source:?}: {fault}");
+    }
+    assert!(switched("OPEN_REST_API = (", true).is_err(), "a file that Python refuses");
+}
+
+/// Each file of the tests that can be edited says what was asked for, and differs in two lines at most.
+#[test]
+fn every_file_of_the_tests_can_be_switched_on_and_off() {
+    let mut edited = 0;
+    for (name, source) in as_python().into_iter().chain(unlike_python()) {
+        let Ok(Some(on)) = with_access(&source, true, NEW_TOKEN) else { continue };
+        edited += 1;
+        let token = match parse(&source).unwrap() {
+            Access::Disabled(DisabledReason::NotOpen { has_token: true, .. }) => None,
+            _ => Token::new(NEW_TOKEN),
+        };
+        let access = parse(&on).unwrap();
+        assert!(matches!(&access, Access::Open(now) if token.is_none_or(|token| token == *now)), "{name}: {access:?}");
+        let off = with_access(&on, false, NEW_TOKEN).unwrap().unwrap();
+        assert!(matches!(parse(&off), Ok(Access::Disabled(DisabledReason::NotOpen { has_token: true, .. }))), "{name}");
+        let lines = |bytes: &[u8]| -> Vec<Vec<u8>> {
+            bytes.split(|byte| matches!(byte, b'\r' | b'\n')).map(<[u8]>::to_vec).collect()
+        };
+        let (before, after) = (lines(&source), lines(&on));
+        let changed = before.iter().zip(&after).filter(|(before, after)| before != after).count();
+        assert!(changed <= 2 && after.len() <= before.len() + 3, "{name}: {changed} lines");
+    }
+    assert!(edited > 15, "{edited} files");
+}

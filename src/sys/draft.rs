@@ -1,0 +1,61 @@
+//! Replaces a file as a whole: a reader never sees one that is written in part.
+
+use std::fs::{self, Metadata, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
+use std::path::{Path, PathBuf};
+
+/// The mode of a file that is for its owner alone.
+pub(crate) const PRIVATE_MODE: u32 = 0o600;
+
+/// A file that is removed when this is dropped.
+#[derive(Debug)]
+pub(crate) struct RemovedFile(pub(crate) PathBuf);
+
+impl Drop for RemovedFile {
+    fn drop(&mut self) {
+        // It may be gone already, so an error means nothing.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// The new content of a file, complete and on the disk, under a temporary name beside the file.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    path: PathBuf,
+    temporary: RemovedFile,
+}
+
+impl Draft {
+    /// Writes the draft. Before its file has content, it has `mode` less the umask of the process or, where there is a file
+    /// that it replaces, the mode and the owner of that.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub(crate) fn write(path: &Path, content: &[u8], mode: u32, replaced: Option<&Metadata>) -> io::Result<Self> {
+        // No other process uses the name at the same time, even if the directory could not be locked.
+        let temporary = path.with_added_extension(format!("{}.new", std::process::id()));
+        // A process with the same number may have left the file behind in a crash.
+        match fs::remove_file(&temporary) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&temporary)?;
+        let draft = Self { path: path.into(), temporary: RemovedFile(temporary) };
+        if let Some(replaced) = replaced {
+            fchown(&file, Some(replaced.uid()), Some(replaced.gid()))?;
+            file.set_permissions(replaced.permissions())?;
+        }
+        file.write_all(content)?;
+        file.sync_all()?;
+        Ok(draft)
+    }
+
+    /// Replaces the file as a whole.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub(crate) fn publish(self) -> io::Result<()> {
+        fs::rename(&self.temporary.0, &self.path)
+    }
+}

@@ -1,0 +1,121 @@
+//! `enable` and `disable`: the settings say what was asked for, and a gateway that runs follows.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::path::Path;
+
+use rustix::process::geteuid;
+
+use crate::support::gateway::Gateway;
+use crate::support::process::{Transcript, run};
+use crate::support::skip;
+
+fn switch(command: &str, settings: &Path) -> (i32, Transcript) {
+    run([command, "--settings", settings.to_str().unwrap()])
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+/// Returns the token of the settings.
+fn token(settings: &Path) -> String {
+    let text = fs::read_to_string(settings).unwrap();
+    let (_, behind) = text.split_once("TOKEN = \"").unwrap();
+    behind.split_once('"').unwrap().0.to_owned()
+}
+
+#[test]
+fn enable_makes_folder_file_and_token_and_shows_no_token() {
+    let directory = tempfile::tempdir().unwrap();
+    let settings = directory.path().join("config/adapter/user_settings.py");
+    let (status, transcript) = switch("enable", &settings);
+    assert_eq!(status, 0, "{}", transcript.stderr);
+    assert!(transcript.stdout.contains("adapter-gateway serve") && transcript.stdout.contains("switched on"));
+    let token = token(&settings);
+    assert!(token.len() >= 32 && !transcript.stdout.contains(&token) && transcript.stderr.is_empty(), "{transcript:?}");
+    assert_eq!((mode(&settings), mode(settings.parent().unwrap())), (0o600, 0o700));
+    assert_eq!(fs::read_dir(settings.parent().unwrap()).unwrap().count(), 1, "no draft is left");
+
+    let before = fs::metadata(&settings).unwrap().ino();
+    let (status, transcript) = switch("enable", &settings);
+    assert_eq!((status, transcript.stdout.contains("already")), (0, true), "{transcript:?}");
+    assert_eq!(fs::metadata(&settings).unwrap().ino(), before, "nothing is written");
+
+    let (status, transcript) = switch("disable", &settings);
+    assert_eq!((status, transcript.stdout.contains("switched off")), (0, true), "{transcript:?}");
+    assert_eq!(fs::read_to_string(&settings).unwrap(), format!("OPEN_REST_API = False\nTOKEN = \"{token}\"\n"));
+    assert_eq!(switch("enable", &settings).0, 0);
+    assert_eq!(fs::read_to_string(&settings).unwrap(), format!("OPEN_REST_API = True\nTOKEN = \"{token}\"\n"));
+}
+
+#[test]
+fn disable_makes_no_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let settings = directory.path().join("adapter/user_settings.py");
+    let (status, transcript) = switch("disable", &settings);
+    assert_eq!((status, transcript.stdout.contains("already")), (0, true), "{transcript:?}");
+    assert!(!settings.parent().unwrap().exists());
+}
+
+#[test]
+fn a_file_behind_links_is_replaced_with_its_mode_and_its_owner() {
+    let directory = tempfile::tempdir().unwrap();
+    let [file, link, other] = ["real.py", "link.py", "other.py"].map(|name| directory.path().join(name));
+    fs::write(&file, "# mine\nTOKEN = 'abcdefghijklmnop'\n").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+    symlink("real.py", &link).unwrap();
+    symlink(&link, &other).unwrap();
+    let is_root = geteuid().is_root();
+    if is_root {
+        chown(&file, Some(65_534), Some(65_533)).unwrap();
+    } else {
+        skip("only root can give a file away");
+    }
+    let (status, transcript) = switch("enable", &other);
+    assert_eq!(status, 0, "{transcript:?}");
+    let text = fs::read_to_string(&file).unwrap();
+    assert_eq!(text, "# mine\nTOKEN = 'abcdefghijklmnop'\nOPEN_REST_API = True\n");
+    assert!(fs::symlink_metadata(&other).unwrap().is_symlink() && fs::symlink_metadata(&link).unwrap().is_symlink());
+    let metadata = fs::metadata(&file).unwrap();
+    assert_eq!(mode(&file), 0o640);
+    assert!(!is_root || (metadata.uid(), metadata.gid()) == (65_534, 65_533));
+    // A link to a file that does not exist yet leads to the new one.
+    let dangling = directory.path().join("dangling.py");
+    symlink("made/here.py", &dangling).unwrap();
+    assert_eq!(switch("enable", &dangling).0, 0);
+    assert!(token(&directory.path().join("made/here.py")).len() >= 32);
+}
+
+#[test]
+fn what_cannot_be_edited_stays_and_is_named_with_its_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let settings = directory.path().join("user_settings.py");
+    for (text, place) in [
+        ("TOKEN = 'abc\n", ":1:9: unterminated string"),
+        ("x = 1\nOPEN_REST_API = y = False\n", ":2:1: OPEN_REST_API is bound here"),
+        ("OPEN_REST_API = True\nTOKEN, x = None, 1\n", ":2:1: TOKEN is bound here"),
+        ("OPEN_REST_API = f()\n", ":1:17: OPEN_REST_API is not a literal"),
+    ] {
+        fs::write(&settings, text).unwrap();
+        let (status, transcript) = switch("enable", &settings);
+        assert_eq!((status, &*transcript.stdout), (3, ""), "{transcript:?}");
+        assert!(transcript.stderr.contains(place), "{transcript:?}");
+        assert_eq!(fs::read_to_string(&settings).unwrap(), text);
+    }
+    let below_a_file = settings.join("adapter/user_settings.py");
+    let (status, transcript) = switch("enable", &below_a_file);
+    assert_eq!(status, 3);
+    assert!(transcript.stderr.contains("write OPEN_REST_API = True, and TOKEN ="), "{transcript:?}");
+}
+
+#[test]
+fn a_gateway_that_runs_follows() {
+    let mut gateway = Gateway::serve().no_settings().spawn();
+    gateway.wait_event("disabled");
+    let settings = gateway.settings.path().to_owned();
+    assert_eq!(switch("enable", &settings).0, 0);
+    gateway.wait_event("listening");
+    assert_eq!(switch("disable", &settings).0, 0);
+    gateway.wait_event("disabled");
+}
