@@ -9,6 +9,7 @@ use adapter_gateway::sys::log;
 use adapter_gateway::sys::process;
 
 fn main() {
+    process::unblock_signals();
     process::keep_freed_memory();
     log::log_panics();
     let status = match run() {

@@ -30,8 +30,8 @@ pub fn run(path: Option<&PathBuf>, is_open: bool) -> Result<(), Failure> {
     let shown = path.display();
     let done = match replace(&path, is_open) {
         Ok(is_changed) => is_changed,
-        Err(Refusal::File(reason)) => return Err(Failure::Configuration(format!("{shown}:{reason}"))),
-        Err(Refusal::System(error)) => {
+        Err(EditFailure::File(reason)) => return Err(Failure::Configuration(format!("{shown}:{reason}"))),
+        Err(EditFailure::System(error)) => {
             let token =
                 if is_open { ", and TOKEN = \"...\" with at least 16 characters that nobody can guess" } else { "" };
             let value = if is_open { "True" } else { "False" };
@@ -58,21 +58,21 @@ pub fn run(path: Option<&PathBuf>, is_open: bool) -> Result<(), Failure> {
 }
 
 /// Why the settings stay as they are.
-enum Refusal {
+enum EditFailure {
     /// The place in the file, and what is wrong there.
     File(String),
     /// The error of the system.
     System(io::Error),
 }
 
-impl From<io::Error> for Refusal {
+impl From<io::Error> for EditFailure {
     fn from(error: io::Error) -> Self {
         Self::System(error)
     }
 }
 
 /// Replaces the file as a whole, behind the links that lead to it. Returns whether it says something else now.
-fn replace(path: &Path, is_open: bool) -> Result<bool, Refusal> {
+fn replace(path: &Path, is_open: bool) -> Result<bool, EditFailure> {
     let file = behind_links(path)?;
     let (metadata, source) = match secret_file::read(&file, MAX_FILE_BYTES) {
         Ok((metadata, source)) => (Some(metadata), source),
@@ -80,7 +80,8 @@ fn replace(path: &Path, is_open: bool) -> Result<bool, Refusal> {
         Err(error) => return Err(error.into()),
     };
     let token = settings::random_hex().map_err(io::Error::from)?;
-    let edited = settings::with_access(&source, is_open, &token).map_err(|fault| Refusal::File(fault.to_string()))?;
+    let edited =
+        settings::with_access(&source, is_open, &token).map_err(|fault| EditFailure::File(fault.to_string()))?;
     let Some(edited) = edited else { return Ok(false) };
     if let Some(directory) = file.parent().filter(|_| metadata.is_none()) {
         DirBuilder::new().recursive(true).mode(PRIVATE_DIRECTORY_MODE).create(directory)?;

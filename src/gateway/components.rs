@@ -96,7 +96,7 @@ impl Components {
 
     /// Answers the requests in flight, hands every accepted message over, and returns the counters at the end. All of it
     /// takes `timeout` at most, and a second signal to stop ends it at once.
-    pub(super) async fn stop(mut self, timeout: Duration, signals: &mut Signals) -> Stats {
+    pub(super) async fn stop(self, timeout: Duration, signals: &mut Signals) -> Stats {
         let deadline = Instant::now() + timeout.saturating_sub(END_SHARE.min(timeout / 10));
         let bus_share = BUS_DRAIN.min(timeout / 2);
         let bus = Arc::clone(&self.bus);

@@ -127,8 +127,7 @@ impl Gateway {
                     continue;
                 }
                 _ = &mut bus_started, if !accepts_inherited => {
-                    let accepting = self.components.workers.accept_inherited();
-                    accepting.map_err(Failure::cannot("start a thread that accepts"))?;
+                    self.components.workers.accept_inherited();
                     accepts_inherited = true;
                     continue;
                 }

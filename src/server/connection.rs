@@ -27,6 +27,10 @@ const FIRST_REQUEST_SHARE: u32 = 2;
 /// see the close before they use the connection again (RFC 9112 §9.3.1), and must not hold up the stop.
 const NEXT_REQUEST_SHARE: u32 = 10;
 
+/// How long after the REST API was switched off a client may begin a request, to learn so from its answer. One that sends
+/// requests in a row begins the next one at once.
+const DISABLED_GRACE: Duration = Duration::from_secs(1);
+
 /// A connection, as its worker and its task share it.
 pub(crate) struct ConnectionHandle<S> {
     pub(crate) socket: S,
@@ -113,6 +117,8 @@ impl<S: Stream> ConnectionTask<'_, S> {
         let mut phase = None;
         let head_due = Instant::now() + self.worker.shared.timeouts.head;
         let mut deadline = Deadline { at: head_due, timer: pin!(sleep_until(head_due)) };
+        // The last deadline has passed, and what had arrived by then was read.
+        let mut is_late = false;
         let handle = self.handle;
         loop {
             match step {
@@ -139,6 +145,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
                     // A part of a request has one deadline, however many pieces it comes in.
                     if phase != Some((waiting, self.connection.requests())) {
                         self.arm(&mut deadline, waiting, head_due);
+                        is_late = false;
                         phase = Some((waiting, self.connection.requests()));
                     }
                     if let Some(due) = request_due {
@@ -153,13 +160,17 @@ impl<S: Stream> ConnectionTask<'_, S> {
                         }
                         () = handle.told_to_end() => continue,
                         () = deadline.passed() => {
-                            if handle.is_ending.get() && self.is_between_requests(step) {
+                            // The process may have been stopped meanwhile, so what has arrived counts before the deadline.
+                            if !std::mem::replace(&mut is_late, true) && handle.socket.has_unread()? {
+                                self.read(step)?
+                            } else if handle.is_ending.get() && self.is_between_requests(step) {
                                 // The grace is over. To linger would hold up the stop.
                                 self.ended = true;
                                 continue;
+                            } else {
+                                self.stream.time_out();
+                                self.advance(|connection, out, context| connection.time_out(out, context))?
                             }
-                            self.stream.time_out();
-                            self.advance(|connection, out, context| connection.time_out(out, context))?
                         }
                     };
                 }
@@ -173,13 +184,18 @@ impl<S: Stream> ConnectionTask<'_, S> {
     }
 
     /// Returns until when the client may still begin a request on a connection that is to end; `None` if the connection
-    /// can end. Another process goes on accepting from an inherited socket, so a client whose connection is closed
-    /// without an answer would see a failure where it sees none otherwise.
+    /// can end. After the API was switched off, the answer is 503. Another process goes on accepting from an inherited
+    /// socket, so a client whose connection is closed without an answer would see a failure where it sees none otherwise.
     fn request_due(&self) -> Option<Instant> {
-        let Mode::Draining { began, deadline, .. } = *self.worker.shared.mode.borrow() else { return None };
-        let share = if self.connection.requests() == 0 { FIRST_REQUEST_SHARE } else { NEXT_REQUEST_SHARE };
-        let due = began + deadline.saturating_duration_since(began) / share;
-        (self.handle.is_inherited && Instant::now() < due).then_some(due)
+        let due = match *self.worker.shared.mode.borrow() {
+            Mode::Closed { since } => since? + DISABLED_GRACE,
+            Mode::Draining { began, deadline, .. } if self.handle.is_inherited => {
+                let share = if self.connection.requests() == 0 { FIRST_REQUEST_SHARE } else { NEXT_REQUEST_SHARE };
+                began + deadline.saturating_duration_since(began) / share
+            }
+            Mode::Draining { .. } | Mode::Open { .. } => return None,
+        };
+        (Instant::now() < due).then_some(due)
     }
 
     /// Returns whether the client has begun no request that is not answered.

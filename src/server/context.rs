@@ -13,7 +13,7 @@ use crate::http::Context;
 use crate::http::admission::Token;
 use crate::http::counters::HttpCounters;
 use crate::message::publish::{Payload, Publish, Unavailable};
-use crate::server::inherited::InheritedConnections;
+use crate::server::inherited::InheritedSocket;
 use crate::server::listener::Listening;
 use crate::tls::session::Acceptor;
 
@@ -41,8 +41,12 @@ pub struct Timeouts {
 /// What the workers are to do.
 #[derive(Clone, Debug)]
 pub enum Mode {
-    /// Nothing listens; connections end with the request that they are in.
-    Closed,
+    /// Nothing listens; connections end with the request that they are in. For a moment, a client may begin another one, and
+    /// learn from its answer that the gateway is switched off.
+    Closed {
+        /// When requests were last accepted; `None` if they never were.
+        since: Option<Instant>,
+    },
     /// Requests are accepted.
     Open {
         /// On these sockets.
@@ -68,7 +72,7 @@ impl Mode {
     pub fn drain(&mut self, deadline: Instant) {
         let (was_open, tls) = match self {
             Self::Open { tls, .. } => (true, tls.take()),
-            Self::Closed => (false, None),
+            Self::Closed { .. } => (false, None),
             Self::Draining { was_open, tls, .. } => (*was_open, tls.take()),
         };
         *self = Self::Draining { began: Instant::now(), deadline, was_open, tls };
@@ -126,8 +130,10 @@ pub struct Shared {
     pub permits: Arc<Semaphore>,
     /// What the workers are to do.
     pub mode: watch::Receiver<Mode>,
-    /// Where the connections of inherited sockets come from.
-    pub inherited: InheritedConnections,
+    /// The listening sockets that the parent has passed.
+    pub inherited: Vec<Arc<InheritedSocket>>,
+    /// Whether connections of these are accepted yet.
+    pub accepts_inherited: watch::Receiver<bool>,
     /// The token of the settings, which is in force as soon as it is sent; none while the REST API is switched off.
     pub token: watch::Receiver<Option<Token>>,
     /// Notified after each answer 401.

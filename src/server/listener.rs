@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use rustix::io::{Errno, ioctl_fionbio};
+use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown};
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -130,7 +130,7 @@ impl Listening {
         self.0.iter().map(|(socket, address)| (socket.as_fd().try_clone_to_owned(), address.is_tcp()))
     }
 
-    /// Refuses connections from now on, resets those that nobody has accepted, and ends the loops that accept them.
+    /// Refuses connections from now on, and resets those that nobody has accepted.
     pub fn close(&self) {
         for (socket, _) in &self.0 {
             if let ListeningSocket::Unix(socket) = socket {
@@ -138,11 +138,6 @@ impl Listening {
                 socket.remove_file();
             }
             let _ = shutdown(socket, Shutdown::Both);
-            if let ListeningSocket::Unix(socket) = socket {
-                // Of the calls of accept(2) on a Unix socket that was shut down, only one that may block returns EINVAL
-                // (skb_recv_datagram in the kernel), and it does not block then.
-                let _ = ioctl_fionbio(socket, false);
-            }
         }
     }
 }
@@ -174,9 +169,24 @@ fn is_absent(error: &io::Error) -> bool {
     absent.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
-/// Returns whether an error of accept(2) is one of the connection, not of the listening socket.
+/// Returns whether an error of accept(2) is one of the connection, which is gone, and not of the listening socket. Linux
+/// passes on what the network has told of the connection, and firewalls refuse it with EPERM.
 pub(crate) fn is_of_connection(error: Errno) -> bool {
-    matches!(error, Errno::CONNABORTED | Errno::INTR | Errno::PROTO)
+    matches!(
+        error,
+        Errno::CONNABORTED
+            | Errno::HOSTDOWN
+            | Errno::HOSTUNREACH
+            | Errno::INTR
+            | Errno::NETDOWN
+            | Errno::NETUNREACH
+            | Errno::NONET
+            | Errno::NOPROTOOPT
+            | Errno::OPNOTSUPP
+            | Errno::PERM
+            | Errno::PROTO
+            | Errno::TIMEDOUT
+    )
 }
 
 #[cfg(test)]

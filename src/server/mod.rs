@@ -6,7 +6,7 @@
 //! | [`worker`] | one worker: it accepts connections, spawns their tasks, and drains them |
 //! | [`listen_address`] | where to listen, as the command line has it |
 //! | [`listener`] | listening sockets of our own |
-//! | [`inherited`] | listening sockets that the parent passes, and the threads that accept from them |
+//! | [`inherited`] | listening sockets that the parent passes |
 //! | [`context`] | what the workers share, and what the connections of one worker share |
 //! | `connection` | the task of a connection: waits, deadlines, the core, the end; how a worker tells it to end |
 //! | `stream` | the bytes of a client: system calls, and TLS where it is spoken |

@@ -15,7 +15,7 @@ use crate::http::counters::{HttpCounters, HttpTotals};
 use crate::http::policy::Policy;
 use crate::limits::Budget;
 use crate::server::context::{Mode, Shared, Timeouts, WorkerContext};
-use crate::server::inherited::{AcceptThreads, InheritedSocket};
+use crate::server::inherited::InheritedSocket;
 use crate::server::listener::Listening;
 use crate::server::transport::Transport;
 use crate::server::transport::epoll::Epoll;
@@ -93,7 +93,7 @@ pub(crate) struct WorkerPool {
     /// Each worker has a receiver until it has ended.
     mode: watch::Sender<Mode>,
     token: watch::Sender<Option<Token>>,
-    accept_threads: AcceptThreads,
+    accepts_inherited: watch::Sender<bool>,
 }
 
 impl WorkerPool {
@@ -102,8 +102,8 @@ impl WorkerPool {
         let counters: Vec<_> = std::iter::repeat_with(Arc::<HttpCounters>::default).take(config.workers).collect();
         let budget = Budget::new(config.buffered_bytes);
         let permits = Arc::new(Semaphore::new(usize::try_from(config.max_connections).unwrap_or(usize::MAX)));
-        let (accept_threads, inherited) = AcceptThreads::new(&config.inherited, &permits);
-        let (mode, follow_mode) = watch::channel(Mode::Closed);
+        let (accepts_inherited, follow_inherited) = watch::channel(false);
+        let (mode, follow_mode) = watch::channel(Mode::Closed { since: None });
         let (token, follow_token) = watch::channel(None);
         let unauthorized = Arc::new(Notify::new());
         let (tell_topic, unknown_topics) = mpsc::unbounded_channel();
@@ -111,7 +111,8 @@ impl WorkerPool {
             timeouts: config.timeouts,
             permits,
             mode: follow_mode,
-            inherited,
+            inherited: config.inherited.clone(),
+            accepts_inherited: follow_inherited,
             token: follow_token,
             unauthorized: Arc::clone(&unauthorized),
             unknown_topics: tell_topic,
@@ -142,7 +143,7 @@ impl WorkerPool {
         }
         let io = if config.io == Io::Epoll || refusal.is_some() { Epoll::NAME } else { Uring::NAME };
         let unknown_topics = Some(unknown_topics);
-        Ok(Self { io, unauthorized, unknown_topics, counters, mode, token, accept_threads })
+        Ok(Self { io, unauthorized, unknown_topics, counters, mode, token, accepts_inherited })
     }
 
     /// Accepts requests on these sockets, with this token; in TLS where there is an acceptor. The token is in force
@@ -153,28 +154,21 @@ impl WorkerPool {
     }
 
     /// Accepts connections from the inherited sockets from now on.
-    pub(crate) fn accept_inherited(&mut self) -> io::Result<()> {
-        self.accept_threads.start()
+    pub(crate) fn accept_inherited(&self) {
+        self.accepts_inherited.send_replace(true);
     }
 
     /// Accepts no more requests from when this returns.
     pub(crate) fn close(&self) {
         self.token.send_replace(None);
-        self.mode.send_replace(Mode::Closed);
+        self.mode.send_replace(Mode::Closed { since: Some(tokio::time::Instant::now()) });
     }
 
     /// Makes the workers end by `deadline`, with the token that is in force, and waits until they have ended.
-    pub(crate) async fn drain(&mut self, deadline: Instant) {
+    pub(crate) async fn drain(&self, deadline: Instant) {
         let deadline = deadline.into();
         self.mode.send_modify(|mode| mode.drain(deadline));
-        let stop_accepting = async {
-            self.accept_threads.stop().await;
-            std::future::pending().await
-        };
-        tokio::select! {
-            () = self.mode.closed() => {}
-            () = stop_accepting => {}
-        }
+        self.mode.closed().await;
     }
 
     /// Returns the sums of what the workers counted.

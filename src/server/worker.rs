@@ -1,22 +1,25 @@
 //! One worker thread: its event loop, and the tasks of its connections.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
+use std::io::ErrorKind;
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::Shutdown;
+use rustix::net::sockopt::set_tcp_nodelay;
 use slab::Slab;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
-use tokio::task::{spawn_local, yield_now};
+use tokio::task::{JoinSet, spawn_local, yield_now};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::server::connection::{self, ConnectionHandle};
 use crate::server::context::{Mode, WorkerContext};
-use crate::server::inherited::InheritedConnection;
+use crate::server::inherited::InheritedSocket;
 use crate::server::listener::{ACCEPT_PAUSE, Listening, is_of_connection};
-use crate::server::transport::{Stream, Transport};
+use crate::server::transport::{Stream, Transport, TransportListener};
 use crate::sys::log::warning;
 use crate::tls::session::Acceptor;
 
@@ -31,12 +34,10 @@ struct Worker<S> {
     context: WorkerContext,
     /// What the worker listens on.
     listening: RefCell<Option<Arc<Listening>>>,
+    /// The tasks that accept from that. They end when this is dropped.
+    accepting: RefCell<JoinSet<()>>,
     connections: RefCell<Slab<Rc<ConnectionHandle<S>>>>,
-    /// Whether connections of inherited sockets may still come.
-    awaits_inherited: Cell<bool>,
-    /// Whether the drain is over: the tasks of connections that come now would not run to their end.
-    has_drained: Cell<bool>,
-    /// Notified when the last connection ends, and when no more connections of inherited sockets come.
+    /// Notified when the last connection ends.
     emptied: Notify,
 }
 
@@ -47,7 +48,6 @@ struct Worker<S> {
 pub async fn serve<T: Transport>(context: WorkerContext) {
     let worker = Rc::new(Worker::new(context));
     spawn_local(worker.context.publisher.clone().wake_bus_when_published());
-    spawn_local(Rc::clone(&worker).serve_inherited::<T>());
     // A task of its own runs when it is woken. This future runs in each turn of the event loop, and the channel that
     // the worker waits for takes a lock each time, which stands beside those of other workers.
     if let Err(panicked) = spawn_local(worker.run::<T>()).await {
@@ -60,25 +60,32 @@ impl<S: Stream> Worker<S> {
         Self {
             context,
             listening: RefCell::default(),
+            accepting: RefCell::default(),
             connections: RefCell::default(),
-            awaits_inherited: Cell::new(true),
-            has_drained: Cell::new(false),
             emptied: Notify::new(),
         }
     }
 
     /// Does what the mode says until it has drained.
     async fn run<T: Transport<Stream = S>>(self: Rc<Self>) {
+        let mut inherited = JoinSet::new();
+        for socket in &self.context.shared.inherited {
+            inherited.spawn_local(Rc::clone(&self).accept_inherited::<T>(Arc::clone(socket)));
+        }
         let mut mode = self.context.shared.mode.clone();
         loop {
             let now = mode.borrow_and_update().clone();
             match now {
                 Mode::Open { listening, tls } => self.open::<T>(&listening, tls.as_ref()),
-                Mode::Closed => {
+                Mode::Closed { .. } => {
                     self.listening.take();
+                    self.accepting.take().shutdown().await;
                     self.end_all();
                 }
                 Mode::Draining { deadline, .. } => {
+                    // The backlog of an inherited socket belongs to whoever accepts next.
+                    inherited.shutdown().await;
+                    self.accepting.take().shutdown().await;
                     self.end_all();
                     tokio::select! {
                         biased;
@@ -100,81 +107,119 @@ impl<S: Stream> Worker<S> {
             return;
         }
         self.end_all();
+        let mut accepting = JoinSet::new();
         for (socket, is_tcp) in listening.sockets() {
-            match socket.and_then(T::listener) {
+            match socket.and_then(T::Listener::new) {
                 Ok(listener) => {
-                    let tls = tls.filter(|_| is_tcp).cloned();
-                    spawn_local(Rc::clone(self).accept::<T>(listener, tls));
+                    let (worker, tls) = (Rc::clone(self), tls.filter(|_| is_tcp).cloned());
+                    accepting.spawn_local(async move {
+                        worker
+                            .accept::<T>(&listener, |socket, permit| worker.spawn(socket, false, permit, tls.clone()))
+                            .await;
+                    });
                 }
                 Err(error) => warning(format_args!("a worker cannot listen: {error}")),
             }
         }
         *current = Some(Arc::clone(listening));
+        self.accepting.replace(accepting);
     }
 
-    /// Accepts connections until the socket is shut down. Do not drop the future while it waits, which on a ring would
-    /// leave an operation behind.
-    async fn accept<T: Transport<Stream = S>>(self: Rc<Self>, listener: T::Listener, tls: Option<Arc<Acceptor>>) {
+    /// Accepts connections until the socket is shut down. At the limit of connections, those that come wait in the backlog,
+    /// at no cost to those connected.
+    async fn accept<T: Transport<Stream = S>>(
+        &self,
+        listener: &T::Listener,
+        admit: impl Fn(OwnedFd, OwnedSemaphorePermit),
+    ) {
         let (mut failing, mut accepted) = (false, 0u32);
-        loop {
-            match T::accept(&listener).await {
+        while listener.acceptable().await.is_ok() {
+            let permits = Arc::clone(&self.context.shared.permits);
+            let Ok(permit) = permits.acquire_owned().await else { return };
+            let error = match listener.accept() {
                 Ok(socket) => {
                     failing = false;
-                    // At the limit of connections this one waits, and others in the backlog, at no cost to those connected.
-                    let permits = Arc::clone(&self.context.shared.permits);
-                    let Ok(permit) = permits.acquire_owned().await else { return };
-                    self.spawn(socket, false, permit, tls.clone());
+                    admit(socket, permit);
                     accepted = accepted.wrapping_add(1);
                     if accepted.is_multiple_of(ACCEPT_BATCH) {
                         yield_now().await;
                     }
+                    continue;
                 }
-                Err(error) => match Errno::from_io_error(&error) {
-                    // The socket was shut down (accept(2): "not listening").
-                    Some(Errno::INVAL | Errno::BADF) => return,
-                    Some(error) if is_of_connection(error) => {}
-                    _ => {
-                        if !std::mem::replace(&mut failing, true) {
-                            warning(format_args!("cannot accept connections for now: {error}"));
-                        }
-                        sleep(ACCEPT_PAUSE).await;
-                    }
-                },
-            }
-        }
-    }
-
-    /// Serves connections of inherited sockets until no more come.
-    async fn serve_inherited<T: Transport<Stream = S>>(self: Rc<Self>) {
-        loop {
-            let next = self.context.shared.inherited.lock().await.recv().await;
-            let Some(InheritedConnection { socket, is_tcp, permit }) = next else { break };
-            let now = self.context.shared.mode.borrow().clone();
-            let tls = match now {
-                Mode::Open { listening, tls } => {
-                    // If it came later, this connection would count as one that was open before.
-                    self.open::<T>(&listening, tls.as_ref());
-                    tls
-                }
-                Mode::Draining { was_open: true, tls, .. } => tls,
-                // It is closed unanswered, and does not wait in the backlog, from where nobody else may accept it.
-                Mode::Closed | Mode::Draining { .. } => continue,
+                // Another worker, or another process, has accepted the connection.
+                Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
+                Err(error) => error,
             };
-            match S::new(socket) {
-                Ok(socket) => self.spawn(socket, true, permit, tls.filter(|_| is_tcp)),
-                Err(error) => warning(format_args!("a worker cannot serve a connection: {error}")),
+            drop(permit);
+            match Errno::from_io_error(&error) {
+                // The socket was shut down (accept(2): "not listening").
+                Some(Errno::INVAL | Errno::BADF) => return,
+                Some(error) if is_of_connection(error) => {}
+                _ => {
+                    if !std::mem::replace(&mut failing, true) {
+                        warning(format_args!("cannot accept connections for now: {error}"));
+                    }
+                    sleep(ACCEPT_PAUSE).await;
+                }
             }
         }
-        self.awaits_inherited.set(false);
-        self.emptied.notify_one();
     }
 
-    /// Serves a connection in a task of its own, unless the worker has drained.
-    fn spawn(self: &Rc<Self>, socket: S, is_inherited: bool, permit: OwnedSemaphorePermit, tls: Option<Arc<Acceptor>>) {
-        // At the limit of connections, this one may have waited for a permit since before its listener was closed.
-        if self.has_drained.get() {
+    /// Accepts connections from an inherited socket, once they are to be accepted.
+    async fn accept_inherited<T: Transport<Stream = S>>(self: Rc<Self>, socket: Arc<InheritedSocket>) {
+        let mut accepts = self.context.shared.accepts_inherited.clone();
+        if accepts.wait_for(|accepts| *accepts).await.is_err() {
             return;
         }
+        match socket.handle().and_then(T::Listener::new) {
+            Ok(listener) => {
+                let is_tcp = socket.address.is_tcp();
+                self.accept::<T>(&listener, |socket, permit| self.admit_inherited::<T>(socket, permit, is_tcp)).await;
+                warning(format_args!(
+                    "fd:{} accepts no more connections: another process has shut it down",
+                    socket.number()
+                ));
+            }
+            Err(error) => warning(format_args!("a worker cannot listen: {error}")),
+        }
+    }
+
+    fn admit_inherited<T: Transport<Stream = S>>(
+        self: &Rc<Self>,
+        socket: OwnedFd,
+        permit: OwnedSemaphorePermit,
+        is_tcp: bool,
+    ) {
+        let now = self.context.shared.mode.borrow().clone();
+        let tls = match now {
+            Mode::Open { listening, tls } => {
+                // If it came later, this connection would count as one that was open before.
+                self.open::<T>(&listening, tls.as_ref());
+                tls
+            }
+            Mode::Draining { was_open: true, tls, .. } => tls,
+            // It is closed unanswered, and does not wait in the backlog, from where nobody else may accept it.
+            Mode::Closed { .. } | Mode::Draining { .. } => return,
+        };
+        if is_tcp {
+            // The option is not set on the inherited socket, whose other holders would feel it.
+            let _ = set_tcp_nodelay(&socket, true);
+        }
+        self.spawn(socket, true, permit, tls.filter(|_| is_tcp));
+    }
+
+    /// Serves a connection in a task of its own.
+    fn spawn(
+        self: &Rc<Self>,
+        socket: OwnedFd,
+        is_inherited: bool,
+        permit: OwnedSemaphorePermit,
+        tls: Option<Arc<Acceptor>>,
+    ) {
+        let socket = match S::new(socket) {
+            Ok(socket) => socket,
+            Err(error) => return warning(format_args!("a worker cannot serve a connection: {error}")),
+        };
         // A connection that came before its listener was closed gets its answer too.
         let is_ending = !matches!(*self.context.shared.mode.borrow(), Mode::Open { .. });
         let handle = Rc::new(ConnectionHandle::new(socket, is_inherited, permit, is_ending));
@@ -213,7 +258,6 @@ impl<S: Stream> Worker<S> {
 
     async fn drain(&self, deadline: Instant) {
         let drained = timeout_at(deadline, self.wait_until_empty()).await;
-        self.has_drained.set(true);
         if drained.is_err() {
             for (_, handle) in self.connections.borrow().iter() {
                 let _ = handle.socket.shutdown(Shutdown::Both);
@@ -224,7 +268,7 @@ impl<S: Stream> Worker<S> {
     }
 
     async fn wait_until_empty(&self) {
-        while self.awaits_inherited.get() || !self.connections.borrow().is_empty() {
+        while !self.connections.borrow().is_empty() {
             self.emptied.notified().await;
         }
     }

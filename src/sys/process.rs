@@ -1,12 +1,10 @@
-//! What concerns the whole process: its memory, the scheduling and the interruption of its threads, its descriptors, its parent, its
+//! What concerns the whole process: its memory, the scheduling of its threads, its descriptors, its parent, its
 //! signals, its time zone.
 
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
-use std::os::unix::thread::JoinHandleExt;
-use std::thread::JoinHandle;
 use std::{io, ptr};
 
 use rustix::event::{EventfdFlags, eventfd};
@@ -161,43 +159,17 @@ pub fn inherited_descriptor(number: RawFd) -> io::Result<OwnedFd> {
     Ok(fcntl_dupfd_cloexec(inherited, 0)?)
 }
 
-/// The signal that interrupts a system call. By default it does nothing, so it does no harm if another process sends it.
-/// No library here uses it.
-const INTERRUPTION: c_int = libc::SIGURG;
-
-extern "C" fn do_nothing(_signal: c_int) {}
-
-/// Prepares the calling thread for [`interrupt`].
-///
-/// # Errors
-/// Those of the kernel.
-pub fn become_interruptible() -> io::Result<()> {
-    // SAFETY: the structure has integer fields and pointers, for all of which zero is a value. Then it has no SA_RESTART,
-    // so a call that is interrupted returns EINTR.
-    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    let handler: extern "C" fn(c_int) = do_nothing;
-    action.sa_sigaction = handler as libc::sighandler_t;
-    // SAFETY: the handler does nothing, which is safe in any thread at any time; the call reads `action` alone.
-    if unsafe { libc::sigaction(INTERRUPTION, &raw const action, ptr::null_mut()) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
+/// Lets the signals that end or steer the process reach the calling thread, and the threads that it starts from now on. A
+/// parent may have blocked them, and a process inherits that.
+pub fn unblock_signals() {
     // SAFETY: the set is an integer array, for which zero is a value; the calls read and write it alone, and change the
-    // mask of the calling thread alone. The parent may have blocked the signal.
-    let refused = unsafe {
+    // mask of the calling thread alone. They fail only for other arguments.
+    unsafe {
         let mut signals: libc::sigset_t = std::mem::zeroed();
-        libc::sigaddset(&raw mut signals, INTERRUPTION);
-        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const signals, ptr::null_mut())
-    };
-    if refused == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(refused)) }
-}
-
-/// Makes the system call that this thread waits in return EINTR, if it is one that signals interrupt (signal(7)). The
-/// thread must have called [`become_interruptible`].
-pub fn interrupt<T>(thread: &JoinHandle<T>) {
-    if !thread.is_finished() {
-        // SAFETY: the identifier is valid as long as the thread is neither joined nor detached, that is, as long as its
-        // handle lives. The signal has a handler since the thread called `become_interruptible`; before, it does nothing.
-        unsafe { libc::pthread_kill(thread.as_pthread_t(), INTERRUPTION) };
+        for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGTERM, libc::SIGUSR1] {
+            libc::sigaddset(&raw mut signals, signal);
+        }
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const signals, ptr::null_mut());
     }
 }
 
@@ -233,17 +205,27 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_waits_in_a_system_call_is_interrupted() {
-        let (socket, _peer) = std::os::unix::net::UnixStream::pair().unwrap();
+    fn signals_that_the_parent_has_blocked_reach_the_thread() {
+        // Each digit of the set stands for four signals (proc_pid_status(5)).
+        let blocked = || {
+            let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+            let set = status.lines().find_map(|line| line.strip_prefix("SigBlk:\t")).unwrap().to_owned();
+            u64::from_str_radix(&set, 16).unwrap()
+        };
         let thread = std::thread::spawn(move || {
-            become_interruptible().unwrap();
-            rustix::io::read(&socket, &mut [0; 1])
+            // SAFETY: the set is an integer array, which the calls write and read; only this thread has another mask.
+            unsafe {
+                let mut all: libc::sigset_t = std::mem::zeroed();
+                libc::sigfillset(&raw mut all);
+                libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, ptr::null_mut());
+            }
+            let before = blocked();
+            unblock_signals();
+            before & !blocked()
         });
-        while !thread.is_finished() {
-            interrupt(&thread);
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
-        assert_eq!(thread.join().unwrap(), Err(rustix::io::Errno::INTR));
+        let bit = |signal: c_int| 1 << (signal - 1);
+        let expected = [libc::SIGHUP, libc::SIGINT, libc::SIGTERM, libc::SIGUSR1].map(bit).iter().sum::<u64>();
+        assert_eq!(thread.join().unwrap(), expected);
     }
 
     #[test]

@@ -100,6 +100,24 @@ fn disabling_closes_the_port_and_the_idle_connections() {
     idle.expect_close();
 }
 
+/// A client that sends in a row learns that the gateway is switched off, and is in doubt about no message.
+#[test]
+fn a_request_just_after_the_gateway_was_disabled_is_503_whatever_its_token() {
+    let mut gateway = Gateway::serve().start();
+    let mut clients = [gateway.client(), gateway.client()];
+    for client in &mut clients {
+        client.exchange(&gateway.request(FINE)).assert_accepted();
+    }
+    gateway.settings.write(disabled());
+    gateway.wait_event("disabled");
+    for (client, name) in clients.iter_mut().zip(["s3cr3t-other", "s3cr3t-another"]) {
+        let refused = client.exchange(&Request::post(&format!("/api/message?token={name}"), FINE));
+        assert_eq!((refused.status, refused.closes()), (503, true), "{refused:?}");
+        assert!(refused.problem()["type"].as_str().unwrap().ends_with("disabled"), "{refused:?}");
+        client.expect_close();
+    }
+}
+
 /// The gateway has read a part of the request when it is disabled.
 #[test]
 fn a_request_that_is_incomplete_when_disabled_is_503_and_counted() {

@@ -2,7 +2,8 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::net::TcpListener;
+use std::os::fd::AsRawFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +13,11 @@ use adapter_gateway::http::admission::Token;
 use adapter_gateway::http::counters::HttpTotals;
 use adapter_gateway::http::policy::Policy;
 use adapter_gateway::server::context::{Mode, Shared, Timeouts, WorkerContext};
-use adapter_gateway::server::inherited::InheritedConnection;
+use adapter_gateway::server::inherited::InheritedSocket;
 use adapter_gateway::server::listener::{BoundAddress, ListenTarget, Listening};
 use adapter_gateway::server::transport::Transport;
 use adapter_gateway::server::worker;
-use rustix::event::{EventfdFlags, eventfd};
-use tokio::sync::{Mutex, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -32,9 +32,6 @@ use crate::world::{Limits, SLACK, Trace, World};
 
 /// What connections that outlive the drain get to end.
 const ABORT: Duration = Duration::from_millis(100);
-
-/// How long the gateway waits, when it is switched off, until the backlog is accepted.
-const BACKLOG: Duration = Duration::from_secs(1);
 
 /// How a world ended.
 pub(crate) struct Outcome {
@@ -93,7 +90,8 @@ struct Gateway {
     /// One for each worker, since a channel wakes several receivers in an order of its own.
     modes: Vec<watch::Sender<Mode>>,
     token: watch::Sender<Option<Token>>,
-    inherited: RefCell<Option<mpsc::UnboundedSender<InheritedConnection>>>,
+    /// What waits at a socket that other processes share.
+    inherited: Rc<Backlog>,
     /// Where clients can connect to.
     open: RefCell<Vec<Rc<Backlog>>>,
     listening: RefCell<Option<Arc<Listening>>>,
@@ -103,16 +101,19 @@ struct Gateway {
 
 impl Gateway {
     fn start(world: &Rc<World>) -> Rc<Self> {
-        let (inherited, connections) = mpsc::unbounded_channel();
-        let connections = Arc::new(Mutex::new(connections));
+        let (inherited, shared_socket) = (Rc::<Backlog>::default(), TcpListener::bind("127.0.0.1:0").unwrap());
+        let port = shared_socket.local_addr().unwrap().port();
+        world.backlogs.borrow_mut().insert(port, Rc::clone(&inherited));
+        let shared_socket = Arc::new(InheritedSocket::take(shared_socket.as_raw_fd()).unwrap());
         let token = watch::Sender::new(None);
-        let modes: Vec<_> = world.counters.iter().map(|_| watch::Sender::new(Mode::Closed)).collect();
+        let modes: Vec<_> = world.counters.iter().map(|_| watch::Sender::new(Mode::Closed { since: None })).collect();
         let policy = Policy { head_bytes: HEAD_BYTES, body_bytes: BODY_BYTES as u64, ..Policy::default() };
         let shared = |mode: &watch::Sender<_>| Shared {
             timeouts: world.limits.timeouts,
             permits: Arc::clone(&world.permits),
             mode: mode.subscribe(),
-            inherited: Arc::clone(&connections),
+            inherited: vec![Arc::clone(&shared_socket)],
+            accepts_inherited: watch::channel(true).1,
             token: token.subscribe(),
             unauthorized: Arc::default(),
             unknown_topics: mpsc::unbounded_channel().0,
@@ -135,7 +136,7 @@ impl Gateway {
             world: Rc::clone(world),
             modes,
             token,
-            inherited: RefCell::new(Some(inherited)),
+            inherited,
             open: RefCell::default(),
             listening: RefCell::default(),
             workers: RefCell::new(contexts.into_iter().map(run).collect()),
@@ -203,14 +204,9 @@ impl Gateway {
         self.world.change(|moment| moment.token = None);
         self.token.send_replace(None);
         for mode in &self.modes {
-            mode.send_replace(Mode::Closed);
+            mode.send_replace(Mode::Closed { since: Some(Instant::now()) });
         }
-        let backlogs = self.open.take();
-        let deadline = Instant::now() + BACKLOG;
-        while !backlogs.iter().all(|backlog| backlog.is_empty()) && Instant::now() < deadline {
-            sleep(Duration::from_millis(5)).await;
-        }
-        backlogs.iter().for_each(|backlog| backlog.close());
+        self.open.take().iter().for_each(|backlog| backlog.close());
         sleep(random.pause_ms(0..2_000)).await;
     }
 
@@ -221,7 +217,6 @@ impl Gateway {
         let mut deadline = Instant::now() + Duration::from_millis(random.pick(&[0, 500, 5_000, 100_000]));
         self.drain(deadline);
         sleep(random.pause_ms(0..10)).await;
-        self.inherited.take();
         if random.permille(200) {
             sleep(random.pause_ms(0..1_000)).await;
             deadline = deadline.min(Instant::now());
@@ -251,7 +246,8 @@ impl Gateway {
     /// Checks that nothing is left, and that each message is accounted for.
     async fn check_end(&self) {
         let world = &self.world;
-        // Clients that waited for a permit, for an inherited socket, see that it is closed.
+        // Nobody accepts what waits at the shared socket.
+        self.inherited.close();
         sleep(Duration::from_millis(1)).await;
         world.bus.close();
         // The task that takes messages was at rest, or takes the rest now.
@@ -371,7 +367,7 @@ impl Gateway {
     /// Connects a client. Returns `false` where nobody listens.
     async fn connect(&self, socket: &Rc<Socket>, random: &mut Random) -> bool {
         if random.permille(100) {
-            return self.connect_inherited(socket).await;
+            return self.connect_inherited(socket);
         }
         let open = self.open.borrow();
         let Some(last) = open.len().checked_sub(1) else { return false };
@@ -379,15 +375,10 @@ impl Gateway {
         open[random.below(last + 1)].connect(socket)
     }
 
-    /// Connects to an inherited socket, from which a thread accepts where a worker would not.
-    async fn connect_inherited(&self, socket: &Rc<Socket>) -> bool {
-        let Ok(permit) = Arc::clone(&self.world.permits).acquire_owned().await else { return false };
-        let Some(inherited) = self.inherited.borrow().clone() else { return false };
+    /// Connects to the socket that other processes share.
+    fn connect_inherited(&self, socket: &Rc<Socket>) -> bool {
         self.world.note(socket.life, "inherit", format_args!(""));
         socket.ledger.borrow_mut().is_inherited = true;
-        // The workers take descriptors. This one stands for the connection.
-        let descriptor: OwnedFd = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
-        self.world.inherited.borrow_mut().insert(descriptor.as_raw_fd(), Rc::clone(socket));
-        inherited.send(InheritedConnection { socket: descriptor, is_tcp: true, permit }).is_ok()
+        self.inherited.connect(socket)
     }
 }

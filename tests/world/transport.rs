@@ -9,7 +9,8 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use adapter_gateway::server::transport::{Stream, Transport};
+use adapter_gateway::server::transport::{Stream, Transport, TransportListener};
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use rustix::net::Shutdown;
 use tokio::task::LocalSet;
@@ -19,10 +20,10 @@ use crate::socket::Socket;
 use crate::world::{SLACK, World};
 
 /// Errors of accept(2) that are those of a connection.
-const CONNECTION_ERRORS: [Errno; 3] = [Errno::CONNABORTED, Errno::INTR, Errno::PROTO];
+const CONNECTION_ERRORS: [Errno; 5] = [Errno::CONNABORTED, Errno::HOSTUNREACH, Errno::INTR, Errno::PERM, Errno::PROTO];
 
 /// Errors of accept(2) after which nothing is accepted for a while.
-const LISTENER_ERRORS: [Errno; 5] = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM, Errno::PERM];
+const LISTENER_ERRORS: [Errno; 4] = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
 
 /// How long nothing is accepted then.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -46,51 +47,51 @@ impl Transport for Simulated {
     fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         self.tasks.block_on(&self.runtime, future)
     }
+}
 
-    fn listener(socket: OwnedFd) -> io::Result<SimulatedListener> {
+impl TransportListener for SimulatedListener {
+    fn new(socket: OwnedFd) -> io::Result<Self> {
         let world = World::current();
         let port = std::net::TcpListener::from(socket).local_addr()?.port();
         let backlog = Rc::clone(world.backlogs.borrow().get(&port).expect("the world listens on this port"));
         world.listeners.set(world.listeners.get() + 1);
-        Ok(SimulatedListener {
-            backlog,
-            failed_at: Cell::default(),
-            lost_at: Cell::default(),
-            is_over: Cell::default(),
-        })
+        Ok(Self { backlog, failed_at: Cell::default(), lost_at: Cell::default(), is_over: Cell::default() })
     }
 
-    async fn accept(listener: &SimulatedListener) -> io::Result<SimulatedStream> {
+    async fn acceptable(&self) -> io::Result<()> {
         let world = World::current();
-        world.check(0, !listener.is_over.get(), format_args!("accept on a socket that was shut down"));
-        if let Some(failed_at) = listener.failed_at.take() {
+        world.check(0, !self.is_over.get(), format_args!("accept on a socket that was shut down"));
+        if let Some(failed_at) = self.failed_at.take() {
             let pause = failed_at.elapsed();
             let is_right = pause >= ACCEPT_PAUSE && pause <= ACCEPT_PAUSE + SLACK;
             world.check(0, is_right, format_args!("a pause of {pause:?} in accepting"));
         }
-        if let Some(lost_at) = listener.lost_at.take() {
+        if let Some(lost_at) = self.lost_at.take() {
             let is_right = lost_at.elapsed() <= SLACK;
             world.check(0, is_right, format_args!("a pause of {:?} after a lost connection", lost_at.elapsed()));
         }
-        loop {
-            world.call();
-            poll_fn(|context| {
-                if listener.backlog.is_closed.get() || !listener.backlog.is_empty() {
-                    return Poll::Ready(());
-                }
-                listener.backlog.acceptors.borrow_mut().push(context.waker().clone());
-                Poll::Pending
-            })
-            .await;
-            if let Some(error) = listener.fault(&world) {
-                world.note(0, "accept", format_args!("{error:?}"));
-                return Err(error.into());
+        world.call();
+        poll_fn(|context| {
+            if self.backlog.is_closed.get() || !self.backlog.is_empty() {
+                return Poll::Ready(Ok(()));
             }
-            let socket = listener.backlog.waiting.borrow_mut().pop_front();
-            if let Some(socket) = socket {
-                return Ok(SimulatedStream::of(socket));
-            }
+            self.backlog.acceptors.borrow_mut().push(context.waker().clone());
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// The workers take descriptors. The one that is returned stands for the connection.
+    fn accept(&self) -> io::Result<OwnedFd> {
+        let world = World::current();
+        if let Some(error) = self.fault(&world) {
+            world.note(0, "accept", format_args!("{error:?}"));
+            return Err(error.into());
         }
+        let socket = self.backlog.waiting.borrow_mut().pop_front().ok_or(io::ErrorKind::WouldBlock)?;
+        let descriptor = eventfd(0, EventfdFlags::CLOEXEC)?;
+        world.accepted_sockets.borrow_mut().insert(descriptor.as_raw_fd(), socket);
+        Ok(descriptor)
     }
 }
 
@@ -167,7 +168,8 @@ impl Drop for SimulatedListener {
     fn drop(&mut self) {
         let world = World::current();
         world.listeners.set(world.listeners.get() - 1);
-        let may_end = self.backlog.is_closed.get() || world.is_silent.get();
+        let is_open = world.moment().token.is_some() && world.drain_deadline.get().is_none();
+        let may_end = !is_open || self.backlog.is_closed.get() || world.is_silent.get();
         world.check(0, may_end, format_args!("nothing accepts from a socket that listens"));
     }
 }
@@ -192,7 +194,8 @@ impl SimulatedStream {
 impl Stream for SimulatedStream {
     fn new(socket: OwnedFd) -> io::Result<Self> {
         let world = World::current();
-        let socket = world.inherited.borrow_mut().remove(&socket.as_raw_fd()).expect("the world has passed it");
+        let socket =
+            world.accepted_sockets.borrow_mut().remove(&socket.as_raw_fd()).expect("the world has accepted it");
         Ok(Self::of(socket))
     }
 

@@ -71,8 +71,8 @@ pub(crate) struct World {
     /// The deadline of the drain that has begun.
     pub(crate) drain_deadline: Cell<Option<Instant>>,
     pub(crate) backlogs: RefCell<BTreeMap<u16, Rc<Backlog>>>,
-    /// Connections of inherited sockets, by the descriptors that stand for them.
-    pub(crate) inherited: RefCell<BTreeMap<RawFd, Rc<Socket>>>,
+    /// Connections that were accepted, and not taken yet, by the descriptors that stand for them.
+    pub(crate) accepted_sockets: RefCell<BTreeMap<RawFd, Rc<Socket>>>,
     pub(crate) ledgers: RefCell<Vec<Rc<RefCell<Ledger>>>>,
     /// Streams and listeners that the workers hold.
     pub(crate) streams: Cell<usize>,
@@ -108,7 +108,7 @@ impl World {
             endings: RefCell::default(),
             drain_deadline: Cell::default(),
             backlogs: RefCell::default(),
-            inherited: RefCell::default(),
+            accepted_sockets: RefCell::default(),
             ledgers: RefCell::default(),
             streams: Cell::default(),
             listeners: Cell::default(),

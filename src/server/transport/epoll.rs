@@ -11,7 +11,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::task::LocalSet;
 
-use super::{Stream, Transport, accept, receive, send};
+use super::{Stream, Transport, receive, registered, send};
 
 /// tokio's single-threaded runtime.
 pub struct Epoll {
@@ -32,14 +32,6 @@ impl Transport for Epoll {
 
     fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         self.tasks.block_on(&self.runtime, future)
-    }
-
-    fn listener(socket: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-        registered(socket, Interest::READABLE)
-    }
-
-    async fn accept(listener: &AsyncFd<OwnedFd>) -> io::Result<EpollStream> {
-        EpollStream::new(listener.async_io(Interest::READABLE, |socket| accept(socket.as_fd())).await?)
     }
 }
 
@@ -92,10 +84,4 @@ impl Stream for EpollStream {
     fn shutdown(&self, sides: Shutdown) -> io::Result<()> {
         Ok(shutdown(&self.socket, sides)?)
     }
-}
-
-/// Registers a socket with tokio's reactor.
-#[allow(deprecated, reason = "its unsafe successor asks for a promise that every owned descriptor keeps")]
-fn registered(socket: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
-    AsyncFd::with_interest(socket, interest)
 }

@@ -1,4 +1,4 @@
-//! How the tasks of connections wait for sockets: with io_uring or with epoll.
+//! How tasks wait for sockets: those of connections with io_uring or with epoll, and those that accept with epoll.
 //!
 //! Reads and writes are non-blocking system calls in both cases, into buffers that all connections of a worker share;
 //! only the waiting differs. So no buffer ever belongs to the kernel, an idle connection needs no buffer, and a dropped
@@ -15,6 +15,8 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::buffer::spare_capacity;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketFlags, accept_with, recv};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 
 pub mod epoll;
 pub mod uring;
@@ -24,7 +26,7 @@ pub trait Transport: Sized + 'static {
     /// A connection.
     type Stream: Stream;
     /// A listening socket.
-    type Listener: 'static;
+    type Listener: TransportListener;
 
     /// The name in the `listening` event.
     const NAME: &'static str;
@@ -34,12 +36,20 @@ pub trait Transport: Sized + 'static {
 
     /// Runs `future`, and the tasks that it spawns with [`tokio::task::spawn_local`], until `future` ends.
     fn block_on<T>(&self, future: impl Future<Output = T>) -> T;
+}
 
-    /// Takes a non-blocking listening stream socket, which other workers may hold too.
-    fn listener(socket: OwnedFd) -> io::Result<Self::Listener>;
+/// A listening socket, which other workers and other processes may hold too.
+pub trait TransportListener: Sized + 'static {
+    /// Takes a non-blocking listening stream socket.
+    fn new(socket: OwnedFd) -> io::Result<Self>;
 
-    /// Waits for the next connection. Fails with `EINVAL` once the socket was shut down.
-    fn accept(listener: &Self::Listener) -> impl Future<Output = io::Result<Self::Stream>>;
+    /// Waits until a connection may be accepted. Whoever drops the future while it waits leaves nothing behind: another
+    /// process may go on accepting.
+    fn acceptable(&self) -> impl Future<Output = io::Result<()>>;
+
+    /// Accepts a connection, which does not block. After [`io::ErrorKind::WouldBlock`], the next [`TransportListener::acceptable`]
+    /// waits. Fails with `EINVAL` once a TCP socket was shut down.
+    fn accept(&self) -> io::Result<OwnedFd>;
 }
 
 /// The socket of a connection.
@@ -70,9 +80,26 @@ pub trait Stream: Sized + 'static {
     fn shutdown(&self, sides: Shutdown) -> io::Result<()>;
 }
 
-/// Accepts a connection, if one waits.
-fn accept(listener: BorrowedFd<'_>) -> io::Result<OwnedFd> {
-    Ok(accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?)
+/// Both transports have tokio's reactor. A poll of io_uring could not be ended without a shutdown of the socket.
+impl TransportListener for AsyncFd<OwnedFd> {
+    fn new(socket: OwnedFd) -> io::Result<Self> {
+        registered(socket, Interest::READABLE)
+    }
+
+    async fn acceptable(&self) -> io::Result<()> {
+        self.readable().await.map(drop)
+    }
+
+    fn accept(&self) -> io::Result<OwnedFd> {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        self.try_io(Interest::READABLE, |socket| Ok(accept_with(socket, flags)?))
+    }
+}
+
+/// Registers a socket with tokio's reactor.
+#[allow(deprecated, reason = "its unsafe successor asks for a promise that every owned descriptor keeps")]
+fn registered(socket: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
+    AsyncFd::with_interest(socket, interest)
 }
 
 /// Reads into the spare capacity of `into`. Returns the number of bytes.

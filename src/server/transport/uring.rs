@@ -14,9 +14,10 @@ use io_uring::{IoUring, cqueue, opcode, types};
 use rustix::event::PollFlags;
 use rustix::io::ioctl_fionread;
 use rustix::net::{Shutdown, shutdown};
+use tokio::io::unix::AsyncFd;
 use tokio_uring::{OneshotOutputTransform, UnsubmittedOneshot};
 
-use super::{Stream, Transport, accept, receive, send};
+use super::{Stream, Transport, receive, send};
 
 /// Entries of the submission queue: polls that begin in one turn of the event loop. A full queue is submitted at once.
 const SUBMISSIONS: u32 = 256;
@@ -51,8 +52,7 @@ fn ring(completions: u32) -> io_uring::Builder {
 
 impl Transport for Uring {
     type Stream = UringStream;
-    /// It is shut down before it is dropped, which ends its poll.
-    type Listener = Rc<OwnedFd>;
+    type Listener = AsyncFd<OwnedFd>;
 
     const NAME: &'static str = "uring";
 
@@ -62,19 +62,6 @@ impl Transport for Uring {
 
     fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         self.0.block_on(future)
-    }
-
-    fn listener(socket: OwnedFd) -> io::Result<Rc<OwnedFd>> {
-        Ok(Rc::new(socket))
-    }
-
-    async fn accept(listener: &Rc<OwnedFd>) -> io::Result<UringStream> {
-        loop {
-            match accept(listener.as_fd()) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => poll(listener, PollFlags::IN).await?,
-                socket => return UringStream::new(socket?),
-            }
-        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::OnceLock;
 use std::task::{self, Wake};
 
-use tokio::sync::{Mutex, Semaphore, mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 
 use super::*;
 use crate::bus::{Bus, BusConfig};
@@ -81,32 +81,30 @@ fn worker(
         timeouts: Timeouts { head: PATIENCE, body: PATIENCE, idle: PATIENCE },
         permits: Arc::clone(permits),
         mode: watch::channel(mode).1,
-        inherited: Arc::new(Mutex::new(mpsc::unbounded_channel().1)),
+        inherited: Vec::new(),
+        accepts_inherited: watch::channel(true).1,
         token: token.subscribe(),
         unauthorized: Arc::default(),
         unknown_topics: mpsc::unbounded_channel().0,
     };
-    let worker = Worker::new(WorkerContext::new(core, shared));
-    worker.awaits_inherited.set(false);
-    Rc::new(worker)
+    Rc::new(Worker::new(WorkerContext::new(core, shared)))
 }
 
 /// Returns a connection and its client, who has sent nothing.
-async fn connected() -> (TcpStream, <Epoll as Transport>::Stream) {
+fn connected() -> (TcpStream, OwnedFd) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.set_nonblocking(true).unwrap();
     let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    let listener = Epoll::listener(listener.into()).unwrap();
-    let stream = Epoll::accept(&listener).await.unwrap();
-    (client, stream)
+    let (socket, _) = listener.accept().unwrap();
+    socket.set_nonblocking(true).unwrap();
+    (client, socket.into())
 }
 
 /// Accepts a connection whose client has announced a body as large as the budget, and has sent nothing of it.
-async fn announced_body() -> (TcpStream, <Epoll as Transport>::Stream) {
-    let (mut client, stream) = connected().await;
+fn announced_body() -> (TcpStream, OwnedFd) {
+    let (mut client, socket) = connected();
     let head = "POST /api/message?token=t HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\n";
     write!(client, "{head}Content-Length: {BUDGET_BYTES}\r\n\r\n").unwrap();
-    (client, stream)
+    (client, socket)
 }
 
 /// A person or a test that reads that no connection is open relies on it. The permit is given back last, and wakes
@@ -116,14 +114,14 @@ fn a_connection_counts_as_open_until_it_has_given_everything_back() {
     let (bus, state) = (bus(), StateWhenWoken::new());
     let permits = Arc::new(Semaphore::new(1));
     let token = watch::Sender::new(Token::new("t"));
-    let worker = worker(&bus, &token, &state, &permits, Mode::Closed);
+    let worker = worker(&bus, &token, &state, &permits, Mode::Closed { since: None });
     Epoll::new().unwrap().block_on(async {
-        let (client, stream) = announced_body().await;
+        let (client, socket) = announced_body();
         let permit = Arc::clone(&permits).acquire_owned().await.unwrap();
         let mut next_permit = pin!(Arc::clone(&permits).acquire_owned());
         let waker = task::Waker::from(Arc::clone(&state));
         assert!(next_permit.as_mut().poll(&mut task::Context::from_waker(&waker)).is_pending());
-        worker.spawn(stream, false, permit, None);
+        worker.spawn(socket, false, permit, None);
         let held = async {
             while state.budget.hold(BUDGET_BYTES).is_some() {
                 tokio::task::yield_now().await;
@@ -146,9 +144,9 @@ fn an_inherited_connection_that_came_as_the_drain_began_is_answered() {
     let draining = Mode::Draining { began: Instant::now(), deadline, was_open: true, tls: None };
     let worker = worker(&bus, &token, &state, &permits, draining);
     Epoll::new().unwrap().block_on(async {
-        let (mut client, stream) = connected().await;
+        let (mut client, socket) = connected();
         let permit = Arc::clone(&permits).acquire_owned().await.unwrap();
-        worker.spawn(stream, true, permit, None);
+        worker.spawn(socket, true, permit, None);
         // The task sees that the worker drains before the client sends.
         tokio::task::yield_now().await;
         write!(client, "GET / HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();

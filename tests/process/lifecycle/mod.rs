@@ -1,5 +1,6 @@
 //! The gateway from its start to its stop, as its parent process sees it.
 
+mod blocked_signals;
 mod commands;
 mod drain;
 mod endpoints;

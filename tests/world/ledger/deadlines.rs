@@ -2,7 +2,7 @@
 
 use tokio::time::Instant;
 
-use super::{DISCARD_BYTES, LINGER, Ledger, Phase};
+use super::{DISABLED_GRACE, DISCARD_BYTES, LINGER, Ledger, Phase};
 use crate::request::Kind;
 use crate::world::{SLACK, World};
 
@@ -58,7 +58,11 @@ impl Ledger {
         world.check(self.life, now <= due + SLACK, format_args!("{:?} took {:?} too long", self.phase, now - due));
         let is_idle = self.is_idle();
         if let (true, false, Some(told_at)) = (is_idle, self.is_inherited, self.told_at(world)) {
-            let since = told_at.max(self.phase_at).max(self.freed_at);
+            let end = match world.drain_deadline.get() {
+                Some(_) => world.endings.borrow().last().copied().unwrap_or(told_at),
+                None => told_at + DISABLED_GRACE,
+            };
+            let since = end.max(self.phase_at).max(self.freed_at);
             let is_prompt = now.saturating_duration_since(since) <= SLACK;
             world.check(
                 self.life,

@@ -22,6 +22,9 @@ const DISCARD_BYTES: usize = 64 * 1024;
 /// How long a closed connection is read (RFC 9112 §9.6).
 const LINGER: Duration = Duration::from_secs(2);
 
+/// How long after it was switched off the gateway waits for a request, which it answers 503.
+const DISABLED_GRACE: Duration = Duration::from_secs(1);
+
 /// What the gateway waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
