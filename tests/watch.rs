@@ -74,7 +74,7 @@ fn replace(path: &Path) {
 /// Asserts that each step is reported, and that its reports end before the next step.
 fn assert_each_is_reported(path: &Path, steps: &[(&str, &dyn Fn())]) {
     block_on(async {
-        let mut watch = Watch::start(path).unwrap();
+        let mut watch = Watch::start(path);
         assert!(is_not_reported(&mut watch).await, "a report before the first step");
         for (name, step) in steps {
             step();
@@ -85,7 +85,7 @@ fn assert_each_is_reported(path: &Path, steps: &[(&str, &dyn Fn())]) {
 
 fn assert_not_reported(path: &Path, step: impl FnOnce()) {
     block_on(async {
-        let mut watch = Watch::start(path).unwrap();
+        let mut watch = Watch::start(path);
         step();
         assert!(is_not_reported(&mut watch).await);
     });
@@ -235,7 +235,7 @@ fn a_former_target_of_a_link_is_not_reported() {
     let link = place.path("user_settings.py");
     symlink(&target, &link).unwrap();
     block_on(async {
-        let mut watch = Watch::start(&link).unwrap();
+        let mut watch = Watch::start(&link);
         replace(&link);
         assert!(count_reports(&mut watch).await > 0);
         fs::write(&target, "X = 1\n").unwrap();
@@ -315,7 +315,7 @@ fn a_file_that_is_written_all_the_time_is_reported() {
     let place = Place::new();
     let path = place.file("user_settings.py");
     block_on(async {
-        let mut watch = Watch::start(&path).unwrap();
+        let mut watch = Watch::start(&path);
         let mut file = File::create(&path).unwrap();
         let mut ticks = tokio::time::interval(Duration::from_millis(1));
         let writing = async {
@@ -336,7 +336,7 @@ fn a_change_is_reported_also_where_the_future_is_dropped_again_and_again() {
     let place = Place::new();
     let path = place.file("user_settings.py");
     block_on(async {
-        let mut watch = Watch::start(&path).unwrap();
+        let mut watch = Watch::start(&path);
         fs::write(&path, "X = 1\n").unwrap();
         let reported = async { while timeout(Duration::from_millis(5), watch.changed()).await.is_err() {} };
         assert!(timeout(REPORTED_WITHIN, reported).await.is_ok());
@@ -346,7 +346,7 @@ fn a_change_is_reported_also_where_the_future_is_dropped_again_and_again() {
 #[test]
 fn a_relative_path_is_resolved_from_the_working_directory() {
     block_on(async {
-        let mut watch = Watch::start(Path::new("no/such/user_settings.py")).unwrap();
+        let mut watch = Watch::start(Path::new("no/such/user_settings.py"));
         assert!(is_not_reported(&mut watch).await);
     });
 }

@@ -2,7 +2,6 @@
 //! SIGHUP. So one that is due for renewal is renewed, also after the clock of the system was set. A new certificate ends
 //! no connection.
 
-use std::future::pending;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -26,7 +25,8 @@ pub(super) struct WatchedCertificate {
     source: CertificateSource,
     emit: EventSink,
     acceptor: Arc<Acceptor>,
-    watches: Vec<Watch>,
+    /// Those of the certificate and of the key.
+    watches: [Watch; 2],
     /// The time of the next check, whether a file changes before it or not.
     check_at: Instant,
     not_after: Option<SystemTime>,
@@ -40,11 +40,7 @@ impl WatchedCertificate {
     /// Loads the certificate. A self-signed one that is absent or about to expire is made.
     pub(super) fn load(source: CertificateSource, emit: &EventSink) -> Result<Self, Failure> {
         let loaded = source.load(SystemTime::now()).map_err(Failure::configuration)?;
-        let watch = |path| {
-            let watch = Watch::start(path);
-            watch.map_err(|error| warning(format_args!("{error}; send SIGHUP to read the file again"))).ok()
-        };
-        let watches = source.files().iter().filter_map(|path| watch(path)).collect();
+        let watches = source.files().map(|path| Watch::start(&path));
         let mut certificate = Self {
             source,
             emit: Arc::clone(emit),
@@ -69,13 +65,11 @@ impl WatchedCertificate {
 
     /// Waits until the certificate is to be reloaded. Cancel-safe: a future that is dropped postpones nothing.
     pub(super) async fn due(&mut self) {
+        let [certificate, key] = &mut self.watches;
         let file_changed = async {
-            match self.watches.as_mut_slice() {
-                [certificate, key] => tokio::select! {
-                    () = certificate.changed() => {}
-                    () = key.changed() => {}
-                },
-                _ => pending().await,
+            tokio::select! {
+                () = certificate.changed() => {}
+                () = key.changed() => {}
             }
         };
         let _ = timeout_at(self.check_at, file_changed).await;

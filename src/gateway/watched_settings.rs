@@ -23,7 +23,7 @@ const EMPTY_FOR: Duration = Duration::from_millis(250);
 pub(super) struct WatchedSettings {
     /// `None` for a token that was not read from a file.
     path: Option<PathBuf>,
-    /// `None` if there is no file to watch, or the system cannot watch it.
+    /// `None` if there is no file to watch.
     watch: Option<Watch>,
     /// The version that was read last; `None` if there was no file.
     version: Option<FileVersion>,
@@ -47,9 +47,7 @@ impl WatchedSettings {
             TokenSource::SettingsFile(path) => path,
         };
         // The watch starts before the file is read, so that no later change is missed.
-        let watch = Watch::start(path);
-        let watch =
-            watch.map_err(|error| warning(format_args!("{error}; send SIGHUP to read the settings again"))).ok();
+        let watch = Some(Watch::start(path));
         let mut settings = Self { path: Some(path.clone()), watch, ..Self::default() };
         settings.read_again(true);
         settings

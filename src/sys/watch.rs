@@ -9,6 +9,7 @@
 //! reported after it.
 
 use std::ffi::OsString;
+use std::future::pending;
 use std::io::{self, ErrorKind};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
@@ -22,6 +23,8 @@ use rustix::io::Errno;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::time::{Instant, timeout_at};
+
+use super::log::warning;
 
 /// How long no event may arrive before a change counts as complete. Most programs that truncate a file write it within
 /// this time.
@@ -61,7 +64,8 @@ const CONTENT_EVENTS: WatchFlags = WatchFlags::MODIFY.union(WatchFlags::CLOSE_WR
 #[derive(Debug)]
 pub struct Watch {
     path: PathBuf,
-    names: WatchedNames,
+    /// `None` while the system gives no watches.
+    names: Option<WatchedNames>,
     /// The events that have arrived and are not reported yet.
     burst: Option<Burst>,
 }
@@ -83,35 +87,56 @@ impl Burst {
 
 impl Watch {
     /// Begins to watch `path`, on the runtime that this is called in.
-    ///
-    /// # Errors
-    /// The system cannot watch the directory nearest to the file, or the path is relative to one that is unknown.
-    pub fn start(path: &Path) -> io::Result<Self> {
-        let path = std::path::absolute(path).map_err(|error| because("the working directory is unknown", &error))?;
-        let (names, burst) = watch_names(&path)?;
-        Ok(Self { path, names, burst })
+    #[must_use]
+    pub fn start(path: &Path) -> Self {
+        // Where the working directory is unknown, no watch can be had.
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.into());
+        let mut watch = Self { path, names: None, burst: None };
+        watch.watch_names(true);
+        watch
     }
 
     /// Resolves when the content, the permissions or the existence of the file may have changed since the start or the
-    /// last call; every second while the system gives no watches. A burst of changes is reported once. Cancel-safe: the
-    /// next call reports what a dropped future has seen.
+    /// last call; every second while the system gives no watches, as the log says. A burst of changes is reported once.
+    /// Cancel-safe: the next call reports what a dropped future has seen.
     pub async fn changed(&mut self) {
         if self.burst.is_none() {
-            self.names.event().await;
+            event(self.names.as_ref()).await;
         }
         let burst = self.burst.get_or_insert_with(|| Burst::begin(QUIET, MAX_BURST));
         while Instant::now() < burst.end {
             let until = burst.quiet_at.min(burst.end);
-            if timeout_at(until, self.names.event()).await.is_err() {
+            if timeout_at(until, event(self.names.as_ref())).await.is_err() {
                 break;
             }
             burst.quiet_at = Instant::now() + QUIET;
         }
         // A watched directory may have been renamed, removed or replaced. The old watches end after the new ones are set.
+        let was_watched = self.names.is_some();
+        self.watch_names(was_watched);
+    }
+
+    /// Watches the names that the path has now. If the system gives no watches, the file is reported every second, and a
+    /// line in the log says so if `is_news`.
+    fn watch_names(&mut self, is_news: bool) {
         match watch_names(&self.path) {
-            Ok(watched) => (self.names, self.burst) = watched,
-            Err(_) => self.burst = Some(Burst::begin(POLL_INTERVAL, POLL_INTERVAL)),
+            Ok((names, burst)) => (self.names, self.burst) = (Some(names), burst),
+            Err(error) => {
+                (self.names, self.burst) = (None, Some(Burst::begin(POLL_INTERVAL, POLL_INTERVAL)));
+                if is_news {
+                    let (path, interval_s) = (self.path.display(), POLL_INTERVAL.as_secs());
+                    warning(format_args!("{error}; {path} is looked at every {interval_s} s instead"));
+                }
+            }
         }
+    }
+}
+
+/// Resolves when one of the names had an event since the last call; never without names. Cancel-safe.
+async fn event(names: Option<&WatchedNames>) {
+    match names {
+        Some(names) => names.event().await,
+        None => pending().await,
     }
 }
 

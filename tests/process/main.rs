@@ -12,6 +12,7 @@
 //! | `bus_reasons` | Does a parent learn why an endpoint is not connected? |
 //! | `unix_sockets` | Is everything as by TCP, for this user alone, and is no file taken away or left behind? |
 //! | `inherited_sockets` | Do others feel nothing of a gateway that listens on a socket of theirs? |
+//! | `no_watches` | Are settings and certificate followed where the system gives no watches? |
 //! | `replacement` | Is a gateway replaced by another one on the same socket without a failure? |
 //! | `host_names` | Is every endpoint served while a name server does not answer? |
 //! | `settings` | Does the gateway follow `user_settings.py` while it runs? |
@@ -55,6 +56,7 @@ mod inherited_sockets;
 mod io;
 mod lifecycle;
 mod listen;
+mod no_watches;
 mod replacement;
 mod send;
 pub(crate) mod settings;
