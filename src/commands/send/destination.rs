@@ -4,17 +4,16 @@
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
-use socket2::Socket;
+use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::cli::{DEFAULT_PORT, SendArguments};
 use crate::commands::serve::settings_path;
@@ -25,16 +24,21 @@ use crate::settings::{self, Access};
 use crate::tls::source::CertificateSource;
 
 /// Exit statuses of `send`.
-const NO_GATEWAY: u8 = 4;
+pub(super) const NO_GATEWAY: u8 = 4;
 const NOT_TRUSTED: u8 = 5;
 const TOKEN_REFUSED: u8 = 6;
 
-/// The time in which an answer, or the next part of the handshake, must come. The gateway answers at once, even if it
-/// takes nothing.
-pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// The time for the handshake of TLS. The gateway answers at once.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The time that an address gets to accept the connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The pause between two attempts to connect to a Unix socket whose queue is full. The kernel would wait for ever.
+const FULL_QUEUE_PAUSE: Duration = Duration::from_millis(50);
+
+/// How young a settings file is that the gateway may not have read yet.
+const YOUNG_SETTINGS: Duration = Duration::from_secs(2);
 
 /// The bytes of one read. The answers of all requests in flight have fewer.
 const READ_BYTES: usize = 16 * 1024;
@@ -135,6 +139,22 @@ impl Destination {
         Ok([before.as_bytes(), &field, b"Content-Type: application/json\r\nContent-Length: "].concat())
     }
 
+    /// Returns whether the settings were written so shortly before that the gateway may not have read them.
+    pub(super) fn has_young_settings(&self) -> bool {
+        let modified = std::fs::metadata(&self.settings).and_then(|metadata| metadata.modified());
+        modified.is_ok_and(|modified| modified.elapsed().is_ok_and(|age| age < YOUNG_SETTINGS))
+    }
+
+    /// Returns the failure of a gateway that was switched off.
+    pub(super) fn switched_off(&self) -> Failure {
+        Failure::Configuration(format!("the gateway at {} is off: its settings have switched it off", self.name))
+    }
+
+    /// Returns the failure of something else than a gateway.
+    pub(super) fn stranger(&self) -> Failure {
+        Failure::OfCommand(NO_GATEWAY, format!("what answers at {} is no gateway", self.name))
+    }
+
     /// Returns the failure of a gateway that refuses the token.
     pub(super) fn token_refused(&self) -> Failure {
         Failure::OfCommand(
@@ -154,17 +174,15 @@ impl Destination {
             Failure::OfCommand(NO_GATEWAY, format!("no gateway at {}: {error}; {cure}", self.name))
         })?;
         let tls = self.tls_name.as_ref().map(|name| self.handshake(&socket, name)).transpose()?;
-        Ok(GatewayConnection { socket, tls, received: Vec::new(), is_writable: true })
+        socket.set_nonblocking(true).map_err(Failure::configuration)?;
+        Ok(GatewayConnection { socket, tls, unsent: Vec::new(), received: Vec::new(), is_writable: true })
     }
 
     fn socket(&self) -> io::Result<Socket> {
-        let socket: Socket = match &self.address {
-            Address::Unix(path) => UnixStream::connect(path)?.into(),
-            Address::Tcp(address) => connect(address)?.into(),
-        };
-        socket.set_read_timeout(Some(ANSWER_TIMEOUT))?;
-        socket.set_write_timeout(Some(ANSWER_TIMEOUT))?;
-        Ok(socket)
+        match &self.address {
+            Address::Unix(path) => connect_to(path),
+            Address::Tcp(address) => connect(address).map(Into::into),
+        }
     }
 
     fn handshake(&self, mut socket: &Socket, name: &str) -> Result<ClientConnection, Failure> {
@@ -184,8 +202,10 @@ impl Destination {
         let mut tls = ClientConnection::new(Arc::new(config), server).map_err(|error| untrusted(&error))?;
         // A batch of requests is written at once.
         tls.set_buffer_limit(None);
+        let deadline = Instant::now() + HANDSHAKE_TIMEOUT;
         while tls.is_handshaking() {
-            tls.complete_io(&mut socket).map_err(|error| match error.get_ref().and_then(|it| it.downcast_ref()) {
+            let step = handshake_step(&mut tls, &mut socket, deadline);
+            step.map_err(|error| match error.get_ref().and_then(|it| it.downcast_ref()) {
                 Some(rustls::Error::InvalidCertificate(reason)) => untrusted(reason),
                 _ => {
                     let text = format!("no gateway that speaks https at {}: {error}", self.name);
@@ -194,6 +214,37 @@ impl Destination {
             })?;
         }
         Ok(tls)
+    }
+}
+
+/// Writes what the handshake has to say, and reads once, until the deadline at most.
+fn handshake_step(tls: &mut ClientConnection, socket: &mut &Socket, deadline: Instant) -> io::Result<()> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() {
+        return Err(io::ErrorKind::TimedOut.into());
+    }
+    socket.set_write_timeout(Some(left))?;
+    socket.set_read_timeout(Some(left))?;
+    while tls.wants_write() {
+        tls.write_tls(socket)?;
+    }
+    if tls.is_handshaking() && tls.read_tls(socket)? == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    tls.process_new_packets().map(drop).map_err(io::Error::other)
+}
+
+fn connect_to(path: &Path) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None)?;
+    let address = SockAddr::unix(path)?;
+    let deadline = Instant::now() + CONNECT_TIMEOUT;
+    loop {
+        match socket.connect(&address) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < deadline => {
+                std::thread::sleep(FULL_QUEUE_PAUSE);
+            }
+            connected => return connected.map(|()| socket),
+        }
     }
 }
 
@@ -229,6 +280,8 @@ fn is_field_content(bytes: &[u8]) -> bool {
 pub(super) struct GatewayConnection {
     socket: Socket,
     tls: Option<ClientConnection>,
+    /// What the socket has not taken yet; in the TLS session where there is one.
+    unsent: Vec<u8>,
     /// What has arrived, up to the first byte behind the last whole answer.
     pub(super) received: Vec<u8>,
     /// Whether every write has succeeded. After a failed one, what the gateway has answered before can still be read.
@@ -236,28 +289,46 @@ pub(super) struct GatewayConnection {
 }
 
 impl GatewayConnection {
-    /// Writes all of the bytes.
+    /// Takes bytes, and writes what the socket takes of them.
     pub(super) fn write(&mut self, bytes: &[u8]) {
-        self.is_writable = self.try_write(bytes).is_ok();
+        match &mut self.tls {
+            // It has no bound, so it takes all of them.
+            Some(tls) => self.is_writable &= tls.writer().write_all(bytes).is_ok(),
+            None => self.unsent.extend_from_slice(bytes),
+        }
+        self.flush();
     }
 
-    fn try_write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let Some(tls) = &mut self.tls else {
-            return self.socket.write_all(bytes);
-        };
-        tls.writer().write_all(bytes)?;
-        while tls.wants_write() {
-            match tls.write_tls(&mut self.socket) {
-                // With a timeout, a stop and its end interrupt the call as well (signal(7)).
+    /// Writes what the socket takes of what it has not taken yet.
+    pub(super) fn flush(&mut self) {
+        while self.has_unsent() {
+            let written = match &mut self.tls {
+                Some(tls) => tls.write_tls(&mut self.socket),
+                None => self.socket.write(&self.unsent).inspect(|&written| drop(self.unsent.drain(..written))),
+            };
+            match written {
+                Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                written => drop(written?),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(_) => self.is_writable = false,
             }
         }
-        Ok(())
     }
 
-    /// Reads once. Returns whether more may come. It does not wait if the connection is ready to be read.
+    /// Returns whether there is something that the socket has not taken yet.
+    pub(super) fn has_unsent(&self) -> bool {
+        self.is_writable && self.tls.as_ref().map_or(!self.unsent.is_empty(), |tls| tls.wants_write())
+    }
+
+    /// Reads once. Returns whether more may come.
     pub(super) fn read(&mut self) -> io::Result<bool> {
+        match self.try_read() {
+            Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock) => Ok(true),
+            read => read,
+        }
+    }
+
+    fn try_read(&mut self) -> io::Result<bool> {
         let Some(tls) = &mut self.tls else {
             let mut bytes = [0; READ_BYTES];
             let length = self.socket.read(&mut bytes)?;

@@ -7,8 +7,7 @@
 //! | `pipeline` | keeps the requests without an outcome, in order, and finds the answers in the bytes that arrive |
 //! | `report` | tells a person what became of the lines |
 //!
-//! It blocks, without a runtime: it waits for the connection and the input with one call of poll(2). A write may block,
-//! since the answers of 64 requests fit into the buffers of any socket, so the gateway never waits for it to read.
+//! It has no runtime: it waits for the connection and the input with one call of poll(2).
 //!
 //! Invariant: a request whose bytes were written is sent again only if the gateway has answered that it published
 //! nothing, or that it reads nothing more on that connection.
@@ -26,13 +25,27 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::retry_on_intr;
 
-use self::destination::{ANSWER_TIMEOUT, Destination, GatewayConnection};
+use self::destination::{Destination, GatewayConnection, NO_GATEWAY};
 use self::line::{Lines, content, content_of_line};
-use self::pipeline::{Answer, Pipeline, first_answer};
+use self::pipeline::{Answer, AnswerFault, Pipeline, first_answer};
 use self::report::Report;
 use crate::cli::SendArguments;
 use crate::gateway::Failure;
 use crate::sys::log::log;
+
+/// How long a request may wait for its final answer, from when it was to be written. The gateway answers at once, even if it
+/// takes nothing.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long a gateway is waited for that goes away, and the pause between two attempts to connect.
+const RETURN_TIMEOUT: Duration = Duration::from_secs(30);
+const RETURN_PAUSE: Duration = Duration::from_millis(100);
+
+/// What some programs put before the first line of a file.
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// The pause before a token is tried once more that was refused just after the settings were written.
+const TOKEN_PAUSE: Duration = Duration::from_millis(500);
 
 /// Runs the command until all lines have an outcome.
 ///
@@ -59,8 +72,10 @@ pub fn run(arguments: &SendArguments) -> Result<(), Failure> {
         keeps_going: arguments.keep_going,
         takes: true,
         sends: true,
-        is_denied: false,
+        denial: None,
         resume_at: Instant::now(),
+        was_connected: false,
+        gone_since: None,
         report: Report::new(noun),
     };
     let result = sender.run();
@@ -96,11 +111,25 @@ struct Sender {
     /// Whether more lines are taken from the input, and whether those that were taken are still sent.
     takes: bool,
     sends: bool,
-    /// Whether the token was refused, and the settings were not read again yet.
-    is_denied: bool,
+    /// What is done about a token that was refused.
+    denial: Option<Denial>,
     /// When the requests that were refused for now are sent again.
     resume_at: Instant,
+    /// Whether the gateway was there, and since when it has been gone.
+    was_connected: bool,
+    gone_since: Option<Instant>,
     report: Report,
+}
+
+/// What is done about a token that was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Denial {
+    /// The settings are read again.
+    IsNew,
+    /// The gateway may not have read them yet, so it is asked once more.
+    IsTriedAgain,
+    /// It was asked once more. Another refusal is the last one.
+    WasTriedAgain,
 }
 
 impl Sender {
@@ -126,6 +155,7 @@ impl Sender {
             && let Some(line) = lines.next()
         {
             self.last_line += 1;
+            let line = if self.last_line == 1 { line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line) } else { line };
             match content_of_line(line) {
                 Ok(content) => self.pipeline.push(self.last_line, content),
                 Err(reason) => {
@@ -143,24 +173,29 @@ impl Sender {
             if self.pipeline.is_in_flight() || Instant::now() < self.resume_at {
                 return Ok(());
             }
-            if std::mem::take(&mut self.is_denied) {
-                let head = self.destination.request_head()?;
-                if head == self.head {
-                    return Err(self.destination.token_refused());
-                }
-                self.head = head;
+            if !self.may_try_again()? {
+                return Ok(());
             }
             self.pipeline.resume();
         }
-        if !self.sends || self.pipeline.is_empty() {
+        if !self.sends || self.pipeline.is_empty() || Instant::now() < self.resume_at {
             return Ok(());
         }
         let connection = match &mut self.connection {
             Some(connection) => connection,
-            none => none.insert(self.destination.connect()?),
+            none => match self.destination.connect() {
+                Ok(connection) => none.insert(connection),
+                Err(failure) => {
+                    let gone_since = *self.gone_since.get_or_insert_with(Instant::now);
+                    let is_awaited = self.was_connected && gone_since.elapsed() < RETURN_TIMEOUT;
+                    self.resume_at = Instant::now() + RETURN_PAUSE;
+                    return if is_awaited && failure.exit_status() == NO_GATEWAY { Ok(()) } else { Err(failure) };
+                }
+            },
         };
+        (self.was_connected, self.gone_since) = (true, None);
         let mut bytes = Vec::new();
-        while connection.is_writable {
+        while connection.is_writable && !connection.has_unsent() {
             bytes.clear();
             self.pipeline.send(&self.head, &mut bytes);
             if bytes.is_empty() {
@@ -171,19 +206,47 @@ impl Sender {
         Ok(())
     }
 
+    /// Returns whether the requests that were refused for now may be sent again. A token that was refused is read again; if
+    /// it is the same and just written, the gateway is asked once more.
+    fn may_try_again(&mut self) -> Result<bool, Failure> {
+        let Some(denial) = self.denial else { return Ok(true) };
+        let head = self.destination.request_head()?;
+        if head != self.head {
+            (self.head, self.denial) = (head, None);
+            return Ok(true);
+        }
+        match denial {
+            Denial::IsNew if self.destination.has_young_settings() => {
+                self.denial = Some(Denial::IsTriedAgain);
+                self.resume_at = Instant::now() + TOKEN_PAUSE;
+                Ok(false)
+            }
+            Denial::IsTriedAgain => {
+                self.denial = Some(Denial::WasTriedAgain);
+                Ok(true)
+            }
+            Denial::IsNew | Denial::WasTriedAgain => Err(self.destination.token_refused()),
+        }
+    }
+
     /// Waits for answers and for lines, and takes them in.
     fn wait(&mut self) -> Result<(), Failure> {
         let wants_lines = self.takes && self.pipeline.has_room();
-        let timeout = if self.pipeline.is_in_flight() {
-            Some(ANSWER_TIMEOUT)
-        } else if self.pipeline.is_refused_for_now() {
-            Some(self.resume_at.saturating_duration_since(Instant::now()))
-        } else {
-            None
+        let due = match self.pipeline.oldest_due_at() {
+            Some(due_at) => Some(due_at + ANSWER_TIMEOUT),
+            None => Some(self.resume_at).filter(|_| self.sends && !self.pipeline.is_empty()),
         };
+        let timeout = due.map(|due| due.saturating_duration_since(Instant::now()));
+        if let Some(connection) = &mut self.connection {
+            connection.flush();
+        }
         let lines = self.input.as_mut().filter(|lines| wants_lines && !lines.has_ended);
-        let sources = [self.connection.as_ref().map(AsFd::as_fd), lines.as_ref().map(|lines| lines.file.as_fd())];
-        let [answers_came, lines_came] = ready(sources, timeout).map_err(Failure::configuration)?;
+        let connection = self.connection.as_ref().map(|connection| {
+            let room = if connection.has_unsent() { PollFlags::OUT } else { PollFlags::empty() };
+            (connection.as_fd(), PollFlags::IN | room)
+        });
+        let input = lines.as_ref().map(|lines| (lines.file.as_fd(), PollFlags::IN));
+        let [answers_came, lines_came] = ready([connection, input], timeout).map_err(Failure::configuration)?;
         if lines_came
             && let Some(lines) = lines
             && let Err(error) = lines.read()
@@ -192,16 +255,17 @@ impl Sender {
             self.takes = false;
         }
         if answers_came {
-            self.receive();
-        } else if !lines_came && self.pipeline.is_in_flight() {
+            self.receive()?;
+        }
+        if self.pipeline.oldest_due_at().is_some_and(|due_at| due_at.elapsed() >= ANSWER_TIMEOUT) {
             self.broken("no answer came in time");
         }
         Ok(())
     }
 
     /// Reads answers. Without a request in flight, whatever comes is the end of an idle connection, which is no fault.
-    fn receive(&mut self) {
-        let Some(mut connection) = self.connection.take() else { return };
+    fn receive(&mut self) -> Result<(), Failure> {
+        let Some(mut connection) = self.connection.take() else { return Ok(()) };
         let is_open = connection.read();
         let mut rest = connection.received.as_slice();
         while self.pipeline.is_in_flight() {
@@ -215,11 +279,12 @@ impl Sender {
                     self.take(&answer);
                     if answer.closes {
                         // RFC 9112 §9.6: the gateway has read nothing behind this request.
-                        return self.pipeline.unsend();
+                        self.pipeline.unsend();
+                        return if answer.is_off { Err(self.destination.switched_off()) } else { Ok(()) };
                     }
                 }
                 Ok(None) => break,
-                Err(reason) => return self.broken(reason),
+                Err(AnswerFault) => return Err(self.destination.stranger()),
             }
         }
         let is_used = self.pipeline.is_in_flight() || rest.is_empty();
@@ -230,6 +295,7 @@ impl Sender {
             Err(error) => self.broken(&error.to_string()),
             Ok(_) => self.broken("the gateway closed the connection"),
         }
+        Ok(())
     }
 
     /// Takes an answer in.
@@ -237,11 +303,12 @@ impl Sender {
         let Some(line) = self.pipeline.answered(answer.status) else { return };
         match answer.status {
             200 => {
+                self.denial = None;
                 self.report.accepted += 1;
                 self.report.overtaking += u64::from(self.pipeline.is_refused_for_now());
             }
             401 => {
-                self.is_denied = true;
+                self.denial.get_or_insert(Denial::IsNew);
                 self.resume_at = Instant::now();
             }
             503 => {
@@ -283,11 +350,11 @@ impl Sender {
     }
 }
 
-/// Waits until one of the sources is ready, or the time is over. Returns which of them are ready.
-fn ready(sources: [Option<BorrowedFd<'_>>; 2], timeout: Option<Duration>) -> io::Result<[bool; 2]> {
+/// Waits until one of the sources is ready for what is wanted of it, or the time is over. Returns which of them are ready.
+fn ready(sources: [Option<(BorrowedFd<'_>, PollFlags)>; 2], timeout: Option<Duration>) -> io::Result<[bool; 2]> {
     let timeout = timeout.map(TryInto::try_into).transpose().unwrap_or_default();
     let mut polled: Vec<PollFd<'_>> =
-        sources.iter().flatten().map(|source| PollFd::new(source, PollFlags::IN)).collect();
+        sources.iter().flatten().map(|(source, wanted)| PollFd::new(source, *wanted)).collect();
     retry_on_intr(|| poll(&mut polled, timeout.as_ref()))?;
     let mut results = polled.iter().map(|polled| !polled.revents().is_empty());
     Ok(sources.map(|source| source.is_some() && results.next().unwrap_or_default()))

@@ -2,8 +2,12 @@
 
 use std::collections::VecDeque;
 use std::io::Write;
+use std::time::Instant;
+
+use serde_json::Value;
 
 use crate::commands::print::one_line;
+use crate::message::publish::Unavailable;
 
 /// The most requests that wait for their answers, and the most bytes of lines that are held. One line may be longer.
 const IN_FLIGHT: usize = 64;
@@ -15,6 +19,9 @@ const ANSWER_BYTES: usize = 1024 * 1024;
 /// The most fields of an answer.
 const FIELDS: usize = 64;
 
+/// The content of the 200 of a gateway, without the end of its line.
+const ACCEPTED: &[u8] = br#"{"status":"accepted"}"#;
+
 /// The seconds to wait after a 503 that does not say how long, and the most that are waited.
 const RETRY_AFTER_S: u64 = 1;
 const MAX_RETRY_AFTER_S: u64 = 60;
@@ -23,6 +30,8 @@ const MAX_RETRY_AFTER_S: u64 = 60;
 struct LineRequest {
     line: u64,
     content: Vec<u8>,
+    /// When it was last to be written.
+    due_at: Option<Instant>,
 }
 
 /// The requests without an outcome.
@@ -51,7 +60,7 @@ impl Pipeline {
 
     pub(super) fn push(&mut self, line: u64, content: Vec<u8>) {
         self.held_bytes += content.len();
-        self.requests.push_back(LineRequest { line, content });
+        self.requests.push_back(LineRequest { line, content, due_at: None });
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -73,13 +82,20 @@ impl Pipeline {
         if self.in_flight > self.window / 2 {
             return;
         }
-        for request in self.requests.range(self.in_flight..).take(self.window.div_ceil(2)) {
+        let due_at = Some(Instant::now());
+        for request in self.requests.range_mut(self.in_flight..).take(self.window.div_ceil(2)) {
+            request.due_at = due_at;
             bytes.extend_from_slice(head);
             // Writing to a vector never fails.
             let _ = write!(bytes, "{}\r\n\r\n", request.content.len());
             bytes.extend_from_slice(&request.content);
             self.in_flight += 1;
         }
+    }
+
+    /// Returns when the oldest request in flight was to be written.
+    pub(super) fn oldest_due_at(&self) -> Option<Instant> {
+        self.requests.get(self.refused).filter(|_| self.in_flight > 0)?.due_at
     }
 
     /// Notes the status of the next answer, and returns the line that it is about; `None` if no request is in flight.
@@ -134,30 +150,33 @@ pub(super) struct Answer {
     pub(super) retry_after_s: u64,
     /// The status and what the answer says about the problem; empty for 200.
     pub(super) reason: String,
+    /// Whether the problem is that the gateway was switched off.
+    pub(super) is_off: bool,
 }
 
-/// Why the connection is of no more use if what arrived is no answer of HTTP/1.1 whose end can be found.
-const NO_ANSWER: &str = "what came is no answer of a gateway";
+/// What arrived is no answer of a gateway: no answer of HTTP/1.1 whose end can be found, or a 200 that is not the gateway's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct AnswerFault;
 
 /// Returns the first answer and its length; `None` if it has not arrived whole.
 ///
 /// # Errors
-/// [`NO_ANSWER`].
-pub(super) fn first_answer(bytes: &[u8]) -> Result<Option<(Answer, usize)>, &'static str> {
+/// What came is no answer of a gateway.
+pub(super) fn first_answer(bytes: &[u8]) -> Result<Option<(Answer, usize)>, AnswerFault> {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS];
     let mut head = httparse::Response::new(&mut fields);
-    let head_bytes = match head.parse(bytes).map_err(|_| NO_ANSWER)? {
+    let head_bytes = match head.parse(bytes).map_err(|_| AnswerFault)? {
         httparse::Status::Complete(length) => length,
-        httparse::Status::Partial if bytes.len() > ANSWER_BYTES => return Err(NO_ANSWER),
+        httparse::Status::Partial if bytes.len() > ANSWER_BYTES => return Err(AnswerFault),
         httparse::Status::Partial => return Ok(None),
     };
     let status = head.code.unwrap_or_default();
-    let mut answer =
-        Answer { status, closes: head.version == Some(0), retry_after_s: RETRY_AFTER_S, reason: String::new() };
+    let closes = head.version == Some(0);
+    let mut answer = Answer { status, closes, retry_after_s: RETRY_AFTER_S, ..Answer::default() };
     let (mut length, mut is_problem) = (None, false);
     for field in head.headers.iter() {
         if field.name.eq_ignore_ascii_case("content-length") {
-            length = Some(decimal(field.value).ok_or(NO_ANSWER)?);
+            length = Some(decimal(field.value).ok_or(AnswerFault)?);
         } else if field.name.eq_ignore_ascii_case("connection") {
             let mut options = field.value.split(|byte| *byte == b',');
             answer.closes |= options.any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"));
@@ -172,11 +191,15 @@ pub(super) fn first_answer(bytes: &[u8]) -> Result<Option<(Answer, usize)>, &'st
         // An interim answer, and these two, have no content.
         (..200 | 204 | 304, _) => head_bytes,
         (_, Some(length)) if length <= ANSWER_BYTES as u64 => head_bytes + length as usize,
-        _ => return Err(NO_ANSWER),
+        _ => return Err(AnswerFault),
     };
     let Some(body) = bytes.get(head_bytes..end) else { return Ok(None) };
     if status != 200 {
-        answer.reason = reason(status, if is_problem { body } else { b"" });
+        let problem: Value = serde_json::from_slice(if is_problem { body } else { b"" }).unwrap_or_default();
+        answer.is_off = kind(&problem) == Unavailable::Disabled.kind();
+        answer.reason = reason(status, &problem);
+    } else if body.trim_ascii_end() != ACCEPTED {
+        return Err(AnswerFault);
     }
     Ok(Some((answer, end)))
 }
@@ -187,17 +210,19 @@ fn decimal(text: &[u8]) -> Option<u64> {
     digits?.parse().ok()
 }
 
+/// Returns the last part of the problem's type.
+fn kind(problem: &Value) -> &str {
+    let kind = problem.get("type").and_then(Value::as_str).unwrap_or_default();
+    kind.rsplit(':').next().unwrap_or_default()
+}
+
 /// Returns the status and the problem (RFC 9457) in one line. Another page is not shown: it may quote the URL, which
 /// holds the token.
-fn reason(status: u16, problem: &[u8]) -> String {
-    let problem: serde_json::Value = serde_json::from_slice(problem).unwrap_or_default();
-    let member = |name: &str| problem.get(name).and_then(|value| value.as_str());
+fn reason(status: u16, problem: &Value) -> String {
+    let member = |name: &str| problem.get(name).and_then(Value::as_str);
     let mut text = status.to_string();
     match member("detail") {
-        Some(detail) => {
-            let kind = member("type").unwrap_or_default();
-            text += &format!(" {}: {detail}", kind.rsplit(':').next().unwrap_or_default());
-        }
+        Some(detail) => text += &format!(" {}: {detail}", kind(problem)),
         None if status == 400 => text += ", is it an https address?",
         None => text += ", and nothing about the problem",
     }
@@ -233,15 +258,14 @@ mod tests {
         assert_eq!(pipeline.held_bytes, 4);
     }
 
-    const ACCEPTED: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
-
     #[test]
     fn an_answer_is_found_when_it_is_whole() {
+        let whole = [b"HTTP/1.1 200 OK\r\nContent-Length: 22\r\n\r\n", ACCEPTED, b"\n"].concat();
         let accepted = Answer { status: 200, retry_after_s: 1, ..Answer::default() };
-        for length in 0..ACCEPTED.len() {
-            assert_eq!(first_answer(&ACCEPTED[..length]), Ok(None));
+        for length in 0..whole.len() {
+            assert_eq!(first_answer(&whole[..length]), Ok(None));
         }
-        assert_eq!(first_answer(&[ACCEPTED, b"HTTP"].concat()), Ok(Some((accepted, ACCEPTED.len()))));
+        assert_eq!(first_answer(&[&whole, &b"HTTP"[..]].concat()), Ok(Some((accepted, whole.len()))));
     }
 
     #[test]
@@ -270,8 +294,11 @@ mod tests {
             b"HTTP/1.1 200 OK\r\n\r\n",
             b"HTTP/1.1 200 OK\r\nContent-Length: +2\r\n\r\n",
             b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>",
+            b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}",
         ] {
-            assert_eq!(first_answer(bytes), Err(NO_ANSWER), "{bytes:?}");
+            assert_eq!(first_answer(bytes), Err(AnswerFault), "{bytes:?}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::{file, lines, send_with};
 use crate::support::PATIENCE;
@@ -118,7 +118,7 @@ fn lines_behind_an_answer_that_closes_are_sent_on_a_new_connection() {
     let mut send = Process::spawn(&mut server.send(file(&lines(10))));
     let mut connection = server.accept();
     assert_eq!(connection.requests(10), topics(1..=10));
-    connection.answer(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+    connection.answer(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 21\r\n\r\n{\"status\":\"accepted\"}");
     let mut connection = server.accept();
     assert_eq!(connection.requests(9), topics(2..=10));
     connection.answer(&TAKEN.repeat(9));
@@ -145,14 +145,114 @@ fn a_line_that_waits_is_sent_alone_and_what_overtook_it_is_told() {
     assert!(stderr.contains("6 lines behind it went ahead"), "{stderr}");
 }
 
+/// Only the gateway's own 200 counts.
 #[test]
-fn what_is_no_gateway_is_told() {
-    let server = Server::start();
-    let mut send = Process::spawn(&mut server.send(file(&lines(1))));
+fn what_is_no_gateway_is_4() {
+    for stranger in [
+        &b"220 mail.example ESMTP\r\n"[..],
+        b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>",
+        b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 15\r\n\r\n{\"status\":\"ok\"}",
+    ] {
+        let server = Server::start();
+        let mut send = Process::spawn(&mut server.send(file(&lines(1))));
+        let mut connection = server.accept();
+        connection.request();
+        connection.answer(stranger);
+        assert_eq!(send.wait_exit(PATIENCE).code(), Some(4));
+        let Transcript { stderr, .. } = send.end();
+        assert!(stderr.contains("is no gateway") && stderr.contains("line 1 is in doubt"), "{stderr}");
+    }
+}
+
+/// Each takes the 30 s that a request has.
+#[test]
+fn every_wait_ends() {
+    let large = format!("t\t\"{}\"\n", "x".repeat(16 << 20));
+    let cases: [(&str, String, &[u8], &[u8]); 3] = [
+        ("interim answers without an end", lines(1), b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+        ("a head that drips", lines(1), b"HTTP/1.1 200 OK\r\nX: ", b"y"),
+        ("a server that does not read", large, b"", b""),
+    ];
+    std::thread::scope(|scope| {
+        for (case, input, first, dripped) in &cases {
+            scope.spawn(move || {
+                let server = Server::start();
+                let mut send = Process::spawn(&mut server.send(file(input)));
+                let mut connection = server.accept();
+                connection.answer(first);
+                let deadline = Instant::now() + PATIENCE;
+                while send.is_running() && Instant::now() < deadline {
+                    // The connection may end meanwhile.
+                    let _ = connection.0.get_mut().write_all(dripped);
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+                assert_eq!(send.wait_exit(PATIENCE).code(), Some(1), "{case}");
+                let Transcript { stderr, .. } = send.end();
+                assert!(stderr.contains("line 1 is in doubt") && stderr.contains("in time"), "{case}: {stderr}");
+            });
+        }
+    });
+}
+
+/// The gateway may not have read the settings yet that were just written.
+#[test]
+fn a_token_that_was_just_written_is_tried_once_more() {
+    const REFUSED: &[u8] = b"HTTP/1.1 401 X\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+    for (is_young, answers, status) in
+        [(true, &[REFUSED, TAKEN][..], 0), (true, &[REFUSED, REFUSED], 6), (false, &[REFUSED], 6)]
+    {
+        let server = Server::start();
+        let age = Duration::from_secs(if is_young { 0 } else { 60 });
+        let settings = std::fs::File::options().write(true).open(server.settings.path()).unwrap();
+        settings.set_modified(std::time::SystemTime::now() - age).unwrap();
+        let mut send = Process::spawn(&mut server.send(file(&lines(1))));
+        for answer in answers {
+            let mut connection = server.accept();
+            assert_eq!(connection.request(), "t/1");
+            connection.answer(answer);
+        }
+        assert_eq!(send.wait_exit(PATIENCE).code(), Some(status), "{is_young}, {answers:?}");
+    }
+}
+
+#[test]
+fn a_gateway_that_starts_again_is_waited_for() {
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    let Server { listener, settings } = Server::start();
+    let address = listener.local_addr().unwrap();
+    let server = Server { listener, settings };
+    let mut send = Process::spawn(&mut server.send(reader));
+    writer.write_all(b"t/1\t1\n").unwrap();
     let mut connection = server.accept();
-    connection.answer(b"220 mail.example ESMTP\r\n");
-    connection.request();
-    assert_eq!(send.wait_exit(PATIENCE).code(), Some(1));
+    assert_eq!(connection.request(), "t/1");
+    connection.answer(TAKEN);
+    let Server { listener, settings } = server;
+    drop(listener);
+    // Both sides have closed the connection before the next line comes, so that it is in no doubt.
+    connection.0.get_ref().shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!(connection.0.read_to_end(&mut Vec::new()).unwrap(), 0);
+    writer.write_all(b"t/2\t2\n").unwrap();
+    drop(writer);
+    // It has tried to connect meanwhile, which nobody can see from outside.
+    std::thread::sleep(Duration::from_millis(500));
+    let server = Server { listener: TcpListener::bind(address).unwrap(), settings };
+    let mut connection = server.accept();
+    assert_eq!(connection.request(), "t/2");
+    connection.answer(TAKEN);
+    assert_eq!(send.wait_exit(PATIENCE).code(), Some(0));
+}
+
+#[test]
+fn a_gateway_that_is_switched_off_is_told_as_such() {
+    const OFF: &[u8] = b"HTTP/1.1 503 X\r\nConnection: close\r\nContent-Type: application/problem+json\r\n\
+        Content-Length: 48\r\n\r\n{\"type\":\"urn:x:problem:disabled\",\"detail\":\"off\"}";
+    let server = Server::start();
+    let mut send = Process::spawn(&mut server.send(file(&lines(3))));
+    let mut connection = server.accept();
+    connection.requests(3);
+    connection.answer(&[TAKEN, OFF].concat());
+    assert_eq!(send.wait_exit(PATIENCE).code(), Some(3));
     let Transcript { stderr, .. } = send.end();
-    assert!(stderr.contains("line 1 is in doubt, and not sent again: what came is no answer of a gateway"), "{stderr}");
+    assert!(stderr.contains("is off") && stderr.contains("unsent: lines 2-3") && !stderr.contains("doubt"), "{stderr}");
 }
