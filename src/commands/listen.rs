@@ -34,12 +34,15 @@ pub fn run(arguments: ListenArguments) -> Result<(), Failure> {
     let endpoints = urls.iter().map(|url| endpoint_to_connect(url)).collect::<Result<Vec<_>, _>>()?;
     let mut subscriber = Subscriber::connect(&endpoints, &arguments.topic).map_err(Failure::configuration)?;
     subscriber.watch_connections(log_of_connections());
-    interrupt_on_signals(subscriber.interrupter())?;
     let count = arguments.count.or(arguments.timeout.map(|_| 1));
+    interrupt_on_signals(subscriber.interrupter(), if count.is_some() { INCOMPLETE } else { 0 })?;
     let mut printer = Printer::stdout(arguments.encoding, arguments.color, arguments.pretty);
     print_messages(&mut subscriber, &mut printer, count, until).map_err(|printed| {
-        let (count, seconds) = (count.unwrap_or_default(), arguments.timeout.unwrap_or_default().as_secs_f64());
-        Failure::OfCommand(INCOMPLETE, format!("{printed} of {count} messages came within {seconds} s"))
+        let within = match arguments.timeout.filter(|_| until.is_some_and(|until| Instant::now() >= until)) {
+            Some(timeout) => format!("came within {} s", timeout.as_secs_f64()),
+            None => "were printed".into(),
+        };
+        Failure::OfCommand(INCOMPLETE, format!("{printed} of {} messages {within}", count.unwrap_or_default()))
     })
 }
 
@@ -66,10 +69,10 @@ fn log_of_connections() -> impl FnMut(&Endpoint, &LinkStatus) + Send {
     }
 }
 
-/// Prints messages until it is interrupted, it has printed `count` messages, or standard output is closed.
+/// Prints messages until it is interrupted, it has printed `count` messages, standard output is closed, or the time is over.
 ///
 /// # Errors
-/// Returns the number of printed messages if that has not happened until the given time.
+/// Returns the number of printed messages if that is fewer than `count`.
 pub(super) fn print_messages(
     subscriber: &mut Subscriber,
     printer: &mut Printer,
@@ -82,25 +85,25 @@ pub(super) fn print_messages(
         match subscriber.recv(timeout) {
             Some(Received::Message { topic, payload }) => {
                 if printer.print(&topic, &payload).is_err() {
-                    return Ok(());
+                    break;
                 }
                 printed += 1;
             }
             Some(Received::Malformed { frames }) => {
                 warning(format_args!("ignored a message of {frames} frames, since a message has two"))
             }
-            Some(Received::Interrupted) => return Ok(()),
-            None if until.is_some() => return Err(printed),
+            Some(Received::Interrupted) => break,
+            None if until.is_some() => break,
             None => {}
         }
     }
-    Ok(())
+    if count.is_some_and(|count| printed < count) { Err(printed) } else { Ok(()) }
 }
 
 /// Ends the printing at the first SIGTERM or SIGINT, and the process at the second one, or after [`STOP_TIMEOUT`]: the
-/// printing may wait for a reader that does not read. SIGHUP keeps its default, so that the command ends with its
+/// printing may wait for a reader that does not read. Then the exit status is `late_status`. SIGHUP keeps its default, so that the command ends with its
 /// terminal, and under nohup(1) does not.
-fn interrupt_on_signals(interrupter: Interrupter) -> Result<(), Failure> {
+fn interrupt_on_signals(interrupter: Interrupter, late_status: u8) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::configuration)?;
     // The handlers are installed before the thread starts, so that no signal is missed.
     let [mut terminate, mut interrupt] = {
@@ -121,7 +124,7 @@ fn interrupt_on_signals(interrupter: Interrupter) -> Result<(), Failure> {
             let _ = tokio::time::timeout(STOP_TIMEOUT, stop()).await;
         });
         log::finish();
-        exit_now(0);
+        exit_now(late_status);
     });
     Ok(())
 }

@@ -390,3 +390,28 @@ fn listen_connects_after_another_socket_had_the_port() {
     publisher.send_multipart(MESSAGE, 0).unwrap();
     assert!(listen.next_line(Instant::now() + PATIENCE).is_some());
 }
+
+/// A script that asks for ten messages learns that it did not get them.
+#[test]
+fn fewer_messages_than_asked_for_are_1() {
+    for is_interrupted in [true, false] {
+        let directory = tempfile::tempdir().unwrap();
+        let endpoint = ipc_endpoint(&directory);
+        let publisher = publisher(&endpoint);
+        let mut command = binary();
+        command.args(["listen", "--connect", &endpoint, "--count", "10"]);
+        let mut listen = Process::spawn_reading_until(&mut command, |_| true);
+        assert_eq!(publisher.recv_bytes(0).unwrap(), b"\x01");
+        publisher.send_multipart(["topic", "1"], 0).unwrap();
+        assert!(listen.next_line(Instant::now() + PATIENCE).is_some());
+        if is_interrupted {
+            listen.signal(Signal::INT);
+        }
+        // Nobody reads from standard output any more, which the next lines find out.
+        eventually("the end", || {
+            publisher.send_multipart(["topic", "2"], 0).unwrap();
+            (!listen.is_running()).then_some(())
+        });
+        assert_eq!(listen.wait_exit(PATIENCE).code(), Some(1), "{is_interrupted}");
+    }
+}
