@@ -2,7 +2,7 @@
 //!
 //! Freed memory is kept for the next bodies and messages ([`process::keep_freed_memory`]). Whoever holds much says so
 //! ([`note_held`]), again and again while it does. Once nobody has said so for 10 s, what was freed goes back to the kernel,
-//! once ([`return_when_over`]). Under load somebody always says so, and while nobody does, no timer runs.
+//! once (`return_when_over`). Under load somebody always says so, and while nobody does, no timer runs.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;

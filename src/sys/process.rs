@@ -20,7 +20,7 @@ const FREED_BYTES: c_int = 64 * 1024 * 1024;
 /// The size from which an allocation gets pages of its own, in bytes. Several bodies of the default limit fit into it.
 const MAPPED_BYTES: c_int = 4 * 1024 * 1024;
 
-/// Makes the allocator keep the memory of large bodies after they are freed (mallopt(3)), until [`return_freed_memory`].
+/// Makes the allocator keep the memory of large bodies after they are freed (mallopt(3)), until it is returned ([`super::memory`]).
 /// By default it returns memory to the kernel as soon as 128 KiB are free, so that the pages of each large body are
 /// mapped, zeroed and unmapped.
 ///
