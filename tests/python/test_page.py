@@ -1,4 +1,4 @@
-"""The page on the index works for a stranger: its examples run with the settings file that it shows."""
+"""The page on the index works for a stranger: its examples run with the settings file that its command makes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import pytest
 from conftest import TIMEOUT_S
 
 import adapter_gateway
-from adapter_gateway import Gateway
+from adapter_gateway import Gateway, find_binary
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
 PAGE = (REPOSITORY / "python" / "README.md").read_text()
-SETTINGS, LAUNCHER, CLIENT, AIO = (part.split("```")[0] for part in PAGE.split("```python\n")[1:])
+LAUNCHER, CLIENT, AIO = (part.split("```")[0] for part in PAGE.split("```python\n")[1:])
+ENABLE = next(line for line in PAGE.splitlines() if line.startswith("adapter-gateway enable "))
 
 
 def test_the_documents_have_the_same_page():
@@ -26,8 +27,8 @@ def test_the_documents_have_the_same_page():
 
 @pytest.fixture
 def folder(tmp_path):
-    (tmp_path / "user_settings.py").write_text(SETTINGS)
-    (tmp_path / "user_settings.py").chmod(0o600)
+    words = [str(find_binary()), *ENABLE.split()[1:]]
+    subprocess.run(words, cwd=tmp_path, check=True, stdout=subprocess.DEVNULL, timeout=TIMEOUT_S)
     return tmp_path
 
 
