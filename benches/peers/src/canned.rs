@@ -16,7 +16,7 @@ use adapter_gateway::http::h1::head::Method;
 use adapter_gateway::http::policy::Policy;
 use adapter_gateway::http::response;
 use adapter_gateway::limits::Budget;
-use adapter_gateway::server::transport::{Stream, Transport};
+use adapter_gateway::server::transport::{Stream, Transport, TransportListener};
 use socket2::Domain;
 use tokio::task::spawn_local;
 
@@ -51,9 +51,14 @@ pub fn serve<T: Transport>(arguments: &Arguments) -> Outcome {
             // Linux hands the option on to the connections.
             socket.set_tcp_nodelay(true)?;
         }
-        let listener = T::listener(socket.into())?;
+        let listener = T::Listener::new(socket.into())?;
         loop {
-            spawn_local(serve_connection(T::accept(&listener).await?, Rc::clone(&shared)));
+            listener.acceptable().await?;
+            match listener.accept() {
+                Ok(socket) => drop(spawn_local(serve_connection(T::Stream::new(socket)?, Rc::clone(&shared)))),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error.into()),
+            }
         }
     })
 }
