@@ -58,10 +58,9 @@ impl Ledger {
         world.check(self.life, now <= due + SLACK, format_args!("{:?} took {:?} too long", self.phase, now - due));
         let is_idle = self.is_idle();
         if let (true, false, Some(told_at)) = (is_idle, self.is_inherited, self.told_at(world)) {
-            let end = match world.drain_deadline.get() {
-                Some(_) => world.endings.borrow().last().copied().unwrap_or(told_at),
-                None => told_at + DISABLED_GRACE,
-            };
+            // A worker may have seen the last of several ends alone.
+            let last = world.endings.borrow().last().copied().unwrap_or(told_at);
+            let end = if world.drain_deadline.get().is_some() { last } else { last + DISABLED_GRACE };
             let since = end.max(self.phase_at).max(self.freed_at);
             let is_prompt = now.saturating_duration_since(since) <= SLACK;
             world.check(
