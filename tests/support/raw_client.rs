@@ -50,6 +50,14 @@ impl RawClient {
         }
     }
 
+    /// Returns whether neither bytes nor the end of the connection have arrived.
+    pub(crate) fn has_nothing_to_read(&self) -> bool {
+        self.0.set_nonblocking(true).unwrap();
+        let peeked = self.0.peek(&mut [0]);
+        self.0.set_nonblocking(false).unwrap();
+        peeked.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+    }
+
     pub(crate) fn half_close(&self) {
         let _ = self.0.shutdown(Shutdown::Write);
     }
