@@ -15,6 +15,7 @@ use crate::gateway::{self, Failure, TokenSource};
 use crate::http::admission::Token;
 use crate::message::Encoding;
 use crate::settings::random_hex;
+use crate::sys::log::warning;
 use crate::sys::timed_join::TimedJoinHandle;
 use crate::tls::source::CertificateSource;
 
@@ -83,11 +84,14 @@ fn welcome_when_ready(token: String, ca_file: Option<PathBuf>) -> EventSink {
         {
             let welcome = welcome(&url, socket, &token, ca_file.clone());
             // The thread that reports the event must not wait for a reader of standard output.
-            std::thread::spawn(move || {
+            let print = move || {
                 let mut stdout = std::io::stdout().lock();
                 // The demo goes on after the reader has closed the pipe.
                 let _ = writeln!(stdout, "{welcome}").and_then(|()| stdout.flush());
-            });
+            };
+            if let Err(error) = std::thread::Builder::new().name("welcome".into()).spawn(print) {
+                warning(format_args!("cannot start a thread that prints how to post a message: {error}"));
+            }
         }
     })
 }

@@ -4,6 +4,7 @@
 use std::fmt::Write;
 
 use crate::message::tokens::Tokens;
+use crate::sys::terminal::is_unseen;
 
 /// The columns of one level of nesting.
 const INDENT_COLUMNS: usize = 2;
@@ -23,22 +24,13 @@ pub(super) struct JsonStyle {
     pub(super) indented: bool,
 }
 
-/// Returns whether a terminal, or a reader of lines, may take `c` for something else than a part of the text: DEL and
-/// the controls of C0 and C1; U+2028 and U+2029, which end a line; the characters with Unicode's property Bidi_Control,
-/// which reorder the text around them; and the byte order mark and the tags (U+E0000 to U+E007F), which nobody sees.
-pub(super) fn is_control(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{61c}' | '\u{200e}' | '\u{200f}')
-        || matches!(c, '\u{feff}' | '\u{e0000}'..='\u{e007f}')
-}
-
 /// Returns `text` in this colour.
 pub(super) fn coloured(text: &str, sgr: &str) -> String {
     format!("\x1b[{sgr}m{text}\x1b[0m")
 }
 
-/// Returns `json`, which is valid JSON, in this style. Unless it is indented, only control characters in strings, which
-/// are escaped, and line breaks between tokens, which become spaces, differ from the given text.
+/// Returns `json`, which is valid JSON, in this style. Unless it is indented, only characters in strings that are not
+/// seen, which are escaped, and line breaks between tokens, which become spaces, differ from the given text.
 pub(super) fn styled(json: &str, style: JsonStyle) -> String {
     let mut writer = JsonWriter { style, text: String::with_capacity(json.len()), level: 0 };
     let mut tokens = Tokens::new(json);
@@ -102,7 +94,7 @@ impl JsonWriter {
     }
 
     fn write_scalar(&mut self, token: &str, sgr: &str) {
-        let escaped = escape_controls(token);
+        let escaped = escape_unseen(token);
         self.text.push_str(&if self.style.colour { coloured(&escaped, sgr) } else { escaped });
     }
 
@@ -115,12 +107,12 @@ impl JsonWriter {
     }
 }
 
-/// Returns the token with each control character as an escape of JSON, which consists of two escapes for a character
+/// Returns the token with each character that is not seen as an escape of JSON, which consists of two escapes for a character
 /// beyond U+FFFF (RFC 8259 §7).
-fn escape_controls(token: &str) -> String {
+fn escape_unseen(token: &str) -> String {
     let mut escaped = String::with_capacity(token.len());
     for c in token.chars() {
-        if is_control(c) {
+        if is_unseen(c) {
             for unit in c.encode_utf16(&mut [0; 2]) {
                 let _ = write!(escaped, "\\u{unit:04x}");
             }
@@ -155,13 +147,14 @@ mod tests {
     }
 
     #[test]
-    fn control_characters_are_escaped_and_the_value_stays() {
+    fn characters_that_are_not_seen_are_escaped_and_the_value_stays() {
         let rows = [
             (
                 "{\"a\u{7f}\u{85}\": \"\u{9b}2J\u{2028}\u{2029}\u{202e}\u{2066}\\\\\u{200f}\"}",
                 r#"{"a\u007f\u0085": "\u009b2J\u2028\u2029\u202e\u2066\\\u200f"}"#,
             ),
             ("\"\u{feff}\u{e0000}\u{e0061}\u{e007f}\"", r#""\ufeff\udb40\udc00\udb40\udc61\udb40\udc7f""#),
+            ("\"\u{ad}\u{200b}\u{180e}\u{a0}\"", "\"\\u00ad\\u200b\\u180e\u{a0}\""),
         ];
         for (json, expected) in rows {
             let text = styled(json, JsonStyle::default());

@@ -56,10 +56,12 @@ fn log_of_connections() -> impl FnMut(&Endpoint, &LinkStatus) + Send {
         match status {
             Ok(()) => {
                 let connected = format!("connected to {endpoint}, waiting for messages");
-                last = Some(std::thread::spawn(move || {
+                let say = move || {
                     std::thread::sleep(SUBSCRIPTION_TIME);
                     log(format_args!("{connected}"));
-                }));
+                };
+                // Without a thread, nobody is told: to wait here would hold messages up.
+                last = std::thread::Builder::new().name("connected".into()).spawn(say).ok();
             }
             Err(reason @ NotConnected::WrongSide(_)) => warning(format_args!(
                 "not connected to {endpoint}: {reason}; subscribers connect to the other side, usually {HUB_SUBSCRIBERS}"
@@ -111,7 +113,7 @@ fn interrupt_on_signals(interrupter: Interrupter, late_status: u8) -> Result<(),
         let install = |kind| signal(kind).map_err(Failure::configuration);
         [install(SignalKind::terminate())?, install(SignalKind::interrupt())?]
     };
-    std::thread::spawn(move || {
+    let stop = move || {
         runtime.block_on(async {
             let mut stop = async || {
                 tokio::select! {
@@ -125,6 +127,7 @@ fn interrupt_on_signals(interrupter: Interrupter, late_status: u8) -> Result<(),
         });
         log::finish();
         exit_now(late_status);
-    });
+    };
+    std::thread::Builder::new().name("signals".into()).spawn(stop).map_err(Failure::cannot("start a thread"))?;
     Ok(())
 }

@@ -11,6 +11,7 @@ use crate::cli::Colour;
 use crate::message::{Encoding, msgpack};
 use crate::sys::log::warning;
 use crate::sys::process;
+use crate::sys::terminal::is_unseen;
 
 /// The colours of the time and of the topic, as the parameters of SGR (ECMA-48 §8.3.117).
 const TIME_COLOUR: &str = "2";
@@ -80,11 +81,11 @@ fn environment_allows_colour() -> bool {
     !no_color && !dumb
 }
 
-/// Returns the topic with its control characters and backslashes escaped, so that `send` can undo the escapes. The topic
+/// Returns the topic with backslashes, and characters that are not seen, escaped, so that `send` can undo the escapes. The topic
 /// of another publisher may contain anything: a tab or a newline would break the line, and an escape sequence would
 /// change the terminal.
 pub(super) fn one_line(topic: &[u8]) -> String {
-    let is_escaped = |c| c == '\\' || json_text::is_control(c);
+    let is_escaped = |c| c == '\\' || is_unseen(c);
     let escape = |c: char| if is_escaped(c) { c.escape_default().collect() } else { String::from(c) };
     String::from_utf8_lossy(topic).chars().map(escape).collect()
 }

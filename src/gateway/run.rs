@@ -1,11 +1,12 @@
 //! One run: the settings open and close the listeners, and signals reload, count and stop.
 
+use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Interval, interval_at, timeout};
+use tokio::time::{Instant, Interval, interval_at, sleep, timeout};
 
 use crate::bus::Bus;
 use crate::gateway::certificates::WatchedCertificate;
@@ -74,6 +75,8 @@ struct Gateway {
     listening: Option<Arc<Listening>>,
     /// The listeners of the start, until they are opened.
     bound: Option<Listening>,
+    /// Until when the gateway tries to listen on an address that was taken when the settings opened the API again.
+    taken_until: Option<Instant>,
     /// `None` until a certificate is needed.
     certificate: Option<WatchedCertificate>,
     settings: WatchedSettings,
@@ -99,10 +102,23 @@ impl Gateway {
             }
             _ => None,
         };
-        let bound = if is_open { Some(listen(&config)?) } else { None };
+        // Nothing is served yet that a pause could delay.
+        let bound = is_open.then(|| retry_until(TAKEN_TIMEOUT, TAKEN_PAUSE, || listen(&config), is_taken)).transpose();
+        let bound = bound.map_err(|error| Failure::listen(&error))?;
         let ready = Arc::new(ReadyReporter::new(Arc::clone(&emit)));
         let components = Components::start(&config, on_bus, &emit, &ready)?;
-        Ok(Self { config, emit, components, ready, listening: None, bound, certificate, settings, disabled: None })
+        Ok(Self {
+            config,
+            emit,
+            components,
+            ready,
+            listening: None,
+            bound,
+            taken_until: None,
+            certificate,
+            settings,
+            disabled: None,
+        })
     }
 
     /// Follows the settings and the signals until one of them, or the end of the parent, asks to stop.
@@ -111,8 +127,9 @@ impl Gateway {
         let ready = Arc::clone(&self.ready);
         let mut bus_started = pin!(timeout(BUS_START, ready.completed()));
         let mut accepts_inherited = self.config.server.inherited.is_empty();
-        let mut stdin = self.config.watch_stdin.then(watch_stdin);
-        let interval = |period| interval_at(tokio::time::Instant::now() + period, period);
+        let stdin = self.config.watch_stdin.then(watch_stdin).transpose();
+        let mut stdin = stdin.map_err(Failure::cannot("watch standard input"))?;
+        let interval = |period| interval_at(Instant::now() + period, period);
         let mut stats = self.config.stats_interval.map(interval);
         let workers = &mut self.components.workers;
         let mut unknown_topics = workers.unknown_topics.take().map(LoggedTopics::new);
@@ -138,6 +155,10 @@ impl Gateway {
                 }
                 line = or_never(unknown_topics.as_mut().map(LoggedTopics::next)) => {
                     log(format_args!("{line}"));
+                    continue;
+                }
+                () = or_never(self.taken_until.map(|_| sleep(TAKEN_PAUSE))) => {
+                    self.apply_settings()?;
                     continue;
                 }
                 () = self.settings.changed() => {
@@ -189,7 +210,10 @@ impl Gateway {
         let listening = match (self.listening.take(), self.bound.take()) {
             (Some(listening), _) => listening,
             (None, Some(bound)) => Arc::new(bound),
-            (None, None) => Arc::new(listen(&self.config)?),
+            (None, None) => match self.listen_again()? {
+                Some(bound) => Arc::new(bound),
+                None => return Ok(()),
+            },
         };
         let tls = self.certificate.as_ref().map(WatchedCertificate::acceptor);
         let is_https = tls.is_some();
@@ -202,6 +226,24 @@ impl Gateway {
         self.disabled = None;
         self.ready.set_listening();
         Ok(())
+    }
+
+    /// Binds the listeners. Returns `None` if an address is taken, and is to be tried again: [`TAKEN_TIMEOUT`] long.
+    fn listen_again(&mut self) -> Result<Option<Listening>, Failure> {
+        let now = Instant::now();
+        let listened = listen(&self.config);
+        if let Err(error) = &listened
+            && is_taken(error)
+            && self.taken_until.is_none_or(|until| now < until)
+        {
+            if self.taken_until.is_none() {
+                log(format_args!("{error}: trying again for {} s", TAKEN_TIMEOUT.as_secs()));
+                self.taken_until = Some(now + TAKEN_TIMEOUT);
+            }
+            return Ok(None);
+        }
+        self.taken_until = None;
+        listened.map(Some).map_err(|error| Failure::listen(&error))
     }
 
     fn report_listening(&self, address: &BoundAddress, is_https: bool) {
@@ -229,6 +271,7 @@ impl Gateway {
 
     /// Closes the listeners, and reports why, unless that was reported already.
     fn close(&mut self, reason: String) {
+        self.taken_until = None;
         if let Some(listening) = self.listening.take() {
             self.components.workers.close();
             listening.close();
@@ -269,20 +312,20 @@ impl Gateway {
     }
 }
 
-/// Binds the listeners. While an address is taken, it tries again for [`TAKEN_TIMEOUT`], or uses any free port if the
-/// configuration allows that.
-fn listen(config: &GatewayConfig) -> Result<Listening, Failure> {
-    let is_taken = |failed: &std::io::Error| failed.kind() == std::io::ErrorKind::AddrInUse;
-    let bind = || Listening::bind(&config.listen);
-    // Nothing is served yet that a pause could delay.
-    let bound = retry_until(TAKEN_TIMEOUT, TAKEN_PAUSE, bind, |failed| is_taken(failed) && !config.any_port);
-    if !config.any_port || !bound.as_ref().is_err_and(is_taken) {
-        return bound.map_err(|error| Failure::listen(&error));
+/// Binds the listeners: where an address is taken, on any free ports if the configuration allows that.
+fn listen(config: &GatewayConfig) -> io::Result<Listening> {
+    let listened = Listening::bind(&config.listen);
+    if !config.any_port || !listened.as_ref().is_err_and(is_taken) {
+        return listened;
     }
     let any_port = |address: &SocketAddr| SocketAddr::new(address.ip(), 0);
     let targets = config.listen.iter().map(|target| match target {
         ListenTarget::Addresses(addresses) => ListenTarget::Addresses(addresses.iter().map(any_port).collect()),
         ListenTarget::Path(_) => target.clone(),
     });
-    Listening::bind(&targets.collect::<Vec<_>>()).map_err(|error| Failure::listen(&error))
+    Listening::bind(&targets.collect::<Vec<_>>())
+}
+
+fn is_taken(failed: &io::Error) -> bool {
+    failed.kind() == io::ErrorKind::AddrInUse
 }

@@ -84,14 +84,17 @@ pub(super) async fn or_never<T>(future: Option<impl Future<Output = T>>) -> T {
 
 /// Starts a thread that reads standard input and drops what it reads. The receiver resolves when standard input has
 /// ended. Standard input may be a file, or a terminal that other processes share, and must then not be made non-blocking.
-pub(super) fn watch_stdin() -> oneshot::Receiver<()> {
+///
+/// # Errors
+/// The system allows no further thread.
+pub(super) fn watch_stdin() -> io::Result<oneshot::Receiver<()>> {
     let (sender, ended) = oneshot::channel();
-    thread::spawn(move || {
+    thread::Builder::new().name("stdin".into()).spawn(move || {
         read_to_end(&io::stdin());
         // The gateway may have stopped for another reason.
         let _ = sender.send(());
-    });
-    ended
+    })?;
+    Ok(ended)
 }
 
 /// Reads until the end, or until an error that will not pass. Another process may have made the stream non-blocking,

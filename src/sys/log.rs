@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use time::OffsetDateTime;
 
+use super::terminal::is_unseen;
 use super::writer::{StreamWriter, WaitingLines};
 
 /// The number of lines that may wait for a reader. A person who looks at the log after a long time wants the last ones.
@@ -73,13 +74,22 @@ pub fn log_panics() {
     }));
 }
 
-/// Returns the text with the level before each of its lines, and with the time if it is to be shown.
+/// Returns the text with the level before each of its lines, and with the time if it is to be shown. What a terminal
+/// does not show is escaped: names and topics come from others.
 fn prefixed(level: &str, text: fmt::Arguments<'_>) -> Vec<u8> {
     let shows_time = SHOWS_TIME.load(Ordering::Relaxed);
     let now = if shows_time { rfc3339(SystemTime::now()) + " " } else { String::new() };
     let prefix = format!("{now}{level}: ");
-    let text = text.to_string().replace('\n', &format!("\n{prefix}"));
-    format!("{prefix}{text}\n").into_bytes()
+    let mut line = prefix.clone();
+    for c in text.to_string().chars() {
+        match c {
+            '\n' => line.extend(["\n", &prefix]),
+            c if is_unseen(c) => line.extend(c.escape_default()),
+            c => line.push(c),
+        }
+    }
+    line.push('\n');
+    line.into_bytes()
 }
 
 /// Returns the time in UTC, to the millisecond (RFC 3339 §5.6).
@@ -161,6 +171,7 @@ mod tests {
     #[test]
     fn each_line_begins_with_its_level() {
         assert_eq!(prefixed("warning", format_args!("a\nb")), b"warning: a\nwarning: b\n");
+        assert_eq!(prefixed("info", format_args!("é\u{1b}[2J\u{202e}")), "info: é\\u{1b}[2J\\u{202e}\n".as_bytes());
     }
 
     #[test]

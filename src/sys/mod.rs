@@ -5,6 +5,7 @@
 //! | [`log`] | writes the log for people to standard error |
 //! | `writer` | writes lines to a stream on a thread of its own |
 //! | [`memory`] | says when freed memory goes back to the kernel |
+//! | `terminal` | says what may be written to a terminal |
 //! | `draft` | replaces a file as a whole |
 //! | [`process`] | asks for and sets what the process has: its memory, its scheduling, its descriptors, its parent |
 //! | [`watch`] | reports changes of a file |
@@ -19,6 +20,7 @@ pub mod memory;
 pub mod process;
 pub(crate) mod retry;
 pub mod secret_file;
+pub(crate) mod terminal;
 pub(crate) mod timed_join;
 pub(crate) mod unix_listener;
 pub mod watch;

@@ -1,15 +1,18 @@
-//! No descriptor is left open, whatever ends, and a start without enough of them ends with a sentence.
+//! No descriptor is left open, whatever ends, and a start without enough of them, or of threads, ends with a sentence.
+
+use std::process::{Command, Stdio};
 
 use rustix::io::Errno;
+use rustix::process::{Signal, geteuid};
 
 use crate::endurance::wait_for_connections;
 use crate::statuses::FINE;
-use crate::support::eventually;
 use crate::support::gateway::{Builder, Gateway};
-use crate::support::process::{after, binary};
+use crate::support::process::{Process, after, binary};
 use crate::support::raw_client::RawClient;
-use crate::support::settings_file::{disabled, enabled, token};
+use crate::support::settings_file::{SettingsFile, disabled, enabled, token};
 use crate::support::usage::descriptors;
+use crate::support::{PATIENCE, eventually, skip};
 
 /// The most descriptors that a start with four workers takes.
 const ENOUGH: usize = 128;
@@ -97,5 +100,50 @@ fn a_start_without_enough_of_them_ends_with_a_sentence() {
         let statuses = exit_statuses_with_too_few(|| Gateway::serve().io(io, expected));
         println!("--io {io}: {statuses:?}");
         assert!(statuses.iter().all(|status| allowed.contains(status)), "--io {io}: {statuses:?}");
+    }
+}
+
+/// The kernel limits the threads of a user, so the commands run as one who has no others.
+#[test]
+fn a_command_without_enough_threads_is_3_with_a_sentence() {
+    const USER: &str = "--reuid=54321";
+    if !geteuid().is_root() {
+        return skip("only root can run a command as another user");
+    }
+    let settings = SettingsFile::absent();
+    settings.write(&enabled(&token("a")));
+    let settings = settings.path().to_str().unwrap();
+    let serve = ["serve", "--settings", settings, "--plain", "--listen", "127.0.0.1:0", "--watch-stdin"];
+    let commands: [(&[&str], [i32; 2]); 3] = [
+        (&serve, [0, 3]),
+        (&["listen", "--connect", "tcp://127.0.0.1:9", "--timeout", "0.1"], [1, 3]),
+        (&["demo", "--listen", "127.0.0.1:0"], [0, 3]),
+    ];
+    for (arguments, statuses) in commands {
+        let ends = (1..=12).map(|threads| {
+            let limit = format!("--nproc={threads}");
+            let privileges = ["--inh-caps=-all,+dac_override", "--ambient-caps=-all,+dac_override"];
+            let mut command = Command::new("setpriv");
+            command.arg(USER).args(privileges).args(["prlimit", &limit]).arg(binary().get_program()).args(arguments);
+            let mut process = Process::spawn(command.stdin(Stdio::null()));
+            eventually("its end, or what it serves", || {
+                let serves = process.transcript().stderr.contains("listening on ");
+                (serves || !process.is_running()).then_some(())
+            });
+            if process.is_running() {
+                process.signal(Signal::TERM);
+            }
+            let status = process.wait_exit(PATIENCE).code();
+            let stderr = process.end().stderr;
+            assert!(
+                status.is_some_and(|status| statuses.contains(&status)),
+                "{limit} {arguments:?}: {status:?} {stderr}"
+            );
+            let is_told = stderr.lines().any(|line| line.starts_with("error: ") && line.ends_with("(os error 11)"));
+            assert_eq!(status == Some(3), is_told, "{limit} {arguments:?}: {stderr}");
+            status
+        });
+        let ends: Vec<_> = ends.collect();
+        assert!(ends.contains(&Some(3)) && ends.contains(&Some(statuses[0])), "{arguments:?}: {ends:?}");
     }
 }

@@ -19,7 +19,7 @@
 //! | `io` | Does the gateway run where io_uring is refused, and say so? |
 //! | `container` | Does the gateway run as process 1 with a read-only root, and see what changes in a mounted folder? |
 //! | `enable` | Do `enable` and `disable` say what was asked for, and change nothing else? |
-//! | `descriptors` | Is none left open, and is a start without enough of them refused with a sentence? |
+//! | `descriptors` | Is none left open, and is a start without enough of them, or of threads, refused with a sentence? |
 //! | `endurance` | Is every client served, and memory bounded, while other clients misbehave? |
 //! | `lifecycle` | Can a parent start, watch and stop the gateway without the loss of a message? |
 //! | `adapter_states` | Does every transition of the specification's section 3 happen, driven by HTTP alone? |

@@ -7,6 +7,8 @@
 
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
+use std::sync::Mutex;
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
@@ -18,6 +20,9 @@ use crate::sys::process::schedule_as_batch;
 
 /// The name of libzmq's threads.
 const THREAD_NAME: &str = "zmq";
+
+/// How many threads libzmq starts for a context: one for input and output, and one that closes sockets.
+const LIBZMQ_THREADS: usize = 2;
 
 /// First pause before libzmq connects again, in ms. libzmq adds a random part of at most the same length.
 const RECONNECT_MS: i32 = 100;
@@ -33,10 +38,11 @@ const HANDSHAKE_TIMEOUT_MS: i32 = 2_000;
 /// the name and the scheduling policy of the thread that creates it, so a thread with both calls `open`.
 ///
 /// # Errors
-/// Returns an error if there is no thread.
+/// Returns an error if the system allows too few threads. libzmq aborts the process then.
 pub(in crate::bus) fn with_context<T: Send>(
     open: impl FnOnce(&zmq::Context) -> T + Send,
 ) -> io::Result<(zmq::Context, T)> {
+    try_threads()?;
     let context = zmq::Context::new();
     let opened = thread::scope(|scope| {
         let body = || {
@@ -47,6 +53,20 @@ pub(in crate::bus) fn with_context<T: Send>(
         Ok::<_, io::Error>(opening.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     })?;
     Ok((context, opened))
+}
+
+/// Starts as many threads as [`with_context`] needs, and ends them.
+fn try_threads() -> io::Result<()> {
+    let all_started = Mutex::new(());
+    let guard = all_started.lock();
+    thread::scope(|scope| {
+        let wait = || drop(all_started.lock());
+        let start = |_| thread::Builder::new().name(THREAD_NAME.into()).spawn_scoped(scope, wait);
+        let threads: io::Result<Vec<_>> = (0..=LIBZMQ_THREADS).map(start).collect();
+        drop(guard);
+        // A thread counts until it is joined.
+        threads?.into_iter().try_for_each(ScopedJoinHandle::join).map_err(|_| io::ErrorKind::Other.into())
+    })
 }
 
 /// Sets the options of all sockets that dial: how often libzmq tries to connect, and that it sends nothing more once the

@@ -2,6 +2,7 @@
 
 use std::net::TcpListener;
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::support::PATIENCE;
@@ -88,6 +89,22 @@ fn a_port_that_is_taken_when_the_settings_enable_the_gateway_is_4() {
     gateway.settings.write(&enabled(&token("a")));
     assert_eq!(gateway.wait_exit(), 4);
     assert_failed(&gateway.end(), 4);
+}
+
+/// While the gateway tries again to listen on an address that is taken, it follows signals and settings.
+#[test]
+fn a_taken_port_holds_up_neither_signals_nor_settings() {
+    let stopped_in_time = || {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut gateway = Gateway::serve().no_settings().listen(taken.local_addr().unwrap()).spawn();
+        gateway.wait_event("disabled");
+        gateway.settings.write(&enabled(&token("a")));
+        gateway.expect_log("trying again for 1 s");
+        gateway.signal(Signal::TERM);
+        gateway.wait_exit() == 0
+    };
+    // The signal may come after the second on a machine that is busy.
+    assert!((0..20).any(|_| stopped_in_time()));
 }
 
 /// No label of a name is longer than 63 bytes (RFC 1035 §2.3.4), so no name server is asked.
