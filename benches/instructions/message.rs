@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::hint::black_box;
 
-use adapter_gateway::message::{self as core, Check, Encoding, Message, Rules, msgpack};
+use adapter_gateway::commands::msgpack_text::to_json;
+use adapter_gateway::message::{self as core, Check, Encoding, Message, Rules};
 use gungraun::{library_benchmark, library_benchmark_group};
 
 use super::inputs::{BODY, HOME_AUTOMATION, data_of_its_length, long_string, payload_first, small_objects};
@@ -40,6 +41,6 @@ fn encode(message: Message<'static>) -> Cow<'static, [u8]> {
 fn parsed(body: Vec<u8>) -> Message<'static> {
     let message = core::parse(body.leak(), Rules::default()).unwrap();
     let encoded = message.encode(Encoding::Msgpack).unwrap();
-    assert_eq!(msgpack::to_json(&encoded).unwrap().as_bytes(), message.payload());
+    assert_eq!(to_json(&encoded).unwrap().as_bytes(), message.payload());
     message
 }

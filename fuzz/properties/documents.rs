@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::fmt;
 
+use adapter_gateway::commands::msgpack_text::to_json;
 use adapter_gateway::limits::MAX_TOPIC_BYTES;
-use adapter_gateway::message::{self, Check, Encoding, Fault, Message, Rules, msgpack};
+use adapter_gateway::message::{self, Check, Encoding, Fault, Message, Rules};
 use adapter_gateway::settings;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
@@ -72,7 +73,7 @@ fn encodes(message: &Message<'_>, payload: &Value) {
         return;
     };
     assert!(frame.len() <= message.payload().len() * 9 / 4);
-    let shown = serde_json::from_str(&msgpack::to_json(&frame).unwrap()).unwrap();
+    let shown = serde_json::from_str(&to_json(&frame).unwrap()).unwrap();
     assert!(is_same(payload, &shown), "{payload} became {shown}");
 }
 
@@ -97,7 +98,7 @@ fn is_same(one: &Value, other: &Value) -> bool {
 
 /// A frame as a subscriber may receive it is shown as JSON, or refused.
 pub(crate) fn msgpack(frame: &[u8]) {
-    let Ok(json) = msgpack::to_json(frame) else { return };
+    let Ok(json) = to_json(frame) else { return };
     // serde_json reads at most 128 levels.
     let deep = json.bytes().filter(|byte| matches!(byte, b'[' | b'{')).count() > 127;
     assert!(deep || serde_json::from_str::<IgnoredAny>(&json).is_ok(), "{json}");

@@ -1,6 +1,7 @@
 //! Messages in another vocabulary than they were sent in.
 
-use adapter_gateway::message::{self, Check, Encoding, Fault, Message, Rules, Vocabulary, msgpack};
+use adapter_gateway::commands::msgpack_text::to_json;
+use adapter_gateway::message::{self, Check, Encoding, Fault, Message, Rules, Vocabulary};
 use serde_json::{Map, Value};
 
 use super::context::Published;
@@ -138,7 +139,7 @@ fn in_vocabulary(field: &str, vocabulary: Vocabulary) -> &str {
 fn published(message: &Message<'_>) -> Published {
     let payload = message.encode(Encoding::Json).unwrap().into_owned();
     if let Ok(frame) = message.encode(Encoding::Msgpack) {
-        let shown: Map<String, Value> = serde_json::from_str(&msgpack::to_json(&frame).unwrap()).unwrap();
+        let shown: Map<String, Value> = serde_json::from_str(&to_json(&frame).unwrap()).unwrap();
         let names: Map<String, Value> = serde_json::from_slice(&payload).unwrap();
         assert!(shown.keys().eq(names.keys()), "{shown:?}");
     }

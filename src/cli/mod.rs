@@ -15,7 +15,7 @@ pub use self::arguments::{
     SendArguments, ServeArguments,
 };
 pub use self::values::Colour;
-use crate::message::nearest::{edits, nearest};
+use self::values::nearest;
 
 /// What other programs call an option, and the option.
 const SYNONYMS: &[(&str, &str)] = &[
@@ -125,7 +125,7 @@ fn near<'a>(unknown: &str, words: impl Iterator<Item = &'a str> + Clone) -> Opti
     }
     let letters = unknown.trim_start_matches('-').chars().count();
     let most = MEANT_EDITS.min(letters.div_ceil(CHARACTERS_PER_EDIT));
-    nearest(unknown, words).filter(|word| edits(unknown, word) <= most)
+    nearest(unknown, words).filter(|word| strsim::osa_distance(unknown, word) <= most)
 }
 
 /// Returns the command or option that the word `unknown` was likely meant to be.

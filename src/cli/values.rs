@@ -3,7 +3,6 @@
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
-use crate::message::nearest::nearest;
 use crate::message::{Check, Encoding, Vocabulary};
 use crate::server::pool::Io;
 
@@ -89,6 +88,12 @@ fn choose<T: Copy>(name: &str, choices: &[(&str, T)]) -> Result<T, String> {
     let names = choices.iter().map(|(known, _)| *known);
     let meant = nearest(name, names.clone()).unwrap_or_default();
     Err(format!("it is none of {} (did you mean {meant}?)", names.collect::<Vec<_>>().join(", ")))
+}
+
+/// Returns the candidate that the fewest edits make of `text`, and the first of several such. An edit inserts, removes or
+/// replaces a character, or exchanges two that are side by side.
+pub(super) fn nearest<'a>(text: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    candidates.min_by_key(|candidate| strsim::osa_distance(text, candidate))
 }
 
 pub(super) fn check(text: &str) -> Result<Check, String> {

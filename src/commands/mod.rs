@@ -5,6 +5,7 @@ pub mod demo;
 pub mod enable;
 mod json_text;
 pub mod listen;
+pub mod msgpack_text;
 mod print;
 pub mod send;
 pub mod serve;

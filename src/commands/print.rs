@@ -7,8 +7,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::de::IgnoredAny;
 
 use super::json_text::{self, JsonStyle, coloured};
+use super::msgpack_text;
 use crate::cli::Colour;
-use crate::message::{Encoding, msgpack};
+use crate::message::Encoding;
 use crate::sys::log::warning;
 use crate::sys::process;
 use crate::sys::terminal::is_unseen;
@@ -94,7 +95,7 @@ pub(super) fn one_line(topic: &[u8]) -> String {
 fn as_json(payload: &[u8], encoding: Encoding) -> Option<Cow<'_, str>> {
     match encoding {
         Encoding::Json => std::str::from_utf8(payload).ok().filter(|text| is_json(text)).map(Cow::Borrowed),
-        Encoding::Msgpack => msgpack::to_json(payload).ok().map(Cow::Owned),
+        Encoding::Msgpack => msgpack_text::to_json(payload).ok().map(Cow::Owned),
     }
 }
 

@@ -23,14 +23,12 @@
 //! | `fault.rs` | what is wrong with a body and where |
 //! | [`msgpack`] | payloads in MessagePack |
 //! | [`publish`] | how a message is handed to what publishes it, and why it may be refused |
-//! | [`nearest`] | the nearest of several words to one that may be mistyped |
 
 mod abridged;
 mod fault;
 mod fields;
 mod judge;
 pub mod msgpack;
-pub mod nearest;
 mod parse;
 pub mod publish;
 mod reader;

@@ -4,7 +4,6 @@
 use std::collections::HashSet;
 
 use super::fields::Field;
-use super::nearest;
 
 /// What a known topic asks of its payload.
 #[derive(Debug, PartialEq, Eq)]
@@ -170,7 +169,7 @@ pub fn known() -> impl Iterator<Item = &'static str> {
 #[must_use]
 pub fn nearest(topic: &str) -> &'static str {
     let same_letters = known().find(|known| known.eq_ignore_ascii_case(topic));
-    same_letters.or_else(|| nearest::nearest(topic, known())).unwrap_or_default()
+    same_letters.or_else(|| known().min_by_key(|known| strsim::osa_distance(topic, known))).unwrap_or_default()
 }
 
 /// Topics that a worker remembers. Whoever invents more of them does it on purpose.

@@ -1,4 +1,4 @@
-//! Payloads in MessagePack: from the JSON of a body to the frame of a message, and back for people.
+//! Payloads in MessagePack: from the JSON of a body to the frame of a message.
 //!
 //! A frame holds the value that Python's `json.loads` returns for the same JSON, so that a subscriber gets the same
 //! value in either encoding:
@@ -11,12 +11,10 @@
 //! - members keep their order, and a member whose key is given twice is published twice: readers keep the last one in
 //!   MessagePack as they do in JSON.
 
-mod decode;
 mod encode;
 #[cfg(test)]
 mod tests;
 
-pub use decode::{FrameFault, to_json};
 pub(super) use encode::encode;
 
 /// Returns the most bytes of a frame whose JSON has so many bytes.

@@ -1,14 +1,14 @@
-//! Both directions, through [`parse`](super::super::parse) and [`Message::encode`](super::super::Message::encode), and [`to_json`].
+//! Payloads through [`parse`](super::super::parse) and [`Message::encode`](super::super::Message::encode), and back through
+//! [`to_json`].
 
 mod faults;
 mod properties;
 mod python;
-mod shown;
 mod sizes;
 mod values;
 
 use super::super::{Check, Encoding, Fault, Message, Rules};
-use super::to_json;
+use crate::commands::msgpack_text::to_json;
 
 /// Reads a message that is to be published as it was sent.
 fn parse(body: &[u8], check: Check) -> Result<Message<'_>, Fault> {

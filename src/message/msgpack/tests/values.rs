@@ -1,7 +1,7 @@
 //! The MessagePack of each kind of JSON value.
 
 use super::super::super::{Check, Encoding};
-use super::{encode, encode_value, parse};
+use super::{encode, encode_value, parse, to_json};
 
 #[test]
 fn literals() {
@@ -111,4 +111,10 @@ fn json_is_the_very_slice() {
     let message = parse(body, Check::Envelope).unwrap();
     let payload = message.encode(Encoding::Json).unwrap();
     assert_eq!(payload.as_ptr_range(), message.payload().as_ptr_range());
+}
+
+#[test]
+fn what_was_posted_is_shown_without_its_spacing() {
+    let frame = encode("{ \"a\" : [ 1.50, -0, 1E2, \"\\u00e9\" ] }");
+    assert_eq!(to_json(&frame).unwrap(), r#"{"a":[1.5,0,100.0,"é"]}"#);
 }

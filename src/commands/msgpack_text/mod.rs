@@ -1,5 +1,8 @@
 //! MessagePack to JSON text, for people to read. Any publisher may have sent the frames, and so they may hold any bytes.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 
 use base64::Engine;
