@@ -10,7 +10,7 @@
 //!
 //! A folder of `src`, or a file beside them, is a layer. A layer imports the layers that this table names, and those
 //! that they may import in turn. The files and folders of a folder do not import each other in a circle.
-//! `tests/architecture` reads all sources and fails if one of them breaks this. A connection publishes through a trait, so
+//! `tests/library/architecture` reads all sources and fails if one of them breaks this. A connection publishes through a trait, so
 //! `http` knows nothing of the bus.
 //!
 //! | layer | imports | what it does |
@@ -33,7 +33,7 @@
 //! # Invariants
 //!
 //! * The core (`http`, `message`, `zmtp` and `limits`) does no I/O and knows no clock: it names neither tokio nor zmq,
-//!   rustls, `std::net`, `std::thread` or `Instant`. Tests, fuzz targets and benches use it directly. `tests/architecture`
+//!   rustls, `std::net`, `std::thread` or `Instant`. Tests, fuzz targets and benches use it directly. `tests/library/architecture`
 //!   checks this too.
 //! * The same bytes have the same result, whether they arrive at once or in any number of parts.
 //! * A message is answered with 200 only after it is in the queue. A message in the queue is handed over even if

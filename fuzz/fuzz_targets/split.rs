@@ -1,6 +1,6 @@
 #![no_main]
 
-#[path = "../properties/mod.rs"]
+#[path = "../../tests/library/properties/mod.rs"]
 mod properties;
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| properties::split(input));

@@ -1,6 +1,6 @@
 """The messages of every check: the examples of the OpenAPI document.
 
-`cargo test --test docs` sees to it that the document has an example of each known topic.
+`cargo test --test process docs::` sees to it that the document has an example of each known topic.
 """
 
 from pathlib import Path

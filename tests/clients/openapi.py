@@ -28,7 +28,7 @@ def example_of_each_message(gateway):
 
 
 def example_of_each_answer():
-    """The schemas of the document allow its own examples. `cargo test --test docs` compares its list of statuses."""
+    """The schemas of the document allow its own examples. `cargo test --test process docs::` compares its list of statuses."""
     import jsonschema_rs
 
     whole = document()

@@ -1,5 +1,6 @@
 //! The gateway as its users meet it: the real binary as a child process, real TCP sockets, the real libzmq on the other
-//! side. No test calls the crate's own code.
+//! side. Every test that starts the gateway is in this program, so that cargo links one program and all of its threads
+//! have work until the end.
 //!
 //! | file | the question it answers |
 //! |---|---|
@@ -25,9 +26,15 @@
 //! | `adapter_states` | Does every transition of the specification's section 3 happen, driven by HTTP alone? |
 //! | `listen`, `demo` | Can a person use what these commands print? |
 //! | `send` | Does every line arrive once and in order, or does a person learn which did not? |
+//! | `https` | Is https served as clients use it, and are certificates made, renewed and replaced? |
+//! | `delivery` | Does each message that was answered with 200 arrive, whatever happens to hubs, network and gateway? |
+//! | `guard` | Does a stranger at a port of the bus harm or delay nobody, whatever it sends? |
+//! | `docs` | Do the documents, the help, the man page and the completions agree with the program? |
+//! | `epoll` | Does what touches the transport hold with epoll too? |
 //! | `harness` | Do the strict client and the test double of the adapter notice what they must notice? |
 //!
-//! All tests run twice: with io_uring in this crate, with epoll in `process_epoll.rs`.
+//! The gateways wait for sockets with io_uring. `GATEWAY_IO=epoll cargo test --test process` runs all tests with epoll;
+//! `epoll` names those for which it may make a difference, and runs these.
 //!
 //! Every wait is bounded by [`support::PATIENCE`]. That something does *not* happen is shown by a marker that follows
 //! on the same ordered path, and never by a pause.
@@ -40,18 +47,23 @@
     reason = "a test that finds something unexpected must fail at that place"
 )]
 
-pub(crate) mod adapter;
-pub(crate) mod adapter_states;
+mod adapter;
+mod adapter_states;
 mod bus;
 mod bus_peers;
 mod bus_reasons;
 mod container;
+mod delivery;
 mod demo;
 mod descriptors;
+mod docs;
 mod enable;
-pub(crate) mod endurance;
+mod endurance;
+mod epoll;
+mod guard;
 mod harness;
 mod host_names;
+mod https;
 mod inherited_sockets;
 mod io;
 mod lifecycle;
@@ -59,12 +71,12 @@ mod listen;
 mod no_watches;
 mod replacement;
 mod send;
-pub(crate) mod settings;
-pub(crate) mod statuses;
+mod settings;
+mod statuses;
 mod subscriptions;
 #[allow(dead_code, reason = "shared with other tests, each of which uses a part of it")]
 #[path = "../support/mod.rs"]
-pub(crate) mod support;
+mod support;
 mod topics;
 mod unix_sockets;
 mod vocabularies;

@@ -12,13 +12,17 @@ const RING_ENTRIES: u32 = 256;
 /// waiting with epoll.
 const REQUIRE_URING: &str = "REQUIRE_URING";
 
-/// Returns `uring` in the crate `process` and `epoll` in the crate `process_epoll`.
+/// The environment variable that names the way in which the gateways wait.
+pub(crate) const IO_VARIABLE: &str = "GATEWAY_IO";
+
+/// Returns what `GATEWAY_IO` says, and else `uring`.
 ///
-/// Where the kernel refuses rings, `process` uses epoll too, so that all tests can run in a container. It then says so
-/// on stderr, past the output capture of the test harness.
+/// Where the kernel refuses rings, it returns `epoll`, so that all tests can run in a container. It then says so on
+/// stderr, past the output capture of the test harness.
 pub(crate) fn io_mode() -> &'static str {
-    static MODE: LazyLock<&str> = LazyLock::new(|| match env!("CARGO_CRATE_NAME") {
-        "process_epoll" => "epoll",
+    static MODE: LazyLock<&str> = LazyLock::new(|| match std::env::var(IO_VARIABLE).as_deref() {
+        Ok("epoll") => "epoll",
+        Ok(other) if other != "uring" => panic!("{IO_VARIABLE} is {other}"),
         _ => match probe_io_uring() {
             Ok(()) => "uring",
             Err(error) if std::env::var_os(REQUIRE_URING).is_some() => panic!("io_uring is refused: {error}"),

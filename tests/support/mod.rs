@@ -1,6 +1,7 @@
 //! What the tests share: the gateway as a child process, an HTTP client, a ZeroMQ subscriber.
 
 pub(crate) mod answer;
+pub(crate) mod compare;
 pub(crate) mod fixture;
 pub(crate) mod full_pipe;
 pub(crate) mod gateway;

@@ -1,4 +1,4 @@
-//! What a connection holds of what it has read. What it answers is the question of `tests/requests`.
+//! What a connection holds of what it has read. What it answers is the question of `tests/library/requests`.
 
 use std::sync::Arc;
 

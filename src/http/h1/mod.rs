@@ -73,7 +73,7 @@
 //! | *JSON that is no message: 422* | 9110 §15.5.21 | `reject/message-*` |
 //! | *and a refusal that leaves no doubt keeps the connection* | 9112 §9.3 | `reject/pipeline-bad-message`, `reject/smuggled-*` |
 //!
-//! Other modules of `tests/requests` hold which of several faults is answered (`precedence`), the limits of chunk lines,
+//! Other modules of `tests/library/requests` hold which of several faults is answered (`precedence`), the limits of chunk lines,
 //! extensions and trailers (`limits`), and deadlines and ends of connections (`endings`).
 
 pub mod chunked;

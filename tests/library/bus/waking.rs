@@ -1,0 +1,126 @@
+//! Tests that the thread of the bus sleeps while there is nothing to do, and only then.
+
+use std::fs;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use adapter_gateway::bus::{Bus, BusConfig, BusEvent, Endpoint, HubEndpoints, Subscriber, Unavailable};
+use adapter_gateway::message::publish::Publish;
+
+use super::rig::{Hub, PATIENCE, TOPIC, connecting, eventually};
+
+/// Returns the number of voluntary context switches of the thread with this id. Each time the thread wakes up adds one.
+fn switches(task: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/self/task/{task}/status")).unwrap();
+    let switches = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).unwrap();
+    switches.trim().parse().unwrap()
+}
+
+/// Returns whether the thread with this id waits, according to proc_pid_stat(5).
+fn sleeps(task: &str) -> bool {
+    let stat = fs::read_to_string(format!("/proc/self/task/{task}/stat")).unwrap();
+    stat.rsplit_once(") ").unwrap().1.starts_with('S')
+}
+
+/// Starts a bus. Returns it with the id of its thread, which tells of the connection.
+fn start_watched(hub: &Hub, config: BusConfig) -> (Bus, String) {
+    let (sender, ids) = channel();
+    let bus = Bus::start(config, move |event| {
+        if !matches!(event, BusEvent::Connected { .. }) {
+            return;
+        }
+        let id = fs::read_link("/proc/thread-self").unwrap();
+        sender.send(id.file_name().unwrap().to_str().unwrap().to_owned()).unwrap();
+    })
+    .unwrap();
+    let started = Instant::now();
+    loop {
+        hub.socket.get_events().unwrap();
+        if let Ok(id) = ids.recv_timeout(Duration::from_millis(1)) {
+            return (bus, id);
+        }
+        assert!(started.elapsed() < PATIENCE);
+    }
+}
+
+/// Returns whether the thread wakes up at most so often within 300 ms, and waits each time that the test looks. A thread
+/// that never waits has no voluntary switches. The test sleeps because it counts over a span of time.
+fn rests(task: &str, most_switches: u64) -> bool {
+    let before = switches(task);
+    let waits = (0..10).all(|_| {
+        thread::sleep(Duration::from_millis(30));
+        sleeps(task)
+    });
+    waits && switches(task) - before <= most_switches
+}
+
+#[test]
+fn an_idle_thread_never_wakes_up() {
+    let hub = Hub::new();
+    let (bus, id) = start_watched(&hub, connecting(&[&hub.url]));
+    bus.publisher().publish(TOPIC, b"x".into()).unwrap();
+    bus.publisher().wake();
+    hub.receive().unwrap();
+    // On an idle machine it parks within a millisecond after its last message.
+    eventually("the thread stays parked", || rests(&id, 0));
+}
+
+#[test]
+fn a_stalled_thread_does_not_spin() {
+    let hub = Hub::at("tcp://127.0.0.1:*", 1);
+    let mut config = connecting(&[&hub.url]);
+    (config.queue_messages, config.pipe_messages) = (100, 2);
+    let (bus, id) = start_watched(&hub, config);
+    let publisher = bus.publisher();
+    eventually("the bus is stalled", || {
+        for _ in 0..100 {
+            let _ = publisher.publish(TOPIC, (&[0; 65_536]).into());
+        }
+        publisher.wake();
+        publisher.available() == Err(Unavailable::Stalled)
+    });
+    // The thread looks for room every 100 ms.
+    eventually("the thread waits for room", || rests(&id, 5));
+}
+
+/// The other end of the dialled endpoint takes everything.
+#[test]
+fn a_stalled_subscriber_of_the_hub_does_not_spin() {
+    let other = Hub::new();
+    let any: Endpoint = "tcp://127.0.0.1:*".parse().unwrap();
+    let mut config = connecting(&[&other.url]);
+    config.hub = Some(HubEndpoints { publishers: any.clone(), subscribers: any });
+    config.queue_messages = 100;
+    let (bus, id) = start_watched(&other, config);
+    let stalled = zmq::Context::new().socket(zmq::SUB).unwrap();
+    stalled.set_rcvhwm(1).unwrap();
+    stalled.set_rcvbuf(4_096).unwrap();
+    stalled.set_subscribe(b"").unwrap();
+    stalled.connect(bus.bound().last().unwrap().as_str()).unwrap();
+    assert!(bus.wait_for_subscriber(PATIENCE));
+    let publisher = bus.publisher();
+    eventually("the bus is stalled", || {
+        let _ = publisher.publish(TOPIC, (&[0; 65_536]).into());
+        publisher.wake();
+        publisher.available() == Err(Unavailable::Stalled)
+    });
+    eventually("the thread waits for room", || rests(&id, 5));
+}
+
+/// The bus thread looks for messages between two batches of subscriptions.
+#[test]
+fn no_subscription_is_left_unread() {
+    const PREFIXES: usize = 4_500;
+    let prefixes: Vec<_> = (0..PREFIXES).map(|number| number.to_string()).collect();
+    // The thread may read them as they come, so there are several attempts.
+    for _ in 0..5 {
+        let bind = vec!["tcp://127.0.0.1:*".parse().unwrap()];
+        let bus = Bus::start(BusConfig { bind, ..BusConfig::default() }, |_| {}).unwrap();
+        let endpoint = bus.counters().endpoints[0].endpoint.clone();
+        let _subscriber = Subscriber::connect(&[endpoint], &prefixes).unwrap();
+        eventually("all subscriptions are counted", || {
+            bus.counters().subscribers.subscriptions == Some(PREFIXES as u64)
+        });
+    }
+}

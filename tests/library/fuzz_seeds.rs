@@ -1,0 +1,67 @@
+//! The inputs of all fuzz targets, replayed without a fuzzer: every seed, every input that fuzzing has found and kept,
+//! every regression, and every request file of `tests/data`.
+
+use std::fs;
+use std::panic::catch_unwind;
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::properties;
+
+/// An input, and where it stands.
+type Input = (String, Vec<u8>);
+
+fn path(relative: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(relative)
+}
+
+fn text(relative: &str) -> String {
+    fs::read_to_string(path(relative)).unwrap_or_else(|error| panic!("{relative}: {error}"))
+}
+
+/// Returns the sorted files of a folder of the package, and none if the folder does not exist.
+fn files(folder: &str) -> Vec<Input> {
+    let entries = fs::read_dir(path(folder)).into_iter().flatten();
+    let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_file()).collect();
+    files.sort();
+    files.into_iter().map(|path| (path.display().to_string(), fs::read(path).unwrap())).collect()
+}
+
+/// Returns what fuzzing has found for a target: each line of its file is an input in base64.
+fn found(target: &str) -> Vec<Input> {
+    let file = format!("fuzz/found/{target}");
+    let read = |(index, line)| (format!("{file}:{}", index + 1), STANDARD.decode(line).unwrap());
+    text(&file).lines().enumerate().map(read).collect()
+}
+
+#[test]
+fn every_property_holds_for_every_seed_regression_and_request_file() {
+    let request_files: Vec<_> = ["tests/data/accept", "tests/data/reject"].into_iter().flat_map(files).collect();
+    for (target, property) in properties::ALL {
+        let seeds = files(&format!("fuzz/seeds/{target}"));
+        assert!(!seeds.is_empty(), "{target} has no seeds");
+        let regressions = files(&format!("fuzz/regressions/{target}"));
+        for (place, input) in [&seeds, &found(target), &regressions, &request_files].into_iter().flatten() {
+            assert!(catch_unwind(|| property(input)).is_ok(), "{target}: {place}");
+        }
+    }
+}
+
+#[test]
+fn every_target_of_cargo_fuzz_has_a_property_and_a_line_of_the_readme() {
+    let manifest = text("fuzz/Cargo.toml");
+    let bins = manifest.split("[[bin]]").skip(1);
+    let targets: Vec<_> = bins.map(|bin| bin.split('"').nth(1).unwrap()).collect();
+    assert_eq!(properties::ALL.map(|(target, _)| target).to_vec(), targets);
+
+    // The table is the only one that begins with a target and its dictionary.
+    let readme = text("fuzz/README.md");
+    let rows: Vec<_> = readme.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | `")).collect();
+    assert_eq!(rows.iter().map(|(target, _)| *target).collect::<Vec<_>>(), targets, "the table of fuzz/README.md");
+    for (target, others) in rows {
+        let (dictionary, _) = others.split_once('`').unwrap();
+        assert!(path(&format!("fuzz/{dictionary}")).is_file(), "{target}: {dictionary}");
+    }
+}

@@ -1,0 +1,34 @@
+//! The library without the program: no test of this program starts a gateway.
+//!
+//! | file | the question it answers |
+//! |---|---|
+//! | `architecture` | Do the layers import each other in one direction only, and does the core name no socket, thread or clock? |
+//! | `requests` | Does the core answer each connection as it must, at every split, and hold its limits? |
+//! | `bus` | Does the bus connect, keep the order, wait for slow subscribers and stop, with real sockets? |
+//! | `hub` | Does the embedded hub lose nothing, and report what it refuses? |
+//! | `exchange` | Does the log of messages of the bus give each reader what a plain model says? |
+//! | `zmtp` | Does the session of a peer of the bus read what a plain reader of ZMTP reads? |
+//! | `watch` | Is a change of a watched file noticed, in whatever way the file was changed? |
+//! | `fuzz_seeds` | Do the properties of the fuzz targets hold for all of their stored inputs? |
+//! | `properties` | what must hold of the core for every input, for the fuzz targets and for these tests |
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test that finds something unexpected must fail at that place"
+)]
+
+mod architecture;
+mod bus;
+mod exchange;
+mod fuzz_seeds;
+mod hub;
+#[allow(dead_code, reason = "shared with other tests, each of which uses a part of it")]
+#[path = "../support/lateness.rs"]
+mod lateness;
+mod properties;
+mod requests;
+mod watch;
+mod zmtp;

@@ -1,0 +1,184 @@
+//! How a connection ends from outside: the client leaves, a deadline passes, the gateway stops.
+
+use adapter_gateway::http::connection::{CloseReason, Next};
+
+use super::bytes::{GET, MESSAGE, chunk, chunked, length, post};
+use crate::properties::answers::Answer;
+use crate::properties::connection::{End, TestConnection, Through};
+use crate::properties::context::Limits;
+
+/// Returns the states of a connection: the name, and the bytes that lead there.
+fn states() -> [(&'static str, Vec<u8>); 13] {
+    let message = post(MESSAGE);
+    let head_only = [b"POST / HTTP/1.1\r\nHost: localhost\r\n".as_slice(), &length(10), b"\r\n"].concat();
+    [
+        ("no request yet", Vec::new()),
+        ("in an empty line", b"\r".to_vec()),
+        ("behind an empty line", b"\r\n".to_vec()),
+        ("in a second empty line", b"\r\n\r".to_vec()),
+        ("in a head", b"POST /api/message".to_vec()),
+        ("in a body of known length", message[..message.len() - 1].to_vec()),
+        ("in a chunk size", chunked(b"4")),
+        ("in a chunk", chunked(b"46\r\n{")),
+        ("in a trailer", chunked(&[chunk(MESSAGE), b"0\r\nx".to_vec()].concat())),
+        ("in a body that is dropped", head_only),
+        ("between requests", message.clone()),
+        ("behind an empty line between requests", [message.as_slice(), b"\r\n"].concat()),
+        ("in the head of another request", [message.as_slice(), b"P"].concat()),
+    ]
+}
+
+fn at(bytes: &[u8]) -> TestConnection {
+    let mut connection = TestConnection::new(&Limits::default());
+    connection.feed(bytes, Through::Input);
+    connection
+}
+
+fn statuses(answers: &[Answer]) -> Vec<(u16, bool)> {
+    answers.iter().map(|answer| (answer.status, answer.closes())).collect()
+}
+
+/// Checks the answers in each state, in their order, when `end` ends the connection.
+fn endings(end: impl Fn(&mut TestConnection) -> Next, expected: [&[(u16, bool)]; 13], reason: CloseReason) {
+    for ((state, bytes), expected) in states().into_iter().zip(expected) {
+        let mut connection = at(&bytes);
+        assert_eq!(end(&mut connection), Next::Close(reason), "{state}");
+        connection.feed(&post(MESSAGE), Through::Input);
+        assert_eq!(statuses(&connection.outcome().answers), expected, "{state}");
+    }
+}
+
+/// RFC 9112 §8: an incomplete request is answered as such, since the client may still read.
+#[test]
+fn the_client_leaves() {
+    let [kept, cut, dropped] = [(200, false), (400, true), (404, false)];
+    endings(
+        |connection| connection.step(|connection, out, context| connection.end_of_input(out, context)),
+        [&[], &[], &[], &[cut], &[cut], &[cut], &[cut], &[cut], &[cut], &[dropped], &[kept], &[kept], &[kept, cut]],
+        CloseReason::EndOfInput,
+    );
+}
+
+/// RFC 9110 §15.5.9: a request that has begun is answered 408; an idle connection is closed without an answer.
+#[test]
+fn a_deadline_passes() {
+    let [kept, late, dropped] = [(200, false), (408, true), (404, false)];
+    endings(
+        |connection| connection.step(|connection, out, context| connection.time_out(out, context)),
+        [
+            &[],
+            &[],
+            &[],
+            &[late],
+            &[late],
+            &[late],
+            &[late],
+            &[late],
+            &[late],
+            &[dropped],
+            &[kept],
+            &[kept],
+            &[kept, late],
+        ],
+        CloseReason::TimedOut,
+    );
+}
+
+#[test]
+fn the_answer_names_the_part_that_was_late() {
+    for (bytes, part) in [(&b"POST"[..], "head"), (&post(MESSAGE)[..150], "body")] {
+        let mut connection = at(bytes);
+        connection.step(|connection, out, context| connection.time_out(out, context));
+        let outcome = connection.outcome();
+        let problem = outcome.answers[0].document().unwrap();
+        assert_eq!(problem["detail"], format!("the {part} took too long to arrive"));
+    }
+}
+
+/// RFC 9110 §9.3.2: the answer to HEAD has no content, once the method has arrived.
+#[test]
+fn an_unfinished_head_request_is_answered_without_content() {
+    type Ending = fn(&mut TestConnection) -> Next;
+    let leave: Ending = |connection| connection.step(|connection, out, context| connection.end_of_input(out, context));
+    let time_out: Ending = |connection| connection.step(|connection, out, context| connection.time_out(out, context));
+    for (end, status) in [(leave, 400), (time_out, 408)] {
+        for (bytes, has_content) in [
+            (&b"HEAD"[..], true),
+            (b"HEADX /", true),
+            (b"HEAD ", false),
+            (b"\r\nHEAD /api/message", false),
+            (b"HEAD / HTTP/1.1\r\nHost: localhost\r\n", false),
+        ] {
+            let mut connection = at(bytes);
+            end(&mut connection);
+            let answers = connection.outcome().answers;
+            assert_eq!(statuses(&answers), [(status, true)]);
+            assert_eq!(answers[0].document().is_some(), has_content, "{}", bytes.escape_ascii());
+        }
+    }
+}
+
+/// Each head starts new deadlines, and nothing else does: not a part of it, and not the empty line before it.
+#[test]
+fn heads_are_counted() {
+    let message = post(MESSAGE);
+    let head_bytes = message.len() - MESSAGE.len();
+    let mut connection = at(b"\r\n");
+    for number in 1..=3 {
+        for (byte, bytes) in message.iter().zip(1..) {
+            connection.feed(&[*byte], Through::Input);
+            let heads = if bytes < head_bytes { number - 1 } else { number };
+            assert_eq!(connection.connection.requests(), heads, "after {bytes} bytes");
+        }
+    }
+}
+
+/// `finish` closes an idle connection, and lets any other end with the request that it is in.
+#[test]
+fn the_gateway_stops() {
+    for (state, bytes) in states() {
+        let idle = bytes.is_empty() || state.contains("an empty line") || state == "between requests";
+        assert_eq!(at(&bytes).connection.finish(), idle, "{state}");
+    }
+    assert!(at(b"garbage\r\n").connection.finish(), "closed already");
+}
+
+#[test]
+fn a_request_in_flight_is_answered_with_a_close() {
+    let message = post(MESSAGE);
+    let chunks = chunked(&[chunk(MESSAGE), b"0\r\n\r\n".to_vec()].concat());
+    for request in [message, chunks, GET.to_vec()] {
+        for cut in 1..request.len() {
+            let mut connection = at(&request[..cut]);
+            assert!(!connection.connection.finish());
+            let end = connection.feed(&[&request[cut..], GET].concat(), Through::BodySpace);
+            assert_eq!(end, End::Closed(CloseReason::Asked), "cut at {cut}");
+            let answers = connection.outcome().answers;
+            assert!(answers.len() == 1 && answers[0].closes(), "cut at {cut}");
+        }
+    }
+}
+
+/// A request whose body is still to be dropped was answered before. The connection waits for the end of the body alone,
+/// and a request that comes with it is the last.
+#[test]
+fn a_body_that_is_dropped_is_the_last() {
+    for (behind, expected) in [(&b""[..], &[(404, false)][..]), (GET, &[(404, false), (404, true)])] {
+        let mut connection = at(&states()[9].1);
+        assert!(!connection.connection.finish());
+        let end = connection.feed(&[b"0123456789", behind].concat(), Through::Input);
+        assert_eq!(end, End::Closed(CloseReason::Asked));
+        assert_eq!(statuses(&connection.outcome().answers), expected);
+    }
+}
+
+/// A chunked body for which the buffers have no room any more is refused while it comes in, also when the gateway
+/// stops.
+#[test]
+fn a_body_that_finds_no_room_is_answered_with_a_close() {
+    let mut connection = TestConnection::new(&Limits { buffered_bytes: 10, ..Limits::default() });
+    connection.feed(&chunked(b"46\r\n"), Through::Input);
+    assert!(!connection.connection.finish());
+    assert_eq!(connection.feed(MESSAGE, Through::Input), End::Closed(CloseReason::Asked));
+    assert_eq!(statuses(&connection.outcome().answers), [(503, true)]);
+}

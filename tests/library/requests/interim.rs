@@ -1,0 +1,75 @@
+//! `100 Continue` (RFC 9110 §10.1.1): it is sent once the head has passed every check, and never for a body that the
+//! client does not hold back. The other tests do not compare it, since it may depend on how the bytes are split.
+
+use adapter_gateway::http::policy::Policy;
+use adapter_gateway::message::publish::Unavailable;
+
+use super::bytes::{LAST_CHUNK, MESSAGE, TARGET, chunk, length, request};
+use crate::properties::connection::{TestConnection, Through};
+use crate::properties::context::Limits;
+
+const CONTINUE: &str = "HTTP/1.1 100 Continue\r\n\r\n";
+
+/// Returns a head that asks for 100, with `lines` more.
+fn head(target: &str, lines: &[u8]) -> Vec<u8> {
+    request("POST", target, &[lines, b"Expect: 100-continue\r\n"].concat(), b"")
+}
+
+/// Returns the answer to `head` before anything follows it.
+fn answer(limits: &Limits, head: &[u8]) -> String {
+    let mut connection = TestConnection::new(limits);
+    connection.feed(head, Through::Input);
+    String::from_utf8(connection.wire).unwrap()
+}
+
+#[test]
+fn asks_for_the_body_and_answers_it() {
+    let chunks = [chunk(MESSAGE), LAST_CHUNK.to_vec()].concat();
+    for (line, body) in [(length(MESSAGE.len()), MESSAGE), (b"Transfer-Encoding: chunked\r\n".to_vec(), &chunks)] {
+        let mut connection = TestConnection::new(&Limits::default());
+        connection.feed(&head(TARGET, &line), Through::Input);
+        assert_eq!(connection.wire, CONTINUE.as_bytes());
+        connection.feed(body, Through::Input);
+        let wire = String::from_utf8(connection.wire).unwrap();
+        let answer = wire.strip_prefix(CONTINUE).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && !answer.contains("Continue"), "{answer}");
+    }
+}
+
+#[test]
+fn is_not_sent_for_a_body_that_has_begun_or_is_empty() {
+    let begun = [head(TARGET, &length(MESSAGE.len())), MESSAGE[..1].to_vec()].concat();
+    assert_eq!(answer(&Limits::default(), &begun), "");
+    assert!(answer(&Limits::default(), &head(TARGET, &length(0))).starts_with("HTTP/1.1 400 "));
+}
+
+#[test]
+fn is_not_sent_to_http_1_0() {
+    let head = String::from_utf8(head(TARGET, &length(5))).unwrap().replace("HTTP/1.1", "HTTP/1.0");
+    assert_eq!(answer(&Limits::default(), head.as_bytes()), "");
+}
+
+#[test]
+fn is_not_sent_once_the_head_was_refused() {
+    let policy = Policy { body_bytes: 5, ..Policy::default() };
+    let small = Limits { policy, ..Limits::default() };
+    let full = Limits { buffered_bytes: 5, ..Limits::default() };
+    let no_hub = Limits { unavailable: Some(Unavailable::NotConnected), ..Limits::default() };
+    let fine = head(TARGET, &length(MESSAGE.len()));
+    for (status, limits, head) in [
+        ("400", Limits::default(), head(TARGET, b"Content-Length: +5\r\n")),
+        ("401", Limits::default(), head("/api/message", &length(5))),
+        ("404", Limits::default(), head("/", &length(5))),
+        ("413", small, fine.clone()),
+        ("415", Limits::default(), head(TARGET, b"Content-Length: 5\r\nContent-Encoding: br\r\n")),
+        ("417", Limits::default(), head(TARGET, b"Content-Length: 5\r\nExpect: more\r\n")),
+        ("501", Limits::default(), head(TARGET, b"Transfer-Encoding: br\r\n")),
+        ("503", full, fine.clone()),
+        ("503", no_hub, fine),
+    ] {
+        let answer = answer(&limits, &head);
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+        // Nobody knows whether the body follows.
+        assert!(answer.contains("\r\nConnection: close\r\n"), "{answer}");
+    }
+}

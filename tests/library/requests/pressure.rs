@@ -1,0 +1,229 @@
+//! Load on one connection: long pipelines, large bodies, answers faster than a client takes them.
+
+use adapter_gateway::http::Connection;
+use adapter_gateway::http::connection::{ANSWER_BYTES, CloseReason, DISCARD_BYTES, Next, READ_BYTES, Waiting};
+use adapter_gateway::http::policy::BODY_BYTES;
+use adapter_gateway::limits::BUFFERED_BYTES;
+
+use super::bytes::{GET, LAST_CHUNK, MESSAGE, TARGET, chunk, chunked, length, message_of, post, post_to, request};
+use crate::properties::answers;
+use crate::properties::compare::{assert_same, assert_same_bytes};
+use crate::properties::connection::{End, TestConnection, Through, run, whole};
+use crate::properties::context::Limits;
+
+/// The answers to one call are bounded, however many requests follow.
+#[test]
+fn answers_stop_at_their_bound_and_go_on() {
+    let mut context = Limits::default().context();
+    let (mut connection, mut wire) = (Connection::default(), Vec::new());
+    let (mut calls, mut next) = (0, connection.receive(&GET.repeat(2_000), &mut wire, &mut context));
+    while next == Next::Again {
+        let mut out = Vec::new();
+        next = connection.receive(&[], &mut out, &mut context);
+        assert!(out.len() < ANSWER_BYTES + 1_024, "one answer past the bound at most");
+        wire.append(&mut out);
+        calls += 1;
+    }
+    assert_eq!(next, Next::Read(Waiting::Another));
+    assert_eq!(answers::read(&wire).len(), 2_000);
+    assert!(calls > 2);
+}
+
+/// A request that waits at the bound itself is neither answered at once nor left behind.
+#[test]
+fn a_request_behind_answers_at_their_bound_is_read_next() {
+    let mut context = Limits::default().context();
+    let (mut connection, mut out) = (Connection::default(), vec![b'x'; ANSWER_BYTES]);
+    assert_eq!(connection.receive(GET, &mut out, &mut context), Next::Again);
+    assert_eq!(out.len(), ANSWER_BYTES);
+    out.clear();
+    assert_eq!(connection.receive(&[], &mut out, &mut context), Next::Read(Waiting::Another));
+    assert_eq!(answers::read(&out).len(), 1);
+}
+
+#[test]
+fn long_pipelines_lose_nothing() {
+    let requests: Vec<_> = (0..1_000)
+        .flat_map(|number| {
+            let body = format!(r#"{{"topic":"t","payload":{{"number":{number}}}}}"#);
+            let refused = post_to("/", body.as_bytes());
+            let chunks = chunked(&[chunk(body.as_bytes()), LAST_CHUNK.to_vec()].concat());
+            [post(body.as_bytes()), refused, chunks].concat()
+        })
+        .collect();
+    let outcome = whole(&Limits::default(), &requests);
+    let statuses: Vec<_> = outcome.answers.iter().map(|answer| answer.status).collect();
+    assert_eq!(statuses, [200, 404, 200].repeat(1_000));
+    for (at, published) in outcome.published.iter().enumerate() {
+        assert_same_bytes(at, &published.payload, format!(r#"{{"number":{}}}"#, at / 2).as_bytes());
+    }
+    for step in [1_021, 4_096, 65_536] {
+        let stepwise = run(&Limits::default(), requests.chunks(step), Through::BodySpace);
+        assert_same(format_args!("by {step}"), &stepwise, &outcome);
+    }
+}
+
+/// Nothing is read behind a close within a long pipeline, before and behind the bound on answers.
+#[test]
+fn nothing_is_read_behind_a_close() {
+    for before in [1, 150, 400, 1_000] {
+        let pipeline = [GET.repeat(before).as_slice(), b"BAD\r\n\r\n", &post(MESSAGE)].concat();
+        let outcome = whole(&Limits::default(), &pipeline);
+        assert_eq!(outcome.answers.len(), before + 1);
+        assert_eq!((outcome.published.len(), outcome.end), (0, End::Closed(CloseReason::Refused)));
+    }
+}
+
+/// The rest of a body of known length can be read to its final place.
+#[test]
+fn body_space_is_offered_for_the_rest_of_a_body() {
+    let body = message_of(100_000);
+    let request = post(&body);
+    let mut connection = TestConnection::new(&Limits::default());
+    assert!(connection.connection.body_space().is_none(), "there is no body");
+    let head_bytes = request.len() - body.len();
+    connection.feed(&request[..head_bytes + 10], Through::Input);
+    let space = connection.connection.body_space().expect("room for the rest");
+    assert!(space.len() == 10 && space.capacity() >= body.len());
+    assert!(space.capacity() < body.len() + 64, "and room for little more");
+    connection.feed(&request[head_bytes + 10..], Through::BodySpace);
+    assert!(connection.connection.body_space().is_none(), "the body has ended");
+    assert_eq!(connection.outcome().answers[0].status, 200);
+}
+
+/// A body that comes whole in one read needs no place of its own, and one that has begun or is longer does.
+#[test]
+fn body_space_is_offered_for_a_body_that_has_begun_or_is_long() {
+    for (body_bytes, begun_bytes, is_offered) in
+        [(READ_BYTES, 0, false), (READ_BYTES + 1, 0, true), (1_000, 0, false), (1_000, 1, true)]
+    {
+        let body = message_of(body_bytes);
+        let request = post(&body);
+        let mut connection = TestConnection::new(&Limits::default());
+        connection.feed(&request[..request.len() - body_bytes + begun_bytes], Through::Input);
+        assert_eq!(connection.connection.body_space().is_some(), is_offered, "{begun_bytes} of {body_bytes} bytes");
+    }
+}
+
+/// Bytes in the space behind the body are the next request. The allocator may give more space than was asked for.
+#[test]
+fn body_space_loses_nothing_behind_the_body() {
+    let requests = [post(&message_of(1_000)), post(MESSAGE), post(MESSAGE)[..10].to_vec()].concat();
+    for first in [200, 500, 1_100] {
+        let (mut context, mut out) = (Limits::default().context(), Vec::new());
+        let mut connection = Connection::default();
+        connection.receive(&requests[..first], &mut out, &mut context);
+        connection.body_space().expect("room for the rest").extend_from_slice(&requests[first..]);
+        assert_eq!(connection.receive(&[], &mut out, &mut context), Next::Read(Waiting::Head));
+        let statuses: Vec<_> = answers::read(&out).iter().map(|answer| answer.status).collect();
+        assert_eq!(statuses, [200, 200], "{first} bytes first");
+    }
+}
+
+/// RFC 9112 §9.3: a refused body is dropped up to a bound, and a longer one closes the connection.
+#[test]
+fn refused_bodies_at_their_bound_and_one_past_it() {
+    let bound = usize::try_from(DISCARD_BYTES).unwrap();
+    for (bytes, kept) in [(bound, true), (bound + 1, false)] {
+        let body = vec![b'x'; bytes];
+        let by_length = [post_to("/", &body), post(MESSAGE)].concat();
+        let wire = [chunk(&body[..100]), chunk(&body[100..]), LAST_CHUNK.to_vec()].concat();
+        let by_chunks = [request("GET", "/", b"Transfer-Encoding: chunked\r\n", &wire), post(MESSAGE)].concat();
+        let pipelines = [by_length, by_chunks];
+        for pipeline in &pipelines {
+            let outcome = whole(&Limits::default(), pipeline);
+            assert_eq!(outcome.answers[0].status, 404);
+            // RFC 9112 §9.6: the answer tells that it is the last, where the length says so before it is written.
+            assert_eq!(outcome.answers[0].closes(), !kept && *pipeline == pipelines[0]);
+            assert_eq!(outcome.published.len(), usize::from(kept), "{bytes} bytes");
+            assert_eq!(matches!(outcome.end, End::Open(_)), kept);
+            let stepwise = run(&Limits::default(), pipeline.chunks(997), Through::Input);
+            assert_same(format_args!("{bytes} bytes"), &stepwise, &outcome);
+        }
+    }
+}
+
+/// The same bound holds for a request with OPTIONS, whose body means nothing.
+#[test]
+fn bodies_of_options_at_their_bound_and_one_past_it() {
+    for (bytes, closes) in [(DISCARD_BYTES, false), (DISCARD_BYTES + 1, true)] {
+        let body = vec![b'x'; usize::try_from(bytes).unwrap()];
+        let outcome = whole(&Limits::default(), &request("OPTIONS", TARGET, &length(body.len()), &body));
+        let [answer] = outcome.answers.as_slice() else { panic!("{:?}", outcome.answers) };
+        assert_eq!((answer.status, answer.closes()), (204, closes));
+    }
+}
+
+/// The same bound holds for a body for which the buffers have no room, and counts from its start however it was split.
+#[test]
+fn bodies_without_room_at_their_bound_and_one_past_it() {
+    let bound = usize::try_from(DISCARD_BYTES).unwrap();
+    let limits = Limits { buffered_bytes: 1_000, ..Limits::default() };
+    for (bytes, kept) in [(bound, true), (bound + 1, false)] {
+        let body = vec![b'x'; bytes];
+        let wire = [chunk(&body[..600]), chunk(&body[600..]), LAST_CHUNK.to_vec()].concat();
+        let pipeline = [chunked(&wire), post(MESSAGE)].concat();
+        let outcome = whole(&limits, &pipeline);
+        assert_eq!((outcome.answers[0].status, outcome.published.len()), (503, usize::from(kept)), "{bytes} bytes");
+        for step in [1, 997, 60_000] {
+            let stepwise = run(&limits, pipeline.chunks(step), Through::Input);
+            assert_same(format_args!("{bytes} bytes by {step}"), &stepwise, &outcome);
+        }
+    }
+}
+
+/// Bodies in flight on several connections share the buffers, and release what they held. A body that is whole in one
+/// read is not held, and needs no room.
+#[test]
+fn buffers_are_shared_and_released() {
+    let mut context = Limits { buffered_bytes: 1_500, ..Limits::default() }.context();
+    let request = post(&message_of(1_000));
+    let [mut first, mut second, mut third] = [(); 3].map(|()| Connection::default());
+    let mut receive = |connection: &mut Connection, input: &[u8]| {
+        let mut out = Vec::new();
+        connection.receive(input, &mut out, &mut context);
+        answers::read(&out).last().map(|answer| answer.status)
+    };
+    assert_eq!(receive(&mut first, &request[..500]), None, "the body is held");
+    assert_eq!(receive(&mut second, &request[..500]), Some(503), "there is no room beside it");
+    assert_eq!(receive(&mut third, &request), Some(200), "a body that is there needs none");
+    assert_eq!(receive(&mut first, &request[500..]), Some(200));
+    let [before, behind] = [&request[..500], &request[500..]];
+    assert_eq!([receive(&mut third, before), receive(&mut third, behind)], [None, Some(200)], "there is room again");
+}
+
+/// Clients that announce large bodies and send one byte fill the buffers, and small messages still pass.
+#[test]
+fn announced_bodies_do_not_refuse_a_message_that_is_there() {
+    let mut context = Limits::default().context();
+    let body_bytes = usize::try_from(BODY_BYTES).unwrap();
+    let announced = post(&message_of(body_bytes));
+    let begun = &announced[..announced.len() - body_bytes + 1];
+    let mut clients: Vec<_> = (0..BUFFERED_BYTES / body_bytes).map(|_| Connection::default()).collect();
+    for client in &mut clients {
+        assert_eq!(client.receive(begun, &mut Vec::new(), &mut context), Next::Read(Waiting::Body));
+    }
+    let message = message_of(40_000);
+    // Many clients send the head and the body apart.
+    let whole = post(&message);
+    let (head, body) = whole.split_at(whole.len() - message.len());
+    let mut client = Connection::default();
+    assert_eq!(client.receive(head, &mut Vec::new(), &mut context), Next::Read(Waiting::Body));
+    assert!(client.body_space().is_none(), "the body may need no place of its own");
+    let mut out = Vec::new();
+    client.receive(body, &mut out, &mut context);
+    assert_eq!(answers::read(&out)[0].status, 200);
+    let in_one_chunk = chunked(&[chunk(&message), LAST_CHUNK.to_vec()].concat());
+    let in_chunks = chunked(&[message.chunks(300).flat_map(chunk).collect(), LAST_CHUNK.to_vec()].concat());
+    for (request, status) in [
+        (post(&message), 200),
+        (in_one_chunk, 200),
+        (in_chunks, 200),
+        (post(&message_of(body_bytes)), 200),
+        (begun.to_vec(), 503),
+    ] {
+        let mut out = Vec::new();
+        Connection::default().receive(&request, &mut out, &mut context);
+        assert_eq!(answers::read(&out).last().map(|answer| answer.status), Some(status));
+    }
+}

@@ -1,0 +1,162 @@
+//! Random requests, in random pieces, with random faults.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+
+use adapter_gateway::http::connection::Waiting;
+
+use super::bytes::{GET, LAST_CHUNK, MESSAGE, chunk, chunked, post, post_to, request};
+use crate::properties::compare::assert_same;
+use crate::properties::connection::{End, Outcome, Through, run, whole};
+use crate::properties::context::Limits;
+use crate::properties::{self, decode};
+
+/// One request: one that leaves the connection open, or now and then one that does not.
+fn one() -> impl Strategy<Value = Vec<u8>> {
+    let body = r#"\{"topic":"t","payload":\{"x":"[a-z]{0,20}"\}\}"#;
+    let pieces = vec(any::<Index>(), 0..4);
+    prop_oneof![
+        4 => body.prop_map(|body| post(body.as_bytes())),
+        4 => (body, pieces).prop_map(|(body, at)| chunked(&encode(body.as_bytes(), &at))),
+        1 => Just(post(b"{}")),
+        1 => Just(post_to("/", MESSAGE)),
+        1 => Just(GET.to_vec()),
+        1 => Just([b"\r\n", GET].concat()),
+        1 => Just(request("HEAD", "/", b"", b"")),
+        1 => Just(request("GET", "/", b"Transfer-Encoding: chunked\r\n", &[chunk(MESSAGE), LAST_CHUNK.to_vec()].concat())),
+        1 => select(vec![
+            post(MESSAGE).replacen(b"HTTP/1.1", b"HTTP/1.0"),
+            request("POST", super::bytes::TARGET, b"Content-Length: 2\r\nContent-Length: 2\r\n", b"{}"),
+            chunked(b"2\r\n{}x"),
+            b"garbage\r\n\r\n".to_vec(),
+        ]),
+    ]
+}
+
+trait Replacen {
+    fn replacen(self, from: &[u8], to: &[u8]) -> Vec<u8>;
+}
+
+impl Replacen for Vec<u8> {
+    fn replacen(self, from: &[u8], to: &[u8]) -> Vec<u8> {
+        let at = self.windows(from.len()).position(|window| window == from).unwrap();
+        [&self[..at], to, &self[at + from.len()..]].concat()
+    }
+}
+
+/// Returns `content` in chunks that end at these places.
+fn encode(content: &[u8], at: &[Index]) -> Vec<u8> {
+    let chunks: Vec<_> = cut(content, at).into_iter().filter(|run| !run.is_empty()).flat_map(chunk).collect();
+    [chunks.as_slice(), LAST_CHUNK].concat()
+}
+
+fn cut<'o>(bytes: &'o [u8], at: &[Index]) -> Vec<&'o [u8]> {
+    let mut places: Vec<_> = at.iter().map(|index| index.index(bytes.len() + 1)).collect();
+    places.extend([0, bytes.len()]);
+    places.sort_unstable();
+    places.windows(2).map(|pair| &bytes[pair[0]..pair[1]]).collect()
+}
+
+/// An edit of one byte: it is inserted, removed or replaced.
+#[derive(Clone, Debug)]
+struct Edit {
+    at: Index,
+    byte: u8,
+    kind: u8,
+}
+
+fn edit() -> impl Strategy<Value = Edit> {
+    let byte = prop_oneof![select(b"\r\n \t\0:;,0f\x7f\x80".to_vec()), any::<u8>()];
+    (any::<Index>(), byte, 0..3_u8).prop_map(|(at, byte, kind)| Edit { at, byte, kind })
+}
+
+fn edited(mut bytes: Vec<u8>, edits: &[Edit]) -> Vec<u8> {
+    for Edit { at, byte, kind } in edits {
+        let at = at.index(bytes.len());
+        match kind {
+            0 => bytes.insert(at, *byte),
+            1 if bytes.len() > 1 => drop(bytes.remove(at)),
+            _ => bytes[at] = *byte,
+        }
+    }
+    bytes
+}
+
+/// Returns the outcome of the requests one by one, each on a connection of its own, up to the first that closes.
+fn one_by_one(requests: &[Vec<u8>]) -> Outcome {
+    let mut all = whole(&Limits::default(), b"");
+    for request in requests {
+        let one = whole(&Limits::default(), request);
+        all.answers.extend(one.answers);
+        all.published.extend(one.published);
+        all.end = one.end;
+        if all.end != End::Open(Waiting::Another) {
+            break;
+        }
+    }
+    all
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_pipeline_is_its_requests(requests in vec(one(), 1..8), at in vec(any::<Index>(), 0..6)) {
+        let bytes = requests.concat();
+        for through in [Through::Input, Through::BodySpace] {
+            assert_same("a pipeline", &run(&Limits::default(), cut(&bytes, &at), through), &one_by_one(&requests));
+        }
+    }
+
+    #[test]
+    fn a_damaged_pipeline_is_the_same_however_split(
+        requests in vec(one(), 1..4), edits in vec(edit(), 1..4), at in vec(any::<Index>(), 0..6),
+    ) {
+        let bytes = edited(requests.concat(), &edits);
+        let in_pieces = run(&Limits::default(), cut(&bytes, &at), Through::Input);
+        assert_same("in pieces", &in_pieces, &whole(&Limits::default(), &bytes));
+        properties::split(&bytes);
+        properties::connection(&bytes);
+    }
+
+    /// Nothing of a head is left for the one behind it.
+    #[test]
+    fn a_request_is_the_same_behind_one_that_resembles_it(
+        request in one(), edits in vec(edit(), 0..3), at in vec(any::<Index>(), 0..3),
+    ) {
+        let requests = [request.clone(), edited(request, &edits)];
+        let bytes = requests.concat();
+        assert_same("both", &run(&Limits::default(), cut(&bytes, &at), Through::Input), &one_by_one(&requests));
+    }
+
+    #[test]
+    fn a_damaged_head_is_found_and_read_the_same_however_split(request in one(), edits in vec(edit(), 0..4)) {
+        let bytes = edited(request, &edits);
+        properties::head(&bytes);
+        properties::framing(&bytes);
+        properties::target_query(&bytes);
+    }
+
+    #[test]
+    fn chunks_hold_what_was_put_into_them(
+        content in vec(any::<u8>(), 0..200),
+        chunks in vec(any::<Index>(), 0..8),
+        extension in "([ \t]{0,2};[ \t]{0,2}[a-z]{1,4}([ \t]?=[ \t]?(\"([ -!#-\\[\\]-~]|\\\\[ -~]){0,4}\"|[a-z]{1,4}))?){0,2}",
+        trailers in "([A-Za-z-]{1,6}:[ -~]{0,6}\r\n){0,3}",
+        behind in vec(any::<u8>(), 0..10),
+        edits in vec(edit(), 1..4),
+        at in vec(any::<Index>(), 0..6),
+    ) {
+        let runs: Vec<_> = cut(&content, &chunks).into_iter().filter(|run| !run.is_empty()).collect();
+        let mut wire: Vec<_> = runs
+            .into_iter()
+            .flat_map(|run| [format!("{:X}{extension}\r\n", run.len()).as_bytes(), run, b"\r\n"].concat())
+            .collect();
+        wire.extend(format!("0{extension}\r\n{trailers}\r\n").bytes());
+        let body_bytes = wire.len();
+        wire.extend(&behind);
+        assert_same("chunks", &decode(&cut(&wire, &at)), &Ok(Some((content, body_bytes))));
+        properties::chunked(&edited(wire, &edits));
+    }
+}

@@ -1,0 +1,226 @@
+//! Hubs that are processes of their own: the test binary starts itself again to run a hub.
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use adapter_gateway::bus::{self, Bus, BusConfig};
+use rustix::process::Signal;
+
+use crate::support::PATIENCE;
+use crate::support::gateway::Gateway;
+use crate::support::load::Load;
+use crate::support::net::free_address;
+use crate::support::process::Process;
+use crate::support::report::{DeliveryReport, take_all};
+use crate::support::subscriber::Subscriber;
+
+/// The environment variable that says which hub to run: `KIND PUBLISHERS SUBSCRIBERS`.
+const HUB_VARIABLE: &str = "ADAPTER_GATEWAY_TEST_HUB";
+/// How long a gated hub that is asked to end still forwards messages.
+const END_DELAY: Duration = Duration::from_millis(200);
+/// Messages that a gated hub receives from a publisher before it forwards them.
+pub(crate) const HUB_MESSAGES: usize = 256;
+/// What a hub prints when its sides are bound.
+const SUBSCRIBERS_CAN_CONNECT: &str = "subscribers can connect";
+const PUBLISHERS_CAN_CONNECT: &str = "publishers can connect";
+
+/// The program of a hub.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum HubKind {
+    /// A hub that binds the publishers' side only after a subscriber has subscribed. After a restart, a hub without
+    /// this receives messages before the subscriber has connected again, and loses them. What arrives would then tell
+    /// nothing about the gateway.
+    Gated,
+    /// The hub of the gateway itself.
+    Embedded,
+}
+
+/// The endpoints of a hub, which may be restarted there.
+#[derive(Clone, Debug)]
+pub(crate) struct HubEndpoints {
+    pub(crate) publishers: String,
+    pub(crate) subscribers: String,
+}
+
+/// A running hub. Drop kills it.
+pub(crate) struct HubProcess {
+    process: Process,
+}
+
+impl HubEndpoints {
+    pub(crate) fn free() -> Self {
+        Self { publishers: format!("tcp://{}", free_address()), subscribers: format!("tcp://{}", free_address()) }
+    }
+}
+
+impl HubProcess {
+    /// Starts a hub and waits until subscribers can connect.
+    pub(crate) fn start(kind: HubKind, endpoints: &HubEndpoints) -> Self {
+        Self::start_as(Command::new(std::env::current_exe().unwrap()), kind, endpoints)
+    }
+
+    /// Starts a hub in a network namespace and waits until subscribers can connect.
+    pub(crate) fn start_in(namespace: &str, kind: HubKind, endpoints: &HubEndpoints) -> Self {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", namespace]).arg(std::env::current_exe().unwrap());
+        Self::start_as(command, kind, endpoints)
+    }
+
+    /// Starts a hub at free endpoints, connects a subscriber, and waits until publishers can connect.
+    pub(crate) fn start_with_subscriber(kind: HubKind) -> (HubEndpoints, Self, Subscriber) {
+        let endpoints = HubEndpoints::free();
+        let hub = Self::start(kind, &endpoints);
+        let subscriber = Subscriber::connected(&endpoints.subscribers, "");
+        hub.wait_open();
+        (endpoints, hub, subscriber)
+    }
+
+    fn start_as(mut command: Command, kind: HubKind, endpoints: &HubEndpoints) -> Self {
+        command.args([
+            "--exact",
+            "delivery::hub_process::runs_a_hub_in_this_process",
+            "--nocapture",
+            "--test-threads=1",
+        ]);
+        command.env(HUB_VARIABLE, format!("{kind:?} {} {}", endpoints.publishers, endpoints.subscribers));
+        // The hub ends when its stdin ends, so that no hub outlives the tests.
+        command.stdin(Stdio::piped());
+        let hub = Self { process: Process::spawn(&mut command) };
+        hub.wait_for(SUBSCRIBERS_CAN_CONNECT);
+        hub
+    }
+
+    /// Waits until publishers can connect, and returns that time. A gated hub waits for a subscriber first.
+    pub(crate) fn wait_open(&self) -> Instant {
+        self.wait_for(PUBLISHERS_CAN_CONNECT);
+        Instant::now()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        self.process.signal(signal);
+    }
+
+    /// Kills it with SIGKILL and waits for its end.
+    pub(crate) fn kill(mut self) {
+        self.process.end();
+    }
+
+    /// Asks it to end and waits for its end.
+    pub(crate) fn end(mut self) {
+        self.process.close_stdin();
+        assert!(self.process.wait_exit(PATIENCE).success());
+    }
+
+    fn wait_for(&self, what: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let line = self
+                .process
+                .next_line_for(what, deadline)
+                .unwrap_or_else(|| panic!("the hub ended before it printed: {what}"));
+            if line.trim_end().ends_with(what) {
+                return;
+            }
+        }
+    }
+}
+
+/// A gateway, its hub, and a subscriber that stays connected.
+pub(crate) struct Deployment {
+    pub(crate) endpoints: HubEndpoints,
+    pub(crate) hub: Option<HubProcess>,
+    pub(crate) subscriber: Subscriber,
+    pub(crate) gateway: Gateway,
+}
+
+impl Deployment {
+    pub(crate) fn with<'a>(kind: HubKind, arguments: impl IntoIterator<Item = &'a str>) -> Self {
+        let (endpoints, hub, subscriber) = HubProcess::start_with_subscriber(kind);
+        let mut gateway = Gateway::serve().connect(&endpoints.publishers).arguments(arguments).start();
+        gateway.wait_connected();
+        subscriber.wait_until_subscribed(&gateway);
+        Self { endpoints, hub: Some(hub), subscriber, gateway }
+    }
+
+    pub(crate) fn hub(&self) -> &HubProcess {
+        self.hub.as_ref().unwrap()
+    }
+
+    /// Starts a new hub at the endpoints of the last one, and returns when publishers could connect to it.
+    pub(crate) fn restart_hub(&mut self) -> Instant {
+        let hub = HubProcess::start(HubKind::Gated, &self.endpoints);
+        let open = hub.wait_open();
+        self.hub = Some(hub);
+        open
+    }
+
+    /// Ends the load, waits until everything has arrived, and compares.
+    pub(crate) fn finish(&self, load: Load) -> DeliveryReport {
+        let answers = load.finish();
+        DeliveryReport::of(&answers, &take_all(&self.gateway, &self.subscriber))
+    }
+}
+
+/// The program of a hub process, which is started as a test. Does nothing when the tests are run.
+#[test]
+fn runs_a_hub_in_this_process() {
+    let Ok(hub) = std::env::var(HUB_VARIABLE) else { return };
+    let [kind, publishers, subscribers] = hub.split(' ').collect::<Vec<_>>().try_into().unwrap();
+    match kind {
+        "Gated" => run_gated(publishers, subscribers),
+        "Embedded" => run_embedded(publishers, subscribers),
+        _ => panic!("{hub}"),
+    }
+}
+
+fn run_embedded(publishers: &str, subscribers: &str) {
+    let (publishers, subscribers) = (publishers.parse().unwrap(), subscribers.parse().unwrap());
+    let hub = Some(bus::HubEndpoints { publishers, subscribers });
+    let bus = Bus::start(BusConfig { hub, ..BusConfig::default() }, |_event| {}).unwrap();
+    println!("\n{SUBSCRIBERS_CAN_CONNECT}");
+    println!("{PUBLISHERS_CAN_CONNECT}");
+    std::io::copy(&mut std::io::stdin(), &mut std::io::sink()).unwrap();
+    bus.stop(Duration::from_secs(1));
+}
+
+fn run_gated(publishers: &str, subscribers: &str) {
+    let context = zmq::Context::new();
+    let downstream = context.socket(zmq::XPUB).unwrap();
+    downstream.set_sndhwm(0).unwrap(); // never drops a message, so that any loss happens elsewhere
+    downstream.set_linger(1_000).unwrap();
+    downstream.bind(subscribers).unwrap();
+    println!("\n{SUBSCRIBERS_CAN_CONNECT}");
+
+    let upstream = context.socket(zmq::XSUB).unwrap();
+    upstream.set_rcvhwm(HUB_MESSAGES.try_into().unwrap()).unwrap();
+    upstream.set_linger(0).unwrap();
+    upstream.send(&b"\x01"[..], 0).unwrap();
+    let mut open = false;
+    let mut end_at = None;
+    while end_at.is_none_or(|end_at| Instant::now() < end_at) {
+        let mut items = [
+            upstream.as_poll_item(zmq::POLLIN),
+            downstream.as_poll_item(zmq::POLLIN),
+            zmq::PollItem::from_fd(0, zmq::POLLIN),
+        ];
+        // Stdin is not polled after its end, because it would be ready every time.
+        let watched = if end_at.is_some() { 2 } else { 3 };
+        zmq::poll(&mut items[..watched], 20).unwrap();
+        // The poll of libzmq reports the end of a pipe as an error.
+        let (message, subscription, over) = (items[0].is_readable(), items[1].is_readable(), items[2].is_error());
+        if message {
+            downstream.send_multipart(upstream.recv_multipart(0).unwrap(), 0).unwrap();
+        }
+        if subscription {
+            let subscription = downstream.recv_bytes(0).unwrap();
+            if !open && subscription.first() == Some(&1) {
+                upstream.bind(publishers).unwrap();
+                println!("{PUBLISHERS_CAN_CONNECT}");
+                open = true;
+            }
+        }
+        if over && end_at.is_none() {
+            end_at = Some(Instant::now() + END_DELAY);
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Every counter is compared with a known load, in `stats` and in the last event.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Instant;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::hub_process::{Deployment, HubKind};
+use super::stopping::wait_ended;
+use crate::support::fixture::Fixture;
+use crate::support::gateway::Gateway;
+use crate::support::load::{Load, Outcome, accepted, message, refused_as};
+use crate::support::net::dead_endpoint;
+use crate::support::request::Request;
+use crate::support::{PATIENCE, eventually};
+
+/// Stops the gateway with SIGTERM and returns its last event.
+fn stop(gateway: &mut Gateway) -> Value {
+    gateway.signal(Signal::TERM);
+    let (status, _, last) = wait_ended(gateway);
+    assert_eq!(status, 0);
+    last
+}
+
+/// Sends one request, reads the answer to the end of the connection, and returns the bytes of the answer.
+fn answer_bytes(gateway: &Gateway, request: &Request) -> usize {
+    let mut stream = send(gateway, request);
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    answer.len()
+}
+
+/// Reads a 200 on a connection that stays open, and returns the bytes of the answer.
+fn accepted_answer_bytes(stream: &mut TcpStream) -> usize {
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"{\"status\":\"accepted\"}\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        answer.extend(byte);
+    }
+    answer.len()
+}
+
+/// Sends one request on a new connection.
+fn send(gateway: &Gateway, request: &Request) -> TcpStream {
+    let mut stream = TcpStream::connect(gateway.address()).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(&request.bytes()).unwrap();
+    stream
+}
+
+#[test]
+fn the_counters_of_answers_bytes_and_connections_match_a_known_load() {
+    let start = Instant::now();
+    let mut fixture = Fixture::start();
+    let valid = || fixture.request(message(0, 0, "").body());
+    let load = [
+        (5, 200, valid()),
+        (1, 204, valid().method("OPTIONS")),
+        (4, 400, fixture.request("{")),
+        (3, 401, valid().target("/api/message?token=wrong")),
+        (2, 404, valid().target("/elsewhere")),
+        (1, 405, valid().method("PUT")),
+        (2, 415, valid().without("Content-Type")),
+        (1, 417, valid().field("Expect", "the-unexpected")),
+        (3, 422, fixture.request("{}")),
+        (1, 505, valid().version("HTTP/2.0")),
+    ];
+    let (mut bytes_in, mut bytes_out, mut connections, mut answers) = (0, 0, 0, serde_json::Map::new());
+    for (times, status, request) in load {
+        let request = request.field("Connection", "close");
+        for _ in 0..times {
+            bytes_in += request.bytes().len();
+            bytes_out += answer_bytes(&fixture.gateway, &request);
+            connections += 1;
+        }
+        answers.insert(status.to_string(), times.into());
+    }
+    eventually("the end of all connections", || (fixture.gateway.stats()["connections"] == 0).then_some(()));
+
+    // Ten connections stay open after one request each.
+    let request = fixture.request(message(0, 0, "").body());
+    let mut open: Vec<_> = (0..10).map(|_| send(&fixture.gateway, &request)).collect();
+    bytes_in += 10 * request.bytes().len();
+    bytes_out += open.iter_mut().map(accepted_answer_bytes).sum::<usize>();
+    answers.insert("200".into(), 15.into());
+    // An answer is counted after it is written, so a client may read it before it is counted.
+    let stats = eventually("as many bytes out as were read", || {
+        Some(fixture.gateway.stats()).filter(|stats| stats["bytes_out"] == bytes_out)
+    });
+    assert_eq!(stats["connections"], 10, "{stats}");
+    assert_eq!(stats["connections_accepted"], connections + 10, "{stats}");
+    assert!(stats["uptime_s"].as_u64().unwrap() <= start.elapsed().as_secs(), "{stats}");
+    assert_eq!(stats["answers"], Value::Object(answers));
+    assert_eq!(stats["bytes_in"], bytes_in, "{stats}");
+    assert_eq!((&stats["accepted"], &stats["refused"]), (&json!(15), &json!({})), "{stats}");
+    drop(open);
+
+    let last = stop(&mut fixture.gateway);
+    for name in ["answers", "refused", "accepted", "bytes_in", "bytes_out", "connections_accepted", "endpoints"] {
+        assert_eq!(last[name], stats[name], "{name}: {last}");
+    }
+    assert_eq!((&last["published"], &last["connections"], &last["queue_depth"]), (&json!(15), &json!(0), &json!(0)));
+    assert_eq!(last.get("undelivered"), None, "{last}");
+}
+
+#[test]
+fn refusals_are_counted_by_their_reason() {
+    let mut gateway = Gateway::serve().connect(&dead_endpoint()).start();
+    for _ in 0..3 {
+        assert_eq!(gateway.post(message(0, 0, "").body()).status, 503);
+    }
+    let stats = gateway.stats();
+    let expected = (&json!({"bus-not-connected": 3}), &json!({"503": 3}));
+    assert_eq!((&stats["refused"], &stats["answers"]), expected, "{stats}");
+    assert_eq!(stop(&mut gateway)["refused"], json!({"bus-not-connected": 3}));
+
+    // All connections together may hold ten bytes.
+    let mut fixture = Fixture::with(["--max-buffered", "10"]);
+    assert_eq!(fixture.post(message(0, 0, "").body()).status, 503);
+    assert_eq!(fixture.gateway.stats()["refused"], json!({"buffers-full": 1}));
+}
+
+#[test]
+fn messages_of_unknown_topics_are_counted_in_every_mode() {
+    for (check, status) in [("known", 200), ("envelope", 200), ("strict", 422)] {
+        let mut fixture = Fixture::with(["--check", check]);
+        let known = r#"{"topic":"adapter/nodes/data","payload":{"node_id":"n","content":"c"}}"#;
+        for (body, expected) in [
+            (known, 200),
+            (r#"{"topic":"adapter/node/data","payload":{"node_id":"n","content":"c"}}"#, status),
+            (r#"{"payload":{},"topic":"my/own/topic"}"#, status),
+            (r#"{"topic":"my/own/topic"}"#, 422),
+            (known, 200),
+        ] {
+            assert_eq!(fixture.post(body).status, expected, "{check}: {body}");
+        }
+        assert_eq!(fixture.gateway.stats()["unknown_topics"], 2, "{check}");
+        assert_eq!(stop(&mut fixture.gateway)["unknown_topics"], 2, "{check}");
+    }
+}
+
+/// With a hub that does not read, each 503 has its reason, the queue reaches its limit, and a full pipe is counted.
+#[test]
+fn the_counters_of_the_queue_and_of_full_pipes_match_the_answers() {
+    let mut deployment = Deployment::with(HubKind::Gated, ["--queue", "10"]);
+    for round in 1..=2 {
+        let before = deployment.gateway.stats();
+        deployment.hub().signal(Signal::STOP);
+        let load = Load::on(&deployment.gateway, 2, 4_000);
+        load.wait_for_many(20, "503", Instant::now(), refused_as("subscriber-stalled"));
+        let answers = load.finish();
+        let stats = deployment.gateway.stats();
+        let since = |name: &str| stats[name].as_u64().unwrap() - before[name].as_u64().unwrap();
+        let accepted = answers.iter().filter(|it| accepted(&it.outcome)).count() as u64;
+        assert_eq!((since("accepted"), since("published")), (accepted, accepted - 10), "{stats}");
+        assert_eq!((&stats["queue_depth"], &stats["queue_high_water"]), (&json!(10), &json!(10)), "{stats}");
+        let content = stats["queue_bytes"].as_u64().unwrap();
+        assert!((10 * (4_000 + 256)..10 * 4_400).contains(&content), "{stats}");
+        // The buffers of the loopback interface fill in bursts, so the pipe may become full more than once.
+        assert!(since("pipe_full") >= 1, "round {round}: {stats}");
+        for kind in ["queue-full", "subscriber-stalled"] {
+            let seen = answers.iter().filter(|it| refused_as(kind)(&it.outcome)).count() as u64;
+            let count = |stats: &Value| stats["refused"][kind].as_u64().unwrap_or(0);
+            assert_eq!(count(&stats) - count(&before), seen, "{kind}: {stats}");
+        }
+        let unavailable = answers.iter().filter(|it| matches!(it.outcome, Outcome::Refused(503, _))).count();
+        assert_eq!(
+            stats["answers"]["503"].as_u64().unwrap() - before["answers"]["503"].as_u64().unwrap_or(0),
+            unavailable as u64
+        );
+        deployment.hub().signal(Signal::CONT);
+        eventually("an empty queue", || (deployment.gateway.stats()["queue_depth"] == 0).then_some(()));
+    }
+}
+
+#[test]
+fn reconnects_are_counted_for_each_endpoint() {
+    let mut deployment = Deployment::with(HubKind::Gated, ["--bind", "ipc://*"]);
+    let reconnects = |stats: &Value| -> Vec<(bool, u64)> {
+        let endpoints = stats["endpoints"].as_array().unwrap();
+        endpoints.iter().map(|it| (it["connected"] == true, it["reconnects"].as_u64().unwrap())).collect()
+    };
+    // Bound endpoints come first.
+    assert_eq!(reconnects(&deployment.gateway.stats()), [(true, 0), (true, 0)]);
+    for times in 1..=2 {
+        deployment.hub.take().unwrap().kill();
+        deployment.gateway.wait_for("disconnected", |event| event["state"] == "disconnected");
+        assert_eq!(reconnects(&deployment.gateway.stats()), [(true, 0), (false, times - 1)]);
+        deployment.restart_hub();
+        deployment.gateway.wait_connected();
+        assert_eq!(reconnects(&deployment.gateway.stats()), [(true, 0), (true, times)]);
+    }
+}

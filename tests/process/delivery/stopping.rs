@@ -1,0 +1,218 @@
+//! The end of the gateway, in each way there is, with a hub that is another process.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use super::hub_process::{Deployment, HubKind, HubProcess};
+use crate::support::gateway::{Gateway, is_event};
+use crate::support::lateness::Lateness;
+use crate::support::load::{Load, Outcome, Posted, TOPIC, accepted, refused_as};
+use crate::support::net::{free_address, refuses};
+use crate::support::process::Transcript;
+use crate::support::report::{DeliveryReport, client_and_number};
+use crate::support::subscriber::{Message, Subscriber};
+use crate::support::{PATIENCE, eventually};
+
+const SOME: usize = 2_000;
+
+/// The longest time that a stop may take on an idle machine that is asked to end at once, or within a second.
+const SOON: Duration = Duration::from_secs(5);
+
+/// Waits for the end, and returns the exit status, all that the gateway wrote, and its last event.
+pub(crate) fn wait_ended(gateway: &mut Gateway) -> (i32, Transcript, Value) {
+    let code = gateway.wait_exit();
+    let written = gateway.end();
+    let last = serde_json::from_str(written.stdout.lines().next_back().expect("a last line")).unwrap();
+    assert!(is_event(&last, "stopped"), "{last}");
+    (code, written, last)
+}
+
+fn count(event: &Value, name: &str) -> u64 {
+    event[name].as_u64().unwrap_or_else(|| panic!("{name}: {event}"))
+}
+
+/// Receives this number of messages of the load, and returns them with all others that came before.
+fn take(subscriber: &Subscriber, mut messages: usize) -> Vec<Message> {
+    let mut received = Vec::new();
+    while messages > 0 {
+        let message = subscriber.next();
+        messages -= usize::from(message.topic == TOPIC);
+        received.push(message);
+    }
+    received
+}
+
+#[test]
+fn a_stop_under_load_by_sigterm_sigint_or_the_end_of_stdin_loses_nothing() {
+    for means in ["SIGTERM", "SIGINT", "stdin"] {
+        let (endpoints, _hub, subscriber) = HubProcess::start_with_subscriber(HubKind::Gated);
+        let builder = Gateway::serve().listen(free_address()).connect(&endpoints.publishers);
+        let mut gateway = builder.arguments(["--watch-stdin"]).piped_stdin().start();
+        gateway.wait_connected();
+        let load = Load::on(&gateway, 3, 200);
+        load.wait_for_many(SOME, "200s", Instant::now(), accepted);
+        match means {
+            "SIGTERM" => gateway.signal(Signal::TERM),
+            "SIGINT" => gateway.signal(Signal::INT),
+            _ => gateway.close_stdin(),
+        }
+        let (code, _, last) = wait_ended(&mut gateway);
+        let answers = load.finish();
+        let (accepted, published) = (count(&last, "accepted"), count(&last, "published"));
+        assert_eq!((code, accepted), (0, published), "{last}");
+        let report = DeliveryReport::of(&answers, &take(&subscriber, published.try_into().unwrap()));
+        println!("{means} under load: {report}");
+        report.assert_nothing_lost();
+    }
+}
+
+/// Starts a gateway, stops its hub, and posts until the queue of the gateway is full.
+fn full_deployment(arguments: &[&str]) -> (Deployment, Vec<Posted>) {
+    let arguments = ["--queue", "100", "--drain-timeout"].iter().chain(arguments).copied();
+    let deployment = Deployment::with(HubKind::Gated, arguments);
+    deployment.hub().signal(Signal::STOP);
+    let load = Load::on(&deployment.gateway, 2, 16_000);
+    load.wait_for_many(100, "503", Instant::now(), refused_as("subscriber-stalled"));
+    (deployment, load.finish())
+}
+
+/// Checks that the gateway ends and reports the messages that it could not deliver in time, with consistent counts.
+fn assert_undelivered_reported(deployment: &mut Deployment, answers: &[Posted]) -> Value {
+    let (code, written, last) = wait_ended(&mut deployment.gateway);
+    assert_eq!(code, 0);
+    let undelivered = count(&last, "undelivered");
+    assert_eq!(undelivered, 100, "the queue: {last}");
+    assert_eq!(count(&last, "accepted"), count(&last, "published") + undelivered, "{last}");
+    assert!(
+        written.stderr.contains("100 accepted messages could not be handed to the bus in time"),
+        "{}",
+        written.stderr
+    );
+    assert!(answers.iter().any(|it| it.outcome == Outcome::Accepted));
+    last
+}
+
+#[test]
+fn the_drain_timeout_ends_a_drain_to_a_stalled_hub() {
+    let (mut deployment, answers) = full_deployment(&["1"]);
+    let (lateness, asked) = (Lateness::watch(), Instant::now());
+    deployment.gateway.signal(Signal::TERM);
+    assert_undelivered_reported(&mut deployment, &answers);
+    let took = asked.elapsed();
+    println!("SIGTERM with a stalled hub, --drain-timeout 1: ended after {took:?}");
+    assert!(took >= Duration::from_millis(900), "the drain ended too early, after {took:?}");
+    lateness.assert_took(took, SOON);
+}
+
+/// A hub that is gone may come back, so the gateway waits for the whole timeout.
+#[test]
+fn the_drain_timeout_ends_a_drain_without_a_hub() {
+    let (mut deployment, answers) = full_deployment(&["1"]);
+    deployment.hub.take().unwrap().kill();
+    deployment.gateway.wait_for("disconnected", |event| event["state"] == "disconnected");
+    let (lateness, asked) = (Lateness::watch(), Instant::now());
+    deployment.gateway.signal(Signal::TERM);
+    assert_undelivered_reported(&mut deployment, &answers);
+    let took = asked.elapsed();
+    println!("SIGTERM without a hub, --drain-timeout 1: ended after {took:?}");
+    assert!(took >= Duration::from_millis(900), "the drain ended too early, after {took:?}");
+    lateness.assert_took(took, SOON);
+}
+
+/// The messages in the pipe of libzmq are delivered too.
+#[test]
+fn a_hub_that_comes_back_during_the_drain_receives_the_waiting_messages() {
+    let (mut deployment, answers) = full_deployment(&["600"]);
+    deployment.hub.take().unwrap().kill();
+    deployment.gateway.wait_for("disconnected", |event| event["state"] == "disconnected");
+    deployment.gateway.signal(Signal::TERM);
+    let address = deployment.gateway.address();
+    eventually("the drain", || refuses(address).then_some(()));
+    deployment.restart_hub();
+    let (code, _, last) = wait_ended(&mut deployment.gateway);
+    assert_eq!((code, count(&last, "accepted")), (0, count(&last, "published")), "{last}");
+    // The last accepted message arrives, and those before it in their order.
+    let newest = answers.iter().rev().find(|it| it.outcome == Outcome::Accepted).unwrap();
+    let mut received = Vec::new();
+    loop {
+        let message = deployment.subscriber.next();
+        let is_last = message.topic == TOPIC && client_and_number(&message) == (newest.client, newest.number);
+        received.push(message);
+        if is_last {
+            break;
+        }
+    }
+    println!("SIGTERM, and the hub comes back during the drain: {}", DeliveryReport::of(&answers, &received));
+}
+
+#[test]
+fn a_second_signal_ends_the_drain() {
+    let (mut deployment, answers) = full_deployment(&["600"]);
+    deployment.gateway.signal(Signal::TERM);
+    let address = deployment.gateway.address();
+    eventually("the drain", || refuses(address).then_some(()));
+    assert!(deployment.gateway.is_running());
+    let (lateness, asked) = (Lateness::watch(), Instant::now());
+    deployment.gateway.signal(Signal::TERM);
+    assert_undelivered_reported(&mut deployment, &answers);
+    let took = asked.elapsed();
+    println!("a second SIGTERM with a stalled hub, --drain-timeout 600: ended after {took:?}");
+    lateness.assert_took(took, SOON);
+}
+
+#[test]
+fn a_hub_that_continues_during_the_drain_receives_everything() {
+    let (mut deployment, answers) = full_deployment(&["600"]);
+    deployment.gateway.signal(Signal::TERM);
+    let address = deployment.gateway.address();
+    eventually("the drain", || refuses(address).then_some(()));
+    deployment.hub().signal(Signal::CONT);
+    let (code, _, last) = wait_ended(&mut deployment.gateway);
+    assert_eq!((code, count(&last, "accepted")), (0, count(&last, "published")), "{last}");
+    let all = answers.iter().filter(|it| it.outcome == Outcome::Accepted).count();
+    let report = DeliveryReport::of(&answers, &take(&deployment.subscriber, all));
+    println!("SIGTERM, and the hub continues during the drain: {report}");
+    report.assert_nothing_lost();
+}
+
+/// In half of the cases, the kernel removes a ring about 10 ms after its process was reaped. A pending accept of the
+/// ring keeps the listening socket open until then.
+#[test]
+fn each_of_ten_gateways_can_use_the_port_of_the_one_killed_before() {
+    let address = free_address();
+    for _ in 0..10 {
+        let mut gateway = Gateway::serve().listen(address).start();
+        gateway.post(r#"{"topic":"t","payload":{}}"#).assert_accepted();
+        gateway.signal(Signal::KILL);
+        gateway.end();
+    }
+}
+
+/// A parent may rely on this after a crash, even if connections are open.
+#[test]
+fn a_new_gateway_can_use_the_port_of_a_killed_one_at_once() {
+    let (endpoints, _hub, subscriber) = HubProcess::start_with_subscriber(HubKind::Gated);
+    let address = free_address();
+    let start = || {
+        let mut gateway = Gateway::serve().listen(address).connect(&endpoints.publishers).start();
+        gateway.wait_connected();
+        gateway
+    };
+    let mut gateway = start();
+    let load = Load::on(&gateway, 3, 200);
+    load.wait_for_many(SOME, "200s", Instant::now(), accepted);
+    gateway.signal(Signal::KILL);
+    drop(gateway.end());
+    let killed = Instant::now();
+    let gateway = start();
+    let served = load.wait_for_many(SOME, "200s", killed, accepted);
+    let ready = Instant::now();
+    let report = DeliveryReport::of(&load.finish(), &crate::support::report::take_all(&gateway, &subscriber));
+    println!("gateway killed: {report}, a new one serves after {:?} ({:?})", served - killed, ready - killed);
+    assert!(served - killed < PATIENCE);
+    // Messages in the queue, in the pipe and on the way to the hub are lost. None arrived twice or out of order.
+    let expected = |outcome: &Outcome| matches!(outcome, Outcome::Unknown | Outcome::Refused(503, _));
+    assert!(report.refused.keys().all(expected), "{report}");
+}

@@ -1,0 +1,161 @@
+//! The events of a gateway that goes through all its states are those of `docs/reference.md`, with the same fields.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use super::document::{Document, quoted};
+use super::gateway::{ENABLED, Gateway, hub};
+use crate::support::compare::assert_same_set;
+
+/// The fields of each event.
+type Fields = BTreeMap<String, BTreeSet<String>>;
+
+/// The event of a subscriber that does not read. `tests/process/guard` sees to it.
+const SUBSCRIBER: [&str; 4] = ["state", "endpoint", "reason", "lost"];
+
+/// The field of `stopped` that is there only if the drain ended too early. `tests/process/delivery` sees to it.
+const UNDELIVERED: &str = "undelivered";
+
+#[test]
+fn events_and_their_fields_are_those_of_the_table() {
+    let directory = tempfile::tempdir().unwrap();
+    let settings = directory.path().join("user_settings.py");
+    let endpoint = format!("ipc://{}/hub", directory.path().display());
+    let hub_socket = hub(&endpoint);
+    let socket = format!("unix:{}/socket", directory.path().display());
+    let gateway = Gateway::serve(directory.path(), &["--plain", "--connect", &endpoint, "--listen", &socket]);
+    let mut seen = Vec::new();
+    let mut wait_for = |name: &str, state: Option<&str>| {
+        loop {
+            let event = gateway.event(name);
+            seen.push(event.clone());
+            if event["event"] == name && state.is_none_or(|state| event["state"] == state) {
+                return;
+            }
+        }
+    };
+
+    wait_for("ready", None);
+    drop(hub_socket);
+    wait_for("not-ready", None);
+    gateway.signal(Signal::USR1);
+    wait_for("stats", None);
+    std::fs::write(&settings, ENABLED).unwrap();
+    wait_for("settings", Some("unchanged"));
+    std::fs::write(&settings, "TOKEN = (\n").unwrap();
+    wait_for("settings", Some("rejected"));
+    std::fs::write(&settings, "").unwrap();
+    wait_for("settings", Some("reloaded"));
+    std::fs::write(&settings, ENABLED).unwrap();
+    wait_for("listening", None);
+    gateway.signal(Signal::TERM);
+    wait_for("stopped", None);
+    seen.push(Gateway::serve(directory.path(), &["--plain", "--connect", "no endpoint"]).wait_for("failed"));
+
+    seen.extend(certificate_events());
+    let mut fields = fields_of(&seen);
+    fields.get_mut("stopped").unwrap().insert(UNDELIVERED.into());
+    fields.insert("subscriber".into(), SUBSCRIBER.map(Into::into).into());
+    let described = described();
+    assert_same_set("events", described.keys(), fields.keys());
+    for (event, fields) in &fields {
+        assert_same_set(format_args!("fields of {event}"), &described[event], fields);
+    }
+    let reference = Document::read("docs/reference.md");
+    let table = reference.table("events");
+    for event in &seen {
+        let row = table.iter().find(|row| row[0].trim_matches('`') == event["event"]).unwrap();
+        for value in ["state", "io"].iter().filter_map(|field| event[field].as_str()) {
+            assert!(quoted(row[1]).any(|word| word == value), "{event}");
+        }
+    }
+}
+
+/// Returns the events of a certificate that is made, and of one that is rejected.
+fn certificate_events() -> [Value; 2] {
+    let directory = tempfile::tempdir().unwrap();
+    let gateway = Gateway::serve(directory.path(), &["--bind", &format!("ipc://{}/bus", directory.path().display())]);
+    let next = || gateway.wait_for("certificate");
+    let made = next();
+    let certificate = directory.path().join("gateway-cert.pem");
+    std::fs::remove_file(&certificate).unwrap();
+    std::fs::create_dir(&certificate).unwrap();
+    let rejected = std::iter::repeat_with(next).find(|event| event["state"] == "rejected").unwrap();
+    [made, rejected]
+}
+
+#[test]
+fn counters_are_those_of_the_table_and_of_its_example() {
+    let reference = Document::read("docs/reference.md");
+    let directory = tempfile::tempdir().unwrap();
+    let [publishers, subscribers] =
+        ["publishers", "subscribers"].map(|name| format!("ipc://{}/{name}", directory.path().display()));
+    let hub = ["--plain", "--hub", "--hub-publishers", &publishers, "--hub-subscribers", &subscribers];
+    let gateway = Gateway::serve(directory.path(), &hub);
+    gateway.ready();
+    gateway.signal(Signal::USR1);
+    let stats = gateway.wait_for("stats");
+
+    let rows = reference.table("counters");
+    for row in &rows {
+        let counter = &stats[row[0].trim_matches('`')];
+        // What stands in an object or in each of an array is described in the same row, before the meaning of each.
+        let nested: Option<BTreeSet<&str>> = match counter {
+            Value::Array(elements) => Some(elements[0].as_object().unwrap().keys().map(String::as_str).collect()),
+            Value::Object(_) if row[0] == "`hub`" => Some(keys(counter)),
+            _ => None,
+        };
+        if let Some(nested) = nested {
+            let described: BTreeSet<&str> = quoted(row[1]).filter(|word| !word.starts_with("--")).collect();
+            assert_same_set(row[0], described, nested);
+        }
+    }
+    let described: BTreeSet<&str> = rows.iter().map(|row| row[0].trim_matches('`')).collect();
+    let mut counted = keys(&stats);
+    counted.remove("event");
+    assert_same_set("counters", described, counted.iter().copied());
+
+    let example: Value = serde_json::from_str(reference.block("example: stats")).unwrap();
+    counted.remove("hub"); // the example has no embedded hub
+    counted.insert("event");
+    assert_same_set("counters of the example", keys(&example), counted);
+}
+
+/// Returns the events and their fields as the table has them.
+fn described() -> Fields {
+    let reference = Document::read("docs/reference.md");
+    let counters: Vec<String> =
+        reference.table("counters").iter().map(|row| row[0].trim_matches('`').to_owned()).collect();
+    let rows = reference.table("events");
+    let fields = rows.iter().map(|row| {
+        let mut fields: BTreeSet<String> = quoted(&without_values(row[1])).map(str::to_owned).collect();
+        if row[1].contains("counters") {
+            // This gateway has no embedded hub.
+            fields.extend(counters.iter().filter(|&counter| counter != "hub").cloned());
+        }
+        (row[0].trim_matches('`').to_owned(), fields)
+    });
+    fields.collect()
+}
+
+/// Removes what stands in parentheses: the values of a field, and links.
+fn without_values(cell: &str) -> String {
+    let parts = cell.split('(').enumerate();
+    parts.map(|(n, part)| if n == 0 { part } else { part.split_once(')').unwrap().1 }).collect()
+}
+
+/// Returns the events and their fields as the gateway printed them.
+fn fields_of(events: &[Value]) -> Fields {
+    let mut fields = Fields::new();
+    for event in events {
+        let names = keys(event).into_iter().filter(|&name| name != "event").map(str::to_owned);
+        fields.entry(event["event"].as_str().unwrap().to_owned()).or_default().extend(names);
+    }
+    fields
+}
+
+fn keys(object: &Value) -> BTreeSet<&str> {
+    object.as_object().unwrap().keys().map(String::as_str).collect()
+}

@@ -1,0 +1,266 @@
+//! What the documents say of each topic is generated from the program's table of topics, and the completions of shells and
+//! the manual page from its options.
+
+use adapter_gateway::message::Vocabulary;
+use adapter_gateway::message::topics::{Content, UNCHECKED};
+
+use super::document::Document;
+use super::interface::Program;
+use super::messages::{self, Message, Topic, topics};
+use super::{completions, man_page};
+
+#[test]
+fn generated_parts_are_up_to_date() {
+    let program = Program::new();
+    let documents = [
+        with_parts("docs/clients.md", &[("messages", message_table())]),
+        with_parts(
+            "docs/reference.md",
+            &[("topics", topic_table()), ("unchecked", unchecked()), ("vocabularies", vocabulary_table())],
+        ),
+        with_parts("docs/openapi.yaml", &openapi()),
+        Document { path: "docs/adapter-gateway.postman_collection.json".into(), text: collection() },
+        Document { path: completions::BASH.into(), text: completions::bash(&program) },
+        Document { path: completions::ZSH.into(), text: completions::zsh(&program) },
+        Document { path: completions::FISH.into(), text: completions::fish(&program) },
+        Document { path: man_page::PATH.into(), text: man_page::page(&program) },
+    ];
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        documents.iter().for_each(Document::write);
+    }
+    for Document { path, text } in documents {
+        let is_up_to_date = Document::read(&path).text == text;
+        assert!(is_up_to_date, "{path} is out of date: run `UPDATE_DOCS=1 cargo test --test process generated`");
+    }
+}
+
+/// Returns the document with its generated parts, each given by its name, as they are to be.
+fn with_parts(path: &str, parts: &[(&str, String)]) -> Document {
+    let mut document = Document::read(path);
+    for (name, content) in parts {
+        document.replace_generated(name, content);
+    }
+    document
+}
+
+/// Returns the table of messages of `docs/clients.md`: a row for each purpose, with the messages of each vocabulary.
+fn message_table() -> String {
+    let all = messages::one_for_each_vocabulary();
+    let mut purposes: Vec<&str> = Vec::new();
+    all.iter().for_each(|message| {
+        if !purposes.contains(&message.purpose) {
+            purposes.push(message.purpose);
+        }
+    });
+    let mut table = "| purpose | newer vocabulary | older vocabulary |\n|---|---|---|\n".to_owned();
+    for purpose in purposes {
+        let cell = |newer| {
+            let chosen = all.iter().filter(|message| message.purpose == purpose && message.is_newer() == newer);
+            let messages: Vec<String> =
+                chosen.map(|message| format!("`{}` `{}`", message.topic, message.payload)).collect();
+            messages.join("<br>")
+        };
+        table += &format!("| {purpose} | {} | {} |\n", cell(true), cell(false));
+    }
+    table
+}
+
+/// Returns the body of the request.
+fn body(message: &Message) -> String {
+    format!(r#"{{"topic": "{}", "payload": {}}}"#, message.topic, message.payload)
+}
+
+/// Returns the table of topics of `docs/reference.md`.
+fn topic_table() -> String {
+    let mut table = "| topic | identifier | `content` |\n|---|---|---|\n".to_owned();
+    for topic in topics() {
+        let identifiers: Vec<String> = topic.identifiers.iter().map(|field| format!("`{field}`")).collect();
+        let (identifiers, content) = (identifiers.join(" or "), description(topic.content));
+        table += &format!("| `{}` | {identifiers} | {content} |\n", topic.name);
+    }
+    table
+}
+
+/// Returns what the reference says of the content.
+fn description(content: Content) -> String {
+    match content {
+        Content::Any => "any value".to_owned(),
+        Content::OneOf(words) => words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" or "),
+        Content::HomeAutomation => "an object, see below".to_owned(),
+    }
+}
+
+/// Returns the list of the topics whose payloads are not checked.
+fn unchecked() -> String {
+    UNCHECKED.map(|topic| format!("`{topic}`")).join(", ") + "\n"
+}
+
+/// Returns the table of vocabularies of `docs/reference.md`: each topic and each identifier that differs.
+fn vocabulary_table() -> String {
+    let topics = topics();
+    let mut pairs = Vec::new();
+    for topic in &topics {
+        let name = |name: Option<&str>| name.map_or("none: it stays as it is".to_owned(), |name| format!("`{name}`"));
+        pairs.push([topic.schema.older, topic.schema.newer].map(name));
+    }
+    for &identifier in topics.iter().flat_map(|topic| &topic.identifiers) {
+        let name = |vocabulary: Vocabulary| format!("`{}`", vocabulary.identifier(identifier).unwrap());
+        pairs.push([Vocabulary::Older, Vocabulary::Newer].map(name));
+    }
+    let mut table = "| older | newer |\n|---|---|\n".to_owned();
+    for [older, newer] in pairs {
+        let row = format!("| {older} | {newer} |\n");
+        if older != newer && !table.contains(&row) {
+            table += &row;
+        }
+    }
+    table
+}
+
+/// Returns the name and the content of each generated part of `docs/openapi.yaml`.
+fn openapi() -> [(&'static str, String); 4] {
+    let examples = messages::all().iter().map(openapi_example).collect();
+    let topics = topics();
+    let reference = |topic| format!("        - $ref: '#/components/schemas/{}'\n", schema_name(topic));
+    let references = topics.iter().map(reference).collect();
+    let schemas = topics.iter().map(openapi_schema).collect();
+    let names = topics.iter().map(|topic| format!("              - {}\n", topic.name)).collect();
+    [("examples", examples), ("references", references), ("schemas", schemas), ("names", names)]
+}
+
+fn openapi_example(message: &Message) -> String {
+    let Message { name, purpose, topic, payload, .. } = message;
+    format!(
+        "              {name}:
+                summary: {}
+                value:
+                  topic: {topic}
+                  payload: {payload}
+",
+        capitalised(purpose),
+    )
+}
+
+fn openapi_schema(topic: &Topic) -> String {
+    let mut schema = format!(
+        "    {}:
+      title: {}
+      type: object
+      required: [topic, payload]
+      properties:
+        topic: {{ const: {} }}
+        payload:
+          type: object
+",
+        schema_name(topic),
+        capitalised(topic.purpose),
+        topic.name,
+    );
+    let content = content_schema(topic.content);
+    if let [one] = topic.identifiers.as_slice() {
+        schema += &format!(
+            "          required: [{one}, content]
+          properties:
+            {one}: {{ $ref: '#/components/schemas/Name' }}
+            content: {content}
+"
+        );
+    } else {
+        schema += &format!("          required: [content]\n          properties:\n            content: {content}\n");
+        schema += "          anyOf:\n";
+        for identifier in &topic.identifiers {
+            schema += &format!(
+                "            - required: [{identifier}]
+              properties: {{ {identifier}: {{ $ref: '#/components/schemas/Name' }} }}
+"
+            );
+        }
+    }
+    schema
+}
+
+fn content_schema(content: Content) -> String {
+    match content {
+        Content::Any => "{}".to_owned(),
+        Content::OneOf(words) => format!("{{ enum: [{}] }}", words.join(", ")),
+        Content::HomeAutomation => "{ $ref: '#/components/schemas/HomeAutomation' }".to_owned(),
+    }
+}
+
+/// Returns the topic in one word: `AdapterNodesData`.
+fn schema_name(topic: &Topic) -> String {
+    topic.name.split(['/', '_']).map(capitalised).collect()
+}
+
+fn capitalised(text: &str) -> String {
+    let (first, rest) = text.split_at(1);
+    first.to_uppercase() + rest
+}
+
+const COLLECTION: &str = r#"{
+  "info": {
+    "name": "adapter-gateway",
+    "description": "Messages of every known topic. Set base_url, such as https://127.0.0.1:12358, and token.",
+    "schema": "https://schema.getpostman.com/json/collection/v2.1.0/collection.json"
+  },
+  "item": [
+ITEMS
+  ],
+  "variable": [
+    { "key": "base_url", "value": "https://127.0.0.1:12358" },
+    { "key": "token", "value": "" }
+  ]
+}
+"#;
+
+const ITEM: &str = r#"    {
+      "name": "NAME",
+      "event": [{ "listen": "test", "script": { "type": "text/javascript", "exec": [
+        SCRIPT
+      ] } }],
+      "request": {
+        "method": "POST",
+        "header": [{ "key": "Content-Type", "value": "application/json" }],
+        "url": {
+          "raw": "{{base_url}}/api/message?token=TOKEN",
+          "host": ["{{base_url}}"],
+          "path": ["api", "message"],
+          "query": [{ "key": "token", "value": "TOKEN" }]
+        },
+        "body": { "mode": "raw", "raw": BODY, "options": { "raw": { "language": "json" } } }
+      }
+    }"#;
+
+const ACCEPTED: [&str; 4] = [
+    "pm.test('accepted', () => {",
+    "  pm.response.to.have.status(200)",
+    "  pm.expect(pm.response.json()).to.eql({ status: 'accepted' })",
+    "})",
+];
+
+const UNAUTHORIZED: [&str; 5] = [
+    "pm.test('unauthorized', () => {",
+    "  pm.response.to.have.status(401)",
+    "  pm.expect(pm.response.headers.get('Content-Type')).to.eql('application/problem+json')",
+    "  pm.expect(pm.response.json().type).to.eql('urn:adapter-gateway:problem:token')",
+    "})",
+];
+
+/// The message of no known topic, which stands in `docs/openapi.yaml` too.
+const OTHER: &str = r#"{"topic": "my/own/topic", "payload": {"anything": [1, 2.5, null]}}"#;
+
+/// Returns the whole Postman collection: every example, the message of no known topic, and a wrong token.
+fn collection() -> String {
+    let messages = messages::all();
+    let accepted = messages.iter().map(|message| item(&message.name, "{{token}}", &body(message), &ACCEPTED));
+    let mut items: Vec<String> = accepted.collect();
+    items.push(item("other", "{{token}}", OTHER, &ACCEPTED));
+    items.push(item("wrong token", "wrong", &body(&messages[0]), &UNAUTHORIZED));
+    COLLECTION.replace("ITEMS", &items.join(",\n"))
+}
+
+fn item(name: &str, token: &str, body: &str, script: &[&str]) -> String {
+    let script: Vec<String> = script.iter().map(|line| format!("{line:?}")).collect();
+    let item = ITEM.replace("NAME", name).replace("TOKEN", token).replace("BODY", &format!("{body:?}"));
+    item.replace("SCRIPT", &script.join(",\n        "))
+}

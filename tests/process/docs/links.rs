@@ -1,0 +1,131 @@
+//! Links between the documents and within the OpenAPI document, and the size of the first document.
+
+use std::collections::BTreeSet;
+
+use super::document::{self, Document, repository};
+use crate::support::compare::assert_same_set;
+
+/// What a reader takes in within five minutes, in bytes.
+const README_BYTES: usize = 10_000;
+
+#[test]
+fn the_readme_is_short() {
+    let bytes = Document::read("README.md").text.len();
+    assert!(bytes <= README_BYTES, "README.md has {bytes} bytes");
+}
+
+#[test]
+fn the_first_two_commands_of_the_readme_show_the_program_and_test_it() {
+    let readme = Document::read("README.md").text;
+    let mut commands = readme.split("```sh\n").skip(1).map(|block| block.lines().next().unwrap());
+    assert_eq!([commands.next(), commands.next()], [Some("cargo run --release -- demo"), Some("cargo test")]);
+}
+
+#[test]
+fn links_lead_to_a_file_and_to_a_heading() {
+    let documents = document::all();
+    let mut broken = Vec::new();
+    for document in &documents {
+        let folder = repository(&document.path).parent().unwrap().to_path_buf();
+        for target in relative_links(&document.text) {
+            let (file, heading) = target.split_once('#').unwrap_or((target, ""));
+            let file = if file.is_empty() { repository(&document.path) } else { folder.join(file) };
+            let found = match std::fs::read_to_string(&file) {
+                Ok(text) => heading.is_empty() || headings(&text).any(|name| name == heading),
+                Err(_) => file.is_dir() && heading.is_empty(),
+            };
+            if !found {
+                broken.push(format!("{}: {target}", document.path));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "links that lead nowhere: {broken:#?}");
+}
+
+/// Who installs the `.deb` reads the README in `/usr/share/doc`, and its links lead to files beside it.
+#[test]
+fn the_deb_ships_what_its_readme_links_to() {
+    let manifest = Document::read("Cargo.toml").text;
+    let assets: Vec<[&str; 2]> = manifest
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("[\"")?.strip_suffix("\", \"644\"],")?.split_once("\", \""))
+        .map(|(from, to)| [from, to])
+        .collect();
+    let is_shipped = |path: &str| {
+        let folder = path.rsplit_once('/').map(|(folder, _)| format!("{folder}/")).unwrap_or_default();
+        assets.iter().any(|[from, to]| {
+            let matches = match from.split_once('*') {
+                Some((before, _)) => path.starts_with(before),
+                None => path == *from,
+            };
+            matches && *to == format!("usr/share/doc/adapter-gateway/{folder}")
+        })
+    };
+    let readme = Document::read("README.md").text;
+    let paths = relative_links(&readme).map(|link| link.split_once('#').map_or(link, |(path, _)| path));
+    let missing: Vec<_> = paths.filter(|path| !path.is_empty() && !is_shipped(path)).collect();
+    assert!(missing.is_empty(), "links of the README that lead nowhere in the .deb: {missing:#?}");
+}
+
+/// A second unit on the page would differ from the packaged one sooner or later.
+#[test]
+fn the_page_of_operations_names_the_packaged_unit_and_has_no_other() {
+    let page = Document::read("docs/operations.md").text;
+    assert!(page.contains("packaging/systemd/adapter-gateway.service") && !page.contains("WantedBy=default.target"));
+    let unit = Document::read("packaging/systemd/adapter-gateway.service").text;
+    assert!(unit.contains("ExecStart=/usr/bin/adapter-gateway serve\n"), "the page tells how to change this path");
+}
+
+/// A program that reads the document, such as a generator of clients, fails at a reference that leads nowhere.
+#[test]
+fn references_of_the_openapi_document_lead_to_a_part_of_it() {
+    let openapi = Document::read("docs/openapi.yaml").text;
+    let references: BTreeSet<&str> =
+        openapi.split("$ref: '").skip(1).map(|rest| rest.split_once('\'').unwrap().0).collect();
+    assert!(references.len() > 20, "the document writes its references in another way: {references:?}");
+    let broken: Vec<_> = references.into_iter().filter(|reference| !has_part(&openapi, reference)).collect();
+    assert!(broken.is_empty(), "references that lead nowhere: {broken:#?}");
+}
+
+/// Returns whether the mappings of a document lead down a path such as `#/components/schemas/Name`.
+fn has_part(yaml: &str, reference: &str) -> bool {
+    let Some(path) = reference.strip_prefix("#/") else { return false };
+    let mut lines = yaml.lines().filter(|line| !line.trim_start().starts_with('#'));
+    path.split('/').enumerate().all(|(depth, name)| {
+        let indent = "  ".repeat(depth);
+        // A line that is indented less ends the mapping.
+        let mut mapping = lines.by_ref().take_while(|line| line.is_empty() || line.starts_with(&indent));
+        mapping.any(|line| line.strip_prefix(&indent).is_some_and(|key| key.split(':').next() == Some(name)))
+    })
+}
+
+#[test]
+fn every_test_program_is_in_the_readme_of_the_tests() {
+    let programs = std::fs::read_dir(repository("tests")).unwrap().filter_map(|entry| {
+        let path = entry.unwrap().path();
+        let is_program = path.extension().is_some_and(|extension| extension == "rs") || path.join("main.rs").is_file();
+        is_program.then(|| path.file_stem().unwrap().to_string_lossy().into_owned())
+    });
+    let readme = Document::read("tests/README.md");
+    let named = readme.table("programs").into_iter().map(|row| row[0].trim_matches('`').to_owned());
+    assert_same_set("programs of tests/README.md", named, programs);
+}
+
+fn relative_links(text: &str) -> impl Iterator<Item = &str> {
+    let links = text.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0));
+    links.filter(|link| !link.contains("://"))
+}
+
+/// Returns what each heading is called in a link: lower case, without punctuation, with dashes for spaces.
+fn headings(text: &str) -> impl Iterator<Item = String> {
+    let mut in_code = false;
+    let lines = text.lines().filter(move |line| {
+        in_code ^= line.starts_with("```");
+        !in_code && line.starts_with('#')
+    });
+    lines.map(|line| {
+        let title = line.trim_start_matches('#').trim().to_lowercase();
+        let kept = title.chars().filter(|&c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    })
+}

@@ -1,0 +1,122 @@
+//! The tables of `docs/reference.md`, and the lists of `docs/openapi.yaml`, name what the program has.
+
+use std::collections::BTreeSet;
+
+use adapter_gateway::cli::SERVE_GROUPS;
+use adapter_gateway::http::counters::HandshakeFailure;
+use adapter_gateway::sync::counting::Counted;
+
+use super::document::{Document, quoted};
+use super::program;
+use crate::support::compare::assert_same_set;
+
+fn reference() -> Document {
+    Document::read("docs/reference.md")
+}
+
+#[test]
+fn options_are_those_of_the_help_with_the_same_defaults() {
+    let reference = reference();
+    for command in ["serve", "demo", "listen", "send", "enable", "disable"] {
+        // `disable` has the same option.
+        let table = if command == "disable" { "enable" } else { command };
+        let rows = reference.table(&format!("options: {table}"));
+        let names = |cell: &str| -> Vec<String> {
+            quoted(cell).filter_map(|text| text.split(' ').next()).map(str::to_owned).collect()
+        };
+        let mut described: Vec<String> = rows.iter().flat_map(|row| names(row[0])).collect();
+        described.dedup();
+        let listed = program::options(command);
+        let expected: Vec<String> = listed.iter().map(|option| option.name.clone()).collect();
+        assert_eq!(described, expected, "{command}: the options and their order");
+        for option in &listed {
+            let row = rows.iter().find(|row| names(row[0]).contains(&option.name)).unwrap();
+            let default = option.default.as_deref().unwrap_or_default();
+            // A default that is a value, and not a sentence, stands in the table as it is.
+            let value = default.split(',').next().unwrap_or_default();
+            if !value.is_empty() && !value.contains([' ', ';']) {
+                let has_value = row[1].split(['`', ' ', ',']).any(|word| word == value);
+                assert!(has_value, "{command} {}: {value} is not in {:?}", option.name, row[1]);
+            }
+        }
+    }
+}
+
+#[test]
+fn groups_of_options_begin_where_those_of_the_help_do() {
+    let help = program::printed(&["serve", "--help"]);
+    let reference = reference();
+    let rows = reference.table("options: serve");
+    for (heading, first) in SERVE_GROUPS {
+        assert!(help.contains(&format!("\n\n{heading}:\n  {first} ")), "{help}");
+        let at = rows.iter().position(|row| row[0] == format!("**{heading}**")).expect(heading);
+        assert_eq!(quoted(rows[at + 1][0]).next().and_then(|option| option.split(' ').next()), Some(first));
+    }
+}
+
+#[test]
+fn answers_are_every_status_and_every_problem_type() {
+    let reference = reference();
+    let rows = reference.table("statuses");
+    let statuses: BTreeSet<u16> = rows.iter().map(|row| row[0][..3].parse().unwrap()).collect();
+    assert_same_set("statuses", statuses, program::statuses());
+    let types: BTreeSet<String> = rows.iter().flat_map(|row| quoted(row[1])).map(str::to_owned).collect();
+    assert_same_set("types of problems", types, program::problem_types());
+}
+
+#[test]
+fn exit_statuses_are_those_of_the_help() {
+    let reference = reference();
+    let described: BTreeSet<u8> = reference.table("exit statuses").iter().map(|row| row[0].parse().unwrap()).collect();
+    let help = program::printed(&["--help"]);
+    let (_, codes) = help.split_once("Error codes:").unwrap();
+    let mut expected: BTreeSet<u8> =
+        codes.lines().filter_map(|line| line.split_whitespace().next()?.parse().ok()).collect();
+    expected.insert(0);
+    assert_same_set("exit statuses", described, expected);
+}
+
+#[test]
+fn reasons_of_a_503_are_listed_with_the_counters() {
+    let reference = reference();
+    let rows = reference.table("counters");
+    let refused = rows.iter().find(|row| row[0] == "`refused`").unwrap();
+    let described: BTreeSet<String> = quoted(refused[1]).map(str::to_owned).collect();
+    assert_same_set("reasons of a 503", described, program::unavailable());
+}
+
+#[test]
+fn reasons_of_failed_handshakes_are_those_of_the_counters() {
+    let reference = reference();
+    let rows = reference.table("failed handshakes");
+    let described: BTreeSet<&str> = rows.iter().map(|row| row[0].trim_matches('`')).collect();
+    assert_same_set("failed handshakes", described, HandshakeFailure::ALL.iter().map(|reason| reason.key()));
+}
+
+#[test]
+fn openapi_has_every_status_and_every_problem_type() {
+    let openapi = Document::read("docs/openapi.yaml").text;
+    let codes = openapi.lines().filter_map(|line| line.trim().strip_prefix('\'')?.strip_suffix("':")?.parse().ok());
+    assert_same_set("statuses", codes, program::statuses());
+    let is_letter = |c: char| c.is_ascii_lowercase() || c == '-';
+    let types = openapi.split("urn:adapter-gateway:problem:").skip(1).map(|rest| {
+        let end = rest.find(|c| !is_letter(c)).unwrap_or(rest.len());
+        rest[..end].to_owned()
+    });
+    let types: BTreeSet<String> = types.filter(|kind| !kind.is_empty()).collect();
+    assert_same_set("types of problems", types, program::problem_types());
+}
+
+#[test]
+fn openapi_has_the_order_of_the_checks() {
+    let openapi = Document::read("docs/openapi.yaml").text;
+    let (_, sentence) = openapi.split_once("in this\n        order: ").unwrap();
+    let numbers = sentence.split_once("\n      requestBody").unwrap().0.split([' ', ',', '.', '\n']);
+    let told: Vec<u16> = numbers.filter_map(|word| word.parse().ok()).collect();
+    let reference = reference();
+    let mut expected: Vec<u16> = reference.table("statuses").iter().map(|row| row[0][..3].parse().unwrap()).collect();
+    // These are no checks: they accept, or they end a wait.
+    expected.retain(|status| ![200, 204, 408].contains(status));
+    expected.dedup();
+    assert_eq!(told, expected);
+}

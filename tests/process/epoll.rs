@@ -1,0 +1,46 @@
+//! The tests for which it may make a difference how the gateway waits for sockets, once more with epoll: this program
+//! starts itself again with `GATEWAY_IO=epoll` for each group. `https` starts a gateway for each way itself.
+
+use std::process::Command;
+
+use crate::support::io_mode::IO_VARIABLE;
+
+/// How many tests of a group run at a time. Groups run side by side too.
+const THREADS: &str = "2";
+
+/// Runs the tests whose names begin so. Fails if there are none.
+fn pass_with_epoll(group: &str) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args([group, "--skip", "epoll::", "--test-threads", THREADS]).env(IO_VARIABLE, "epoll");
+    let output = command.output().unwrap();
+    let text = [output.stdout, output.stderr].map(|stream| String::from_utf8_lossy(&stream).into_owned()).concat();
+    assert!(output.status.success(), "GATEWAY_IO=epoll cargo test --test process {group}\n{text}");
+    assert!(!text.contains("running 0 tests"), "no test is called {group}");
+}
+
+/// Declares a test for each group: its name, what the names of its tests begin with, and why the transport matters.
+macro_rules! groups {
+    ($($name:ident: $group:literal, $reason:literal;)*) => {
+        $(
+            #[doc = $reason]
+            #[test]
+            fn $name() {
+                pass_with_epoll($group);
+            }
+        )*
+    };
+}
+
+groups! {
+    bodies: "statuses::bodies::", "A body comes in many reads.";
+    connections: "statuses::connections::", "Connections stay open, and deadlines end the wait for a socket.";
+    limits: "statuses::limits::", "What is refused is read and thrown away, and a body waits for room.";
+    endurance: "endurance::", "Reads and writes wait for slow clients, and accepting pauses.";
+    drain: "lifecycle::drain::", "A stop wakes each connection.";
+    idle: "lifecycle::running::an_idle_gateway", "An event loop without events sleeps.";
+    listeners: "lifecycle::listeners::", "Every worker accepts on every listener.";
+    settings: "settings::", "Ports open and close while the event loop runs.";
+    unix_sockets: "unix_sockets::", "The sockets have another family.";
+    inherited_sockets: "inherited_sockets::", "Other processes accept on the same sockets.";
+    replacement: "replacement::", "Two processes accept on one socket while one of them stops.";
+}

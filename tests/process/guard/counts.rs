@@ -1,0 +1,116 @@
+//! What the events tell of the ports of the bus: where they are, how many subscribers there are, how late the latest is,
+//! and that no message is counted twice or not at all.
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use super::rig::{OWN_TOPIC, Rig, Side, Transport};
+use super::traffic::{Poster, Task, subscribed};
+use crate::support::eventually;
+use crate::support::gateway::{Gateway, is_event};
+use crate::support::peer::RawPeer;
+use crate::support::subscriber::Subscriber;
+
+fn open(side: Side) -> Rig {
+    let arguments = ["--queue", "200", "--stall-timeout", "0", "--drain-timeout", "1"];
+    Rig::start(Gateway::serve().arguments(arguments), side, Transport::Tcp, OWN_TOPIC)
+}
+
+fn count(event: &Value, name: &str) -> u64 {
+    event[name].as_u64().unwrap_or_else(|| panic!("{name}: {event}"))
+}
+
+/// One subscriber reads nothing, and another one everything.
+fn each_accepted_message_is_counted_at_any_time(side: Side) {
+    const TIMES: usize = 100;
+    let mut rig = open(side);
+    let staller = subscribed(RawPeer::connect(&rig.endpoints.subscribers), OWN_TOPIC);
+    let poster = Poster::to(&rig.gateway, OWN_TOPIC, 20_000);
+    let posting = Task::start(|over| poster.post_until(over));
+    for _ in 0..TIMES {
+        let stats = rig.gateway.stats();
+        let counted = count(&stats, "published") + count(&stats, "queue_depth");
+        assert_eq!(count(&stats, "accepted"), counted, "{stats}");
+    }
+    eventually("the queue is full", || (count(&rig.gateway.stats(), "queue_depth") == 200).then_some(()));
+    let poster = posting.finish();
+    rig.gateway.signal(Signal::TERM);
+    assert_eq!(rig.gateway.wait_exit(), 0);
+    let output = rig.gateway.end().stdout;
+    let last: Value = serde_json::from_str(output.lines().next_back().unwrap()).unwrap();
+    assert!(is_event(&last, "stopped"), "{last}");
+    assert_eq!(count(&last, "accepted"), count(&last, "published") + count(&last, "undelivered"), "{last}");
+    assert!(count(&last, "accepted") >= poster.accepted.len() as u64, "{last}");
+    drop(staller);
+}
+
+#[test]
+fn each_accepted_message_of_a_bound_endpoint_is_counted_at_any_time() {
+    each_accepted_message_is_counted_at_any_time(Side::Bind);
+}
+
+#[test]
+fn each_accepted_message_of_a_hub_is_counted_at_any_time() {
+    each_accepted_message_is_counted_at_any_time(Side::Hub);
+}
+
+fn how_late_the_latest_is_told(side: Side) {
+    let mut rig = open(side);
+    assert_eq!(count(&rig.gateway.stats(), "subscribers"), 1);
+    let staller = subscribed(RawPeer::connect(&rig.endpoints.subscribers), OWN_TOPIC);
+    assert_eq!(count(&rig.gateway.stats(), "subscribers"), 2);
+    let mut poster = Poster::to(&rig.gateway, OWN_TOPIC, 20_000);
+    eventually("the queue is full", || (!poster.post_together(8)).then_some(()));
+    let late = |rig: &mut Rig| {
+        let stats = rig.gateway.stats();
+        (stats["late_messages"].as_u64().unwrap_or(0), stats["late_s"].as_f64().unwrap_or(0.0))
+    };
+    let (messages, seconds) = eventually("it is late", || Some(late(&mut rig)).filter(|(_, seconds)| *seconds >= 1.0));
+    println!("{messages} messages wait for the latest, the oldest for {seconds} s");
+    assert!((100..=200).contains(&messages), "{messages} messages wait");
+    eventually("it is later", || Some(late(&mut rig)).filter(|(_, later)| *later >= seconds + 1.0));
+    drop(staller);
+    eventually("nobody is late", || Some(late(&mut rig)).filter(|late| *late == (0, 0.0)));
+    eventually("one subscriber is left", || (count(&rig.gateway.stats(), "subscribers") == 1).then_some(()));
+    rig.gateway.terminate();
+}
+
+#[test]
+fn how_late_the_latest_subscriber_of_a_bound_endpoint_is_told() {
+    how_late_the_latest_is_told(Side::Bind);
+}
+
+#[test]
+fn how_late_the_latest_subscriber_of_a_hub_is_told() {
+    how_late_the_latest_is_told(Side::Hub);
+}
+
+/// Waits until the gateway tells of a bound endpoint that begins so, and returns its address.
+fn bound(gateway: &mut Gateway, beginning: &str) -> String {
+    let is_bound = |event: &Value| is_event(event, "bus") && event["state"] == "bound";
+    let event = gateway.wait_for("bound", |event| {
+        is_bound(event) && event["endpoint"].as_str().is_some_and(|endpoint| endpoint.starts_with(beginning))
+    });
+    assert_eq!(event.get("reason"), None, "{event}");
+    event["endpoint"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn each_endpoint_that_is_bound_is_told_with_its_address() {
+    let any_port = "tcp://127.0.0.1:0";
+    let hub = ["--hub", "--hub-publishers", "tcp://127.0.0.2:0", "--hub-subscribers", "tcp://127.0.0.3:*"];
+    let builder = Gateway::serve().bind(any_port).bind("ipc://*").arguments(hub);
+    let mut gateway = builder.start();
+    let beginnings = ["tcp://127.0.0.1:", "ipc://", "tcp://127.0.0.2:", "tcp://127.0.0.3:"];
+    let [bound_tcp, bound_ipc, publishers, hub_subscribers] =
+        beginnings.map(|beginning| bound(&mut gateway, beginning));
+    for endpoint in [&bound_tcp, &publishers, &hub_subscribers] {
+        assert!(!endpoint.ends_with(":0") && !endpoint.ends_with('*'), "{endpoint}");
+    }
+    assert_ne!(bound_ipc, "ipc://*");
+    drop(RawPeer::speaking(&publishers, "PUB"));
+    for endpoint in [&bound_tcp, &bound_ipc, &hub_subscribers] {
+        Subscriber::connected(endpoint, "").wait_until_subscribed(&gateway);
+    }
+    gateway.terminate();
+}

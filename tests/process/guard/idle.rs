@@ -1,0 +1,126 @@
+//! A gateway whose peers ask for nothing takes no processor time, also while it has no descriptor for those that come.
+
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use super::rig::{OWN_TOPIC, Rig, Side, Transport};
+use super::traffic::{Task, is_over};
+use crate::support::eventually;
+use crate::support::gateway::Gateway;
+use crate::support::http::Client;
+use crate::support::peer::RawPeer;
+use crate::support::subscriber::{Message, Subscriber};
+use crate::support::usage::{cpu_ticks, descriptors, highest_descriptor, limit_descriptors, raise_descriptors};
+
+/// How long the processor time is watched.
+const WATCHED: Duration = Duration::from_secs(3);
+
+/// Ticks of the processor, of which a second has 100, that a gateway may take in this time while nothing happens.
+const IDLE_TICKS: u64 = 5;
+
+/// The same while peers that are refused come back again and again: a fifth of one core.
+const REFUSING_TICKS: u64 = 60;
+
+/// The pause of a peer that was refused.
+const COME_BACK_PAUSE: Duration = Duration::from_millis(10);
+
+/// Returns the processor time that the gateway takes, in ticks.
+fn ticks(gateway: &Gateway) -> u64 {
+    let before = cpu_ticks(gateway.id());
+    std::thread::sleep(WATCHED);
+    cpu_ticks(gateway.id()) - before
+}
+
+#[test]
+fn a_hundred_subscribers_at_rest_cost_no_processor_time() {
+    const SUBSCRIBERS: usize = 100;
+    raise_descriptors();
+    for (side, transport) in [(Side::Bind, Transport::Tcp), (Side::Hub, Transport::Tcp), (Side::Bind, Transport::Ipc)] {
+        let mut rig = Rig::open(side, transport);
+        let context = zmq::Context::new();
+        let subscribers: Vec<_> = (0..SUBSCRIBERS)
+            .map(|number| {
+                let socket = context.socket(zmq::SUB).unwrap();
+                socket.set_subscribe(number.to_string().as_bytes()).unwrap();
+                socket.connect(&rig.endpoints.subscribers).unwrap();
+                socket
+            })
+            .collect();
+        eventually("all are connected", || (rig.gateway.stats()["subscriptions"] == SUBSCRIBERS + 1).then_some(()));
+        let ticks = ticks(&rig.gateway);
+        println!("{side:?}, {transport:?}: {ticks} ticks");
+        assert!(ticks <= IDLE_TICKS, "{side:?}, {transport:?}: {ticks} ticks");
+        drop(subscribers);
+        rig.assert_unharmed("subscribers at rest");
+    }
+}
+
+/// Connects, waits until the gateway ends the connection, and comes back.
+fn come_back(address: SocketAddr, over: &AtomicBool) {
+    while !is_over(over) {
+        if let Ok(stream) = TcpStream::connect(address) {
+            let mut peer = RawPeer::from(socket2::Socket::from(stream));
+            while !is_over(over) && !peer.is_ended() {
+                std::thread::sleep(COME_BACK_PAUSE);
+            }
+        }
+        std::thread::sleep(COME_BACK_PAUSE);
+    }
+}
+
+/// Checks that the next post over this connection is received.
+fn assert_served(rig: &Rig, client: &mut Client) {
+    let message = Message::new(OWN_TOPIC, r#"{"served":true}"#);
+    client.exchange(&rig.gateway.request(message.body())).assert_accepted();
+    assert_eq!(rig.subscriber.next(), message);
+}
+
+/// The limit of descriptors may be lowered later, or the whole system may have none left.
+fn without_descriptors_peers_wait_and_cost_no_processor_time(side: Side) {
+    const WAITING: usize = 20;
+    const COMING_BACK: usize = 8;
+    raise_descriptors();
+    let rig = Rig::open(side, Transport::Tcp);
+    let address: SocketAddr = rig.endpoints.subscribers.strip_prefix("tcp://").unwrap().parse().unwrap();
+    // Clients of HTTP take every descriptor that is left. The first one stands for at least one request, also where no
+    // number below the highest is free.
+    let mut clients = vec![rig.gateway.client()];
+    assert_served(&rig, &mut clients[0]);
+    let limit = highest_descriptor(rig.gateway.id()) + 1;
+    clients.extend((descriptors(rig.gateway.id())..limit).map(|_| rig.gateway.client()));
+    clients.iter_mut().for_each(|client| assert_served(&rig, client));
+    let former_limit = limit_descriptors(rig.gateway.id(), limit as u64);
+
+    let waiting: Vec<_> = (0..WAITING).map(|_| TcpStream::connect(address).unwrap()).collect();
+    assert_served(&rig, &mut clients[0]);
+    let ticks_while_waiting = ticks(&rig.gateway);
+    let coming_back: Vec<_> = (0..COMING_BACK).map(|_| Task::start(move |over| come_back(address, over))).collect();
+    let newcomers: Vec<_> = (0..4).map(|_| Subscriber::connected(&rig.endpoints.subscribers, OWN_TOPIC)).collect();
+    let ticks_while_refusing = ticks(&rig.gateway);
+    assert_served(&rig, &mut clients[0]);
+    println!("{ticks_while_waiting} ticks while peers wait, {ticks_while_refusing} while they come back");
+    drop(coming_back);
+    drop(waiting);
+
+    limit_descriptors(rig.gateway.id(), former_limit);
+    for newcomer in newcomers {
+        eventually("a peer that had waited is served", || {
+            assert_served(&rig, &mut clients[0]);
+            newcomer.next_within(Duration::from_millis(50))
+        });
+    }
+    assert!(ticks_while_waiting <= IDLE_TICKS, "{ticks_while_waiting} ticks while peers wait");
+    assert!(ticks_while_refusing <= REFUSING_TICKS, "{ticks_while_refusing} ticks while peers come back");
+    rig.assert_unharmed("no descriptors");
+}
+
+#[test]
+fn without_descriptors_peers_of_a_bound_endpoint_cost_no_processor_time() {
+    without_descriptors_peers_wait_and_cost_no_processor_time(Side::Bind);
+}
+
+#[test]
+fn without_descriptors_peers_of_a_hub_cost_no_processor_time() {
+    without_descriptors_peers_wait_and_cost_no_processor_time(Side::Hub);
+}

@@ -1,0 +1,59 @@
+//! There is one order for all subscribers, whoever publishes.
+
+use std::collections::BTreeMap;
+
+use super::rig::{OWN_TOPIC, Rig, Side, Transport};
+use super::traffic::{Poster, Task, number, payload};
+use crate::support::eventually;
+use crate::support::peer::{RawPeer, message};
+use crate::support::subscriber::{Message, Subscriber};
+
+/// Messages of each of four senders.
+const MESSAGES: u32 = 500;
+
+/// The topics of the senders begin so.
+const TOPIC: &str = "order/";
+
+/// Receives the messages of all senders.
+fn receive_all(subscriber: &Subscriber) -> Vec<Message> {
+    let of_senders = std::iter::repeat_with(|| subscriber.next()).filter(|message| message.topic.starts_with(TOPIC));
+    of_senders.take(4 * MESSAGES as usize).collect()
+}
+
+#[test]
+fn all_subscribers_receive_posts_and_messages_of_publishers_in_one_order() {
+    let rig = Rig::heard_by_all(Side::Hub, Transport::Tcp);
+    let other = Subscriber::connected(&rig.endpoints.subscribers, "");
+    let mut prober = Poster::to(&rig.gateway, OWN_TOPIC, 0);
+    eventually("the other subscriber is served", || {
+        assert!(prober.post());
+        other.next_within(std::time::Duration::from_millis(50))
+    });
+    let posting = [0, 1].map(|sender| {
+        let mut poster = Poster::to(&rig.gateway, &format!("{TOPIC}{sender}"), 100);
+        Task::start(move |_over| (0..MESSAGES).for_each(|number| assert!(poster.post(), "{number} is refused")))
+    });
+    let publishing = [2, 3].map(|sender| {
+        let mut peer = RawPeer::speaking(rig.publishers(), "PUB");
+        let topic = format!("{TOPIC}{sender}");
+        Task::start(move |_over| {
+            for number in 0..MESSAGES {
+                peer.send_all(&message(&[topic.as_bytes(), payload(number, "").as_bytes()]));
+                // The answer comes when the hub has read the message, so that the senders take turns.
+                peer.round_trip();
+            }
+        })
+    });
+    posting.into_iter().chain(publishing).for_each(Task::join);
+    let received = receive_all(&rig.subscriber);
+    let mut next = BTreeMap::new();
+    for message in &received {
+        let expected = next.entry(&message.topic).or_insert(0);
+        assert_eq!(number(message.payload.as_bytes()), *expected, "{} in another order", message.topic);
+        *expected += 1;
+    }
+    let turns = received.windows(2).filter(|two| two[0].topic != two[1].topic).count();
+    println!("{turns} times, a message follows that of another sender");
+    assert!(received == receive_all(&other), "another subscriber receives another order");
+    rig.assert_unharmed("many senders");
+}

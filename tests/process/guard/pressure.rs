@@ -1,0 +1,171 @@
+//! What waits in the hub for a subscriber that does not read is bounded apart for publishers and for posts: neither
+//! refuses the other, and nothing is dropped. Messages that publishers do not complete are ended together.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use super::rig::{OWN_TOPIC, Rig, Side, Transport};
+use super::traffic::{Poster, Task, assert_received, is_over, number, payload, subscribed};
+use crate::support::eventually;
+use crate::support::gateway::Gateway;
+use crate::support::lateness::Lateness;
+use crate::support::peer::{MORE, RawPeer, frame, frame_head, handshake, message};
+use crate::support::subscriber::Message;
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+
+/// What the hub may hold for publishers, and then once more for what any peers may cost.
+const MOST_HELD_KIB: u64 = 128 * 1024;
+
+/// How long one attempt of a publisher to send may take.
+const SEND_TIMEOUT: Duration = Duration::from_millis(100);
+
+fn open<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Rig {
+    let builder = Gateway::serve().arguments(["--stall-timeout", "0"]).arguments(arguments);
+    Rig::start(builder, Side::Hub, Transport::Tcp, OWN_TOPIC)
+}
+
+/// A publisher sends messages to `flood/NUMBER` as fast as the hub reads them.
+struct Flood {
+    sent: Arc<AtomicUsize>,
+    task: Task<RawPeer>,
+}
+
+impl Flood {
+    const MESSAGES: u32 = 4_000;
+    const PAYLOAD_BYTES: usize = 20_000;
+
+    fn start(endpoint: &str, publisher: usize) -> Self {
+        let mut peer = RawPeer::speaking(endpoint, "PUB");
+        peer.give_up_after(SEND_TIMEOUT);
+        let sent = Arc::new(AtomicUsize::new(0));
+        let task = Task::start({
+            let sent = Arc::clone(&sent);
+            move |over| {
+                let (topic, padding) = (format!("flood/{publisher}"), "x".repeat(Self::PAYLOAD_BYTES));
+                for number in 0..Self::MESSAGES {
+                    let bytes = message(&[topic.as_bytes(), payload(number, &padding).as_bytes()]);
+                    let mut at = 0;
+                    while at < bytes.len() && !is_over(over) {
+                        at += peer.send_some(&bytes[at..]);
+                    }
+                    sent.fetch_add(at, Ordering::Relaxed);
+                }
+                peer
+            }
+        });
+        Self { sent, task }
+    }
+}
+
+/// Waits until publishers send no more for a second, and returns how many bytes they have sent together.
+fn sent_until_held_back(floods: &[Flood]) -> usize {
+    let sent = || floods.iter().map(|flood| flood.sent.load(Ordering::Relaxed)).sum::<usize>();
+    let (mut last, mut since) = (sent(), Instant::now());
+    eventually("the hub reads no publisher", || {
+        if sent() != last {
+            (last, since) = (sent(), Instant::now());
+        }
+        (since.elapsed() > Duration::from_secs(1)).then_some(last)
+    })
+}
+
+#[test]
+fn publishers_are_held_back_and_posts_go_on() {
+    /// 64 MiB in the hub, and what the kernel buffers of three connections.
+    const MOST_SENT: usize = 110 * MIB;
+    const POSTS: usize = 200;
+    let mut rig = open([]);
+    let mut staller = subscribed(RawPeer::connect(&rig.endpoints.subscribers), "flood");
+    let floods = [0, 1].map(|publisher| Flood::start(rig.publishers(), publisher));
+    let sent = sent_until_held_back(&floods);
+    let growth_kib = rig.growth_kib();
+    println!("{sent} bytes sent, {growth_kib} KiB more");
+    assert!(sent < MOST_SENT, "{sent} bytes of publishers are read");
+    assert!(growth_kib < MOST_HELD_KIB, "{growth_kib} KiB more");
+
+    let mut poster = Poster::to(&rig.gateway, OWN_TOPIC, 1_000);
+    for number in 0..POSTS {
+        assert!(poster.post(), "post {number} is refused");
+    }
+    assert_received(&rig, &poster.accepted);
+    assert_eq!(rig.gateway.stats()["hub"]["dropped"], 0);
+
+    let mut next = [0, 0];
+    while next.iter().sum::<u32>() < 2 * Flood::MESSAGES {
+        let [topic, payload] = staller.receive_message();
+        let publisher = usize::from(topic.last().unwrap() - b'0');
+        assert_eq!(number(&payload), next[publisher], "lost, or in another order");
+        next[publisher] += 1;
+    }
+    drop(floods.map(|flood| flood.task.join()));
+    let hub = &rig.gateway.stats()["hub"];
+    assert_eq!(hub["dropped"], 0, "{hub}");
+    assert!(hub["forwarded"].as_u64().unwrap() >= u64::from(2 * Flood::MESSAGES), "{hub}");
+    rig.assert_served();
+    rig.gateway.terminate();
+}
+
+#[test]
+fn a_full_queue_of_posts_holds_no_publisher_up() {
+    const MESSAGES: u32 = 500;
+    const MORE_THAN_FIT: usize = 17;
+    let mut rig = open(["--queue", "16"]);
+    let mut staller = subscribed(RawPeer::connect(&rig.endpoints.subscribers), "posts");
+    let mut poster = Poster::to(&rig.gateway, "posts", 20_000);
+    eventually("the queue is full", || {
+        let are_accepted = poster.post_together(MORE_THAN_FIT);
+        // What the kernel still takes makes room again.
+        std::thread::sleep(SEND_TIMEOUT);
+        (!are_accepted && rig.gateway.stats()["queue_depth"] == 16).then_some(())
+    });
+    let mut publisher = RawPeer::speaking(rig.publishers(), "PUB");
+    for number in 0..MESSAGES {
+        publisher.send_all(&message(&[OWN_TOPIC.as_bytes(), payload(number, "").as_bytes()]));
+    }
+    assert_received(&rig, &(0..MESSAGES).collect::<Vec<_>>());
+    assert!(!poster.post_together(MORE_THAN_FIT), "the queue was not full");
+    for expected in &poster.accepted {
+        assert_eq!(number(&staller.receive_message()[1]), *expected, "lost, or in another order");
+    }
+    rig.assert_unharmed("a full queue");
+}
+
+/// Together they are more than the hub holds.
+#[test]
+fn messages_that_are_not_completed_are_ended_together() {
+    const PUBLISHERS: usize = 70;
+    const SENT_BYTES: usize = 950 * KIB;
+    /// How long another publisher may be held up.
+    const HELD_UP: Duration = Duration::from_secs(5);
+    let rig = open([]);
+    let begun = [handshake("PUB").concat(), frame(MORE, b"unfinished"), frame_head(0, MIB), vec![b' '; SENT_BYTES]];
+    let begun = begun.concat();
+    let mut unfinished: Vec<_> = (0..PUBLISHERS)
+        .map(|_| {
+            let mut peer = RawPeer::connect(rig.publishers());
+            peer.give_up_after(SEND_TIMEOUT);
+            peer.send(&begun);
+            peer
+        })
+        .collect();
+    let (lateness, since) = (Lateness::watch(), Instant::now());
+    let mut other = RawPeer::speaking(rig.publishers(), "PUB");
+    let expected = Message::new(OWN_TOPIC, r#"{"other":true}"#);
+    other.send_all(&message(&[expected.topic.as_bytes(), expected.payload.as_bytes()]));
+    assert_eq!(rig.subscriber.next(), expected);
+    lateness.assert_took(since.elapsed(), HELD_UP);
+    let growth_kib = rig.growth_kib();
+    let mut ended = 0;
+    eventually("most of them are ended, since the others may be held", || {
+        unfinished.retain_mut(|peer| !peer.is_ended());
+        ended = PUBLISHERS - unfinished.len();
+        (ended > PUBLISHERS / 2).then_some(())
+    });
+    println!("{ended} of {PUBLISHERS} ended, {growth_kib} KiB more");
+    assert!(growth_kib < MOST_HELD_KIB, "{growth_kib} KiB more");
+    drop(unfinished);
+    rig.assert_unharmed("messages that are not completed");
+}

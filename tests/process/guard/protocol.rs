@@ -1,0 +1,172 @@
+//! ZMTP 3 as peers may speak it: heartbeats at any place, frames of any length, and both forms of subscriptions.
+
+use std::time::Duration;
+
+use super::rig::{OWN_TOPIC, Rig, Side, Transport};
+use super::traffic::{Poster, assert_received, number, payload, subscribed};
+use crate::support::eventually;
+use crate::support::peer::{COMMAND, Form, MORE, RawPeer, cancel, frame, frame_head, message, ping, subscribe};
+use crate::support::subscriber::Message;
+
+/// How long a peer that reads nothing tries to send.
+const SEND_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Each port of a rig, and a type of the sockets that connect to it.
+fn ports(rig: &Rig) -> Vec<(String, &'static str)> {
+    let publishers = rig.endpoints.publishers.iter().map(|endpoint| (endpoint.clone(), "PUB"));
+    publishers.chain([(rig.endpoints.subscribers.clone(), "SUB")]).collect()
+}
+
+/// A frame that no memory could hold is either an error of the protocol or skipped, and nobody else notices it.
+#[test]
+fn a_length_of_64_bits_is_no_harm() {
+    let mut rig = Rig::heard_by_all(Side::Hub, Transport::Tcp);
+    for (endpoint, socket_type) in ports(&rig) {
+        for length in [usize::MAX, 1 << 63, (1 << 63) - 1, 1 << 32, u32::MAX as usize] {
+            for flags in [0, MORE, COMMAND] {
+                let mut peer = RawPeer::speaking(&endpoint, socket_type);
+                let mut bytes = frame_head(flags, length);
+                bytes.extend([0x01; 100_000]);
+                peer.send(&bytes);
+                rig.assert_served();
+                assert!(rig.subscriber.next_within(Duration::from_millis(5)).is_none(), "{length} bytes are a message");
+            }
+        }
+    }
+    rig.assert_unharmed("a length of 64 bits");
+}
+
+#[test]
+fn a_ping_may_stand_between_the_frames_of_a_message() {
+    const MESSAGES: u32 = 200;
+    let rig = Rig::open(Side::Hub, Transport::Tcp);
+    let mut publisher = RawPeer::speaking(rig.publishers(), "PUB");
+    for number in 0..MESSAGES {
+        let context = format!("context {number}");
+        let payload = payload(number, &"x".repeat(number as usize * 10));
+        publisher.send_all(&frame(MORE, OWN_TOPIC.as_bytes()));
+        publisher.send_all(&ping(context.as_bytes()));
+        publisher.send_all(&frame(0, payload.as_bytes()));
+        assert_eq!(publisher.receive_pong(), context.as_bytes());
+    }
+    assert_received(&rig, &(0..MESSAGES).collect::<Vec<_>>());
+    rig.assert_unharmed("a PING within a message");
+}
+
+/// The answers stand at the ends of frames, also while the gateway is writing messages.
+#[test]
+fn a_subscriber_that_sends_pings_receives_whole_messages_and_all_answers() {
+    const MESSAGES: u32 = 300;
+    for side in [Side::Bind, Side::Hub] {
+        let rig = Rig::open(side, Transport::Tcp);
+        let peer = RawPeer::connect_with_receive_buffer(&rig.endpoints.subscribers, 4_096);
+        let mut peer = subscribed(peer, OWN_TOPIC);
+        let mut poster = Poster::to(&rig.gateway, OWN_TOPIC, 100_000);
+        for expected in 0..MESSAGES {
+            peer.send_all(&ping(expected.to_string().as_bytes()));
+            assert!(poster.post(), "message {expected} is refused");
+            assert_eq!(number(&peer.receive_message()[1]), expected);
+        }
+        peer.round_trip();
+        assert_received(&rig, &poster.accepted);
+        rig.assert_unharmed("PINGs beside messages");
+    }
+}
+
+/// Answers that nobody reads take a bounded amount of memory. The peer goes on when it reads.
+fn pings_whose_answers_are_not_read(endpoint: &str, socket_type: &str, rig: &mut Rig) {
+    const PINGS: u32 = 1_000;
+    const MOST_BYTES: usize = 64 << 20;
+    let context = [7; 16];
+    let mut peer = RawPeer::connect_with_receive_buffer(endpoint, 1).shaking_hands(socket_type);
+    for _ in 0..PINGS {
+        peer.send_all(&ping(&context));
+    }
+    for _ in 0..PINGS {
+        assert_eq!(peer.receive_pong(), context);
+    }
+    // Much more than that, until the gateway takes no more of it, or drops it.
+    let pings = ping(&context).repeat(10_000);
+    peer.give_up_after(SEND_TIMEOUT);
+    let (mut sent, mut part_at) = (0, 0);
+    while sent < MOST_BYTES {
+        let taken = peer.send_some(&pings[part_at..]);
+        if taken == 0 {
+            break;
+        }
+        part_at = (part_at + taken) % pings.len();
+        sent += taken;
+    }
+    rig.assert_small(&format!("{sent} bytes of PINGs at {endpoint}"));
+    rig.assert_served();
+    // What is left of a PING, and another one, are taken as soon as answers are read.
+    let rest = part_at.next_multiple_of(ping(&context).len());
+    let last = [&pings[part_at..rest], &ping(b"last")].concat();
+    let mut last_at = 0;
+    while last_at < last.len() {
+        last_at += peer.send_some(&last[last_at..]);
+        if last_at < last.len() {
+            peer.read_some(65_536);
+        }
+    }
+    peer.read_until(b"\x04\x09\x04PONGlast");
+}
+
+#[test]
+fn pings_whose_answers_are_not_read_cost_a_bounded_amount() {
+    let mut rig = Rig::open(Side::Hub, Transport::Tcp);
+    for (endpoint, socket_type) in ports(&rig) {
+        pings_whose_answers_are_not_read(&endpoint, socket_type, &mut rig);
+    }
+    rig.assert_unharmed("PINGs whose answers are not read");
+}
+
+/// The same prefix twice of one peer counts once, in whichever form it comes, and one cancel removes it.
+#[test]
+fn both_forms_of_subscriptions_count() {
+    for form in [Form::Message, Form::Command] {
+        let other_form = if matches!(form, Form::Message) { Form::Command } else { Form::Message };
+        let mut rig = Rig::open(Side::Bind, Transport::Tcp);
+        let mut peer = RawPeer::speaking(&rig.endpoints.subscribers, "SUB");
+        let subscriptions = |rig: &mut Rig| rig.gateway.stats()["subscriptions"].as_u64().unwrap();
+        let post = |topic: &str| rig.gateway.post(Message::new(topic, "{}").body()).assert_accepted();
+        peer.send_all(&subscribe(form, b"once"));
+        peer.send_all(&subscribe(form, b"twice"));
+        peer.send_all(&subscribe(other_form, b"twice"));
+        peer.send_all(&subscribe(form, b"marker"));
+        peer.round_trip();
+        post("once/1");
+        post("twice/1");
+        for topic in ["once/1", "twice/1"] {
+            assert_eq!(peer.receive_message()[0], topic.as_bytes());
+        }
+        peer.send_all(&cancel(other_form, b"twice"));
+        peer.send_all(&cancel(form, b"never subscribed to"));
+        peer.round_trip();
+        // A marker follows what must not come.
+        for topic in ["twice/2", "once/2", "marker"] {
+            post(topic);
+        }
+        for topic in ["once/2", "marker"] {
+            assert_eq!(peer.receive_message()[0], topic.as_bytes(), "{form:?}");
+        }
+        eventually("three prefixes are left", || (subscriptions(&mut rig) == 3).then_some(()));
+        rig.assert_unharmed("subscriptions in both forms");
+    }
+}
+
+/// An XSUB may send messages. They are dropped and counted, and it stays a subscriber.
+#[test]
+fn messages_of_a_subscriber_are_dropped() {
+    let mut rig = Rig::heard_by_all(Side::Hub, Transport::Tcp);
+    let mut peer = subscribed(RawPeer::connect(&rig.endpoints.subscribers), OWN_TOPIC);
+    for _ in 0..100 {
+        peer.send_all(&message(&[b"topic", b"{}"]));
+        peer.send_all(&frame(0, b"\x02no subscription"));
+    }
+    peer.round_trip();
+    rig.assert_served();
+    assert_eq!(peer.receive_message()[0], OWN_TOPIC.as_bytes());
+    assert_eq!(rig.gateway.stats()["peers"]["disconnected"], 0);
+    rig.assert_unharmed("messages of a subscriber");
+}

@@ -1,0 +1,120 @@
+//! What the embedded hub takes from publishers: messages of two frames, of at most a topic and a payload that the
+//! gateway itself could publish.
+
+use std::time::Duration;
+
+use super::rig::{Rig, Side, Transport};
+use crate::support::eventually;
+use crate::support::gateway::Gateway;
+use crate::support::peer::{MORE, RawPeer, frame, frame_head, message};
+use crate::support::subscriber::{Message, Subscriber, ipc_endpoint};
+
+/// How long to wait for one message before another is sent.
+const PROBE_TIMEOUT: Duration = Duration::from_millis(50);
+
+/// Messages that a hub must not pass on.
+fn refused_messages() -> Vec<(&'static str, Vec<u8>)> {
+    vec![
+        ("one frame", message(&[b"alone"])),
+        ("three frames", message(&[b"topic", b"{}", b"more"])),
+        ("9,600 frames", message(&vec![&b"frame"[..]; 9_600])),
+        ("200,000 frames", message(&vec![&[b'f'; 200][..]; 200_000])),
+        ("a topic of 1,025 bytes", message(&[&[b't'; 1_025], b"{}"])),
+        ("a topic of 80 MB", message(&[&vec![b't'; 80_000_000], b"{}"])),
+        ("a payload of 80 MB", message(&[b"topic", &vec![b' '; 80_000_000]])),
+        ("a third frame of 80 MB", message(&[b"topic", b"{}", &vec![b' '; 80_000_000]])),
+    ]
+}
+
+#[test]
+fn only_messages_of_two_frames_within_the_bounds_are_passed_on() {
+    let mut rig = Rig::heard_by_all(Side::Hub, Transport::Tcp);
+    let other = zmq::Context::new().socket(zmq::PUB).unwrap();
+    other.connect(rig.publishers()).unwrap();
+    eventually("another publisher is connected", || {
+        other.send_multipart(["other", "{}"], 0).unwrap();
+        rig.subscriber.next_within(PROBE_TIMEOUT)
+    });
+    let mut peer = RawPeer::speaking(rig.publishers(), "PUB");
+    for (number, (what, bytes)) in refused_messages().into_iter().enumerate() {
+        peer.send_all(&bytes);
+        peer.round_trip();
+        rig.assert_small(what);
+        assert_eq!(rig.gateway.stats()["hub"]["dropped"], number + 1, "{what}");
+        // The same publisher goes on, and the others too.
+        let marker = Message::new("marker", &format!(r#"{{"n":{number}}}"#));
+        let frames = [marker.topic.as_str(), marker.payload.as_str()];
+        peer.send_all(&message(&frames.map(str::as_bytes)));
+        let other_message = Message::new("other", "{}");
+        let next = eventually("a message", || Some(rig.subscriber.next()).filter(|next| *next != other_message));
+        assert_eq!(next, marker, "{what} was passed on");
+        other.send_multipart(frames, 0).unwrap();
+        assert_eq!(rig.subscriber.next(), marker);
+        rig.assert_served();
+    }
+    rig.assert_unharmed("refused messages");
+}
+
+#[test]
+fn a_message_that_never_ends_is_not_kept() {
+    let rig = Rig::open(Side::Hub, Transport::Ipc);
+    let mut frames = RawPeer::speaking(rig.publishers(), "PUB");
+    let part = frame(MORE, &[b'f'; 1_000]).repeat(4_000);
+    for _ in 0..25 {
+        frames.send_all(&part);
+    }
+    frames.round_trip();
+    let mut announced: Vec<_> = (0..20).map(|_| RawPeer::speaking(rig.publishers(), "XPUB")).collect();
+    for peer in &mut announced {
+        peer.send_all(&[frame(MORE, b"topic"), frame_head(0, 799_000_000), vec![b' '; 3_000_000]].concat());
+    }
+    rig.assert_unharmed("messages that never end");
+}
+
+/// MessagePack can be longer than the JSON that it stands for.
+#[test]
+fn the_largest_messages_of_the_gateway_pass_its_hub() {
+    const BODY_BYTES: usize = 1 << 20;
+    for (encoding, element) in [("json", "1,"), ("msgpack", "1.1,"), ("msgpack", "-0,"), ("msgpack", "1e1,")] {
+        let [publishers, subscribers] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let [publishers_side, subscribers_side] = [&publishers, &subscribers].map(ipc_endpoint);
+        let hub = ["--hub", "--hub-publishers", &publishers_side, "--hub-subscribers", &subscribers_side];
+        let mut gateway = Gateway::serve().arguments(["--encoding", encoding]).arguments(hub).start();
+        gateway.wait_event("ready");
+        let socket = zmq::Context::new().socket(zmq::SUB).unwrap();
+        socket.set_subscribe(b"large").unwrap();
+        socket.connect(&subscribers_side).unwrap();
+        let (start, end) = (r#"{"topic":"large","payload":{"a":["#, "1]}}");
+        let elements = (BODY_BYTES - start.len() - end.len()) / element.len();
+        let body = [start, &element.repeat(elements), end].concat();
+        let frames = eventually("the largest message arrives", || {
+            gateway.post(&body).assert_accepted();
+            (socket.poll(zmq::POLLIN, 200).unwrap() > 0).then(|| socket.recv_multipart(0).unwrap())
+        });
+        println!("{encoding} {element}: {} bytes of body, {} bytes of payload", body.len(), frames[1].len());
+        assert_eq!(frames[0], b"large");
+    }
+}
+
+/// libzmq sends its heartbeats between any two frames.
+#[test]
+fn a_publisher_with_heartbeats_is_not_interrupted() {
+    const MESSAGES: u32 = 2_000;
+    let rig = Rig::open(Side::Hub, Transport::Tcp);
+    let publisher = zmq::Context::new().socket(zmq::PUB).unwrap();
+    publisher.set_heartbeat_ivl(5).unwrap();
+    publisher.set_heartbeat_timeout(30_000).unwrap();
+    publisher.connect(rig.publishers()).unwrap();
+    let subscriber = Subscriber::connected(&rig.endpoints.subscribers, "heart");
+    eventually("the publisher is connected", || {
+        publisher.send_multipart(["heart", "probe"], 0).unwrap();
+        subscriber.next_within(PROBE_TIMEOUT)
+    });
+    let padding = "x".repeat(40_000);
+    for number in 0..MESSAGES {
+        publisher.send_multipart(["heart", &format!("{number} {padding}")], 0).unwrap();
+        let is_probe = |message: &Message| message.payload == "probe";
+        let next = std::iter::repeat_with(|| subscriber.next()).find(|message| !is_probe(message)).unwrap();
+        assert_eq!(next.payload, format!("{number} {padding}"));
+    }
+}

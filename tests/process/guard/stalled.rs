@@ -1,0 +1,112 @@
+//! Publishers of the hub whose messages nobody takes. What the hub holds for them is bounded, whoever of them is still
+//! there, and it is given back.
+
+use std::time::Duration;
+
+use super::rig::{OWN_TOPIC, REMAINING_KIB, Rig, Side, Transport};
+use crate::support::eventually;
+use crate::support::gateway::Gateway;
+use crate::support::peer::{Form, RawPeer, frame, frame_head, handshake, message, subscribe};
+use crate::support::subscriber::Message;
+use crate::support::usage::resident_kib;
+
+const MIB: usize = 1 << 20;
+
+/// What the hub may hold for publishers, and then once more for what any peers may cost.
+const MOST_HELD_KIB: u64 = 128 * 1024;
+
+/// How long a publisher tries to send, when the hub does not read from it.
+const SEND_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// Opens a gateway that disconnects a subscriber after so many seconds.
+fn open(side: Side, stall_timeout_s: &str) -> Rig {
+    Rig::start(Gateway::serve().arguments(["--stall-timeout", stall_timeout_s]), side, Transport::Tcp, OWN_TOPIC)
+}
+
+/// Connects a subscriber to what begins with `prefix` that reads nothing.
+fn stalled_subscriber(rig: &Rig, prefix: &str) -> RawPeer {
+    let mut peer = RawPeer::speaking(&rig.endpoints.subscribers, "SUB");
+    peer.send_all(&subscribe(Form::Message, prefix.as_bytes()));
+    peer.round_trip();
+    peer
+}
+
+/// Connects a publisher that sends as many of these messages as are taken, and leaves. It may be refused: a publisher that
+/// has left keeps its place until the hub has read what it has sent.
+fn publish_and_leave(rig: &Rig, message: &[u8], count: usize) {
+    let mut peer = RawPeer::connect(rig.publishers());
+    peer.give_up_after(SEND_TIMEOUT);
+    handshake("PUB").iter().for_each(|part| peer.send(part));
+    let _taken = (0..count).take_while(|_| peer.takes(message)).count();
+}
+
+/// Waits until a publisher that comes now is read. Until then it is refused, or held back.
+fn wait_for_publisher(rig: &Rig) {
+    let topic = format!("{OWN_TOPIC}/other");
+    let (sent, expected) = (message(&[topic.as_bytes(), b"{}"]), Message::new(&topic, "{}"));
+    eventually("a publisher is read", || {
+        publish_and_leave(rig, &sent, 1);
+        rig.subscriber.next_within(SEND_TIMEOUT).map(|message| assert_eq!(message, expected))
+    });
+    while rig.subscriber.next_within(SEND_TIMEOUT).is_some() {}
+}
+
+/// Publishers leave one after the other while nothing is passed on. Afterwards the gateway serves others, and has given
+/// the memory back.
+fn publishers_that_come_and_go(publishers: usize, messages: usize, payload_bytes: usize) {
+    let mut rig = open(Side::Hub, "0");
+    let staller = stalled_subscriber(&rig, "flood");
+    let flood = message(&[b"flood", &vec![b' '; payload_bytes]]);
+    let before_kib = resident_kib(rig.gateway.id());
+    let mut most_kib = 0;
+    for _ in 0..publishers {
+        publish_and_leave(&rig, &flood, messages);
+        most_kib = most_kib.max(resident_kib(rig.gateway.id()));
+    }
+    let growth_kib = most_kib.saturating_sub(before_kib);
+    println!("{publishers} publishers of {messages} messages of {payload_bytes} bytes: {growth_kib} KiB more");
+    assert!(growth_kib < MOST_HELD_KIB, "{growth_kib} KiB more");
+    // A subscriber finds a place, whatever publishers have left behind.
+    let subscribed = |rig: &mut Rig| rig.gateway.stats()["subscriptions"].as_u64().unwrap();
+    let others = subscribed(&mut rig);
+    let newcomer = stalled_subscriber(&rig, "newcomer");
+    eventually("the newcomer is counted", || (subscribed(&mut rig) == others + 1).then_some(()));
+    drop((staller, newcomer));
+    rig.assert_served();
+    wait_for_publisher(&rig);
+    eventually("the memory is given back", || (rig.growth_kib() < REMAINING_KIB).then_some(()));
+    rig.assert_unharmed("publishers that come and go");
+}
+
+#[test]
+fn publishers_of_large_messages_that_come_and_go_cost_a_bounded_amount() {
+    publishers_that_come_and_go(12, 200, MIB);
+}
+
+#[test]
+fn many_publishers_of_small_messages_that_come_and_go_cost_a_bounded_amount() {
+    publishers_that_come_and_go(3_000, 200, 100);
+}
+
+#[test]
+fn publishers_of_many_messages_that_come_and_go_take_no_place_of_others() {
+    publishers_that_come_and_go(254, 1_000, 300);
+}
+
+#[test]
+fn messages_that_are_not_completed_hold_no_publisher_up() {
+    const PUBLISHERS: usize = 70;
+    let rig = open(Side::Hub, "0");
+    let unfinished: Vec<_> = (0..PUBLISHERS)
+        .map(|_| {
+            let mut peer = RawPeer::connect(rig.publishers());
+            let [greeting, ready] = handshake("PUB");
+            let begun = [frame(1, b"unfinished"), frame_head(0, MIB), vec![b' '; 1_000]];
+            [greeting, ready].iter().chain(&begun).for_each(|part| peer.send(part));
+            peer
+        })
+        .collect();
+    wait_for_publisher(&rig);
+    drop(unfinished);
+    rig.assert_unharmed("messages that are not completed");
+}

@@ -1,0 +1,189 @@
+//! What is not ZMTP 3 becomes neither a message nor a subscription.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use super::rig::{OWN_TOPIC, Rig, Side, Transport};
+use crate::support::gateway::Gateway;
+use crate::support::io_mode::io_mode;
+use crate::support::peer::{RawPeer, message};
+use crate::support::process::{Process, binary};
+use crate::support::subscriber::Message;
+use crate::support::{PATIENCE, eventually, skip};
+
+/// A message in the frames of ZMTP 1.0: a length that counts the flags, the flags, the content.
+fn v1_message(topic: &str, payload: &str) -> Vec<u8> {
+    let part = |flags: u8, body: &str| [&[u8::try_from(body.len() + 1).unwrap(), flags], body.as_bytes()].concat();
+    [part(1, topic), part(0, payload)].concat()
+}
+
+/// The body of a request that is a message, wherever a reader of ZMTP 1.0 begins in the first 400 bytes: each pair of
+/// them is an empty frame of a longer message. Behind them, both ways to divide the bytes into pairs meet.
+fn body_with_message(topic: &str, payload: &str) -> Vec<u8> {
+    [&[1; 400][..], b"\x02\x01\x01\x01\x00", &v1_message(topic, payload)].concat()
+}
+
+fn http(method: &str, body: &[u8]) -> Vec<u8> {
+    let head = format!(
+        "{method} / HTTP/1.1\r\nHost: 127.0.0.1:16130\r\nOrigin: http://example.org\r\nAccept: */*\r\n\
+         User-Agent: Mozilla/5.0 (X11; Linux x86_64)\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    [head.as_bytes(), body].concat()
+}
+
+/// What peers send that speak something else, with a message in it or a subscription to everything.
+fn strangers() -> Vec<(&'static str, Vec<u8>)> {
+    let v2 =
+        |socket_type: u8, rest: &[u8]| [&b"\xff\0\0\0\0\0\0\0\x01\x7f\x01"[..], &[socket_type, 0, 0], rest].concat();
+    let v1 = v1_message("stranger", "{}");
+    vec![
+        ("GET", http("GET", b"")),
+        ("POST", http("POST", &body_with_message("stranger", "{}"))),
+        ("ZMTP 1.0 publisher", [b"\x01\x00", &v1[..]].concat()),
+        ("ZMTP 1.0 publisher, long identity", [b"\xff\0\0\0\0\0\0\0\x01\x00", &v1[..]].concat()),
+        ("ZMTP 1.0 subscriber", b"\x01\x00\x02\x00\x01".to_vec()),
+        ("ZMTP 2.0 publisher", v2(1, b"\x01\x08stranger\x00\x02{}")),
+        ("ZMTP 2.0 subscriber", v2(2, b"\x00\x01\x01")),
+        ("ZMTP 3 with another mechanism", b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\x00PLAIN".repeat(4)),
+        ("TLS", [b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", &[7; 600][..]].concat()),
+        ("noise", (0..2_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect()),
+    ]
+}
+
+/// Each stranger is disconnected, and what the subscriber receives next is what the gateway publishes next.
+fn strangers_get_nothing(side: Side, transport: Transport) {
+    let mut rig = Rig::heard_by_all(side, transport);
+    let endpoints = rig.endpoints.clone();
+    for endpoint in endpoints.publishers.iter().chain([&endpoints.subscribers]) {
+        for (what, bytes) in strangers() {
+            println!("{what} at {endpoint}");
+            let mut peer = RawPeer::connect(endpoint);
+            peer.send(&bytes);
+            let answer = peer.read_to_end();
+            assert!(answer.len() <= 64, "more than a greeting: {answer:?}");
+            rig.assert_served();
+        }
+    }
+    rig.assert_unharmed("strangers");
+}
+
+#[test]
+fn strangers_get_nothing_from_a_hub_over_tcp() {
+    strangers_get_nothing(Side::Hub, Transport::Tcp);
+}
+
+#[test]
+fn strangers_get_nothing_from_a_hub_over_ipc() {
+    strangers_get_nothing(Side::Hub, Transport::Ipc);
+}
+
+#[test]
+fn strangers_get_nothing_from_a_bound_endpoint_over_tcp() {
+    strangers_get_nothing(Side::Bind, Transport::Tcp);
+}
+
+#[test]
+fn strangers_get_nothing_from_a_bound_endpoint_over_ipc() {
+    strangers_get_nothing(Side::Bind, Transport::Ipc);
+}
+
+/// A peer of ZMTP 1.0 that stays and reads nothing would be a subscriber to everything: its pipe would fill, and then
+/// the queue.
+#[test]
+fn a_request_that_is_held_open_stalls_nothing() {
+    const POSTS: usize = 500;
+    let rig = Rig::start(Gateway::serve().arguments(["--queue", "16"]), Side::Bind, Transport::Tcp, OWN_TOPIC);
+    let held: Vec<_> = strangers().iter().map(|(_, bytes)| held_open(&rig.endpoints.subscribers, bytes)).collect();
+    let large = Message::new("large", &format!(r#"{{"p":"{}"}}"#, "x".repeat(100_000))).body();
+    for _ in 0..POSTS {
+        // The short queue may be full for a moment.
+        eventually("a post is accepted", || (rig.gateway.post(&large).status == 200).then_some(()));
+    }
+    rig.assert_unharmed("a held request");
+    drop(held);
+}
+
+fn held_open(endpoint: &str, bytes: &[u8]) -> RawPeer {
+    let mut peer = RawPeer::connect(endpoint);
+    peer.send(bytes);
+    peer
+}
+
+#[test]
+fn strangers_get_nothing_from_the_demo() {
+    let mut demo = Process::spawn(binary().args(["demo", "--plain", "--listen", "127.0.0.1:0", "--io", io_mode()]));
+    let deadline = Instant::now() + PATIENCE;
+    let next_line = || demo.next_line(deadline).expect("the demo runs");
+    while !next_line().starts_with("curl ") {}
+    let log = demo.transcript().stderr;
+    let (_, endpoints) = log.split_once("publishers may connect to ").expect("the log names the endpoints");
+    let (publishers, rest) = endpoints.split_once(", subscribers to ").unwrap();
+    let subscribers = rest.lines().next().unwrap();
+    for endpoint in [publishers, subscribers] {
+        for (what, bytes) in strangers() {
+            println!("{what} at {endpoint}");
+            held_open(endpoint, &bytes).read_to_end();
+        }
+    }
+    // The demo prints what its listener receives.
+    RawPeer::speaking(publishers, "PUB").send_all(&message(&[b"marker", b"{}"]));
+    loop {
+        match next_line().as_str() {
+            "marker\t{}\n" => break,
+            line => assert!(!line.contains('\t'), "the demo received {line:?}"),
+        }
+    }
+    demo.signal(rustix::process::Signal::INT);
+    assert_eq!(demo.wait_exit(PATIENCE).code(), Some(0));
+}
+
+/// A page of another origin that posts this body to the publishers' side of a hub.
+fn page(hub: &str, body: &[u8]) -> String {
+    format!(
+        "<script>const body = new Uint8Array({body:?});\
+         const post = () => fetch('http://{hub}/', {{mode: 'no-cors', method: 'POST', body}}).catch(() => 0);\
+         post().then(post).then(() => fetch('/posted'));</script>"
+    )
+}
+
+/// Serves the page until it reports that it has posted.
+fn serve_page(listener: &TcpListener, page: &str) {
+    for stream in listener.incoming() {
+        let stream: TcpStream = stream.unwrap();
+        let mut request = String::new();
+        let mut reader = BufReader::new(&stream);
+        while reader.read_line(&mut request).is_ok_and(|length| length > 2) {}
+        let body = if request.starts_with("GET / ") { page } else { "" };
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\n", body.len());
+        // The browser may have gone.
+        let _ = (&stream).write_all(format!("{head}Connection: close\r\n\r\n{body}").as_bytes());
+        if request.starts_with("GET /posted") {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_page_in_chromium_reaches_nobody() {
+    if Command::new("chromium").arg("--version").stdout(Stdio::null()).status().is_err() {
+        return skip("chromium is not installed, so no page is tried");
+    }
+    let rig = Rig::heard_by_all(Side::Hub, Transport::Tcp);
+    let hub = rig.publishers().strip_prefix("tcp://").unwrap();
+    let page = page(hub, &body_with_message("visual/extensions/command", "{}"));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let served = std::thread::spawn(move || serve_page(&listener, &page));
+    let profile = tempfile::tempdir().unwrap();
+    let mut browser = Command::new("chromium");
+    browser.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]);
+    browser.args(["--disable-background-networking", "--remote-debugging-port=0"]);
+    browser.arg(format!("--user-data-dir={}", profile.path().display())).arg(format!("http://{address}/"));
+    let browser = Process::spawn(&mut browser);
+    eventually("the page has posted", || served.is_finished().then_some(()));
+    drop(browser);
+    rig.assert_unharmed("a page");
+}

@@ -1,0 +1,120 @@
+//! Subscriptions of any number and length cost a bounded amount of memory, and nothing else.
+
+use super::rig::{OWN_TOPIC, Rig, Side, Transport};
+use crate::support::peer::{Form, RawPeer, subscribe};
+use crate::support::random::Random;
+
+/// What one peer sends of each shape, in bytes: much more than may be held.
+const TOTAL_BYTES: usize = 24 << 20;
+/// The part of it that is sent at once.
+const PART_BYTES: usize = 1 << 20;
+
+/// What prefixes look like, and their length.
+#[derive(Clone, Copy, Debug)]
+enum Prefixes {
+    /// They differ everywhere.
+    Random(usize),
+    /// They differ in their last eight bytes.
+    Alike(usize),
+    /// They differ in the highest or lowest value of each byte, so that a table of all values would be large.
+    Extreme(usize),
+}
+
+const SHAPES: [(Prefixes, Form); 9] = [
+    (Prefixes::Random(4), Form::Message),
+    (Prefixes::Random(8), Form::Command),
+    (Prefixes::Extreme(20), Form::Message),
+    (Prefixes::Random(100), Form::Message),
+    (Prefixes::Alike(20), Form::Command),
+    (Prefixes::Random(1_024), Form::Message),
+    (Prefixes::Alike(1_024), Form::Command),
+    (Prefixes::Random(70_000), Form::Command),
+    (Prefixes::Random(5_000_000), Form::Message),
+];
+
+impl Prefixes {
+    /// Returns the prefix with this number.
+    fn nth(self, number: u64) -> Vec<u8> {
+        match self {
+            Self::Random(length) => {
+                let mut random = Random(number);
+                std::iter::repeat_with(|| random.next().to_le_bytes()).flatten().take(length).collect()
+            }
+            Self::Alike(length) => {
+                let mut prefix = vec![b'a'; length];
+                prefix[length - 8..].copy_from_slice(&number.to_be_bytes());
+                prefix
+            }
+            Self::Extreme(length) => (0..length).map(|bit| if number >> bit & 1 == 0 { 0 } else { 255 }).collect(),
+        }
+    }
+}
+
+/// Sends subscriptions of this shape, `total_bytes` altogether, and waits until they were read. Each `peer_number` has
+/// prefixes of its own.
+fn subscribe_much(peer: &mut RawPeer, (prefixes, form): (Prefixes, Form), total_bytes: usize, peer_number: u64) {
+    let mut numbers = peer_number << 32..;
+    let mut sent = 0;
+    while sent < total_bytes {
+        let mut part = Vec::new();
+        while part.len() < PART_BYTES {
+            part.extend(numbers.next().map(|number| subscribe(form, &prefixes.nth(number))).unwrap());
+        }
+        peer.send_all(&part);
+        sent += part.len();
+    }
+    peer.round_trip();
+}
+
+fn one_greedy_subscriber(mut rig: Rig) {
+    for shape in SHAPES {
+        let mut peer = RawPeer::speaking(&rig.endpoints.subscribers, "SUB");
+        subscribe_much(&mut peer, shape, TOTAL_BYTES, 1);
+        // The connection stays while others are served.
+        rig.assert_served();
+        rig.assert_small(&format!("{shape:?}"));
+    }
+    rig.assert_unharmed("a greedy subscriber");
+}
+
+#[test]
+fn one_greedy_subscriber_of_a_bound_endpoint_costs_a_bounded_amount() {
+    one_greedy_subscriber(Rig::open(Side::Bind, Transport::Tcp));
+}
+
+#[test]
+fn one_greedy_subscriber_of_a_hub_costs_a_bounded_amount() {
+    one_greedy_subscriber(Rig::open(Side::Hub, Transport::Ipc));
+}
+
+fn many_greedy_subscribers(rig: Rig, shape_of: impl Fn(usize) -> (Prefixes, Form)) {
+    const PEERS: usize = 120;
+    let mut peers: Vec<_> = (0..PEERS).map(|_| RawPeer::speaking(&rig.endpoints.subscribers, "XSUB")).collect();
+    for (number, peer) in peers.iter_mut().enumerate() {
+        subscribe_much(peer, shape_of(number), PART_BYTES, number as u64);
+    }
+    rig.assert_unharmed("greedy subscribers");
+}
+
+#[test]
+fn many_greedy_subscribers_of_all_kinds_cost_a_bounded_amount() {
+    many_greedy_subscribers(Rig::open(Side::Hub, Transport::Tcp), |number| SHAPES[number % SHAPES.len()]);
+}
+
+#[test]
+fn many_greedy_subscribers_with_long_prefixes_cost_a_bounded_amount() {
+    let shape = (Prefixes::Random(1_024), Form::Command);
+    many_greedy_subscribers(Rig::open(Side::Bind, Transport::Tcp), |_| shape);
+}
+
+#[test]
+fn a_subscriber_receives_what_it_subscribed_to_after_a_refused_subscription() {
+    let mut rig = Rig::open(Side::Bind, Transport::Tcp);
+    let mut peer = RawPeer::speaking(&rig.endpoints.subscribers, "SUB");
+    peer.send_all(&subscribe(Form::Command, &[b'x'; 1_025]));
+    peer.send_all(&subscribe(Form::Message, &[b'x'; 3_000_000]));
+    peer.send_all(&subscribe(Form::Command, OWN_TOPIC.as_bytes()));
+    peer.round_trip();
+    rig.assert_served();
+    assert_eq!(peer.receive_body(), OWN_TOPIC.as_bytes());
+}

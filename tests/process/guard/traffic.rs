@@ -1,0 +1,156 @@
+//! What the tests post and read: numbered messages over one connection, and threads that end with their test.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::rig::Rig;
+use crate::support::gateway::Gateway;
+use crate::support::http::Client;
+use crate::support::peer::{Form, RawPeer, subscribe};
+use crate::support::request::Request;
+use crate::support::subscriber::Message;
+
+/// Requests that a client sends before it reads their answers.
+const PIPELINE: usize = 8;
+
+/// The pause of a client that was refused.
+const RETRY_PAUSE: Duration = Duration::from_millis(2);
+
+/// A thread that works until its owner wants its result, or is dropped.
+pub(crate) struct Task<T> {
+    over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<T>>,
+}
+
+impl<T: Send + 'static> Task<T> {
+    /// Starts a thread. It must end soon after the flag is set.
+    pub(crate) fn start(work: impl FnOnce(&AtomicBool) -> T + Send + 'static) -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let thread = std::thread::spawn({
+            let over = Arc::clone(&over);
+            move || work(&over)
+        });
+        Self { over, thread: Some(thread) }
+    }
+
+    /// Tells the thread to end and returns its result.
+    pub(crate) fn finish(mut self) -> T {
+        self.over.store(true, Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap()
+    }
+
+    /// Waits until the thread ends by itself, and returns its result.
+    pub(crate) fn join(mut self) -> T {
+        self.thread.take().unwrap().join().unwrap()
+    }
+}
+
+impl<T> Drop for Task<T> {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread has been printed. A second panic here could abort the run.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Returns whether a [`Task`] has to end.
+pub(crate) fn is_over(over: &AtomicBool) -> bool {
+    over.load(Ordering::Relaxed)
+}
+
+/// Posts numbered messages of one topic over one connection.
+pub(crate) struct Poster {
+    client: Client,
+    target: String,
+    topic: String,
+    padding: String,
+    next: u32,
+    /// The numbers that were answered with 200.
+    pub(crate) accepted: Vec<u32>,
+    /// When the first message was refused, and how many had been accepted then.
+    pub(crate) first_refusal: Option<(Instant, usize)>,
+}
+
+impl Poster {
+    /// Connects. The payloads have about this many bytes.
+    pub(crate) fn to(gateway: &Gateway, topic: &str, payload_bytes: usize) -> Self {
+        Self {
+            client: gateway.client(),
+            target: gateway.target(),
+            topic: topic.to_owned(),
+            padding: "x".repeat(payload_bytes),
+            next: 0,
+            accepted: Vec::new(),
+            first_refusal: None,
+        }
+    }
+
+    /// Posts the next message. Returns whether it was accepted.
+    pub(crate) fn post(&mut self) -> bool {
+        self.post_together(1)
+    }
+
+    /// Posts the next messages in one pipeline. Returns whether all of them were accepted.
+    pub(crate) fn post_together(&mut self, count: usize) -> bool {
+        let numbers = self.next..self.next + u32::try_from(count).unwrap();
+        self.next = numbers.end;
+        let request = |number: u32| {
+            let message = Message::new(&self.topic, &payload(number, &self.padding));
+            Request::post(&self.target, message.body()).bytes()
+        };
+        self.client.send(numbers.clone().flat_map(request).collect::<Vec<u8>>());
+        let mut are_accepted = true;
+        for number in numbers {
+            let answer = self.client.response();
+            if answer.status == 200 {
+                self.accepted.push(number);
+                continue;
+            }
+            assert_eq!(answer.status, 503, "{answer:?}");
+            are_accepted = false;
+            self.first_refusal.get_or_insert((Instant::now(), self.accepted.len()));
+        }
+        are_accepted
+    }
+
+    /// Posts messages as fast as they are taken.
+    pub(crate) fn post_until(mut self, over: &AtomicBool) -> Self {
+        while !is_over(over) {
+            if !self.post_together(PIPELINE) {
+                std::thread::sleep(RETRY_PAUSE);
+            }
+        }
+        self
+    }
+}
+
+/// Returns a payload that says its number.
+pub(crate) fn payload(number: u32, padding: &str) -> String {
+    format!(r#"{{"n":{number},"padding":"{padding}"}}"#)
+}
+
+/// Returns the number of such a payload.
+pub(crate) fn number(payload: &[u8]) -> u32 {
+    let digits = payload.strip_prefix(br#"{"n":"#).expect("a number");
+    let length = digits.iter().position(|byte| !byte.is_ascii_digit()).unwrap();
+    std::str::from_utf8(&digits[..length]).unwrap().parse().unwrap()
+}
+
+/// Shakes hands and subscribes to what begins with `prefix`. The gateway has read the subscription then.
+pub(crate) fn subscribed(peer: RawPeer, prefix: &str) -> RawPeer {
+    let mut peer = peer.shaking_hands("SUB");
+    peer.send_all(&subscribe(Form::Message, prefix.as_bytes()));
+    peer.round_trip();
+    peer
+}
+
+/// Checks that the subscriber of the rig receives these numbers next, in this order.
+pub(crate) fn assert_received(rig: &Rig, numbers: &[u32]) {
+    for expected in numbers {
+        assert_eq!(number(rig.subscriber.next().payload.as_bytes()), *expected, "lost, or in another order");
+    }
+}

@@ -1,0 +1,252 @@
+//! As many peers as the bus has places for come, leave at once and come back, or change their subscriptions without a
+//! pause. Another subscriber waits hardly longer than beside the same peers at rest, and what they cost is given back.
+
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use super::rig::{GROWTH_KIB, OWN_TOPIC, REMAINING_KIB, Rig, Side, Transport};
+use super::traffic::{Poster, Task, is_over, number};
+use crate::support::eventually;
+use crate::support::gateway::Gateway;
+use crate::support::lateness::Lateness;
+use crate::support::peer::{Form, RawPeer, cancel, handshake, subscribe};
+use crate::support::random::Random;
+use crate::support::usage::raise_descriptors;
+
+/// Peers that come and go together, nearly as many as the bus has places for subscribers.
+const PEERS: usize = 250;
+
+/// What each of them subscribes to: 19,000 prefixes together, nearly as many as may be.
+const PREFIXES: usize = 76;
+
+/// How long the other subscriber is watched beside peers that rest.
+const AT_REST: Duration = Duration::from_secs(2);
+
+/// How long the other subscriber is watched beside peers that come and go.
+const IN_TURNOVER: Duration = Duration::from_secs(4);
+
+/// How much longer another subscriber may wait because of what peers do.
+const MOST_LONGER: Duration = Duration::from_millis(100);
+
+/// How often a thread of the test or of the gateway may have to wait for a processor between a post and its receipt.
+const WAITS: u32 = 8;
+
+/// How long a peer waits until its bytes are taken.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long a gateway that is told to stop hands messages over.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Returns the subscriptions of each peer, to prefixes of so many random bytes.
+fn subscriptions(prefix_bytes: usize) -> Vec<Vec<u8>> {
+    let mut random = Random(prefix_bytes as u64);
+    let mut prefix = || std::iter::repeat_with(|| random.next() as u8).take(prefix_bytes).collect::<Vec<_>>();
+    let mut of_peer = || (0..PREFIXES).flat_map(|_| subscribe(Form::Message, &prefix())).collect();
+    (0..PEERS).map(|_| of_peer()).collect()
+}
+
+fn address(endpoint: &str) -> SocketAddr {
+    endpoint.strip_prefix("tcp://").unwrap().parse().unwrap()
+}
+
+/// Lets the peers leave and come back, one after the other. Each stays while the others of this thread come back.
+fn come_and_go(address: SocketAddr, peers: &[Vec<u8>], over: &AtomicBool) -> usize {
+    let hello: Vec<Vec<u8>> = peers.iter().map(|bytes| [&handshake("SUB").concat(), &bytes[..]].concat()).collect();
+    let mut connections: Vec<Option<RawPeer>> = hello.iter().map(|_| None).collect();
+    let mut visits = 0;
+    while !is_over(over) {
+        for (connection, hello) in connections.iter_mut().zip(&hello) {
+            if is_over(over) {
+                break;
+            }
+            *connection = None;
+            // The port is closed when the gateway stops.
+            let Ok(stream) = TcpStream::connect(address) else { continue };
+            let mut peer = RawPeer::from(socket2::Socket::from(stream));
+            peer.give_up_after(WRITE_TIMEOUT);
+            peer.send(hello);
+            visits += 1;
+            *connection = Some(peer);
+        }
+    }
+    visits
+}
+
+/// Starts two threads of peers that come and go.
+fn turnover(endpoint: &str, peers: &[Vec<u8>]) -> Vec<Task<usize>> {
+    let address = address(endpoint);
+    let halves = peers.chunks(peers.len().div_ceil(2)).map(<[_]>::to_vec);
+    halves.map(|half| Task::start(move |over| come_and_go(address, &half, over))).collect()
+}
+
+/// Returns the longest time from a post to its receipt by the subscriber of the rig, and the most memory that the gateway
+/// has gained meanwhile, in KiB. Nothing is lost.
+fn longest_wait(rig: &Rig, time: Duration) -> (Duration, u64) {
+    let mut poster = Poster::to(&rig.gateway, OWN_TOPIC, 0);
+    let (started, mut longest, mut most_kib) = (Instant::now(), Duration::ZERO, 0);
+    while started.elapsed() < time {
+        let posted = Instant::now();
+        assert!(poster.post(), "a message is refused");
+        let message = rig.subscriber.next();
+        longest = longest.max(posted.elapsed());
+        most_kib = most_kib.max(rig.growth_kib());
+        assert_eq!(Some(&number(message.payload.as_bytes())), poster.accepted.last(), "a message is lost");
+    }
+    println!("{} messages, {longest:?} at most, {most_kib} KiB more at most", poster.accepted.len());
+    (longest, most_kib)
+}
+
+/// Fails if the other subscriber waits much longer than `at_rest`, on a machine that was so late meanwhile.
+fn assert_hardly_longer(waited: Duration, at_rest: Duration, lateness: &Lateness) {
+    let allowance = WAITS * lateness.longest();
+    println!("{at_rest:?} at rest, then {waited:?}, {allowance:?} for a busy machine");
+    assert!(waited < at_rest + MOST_LONGER + allowance, "{waited:?}, {at_rest:?} at rest");
+}
+
+/// Waits until no other peer's subscription is left.
+fn wait_until_alone(rig: &mut Rig) {
+    eventually("the subscriptions are forgotten", || (rig.gateway.stats()["subscriptions"] == 1).then_some(()));
+}
+
+fn peers_that_come_and_go_hold_nobody_up(side: Side, prefix_bytes: usize) {
+    raise_descriptors();
+    let mut rig = Rig::open(side, Transport::Tcp);
+    let peers = subscriptions(prefix_bytes);
+    let endpoint = rig.endpoints.subscribers.clone();
+    let resting: Vec<_> = peers
+        .iter()
+        .map(|bytes| {
+            let mut peer = RawPeer::speaking(&endpoint, "SUB");
+            peer.send_all(bytes);
+            peer.round_trip();
+            peer
+        })
+        .collect();
+    let (at_rest, _) = longest_wait(&rig, AT_REST);
+    let subscriptions = rig.gateway.stats()["subscriptions"].as_u64().unwrap();
+    drop(resting);
+    wait_until_alone(&mut rig);
+
+    let lateness = Lateness::watch();
+    let turnover = turnover(&endpoint, &peers);
+    let (in_turnover, most_kib) = longest_wait(&rig, IN_TURNOVER);
+    let visits: usize = turnover.into_iter().map(Task::finish).sum();
+    assert!(visits > PEERS, "only {visits} visits");
+    assert_hardly_longer(in_turnover, at_rest, &lateness);
+    assert!(most_kib < GROWTH_KIB, "{most_kib} KiB more");
+    wait_until_alone(&mut rig);
+    eventually("the memory is given back", || (rig.growth_kib() < REMAINING_KIB).then_some(()));
+    assert_eq!(subscriptions, (PEERS * PREFIXES + 1) as u64, "subscriptions within the bounds are refused");
+    rig.assert_unharmed("peers that come and go");
+}
+
+#[test]
+fn peers_with_short_prefixes_that_come_and_go_at_a_bound_endpoint_hold_nobody_up() {
+    peers_that_come_and_go_hold_nobody_up(Side::Bind, 20);
+}
+
+#[test]
+fn peers_with_long_prefixes_that_come_and_go_at_a_bound_endpoint_hold_nobody_up() {
+    peers_that_come_and_go_hold_nobody_up(Side::Bind, 1_000);
+}
+
+#[test]
+fn peers_with_short_prefixes_that_come_and_go_at_a_hub_hold_nobody_up() {
+    peers_that_come_and_go_hold_nobody_up(Side::Hub, 20);
+}
+
+#[test]
+fn peers_with_long_prefixes_that_come_and_go_at_a_hub_hold_nobody_up() {
+    peers_that_come_and_go_hold_nobody_up(Side::Hub, 1_000);
+}
+
+/// Peers may change their subscriptions as often as they like: no rate is prescribed.
+fn peers_that_change_their_mind_hold_nobody_up(side: Side) {
+    const CHANGING: usize = 8;
+    let mut rig = Rig::open(side, Transport::Tcp);
+    let (at_rest, _) = longest_wait(&rig, AT_REST);
+    let change = [subscribe(Form::Message, b"come and go"), cancel(Form::Message, b"come and go")].concat();
+    let change = change.repeat(1_000);
+    let sent = Arc::new(AtomicUsize::new(0));
+    let lateness = Lateness::watch();
+    let changing: Vec<_> = (0..CHANGING)
+        .map(|_| {
+            let mut peer = RawPeer::speaking(&rig.endpoints.subscribers, "SUB");
+            let (change, sent) = (change.clone(), Arc::clone(&sent));
+            Task::start(move |over| {
+                while !is_over(over) {
+                    peer.send_all(&change);
+                    sent.fetch_add(change.len(), Ordering::Relaxed);
+                }
+                peer.round_trip();
+            })
+        })
+        .collect();
+    let (meanwhile, most_kib) = longest_wait(&rig, IN_TURNOVER);
+    // Each of them is still connected.
+    changing.into_iter().for_each(Task::finish);
+    println!("{} bytes of changes", sent.load(Ordering::Relaxed));
+    assert_hardly_longer(meanwhile, at_rest, &lateness);
+    assert!(most_kib < GROWTH_KIB, "{most_kib} KiB more");
+    assert_eq!(rig.gateway.stats()["peers"]["disconnected"], 0);
+    rig.assert_unharmed("peers that change their mind");
+}
+
+#[test]
+fn peers_that_change_their_mind_at_a_bound_endpoint_hold_nobody_up() {
+    peers_that_change_their_mind_hold_nobody_up(Side::Bind);
+}
+
+#[test]
+fn peers_that_change_their_mind_at_a_hub_hold_nobody_up() {
+    peers_that_change_their_mind_hold_nobody_up(Side::Hub);
+}
+
+/// The stop keeps its deadline, and the last event claims no message that was not handed over.
+fn a_stop_in_a_turnover_counts_what_is_lost(side: Side) {
+    raise_descriptors();
+    let drain = ["--drain-timeout", "2"];
+    let mut rig = Rig::start(Gateway::serve().arguments(drain), side, Transport::Tcp, OWN_TOPIC);
+    let before = rig.gateway.stats()["published"].as_u64().unwrap();
+    let turnover = turnover(&rig.endpoints.subscribers, &subscriptions(20));
+    let mut poster = Poster::to(&rig.gateway, OWN_TOPIC, 2_000);
+    let started = Instant::now();
+    while started.elapsed() < AT_REST {
+        poster.post_together(8);
+    }
+    let lateness = Lateness::watch();
+    let stopped_at = Instant::now();
+    rig.gateway.signal(Signal::TERM);
+    assert_eq!(rig.gateway.wait_exit(), 0);
+    lateness.assert_took(stopped_at.elapsed(), DRAIN_TIMEOUT + Duration::from_secs(1));
+    drop(turnover);
+    let output = rig.gateway.end().stdout;
+    let events = || output.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let last = events().next_back().unwrap();
+    let count = |name: &str| last[name].as_u64().unwrap_or(0);
+    assert_eq!(last["event"], "stopped", "{last}");
+    assert_eq!(count("accepted"), count("published") + count("undelivered"), "{last}");
+    let lost: u64 = events().filter_map(|event| event["lost"].as_u64()).sum();
+    let mut received = 0;
+    while let Some(message) = rig.subscriber.next_within(Duration::from_secs(1)) {
+        assert_eq!(number(message.payload.as_bytes()), poster.accepted[received], "lost, or in another order");
+        received += 1;
+    }
+    println!("{} accepted, {received} received, {lost} lost, {last}", poster.accepted.len());
+    assert!(received as u64 + lost >= count("published") - before, "{received} received, {last}");
+}
+
+#[test]
+fn a_stop_of_a_bound_endpoint_in_a_turnover_counts_what_is_lost() {
+    a_stop_in_a_turnover_counts_what_is_lost(Side::Bind);
+}
+
+#[test]
+fn a_stop_of_a_hub_in_a_turnover_counts_what_is_lost() {
+    a_stop_in_a_turnover_counts_what_is_lost(Side::Hub);
+}

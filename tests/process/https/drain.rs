@@ -1,0 +1,116 @@
+//! A stop under load: each message that was answered with 200 reaches the bus.
+
+use std::io::Write;
+
+use rustix::process::Signal;
+
+use super::client::socket;
+use super::rig::{Rig, VALID_BODY};
+use crate::support::http::Client;
+use crate::support::load::{Load, Shape};
+use crate::support::report::assert_nothing_is_lost_by_a_stop;
+use crate::support::subscriber::Message;
+
+/// How many threads post.
+const CLIENTS: usize = 4;
+
+/// After how many answers of 200 the signal is sent.
+const ACCEPTED_BEFORE_THE_SIGNAL: usize = 1000;
+
+/// How many messages are sent on one connection. It is a few, so that handshakes are part of the load.
+const PER_CONNECTION: usize = 20;
+
+#[test]
+fn every_message_answered_200_under_load_is_on_the_bus_after_the_stop() {
+    for mut rig in Rig::each_way(&["--workers", "2"]) {
+        let (address, connector) = (rig.gateway.address(), rig.connector.clone());
+        let shape = Shape { clients: CLIENTS, padding: 0, pipeline: 1, per_connection: |_| PER_CONNECTION };
+        let connect = move || connector.connect(address, "localhost").map(Client::over);
+        let load = Load::by(connect, rig.gateway.target(), shape);
+        assert_nothing_is_lost_by_a_stop(&mut rig.gateway, &rig.bus, load, ACCEPTED_BEFORE_THE_SIGNAL);
+    }
+}
+
+#[test]
+fn a_request_in_flight_is_answered_before_its_connection_ends() {
+    for mut rig in Rig::each_way(&[]) {
+        let late = Message::new("late", r#"{"in":"time"}"#);
+        let request = rig.request(late.body()).field("Expect", "100-continue");
+        let mut slow = rig.client();
+        slow.send(request.head());
+        assert_eq!(slow.response().status, 100, "the gateway has the head");
+        let mut idle = rig.client();
+        rig.gateway.signal(Signal::TERM);
+        idle.expect_close();
+        slow.send(request.body());
+        let response = slow.response();
+        response.assert_accepted();
+        assert!(response.closes(), "{response:?}");
+        slow.expect_close();
+        assert_eq!(rig.bus.next(), late);
+        assert_eq!(rig.gateway.expect_stopped().accepted, 1);
+    }
+}
+
+/// In TLS, the part of a request that has arrived may be a part of a record, which cannot be decrypted yet.
+#[test]
+fn a_request_is_in_flight_from_the_first_byte_of_its_record() {
+    for mut rig in Rig::each_way(&[]) {
+        let mut cut_off: Vec<_> = [1, 4, 5, 6, 100]
+            .into_iter()
+            .flat_map(|sent_bytes| [false, true].map(|second_request| (sent_bytes, second_request)))
+            .map(|(sent_bytes, second_request)| {
+                let mut client = rig.client();
+                if second_request {
+                    client.exchange(&rig.request(VALID_BODY)).assert_accepted();
+                    rig.expect_valid_message();
+                }
+                let mut record = client.stream().records(&rig.request(VALID_BODY).bytes());
+                let rest = record.split_off(sent_bytes);
+                client.stream().send_raw(&record);
+                (client, rest)
+            })
+            .collect();
+        let mut idle = rig.client();
+        rig.gateway.signal(Signal::TERM);
+        idle.expect_close();
+        for (client, rest) in &mut cut_off {
+            client.stream().send_raw(rest);
+            let response = client.response();
+            response.assert_accepted();
+            assert!(response.closes(), "{response:?}");
+            client.expect_close();
+            rig.expect_valid_message();
+        }
+        rig.gateway.expect_stopped();
+    }
+}
+
+/// No request is in flight before the handshake is done, so the gateway does not wait for a handshake that stalls.
+#[test]
+fn a_handshake_in_flight_does_not_delay_the_stop() {
+    let longer_than_the_test_waits = ["--drain-timeout", "120", "--head-timeout", "120"];
+    for mut rig in Rig::each_way(&longer_than_the_test_waits) {
+        let address = rig.gateway.address();
+        let mut hello = rig.connector.connect_without_handshake(address, "localhost").unwrap();
+        let hello = hello.handshake_bytes();
+        let _stalled = [0, 1, 5, 6, hello.len() - 1, hello.len()].map(|sent_bytes| {
+            let mut client = socket(address).unwrap();
+            client.write_all(&hello[..sent_bytes]).unwrap();
+            client
+        });
+        rig.gateway.signal(Signal::TERM);
+        rig.gateway.expect_stopped();
+    }
+}
+
+#[test]
+fn a_record_that_does_not_end_delays_the_stop_by_the_drain_timeout_at_most() {
+    for mut rig in Rig::each_way(&["--drain-timeout", "1", "--head-timeout", "120"]) {
+        let mut client = rig.client();
+        let record = client.stream().records(&rig.request(VALID_BODY).bytes());
+        client.stream().send_raw(&record[..record.len() - 1]);
+        rig.gateway.signal(Signal::TERM);
+        rig.gateway.expect_stopped();
+    }
+}

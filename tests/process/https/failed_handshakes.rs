@@ -1,0 +1,106 @@
+//! The counters of the connections that ended before their TLS handshake was complete.
+
+use std::io::{Read, Write};
+use std::net::Shutdown;
+
+use serde_json::{Value, json};
+
+use super::client::{Connector, socket};
+use super::rig::{Rig, VALID_BODY};
+use crate::support::eventually;
+use crate::support::pair::Pair;
+
+/// A ClientHello of TLS 1.1 without extensions (RFC 4346 §7.4.1.2).
+fn hello_of_tls_1_1() -> Vec<u8> {
+    let mut hello = vec![3, 2];
+    hello.extend([7; 32]); // random
+    hello.extend([0, 0, 2, 0xc0, 0x13, 1, 0]); // no session, one cipher suite, no compression
+    let length = u8::try_from(hello.len()).unwrap();
+    [&[22, 3, 1, 0, length + 4, 1, 0, 0, length], hello.as_slice()].concat()
+}
+
+/// Waits until the gateway has counted exactly these failures.
+fn expect_failed(rig: &mut Rig, expected: &Value) {
+    eventually("the counters", || {
+        let counted = &rig.gateway.stats()["failed_handshakes"];
+        println!("{counted}");
+        (counted == expected).then_some(())
+    });
+}
+
+#[test]
+fn each_reason_is_counted() {
+    for mut rig in Rig::each_way(&["--head-timeout", "2"]) {
+        rig.client().exchange(&rig.request(VALID_BODY)).assert_accepted();
+        expect_failed(&mut rig, &json!({}));
+        let address = rig.gateway.address();
+
+        let distrusting = Connector::trusting([Pair::ec().leaf()]);
+        distrusting.connect(address, "localhost").err().expect("a refusal of the authority");
+        rig.connector.connect(address, "example.org").err().expect("a refusal of the name");
+        rig.connector.offering(&["h2"]).connect(address, "localhost").err().expect("a refusal of the protocol");
+        for bytes in [hello_of_tls_1_1(), b"GET / HTTP/1.1\r\n\r\n".to_vec(), vec![0xff; 100]] {
+            let mut client = socket(address).unwrap();
+            client.write_all(&bytes).unwrap();
+            let mut answer = Vec::new();
+            client.read_to_end(&mut answer).unwrap();
+            assert!(!answer.is_empty());
+        }
+        socket(address).unwrap().shutdown(Shutdown::Write).unwrap();
+        let mut begun = rig.connector.connect_without_handshake(address, "localhost").unwrap();
+        let hello = begun.handshake_bytes();
+        begun.send_raw(&hello[..hello.len() / 2]);
+        drop(begun);
+        let mut slow = socket(address).unwrap();
+        slow.write_all(&hello[..hello.len() / 3]).unwrap();
+        slow.read_to_end(&mut Vec::new()).unwrap();
+
+        expect_failed(
+            &mut rig,
+            &json!({
+                "unknown-authority": 1, "certificate-refused": 1, "no-common-version": 1, "no-common-parameters": 1,
+                "plain-http": 1, "malformed": 1, "closed": 2, "timed-out": 1,
+            }),
+        );
+    }
+}
+
+/// An alert as the first record is an alert as any other. The numbers are those of RFC 8446 §6.
+#[test]
+fn each_alert_is_counted_under_its_reason() {
+    let mut rig = Rig::start();
+    let alerts: [(&str, &[u8]); 5] = [
+        ("unknown-authority", &[48, 46]),
+        ("certificate-refused", &[42, 43, 44, 45]),
+        ("no-common-version", &[70]),
+        ("no-common-parameters", &[40, 120]),
+        ("alert", &[80, 51, 47]),
+    ];
+    let mut expected = serde_json::Map::new();
+    for (reason, descriptions) in alerts {
+        for description in descriptions {
+            let mut client = socket(rig.gateway.address()).unwrap();
+            client.write_all(&[21, 3, 3, 0, 2, 2, *description]).unwrap();
+            let mut rest = Vec::new();
+            client.read_to_end(&mut rest).unwrap();
+            assert!(rest.is_empty(), "{reason}: {rest:?}");
+        }
+        expected.insert(reason.into(), descriptions.len().into());
+    }
+    expect_failed(&mut rig, &expected.into());
+}
+
+#[test]
+fn a_connection_that_ends_after_its_handshake_is_not_counted() {
+    for mut rig in Rig::each_way(&["--head-timeout", "1"]) {
+        rig.client().expect_close();
+        drop(rig.client());
+        let mut changed = rig.client();
+        let mut record = changed.stream().records(&rig.request(VALID_BODY).bytes());
+        *record.last_mut().unwrap() ^= 1;
+        changed.stream().send_raw(&record);
+        changed.try_response().expect_err("an alert");
+        eventually("the ends of the connections", || (rig.gateway.stats()["connections"] == 0).then_some(()));
+        expect_failed(&mut rig, &json!({}));
+    }
+}

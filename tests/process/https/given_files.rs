@@ -1,0 +1,201 @@
+//! Certificates and keys of the options `--tls-cert` and `--tls-key`.
+
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::path::Path;
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::process::geteuid;
+
+use super::client::Connector;
+use super::rig::{VALID_BODY, start};
+use crate::support::gateway::Gateway;
+use crate::support::pair::Pair;
+use crate::support::process::run;
+use crate::support::skip;
+
+/// The user `nobody` on most systems.
+const NOBODY: u32 = 65_534;
+
+/// A PKCS#8 key that needs a passphrase.
+const ENCRYPTED_KEY: &str = include_str!("data/encrypted-key.pem");
+
+#[test]
+fn every_kind_of_key_is_served() {
+    for (kind, pair) in Pair::kinds() {
+        let files = pair.in_files();
+        let (gateway, bus) = start(Gateway::serve().arguments(files.arguments()));
+        let mut client = Connector::trusting([pair.leaf()]).client(gateway.address());
+        assert_eq!(client.stream().peer_certificate(), pair.leaf(), "{kind}");
+        client.exchange(&gateway.request(VALID_BODY)).assert_accepted();
+        bus.next();
+        let beside = gateway.settings.path().with_file_name("gateway-cert.pem");
+        assert!(!beside.exists(), "the gateway made a pair that it does not need");
+    }
+}
+
+#[test]
+fn both_may_be_in_one_file_and_the_whole_chain_is_sent() {
+    let (pair, next) = (Pair::ec(), Pair::ec());
+    let files = pair.in_files();
+    std::fs::write(&files.certificate, format!("{}{}{}", pair.key, pair.certificate, next.certificate)).unwrap();
+    let path = files.certificate.to_str().unwrap();
+    let (gateway, _bus) = start(Gateway::serve().arguments(["--tls-cert", path, "--tls-key", path]));
+    let mut tls = Connector::trusting([pair.leaf()]).connect(gateway.address(), "localhost").unwrap();
+    assert_eq!(tls.connection().peer_certificates().unwrap(), [pair.leaf(), next.leaf()]);
+}
+
+#[test]
+fn an_expired_certificate_is_served_with_a_warning() {
+    let files = Pair::valid(-30, -1).in_files();
+    let (gateway, _bus) = start(Gateway::serve().arguments(files.arguments()));
+    gateway.expect_log("the certificate expired on");
+}
+
+#[test]
+fn a_key_with_permissions_for_others_is_served_with_a_warning() {
+    let files = Pair::ec().in_files();
+    let (gateway, _bus) = start(Gateway::serve().arguments(files.arguments()));
+    gateway.expect_log("open to others than its owner");
+}
+
+#[test]
+fn a_directory_in_which_others_may_replace_the_key_is_served_with_a_warning() {
+    let files = Pair::ec().in_files();
+    let gateway_in = |mode| {
+        std::fs::set_permissions(files.directory(), PermissionsExt::from_mode(mode)).unwrap();
+        start(Gateway::serve().arguments(files.arguments())).0
+    };
+    for mode in [0o777, 0o775, 0o703] {
+        let gateway = gateway_in(mode);
+        gateway.expect_log(&format!("others than its owner may replace the private key in it (mode {mode:04o})"));
+    }
+    // In a directory with the sticky bit, nobody can replace the files of others.
+    for mode in [0o755, 0o1777] {
+        let mut gateway = gateway_in(mode);
+        gateway.terminate();
+        let log = gateway.end().stderr;
+        assert!(!log.contains("may replace"), "{mode:o}: {log}");
+    }
+}
+
+#[test]
+fn a_key_that_another_user_may_replace_is_served_with_a_warning() {
+    if !geteuid().is_root() {
+        return skip("only root can give a key to another owner");
+    }
+    let files = Pair::ec().in_files();
+    let another = |path: &Path| {
+        chown(path, Some(NOBODY), None).unwrap();
+        let (gateway, _bus) = start(Gateway::serve().arguments(files.arguments()));
+        gateway.expect_log(&format!("{}: belongs to another user (number {NOBODY})", path.display()));
+    };
+    another(&files.key);
+    another(files.directory());
+}
+
+#[test]
+fn a_link_to_a_key_is_as_safe_as_both_directories() {
+    let files = Pair::ec().in_files();
+    for is_open in [true, false] {
+        let elsewhere = tempfile::tempdir().unwrap();
+        let link = elsewhere.path().join("key.pem");
+        symlink(&files.key, &link).unwrap();
+        let mode = |is_open| PermissionsExt::from_mode(if is_open { 0o777 } else { 0o700 });
+        std::fs::set_permissions(elsewhere.path(), mode(is_open)).unwrap();
+        std::fs::set_permissions(files.directory(), mode(!is_open)).unwrap();
+        let [cert, certificate, key_option, _] = files.arguments();
+        let (gateway, _bus) =
+            start(Gateway::serve().arguments([cert, certificate, key_option, link.to_str().unwrap()]));
+        let open = if is_open { elsewhere.path() } else { files.directory() };
+        gateway.expect_log(&format!("{}: others than its owner may replace", open.display()));
+        assert_eq!(gateway.log().matches("may replace").count(), 1, "{}", gateway.log());
+    }
+}
+
+/// Expects exit status 3 and a message that names the file and its fault and shows no secret, whether the settings open
+/// the gateway or not.
+fn expect_fault(files: &[&str; 4], named: &Path, fault: &str) {
+    for builder in [Gateway::serve(), Gateway::serve().no_settings()] {
+        let mut gateway = builder.https().arguments(files.iter().copied()).spawn();
+        assert_eq!(gateway.wait_exit(), 3, "{fault}");
+        let log = gateway.end().stderr;
+        assert!(log.contains(named.to_str().unwrap()) && log.contains(fault), "{fault}: {log}");
+        assert!(!log.contains("PRIVATE KEY-----\n"), "{log}");
+    }
+}
+
+#[test]
+fn each_fault_of_a_certificate_is_named_with_its_file() {
+    let pair = Pair::ec();
+    let faults: [(&str, &str); 5] = [
+        ("", "the file is empty"),
+        ("hello", "no certificate in PEM form"),
+        (&pair.key, "no certificate in PEM form"),
+        ("-----BEGIN CERTIFICATE-----\n%%%%\n-----END CERTIFICATE-----\n", "damaged PEM"),
+        ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "not a valid X.509"),
+    ];
+    for (content, fault) in faults {
+        let files = pair.in_files();
+        std::fs::write(&files.certificate, content).unwrap();
+        expect_fault(&files.arguments(), &files.certificate, fault);
+    }
+}
+
+#[test]
+fn each_fault_of_a_key_is_named_with_its_file() {
+    let (pair, other) = (Pair::ec(), Pair::ec());
+    let faults: [(&str, &str); 6] = [
+        ("", "the file is empty"),
+        (&pair.certificate, "no private key in PEM form"),
+        (&other.key, "does not match"),
+        (ENCRYPTED_KEY, "is encrypted"),
+        ("-----BEGIN PRIVATE KEY-----\n%%%%\n-----END PRIVATE KEY-----\n", "damaged PEM"),
+        (
+            "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n",
+            "damaged or of a kind that is not supported",
+        ),
+    ];
+    for (content, fault) in faults {
+        let files = pair.in_files();
+        std::fs::write(&files.key, content).unwrap();
+        expect_fault(&files.arguments(), &files.key, fault);
+    }
+}
+
+#[test]
+fn a_path_without_a_regular_file_is_named() {
+    let files = Pair::ec().in_files();
+    let other = files.directory().join("other.pem");
+    let path = other.to_str().unwrap();
+    let as_certificate = ["--tls-cert", path, "--tls-key", files.key.to_str().unwrap()];
+    let as_key = ["--tls-cert", files.certificate.to_str().unwrap(), "--tls-key", path];
+    let expect = |fault| [as_certificate, as_key].iter().for_each(|files| expect_fault(files, &other, fault));
+
+    expect("No such file");
+    std::fs::create_dir(&other).unwrap();
+    expect("not a regular file");
+    std::fs::remove_dir(&other).unwrap();
+    mknodat(CWD, &other, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    expect("not a regular file");
+    std::fs::remove_file(&other).unwrap();
+    std::fs::write(&other, vec![b'\n'; 1024 * 1024 + 1]).unwrap();
+    expect("larger than 1 MiB");
+}
+
+#[test]
+fn one_option_without_the_other_or_with_plain_is_a_usage_error() {
+    let files = Pair::ec().in_files();
+    let [cert, certificate, key_option, key] = files.arguments();
+    let combinations: [&[&str]; 5] = [
+        &[cert, certificate],
+        &[key_option, key],
+        &["--plain", cert, certificate],
+        &["--plain", key_option, key],
+        &["--plain", cert, certificate, key_option, key],
+    ];
+    for arguments in combinations {
+        let (status, output) = run(["serve"].iter().chain(arguments).copied());
+        assert_eq!(status, 2, "{arguments:?}: {}", output.stderr);
+        assert!(!output.stderr.is_empty() && output.stdout.is_empty(), "{output:?}");
+    }
+}

@@ -1,0 +1,228 @@
+//! Clients that do not speak TLS, stall in the handshake, or disconnect in the middle.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use socket2::SockRef;
+
+use super::client::socket;
+use super::rig::{Rig, VALID_BODY};
+use crate::support::eventually;
+use crate::support::usage::{raise_descriptors, resident_kib};
+
+/// The timeout of one second, less a little because clocks are rounded.
+const AT_LEAST: Duration = Duration::from_millis(900);
+
+/// Clients that each send a large body.
+const CLIENTS: usize = 200;
+
+/// The length of each body.
+const BODY_BYTES: usize = 1 << 20;
+
+/// The memory that a connection may use beside its body: most of it is the TLS session.
+const CONNECTION_KIB: u64 = 32;
+
+/// The memory that the allocator, libzmq and the buffers of all connections may keep.
+const SLACK_KIB: u64 = 32 * 1024;
+
+/// The size of the header of a handshake record and of the beginning of its ClientHello.
+const HELLO_BEGINNING_BYTES: usize = 11;
+
+#[test]
+fn plain_http_gets_a_readable_answer_and_is_counted() {
+    for mut rig in Rig::each_way(&[]) {
+        for request in [rig.request(VALID_BODY).bytes(), b"GET / HTTP/1.1\r\n\r\n".to_vec(), b"G".to_vec()] {
+            let mut client = rig.gateway.client();
+            client.send(request);
+            let response = client.response();
+            assert_eq!((response.status, response.closes()), (400, true));
+            assert!(response.field("Content-Type").unwrap().starts_with("text/plain"), "{response:?}");
+            // RFC 9110 §6.6.1: an answer has a date.
+            assert!(response.field("Date").is_some(), "{response:?}");
+            assert!(String::from_utf8_lossy(&response.content).contains("https://"), "{response:?}");
+            client.expect_half_close(VALID_BODY.as_bytes());
+        }
+        // RFC 9110 §9.3.2: the answer to HEAD has no content.
+        let mut client = rig.gateway.client();
+        client.send(b"HEAD / HTTP/1.1\r\n\r\n");
+        assert_eq!(client.response_without_body().status, 400);
+        client.expect_close();
+        rig.gateway.signal(Signal::USR1);
+        let stats = rig.gateway.wait_event("stats");
+        assert_eq!(stats["answers"]["400"], 4, "{stats}");
+        rig.assert_bus_is_quiet();
+    }
+}
+
+#[test]
+fn plain_http_after_the_handshake_is_not_a_request() {
+    let rig = Rig::start();
+    let mut client = rig.client();
+    client.stream().send_raw(&rig.request(VALID_BODY).bytes());
+    client.try_response().expect_err("an alert");
+    rig.assert_bus_is_quiet();
+}
+
+/// Reads to the end of the gateway's side. The end must not be a reset, by which an alert would be lost.
+fn read_to_end(mut client: &TcpStream) -> Vec<u8> {
+    let mut received = Vec::new();
+    client.read_to_end(&mut received).expect("an end without a reset");
+    received
+}
+
+#[test]
+fn garbage_is_refused_with_an_alert() {
+    for rig in Rig::each_way(&[]) {
+        let garbage: [Vec<u8>; 5] = [
+            vec![0; 100],
+            vec![0xff; 100],
+            vec![0x80, 0x2e, 1, 3, 1],
+            vec![0x16; 300_000],
+            b"\x16\x03\x01\xff\xff".repeat(9),
+        ];
+        for garbage in garbage {
+            let client = socket(rig.gateway.address()).unwrap();
+            (&client).write_all(&garbage).unwrap();
+            client.shutdown(Shutdown::Write).unwrap();
+            let received = read_to_end(&client);
+            assert!(received.is_empty() || received[0] == 0x15, "not an alert: {received:?}");
+        }
+        rig.client().exchange(&rig.request(VALID_BODY)).assert_accepted();
+    }
+}
+
+#[test]
+fn a_handshake_that_stalls_is_closed_in_time() {
+    for rig in Rig::each_way(&["--head-timeout", "1"]) {
+        let since = Instant::now();
+        let mut stalled = Vec::new();
+        let mut hello = rig.connector.connect_without_handshake(rig.gateway.address(), "localhost").unwrap();
+        let whole = hello.handshake_bytes();
+        for part in [0, 1, HELLO_BEGINNING_BYTES, whole.len() - 1, whole.len()] {
+            let client = socket(rig.gateway.address()).unwrap();
+            (&client).write_all(&whole[..part]).unwrap();
+            stalled.push(client);
+        }
+        for client in stalled {
+            read_to_end(&client);
+            assert!(since.elapsed() >= AT_LEAST, "after only {:?}", since.elapsed());
+        }
+        // A complete handshake does not extend the timeout, since it counts as a part of the head.
+        let since = Instant::now();
+        rig.client().expect_close();
+        assert!(since.elapsed() >= AT_LEAST, "after only {:?}", since.elapsed());
+    }
+}
+
+#[test]
+fn a_handshake_that_is_sent_slowly_is_closed_in_time() {
+    for rig in Rig::each_way(&["--head-timeout", "1"]) {
+        let since = Instant::now();
+        let mut tls = rig.connector.connect_without_handshake(rig.gateway.address(), "localhost").unwrap();
+        let hello = tls.handshake_bytes();
+        tls.send_slowly(&hello);
+        read_to_end(tls.socket());
+        assert!(since.elapsed() >= AT_LEAST, "after only {:?}", since.elapsed());
+    }
+}
+
+#[test]
+fn clients_that_disconnect_in_the_middle_leave_no_descriptors_open() {
+    const CLIENTS: usize = 500;
+    for rig in Rig::each_way(&["--head-timeout", "2", "--body-timeout", "2"]) {
+        rig.client().exchange(&rig.request(VALID_BODY)).assert_accepted();
+        rig.expect_valid_message();
+        let descriptors = || std::fs::read_dir(format!("/proc/{}/fd", rig.gateway.id())).unwrap().count();
+        let connected = rig.client();
+        let baseline = descriptors() - 1;
+        drop(connected);
+        for number in 0..CLIENTS {
+            disconnect_in_the_middle(&rig, number);
+        }
+        eventually("as many descriptors as before", || (descriptors() <= baseline).then_some(()));
+        rig.client().exchange(&rig.request(VALID_BODY)).assert_accepted();
+        rig.expect_valid_message();
+    }
+}
+
+/// Connects, sends something and disconnects: by a reset, or by a shutdown of its side without reading.
+fn disconnect_in_the_middle(rig: &Rig, number: usize) {
+    let mut tls = match number % 7 {
+        0..3 => rig.connector.connect_without_handshake(rig.gateway.address(), "localhost").unwrap(),
+        _ => rig.connector.connect(rig.gateway.address(), "localhost").unwrap(),
+    };
+    let reset = |socket: &TcpStream| SockRef::from(socket).set_linger(Some(Duration::ZERO)).unwrap();
+    match number % 7 {
+        0 => {
+            let hello = tls.handshake_bytes();
+            tls.send_raw(&hello[..hello.len() / 2]);
+            reset(tls.socket());
+        }
+        1 => {
+            let hello = tls.handshake_bytes();
+            tls.send_raw(&hello);
+            reset(tls.socket());
+        }
+        2 => {
+            let hello = tls.handshake_bytes();
+            tls.send_raw(&hello);
+            tls.shut_down();
+        }
+        3 => {
+            let record = tls.records(&rig.request("{}").bytes());
+            tls.send_raw(&record[..record.len() / 2]);
+            reset(tls.socket());
+        }
+        4 => {
+            let record = tls.records(&rig.request("{}").bytes());
+            tls.send_raw(&record[..record.len() / 2]);
+            tls.shut_down();
+        }
+        5 => {
+            let record = tls.records(&rig.request("{}").bytes());
+            tls.send_raw(&record);
+            reset(tls.socket());
+        }
+        _ => {
+            let mut bytes = tls.records(&rig.request("{}").bytes());
+            bytes.extend(tls.close_notify_record());
+            tls.send_raw(&bytes);
+            let mut first = [0];
+            // The gateway must answer, or have ended the connection.
+            if let Err(error) = tls.read_exact(&mut first) {
+                assert_ne!(error.kind(), ErrorKind::TimedOut);
+            }
+        }
+    }
+}
+
+/// The next request of each client begins in the record that brings the end of a large body.
+#[test]
+fn the_first_byte_of_the_next_request_does_not_keep_the_memory_of_a_body() {
+    raise_descriptors();
+    // The queue has the same bound, and may still count a message that the subscriber has received.
+    for rig in Rig::each_way(&["--max-buffered", &(4 * BODY_BYTES).to_string()]) {
+        let body = format!(r#"{{"topic":"t","payload":{{"pad":"{}"}}}}"#, "x".repeat(BODY_BYTES - 100));
+        let request = rig.request(&body);
+        let before = resident_kib(rig.gateway.id());
+        let mut clients = Vec::new();
+        for request in [request.clone(), request.chunked(BODY_BYTES / 3)] {
+            let bytes = [request.bytes().as_slice(), b"P"].concat();
+            for _ in 0..CLIENTS / 2 {
+                let mut client = rig.client();
+                client.send(&bytes);
+                client.response().assert_accepted();
+                assert_eq!(rig.bus.next().topic, "t");
+                clients.push(client);
+            }
+        }
+        let resident = resident_kib(rig.gateway.id());
+        println!("{before} KiB before, {resident} KiB then");
+        assert!(
+            resident <= before + CLIENTS as u64 * CONNECTION_KIB + SLACK_KIB,
+            "{resident} KiB, {before} KiB before"
+        );
+    }
+}

@@ -1,0 +1,149 @@
+//! A self-signed pair that cannot be renewed or is not valid yet, and locks that other processes hold.
+
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, chown};
+use std::path::Path;
+
+use rustix::process::{Signal, geteuid};
+
+use super::client::Connector;
+use super::rig::{VALID_BODY, self_signed_certificate};
+use super::self_signed::{contents, files, mode, settings_beside};
+use crate::support::gateway::{Builder, Gateway};
+use crate::support::pair::Pair;
+use crate::support::settings_file::{SettingsFile, disabled, enabled, token};
+use crate::support::skip;
+
+/// The user `nobody`, and its group, on most systems. It owns no file of these tests.
+const NOBODY: u32 = 65_534;
+
+/// The permissions of a directory that its owner may not write.
+const READ_ONLY: u32 = 0o555;
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+}
+
+/// Returns a gateway that runs without the privileges of root, and that the permissions of files therefore bind. It
+/// takes the settings as they are, and publishes on an endpoint that needs no file.
+fn unprivileged(settings: &SettingsFile) -> Builder {
+    let gateway = Gateway::serve().https().no_settings().bind("tcp://127.0.0.1:*");
+    if !geteuid().is_root() {
+        return gateway;
+    }
+    set_mode(settings.config_home(), 0o755);
+    for path in [settings.path().into()].into_iter().chain(files(settings.path())).filter(|path| path.exists()) {
+        chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+    gateway.user(NOBODY)
+}
+
+#[test]
+fn a_pair_that_cannot_be_renewed_is_served_as_long_as_it_is_valid() {
+    let pair = Pair::valid(-790, 20);
+    let settings = settings_beside(Some(&pair));
+    let directory = settings.path().parent().unwrap().to_owned();
+    let builder = unprivileged(&settings);
+    set_mode(&directory, READ_ONLY);
+    let mut gateway = builder.spawn_beside(settings);
+    gateway.wait_listening();
+    gateway.expect_log("cannot be renewed");
+    Connector::trusting([pair.leaf()])
+        .client(gateway.address())
+        .exchange(&gateway.request(VALID_BODY))
+        .assert_accepted();
+
+    // The renewal succeeds as soon as the directory can be written.
+    if geteuid().is_root() {
+        chown(&directory, Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+    set_mode(&directory, 0o755);
+    gateway.expect_log("new connections get the new certificate");
+    Connector::trusting_file(&self_signed_certificate(&gateway)).client(gateway.address());
+    gateway.terminate();
+}
+
+#[test]
+fn a_pair_that_has_ended_and_cannot_be_renewed_is_a_configuration_error() {
+    let settings = settings_beside(Some(&Pair::valid(-400, -1)));
+    let directory = settings.path().parent().unwrap().to_owned();
+    let builder = unprivileged(&settings);
+    set_mode(&directory, READ_ONLY);
+    let mut gateway = builder.spawn_beside(settings);
+    assert_eq!(gateway.wait_exit(), 3);
+    assert!(gateway.end().stderr.contains("cannot be written"));
+    set_mode(&directory, 0o755);
+}
+
+#[test]
+fn a_key_of_another_owner_is_served_with_a_warning() {
+    if !geteuid().is_root() {
+        return skip("only root can give a key to another owner");
+    }
+    let pair = Pair::valid(-1, 400);
+    let settings = settings_beside(Some(&pair));
+    let [_, key, _] = files(settings.path());
+    let builder = unprivileged(&settings);
+    chown(&key, Some(0), Some(NOBODY)).unwrap();
+    set_mode(&key, 0o640);
+    let mut gateway = builder.spawn_beside(settings);
+    gateway.wait_listening();
+    gateway.expect_log("open to others than its owner (mode 0640)");
+    Connector::trusting([pair.leaf()])
+        .client(gateway.address())
+        .exchange(&gateway.request(VALID_BODY))
+        .assert_accepted();
+    assert_eq!(mode(&key), 0o640);
+}
+
+#[test]
+fn a_pair_that_is_not_valid_yet_is_kept() {
+    let pair = Pair::valid(2, 400);
+    let settings = settings_beside(Some(&pair));
+    let [_, _, authority] = files(settings.path());
+    fs::write(&authority, "what browsers trust").unwrap();
+    let before = contents(settings.path());
+    let mut gateway = Gateway::serve().https().spawn_beside(settings);
+    gateway.wait_listening();
+    gateway.expect_log("the certificate is not valid before");
+    gateway.signal(Signal::HUP);
+    gateway.wait_settings("unchanged");
+    assert_eq!(contents(gateway.settings.path()), before);
+    let tls = Connector::trusting([pair.leaf()]).connect(gateway.address(), "localhost");
+    let refused = tls.err().expect("a refusal").to_string();
+    assert!(refused.contains("not valid yet"), "{refused}");
+}
+
+#[test]
+fn a_lock_that_another_process_holds_holds_nothing_up() {
+    for on_directory in [true, false] {
+        let settings = settings_beside(None);
+        let directory = settings.path().parent().unwrap().to_owned();
+        let held = if on_directory {
+            File::open(&directory).unwrap()
+        } else {
+            let path = directory.join("gateway-cert.lock");
+            OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).unwrap()
+        };
+        held.lock().unwrap();
+        let mut gateway = Gateway::serve().https().spawn_beside(settings);
+        gateway.wait_listening();
+        let [certificate, key, _] = files(gateway.settings.path());
+        let trusting = || Connector::trusting_file(&certificate).client(gateway.address());
+        trusting().exchange(&gateway.request(VALID_BODY)).assert_accepted();
+        if !on_directory {
+            gateway.expect_log("made without the lock");
+        }
+
+        fs::remove_file(key).unwrap();
+        gateway.expect_log("new connections get the new certificate");
+        gateway.settings.write(&enabled(&token("rotated")));
+        gateway.wait_settings("reloaded");
+        let trusting = || Connector::trusting_file(&certificate).client(gateway.address());
+        assert_eq!(trusting().exchange(&gateway.request(VALID_BODY)).status, 401, "the former token is still in force");
+        gateway.settings.write(disabled());
+        gateway.wait_event("disabled");
+        gateway.terminate();
+        drop(held);
+    }
+}

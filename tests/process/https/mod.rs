@@ -1,0 +1,37 @@
+//! https as clients use it: the binary itself, clients of rustls over sockets, and a subscriber of libzmq.
+//!
+//! | file | the question it answers |
+//! |---|---|
+//! | `self_signed` | is the gateway's own certificate made, kept and replaced, and is its key closed to others? |
+//! | `kept_pair` | is a pair that cannot be renewed, or is not valid yet, still served, and can a foreign lock hold it up? |
+//! | `given_files` | do `--tls-cert` and `--tls-key` work for the keys that people have, and is each fault named? |
+//! | `certificate_events` | is the parent told of each change of the certificate? |
+//! | `handshakes` | which versions and protocols are agreed on, and are sessions resumed? |
+//! | `requests` | does a request mean the same at every split into records? |
+//! | `closing` | does each side learn that nothing was cut off, and what happens where something was? |
+//! | `hostile_clients` | what happens to plain http, garbage, stalled handshakes and clients that disconnect? |
+//! | `failed_handshakes` | is each reason why a handshake failed counted? |
+//! | `timeouts` | are missed deadlines answered in HTTP? |
+//! | `reload` | do new connections get a new certificate, and do the others stay? |
+//! | `renewal` | is the gateway's own certificate renewed in time, while it serves? |
+//! | `switch_off` | is a connection whose handshake has begun answered when the settings switch the API off? |
+//! | `drain` | is every message that was answered with 200 on the bus after a stop under load? |
+//!
+//! The harness is that of `tests/process`. What depends on the way of waiting for sockets is tested in both ways.
+
+mod certificate_events;
+mod client;
+mod closing;
+mod drain;
+mod failed_handshakes;
+mod given_files;
+mod handshakes;
+mod hostile_clients;
+mod kept_pair;
+mod reload;
+mod renewal;
+mod requests;
+mod rig;
+mod self_signed;
+mod switch_off;
+mod timeouts;

@@ -1,0 +1,134 @@
+//! A certificate that changes while the gateway serves.
+
+use rustix::process::Signal;
+use rustls::HandshakeKind;
+
+use super::client::{Connector, TlsStream};
+use super::rig::{VALID_BODY, start};
+use crate::support::eventually;
+use crate::support::gateway::Gateway;
+use crate::support::http::Client;
+use crate::support::pair::{Pair, PairFiles, replace};
+use crate::support::subscriber::Subscriber;
+
+/// A gateway with a pair in files, and a client that connected while the gateway presented this pair.
+struct ReloadRig {
+    gateway: Gateway,
+    bus: Subscriber,
+    files: PairFiles,
+    pair: Pair,
+    early: Client<TlsStream>,
+}
+
+impl ReloadRig {
+    fn start() -> Self {
+        let pair = Pair::ec();
+        let files = pair.in_files();
+        let (gateway, bus) = start(Gateway::serve().arguments(files.arguments().into_iter().chain(["--workers", "2"])));
+        let early = Connector::trusting([pair.leaf()]).client(gateway.address());
+        Self { gateway, bus, files, pair, early }
+    }
+
+    /// Returns whether a new connection gets this pair.
+    fn presents(&self, pair: &Pair) -> bool {
+        Connector::trusting([pair.leaf()]).connect(self.gateway.address(), "localhost").is_ok()
+    }
+
+    fn wait_until_it_presents(&self, pair: &Pair) {
+        eventually("the new certificate", || self.presents(pair).then_some(()));
+        assert!(!self.presents(&self.pair), "the gateway still presents the old certificate");
+    }
+
+    fn expect_the_early_client_is_served(&mut self) {
+        self.early.exchange(&self.gateway.request(VALID_BODY)).assert_accepted();
+        self.bus.next();
+    }
+}
+
+#[test]
+fn files_that_are_replaced_are_read_again() {
+    let mut rig = ReloadRig::start();
+    rig.expect_the_early_client_is_served();
+    for pair in [Pair::rsa(), Pair::ec()] {
+        rig.files.replace(&pair);
+        rig.wait_until_it_presents(&pair);
+        rig.expect_the_early_client_is_served();
+    }
+}
+
+#[test]
+fn files_that_are_written_in_place_are_read_again() {
+    let mut rig = ReloadRig::start();
+    let pair = Pair::ec();
+    std::fs::write(&rig.files.key, &pair.key).unwrap();
+    std::fs::write(&rig.files.certificate, &pair.certificate).unwrap();
+    rig.wait_until_it_presents(&pair);
+    rig.expect_the_early_client_is_served();
+}
+
+/// The files are written through hard links in another directory, which the watch does not see.
+#[test]
+fn files_are_read_again_on_sighup() {
+    let mut rig = ReloadRig::start();
+    let elsewhere = tempfile::tempdir_in(rig.files.directory().parent().unwrap()).unwrap();
+    let pair = Pair::ec();
+    for (path, text) in [(&rig.files.certificate, &pair.certificate), (&rig.files.key, &pair.key)] {
+        let other = elsewhere.path().join(path.file_name().unwrap());
+        std::fs::hard_link(path, &other).unwrap();
+        std::fs::write(&other, text).unwrap();
+    }
+    rig.gateway.signal(Signal::HUP);
+    rig.wait_until_it_presents(&pair);
+    rig.expect_the_early_client_is_served();
+}
+
+#[test]
+fn files_that_cannot_be_used_are_reported_and_change_nothing() {
+    let mut rig = ReloadRig::start();
+    replace(&rig.files.certificate, "not a certificate");
+    rig.gateway.expect_log("no certificate in PEM form (-----BEGIN CERTIFICATE-----); the certificate stays as it was");
+    assert!(rig.presents(&rig.pair));
+    replace(&rig.files.certificate, &Pair::ec().certificate);
+    rig.gateway.expect_log("does not match");
+    assert!(rig.presents(&rig.pair));
+    std::fs::remove_file(&rig.files.key).unwrap();
+    rig.gateway.expect_log("No such file");
+    assert!(rig.presents(&rig.pair));
+    rig.expect_the_early_client_is_served();
+
+    let mended = Pair::ec();
+    rig.files.replace(&mended);
+    rig.wait_until_it_presents(&mended);
+    rig.expect_the_early_client_is_served();
+}
+
+/// A client that resumes its session does not see the new certificate.
+#[test]
+fn sessions_of_the_old_certificate_are_not_resumed() {
+    let rig = ReloadRig::start();
+    let next = Pair::ec();
+    let connector = Connector::trusting([rig.pair.leaf(), next.leaf()]);
+    let kind = || {
+        let mut client = connector.client(rig.gateway.address());
+        client.exchange(&rig.gateway.request(VALID_BODY)).assert_accepted();
+        client.stream().connection().handshake_kind().unwrap()
+    };
+    assert_eq!([kind(), kind()], [HandshakeKind::Full, HandshakeKind::Resumed]);
+    rig.files.replace(&next);
+    rig.wait_until_it_presents(&next);
+    assert_eq!([kind(), kind()], [HandshakeKind::Full, HandshakeKind::Resumed]);
+}
+
+#[test]
+fn the_same_certificate_again_is_not_reported() {
+    let mut rig = ReloadRig::start();
+    let pair = rig.pair.clone();
+    rig.files.replace(&pair);
+    rig.gateway.signal(Signal::HUP);
+    rig.expect_the_early_client_is_served();
+    let next = Pair::ec();
+    rig.files.replace(&next);
+    rig.wait_until_it_presents(&next);
+    rig.gateway.expect_log("new connections get the new certificate");
+    assert_eq!(rig.gateway.log().matches("new connections get the new certificate").count(), 1);
+}

@@ -1,0 +1,264 @@
+//! The self-signed pair that the gateway makes beside its settings.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::client::Connector;
+use super::rig::{VALID_BODY, self_signed_certificate, start};
+use crate::support::gateway::Gateway;
+use crate::support::pair::{NAMES, Pair};
+use crate::support::process::run;
+use crate::support::settings_file::{SettingsFile, disabled, enabled, token};
+use crate::support::{eventually, skip};
+
+/// Returns the paths of the certificate, the key and the authority.
+pub(crate) fn files(settings: &Path) -> [PathBuf; 3] {
+    ["gateway-cert.pem", "gateway-key.pem", "gateway-ca.pem"].map(|name| settings.with_file_name(name))
+}
+
+pub(crate) fn contents(settings: &Path) -> [Vec<u8>; 3] {
+    files(settings).map(|path| std::fs::read(path).unwrap())
+}
+
+pub(crate) fn mode(path: &Path) -> u32 {
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+/// Writes settings that open the gateway, and a pair beside them if one is given.
+pub(crate) fn settings_beside(pair: Option<&Pair>) -> SettingsFile {
+    let settings = SettingsFile::absent();
+    settings.write(&enabled(&token("of-the-test")));
+    if let Some(pair) = pair {
+        let [certificate, key, _] = files(settings.path());
+        std::fs::write(certificate, &pair.certificate).unwrap();
+        std::fs::write(&key, &pair.key).unwrap();
+        std::fs::set_permissions(key, PermissionsExt::from_mode(0o600)).unwrap();
+    }
+    settings
+}
+
+/// Starts a gateway with these settings and waits until it listens.
+fn serve(settings: SettingsFile) -> Gateway {
+    let mut gateway = Gateway::serve().https().spawn_beside(settings);
+    gateway.wait_listening();
+    gateway
+}
+
+#[test]
+fn the_first_start_makes_a_pair_with_each_name_of_this_machine() {
+    let (gateway, bus) = start(Gateway::serve());
+    let [certificate, key, authority] = files(gateway.settings.path());
+    assert_eq!([&certificate, &key, &authority].map(|path| mode(path)), [0o644, 0o600, 0o644]);
+    // The first file is for clients that take a file, the second for browsers, which import one certificate.
+    for trusted in [certificate, authority] {
+        let connector = Connector::trusting_file(&trusted);
+        for name in NAMES {
+            connector.connect(gateway.address(), name).unwrap_or_else(|error| panic!("as {name}: {error}"));
+        }
+        connector.connect(gateway.address(), "example.org").err().expect("a refusal of another name");
+    }
+    let connector = Connector::trusting_file(&self_signed_certificate(&gateway));
+    connector.client(gateway.address()).exchange(&gateway.request(VALID_BODY)).assert_accepted();
+    bus.next();
+}
+
+#[test]
+fn a_client_that_was_not_made_to_trust_it_refuses_it() {
+    let (gateway, _bus) = start(Gateway::serve());
+    let distrusting = Connector::trusting([Pair::ec().leaf()]);
+    let refused = distrusting.connect(gateway.address(), "localhost").err().expect("a refusal");
+    assert!(refused.to_string().contains("UnknownIssuer"), "{refused}");
+}
+
+#[test]
+fn a_second_start_uses_the_same_pair_byte_for_byte() {
+    let mut gateway = serve(settings_beside(None));
+    let made = contents(gateway.settings.path());
+    gateway.terminate();
+    let kept = SettingsFile::absent();
+    kept.write(&enabled(&token("of-the-test")));
+    for (path, content) in files(kept.path()).iter().zip(&made) {
+        std::fs::write(path, content).unwrap();
+    }
+    let gateway = serve(kept);
+    assert_eq!(contents(gateway.settings.path()), made);
+    // The gateway takes the permissions of others away and keeps the key.
+    let [_, key, _] = files(gateway.settings.path());
+    assert_eq!(mode(&key), 0o600);
+    gateway.expect_log("is now closed");
+}
+
+#[test]
+fn a_pair_that_cannot_be_used_is_replaced() {
+    let usable = Pair::valid(-1, 400);
+    let other = Pair::valid(-1, 400);
+    let unusable = [
+        ("expired", Pair::valid(-30, -1)),
+        ("about to expire", Pair::valid(-30, 29)),
+        ("a damaged certificate", Pair { certificate: "-----BEGIN CERTIFICATE-----\n!".into(), ..usable.clone() }),
+        ("a damaged key", Pair { key: usable.key.replace("\nMI", "\n"), ..usable.clone() }),
+        ("an empty key", Pair { key: String::new(), ..usable.clone() }),
+        ("the key of another", Pair { key: other.key, ..usable.clone() }),
+    ];
+    for (what, pair) in unusable {
+        let gateway = serve(settings_beside(Some(&pair)));
+        let [certificate, key, _] = contents(gateway.settings.path());
+        assert_ne!((certificate, key), (pair.certificate.into_bytes(), pair.key.into_bytes()), "{what} was kept");
+        gateway.expect_log("a new self-signed certificate, since");
+        Connector::trusting_file(&self_signed_certificate(&gateway)).client(gateway.address());
+    }
+    let gateway = serve(settings_beside(Some(&usable)));
+    assert_eq!(
+        std::fs::read_to_string(self_signed_certificate(&gateway)).unwrap(),
+        usable.certificate,
+        "a usable pair was not kept"
+    );
+}
+
+#[test]
+fn a_pair_with_a_missing_file_is_replaced() {
+    for missing in 0..2 {
+        let settings = settings_beside(Some(&Pair::valid(-1, 400)));
+        std::fs::remove_file(&files(settings.path())[missing]).unwrap();
+        let gateway = serve(settings);
+        Connector::trusting_file(&self_signed_certificate(&gateway)).client(gateway.address());
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_a_configuration_error_that_names_it() {
+    let settings = settings_beside(None);
+    let [certificate, ..] = files(settings.path());
+    std::fs::create_dir(&certificate).unwrap();
+    let mut gateway = Gateway::serve().https().spawn_beside(settings);
+    assert_eq!(gateway.wait_exit(), 3);
+    let log = gateway.end().stderr;
+    assert!(log.contains(certificate.to_str().unwrap()) && log.contains("not a regular file"), "{log}");
+}
+
+#[test]
+fn a_pair_is_made_when_the_gateway_first_opens() {
+    let mut gateway = Gateway::serve().https().settings(disabled()).spawn();
+    gateway.wait_event("disabled");
+    assert!(files(gateway.settings.path()).iter().all(|path| !path.exists()), "the pair was made too early");
+    gateway.settings.write(&enabled(&token("of-the-test")));
+    gateway.wait_listening();
+    let connector = Connector::trusting_file(&self_signed_certificate(&gateway));
+    connector.client(gateway.address()).exchange(&gateway.request(VALID_BODY)).assert_accepted();
+}
+
+/// The directory is made. That of the settings need not be writable.
+#[test]
+fn the_pair_is_kept_in_the_directory_of_the_option() {
+    let elsewhere = tempfile::tempdir().unwrap();
+    let directory = elsewhere.path().join("a/b");
+    let option = ["--cert-dir", directory.to_str().unwrap()];
+    for _ in 0..2 {
+        let mut gateway = Gateway::serve().https().arguments(option).spawn_beside(settings_beside(None));
+        gateway.wait_listening();
+        assert!(
+            files(gateway.settings.path()).iter().all(|path| !path.exists()),
+            "there is a pair beside the settings"
+        );
+        let [certificate, key, authority] = files(&directory.join("any"));
+        assert_eq!([&certificate, &key, &authority].map(|path| mode(path)), [0o644, 0o600, 0o644]);
+        let connector = Connector::trusting_file(&certificate);
+        connector.client(gateway.address()).exchange(&gateway.request(VALID_BODY)).assert_accepted();
+    }
+}
+
+/// The names and addresses stand for those of this computer in a network. curl is told to connect to the gateway all the
+/// same. It also holds the authority to its constraints.
+#[test]
+fn curl_reaches_a_gateway_by_each_name_that_was_asked_for() {
+    if Command::new("curl").arg("--version").output().is_err() {
+        return skip("curl is not installed");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let certificate = directory.path().join("gateway-cert.pem");
+    let start = |names: &[&str]| {
+        let names = names.iter().flat_map(|name| ["--cert-name", name]);
+        let options = ["--cert-dir", directory.path().to_str().unwrap()].into_iter().chain(names);
+        let mut gateway = Gateway::serve().https().arguments(options).spawn_beside(settings_beside(None));
+        gateway.wait_listening();
+        gateway
+    };
+    let status = |gateway: &Gateway, host: &str| {
+        let (url, address) = (format!("https://{host}:7{}", gateway.target()), gateway.address());
+        let mut curl = Command::new("curl");
+        curl.args([
+            "-q",
+            "-sS",
+            "--noproxy",
+            "*",
+            "-o",
+            "/dev/null",
+            "-w",
+            "%{http_code}",
+            "-d",
+            "",
+            "--max-time",
+            "60",
+        ]);
+        curl.arg("--connect-to").arg(format!("::{address}")).arg("--cacert").arg(&certificate).arg(url);
+        let output = curl.output().unwrap();
+        String::from_utf8_lossy(&if output.status.success() { output.stdout } else { output.stderr }).into_owned()
+    };
+    let gateway = start(&["raspberrypi.local", "192.0.2.7"]);
+    // The request has the token, but no JSON.
+    for host in ["localhost", "127.0.0.1", "raspberrypi.local", "RaspberryPi.local", "192.0.2.7"] {
+        assert_eq!(status(&gateway, host), "415", "{host}");
+    }
+    assert!(status(&gateway, "other.local").starts_with("curl: (60)"), "{}", status(&gateway, "other.local"));
+    drop(gateway);
+    let gateway = start(&["2001:db8::1"]);
+    gateway.expect_log("the last one does not name 2001:db8::1");
+    let made = std::fs::read(&certificate).unwrap();
+    for host in ["[2001:db8::1]", "raspberrypi.local"] {
+        assert_eq!(status(&gateway, host), "415", "{host}");
+    }
+    drop(gateway);
+    drop(start(&["raspberrypi.local"]));
+    assert_eq!(std::fs::read(&certificate).unwrap(), made, "the pair has each wanted name");
+}
+
+#[test]
+fn the_options_of_the_pair_are_a_usage_error_where_no_pair_is_made() {
+    for option in [["--cert-dir", "/nonexistent"], ["--cert-name", "pi.local"]] {
+        for others in [&["--plain"][..], &["--tls-cert", "c.pem", "--tls-key", "k.pem"], &["--listen", "unix:/x"]] {
+            let (status, output) = run(["serve"].iter().chain(&option).chain(others).copied());
+            assert_eq!(status, 2, "{}", output.stderr);
+            assert!(output.stderr.contains(option[0]), "{}", output.stderr);
+        }
+    }
+    for name in ["*.local", "", "pi.local:12358", "0.0.0.0"] {
+        let (status, output) = run(["serve", "--cert-name", name]);
+        assert_eq!(status, 2, "{}", output.stderr);
+        assert!(
+            output.stderr.contains("--cert-name") && output.stderr.contains("raspberrypi.local"),
+            "{}",
+            output.stderr
+        );
+    }
+}
+
+#[test]
+fn a_pair_that_is_removed_while_it_is_served_is_made_again_for_new_connections() {
+    let gateway = serve(settings_beside(None));
+    let [certificate, key, _] = files(gateway.settings.path());
+    let before = Connector::trusting_file(&certificate);
+    let mut kept = before.client(gateway.address());
+    std::fs::remove_file(&key).unwrap();
+    let after = eventually("a new pair", || {
+        let after = Connector::trusting_file(&certificate);
+        after
+            .connect(gateway.address(), "localhost")
+            .ok()
+            .filter(|tls| tls.peer_certificate() != kept.stream().peer_certificate())
+    });
+    assert_eq!(mode(&key), 0o600);
+    drop(after);
+    kept.exchange(&gateway.request(VALID_BODY)).assert_accepted();
+    before.connect(gateway.address(), "localhost").err().expect("a refusal, since the authority is also new");
+}
