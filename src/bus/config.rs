@@ -85,6 +85,15 @@ impl BusError {
     pub(super) fn about(endpoint: &Endpoint) -> impl FnOnce(io::Error) -> Self {
         move |cause| Self(format!("{endpoint}: {cause}"))
     }
+
+    /// Turns the I/O error of an endpoint of the embedded hub into an error that says what to do if it is taken.
+    pub(super) fn about_hub(endpoint: &Endpoint, cause: &io::Error) -> Self {
+        let what_to_do = match cause.kind() {
+            io::ErrorKind::AddrInUse => "; if that is a hub, leave --hub out, and the gateway publishes to it",
+            _ => "",
+        };
+        Self(format!("{endpoint}: {cause}{what_to_do}"))
+    }
 }
 
 /// A socket, a descriptor or a thread could not be created.

@@ -137,8 +137,14 @@ impl Gateway {
         loop {
             let action = tokio::select! {
                 action = signals.next() => action,
-                _ = or_never(stdin.as_mut()) => SignalAction::Stop,
-                () = or_never(parent.as_ref().map(ParentEnd::reached)) => SignalAction::Stop,
+                _ = or_never(stdin.as_mut()) => {
+                    log(format_args!("stdin ended, so the gateway stops"));
+                    SignalAction::Stop
+                }
+                () = or_never(parent.as_ref().map(ParentEnd::reached)) => {
+                    log(format_args!("the parent ended, so the gateway stops"));
+                    SignalAction::Stop
+                }
                 _ = or_never(stats.as_mut().map(Interval::tick)) => {
                     (self.emit)(&Event::Stats(self.components.stats()));
                     continue;
@@ -281,7 +287,11 @@ impl Gateway {
         }
         (self.emit)(&Event::Disabled { reason: &reason });
         self.ready.set_not_listening(&reason);
-        log(format_args!("not listening: {reason}"));
+        if self.settings.is_faulty() {
+            warning(format_args!("not listening: {reason}"));
+        } else {
+            log(format_args!("not listening: {reason}"));
+        }
         self.settings.log_missing_lines();
         self.disabled = Some(reason);
     }

@@ -62,6 +62,11 @@ impl WatchedSettings {
         }
     }
 
+    /// Returns whether a fault of the file switches the API off: there are no settings so far that could be understood.
+    pub(super) fn is_faulty(&self) -> bool {
+        self.in_force.is_none()
+    }
+
     /// Waits until the file may have changed, or has been empty for long enough. Cancel-safe.
     pub(super) async fn changed(&mut self) {
         match (&mut self.watch, self.emptied) {

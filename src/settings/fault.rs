@@ -41,7 +41,15 @@ impl SettingsFault {
             ParseErrorType::ExpectedToken { expected, found } => Some([expected, found]),
             _ => None,
         };
-        Self { tokens, ..Self::at(text, error.location.start(), syntax(&error.error)) }
+        let start = error.location.start();
+        let mut what = syntax(&error.error);
+        let line = text.get(start.into()..).and_then(|rest| rest.lines().next()).unwrap_or_default();
+        if error.error == ParseErrorType::Lexical(LexicalErrorType::UnclosedStringError)
+            && line.contains(is_typographic_quote)
+        {
+            what = "unterminated string: a typographic quote does not end it";
+        }
+        Self { tokens, ..Self::at(text, start, what) }
     }
 }
 
@@ -56,6 +64,11 @@ impl fmt::Display for SettingsFault {
 }
 
 impl std::error::Error for SettingsFault {}
+
+/// Returns whether a program for texts puts this character in the place of a quote.
+fn is_typographic_quote(character: char) -> bool {
+    matches!(character, '‘'..='‟' | '‹' | '›' | '«' | '»' | '´' | '`' | '＂' | '＇')
+}
 
 /// Says what an error of the parser means. Some texts of the parser itself quote the source.
 fn syntax(error: &ParseErrorType) -> &'static str {
@@ -81,6 +94,9 @@ fn syntax(error: &ParseErrorType) -> &'static str {
 fn lexical(error: &LexicalErrorType) -> &'static str {
     match error {
         LexicalErrorType::UnclosedStringError => "unterminated string",
+        LexicalErrorType::UnrecognizedToken { tok } if is_typographic_quote(*tok) => {
+            "a typographic quote; write \" in its place"
+        }
         LexicalErrorType::UnicodeError
         | LexicalErrorType::MissingUnicodeLbrace
         | LexicalErrorType::MissingUnicodeRbrace => "an escape in a string that is no character",

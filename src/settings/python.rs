@@ -63,7 +63,7 @@ fn other_literal(text: &str, value: &Expr) -> Result<Option<(usize, &'static str
         Expr::Name(name) if name.id.eq_ignore_ascii_case("true") => {
             return Err(fault("OPEN_REST_API is not a literal; write True"));
         }
-        value if !is_literal(value) => return Err(fault("OPEN_REST_API is not a literal")),
+        value if !is_literal(value) => return Err(fault("OPEN_REST_API is not a literal; write True or False")),
         Expr::NumberLiteral(number) if matches!(&number.value, Number::Int(int) if *int == Int::ONE) => "1",
         Expr::NumberLiteral(_) => "a number",
         Expr::StringLiteral(string) if string.value.to_str() == "True" => "the string \"True\"",
@@ -82,8 +82,8 @@ fn token(text: &str, value: &Expr) -> Result<Option<Token>, SettingsFault> {
             Some(part) => refused(part, "TOKEN holds a lone surrogate, which is no character"),
             None => Ok(Token::new(string.value.to_str())),
         },
-        value if is_literal(value) => refused(value, "TOKEN is not a string"),
-        value => refused(value, "TOKEN is not a literal"),
+        value if is_literal(value) => refused(value, "TOKEN is not a string; write it in quotes"),
+        value => refused(value, "TOKEN is not a literal; write it in quotes"),
     }
 }
 

@@ -244,7 +244,7 @@ fn settings_that_cannot_be_understood_at_the_start_disable_the_gateway_until_the
         let event = gateway.wait_event("disabled");
         assert_names_the_place(event["reason"].as_str().unwrap(), 2);
         assert!(refuses(address));
-        gateway.expect_log(&format!("not listening: {}", event["reason"].as_str().unwrap()));
+        gateway.expect_log(&format!("warning: not listening: {}", event["reason"].as_str().unwrap()));
 
         gateway.settings.write("\n\nOPEN_REST_API = true\n");
         let reason = gateway.wait_settings("rejected")["reason"].clone();

@@ -115,7 +115,11 @@ impl Server {
         });
         let mut listeners = Vec::new();
         for (token, (endpoint, peers, hears_publishers)) in (FIRST_TOKEN..).zip(of_bind.chain(of_hub)) {
-            let bound = listen(endpoint).map_err(BusError::about(endpoint))?;
+            let is_of_hub = hears_publishers || peers == SocketRole::Publishes;
+            let bound = listen(endpoint).map_err(|cause| match is_of_hub {
+                true => BusError::about_hub(endpoint, &cause),
+                false => BusError::about(endpoint)(cause),
+            })?;
             poller.watch(bound.as_fd(), token)?;
             listeners.push(Listener { bound, peers, hears_publishers, may_accept: true });
         }

@@ -81,39 +81,39 @@ as_python {
     open_in_another_case: "open_rest_api = True\nTOKEN = 's3cret'" => NotOpen;
     open_only_declared: "OPEN_REST_API: bool\nTOKEN = 's3cret'" => NotOpen;
     open_compared: "OPEN_REST_API == True\nTOKEN = 's3cret'" => NotOpen;
-    open_name: "OPEN_REST_API = yes\nTOKEN = 's3cret'" => Refused("1:17: OPEN_REST_API is not a literal");
+    open_name: "OPEN_REST_API = yes\nTOKEN = 's3cret'" => Refused("1:17: OPEN_REST_API is not a literal; write True or False");
     open_as_in_javascript: "OPEN_REST_API = true" => Refused("1:17: OPEN_REST_API is not a literal; write True");
     open_in_capitals: "OPEN_REST_API = TRUE\nTOKEN = 's3cret'" => Refused("1:17: OPEN_REST_API is not a literal; write True");
-    open_call: "OPEN_REST_API = bool(1)" => Refused("1:17: OPEN_REST_API is not a literal");
-    open_not: "OPEN_REST_API = not False" => Refused("1:17: OPEN_REST_API is not a literal");
-    open_minus_true: "OPEN_REST_API = -True" => Refused("1:17: OPEN_REST_API is not a literal");
-    open_sum_of_strings: "OPEN_REST_API = 'a' + 'b'" => Refused("1:17: OPEN_REST_API is not a literal");
-    open_or: "OPEN_REST_API = True or True" => Refused("1:17: OPEN_REST_API is not a literal");
-    open_list_of_names: "OPEN_REST_API = [x]" => Refused("1:17: OPEN_REST_API is not a literal");
-    open_dict_unpacked: "OPEN_REST_API = {**x}" => Refused("1:17: OPEN_REST_API is not a literal");
-    open_dict_of_a_name: "OPEN_REST_API = {'a': x}" => Refused("1:17: OPEN_REST_API is not a literal");
-    open_dict_by_a_name: "OPEN_REST_API = {x: 'a'}" => Refused("1:17: OPEN_REST_API is not a literal");
-    open_walrus: "OPEN_REST_API = (X := True)" => Refused("1:18: OPEN_REST_API is not a literal");
-    open_lambda: "OPEN_REST_API = lambda: True" => Refused("1:17: OPEN_REST_API is not a literal");
-    open_augmented: "OPEN_REST_API = True\nOPEN_REST_API += 1" => Refused("2:1: OPEN_REST_API is not a literal");
+    open_call: "OPEN_REST_API = bool(1)" => Refused("1:17: OPEN_REST_API is not a literal; write True or False");
+    open_not: "OPEN_REST_API = not False" => Refused("1:17: OPEN_REST_API is not a literal; write True or False");
+    open_minus_true: "OPEN_REST_API = -True" => Refused("1:17: OPEN_REST_API is not a literal; write True or False");
+    open_sum_of_strings: "OPEN_REST_API = 'a' + 'b'" => Refused("1:17: OPEN_REST_API is not a literal; write True or False");
+    open_or: "OPEN_REST_API = True or True" => Refused("1:17: OPEN_REST_API is not a literal; write True or False");
+    open_list_of_names: "OPEN_REST_API = [x]" => Refused("1:17: OPEN_REST_API is not a literal; write True or False");
+    open_dict_unpacked: "OPEN_REST_API = {**x}" => Refused("1:17: OPEN_REST_API is not a literal; write True or False");
+    open_dict_of_a_name: "OPEN_REST_API = {'a': x}" => Refused("1:17: OPEN_REST_API is not a literal; write True or False");
+    open_dict_by_a_name: "OPEN_REST_API = {x: 'a'}" => Refused("1:17: OPEN_REST_API is not a literal; write True or False");
+    open_walrus: "OPEN_REST_API = (X := True)" => Refused("1:18: OPEN_REST_API is not a literal; write True or False");
+    open_lambda: "OPEN_REST_API = lambda: True" => Refused("1:17: OPEN_REST_API is not a literal; write True or False");
+    open_augmented: "OPEN_REST_API = True\nOPEN_REST_API += 1" => Refused("2:1: OPEN_REST_API is not a literal; write True or False");
 
     no_token: "OPEN_REST_API = True" => TokenMissing;
     token_none: token("None") => TokenMissing;
     token_empty: token("''") => TokenMissing;
     token_empty_in_parts: token("'' \"\" ''''''") => TokenMissing;
-    token_number: token("12345") => Refused("2:9: TOKEN is not a string");
-    token_negative: token("-1") => Refused("2:9: TOKEN is not a string");
-    token_bytes: token("b's3cret'") => Refused("2:9: TOKEN is not a string");
-    token_false: token("False") => Refused("2:9: TOKEN is not a string");
-    token_tuple: token("'s3cret',") => Refused("2:9: TOKEN is not a string");
-    token_name: token("s3cret") => Refused("2:9: TOKEN is not a literal");
-    token_call: token("str('s3cret')") => Refused("2:9: TOKEN is not a literal");
-    token_f_string: token("f's3cret'") => Refused("2:9: TOKEN is not a literal");
-    token_with_an_f_string: token("'a' f's3cret'") => Refused("2:9: TOKEN is not a literal");
-    token_formatted: token("'s3%s' % 'cret'") => Refused("2:9: TOKEN is not a literal");
-    token_attribute: token("'s3cret'.lower()") => Refused("2:9: TOKEN is not a literal");
-    token_from_the_environment: "import os\nOPEN_REST_API = True\nTOKEN = os.environ['s3cret']" => Refused("3:9: TOKEN is not a literal");
-    a_bad_token_counts_while_disabled: "TOKEN = 1" => Refused("1:9: TOKEN is not a string");
+    token_number: token("12345") => Refused("2:9: TOKEN is not a string; write it in quotes");
+    token_negative: token("-1") => Refused("2:9: TOKEN is not a string; write it in quotes");
+    token_bytes: token("b's3cret'") => Refused("2:9: TOKEN is not a string; write it in quotes");
+    token_false: token("False") => Refused("2:9: TOKEN is not a string; write it in quotes");
+    token_tuple: token("'s3cret',") => Refused("2:9: TOKEN is not a string; write it in quotes");
+    token_name: token("s3cret") => Refused("2:9: TOKEN is not a literal; write it in quotes");
+    token_call: token("str('s3cret')") => Refused("2:9: TOKEN is not a literal; write it in quotes");
+    token_f_string: token("f's3cret'") => Refused("2:9: TOKEN is not a literal; write it in quotes");
+    token_with_an_f_string: token("'a' f's3cret'") => Refused("2:9: TOKEN is not a literal; write it in quotes");
+    token_formatted: token("'s3%s' % 'cret'") => Refused("2:9: TOKEN is not a literal; write it in quotes");
+    token_attribute: token("'s3cret'.lower()") => Refused("2:9: TOKEN is not a literal; write it in quotes");
+    token_from_the_environment: "import os\nOPEN_REST_API = True\nTOKEN = os.environ['s3cret']" => Refused("3:9: TOKEN is not a literal; write it in quotes");
+    a_bad_token_counts_while_disabled: "TOKEN = 1" => Refused("1:9: TOKEN is not a string; write it in quotes");
 
     raw_string: token(r"r'a\n\ud800'") => Open(r"a\n\ud800");
     raw_string_in_capitals: token(r#"R"""\x41""""#) => Open(r"\x41");
@@ -140,7 +140,7 @@ as_python {
 
     the_last_assignment_wins: "OPEN_REST_API = f()\nTOKEN = 1\nOPEN_REST_API = True\nTOKEN = 's3cret'" => Open("s3cret");
     the_last_assignment_closes: open_and("OPEN_REST_API = False") => NotOpen;
-    the_last_assignment_is_judged: open_and("TOKEN = s3cret") => Refused("3:9: TOKEN is not a literal");
+    the_last_assignment_is_judged: open_and("TOKEN = s3cret") => Refused("3:9: TOKEN is not a literal; write it in quotes");
     augmented_then_assigned: "TOKEN = 'a'\nTOKEN += 'b'\nTOKEN = 's3cret'\nOPEN_REST_API = True" => Open("s3cret");
     annotated: "OPEN_REST_API: bool = True\nTOKEN: 'str' = 's3cret'" => Open("s3cret");
     annotated_in_parentheses: "(OPEN_REST_API): bool = True\nTOKEN: str = 's3cret'" => Open("s3cret");
@@ -150,9 +150,9 @@ as_python {
     unpacked: "OPEN_REST_API, (X, TOKEN) = True, [f(), 's3cret']" => Open("s3cret");
     unpacked_into_a_list: "[OPEN_REST_API, TOKEN] = (True, 's3cret')" => Open("s3cret");
     unpacked_twice: "OPEN_REST_API = True\nTOKEN, TOKEN = 'a', 's3cret'" => Open("s3cret");
-    unpacked_from_a_call: "OPEN_REST_API, (A, [TOKEN]) = s3cret()" => Refused("1:1: OPEN_REST_API is not a literal");
-    unpacked_with_a_star: "OPEN_REST_API = True\nA, *TOKEN = 's3cret', 'b'" => Refused("2:5: TOKEN is not a literal");
-    unpacked_from_a_star: "OPEN_REST_API = True\nA, TOKEN = *s3cret, 'b'" => Refused("2:4: TOKEN is not a literal");
+    unpacked_from_a_call: "OPEN_REST_API, (A, [TOKEN]) = s3cret()" => Refused("1:1: OPEN_REST_API is not a literal; write True or False");
+    unpacked_with_a_star: "OPEN_REST_API = True\nA, *TOKEN = 's3cret', 'b'" => Refused("2:5: TOKEN is not a literal; write it in quotes");
+    unpacked_from_a_star: "OPEN_REST_API = True\nA, TOKEN = *s3cret, 'b'" => Refused("2:4: TOKEN is not a literal; write it in quotes");
     chained_with_a_tuple: "OPEN_REST_API = True\nTOKEN = A, TOKEN = 'a', 's3cret'" => Open("s3cret");
     of_an_attribute: open_and("x.TOKEN = 1\nTOKEN.x = 1\nTOKEN[0] = 1") => Open("s3cret");
     a_normalized_identifier: "OPEN_REST_API = True\nＴＯＫＥＮ = 's3cret'" => Open("s3cret");
@@ -179,6 +179,8 @@ as_python {
     a_bracket_too_many: token("'s3cret')") => Refused("2:17: invalid syntax");
     brackets_that_differ: token("('s3cret']") => Refused("2:18: invalid syntax: expected `)`, found `]`");
     two_statements_on_a_line: token("'s3cret' s3cret") => Refused("2:18: invalid syntax: two statements on one line");
+    typographic_quotes: token("“s3cret”") => Refused("2:9: a typographic quote; write \" in its place");
+    a_typographic_quote_at_the_end: token("\"s3cret”") => Refused("2:9: unterminated string: a typographic quote does not end it");
     unquoted_token: token("s3cret-$") => Refused("2:16: an unexpected character");
     a_keyword_as_a_name: "class = 1" => Refused("1:7: invalid syntax");
     assigning_to_a_literal: "True = 1" => Refused("1:1: cannot assign to this expression");
@@ -198,7 +200,7 @@ as_python {
     parenthesised_keyword: "f((a)=1)" => Refused("1:3: cannot assign to this expression");
     leading_zero: "x = 012" => Refused("1:5: invalid syntax");
     a_form_feed: "\x0COPEN_REST_API = True\n\x0C\nTOKEN = 's3cret'" => Open("s3cret");
-    columns_count_characters: "é = 'éé'; TOKEN = 1" => Refused("1:19: TOKEN is not a string");
+    columns_count_characters: "é = 'éé'; TOKEN = 1" => Refused("1:19: TOKEN is not a string; write it in quotes");
     match_statement: open_and("match x:\n    case [1, *_] | {'a': 2}:\n        TOKEN = 1") => Open("s3cret");
     names_that_are_soft_keywords: open_and("match = case = type = _ = 1") => Open("s3cret");
 
@@ -210,7 +212,7 @@ as_python {
     global_at_the_module: "global TOKEN\nOPEN_REST_API = True\nTOKEN = 's3cret'" => Open("s3cret");
 
     byte_order_mark: "\u{FEFF}OPEN_REST_API = True\nTOKEN = 's3cret'" => Open("s3cret");
-    column_after_a_byte_order_mark: "\u{FEFF}TOKEN = 1" => Refused("1:9: TOKEN is not a string");
+    column_after_a_byte_order_mark: "\u{FEFF}TOKEN = 1" => Refused("1:9: TOKEN is not a string; write it in quotes");
     two_byte_order_marks: "\u{FEFF}\u{FEFF}x = 1" => Refused("1:1: an unexpected character");
     a_nul: b"OPEN_REST_API = True\n#\0" => Refused("2:2: a NUL byte");
     not_utf_8: b"OPEN_REST_API = True\nTOKEN = '\xE9s3cret'" => Refused("2:10: not valid UTF-8");
@@ -245,7 +247,7 @@ unlike_python {
     the_largest_file: open_and(&"#".repeat(MAX_FILE_BYTES - 38)) => Open("s3cret");
     too_large_a_file: open_and(&"#".repeat(MAX_FILE_BYTES - 37)) => Refused("1:1: the file is larger than 1 MiB");
     an_encoding_that_only_python_knows: "# coding: cp1252\n" => Refused("1:1: the declared encoding is none of UTF-8, Latin-1 and ASCII");
-    a_complex_number: "OPEN_REST_API = 1+2j" => Refused("1:17: OPEN_REST_API is not a literal");
+    a_complex_number: "OPEN_REST_API = 1+2j" => Refused("1:17: OPEN_REST_API is not a literal; write True or False");
     f_string_quotes_of_3_12: open_and("x = f'{a['b']}'") => Open("s3cret");
     type_parameters_of_3_12: open_and("def f[T: int](x: T) -> T: pass\ntype X = int") => Open("s3cret");
     except_without_parentheses_of_3_14: open_and("try: pass\nexcept A, B: pass") => Open("s3cret");
@@ -254,7 +256,7 @@ unlike_python {
     // The names of a scope are not known.
     a_nonlocal_without_a_binding: open_and("def f():\n    nonlocal x") => Open("s3cret");
     a_name_before_its_global: open_and("def f():\n    x = 1\n    global x") => Open("s3cret");
-    t_string_of_3_14: token("t's3cret'") => Refused("2:9: TOKEN is not a literal");
+    t_string_of_3_14: token("t's3cret'") => Refused("2:9: TOKEN is not a literal; write it in quotes");
 
     deep_minus: "-".repeat(1_000_000) + "1" => Refused("1:501: nested too deeply");
     deep_not: "not ".repeat(100_000) + "1" => Refused("1:2003: nested too deeply");

@@ -47,7 +47,7 @@ fn a_directory_is_unreadable() {
 #[test]
 fn a_fault_names_file_line_and_column() {
     let (path, result) = read_source(b"OPEN_REST_API = True\n\nTOKEN = secret()\n");
-    let expected = format!("{}:3:9: TOKEN is not a literal", path.display());
+    let expected = format!("{}:3:9: TOKEN is not a literal; write it in quotes", path.display());
     assert_eq!(result.unwrap_err(), expected);
 }
 

@@ -72,6 +72,7 @@ fn an_endpoint_that_another_gateway_binds_is_3_and_stays_with_it() {
         let unused = tempfile::tempdir().unwrap();
         let stderr = fail(with_endpoint(option, &endpoint, unused.path()), 3);
         assert!(stderr.contains(&endpoint), "{option}: {stderr}");
+        assert_eq!(stderr.contains("leave --hub out"), option != "--bind", "{option}: {stderr}");
         assert_eq!(std::fs::read_dir(unused.path()).unwrap().count(), 0, "{option}: a socket is left behind");
         Subscriber::connected(&endpoint, "").wait_until_subscribed(&first);
     }

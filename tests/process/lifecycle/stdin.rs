@@ -24,6 +24,7 @@ fn the_gateway_stops_at_the_end_of_stdin() {
     gateway.post(FINE).assert_accepted();
     gateway.close_stdin();
     assert_eq!(gateway.expect_stopped().accepted, 1);
+    gateway.expect_log("info: stdin ended, so the gateway stops\n");
 }
 
 /// A service manager starts a gateway with a stdin that is at its end.
