@@ -112,6 +112,6 @@ fn welcome(url: &str, socket: Option<PathBuf>, token: &str, ca_file: Option<Path
 }
 
 /// Returns a word as a shell reads it.
-fn quoted(word: &str) -> String {
+pub(super) fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }

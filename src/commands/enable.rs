@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
+use super::demo::quoted;
 use super::serve::settings_path;
 use crate::gateway::Failure;
 use crate::settings::{self, MAX_FILE_BYTES};
@@ -15,6 +16,9 @@ use crate::sys::secret_file;
 
 /// The mode of a directory that is for its owner alone.
 const PRIVATE_DIRECTORY_MODE: u32 = 0o700;
+
+/// A message that can be posted as it is.
+const MESSAGE: &str = r#"adapter/extensions/data '{"extension_id": "demo", "content": "hello"}'"#;
 
 /// How many symbolic links may lead to the settings, as in the kernel.
 const MAX_LINKS: usize = 40;
@@ -25,69 +29,94 @@ const MAX_LINKS: usize = 40;
 /// # Errors
 /// Returns the [`Failure`] that says what to write by hand.
 pub fn run(path: Option<&PathBuf>, is_open: bool) -> Result<(), Failure> {
-    let path = settings_path(path)?;
-    let path = std::path::absolute(&path).map_err(Failure::configuration)?;
+    // What is printed can be pasted, in another directory too.
+    let given = path.map(std::path::absolute).transpose().map_err(Failure::configuration)?;
+    let path = settings_path(given.as_ref())?;
     let shown = path.display();
     let done = match replace(&path, is_open) {
-        Ok(is_changed) => is_changed,
-        Err(EditFailure::File(reason)) => return Err(Failure::Configuration(format!("{shown}:{reason}"))),
-        Err(EditFailure::System(error)) => {
+        Ok(done) => done,
+        Err(EditFailure::File(reason)) => {
+            return Err(Failure::Configuration(format!("{shown}:{reason}; nothing is changed")));
+        }
+        Err(EditFailure::System(place, error)) => {
             let token =
                 if is_open { ", and TOKEN = \"...\" with at least 16 characters that nobody can guess" } else { "" };
             let value = if is_open { "True" } else { "False" };
             return Err(Failure::Configuration(format!(
-                "{shown}: {error}; nothing is changed. By hand, write OPEN_REST_API = {value}{token}"
+                "{}: {error}; nothing is changed. By hand, write OPEN_REST_API = {value}{token} into {shown}",
+                place.display()
             )));
         }
     };
+    let option = given.map(|given| format!(" --settings {}", quoted(&given.display().to_string()))).unwrap_or_default();
     let text = match (is_open, done) {
-        (true, true) => format!(
-            "The REST API is switched on in {shown}.\nA gateway that runs with these settings listens within a second. \
-             `adapter-gateway serve` starts one, and `adapter-gateway send TOPIC PAYLOAD` posts a message.\n"
+        (true, Done::Nothing) => format!("The REST API was switched on in {shown} already. Nothing is changed.\n"),
+        (false, Done::Nothing) => format!("The REST API was switched off in {shown} already. Nothing is changed.\n"),
+        (true, Done::Switched { has_new_token }) => format!(
+            "The REST API is switched on in {shown}, with {} token.\n\
+             A gateway that runs with these settings listens within a second. This starts one:\n\n\
+             adapter-gateway serve{option}\n\n\
+             And this posts a message:\n\n\
+             adapter-gateway send{option} {MESSAGE}\n",
+            if has_new_token { "a new random" } else { "the same" }
         ),
-        (true, false) => format!("The REST API was switched on in {shown} already. Nothing is changed.\n"),
-        (false, true) => format!(
-            "The REST API is switched off in {shown}.\nA gateway that runs with these settings closes its port within a \
-             second. `adapter-gateway enable` switches it on again, with the same token.\n"
+        (false, Done::Switched { .. }) => format!(
+            "The REST API is switched off in {shown}.\n\
+             A gateway that runs with these settings closes its port within a second. This switches it on again:\n\n\
+             adapter-gateway enable{option}\n"
         ),
-        (false, false) => format!("The REST API was switched off in {shown} already. Nothing is changed.\n"),
     };
     // The reader may have closed the pipe, and the file is as asked for.
     let _ = stdout().write_all(text.as_bytes());
     Ok(())
 }
 
+/// What has become of the file.
+enum Done {
+    /// It said so already.
+    Nothing,
+    Switched {
+        has_new_token: bool,
+    },
+}
+
 /// Why the settings stay as they are.
 enum EditFailure {
     /// The place in the file, and what is wrong there.
     File(String),
-    /// The error of the system.
-    System(io::Error),
+    /// The error of the system about a file or a directory.
+    System(PathBuf, io::Error),
 }
 
-impl From<io::Error> for EditFailure {
-    fn from(error: io::Error) -> Self {
-        Self::System(error)
+impl EditFailure {
+    fn about(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |error| Self::System(path.into(), error)
     }
 }
 
-/// Replaces the file as a whole, behind the links that lead to it. Returns whether it says something else now.
-fn replace(path: &Path, is_open: bool) -> Result<bool, EditFailure> {
-    let file = behind_links(path)?;
+/// Replaces the file as a whole, behind the links that lead to it.
+fn replace(path: &Path, is_open: bool) -> Result<Done, EditFailure> {
+    let file = behind_links(path).map_err(EditFailure::about(path))?;
     let (metadata, source) = match secret_file::read(&file, MAX_FILE_BYTES) {
         Ok((metadata, source)) => (Some(metadata), source),
         Err(error) if error.kind() == ErrorKind::NotFound => (None, Vec::new()),
-        Err(error) => return Err(error.into()),
+        Err(error) => return Err(EditFailure::System(file, error)),
     };
-    let token = settings::random_hex().map_err(io::Error::from)?;
+    let token = settings::random_hex().map_err(|error| EditFailure::System(file.clone(), error.into()))?;
     let edited =
         settings::with_access(&source, is_open, &token).map_err(|fault| EditFailure::File(fault.to_string()))?;
-    let Some(edited) = edited else { return Ok(false) };
-    if let Some(directory) = file.parent().filter(|_| metadata.is_none()) {
-        DirBuilder::new().recursive(true).mode(PRIVATE_DIRECTORY_MODE).create(directory)?;
-    }
-    Draft::write(&file, &edited, PRIVATE_MODE, metadata.as_ref())?.publish()?;
-    Ok(true)
+    let Some(edited) = edited else { return Ok(Done::Nothing) };
+    let directory = file.parent().unwrap_or(&file);
+    let write = || {
+        if metadata.is_none() {
+            DirBuilder::new().recursive(true).mode(PRIVATE_DIRECTORY_MODE).create(directory)?;
+        }
+        Draft::write(&file, &edited, PRIVATE_MODE, metadata.as_ref())?.publish()
+    };
+    // The file is replaced, so the directory decides.
+    write().map_err(EditFailure::about(directory))?;
+    let has_new_token = edited.windows(token.len()).any(|bytes| bytes == token.as_bytes());
+    Ok(Done::Switched { has_new_token })
 }
 
 /// Returns the file that a path leads to, which need not exist.

@@ -12,11 +12,20 @@ use super::encoding;
 use super::fault::SettingsFault;
 use super::python::{parse, parsed};
 
+/// What a person is told of a name that is not edited.
+const OPEN_BY_HAND: &str =
+    "OPEN_REST_API is bound here in a way that is not edited; write OPEN_REST_API = True on a line of its own below";
+const CLOSE_BY_HAND: &str =
+    "OPEN_REST_API is bound here in a way that is not edited; write OPEN_REST_API = False on a line of its own below";
+const TOKEN_BY_HAND: &str = "TOKEN is bound here in a way that is not edited; write TOKEN = \"...\" on a line of its own \
+     below, with at least 16 characters that nobody can guess";
+
 /// Returns the file with the entrance switched on or off, or `None` if it is so already. Where it is switched on and there is
 /// no token, `token` is put there, which consists of letters and digits.
 ///
 /// # Errors
-/// [`SettingsFault`] for a file that [`parse`] refuses, and where a name is bound in a way that cannot be edited.
+/// [`SettingsFault`] for a file that [`parse`] refuses, also if it would do so after the edit, and where a name is bound in a
+/// way that cannot be edited.
 pub(crate) fn with_access(source: &[u8], is_open: bool, token: &str) -> Result<Option<Vec<u8>>, SettingsFault> {
     let [mut open, mut new_token] = [None, None];
     match (parse(source)?, is_open) {
@@ -29,14 +38,8 @@ pub(crate) fn with_access(source: &[u8], is_open: bool, token: &str) -> Result<O
     let (text, module) = parsed(source)?;
     let mut edited = source.to_vec();
     let mut edits = Vec::new();
-    for (name, value, by_hand) in [
-        (
-            "OPEN_REST_API",
-            open,
-            "OPEN_REST_API is bound here in a way that is not edited; write it as a line of its own",
-        ),
-        ("TOKEN", new_token, "TOKEN is bound here in a way that is not edited; write it as a line of its own"),
-    ] {
+    let switch_by_hand = if is_open { OPEN_BY_HAND } else { CLOSE_BY_HAND };
+    for (name, value, by_hand) in [("OPEN_REST_API", open, switch_by_hand), ("TOKEN", new_token, TOKEN_BY_HAND)] {
         let Some(value) = value else { continue };
         match LastBinding::find(name, module.suite()) {
             Some(Binding::Assigned(range)) => {
@@ -58,8 +61,8 @@ pub(crate) fn with_access(source: &[u8], is_open: bool, token: &str) -> Result<O
     for (range, value) in edits {
         edited.splice(range, value.into_bytes());
     }
-    let is_as_asked = parse(&edited).is_ok_and(|access| matches!(access, Access::Open(_)) == is_open);
-    debug_assert!(is_as_asked, "the file says what was asked for");
+    let access = parse(&edited)?;
+    debug_assert_eq!(matches!(access, Access::Open(_)), is_open, "the file says what was asked for");
     Ok(Some(edited))
 }
 
@@ -76,11 +79,13 @@ enum Binding {
 struct LastBinding<'n> {
     name: &'n str,
     found: Option<Binding>,
+    /// The visited statement is in a function or a class. What these bind is another name, unless they declare it `global`.
+    is_inner: bool,
 }
 
 impl LastBinding<'_> {
     fn find(name: &str, module: &[Stmt]) -> Option<Binding> {
-        let mut last = LastBinding { name, found: None };
+        let mut last = LastBinding { name, found: None, is_inner: false };
         for statement in module {
             last.visit_stmt(statement);
             let assigned = match statement {
@@ -100,7 +105,7 @@ impl LastBinding<'_> {
 
     /// Takes note of a name that is bound, or that may be.
     fn visit_names<'a>(&mut self, names: impl IntoIterator<Item = &'a Identifier>) {
-        if let Some(name) = names.into_iter().find(|name| name.as_str() == self.name) {
+        if let Some(name) = names.into_iter().find(|name| name.as_str() == self.name).filter(|_| !self.is_inner) {
             self.found = Some(Binding::Other(name.start()));
         }
     }
@@ -108,21 +113,28 @@ impl LastBinding<'_> {
 
 impl<'a> Visitor<'a> for LastBinding<'_> {
     fn visit_stmt(&mut self, statement: &'a Stmt) {
+        let was_inner = self.is_inner;
         match statement {
             Stmt::FunctionDef(function) => self.visit_names([&function.name]),
             Stmt::ClassDef(class) => self.visit_names([&class.name]),
-            Stmt::Global(global) => self.visit_names(&global.names),
+            Stmt::Global(global) => {
+                self.is_inner = false;
+                self.visit_names(&global.names);
+            }
             // An annotation without a value binds nothing.
             Stmt::AnnAssign(assign) if assign.value.is_none() => return,
             _ => {}
         }
+        self.is_inner = was_inner || matches!(statement, Stmt::FunctionDef(_) | Stmt::ClassDef(_));
         walk_stmt(self, statement);
+        self.is_inner = was_inner;
     }
 
     fn visit_expr(&mut self, expr: &'a Expr) {
         if let Expr::Name(name) = expr
             && name.ctx != ExprContext::Load
             && name.id == *self.name
+            && !self.is_inner
         {
             self.found = Some(Binding::Other(name.start()));
         }

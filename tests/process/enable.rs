@@ -31,7 +31,12 @@ fn enable_makes_folder_file_and_token_and_shows_no_token() {
     let settings = directory.path().join("config/adapter/user_settings.py");
     let (status, transcript) = switch("enable", &settings);
     assert_eq!(status, 0, "{}", transcript.stderr);
-    assert!(transcript.stdout.contains("adapter-gateway serve") && transcript.stdout.contains("switched on"));
+    let printed = &transcript.stdout;
+    assert!(printed.contains("switched on") && printed.contains("a new random token"), "{printed}");
+    for command in ["serve", "send"] {
+        let line = format!("\nadapter-gateway {command} --settings '{}'", settings.display());
+        assert!(printed.contains(&line), "{printed}");
+    }
     let token = token(&settings);
     assert!(token.len() >= 32 && !transcript.stdout.contains(&token) && transcript.stderr.is_empty(), "{transcript:?}");
     assert_eq!((mode(&settings), mode(settings.parent().unwrap())), (0o600, 0o700));
@@ -45,7 +50,8 @@ fn enable_makes_folder_file_and_token_and_shows_no_token() {
     let (status, transcript) = switch("disable", &settings);
     assert_eq!((status, transcript.stdout.contains("switched off")), (0, true), "{transcript:?}");
     assert_eq!(fs::read_to_string(&settings).unwrap(), format!("OPEN_REST_API = False\nTOKEN = \"{token}\"\n"));
-    assert_eq!(switch("enable", &settings).0, 0);
+    let (status, transcript) = switch("enable", &settings);
+    assert_eq!((status, transcript.stdout.contains("the same token")), (0, true), "{transcript:?}");
     assert_eq!(fs::read_to_string(&settings).unwrap(), format!("OPEN_REST_API = True\nTOKEN = \"{token}\"\n"));
 }
 
@@ -93,14 +99,23 @@ fn what_cannot_be_edited_stays_and_is_named_with_its_line() {
     let settings = directory.path().join("user_settings.py");
     for (text, place) in [
         ("TOKEN = 'abc\n", ":1:9: unterminated string"),
-        ("x = 1\nOPEN_REST_API = y = False\n", ":2:1: OPEN_REST_API is bound here"),
-        ("OPEN_REST_API = True\nTOKEN, x = None, 1\n", ":2:1: TOKEN is bound here"),
-        ("OPEN_REST_API = f()\n", ":1:17: OPEN_REST_API is not a literal"),
+        (
+            "x = 1\nOPEN_REST_API = y = False\n",
+            ":2:1: OPEN_REST_API is bound here in a way that is not edited; write OPEN_REST_API = True on a line",
+        ),
+        (
+            "OPEN_REST_API = True\nTOKEN, x = None, 1\n",
+            ":2:1: TOKEN is bound here in a way that is not edited; write TOKEN = \"...\" on a line of its own below, with",
+        ),
+        ("OPEN_REST_API = f()\n", ":1:17: OPEN_REST_API is not a literal; write True or False"),
     ] {
         fs::write(&settings, text).unwrap();
         let (status, transcript) = switch("enable", &settings);
         assert_eq!((status, &*transcript.stdout), (3, ""), "{transcript:?}");
-        assert!(transcript.stderr.contains(place), "{transcript:?}");
+        assert!(
+            transcript.stderr.contains(place) && transcript.stderr.contains("nothing is changed"),
+            "{transcript:?}"
+        );
         assert_eq!(fs::read_to_string(&settings).unwrap(), text);
     }
     let below_a_file = settings.join("adapter/user_settings.py");

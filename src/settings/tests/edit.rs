@@ -2,7 +2,7 @@
 
 use super::cases::{as_python, unlike_python};
 use crate::http::admission::Token;
-use crate::settings::{Access, DisabledReason, SettingsFault, parse, with_access};
+use crate::settings::{Access, DisabledReason, MAX_FILE_BYTES, SettingsFault, parse, with_access};
 
 /// The token that is put where there is none.
 pub(super) const NEW_TOKEN: &str = "0123456789abcdef0123456789abcdef";
@@ -34,6 +34,12 @@ fn the_value_is_replaced_and_nothing_else() {
             "TOKEN = 'a'\nOPEN_REST_API = 1\nOPEN_REST_API = True\n".into(),
         ),
         ("TOKEN: str\nOPEN_REST_API = False\n", format!("TOKEN: str\nOPEN_REST_API = True\nTOKEN = \"{NEW_TOKEN}\"\n")),
+        // What a function or a class binds is another name.
+        (
+            "TOKEN = 'a'\ndef f(OPEN_REST_API):\n    OPEN_REST_API = 1\nclass C:\n    import OPEN_REST_API\n",
+            "TOKEN = 'a'\ndef f(OPEN_REST_API):\n    OPEN_REST_API = 1\nclass C:\n    import OPEN_REST_API\nOPEN_REST_API = True\n"
+                .into(),
+        ),
         // A name that is used, or of another place, is not bound.
         (
             "TOKEN = 'a'\nprint(OPEN_REST_API)\nx.OPEN_REST_API = 1\n",
@@ -85,12 +91,19 @@ fn a_name_that_is_bound_otherwise_is_left_to_a_person() {
         ("OPEN_REST_API = False\n(OPEN_REST_API := 1)", 2),
         ("OPEN_REST_API = False\ndel OPEN_REST_API", 2),
         ("OPEN_REST_API = False\ndef f():\n    global OPEN_REST_API", 3),
+        ("OPEN_REST_API = False\nclass C:\n    def f():\n        global OPEN_REST_API\n        OPEN_REST_API = 1", 4),
+        ("OPEN_REST_API = False\nif x:\n    def OPEN_REST_API(): pass", 3),
         ("OPEN_REST_API = True\nTOKEN = a = ''", 2),
     ] {
         let fault = switched(source, true).unwrap_err().to_string();
-        assert!(fault.starts_with(&format!("{line}:")) && fault.contains("write it as a line"), "{source:?}: {fault}");
+        assert!(
+            fault.starts_with(&format!("{line}:")) && fault.contains("on a line of its own"),
+            "{source:?}: {fault}"
+        );
     }
-    assert!(switched("OPEN_REST_API = (", true).is_err(), "a file that Python refuses");
+    for refused in ["OPEN_REST_API = (", "x = 1\\\n", &"#".repeat(MAX_FILE_BYTES)] {
+        assert!(switched(refused, true).is_err(), "a file that Python or the gateway refuses, perhaps afterwards");
+    }
 }
 
 /// Each file of the tests that can be edited says what was asked for, and differs in two lines at most.
