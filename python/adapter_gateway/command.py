@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import pathlib
 import shutil
+import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Optional, TypedDict, Union
 
 from .endpoint import Path
-from .errors import BinaryNotFoundError
+from .errors import BinaryNotFoundError, SettingsError
 
 if TYPE_CHECKING:
     import importlib.metadata
@@ -74,6 +75,30 @@ def _recorded(distributions: Iterable[importlib.metadata.Distribution]) -> Itera
             if file.name == _NAME:
                 # The path has `..` in it, and the folder of the packages may be a symbolic link.
                 yield pathlib.Path(str(distribution.locate_file(file))).parent.resolve() / _NAME
+
+
+def enable(settings: Optional[Path] = None) -> None:
+    """Switches the gateway on in the user settings, by default in the file that `adapter-gateway serve` reads.
+
+    It makes a random token where there is none, and the file and its folder where they are missing. Nothing else of the
+    file changes, and a gateway that runs follows within a second. This runs `adapter-gateway enable`.
+
+    Raises `SettingsError` if the file stays as it is. The text has the place, and what to write by hand.
+    """
+    _switch("enable", settings)
+
+
+def disable(settings: Optional[Path] = None) -> None:
+    """Switches the gateway off in the user settings, as `enable` switches it on. The token stays."""
+    _switch("disable", settings)
+
+
+def _switch(command: str, settings: Optional[Path]) -> None:
+    words = [str(find_binary()), command, *(() if settings is None else (f"--settings={os.fspath(settings)}",))]
+    ended = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
+    if ended.returncode != 0:
+        reason = ended.stderr.strip().removeprefix("error: ")
+        raise SettingsError(reason or f"{command} ended with status {ended.returncode}")
 
 
 Texts = Optional[Union[str, Sequence[str]]]

@@ -18,7 +18,7 @@ class GatewayError(Exception):
 
 
 class SettingsError(GatewayError):
-    """The settings file does not tell how to reach the gateway. The text names the file."""
+    """The settings file does not tell how to reach the gateway, or cannot be edited. The text names the file."""
 
 
 class SendError(GatewayError):
