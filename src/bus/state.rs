@@ -34,6 +34,8 @@ pub struct BusState {
     pub(super) bound: Option<BoundState>,
     /// When the thread must have ended. Set before the queue is closed.
     pub(super) stop_at: OnceLock<Instant>,
+    /// The thread is to log the subscriptions.
+    log_wanted: AtomicBool,
 }
 
 /// The state of one endpoint. Written by the bus thread alone.
@@ -44,7 +46,7 @@ pub struct EndpointState {
     connects: AtomicU64,
 }
 
-/// What the bus thread tells of the peers of bound endpoints, and what it is asked.
+/// What the bus thread tells of the peers of bound endpoints.
 #[derive(Default)]
 pub struct BoundState {
     has_hub: bool,
@@ -58,8 +60,6 @@ pub struct BoundState {
     /// Somebody has subscribed.
     is_subscribed: Mutex<bool>,
     subscribed: Condvar,
-    /// The thread is to log the subscriptions.
-    log_wanted: AtomicBool,
 }
 
 /// What the bus had done and what it held when it was asked.
@@ -139,6 +139,7 @@ impl BusState {
             endpoints,
             bound,
             stop_at: OnceLock::new(),
+            log_wanted: AtomicBool::new(false),
         }
     }
 
@@ -194,6 +195,16 @@ impl BusState {
             self.stalled.store(is_stalled, Ordering::Relaxed);
             self.pipe_full.fetch_add(u64::from(is_stalled), Ordering::Relaxed);
         }
+    }
+
+    /// Asks the thread to log the subscriptions. The caller wakes it.
+    pub(super) fn ask_for_log(&self) {
+        self.log_wanted.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether another thread has asked since the last call.
+    pub(super) fn take_log_wanted(&self) -> bool {
+        self.log_wanted.load(Ordering::Relaxed) && self.log_wanted.swap(false, Ordering::Relaxed)
     }
 
     /// Records whether `endpoint` is connected.
@@ -266,16 +277,6 @@ impl BoundState {
             late_messages: load(&self.late_messages),
             late_s: load(&self.late_ms).map(|late_ms| Duration::from_millis(late_ms).as_secs_f64()),
         }
-    }
-
-    /// Asks the thread to log the subscriptions. The caller wakes it.
-    pub(super) fn ask_for_log(&self) {
-        self.log_wanted.store(true, Ordering::Relaxed);
-    }
-
-    /// Returns whether another thread has asked since the last call.
-    pub(super) fn take_log_wanted(&self) -> bool {
-        self.log_wanted.load(Ordering::Relaxed) && self.log_wanted.swap(false, Ordering::Relaxed)
     }
 
     /// Waits until a peer subscribes to something, at most for `timeout`. Returns whether one does.

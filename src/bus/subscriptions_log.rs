@@ -1,4 +1,4 @@
-//! What the log says of the subscriptions at bound endpoints.
+//! What the log says of subscriptions.
 
 use std::fmt::Write;
 
@@ -8,10 +8,10 @@ use crate::zmtp::Subscriptions;
 const LOGGED_PREFIXES: usize = 20;
 const LOGGED_CHARS: usize = 64;
 
-/// Returns a line that lists the prefixes, escaped and cut.
-pub(super) fn description(subscriptions: &Subscriptions) -> String {
+/// Returns a line that lists the prefixes of those who subscribe at `place`, escaped and cut.
+pub(super) fn description(place: &str, subscriptions: &Subscriptions) -> String {
     let total = subscriptions.prefixes();
-    let mut text = format!("subscriptions at the bound endpoints: {total}");
+    let mut text = format!("subscriptions at {place}: {total}");
     for (number, prefix) in subscriptions.first(LOGGED_PREFIXES).iter().enumerate() {
         let prefix = String::from_utf8_lossy(prefix);
         let shown: String = prefix.chars().take(LOGGED_CHARS).collect();
@@ -34,7 +34,7 @@ mod tests {
         for prefix in prefixes {
             assert!(subscriptions.subscribe(0, prefix.as_bytes()).unwrap());
         }
-        description(&subscriptions)
+        description("the bound endpoints", &subscriptions)
     }
 
     #[test]

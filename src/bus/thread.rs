@@ -58,6 +58,19 @@ pub enum BusEvent {
     },
     /// A subscriber of a bound endpoint was disconnected.
     LostSubscriber(LostSubscriber),
+    /// A message was posted to which nobody has subscribed so far. Each topic is reported once, and few are.
+    Unsubscribed {
+        /// The endpoint that the bus connects to; `None` for the bound ones.
+        endpoint: Option<Endpoint>,
+        /// The topic of the message.
+        topic: String,
+    },
+}
+
+impl BusEvent {
+    fn unsubscribed(endpoint: Option<&Endpoint>, topic: &[u8]) -> Self {
+        Self::Unsubscribed { endpoint: endpoint.cloned(), topic: String::from_utf8_lossy(topic).into_owned() }
+    }
 }
 
 /// The running bus. [`Bus::stop`] delivers what was accepted; dropping the bus stops it at once.
@@ -139,12 +152,10 @@ impl Bus {
         self.state.counters()
     }
 
-    /// Asks the bus thread to log what peers of the bound endpoints subscribe to.
+    /// Asks the bus thread to log what peers of the bound endpoints, and dialled hubs, subscribe to.
     pub fn log_subscriptions(&self) {
-        if let Some(bound) = &self.state.bound {
-            bound.ask_for_log();
-            self.state.waker.force_wake();
-        }
+        self.state.ask_for_log();
+        self.state.waker.force_wake();
     }
 
     /// Waits until somebody has subscribed at a bound endpoint, at most for `timeout`. Returns whether somebody has.
@@ -284,13 +295,31 @@ impl BusThread {
             self.state.release(released.posted, released.posted_weight_bytes);
         }
         self.state.set_stalled(!is_more && !self.exchange.is_empty() && self.exchange.is_connected());
+        self.tell_subscriptions();
         let (Some(server), Some(bound)) = (&self.server, &self.state.bound) else { return };
         bound.hub.forwarded.add(usize::try_from(released.forwarded).unwrap_or(usize::MAX));
         let subscriptions = self.exchange.subscriptions.prefixes();
         bound.set_subscribers(server.subscribers(), subscriptions, self.exchange.unsubscribed());
         bound.set_late(self.exchange.lateness(now));
-        if bound.take_log_wanted() {
-            log(format_args!("{}", description(&self.exchange.subscriptions)));
+    }
+
+    /// Reports the topics to which nobody has subscribed, and logs all subscriptions if that was asked for.
+    fn tell_subscriptions(&mut self) {
+        let is_log_wanted = self.state.take_log_wanted();
+        for dialled in &mut self.dialled {
+            let (endpoint, subscriptions, topics) = dialled.subscriptions();
+            for topic in topics.take_new() {
+                (self.on_event)(BusEvent::unsubscribed(Some(endpoint), &topic));
+            }
+            if is_log_wanted {
+                log(format_args!("{}", description(endpoint.as_str(), subscriptions)));
+            }
+        }
+        for topic in self.exchange.unsubscribed_topics.take_new() {
+            (self.on_event)(BusEvent::unsubscribed(None, &topic));
+        }
+        if is_log_wanted && self.server.is_some() {
+            log(format_args!("{}", description("the bound endpoints", &self.exchange.subscriptions)));
         }
     }
 

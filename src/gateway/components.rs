@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio::time::sleep_until;
 
-use crate::bus::{Bus, BusConfig, BusEvent, HubEndpoints};
+use crate::bus::{Bus, BusConfig, BusEvent, Endpoint, HubEndpoints};
 use crate::gateway::config::GatewayConfig;
 use crate::gateway::events::{BusEndpointState, Event, EventSink, Stats};
 use crate::gateway::failure::Failure;
 use crate::gateway::ready::ReadyReporter;
+use crate::gateway::request_log::shown_topic;
 use crate::gateway::signals::Signals;
 use crate::http::counters::HttpTotals;
 use crate::http::policy::Policy;
@@ -127,6 +128,10 @@ fn emit_bus_event(emit: &EventSink, event: BusEvent) {
             warning(format_args!("not connected to {endpoint}: {reason}"));
             let (state, reason) = (BusEndpointState::Disconnected, reason.to_string());
             emit(&Event::Bus { state, endpoint: endpoint.as_str(), reason: Some(&reason) });
+        }
+        BusEvent::Unsubscribed { endpoint, topic } => {
+            let place = endpoint.as_ref().map_or("the bound endpoints", Endpoint::as_str);
+            log(format_args!("nobody subscribes to the topic \"{}\" at {place} so far", shown_topic(&topic)));
         }
         BusEvent::LostSubscriber(lost) => {
             warning(format_args!("the bus disconnects a subscriber of {}: {}", lost.endpoint, lost.reason));

@@ -117,10 +117,15 @@ impl LoggedTopics {
 }
 
 fn topic_line(topic: &str) -> String {
+    let shown = shown_topic(topic);
+    format!("the topic \"{shown}\" is not known; the nearest known topic is \"{}\"", nearest(topic))
+}
+
+/// Returns a topic as the log shows it: escaped and cut.
+pub(super) fn shown_topic(topic: &str) -> String {
     let end = topic.floor_char_boundary(SHOWN_BYTES);
-    let shown = topic.get(..end).unwrap_or_default().escape_debug();
     let cut = if end < topic.len() { "…" } else { "" };
-    format!("the topic \"{shown}{cut}\" is not known; the nearest known topic is \"{}\"", nearest(topic))
+    format!("{}{cut}", topic.get(..end).unwrap_or_default().escape_debug())
 }
 
 #[cfg(test)]

@@ -11,12 +11,14 @@
 //! | `wire_message` | a message of two frames, as it is sent to a peer |
 //! | `session` | what one peer may say next |
 //! | `subscriptions`, `prefix_tree`, `place_set` | who wants a topic |
+//! | `noted_topics` | topics to which nobody has subscribed |
 //! | `log` | the messages that wait, in their one order |
 //! | `sent_stream` | what of the bytes to one peer it may not have acknowledged |
 //! | `exchange` | what waits for whom, and since when |
 
 mod exchange;
 mod log;
+mod noted_topics;
 mod place_set;
 mod prefix_tree;
 mod sent_stream;
@@ -27,6 +29,7 @@ mod wire_message;
 
 pub use exchange::{BATCH_BYTES, Exchange, FORWARDED_BYTES, REFERENCED_BYTES};
 pub use log::{Origin, Released};
+pub use noted_topics::NotedTopics;
 pub use place_set::{MAX_SUBSCRIBERS, PlaceSet};
 pub use session::{PeerEvent, PeerSession};
 pub use subscriptions::{CONNECTION_PREFIXES, SHARED_PREFIXES, SubscriptionFault, Subscriptions};

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::eventually;
 use crate::support::gateway::Gateway;
+use crate::support::hub::Hub;
 use crate::support::net::dead_endpoint;
 use crate::support::subscriber::{Message, Subscriber, ipc_endpoint};
 
@@ -74,6 +75,52 @@ fn a_subscription_to_everything_matches_every_message() {
     post(&gateway, "anything");
     let stats = stats_after(&mut gateway, 1);
     assert_eq!(stats["unsubscribed"], 0, "{stats}");
+}
+
+/// Returns what the log says of a topic, once.
+fn nobody_subscribes(topic: &str, place: &str) -> String {
+    format!("nobody subscribes to the topic \"{topic}\" at {place} so far\n")
+}
+
+#[test]
+fn a_topic_that_nobody_has_subscribed_to_is_logged_once() {
+    for option in ["--bind", "--hub"] {
+        let (mut gateway, endpoint, _directories) = gateway_with(option);
+        let _subscriber = Subscriber::connected(&endpoint, "core/");
+        wait_for_subscriptions(&mut gateway, 1);
+        for topic in ["core/x", "core", "core/x", "core", "cor\u{202e}e"] {
+            post(&gateway, topic);
+        }
+        gateway.expect_log(&nobody_subscribes("cor\\u{202e}e", "the bound endpoints"));
+        gateway.terminate();
+        let log = gateway.end().stderr;
+        assert_eq!(log.matches(&nobody_subscribes("core", "the bound endpoints")).count(), 1, "{log}");
+        assert_eq!(log.matches("nobody subscribes").count(), 2, "{log}");
+    }
+}
+
+#[test]
+fn a_topic_that_a_hub_has_no_subscription_for_is_logged_once() {
+    let hub = Hub::start();
+    let early = hub.subscriber("core/");
+    let mut gateway = Gateway::serve().connect(hub.publishers_side()).start();
+    gateway.wait_event("ready");
+    for topic in ["core/x", "late/x", "core/x", "late/x"] {
+        post(&gateway, topic);
+    }
+    gateway.expect_log(&nobody_subscribes("late/x", hub.publishers_side()));
+
+    let late = hub.subscriber("late/");
+    let subscriptions = format!("subscriptions at {}: 2: \"core/\", \"late/\"", hub.publishers_side());
+    eventually("the subscription reaches the gateway", || {
+        gateway.stats();
+        gateway.log().contains(&subscriptions).then_some(())
+    });
+    post(&gateway, "late/y");
+    assert_eq!((early.next().topic, late.next().topic), ("core/x".into(), "late/y".into()));
+    gateway.terminate();
+    let log = gateway.end().stderr;
+    assert_eq!(log.matches("nobody subscribes").count(), 1, "{log}");
 }
 
 /// The hub subscribes for its subscribers, so the gateway cannot know of them.

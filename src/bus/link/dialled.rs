@@ -18,11 +18,13 @@ use std::time::Instant;
 
 use super::socket::{close, set_options};
 use super::{Link, LinkStatus};
+use crate::bus::endpoint::Endpoint;
 use crate::bus::ffi::{self, Frame};
 use crate::bus::poller::Poller;
 use crate::bus::state::EndpointState;
+use crate::limits::MAX_TOPIC_BYTES;
 use crate::sync::waker::Waker;
-use crate::zmtp::{SocketRole, WireMessage};
+use crate::zmtp::{NotedTopics, SocketRole, Subscriptions, WireMessage};
 
 /// Longest message that a hub may send, in bytes. A subscription has a topic of at most 1,024 bytes.
 const INBOUND_MAX_BYTES: i64 = 64 * 1024;
@@ -30,8 +32,12 @@ const INBOUND_MAX_BYTES: i64 = 64 * 1024;
 /// Subscriptions that are read at once. A hub that subscribes without an end must not keep the thread from sending.
 const READ_AT_ONCE: usize = 1_024;
 
-/// The first byte of what an XPUB socket receives when the peer subscribes to the topic prefix that follows.
+/// The first byte of what an XPUB socket receives when the peer subscribes to the topic prefix that follows, or cancels that.
 const SUBSCRIBE: u8 = 1;
+const CANCEL: u8 = 0;
+
+/// The place of the hub in its [`Subscriptions`].
+const HUB: u8 = 0;
 
 /// A hub that is dialled.
 pub(in crate::bus) struct Dialled {
@@ -46,6 +52,10 @@ pub(in crate::bus) struct Dialled {
     is_subscribing: bool,
     /// When there was more to read than is read at once.
     unread_since: Option<Instant>,
+    /// What the hub subscribes to on this connection. It is not filtered by this, but a person is told.
+    subscriptions: Subscriptions,
+    /// The topics of messages that were sent and match none of these.
+    unsubscribed_topics: NotedTopics,
 }
 
 impl Dialled {
@@ -67,7 +77,17 @@ impl Dialled {
         socket.set_maxmsgsize(INBOUND_MAX_BYTES)?;
         set_options(&socket)?;
         let link = Link::connect(context, &mut socket, &endpoint.address, SocketRole::Subscribes, monitor_name)?;
-        Ok(Self { socket, endpoint, link, unsent: None, is_full: false, is_subscribing: false, unread_since: None })
+        Ok(Self {
+            socket,
+            endpoint,
+            link,
+            unsent: None,
+            is_full: false,
+            is_subscribing: false,
+            unread_since: None,
+            subscriptions: Subscriptions::default(),
+            unsubscribed_topics: NotedTopics::default(),
+        })
     }
 
     #[cfg(test)]
@@ -84,7 +104,15 @@ impl Dialled {
     /// same message must be tried again.
     pub(in crate::bus) fn try_send(&mut self, message: &WireMessage) -> bool {
         self.is_full = !self.send(message);
+        if !self.is_full && self.subscriptions.matching(message.topic()).is_empty() {
+            self.unsubscribed_topics.note(message.topic());
+        }
         !self.is_full
+    }
+
+    /// Returns the endpoint, what the hub there subscribes to, and the topics to which it had not subscribed.
+    pub(in crate::bus) fn subscriptions(&mut self) -> (&Endpoint, &Subscriptions, &mut NotedTopics) {
+        (&self.endpoint.address, &self.subscriptions, &mut self.unsubscribed_topics)
     }
 
     /// libzmq 4.3.4, as read in `xpub.cpp`, `dist.cpp` and `pipe.cpp`: with `NODROP` each frame is checked against the
@@ -120,12 +148,18 @@ impl Dialled {
         waker: &Arc<Waker>,
         on_status: &mut dyn FnMut(&EndpointState, LinkStatus),
     ) {
-        let endpoint = &self.endpoint;
-        let mut report = |status| on_status(endpoint, status);
+        let (endpoint, mut is_lost) = (Arc::clone(&self.endpoint), false);
         // The events of the link are read first. A subscription that is read after the loss of its connection may be an old
         // one, which does no harm: the pipe gets everything. A subscription of a new connection that is read before the loss
         // of the old connection would be forgotten with the old connection.
-        self.link.update(&mut self.socket, now, waker, &mut report);
+        self.link.update(&mut self.socket, now, waker, &mut |status| {
+            is_lost |= status.is_err();
+            on_status(&endpoint, status);
+        });
+        if is_lost {
+            // The hub subscribes anew on its next connection.
+            self.subscriptions.leave(HUB);
+        }
         self.unread_since = Some(now);
         let mut frame = Frame::empty();
         for _ in 0..READ_AT_ONCE {
@@ -133,7 +167,7 @@ impl Dialled {
                 self.unread_since = None;
                 break;
             }
-            self.is_subscribing |= frame.bytes().first() == Some(&SUBSCRIBE);
+            self.take_subscription(frame.bytes());
         }
         // libzmq applies this to the pipe that the last frame came from. It keeps a pointer to that pipe, also after the end of
         // the pipe, until the frames are read that it adds then. So everything is read first.
@@ -141,7 +175,24 @@ impl Dialled {
             self.is_subscribing = false;
             let subscribed = self.socket.set_subscribe(b"");
             debug_assert!(subscribed.is_ok(), "{subscribed:?}");
-            self.link.on_subscription(now, &mut report);
+            self.link.on_subscription(now, &mut |status| on_status(&endpoint, status));
+        }
+    }
+
+    /// Takes what the hub has subscribed to, or cancelled.
+    fn take_subscription(&mut self, frame: &[u8]) {
+        match frame.split_first() {
+            Some((&SUBSCRIBE, prefix)) => {
+                self.is_subscribing = true;
+                // Nothing is said of a hub that subscribes to more than is kept.
+                let is_kept = prefix.len() > MAX_TOPIC_BYTES || self.subscriptions.subscribe(HUB, prefix).is_ok();
+                if !is_kept {
+                    self.subscriptions.leave(HUB);
+                    let _ = self.subscriptions.subscribe(HUB, b"");
+                }
+            }
+            Some((&CANCEL, prefix)) => drop(self.subscriptions.cancel(HUB, prefix)),
+            _ => {}
         }
     }
 

@@ -16,6 +16,7 @@ use std::time::Duration;
 use dialled::DialledReaders;
 
 use super::log::{Entry, Log, Origin, Released};
+use super::noted_topics::NotedTopics;
 use super::place_set::{MAX_SUBSCRIBERS, PlaceSet};
 use super::sent_stream::SentStream;
 use super::subscriptions::Subscriptions;
@@ -76,6 +77,8 @@ pub struct Exchange {
     /// Whether publishers must wait.
     is_full: bool,
     unsubscribed: u64,
+    /// The topics of posted messages among these.
+    pub unsubscribed_topics: NotedTopics,
 }
 
 impl Exchange {
@@ -97,6 +100,7 @@ impl Exchange {
             forwarded_bytes: 0,
             is_full: false,
             unsubscribed: 0,
+            unsubscribed_topics: NotedTopics::default(),
         }
     }
 
@@ -152,7 +156,12 @@ impl Exchange {
         (wanted, taken_at): (PlaceSet, Duration),
     ) {
         let is_forwarded = origin == Origin::Forwarded;
-        self.unsubscribed += u64::from(wanted.is_empty() && self.is_bound);
+        if wanted.is_empty() && self.is_bound {
+            self.unsubscribed += 1;
+            if !is_forwarded {
+                self.unsubscribed_topics.note(message.topic());
+            }
+        }
         let number = self.log.next_number();
         if wanted.is_empty() && (is_forwarded || self.dialled.handed() > number) {
             self.released.add(origin, weight_bytes);

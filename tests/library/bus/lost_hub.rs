@@ -106,7 +106,9 @@ fn a_peer_that_closes_each_connection_is_reported_once() {
         match running.events.recv_timeout(Duration::from_millis(1)) {
             Ok(BusEvent::Connected { .. }) => break,
             Ok(BusEvent::Disconnected { reason, .. }) => reasons.push(reason),
-            Ok(event @ BusEvent::LostSubscriber(_)) => panic!("{event:?} instead of Connected"),
+            Ok(event @ (BusEvent::LostSubscriber(_) | BusEvent::Unsubscribed { .. })) => {
+                panic!("{event:?} instead of Connected")
+            }
             Err(_) => assert!(started.elapsed() < PATIENCE, "never connected"),
         }
     }

@@ -1,0 +1,42 @@
+//! Topics that are told to a person, each once.
+
+use std::collections::HashSet;
+
+/// The most topics that are noted. Whoever sends more different ones does it on purpose.
+const NOTED: usize = 256;
+
+/// Topics to which nobody had subscribed when a message of theirs was published.
+#[derive(Debug, Default)]
+pub struct NotedTopics {
+    noted: HashSet<Box<[u8]>>,
+    new: Vec<Box<[u8]>>,
+}
+
+impl NotedTopics {
+    /// Notes a topic, which is new if it was not noted before and few were.
+    pub fn note(&mut self, topic: &[u8]) {
+        if self.noted.len() < NOTED && !self.noted.contains(topic) {
+            self.noted.insert(topic.into());
+            self.new.push(topic.into());
+        }
+    }
+
+    /// Removes and returns the topics that are new.
+    pub fn take_new(&mut self) -> Vec<Box<[u8]>> {
+        std::mem::take(&mut self.new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_topic_is_new_once_and_those_beyond_the_bound_never() {
+        let mut topics = NotedTopics::default();
+        ["a", "b", "a"].iter().for_each(|topic| topics.note(topic.as_bytes()));
+        assert_eq!(topics.take_new(), [Box::from(&b"a"[..]), Box::from(&b"b"[..])]);
+        (0..=NOTED).for_each(|number| topics.note(&number.to_be_bytes()));
+        assert_eq!(topics.take_new().len(), NOTED - 2);
+    }
+}
