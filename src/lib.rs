@@ -17,22 +17,21 @@
 //! |---|---|---|
 //! | `main` | `commands` | runs the program and returns its exit status |
 //! | [`commands`] | `cli`, `gateway` | the commands `serve`, `demo`, `listen` and `send` |
-//! | [`cli`] | `server` | parses the arguments |
+//! | [`cli`] | `bus`, `tls`, `http` | parses the arguments |
 //! | [`gateway`] | `server`, `settings` | one run: settings, signals, certificates, events for the parent |
-//! | [`server`] | `bus`, `tls` | workers, listening sockets and connections |
+//! | [`server`] | `bus`, `tls`, `http` | workers, listening sockets and connections |
 //! | [`bus`] | `message`, `zmtp`, `sys` | the queue, the bus thread, the hubs that it dials and the ports that it serves |
-//! | [`tls`] | `http`, `sys` | TLS sessions, and certificates |
-//! | [`settings`] | `http`, `sys` | reads `user_settings.py` |
+//! | [`tls`] | `sync`, `sys` | TLS sessions, and certificates |
+//! | [`settings`] | `sync`, `sys` | reads `user_settings.py` |
 //! | [`http`] | `message` | HTTP/1.1: the state machine of a connection, admission, and answers |
-//! | [`message`] | `limits` | JSON text to topic and payload, vocabularies, MessagePack |
-//! | [`zmtp`] | `limits` | ZMTP 3 as our ports speak it, and what waits for whom |
-//! | [`limits`] | `sync` | bounds that several layers share |
-//! | [`sys`] | | the log, files, Unix sockets and the process |
-//! | `sync` | | atomics and wakers, which the models of loom replace |
+//! | [`message`] | `sync` | JSON text to topic and payload, vocabularies, MessagePack |
+//! | [`zmtp`] | `sync` | ZMTP 3 as our ports speak it, and what waits for whom |
+//! | [`sync`] | | what threads and layers share: atomics that the models of loom replace, counters, the budget, the token |
+//! | [`sys`] | | the operating system: the log, files, Unix sockets and the process |
 //!
 //! # Invariants
 //!
-//! * The core (`http`, `message`, `zmtp` and `limits`) does no I/O and knows no clock: it names neither tokio nor zmq,
+//! * The core (`http`, `message`, `zmtp` and `sync`) does no I/O and knows no clock: it names neither tokio nor zmq,
 //!   rustls, `std::net`, `std::thread` or `Instant`. Tests, fuzz targets and benches use it directly. `tests/library/architecture`
 //!   checks this too.
 //! * The same bytes have the same result, whether they arrive at once or in any number of parts.
@@ -53,7 +52,6 @@ pub mod cli;
 pub mod commands;
 pub mod gateway;
 pub mod http;
-pub mod limits;
 pub mod message;
 pub mod server;
 pub mod settings;

@@ -3,12 +3,12 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use adapter_gateway::http::admission::Token;
 use adapter_gateway::http::connection::{CloseReason, Next, Waiting};
 use adapter_gateway::http::policy::Policy;
 use adapter_gateway::http::{Connection, Context};
-use adapter_gateway::limits::{BUFFERED_BYTES, Budget};
 use adapter_gateway::message::publish::{Payload, Publish, Unavailable};
+use adapter_gateway::sync::limits::{BUFFERED_BYTES, Budget};
+use adapter_gateway::sync::token::Token;
 use gungraun::{library_benchmark, library_benchmark_group};
 
 use super::inputs::{BODY, BROWSER_HEAD, TOKEN, WRK_HEAD};

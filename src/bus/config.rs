@@ -4,7 +4,7 @@ use std::time::Duration;
 use std::{fmt, io};
 
 use super::endpoint::Endpoint;
-use crate::limits::BUFFERED_BYTES;
+use crate::sync::limits::BUFFERED_BYTES;
 
 /// Default bound of the queue between the workers and the bus thread, in messages.
 pub const QUEUE_MESSAGES: usize = 65_536;

@@ -10,6 +10,7 @@
 //! | `bound` | the ports that we bind, served in ZMTP 3 |
 //! | `link` | the hubs that libzmq dials: whether one is connected, and why it is not |
 //! | `ffi` | our calls of libzmq, and other `unsafe` calls |
+//! | [`waker`], `event_fd` | how a worker wakes the thread |
 //! | `subscriptions_log` | what the log says of subscriptions |
 //! | `subscriber` | what the commands that print messages receive with |
 //! | `models` | the models of loom |
@@ -26,6 +27,8 @@ mod bound;
 mod clock;
 mod config;
 mod endpoint;
+#[cfg(not(all(test, gateway_loom)))]
+mod event_fd;
 mod ffi;
 mod link;
 #[cfg(gateway_loom)]
@@ -37,6 +40,7 @@ pub mod state;
 mod subscriber;
 mod subscriptions_log;
 mod thread;
+pub mod waker;
 
 pub use crate::message::publish::Unavailable;
 pub use bound::{HubTotals, LossReason, LostSubscriber, MAX_PEERS, MAX_PUBLISHERS, PeerTotals};

@@ -5,6 +5,7 @@
 //! the messages in their place. A wake-up that is lost shows as a thread that asks for its wake-up without end, which loom
 //! reports.
 
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,12 +13,35 @@ use loom::thread::{JoinHandle, spawn, yield_now};
 
 use super::queue::Queue;
 use super::state::{BusState, EndpointState, Publisher};
-use crate::http::counters::{HttpCounters, HttpTotals};
-use crate::limits::Budget;
-use crate::message::publish::Publish;
-use crate::message::publish::Unavailable;
-use crate::sync::waker::Waker;
+use super::waker::Waker;
+use crate::message::publish::{Publish, Unavailable};
+use crate::sync::counting::{ConnectionCounters, sum};
+use crate::sync::limits::Budget;
 use crate::sync::{AtomicU64, Ordering};
+
+/// The counter of an eventfd. Who was woken sees what the other thread did before it wrote: the kernel's lock brings that.
+pub(crate) struct EventCount(AtomicU64);
+
+impl EventCount {
+    pub(crate) fn new() -> std::io::Result<Self> {
+        Ok(Self(AtomicU64::new(0)))
+    }
+
+    pub(crate) fn set(&self) {
+        self.0.fetch_add(1, Ordering::Release);
+    }
+
+    pub(crate) fn clear(&self) -> u64 {
+        self.0.swap(0, Ordering::Acquire)
+    }
+}
+
+/// No model waits for a descriptor.
+impl AsFd for EventCount {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        rustix::fs::CWD
+    }
+}
 
 type Sent = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -203,24 +227,24 @@ fn connections_hold_no_more_than_the_budget_and_give_all_back() {
 #[test]
 fn a_connection_that_counts_as_closed_has_given_back_what_it_held() {
     loom::model(|| {
-        let (budget, counters) = (Budget::new(1), Arc::new(HttpCounters::default()));
+        let (budget, counters) = (Budget::new(1), Arc::new(ConnectionCounters::default()));
         // loom remembers one access of each atomic: the last. So a worker that reads its counter before it adds to it would
         // hide a reader that ran before.
         let reader = {
             let (budget, counters) = (Arc::clone(&budget), Arc::clone(&counters));
             spawn(move || {
-                let totals = HttpTotals::from_iter([&*counters]).connections;
+                let totals = sum([&*counters]);
                 assert!(totals.connections <= totals.connections_accepted && totals.connections_accepted <= 1);
                 if totals.connections_accepted == 1 && totals.connections == 0 {
                     assert_eq!(budget.held_bytes(), 0);
                 }
             })
         };
-        counters.connections.opened();
+        counters.opened();
         drop(budget.hold(1));
-        counters.connections.closed();
+        counters.closed();
         reader.join().unwrap();
-        let totals = HttpTotals::from_iter([&*counters]).connections;
+        let totals = sum([&*counters]);
         assert_eq!((totals.connections_accepted, totals.connections, budget.held_bytes()), (1, 0, 0));
     });
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
-use crate::sync::waker::Waker;
+use super::waker::Waker;
 
 /// Longest wait in one call, because the kernel's older system call takes at most some 24 days. A caller that waits for
 /// longer waits again.

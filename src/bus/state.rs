@@ -9,9 +9,9 @@ use serde::Serialize;
 use super::bound::{HubCounters, HubTotals, PeerCounters, PeerTotals};
 use super::endpoint::Endpoint;
 use super::queue::Queue;
+use super::waker::Waker;
 use crate::message::publish::{Payload, Publish, Unavailable};
 use crate::sync::counting::Counter;
-use crate::sync::waker::Waker;
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// The state that every [`Publisher`], the [`super::Bus`] and its thread share.

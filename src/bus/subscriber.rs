@@ -10,7 +10,7 @@ use super::endpoint::Endpoint;
 use super::ffi::{self, Frame};
 use super::link::{Link, LinkStatus, set_options, with_context};
 use super::poller::Poller;
-use crate::sync::waker::Waker;
+use super::waker::Waker;
 use crate::zmtp::SocketRole;
 
 /// Messages that may wait for a slow reader, such as a terminal, before the hub has to wait.

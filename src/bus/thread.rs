@@ -9,7 +9,7 @@
 //! under load it finds the messages of several iterations, and a single message leaves at once.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::bound::{LostSubscriber, Server};
@@ -21,11 +21,12 @@ use super::poller::{Poller, Ready, WaitEnd};
 use super::queue::Queue;
 use super::state::{BoundState, BusCounters, BusState, EndpointState, Publisher};
 use super::subscriptions_log::description;
-use crate::sync::waker::Waker;
+use super::waker::Waker;
 use crate::sys::log::log;
 use crate::sys::memory::note_held;
 use crate::sys::process::schedule_as_batch;
-use crate::sys::timed_join::SocketThread;
+use crate::sys::timed_join::TimedJoinHandle;
+use crate::sys::unix_listener::UnixListener;
 use crate::zmtp::{Exchange, Origin, SocketRole};
 
 /// Messages that are taken in a turn. At some 0.2 µs each, this takes 0.1 ms.
@@ -39,6 +40,13 @@ const FULL_RECHECK: Duration = Duration::from_millis(100);
 /// When the publishers have sent nothing for this long, a hub that is being stopped assumes that nothing more is on its
 /// way.
 const QUIET: Duration = Duration::from_millis(500);
+
+/// How long a stop waits for the thread after the deadline that the thread itself keeps. It covers what the thread does when
+/// its time is over, and the delays of the scheduler.
+const JOIN_MARGIN: Duration = Duration::from_millis(50);
+
+/// How long a bus that is dropped waits for its thread, so that its endpoints are free again afterwards.
+const DROP_MARGIN: Duration = Duration::from_secs(1);
 
 /// A change of an endpoint that the bus connects to, or of a peer of a bound endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +85,10 @@ impl BusEvent {
 pub struct Bus {
     state: Arc<BusState>,
     bound: Vec<Endpoint>,
-    thread: SocketThread,
+    /// `None` after the thread was asked to end.
+    thread: Mutex<Option<TimedJoinHandle>>,
+    /// When they are dropped, their files are removed.
+    unix_listeners: Mutex<Vec<UnixListener>>,
 }
 
 impl Bus {
@@ -127,10 +138,8 @@ impl Bus {
             quiet_at: None,
             has_sent: false,
         };
-        let stopped = Arc::clone(&state);
-        let ask = move |stop_at| stopped.close(stop_at);
-        let thread = SocketThread::spawn("bus", unix_listeners, ask, move || thread.run())?;
-        Ok(Self { state, bound, thread })
+        let thread = Mutex::new(Some(TimedJoinHandle::spawn("bus", move || thread.run())?));
+        Ok(Self { state, bound, thread, unix_listeners: Mutex::new(unix_listeners) })
     }
 
     /// Returns a handle for publishing.
@@ -168,8 +177,26 @@ impl Bus {
     /// over and writes everything, and ends the thread. Returns within `deadline` and 50 ms: a thread that is late is left
     /// behind. The depth that is returned is what could not be handed over. Only the first call has an effect and waits.
     pub fn stop(&self, deadline: Duration) -> BusCounters {
-        self.thread.end(deadline);
+        self.end(deadline, JOIN_MARGIN);
         self.counters()
+    }
+
+    /// Ends the thread, and removes the files of the Unix sockets.
+    fn end(&self, deadline: Duration, margin: Duration) {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            let stop_at = Instant::now() + deadline;
+            self.state.close(stop_at);
+            thread.join_until(stop_at + margin);
+        }
+        // A second call does not wait for the first one, so the files are removed in either.
+        self.unix_listeners.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+impl Drop for Bus {
+    fn drop(&mut self) {
+        self.end(Duration::ZERO, DROP_MARGIN);
     }
 }
 

@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use argh::{ArgsInfo, FromArgs};
 
+use super::listen_address::ListenAddress;
 use super::values::{Colour, check, colour, count, encoding, io, origin, seconds, seconds_or_zero, size, vocabulary};
 use crate::bus::{QUEUE_MESSAGES, STALL_TIMEOUT};
 use crate::http::policy::{BODY_BYTES, HEAD_BYTES};
-use crate::limits::BUFFERED_BYTES;
 use crate::message::{Check, Encoding, Vocabulary};
-use crate::server::context::{BODY_TIMEOUT_S, HEAD_TIMEOUT_S, IDLE_TIMEOUT_S};
-use crate::server::listen_address::ListenAddress;
-use crate::server::pool::Io;
+use crate::sync::limits::BUFFERED_BYTES;
+use crate::sys::Io;
 use crate::tls::certificate::CertificateName;
 
 /// The default port of the gateway, as in the examples of the specification.
@@ -22,6 +21,15 @@ pub const DEFAULT_PORT: u16 = 12358;
 pub(super) const DEFAULT_WORKERS: usize = 1;
 pub(super) const DEFAULT_CONNECTIONS: u64 = 10_000;
 pub(super) const DEFAULT_DRAIN_TIMEOUT_S: u64 = 5;
+
+/// Seconds for a head by default: a client that is there sends it at once, also over a slow network.
+pub(super) const HEAD_TIMEOUT_S: u64 = 10;
+
+/// Seconds for a body by default: a body of 1 MiB at 35 kB a second.
+pub(super) const BODY_TIMEOUT_S: u64 = 30;
+
+/// Seconds between two requests by default, as other servers have it: browsers keep their connections for minutes.
+pub(super) const IDLE_TIMEOUT_S: u64 = 75;
 
 /// The largest values that the options accept. They are far above the values of any use, so that a mistyped number is an
 /// error, and far below the range of the integers, so that no sum of them overflows.

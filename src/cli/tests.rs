@@ -3,14 +3,15 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use super::arguments::{DEFAULT_CONNECTIONS, DEFAULT_DRAIN_TIMEOUT_S, DEFAULT_WORKERS};
+use super::arguments::{
+    BODY_TIMEOUT_S, DEFAULT_CONNECTIONS, DEFAULT_DRAIN_TIMEOUT_S, DEFAULT_WORKERS, HEAD_TIMEOUT_S, IDLE_TIMEOUT_S,
+};
 use super::*;
 use crate::bus::{HUB_PUBLISHERS, HUB_SUBSCRIBERS, QUEUE_MESSAGES};
 use crate::http::policy::{BODY_BYTES, HEAD_BYTES};
-use crate::limits::BUFFERED_BYTES;
 use crate::message::{Check, Encoding, Vocabulary};
-use crate::server::context::{BODY_TIMEOUT_S, HEAD_TIMEOUT_S, IDLE_TIMEOUT_S};
-use crate::server::pool::Io;
+use crate::sync::limits::BUFFERED_BYTES;
+use crate::sys::Io;
 
 fn parse(line: &str) -> Result<Command, EarlyExit> {
     Arguments::parse(line.split_whitespace().map(OsString::from))

@@ -4,7 +4,7 @@ use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use crate::message::{Check, Encoding, Vocabulary};
-use crate::server::pool::Io;
+use crate::sys::Io;
 
 /// Returns a whole number from 1 to `MAX`.
 pub(super) fn count<const MAX: u64>(text: &str) -> Result<u64, String> {

@@ -10,7 +10,8 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::gateway::events::{CertificateState, Event, EventSink};
 use crate::gateway::failure::Failure;
-use crate::sys::log::{date_time, log, warning};
+use crate::sys::log::{log, warning};
+use crate::sys::time::date_time;
 use crate::sys::watch::Watch;
 use crate::tls::certificate::CertificateNotice;
 use crate::tls::session::Acceptor;

@@ -16,7 +16,9 @@ use crate::gateway::signals::Signals;
 use crate::http::counters::HttpTotals;
 use crate::http::policy::Policy;
 use crate::message::Encoding;
+use crate::server::counters::WorkerTotals;
 use crate::server::pool::WorkerPool;
+use crate::server::shared::TopicSink;
 use crate::sys::log::{log, warning};
 
 /// The most of the drain time that is reserved for the bus: connections are cut off this long before the end.
@@ -47,6 +49,7 @@ impl Components {
         on_bus: impl FnOnce(&Bus) -> Result<(), Failure>,
         emit: &EventSink,
         ready: &Arc<ReadyReporter>,
+        note_unknown: &TopicSink,
     ) -> Result<Self, Failure> {
         let start = |hub: Option<&HubEndpoints>| {
             let payload_bytes = largest_payload_bytes(&config.server.policy);
@@ -66,17 +69,19 @@ impl Components {
         report_bound(&bus, config.bus.hub.is_some(), emit);
         on_bus(&bus)?;
         ready.set_publisher(bus.publisher(), !bus.bound().is_empty());
-        let workers = WorkerPool::start(&config.server, &bus.publisher())?;
+        let workers = WorkerPool::start(&config.server, &bus.publisher(), note_unknown)?;
         Ok(Self { workers, bus, started: Instant::now() })
     }
 
     /// Returns the counters since the start.
     pub(super) fn stats(&self) -> Stats {
         let bus = self.bus.counters();
-        let HttpTotals { requests, messages, traffic, connections } = self.workers.totals();
+        let WorkerTotals { http, handshakes, traffic, connections } = self.workers.totals();
+        let HttpTotals { requests, messages } = http;
         Stats {
             uptime_s: self.started.elapsed().as_secs(),
             requests,
+            handshakes,
             accepted: bus.accepted,
             published: bus.published,
             messages,

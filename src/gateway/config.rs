@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use crate::bus::{BusConfig, HubEndpoints, MAX_PEERS};
 use crate::gateway::failure::Failure;
-use crate::http::admission::Token;
 use crate::server::listener::ListenTarget;
 use crate::server::pool::ServerConfig;
+use crate::sync::token::Token;
 use crate::sys::log::warning;
 use crate::sys::process::{check_free_descriptors, raise_descriptor_limit};
 use crate::tls::source::CertificateSource;

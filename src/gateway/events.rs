@@ -6,7 +6,8 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::bus::{EndpointCounters, HubTotals, PeerTotals, QueueCounters, SubscriberTotals};
-use crate::http::counters::{MessageTotals, RequestTotals, TrafficTotals};
+use crate::http::counters::{MessageTotals, RequestTotals};
+use crate::server::counters::{HandshakeTotals, TrafficTotals};
 use crate::sync::counting::ConnectionTotals;
 
 /// An event. The order of the fields is their order in the JSON object. A `reason` is a sentence.
@@ -129,6 +130,8 @@ pub(crate) struct Stats {
     pub(crate) uptime_s: u64,
     #[serde(flatten)]
     pub(crate) requests: RequestTotals,
+    #[serde(flatten)]
+    pub(crate) handshakes: HandshakeTotals,
     /// Messages that were answered with 200.
     pub(crate) accepted: u64,
     /// Messages that were handed to each hub, and written to each subscriber, that was to have them.
@@ -162,16 +165,13 @@ mod tests {
     #[test]
     fn events_are_written_as_these_bytes() {
         let counters = r#""uptime_s":12,"answers":{"200":2,"404":1},"refused":{"queue-full":1},"failed_handshakes":{"alert":1},"accepted":13,"published":14,"unknown_topics":15,"queue_depth":16,"queue_high_water":17,"queue_bytes":18,"pipe_full":19,"bytes_in":20,"bytes_out":21,"connections":22,"connections_accepted":23,"subscribers":24,"subscriptions":null,"unsubscribed":26,"late_messages":27,"late_s":1.5,"endpoints":[{"endpoint":"tcp://h:1","connected":true,"reconnects":3}],"peers":{"refused":1,"disconnected":2,"stalled":4,"subscriptions_refused":3,"messages_dropped":5}"#;
-        let requests = || RequestTotals {
-            answers: [(404, 1), (200, 2)].into(),
-            refused: [("queue-full", 1)].into(),
-            failed_handshakes: [("alert", 1)].into(),
-        };
+        let requests = || RequestTotals { answers: [(404, 1), (200, 2)].into(), refused: [("queue-full", 1)].into() };
         let endpoint = || EndpointCounters { endpoint: "tcp://h:1".parse().unwrap(), connected: true, reconnects: 3 };
         // No field is left to its default, so that each counter that is declared stands in the expected bytes.
         let stats = || Stats {
             uptime_s: 12,
             requests: requests(),
+            handshakes: HandshakeTotals { failed_handshakes: [("alert", 1)].into() },
             accepted: 13,
             published: 14,
             messages: MessageTotals { unknown_topics: 15 },

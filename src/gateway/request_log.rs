@@ -1,16 +1,17 @@
 //! Logs what clients may do by mistake, with a bound on the lines a minute: requests without the right token, and topics
 //! that are not known.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::future::pending;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep_until};
 
-use crate::message::topics::{UnknownTopics, nearest};
+use crate::message::topics::nearest;
+use crate::server::shared::TopicSink;
 use crate::sys::log::warning;
 
 /// The time in which one line about tokens is logged, and at most [`TOPIC_LINES`] about topics.
@@ -18,6 +19,9 @@ const INTERVAL: Duration = Duration::from_secs(60);
 
 /// Lines about topics in any [`INTERVAL`], at most. Those beyond wait for the next.
 const TOPIC_LINES: usize = 16;
+
+/// Topics that are remembered. Whoever invents more of them does it on purpose.
+const REMEMBERED: usize = 1_024;
 
 /// Bytes of a topic that are logged: a known topic has at most 27.
 const SHOWN_BYTES: usize = 100;
@@ -70,17 +74,41 @@ impl RefusedTokens {
     }
 }
 
-/// What the log has said of topics that are not known: each once, whichever workers tell of it.
+/// The topics that are not known, from all workers.
+struct UnknownTopics {
+    noted: RwLock<HashSet<Box<str>>>,
+    new: UnboundedSender<Box<str>>,
+}
+
+impl UnknownTopics {
+    /// Sends a topic to the log if it was not noted before and few were. Workers share the lock for a look at the set.
+    fn note(&self, topic: &str) {
+        let is_to_be_noted = |noted: &HashSet<Box<str>>| noted.len() < REMEMBERED && !noted.contains(topic);
+        if is_to_be_noted(&self.noted.read().unwrap_or_else(PoisonError::into_inner)) {
+            let mut noted = self.noted.write().unwrap_or_else(PoisonError::into_inner);
+            // Another worker may have noted the same topic meanwhile.
+            if is_to_be_noted(&noted) {
+                noted.insert(topic.into());
+                // The receiver is gone when the gateway stops.
+                let _ = self.new.send(topic.into());
+            }
+        }
+    }
+}
+
+/// The lines about topics that are not known, each of which is logged once.
 pub(super) struct LoggedTopics {
     topics: UnboundedReceiver<Box<str>>,
-    logged: UnknownTopics,
     /// When the last lines were due, [`TOPIC_LINES`] at most.
     times: VecDeque<Instant>,
 }
 
 impl LoggedTopics {
-    pub(super) fn new(topics: UnboundedReceiver<Box<str>>) -> Self {
-        Self { topics, logged: UnknownTopics::default(), times: VecDeque::new() }
+    /// Returns the lines, and what takes note of the topics.
+    pub(super) fn new() -> (Self, TopicSink) {
+        let (new, topics) = unbounded_channel();
+        let unknown = UnknownTopics { noted: RwLock::default(), new };
+        (Self { topics, times: VecDeque::new() }, Arc::new(move |topic| unknown.note(topic)))
     }
 
     /// Waits until a line is due, and returns it. Cancel-safe.
@@ -89,30 +117,17 @@ impl LoggedTopics {
             sleep_until(end).await;
             self.times.pop_front();
         }
-        loop {
-            let Some(topic) = self.topics.recv().await else {
-                // The workers have ended.
-                return pending().await;
-            };
-            if let Some(line) = self.line(&topic, Instant::now()) {
-                return line;
-            }
-        }
+        let Some(topic) = self.topics.recv().await else {
+            // The workers have ended.
+            return pending().await;
+        };
+        self.times.push_back(Instant::now());
+        topic_line(&topic)
     }
 
     /// Returns when the next line may follow, if it may not follow now.
     fn end_of_pause(&self) -> Option<Instant> {
         self.times.front().filter(|_| self.times.len() >= TOPIC_LINES).map(|&first| first + INTERVAL)
-    }
-
-    /// Returns the line to log of `topic`, if there was none.
-    fn line(&mut self, topic: &str, now: Instant) -> Option<String> {
-        self.logged.note(topic);
-        let is_new = !self.logged.take_new().is_empty();
-        is_new.then(|| {
-            self.times.push_back(now);
-            topic_line(topic)
-        })
     }
 }
 
@@ -130,8 +145,6 @@ pub(super) fn shown_topic(topic: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tokio::sync::mpsc;
-
     use super::*;
 
     #[tokio::test]
@@ -153,12 +166,11 @@ mod tests {
 
     #[tokio::test]
     async fn each_topic_is_logged_once_and_16_a_minute() {
-        let (tell, topics) = mpsc::unbounded_channel();
-        let mut topics = LoggedTopics::new(topics);
+        let (mut topics, note) = LoggedTopics::new();
         for topic in 0..=TOPIC_LINES {
             // Two workers tell of each.
-            tell.send(topic.to_string().into()).unwrap();
-            tell.send(topic.to_string().into()).unwrap();
+            note(&topic.to_string());
+            note(&topic.to_string());
         }
         let start = Instant::now();
         for topic in 0..TOPIC_LINES {
@@ -168,9 +180,11 @@ mod tests {
         }
         let end = topics.end_of_pause().unwrap();
         assert!((start + INTERVAL..=Instant::now() + INTERVAL).contains(&end));
-        assert_eq!(topics.line("0", end), None, "it was logged");
-        let more = (0..2_000).filter(|number| topics.line(&format!("t{number}"), end).is_some());
-        assert_eq!(more.count(), 1_024 - TOPIC_LINES, "whoever invents more topics does it on purpose");
+        note("0");
+        assert_eq!(topics.topics.try_recv().as_deref(), Ok(&*TOPIC_LINES.to_string()));
+        assert!(topics.topics.is_empty(), "it was logged");
+        (0..2_000).for_each(|number| note(&format!("t{number}")));
+        assert_eq!(topics.topics.len(), REMEMBERED - 1 - TOPIC_LINES, "whoever invents more topics does it on purpose");
     }
 
     #[test]

@@ -18,10 +18,11 @@ use crate::gateway::ready::ReadyReporter;
 use crate::gateway::request_log::{LoggedTopics, RefusedTokens};
 use crate::gateway::signals::{SignalAction, Signals, or_never, watch_stdin};
 use crate::gateway::watched_settings::WatchedSettings;
-use crate::http::admission::{ENDPOINT, Token};
+use crate::http::admission::ENDPOINT;
 use crate::http::problem::Status;
 use crate::server::listener::{BoundAddress, ListenTarget, Listening};
 use crate::server::pool::check_io;
+use crate::sync::token::Token;
 use crate::sys::log::{log, warning};
 use crate::sys::memory::return_when_over;
 use crate::sys::process::ParentEnd;
@@ -80,6 +81,7 @@ struct Gateway {
     /// `None` until a certificate is needed.
     certificate: Option<WatchedCertificate>,
     settings: WatchedSettings,
+    unknown_topics: LoggedTopics,
     /// The reason that was reported last for not listening; `None` while the gateway listens.
     disabled: Option<String>,
 }
@@ -106,7 +108,8 @@ impl Gateway {
         let bound = is_open.then(|| retry_until(TAKEN_TIMEOUT, TAKEN_PAUSE, || listen(&config), is_taken)).transpose();
         let bound = bound.map_err(|error| Failure::listen(&error))?;
         let ready = Arc::new(ReadyReporter::new(Arc::clone(&emit)));
-        let components = Components::start(&config, on_bus, &emit, &ready)?;
+        let (unknown_topics, note_unknown) = LoggedTopics::new();
+        let components = Components::start(&config, on_bus, &emit, &ready, &note_unknown)?;
         Ok(Self {
             config,
             emit,
@@ -117,6 +120,7 @@ impl Gateway {
             taken_until: None,
             certificate,
             settings,
+            unknown_topics,
             disabled: None,
         })
     }
@@ -131,9 +135,7 @@ impl Gateway {
         let mut stdin = stdin.map_err(Failure::cannot("watch standard input"))?;
         let interval = |period| interval_at(Instant::now() + period, period);
         let mut stats = self.config.stats_interval.map(interval);
-        let workers = &mut self.components.workers;
-        let mut unknown_topics = workers.unknown_topics.take().map(LoggedTopics::new);
-        let mut refused_tokens = RefusedTokens::new(Arc::clone(&workers.unauthorized));
+        let mut refused_tokens = RefusedTokens::new(Arc::clone(&self.components.workers.unauthorized));
         loop {
             let action = tokio::select! {
                 action = signals.next() => action,
@@ -155,11 +157,11 @@ impl Gateway {
                     continue;
                 }
                 () = refused_tokens.due() => {
-                    let answers = self.components.workers.totals().requests.answers;
+                    let answers = self.components.workers.totals().http.requests.answers;
                     refused_tokens.log(answers.get(&Status::Unauthorized.code()).copied().unwrap_or_default());
                     continue;
                 }
-                line = or_never(unknown_topics.as_mut().map(LoggedTopics::next)) => {
+                line = self.unknown_topics.next() => {
                     log(format_args!("{line}"));
                     continue;
                 }

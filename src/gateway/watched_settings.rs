@@ -8,8 +8,8 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::gateway::config::TokenSource;
 use crate::gateway::events::SettingsChange;
-use crate::http::admission::{SHORT_CHARACTERS, Token};
 use crate::settings::{self, Access, FileVersion, SettingsReading};
+use crate::sync::token::{SHORT_CHARACTERS, Token};
 use crate::sys::log::{log, warning};
 use crate::sys::secret_file::exposures;
 use crate::sys::watch::Watch;

@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::http::admission::Request;
 use crate::http::h1::RequestFault;
 use crate::http::h1::chunked::{ChunkedDecoder, Decoded};
 use crate::http::h1::fields::Framing;
-use crate::limits::{Budget, Hold};
+use crate::http::request::Request;
+use crate::sync::limits::{Budget, Hold};
 
 /// Bytes that are read at once, into one buffer for all connections of a worker: a whole pipeline, or a body of 64 KiB
 /// with its head.

@@ -4,14 +4,13 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use crate::http::admission::Token;
 use crate::http::counters::HttpCounters;
 use crate::http::policy::Policy;
 use crate::http::problem::Problem;
-use crate::limits::Budget;
 use crate::message::publish::{MIN_KEPT_BYTES, Payload, Publish};
-use crate::message::topics::UnknownTopics;
 use crate::message::{self, Check, Rules};
+use crate::sync::limits::Budget;
+use crate::sync::token::Token;
 
 /// Bytes of a date in the preferred format (RFC 9110 §5.6.7).
 const DATE_BYTES: usize = 29;
@@ -31,16 +30,13 @@ pub struct Context<P> {
     pub counters: Arc<HttpCounters>,
     /// What takes the messages.
     pub publisher: P,
-    /// The topics that are not known, unless the envelope alone is checked. The owner of the context logs them.
-    pub unknown_topics: UnknownTopics,
 }
 
 impl<P> Context<P> {
     /// Returns a context without a token, at the start of the Unix epoch.
     pub fn new(policy: Policy, budget: Arc<Budget>, counters: Arc<HttpCounters>, publisher: P) -> Self {
         let date = *b"Thu, 01 Jan 1970 00:00:00 GMT";
-        let unknown_topics = UnknownTopics::default();
-        Self { policy, token: None, date, budget, counters, publisher, unknown_topics }
+        Self { policy, token: None, date, budget, counters, publisher }
     }
 
     /// Sets the date of the answers, to the second. The owner of the context has the clock.
@@ -95,7 +91,7 @@ impl<P: Publish> Context<P> {
     fn unknown_topic(&mut self, topic: &str) {
         self.counters.messages.unknown_topics.add(1);
         if self.policy.rules.check != Check::Envelope {
-            self.unknown_topics.note(topic);
+            self.publisher.note_unknown(topic);
         }
     }
 }
@@ -133,23 +129,30 @@ mod tests {
     use std::cell::RefCell;
 
     use super::*;
-    use crate::http::counters::HttpTotals;
     use crate::message::publish::Unavailable;
     use crate::message::{Encoding, Vocabulary};
+    use crate::sync::counting::sum;
 
-    /// A publisher that keeps, of each payload, its size, the memory that it takes, and whether it is kept uncopied.
     #[derive(Default)]
-    struct Sizes(RefCell<Vec<(usize, usize, bool)>>);
+    struct Recorder {
+        /// Of each payload its size, the memory that it takes, and whether it is kept uncopied.
+        sizes: RefCell<Vec<(usize, usize, bool)>>,
+        unknown: RefCell<Vec<String>>,
+    }
 
-    impl Publish for Sizes {
+    impl Publish for Recorder {
         fn available(&self) -> Result<(), Unavailable> {
             Ok(())
         }
 
         fn publish(&self, _topic: &str, payload: Payload<'_>) -> Result<(), Unavailable> {
             let sizes = (payload.bytes().len(), payload.held_bytes(), payload.into_kept().is_some());
-            self.0.borrow_mut().push(sizes);
+            self.sizes.borrow_mut().push(sizes);
             Ok(())
+        }
+
+        fn note_unknown(&self, topic: &str) {
+            self.unknown.borrow_mut().push(topic.to_owned());
         }
     }
 
@@ -165,12 +168,12 @@ mod tests {
         {
             let rules = Rules { vocabulary, ..Rules::default() };
             let policy = Policy { rules, encoding: Encoding::Json, ..Policy::default() };
-            let mut context = Context::new(policy, Budget::new(0), Arc::default(), Sizes::default());
+            let mut context = Context::new(policy, Budget::new(0), Arc::default(), Recorder::default());
             // The buffer of a body has room for more.
             let mut received = Vec::with_capacity(body.len() + 1_000);
             received.extend_from_slice(body.as_bytes());
             context.publish(Input::whole(&shared(received))).unwrap();
-            assert_eq!(*context.publisher.0.borrow(), [expected], "{vocabulary:?}");
+            assert_eq!(*context.publisher.sizes.borrow(), [expected], "{vocabulary:?}");
         }
     }
 
@@ -186,10 +189,14 @@ mod tests {
             buffer.extend_from_slice(&body);
             let buffer = Arc::new(buffer);
             let policy = Policy { body_bytes: max_body, ..Policy::default() };
-            let mut context = Context::new(policy, Budget::new(0), Arc::default(), Sizes::default());
+            let mut context = Context::new(policy, Budget::new(0), Arc::default(), Recorder::default());
             context.publish(Input::whole(&buffer)).unwrap();
             let held_bytes = if is_kept { capacity } else { payload_bytes };
-            assert_eq!(*context.publisher.0.borrow(), [(payload_bytes, held_bytes, is_kept)], "{capacity} {max_body}");
+            assert_eq!(
+                *context.publisher.sizes.borrow(),
+                [(payload_bytes, held_bytes, is_kept)],
+                "{capacity} {max_body}"
+            );
         }
     }
 
@@ -197,16 +204,15 @@ mod tests {
     fn messages_of_unknown_topics_are_counted_published_or_refused() {
         for check in [Check::Known, Check::Strict, Check::Envelope] {
             let policy = Policy { rules: Rules { check, ..Rules::default() }, ..Policy::default() };
-            let mut context = Context::new(policy, Budget::new(0), Arc::default(), Sizes::default());
+            let mut context = Context::new(policy, Budget::new(0), Arc::default(), Recorder::default());
             for topic in ["adapter/nodes/data", "adapter/node/data"] {
                 let body = format!(r#"{{"topic":"{topic}","payload":{{"node_id":"n","content":"c"}}}}"#);
                 let is_published = context.publish(Input { bytes: body.as_bytes(), buffer: None }).is_ok();
                 assert_eq!(is_published, check != Check::Strict || topic == "adapter/nodes/data");
             }
-            let totals: HttpTotals = [context.counters.as_ref()].into_iter().collect();
-            assert_eq!(totals.messages.unknown_topics, 1, "{check:?}");
+            assert_eq!(sum([&context.counters]).messages.unknown_topics, 1, "{check:?}");
             let is_told = check != Check::Envelope;
-            assert_eq!(context.unknown_topics.take_new(), vec!["adapter/node/data".into(); usize::from(is_told)]);
+            assert_eq!(*context.publisher.unknown.borrow(), vec!["adapter/node/data"; usize::from(is_told)]);
         }
     }
 }

@@ -7,12 +7,13 @@
 //! | [`connection`] | the state machine of a connection: bytes in, answers out |
 //! | [`context`] | what the connections of a worker share, what is published of a body, and the trait of what publishes |
 //! | [`h1`] | heads and the chunked coding, as RFC 9112 has them; the table of what is accepted and refused |
-//! | [`admission`] | who may pass by the head: the access token, and the status table in its order |
+//! | [`request`] | what is still needed of a request once its head was read |
+//! | [`admission`] | who may pass by the head: the status table in its order |
 //! | `body` | bodies, read to be kept or dropped |
 //! | [`response`] | answers as bytes |
 //! | [`problem`] | every reason to refuse, with its status and its document |
 //! | [`policy`] | limits and rules, and their defaults |
-//! | [`counters`] | what is counted of requests and connections |
+//! | [`counters`] | what is counted of requests and messages |
 
 pub mod admission;
 mod body;
@@ -22,6 +23,7 @@ pub mod counters;
 pub mod h1;
 pub mod policy;
 pub mod problem;
+pub mod request;
 pub mod response;
 
 pub use connection::Connection;

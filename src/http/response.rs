@@ -1,12 +1,12 @@
 //! Answers as bytes (RFC 9112 §4): a status line, a few fields, a short content. Each answer is counted here, where
 //! it is written.
 
-use crate::http::admission::Request;
 use crate::http::context::Context;
 use crate::http::h1::Version;
 use crate::http::h1::head::Method;
 use crate::http::policy::AllowedOrigins;
 use crate::http::problem::{Problem, Status};
+use crate::http::request::Request;
 
 /// The interim answer that asks for the body (RFC 9110 §15.2.1).
 pub(super) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
@@ -112,7 +112,7 @@ mod tests {
 
     use super::*;
     use crate::http::policy::Policy;
-    use crate::limits::Budget;
+    use crate::sync::limits::Budget;
 
     #[test]
     fn plain_http_is_answered_in_plain_text() {

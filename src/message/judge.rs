@@ -8,7 +8,7 @@ use super::msgpack;
 use super::reader::{MessageReader, PayloadJson};
 use super::topics::{self, CALL_SERVICE, Content, Schema, Vocabulary};
 use super::translate::RenamedKey;
-use crate::limits::MAX_TOPIC_BYTES;
+use crate::sync::limits::MAX_TOPIC_BYTES;
 
 /// A message as it stands in the body that it was parsed from, and how it is published.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -23,6 +23,9 @@ pub trait Publish {
     /// # Errors
     /// Why not; then nothing was handed over.
     fn publish(&self, topic: &str, payload: Payload<'_>) -> Result<(), Unavailable>;
+
+    /// Takes note of a topic that is not known, of a message that was published, or was refused for it.
+    fn note_unknown(&self, _topic: &str) {}
 }
 
 counted_enum! {

@@ -13,7 +13,7 @@ use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
 use crate::http::connection::{CloseReason, Next, Waiting};
 use crate::http::{Connection, Context, response};
-use crate::server::context::{Mode, WorkerContext, WorkerPublisher};
+use crate::server::shared::{Mode, WorkerContext, WorkerPublisher};
 use crate::server::stream::{Arrived, ClientStream, LINGER_TIMEOUT, for_next_read};
 use crate::server::transport::Stream;
 use crate::sys::memory::note_held;
@@ -251,10 +251,6 @@ impl<S: Stream> ConnectionTask<'_, S> {
         // Also what this step gives back: the body of a client that has left was held until now.
         note_held(core.budget.held_bytes());
         let next = act(&mut self.connection, &mut out, &mut core);
-        for topic in core.unknown_topics.take_new() {
-            // The receiver is gone when the gateway stops.
-            let _ = self.worker.shared.unknown_topics.send(topic);
-        }
         if next == Next::Close(CloseReason::Unauthorized) {
             self.worker.shared.unauthorized.notify_one();
         }

@@ -4,20 +4,20 @@
 //! |---|---|
 //! | [`pool`] | the worker threads, and how the gateway opens, closes and drains them |
 //! | [`worker`] | one worker: it accepts connections, spawns their tasks, and drains them |
-//! | [`listen_address`] | where to listen, as the command line has it |
 //! | [`listener`] | listening sockets of our own |
 //! | [`inherited`] | listening sockets that the parent passes |
-//! | [`context`] | what the workers share, and what the connections of one worker share |
+//! | [`shared`] | what the workers share, and what the connections of one worker share |
+//! | [`counters`] | what a worker counts |
 //! | `connection` | the task of a connection: waits, deadlines, the core, the end; how a worker tells it to end |
 //! | `stream` | the bytes of a client: system calls, and TLS where it is spoken |
 //! | [`transport`] | how sockets are waited for: io_uring or epoll |
 
 mod connection;
-pub mod context;
+pub mod counters;
 pub mod inherited;
-pub mod listen_address;
 pub mod listener;
 pub mod pool;
+pub mod shared;
 mod stream;
 pub mod transport;
 pub mod worker;

@@ -5,35 +5,25 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Instant;
 
-use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::sync::{Notify, Semaphore, mpsc, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 
 use crate::bus::Publisher;
 use crate::http::Context;
-use crate::http::admission::Token;
-use crate::http::counters::{HttpCounters, HttpTotals};
 use crate::http::policy::Policy;
-use crate::limits::Budget;
-use crate::server::context::{Mode, Shared, Timeouts, WorkerContext};
+use crate::server::counters::{WorkerCounters, WorkerTotals};
 use crate::server::inherited::InheritedSocket;
 use crate::server::listener::Listening;
+use crate::server::shared::{Mode, Shared, Timeouts, TopicSink, WorkerContext, WorkerPublisher};
 use crate::server::transport::Transport;
 use crate::server::transport::epoll::Epoll;
 use crate::server::transport::uring::Uring;
 use crate::server::worker;
+use crate::sync::counting::sum;
+use crate::sync::limits::Budget;
+use crate::sync::token::Token;
+use crate::sys::Io;
 use crate::sys::log::log;
 use crate::tls::session::Acceptor;
-
-/// How sockets are waited for (`--io`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Io {
-    /// io_uring where it is available, else epoll.
-    Auto,
-    /// io_uring, or exit status 5.
-    Uring,
-    /// epoll.
-    Epoll,
-}
 
 /// Why the workers did not start.
 #[derive(Debug)]
@@ -87,9 +77,7 @@ pub(crate) struct WorkerPool {
     pub(crate) io: &'static str,
     /// Notified after each answer 401.
     pub(crate) unauthorized: Arc<Notify>,
-    /// The topics that are not known, each once for each worker.
-    pub(crate) unknown_topics: Option<UnboundedReceiver<Box<str>>>,
-    counters: Vec<Arc<HttpCounters>>,
+    counters: Vec<Arc<WorkerCounters>>,
     /// Each worker has a receiver until it has ended.
     mode: watch::Sender<Mode>,
     token: watch::Sender<Option<Token>>,
@@ -98,15 +86,18 @@ pub(crate) struct WorkerPool {
 
 impl WorkerPool {
     /// Starts the threads, which accept nothing until [`WorkerPool::open`].
-    pub(crate) fn start(config: &ServerConfig, publisher: &Publisher) -> Result<Self, StartError> {
-        let counters: Vec<_> = std::iter::repeat_with(Arc::<HttpCounters>::default).take(config.workers).collect();
+    pub(crate) fn start(
+        config: &ServerConfig,
+        publisher: &Publisher,
+        unknown_topics: &TopicSink,
+    ) -> Result<Self, StartError> {
+        let counters: Vec<_> = std::iter::repeat_with(Arc::<WorkerCounters>::default).take(config.workers).collect();
         let budget = Budget::new(config.buffered_bytes);
         let permits = Arc::new(Semaphore::new(usize::try_from(config.max_connections).unwrap_or(usize::MAX)));
         let (accepts_inherited, follow_inherited) = watch::channel(false);
         let (mode, follow_mode) = watch::channel(Mode::Closed { since: None });
         let (token, follow_token) = watch::channel(None);
         let unauthorized = Arc::new(Notify::new());
-        let (tell_topic, unknown_topics) = mpsc::unbounded_channel();
         let shared = Shared {
             timeouts: config.timeouts,
             permits,
@@ -115,13 +106,12 @@ impl WorkerPool {
             accepts_inherited: follow_inherited,
             token: follow_token,
             unauthorized: Arc::clone(&unauthorized),
-            unknown_topics: tell_topic,
         };
         let (started, starting) = std::sync::mpsc::channel();
         for counters in &counters {
-            let (budget, counters) = (Arc::clone(&budget), Arc::clone(counters));
-            let core = Context::new(config.policy.clone(), budget, counters, publisher.clone().into());
-            let worker = WorkerContext::new(core, shared.clone());
+            let publisher = WorkerPublisher::new(publisher.clone(), Arc::clone(unknown_topics));
+            let core = Context::new(config.policy.clone(), Arc::clone(&budget), Arc::clone(&counters.http), publisher);
+            let worker = WorkerContext::new(core, Arc::clone(counters), shared.clone());
             let (io, mode, started) = (config.io, shared.mode.clone(), started.clone());
             let body = move || {
                 let _held_until_the_end = mode;
@@ -142,8 +132,7 @@ impl WorkerPool {
             log(format_args!("io_uring is not available ({error}); the gateway uses epoll"));
         }
         let io = if config.io == Io::Epoll || refusal.is_some() { Epoll::NAME } else { Uring::NAME };
-        let unknown_topics = Some(unknown_topics);
-        Ok(Self { io, unauthorized, unknown_topics, counters, mode, token, accepts_inherited })
+        Ok(Self { io, unauthorized, counters, mode, token, accepts_inherited })
     }
 
     /// Accepts requests on these sockets, with this token; in TLS where there is an acceptor. The token is in force
@@ -172,8 +161,8 @@ impl WorkerPool {
     }
 
     /// Returns the sums of what the workers counted.
-    pub(crate) fn totals(&self) -> HttpTotals {
-        self.counters.iter().map(AsRef::<HttpCounters>::as_ref).collect()
+    pub(crate) fn totals(&self) -> WorkerTotals {
+        sum(&self.counters)
     }
 }
 

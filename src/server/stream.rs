@@ -7,10 +7,10 @@ use std::time::Duration;
 use rustix::net::Shutdown;
 
 use crate::http::connection::READ_BYTES;
-use crate::http::counters::{HandshakeFailure, HttpCounters};
-use crate::server::context::WorkerContext;
+use crate::server::counters::WorkerCounters;
+use crate::server::shared::WorkerContext;
 use crate::server::transport::Stream;
-use crate::tls::session::{self, Acceptor, Session};
+use crate::tls::session::{self, Acceptor, HandshakeFailure, Session};
 
 /// How long, and for how many bytes, a closed connection is still read so that the client gets to read the answer: a
 /// close with unread input would reset the connection and may destroy the answer (RFC 9112 §9.6). What is read is
@@ -126,7 +126,7 @@ impl<'w, S: Stream> ClientStream<'w, S> {
         let is_incomplete = self.tls.as_ref().is_some_and(|session| session.is_handshaking());
         let failure = self.handshake_failure.or(is_incomplete.then_some(HandshakeFailure::Closed));
         if let Some(failure) = failure {
-            self.worker.counters.requests.failed_handshakes.add(failure);
+            self.worker.counters.handshakes.failed_handshakes.add(failure);
         }
     }
 
@@ -203,7 +203,7 @@ pub(crate) fn for_next_read(input: &mut Arc<Vec<u8>>) -> &mut Vec<u8> {
 
 /// Appends what the socket has to the spare capacity of `into`. Returns the number of bytes; none if there are none
 /// yet.
-fn receive<S: Stream>(socket: &S, into: &mut Vec<u8>, counters: &HttpCounters) -> io::Result<Option<usize>> {
+fn receive<S: Stream>(socket: &S, into: &mut Vec<u8>, counters: &WorkerCounters) -> io::Result<Option<usize>> {
     match socket.try_read(into) {
         Ok(bytes) => {
             counters.traffic.bytes_in.add(bytes);
@@ -215,7 +215,7 @@ fn receive<S: Stream>(socket: &S, into: &mut Vec<u8>, counters: &HttpCounters) -
 }
 
 /// Writes until the socket takes no more. Returns what it did not take.
-fn send_some<'b, S: Stream>(socket: &S, bytes: &'b [u8], counters: &HttpCounters) -> io::Result<&'b [u8]> {
+fn send_some<'b, S: Stream>(socket: &S, bytes: &'b [u8], counters: &WorkerCounters) -> io::Result<&'b [u8]> {
     let mut rest = bytes;
     while !rest.is_empty() {
         match socket.try_write(rest) {

@@ -16,9 +16,9 @@ use tokio::task::{JoinSet, spawn_local, yield_now};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::server::connection::{self, ConnectionHandle};
-use crate::server::context::{Mode, WorkerContext};
 use crate::server::inherited::InheritedSocket;
 use crate::server::listener::{ACCEPT_PAUSE, Listening, is_of_connection};
+use crate::server::shared::{Mode, WorkerContext};
 use crate::server::transport::{Stream, Transport, TransportListener};
 use crate::sys::log::warning;
 use crate::tls::session::Acceptor;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use serde::Serialize;
 
@@ -14,6 +15,21 @@ pub trait Counter {
 
     /// Adds what this worker has counted.
     fn add_to(&self, total: &mut Self::Total);
+}
+
+/// Returns what the counters of several workers add up to.
+pub fn sum<'c, C: Counter + 'c>(workers: impl IntoIterator<Item = &'c C>) -> C::Total {
+    let mut total = C::Total::default();
+    workers.into_iter().for_each(|worker| worker.add_to(&mut total));
+    total
+}
+
+impl<C: Counter> Counter for Arc<C> {
+    type Total = C::Total;
+
+    fn add_to(&self, total: &mut C::Total) {
+        C::add_to(self, total);
+    }
 }
 
 /// A number that only grows.
@@ -106,7 +122,7 @@ impl ConnectionCounters {
     }
 
     /// Counts a connection that was closed. Whoever reads this count sees also what the connection gave back before, such
-    /// as its part of the [`Budget`](crate::limits::Budget).
+    /// as its part of the [`Budget`](crate::sync::limits::Budget).
     pub fn closed(&self) {
         self.closed.store(self.closed.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
     }

@@ -1,11 +1,9 @@
-//! What the models have in place of crossbeam's queue and of an eventfd, which loom does not know.
+//! What the models have in place of crossbeam's queue, which loom does not know, and of an `AtomicBool`.
 //!
 //! They order no more than what they stand for, so that the code around them must bring the order that it relies on.
 
-use std::os::fd::{AsFd, BorrowedFd};
-
 use loom::sync::Mutex;
-use loom::sync::atomic::{self, AtomicU64, AtomicUsize, Ordering};
+use loom::sync::atomic::{self, AtomicUsize, Ordering};
 use loom::thread::yield_now;
 
 /// The most messages that a model pushes.
@@ -69,29 +67,5 @@ impl AtomicBool {
 
     pub(crate) fn swap(&self, value: bool, order: Ordering) -> bool {
         self.0.swap(value, order)
-    }
-}
-
-/// The counter of an eventfd. Who was woken sees what the other thread did before it wrote: the kernel's lock brings that.
-pub(crate) struct EventCount(AtomicU64);
-
-impl EventCount {
-    pub(crate) fn new() -> std::io::Result<Self> {
-        Ok(Self(AtomicU64::new(0)))
-    }
-
-    pub(crate) fn set(&self) {
-        self.0.fetch_add(1, Ordering::Release);
-    }
-
-    pub(crate) fn clear(&self) -> u64 {
-        self.0.swap(0, Ordering::Acquire)
-    }
-}
-
-/// No model waits for a descriptor.
-impl AsFd for EventCount {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        rustix::fs::CWD
     }
 }

@@ -7,9 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
-use time::OffsetDateTime;
-
 use super::terminal::is_unseen;
+use super::time::rfc3339;
 use super::writer::{StreamWriter, WaitingLines};
 
 /// The number of lines that may wait for a reader. A person who looks at the log after a long time wants the last ones.
@@ -92,20 +91,6 @@ fn prefixed(level: &str, text: fmt::Arguments<'_>) -> Vec<u8> {
     line.into_bytes()
 }
 
-/// Returns the time in UTC, to the millisecond (RFC 3339 §5.6).
-fn rfc3339(time: SystemTime) -> String {
-    let millisecond = OffsetDateTime::from(time).millisecond();
-    format!("{}.{millisecond:03}Z", date_time(time))
-}
-
-/// Returns the time in UTC, to the second, without the `Z` that ends it (RFC 3339 §5.6).
-pub(crate) fn date_time(time: SystemTime) -> String {
-    let time = OffsetDateTime::from(time);
-    let (date, [hour, minute, second]) = (time.date(), [time.hour(), time.minute(), time.second()]);
-    let [year, month, day] = [date.year(), i32::from(u8::from(date.month())), i32::from(date.day())];
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")
-}
-
 /// The lines of the log that wait for standard error.
 #[derive(Debug, Default)]
 struct LogLines {
@@ -172,13 +157,6 @@ mod tests {
     fn each_line_begins_with_its_level() {
         assert_eq!(prefixed("warning", format_args!("a\nb")), b"warning: a\nwarning: b\n");
         assert_eq!(prefixed("info", format_args!("é\u{1b}[2J\u{202e}")), "info: é\\u{1b}[2J\\u{202e}\n".as_bytes());
-    }
-
-    #[test]
-    fn a_time_is_in_utc_to_the_millisecond() {
-        let time = SystemTime::UNIX_EPOCH + Duration::from_millis(951_782_399_007);
-        assert_eq!(rfc3339(time), "2000-02-28T23:59:59.007Z");
-        assert_eq!(date_time(SystemTime::UNIX_EPOCH), "1970-01-01T00:00:00");
     }
 
     #[test]

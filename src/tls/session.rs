@@ -15,7 +15,7 @@ use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::version::{TLS12, TLS13};
 use rustls::{AlertDescription, Error, PeerIncompatible, ProtocolVersion, SupportedCipherSuite};
 
-use crate::http::counters::HandshakeFailure;
+use crate::sync::counting::counted_enum;
 
 /// The largest plaintext of one record (RFC 8446 §5.1). Rustls may hold this much that is to be sent, which is enough
 /// because each record is taken at once.
@@ -232,6 +232,30 @@ struct EmptySocket;
 impl Read for EmptySocket {
     fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
         Err(io::ErrorKind::WouldBlock.into())
+    }
+}
+
+counted_enum! {
+    /// Why a connection on the port of https ended before its TLS handshake was complete, with its name in the counters.
+    pub enum HandshakeFailure: &'static str, &'static str = Self::row => {
+        /// The client does not trust the certificate, most often because it does not know the authority.
+        UnknownAuthority = "unknown-authority",
+        /// The client refuses the certificate for another reason, such as its names or its dates.
+        CertificateRefused = "certificate-refused",
+        /// Client and gateway have no version of TLS in common.
+        NoCommonVersion = "no-common-version",
+        /// They have no cipher suite, group, signature scheme or application protocol in common.
+        NoCommonParameters = "no-common-parameters",
+        /// Another alert of the client.
+        Alert = "alert",
+        /// The client spoke plain http.
+        PlainHttp = "plain-http",
+        /// The client sent what is not TLS.
+        Malformed = "malformed",
+        /// The client closed the connection.
+        Closed = "closed",
+        /// The handshake took too long.
+        TimedOut = "timed-out",
     }
 }
 

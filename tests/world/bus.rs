@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use adapter_gateway::bus::queue::Queue;
 use adapter_gateway::bus::state::{BusState, EndpointState};
+use adapter_gateway::bus::waker::Waker;
 use adapter_gateway::bus::{BusCounters, Publisher};
-use adapter_gateway::sync::waker::Waker;
 
 pub(crate) struct Bus {
     state: Arc<BusState>,

@@ -9,14 +9,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use adapter_gateway::http::Context;
-use adapter_gateway::http::admission::Token;
-use adapter_gateway::http::counters::HttpTotals;
 use adapter_gateway::http::policy::Policy;
-use adapter_gateway::server::context::{Mode, Shared, Timeouts, WorkerContext};
+use adapter_gateway::server::counters::WorkerCounters;
 use adapter_gateway::server::inherited::InheritedSocket;
 use adapter_gateway::server::listener::{BoundAddress, ListenTarget, Listening};
+use adapter_gateway::server::shared::{Mode, Shared, Timeouts, WorkerContext, WorkerPublisher};
 use adapter_gateway::server::transport::Transport;
 use adapter_gateway::server::worker;
+use adapter_gateway::sync::counting::sum;
+use adapter_gateway::sync::token::Token;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
 use tokio::time::{Instant, sleep, timeout_at};
@@ -116,12 +117,11 @@ impl Gateway {
             accepts_inherited: watch::channel(true).1,
             token: token.subscribe(),
             unauthorized: Arc::default(),
-            unknown_topics: mpsc::unbounded_channel().0,
         };
-        let context = |(counters, mode): (&Arc<_>, _)| {
-            let publisher = world.bus.publisher().into();
-            let core = Context::new(policy.clone(), Arc::clone(&world.budget), Arc::clone(counters), publisher);
-            WorkerContext::new(core, shared(mode))
+        let context = |(counters, mode): (&Arc<WorkerCounters>, _)| {
+            let publisher = WorkerPublisher::new(world.bus.publisher(), Arc::new(|_topic| {}));
+            let core = Context::new(policy.clone(), Arc::clone(&world.budget), Arc::clone(&counters.http), publisher);
+            WorkerContext::new(core, Arc::clone(counters), shared(mode))
         };
         let contexts: Vec<_> = world.counters.iter().zip(&modes).map(context).collect();
         // The tasks of a worker end with the worker.
@@ -254,7 +254,7 @@ impl Gateway {
         while let Some(message) = world.bus.take() {
             world.take(&message);
         }
-        let totals: HttpTotals = world.counters.iter().map(AsRef::as_ref).collect();
+        let totals = sum(&world.counters);
         let counters = world.bus.counters();
         let left = [
             ("connections", totals.connections.connections as usize),
@@ -299,7 +299,7 @@ impl World {
         self.check(0, held <= self.limits.buffered_bytes, format_args!("{held} bytes of bodies are held"));
         self.check(0, held >= bytes, format_args!("{bytes} bytes of bodies have come, and {held} are held"));
         self.check(0, held == 0 || bodies > 0, format_args!("{held} bytes are held of no body"));
-        let totals: HttpTotals = self.counters.iter().map(AsRef::as_ref).collect();
+        let totals = sum(&self.counters);
         let open = totals.connections.connections;
         self.check(0, open <= self.limits.connections as u64, format_args!("{open} connections are open"));
         let depth = self.bus.counters().queue.depth;

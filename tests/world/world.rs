@@ -8,9 +8,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use adapter_gateway::http::counters::HttpCounters;
-use adapter_gateway::limits::Budget;
-use adapter_gateway::server::context::Timeouts;
+use adapter_gateway::server::counters::WorkerCounters;
+use adapter_gateway::server::shared::Timeouts;
+use adapter_gateway::sync::limits::Budget;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 
@@ -62,7 +62,7 @@ pub(crate) struct World {
     pub(crate) bus: Bus,
     pub(crate) budget: Arc<Budget>,
     pub(crate) permits: Arc<Semaphore>,
-    pub(crate) counters: Vec<Arc<HttpCounters>>,
+    pub(crate) counters: Vec<Arc<WorkerCounters>>,
     pub(crate) random: RefCell<Random>,
     /// The moments so far, each with when it began.
     moments: RefCell<Vec<(Instant, Moment)>>,

@@ -11,12 +11,12 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use adapter_gateway::http::Context;
-use adapter_gateway::http::admission::Request;
 use adapter_gateway::http::h1::head::Method;
 use adapter_gateway::http::policy::Policy;
+use adapter_gateway::http::request::Request;
 use adapter_gateway::http::response;
-use adapter_gateway::limits::Budget;
 use adapter_gateway::server::transport::{Stream, Transport, TransportListener};
+use adapter_gateway::sync::limits::Budget;
 use socket2::Domain;
 use tokio::task::spawn_local;
 

@@ -22,8 +22,8 @@ use crate::bus::endpoint::Endpoint;
 use crate::bus::ffi::{self, Frame};
 use crate::bus::poller::Poller;
 use crate::bus::state::EndpointState;
-use crate::limits::MAX_TOPIC_BYTES;
-use crate::sync::waker::Waker;
+use crate::bus::waker::Waker;
+use crate::sync::limits::MAX_TOPIC_BYTES;
 use crate::zmtp::{NotedTopics, SocketRole, Subscriptions, WireMessage};
 
 /// Longest message that a hub may send, in bytes. A subscription has a topic of at most 1,024 bytes.

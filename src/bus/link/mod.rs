@@ -30,7 +30,7 @@ use state::{LinkEvent, LinkState, LinkStep};
 
 use super::endpoint::Endpoint;
 use super::ffi::{self, Frame};
-use crate::sync::waker::Waker;
+use crate::bus::waker::Waker;
 use crate::zmtp::SocketRole;
 
 pub(super) use dialled::Dialled;

@@ -12,7 +12,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::state::{LinkStatus, NotConnected};
 use crate::bus::endpoint::{Endpoint, Location};
-use crate::sync::waker::Waker;
+use crate::bus::waker::Waker;
 use crate::zmtp::{GREETING, GREETING_BYTES, PeerFault, SocketRole, check_greeting, parse_ready};
 
 /// The time for a connection, where packets vanish.

@@ -15,11 +15,11 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use crate::cli::{DEFAULT_PORT, SendArguments};
+use crate::cli::{DEFAULT_PORT, SendArguments, TcpAddress};
 use crate::commands::serve::settings_path;
 use crate::gateway::Failure;
 use crate::http::admission::ENDPOINT;
-use crate::server::listen_address::TcpAddress;
+
 use crate::settings::{self, Access};
 use crate::tls::source::CertificateSource;
 

@@ -9,7 +9,7 @@ mod tests;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::http::admission::{Request, admit};
+use crate::http::admission::admit;
 use crate::http::body::{BodyFault, BodyReader, KeptBody, split};
 pub use crate::http::body::{DISCARD_BYTES, READ_BYTES};
 use crate::http::context::{Context, Input, shared};
@@ -17,6 +17,7 @@ use crate::http::h1::RequestFault;
 use crate::http::h1::fields::{Expectation, Framing};
 use crate::http::h1::head::{HeadSearch, Method};
 use crate::http::problem::Problem;
+use crate::http::request::Request;
 use crate::http::response::{self, CONTINUE};
 use crate::message::publish::Publish;
 use crate::message::publish::Unavailable;

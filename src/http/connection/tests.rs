@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::{Connection, DISCARD_BYTES};
-use crate::http::admission::Token;
 use crate::http::context::Context;
 use crate::http::policy::Policy;
-use crate::limits::Budget;
 use crate::message::publish::Unavailable;
 use crate::message::publish::{Payload, Publish};
+use crate::sync::limits::Budget;
+use crate::sync::token::Token;
 
 /// The most that a connection may hold for a few bytes.
 const FEW_BYTES: usize = 64;

@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 
 use super::super::{MAX_DEPTH, Message, scanner};
 use super::{Check, Fault, parse};
-use crate::limits::MAX_TOPIC_BYTES;
 use crate::message::topics;
+use crate::sync::limits::MAX_TOPIC_BYTES;
 
 /// Strings that are keys or values of messages, similar to them, or anything.
 fn string() -> impl Strategy<Value = String> {

@@ -6,18 +6,19 @@ use std::pin::pin;
 use std::sync::OnceLock;
 use std::task::{self, Wake};
 
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{Semaphore, watch};
 
 use super::*;
 use crate::bus::{Bus, BusConfig};
 use crate::http::Context;
-use crate::http::admission::Token;
-use crate::http::counters::{HttpCounters, HttpTotals};
 use crate::http::policy::Policy;
-use crate::limits::Budget;
-use crate::server::context::{Shared, Timeouts};
+use crate::server::counters::WorkerCounters;
+use crate::server::shared::{Shared, Timeouts, WorkerPublisher};
 use crate::server::transport::epoll::Epoll;
 use crate::server::transport::uring::Uring;
+use crate::sync::counting::sum;
+use crate::sync::limits::Budget;
+use crate::sync::token::Token;
 
 const BUDGET_BYTES: usize = 100_000;
 
@@ -44,7 +45,7 @@ fn the_task_of_a_connection_stays_small() {
 
 /// Notes when it is woken how many connections count as open, and whether the whole budget is free.
 struct StateWhenWoken {
-    counters: Arc<HttpCounters>,
+    counters: Arc<WorkerCounters>,
     budget: Arc<Budget>,
     noted: OnceLock<(u64, bool)>,
 }
@@ -57,7 +58,7 @@ impl StateWhenWoken {
 
 impl Wake for StateWhenWoken {
     fn wake(self: Arc<Self>) {
-        let open = HttpTotals::from_iter([&*self.counters]).connections.connections;
+        let open = sum([&self.counters]).connections.connections;
         let _ = self.noted.set((open, self.budget.hold(BUDGET_BYTES).is_some()));
     }
 }
@@ -75,8 +76,8 @@ fn worker(
     permits: &Arc<Semaphore>,
     mode: Mode,
 ) -> Rc<Worker<<Epoll as Transport>::Stream>> {
-    let publisher = bus.publisher().into();
-    let core = Context::new(Policy::default(), Arc::clone(&state.budget), Arc::clone(&state.counters), publisher);
+    let publisher = WorkerPublisher::new(bus.publisher(), Arc::new(|_topic| {}));
+    let core = Context::new(Policy::default(), Arc::clone(&state.budget), Arc::clone(&state.counters.http), publisher);
     let shared = Shared {
         timeouts: Timeouts { head: PATIENCE, body: PATIENCE, idle: PATIENCE },
         permits: Arc::clone(permits),
@@ -85,9 +86,8 @@ fn worker(
         accepts_inherited: watch::channel(true).1,
         token: token.subscribe(),
         unauthorized: Arc::default(),
-        unknown_topics: mpsc::unbounded_channel().0,
     };
-    Rc::new(Worker::new(WorkerContext::new(core, shared)))
+    Rc::new(Worker::new(WorkerContext::new(core, Arc::clone(&state.counters), shared)))
 }
 
 /// Returns a connection and its client, who has sent nothing.

@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 
 use super::cases::as_python;
 use super::edit::NEW_TOKEN;
-use crate::http::admission::Token;
 use crate::settings::{Access, DisabledReason, parse, with_access};
+use crate::sync::token::Token;
 
 /// Reads one source in hex from each line, and prints what it says.
 const PYTHON: &str = r"

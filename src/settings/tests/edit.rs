@@ -1,8 +1,8 @@
 //! A file is switched on and off, and nothing else of it changes.
 
 use super::cases::{as_python, unlike_python};
-use crate::http::admission::Token;
 use crate::settings::{Access, DisabledReason, MAX_FILE_BYTES, SettingsFault, parse, with_access};
+use crate::sync::token::Token;
 
 /// The token that is put where there is none.
 pub(super) const NEW_TOKEN: &str = "0123456789abcdef0123456789abcdef";

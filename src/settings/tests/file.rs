@@ -2,9 +2,9 @@ use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::http::admission::Token;
 use crate::settings::file::{path_in, read};
 use crate::settings::{Access, DisabledReason, parse};
+use crate::sync::token::Token;
 
 fn read_source(source: &[u8]) -> (PathBuf, Result<Access, String>) {
     let dir = tempfile::tempdir().unwrap();

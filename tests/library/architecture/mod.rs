@@ -11,20 +11,19 @@ use imports::{Crate, Import};
 const ARROWS: &[(&str, &[&str])] = &[
     ("main", &["commands"]),
     ("commands", &["cli", "gateway"]),
-    ("cli", &["server"]),
+    ("cli", &["bus", "tls", "http"]),
     ("gateway", &["server", "settings"]),
     ("server", &["bus", "tls", "http"]),
     ("bus", &["message", "zmtp", "sys"]),
-    ("tls", &["http", "sys"]),
-    ("settings", &["http", "sys"]),
+    ("tls", &["sync", "sys"]),
+    ("settings", &["sync", "sys"]),
     ("http", &["message"]),
-    ("message", &["limits"]),
-    ("zmtp", &["limits"]),
-    ("limits", &["sync"]),
+    ("message", &["sync"]),
+    ("zmtp", &["sync"]),
 ];
 
 /// The layers without I/O and without a clock.
-const CORE: &[&str] = &["http", "message", "zmtp", "limits"];
+const CORE: &[&str] = &["http", "message", "zmtp", "sync"];
 
 /// The core does no I/O and knows no clock, so it names none of these.
 const SHELL: &[&str] = &[

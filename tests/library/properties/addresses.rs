@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use adapter_gateway::bus::Endpoint;
-use adapter_gateway::server::listen_address::{ListenAddress, TcpAddress};
+use adapter_gateway::cli::{ListenAddress, TcpAddress};
 
 /// The longest path of a Unix socket.
 const PATH_BYTES: usize = 107;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use adapter_gateway::http::connection::{ANSWER_BYTES, CloseReason, Next, Waiting};
-use adapter_gateway::http::counters::HttpTotals;
 use adapter_gateway::http::{Connection, Context};
+use adapter_gateway::sync::counting::sum;
 
 use super::answers::{self, Answer};
 use super::context::{Limits, Published, Recorder};
@@ -139,7 +139,7 @@ impl TestConnection {
         for answer in &answers {
             *statuses.entry(answer.status).or_default() += 1;
         }
-        let totals: HttpTotals = [self.context.counters.as_ref()].into_iter().collect();
+        let totals = sum([&self.context.counters]);
         assert_eq!(totals.requests.answers, statuses, "every answer is counted once");
         let unavailable: u64 = totals.requests.refused.values().sum();
         assert_eq!(

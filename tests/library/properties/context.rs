@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use adapter_gateway::http::Context;
-use adapter_gateway::http::admission::Token;
 use adapter_gateway::http::policy::Policy;
-use adapter_gateway::limits::{BUFFERED_BYTES, Budget};
 use adapter_gateway::message::publish::{Payload, Publish, Unavailable};
+use adapter_gateway::sync::limits::{BUFFERED_BYTES, Budget};
+use adapter_gateway::sync::token::Token;
 
 /// The token that every recorded request holds.
 pub(crate) const TOKEN: &str = "t0ken";

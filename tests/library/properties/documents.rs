@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::fmt;
 
 use adapter_gateway::commands::msgpack_text::to_json;
-use adapter_gateway::limits::MAX_TOPIC_BYTES;
 use adapter_gateway::message::{self, Check, Encoding, Fault, Message, Rules};
 use adapter_gateway::settings;
+use adapter_gateway::sync::limits::MAX_TOPIC_BYTES;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;

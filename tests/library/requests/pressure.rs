@@ -3,7 +3,7 @@
 use adapter_gateway::http::Connection;
 use adapter_gateway::http::connection::{ANSWER_BYTES, CloseReason, DISCARD_BYTES, Next, READ_BYTES, Waiting};
 use adapter_gateway::http::policy::BODY_BYTES;
-use adapter_gateway::limits::BUFFERED_BYTES;
+use adapter_gateway::sync::limits::BUFFERED_BYTES;
 
 use super::bytes::{GET, LAST_CHUNK, MESSAGE, TARGET, chunk, chunked, length, message_of, post, post_to, request};
 use crate::properties::answers;

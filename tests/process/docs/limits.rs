@@ -4,8 +4,8 @@ use adapter_gateway::bus::MAX_PUBLISHERS;
 use adapter_gateway::http::connection::DISCARD_BYTES;
 use adapter_gateway::http::h1::chunked::{CHUNK_LINE_BYTES, EXTENSION_BYTES, TRAILER_BYTES};
 use adapter_gateway::http::h1::head::{FIELD_LINES, TARGET_BYTES};
-use adapter_gateway::limits::MAX_TOPIC_BYTES;
 use adapter_gateway::message::MAX_DEPTH;
+use adapter_gateway::sync::limits::MAX_TOPIC_BYTES;
 use adapter_gateway::zmtp;
 
 use super::document::Document;

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use adapter_gateway::cli::SERVE_GROUPS;
-use adapter_gateway::http::counters::HandshakeFailure;
 use adapter_gateway::sync::counting::Counted;
+use adapter_gateway::tls::session::HandshakeFailure;
 
 use super::document::{Document, quoted};
 use super::program;

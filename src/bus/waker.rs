@@ -6,7 +6,11 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use super::{AtomicBool, EventFd, Ordering, fence};
+#[cfg(not(all(test, gateway_loom)))]
+use super::event_fd::EventFd;
+#[cfg(all(test, gateway_loom))]
+use super::models::EventCount as EventFd;
+use crate::sync::{AtomicBool, Ordering, fence};
 
 /// An eventfd, and a flag that is set while the thread that waits for the eventfd is parked.
 pub struct Waker {

@@ -4,27 +4,17 @@ use std::cell::{Cell, RefCell, RefMut};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::Instant;
 
 use crate::bus::Publisher;
 use crate::http::Context;
-use crate::http::admission::Token;
-use crate::http::counters::HttpCounters;
 use crate::message::publish::{Payload, Publish, Unavailable};
+use crate::server::counters::WorkerCounters;
 use crate::server::inherited::InheritedSocket;
 use crate::server::listener::Listening;
+use crate::sync::token::Token;
 use crate::tls::session::Acceptor;
-
-/// Seconds for a head by default: a client that is there sends it at once, also over a slow network.
-pub const HEAD_TIMEOUT_S: u64 = 10;
-
-/// Seconds for a body by default: a body of 1 MiB at 35 kB a second.
-pub const BODY_TIMEOUT_S: u64 = 30;
-
-/// Seconds between two requests by default, as other servers have it: browsers keep their connections for minutes.
-pub const IDLE_TIMEOUT_S: u64 = 75;
 
 /// The deadlines of a connection.
 #[derive(Clone, Copy, Debug)]
@@ -79,18 +69,16 @@ impl Mode {
     }
 }
 
+/// Takes note of a topic that is not known.
+pub type TopicSink = Arc<dyn Fn(&str) + Send + Sync>;
+
 /// What a worker publishes through. It remembers that the bus is to be woken.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct WorkerPublisher {
     publisher: Publisher,
+    unknown_topics: TopicSink,
     /// Notified after a message was published.
     published: Arc<Notify>,
-}
-
-impl From<Publisher> for WorkerPublisher {
-    fn from(publisher: Publisher) -> Self {
-        Self { publisher, published: Arc::default() }
-    }
 }
 
 impl Publish for WorkerPublisher {
@@ -103,9 +91,19 @@ impl Publish for WorkerPublisher {
         self.published.notify_one();
         Ok(())
     }
+
+    fn note_unknown(&self, topic: &str) {
+        (self.unknown_topics)(topic);
+    }
 }
 
 impl WorkerPublisher {
+    /// Returns what one worker publishes through.
+    #[must_use]
+    pub fn new(publisher: Publisher, unknown_topics: TopicSink) -> Self {
+        Self { publisher, unknown_topics, published: Arc::default() }
+    }
+
     /// Wakes the bus once for all messages that were published in one round of the event loop: the task that runs this
     /// runs behind the tasks that published.
     pub(crate) async fn wake_bus_when_published(self) {
@@ -138,8 +136,6 @@ pub struct Shared {
     pub token: watch::Receiver<Option<Token>>,
     /// Notified after each answer 401.
     pub unauthorized: Arc<Notify>,
-    /// Where each topic goes that is not known, once.
-    pub unknown_topics: UnboundedSender<Box<str>>,
 }
 
 /// What the connections of a worker share. No connection borrows any of it across a wait.
@@ -158,19 +154,19 @@ pub struct WorkerContext {
     pub(crate) records_in: RefCell<Vec<u8>>,
     /// The records that are sent next.
     pub(crate) records_out: RefCell<Vec<u8>>,
-    pub(crate) counters: Arc<HttpCounters>,
+    pub(crate) counters: Arc<WorkerCounters>,
     pub(crate) publisher: WorkerPublisher,
 }
 
 impl WorkerContext {
-    /// Returns the context of one worker, with nothing open.
+    /// Returns the context of one worker, with nothing open. `core` counts in `counters` too.
     #[must_use]
-    pub fn new(core: Context<WorkerPublisher>, shared: Shared) -> Self {
+    pub fn new(core: Context<WorkerPublisher>, counters: Arc<WorkerCounters>, shared: Shared) -> Self {
         let mut token = shared.token.clone();
         // The first call of `core_now` takes the token.
         token.mark_changed();
         Self {
-            counters: Arc::clone(&core.counters),
+            counters,
             publisher: core.publisher.clone(),
             core: RefCell::new(core),
             token: RefCell::new(token),

@@ -1,0 +1,33 @@
+//! Times as the log and the events write them (RFC 3339).
+
+use std::time::SystemTime;
+
+use time::OffsetDateTime;
+
+/// Returns the time in UTC, to the millisecond (RFC 3339 §5.6).
+pub(super) fn rfc3339(time: SystemTime) -> String {
+    let millisecond = OffsetDateTime::from(time).millisecond();
+    format!("{}.{millisecond:03}Z", date_time(time))
+}
+
+/// Returns the time in UTC, to the second, without the `Z` that ends it (RFC 3339 §5.6).
+pub(crate) fn date_time(time: SystemTime) -> String {
+    let time = OffsetDateTime::from(time);
+    let (date, [hour, minute, second]) = (time.date(), [time.hour(), time.minute(), time.second()]);
+    let [year, month, day] = [date.year(), i32::from(u8::from(date.month())), i32::from(date.day())];
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_time_is_in_utc_to_the_millisecond() {
+        let time = SystemTime::UNIX_EPOCH + Duration::from_millis(951_782_399_007);
+        assert_eq!(rfc3339(time), "2000-02-28T23:59:59.007Z");
+        assert_eq!(date_time(SystemTime::UNIX_EPOCH), "1970-01-01T00:00:00");
+    }
+}
