@@ -31,6 +31,10 @@ const NEXT_REQUEST_SHARE: u32 = 10;
 /// requests in a row begins the next one at once.
 const DISABLED_GRACE: Duration = Duration::from_secs(1);
 
+/// How long what lies in the socket is read after a deadline has passed. A client that sends all the time must not put
+/// its deadline off for ever.
+const LATE_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// A connection, as its worker and its task share it.
 pub(crate) struct ConnectionHandle<S> {
     pub(crate) socket: S,
@@ -117,7 +121,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
         let mut phase = None;
         let head_due = Instant::now() + self.worker.shared.timeouts.head;
         let mut deadline = Deadline { at: head_due, timer: pin!(sleep_until(head_due)) };
-        // The last deadline has passed, and what had arrived by then was read.
+        // Whether the last deadline has passed, and what had arrived by then is read.
         let mut is_late = false;
         let handle = self.handle;
         loop {
@@ -161,7 +165,10 @@ impl<S: Stream> ConnectionTask<'_, S> {
                         () = handle.told_to_end() => continue,
                         () = deadline.passed() => {
                             // The process may have been stopped meanwhile, so what has arrived counts before the deadline.
-                            if !std::mem::replace(&mut is_late, true) && handle.socket.has_unread()? {
+                            if !std::mem::replace(&mut is_late, true) {
+                                deadline.at = Instant::now();
+                            }
+                            if deadline.at.elapsed() < LATE_TIMEOUT && handle.socket.has_unread()? {
                                 self.read(step)?
                             } else if handle.is_ending.get() && self.is_between_requests(step) {
                                 // The grace is over. To linger would hold up the stop.

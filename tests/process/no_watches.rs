@@ -28,5 +28,5 @@ fn the_certificate_is_followed() {
     let mut gateway = Gateway::serve().https().after(WITHOUT_INOTIFY).start();
     let directory = gateway.settings.path().parent().unwrap().to_owned();
     std::fs::remove_file(directory.join("gateway-key.pem")).unwrap();
-    gateway.wait_for("another pair", |event| event["event"] == "certificate" && event["state"] == "made");
+    gateway.wait_for("another pair", |event| event["event"] == "certificate" && event["state"] == "renewed");
 }

@@ -39,6 +39,14 @@ pub(crate) fn cpu_ticks(process: u32) -> u64 {
     [14, 15].iter().map(|field| fields[field - 3].parse::<u64>().unwrap()).sum()
 }
 
+/// Returns whether all threads sleep, field 3 of proc_pid_stat(5).
+pub(crate) fn sleeps(process: u32) -> bool {
+    std::fs::read_dir(format!("/proc/{process}/task")).unwrap().all(|task| {
+        let stat = std::fs::read_to_string(task.unwrap().path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, fields)| fields.starts_with('S'))
+    })
+}
+
 /// Changes the soft limit of descriptors of a running process and returns the former limit.
 pub(crate) fn limit_descriptors(process: u32, limit: u64) -> u64 {
     let process = Pid::from_raw(process.try_into().unwrap());

@@ -60,17 +60,15 @@ impl Stream for EpollStream {
 
     fn try_read(&self, into: &mut Vec<u8>) -> io::Result<usize> {
         let room = into.spare_capacity_mut().len();
-        let mut last = None;
-        let read = self.socket.try_io(Interest::READABLE, |socket| match receive(socket.as_fd(), into)? {
-            // These are all the bytes there were (epoll(7)), so no other read is needed to tell the reactor that.
-            bytes if bytes < room => {
-                last = Some(bytes);
-                Err(io::ErrorKind::WouldBlock.into())
-            }
-            bytes => Ok(bytes),
-        });
-        self.more.set(read.is_ok());
-        last.map_or(read, Ok)
+        // The reactor may not have told yet what has arrived, so it is not asked.
+        let read = receive(self.socket.as_fd(), into);
+        let more = read.as_ref().is_ok_and(|bytes| *bytes == room);
+        if !more {
+            // These are all the bytes there were (epoll(7)). The reactor learns that, and tells of the next ones.
+            let _ = self.socket.try_io(Interest::READABLE, |_| Err::<(), _>(io::ErrorKind::WouldBlock.into()));
+        }
+        self.more.set(more);
+        read
     }
 
     fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {

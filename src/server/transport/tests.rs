@@ -59,6 +59,18 @@ async fn bytes_and_the_end_arrive<S: Stream>() {
     assert_eq!(read(&stream, 3).await.unwrap(), b"", "the end lasts");
 }
 
+/// After a pause of the process, the deadline may be seen before the event loop has told what came.
+async fn what_has_arrived_is_read_before_the_event_loop_tells<S: Stream>() {
+    let (mut client, stream) = connected::<S>();
+    find_empty(&stream).await;
+    client.write_all(b"abcd").unwrap();
+    assert!(stream.has_unread().unwrap());
+    let mut bytes = Vec::with_capacity(64);
+    assert_eq!(stream.try_read(&mut bytes).unwrap(), 4);
+    client.write_all(b"e").unwrap();
+    assert_eq!(read(&stream, 3).await.unwrap(), b"e", "what comes later is told");
+}
+
 async fn a_full_stream_becomes_writable<S: Stream>() {
     let (mut client, stream) = connected::<S>();
     let mut sent = 0;
@@ -130,6 +142,7 @@ async fn no_stream_of_many_is_forgotten<S: Stream>() {
 
 async fn everything<S: Stream>() {
     bytes_and_the_end_arrive::<S>().await;
+    what_has_arrived_is_read_before_the_event_loop_tells::<S>().await;
     a_full_stream_becomes_writable::<S>().await;
     a_dropped_stream_is_closed::<S>().await;
     no_stream_of_many_is_forgotten::<S>().await;

@@ -1,22 +1,26 @@
 //! The process is stopped and continued, as a debugger or a suspended machine does it.
 
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use rustix::process::Signal;
 
 use crate::statuses::FINE;
-use crate::support::PATIENCE;
 use crate::support::gateway::Gateway;
 use crate::support::raw_client::RawClient;
+use crate::support::usage::sleeps;
+use crate::support::{PATIENCE, eventually};
 
 /// Longer than each deadline of the gateway.
 const PAUSE: Duration = Duration::from_millis(1_500);
 
+const TIMEOUTS: [&str; 6] = ["--idle-timeout", "1", "--head-timeout", "1", "--body-timeout", "1"];
+
 /// What has arrived counts before a deadline that has passed meanwhile: on a kept connection, in a head and in a body.
 #[test]
 fn requests_that_came_while_the_process_was_stopped_are_answered() {
-    let timeouts = ["--idle-timeout", "1", "--head-timeout", "1", "--body-timeout", "1"];
-    let gateway = Gateway::serve().arguments(timeouts).start();
+    let gateway = Gateway::serve().arguments(TIMEOUTS).start();
     let request = gateway.request(FINE).bytes();
     // On a machine that holds up the test for a second, a deadline passes before the pause: this is tried again.
     let waiting =
@@ -42,13 +46,42 @@ fn stopped_while_it_waits(gateway: &Gateway, request: &[u8]) -> Option<[(usize, 
     }
     assert!(kept.send(request));
     let was_answered = status_line(kept) == "HTTP/1.1 200 OK";
-    gateway.signal(Signal::STOP);
+    stop_while_idle(gateway);
     let waits = clients.iter().all(|(_, client)| client.has_nothing_to_read());
     if !was_answered || !waits {
         gateway.signal(Signal::CONT);
         return None;
     }
     Some(clients)
+}
+
+/// Stops the gateway while all of its threads wait for events: a pause interrupts those waits, and then timers may be
+/// seen before sockets.
+fn stop_while_idle(gateway: &Gateway) {
+    eventually("the gateway is idle", || sleeps(gateway.id()).then_some(()));
+    gateway.signal(Signal::STOP);
+}
+
+/// The gateway reads at most 80 KiB of a chunked body at a time.
+#[test]
+fn a_body_that_takes_several_reads_counts_whole() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("socket");
+    let gateway = Gateway::serve().arguments(TIMEOUTS).listen_at(&socket).start();
+    let body = format!(r#"{{"topic":"t","payload":{{"content":"{}"}}}}"#, "x".repeat(120_000));
+    let request = gateway.request(&body).chunked(60_000).bytes();
+    let (begun, rest) = request.split_at(request.len() - 110_000);
+    let mut client = UnixStream::connect(&socket).unwrap();
+    client.write_all(begun).unwrap();
+    // The gateway has read it once it is idle.
+    stop_while_idle(&gateway);
+    client.write_all(rest).unwrap();
+    std::thread::sleep(PAUSE);
+    gateway.signal(Signal::CONT);
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut status = [0; 12];
+    client.read_exact(&mut status).unwrap();
+    assert_eq!(std::str::from_utf8(&status), Ok("HTTP/1.1 200"));
 }
 
 fn status_line(client: &mut RawClient) -> String {
