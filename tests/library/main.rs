@@ -25,6 +25,8 @@ mod bus;
 mod exchange;
 mod fuzz_seeds;
 mod hub;
+#[path = "../support/ladder.rs"]
+mod ladder;
 #[allow(dead_code, reason = "shared with other tests, each of which uses a part of it")]
 #[path = "../support/lateness.rs"]
 mod lateness;

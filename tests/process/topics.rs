@@ -1,86 +1,22 @@
-//! The specification's table of topics, in its older and newer version, from HTTP to the subscriber.
+//! Every message of the specification's table of topics, from HTTP to the subscriber.
 
 use serde_json::Value;
 
 use crate::support::fixture::Fixture;
 use crate::support::subscriber::Message;
+use crate::support::topics::{Example, TOPICS, Topic};
 
-/// One row of the table: a message as a client may write it, and the same with one fault.
-struct TopicCase {
-    topic: &'static str,
-    /// Right, and written so that any serialisation of its values would change its bytes.
-    payload: &'static str,
-    /// Wrong in one place.
-    faulty: &'static str,
-    /// The place of the fault (RFC 6901, from the top of the body).
-    pointer: &'static str,
+/// Returns each topic with each of its examples.
+fn cases() -> impl Iterator<Item = (&'static str, &'static Example)> {
+    TOPICS.iter().flat_map(|row| row.examples.iter().map(|example| (row.topic, example)))
 }
-
-/// The table of the specification's section 4. Of each topic, the older version comes first.
-#[rustfmt::skip]
-const CASES: &[TopicCase] = &[
-    // Send a data message to the visual-programming client.
-    TopicCase { topic: "adapter/nodes/data",
-          payload: r#"{ "node_id":"eim" , "content":"caf\u00e9 \ud83d\ude00 é" }"#,
-          faulty: r#"{"node_id":"eim","text":1}"#,
-          pointer: "/payload/content" },
-    TopicCase { topic: "adapter/extensions/data",
-          payload: r#"{"content":"","extension_id":"eim","n":[1.0e2,-0,1E+2,12345678901234567890.10]}"#,
-          faulty: r#"{"extension_id":"","content":"hi"}"#,
-          pointer: "/payload/extension_id" },
-    // Send a command message to an extension.
-    TopicCase { topic: "visual/extensions/command",
-          payload: "{\r\n\t\"node_id\": \"eim\",\r\n\t\"content\": \"\\/a\\u002Fb\"\r\n}",
-          faulty: r#"{"node_id":7,"content":"go"}"#,
-          pointer: "/payload/node_id" },
-    TopicCase { topic: "visual/extensions/command",
-          payload: r#"{"z":null,"extension_id":"eim","a":{"z":1,"a":2},"content":"go"}"#,
-          faulty: r#"{"extension_id":"eim","content":"go","content":"go"}"#,
-          pointer: "/payload/content" },
-    // Start or stop an extension.
-    TopicCase { topic: "core/exts/operate",
-          payload: r#"{"content":"start", "node_name":"extension_eim"}"#,
-          faulty: r#"{"content":"restart","node_name":"extension_eim"}"#,
-          pointer: "/payload/content" },
-    TopicCase { topic: "core/extensions/operate",
-          payload: r#"{"content":"st\u006fp", "extension_name":"extension_eim"}"#,
-          faulty: r#"{"content":"stop","extension_name":["extension_eim"]}"#,
-          pointer: "/payload/extension_name" },
-    // Start or stop a node. The newer version has no topic of its own for it.
-    TopicCase { topic: "core/nodes/operate",
-          payload: r#"{"node_name" :"node_eim","content" :"start"}"#,
-          faulty: r#"{"node_name":"","content":"start"}"#,
-          pointer: "/payload/node_name" },
-    TopicCase { topic: "core/nodes/operate",
-          payload: r#"{"extension_name":"node_eim","content":"stop","node":"x"}"#,
-          faulty: r#"{"extension_name":"node_eim","content":true}"#,
-          pointer: "/payload/content" },
-    // Change the status shown in the Web UI.
-    TopicCase { topic: "core/node/statu/change",
-          payload: r#"{"node_name":"extension_eim","content":"start"}"#,
-          faulty: r#"{"node_name":"extension_eim","content":"START"}"#,
-          pointer: "/payload/content" },
-    TopicCase { topic: "core/extension/statu/change",
-          payload: r#"{"extension_name":"extension_eim","content":"stop"}"#,
-          faulty: r#"{"extension_name":null,"content":"stop"}"#,
-          pointer: "/payload/extension_name" },
-    // Call a home-automation service.
-    TopicCase { topic: "to_homeauto",
-          payload: r#"{"node_id":"eim","content":{"type":"call_service","domain":"light","service":"turn_on","service_data":{"entity_id":"light.yeelight1", "brightness":1e2}}}"#,
-          faulty: r#"{"node_id":"eim","content":{"type":"call_service","domain":"light","service":"turn_on","service_data":{"entity_id":"cover.yeelight1"}}}"#,
-          pointer: "/payload/content/service_data/entity_id" },
-    TopicCase { topic: "to_homeauto",
-          payload: r#"{"content":{"service_data":{"entity_id":"cover.garage"},"service":"open_cover","domain":"cover","type":"call_service"},"extension_id":"eim"}"#,
-          faulty: r#"{"extension_id":"eim","content":"open the garage"}"#,
-          pointer: "/payload/content" },
-];
 
 #[test]
 fn a_payload_of_each_topic_is_published_byte_for_byte() {
     let fixture = Fixture::start();
     let mut client = fixture.client();
-    for case in CASES {
-        let message = Message::new(case.topic, case.payload);
+    for (topic, case) in cases() {
+        let message = Message::new(topic, case.payload);
         client.exchange(&fixture.request(message.body())).assert_accepted();
         assert_eq!(fixture.subscriber.next(), message);
     }
@@ -90,8 +26,8 @@ fn a_payload_of_each_topic_is_published_byte_for_byte() {
 fn a_payload_with_one_fault_is_refused_with_a_pointer_to_the_fault() {
     let fixture = Fixture::start();
     let mut client = fixture.client();
-    for case in CASES {
-        let body = Message::new(case.topic, case.faulty).body();
+    for (topic, case) in cases() {
+        let body = Message::new(topic, case.faulty).body();
         let response = client.exchange(&fixture.request(&body));
         assert_eq!(response.status, 422, "{body}");
         assert_eq!(response.problem()["pointer"], case.pointer, "{body}");
@@ -103,11 +39,11 @@ fn a_payload_with_one_fault_is_refused_with_a_pointer_to_the_fault() {
 fn a_payload_without_a_required_field_is_refused() {
     let fixture = Fixture::start();
     let mut client = fixture.client();
-    for case in CASES {
-        for field in required_fields(case) {
+    for (topic, case) in cases() {
+        for field in required_fields(topic, case) {
             let mut payload: Value = serde_json::from_str(case.payload).unwrap();
             payload.as_object_mut().unwrap().remove(&field);
-            let body = Message::new(case.topic, &payload.to_string()).body();
+            let body = Message::new(topic, &payload.to_string()).body();
             let response = client.exchange(&fixture.request(&body));
             assert_eq!(response.status, 422, "without {field}: {body}");
             let pointer = response.problem()["pointer"].as_str().map(str::to_owned);
@@ -118,20 +54,17 @@ fn a_payload_without_a_required_field_is_refused() {
 }
 
 /// Returns the fields of a payload that the table requires.
-fn required_fields(case: &TopicCase) -> Vec<String> {
-    let named: &[&str] = match case.topic.split('/').next().unwrap() {
-        "core" => &["node_name", "extension_name", "content"],
-        _ => &["node_id", "extension_id", "content"],
-    };
+fn required_fields(topic: &str, case: &Example) -> Vec<String> {
     let payload: Value = serde_json::from_str(case.payload).unwrap();
-    named.iter().filter(|&&name| payload.get(name).is_some()).map(|&name| name.to_owned()).collect()
+    let named = Topic::of(topic).unwrap().identifiers.iter().chain(&["content"]);
+    named.filter(|name| payload.get(**name).is_some()).map(|&name| name.to_owned()).collect()
 }
 
 #[test]
 fn check_envelope_checks_only_topic_and_payload() {
     let fixture = Fixture::with(["--check", "envelope"]);
-    for case in CASES {
-        let message = Message::new(case.topic, case.faulty);
+    for (topic, case) in cases() {
+        let message = Message::new(topic, case.faulty);
         fixture.post(message.body()).assert_accepted();
         assert_eq!(fixture.subscriber.next(), message);
     }
@@ -141,18 +74,18 @@ fn check_envelope_checks_only_topic_and_payload() {
 #[test]
 fn check_strict_refuses_other_topics_and_names_the_nearest() {
     let fixture = Fixture::with(["--check", "strict"]);
-    for case in CASES {
-        let message = Message::new(case.topic, case.payload);
+    for (topic, case) in cases() {
+        let message = Message::new(topic, case.payload);
         fixture.post(message.body()).assert_accepted();
         assert_eq!(fixture.subscriber.next(), message);
-        let faulty = Message::new(case.topic, case.faulty).body();
+        let faulty = Message::new(topic, case.faulty).body();
         assert_eq!(fixture.post(faulty).problem()["pointer"], case.pointer);
 
-        let misspelt = Message::new(&case.topic.replacen('a', "", 1), case.payload).body();
+        let misspelt = Message::new(&topic.replacen('a', "", 1), case.payload).body();
         let problem = fixture.post(misspelt).problem();
         assert_eq!((&problem["status"], &problem["pointer"]), (&422.into(), &"/topic".into()), "{problem}");
         let detail = problem["detail"].as_str().unwrap();
-        assert!(detail.contains(&format!("`{}`", case.topic)), "{problem}");
+        assert!(detail.contains(&format!("`{topic}`")), "{problem}");
     }
     assert_eq!(fixture.post(Message::new("marker", "{}").body()).status, 422);
 }

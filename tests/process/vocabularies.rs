@@ -20,7 +20,7 @@ fn adapter(vocabularies: Vocabularies, decode: Decode) -> Adapter {
     Adapter::of(State::with_installed(&[EIM, OTHER], &[NODE]).knowing(vocabularies), decode)
 }
 
-/// Posts a message of each row of the specification's table, and returns the state that the adapter comes to.
+/// Posts a message for each thing that the adapter can do, and returns the state that the adapter comes to.
 fn drive(fixture: &AdapterFixture, naming: &Naming) -> State {
     let call = json!({"type": "call_service", "domain": "light", "service": "turn_on",
         "service_data": {"entity_id": "light.desk"}});

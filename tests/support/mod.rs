@@ -8,6 +8,7 @@ pub(crate) mod gateway;
 pub(crate) mod http;
 pub(crate) mod hub;
 pub(crate) mod io_mode;
+pub(crate) mod ladder;
 pub(crate) mod lateness;
 pub(crate) mod load;
 pub(crate) mod net;
@@ -24,6 +25,7 @@ pub(crate) mod settings_file;
 pub(crate) mod shared_listener;
 pub(crate) mod subscriber;
 pub(crate) mod terminal;
+pub(crate) mod topics;
 pub(crate) mod usage;
 
 use std::io::Write;

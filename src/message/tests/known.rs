@@ -1,5 +1,6 @@
 //! Messages of every known topic, and messages that break its schema in one way.
 
+use super::table::{self, TOPICS};
 use super::{Check, accept, parse, refuse};
 use crate::message::topics::{Content, SCHEMAS, Schema, UNCHECKED};
 
@@ -40,21 +41,14 @@ fn each(test: impl Fn(&Schema, &str, &str)) {
 
 #[test]
 fn the_table_is_that_of_the_contract() {
-    let rows = SCHEMAS.iter().map(|schema| format!("{} {}", schema.topic, names(schema).join("|")));
-    assert_eq!(
-        rows.collect::<Vec<_>>(),
-        [
-            "adapter/nodes/data node_id",
-            "adapter/extensions/data extension_id",
-            "visual/extensions/command node_id|extension_id",
-            "core/exts/operate node_name|node_id",
-            "core/extensions/operate extension_name|extension_id",
-            "core/nodes/operate node_name|extension_name|node_id|extension_id",
-            "core/node/statu/change node_name|node_id",
-            "core/extension/statu/change extension_name|extension_id",
-            "to_homeauto node_id|extension_id",
-        ]
-    );
+    let content = |schema: &Schema| match schema.content {
+        Content::Any => table::Content::Any,
+        Content::OneOf(words) => table::Content::OneOf(words),
+        Content::HomeAutomation => table::Content::HomeAutomation,
+    };
+    let own = SCHEMAS.iter().map(|row| (row.topic, names(row), content(row), row.older, row.newer));
+    let rows = TOPICS.iter().map(|row| (row.topic, row.identifiers.to_vec(), row.content, Some(row.older), row.newer));
+    assert_eq!(own.collect::<Vec<_>>(), rows.collect::<Vec<_>>());
 }
 
 #[test]
@@ -183,13 +177,16 @@ fn content_is_of_another_type() {
 }
 
 #[test]
-fn content_is_start_or_stop() {
-    for schema in SCHEMAS.iter().filter(|schema| matches!(schema.content, Content::OneOf(_))) {
+fn content_is_one_of_the_words() {
+    for schema in &SCHEMAS {
+        let Content::OneOf(words) = schema.content else { continue };
+        let listed: Vec<_> = words.iter().map(|word| format!("`{word}`")).collect();
+        let detail = format!("`content` must be {}", listed.join(" or "));
         for name in names(schema) {
-            accept(&body(schema.topic, &[&format!(r#""{name}":"n","content":"stop""#)]));
-            for other in ["", "Start", "stop ", "restart"] {
-                let members = format!(r#""{name}":"n","content":"{other}""#);
-                refuse(&body(schema.topic, &[&members]), "/payload/content", "`content` must be `start` or `stop`");
+            let with = |content: &str| body(schema.topic, &[&format!(r#""{name}":"n","content":"{content}""#)]);
+            words.iter().for_each(|word| accept(&with(word)));
+            for other in ["", "re", &words[0].to_uppercase(), &format!("{} ", words[0])] {
+                refuse(&with(other), "/payload/content", &detail);
             }
         }
     }

@@ -8,6 +8,9 @@ mod properties;
 mod reader;
 mod surrogates;
 mod syntax;
+#[allow(dead_code, reason = "shared with the tests of the program, which use the rest of it")]
+#[path = "../../../tests/support/topics.rs"]
+mod table;
 mod vocabularies;
 
 use super::{Check, Fault, Message, Rules};

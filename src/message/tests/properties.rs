@@ -7,8 +7,8 @@ use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
 use super::super::{MAX_DEPTH, Message, scanner};
+use super::table::{Content, TOPICS, Topic};
 use super::{Check, Fault, parse};
-use crate::message::topics;
 use crate::sync::limits::MAX_TOPIC_BYTES;
 
 /// Strings that are keys or values of messages, similar to them, or anything.
@@ -18,7 +18,7 @@ fn string() -> impl Strategy<Value = String> {
             "topic", "payload", "content", "node_id", "extension_id", "node_name", "extension_name", "start", "stop",
             "type", "domain", "service", "service_data", "entity_id", "light.lamp", "light", "", "a~/b",
         ]).prop_map(str::to_owned),
-        1 => prop::sample::select(topics::SCHEMAS.iter().map(|schema| schema.topic.to_owned()).collect::<Vec<_>>()),
+        1 => prop::sample::select(TOPICS.map(|row| row.topic.to_owned()).to_vec()),
         1 => ".{0,6}",
         1 => any::<String>(),
     ]
@@ -61,6 +61,13 @@ fn one_of(texts: &[&'static str]) -> BoxedStrategy<Value> {
     prop::sample::select(texts.to_vec()).prop_map(Value::from).boxed()
 }
 
+/// Returns the words that `content` may be in some topic, and one that it may be in none.
+fn words() -> Vec<&'static str> {
+    let words =
+        TOPICS.iter().filter_map(|row| if let Content::OneOf(words) = row.content { Some(words) } else { None });
+    words.flatten().copied().chain(["halt"]).collect()
+}
+
 /// Messages of known topics, and documents that are nearly such messages.
 fn known() -> impl Strategy<Value = Value> {
     let service_data = some(vec![("entity_id", one_of(&["light.lamp", "light.a.b", "cover.door", "light."]))]);
@@ -75,10 +82,9 @@ fn known() -> impl Strategy<Value = Value> {
         ("extension_id", one_of(&["e", ""])),
         ("node_name", one_of(&["n"])),
         ("extension_name", one_of(&["e", ""])),
-        ("content", prop_oneof![2 => one_of(&["start", "stop", "halt"]), 1 => call].boxed()),
+        ("content", prop_oneof![2 => one_of(&words()), 1 => call].boxed()),
     ]);
-    (0..topics::SCHEMAS.len(), payload)
-        .prop_map(|(schema, payload)| json!({ "topic": topics::SCHEMAS[schema].topic, "payload": payload }))
+    (0..TOPICS.len(), payload).prop_map(|(row, payload)| json!({ "topic": TOPICS[row].topic, "payload": payload }))
 }
 
 /// Documents that are messages, nearly messages, or no messages at all.
@@ -121,24 +127,17 @@ fn accepts(value: &Value, check: Check) -> bool {
     topic_is_fine && (check == Check::Envelope || accepts_payload(topic, payload))
 }
 
-/// Returns whether a payload is what the contract's table asks for, which is written here a second time as a program.
+/// Returns whether a payload is what the table of the specification asks for.
 fn accepts_payload(topic: &str, payload: &Map<String, Value>) -> bool {
-    let named = |name: &str| payload.get(name).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
-    let node = named("node_name") || named("node_id");
-    let extension = named("extension_name") || named("extension_id");
-    let has_content = payload.contains_key("content");
-    let content = payload.get("content").unwrap_or(&Value::Null);
-    let switch = *content == json!("start") || *content == json!("stop");
-    match topic {
-        "adapter/nodes/data" => named("node_id") && has_content,
-        "adapter/extensions/data" => named("extension_id") && has_content,
-        "visual/extensions/command" => (named("node_id") || named("extension_id")) && has_content,
-        "core/exts/operate" | "core/node/statu/change" => node && switch,
-        "core/extensions/operate" | "core/extension/statu/change" => extension && switch,
-        "core/nodes/operate" => (node || extension) && switch,
-        "to_homeauto" => (named("node_id") || named("extension_id")) && accepts_home_automation(content),
-        _ => true,
-    }
+    let Some(row) = Topic::of(topic) else { return true };
+    let named = |name: &&str| payload.get(*name).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
+    let content = payload.get("content");
+    let has_content = match row.content {
+        Content::Any => content.is_some(),
+        Content::OneOf(words) => content.and_then(Value::as_str).is_some_and(|word| words.contains(&word)),
+        Content::HomeAutomation => content.is_some_and(accepts_home_automation),
+    };
+    has_content && row.identifiers.iter().any(named)
 }
 
 fn accepts_home_automation(content: &Value) -> bool {

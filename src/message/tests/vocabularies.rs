@@ -3,29 +3,7 @@
 use std::borrow::Cow;
 
 use super::super::{Check, Encoding, Rules, Vocabulary, msgpack, parse};
-use crate::message::topics::{Content, SCHEMAS};
-
-/// Topic and identifier of a message; as they are published in the older vocabulary; and in the newer one. `=` is as sent.
-const TABLE: [[&str; 3]; 18] = [
-    ["adapter/nodes/data node_id", "=", "adapter/extensions/data extension_id"],
-    ["adapter/extensions/data extension_id", "adapter/nodes/data node_id", "="],
-    ["visual/extensions/command node_id", "=", "visual/extensions/command extension_id"],
-    ["visual/extensions/command extension_id", "visual/extensions/command node_id", "="],
-    ["core/exts/operate node_name", "=", "core/extensions/operate extension_name"],
-    ["core/exts/operate node_id", "=", "core/extensions/operate extension_id"],
-    ["core/extensions/operate extension_name", "core/exts/operate node_name", "="],
-    ["core/extensions/operate extension_id", "core/exts/operate node_id", "="],
-    ["core/nodes/operate node_name", "=", "="],
-    ["core/nodes/operate extension_name", "core/nodes/operate node_name", "="],
-    ["core/nodes/operate node_id", "=", "="],
-    ["core/nodes/operate extension_id", "core/nodes/operate node_id", "="],
-    ["core/node/statu/change node_name", "=", "core/extension/statu/change extension_name"],
-    ["core/node/statu/change node_id", "=", "core/extension/statu/change extension_id"],
-    ["core/extension/statu/change extension_name", "core/node/statu/change node_name", "="],
-    ["core/extension/statu/change extension_id", "core/node/statu/change node_id", "="],
-    ["to_homeauto node_id", "=", "to_homeauto extension_id"],
-    ["to_homeauto extension_id", "to_homeauto node_id", "="],
-];
+use super::table::{Content, TOPICS, Topic, field_in};
 
 /// Returns the topic and the payload that are published of a body.
 #[track_caller]
@@ -43,10 +21,9 @@ fn body(topic: &str, payload: &str) -> String {
 /// Returns payloads that `topic` accepts, written in many ways, with `KEY` for the name of the identifier. The names of
 /// all identifiers stand in other places too.
 fn payloads(topic: &str) -> Vec<String> {
-    let schema = SCHEMAS.iter().find(|schema| schema.topic == topic).unwrap();
-    let content = match schema.content {
+    let content = match Topic::of(topic).unwrap().content {
         Content::Any => r#""node_id \"extension_id\":\u00e9""#,
-        Content::OneOf(_) => r#""st\u006fp""#,
+        Content::OneOf(words) => &format!("\"\\u{:04x}{}\"", u32::from(words[0].as_bytes()[0]), &words[0][1..]),
         Content::HomeAutomation => {
             r#"{"node_id":{},"type":"t","domain":"d","service":"s","service_data":{"entity_id":"d.e","extension_id":1}}"#
         }
@@ -64,18 +41,18 @@ fn payloads(topic: &str) -> Vec<String> {
 
 #[test]
 fn the_topic_and_one_key_are_those_of_the_vocabulary_and_no_other_byte_changes() {
-    for [sent, older, newer] in TABLE {
-        for (vocabulary, wanted) in [(Vocabulary::AsSent, "="), (Vocabulary::Older, older), (Vocabulary::Newer, newer)]
-        {
-            let (topic, key) = sent.split_once(' ').unwrap();
-            let (wanted_topic, wanted_key) = wanted.split_once(' ').unwrap_or((topic, key));
-            for payload in payloads(topic) {
-                let expected = (wanted_topic.to_owned(), payload.replace("KEY", wanted_key));
+    for (row, key) in TOPICS.iter().flat_map(|row| row.identifiers.iter().map(move |key| (row, *key))) {
+        for vocabulary in [Vocabulary::AsSent, Vocabulary::Older, Vocabulary::Newer] {
+            let is_newer = vocabulary == Vocabulary::Newer;
+            let target = row.target(is_newer).filter(|_| vocabulary != Vocabulary::AsSent);
+            let wanted = target.map_or((row.topic, key), |topic| (topic, field_in(key, is_newer)));
+            for payload in payloads(row.topic) {
+                let expected = (wanted.0.to_owned(), payload.replace("KEY", wanted.1));
                 let payload = payload.replace("KEY", key);
                 for body in [
-                    body(topic, &payload),
-                    format!(" {{\"payload\" : {payload} , \"topic\":\"{topic}\"}}"),
-                    format!(r#"{{"p\u0061yload":{payload},"t\u006fpic":"{topic}"}}"#),
+                    body(row.topic, &payload),
+                    format!(" {{\"payload\" : {payload} , \"topic\":\"{}\"}}", row.topic),
+                    format!(r#"{{"p\u0061yload":{payload},"t\u006fpic":"{}"}}"#, row.topic),
                 ] {
                     for check in [Check::Known, Check::Strict, Check::Envelope] {
                         assert_eq!(published(&body, check, vocabulary), expected);

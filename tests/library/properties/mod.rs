@@ -16,6 +16,8 @@ pub(crate) mod connection;
 pub(crate) mod context;
 pub(crate) mod peers;
 pub(crate) mod pieces;
+#[path = "../../support/topics.rs"]
+mod topics;
 
 mod addresses;
 mod chunks;

@@ -5,30 +5,7 @@ use adapter_gateway::message::{self, Check, Encoding, Fault, Message, Rules, Voc
 use serde_json::{Map, Value};
 
 use super::context::Published;
-
-/// A row of the contract's table: a topic, the fields that name its sender or its target, and its topics in the older
-/// vocabulary and in the newer one. The newer one has no topic to operate a node.
-type Row = (&'static str, &'static [&'static str], &'static str, Option<&'static str>);
-
-#[rustfmt::skip]
-const ROWS: [Row; 9] = [
-    ("adapter/nodes/data", &["node_id"], "adapter/nodes/data", Some("adapter/extensions/data")),
-    ("adapter/extensions/data", &["extension_id"], "adapter/nodes/data", Some("adapter/extensions/data")),
-    ("visual/extensions/command", &["node_id", "extension_id"],
-     "visual/extensions/command", Some("visual/extensions/command")),
-    ("core/exts/operate", &["node_name", "node_id"], "core/exts/operate", Some("core/extensions/operate")),
-    ("core/extensions/operate", &["extension_name", "extension_id"],
-     "core/exts/operate", Some("core/extensions/operate")),
-    ("core/nodes/operate", &["node_name", "extension_name", "node_id", "extension_id"], "core/nodes/operate", None),
-    ("core/node/statu/change", &["node_name", "node_id"],
-     "core/node/statu/change", Some("core/extension/statu/change")),
-    ("core/extension/statu/change", &["extension_name", "extension_id"],
-     "core/node/statu/change", Some("core/extension/statu/change")),
-    ("to_homeauto", &["node_id", "extension_id"], "to_homeauto", Some("to_homeauto")),
-];
-
-/// The fields of the older vocabulary, and those of the newer one.
-const FIELDS: [[&str; 2]; 2] = [["node_name", "extension_name"], ["node_id", "extension_id"]];
+use super::topics::{Topic, field_in};
 
 /// A body is a message in every vocabulary or in none, and what is published differs in the names alone.
 pub(crate) fn in_every_vocabulary(
@@ -118,21 +95,18 @@ fn comes_back(sent: &Published, translated: &Published, vocabulary: Vocabulary) 
 
 /// Returns the topic that a message of the table is to have in this vocabulary; none if it passes as it is.
 fn target(sent: &Published, vocabulary: Vocabulary) -> Option<&'static str> {
-    let (.., older, newer) = ROWS.iter().find(|row| row.0 == sent.topic)?;
-    if vocabulary == Vocabulary::Newer { *newer } else { Some(older) }
+    Topic::of(&sent.topic)?.target(vocabulary == Vocabulary::Newer)
 }
 
 /// Returns the field that names the sender or the target of a message of the table.
 fn identifier(sent: &Published, payload: &Map<String, Value>) -> &'static str {
-    let (_, fields, ..) = ROWS.iter().find(|row| row.0 == sent.topic).unwrap();
     let is_name = |field: &&&str| payload.get(**field).and_then(Value::as_str).is_some_and(|name| !name.is_empty());
-    fields.iter().find(is_name).unwrap()
+    Topic::of(&sent.topic).unwrap().identifiers.iter().find(is_name).unwrap()
 }
 
 /// Returns the field in this vocabulary.
 fn in_vocabulary(field: &str, vocabulary: Vocabulary) -> &str {
-    let pair = FIELDS.iter().find(|pair| pair.contains(&field));
-    pair.map_or(field, |[older, newer]| if vocabulary == Vocabulary::Newer { newer } else { older })
+    field_in(field, vocabulary == Vocabulary::Newer)
 }
 
 /// Returns what is published of a message. In MessagePack it is the same value as in JSON, or refused for its numbers.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::hub_process::{Deployment, HUB_MESSAGES, HubKind, HubProcess};
+use crate::support::eventually;
 use crate::support::gateway::Gateway;
 use crate::support::lateness::Lateness;
 use crate::support::load::{Load, accepted, refused_as};
@@ -45,6 +46,15 @@ fn bytes_in_the_kernel(endpoint: &str) -> usize {
     });
     let bytes = |hex: &str| usize::from_str_radix(hex, 16).unwrap();
     buffers.filter_map(|it| it.split_once(':').map(|(out, into)| bytes(out) + bytes(into))).sum()
+}
+
+/// Returns what `look` finds as soon as it finds the same twice: libzmq has then written all that the kernel takes.
+fn settled(mut look: impl FnMut() -> usize) -> usize {
+    let mut last = None;
+    eventually("nothing changes", || {
+        let found = look();
+        (last.replace(found) == Some(found)).then_some(found)
+    })
 }
 
 /// Returns the most messages that may be lost when a hub is killed and this many bytes are in the kernel: the messages
@@ -134,7 +144,10 @@ fn a_hub_that_is_killed_while_all_buffers_are_full_loses_none_of_pipe_and_queue(
     deployment.hub().signal(Signal::STOP);
     let stopped = Instant::now();
     load.wait_for_many(SOME, "503", stopped, refused_as("subscriber-stalled"));
-    let in_the_kernel = bytes_in_the_kernel(&deployment.endpoints.publishers);
+    let in_the_kernel = settled(|| {
+        load.wait_for_many(SOME, "503", Instant::now(), refused_as("subscriber-stalled"));
+        bytes_in_the_kernel(&deployment.endpoints.publishers)
+    });
     let killed = Instant::now();
     deployment.hub.take().unwrap().kill();
     load.wait_for("503", killed, refused_as("bus-not-connected"));
