@@ -22,8 +22,14 @@ pub(crate) fn repository(path: &str) -> PathBuf {
 
 /// Returns every document for people: those at the root, those in `docs`, and those that describe a folder.
 pub(crate) fn all() -> Vec<Document> {
-    let of_folders =
-        ["benches/README.md", "benches/measured.md", "benches/soak.md", "fuzz/README.md", "tests/README.md"];
+    let of_folders = [
+        "benches/README.md",
+        "benches/measured.md",
+        "benches/soak.md",
+        "fuzz/README.md",
+        "tests/README.md",
+        "tests/security.md",
+    ];
     let mut paths: Vec<String> =
         ["README.md", "CHANGELOG.md"].into_iter().chain(of_folders).map(str::to_owned).collect();
     for entry in fs::read_dir(repository("docs")).unwrap() {
