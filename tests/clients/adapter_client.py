@@ -233,11 +233,12 @@ def test_of_the_page_passes(binary, home):
     """Runs the example of docs/ci.md, as it stands, with the fixture of the package."""
     repository = Path(__file__).parents[2]
     page = (repository / "docs" / "ci.md").read_text()
-    example = page.split("<!-- run: extension -->\n```python\n")[1].split("```")[0]
-    (Path(home) / "test_extension.py").write_text(example)
+    for name in ("extension", "adapter"):
+        example = page.split(f"<!-- run: {name} -->\n```python\n")[1].split("```")[0]
+        (Path(home) / f"test_{name}.py").write_text(example)
     environment = {**os.environ, "ADAPTER_GATEWAY": binary, "PYTHONPATH": str(repository / "python")}
     command = [sys.executable, "-m", "pytest", "--quiet", "-p", "no:cacheprovider", "-p", "adapter_gateway.pytest_plugin"]
-    subprocess.run([*command, "test_extension.py"], cwd=home, env=environment, check=True, timeout=PATIENCE_S)
+    subprocess.run([*command, "test_extension.py", "test_adapter.py"], cwd=home, env=environment, check=True, timeout=PATIENCE_S)
 
 
 def main():
