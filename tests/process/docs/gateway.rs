@@ -24,6 +24,7 @@ pub(crate) const ENABLED: &str = "OPEN_REST_API = True\nTOKEN = 't0ken'\n";
 pub(crate) struct Gateway {
     child: Child,
     events: Receiver<Value>,
+    log: Receiver<String>,
 }
 
 impl Gateway {
@@ -33,7 +34,7 @@ impl Gateway {
         std::fs::write(&settings, ENABLED).unwrap();
         let mut serve = Command::new(GATEWAY);
         serve.args(["serve", "--listen", "127.0.0.1:0", "--settings"]).arg(settings).args(options);
-        let mut child = serve.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = serve.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         let (sender, events) = channel();
         std::thread::spawn(move || {
@@ -42,7 +43,31 @@ impl Gateway {
                 let _ = sender.send(serde_json::from_str(&line).unwrap());
             }
         });
-        Self { child, events }
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let (sender, log) = channel();
+        std::thread::spawn(move || {
+            for line in stderr.lines().map_while(Result::ok) {
+                // A test that fails shows it.
+                eprintln!("{line}");
+                let _ = sender.send(line);
+            }
+        });
+        Self { child, events, log }
+    }
+
+    /// Returns whether this line is among those of the log since the last call.
+    pub(crate) fn has_logged(&self, line: &str) -> bool {
+        self.log.try_iter().any(|logged| logged == line)
+    }
+
+    /// Waits for these lines of the log, in any order.
+    pub(crate) fn wait_for_log(&self, lines: &str) {
+        let mut awaited: Vec<_> = lines.lines().collect();
+        while !awaited.is_empty() {
+            let line = self.log.recv_timeout(PATIENCE);
+            let line = line.unwrap_or_else(|error| panic!("the log has no {awaited:#?}: {error}"));
+            awaited.retain(|awaited| *awaited != line);
+        }
     }
 
     /// Returns the next event. The test waits for the event that `awaited` names.

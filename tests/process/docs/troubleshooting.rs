@@ -4,7 +4,9 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
 
 use super::GATEWAY;
 use super::document::Document;
@@ -116,6 +118,29 @@ fn a_misspelt_topic_and_another_encoding_are_named() {
         }
         waiting.join().unwrap();
     });
+}
+
+#[test]
+fn a_topic_that_nobody_subscribes_to_and_the_subscriptions_are_logged() {
+    let (hub, endpoint) = bound(zmq::XSUB);
+    for prefix in ["core/exts/", "scratch/extensions/command"] {
+        hub.send(&[b"\x01", prefix.as_bytes()].concat(), 0).unwrap();
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let gateway = Gateway::serve(directory.path(), &["--plain", "--connect", &endpoint]);
+    let at = |name| seen(name).replace("tcp://127.0.0.1:16130", &endpoint);
+    let url = gateway.ready();
+    let (subscriptions, since) = (at("subscriptions"), Instant::now());
+    while !gateway.has_logged(&subscriptions) {
+        assert!(since.elapsed() < PATIENCE, "the log has no {subscriptions}");
+        // A socket of libzmq sends subscriptions only when it is called.
+        hub.get_events().unwrap();
+        gateway.signal(Signal::USR1);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let misspelt = r#"{"topic": "core/extension/operate", "payload": {}}"#;
+    assert_eq!(post(&url, misspelt), r#"{"status":"accepted"}"#);
+    gateway.wait_for_log(&at("log"));
 }
 
 #[test]
