@@ -73,7 +73,7 @@ def run(program):
     demo = Demo(program)
     try:
         command = demo.read_until(r"^curl .*\n")[0].strip()
-        demo.read_until(r"^info: connected")
+        demo.read_until(r"Ctrl-C ends the demo")
         answer = subprocess.run(["sh", "-c", command], capture_output=True, check=True, text=True, timeout=TIMEOUT_S)
         demo.read_until(r'"content":"hello"\}$')
     finally:

@@ -233,8 +233,7 @@ fn make_pair(
     let (mut loaded, _) = read(directory)?;
     let is_renewal = reason.is_some();
     let since = reason.map(|reason| format!(", since {reason}")).unwrap_or_default();
-    let (path, authority) = (certificate.display(), authority.display());
-    let text = format!("{path}: a new self-signed certificate{since}; clients can trust {authority}");
+    let text = format!("{}: a new self-signed certificate{since}; clients can trust it", certificate.display());
     loaded.notices.push(CertificateNotice::Made { is_renewal, text });
     loaded.notices.extend(key_exposures(&key));
     Ok(loaded)

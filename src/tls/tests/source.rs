@@ -22,7 +22,7 @@ fn replaced(loaded: &LoadedCertificate) -> Option<Option<&str>> {
     loaded.notices.iter().find_map(|notice| match notice {
         CertificateNotice::Made { is_renewal, text } => {
             let reason =
-                text.split_once("certificate, since ").and_then(|(_, rest)| rest.split_once("; clients can trust "));
+                text.split_once("certificate, since ").and_then(|(_, rest)| rest.split_once("; clients can trust it"));
             assert_eq!(reason.is_some(), *is_renewal, "{text}");
             Some(reason.map(|(reason, _)| reason))
         }
