@@ -23,7 +23,6 @@ from adapter_gateway import (
     GatewayError,
     GatewayOptions,
     GatewayTimeoutError,
-    find_binary,
 )
 from adapter_gateway.command import arguments
 
@@ -100,14 +99,6 @@ def test_wrong_options_are_told_by_the_program(options):
     with pytest.raises(GatewayEndedError, match="--wrokers") as failed:
         Gateway(extra_arguments=["--wrokers", "1"], **options).start()
     assert failed.value.status == 2 and failed.value.reason is None
-
-
-def test_every_option_of_serve_has_a_name():
-    command = [str(find_binary()), "serve", "--help"]
-    words = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout.split()
-    listed = {word[2:].rstrip(",").replace("-", "_") for word in words if word.startswith("--")}
-    # The launcher sets these itself.
-    assert GatewayOptions.__optional_keys__ == listed - {"help", "watch_stdin", "watch_parent"}
 
 
 def test_options_become_words():

@@ -8,13 +8,14 @@ use std::path::Path;
 use super::document::{Document, quoted, repository};
 
 /// Where a file that names an example must stand in the table.
-const SEARCHED: [&str; 6] = [
+const SEARCHED: [&str; 7] = [
     "src",
     "python/adapter_gateway",
     "packaging/completions",
     "packaging/man",
     "docs/reference.md",
     "docs/openapi.yaml",
+    "tests/support",
 ];
 
 #[test]
@@ -56,13 +57,14 @@ fn the_way_of_a_message_names_what_exists() {
             } else if name.contains('/') {
                 assert!(path.is_dir(), "there is no {name}");
             } else {
-                let mut words = name.split("::");
                 // The type of a function stands behind `struct`, or behind `impl` with what it is generic over.
-                let is_there = |word: &str| {
-                    let is_named = |before: &str| source.contains(&format!("{before} {word}"));
-                    is_named("fn") || is_named("struct") || is_named("impl") || is_named("for") || is_named(">")
-                };
-                assert!(words.all(is_there), "there is no {name}");
+                let code = source.replace("->", "");
+                let words = code.split(|c: char| !c.is_alphanumeric() && !"_>".contains(c)).filter(|it| !it.is_empty());
+                let words: Vec<_> = words.collect();
+                let defines =
+                    |before: &str| matches!(before, "fn" | "struct" | "impl" | "for") || before.ends_with('>');
+                let is_there = |word| words.windows(2).any(|pair| pair[1] == word && defines(pair[0]));
+                assert!(name.split("::").all(is_there), "there is no {name}");
             }
         }
     }

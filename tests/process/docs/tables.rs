@@ -7,6 +7,7 @@ use adapter_gateway::sync::counting::Counted;
 use adapter_gateway::tls::session::HandshakeFailure;
 
 use super::document::{Document, quoted};
+use super::interface::Program;
 use super::program;
 use crate::support::compare::assert_same_set;
 
@@ -17,7 +18,7 @@ fn reference() -> Document {
 #[test]
 fn options_are_those_of_the_help_with_the_same_defaults() {
     let reference = reference();
-    for command in ["serve", "demo", "listen", "send", "enable", "disable"] {
+    for command in Program::new().commands.iter().map(|command| command.name) {
         // `disable` has the same option.
         let table = if command == "disable" { "enable" } else { command };
         let rows = reference.table(&format!("options: {table}"));
@@ -40,6 +41,18 @@ fn options_are_those_of_the_help_with_the_same_defaults() {
             }
         }
     }
+}
+
+#[test]
+fn the_python_package_knows_every_option_of_serve() {
+    let package = Document::read("python/adapter_gateway/command.py").text;
+    let (_, class) = package.split_once("class GatewayOptions(TypedDict, total=False):").unwrap();
+    let class = class.split("\n\n\n").next().unwrap().rsplit("\"\"\"").next().unwrap();
+    let known = class.lines().filter_map(|line| line.trim().split_once(": ")).map(|(name, _)| name.replace('_', "-"));
+    let options = program::options("serve").into_iter().map(|option| option.name.trim_start_matches('-').to_owned());
+    // The launcher sets these itself.
+    let expected = options.filter(|name| !["watch-stdin", "watch-parent"].contains(&name.as_str()));
+    assert_same_set("options of the Python package", known, expected);
 }
 
 #[test]
