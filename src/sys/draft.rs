@@ -8,22 +8,19 @@ use std::path::{Path, PathBuf};
 /// The mode of a file that is for its owner alone.
 pub(crate) const PRIVATE_MODE: u32 = 0o600;
 
-/// A file that is removed when this is dropped.
-#[derive(Debug)]
-pub(crate) struct RemovedFile(pub(crate) PathBuf);
-
-impl Drop for RemovedFile {
-    fn drop(&mut self) {
-        // It may be gone already, so an error means nothing.
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
-/// The new content of a file, complete and on the disk, under a temporary name beside the file.
+/// The new content of a file, complete and on the disk, under a temporary name beside the file. A draft that is dropped is
+/// removed.
 #[derive(Debug)]
 pub(crate) struct Draft {
     path: PathBuf,
-    temporary: RemovedFile,
+    temporary: PathBuf,
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        // After the draft was published, the name is free.
+        let _ = fs::remove_file(&self.temporary);
+    }
 }
 
 impl Draft {
@@ -41,7 +38,7 @@ impl Draft {
             _ => {}
         }
         let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&temporary)?;
-        let draft = Self { path: path.into(), temporary: RemovedFile(temporary) };
+        let draft = Self { path: path.into(), temporary };
         if let Some(replaced) = replaced {
             fchown(&file, Some(replaced.uid()), Some(replaced.gid()))?;
             file.set_permissions(replaced.permissions())?;
@@ -56,6 +53,6 @@ impl Draft {
     /// # Errors
     /// Those of the system.
     pub(crate) fn publish(self) -> io::Result<()> {
-        fs::rename(&self.temporary.0, &self.path)
+        fs::rename(&self.temporary, &self.path)
     }
 }

@@ -1,7 +1,20 @@
 //! Tries again, for a bounded time, what another process prevents.
 
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
+use rustix::io::Errno;
+
+/// How long to wait for the lock of a directory. Another gateway holds it for some 100 ms at most, but anybody who may open
+/// the directory may hold it for ever.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The pause between two attempts to lock a directory.
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
 /// Calls `attempt` until it succeeds, fails for a reason that `is_temporary` does not accept, or has failed once `patience`
 /// has passed. Pauses between the attempts. Returns the last result.
@@ -17,6 +30,19 @@ pub(crate) fn retry_until<T, E>(
             Err(error) if is_temporary(&error) && Instant::now() < deadline => sleep(pause),
             result => return result,
         }
+    }
+}
+
+/// Locks a directory against other gateways until the descriptor is closed.
+///
+/// # Errors
+/// Another process holds the lock, or the system refuses it.
+pub(crate) fn lock_directory(path: &Path) -> io::Result<OwnedFd> {
+    let directory = open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let lock = || flock(&directory, FlockOperation::NonBlockingLockExclusive);
+    match retry_until(LOCK_TIMEOUT, LOCK_PAUSE, lock, |error| *error == Errno::WOULDBLOCK) {
+        Err(Errno::WOULDBLOCK) => Err(io::Error::new(io::ErrorKind::WouldBlock, "another process holds it")),
+        locked => Ok(locked.map(|()| directory)?),
     }
 }
 

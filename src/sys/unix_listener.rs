@@ -8,17 +8,13 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{FileType, FlockOperation, Mode, OFlags, chmod, fchmod, flock, fstat, lstat, open, unlink};
+use rustix::fs::{FileType, Mode, OFlags, chmod, fchmod, fstat, lstat, open, unlink};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with};
 
-use super::retry::retry_until;
+use super::retry::{lock_directory, retry_until};
 
-/// How long to wait for a process that opens a socket in the same directory. That takes microseconds, or
-/// [`LISTENS_WITHIN`] where a socket is stale, but anybody who may open the directory may hold its lock.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// The pause between two attempts to lock the directory, or to connect to a socket that may be stale.
+/// The pause between two attempts to connect to a socket that may be stale.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// How long a process may take from `bind(2)` to `listen(2)`. It takes microseconds, or some milliseconds if the process
@@ -57,8 +53,10 @@ impl UnixListener {
             let reason = format!("the path of a socket has at most {PATH_BYTES} bytes");
             return Err(io::Error::new(io::ErrorKind::InvalidFilename, reason));
         }
-        // Without the lock, two processes could both remove a stale socket, the later one that of the other.
-        let _locked = lock_directory(path);
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        // Without the lock, two processes could both remove a stale socket, the later one that of the other. Where the lock
+        // cannot be had, the socket is opened without it.
+        let _locked = lock_directory(directory);
         let socket = new_socket()?;
         // The kernel gives the file the mode of the socket, less what the umask takes. So the file is never open to others.
         fchmod(&socket, OWNER)?;
@@ -139,16 +137,6 @@ fn give_to_owner(path: &Path) -> io::Result<()> {
         chmod(format!("/proc/self/fd/{}", file.as_raw_fd()), OWNER)?;
     }
     Ok(())
-}
-
-/// Locks the directory of `path` against other gateways until the descriptor is closed. Returns `None` if that is not
-/// possible: then the gateway starts without this protection.
-fn lock_directory(path: &Path) -> Option<OwnedFd> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let directory = open(directory, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    let lock = || flock(&directory, FlockOperation::NonBlockingLockExclusive);
-    retry_until(LOCK_TIMEOUT, PAUSE, lock, |error| *error == Errno::WOULDBLOCK).ok()?;
-    Some(directory)
 }
 
 /// Removes the socket at `path` if nobody listens on it, now or within `patience`.

@@ -1,27 +1,16 @@
-//! Reads and locks the files of certificates and keys.
+//! Reads and writes the files of certificates and keys.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 use std::{error, fmt};
 
-use rustix::fs::OFlags;
-
-use crate::sys::draft::{PRIVATE_MODE, RemovedFile};
-use crate::sys::retry::retry_until;
+use crate::sys::draft::PRIVATE_MODE;
 use crate::sys::secret_file;
 
 /// How large a file of certificates or keys may be. A chain has about 4 KiB, and a store of all public authorities 250 KiB.
 pub(super) const MAX_FILE_BYTES: usize = 1024 * 1024;
-
-/// How long to wait for a lock. Another gateway that makes a pair holds it for some 10 ms, with a slow disk for some 100.
-/// A process that is stopped, or that means harm, holds it for ever.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// The pause between two attempts to lock.
-const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// Why a file of a certificate or a key cannot be used.
 #[derive(Debug)]
@@ -79,41 +68,6 @@ pub(super) fn close_to_others(path: &Path) -> io::Result<()> {
 /// Creates a directory, and those above it, for their owner alone. Existing ones stay as they are.
 pub(super) fn create_directory(path: &Path) -> Result<(), CertificateError> {
     DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(CertificateError::unwritable(path))
-}
-
-/// A lock that one process at a time holds, until the value is dropped. The file is removed before it is unlocked: fields
-/// are dropped in their order.
-#[derive(Debug)]
-pub(super) struct FileLock {
-    _file: RemovedFile,
-    _locked: File,
-}
-
-/// Creates and locks a file that no other user can open, since whoever can open a file can lock it. Waits for
-/// [`LOCK_TIMEOUT`] at most.
-pub(super) fn lock(path: &Path) -> io::Result<FileLock> {
-    retry_until(LOCK_TIMEOUT, LOCK_PAUSE, || try_lock(path), |error| error.kind() == ErrorKind::WouldBlock)
-}
-
-/// Returns an error of the kind `WouldBlock` if another process holds the lock.
-fn try_lock(path: &Path) -> io::Result<FileLock> {
-    let is_locked = || io::Error::new(ErrorKind::WouldBlock, "another process holds it");
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(false).mode(PRIVATE_MODE);
-    let file = options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed()).open(path)?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Err(is_locked()),
-        Err(TryLockError::Error(error)) => return Err(error),
-    }
-    // The process that held the lock before removed the file. Another process may have created and locked a new one.
-    let id = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
-    let is_in_place =
-        fs::symlink_metadata(path).is_ok_and(|found| file.metadata().is_ok_and(|own| id(own) == id(found)));
-    if !is_in_place {
-        return Err(is_locked());
-    }
-    Ok(FileLock { _file: RemovedFile(path.into()), _locked: file })
 }
 
 /// Writes the names in a directory to the disk.

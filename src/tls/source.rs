@@ -13,6 +13,7 @@ use super::certificate::{
 use super::files::{self, CertificateError};
 use super::issue::{RENEWED_BEFORE, issue};
 use crate::sys::draft::{Draft, PRIVATE_MODE};
+use crate::sys::retry::lock_directory;
 use crate::sys::secret_file::open_mode;
 
 /// The certificate of the gateway, then that of its authority, for clients that take a file.
@@ -21,8 +22,6 @@ pub(super) const CERTIFICATE_FILE: &str = "gateway-cert.pem";
 pub(super) const KEY_FILE: &str = "gateway-key.pem";
 /// The certificate of the authority alone, for browsers, which import one at a time. The gateway never reads it.
 pub(super) const AUTHORITY_FILE: &str = "gateway-ca.pem";
-/// What a gateway locks while it makes a pair.
-pub(super) const LOCK_FILE: &str = "gateway-cert.lock";
 
 const CERTIFICATE_MODE: u32 = 0o644;
 
@@ -117,8 +116,7 @@ pub(super) fn load_self_signed(
     }
     files::create_directory(directory)?;
     // Two gateways that start at the same time must not leave the key of one beside the certificate of the other.
-    let lock_path = directory.join(LOCK_FILE);
-    let lock = files::lock(&lock_path);
+    let lock = lock_directory(directory);
     // Another gateway may have made a pair before the lock was free.
     let (reason, last, kept) = match find(directory, &wanted, now)? {
         Found::Usable(loaded) => return Ok(loaded),
@@ -130,7 +128,7 @@ pub(super) fn load_self_signed(
     match (make_pair(directory, &wanted, reason, now), last) {
         (Ok(mut made), _) => {
             if let Err(error) = &lock {
-                let text = format!("{}: the certificate was made without the lock: {error}", lock_path.display());
+                let text = format!("{}: the certificate was made without the lock: {error}", directory.display());
                 made.notices.push(CertificateNotice::Warning(text));
             }
             Ok(made)

@@ -1,7 +1,7 @@
 //! A self-signed pair that cannot be renewed or is not valid yet, and locks that other processes hold.
 
-use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, chown};
+use std::fs::{self, File};
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 
 use rustix::process::{Signal, geteuid};
@@ -116,34 +116,24 @@ fn a_pair_that_is_not_valid_yet_is_kept() {
 
 #[test]
 fn a_lock_that_another_process_holds_holds_nothing_up() {
-    for on_directory in [true, false] {
-        let settings = settings_beside(None);
-        let directory = settings.path().parent().unwrap().to_owned();
-        let held = if on_directory {
-            File::open(&directory).unwrap()
-        } else {
-            let path = directory.join("gateway-cert.lock");
-            OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).unwrap()
-        };
-        held.lock().unwrap();
-        let mut gateway = Gateway::serve().https().spawn_beside(settings);
-        gateway.wait_listening();
-        let [certificate, key, _] = files(gateway.settings.path());
-        let trusting = || Connector::trusting_file(&certificate).client(gateway.address());
-        trusting().exchange(&gateway.request(VALID_BODY)).assert_accepted();
-        if !on_directory {
-            gateway.expect_log("made without the lock");
-        }
+    let settings = settings_beside(None);
+    let held = File::open(settings.path().parent().unwrap()).unwrap();
+    held.lock().unwrap();
+    let mut gateway = Gateway::serve().https().spawn_beside(settings);
+    gateway.wait_listening();
+    let [certificate, key, _] = files(gateway.settings.path());
+    let trusting = || Connector::trusting_file(&certificate).client(gateway.address());
+    trusting().exchange(&gateway.request(VALID_BODY)).assert_accepted();
+    gateway.expect_log("made without the lock");
 
-        fs::remove_file(key).unwrap();
-        gateway.expect_log("new connections get the new certificate");
-        gateway.settings.write(&enabled(&token("rotated")));
-        gateway.wait_settings("reloaded");
-        let trusting = || Connector::trusting_file(&certificate).client(gateway.address());
-        assert_eq!(trusting().exchange(&gateway.request(VALID_BODY)).status, 401, "the former token is still in force");
-        gateway.settings.write(disabled());
-        gateway.wait_event("disabled");
-        gateway.terminate();
-        drop(held);
-    }
+    fs::remove_file(key).unwrap();
+    gateway.expect_log("new connections get the new certificate");
+    gateway.settings.write(&enabled(&token("rotated")));
+    gateway.wait_settings("reloaded");
+    let trusting = || Connector::trusting_file(&certificate).client(gateway.address());
+    assert_eq!(trusting().exchange(&gateway.request(VALID_BODY)).status, 401, "the former token is still in force");
+    gateway.settings.write(disabled());
+    gateway.wait_event("disabled");
+    gateway.terminate();
+    drop(held);
 }
