@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Optional, TypedDict, Union
 
 from .endpoint import Path
@@ -143,7 +143,11 @@ class GatewayOptions(TypedDict, total=False):
     stats: Optional[float]
 
 
-def arguments(options: GatewayOptions) -> list[str]:
+#: The options that name a file or a directory.
+FILES = ("settings", "tls_cert", "tls_key", "cert_dir")
+
+
+def arguments(options: Mapping[str, Any]) -> list[str]:
     words: list[str] = []
     for name, value in options.items():
         option = f"--{name.replace('_', '-')}"

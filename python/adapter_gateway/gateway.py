@@ -8,18 +8,19 @@ import os
 import pathlib
 import queue
 import signal
+import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Sequence
-from typing import Any, Callable, Optional, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Optional, TypeVar
 
 from .client import TIMEOUT_S, Client, ClientBase
-from .command import GatewayOptions, Unpack, arguments, find_binary, texts
+from .command import FILES, GatewayOptions, Unpack, arguments, find_binary, texts
 from .endpoint import Path
 from .errors import GatewayDisabledError, GatewayEndedError, GatewayError
 from .inherited import Listeners, watch_options
-from .process import Event, GatewayProcess, Restarts, Until
+from .process import Deliveries, Event, GatewayProcess, Restarts, Until
 from .settings import CERTIFICATE, default_path, read_token
 
 ANSWER_TIMEOUT_S = 10.0
@@ -38,11 +39,12 @@ _log = logging.getLogger("adapter_gateway")
 
 _Client = TypeVar("_Client", bound=ClientBase)
 _Queue = TypeVar("_Queue", bound=Any)
+_Result = TypeVar("_Result")
 _Gateway = TypeVar("_Gateway", bound="Gateway")
 
 
 class GatewayBase:
-    """A gateway and all that is done with it. What waits has a name that begins with `_`, and waits in its thread."""
+    """A gateway, and what is done with it that does not wait."""
 
     def __init__(
         self,
@@ -57,7 +59,9 @@ class GatewayBase:
     ) -> None:
         """Keeps what the start needs.
 
-        `on_event` is called with each event, in their order. It must return soon, and call no method that waits.
+        `on_event` is called with each event, in their order. It must return soon, and call no method that waits. Who waits
+        for the gateway waits for it too, for five seconds at most. What it raises is logged; what is no `Exception`, such
+        as `SystemExit`, is raised by the method that waits for the gateway at that time, or next.
         `until` says what the start waits for, for `start_timeout` seconds at most: `ready`, `listening` or `started`.
         `replaceable` makes `replace` possible: the sockets of `listen` then belong to this process.
         With `restart`, a gateway that ends although nobody asked it to is started again, after a pause that grows from
@@ -77,21 +81,23 @@ class GatewayBase:
         self._start_timeout_s = start_timeout
         self._replaceable = replaceable
         self._restarts = Restarts() if restart else None
-        #: What starts a process that has ended again, until it does so or gives up.
-        self._reviving: Optional[threading.Thread] = None
         self._extra_arguments = list(extra_arguments)
-        self._options = options
+        # The directory of this process may change before a file is used once more.
+        absolute = {name: os.path.abspath(options[name]) for name in FILES if options.get(name)}  # type: ignore[literal-required]
+        self._options: dict[str, Any] = {**options, **absolute}
         self._listeners: Optional[Listeners] = None
         self._owner = os.getpid()
         self._process: Optional[GatewayProcess] = None
         #: The process that is about to be the one that counts.
         self._starting: Optional[GatewayProcess] = None
         self._is_stopping = False
+        #: Whether the process has ended, and no other one takes its place.
+        self._has_ended = False
         #: Held by one start, replacement or stop at a time.
         self._turn = threading.Lock()
+        self._deliveries = Deliveries()
         #: The queues of the iterators over events, as long as somebody has the iterator.
         self._queues: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._queues_lock = threading.Lock()
 
     @property
     def url(self) -> str:
@@ -99,7 +105,9 @@ class GatewayBase:
 
         Raises `GatewayDisabledError` while the settings do not switch the gateway on.
         """
-        return str(self._first_listener()["url"])
+        url = str(self._first_listener()["url"])
+        # No client connects to all addresses at once, and no certificate names them.
+        return url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
 
     @property
     def socket(self) -> Optional[str]:
@@ -128,7 +136,10 @@ class GatewayBase:
 
     @property
     def status(self) -> Optional[int]:
-        """The exit status, the negative number of the signal that ended the process, or `None` while it runs."""
+        """The exit status, the negative number of the signal that ended the process, or `None` while it runs.
+
+        It is 255 if nobody knows it, because this process ignores SIGCHLD, or other code in it waits for all children.
+        """
         return self._running().status
 
     @property
@@ -136,62 +147,46 @@ class GatewayBase:
         """The process id of the gateway."""
         return self._running().pid
 
-    # What waits.
+    # What a call that waits is made of.
 
-    def _start(self) -> None:
-        if os.name != "posix":
-            raise GatewayError("the gateway runs on Linux alone")
-        with self._turn:
-            if self._process is not None:
-                raise GatewayError("the gateway was started before")
-            try:
-                self._process = self._started(self._until, is_first=True)
-            except BaseException:
-                self._close_listeners()
-                raise
-
-    def _stop(self) -> Event:
+    @contextlib.contextmanager
+    def _waiting(self) -> Iterator[None]:
+        """Surrounds what waits, which ends when the functions of the user have returned, or do not return soon."""
         self._check_process()
-        before, self._is_stopping = self._is_stopping, True
-        self._give_up_start()
-        with self._turn:
-            self._is_stopping = before
-            process = self._running()
-            try:
-                return process.stop(self._stop_timeout_s())
-            finally:
-                self._close_listeners()
+        if self._deliveries.is_calling():
+            raise GatewayError("a function that takes events cannot wait for the gateway; wait in another thread")
+        if sys.is_finalizing():
+            # The other threads are frozen, perhaps with a lock held that nobody needs any more.
+            self._turn, self._deliveries.changed = threading.Lock(), threading.Condition()
+        try:
+            yield
+        finally:
+            self._deliveries.settle()
 
-    def _replace(self) -> Event:
-        self._check_process()
-        with self._turn:
-            old = self._running()
-            if self._listeners is None:
-                raise GatewayError("only a gateway that is `replaceable`, and not stopped, can be replaced")
-            new = self._started(self._until)
-            old.attach(lambda *_: None)
-            self._process = new
-            new.attach(self._take)
-            return old.stop(self._stop_timeout_s())
+    def _follow(self, wait: Callable[[GatewayProcess], _Result], end: Optional[float]) -> _Result:
+        """Waits for something of the process, or of the one that takes its place."""
+        with self._waiting():
+            while True:
+                process = self._running()
+                try:
+                    return wait(process)
+                except GatewayEndedError:
+                    if not self._has_another(process, _rest_s(end)):
+                        raise
 
-    def _ask(self, name: str, answer: str) -> Event:
-        return self._running().ask(getattr(signal, name), answer, ANSWER_TIMEOUT_S)
+    def _has_another(self, ended: GatewayProcess, timeout_s: Optional[float]) -> bool:
+        """Waits until another process has taken the place of this one, or none will."""
+        if not sys.is_finalizing():
+            with self._deliveries.changed:
+                self._deliveries.changed.wait_for(lambda: self._has_ended or self._process is not ended, timeout_s)
+        return self._process is not ended
 
-    def _wait_until(self, until: Until, timeout_s: Optional[float]) -> None:
-        end = None if timeout_s is None else time.monotonic() + timeout_s
-        while True:
-            process = self._running()
-            try:
-                process.wait_until(until, _rest_s(end))
-                return
-            except GatewayEndedError:
-                if self._reviving is not None:
-                    self._reviving.join(_rest_s(end))
-                if self._process is process:
-                    raise
+    def _ask(self, number: signal.Signals, answer: str) -> Event:
+        end = time.monotonic() + ANSWER_TIMEOUT_S
+        return self._follow(lambda process: process.ask(number, answer, ANSWER_TIMEOUT_S), end)
 
     def _started(self, until: Until, is_first: bool = False) -> GatewayProcess:
-        process = GatewayProcess(*self._command(), self._on_log)
+        process = GatewayProcess(*self._command(), self._deliveries, self._on_log, self._take_end)
         self._starting = process
         try:
             if self._is_stopping:
@@ -200,6 +195,8 @@ class GatewayBase:
                 # What comes before the start is complete tells why it is not.
                 process.attach(self._take)
             process.wait_until(until, self._start_timeout_s, is_start=True)
+            if is_first:
+                self._deliveries.settle()
         except BaseException as error:
             with contextlib.suppress(GatewayError):
                 process.stop(self._stop_timeout_s())
@@ -216,59 +213,63 @@ class GatewayBase:
         if self._starting is not None:
             self._starting.let_go()
 
-    def _revive(self, ended: GatewayProcess, restarts: Restarts) -> None:
-        """Starts a process in the place of one that has ended, unless somebody else does, or stops."""
+    def _put(self, process: GatewayProcess) -> None:
+        """Makes this process the one that counts."""
+        with self._deliveries.changed:
+            if self._has_ended:
+                self._has_ended = False
+                self._deliveries.begin()
+            self._process = process
+            self._deliveries.changed.notify_all()
+        process.attach(self._take)
+
+    def _take_end(self, ended: GatewayProcess) -> None:
+        """Starts a process in the place of one that has ended, unless it was asked to, somebody else does, or stops."""
+        restarts = None if ended.status == 0 else self._restarts
+        error: Exception = ended.ended()
         with self._turn:
             # A start that fails is told by its error.
             was_started = self._process is ended
-        error: Exception = ended.ended()
         while was_started and self._process is ended:
-            pause_s = None if ended.is_let_go.is_set() else self._report(error, restarts)
-            if pause_s is None or ended.is_let_go.wait(pause_s):
-                self._deliver(None)
+            pause_s = None if restarts is None or ended.is_let_go.is_set() else self._report(error, restarts)
+            if restarts is None or pause_s is None or ended.is_let_go.wait(pause_s):
                 break
             with self._turn:
                 if self._process is not ended or ended.is_let_go.is_set():
                     continue
                 try:
                     new = self._started("started")
-                except (GatewayError, OSError) as failure:
+                except Exception as failure:
                     error = failure
                     if self._is_stopping:
                         ended.let_go()
                 else:
                     restarts.started()
-                    self._process = new
-                    new.attach(self._take)
-
-    # What does not wait.
-
-    def _take(self, process: GatewayProcess, event: Optional[Event]) -> None:
-        was_asked = process.is_let_go.is_set() or process.status == 0
-        if event is not None or self._restarts is None or was_asked:
-            self._deliver(event)
-            return
-        arguments = (process, self._restarts)
-        thread = threading.Thread(target=self._revive, args=arguments, name="adapter_gateway.restart", daemon=True)
-        thread.start()
-        self._reviving = thread
+                    self._put(new)
+        with self._turn:
+            if self._process is ended:
+                with self._deliveries.changed:
+                    self._has_ended = True
+                    self._deliveries.changed.notify_all()
+                self._deliveries.call(self._deliver, None)
+                self._deliveries.end()
 
     def _report(self, error: Exception, restarts: Restarts) -> Optional[float]:
         """Tells of an end, or of a start that failed. Returns the seconds until the next start, if there is one."""
         pause_s = restarts.pause_s()
         first, *_ = str(error).splitlines()
         if pause_s is None:
-            _log.error("%s; it is not started again, since it ended too often", first)
+            self._deliveries.call(_log.error, "%s; it is not started again, since it ended too often", first)
         else:
-            _log.warning("%s; it is started again in %g s", first, pause_s)
-        status = getattr(error, "status", None)
-        self._deliver({"event": "ended", "status": status, "reason": first, "restart_s": pause_s})
+            self._deliveries.call(_log.warning, "%s; it is started again in %g s", first, pause_s)
+        self._take({"event": "ended", "status": getattr(error, "status", None), "reason": first, "restart_s": pause_s})
         return pause_s
+
+    # What does not wait.
 
     def _client(self, kind: type[_Client], certificate: Optional[Path], timeout_s: float) -> _Client:
         settings = self._settings()
-        listener = self._first_listener()
-        address = f"unix:{listener['socket']}" if listener.get("socket") else str(listener["url"])
+        address = f"unix:{self.socket}" if self._first_listener().get("socket") else self.url
         if certificate is None and address.startswith("https:"):
             certificate = self.certificate
         client = kind(address, read_token(settings), certificate, timeout_s=timeout_s)
@@ -277,23 +278,23 @@ class GatewayBase:
 
     def _fill(self, queue: _Queue) -> _Queue:
         """Returns the queue, which gets the events from now on, and `None` at their end."""
-        with self._queues_lock:
+        self._check_process()
+        self._running()
+        with self._deliveries.changed:
             self._queues.add(queue)
-        if self.status is not None and not (self._reviving and self._reviving.is_alive()):
-            queue.put_nowait(None)
+            if self._has_ended:
+                queue.put_nowait(None)
         return queue
 
+    def _take(self, event: Event) -> None:
+        self._deliveries.call(self._deliver, event)
+
     def _deliver(self, event: Optional[Event]) -> None:
-        with self._queues_lock:
-            queues = list(self._queues)
-        for each in queues:
-            each.put_nowait(event)
-        if event is None or self._on_event is None:
-            return
-        try:
+        with self._deliveries.changed:
+            for each in self._queues:
+                each.put_nowait(event)
+        if event is not None and self._on_event is not None:
             self._on_event(event)
-        except Exception:  # whatever it is, the reading must go on
-            _log.exception("the function that takes events failed")
 
     def _settings(self) -> pathlib.Path:
         return pathlib.Path(self._options.get("settings") or default_path())
@@ -321,13 +322,12 @@ class GatewayBase:
     def _running(self) -> GatewayProcess:
         if self._process is None:
             raise GatewayError("the gateway is not started")
-        self._check_process()
         return self._process
 
     def _command(self) -> tuple[list[str], list[int]]:
         """Returns the command line, and the descriptors that it names. On the first call it opens the listening sockets
         that are to outlive a process."""
-        options = GatewayOptions(**self._options)
+        options = dict(self._options)
         listen = texts(options.get("listen") or ())
         if self._replaceable:
             self._listeners = self._listeners or Listeners(listen)
@@ -374,7 +374,18 @@ class Gateway(GatewayBase):
         Raises `BinaryNotFoundError`, `GatewayEndedError` if it refuses to start, `GatewayDisabledError` if the settings
         do not switch it on, and `GatewayTimeoutError` if the hub or something else is late. Then nothing is left over.
         """
-        self._start()
+        if os.name != "posix":
+            raise GatewayError("the gateway runs on Linux alone")
+        with self._waiting(), self._turn:
+            if self._process is not None:
+                raise GatewayError("the gateway was started before")
+            self._deliveries.begin()
+            try:
+                self._process = self._started(self._until, is_first=True)
+            except BaseException:
+                self._close_listeners()
+                self._deliveries.end()
+                raise
 
     def stop(self) -> Event:
         """Stops the gateway, and returns its event `stopped` with all counters, such as `accepted` and `published`, and
@@ -383,12 +394,21 @@ class Gateway(GatewayBase):
         It takes `drain_timeout` at most. A gateway that hangs is killed after twice that time and five seconds. Raises
         `GatewayEndedError` then, and if the gateway has ended in another way. A second call returns the same.
         """
-        return self._stop()
+        with self._waiting():
+            before, self._is_stopping = self._is_stopping, True
+            self._give_up_start()
+            with self._turn:
+                self._is_stopping = before
+                try:
+                    return self._running().stop(self._stop_timeout_s())
+                finally:
+                    self._close_listeners()
 
     def wait_until(self, until: Until, timeout_s: Optional[float] = START_TIMEOUT_S) -> None:
         """Waits until the gateway is `ready`, `listening` or `started`: without an end if `timeout_s` is `None`, and while
         the settings do not switch the gateway on. Raises `GatewayTimeoutError` and `GatewayEndedError`."""
-        self._wait_until(until, timeout_s)
+        end = None if timeout_s is None else time.monotonic() + timeout_s
+        self._follow(lambda process: process.wait_until(until, _rest_s(end)), end)
 
     def events(self) -> Iterator[Event]:
         """Returns an iterator over the events from now on, until the gateway has ended.
@@ -400,14 +420,14 @@ class Gateway(GatewayBase):
 
     def stats(self) -> Event:
         """Returns the counters: the event `stats`."""
-        return self._ask("SIGUSR1", "stats")
+        return self._ask(signal.SIGUSR1, "stats")
 
     def reload(self) -> Event:
         """Makes the gateway read the settings and the certificates again, and returns the event `settings`.
 
-        Its `state` is `reloaded`, or `rejected` with a `reason`. Then the last good settings stay in force.
+        Its `state` is `reloaded`, `unchanged`, or `rejected` with a `reason`. Then the last good settings stay in force.
         """
-        return self._ask("SIGHUP", "settings")
+        return self._ask(signal.SIGHUP, "settings")
 
     def replace(self) -> Event:
         """Puts a new process in the place of the running one, for example after an upgrade, and refuses no connection.
@@ -416,7 +436,14 @@ class Gateway(GatewayBase):
         `stopped` is returned. If the new one does not start, the old one stays, and an error of `start` is raised.
         The gateway must be `replaceable`. Two processes cannot share an endpoint of `bind` or `hub`.
         """
-        return self._replace()
+        with self._waiting(), self._turn:
+            old = self._running()
+            if self._listeners is None:
+                raise GatewayError("only a gateway that is `replaceable`, and not stopped, can be replaced")
+            new = self._started(self._until)
+            old.attach(lambda _: None)
+            self._put(new)
+            return old.stop(self._stop_timeout_s())
 
     def client(self, certificate: Optional[Path] = None, *, timeout_s: float = TIMEOUT_S) -> Client:
         """Returns a client for the first listening socket, with the token of the settings.

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import collections
+import contextlib
+import functools
 import json
 import logging
 import os
 import re
+import select
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Optional
 
-from .errors import GatewayDisabledError, GatewayEndedError, GatewayError, GatewayTimeoutError
+from .errors import GatewayDisabledError, GatewayEndedError, GatewayTimeoutError
 from .inherited import Lifeline
 
 Event = dict[str, Any]
@@ -31,7 +35,16 @@ they do not switch it on, and the gateway waits until they do.
 KILL_TIMEOUT_S = 60.0
 """How long a killed process may take to end: the kernel alone ends it, but the machine may be busy."""
 
+DELIVERY_TIMEOUT_S = 5.0
+"""How long who waits for an event also waits until the functions of the user have had it."""
+
 LOG_LINES = 20
+
+#: A pipe holds no more, so that one read empties it.
+_PIPE_BYTES = 64 * 1024
+
+#: The status of a process that others have reaped, as in asyncio.
+_UNKNOWN_STATUS = 255
 
 #: The level that a line of the log begins with, behind the time of `--log-time`.
 _LEVEL = re.compile(r"(?P<time>\d\S*[Zz] )?(?P<level>info|warning|error): ")
@@ -47,18 +60,129 @@ STABLE_S = 60.0
 
 _log = logging.getLogger("adapter_gateway")
 
-Sink = Callable[["GatewayProcess", Optional[Event]], None]
-"""Takes each event of a process, and `None` when the process has ended."""
+
+class Deliveries:
+    """Calls functions of the user, one after the other, in a thread of its own and with no lock held: one that takes long,
+    or never returns, holds up nothing else."""
+
+    def __init__(self) -> None:
+        #: Its lock guards what the threads of a gateway share.
+        self.changed = threading.Condition()
+        self._calls: collections.deque[Optional[Callable[[], object]]] = collections.deque()
+        #: How many calls were asked for, and how many have ended.
+        self._asked = self._done = 0
+        self._thread: Optional[threading.Thread] = None
+        #: What a function raised that is no `Exception`. The next one who waits gets it.
+        self.raised: Optional[BaseException] = None
+
+    def begin(self) -> None:
+        self._thread = threading.Thread(target=self._run, name="adapter_gateway.events", daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Ends the thread, after all calls that were asked for before."""
+        with self.changed:
+            self._calls.append(None)
+            self.changed.notify_all()
+
+    def call(self, function: Callable[..., object], *arguments: object) -> None:
+        """Asks for a call, and waits for nothing."""
+        with self.changed:
+            self._calls.append(functools.partial(function, *arguments))
+            self._asked += 1
+            self.changed.notify_all()
+
+    def is_calling(self) -> bool:
+        """Returns whether one of the functions calls this."""
+        return threading.current_thread() is self._thread
+
+    def settle(self) -> None:
+        """Waits until all calls that were asked for have ended, but not for long. Raises what one of them raised."""
+        if sys.is_finalizing():
+            # The thread is frozen.
+            while self._calls:
+                self._make(self._calls.popleft())
+        with self.changed:
+            asked = self._asked
+            patience_s = 0.0 if sys.is_finalizing() else DELIVERY_TIMEOUT_S
+            self.changed.wait_for(lambda: self._done >= asked or self.raised is not None, patience_s)
+        self.check()
+
+    def check(self) -> None:
+        """Raises what a function raised that is no `Exception`, once."""
+        raised, self.raised = self.raised, None
+        if raised is not None:
+            raise raised
+
+    def failed(self, error: BaseException) -> None:
+        """Tells of what a function raised. The others are called all the same."""
+        if isinstance(error, Exception):
+            _log.error("the function that takes events failed", exc_info=error)
+            return
+        with self.changed:
+            self.raised = error
+            self.changed.notify_all()
+
+    def _run(self) -> None:
+        while True:
+            with self.changed:
+                self.changed.wait_for(lambda: self._calls)
+                call = self._calls.popleft()
+            if call is None:
+                return
+            self._make(call)
+
+    def _make(self, call: Optional[Callable[[], object]]) -> None:
+        try:
+            if call is not None:
+                call()
+        except BaseException as error:
+            self.failed(error)
+        with self.changed:
+            self._done += 1
+            self.changed.notify_all()
+
+
+class _Lines:
+    """The lines that arrive at a pipe."""
+
+    def __init__(self, pipe: Any, take: Callable[[bytes], None]) -> None:
+        os.set_blocking(pipe.fileno(), False)
+        self.pipe = pipe
+        self._take = take
+        self._rest = b""
+
+    def take_in(self, is_last: bool) -> bool:
+        """Takes what is in the pipe, and waits for nothing. Returns whether more may come."""
+        data = None
+        with contextlib.suppress(BlockingIOError):
+            data = os.read(self.pipe.fileno(), _PIPE_BYTES)
+        is_over = is_last or data == b""
+        *lines, self._rest = (self._rest + (data or b"")).split(b"\n")
+        if is_over:
+            self.pipe.close()
+            lines += [self._rest] if self._rest else []
+        for line in lines:
+            self._take(line)
+        return not is_over
 
 
 class GatewayProcess:
-    """A child process. Two threads read its streams to their ends, so that nothing that it writes blocks it."""
+    """A child process. A thread reads what it writes, so that nothing that it writes blocks it."""
 
     def __init__(
-        self, command: Sequence[str], descriptors: Sequence[int], on_log: Optional[Callable[[str], object]] = None
+        self,
+        command: Sequence[str],
+        descriptors: Sequence[int],
+        deliveries: Deliveries,
+        on_log: Optional[Callable[[str], object]],
+        on_end: Callable[[GatewayProcess], None],
     ) -> None:
-        """Starts the process, which inherits the descriptors. The function gets each line of the log."""
+        """Starts the process, which inherits the descriptors. The first function gets each line of the log, and the second
+        one is called at the end of the thread that reads."""
+        self._deliveries = deliveries
         self._on_log = on_log
+        self._on_end = on_end
         self.listeners: list[Event] = []
         self.is_ready = False
         self.status: Optional[int] = None
@@ -66,12 +190,18 @@ class GatewayProcess:
         #: The last event of each name, and why the settings do not switch the gateway on.
         self._last: dict[str, Event] = {}
         self._disabled: Optional[str] = None
+        #: The events that somebody has asked for. They are empty until they have come.
+        self._questions: dict[str, Event] = {}
+        #: What gets each event, and those that came before there was such a function.
+        self._sink: Optional[Callable[[Event], None]] = None
+        self._held: list[Event] = []
         #: Set when the process was asked to stop.
         self.is_let_go = threading.Event()
         self._lifeline = Lifeline()
         try:
             self._popen = subprocess.Popen(
                 command,
+                bufsize=0,
                 stdin=self._lifeline.read_end,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -79,39 +209,45 @@ class GatewayProcess:
                 # A terminal sends Ctrl-C to each process of its foreground group. This process is to decide.
                 start_new_session=True,
             )
+            self.pid = self._popen.pid
+            self._pidfd = _open_pidfd(self.pid)
+            self._streams = [_Lines(self._popen.stdout, self._take_event), _Lines(self._popen.stderr, self._take_line)]
+            threading.Thread(target=self._read, name=f"adapter-gateway {self.pid}", daemon=True).start()
         except BaseException:
             self._lifeline.close()
             raise
         finally:
             os.close(self._lifeline.read_end)
-        self.pid = self._popen.pid
-        # Its lock guards all above and below. The sink is called under it, so who waits for an event goes on when
-        # the sink has had it.
-        self._changed = threading.Condition()
-        self._undelivered: list[Optional[Event]] = []
-        self._sink: Optional[Sink] = None
-        self._is_delivering = False
-        threading.Thread(target=self._read, name=f"adapter-gateway {self.pid}", daemon=True).start()
 
-    def attach(self, sink: Sink) -> None:
-        """Passes each event to this function, also those that have come already."""
-        with self._changed:
+    def attach(self, sink: Callable[[Event], None]) -> None:
+        """Passes each event to this function, which waits for nothing, also those that have come already."""
+        with self._deliveries.changed:
             self._sink = sink
-            self._deliver()
+            while self._held:
+                sink(self._held.pop(0))
 
     def wait_until(self, until: Until, timeout_s: Optional[float], is_start: bool = False) -> None:
         """Waits until this state is reached. Raises an error if it is not reached; at a start, also if it is not because
         of the settings."""
         self._wait_for(f"`{until}`", lambda: self._has_reached(until, is_start), timeout_s)
 
-    def ask(self, signal_number: signal.Signals, answer: str, timeout_s: float) -> Event:
-        """Sends a signal, and returns the next event with the name of the answer."""
-        with self._changed:
-            self._check_may_wait()
-            before = self._last.get(answer)
-            self._popen.send_signal(signal_number)
-            self._wait_for(f"the event `{answer}`", lambda: self._last.get(answer) is not before, timeout_s)
-            return self._last[answer]
+    def ask(self, number: signal.Signals, answer: str, timeout_s: float) -> Event:
+        """Sends a signal, and returns the event of this name that answers it."""
+        what = f"the event `{answer}`"
+        with self._deliveries.changed:
+            # The answer to the question of another thread may have been made before this question.
+            self._wait_for(what, lambda: answer not in self._questions, timeout_s)
+            # So were the events that have been written.
+            self._take_in(is_last=False)
+            self._questions[answer] = {}
+            self._signal(number)
+        try:
+            self._wait_for(what, lambda: self._questions[answer], timeout_s)
+            return self._questions[answer]
+        finally:
+            with self._deliveries.changed:
+                del self._questions[answer]
+                self._deliveries.changed.notify_all()
 
     def let_go(self) -> None:
         """Asks the process to stop, and waits for nothing."""
@@ -123,17 +259,15 @@ class GatewayProcess:
 
         A process that does not stop is asked once more after this time, and is killed after twice this time.
         """
-        with self._changed:
-            self._check_may_wait()
         # The end of standard input asks once. A signal would count as the second request, which ends the process at
         # once, if a service manager has sent its own to all processes.
         self.let_go()
-        if not self._has_ended(timeout_s):
+        if not self._wait(timeout_s):
             # Somebody has a copy of the pipe.
-            self._popen.terminate()
-            if not self._has_ended(timeout_s):
-                self._popen.kill()
-                self._has_ended(KILL_TIMEOUT_S)
+            self._signal(signal.SIGTERM)
+            if not self._wait(timeout_s):
+                self._signal(signal.SIGKILL)
+                self._wait(KILL_TIMEOUT_S)
                 what = f"the gateway was killed, since it did not stop within {timeout_s:g} s"
                 raise GatewayEndedError(what, self.status, None, self.log)
         if self.status == 0 and "stopped" in self._last:
@@ -146,8 +280,11 @@ class GatewayProcess:
             raise GatewayDisabledError("the gateway is disabled", self._disabled, self.log)
 
     def ended(self) -> GatewayEndedError:
-        is_signal = self.status is not None and self.status < 0
-        how = f"was ended by signal {abs(self.status or 0)}" if is_signal else f"ended with status {self.status}"
+        if self._is_status_known:
+            is_signal = self.status is not None and self.status < 0
+            how = f"was ended by signal {abs(self.status or 0)}" if is_signal else f"ended with status {self.status}"
+        else:
+            how = "ended, and its exit status is not known: SIGCHLD is ignored, or others read it"
         reason = self._last.get("failed", {}).get("reason")
         return GatewayEndedError(f"the gateway {how}", self.status, reason, self.log)
 
@@ -162,87 +299,138 @@ class GatewayProcess:
             self.check_enabled()
         return self.is_ready if until == "ready" else bool(self.listeners)
 
-    def _wait_for(self, what: str, has_come: Callable[[], bool], timeout_s: Optional[float]) -> None:
-        """Waits for this long at most. Raises an error if it has not come, or can no longer come."""
-        with self._changed:
-            self._check_may_wait()
-            if not self._changed.wait_for(lambda: has_come() or self.status is not None, timeout_s):
-                reason = self._disabled
-                if reason is None and not self.is_ready and self._last.get("bus", {}).get("reason"):
-                    reason = f"the bus is not connected: {self._last['bus']['reason']}"
-                raise GatewayTimeoutError(f"{what} did not come within {timeout_s:g} s", reason, self.log)
-            if not has_come():
+    def _wait_for(self, what: str, has_come: Callable[[], object], timeout_s: Optional[float]) -> None:
+        """Waits for this long at most. Raises an error if it has not come, or can no longer come, and what a function
+        raised that got the events before it."""
+        deliveries = self._deliveries
+        with deliveries.changed:
+            self._wait(timeout_s, lambda: has_come() or (self._sink is not None and deliveries.raised is not None))
+            if self._sink is not None:
+                deliveries.check()
+            if has_come():
+                return
+            if self.status is not None:
                 raise self.ended()
+            reason = self._disabled
+            if reason is None and not self.is_ready and self._last.get("bus", {}).get("reason"):
+                reason = f"the bus is not connected: {self._last['bus']['reason']}"
+            raise GatewayTimeoutError(f"{what} did not come within {timeout_s:g} s", reason, self.log)
 
-    def _check_may_wait(self) -> None:
-        # The caller holds the lock. So if an event is being delivered, it is by this thread.
-        if self._is_delivering:
-            raise GatewayError("a function that takes events cannot wait for the gateway; wait in another thread")
+    def _wait(self, timeout_s: Optional[float], is_so: Callable[[], object] = lambda: False) -> bool:
+        """Waits until this is so, or the process has ended. Returns whether that came in time."""
 
-    def _has_ended(self, timeout_s: float) -> bool:
-        with self._changed:
-            return self._changed.wait_for(lambda: self.status is not None, timeout_s)
+        def is_over() -> bool:
+            return bool(is_so()) or self.status is not None
+
+        if sys.is_finalizing():
+            # The thread that reads is frozen.
+            end = None if timeout_s is None else time.monotonic() + timeout_s
+            while not is_over() and (end is None or time.monotonic() < end):
+                self._advance(None if end is None else max(0.0, end - time.monotonic()))
+            timeout_s = 0.0
+        with self._deliveries.changed:
+            return self._deliveries.changed.wait_for(is_over, timeout_s)
+
+    def _signal(self, number: signal.Signals) -> None:
+        with self._deliveries.changed, contextlib.suppress(ProcessLookupError):
+            if self.status is not None:
+                return
+            if self._pidfd is None:
+                os.kill(self.pid, number)
+            else:
+                signal.pidfd_send_signal(self._pidfd, number)
+
+    # What the thread does that reads.
 
     def _read(self) -> None:
-        assert self._popen.stdout is not None
-        log = threading.Thread(target=self._read_log, name=f"adapter-gateway {self.pid} log", daemon=True)
-        log.start()
-        with self._popen.stdout as lines:
-            for line in lines:
-                try:
-                    event = json.loads(line)
-                except (ValueError, RecursionError):
-                    # The program prints nothing but events. A script around it may print more.
-                    continue
-                if isinstance(event, dict) and isinstance(event.get("event"), str):
-                    self._take(event)
-        log.join()
-        status = self._popen.wait()
-        with self._changed:
-            self.status = status
-            self.is_ready = False
-            self._deliver(None)
+        while self.status is None:
+            self._advance(None)
+        self._on_end(self)
 
-    def _take(self, event: Event) -> None:
+    def _advance(self, wait_s: Optional[float]) -> None:
+        """Waits until the process has written something, or has ended, for this time at most, and takes that in."""
+        found = []
+        # Where nothing tells of the end of the process, that of its streams does.
+        if self._streams or self._pidfd is not None:
+            poll = select.poll()
+            for stream in self._streams:
+                poll.register(stream.pipe, select.POLLIN)
+            if self._pidfd is not None:
+                poll.register(self._pidfd, select.POLLIN)
+            found = [descriptor for descriptor, _ in poll.poll(None if wait_s is None else wait_s * 1000)]
+        has_ended = not self._streams if self._pidfd is None else self._pidfd in found
+        status = self._reap() if has_ended else None
+        with self._deliveries.changed:
+            self._take_in(has_ended)
+            if has_ended:
+                self._end(status)
+            self._deliveries.changed.notify_all()
+
+    def _take_in(self, is_last: bool) -> None:
+        self._streams = [stream for stream in self._streams if stream.take_in(is_last)]
+
+    def _reap(self) -> Optional[int]:
+        """Waits for the end of the process. Returns its status, or `None` if somebody else has waited for it."""
+        which = (os.P_PID, self.pid) if self._pidfd is None else (os.P_PIDFD, self._pidfd)
+        with contextlib.suppress(ChildProcessError):
+            ended = os.waitid(*which, os.WEXITED)
+            if ended is not None:
+                return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+        return None
+
+    def _end(self, status: Optional[int]) -> None:
+        if status is None:
+            # SIGCHLD is ignored, or others have waited for all children. What the process told last says it too.
+            status = 0 if "stopped" in self._last else self._last.get("failed", {}).get("status")
+        self._is_status_known = status is not None
+        self.status = self._popen.returncode = _UNKNOWN_STATUS if status is None else status
+        self.is_ready = False
+        if self._pidfd is not None:
+            os.close(self._pidfd)
+
+    def _take_event(self, line: bytes) -> None:
+        try:
+            event = json.loads(line)
+        except (ValueError, RecursionError):
+            # The program prints nothing but events. A script around it may print more.
+            return
+        if not isinstance(event, dict) or not isinstance(event.get("event"), str):
+            return
         name = event["event"]
-        if name == "stopped" and event.get("undelivered"):
-            _log.warning("messages that were accepted and not handed to the bus: %s", event["undelivered"])
-        with self._changed:
-            if name == "listening":
-                self.listeners.append(event)
-                self._disabled = None
-            elif name == "disabled":
-                self.listeners = []
-                self._disabled = event.get("reason", "")
-            elif name in ("ready", "not-ready"):
-                self.is_ready = name == "ready"
-            self._last[name] = event
-            self._deliver(event)
+        if name == "listening":
+            self.listeners.append(event)
+            self._disabled = None
+        elif name == "disabled":
+            self.listeners = []
+            self._disabled = event.get("reason", "")
+        elif name in ("ready", "not-ready"):
+            self.is_ready = name == "ready"
+        elif name == "stopped" and event.get("undelivered"):
+            what = "messages that were accepted and not handed to the bus: %s"
+            self._deliveries.call(_log.warning, what, event["undelivered"])
+        self._last[name] = event
+        if self._questions.get(name) == {}:
+            self._questions[name] = event
+        (self._held.append if self._sink is None else self._sink)(event)
 
-    def _read_log(self) -> None:
-        assert self._popen.stderr is not None
-        with self._popen.stderr as lines:
-            for line in lines:
-                text = line.decode(errors="replace").rstrip("\n")
-                with self._changed:
-                    self.log.append(text)
-                if self._on_log is not None:
-                    self._on_log(text)
-                told = _LEVEL.match(text)
-                level = getattr(logging, told["level"].upper()) if told else logging.INFO
-                _log.log(level, "%s", (told["time"] or "") + text[told.end() :] if told else text)
+    def _take_line(self, line: bytes) -> None:
+        text = line.decode(errors="replace")
+        self.log.append(text)
+        self._deliveries.call(self._tell, text)
 
-    def _deliver(self, *events: Optional[Event]) -> None:
-        """Passes on what has come before and now, and tells those who wait. The caller holds the lock."""
-        self._undelivered += events
-        if self._sink is not None and not self._is_delivering:
-            self._is_delivering = True
-            try:
-                while self._undelivered:
-                    self._sink(self, self._undelivered.pop(0))
-            finally:
-                self._is_delivering = False
-        self._changed.notify_all()
+    def _tell(self, text: str) -> None:
+        if self._on_log is not None:
+            self._on_log(text)
+        told = _LEVEL.match(text)
+        level = getattr(logging, told["level"].upper()) if told else logging.INFO
+        _log.log(level, "%s", (told["time"] or "") + text[told.end() :] if told else text)
+
+
+def _open_pidfd(pid: int) -> Optional[int]:
+    """Returns a descriptor that tells when the process ends, and means no other one, where the system has such (Linux 5.3)."""
+    with contextlib.suppress(AttributeError, OSError):
+        return os.pidfd_open(pid)
+    return None
 
 
 class Restarts:

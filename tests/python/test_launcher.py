@@ -55,8 +55,8 @@ def test_the_certificate_is_where_the_options_say(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CONFIG_HOME", "not-absolute")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert Gateway().certificate == tmp_path / ".config" / "adapter" / "gateway-cert.pem"
-    assert Gateway(settings="a/b.py").certificate == pathlib.Path("a/gateway-cert.pem")
-    assert Gateway(cert_dir="c").certificate == pathlib.Path("c/gateway-cert.pem")
+    assert Gateway(settings="a/b.py").certificate == pathlib.Path.cwd() / "a" / "gateway-cert.pem"
+    assert Gateway(cert_dir="c").certificate == pathlib.Path.cwd() / "c" / "gateway-cert.pem"
     assert Gateway(tls_cert="own.pem", tls_key="key.pem").certificate is None
 
 

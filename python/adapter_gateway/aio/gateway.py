@@ -4,31 +4,55 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
-from typing import Optional, TypeVar
+import functools
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Optional, TypeVar
 
+from .. import gateway
 from ..client import TIMEOUT_S
 from ..endpoint import Path
 from ..errors import GatewayError
-from ..gateway import START_TIMEOUT_S, GatewayBase
-from ..process import Event, Until
+from ..process import Event
 from .client import Client, in_thread
 
 _Gateway = TypeVar("_Gateway", bound="Gateway")
+_Result = TypeVar("_Result")
+
+if TYPE_CHECKING:
+    from typing_extensions import Concatenate, ParamSpec
+
+    _Arguments = ParamSpec("_Arguments")
 
 
-class Gateway(GatewayBase):
+def _awaited(
+    method: Callable[Concatenate[Any, _Arguments], _Result],
+) -> Callable[Concatenate[Any, _Arguments], Coroutine[Any, Any, _Result]]:
+    """Returns a coroutine function that calls a method in a thread."""
+
+    @functools.wraps(method)
+    async def call(self: Any, /, *arguments: _Arguments.args, **options: _Arguments.kwargs) -> _Result:
+        return await in_thread(lambda: method(self, *arguments, **options))
+
+    return call
+
+
+class Gateway(gateway.GatewayBase):
     """Runs `adapter-gateway serve` as a child of this process, from the start of an `async with` block to its end.
 
     >>> async with Gateway(settings="user_settings.py", hub=True) as gateway:
     ...     print(gateway.url)
 
-    All is as with `adapter_gateway.Gateway`, except that what waits is awaited. `on_event` is called in the event loop.
-    If the loop ends before the block, the gateway stops.
+    All is as with `adapter_gateway.Gateway`, except that what waits is awaited. `on_event` is called in the event loop,
+    which ends if it raises `SystemExit` or `KeyboardInterrupt`. If the loop ends before the block, the gateway stops.
     """
 
     _loop: Optional[asyncio.AbstractEventLoop] = None
     _guard: Optional[asyncio.Task[None]] = None
+
+    wait_until = _awaited(gateway.Gateway.wait_until)
+    stats = _awaited(gateway.Gateway.stats)
+    reload = _awaited(gateway.Gateway.reload)
+    _stop = _awaited(gateway.Gateway.stop)
 
     async def __aenter__(self: _Gateway) -> _Gateway:
         await self.start()
@@ -48,26 +72,21 @@ class Gateway(GatewayBase):
         """Starts the gateway as `adapter_gateway.Gateway.start` does. If it is cancelled, nothing is left over."""
         self._loop = asyncio.get_running_loop()
         try:
-            await in_thread(self._start)
+            await _awaited(gateway.Gateway.start)(self)
         except asyncio.CancelledError:
             self._is_stopping = True
             with contextlib.suppress(GatewayError):
-                await in_thread(self._stop)
+                await self._stop()
             raise
         self._guard = self._loop.create_task(self._end_with_loop())
 
     async def stop(self) -> Event:
         """Stops the gateway, and returns its event `stopped`, as `adapter_gateway.Gateway.stop` does."""
         try:
-            return await in_thread(self._stop)
+            return await self._stop()
         finally:
             if self._guard is not None:
                 self._guard.cancel()
-
-    async def wait_until(self, until: Until, timeout_s: Optional[float] = START_TIMEOUT_S) -> None:
-        """Waits until the gateway is `ready`, `listening` or `started`: without an end if `timeout_s` is `None`, and while
-        the settings do not switch the gateway on. Raises `GatewayTimeoutError` and `GatewayEndedError`."""
-        await in_thread(lambda: self._wait_until(until, timeout_s))
 
     def events(self) -> AsyncIterator[Event]:
         """Returns an iterator over the events from now on, until the gateway has ended.
@@ -76,21 +95,13 @@ class Gateway(GatewayBase):
         """
         return _until_none(self._fill(asyncio.Queue()))
 
-    async def stats(self) -> Event:
-        """Returns the counters: the event `stats`."""
-        return await in_thread(lambda: self._ask("SIGUSR1", "stats"))
-
-    async def reload(self) -> Event:
-        """Makes the gateway read the settings and the certificates again, and returns the event `settings`."""
-        return await in_thread(lambda: self._ask("SIGHUP", "settings"))
-
     async def replace(self) -> Event:
         """Puts a new process in the place of the running one, as `adapter_gateway.Gateway.replace` does.
 
         If it is cancelled, the old process stays, unless the new one has taken its place already.
         """
         try:
-            return await in_thread(self._replace)
+            return await _awaited(gateway.Gateway.replace)(self)
         except asyncio.CancelledError:
             self._give_up_start()
             raise
@@ -110,7 +121,15 @@ class Gateway(GatewayBase):
         assert self._loop is not None
         # If the loop has ended, nobody takes the event.
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(super()._deliver, event)
+            self._loop.call_soon_threadsafe(self._deliver_in_loop, event)
+
+    def _deliver_in_loop(self, event: Optional[Event]) -> None:
+        try:
+            super()._deliver(event)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            self._deliveries.failed(error)
 
 
 async def _until_none(events: asyncio.Queue[Optional[Event]]) -> AsyncIterator[Event]:

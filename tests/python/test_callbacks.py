@@ -1,0 +1,208 @@
+"""What the functions of the user do, such as `on_event` and handlers of the log, holds up neither a launcher nor its report."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import threading
+from typing import Any
+
+import pytest
+from conftest import ENABLED, TIMEOUT_S
+from test_both_launchers import at_once, both, wait_for
+from test_launcher import wait_for_end
+
+import adapter_gateway.aio
+from adapter_gateway import Gateway, GatewayDisabledError
+
+raised = pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit])
+
+
+class Raising:
+    """A function that raises at some events, and keeps the names of all."""
+
+    def __init__(self, error: type[BaseException], *names: str) -> None:
+        self._error = error
+        self._names = names
+        self.seen: list[str] = []
+
+    def __call__(self, event: dict[str, Any]) -> None:
+        self.seen.append(event["event"])
+        if event["event"] in self._names:
+            raise self._error("from the function")
+
+
+@raised
+def test_who_waits_gets_what_a_function_raises(options, error):
+    on_event = Raising(error, "stats")
+    gateway = Gateway(on_event=on_event, **options)
+    gateway.start()
+    for _ in range(2):
+        with pytest.raises(error, match="from the function"):
+            gateway.stats()
+    assert gateway.reload()["state"] == "unchanged"
+    assert gateway.stop()["event"] == "stopped" and gateway.status == 0
+    assert on_event.seen[-1] == "stopped"
+
+
+@raised
+def test_a_start_whose_function_raises_leaves_nothing_over(options, error):
+    on_event = Raising(error, "bus")
+    gateway = Gateway(on_event=on_event, **options)
+    with pytest.raises(error, match="from the function"):
+        gateway.start()
+    wait_for(lambda: not any("gateway" in thread.name for thread in threading.enumerate()))
+    assert on_event.seen[0] == "bus"
+
+
+@raised
+def test_who_waits_without_an_end_gets_it_too(options, settings, error):
+    settings.write_text("")
+    gateway = Gateway(on_event=Raising(error, "listening"), until="started", **options)
+    gateway.start()
+    threading.Timer(0.1, lambda: settings.write_text(ENABLED)).start()
+    with pytest.raises(error):
+        gateway.wait_until("ready", None)
+    gateway.wait_until("ready", None)
+    gateway.stop()
+
+
+@raised
+def test_a_stop_whose_function_raises_stops(options, error):
+    gateway = Gateway(on_event=Raising(error, "not-ready", "stopped"), **options)
+    with pytest.raises(error), gateway:
+        pass
+    assert gateway.status == 0 and gateway.stop()["event"] == "stopped"
+
+
+@raised
+def test_a_function_that_raises_does_not_end_restarts(options, error, monkeypatch):
+    monkeypatch.setattr("adapter_gateway.process.FIRST_PAUSE_S", 0.01)
+    on_event = Raising(error, "ended")
+    gateway = Gateway(on_event=on_event, restart=True, **options)
+    gateway.start()
+    pid = gateway.pid
+    os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: gateway.pid != pid)
+    # It has not been told yet.
+    with pytest.raises(error):
+        gateway.wait_until("ready", TIMEOUT_S)
+    gateway.wait_until("ready", TIMEOUT_S)
+    assert gateway.stop()["event"] == on_event.seen[-1] == "stopped"
+
+
+@raised
+def test_an_event_loop_ends_by_what_a_function_raises(options, error):
+    pids: list[int] = []
+
+    async def main() -> None:
+        async with adapter_gateway.aio.Gateway(on_event=Raising(error, "stats"), **options) as gateway:
+            pids.append(gateway.pid)
+            await gateway.stats()
+            if error is not GeneratorExit:
+                await asyncio.sleep(TIMEOUT_S)
+            # The event loop does not end by this one. The end of the block gets it.
+
+    with pytest.raises(error, match="from the function"):
+        asyncio.run(main())
+    wait_for_end(pids[0])
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shortens the time for which a function that does not return is waited for."""
+    monkeypatch.setattr("adapter_gateway.process.DELIVERY_TIMEOUT_S", 0.1)
+
+
+@both
+def test_a_function_that_never_returns_holds_nothing_up(kind, options, soon, monkeypatch):
+    monkeypatch.setattr("adapter_gateway.process.FIRST_PAUSE_S", 0.01)
+    release, called = threading.Event(), threading.Event()
+
+    def on_event(event: dict[str, Any]) -> None:
+        called.set()
+        release.wait()
+
+    def use() -> tuple[str, str, Any]:
+        gateway.start()
+        pid = gateway.pid
+        os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: gateway.pid != pid)
+        gateway.wait_until("ready", TIMEOUT_S)
+        return gateway.stats()["event"], gateway.stop()["event"], gateway.status
+
+    gateway = kind(on_event=on_event, restart=True, **options)
+    if kind is not Gateway:
+        # In an event loop it would hold up the loop itself.
+        on_event = None
+        gateway._gateway._on_event = None
+        called.set()
+    try:
+        assert at_once(1, use) == [("stats", "stopped", 0)]
+        assert called.is_set()
+    finally:
+        release.set()
+
+
+def test_a_function_may_take_a_lock_of_who_waits(options, soon):
+    lock, seen = threading.Lock(), []
+
+    def on_event(event: dict[str, Any]) -> None:
+        with lock:
+            seen.append(event["event"])
+
+    def use() -> str:
+        with lock:
+            gateway.start()
+            gateway.stats()
+            return gateway.stop()["event"]
+
+    gateway = Gateway(on_event=on_event, **options)
+    assert at_once(1, use) == ["stopped"]
+    wait_for(lambda: seen[-1:] == ["stopped"])
+    assert seen == ["bus", "listening", "ready", "stats", "not-ready", "stopped"]
+
+
+def test_a_handler_of_the_log_that_never_returns_holds_nothing_up(options, soon):
+    release = threading.Event()
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            release.wait()
+
+    logger, handler = logging.getLogger("adapter_gateway"), Handler()
+    logger.addHandler(handler)
+    try:
+        logger.setLevel("INFO")
+
+        def use() -> str:
+            gateway.start()
+            return gateway.stop()["event"]
+
+        gateway = Gateway(**options)
+        assert at_once(1, use) == ["stopped"]
+    finally:
+        logger.setLevel("NOTSET")
+        logger.removeHandler(handler)
+        release.set()
+
+
+def test_a_slow_function_gets_all_events_in_their_order(options, settings):
+    """Who waits goes on when the function has had the event that was waited for."""
+    seen: list[str] = []
+
+    def on_event(event: dict[str, Any]) -> None:
+        threading.Event().wait(0.05)
+        seen.append(event["event"])
+
+    with Gateway(on_event=on_event, **options) as gateway:
+        assert seen[-1] == "ready"
+        gateway.stats()
+        assert seen[-1] == "stats"
+    assert seen[-1] == "stopped"
+    settings.write_text("")
+    with pytest.raises(GatewayDisabledError):
+        Gateway(on_event=on_event, **options).start()
+    assert "disabled" in seen
