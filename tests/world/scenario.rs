@@ -18,7 +18,7 @@ use adapter_gateway::server::transport::Transport;
 use adapter_gateway::server::worker;
 use adapter_gateway::sync::counting::sum;
 use adapter_gateway::sync::token::Token;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -270,7 +270,7 @@ impl Gateway {
         for (what, count) in left {
             world.check(0, count == 0, format_args!("{count} {what} are left"));
         }
-        let answered = totals.requests.answers.get(&200).copied().unwrap_or(0);
+        let answered = totals.http.requests.answers.get(&200).copied().unwrap_or(0);
         let accepted = counters.accepted;
         world.check(0, answered == accepted, format_args!("{answered} answers 200, and {accepted} messages accepted"));
         for ledger in world.ledgers.borrow().iter() {

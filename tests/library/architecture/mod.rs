@@ -1,11 +1,13 @@
 //! The invariants of the crate's docs that its sources can show: which layer may import which, that no two files import
 //! each other, and what the core must not name.
+
 mod imports;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::path::Path;
 
-use imports::{Crate, Import};
+use imports::{Source, imports, sources};
 
 /// The layers, and those that each may import beside itself. What these may import, it may import too.
 const ARROWS: &[(&str, &[&str])] = &[
@@ -53,7 +55,7 @@ fn is_below(lower: &str, upper: &str) -> bool {
 
 #[test]
 fn imports_go_one_way() {
-    let wrong = Crate::read().imports().into_iter().filter(|Import { from, to }| {
+    let wrong = imports(&sources()).into_iter().filter(|(from, to)| {
         let (upper, lower) = (layer(from), layer(to));
         upper != lower && upper != "lib" && !is_below(lower, upper)
     });
@@ -64,106 +66,63 @@ fn imports_go_one_way() {
 /// Files and folders that stand side by side: a folder imports what any file in it imports.
 #[test]
 fn no_files_or_folders_import_each_other_in_a_circle() {
-    let mut graphs: BTreeMap<String, Graph> = BTreeMap::new();
-    for Import { from, to } in Crate::read().imports() {
+    let mut graph: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (from, to) in imports(&sources()) {
         let shared = from.split('/').zip(to.split('/')).take_while(|(one, other)| one == other).count();
-        let entry = |file: &str| file.split('/').nth(shared).unwrap_or_default().to_owned();
-        let folder: Vec<_> = from.split('/').take(shared).collect();
-        graphs.entry(folder.join("/")).or_default().entry(entry(&from)).or_default().insert(entry(&to));
+        let entry = |file: &str| file.split('/').take(shared + 1).collect::<Vec<_>>().join("/");
+        graph.entry(entry(&from)).or_default().insert(entry(&to));
     }
-    let circles: Vec<_> = graphs.iter().flat_map(|(folder, graph)| circles(folder, graph)).collect();
-    assert!(circles.is_empty(), "in circles: {circles:#?}");
-}
-
-/// What each entry of a folder imports of the others.
-type Graph = BTreeMap<String, BTreeSet<String>>;
-
-/// The entries that an entry imports, directly or through others.
-fn reachable(graph: &Graph, from: &str) -> BTreeSet<String> {
-    let (mut seen, mut open) = (BTreeSet::new(), vec![from.to_owned()]);
-    while let Some(entry) = open.pop() {
-        for next in graph.get(&entry).into_iter().flatten() {
-            if seen.insert(next.clone()) {
-                open.push(next.clone());
-            }
+    // What is reached from an entry, and has no way back, is in no circle with it.
+    for entry in graph.keys() {
+        let (mut seen, mut open) = (BTreeSet::new(), vec![entry]);
+        while let Some(next) = open.pop() {
+            open.extend(graph.get(next).into_iter().flatten().filter(|next| seen.insert(*next)));
         }
+        assert!(!seen.contains(entry), "{entry} is in a circle, which is some of {seen:?}");
     }
-    seen
-}
-
-/// The imports that are part of a circle.
-fn circles(folder: &str, graph: &Graph) -> Vec<String> {
-    let imports = graph.iter().flat_map(|(from, targets)| targets.iter().map(move |to| (from, to)));
-    let back = imports.filter(|(from, to)| reachable(graph, to).contains(*from));
-    back.map(|(from, to)| format!("{folder}/: {from} -> {to}")).collect()
 }
 
 #[test]
 fn the_core_does_no_io_and_knows_no_clock() {
-    let sources = Crate::read().sources;
+    let sources = sources();
     let core: Vec<_> = sources.iter().filter(|source| CORE.contains(&layer(&source.file))).collect();
     assert!(core.len() > 10, "the core is gone");
-    for source in core {
-        for line in source.code.lines() {
-            let named = SHELL.iter().find(|name| line.contains(*name));
-            assert_eq!(named, None, "{}: {line}", source.file);
-        }
+    for (source, line) in core.iter().flat_map(|source| source.code.lines().map(move |line| (source, line))) {
+        assert_eq!(SHELL.iter().find(|name| line.contains(*name)), None, "{}: {line}", source.file);
     }
 }
 
 #[test]
-fn the_ring_is_named_in_one_file() {
-    for source in Crate::read().sources.iter().filter(|source| source.file != "server/transport/uring.rs") {
-        assert!(!source.code.contains("io_uring::"), "{} names it", source.file);
+fn the_ring_and_unsafe_code_stand_in_few_files() {
+    for Source { file, code, .. } in &sources() {
+        assert!(file == "server/transport/uring.rs" || !code.contains("io_uring::"), "{file} names the ring");
+        let has_unsafe = code.contains("unsafe {") || code.contains("unsafe fn");
+        assert!(file.starts_with("bus/ffi/") || file == "sys/process.rs" || !has_unsafe, "{file} has unsafe code");
     }
 }
 
-#[test]
-fn unsafe_code_stands_in_one_folder_and_one_file() {
-    let is_allowed = |file: &str| file.starts_with("bus/ffi/") || file == "sys/process.rs";
-    for source in Crate::read().sources.iter().filter(|source| !is_allowed(&source.file)) {
-        let has_unsafe = source.code.contains("unsafe {") || source.code.contains("unsafe fn");
-        assert!(!has_unsafe, "{}", source.file);
-    }
-}
-
-/// A name means one thing in the whole tree, private types included.
+/// A name means one thing in the whole tree, private types included; not those of associated types.
 #[test]
 fn no_two_types_have_the_same_name() {
-    let sources = Crate::read().sources;
-    let mut files: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for source in &sources {
-        for name in type_names(&source.code) {
-            files.entry(name).or_default().push(&source.file);
-        }
+    let sources = sources();
+    let mut seen: BTreeMap<&str, &str> = BTreeMap::new();
+    for (source, line) in sources.iter().flat_map(|source| source.code.lines().map(move |line| (source, line))) {
+        let item = line.strip_prefix("pub").and_then(|rest| rest.split_once(' ')).map_or(line, |(_, item)| item);
+        let types = ["struct ", "enum ", "trait ", "type "];
+        let Some(rest) = types.iter().find_map(|keyword| item.strip_prefix(keyword)) else { continue };
+        let name = rest.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+        let other = seen.insert(name, &source.file);
+        assert_eq!(other, None, "{} has a type of the same name: {name}", source.file);
     }
-    files.retain(|_, files| files.len() > 1);
-    assert!(files.is_empty(), "more than one type has such a name: {files:#?}");
 }
 
-/// The names of the types and traits that a source defines; not those of associated types.
-fn type_names(code: &str) -> impl Iterator<Item = &str> {
-    let items = code.lines().filter_map(|line| {
-        let item = match line.strip_prefix("pub") {
-            Some(rest) => rest.split_once(' ').map_or(rest, |(_, item)| item),
-            None => line,
-        };
-        ["struct ", "enum ", "trait ", "type "].iter().find_map(|keyword| item.strip_prefix(keyword))
-    });
-    items.filter_map(|item| item.split(|c: char| !c.is_alphanumeric()).next())
-}
-
-/// What two test programs need is in `tests/support`. `process_epoll` is the program `process` once more.
+/// What two test programs need is in `tests/support`.
 #[test]
 fn no_test_program_includes_a_file_of_another() {
-    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
-    let entries = std::fs::read_dir(&tests).unwrap().map(|entry| entry.unwrap().path());
-    let roots = entries.map(|path| if path.is_dir() { path.join("main.rs") } else { path });
-    for root in roots.filter(|path| path.is_file() && !path.ends_with("process_epoll.rs")) {
-        let code = std::fs::read_to_string(&root).unwrap_or_default();
-        for included in code.split("#[path = \"").skip(1).filter_map(|rest| rest.split('"').next()) {
-            let folder = root.with_file_name(included).with_file_name("main.rs");
-            assert!(!folder.exists(), "{} includes {included}", root.display());
+    for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")).unwrap() {
+        let code = fs::read_to_string(entry.unwrap().path().join("main.rs")).unwrap_or_default();
+        for included in code.split("#[path = \"").skip(1) {
+            assert!(included.starts_with("../support/"), "{included}");
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Whether the gateway keeps its deadlines, and ends a connection only for a reason.
 
+use std::cmp::Ordering;
+
 use tokio::time::Instant;
 
 use super::{DISABLED_GRACE, DISCARD_BYTES, LINGER, Ledger, Phase};
@@ -23,15 +25,11 @@ impl Ledger {
     }
 
     pub(super) fn current_phase(&self) -> Phase {
-        let Some(last) = self.heads.len().checked_sub(1).map(|last| &self.requests[last]) else {
-            return if self.read == 0 { Phase::First } else { Phase::Head };
-        };
-        if self.read < last.end {
-            Phase::Body
-        } else if self.read == last.end {
-            Phase::Another
-        } else {
-            Phase::Head
+        let last_end = self.heads.len().checked_sub(1).map_or(0, |last| self.requests[last].end);
+        match self.read.cmp(&last_end) {
+            Ordering::Less => Phase::Body,
+            Ordering::Equal => Phase::Between,
+            Ordering::Greater => Phase::Head,
         }
     }
 
@@ -43,11 +41,10 @@ impl Ledger {
         }
         let served_at = self.served_at.unwrap_or(self.phase_at);
         match self.phase {
-            Phase::First => served_at + timeouts.head,
-            Phase::Head if self.heads.is_empty() => served_at + timeouts.head,
+            Phase::Between | Phase::Head if self.phase_heads == 0 => served_at + timeouts.head,
+            Phase::Between => self.phase_at + timeouts.idle,
             Phase::Head => self.phase_at + timeouts.head,
             Phase::Body => self.phase_at + timeouts.body,
-            Phase::Another => self.phase_at + timeouts.idle,
             Phase::Linger => self.phase_at + LINGER,
         }
     }
@@ -88,21 +85,20 @@ impl Ledger {
 
     /// Returns whether the gateway waits for another request.
     fn is_idle(&self) -> bool {
-        self.blocked_at.is_none() && matches!(self.phase, Phase::First | Phase::Another)
+        self.blocked_at.is_none() && self.phase == Phase::Between
     }
 
     /// Checks that the gateway has a reason to end the connection now.
     pub(super) fn check_end(&self, world: &World) {
         self.check_late(world);
         let is_over = Instant::now() >= self.due(world);
-        let is_between_requests = matches!(self.current_phase(), Phase::First | Phase::Another);
         let has_reason = self.broken_at.is_some()
             || self.is_aborted
             || self.is_closing()
             || self.is_end_read
             || is_over
             || self.cannot_go_on()
-            || (is_between_requests && self.is_told_to_end(world));
+            || (self.current_phase() == Phase::Between && self.is_told_to_end(world));
         world.check(self.life, has_reason, format_args!("ended for no reason in {:?}", self.phase));
     }
 

@@ -1,5 +1,24 @@
-//! What one life has seen, and whether the gateway did right by it. It knows what the client sends, and sees each call of
-//! the gateway; it knows nothing of how the gateway is made.
+//! What one life has seen, and whether the gateway did right by it. A life is one connection. The ledger knows which
+//! requests the client sends, and is told of each call that the gateway makes on the socket, with the time of the
+//! simulated clock. It knows nothing of how the gateway is made.
+//!
+//! The bytes that the gateway has read, compared with where each request ends, tell what it waits for, and so until when:
+//!
+//! | phase | what the gateway has read | the deadline |
+//! |---|---|---|
+//! | `Between` | whole requests | the idle timeout, or that of the first head; a stop ends it at once |
+//! | `Head` | a part of a head | the head timeout |
+//! | `Body` | a head, and a part of its body | the body timeout |
+//! | `Linger` | the last request, and its side is ended | two seconds, unless the client ends its side |
+//!
+//! While the client takes no answers, the gateway reads nothing, and the body timeout holds in each phase. A call that
+//! comes too late or without a reason is a violation, and so is an answer that its request may not have (`answers`), and
+//! a message that is published without a 200 or not exactly once. Over TLS, only the client's side of this is seen.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `answers` | which answers a request may have |
+//! | `deadlines` | when each phase ends, and for which reasons a connection may end |
 
 mod answers;
 mod deadlines;
@@ -28,8 +47,8 @@ const DISABLED_GRACE: Duration = Duration::from_secs(1);
 /// What the gateway waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    First,
-    Another,
+    /// The first byte of a request.
+    Between,
     Head,
     Body,
     /// That the client ends its side.
@@ -91,7 +110,7 @@ impl Ledger {
             published: Vec::new(),
             served_at: None,
             is_ending_at_once: false,
-            phase: Phase::First,
+            phase: Phase::Between,
             phase_heads: 0,
             phase_at: now,
             blocked_at: None,
