@@ -12,6 +12,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use tokio::sync::Notify;
+
 use super::bound::{LostSubscriber, Server};
 use super::clock::Clock;
 use super::config::{BusConfig, BusError};
@@ -85,8 +87,10 @@ impl BusEvent {
 pub struct Bus {
     state: Arc<BusState>,
     bound: Vec<Endpoint>,
-    /// `None` after the thread was asked to end.
+    /// `None` after the thread was waited for.
     thread: Mutex<Option<TimedJoinHandle>>,
+    /// Notified when the thread has ended.
+    ended: Arc<Notify>,
     /// When they are dropped, their files are removed.
     unix_listeners: Mutex<Vec<UnixListener>>,
 }
@@ -138,8 +142,14 @@ impl Bus {
             quiet_at: None,
             has_sent: false,
         };
-        let thread = Mutex::new(Some(TimedJoinHandle::spawn("bus", move || thread.run())?));
-        Ok(Self { state, bound, thread, unix_listeners: Mutex::new(unix_listeners) })
+        let ended = Arc::<Notify>::default();
+        let has_ended = Arc::clone(&ended);
+        let body = move || {
+            thread.run();
+            has_ended.notify_one();
+        };
+        let thread = Mutex::new(Some(TimedJoinHandle::spawn("bus", body)?));
+        Ok(Self { state, bound, thread, ended, unix_listeners: Mutex::new(unix_listeners) })
     }
 
     /// Returns a handle for publishing.
@@ -173,6 +183,16 @@ impl Bus {
         self.state.bound.as_ref().is_some_and(|bound| bound.wait_for_subscriber(timeout))
     }
 
+    /// Asks the bus thread to do what [`Bus::stop`] does, and does not wait for it. The first deadline counts.
+    pub fn close(&self, deadline: Duration) {
+        self.state.close(Instant::now() + deadline);
+    }
+
+    /// Waits until the bus thread has ended. For one task at a time.
+    pub async fn ended(&self) {
+        self.ended.notified().await;
+    }
+
     /// Stops the bus: it accepts nothing more, reads publishers of the hub until they have sent nothing for 500 ms, hands
     /// over and writes everything, and ends the thread. Returns within `deadline` and 50 ms: a thread that is late is left
     /// behind. The depth that is returned is what could not be handed over. Only the first call has an effect and waits.
@@ -185,9 +205,8 @@ impl Bus {
     fn end(&self, deadline: Duration, margin: Duration) {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
-            let stop_at = Instant::now() + deadline;
-            self.state.close(stop_at);
-            thread.join_until(stop_at + margin);
+            self.close(deadline);
+            thread.join_until(Instant::now() + deadline + margin);
         }
         // A second call does not wait for the first one, so the files are removed in either.
         self.unix_listeners.lock().unwrap_or_else(PoisonError::into_inner).clear();

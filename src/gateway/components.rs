@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::oneshot;
 use tokio::time::sleep_until;
 
 use crate::bus::{Bus, BusConfig, BusEvent, Endpoint, HubEndpoints};
@@ -24,9 +23,9 @@ use crate::sys::log::{log, warning};
 /// The most of the drain time that is reserved for the bus: connections are cut off this long before the end.
 const BUS_DRAIN: Duration = Duration::from_secs(1);
 
-/// The part of the drain time that is kept for what follows when the time of the bus is over: its thread is joined, and the
-/// last event is written. At most a tenth of the drain time is kept.
-const END_SHARE: Duration = Duration::from_millis(100);
+/// The most of the drain time that is reserved for what follows the time of the bus: its thread is joined, and the last event
+/// is written. A tenth of the drain time is reserved if that is less.
+const END: Duration = Duration::from_millis(100);
 
 /// How long connections that are cut off at the end get to be closed.
 const CUT_OFF_TIMEOUT: Duration = Duration::from_millis(200);
@@ -37,7 +36,7 @@ const PAYLOAD_MARGIN_BYTES: u64 = 64 * 1024;
 /// The running workers and bus.
 pub(super) struct Components {
     pub(super) workers: WorkerPool,
-    bus: Arc<Bus>,
+    bus: Bus,
     started: Instant,
 }
 
@@ -65,7 +64,7 @@ impl Components {
             (Err(_), Some(other_hub)) => start(Some(other_hub)),
             (started, _) => started,
         };
-        let bus = Arc::new(bus.map_err(Failure::configuration)?);
+        let bus = bus.map_err(Failure::configuration)?;
         report_bound(&bus, config.bus.hub.is_some(), emit);
         on_bus(&bus)?;
         ready.set_publisher(bus.publisher(), !bus.bound().is_empty());
@@ -103,22 +102,20 @@ impl Components {
     /// Answers the requests in flight, hands every accepted message over, and returns the counters at the end. All of it
     /// takes `timeout` at most, and a second signal to stop ends it at once.
     pub(super) async fn stop(self, timeout: Duration, signals: &mut Signals) -> Stats {
-        let deadline = Instant::now() + timeout.saturating_sub(END_SHARE.min(timeout / 10));
-        let bus_share = BUS_DRAIN.min(timeout / 2);
-        let bus = Arc::clone(&self.bus);
-        let in_time = tokio::select! {
+        let deadline = Instant::now() + timeout.saturating_sub(END.min(timeout / 10));
+        let for_bus = BUS_DRAIN.min(timeout / 2);
+        tokio::select! {
             () = async {
-                self.workers.drain(deadline - bus_share).await;
-                stop_bus(bus, deadline).await;
-            } => true,
-            () = sleep_until((deadline + END_SHARE).into()) => false,
-            () = signals.stop() => false,
-        };
-        if !in_time {
-            let _ = tokio::time::timeout(CUT_OFF_TIMEOUT, self.workers.drain(Instant::now())).await;
-            // What still runs is left behind: libzmq has no call that interrupts another one.
-            self.bus.stop(Duration::ZERO);
+                self.workers.drain(deadline - for_bus).await;
+                self.bus.close(deadline.saturating_duration_since(Instant::now()));
+                self.bus.ended().await;
+            } => {}
+            () = sleep_until(deadline.into()) => {}
+            () = signals.stop() => {}
         }
+        let _ = tokio::time::timeout(CUT_OFF_TIMEOUT, self.workers.drain(Instant::now())).await;
+        // A thread that still runs is left behind: libzmq has no call that interrupts another one.
+        self.bus.stop(Duration::ZERO);
         self.stats()
     }
 }
@@ -167,19 +164,4 @@ fn largest_payload_bytes(policy: &Policy) -> u64 {
         Encoding::Msgpack => policy.body_bytes.saturating_mul(9) / 4,
     };
     bytes.saturating_add(PAYLOAD_MARGIN_BYTES)
-}
-
-/// Stops the bus on a thread of its own, so that this thread still handles signals meanwhile.
-async fn stop_bus(bus: Arc<Bus>, deadline: Instant) {
-    let (sender, stopped) = oneshot::channel();
-    let stopping = Arc::clone(&bus);
-    let time_left = move || deadline.saturating_duration_since(Instant::now());
-    let stop = move || {
-        stopping.stop(time_left());
-        // The receiver is gone after a second signal to stop.
-        let _ = sender.send(());
-    };
-    if std::thread::Builder::new().name("stop".into()).spawn(stop).is_err() || stopped.await.is_err() {
-        bus.stop(time_left());
-    }
 }

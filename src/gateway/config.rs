@@ -20,8 +20,8 @@ const OTHER_DESCRIPTORS: u64 = 40;
 /// end of its monitor.
 const ENDPOINT_DESCRIPTORS: u64 = 8;
 
-/// Where descriptors are scarce, peers of the bus get one of so many.
-const PEER_SHARE: u64 = 5;
+/// Where descriptors are scarce, one of so many is reserved for peers of the bus.
+const PEER_DIVISOR: u64 = 5;
 
 /// The least number of peers that descriptors are reserved for.
 const FEWEST_PEERS: u64 = 24;
@@ -91,7 +91,7 @@ impl GatewayConfig {
         let needed = format!("open {others} descriptors, which the gateway needs");
         check_free_descriptors(others).map_err(Failure::cannot(&needed))?;
         let free = limit.saturating_sub(others);
-        let peers = (free / PEER_SHARE).max(FEWEST_PEERS).min(wanted_peers);
+        let peers = (free / PEER_DIVISOR).max(FEWEST_PEERS).min(wanted_peers);
         let possible = free.saturating_sub(peers).max(1);
         if peers < wanted_peers {
             warning(format_args!("at most {peers} peers of the bus, since the limit of descriptors is {limit}"));

@@ -19,13 +19,14 @@ use crate::server::transport::Stream;
 use crate::sys::memory::note_held;
 use crate::tls::session::Acceptor;
 
-/// The part of the drain time in which a connection of an inherited socket may begin its first request: the client has
-/// connected in order to send it.
-const FIRST_REQUEST_SHARE: u32 = 2;
+/// The drain time, divided by this, is the time in which a connection of an inherited socket may begin its first request: the
+/// client has connected in order to send it.
+const FIRST_REQUEST_DIVISOR: u32 = 2;
 
-/// The part in which it may begin another one. Clients that send one after the other do so at once. Those that are idle
-/// see the close before they use the connection again (RFC 9112 §9.3.1), and must not hold up the stop.
-const NEXT_REQUEST_SHARE: u32 = 10;
+/// The drain time, divided by this, is the time in which such a connection may begin another request. Clients that send one
+/// after the other do so at once. Those that are idle see the close before they use the connection again (RFC 9112 §9.3.1),
+/// and must not hold up the stop.
+const NEXT_REQUEST_DIVISOR: u32 = 10;
 
 /// How long after the REST API was switched off a client may begin a request, to learn so from its answer. One that sends
 /// requests in a row begins the next one at once.
@@ -197,8 +198,9 @@ impl<S: Stream> ConnectionTask<'_, S> {
         let due = match *self.worker.shared.mode.borrow() {
             Mode::Closed { since } => since? + DISABLED_GRACE,
             Mode::Draining { began, deadline, .. } if self.handle.is_inherited => {
-                let share = if self.connection.requests() == 0 { FIRST_REQUEST_SHARE } else { NEXT_REQUEST_SHARE };
-                began + deadline.saturating_duration_since(began) / share
+                let is_first = self.connection.requests() == 0;
+                let divisor = if is_first { FIRST_REQUEST_DIVISOR } else { NEXT_REQUEST_DIVISOR };
+                began + deadline.saturating_duration_since(began) / divisor
             }
             Mode::Draining { .. } | Mode::Open { .. } => return None,
         };
