@@ -32,7 +32,10 @@ def default_path() -> pathlib.Path:
 
 
 def read_token(file: Path) -> str:
-    """Returns the token of a settings file that opens the gateway. Raises `SettingsError`."""
+    """Returns the token of a settings file, unless that switches the gateway off. Raises `SettingsError`.
+
+    A file with the token alone is enough for a client, which may be on another machine than the gateway.
+    """
     try:
         with open(file, "rb") as opened:
             source = opened.read(_FILE_BYTES + 1)
@@ -48,11 +51,11 @@ def read_token(file: Path) -> str:
     except (ValueError, RecursionError, MemoryError) as error:
         raise SettingsError(f"{file}: Python refuses the file ({type(error).__name__})") from None
     bindings = {name: (statement.lineno, value) for statement in module.body for name, value in _bindings(statement)}
-    if _literal(file, bindings, "OPEN_REST_API") is not True:
+    if "OPEN_REST_API" in bindings and _literal(file, bindings, "OPEN_REST_API") is not True:
         raise SettingsError(f"{file}: OPEN_REST_API is not set to True, so the gateway does not listen")
     token = _literal(file, bindings, "TOKEN")
     if token is None or token == "":
-        raise SettingsError(f"{file}: TOKEN is not set, or empty, so the gateway does not listen")
+        raise SettingsError(f"{file}: TOKEN is not set, or empty")
     if not isinstance(token, str):
         raise SettingsError(f"{file}: TOKEN is not a string")
     return token

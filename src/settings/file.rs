@@ -6,7 +6,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::access::{Access, DisabledReason};
-use super::python::{MAX_FILE_BYTES, parse};
+use super::fault::SettingsFault;
+use super::python::{MAX_FILE_BYTES, parse, parse_for_client};
 use crate::sys::secret_file;
 
 /// What was found when the settings file was read.
@@ -46,6 +47,15 @@ impl From<&Metadata> for FileVersion {
 
 /// Reads and parses the settings file.
 pub(crate) fn read(path: &Path) -> SettingsReading {
+    read_with(path, parse)
+}
+
+/// Returns what the settings file says to a client, for which the token is enough.
+pub(crate) fn read_for_client(path: &Path) -> Result<Access, String> {
+    read_with(path, parse_for_client).access
+}
+
+fn read_with(path: &Path, parse: impl FnOnce(&[u8]) -> Result<Access, SettingsFault>) -> SettingsReading {
     let before = fs::metadata(path).ok().map(|metadata| FileVersion::from(&metadata));
     // A file of one byte more than it may have is refused by `parse`.
     match secret_file::read(path, MAX_FILE_BYTES) {

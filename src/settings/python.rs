@@ -25,11 +25,26 @@ pub const MAX_FILE_BYTES: usize = 1 << 20;
 /// whose last assignment of `OPEN_REST_API` is not a literal, or whose last assignment of `TOKEN` is not a literal
 /// string. Each assignment is checked even where the other setting disables the entrance.
 pub fn parse(source: &[u8]) -> Result<Access, SettingsFault> {
+    access(source, false)
+}
+
+/// Returns what the bytes of a settings file say to a client. The file may be a copy that has the token alone, on another
+/// machine than that of the gateway.
+///
+/// # Errors
+///
+/// Those of [`parse`].
+pub(super) fn parse_for_client(source: &[u8]) -> Result<Access, SettingsFault> {
+    access(source, true)
+}
+
+/// `open_by_default` is what an `OPEN_REST_API` that is not assigned means.
+fn access(source: &[u8], open_by_default: bool) -> Result<Access, SettingsFault> {
     let (text, module) = parsed(source)?;
     let open = last_assignment(module.suite(), "OPEN_REST_API");
     let other = open.map(|value| other_literal(&text, value)).transpose()?.flatten();
     let token = last_assignment(module.suite(), "TOKEN").map(|value| token(&text, value)).transpose()?.flatten();
-    let is_open = matches!(open, Some(Expr::BooleanLiteral(literal)) if literal.value);
+    let is_open = open.map_or(open_by_default, |open| matches!(open, Expr::BooleanLiteral(literal) if literal.value));
     Ok(match token {
         _ if !is_open => Access::Disabled(DisabledReason::NotOpen { other, has_token: token.is_some() }),
         None => Access::Disabled(DisabledReason::TokenMissing),

@@ -20,7 +20,7 @@ use crate::commands::serve::settings_path;
 use crate::gateway::Failure;
 use crate::http::admission::ENDPOINT;
 
-use crate::settings::{self, Access};
+use crate::settings::{self, Access, DisabledReason};
 use crate::tls::source::CertificateSource;
 
 /// Exit statuses of `send`.
@@ -117,13 +117,16 @@ impl Destination {
 
     /// Reads the settings file, and returns what each request begins with, up to the value of its `Content-Length`.
     pub(super) fn request_head(&self) -> Result<Vec<u8>, Failure> {
-        let token = match settings::read(&self.settings).access {
+        let token = match settings::read_for_client(&self.settings) {
             Ok(Access::Open(token)) => token,
             Ok(Access::Disabled(reason)) => {
+                let what_to_do = match reason {
+                    DisabledReason::NotOpen { .. } => "`adapter-gateway enable` switches the gateway on",
+                    _ => "write the TOKEN of the gateway into the file",
+                };
                 let reason = reason.describe(&self.settings);
                 return Err(Failure::Configuration(format!(
-                    "{reason}, so the gateway does not listen; write OPEN_REST_API = True and a TOKEN into the file, or \
-                     name another one with --settings"
+                    "{reason}; {what_to_do}, or name another one with --settings"
                 )));
             }
             Err(error) => return Err(Failure::Configuration(format!("the settings cannot be used: {error}"))),

@@ -47,6 +47,20 @@ fn settings_that_open_no_gateway_are_3() {
     }
 }
 
+/// On another machine than that of the gateway, nothing listens.
+#[test]
+fn settings_with_a_token_alone_are_enough() {
+    let fixture = Fixture::start();
+    let settings = SettingsFile::absent();
+    settings.write(&format!("TOKEN = {:?}\n", token("of-the-test")));
+    let url = format!("http://{}", fixture.gateway.address());
+    let (status, log) = run(send_with(&settings).args(["--url", &url, "a", "{}"]));
+    assert_eq!(status, 0, "{log}");
+    settings.write("");
+    let (status, log) = run(send_with(&settings).args(["a", "{}"]));
+    assert!(status == 3 && log.contains("TOKEN is not set") && !log.contains("listen"), "{log}");
+}
+
 #[test]
 fn no_gateway_is_4() {
     let settings = SettingsFile::absent();

@@ -94,6 +94,8 @@ OPEN = "OPEN_REST_API = True\n"
         (OPEN + "TOKEN = 'a'\nif True:\n    TOKEN = 'b'\ndef f():\n    TOKEN = 'c'", "a"),
         ("import missing\n(OPEN_REST_API, TOKEN), x = (True, 'a'), missing.x", "a"),
         ("[OPEN_REST_API, TOKEN] = True, 'a'", "a"),
+        ("TOKEN = 'a'", "a"),
+        ("if 1:\n    OPEN_REST_API = False\nTOKEN = 'a'", "a"),
         ("# coding: latin-1\n".encode() + OPEN.encode() + b"TOKEN = '\xe9'", "é"),
     ],
 )
@@ -106,9 +108,9 @@ def test_settings_with_a_token(source, token, tmp_path):
 @pytest.mark.parametrize(
     ("source", "reason"),
     [
-        ("", "OPEN_REST_API is not set to True"),
+        ("", "TOKEN is not set"),
+        ("OPEN_REST_API = False\nTOKEN = 'a'", "OPEN_REST_API is not set to True"),
         ("OPEN_REST_API = 1\nTOKEN = 'a'", "OPEN_REST_API is not set to True"),
-        ("if 1:\n    OPEN_REST_API = True\nTOKEN = 'a'", "OPEN_REST_API is not set to True"),
         (OPEN, "TOKEN is not set"),
         (OPEN + "TOKEN = ''", "TOKEN is not set"),
         (OPEN + "TOKEN = None", "TOKEN is not set"),
@@ -195,7 +197,8 @@ def test_an_address_without_its_scheme(kind, address):
 
 
 def test_the_settings_of_a_gateway_that_is_off(tmp_path):
-    running = Gateway(tmp_path, "--listen", "127.0.0.1:0", "--bind", f"ipc://{tmp_path}/bus", settings="TOKEN = 'a'\n")
+    off = "OPEN_REST_API = False\nTOKEN = 'a'\n"
+    running = Gateway(tmp_path, "--listen", "127.0.0.1:0", "--bind", f"ipc://{tmp_path}/bus", settings=off)
     try:
         reason = running.event("disabled")["reason"]
         with pytest.raises(adapter_gateway.SettingsError) as error:
