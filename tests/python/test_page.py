@@ -19,8 +19,7 @@ LAUNCHER, CLIENT, AIO = (part.split("```")[0] for part in PAGE.split("```python\
 ENABLE = next(line for line in PAGE.splitlines() if line.startswith("adapter-gateway enable "))
 
 
-def test_the_documents_have_the_same_page():
-    assert (REPOSITORY / "docs" / "python.md").read_text() == PAGE
+def test_the_page_is_short_and_leads_nowhere():
     assert 700 <= len(PAGE.split()) <= 900
     assert "](" not in PAGE, "a relative link leads nowhere on the index"
 

@@ -124,7 +124,7 @@ fn a_misspelt_topic_and_another_encoding_are_named() {
 fn a_topic_that_nobody_subscribes_to_and_the_subscriptions_are_logged() {
     let (hub, endpoint) = bound(zmq::XSUB);
     for prefix in ["core/exts/", "scratch/extensions/command"] {
-        hub.send(&[b"\x01", prefix.as_bytes()].concat(), 0).unwrap();
+        hub.send([b"\x01", prefix.as_bytes()].concat(), 0).unwrap();
     }
     let directory = tempfile::tempdir().unwrap();
     let gateway = Gateway::serve(directory.path(), &["--plain", "--connect", &endpoint]);
