@@ -4,7 +4,7 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use adapter_gateway::zmtp::{Exchange, WireMessage};
+use adapter_gateway::zmtp::{Exchange, MAX_SUBSCRIBERS, WireMessage};
 use gungraun::{library_benchmark, library_benchmark_group};
 
 use super::inputs::BODY;
@@ -40,7 +40,7 @@ fn pass_on(exchange: &mut Exchange, messages: Vec<WireMessage>, buffer: &mut Vec
 
 /// Returns an exchange with so many subscribers to everything, which have had as many messages before.
 fn filled(subscribers: u8) -> (Exchange, Vec<WireMessage>, Vec<u8>) {
-    let mut exchange = Exchange::new(true, 0);
+    let mut exchange = Exchange::new(MAX_SUBSCRIBERS, 0);
     for _ in 0..subscribers {
         let place = exchange.join(false).unwrap();
         exchange.subscriptions.subscribe(place, b"").unwrap();

@@ -3,7 +3,7 @@
 
 use std::hint::black_box;
 
-use adapter_gateway::zmtp::{PeerEvent, PeerSession, SocketRole, WireMessage, handshake};
+use adapter_gateway::zmtp::{self, GREETING, PeerEvent, PeerSession, SocketRole, WireMessage};
 use gungraun::{library_benchmark, library_benchmark_group};
 
 use super::inputs::BODY;
@@ -16,20 +16,20 @@ const READ_BYTES: usize = 64 * 1024;
 const PAYLOAD_BYTES: u64 = 1024 * 1024;
 
 /// What an XPUB socket sends is what we send to subscribers.
-fn handshake_of_a_publisher() -> &'static [u8] {
-    handshake(SocketRole::Subscribes)
+fn handshake_of_a_publisher() -> Vec<u8> {
+    [&GREETING[..], zmtp::ready(SocketRole::Subscribes)].concat()
 }
 
 #[library_benchmark(setup = new)]
 #[bench::publisher()]
-fn shake_hands(mut session: PeerSession) -> PeerSession {
-    assert_eq!(messages(&mut session, handshake_of_a_publisher()), 0);
-    session
+fn shake_hands((mut session, handshake): (PeerSession, Vec<u8>)) -> (PeerSession, Vec<u8>) {
+    assert_eq!(messages(&mut session, &handshake), 0);
+    (session, handshake)
 }
 
-fn new() -> PeerSession {
+fn new() -> (PeerSession, Vec<u8>) {
     ready();
-    PeerSession::new(SocketRole::Publishes, PAYLOAD_BYTES)
+    (PeerSession::new(SocketRole::Publishes, PAYLOAD_BYTES), handshake_of_a_publisher())
 }
 
 #[library_benchmark(setup = reads)]
@@ -54,7 +54,7 @@ fn reads(payload_bytes: usize, read_bytes: usize) -> (PeerSession, Vec<Vec<u8>>)
 
 fn ready() -> PeerSession {
     let mut session = PeerSession::new(SocketRole::Publishes, PAYLOAD_BYTES);
-    assert_eq!(messages(&mut session, handshake_of_a_publisher()), 0);
+    assert_eq!(messages(&mut session, &handshake_of_a_publisher()), 0);
     assert!(session.is_ready());
     session
 }

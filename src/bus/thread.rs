@@ -126,7 +126,7 @@ impl Bus {
         let bound = bound.into_iter().map(|(endpoint, _)| endpoint.clone()).collect();
         let bound_state = server.as_ref().map(|server| BoundState::new(server.counters(), config.hub.is_some()));
         let unix_listeners = server.as_mut().map(Server::take_unix_listeners).unwrap_or_default();
-        let exchange = Exchange::new(server.is_some(), dialled.len());
+        let exchange = Exchange::new(server.as_ref().map_or(0, Server::most_subscribers), dialled.len());
         let queue = Queue::new(config.queue_messages, config.queue_bytes);
         let state = Arc::new(BusState::new(queue, waker, endpoints, bound_state));
         let thread = BusThread {
@@ -139,7 +139,7 @@ impl Bus {
             on_event: Box::new(on_event),
             poller,
             clock: Clock::new(),
-            quiet_at: None,
+            quiet: None,
             has_sent: false,
         };
         let ended = Arc::<Notify>::default();
@@ -238,8 +238,8 @@ struct BusThread {
     on_event: Box<dyn Fn(BusEvent) + Send>,
     poller: Poller,
     clock: Clock,
-    /// When the bus stops: when the publishers have been quiet for long enough.
-    quiet_at: Option<Duration>,
+    /// When the bus stops: how many messages publishers had sent, and when they have been quiet for long enough.
+    quiet: Option<(usize, Duration)>,
     /// Something was sent to a dialled socket since its events were read.
     has_sent: bool,
 }
@@ -258,8 +258,8 @@ impl BusThread {
             // What happened at the sockets was looked at, and what there was room for was written, so that a pause of the
             // process counts for nobody.
             is_more |= self.end_stalled(now);
-            self.give_back(is_more, now);
-            if self.is_finished(now) {
+            self.give_back(now);
+            if self.is_finished(is_more, now) {
                 break;
             }
             let end = if is_more { self.poll(&mut ready) } else { self.park(now, &mut ready) };
@@ -333,19 +333,20 @@ impl BusThread {
     }
 
     /// Gives back what nobody needs any more, and tells other threads how it stands.
-    fn give_back(&mut self, is_more: bool, now: Duration) {
+    fn give_back(&mut self, now: Duration) {
         let unfinished_bytes = self.server.as_ref().map_or(0, Server::unfinished_bytes);
         note_held(self.state.queue.weight_bytes() + self.exchange.held_bytes() + unfinished_bytes);
         let released = self.exchange.take_released();
         if released.posted > 0 {
             self.state.release(released.posted, released.posted_weight_bytes);
         }
-        self.state.set_stalled(!is_more && !self.exchange.is_empty() && self.exchange.is_connected());
+        let is_stalled = self.is_stalled();
+        self.state.set_stalled(is_stalled);
         self.tell_subscriptions();
-        let (Some(server), Some(bound)) = (&self.server, &self.state.bound) else { return };
+        let Some(bound) = &self.state.bound else { return };
         bound.hub.forwarded.add(usize::try_from(released.forwarded).unwrap_or(usize::MAX));
         let subscriptions = self.exchange.subscriptions.prefixes();
-        bound.set_subscribers(server.subscribers(), subscriptions, self.exchange.unsubscribed());
+        bound.set_subscribers(self.exchange.subscribers(), subscriptions, self.exchange.unsubscribed());
         bound.set_late(self.exchange.lateness(now));
     }
 
@@ -369,21 +370,29 @@ impl BusThread {
         }
     }
 
+    /// Returns whether the oldest posted message waits for a peer that has no room.
+    fn is_stalled(&mut self) -> bool {
+        let (subscribers, waits_for_dialled) = self.exchange.oldest_waits_for();
+        waits_for_dialled && self.dialled.iter().any(Dialled::is_full)
+            || self.server.as_ref().is_some_and(|server| server.is_blocked(subscribers))
+    }
+
     /// Returns whether nothing is left to be done before the sockets are closed, or the time is over.
-    fn is_finished(&mut self, now: Duration) -> bool {
+    fn is_finished(&mut self, is_more: bool, now: Duration) -> bool {
         if !self.state.queue.is_closed() {
             return false;
         }
+        let mut is_quiet = true;
         if let Some(server) = &mut self.server {
             server.stop_accepting();
-            let has_heard = server.take_heard_publisher();
-            let quiet_at = if server.publishers() > 0 { now + QUIET } else { now };
-            if has_heard || self.quiet_at.is_none() {
-                self.quiet_at = Some(quiet_at);
+            if self.quiet.is_none_or(|(heard, _)| heard != server.heard()) {
+                let pause = if server.publishers() > 0 { QUIET } else { Duration::ZERO };
+                self.quiet = Some((server.heard(), now + pause));
             }
+            is_quiet = self.quiet.is_some_and(|(_, quiet_at)| now >= quiet_at);
         }
-        let is_quiet = self.server.is_none() || self.quiet_at.is_some_and(|quiet_at| now >= quiet_at);
-        self.state.is_late() || (self.state.is_finished() && self.exchange.is_empty() && is_quiet)
+        let is_done = !is_more && self.state.is_finished() && self.exchange.is_empty() && is_quiet;
+        is_done || self.state.is_late()
     }
 
     /// Closes the sockets. What is on its way is still written until the time is over.
@@ -396,7 +405,7 @@ impl BusThread {
             while !server.is_empty() && !self.state.is_late() {
                 let now = self.clock.now();
                 let is_more = server.turn(&mut self.exchange, &self.poller, now);
-                let due = if is_more { Some(now) } else { server.deadline() };
+                let due = if is_more { Some(now) } else { server.deadline(now) };
                 let until = due.map(|due| self.clock.instant_of(due)).into_iter().chain(stop_at).min();
                 self.clock.wait_until(until);
                 self.poller.wait(until, &mut ready);
@@ -429,8 +438,9 @@ impl BusThread {
         let of_links = self.dialled.iter().filter_map(Dialled::deadline).min();
         let has_waiting = !self.exchange.waiting().is_empty() || self.dialled.iter().any(Dialled::is_full);
         let recheck = has_waiting.then(|| Instant::now() + FULL_RECHECK);
-        let of_server = self.server.as_ref().and_then(Server::deadline).map(|due| self.clock.instant_of(due));
-        let quiet = self.quiet_at.filter(|due| *due > now).map(|due| self.clock.instant_of(due));
+        let of_server = self.server.as_ref().and_then(|server| server.deadline(now));
+        let quiet = self.quiet.map(|(_, quiet_at)| quiet_at).filter(|due| *due > now);
+        let [of_server, quiet] = [of_server, quiet].map(|due| due.map(|due| self.clock.instant_of(due)));
         let stop_at = self.state.stop_at.get().copied();
         [of_links, recheck, of_server, quiet, stop_at].into_iter().flatten().min()
     }

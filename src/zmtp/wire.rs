@@ -12,28 +12,22 @@ pub enum PeerFault {
     Frame,
     /// A command is too long, or a `PING` is too short.
     Command,
-    /// As many peers of its kind as there may be are connected.
-    NoPlace,
-    /// The peer changes its subscriptions too often.
-    Changes,
 }
 
 /// The length of the greeting.
 pub const GREETING_BYTES: usize = 64;
-/// The greeting that we send: signature, version, mechanism, padding. It announces ZMTP 3.0, so that
+/// The greeting that we send, unasked and at once: signature, version, mechanism, padding. It announces ZMTP 3.0, so that
 /// libzmq sends subscriptions as messages.
 pub const GREETING: [u8; GREETING_BYTES] = *b"\xff\0\0\0\0\0\0\0\0\x7f\x03\0NULL\
     \0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 /// The message that subscribes to everything. A publisher is sent it once its `READY` has arrived: libzmq closes a
-/// connection on which a message arrives together with the [`handshake`].
+/// connection on which a message arrives together with our own `READY`.
 pub const SUBSCRIBE_TO_EVERYTHING: &[u8] = b"\0\x01\x01";
 /// Longest `READY` that is accepted, in bytes. libzmq sends 27 bytes, and up to some 300 with an identity.
 pub const READY_BYTES: u64 = 1_024;
 /// Longest command that is accepted, in bytes, also of those that are ignored. `PING` has at most 23 bytes (spec 37). Only `READY`, and
 /// the commands that subscribe, may be longer.
 pub const COMMAND_BYTES: u64 = 512;
-/// The length of the greeting and the `READY` that we send.
-const HANDSHAKE_BYTES: usize = GREETING_BYTES + 28;
 /// Longest head of a frame: the flags and a length of eight bytes.
 pub(super) const FRAME_HEAD_BYTES: usize = 9;
 
@@ -176,24 +170,14 @@ impl FrameHead {
     }
 }
 
-/// Returns the greeting and the `READY` that we send, unasked and at once, to peers of this role: as a socket of type XPUB
-/// to those that subscribe, and as one of type XSUB to those that publish.
+/// Returns the `READY` that peers of this role are sent: as from a socket of type XPUB those that subscribe, and as from
+/// one of type XSUB those that publish.
 #[must_use]
-pub fn handshake(peers: SocketRole) -> &'static [u8] {
-    const XPUB: [u8; HANDSHAKE_BYTES] = greeting_and(b"\x04\x1a\x05READY\x0bSocket-Type\0\0\0\x04XPUB");
-    const XSUB: [u8; HANDSHAKE_BYTES] = greeting_and(b"\x04\x1a\x05READY\x0bSocket-Type\0\0\0\x04XSUB");
+pub fn ready(peers: SocketRole) -> &'static [u8] {
     match peers {
-        SocketRole::Subscribes => &XPUB,
-        SocketRole::Publishes => &XSUB,
+        SocketRole::Subscribes => b"\x04\x1a\x05READY\x0bSocket-Type\0\0\0\x04XPUB",
+        SocketRole::Publishes => b"\x04\x1a\x05READY\x0bSocket-Type\0\0\0\x04XSUB",
     }
-}
-
-const fn greeting_and(ready: &[u8; HANDSHAKE_BYTES - GREETING_BYTES]) -> [u8; HANDSHAKE_BYTES] {
-    let mut bytes = [0; HANDSHAKE_BYTES];
-    let (greeting, rest) = bytes.split_at_mut(GREETING_BYTES);
-    greeting.copy_from_slice(&GREETING);
-    rest.copy_from_slice(ready);
-    bytes
 }
 
 /// Appends the command that answers a `PING` with this context, of at most [`PING_CONTEXT_BYTES`].
@@ -285,8 +269,8 @@ mod tests {
         for (peers, role) in
             [(SocketRole::Subscribes, SocketRole::Publishes), (SocketRole::Publishes, SocketRole::Subscribes)]
         {
-            let (greeting, ready) = handshake(peers).split_at(GREETING_BYTES);
-            assert_eq!((check_greeting(0, greeting), greeting[VERSION_AT..].first_chunk()), (Ok(()), Some(b"\x03\0")));
+            assert_eq!((check_greeting(0, &GREETING), GREETING[VERSION_AT..].first_chunk()), (Ok(()), Some(b"\x03\0")));
+            let ready = super::ready(peers);
             let (socket_type, frame_bytes) = parse_ready(ready).unwrap().unwrap();
             assert_eq!((SocketRole::of_type(socket_type), frame_bytes), (Some(role), ready.len()));
         }

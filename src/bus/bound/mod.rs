@@ -3,19 +3,25 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `listener`, `host` | from an endpoint to a listening socket |
-//! | `admission` | who gets a place, and what is told and counted of peers |
+//! | `acceptor` | the listening sockets, and whom they accept |
+//! | `places` | how many peers may be connected |
 //! | `peer` | one connection |
-//! | `server` | one turn of the loop: accept, read, write, and what is due |
-//! | `inbound` | what peers send |
+//! | `server` | one turn of the loop: accept, write, read, and what is due |
+//! | `server/inbound` | what peers send |
+//! | `unfinished` | what messages hold that publishers do not complete |
+//! | `reports` | what is counted of peers, and what is told of them |
 
-mod admission;
+mod acceptor;
 mod host;
-mod inbound;
 mod listener;
 mod peer;
+mod places;
+mod reports;
 mod server;
+mod unfinished;
 
-pub use admission::{HubTotals, LossReason, LostSubscriber, MAX_PEERS, MAX_PUBLISHERS, PeerTotals};
+pub use places::{MAX_PEERS, MAX_PUBLISHERS};
+pub use reports::{HubTotals, LossReason, LostSubscriber, PeerTotals};
 
-pub(super) use admission::{HubCounters, PeerCounters};
+pub(super) use reports::{HubCounters, PeerCounters};
 pub(super) use server::Server;

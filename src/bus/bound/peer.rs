@@ -1,14 +1,17 @@
 //! One connection that a peer has made to an endpoint that we bound: its socket, and what the server knows of it.
 
 use std::io::IoSlice;
-use std::os::fd::{AsFd, OwnedFd};
-use std::time::Duration;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, send, sendmsg, shutdown};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, sendmsg, shutdown};
 
 use crate::bus::ffi;
-use crate::zmtp::{GREETING_BYTES, PeerSession};
+use crate::zmtp::{Exchange, PeerSession};
+
+/// The number of a peer, which is its token for the poller too. A later peer has a greater one, so that what the poller
+/// tells of an earlier peer is not taken for news of a later one that has the same descriptor.
+pub(super) type PeerId = u64;
 
 /// Where a peer stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,13 +29,13 @@ pub(super) enum Phase {
 /// A connection.
 #[derive(Debug)]
 pub(super) struct Peer {
+    pub(super) id: PeerId,
     socket: OwnedFd,
-    /// Tells this peer from an earlier one at the same index.
-    pub(super) generation: u32,
     /// The index of the listener that it has connected to.
     pub(super) listener: usize,
-    pub(super) session: PeerSession,
     pub(super) phase: Phase,
+    /// What it may say next. It is not there while the peer is heard.
+    pub(super) session: Option<PeerSession>,
     /// Commands that are to be written between two messages.
     pub(super) commands: Vec<u8>,
     /// It is in the queue of those that may have something to read.
@@ -40,83 +43,88 @@ pub(super) struct Peer {
     pub(super) is_writable: bool,
     /// The peer has ended the connection, or the system has, behind what it has sent.
     pub(super) has_ended: bool,
-    /// The bytes of its greeting that have not arrived.
-    pub(super) greeting_left: usize,
-    /// What its unfinished message counted when it was last read, in bytes, and since when it has been unfinished.
-    pub(super) unfinished: Option<(usize, Duration)>,
-}
-
-/// What came of a read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ReadEnd {
-    /// So many bytes have arrived. There may be more if the buffer is full.
-    Bytes(usize),
-    /// Nothing has arrived.
-    Blocked,
-    /// The peer has ended the connection, or the system has.
-    Ended,
 }
 
 impl Peer {
-    pub(super) fn new(socket: OwnedFd, generation: u32, listener: usize, session: PeerSession) -> Self {
+    pub(super) fn new(id: PeerId, socket: OwnedFd, listener: usize, session: PeerSession) -> Self {
         Self {
+            id,
             socket,
-            generation,
             listener,
-            session,
             phase: Phase::Handshake,
+            session: Some(session),
             commands: Vec::new(),
             is_queued: false,
             is_writable: true,
             has_ended: false,
-            greeting_left: GREETING_BYTES,
-            unfinished: None,
         }
     }
 
-    /// Reads what has arrived.
-    pub(super) fn read(&self, buffer: &mut [u8]) -> ReadEnd {
-        match retry(|| recv(&self.socket, &mut *buffer, RecvFlags::DONTWAIT)) {
-            Ok((0, _)) => ReadEnd::Ended,
-            Ok((bytes, _)) => ReadEnd::Bytes(bytes),
-            Err(Errno::AGAIN) => ReadEnd::Blocked,
-            Err(_) => ReadEnd::Ended,
-        }
+    /// Reads what has arrived. Returns how many bytes: none at the end of the connection.
+    ///
+    /// # Errors
+    /// Returns [`Errno::AGAIN`] if nothing has arrived, and any other error if the connection has ended.
+    pub(super) fn read(&self, buffer: &mut [u8]) -> Result<usize, Errno> {
+        retry_on_intr(|| recv(&self.socket, &mut *buffer, RecvFlags::DONTWAIT)).map(|(bytes, _)| bytes)
     }
 
     /// Writes one part after the other, as much as the kernel takes. Returns how many bytes it took: none if it has no room.
     ///
     /// # Errors
     /// The connection has ended.
-    pub(super) fn write(&mut self, [first, second]: [&[u8]; 2]) -> Result<usize, Errno> {
+    pub(super) fn write(&mut self, parts: [&[u8]; 2]) -> Result<usize, Errno> {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        let written = retry(|| match second {
-            [] => send(&self.socket, first, flags),
-            _ => {
-                let parts = [IoSlice::new(first), IoSlice::new(second)];
-                sendmsg(&self.socket, &parts, &mut SendAncillaryBuffer::default(), flags)
-            }
-        });
+        let slices = parts.map(IoSlice::new);
+        let written = retry_on_intr(|| sendmsg(&self.socket, &slices, &mut SendAncillaryBuffer::default(), flags));
         let written = if written == Err(Errno::AGAIN) { Ok(0) } else { written };
         // Less than asked for: the socket is announced when it has room again.
-        self.is_writable = written == Ok(first.len() + second.len());
+        self.is_writable = written == Ok(parts.map(<[u8]>::len).iter().sum());
         written
     }
 
-    /// Writes the commands that wait. Returns how many bytes were written.
+    /// Writes the commands that wait, unless they would stand within a message, or there is no room.
     ///
     /// # Errors
     /// The connection has ended.
-    pub(super) fn write_commands(&mut self) -> Result<usize, Errno> {
-        let commands = std::mem::take(&mut self.commands);
-        let written = self.write([&commands, &[]]);
+    pub(super) fn write_commands(&mut self, exchange: &mut Exchange) -> Result<(), Errno> {
+        let place = if let Phase::Subscriber(place) = self.phase { Some(place) } else { None };
+        let is_within_message = || place.is_some_and(|place| !exchange.is_between_messages(place));
+        if self.commands.is_empty() || !self.is_writable || is_within_message() {
+            return Ok(());
+        }
+        let mut commands = std::mem::take(&mut self.commands);
+        let written = self.write([&commands, &[]])?;
+        commands.drain(..written.min(commands.len()));
         self.commands = commands;
-        self.commands.drain(..written.unwrap_or_default().min(self.commands.len()));
-        written
+        place.into_iter().for_each(|place| exchange.command_written(place, written));
+        Ok(())
+    }
+
+    /// Writes the next batch of messages to a subscriber. Returns whether more could be written at once.
+    ///
+    /// # Errors
+    /// The connection has ended.
+    pub(super) fn write_batch(
+        &mut self,
+        place: u8,
+        exchange: &mut Exchange,
+        buffer: &mut Vec<u8>,
+    ) -> Result<bool, Errno> {
+        self.write_commands(exchange)?;
+        if !self.is_writable {
+            return Ok(false);
+        }
+        let referenced = exchange.batch(place, !self.commands.is_empty(), buffer);
+        let written = self.write([buffer, referenced])?;
+        if exchange.written(place, written) {
+            exchange.acknowledged(place, self.unacknowledged_bytes());
+        }
+        Ok(self.is_writable && exchange.waiting_at(place) > 0)
     }
 
     /// Writes nothing more to the peer. What the kernel has, the peer still gets.
-    pub(super) fn end_writing(&self) {
+    pub(super) fn close(&mut self) {
+        self.phase = Phase::Closing;
         // The only error is that the connection has ended.
         let _ = shutdown(&self.socket, Shutdown::Write);
     }
@@ -128,17 +136,7 @@ impl Peer {
 }
 
 impl AsFd for Peer {
-    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
-    }
-}
-
-/// Makes a call again if a signal has interrupted it.
-fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
-    loop {
-        match call() {
-            Err(Errno::INTR) => {}
-            result => return result,
-        }
     }
 }

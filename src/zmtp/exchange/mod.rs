@@ -17,7 +17,7 @@ use dialled::DialledReaders;
 
 use super::log::{Entry, Log, Origin, Released};
 use super::noted_topics::NotedTopics;
-use super::place_set::{MAX_SUBSCRIBERS, PlaceSet};
+use super::place_set::PlaceSet;
 use super::sent_stream::SentStream;
 use super::subscriptions::Subscriptions;
 use super::wire_message::WireMessage;
@@ -60,13 +60,13 @@ pub struct Exchange {
     pub subscriptions: Subscriptions,
     /// By place.
     readers: Vec<Option<Reader>>,
+    /// The number of subscribers.
+    subscribers: usize,
     /// The places of subscribers that hear publishers.
     hearing: PlaceSet,
     /// The places of subscribers for which messages wait.
     waiting: PlaceSet,
     dialled: DialledReaders,
-    /// Whether endpoints are bound. They always count as connected.
-    is_bound: bool,
     /// The number of the oldest posted message, of the oldest one of a publisher, and of the oldest one that a
     /// subscriber waits for, or less.
     oldest_posted: u64,
@@ -82,17 +82,18 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// Returns an exchange without subscribers, with so many dialled endpoints, none of which is connected.
+    /// Returns an exchange with places for so many subscribers at bound endpoints, at most [`super::MAX_SUBSCRIBERS`] and
+    /// none if nothing is bound, and with so many dialled endpoints, none of which is connected.
     #[must_use]
-    pub fn new(is_bound: bool, dialled: usize) -> Self {
+    pub fn new(places: usize, dialled: usize) -> Self {
         Self {
             log: Log::default(),
             subscriptions: Subscriptions::default(),
-            readers: std::iter::repeat_with(|| None).take(MAX_SUBSCRIBERS).collect(),
+            readers: std::iter::repeat_with(|| None).take(places).collect(),
+            subscribers: 0,
             hearing: PlaceSet::default(),
             waiting: PlaceSet::default(),
-            dialled: DialledReaders::new(dialled, is_bound),
-            is_bound,
+            dialled: DialledReaders::new(dialled, places > 0),
             oldest_posted: 0,
             oldest_forwarded: 0,
             oldest_wanted: 0,
@@ -104,11 +105,24 @@ impl Exchange {
         }
     }
 
+    /// Returns whether there is a place for another subscriber.
+    #[must_use]
+    pub fn has_place(&self) -> bool {
+        self.subscribers < self.readers.len()
+    }
+
+    /// Returns the number of subscribers.
+    #[must_use]
+    pub fn subscribers(&self) -> usize {
+        self.subscribers
+    }
+
     /// Adds a subscriber, which receives what publishers send if `hears_publishers`. Returns its place, or `None` if
     /// there is none.
     pub fn join(&mut self, hears_publishers: bool) -> Option<u8> {
         let (place, reader) = (0..=u8::MAX).zip(&mut self.readers).find(|(_, reader)| reader.is_none())?;
         *reader = Some(Reader { next: 0, written_bytes: 0, waiting: 0, sent: SentStream::default() });
+        self.subscribers += 1;
         if hears_publishers {
             self.hearing.insert(place);
         }
@@ -122,6 +136,7 @@ impl Exchange {
             self.subscriptions.leave(place);
             let left = self.readers.get_mut(usize::from(place)).and_then(Option::take);
             debug_assert!(left.is_some(), "nobody is at {place}");
+            self.subscribers -= usize::from(left.is_some());
             first = left.filter(|reader| reader.waiting > 0).map_or(first, |reader| first.min(reader.next));
             self.hearing.remove(place);
             self.waiting.remove(place);
@@ -156,7 +171,7 @@ impl Exchange {
         (wanted, taken_at): (PlaceSet, Duration),
     ) {
         let is_forwarded = origin == Origin::Forwarded;
-        if wanted.is_empty() && self.is_bound {
+        if wanted.is_empty() && self.is_bound() {
             self.unsubscribed += 1;
             if !is_forwarded {
                 self.unsubscribed_topics.note(message.topic());
@@ -291,13 +306,24 @@ impl Exchange {
     /// Returns the subscribers for which the oldest message of this origin has waited for longer than `time`.
     #[must_use]
     pub fn overdue(&mut self, origin: Origin, time: Duration, now: Duration) -> PlaceSet {
-        let oldest = match origin {
+        let overdue = self.oldest(origin).filter(|entry| now.saturating_sub(entry.taken_at) > time);
+        overdue.map_or_else(PlaceSet::default, |entry| entry.wanted)
+    }
+
+    /// Returns the subscribers that the oldest posted message waits for, and whether it waits for a dialled endpoint.
+    #[must_use]
+    pub fn oldest_waits_for(&mut self) -> (PlaceSet, bool) {
+        let handed = self.dialled.handed();
+        let oldest = self.oldest(Origin::Posted);
+        oldest.map_or_else(Default::default, |entry| (entry.wanted, entry.number >= handed))
+    }
+
+    fn oldest(&mut self, origin: Origin) -> Option<&Entry> {
+        let number = match origin {
             Origin::Posted => &mut self.oldest_posted,
             Origin::Forwarded => &mut self.oldest_forwarded,
         };
-        let oldest = self.log.first(oldest, |entry| entry.message.is_some() && entry.origin == origin);
-        let overdue = oldest.filter(|entry| now.saturating_sub(entry.taken_at) > time);
-        overdue.map_or_else(PlaceSet::default, |entry| entry.wanted)
+        self.log.first(number, |entry| entry.message.is_some() && entry.origin == origin)
     }
 
     /// Returns how late the latest subscriber is: the most messages that wait for one, and for how long the oldest one
@@ -320,7 +346,12 @@ impl Exchange {
     /// Returns whether a message could be handed over, or written, if it came now.
     #[must_use]
     pub fn is_connected(&self) -> bool {
-        self.is_bound || self.dialled.is_connected()
+        self.is_bound() || self.dialled.is_connected()
+    }
+
+    /// Returns whether endpoints are bound. They always count as connected.
+    fn is_bound(&self) -> bool {
+        !self.readers.is_empty()
     }
 
     /// Returns the message that a dialled endpoint is to be handed next.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::zmtp::MAX_SUBSCRIBERS;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -12,7 +13,7 @@ fn message(topic: &[u8], payload_bytes: usize) -> WireMessage {
 
 /// Returns an exchange with so many subscribers to everything, which hear publishers.
 fn exchange_with(subscribers: u8, dialled: usize) -> Exchange {
-    let mut exchange = Exchange::new(true, dialled);
+    let mut exchange = Exchange::new(MAX_SUBSCRIBERS, dialled);
     for place in 0..subscribers {
         assert_eq!(exchange.join(true), Some(place));
         exchange.subscriptions.subscribe(place, b"").unwrap();
@@ -97,7 +98,7 @@ fn who_matches_is_decided_when_a_message_is_taken() {
 #[test]
 fn a_message_that_nobody_wants_is_released_at_once_and_counted() {
     for (is_bound, dialled, released, unsubscribed) in [(true, 0, 1, 1), (true, 1, 1, 1), (false, 1, 0, 0)] {
-        let mut exchange = Exchange::new(is_bound, dialled);
+        let mut exchange = Exchange::new(if is_bound { MAX_SUBSCRIBERS } else { 0 }, dialled);
         post(&mut exchange, b"t", [0]);
         let result = (released_posted(&mut exchange), exchange.unsubscribed());
         assert_eq!(result, (released, unsubscribed), "bound: {is_bound}, dialled: {dialled}");
@@ -288,7 +289,7 @@ fn hand(exchange: &mut Exchange, endpoint: usize, messages: usize) -> bool {
 
 #[test]
 fn a_posted_message_waits_for_each_connected_dialled_endpoint_and_for_one_if_there_is_none() {
-    let mut exchange = Exchange::new(false, 3);
+    let mut exchange = Exchange::new(0, 3);
     post(&mut exchange, b"t", [0, 0, 0, 0]);
     assert!(!exchange.is_connected() && exchange.next_for(0).is_none());
     exchange.set_connected(0, true);
@@ -306,7 +307,7 @@ fn a_posted_message_waits_for_each_connected_dialled_endpoint_and_for_one_if_the
 
 #[test]
 fn a_message_that_was_handed_to_one_endpoint_does_not_wait_when_all_are_away() {
-    let mut exchange = Exchange::new(false, 2);
+    let mut exchange = Exchange::new(0, 2);
     exchange.set_connected(0, true);
     exchange.set_connected(1, true);
     post(&mut exchange, b"t", [0, 0]);
@@ -355,7 +356,7 @@ fn the_log_has_no_entries_for_what_nobody_needs() {
 
 #[test]
 fn a_batch_looks_at_a_bounded_number_of_messages_for_others() {
-    let mut exchange = Exchange::new(true, 0);
+    let mut exchange = Exchange::new(MAX_SUBSCRIBERS, 0);
     for (place, prefix) in [(0, b"all"), (1, b"one"), (2, b"new")] {
         assert_eq!(exchange.join(true), Some(place));
         exchange.subscriptions.subscribe(place, prefix).unwrap();

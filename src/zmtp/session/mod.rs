@@ -24,6 +24,8 @@ const SUBSCRIPTION_BYTES: u64 = (SUBSCRIBE.len() + MAX_TOPIC_BYTES + 1) as u64;
 /// What a peer has said.
 #[derive(Debug)]
 pub enum PeerEvent<'b> {
+    /// Its greeting has arrived. Peers of this role are to be answered with [`super::ready`].
+    Greeting(SocketRole),
     /// Its handshake is done, and its socket type fits.
     Ready,
     /// It wants what begins with this prefix, of at most [`MAX_TOPIC_BYTES`]. A peer may say so twice.
@@ -108,6 +110,9 @@ impl PeerSession {
         let (greeting, mut rest) = bytes.split_at(bytes.len().min(GREETING_BYTES - self.greeting_bytes));
         wire::check_greeting(self.greeting_bytes, greeting)?;
         self.greeting_bytes += greeting.len();
+        if !greeting.is_empty() && self.greeting_bytes == GREETING_BYTES {
+            on(PeerEvent::Greeting(self.peers));
+        }
         let mut topic: Cow<'_, [u8]> = Cow::Owned(mem::take(&mut self.topic));
         while let Some(head) = self.take_head(&mut rest)? {
             let needed = self.needed_bytes(head, !topic.is_empty())?;

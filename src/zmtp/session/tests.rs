@@ -1,7 +1,7 @@
 //! What a session reads, drops and refuses, and what it holds meanwhile.
 
 use super::*;
-use crate::zmtp::handshake;
+use crate::zmtp::{self, GREETING};
 
 const PAYLOAD_BYTES: u64 = 4;
 /// What a publisher sends first, and what a subscriber does.
@@ -9,8 +9,8 @@ const PUBLISHER: SocketRole = SocketRole::Publishes;
 const SUBSCRIBER: SocketRole = SocketRole::Subscribes;
 
 /// Returns what a peer of this role sends for its handshake: what we send to one of the other role.
-fn handshake_of(role: SocketRole) -> &'static [u8] {
-    handshake(if role == PUBLISHER { SUBSCRIBER } else { PUBLISHER })
+fn handshake_of(role: SocketRole) -> Vec<u8> {
+    [&GREETING, zmtp::ready(if role == PUBLISHER { SUBSCRIBER } else { PUBLISHER })].concat()
 }
 
 fn text(event: PeerEvent<'_>) -> String {
@@ -25,11 +25,15 @@ fn text(event: PeerEvent<'_>) -> String {
     }
 }
 
-/// Receives these parts. Returns what the peer has said, with the fault at its end if there is one.
+/// Receives these parts. Returns what the peer has said behind its greeting, with the fault at its end if there is one.
 fn receive<'b>(session: &mut PeerSession, parts: impl IntoIterator<Item = &'b [u8]>) -> Vec<String> {
     let mut said = Vec::new();
     for part in parts {
-        if let Err(fault) = session.receive(part, &mut |event| said.push(text(event))) {
+        let result = session.receive(part, &mut |event| match event {
+            PeerEvent::Greeting(_) => {}
+            event => said.push(text(event)),
+        });
+        if let Err(fault) = result {
             said.push(format!("{fault:?}"));
             break;
         }
@@ -51,8 +55,21 @@ fn says(role: SocketRole, bytes: &[u8]) -> Vec<String> {
 /// Checks what a peer says behind its handshake.
 fn says_each(role: SocketRole, cases: &[(&str, &[u8], &[&str])]) {
     for (what, sent, expected) in cases {
-        let said = says(role, &[handshake_of(role), sent].concat());
+        let said = says(role, &[&handshake_of(role), *sent].concat());
         assert_eq!(said, [&["Ready"], *expected].concat(), "{what}");
+    }
+}
+
+#[test]
+fn a_greeting_is_told_once_when_it_has_arrived_whole() {
+    for role in [PUBLISHER, SUBSCRIBER] {
+        let (mut session, mut told) = (PeerSession::new(role, PAYLOAD_BYTES), 0);
+        for (at, part) in handshake_of(role).chunks(1).enumerate() {
+            session
+                .receive(part, &mut |event| told += usize::from(matches!(event, PeerEvent::Greeting(of) if of == role)))
+                .unwrap();
+            assert_eq!(told, usize::from(at + 1 >= GREETING_BYTES), "byte {at}");
+        }
     }
 }
 
@@ -65,7 +82,7 @@ fn long(flags: u8, body: &[u8]) -> Vec<u8> {
 fn ready(role: SocketRole, payload_bytes: u64) -> PeerSession {
     let mut session = PeerSession::new(role, payload_bytes);
     assert!(!session.is_ready());
-    assert_eq!(receive(&mut session, [handshake_of(role)]), ["Ready"]);
+    assert_eq!(receive(&mut session, [&handshake_of(role)[..]]), ["Ready"]);
     assert!(session.is_ready());
     session
 }
@@ -181,7 +198,7 @@ fn a_peer_that_is_none_of_ours_is_refused_at_the_byte_that_shows_it() {
 
 #[test]
 fn a_handshake_is_a_ready_of_a_fitting_socket_type() {
-    let greeting = &handshake(PUBLISHER)[..GREETING_BYTES];
+    let greeting = &GREETING[..];
     let body = |socket_type: &[u8], rest: &[u8]| {
         [b"\x05READY\x0bSocket-Type\0\0\0", &[socket_type.len() as u8][..], socket_type, rest].concat()
     };
@@ -216,7 +233,7 @@ fn a_handshake_is_a_ready_of_a_fitting_socket_type() {
 
 #[test]
 fn what_has_been_said_before_a_fault_is_told() {
-    let sent = [handshake_of(SUBSCRIBER), b"\x00\x02\x01a\x08"].concat();
+    let sent = [&handshake_of(SUBSCRIBER), &b"\x00\x02\x01a\x08"[..]].concat();
     assert_eq!(says(SUBSCRIBER, &sent), ["Ready", "+a", "Frame"]);
 }
 

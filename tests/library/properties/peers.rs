@@ -23,6 +23,7 @@ pub(crate) const ROLES: [SocketRole; 2] = [SocketRole::Publishes, SocketRole::Su
 /// What a peer has said at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Said {
+    Greeting(bool),
     Ready,
     Subscribe(Vec<u8>),
     Cancel(Vec<u8>),
@@ -73,6 +74,7 @@ pub(crate) fn agrees(pieces: &[&[u8]], role: SocketRole, expected: &Transcript) 
 
 fn said(event: PeerEvent<'_>) -> Said {
     match event {
+        PeerEvent::Greeting(role) => Said::Greeting(role == SocketRole::Publishes),
         PeerEvent::Ready => Said::Ready,
         PeerEvent::Subscribe(prefix) => Said::Subscribe(prefix.to_vec()),
         PeerEvent::Cancel(prefix) => Said::Cancel(prefix.to_vec()),
@@ -144,7 +146,8 @@ fn read_stream(input: &[u8], role: SocketRole, said: &mut Vec<Said>) -> Result<(
             return Err(PeerFault::Greeting);
         }
     }
-    let mut rest = input.get(GREETING_BYTES..).unwrap_or_default();
+    let Some(mut rest) = input.get(GREETING_BYTES..) else { return Ok(()) };
+    said.push(Said::Greeting(role == SocketRole::Publishes));
     let Some(ready) = take_frame(&mut rest)? else { return Ok(()) };
     if !ready.is_command || ready.body_bytes > READY_BYTES {
         return Err(PeerFault::Handshake);

@@ -1,9 +1,10 @@
 //! There is one order for all subscribers, whoever publishes.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use super::rig::{OWN_TOPIC, Rig, Side, Transport};
-use super::traffic::{Poster, Task, number, payload};
+use super::traffic::{Poster, Task, assert_received, number, payload};
 use crate::support::eventually;
 use crate::support::peer::{RawPeer, message};
 use crate::support::subscriber::{Message, Subscriber};
@@ -27,7 +28,7 @@ fn all_subscribers_receive_posts_and_messages_of_publishers_in_one_order() {
     let mut prober = Poster::to(&rig.gateway, OWN_TOPIC, 0);
     eventually("the other subscriber is served", || {
         assert!(prober.post());
-        other.next_within(std::time::Duration::from_millis(50))
+        other.next_within(Duration::from_millis(50))
     });
     let posting = [0, 1].map(|sender| {
         let mut poster = Poster::to(&rig.gateway, &format!("{TOPIC}{sender}"), 100);
@@ -56,4 +57,21 @@ fn all_subscribers_receive_posts_and_messages_of_publishers_in_one_order() {
     println!("{turns} times, a message follows that of another sender");
     assert!(received == receive_all(&other), "another subscriber receives another order");
     rig.assert_unharmed("many senders");
+}
+
+/// It is not written with the next one, or after a pause. The fastest of several counts, since the machine may be busy.
+#[test]
+fn a_message_of_a_publisher_that_comes_alone_is_passed_on_at_once() {
+    const AT_ONCE: Duration = Duration::from_millis(50);
+    let rig = Rig::heard_by_all(Side::Hub, Transport::Tcp);
+    let mut publisher = RawPeer::speaking(rig.publishers(), "PUB");
+    let times = (0..10).map(|number| {
+        let sent = Instant::now();
+        publisher.send_all(&message(&[b"alone", payload(number, "").as_bytes()]));
+        assert_received(&rig, &[number]);
+        sent.elapsed()
+    });
+    let fastest = times.min();
+    assert!(fastest < Some(AT_ONCE), "{fastest:?}");
+    rig.assert_unharmed("messages that come alone");
 }

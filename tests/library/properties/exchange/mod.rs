@@ -50,7 +50,7 @@ pub(crate) fn exchange(input: &[u8]) {
     let Some((&configuration, steps)) = input.split_first() else { return };
     let (is_bound, dialled) = (configuration & 1 == 0, usize::from(configuration >> 1) % 3);
     let mut world = World {
-        exchange: Exchange::new(is_bound, dialled),
+        exchange: Exchange::new(if is_bound { usize::from(PLACES) } else { 0 }, dialled),
         model: Model::new(is_bound, dialled),
         now: Duration::ZERO,
         taken: 0,
@@ -93,10 +93,9 @@ impl World {
     }
 
     fn join(&mut self, hears_publishers: bool) {
-        if let Some(place) = (0..PLACES).find(|place| !self.model.subscribers.contains_key(place)) {
-            assert_eq!(self.exchange.join(hears_publishers), Some(place));
-            self.model.join(place, hears_publishers);
-        }
+        let place = (0..PLACES).find(|place| self.model.is_bound && !self.model.subscribers.contains_key(place));
+        assert_eq!((self.exchange.has_place(), self.exchange.join(hears_publishers)), (place.is_some(), place));
+        place.into_iter().for_each(|place| self.model.join(place, hears_publishers));
     }
 
     fn leave(&mut self, mut places: Vec<u8>) {

@@ -85,7 +85,7 @@ impl Subscriber {
 }
 
 pub(super) struct Model {
-    is_bound: bool,
+    pub(super) is_bound: bool,
     /// Whether each dialled endpoint is connected.
     dialled: Vec<bool>,
     pub(super) subscribers: BTreeMap<u8, Subscriber>,

@@ -1,0 +1,200 @@
+//! What peers send: who is read and how much of it, and what comes of it.
+
+use std::time::Duration;
+
+use rustix::io::Errno;
+
+use super::super::peer::{Peer, PeerId, Phase};
+use super::super::reports::{Excess, LossReason};
+use super::{READ_BUFFER_BYTES, Server};
+use crate::zmtp::{Exchange, PeerEvent, SUBSCRIBE_TO_EVERYTHING, SocketRole, put_pong, ready};
+
+/// Bytes that are read from another peer at once. They hold some hundred subscriptions.
+const READ_BYTES: usize = 8 * 1024;
+
+/// Bytes that are read in a turn, after which messages are sent first. It takes about a millisecond.
+const TURN_BYTES: usize = 256 * 1024;
+
+/// Bytes of commands that may wait for a peer. Beyond them, it is not read until it has taken some of them.
+const COMMANDS_BYTES: usize = 4 * 1024;
+
+/// What came of a read.
+enum ReadEnd {
+    /// The peer is announced when it has more to read.
+    Drained,
+    /// There may be more to read.
+    More,
+    /// The connection ends.
+    Ended,
+}
+
+impl Server {
+    /// Reads from the peers that may have something to read, in rotation.
+    pub(super) fn read(&mut self, exchange: &mut Exchange, now: Duration) {
+        if exchange.is_full() {
+            self.unfinished.pause(now);
+        }
+        self.end_unfinished(now);
+        let mut left_bytes = TURN_BYTES;
+        for _ in 0..self.readable.len() {
+            if left_bytes == 0 {
+                break;
+            }
+            let Some(id) = self.readable.pop_front() else { break };
+            let Some(peer) = self.peers.get_mut(&id) else { continue };
+            if peer.write_commands(exchange).is_err() {
+                self.end(id);
+            } else if !self.may_read(id, exchange) {
+                self.readable.push_back(id);
+            } else if let Some(mut peer) = self.peers.remove(&id) {
+                match self.read_peer(&mut peer, &mut left_bytes, exchange, now) {
+                    ReadEnd::Ended => {
+                        self.leave(&peer);
+                        continue;
+                    }
+                    ReadEnd::More => self.readable.push_back(id),
+                    ReadEnd::Drained => peer.is_queued = false,
+                }
+                self.peers.insert(id, peer);
+            }
+        }
+    }
+
+    /// Returns whether a peer may be read now: it takes its answers, and there is room for what it sends.
+    pub(super) fn may_read(&self, id: PeerId, exchange: &Exchange) -> bool {
+        let Some(peer) = self.peers.get(&id) else { return false };
+        let has_room = match peer.phase {
+            Phase::Publisher => !exchange.is_full() && self.unfinished.may_read(id),
+            // A place of a subscriber that has left is free from the end of the turn on.
+            Phase::Handshake => self.left.is_empty() || exchange.has_place(),
+            Phase::Subscriber(_) | Phase::Closing => true,
+        };
+        has_room && peer.commands.len() < COMMANDS_BYTES
+    }
+
+    /// Reads from a peer once.
+    fn read_peer(
+        &mut self,
+        peer: &mut Peer,
+        left_bytes: &mut usize,
+        exchange: &mut Exchange,
+        now: Duration,
+    ) -> ReadEnd {
+        let most_bytes = if peer.phase == Phase::Publisher { READ_BUFFER_BYTES } else { READ_BYTES };
+        let mut buffer = std::mem::take(&mut self.read_buffer);
+        let read = peer.read(buffer.get_mut(..most_bytes).unwrap_or_default());
+        let bytes = read.unwrap_or_default();
+        let stays = match read {
+            Err(Errno::AGAIN) => true,
+            Ok(0) | Err(_) => false,
+            Ok(bytes) => self.receive(peer, buffer.get(..bytes).unwrap_or_default(), exchange, now),
+        };
+        self.read_buffer = buffer;
+        *left_bytes = left_bytes.saturating_sub(bytes);
+        match stays {
+            false => ReadEnd::Ended,
+            // Where a part of the buffer is free, nothing is left, and the peer is announced when more comes. Its end is
+            // announced once, and only another read tells it.
+            true if bytes == most_bytes || (bytes > 0 && peer.has_ended) => ReadEnd::More,
+            true => ReadEnd::Drained,
+        }
+    }
+
+    /// Handles what was read from a peer. Returns whether it stays.
+    fn receive(&mut self, peer: &mut Peer, read: &[u8], exchange: &mut Exchange, now: Duration) -> bool {
+        if peer.phase == Phase::Closing {
+            return true;
+        }
+        let Some(mut session) = peer.session.take() else { return false };
+        let result = session.receive(read, &mut |event| self.hear(peer, event, exchange, now));
+        if result.is_err() {
+            self.report_fault(peer, exchange, now);
+            return false;
+        }
+        if session.is_ready() && peer.phase == Phase::Handshake {
+            self.reports.report(Excess::Place, now);
+            return false;
+        }
+        if peer.phase == Phase::Publisher {
+            self.unfinished.set(peer.id, session.unfinished_bytes(), now);
+        }
+        peer.session = Some(session);
+        peer.write_commands(exchange).is_ok()
+    }
+
+    /// Takes note of a peer that does not speak the protocol. Subscribers among them are reported as often as the log tells
+    /// of them.
+    fn report_fault(&mut self, peer: &Peer, exchange: &mut Exchange, now: Duration) {
+        if peer.phase == Phase::Handshake {
+            self.reports.report(Excess::Stranger, now);
+        } else if self.reports.report(Excess::BrokenProtocol, now) {
+            self.report_lost(peer, LossReason::BrokenProtocol, exchange);
+        }
+    }
+
+    /// Does what a peer says.
+    fn hear(&mut self, peer: &mut Peer, event: PeerEvent<'_>, exchange: &mut Exchange, now: Duration) {
+        match (event, peer.phase) {
+            // READY follows the greeting of the peer, so that a stranger gets no more than a greeting.
+            (PeerEvent::Greeting(role), _) => peer.commands.extend_from_slice(ready(role)),
+            (PeerEvent::Ready, _) => self.enter(peer, exchange),
+            (PeerEvent::Subscribe(prefix), Phase::Subscriber(place)) => {
+                if exchange.subscriptions.subscribe(place, prefix).is_err() {
+                    self.reports.report(Excess::Subscription, now);
+                }
+            }
+            (PeerEvent::Cancel(prefix), Phase::Subscriber(place)) => {
+                exchange.subscriptions.cancel(place, prefix);
+            }
+            (PeerEvent::RefusedSubscription, Phase::Subscriber(_)) => {
+                self.reports.report(Excess::Subscription, now);
+            }
+            (PeerEvent::Message(message), Phase::Publisher) => {
+                self.heard += 1;
+                exchange.forward(message, now);
+            }
+            (PeerEvent::Dropped, Phase::Publisher) => self.reports.hub_counters.dropped.add(1),
+            (PeerEvent::Dropped, Phase::Subscriber(_)) => self.reports.counters.messages_dropped.add(1),
+            (PeerEvent::Ping(context), _) => put_pong(&mut peer.commands, context),
+            // There is no place for it.
+            (_, Phase::Handshake | Phase::Closing) => {}
+            (PeerEvent::Subscribe(_) | PeerEvent::Cancel(_) | PeerEvent::RefusedSubscription, Phase::Publisher)
+            | (PeerEvent::Message(_), Phase::Subscriber(_)) => {
+                debug_assert!(false, "a session tells what fits its role");
+            }
+        }
+    }
+
+    /// Gives a peer its place, if there is one.
+    fn enter(&mut self, peer: &mut Peer, exchange: &mut Exchange) {
+        let Some(listener) = self.acceptor.listeners.get(peer.listener) else { return };
+        match listener.peers {
+            SocketRole::Publishes if self.publishers < self.places.publishers => {
+                self.publishers += 1;
+                peer.phase = Phase::Publisher;
+                peer.commands.extend_from_slice(SUBSCRIBE_TO_EVERYTHING);
+            }
+            SocketRole::Publishes => return,
+            SocketRole::Subscribes => {
+                let Some(place) = exchange.join(listener.hears_publishers) else { return };
+                peer.phase = Phase::Subscriber(place);
+                if let Some(subscriber) = self.subscribers.get_mut(usize::from(place)) {
+                    debug_assert!(subscriber.is_none(), "{place} is that of another");
+                    *subscriber = Some(peer.id);
+                }
+            }
+        }
+        self.handshakes.remove(&peer.id);
+    }
+
+    /// Ends the publishers with unfinished messages, if these have held too much for too long, of which nothing more has
+    /// arrived.
+    fn end_unfinished(&mut self, now: Duration) {
+        let is_idle = |id: &PeerId| self.peers.get(id).is_some_and(|peer| !peer.is_queued);
+        let idle: Vec<_> = self.unfinished.take_overdue(now).into_iter().filter(is_idle).collect();
+        for id in idle {
+            self.reports.report(Excess::Unfinished, now);
+            self.end(id);
+        }
+    }
+}
