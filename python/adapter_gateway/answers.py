@@ -15,6 +15,10 @@ from .errors import Message, RefusedError
 HEAD_BYTES = 64 * 1024
 BODY_BYTES = 1024 * 1024
 
+#: What the gateway says with 200, and in plain text where it gets http at a port of https.
+_ACCEPTED = b'{"status":"accepted"}'
+_HTTPS_ONLY = b"This port speaks https: use https:// in the address, not http://."
+
 #: The most bytes of an answer that is kept, so that what repeats it is only counted.
 REPEATED_BYTES = 1024
 
@@ -23,7 +27,7 @@ _LENGTH = re.compile(r"[0-9]{1,19}\Z", re.ASCII)
 
 
 class MalformedAnswer(Exception):
-    """What arrived is no answer of HTTP/1.1 whose end can be found."""
+    """What arrived is no answer of a gateway: no answer of HTTP/1.1 whose end can be found, or a 200 of another server."""
 
 
 class Answer(NamedTuple):
@@ -46,7 +50,9 @@ class Answer(NamedTuple):
         if detail is None:
             # The page of a stranger may quote the URL, which has the token in it.
             detail = f"an answer of {len(self.body)} bytes that says nothing about the problem (RFC 9457)"
-            if self.status == 400:
+            if self.body.strip() == _HTTPS_ONLY:
+                detail = _HTTPS_ONLY.decode()
+            elif self.status == 400:
                 detail += "; is it an https address?"
         kind, pointer = texts.get("type", "about:blank"), texts.get("pointer")
         return RefusedError(self.status, kind, detail, pointer, self.retry_after_s(), message)
@@ -135,6 +141,8 @@ class AnswerReader:
         options = {option.strip().lower() for option in fields.get("connection", "").split(",")}
         # RFC 9112 section 9.3.
         close = "close" in options or (match[1] == b"0" and "keep-alive" not in options)
+        if status == 200 and data[body_at:end].rstrip() != _ACCEPTED:
+            raise MalformedAnswer("an answer 200 is not that of the gateway")
         if status == 200 and not close and end - at <= REPEATED_BYTES:
             self._accepted = data[at:end]
             found.append(1)

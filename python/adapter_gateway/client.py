@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import os
 import pathlib
 import queue
 import socket
 import threading
 import time
-from collections.abc import Generator, Iterable, Iterator
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Optional, TypeVar
 
 from .connection import Pool, Wait, Waiter, Work, block, run
@@ -30,6 +32,9 @@ RETRY_S = 30.0
 
 #: How many requests `send_many` has in flight, unless it is called with others.
 IN_FLIGHT = 64
+
+#: What is said of outcomes that nobody has asked for.
+NEVER_ITERATED = "send_many(...) was never iterated, so nothing was sent"
 
 #: Seconds that the iterable may take to give messages, before the second thread does the work meanwhile.
 _LINGER_S = 0.002
@@ -70,7 +75,8 @@ class ClientBase:
         """
         if url is not None and socket is not None:
             raise ValueError("url and socket exclude each other")
-        file = default_path() if path is None else pathlib.Path(path)
+        # The directory of this process may change before the file is read once more.
+        file = default_path() if path is None else pathlib.Path(os.path.abspath(path))
         token = read_token(file)
         address = (url or URL) if socket is None else pathlib.Path(socket)
         if certificate is None and isinstance(address, str) and address.startswith("https:"):
@@ -187,8 +193,14 @@ class _Sending:
         self._round = 0
         self._is_attended = False
         self._has_ended = False
+        self._has_begun = False
+
+    def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
+        if not self._has_begun:
+            _warn(NEVER_ITERATED, RuntimeWarning, source=self)
 
     def run(self, messages: Iterator[Message]) -> Generator[Outcome, None, None]:
+        self._has_begun = True
         pipeline = self._pipeline
         failure: Optional[Exception] = None
         is_exhausted = False

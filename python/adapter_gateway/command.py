@@ -25,6 +25,9 @@ else:
 _NAME = "adapter-gateway"
 _VARIABLE = "ADAPTER_GATEWAY"
 
+#: How long a command may take that changes the settings.
+_SWITCH_TIMEOUT_S = 60.0
+
 
 def find_binary() -> pathlib.Path:
     """Returns the path of the program `adapter-gateway`.
@@ -94,10 +97,12 @@ def disable(settings: Optional[Path] = None) -> None:
 
 
 def _switch(command: str, settings: Optional[Path]) -> None:
-    words = [str(find_binary()), command, *(() if settings is None else (f"--settings={os.fspath(settings)}",))]
-    ended = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
-    if ended.returncode != 0:
-        reason = ended.stderr.strip().removeprefix("error: ")
+    words = [str(find_binary()), command, *arguments({"settings": settings})]
+    none, pipe = subprocess.DEVNULL, subprocess.PIPE
+    ended = subprocess.run(words, stdin=none, stdout=pipe, stderr=pipe, timeout=_SWITCH_TIMEOUT_S)
+    # Where SIGCHLD is ignored, the status is always 0.
+    if ended.returncode != 0 or not ended.stdout:
+        reason = ended.stderr.decode(errors="replace").strip().removeprefix("error: ")
         raise SettingsError(reason or f"{command} ended with status {ended.returncode}")
 
 

@@ -5,11 +5,14 @@ What takes time is a coroutine. It is told how to wait, so that a thread and an 
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
+import functools
 import os
 import select
 import socket
 import ssl
+import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Coroutine
@@ -28,6 +31,11 @@ READ_BYTES = 64 * 1024
 #: The most bytes of one TLS record (RFC 8446 section 5.1). With one record for each call, what the socket did not take
 #: whole is of no use to the server.
 _RECORD_BYTES = 16 * 1024
+
+#: How old the settings may be if the gateway refuses their token because it has not read them yet, and the seconds before
+#: it is asked once more.
+_YOUNG_S = 2.0
+_TOKEN_PAUSE_S = 0.5
 
 #: Seconds between two attempts at a Unix socket whose queue is full.
 _QUEUE_PAUSE_S = 0.01
@@ -71,7 +79,7 @@ class Connect(NamedTuple):
             context = endpoint.tls_context()
             tls = None if context is None else (context, endpoint.host)
             failure = OSError("the host has no address")
-            for family, _, _, _, address in socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM):
+            for family, _, _, _, address in _addresses(endpoint.host, endpoint.port, until):
                 try:
                     return Connection(_connected(family, address, tls, until))
                 except OSError as error:
@@ -80,6 +88,33 @@ class Connect(NamedTuple):
         except (OSError, ValueError) as error:
             # `ValueError` is what the standard library raises for some hosts and paths.
             raise NotSentError(f"{endpoint.address}: {failure_reason(error)}") from error
+
+
+def _addresses(host: str, port: int, until: float) -> list[Any]:
+    """Looks up a name. A thread does so, because nothing else bounds the time that it takes."""
+    # With a text, it would import a codec, and a fork may come meanwhile.
+    look_up = functools.partial(socket.getaddrinfo, host.encode("ascii"), port, type=socket.SOCK_STREAM)
+    with contextlib.suppress(socket.gaierror):
+        return look_up(flags=socket.AI_NUMERICHOST)
+    try:
+        return started(look_up).result(_rest_s(until))
+    except concurrent.futures.TimeoutError:
+        raise TimeoutError from None
+
+
+def started(work: Callable[[], _Result]) -> concurrent.futures.Future[_Result]:
+    """Runs this in a thread of its own, for which nothing waits at the end of the program."""
+    future: concurrent.futures.Future[_Result] = concurrent.futures.Future()
+    future.set_running_or_notify_cancel()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="adapter_gateway", daemon=True).start()
+    return future
 
 
 #: How to wait: it does so, and returns the connection that was to be made.
@@ -163,7 +198,7 @@ def _connected(family: int, address: Any, tls: Optional[tuple[ssl.SSLContext, st
         if tls is not None:
             context, host = tls
             made.settimeout(_rest_s(until))
-            made = context.wrap_socket(made, server_hostname=host)
+            made = context.wrap_socket(made, server_hostname=host.encode("ascii"))
     except BaseException:
         made.close()
         raise
@@ -242,6 +277,12 @@ class Pool:
                     self.endpoint = self.endpoint.with_token(read_token(self._settings))
         return None if self.endpoint.token == refused.token else self.endpoint
 
+    def has_young_settings(self) -> bool:
+        """Returns whether the settings were written so shortly before that the gateway may not have read them."""
+        with contextlib.suppress(OSError):
+            return self._settings is not None and 0 <= time.time() - os.stat(self._settings).st_mtime < _YOUNG_S
+        return False
+
 
 class Work:
     """What one `send_many` does on its connections, one after the other. `begin` and `step` wait, nothing else does."""
@@ -266,7 +307,8 @@ class Work:
 
     def renew(self) -> None:
         """Looks for another token in the settings, since the one that was used is refused."""
-        self.pipeline.renew(self._pool.renewed(self.pipeline.endpoint))
+        renewed = self._pool.renewed(self.pipeline.endpoint)
+        self.pipeline.renew(renewed, time.monotonic() + _TOKEN_PAUSE_S if self._pool.has_young_settings() else None)
 
     async def begin(self, waiter: Waiter) -> None:
         """Gets a connection. Raises `NotSentError`."""
@@ -350,8 +392,13 @@ class Work:
                 now = time.monotonic()
                 if data:
                     pipeline.receive(data, now)
-            except (OSError, MalformedAnswer) as error:
+            except OSError as error:
                 self._break(failure_reason(error))
+                return
+            except MalformedAnswer as error:
+                reason = f"what answers at {pipeline.endpoint.address} is no gateway: {error}"
+                self._break(reason)
+                pipeline.give_up(reason)
                 return
             if pipeline.in_flight < waiting:
                 self._moved_at = now

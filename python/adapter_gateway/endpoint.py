@@ -84,7 +84,8 @@ class Endpoint:
         self.address = f"{UNIX_PREFIX}{self.socket_path}" if self.socket_path else text
         if certificate is not None and not self.is_tls:
             raise ValueError("a certificate is for https; this address is not https")
-        self.certificate = None if certificate is None else os.fspath(certificate)
+        # It is read for each connection, and the directory of this process may change.
+        self.certificate = None if certificate is None else os.path.abspath(certificate)
         self._system_trust: Optional[ssl.SSLContext] = None
         if self.certificate is not None:
             try:
@@ -107,7 +108,9 @@ class Endpoint:
             raise ValueError("the URL names no host")
         self.is_tls = parts.scheme == "https"
         self.host = parts.hostname
-        self.port = parts.port or (443 if self.is_tls else 80)
+        self.port = (443 if self.is_tls else 80) if parts.port is None else parts.port
+        if self.port == 0:
+            raise ValueError("nothing listens on port 0")
         self._authority = parts.netloc
         if parts.path not in ("", "/"):
             self._target = quote(parts.path, safe="/%:@!$&'()*+,;=~-._")
@@ -115,6 +118,8 @@ class Endpoint:
     def _set_token(self, token: str) -> None:
         if not token:
             raise ValueError("the token is empty")
+        if any("\ud800" <= character <= "\udfff" for character in token):
+            raise ValueError("the token holds a lone surrogate, which is no character")
         self.token = token
         # A URL ends in histories and in the logs of proxies, so the token is in it only if no field can carry it.
         field, query = f"Authorization: Bearer {token}\r\n", ""

@@ -25,8 +25,9 @@ class SendError(GatewayError):
     """A message was not accepted, as far as the client knows."""
 
     def __init__(self, text: str, message: Optional[Message] = None) -> None:
-        # `OSError`, which some errors are, takes a second argument for itself.
-        super().__init__(text)
+        # A server chooses the text in part, and a terminal would obey some of its characters. `OSError`, which some errors
+        # are, takes a second argument for itself.
+        super().__init__("".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text))
         #: The topic and the payload, from `send_many`.
         self.message = message
 

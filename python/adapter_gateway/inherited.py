@@ -9,6 +9,7 @@ import errno
 import os
 import socket
 import stat
+import time
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -18,6 +19,10 @@ _DEFAULTS = (f"127.0.0.1:{_PORT}", f"[::1]:{_PORT}")
 
 # The kernel reduces it to net.core.somaxconn.
 _BACKLOG = 4096
+
+# How long another process may take from `bind` to `listen`.
+_LISTENS_WITHIN_S = 0.1
+_PAUSE_S = 0.005
 
 _ABSENT = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT)
 
@@ -38,14 +43,14 @@ class Lifeline:
     """The standard input of a gateway (`--watch-stdin`). When all copies of its writing end are closed, it stops."""
 
     def __init__(self) -> None:
-        self.read_end, self._write_end = os.pipe()
+        self.read_end, *self._write_ends = os.pipe()
         _copied.add(self)
 
     def close(self) -> None:
         """Asks the gateway to stop. Another call does nothing."""
-        write_end, self._write_end = self._write_end, -1
-        if write_end >= 0:
-            os.close(write_end)
+        # To remove is indivisible, whatever thread does so.
+        with contextlib.suppress(IndexError):
+            os.close(self._write_ends.pop())
 
     after_fork = close
 
@@ -149,9 +154,14 @@ class Listeners:
 
 
 def _is_stale(path: str) -> bool:
-    if not stat.S_ISSOCK(os.lstat(path).st_mode):
-        return False
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        # A listener whose backlog is full makes others wait.
-        probe.setblocking(False)
-        return probe.connect_ex(path) == errno.ECONNREFUSED
+    end = time.monotonic() + _LISTENS_WITHIN_S
+    while stat.S_ISSOCK(os.lstat(path).st_mode):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            # A listener whose backlog is full makes others wait.
+            probe.setblocking(False)
+            if probe.connect_ex(path) != errno.ECONNREFUSED:
+                return False
+        if time.monotonic() >= end:
+            return True
+        time.sleep(_PAUSE_S)
+    return False

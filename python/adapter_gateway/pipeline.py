@@ -26,6 +26,10 @@ RETRY_AFTER_LIMIT_S = 60.0
 #: Seconds between two attempts to connect.
 PAUSE_S = 0.1
 
+#: The type of the problem of a gateway that was switched off.
+_DISABLED = "urn:adapter-gateway:problem:disabled"
+_OFF = "the gateway is off: its settings have switched it off"
+
 
 class Entry(_Outcome):
     """A message that was taken from the iterable. When it is done, it is its own outcome."""
@@ -77,6 +81,9 @@ class Pipeline:
         #: The refusal of the token, while nobody has looked for another one, and once it is final.
         self._denied: Optional[RefusedError] = None
         self.verdict: Optional[RefusedError] = None
+        #: Whether the token was tried once more, and whether the gateway said last that it is off.
+        self._is_tried_again = False
+        self._is_off = False
         #: Whether the server ends the connection: nothing more can be sent on it.
         self.closing = False
         #: Whether the server answered anything on this connection, and whether it was made for this pipeline.
@@ -147,10 +154,17 @@ class Pipeline:
 
     def failed(self, reason: str, now: float) -> None:
         """A connection could not be made, or ended before it was of use."""
+        if self._is_off:
+            self.give_up(f"{self.endpoint.address}: {_OFF}")
+            return
         self._failure = reason
         self.resume_at = now + PAUSE_S
         if self._failing_since is None:
             self._failing_since = now
+
+    def give_up(self, reason: str) -> None:
+        """Makes no further attempt to connect: there is no gateway."""
+        self._failure, self._failing_since = reason, float("-inf")
 
     def connected(self, reader: AnswerReader, is_new: bool) -> None:
         """Begins another connection. The end of one that was kept says nothing about the gateway."""
@@ -214,6 +228,7 @@ class Pipeline:
             entry.is_done = True
         self._window = min(self._limit, self._window + count)
         self._unavailable_at = self._denied = None
+        self._is_tried_again = self._is_off = False
         if not self._reorder:
             self._overtaken()
 
@@ -230,10 +245,13 @@ class Pipeline:
             entry = self._next()
             detail = f"the gateway does not accept {self.endpoint.token_name}" if answer.status == 401 else None
             entry.error = error = answer.refusal(entry.message, detail)
+            self._is_off = error.type == _DISABLED
+            if self._is_off:
+                entry.error = error = answer.refusal(entry.message, _OFF)
             if answer.status == 401:
                 self._denied = error
                 self._again.append(entry)
-            elif answer.status == 503:
+            elif answer.status == 503 and not self._is_off:
                 self._unavailable(entry, error, now)
             else:
                 entry.is_done = True
@@ -259,12 +277,17 @@ class Pipeline:
         """Whether the token was refused, and all answers have come: call `renew`."""
         return self._denied is not None and not self._sent
 
-    def renew(self, endpoint: Optional[Endpoint]) -> None:
-        """Goes on with another token, or, without one, takes the refusal as the outcome of all that comes."""
+    def renew(self, endpoint: Optional[Endpoint], again_at: Optional[float] = None) -> None:
+        """Goes on with another token, or once more with the same one at a time. Otherwise the refusal is the outcome of all
+        that comes."""
         denied, self._denied = self._denied, None
         if endpoint is not None:
             self.endpoint = endpoint
             self.verdict = None
+        elif denied is not None and again_at is not None and not self._is_tried_again:
+            self._is_tried_again = True
+            self._window = 1
+            self.resume_at = again_at
         elif denied is not None:
             self.verdict = denied
             self._refuse_all(denied)

@@ -6,6 +6,7 @@ import ast
 import contextlib
 import os
 import pathlib
+import stat
 from collections.abc import Iterator
 from typing import Optional
 
@@ -37,7 +38,10 @@ def read_token(file: Path) -> str:
     A file with the token alone is enough for a client, which may be on another machine than the gateway.
     """
     try:
-        with open(file, "rb") as opened:
+        # Without this flag, a FIFO is opened only when somebody writes to it.
+        with open(file, "rb", opener=lambda path, flags: os.open(path, flags | getattr(os, "O_NONBLOCK", 0))) as opened:
+            if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+                raise SettingsError(f"{file}: it is not a regular file")
             source = opened.read(_FILE_BYTES + 1)
     except OSError as error:
         raise SettingsError(f"{file}: {error.strerror}") from error
@@ -58,6 +62,8 @@ def read_token(file: Path) -> str:
         raise SettingsError(f"{file}: TOKEN is not set, or empty")
     if not isinstance(token, str):
         raise SettingsError(f"{file}: TOKEN is not a string")
+    if any("\ud800" <= character <= "\udfff" for character in token):
+        raise SettingsError(f"{file}: TOKEN holds a lone surrogate, which is no character")
     return token
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import stat
 
 import pytest
@@ -28,10 +29,15 @@ def test_the_file_of_serve_is_the_default(tmp_path, monkeypatch):
     assert (tmp_path / "adapter" / "user_settings.py").exists()
 
 
-def test_a_file_that_cannot_be_edited_stays_and_its_place_is_named(settings):
+@pytest.mark.parametrize("reaps", [signal.SIG_DFL, signal.SIG_IGN])
+def test_a_file_that_cannot_be_edited_stays_and_its_place_is_named(settings, reaps):
     settings.write_text("OPEN_REST_API = x = False\n")
-    with pytest.raises(SettingsError, match=":1:1: OPEN_REST_API is bound here") as raised:
-        adapter_gateway.enable(settings)
+    before = signal.signal(signal.SIGCHLD, reaps)
+    try:
+        with pytest.raises(SettingsError, match=":1:1: OPEN_REST_API is bound here") as raised:
+            adapter_gateway.enable(settings)
+    finally:
+        signal.signal(signal.SIGCHLD, before)
     assert str(raised.value).startswith(str(settings))
     assert settings.read_text() == "OPEN_REST_API = x = False\n"
 

@@ -196,6 +196,18 @@ def test_listeners_take_over_what_is_stale(tmp_path):
     assert path.read_text() == "no socket"
 
 
+def test_listeners_leave_a_socket_to_who_is_about_to_listen(tmp_path, monkeypatch):
+    monkeypatch.setattr("adapter_gateway.inherited._LISTENS_WITHIN_S", TIMEOUT_S)
+    path = tmp_path / "socket"
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(str(path))
+        threading.Timer(0.1, bound.listen).start()
+        with pytest.raises(OSError, match="cannot listen on unix:.*in use"):
+            Listeners([f"unix:{path}"])
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(str(path))
+
+
 def test_listeners_refuse_what_they_cannot_open():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         place = f"127.0.0.1:{taken.getsockname()[1]}"

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import functools
-import threading
 import time
-from collections.abc import AsyncGenerator, AsyncIterable, Iterable
-from typing import Any, Callable, Optional, TypeVar, Union
+import warnings
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
+from typing import Any, Optional, TypeVar, Union
 
-from ..client import IN_FLIGHT, RETRY_S, ClientBase
-from ..connection import Connect, Connection, Wait, Work
+from ..client import IN_FLIGHT, NEVER_ITERATED, RETRY_S, ClientBase
+from ..connection import Connect, Connection, Wait, Work, started
 from ..endpoint import Message, Payload
 from ..errors import Outcome
 
@@ -82,8 +81,14 @@ class _Sending:
         self._gathered = 0
         #: How many outcomes are on their way to the caller. Until the caller has them, they take the room of messages.
         self._yielding = 0
+        self._has_begun = False
+
+    def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
+        if not self._has_begun:
+            _warn(NEVER_ITERATED, RuntimeWarning, source=self)
 
     async def run(self, messages: Union[Iterable[Message], AsyncIterable[Message]]) -> AsyncGenerator[Outcome, None]:
+        self._has_begun = True
         tasks: list[asyncio.Task[None]] = []
         # What the loop over the outcomes waits for, the task that takes messages, and the one that works. In Python 3.9,
         # an event belongs to the loop that runs when it is made.
@@ -199,16 +204,7 @@ async def wait(step: Union[Wait, Connect], change: Optional[asyncio.Event] = Non
 async def in_thread(work: Callable[[], _Result], discard: Callable[[_Result], object] = lambda _: None) -> _Result:
     """Runs this in a thread of its own, which goes on if the call is cancelled. What waits here ends by itself, and
     `discard` takes the result then."""
-    future: concurrent.futures.Future[_Result] = concurrent.futures.Future()
-    future.set_running_or_notify_cancel()
-
-    def run() -> None:
-        try:
-            future.set_result(work())
-        except BaseException as error:
-            future.set_exception(error)
-
-    threading.Thread(target=run, name="adapter_gateway.aio", daemon=True).start()
+    future = started(work)
     try:
         return await asyncio.wrap_future(future)
     except asyncio.CancelledError:

@@ -61,6 +61,9 @@ def test_repeated_answers_are_counted(count):
         b"HTTP/1.1 2000 OK\r\nContent-Length: 0\r\n\r\n",
         b"HTTP/1.1  200 OK\r\nContent-Length: 0\r\n\r\n",
         b"HTTP/1.1 200 OK\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}",
         b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: +1\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
@@ -89,7 +92,7 @@ def test_what_is_no_answer_is_refused(malformed):
     ],
 )
 def test_an_answer_says_whether_the_connection_ends(line, close):
-    (found,) = AnswerReader().receive(line + b"Content-Length: 0\r\n\r\n")
+    (found,) = AnswerReader().receive(line + b'Content-Length: 22\r\n\r\n{"status":"accepted"}\n')
     assert (isinstance(found, Answer) and found.close) == close
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 from urllib.parse import quote
 
@@ -51,9 +52,12 @@ def test_a_token_that_no_field_can_carry_is_in_the_query(token):
         ("http://s3cret@localhost/", SECRET),
         ("http://", SECRET),
         ("http://localhost:99999", SECRET),
+        ("http://localhost:0", SECRET),
+        ("https://localhost:0", SECRET),
         ("unix:", SECRET),
         ("", SECRET),
         ("http://localhost", ""),
+        ("http://localhost", SECRET + "\ud800"),
         ("http://localhost", SECRET, "cert.pem"),
         ("/run/gateway", SECRET, "cert.pem"),
         ("http://bücher", SECRET),
@@ -116,6 +120,7 @@ def test_settings_with_a_token(source, token, tmp_path):
         (OPEN + "TOKEN = None", "TOKEN is not set"),
         (OPEN + "TOKEN = 5", "TOKEN is not a string"),
         (OPEN + "TOKEN = b's3cret'", "TOKEN is not a string"),
+        (OPEN + r"TOKEN = 's3cret\ud800'", "TOKEN holds a lone surrogate"),
         (OPEN + "TOKEN = 's3cret'\nTOKEN += 's3cret'", ":3: TOKEN is not a literal"),
         (OPEN + "TOKEN = f('s3cret')", ":2: TOKEN is not a literal"),
         (OPEN + "TOKEN, x = 's3cret', *'a'", ":2: TOKEN is not a literal"),
@@ -132,6 +137,23 @@ def test_settings_without_a_token(source, reason, tmp_path):
     with pytest.raises(adapter_gateway.SettingsError) as error:
         read_token(file)
     assert str(file) in str(error.value) and reason in str(error.value) and "s3cret" not in str(error.value)
+
+
+def test_settings_that_are_no_file(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in (pipe, tmp_path, pathlib.Path("/dev/null")):
+        with pytest.raises(adapter_gateway.SettingsError, match=f"{path}: "):
+            read_token(path)
+
+
+def test_a_relative_path_of_the_settings_means_the_same_file_for_ever(tmp_path, monkeypatch):
+    with gateway(tmp_path, over="https") as running:
+        monkeypatch.chdir(tmp_path)
+        with adapter_gateway.Client.from_settings(running.settings.name, url=running.ready().url) as client:
+            monkeypatch.chdir("/")
+            client.send("t", {})
+            assert client._pool.endpoint.token_name == f"TOKEN in {running.settings}"
 
 
 def test_where_the_settings_are(monkeypatch):
@@ -158,7 +180,7 @@ def test_the_address_of_settings(tmp_path, monkeypatch):
     certificate.touch()
     url = "https://localhost:12358/api/message"
     assert found(file) == (url, "a", str(certificate))
-    assert found(file, certificate="other.pem") == (url, "a", "other.pem")
+    assert found(file, certificate="other.pem") == (url, "a", str(pathlib.Path("other.pem").absolute()))
     assert found(file, url="http://localhost:1") == ("http://localhost:1", "a", None)
     assert found(str(file), socket="/run/x") == ("unix:/run/x", "a", None)
     assert found(file, socket="localhost:1") == ("unix:localhost:1", "a", None)

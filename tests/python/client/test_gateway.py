@@ -121,7 +121,7 @@ def test_a_certificate_that_is_not_trusted_ends_the_attempt(kind, tmp_path):
 def test_plain_http_at_the_https_port_is_told_so(kind, tmp_path):
     with gateway(tmp_path, over="https") as running:
         with kind(running.ready().url.replace("https", "http"), TOKEN) as client:
-            with pytest.raises(RefusedError, match="https"):
+            with pytest.raises(RefusedError, match="This port speaks https: use https:// in the address, not http://"):
                 client.send("t", {})
 
 
