@@ -5,13 +5,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, HandshakeKind, RootCertStore};
+use rustls::{ClientConfig, ClientConnection, HandshakeKind};
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::Failure;
 use crate::request::Answers;
+use crate::tls::TlsClient;
 
 /// How long a server may take to accept a connection, and to complete the handshake of TLS.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -22,7 +21,7 @@ pub(crate) const READ_BYTES: usize = 64 * 1024;
 /// One connection.
 pub(crate) struct Connection {
     pub(crate) socket: Socket,
-    tls: Option<Box<ClientConnection>>,
+    tls: Option<Box<TlsClient>>,
     unsent: Vec<u8>,
     /// The beginning of an answer whose end has not come yet.
     partial: Vec<u8>,
@@ -37,7 +36,7 @@ impl Connection {
         let mut connection = Self::begin(address, None, tls)?;
         connection.socket.set_linger(Some(Duration::ZERO))?;
         if let Some(tls) = &mut connection.tls {
-            complete_handshake(&mut connection.socket, tls)?;
+            complete_handshake(&mut connection.socket, tls.connection())?;
         }
         Ok(connection)
     }
@@ -57,7 +56,7 @@ impl Connection {
             socket.set_tcp_nodelay(true)?;
         }
         socket.connect_timeout(address, CONNECT_TIMEOUT)?;
-        let tls = tls.map(client_of).transpose()?;
+        let tls = tls.map(|config| Box::new(TlsClient::new(config, "localhost")));
         socket.set_nonblocking(true)?;
         Ok(Self { socket, tls, unsent: Vec::new(), partial: Vec::new(), unanswered: 0 })
     }
@@ -65,14 +64,14 @@ impl Connection {
     /// Closes the connection as most clients do: with `close_notify` in TLS, and without a reset.
     pub(crate) fn close(mut self) -> Result<(), Failure> {
         if let Some(tls) = &mut self.tls {
-            tls.send_close_notify();
+            self.unsent.extend(tls.close()?);
         }
         self.flush()
     }
 
     /// Returns whether the handshake was full or resumed a session.
-    pub(crate) fn handshake_kind(&self) -> Option<HandshakeKind> {
-        self.tls.as_ref()?.handshake_kind()
+    pub(crate) fn handshake_kind(&mut self) -> Option<HandshakeKind> {
+        self.tls.as_mut()?.connection().handshake_kind()
     }
 
     /// Sends a pipeline of requests, as far as the socket takes them now.
@@ -83,14 +82,14 @@ impl Connection {
             self.unsent.extend_from_slice(requests.get(sent..).unwrap_or_default());
             return Ok(());
         };
-        tls.writer().write_all(requests)?;
+        self.unsent.extend(tls.write(requests)?);
         self.flush()
     }
 
     /// Sends what has not been sent yet, as far as the socket takes it now.
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
-        while let Some(tls) = self.tls.as_mut().filter(|tls| tls.wants_write()) {
-            tls.write_tls(&mut self.unsent)?;
+        if let Some(tls) = &mut self.tls {
+            self.unsent.extend(tls.records()?);
         }
         if !self.unsent.is_empty() {
             let sent = write_some(&self.socket, &self.unsent)?;
@@ -121,7 +120,7 @@ impl Connection {
                     self.count_partial(answers)?
                 }
                 Some(tls) => {
-                    decrypt(tls, input, &mut self.partial)?;
+                    tls.read(input, &mut self.partial)?;
                     // The last message of the handshake, and the request behind it.
                     self.flush()?;
                     self.count_partial(answers)?
@@ -142,12 +141,6 @@ impl Connection {
     }
 }
 
-fn client_of(config: &Arc<ClientConfig>) -> Result<Box<ClientConnection>, Failure> {
-    let mut tls = Box::new(ClientConnection::new(Arc::clone(config), ServerName::try_from("localhost")?)?);
-    tls.set_buffer_limit(None);
-    Ok(tls)
-}
-
 /// Completes a handshake. Blocks meanwhile.
 fn complete_handshake(socket: &mut Socket, tls: &mut ClientConnection) -> Result<(), Failure> {
     socket.set_nonblocking(false)?;
@@ -156,26 +149,6 @@ fn complete_handshake(socket: &mut Socket, tls: &mut ClientConnection) -> Result
         tls.complete_io(socket)?;
     }
     Ok(socket.set_nonblocking(true)?)
-}
-
-/// Returns a configuration that trusts this authority alone.
-pub(crate) fn trusting(authority_pem: &[u8]) -> Result<Arc<ClientConfig>, Failure> {
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_slice(authority_pem)?)?;
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
-}
-
-fn decrypt(tls: &mut ClientConnection, mut records: &[u8], plaintext: &mut Vec<u8>) -> Result<(), Failure> {
-    while !records.is_empty() {
-        tls.read_tls(&mut records)?;
-        let arrived = tls.process_new_packets()?.plaintext_bytes_to_read();
-        let before = plaintext.len();
-        plaintext.resize(before + arrived, 0);
-        tls.reader().read_exact(plaintext.get_mut(before..).unwrap_or_default())?;
-    }
-    Ok(())
 }
 
 fn write_some(mut socket: &Socket, bytes: &[u8]) -> Result<usize, Failure> {

@@ -4,6 +4,9 @@
 //! subscriber another. Every answer is checked, and every message is counted at the subscriber. Only servers that ran
 //! at the same time are compared.
 
+#[allow(dead_code, clippy::indexing_slicing, clippy::panic, reason = "shared with the tests, which use all of it")]
+#[path = "../../tests/support/answer.rs"]
+mod answer;
 mod clients;
 mod comparison;
 mod connection;
@@ -19,6 +22,9 @@ mod request;
 mod results;
 mod servers;
 mod subscriber;
+#[allow(dead_code, clippy::expect_used, reason = "shared with the tests")]
+#[path = "../../tests/support/tls.rs"]
+mod tls;
 mod workloads;
 
 use std::fs;

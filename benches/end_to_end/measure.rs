@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use adapter_gateway::bus::{QUEUE_BYTES, QUEUE_MESSAGES};
-use rustls::ClientConfig;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ALL_VERSIONS, ClientConfig};
 
 use crate::Failure;
 use crate::clients::Clients;
-use crate::connection::trusting;
 use crate::cores::Cores;
 use crate::load::{Load, Outcome};
 use crate::process::{Cpu, Process};
@@ -19,6 +20,7 @@ use crate::publishers::Publishers;
 use crate::request::{Request, topic};
 use crate::servers::{Programs, Server, Via};
 use crate::subscriber::Subscriber;
+use crate::tls::trusting;
 
 /// How long the last messages may take to arrive, at 256 subscribers too.
 const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -178,7 +180,10 @@ impl Bench {
         let command = self.programs.command(server, via, hub, &publishers)?;
         let process = Process::start(command, self.cores, both_cores, server.is_gateway())?;
         let tls = match via {
-            Via::Tls => Some(trusting(&self.programs.authority_pem()?)?),
+            Via::Tls => {
+                let authority = CertificateDer::from_pem_slice(&self.programs.authority_pem()?)?;
+                Some(Arc::new(trusting([authority], ALL_VERSIONS)))
+            }
             Via::Tcp | Via::Unix | Via::Bind { .. } | Via::Hub => None,
         };
         let topic = topic(prefixes);

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use crate::Failure;
+use crate::answer::Answer;
 
 /// The token of all servers.
 pub(crate) const TOKEN: &str = "0123456789abcdef0123456789abcdef";
@@ -96,14 +97,9 @@ impl Answers {
 
 /// Returns the length of the answer that `input` begins with, if it is complete.
 fn whole_answer(input: &[u8]) -> Result<Option<usize>, Failure> {
-    let mut fields = [httparse::EMPTY_HEADER; 32];
-    let mut response = httparse::Response::new(&mut fields);
-    let httparse::Status::Complete(head) = response.parse(input)? else { return Ok(None) };
-    let length = response.headers.iter().find(|field| field.name.eq_ignore_ascii_case("content-length"));
-    let length: usize = std::str::from_utf8(length.ok_or("an answer without Content-Length")?.value)?.parse()?;
-    let Some(body) = input.get(head..head + length) else { return Ok(None) };
-    if response.code != Some(200) || body.trim_ascii_end() != ACCEPTED {
-        return Err(format!("answered {:?} {}", response.code, String::from_utf8_lossy(body)).into());
+    let Some((answer, bytes)) = Answer::take(input, true)? else { return Ok(None) };
+    if answer.status != 200 || answer.content.trim_ascii_end() != ACCEPTED {
+        return Err(format!("answered {answer:?}").into());
     }
-    Ok(Some(head + length))
+    Ok(Some(bytes))
 }

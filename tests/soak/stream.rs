@@ -1,14 +1,13 @@
 //! A client's connection, by TCP, by TCP and TLS, or by a Unix socket, with the answers that it reads.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind};
 use std::time::Duration;
 
-use rustls::ClientConnection;
-use rustls::pki_types::ServerName;
 use socket2::SockRef;
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::support::answer::Answer;
+use crate::support::tls::TlsClient;
 use crate::world::World;
 
 const READ_BYTES: usize = 16 * 1024;
@@ -28,7 +27,7 @@ enum Socket {
 /// One connection. Drop closes it.
 pub(crate) struct Stream {
     socket: Socket,
-    tls: Option<Box<ClientConnection>>,
+    tls: Option<Box<TlsClient>>,
     unread: Vec<u8>,
 }
 
@@ -47,11 +46,8 @@ impl Stream {
         let config = world.tls().filter(|_| way == Way::Tcp);
         let mut stream = Self::connect_plain(world, way).await?;
         if let Some(config) = config {
-            let name = ServerName::try_from("localhost").map_err(io::Error::other)?;
-            let mut tls = ClientConnection::new(config, name).map_err(io::Error::other)?;
-            tls.set_buffer_limit(None);
-            stream.tls = Some(Box::new(tls));
-            while stream.tls.as_ref().is_some_and(|tls| tls.is_handshaking()) {
+            stream.tls = Some(Box::new(TlsClient::new(&config, "localhost")));
+            while stream.tls.as_mut().is_some_and(|tls| tls.connection().is_handshaking()) {
                 stream.flush_tls().await?;
                 if stream.read().await? == 0 {
                     return Err(ErrorKind::UnexpectedEof.into());
@@ -64,8 +60,8 @@ impl Stream {
 
     pub(crate) async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         let Some(tls) = &mut self.tls else { return self.write_raw(bytes).await };
-        tls.writer().write_all(bytes)?;
-        self.flush_tls().await
+        let records = tls.write(bytes)?;
+        self.write_raw(&records).await
     }
 
     /// Reads the next answer. Fails with `UnexpectedEof` if the connection ends instead.
@@ -108,9 +104,8 @@ impl Stream {
 
     /// Closes the connection as most clients do, in TLS with `close_notify`.
     pub(crate) async fn close(mut self) {
-        if let Some(tls) = &mut self.tls {
-            tls.send_close_notify();
-            let _ = self.flush_tls().await;
+        if let Some(Ok(records)) = self.tls.as_mut().map(|tls| tls.close()) {
+            let _ = self.write_raw(&records).await;
         }
     }
 
@@ -137,10 +132,7 @@ impl Stream {
 
     async fn flush_tls(&mut self) -> io::Result<()> {
         let Some(tls) = &mut self.tls else { return Ok(()) };
-        let mut records = Vec::new();
-        while tls.wants_write() {
-            tls.write_tls(&mut records)?;
-        }
+        let records = tls.records()?;
         self.write_raw(&records).await
     }
 
@@ -165,18 +157,9 @@ impl Stream {
             Socket::Tcp(socket) => socket.try_read(&mut buffer)?,
             Socket::Unix(socket) => socket.try_read(&mut buffer)?,
         };
-        let mut input = &buffer[..bytes];
         match &mut self.tls {
-            None => self.unread.extend_from_slice(input),
-            Some(tls) => {
-                while !input.is_empty() {
-                    tls.read_tls(&mut input)?;
-                    let state = tls.process_new_packets().map_err(io::Error::other)?;
-                    let before = self.unread.len();
-                    self.unread.resize(before + state.plaintext_bytes_to_read(), 0);
-                    tls.reader().read_exact(&mut self.unread[before..])?;
-                }
-            }
+            None => self.unread.extend_from_slice(&buffer[..bytes]),
+            Some(tls) => tls.read(&buffer[..bytes], &mut self.unread)?,
         }
         Ok(bytes)
     }

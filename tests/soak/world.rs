@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use rustls::crypto::ring;
 use rustls::pki_types::CertificateDer;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{ALL_VERSIONS, ClientConfig};
 use tokio::sync::watch;
 
 use crate::account::Account;
 use crate::support::settings_file::token;
+use crate::support::tls::trusting;
 
 /// The timeouts of the gateway. A request that met none of them may not end without its answer.
 pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -144,12 +144,7 @@ impl World {
 
     /// Lets later connections trust these certificates and no others.
     pub(crate) fn trust(&self, certificates: impl IntoIterator<Item = CertificateDer<'static>>) {
-        let mut roots = RootCertStore::empty();
-        roots.add_parsable_certificates(certificates);
-        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .expect("versions of TLS");
-        let config = config.with_root_certificates(roots).with_no_client_auth();
+        let config = trusting(certificates, ALL_VERSIONS);
         *self.tls.lock().expect("no thread panics while it holds this") = Some(Arc::new(config));
     }
 

@@ -25,6 +25,7 @@ pub(crate) mod settings_file;
 pub(crate) mod shared_listener;
 pub(crate) mod subscriber;
 pub(crate) mod terminal;
+pub(crate) mod tls;
 pub(crate) mod topics;
 pub(crate) mod usage;
 

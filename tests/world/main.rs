@@ -41,6 +41,8 @@ mod request;
 mod scenario;
 mod socket;
 mod tls;
+#[path = "../support/tls.rs"]
+mod tls_client;
 mod transport;
 mod world;
 

@@ -1,7 +1,6 @@
 //! TLS, as the clients of some worlds speak it.
 
 use std::cell::RefCell;
-use std::io::{Read, Write};
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
@@ -9,8 +8,9 @@ use adapter_gateway::tls::session::Acceptor;
 use adapter_gateway::tls::source::CertificateSource;
 use rcgen::{CertificateParams, KeyPair, PKCS_ED25519};
 use rustls::client::Resumption;
-use rustls::crypto::ring;
-use rustls::{ClientConfig, ClientConnection, RootCertStore};
+use rustls::{ALL_VERSIONS, ClientConfig};
+
+use crate::tls_client::{TlsClient, trusting};
 
 const HOST: &str = "gateway";
 
@@ -31,13 +31,7 @@ fn shared() -> &'static Shared {
         std::fs::write(&certificate, signed.pem()).unwrap();
         std::fs::write(&key, pair.serialize_pem()).unwrap();
         let loaded = CertificateSource::Files { certificate, key }.load(SystemTime::now()).unwrap();
-        let mut roots = RootCertStore::empty();
-        roots.add(signed.der().clone()).unwrap();
-        let mut client = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+        let mut client = trusting([signed.der().clone()], ALL_VERSIONS);
         client.resumption = Resumption::disabled();
         Shared { acceptor: Arc::new(Acceptor::new(loaded.identity).unwrap()), client: Arc::new(client) }
     })
@@ -48,51 +42,32 @@ pub(crate) fn acceptor() -> Arc<Acceptor> {
     Arc::clone(&shared().acceptor)
 }
 
-/// The client's side of a session.
-pub(crate) struct Session(RefCell<ClientConnection>);
+/// The client's side of a session, which sends and receives at the same time.
+pub(crate) struct Session(RefCell<TlsClient>);
 
 impl Session {
     pub(crate) fn new() -> Self {
-        let mut connection = ClientConnection::new(Arc::clone(&shared().client), HOST.try_into().unwrap()).unwrap();
-        connection.set_buffer_limit(None);
-        Self(RefCell::new(connection))
+        Self(RefCell::new(TlsClient::new(&shared().client, HOST)))
     }
 
     pub(crate) fn is_handshaking(&self) -> bool {
-        self.0.borrow().is_handshaking()
+        self.0.borrow_mut().connection().is_handshaking()
     }
 
     /// Returns the records of this plaintext, behind what else is to be sent.
     pub(crate) fn records(&self, plaintext: &[u8]) -> Vec<u8> {
-        let mut connection = self.0.borrow_mut();
-        connection.writer().write_all(plaintext).unwrap();
-        to_send(&mut connection)
+        self.0.borrow_mut().write(plaintext).unwrap()
     }
 
     /// Returns the record that ends the client's side.
     pub(crate) fn close_notify(&self) -> Vec<u8> {
-        let mut connection = self.0.borrow_mut();
-        connection.send_close_notify();
-        to_send(&mut connection)
+        self.0.borrow_mut().close().unwrap()
     }
 
     /// Returns the plaintext of these records; none if they are not TLS.
-    pub(crate) fn plaintext(&self, mut records: &[u8]) -> Option<Vec<u8>> {
-        let mut connection = self.0.borrow_mut();
+    pub(crate) fn plaintext(&self, records: &[u8]) -> Option<Vec<u8>> {
         let mut plaintext = Vec::new();
-        while !records.is_empty() && connection.read_tls(&mut records).unwrap() > 0 {
-            connection.process_new_packets().ok()?;
-            // An error says that there is no more yet.
-            let _ = connection.reader().read_to_end(&mut plaintext);
-        }
+        self.0.borrow_mut().read(records, &mut plaintext).ok()?;
         Some(plaintext)
     }
-}
-
-fn to_send(connection: &mut ClientConnection) -> Vec<u8> {
-    let mut records = Vec::new();
-    while connection.wants_write() {
-        connection.write_tls(&mut records).unwrap();
-    }
-    records
 }

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::client::Resumption;
-use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ALL_VERSIONS, ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion};
+use rustls::{ALL_VERSIONS, ClientConfig, ClientConnection, StreamOwned, SupportedProtocolVersion};
 
 use crate::support::PATIENCE;
 use crate::support::http::Client;
+use crate::support::tls::trusting;
 
 /// The pause between two bytes that are sent slowly.
 const SLOW_PAUSE: Duration = Duration::from_millis(20);
@@ -29,30 +29,16 @@ pub(crate) struct Connector(Arc<ClientConfig>);
 impl Connector {
     /// Trusts the certificates of a file.
     pub(crate) fn trusting_file(path: &Path) -> Self {
-        Self::trusting(CertificateDer::pem_file_iter(path).unwrap().map(Result::unwrap))
+        Self::trusting(certificates(path))
     }
 
     pub(crate) fn trusting(certificates: impl IntoIterator<Item = CertificateDer<'static>>) -> Self {
-        let mut roots = RootCertStore::empty();
-        let (_added, ignored) = roots.add_parsable_certificates(certificates);
-        assert_eq!(ignored, 0, "some certificates cannot be trusted");
-        Self::with_versions(roots, ALL_VERSIONS)
-    }
-
-    fn with_versions(roots: RootCertStore, versions: &[&'static SupportedProtocolVersion]) -> Self {
-        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_protocol_versions(versions)
-            .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        Self(Arc::new(config)).offering(&["http/1.1"])
+        Self(Arc::new(trusting(certificates, ALL_VERSIONS))).offering(&["http/1.1"])
     }
 
     /// Trusts the certificates of a file, and speaks one version only.
     pub(crate) fn version(path: &Path, version: &'static SupportedProtocolVersion) -> Self {
-        let mut roots = RootCertStore::empty();
-        roots.add_parsable_certificates(CertificateDer::pem_file_iter(path).unwrap().map(Result::unwrap));
-        Self::with_versions(roots, &[version])
+        Self(Arc::new(trusting(certificates(path), &[version]))).offering(&["http/1.1"])
     }
 
     pub(crate) fn offering(&self, protocols: &[&str]) -> Self {
@@ -93,6 +79,10 @@ impl Connector {
         let connection = ClientConnection::new(Arc::clone(&self.0), name).unwrap();
         Ok(TlsStream(StreamOwned::new(connection, socket(address)?)))
     }
+}
+
+fn certificates(path: &Path) -> impl Iterator<Item = CertificateDer<'static>> {
+    CertificateDer::pem_file_iter(path).unwrap().map(Result::unwrap)
 }
 
 /// Connects a socket with the options that every client of these tests uses.
