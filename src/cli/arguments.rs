@@ -48,7 +48,10 @@ const MAX_QUEUE_MESSAGES: u64 = 1 << 24;
     example = "{command_name} serve --plain --watch-stdin",
     error_code(1, "send: a line was refused or is in doubt; listen: the messages did not come in time"),
     error_code(2, "usage"),
-    error_code(3, "configuration: certificate or endpoint; send: the settings open no gateway"),
+    error_code(
+        3,
+        "configuration: certificate or endpoint; send: the settings open no gateway; enable: they cannot be edited"
+    ),
     error_code(4, "cannot listen; send: no gateway there"),
     error_code(5, "--io uring asked for and io_uring unavailable; send: certificate not trusted"),
     error_code(6, "send: token refused")

@@ -5,8 +5,13 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
+use rustix::process::geteuid;
+
 /// The mode of a file that is for its owner alone.
 pub(crate) const PRIVATE_MODE: u32 = 0o600;
+
+/// The permissions of the group of a file.
+const GROUP_PERMISSIONS: u32 = 0o070;
 
 /// The new content of a file, complete and on the disk, under a temporary name beside the file. A draft that is dropped is
 /// removed.
@@ -40,7 +45,12 @@ impl Draft {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&temporary)?;
         let draft = Self { path: path.into(), temporary };
         if let Some(replaced) = replaced {
-            fchown(&file, Some(replaced.uid()), Some(replaced.gid()))?;
+            let kept = fchown(&file, Some(replaced.uid()), Some(replaced.gid()));
+            // Who is not in the group of the file cannot keep that, which harms nobody if the group has no permissions.
+            let is_needed = replaced.uid() != geteuid().as_raw() || replaced.mode() & GROUP_PERMISSIONS != 0;
+            if let Some(error) = kept.err().filter(|_| is_needed) {
+                return Err(io::Error::new(error.kind(), format!("the owner of the file cannot be kept: {error}")));
+            }
             file.set_permissions(replaced.permissions())?;
         }
         file.write_all(content)?;

@@ -2,12 +2,14 @@
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::Command;
 
 use rustix::process::geteuid;
 
 use crate::support::gateway::Gateway;
-use crate::support::process::{Transcript, run};
+use crate::support::process::{Transcript, binary, run};
 use crate::support::skip;
 
 fn switch(command: &str, settings: &Path) -> (i32, Transcript) {
@@ -91,6 +93,31 @@ fn a_file_behind_links_is_replaced_with_its_mode_and_its_owner() {
     symlink("made/here.py", &dangling).unwrap();
     assert_eq!(switch("enable", &dangling).0, 0);
     assert!(token(&directory.path().join("made/here.py")).len() >= 32);
+}
+
+/// As after `sudo cp` and `sudo chown`.
+#[test]
+fn a_group_that_the_user_is_not_in_is_given_up_if_it_has_no_permissions() {
+    if !geteuid().is_root() {
+        skip("only root can give a file away");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let [program, settings] = ["adapter-gateway", "user_settings.py"].map(|name| directory.path().join(name));
+    // The user may have no permission for the directories in which the program was built.
+    fs::copy(binary().get_program(), &program).unwrap();
+    fs::write(&settings, "TOKEN = 'abcdefghijklmnop'\n").unwrap();
+    chown(directory.path(), Some(65_534), Some(65_534)).unwrap();
+    chown(&settings, Some(65_534), Some(65_533)).unwrap();
+    for (permissions, status) in [(0o640, 3), (0o600, 0)] {
+        fs::set_permissions(&settings, fs::Permissions::from_mode(permissions)).unwrap();
+        let mut command = Command::new(&program);
+        let output = command.args(["enable", "--settings"]).arg(&settings).uid(65_534).gid(65_534).output().unwrap();
+        assert_eq!(output.status.code(), Some(status), "{output:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(said.contains("the owner of the file cannot be kept"), status == 3, "{said}");
+        assert_eq!((mode(&settings), fs::metadata(&settings).unwrap().uid()), (permissions, 65_534));
+    }
 }
 
 #[test]

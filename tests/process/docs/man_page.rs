@@ -24,7 +24,7 @@ and
 for whether a message that is posted is taken,
 .B disabled
 while the settings do not switch it on,
-.BR bus ", " settings ", " certificate " and " stats ,
+.BR bus ", " subscriber ", " settings ", " certificate " and " stats ,
 .B failed
 as the last line of a start that fails, and
 .B stopped
@@ -40,7 +40,8 @@ Read the settings and the certificates again.
 .TP
 .B SIGUSR1
 Print the event
-.BR stats .
+.BR stats ,
+and log what subscribers and hubs have subscribed to.
 "#;
 
 const FILES: &str = r#".SH FILES
@@ -79,7 +80,7 @@ pub(crate) fn page(program: &Program) -> String {
     writeln!(page, ".SH NAME\nadapter\\-gateway \\- {}", roff(&lower_first(summary))).unwrap();
     page += ".SH SYNOPSIS\n";
     for Command { name, words, .. } in &program.commands {
-        let words: String = words.iter().map(|word| format!(".RI [ {word} ]\n")).collect();
+        let words: String = words.iter().map(|word| format!(".RI [ \"{word}\" ]\n")).collect();
         writeln!(page, ".B adapter\\-gateway {name}\n.RI [ options ]\n{words}.br").unwrap();
     }
     page += ".B adapter\\-gateway\n.BR \\-\\-help \" | \" \\-\\-version\n";
@@ -142,6 +143,26 @@ fn roff(text: &str) -> String {
     match escaped.starts_with(['.', '\'']) {
         true => format!("\\&{escaped}"),
         false => escaped,
+    }
+}
+
+#[test]
+fn the_synopsis_shows_each_command_with_its_words() {
+    let Ok(output) = Process::new("mandoc").args(["-T", "ascii", "-O", "width=200"]).arg(repository(PATH)).output()
+    else {
+        super::clients::skipped("mandoc is not installed");
+        return;
+    };
+    // A terminal shows a character that is struck twice in bold, and one that is struck on a line as underlined.
+    let mut shown = String::new();
+    String::from_utf8(output.stdout).unwrap().chars().for_each(|c| match c {
+        '\x08' => drop(shown.pop()),
+        c => shown.push(c),
+    });
+    for Command { name, words, .. } in Program::new().commands {
+        let words: String = words.iter().map(|word| format!(" [{word}]")).collect();
+        let line = format!("adapter-gateway {name} [options]{words}\n");
+        assert!(shown.contains(&line), "{line:?} is not in {shown}");
     }
 }
 
