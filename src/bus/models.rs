@@ -210,7 +210,7 @@ fn connections_hold_no_more_than_the_budget_and_give_all_back() {
             let budget = Arc::clone(&budget);
             spawn(move || {
                 let Some(mut hold) = budget.hold(first) else { return 0 };
-                let covered = if hold.cover(all) { all } else { first };
+                let covered = if hold.grow_to(all) { all } else { first };
                 assert!((covered..=3).contains(&budget.held_bytes()));
                 drop(hold);
                 covered

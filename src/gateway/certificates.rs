@@ -33,8 +33,6 @@ pub(super) struct WatchedCertificate {
     not_after: Option<SystemTime>,
     /// What was said about the certificate when it was loaded last.
     notices: Vec<CertificateNotice>,
-    /// Why another certificate was rejected at the last load.
-    rejected: Option<String>,
 }
 
 impl WatchedCertificate {
@@ -50,7 +48,6 @@ impl WatchedCertificate {
             check_at: Instant::now() + CHECK_INTERVAL,
             not_after: loaded.not_after,
             notices: Vec::new(),
-            rejected: None,
         };
         if let Some(state) = made_or_renewed(&loaded.notices) {
             certificate.report(state);
@@ -82,14 +79,11 @@ impl WatchedCertificate {
         let loaded = match self.source.load(SystemTime::now()) {
             Ok(loaded) => loaded,
             Err(error) => {
-                if self.reject(&error.path, error.reason.clone()) {
-                    warning(format_args!("{error}; the certificate stays as it was"));
-                }
-                return;
+                let (path, reason) = (error.path, error.reason);
+                return self.take_notices(vec![CertificateNotice::Rejected { path, reason }]);
             }
         };
         let made = made_or_renewed(&loaded.notices);
-        self.rejected = None;
         self.take_notices(loaded.notices);
         match self.acceptor.replace(loaded.identity) {
             Ok(true) => {
@@ -102,7 +96,7 @@ impl WatchedCertificate {
         }
     }
 
-    /// Logs what was not said at the last load, and reports a renewal that failed.
+    /// Logs what was not said at the last load, and reports a certificate that is rejected or could not be renewed.
     fn take_notices(&mut self, notices: Vec<CertificateNotice>) {
         let last = std::mem::take(&mut self.notices);
         for notice in notices.iter().filter(|notice| !last.contains(notice)) {
@@ -110,8 +104,10 @@ impl WatchedCertificate {
                 CertificateNotice::Made { .. } => log(format_args!("{notice}")),
                 _ => warning(format_args!("{notice}")),
             }
-            if let CertificateNotice::NotRenewed { path, reason } = notice {
-                self.reject(path, reason.clone());
+            if let CertificateNotice::NotRenewed { path, reason } | CertificateNotice::Rejected { path, reason } =
+                notice
+            {
+                self.emit_event(CertificateState::Rejected, path, Some(reason));
             }
         }
         self.notices = notices;
@@ -120,17 +116,6 @@ impl WatchedCertificate {
     fn report(&self, state: CertificateState) {
         let [path, _key] = self.source.files();
         self.emit_event(state, &path, None);
-    }
-
-    /// Reports why another certificate is rejected, unless that was reported at the last load. Returns whether it was
-    /// reported now.
-    fn reject(&mut self, path: &Path, reason: String) -> bool {
-        let is_new = self.rejected.as_ref() != Some(&reason);
-        if is_new {
-            self.emit_event(CertificateState::Rejected, path, Some(&reason));
-        }
-        self.rejected = Some(reason);
-        is_new
     }
 
     fn emit_event(&self, state: CertificateState, path: &Path, reason: Option<&str>) {

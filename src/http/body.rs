@@ -127,7 +127,7 @@ impl KeptBody {
         let capacity = self.capacity_for(content_bytes);
         // A body that is whole in one read needs no room, since it is gone before the next read.
         let is_kept = part.rest.is_empty() && !part.done;
-        if content_bytes > self.buffered_bytes || (is_kept && !self.hold.cover(capacity)) {
+        if content_bytes > self.buffered_bytes || (is_kept && !self.hold.grow_to(capacity)) {
             // What may be dropped counts from the start of the body, however it was split.
             let allowed_bytes = DISCARD_BYTES.saturating_sub(self.content.len() as u64);
             return Err(BodyFault::NoRoom(BodyReader { allowed_bytes, ..before }));

@@ -80,7 +80,6 @@ pub(crate) struct WorkerPool {
     counters: Vec<Arc<WorkerCounters>>,
     /// Each worker has a receiver until it has ended.
     mode: watch::Sender<Mode>,
-    token: watch::Sender<Option<Token>>,
     accepts_inherited: watch::Sender<bool>,
 }
 
@@ -96,7 +95,6 @@ impl WorkerPool {
         let permits = Arc::new(Semaphore::new(usize::try_from(config.max_connections).unwrap_or(usize::MAX)));
         let (accepts_inherited, follow_inherited) = watch::channel(false);
         let (mode, follow_mode) = watch::channel(Mode::Closed { since: None });
-        let (token, follow_token) = watch::channel(None);
         let unauthorized = Arc::new(Notify::new());
         let shared = Shared {
             timeouts: config.timeouts,
@@ -104,7 +102,6 @@ impl WorkerPool {
             mode: follow_mode,
             inherited: config.inherited.clone(),
             accepts_inherited: follow_inherited,
-            token: follow_token,
             unauthorized: Arc::clone(&unauthorized),
         };
         let (started, starting) = std::sync::mpsc::channel();
@@ -132,14 +129,13 @@ impl WorkerPool {
             log(format_args!("io_uring is not available ({error}); the gateway uses epoll"));
         }
         let io = if config.io == Io::Epoll || refusal.is_some() { Epoll::NAME } else { Uring::NAME };
-        Ok(Self { io, unauthorized, counters, mode, token, accepts_inherited })
+        Ok(Self { io, unauthorized, counters, mode, accepts_inherited })
     }
 
     /// Accepts requests on these sockets, with this token; in TLS where there is an acceptor. The token is in force
     /// when this returns.
     pub(crate) fn open(&self, listening: Arc<Listening>, token: Token, tls: Option<Arc<Acceptor>>) {
-        self.token.send_replace(Some(token));
-        self.mode.send_replace(Mode::Open { listening, tls });
+        self.mode.send_replace(Mode::Open { listening, token, tls });
     }
 
     /// Accepts connections from the inherited sockets from now on.
@@ -149,7 +145,6 @@ impl WorkerPool {
 
     /// Accepts no more requests from when this returns.
     pub(crate) fn close(&self) {
-        self.token.send_replace(None);
         self.mode.send_replace(Mode::Closed { since: Some(tokio::time::Instant::now()) });
     }
 

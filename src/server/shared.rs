@@ -41,6 +41,8 @@ pub enum Mode {
     Open {
         /// On these sockets.
         listening: Arc<Listening>,
+        /// With this token, from when the mode is sent.
+        token: Token,
         /// What begins the TLS session of a connection; `None` for plain http.
         tls: Option<Arc<Acceptor>>,
     },
@@ -50,8 +52,8 @@ pub enum Mode {
         began: Instant,
         /// When connections are cut off.
         deadline: Instant,
-        /// Whether requests were accepted before.
-        was_open: bool,
+        /// The token in force; `None` if no requests were accepted before.
+        token: Option<Token>,
         /// Begins TLS for connections of inherited sockets that were accepted just before.
         tls: Option<Arc<Acceptor>>,
     },
@@ -60,12 +62,19 @@ pub enum Mode {
 impl Mode {
     /// Makes the workers end by `deadline`, with what was open before.
     pub fn drain(&mut self, deadline: Instant) {
-        let (was_open, tls) = match self {
-            Self::Open { tls, .. } => (true, tls.take()),
-            Self::Closed { .. } => (false, None),
-            Self::Draining { was_open, tls, .. } => (*was_open, tls.take()),
+        let tls = match self {
+            Self::Open { tls, .. } | Self::Draining { tls, .. } => tls.take(),
+            Self::Closed { .. } => None,
         };
-        *self = Self::Draining { began: Instant::now(), deadline, was_open, tls };
+        *self = Self::Draining { began: Instant::now(), deadline, token: self.token().cloned(), tls };
+    }
+
+    fn token(&self) -> Option<&Token> {
+        match self {
+            Self::Open { token, .. } => Some(token),
+            Self::Draining { token, .. } => token.as_ref(),
+            Self::Closed { .. } => None,
+        }
     }
 }
 
@@ -132,8 +141,6 @@ pub struct Shared {
     pub inherited: Vec<Arc<InheritedSocket>>,
     /// Whether connections of these are accepted yet.
     pub accepts_inherited: watch::Receiver<bool>,
-    /// The token of the settings, which is in force as soon as it is sent; none while the REST API is switched off.
-    pub token: watch::Receiver<Option<Token>>,
     /// Notified after each answer 401.
     pub unauthorized: Arc<Notify>,
 }
@@ -142,7 +149,8 @@ pub struct Shared {
 pub struct WorkerContext {
     core: RefCell<Context<WorkerPublisher>>,
     pub(crate) shared: Shared,
-    token: RefCell<watch::Receiver<Option<Token>>>,
+    /// The mode whose token `core` has.
+    mode: RefCell<watch::Receiver<Mode>>,
     /// The date of `core`, in seconds since the start of the Unix epoch.
     date_s: Cell<u64>,
     /// What was read last. A large message that came whole in one read keeps the buffer, and then the next read gets
@@ -162,14 +170,14 @@ impl WorkerContext {
     /// Returns the context of one worker, with nothing open. `core` counts in `counters` too.
     #[must_use]
     pub fn new(core: Context<WorkerPublisher>, counters: Arc<WorkerCounters>, shared: Shared) -> Self {
-        let mut token = shared.token.clone();
+        let mut mode = shared.mode.clone();
         // The first call of `core_now` takes the token.
-        token.mark_changed();
+        mode.mark_changed();
         Self {
             counters,
             publisher: core.publisher.clone(),
             core: RefCell::new(core),
-            token: RefCell::new(token),
+            mode: RefCell::new(mode),
             shared,
             date_s: Cell::new(0),
             input: RefCell::default(),
@@ -182,9 +190,10 @@ impl WorkerContext {
     /// Returns the core's context, with the token and the date of now.
     pub(crate) fn core_now(&self) -> RefMut<'_, Context<WorkerPublisher>> {
         let mut core = self.core.borrow_mut();
-        let mut token = self.token.borrow_mut();
-        if token.has_changed().unwrap_or(false) {
-            core.token.clone_from(&token.borrow_and_update());
+        let mut mode = self.mode.borrow_mut();
+        // It fails if the sender is gone, which may have sent a last mode.
+        if mode.has_changed().unwrap_or(true) {
+            core.token = mode.borrow_and_update().token().cloned();
         }
         let now = SystemTime::now();
         let now_s = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());

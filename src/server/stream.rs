@@ -85,7 +85,7 @@ impl<'w, S: Stream> ClientStream<'w, S> {
         match session.receive(&records, into) {
             Ok(true) => Ok(Arrived::DataAndEnd),
             Ok(false) if into.is_empty() => {
-                if session.is_awaited() {
+                if session.must_flush() {
                     self.write(&[])?;
                 }
                 Ok(Arrived::Nothing)

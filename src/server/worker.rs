@@ -76,7 +76,7 @@ impl<S: Stream> Worker<S> {
         loop {
             let now = mode.borrow_and_update().clone();
             match now {
-                Mode::Open { listening, tls } => self.open::<T>(&listening, tls.as_ref()),
+                Mode::Open { listening, tls, .. } => self.open::<T>(&listening, tls.as_ref()),
                 Mode::Closed { .. } => {
                     self.listening.take();
                     self.accepting.take().shutdown().await;
@@ -192,12 +192,12 @@ impl<S: Stream> Worker<S> {
     ) {
         let now = self.context.shared.mode.borrow().clone();
         let tls = match now {
-            Mode::Open { listening, tls } => {
+            Mode::Open { listening, tls, .. } => {
                 // If it came later, this connection would count as one that was open before.
                 self.open::<T>(&listening, tls.as_ref());
                 tls
             }
-            Mode::Draining { was_open: true, tls, .. } => tls,
+            Mode::Draining { token: Some(_), tls, .. } => tls,
             // It is closed unanswered, and does not wait in the backlog, from where nobody else may accept it.
             Mode::Closed { .. } | Mode::Draining { .. } => return,
         };

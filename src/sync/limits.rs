@@ -47,14 +47,14 @@ impl Budget {
     /// Holds so many bytes; none if they are not free.
     pub fn hold(self: &Arc<Self>, bytes: usize) -> Option<Hold> {
         let mut hold = Hold { budget: Arc::clone(self), bytes: 0 };
-        hold.cover(bytes).then_some(hold)
+        hold.grow_to(bytes).then_some(hold)
     }
 }
 
 impl Hold {
     /// Holds at least so many bytes. Returns `false`, and changes nothing, if they are not free.
     #[must_use]
-    pub fn cover(&mut self, bytes: usize) -> bool {
+    pub fn grow_to(&mut self, bytes: usize) -> bool {
         let Some(more) = bytes.checked_sub(self.bytes).filter(|more| *more > 0) else { return true };
         let free_bytes = &self.budget.free_bytes;
         let taken = free_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |free| free.checked_sub(more));
@@ -78,7 +78,7 @@ mod tests {
         let budget = Budget::new(10);
         let mut first = budget.hold(4).unwrap();
         assert!(budget.hold(6).is_some() && budget.hold(7).is_none());
-        assert!(first.cover(10) && first.cover(1) && !first.cover(11));
+        assert!(first.grow_to(10) && first.grow_to(1) && !first.grow_to(11));
         assert_eq!(budget.held_bytes(), 10);
         assert!(budget.hold(1).is_none());
         drop(first);

@@ -3,6 +3,7 @@
 //! | file | what it holds |
 //! |---|---|
 //! | [`limits`] | the length of a topic, and the budget of the bytes that all connections hold together |
+//! | [`noted_topics`] | topics that the log tells of once |
 //! | [`token`] | the access token |
 //! | [`counting`] | how counters are declared |
 //! | `model` | what the models of loom have in place of a queue and of an atomic |
@@ -14,6 +15,7 @@ pub mod counting;
 pub mod limits;
 #[cfg(gateway_loom)]
 mod model;
+pub mod noted_topics;
 pub mod token;
 
 #[cfg(not(gateway_loom))]

@@ -1,6 +1,7 @@
 //! The access token that the settings hold and requests show.
 
 use std::fmt;
+use std::sync::Arc;
 
 use constant_time_eq::constant_time_eq;
 
@@ -9,7 +10,7 @@ pub const SHORT_CHARACTERS: usize = 16;
 
 /// A non-empty access token. It is never printed: its `Debug` form hides it.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Token(Box<[u8]>);
+pub struct Token(Arc<[u8]>);
 
 impl Token {
     /// Returns the token; none for an empty one, which would let every client in.

@@ -59,6 +59,13 @@ pub enum CertificateNotice {
         /// Why not.
         reason: String,
     },
+    /// Another certificate cannot be used.
+    Rejected {
+        /// The file at fault.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
     /// What may prevent clients from using it, or others from not using it.
     Warning(String),
 }
@@ -75,6 +82,9 @@ impl fmt::Display for CertificateNotice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Made { text, .. } | Self::Warning(text) => f.write_str(text),
+            Self::Rejected { path, reason } => {
+                write!(f, "{}: {reason}; the certificate stays as it was", path.display())
+            }
             Self::NotRenewed { path, reason } => {
                 let path = path.display();
                 write!(f, "{path}: the certificate cannot be renewed and stays as long as it is valid: {reason}")

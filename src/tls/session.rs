@@ -124,7 +124,7 @@ pub struct Session {
 
 impl Session {
     /// Takes all of `ciphertext`, which came from the socket, and appends its plaintext to `plaintext`: never more than
-    /// `ciphertext` and one record (16 KiB) can hold. Returns whether the peer sends no more. If [`Session::is_awaited`]
+    /// `ciphertext` and one record (16 KiB) can hold. Returns whether the peer sends no more. If [`Session::must_flush`]
     /// returns `true` then, the caller has to call [`Session::flush`] or [`Session::send`] next.
     ///
     /// # Errors
@@ -168,10 +168,10 @@ impl Session {
         }
     }
 
-    /// Returns whether the peer may wait for what [`Session::flush`] gives, as it does in the handshake. After the handshake
-    /// of TLS 1.3, a ticket and the answer to a key update can go with the next answer (RFC 8446 §4.6).
+    /// Returns whether the caller must flush at once, since the peer may wait for that, as it does in the handshake. After the
+    /// handshake of TLS 1.3, a ticket and the answer to a key update can go with the next answer (RFC 8446 §4.6).
     #[must_use]
-    pub fn is_awaited(&self) -> bool {
+    pub fn must_flush(&self) -> bool {
         self.connection.is_handshaking() || self.connection.protocol_version() != Some(ProtocolVersion::TLSv1_3)
     }
 

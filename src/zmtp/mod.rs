@@ -18,7 +18,6 @@
 
 mod exchange;
 mod log;
-mod noted_topics;
 mod place_set;
 mod prefix_tree;
 mod sent_stream;
@@ -29,7 +28,6 @@ mod wire_message;
 
 pub use exchange::{BATCH_BYTES, Exchange, FORWARDED_BYTES, REFERENCED_BYTES};
 pub use log::{Origin, Released};
-pub use noted_topics::NotedTopics;
 pub use place_set::{MAX_SUBSCRIBERS, PlaceSet};
 pub use session::{PeerEvent, PeerSession};
 pub use subscriptions::{CONNECTION_PREFIXES, SHARED_PREFIXES, SubscriptionFault, Subscriptions};

@@ -90,7 +90,6 @@ struct Gateway {
     world: Rc<World>,
     /// One for each worker, since a channel wakes several receivers in an order of its own.
     modes: Vec<watch::Sender<Mode>>,
-    token: watch::Sender<Option<Token>>,
     /// What waits at a socket that other processes share.
     inherited: Rc<Backlog>,
     /// Where clients can connect to.
@@ -106,7 +105,6 @@ impl Gateway {
         let port = shared_socket.local_addr().unwrap().port();
         world.backlogs.borrow_mut().insert(port, Rc::clone(&inherited));
         let shared_socket = Arc::new(InheritedSocket::take(shared_socket.as_raw_fd()).unwrap());
-        let token = watch::Sender::new(None);
         let modes: Vec<_> = world.counters.iter().map(|_| watch::Sender::new(Mode::Closed { since: None })).collect();
         let policy = Policy { head_bytes: HEAD_BYTES, body_bytes: BODY_BYTES as u64, ..Policy::default() };
         let shared = |mode: &watch::Sender<_>| Shared {
@@ -115,7 +113,6 @@ impl Gateway {
             mode: mode.subscribe(),
             inherited: vec![Arc::clone(&shared_socket)],
             accepts_inherited: watch::channel(true).1,
-            token: token.subscribe(),
             unauthorized: Arc::default(),
         };
         let context = |(counters, mode): (&Arc<WorkerCounters>, _)| {
@@ -135,7 +132,6 @@ impl Gateway {
         Rc::new(Self {
             world: Rc::clone(world),
             modes,
-            token,
             inherited,
             open: RefCell::default(),
             listening: RefCell::default(),
@@ -176,10 +172,10 @@ impl Gateway {
         let token = random.below(TOKENS.len());
         let listening = self.listening.borrow_mut().get_or_insert_with(|| self.listen(random.within(1..3))).clone();
         self.world.change(|moment| moment.token = Some(token));
-        self.token.send_replace(Token::new(TOKENS[token]));
         for mode in &self.modes {
             let tls = self.world.limits.is_tls.then(tls::acceptor);
-            mode.send_replace(Mode::Open { listening: Arc::clone(&listening), tls });
+            let token = Token::new(TOKENS[token]).unwrap();
+            mode.send_replace(Mode::Open { listening: Arc::clone(&listening), token, tls });
         }
     }
 
@@ -202,7 +198,6 @@ impl Gateway {
         }
         self.end_connections("off");
         self.world.change(|moment| moment.token = None);
-        self.token.send_replace(None);
         for mode in &self.modes {
             mode.send_replace(Mode::Closed { since: Some(Instant::now()) });
         }

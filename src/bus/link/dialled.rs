@@ -24,7 +24,8 @@ use crate::bus::poller::Poller;
 use crate::bus::state::EndpointState;
 use crate::bus::waker::Waker;
 use crate::sync::limits::MAX_TOPIC_BYTES;
-use crate::zmtp::{NotedTopics, SocketRole, Subscriptions, WireMessage};
+use crate::sync::noted_topics::NotedTopics;
+use crate::zmtp::{SocketRole, Subscriptions, WireMessage};
 
 /// Longest message that a hub may send, in bytes. A subscription has a topic of at most 1,024 bytes.
 const INBOUND_MAX_BYTES: i64 = 64 * 1024;

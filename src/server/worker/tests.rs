@@ -71,7 +71,6 @@ fn bus() -> Bus {
 /// Returns a worker whose budget is one body, and that bounds its connections with `permits`.
 fn worker(
     bus: &Bus,
-    token: &watch::Sender<Option<Token>>,
     state: &StateWhenWoken,
     permits: &Arc<Semaphore>,
     mode: Mode,
@@ -84,7 +83,6 @@ fn worker(
         mode: watch::channel(mode).1,
         inherited: Vec::new(),
         accepts_inherited: watch::channel(true).1,
-        token: token.subscribe(),
         unauthorized: Arc::default(),
     };
     Rc::new(Worker::new(WorkerContext::new(core, Arc::clone(&state.counters), shared)))
@@ -113,8 +111,9 @@ fn announced_body() -> (TcpStream, OwnedFd) {
 fn a_connection_counts_as_open_until_it_has_given_everything_back() {
     let (bus, state) = (bus(), StateWhenWoken::new());
     let permits = Arc::new(Semaphore::new(1));
-    let token = watch::Sender::new(Token::new("t"));
-    let worker = worker(&bus, &token, &state, &permits, Mode::Closed { since: None });
+    let (began, deadline) = (Instant::now(), Instant::now() + PATIENCE);
+    let draining = Mode::Draining { began, deadline, token: Token::new("t"), tls: None };
+    let worker = worker(&bus, &state, &permits, draining);
     Epoll::new().unwrap().block_on(async {
         let (client, socket) = announced_body();
         let permit = Arc::clone(&permits).acquire_owned().await.unwrap();
@@ -139,10 +138,9 @@ fn a_connection_counts_as_open_until_it_has_given_everything_back() {
 fn an_inherited_connection_that_came_as_the_drain_began_is_answered() {
     let (bus, state) = (bus(), StateWhenWoken::new());
     let permits = Arc::new(Semaphore::new(1));
-    let token = watch::Sender::new(Token::new("t"));
     let deadline = Instant::now() + PATIENCE;
-    let draining = Mode::Draining { began: Instant::now(), deadline, was_open: true, tls: None };
-    let worker = worker(&bus, &token, &state, &permits, draining);
+    let draining = Mode::Draining { began: Instant::now(), deadline, token: Token::new("t"), tls: None };
+    let worker = worker(&bus, &state, &permits, draining);
     Epoll::new().unwrap().block_on(async {
         let (mut client, socket) = connected();
         let permit = Arc::clone(&permits).acquire_owned().await.unwrap();

@@ -71,12 +71,12 @@ fn after_a_handshake_of_tls_1_3_one_ticket_is_left_that_nobody_waits_for() {
     for (version, tickets) in [(&TLS12, 0), (&TLS13, 1)] {
         let mut pair = Pair::new(&rig.acceptor, &rig.client(version, &[]), "localhost");
         pair.receive().0.unwrap();
-        assert!(pair.session.is_awaited(), "{version:?}: the client waits for the handshake");
+        assert!(pair.session.must_flush(), "{version:?}: the client waits for the handshake");
         let mut flight = Vec::new();
         pair.session.flush(&mut flight);
         pair.client_reads(&flight).unwrap();
         pair.receive().0.unwrap();
-        assert_eq!(pair.session.is_awaited(), tickets == 0, "{version:?}");
+        assert_eq!(pair.session.must_flush(), tickets == 0, "{version:?}");
         assert_eq!(pair.answer(b"an answer"), b"an answer");
         assert_eq!(pair.client.tls13_tickets_received(), tickets, "{version:?}");
     }

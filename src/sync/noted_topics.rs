@@ -5,7 +5,7 @@ use std::collections::HashSet;
 /// The most topics that are noted. Whoever sends more different ones does it on purpose.
 const NOTED: usize = 256;
 
-/// Topics to which nobody had subscribed when a message of theirs was published.
+/// Topics that are not known, or to which nobody had subscribed when a message of theirs was published.
 #[derive(Debug, Default)]
 pub struct NotedTopics {
     noted: HashSet<Box<[u8]>>,
@@ -13,9 +13,15 @@ pub struct NotedTopics {
 }
 
 impl NotedTopics {
-    /// Notes a topic, which is new if it was not noted before and few were.
+    /// Returns whether a topic is new: it was not noted before, and few were.
+    #[must_use]
+    pub fn is_new(&self, topic: &[u8]) -> bool {
+        self.noted.len() < NOTED && !self.noted.contains(topic)
+    }
+
+    /// Notes a topic if it is new.
     pub fn note(&mut self, topic: &[u8]) {
-        if self.noted.len() < NOTED && !self.noted.contains(topic) {
+        if self.is_new(topic) {
             self.noted.insert(topic.into());
             self.new.push(topic.into());
         }
