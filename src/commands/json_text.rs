@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use crate::message::tokens::Tokens;
+use crate::message::json::JsonReader;
 use crate::sys::terminal::is_unseen;
 
 /// The columns of one level of nesting.
@@ -33,21 +33,23 @@ pub(super) fn coloured(text: &str, sgr: &str) -> String {
 /// seen, which are escaped, and line breaks between tokens, which become spaces, differ from the given text.
 pub(super) fn styled(json: &str, style: JsonStyle) -> String {
     let mut writer = JsonWriter { style, text: String::with_capacity(json.len()), level: 0 };
-    let mut tokens = Tokens::new(json);
+    let mut reader = JsonReader::new(json.as_bytes());
+    let mut end = 0;
     loop {
-        let space = tokens.at();
-        let first = tokens.peek();
-        writer.write_space(tokens.since(space));
-        let start = tokens.at();
-        let Some(first) = first else { break };
-        let read = tokens.pass(first);
-        debug_assert!(read.is_ok(), "valid JSON has a token that is none");
-        writer.write(first, tokens.since(start), json.get(tokens.at()..).unwrap_or_default());
-        if read.is_err() {
-            break;
+        let first = reader.peek();
+        let start = reader.at();
+        writer.write_space(json.get(end..start).unwrap_or_default());
+        if start == json.len() {
+            return writer.text;
         }
+        let read = reader.token(first);
+        debug_assert!(read.is_ok(), "valid JSON has a token that is none");
+        if read.is_err() {
+            return writer.text;
+        }
+        end = reader.at();
+        writer.write(first, json.get(start..end).unwrap_or_default(), json.get(end..).unwrap_or_default());
     }
-    writer.text
 }
 
 struct JsonWriter {

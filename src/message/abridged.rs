@@ -16,9 +16,9 @@ use std::borrow::Cow;
 use std::ops::{Range, RangeInclusive};
 
 use super::fields::Field;
+use super::json::may_hide_faults;
 use super::judge::{Check, Message, judge};
-use super::reader::{MessageReader, PayloadJson};
-use super::scanner::may_hide_faults;
+use super::reader::MessageReader;
 
 /// The shortest body that is abridged: for a shorter one the abridged text costs as much as it saves.
 const MIN_BYTES: usize = 2 * 1024;
@@ -32,68 +32,36 @@ const FILLER: &str = "~";
 /// The printable characters of ASCII.
 const PRINTABLE: RangeInclusive<u8> = b' '..=b'~';
 
-/// A body without its longest string.
-struct Abridged<'b> {
-    body: &'b [u8],
-    text: String,
-    /// Where in the body the bytes are that were left out.
-    omitted: Range<usize>,
-}
-
 /// Reads a large body as a message that is published as it was sent. Returns `None` where it may be none, or is not to be
 /// abridged.
-#[inline]
 pub(super) fn parse(body: &[u8], check: Check) -> Option<Message<'_>> {
-    if body.len() < MIN_BYTES { None } else { parse_abridged(body, check) }
-}
-
-/// Small bodies do not pay for the space that this function needs on the stack.
-#[inline(never)]
-fn parse_abridged(body: &[u8], check: Check) -> Option<Message<'_>> {
-    Abridged::new(body)?.message(check)
-}
-
-impl<'b> Abridged<'b> {
-    /// Returns the body without the longest string in it, if that is most of it.
-    fn new(body: &'b [u8]) -> Option<Self> {
-        let omitted = longest_string(body)?;
-        let string = body.get(omitted.clone())?;
-        if !is_printable(string) || memchr::memchr(b'\\', string).is_some() {
-            return None;
-        }
-        let (before, behind) = (body.get(..omitted.start)?, body.get(omitted.end..)?);
-        let text = [str::from_utf8(before).ok()?, FILLER, str::from_utf8(behind).ok()?].concat();
-        Some(Self { body, text, omitted })
+    if body.len() < MIN_BYTES {
+        return None;
     }
-
-    fn message(&self, check: Check) -> Option<Message<'b>> {
-        if may_hide_faults(&self.text) {
-            return None;
-        }
-        let mut reader = MessageReader::new(&self.text, check != Check::Envelope);
-        reader.read()?;
-        if reader.fields().any_other_may_hold(Field::Content, FILLER) {
-            return None;
-        }
-        let message = judge(&reader, check).ok()?;
-        let topic = match message.topic {
-            Cow::Borrowed(topic) => Cow::Borrowed(str::from_utf8(self.in_body(topic)?).ok()?),
-            Cow::Owned(topic) => Cow::Owned(topic),
-        };
-        let payload = PayloadJson::Bytes(self.in_body(message.payload.as_str())?);
-        Some(Message { topic, payload, ..message })
+    let omitted = longest_string(body)?;
+    let string = body.get(omitted.clone())?;
+    if !is_printable(string) || memchr::memchr(b'\\', string).is_some() {
+        return None;
     }
-
-    /// Returns the bytes of the body that are abridged to `part`, which is borrowed from the text.
-    fn in_body(&self, part: &str) -> Option<&'b [u8]> {
-        let start = part.as_ptr().addr().checked_sub(self.text.as_ptr().addr())?;
-        let behind_filler = self.omitted.start + FILLER.len();
-        let place = |offset: usize| match offset.checked_sub(behind_filler) {
-            None => offset,
-            Some(behind) => self.omitted.end + behind,
-        };
-        self.body.get(place(start)..place(start + part.len()))
+    let text = [body.get(..omitted.start)?, FILLER.as_bytes(), body.get(omitted.end..)?].concat();
+    let text = str::from_utf8(&text).ok()?;
+    if may_hide_faults(text) {
+        return None;
     }
+    let mut reader = MessageReader::new(text, check != Check::Envelope);
+    reader.read()?;
+    if reader.fields().any_other_holds(Field::Content, FILLER) {
+        return None;
+    }
+    let message = judge(&reader, check).ok()?;
+    let topic = match reader.schema() {
+        Some(schema) => Cow::Borrowed(schema.topic),
+        None => Cow::Owned(message.topic.into_owned()),
+    };
+    let in_body = |offset| if offset <= omitted.start { offset } else { offset - FILLER.len() + omitted.len() };
+    let Range { start, end } = reader.payload().ok()?;
+    let payload = body.get(in_body(start)..in_body(end))?;
+    Some(Message { topic, payload, is_known: message.is_known, renamed_key: None })
 }
 
 /// Returns where most of `body` stands between one quote and the next, if it may be a string.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::json::JsonReader;
+
 /// Most bytes of a pointer. A pointer helps a person to find the fault; it must not send back keys of any length.
 pub const MAX_POINTER_BYTES: usize = 256;
 
@@ -43,6 +45,16 @@ impl Fault {
         Self::NotMessage { pointer: pointer(path), reason: reason.into() }
     }
 
+    /// Returns the fault `reason` of the value that begins at `offset` of the JSON `text`, and for a key that begins there,
+    /// of its object. `text` is the body, or the value of its field `parent`. Nothing before the value nests too deep.
+    #[cold]
+    pub(super) fn at_offset(parent: Option<&str>, text: &[u8], offset: usize, reason: impl Into<String>) -> Self {
+        let path = reversed_path(&mut JsonReader::new(text), offset);
+        debug_assert!(path.is_some(), "no value and no key begins there");
+        let parent = parent.map(str::to_owned);
+        Self::not_message(parent.into_iter().chain(path.unwrap_or_default().into_iter().rev()), reason)
+    }
+
     /// Returns the JSON pointer to the fault, for JSON that is no message.
     #[must_use]
     pub fn pointer(&self) -> Option<&str> {
@@ -64,31 +76,52 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
+/// Returns the keys and indices that lead from the value that `json` reads next to what begins at `offset`, the last one
+/// first; none if that is not in it.
+fn reversed_path(json: &mut JsonReader<'_>, offset: usize) -> Option<Vec<String>> {
+    let opening = json.peek();
+    if json.at() == offset {
+        return Some(Vec::new());
+    }
+    if !matches!(opening, b'{' | b'[') {
+        json.skip().ok()?;
+        return None;
+    }
+    let (mut more, mut index) = (json.open(opening).ok()?, 0_usize);
+    while more {
+        json.peek();
+        let is_here = json.at() == offset;
+        let key = if opening == b'{' { Some(json.key().ok()?) } else { None };
+        if is_here && key.is_some() {
+            return Some(Vec::new());
+        }
+        if let Some(mut path) = reversed_path(json, offset) {
+            path.push(match key {
+                Some(key) => String::from_utf8_lossy(&key.decode().ok()?).into_owned(),
+                None => index.to_string(),
+            });
+            return Some(path);
+        }
+        index += 1;
+        more = json.next(opening).ok()?;
+    }
+    None
+}
+
 /// Returns the pointer to the value that `path` leads to, or to the nearest one above it whose pointer is within the
 /// limit.
 fn pointer(path: impl IntoIterator<Item = impl AsRef<str>>) -> String {
     let mut pointer = String::new();
     for token in path {
-        let parent_bytes = pointer.len();
-        push(&mut pointer, token.as_ref());
-        if pointer.len() > MAX_POINTER_BYTES {
-            pointer.truncate(parent_bytes);
+        // RFC 6901 §3: a reference token is escaped.
+        let escaped = token.as_ref().replace('~', "~0").replace('/', "~1");
+        if pointer.len() + "/".len() + escaped.len() > MAX_POINTER_BYTES {
             break;
         }
+        pointer.push('/');
+        pointer.push_str(&escaped);
     }
     pointer
-}
-
-/// Appends a reference token, escaped (RFC 6901 §3). Stops once the limit is passed.
-fn push(pointer: &mut String, token: &str) {
-    pointer.push('/');
-    for char in token.chars().take(MAX_POINTER_BYTES) {
-        match char {
-            '~' => pointer.push_str("~0"),
-            '/' => pointer.push_str("~1"),
-            other => pointer.push(other),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::fmt::Display;
 
 use super::fault::Fault;
-use super::tokens::{Tokens, decode_string};
 
 /// The flaw of a field that is given twice or more, perhaps with a key that is written with escapes.
 pub(super) const REPEATED: &str = "is given more than once";
@@ -97,14 +96,11 @@ impl Field {
 }
 
 /// What a body gives for a field.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) enum Given<'b> {
     #[default]
     Nothing,
-    /// A string without escapes.
-    Text(&'b str),
-    /// A string that may have escapes: its JSON, from the opening quote on. More JSON may follow.
-    Json(&'b str),
+    String(Cow<'b, str>),
     /// An object, if the field has fields that are looked at.
     Object,
     /// Any other value.
@@ -135,8 +131,7 @@ impl<'b> CapturedFields<'b> {
     #[inline]
     pub(super) fn is_name(&self, field: Field) -> bool {
         match self.get(field) {
-            Given::Text(text) => !text.is_empty(),
-            Given::Json(json) => !json.starts_with("\"\""),
+            Given::String(string) => !string.is_empty(),
             _ => false,
         }
     }
@@ -150,28 +145,27 @@ impl<'b> CapturedFields<'b> {
         }
     }
 
-    /// Returns the field as a string, decoded.
+    /// Returns the field as a string.
     #[inline]
-    pub(super) fn text(&self, field: Field) -> Result<Cow<'b, str>, Fault> {
+    pub(super) fn text(&self, field: Field) -> Result<&Cow<'b, str>, Fault> {
         match self.value(field)? {
-            Given::Text(text) => Ok(Cow::Borrowed(text)),
-            Given::Json(json) => decode_first(field, json),
+            Given::String(string) => Ok(string),
             _ => Err(field.fault("must be a string")),
         }
     }
 
-    /// Returns whether a string of another field than `field` may hold `text`.
-    pub(super) fn any_other_may_hold(&self, field: Field, text: &str) -> bool {
+    /// Returns whether a string of another field than `field` has `text` in it.
+    pub(super) fn any_other_holds(&self, field: Field, text: &str) -> bool {
         let Self(given) = self;
         given.iter().enumerate().any(|(other, given)| match given {
-            Given::Text(string) | Given::Json(string) => other != field as usize && string.contains(text),
+            Given::String(string) => other != field as usize && string.contains(text),
             _ => false,
         })
     }
 
     /// Returns what is given for a field that must be given once.
     #[inline]
-    pub(super) fn value(&self, field: Field) -> Result<Given<'b>, Fault> {
+    pub(super) fn value(&self, field: Field) -> Result<&Given<'b>, Fault> {
         match self.get(field) {
             Given::Nothing => Err(field.fault("is missing")),
             Given::Several => Err(field.fault(REPEATED)),
@@ -180,18 +174,10 @@ impl<'b> CapturedFields<'b> {
     }
 
     #[inline]
-    pub(super) fn get(&self, field: Field) -> Given<'b> {
+    pub(super) fn get(&self, field: Field) -> &Given<'b> {
         let Self(given) = self;
-        given.get(field as usize).copied().unwrap_or_default()
+        given.get(field as usize).unwrap_or(&Given::Nothing)
     }
-}
-
-/// Returns the string that `json` begins with, decoded. It is what a body gives for `field`.
-#[cold]
-fn decode_first(field: Field, json: &str) -> Result<Cow<'_, str>, Fault> {
-    let mut tokens = Tokens::new(json);
-    let decoded = tokens.pass(b'"').and_then(|()| decode_string(tokens.since(0)));
-    decoded.map_err(|reason| field.fault_for(reason))
 }
 
 #[cfg(test)]

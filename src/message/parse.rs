@@ -1,11 +1,11 @@
 //! A body read as a message, and refused with the first fault by their precedence.
 
+use super::abridged;
 use super::fault::Fault;
+use super::json::{JsonReader, may_hide_faults};
 use super::judge::{Check, Message, Rules, judge};
 use super::reader::MessageReader;
-use super::scanner::may_hide_faults;
 use super::topics::Vocabulary;
-use super::{abridged, scanner};
 
 /// Reads `body` as a message by these rules. What the check of its topic refuses is never translated: under
 /// [`Check::Envelope`] it passes as it is, and is read a second time for that.
@@ -32,7 +32,7 @@ pub(super) fn parse_whole(body: &[u8], rules: Rules) -> Result<Message<'_>, Faul
     let Rules { check, vocabulary } = rules;
     let text = utf8(body)?;
     if may_hide_faults(text) {
-        scanner::check(text)?;
+        check_json(text)?;
     }
     let mut reader = MessageReader::new(text, check != Check::Envelope);
     reader.read().ok_or_else(|| explain(text))?;
@@ -66,13 +66,26 @@ fn utf8(body: &[u8]) -> Result<&str, Fault> {
     })
 }
 
+/// Checks all of `text` with the reader that knows the place of each fault.
+///
+/// # Errors
+///
+/// The first syntax error; in JSON without any, the first value that is nested too deep or string that holds a lone
+/// surrogate.
+pub(super) fn check_json(text: &str) -> Result<(), Fault> {
+    let mut json = JsonReader::new(text.as_bytes());
+    let read = json.skip().and_then(|()| json.end());
+    read.map_err(|reason| Fault::not_json(text.get(..json.at()).unwrap_or_default(), reason))?;
+    json.fault().map_or(Ok(()), |(at, reason)| Err(Fault::at_offset(None, text.as_bytes(), at, reason)))
+}
+
 /// Returns why `text` could not be read: it is not JSON, or else not an object.
 #[cold]
 fn explain(text: &str) -> Fault {
-    match scanner::check(text) {
+    match check_json(text) {
         Err(fault) => fault,
         Ok(()) => {
-            debug_assert!(!text.trim_ascii_start().starts_with('{'), "serde_json refuses what the scanner accepts");
+            debug_assert!(!text.trim_ascii_start().starts_with('{'), "serde_json refuses what our reader accepts");
             Fault::not_message([""; 0], "the body must be an object")
         }
     }

@@ -1,8 +1,7 @@
 //! A payload in another vocabulary than it was sent in: one key differs, and no other byte.
 
 use super::fields::{CapturedFields, Field};
-use super::reader::PayloadJson;
-use super::tokens::{Tokens, decode_string};
+use super::json::JsonReader;
 use super::topics::Vocabulary;
 
 /// A key of a payload that is published under another name. No quote stands in the key, not even where it is written with
@@ -18,7 +17,7 @@ pub(super) struct RenamedKey {
 impl RenamedKey {
     /// Returns the key to rename in `payload`, which `identifier` names; none if the payload has the wanted field already.
     pub(super) fn find(
-        payload: PayloadJson<'_>,
+        payload: &[u8],
         fields: &CapturedFields<'_>,
         identifier: Field,
         vocabulary: Vocabulary,
@@ -27,39 +26,15 @@ impl RenamedKey {
         if !fields.is_missing(wanted) {
             return None;
         }
-        let start = start_of_key(payload.as_str(), identifier);
+        let start = JsonReader::starting_at(payload, 0).find_member(identifier.key());
         debug_assert!(start.is_some(), "the identifier of a payload that was checked is not found in it");
-        Some(Self { start: start?, wanted })
+        Some(Self { start: start? + 1, wanted })
     }
 
     /// Returns the bytes of the payload with the other key, in a buffer of exactly their size.
-    pub(super) fn rename(self, payload: PayloadJson<'_>) -> String {
-        let (before, key) = payload.as_str().split_at_checked(self.start).unwrap_or_default();
-        let (_, behind) = key.split_once('"').unwrap_or_default();
-        [before, self.wanted.key(), "\"", behind].concat()
+    pub(super) fn rename(self, payload: &[u8]) -> Vec<u8> {
+        let (before, key) = payload.split_at_checked(self.start).unwrap_or_default();
+        let end = key.iter().position(|&byte| byte == b'"').unwrap_or_default();
+        [before, self.wanted.key().as_bytes(), key.get(end..).unwrap_or_default()].concat()
     }
-}
-
-/// Returns the offset of the key of `field` in the object `payload`, behind the key's opening quote.
-fn start_of_key(payload: &str, field: Field) -> Option<usize> {
-    let mut tokens = Tokens::new(payload);
-    let mut level = 0_usize;
-    while let Some(first) = tokens.peek() {
-        if first == b'"' && level == 1 {
-            let start = tokens.at();
-            tokens.pass(first).ok()?;
-            let string = tokens.since(start);
-            if tokens.peek() == Some(b':') && decode_string(string).is_ok_and(|key| key == field.key()) {
-                return Some(start + 1);
-            }
-            continue;
-        }
-        match first {
-            b'{' | b'[' => level += 1,
-            b'}' | b']' => level = level.saturating_sub(1),
-            _ => {}
-        }
-        tokens.pass(first).ok()?;
-    }
-    None
 }

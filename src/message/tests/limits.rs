@@ -89,6 +89,7 @@ fn hostile_megabytes_take_linear_time() {
         format!("\"{}\"", "a".repeat(megabyte)),
         format!(r#"{{"{}":"\ud800"}}"#, "\\n".repeat(megabyte / 2)),
         format!("{{{}\"z\":0}}", "\"topic\":1,".repeat(megabyte / 10)),
+        format!("{{{}\"z\":0}}", "\"topi\\u0063\":1,".repeat(megabyte / 15)),
         "\n".repeat(megabyte),
         "9".repeat(megabyte),
     ];

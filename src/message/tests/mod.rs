@@ -2,6 +2,7 @@
 
 mod abridged;
 mod envelope;
+mod json;
 mod known;
 mod limits;
 mod properties;

@@ -6,7 +6,8 @@ use proptest::prelude::*;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
-use super::super::{MAX_DEPTH, Message, scanner};
+use super::super::parse::check_json;
+use super::super::{MAX_DEPTH, Message};
 use super::table::{Content, TOPICS, Topic};
 use super::{Check, Fault, parse};
 use crate::sync::limits::MAX_TOPIC_BYTES;
@@ -218,21 +219,21 @@ proptest! {
         }
     }
 
-    /// The scanner and `serde_json` must agree on what JSON is: the scanner explains what `serde_json` refuses.
+    /// Our reader and `serde_json` must agree on what JSON is: our reader explains what `serde_json` refuses.
     #[test]
-    fn scanner_accepts_the_same_json(bytes in prop::collection::vec(byte(), 0..24)) {
+    fn our_reader_accepts_the_same_json(bytes in prop::collection::vec(byte(), 0..24)) {
         let text = String::from_utf8_lossy(&bytes);
         let is_json = serde_json::from_str::<IgnoredAny>(&text).is_ok();
-        let scanned = scanner::check(&text);
-        prop_assert_eq!(is_json, !matches!(scanned, Err(Fault::NotJson { .. })), "{}", text);
+        let checked = check_json(&text);
+        prop_assert_eq!(is_json, !matches!(checked, Err(Fault::NotJson { .. })), "{}", text);
     }
 
     #[test]
-    fn scanner_points_at_the_first_byte_that_cannot_stand(document in document(), index: prop::sample::Index) {
+    fn a_fault_is_at_the_first_byte_that_cannot_stand(document in document(), index: prop::sample::Index) {
         let text = serde_json::to_string(&document).unwrap();
         let cuts: Vec<_> = text.char_indices().map(|(at, _)| at).collect();
         let cut = &text[..*index.get(&cuts)];
-        if let Err(Fault::NotJson { line, column, .. }) = scanner::check(cut) {
+        if let Err(Fault::NotJson { line, column, .. }) = check_json(cut) {
             prop_assert_eq!((line, column), (1, cut.chars().count() + 1), "{}", cut);
         }
     }
@@ -248,6 +249,6 @@ proptest! {
         for is_array in &brackets[..levels] {
             body = if *is_array { format!("[1,{body}]") } else { format!(r#"{{"a":1,"b":{body}}}"#) };
         }
-        prop_assert_eq!(scanner::check(&body).is_ok(), levels <= MAX_DEPTH);
+        prop_assert_eq!(check_json(&body).is_ok(), levels <= MAX_DEPTH);
     }
 }

@@ -1,0 +1,440 @@
+//! JSON text (RFC 8259), read in its order: the one reader of JSON beside `serde_json`.
+//!
+//! `serde_json` says whether a text is JSON. This reader says where its values are, how deep they nest, which strings
+//! hold half of a surrogate pair, and where a text stops being JSON. Whoever uses it asks for what comes next: the
+//! members of an object, the elements of an array, a value that is passed over.
+
+use std::borrow::Cow;
+
+use memchr::{memchr, memchr2, memchr2_iter, memmem};
+
+/// Most levels of objects and arrays in a body, the outermost object being the first. `serde_json` and other recursive
+/// readers behind the hub accept as many.
+pub const MAX_DEPTH: usize = 128;
+
+/// Bytes of the shortest JSON that nests too deep: all its levels opened and closed.
+const TOO_DEEP_BYTES: usize = 2 * (MAX_DEPTH + 1);
+
+const LONE_SURROGATE: &str = "a `\\u` escape is a lone surrogate";
+const UNEXPECTED_END: &str = "unexpected end of the body";
+const INVALID_NUMBER: &str = "invalid number";
+const INVALID_ESCAPE: &str = "invalid escape";
+
+/// Words of eight bytes that are looked at one by one. Most strings are shorter. For a longer one, vector instructions
+/// take fewer steps, and more to begin.
+const SHORT_STRING_WORDS: usize = 4;
+
+/// Why a text is no JSON. The fault is at the next byte of the reader.
+type Reason = &'static str;
+
+/// Reads JSON text from its start.
+#[derive(Clone, Debug)]
+pub struct JsonReader<'t> {
+    text: &'t [u8],
+    /// The offset of the next byte.
+    at: usize,
+    /// The objects and arrays around the next byte.
+    level: usize,
+    too_deep: Option<usize>,
+    lone_surrogate: Option<usize>,
+}
+
+/// A string of a text.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct JsonString<'t> {
+    /// What stands between the quotes.
+    raw: &'t [u8],
+    has_escapes: bool,
+}
+
+impl<'t> JsonReader<'t> {
+    /// Begins at the start of `text`.
+    #[must_use]
+    pub fn new(text: &'t [u8]) -> Self {
+        Self::starting_at(text, 0)
+    }
+
+    /// Begins at the offset `at` of `text`.
+    #[inline]
+    pub(super) fn starting_at(text: &'t [u8], at: usize) -> Self {
+        Self { text, at, level: 0, too_deep: None, lone_surrogate: None }
+    }
+
+    /// Returns the offset of the next byte. Behind a token that was refused, this is where its fault is.
+    #[inline]
+    #[must_use]
+    pub fn at(&self) -> usize {
+        self.at
+    }
+
+    /// Returns the text from `start` to the next byte.
+    #[inline]
+    pub(super) fn since(&self, start: usize) -> &'t [u8] {
+        self.text.get(start..self.at).unwrap_or_default()
+    }
+
+    /// Returns the first fault that a text of valid syntax can have, and where it is: a value that nests too deep, or a
+    /// string with half of a surrogate pair.
+    pub(super) fn fault(&self) -> Option<(usize, String)> {
+        let too_deep = self.too_deep.map(|at| (at, format!("nesting deeper than {MAX_DEPTH} levels")));
+        let lone_surrogate = self.lone_surrogate.map(|at| (at, LONE_SURROGATE.to_owned()));
+        too_deep.into_iter().chain(lone_surrogate).min()
+    }
+
+    /// Returns the next byte, or NUL, with which no token begins, at the end.
+    #[inline]
+    fn byte(&self) -> u8 {
+        self.text.get(self.at).copied().unwrap_or_default()
+    }
+
+    /// Skips white space, and returns the first byte of the next token, or NUL at the end.
+    #[inline]
+    pub fn peek(&mut self) -> u8 {
+        while matches!(self.byte(), b' ' | b'\t' | b'\n' | b'\r') {
+            self.at += 1;
+        }
+        self.byte()
+    }
+
+    /// Reads the token that begins with the next byte, `first`, whether or not it may stand there.
+    ///
+    /// # Errors
+    ///
+    /// Why it is no token.
+    pub fn token(&mut self, first: u8) -> Result<(), Reason> {
+        match first {
+            b'{' | b'}' | b'[' | b']' | b',' | b':' => {
+                self.at += 1;
+                Ok(())
+            }
+            _ => self.scalar(first),
+        }
+    }
+
+    /// Reads the start of the object or array that begins with the next byte, `opening`, and returns whether it has
+    /// members or elements. If it has none, reads its end too.
+    #[inline]
+    pub(super) fn open(&mut self, opening: u8) -> Result<bool, Reason> {
+        if self.level >= MAX_DEPTH {
+            self.too_deep.get_or_insert(self.at);
+        }
+        self.at += 1;
+        let is_empty = self.peek() == closing(opening);
+        if is_empty {
+            self.at += 1;
+        } else {
+            self.level += 1;
+        }
+        Ok(!is_empty)
+    }
+
+    /// Reads what follows a member or an element of the object or array that begins with `opening`: a comma or the end.
+    /// Returns whether another member or element follows.
+    #[inline]
+    pub(super) fn next(&mut self, opening: u8) -> Result<bool, Reason> {
+        match self.peek() {
+            b',' => {
+                self.at += 1;
+                Ok(true)
+            }
+            byte if byte == closing(opening) => {
+                self.at += 1;
+                self.level -= 1;
+                Ok(false)
+            }
+            _ => Err(self.reason(if opening == b'[' { "expected `,` or `]`" } else { "expected `,` or `}`" })),
+        }
+    }
+
+    /// Reads a key and its colon.
+    #[inline(always)]
+    pub(super) fn key(&mut self) -> Result<JsonString<'t>, Reason> {
+        if self.peek() != b'"' {
+            return Err(self.reason("expected a key in double quotes"));
+        }
+        let key = self.string()?;
+        if self.peek() != b':' {
+            return Err(self.reason("expected `:`"));
+        }
+        self.at += 1;
+        Ok(key)
+    }
+
+    /// Reads the object that begins here, up to the value of its first member with this key. Returns the offset of the key.
+    pub(super) fn find_member(&mut self, key: &str) -> Option<usize> {
+        let mut more = self.open(b'{').ok()?;
+        while more {
+            self.peek();
+            let start = self.at;
+            if *self.key().ok()?.decode().ok()? == *key.as_bytes() {
+                self.peek();
+                return Some(start);
+            }
+            self.skip().ok()?;
+            more = self.next(b'{').ok()?;
+        }
+        None
+    }
+
+    /// Passes over a value.
+    #[inline]
+    pub(super) fn skip(&mut self) -> Result<(), Reason> {
+        match self.peek() {
+            b'{' | b'[' => self.skip_all(),
+            first => self.scalar(first),
+        }
+    }
+
+    /// Passes over an object or an array without recursion, in which an open level takes a byte of memory.
+    #[inline(never)]
+    fn skip_all(&mut self) -> Result<(), Reason> {
+        let mut enclosing = Vec::new();
+        loop {
+            if enclosing.last() == Some(&b'{') {
+                self.key()?;
+            }
+            match self.peek() {
+                opening @ (b'{' | b'[') => {
+                    if self.open(opening)? {
+                        enclosing.push(opening);
+                        continue;
+                    }
+                }
+                first => self.scalar(first)?,
+            }
+            loop {
+                let Some(&opening) = enclosing.last() else { return Ok(()) };
+                if self.next(opening)? {
+                    break;
+                }
+                enclosing.pop();
+            }
+        }
+    }
+
+    /// Checks that nothing but white space follows.
+    pub(super) fn end(&mut self) -> Result<(), Reason> {
+        self.peek();
+        if self.rest().is_empty() { Ok(()) } else { Err("expected the end of the body") }
+    }
+
+    /// Reads the string, number or literal that begins with the next byte, `first`.
+    #[inline]
+    fn scalar(&mut self, first: u8) -> Result<(), Reason> {
+        match first {
+            b'"' => self.string().map(drop),
+            b'-' | b'0'..=b'9' => self.number(),
+            _ => self.literal(),
+        }
+    }
+
+    /// Reads a string from its opening quote to its closing one.
+    #[inline(always)]
+    pub(super) fn string(&mut self) -> Result<JsonString<'t>, Reason> {
+        self.at += 1;
+        let start = self.at;
+        let mut has_escapes = false;
+        self.skip_plain();
+        while self.byte() == b'\\' {
+            has_escapes = true;
+            if self.escape()? {
+                self.lone_surrogate.get_or_insert(start - 1);
+            }
+            self.skip_plain();
+        }
+        let raw = self.since(start);
+        if self.byte() != b'"' {
+            return Err(self.reason("unescaped control character in a string"));
+        }
+        self.at += 1;
+        Ok(JsonString { raw, has_escapes })
+    }
+
+    /// Skips what stands for itself in a string, up to a quote, a backslash or a control character.
+    #[inline]
+    fn skip_plain(&mut self) {
+        let (words, _) = self.rest().as_chunks();
+        for (index, word) in words.iter().take(SHORT_STRING_WORDS).enumerate() {
+            let special = special_bytes(u64::from_le_bytes(*word));
+            if special != 0 {
+                self.at += word.len() * index + special.trailing_zeros() as usize / 8;
+                return;
+            }
+        }
+        self.skip_long();
+    }
+
+    #[inline(never)]
+    fn skip_long(&mut self) {
+        let rest = self.rest();
+        let text = rest.get(..memchr2(b'"', b'\\', rest).unwrap_or(rest.len())).unwrap_or_default();
+        // Without an early exit, the compiler compares many bytes at once.
+        let has_controls = text.iter().fold(false, |has, &byte| has | (byte < b' '));
+        let control = if has_controls { text.iter().position(|&byte| byte < b' ') } else { None };
+        self.at += control.unwrap_or(text.len());
+    }
+
+    /// Reads an escape, and behind a high surrogate also a low surrogate that follows. Returns whether it is a surrogate
+    /// without the other one.
+    fn escape(&mut self) -> Result<bool, Reason> {
+        self.at += 1;
+        match self.byte() {
+            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => {
+                self.at += 1;
+                Ok(false)
+            }
+            b'u' => {
+                self.at += 1;
+                Ok(match self.code_unit()? {
+                    0xd800..=0xdbff => !self.skip_low_surrogate(),
+                    unit => matches!(unit, 0xdc00..=0xdfff),
+                })
+            }
+            _ => Err(self.reason(INVALID_ESCAPE)),
+        }
+    }
+
+    /// Reads the four digits of a `\u` escape.
+    fn code_unit(&mut self) -> Result<u32, Reason> {
+        let mut unit = 0;
+        for _ in 0..4 {
+            let digit = char::from(self.byte()).to_digit(16);
+            unit = unit * 16 + digit.ok_or_else(|| self.reason(INVALID_ESCAPE))?;
+            self.at += 1;
+        }
+        Ok(unit)
+    }
+
+    fn skip_low_surrogate(&mut self) -> bool {
+        let is_low = matches!(
+            self.rest(),
+            [b'\\', b'u', b'd' | b'D', b'c'..=b'f' | b'C'..=b'F', third, fourth, ..]
+                if third.is_ascii_hexdigit() && fourth.is_ascii_hexdigit()
+        );
+        if is_low {
+            self.at += r"\uDC00".len();
+        }
+        is_low
+    }
+
+    /// Reads `-? (0 | [1-9] [0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)?` (RFC 8259 §6). Of what follows, only a digit after
+    /// a leading zero is refused here.
+    pub(super) fn number(&mut self) -> Result<(), Reason> {
+        self.skip_one(b"-");
+        let start = self.at;
+        let has_leading_zero = self.byte() == b'0';
+        self.digits()?;
+        if has_leading_zero && self.at > start + 1 {
+            self.at = start + 1;
+            return Err(INVALID_NUMBER);
+        }
+        if self.skip_one(b".") {
+            self.digits()?;
+        }
+        if self.skip_one(b"eE") {
+            self.skip_one(b"+-");
+            self.digits()?;
+        }
+        Ok(())
+    }
+
+    /// Reads one digit or more.
+    fn digits(&mut self) -> Result<(), Reason> {
+        let start = self.at;
+        while self.byte().is_ascii_digit() {
+            self.at += 1;
+        }
+        if self.at == start { Err(self.reason(INVALID_NUMBER)) } else { Ok(()) }
+    }
+
+    /// Reads `true`, `false` or `null`.
+    pub(super) fn literal(&mut self) -> Result<(), Reason> {
+        let rest = self.rest();
+        for literal in [&b"true"[..], b"false", b"null"] {
+            if rest.starts_with(literal) {
+                self.at += literal.len();
+                return Ok(());
+            }
+            if literal.starts_with(rest) {
+                self.at += rest.len();
+                return Err(UNEXPECTED_END);
+            }
+        }
+        Err("expected a value")
+    }
+
+    #[inline]
+    fn skip_one(&mut self, wanted: &[u8]) -> bool {
+        let is_there = wanted.contains(&self.byte());
+        if is_there {
+            self.at += 1;
+        }
+        is_there
+    }
+
+    #[inline]
+    fn rest(&self) -> &'t [u8] {
+        debug_assert!(self.at <= self.text.len(), "the reader is past the end of its text");
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    /// Returns the reason to refuse the next byte. Where there is no next byte, its absence is the reason.
+    #[cold]
+    fn reason(&self, reason: Reason) -> Reason {
+        if self.rest().is_empty() { UNEXPECTED_END } else { reason }
+    }
+}
+
+impl<'t> JsonString<'t> {
+    /// Returns the characters of the string, which are UTF-8 if the text is, without a copy where it has no escapes.
+    ///
+    /// # Errors
+    ///
+    /// [`LONE_SURROGATE`], since no text in UTF-8 has one.
+    #[inline]
+    pub(super) fn decode(self) -> Result<Cow<'t, [u8]>, Reason> {
+        if self.has_escapes { self.unescape() } else { Ok(Cow::Borrowed(self.raw)) }
+    }
+
+    #[cold]
+    fn unescape(self) -> Result<Cow<'t, [u8]>, Reason> {
+        let decoded = serde_json::from_slice(&[b"\"", self.raw, b"\""].concat());
+        decoded.map(|text: String| Cow::Owned(text.into_bytes())).map_err(|_| LONE_SURROGATE)
+    }
+}
+
+/// Returns the byte that ends the object or array that begins with `opening`.
+#[inline]
+fn closing(opening: u8) -> u8 {
+    if opening == b'{' { b'}' } else { b']' }
+}
+
+const LOW_BITS: u64 = u64::MAX / 0xff;
+const HIGH_BITS: u64 = LOW_BITS << 7;
+
+/// Returns a word whose lowest set bit is in the first byte of `word` that is a quote, a backslash or a control character.
+#[inline]
+fn special_bytes(word: u64) -> u64 {
+    // A byte that is less than another one borrows from the next: only the bytes behind it may be taken for one, too.
+    let is_less = |word: u64, least: u8| word.wrapping_sub(LOW_BITS * u64::from(least));
+    let quote = is_less(word ^ (LOW_BITS * u64::from(b'"')), 1);
+    let backslash = is_less(word ^ (LOW_BITS * u64::from(b'\\')), 1);
+    (quote | backslash | is_less(word, b' ')) & !word & HIGH_BITS
+}
+
+/// Returns whether `text` may be JSON that nests too deep or holds a lone surrogate, neither of which `serde_json` refuses
+/// in values that it passes over. `false` is certain. This looks at the bytes alone, with vector instructions.
+pub(super) fn may_hide_faults(text: &str) -> bool {
+    let text = text.as_bytes();
+    // Each level is opened by a bracket or a brace, which may stand in strings too.
+    let may_nest_too_deep = text.len() >= TOO_DEEP_BYTES && memchr2_iter(b'[', b'{', text).nth(MAX_DEPTH).is_some();
+    may_nest_too_deep || (memchr(b'\\', text).is_some() && has_surrogate(text))
+}
+
+/// Returns whether anything looks like the escape of a surrogate, paired or lone: `\uD800` to `\uDFFF`.
+fn has_surrogate(text: &[u8]) -> bool {
+    memmem::find_iter(text, br"\u").any(|at| {
+        let digits = text.get(at + 2..at + 4);
+        matches!(digits, Some([b'd' | b'D', b'8' | b'9' | b'a'..=b'f' | b'A'..=b'F']))
+    })
+}
