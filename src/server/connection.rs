@@ -19,13 +19,17 @@ use crate::server::transport::Stream;
 use crate::sys::memory::note_held;
 use crate::tls::session::Acceptor;
 
+/// How long after the stop began a client may begin a request. One that sends requests in a row begins the next one at once,
+/// and so learns from its answer that the connection ends. A close without an answer would leave it in doubt about what
+/// it has sent meanwhile. Those that are idle see the close before they use the connection again (RFC 9112 §9.3.1), and
+/// must not hold up the stop.
+const DRAIN_GRACE: Duration = Duration::from_millis(100);
+
 /// The drain time, divided by this, is the time in which a connection of an inherited socket may begin its first request: the
 /// client has connected in order to send it.
 const FIRST_REQUEST_DIVISOR: u32 = 2;
 
-/// The drain time, divided by this, is the time in which such a connection may begin another request. Clients that send one
-/// after the other do so at once. Those that are idle see the close before they use the connection again (RFC 9112 §9.3.1),
-/// and must not hold up the stop.
+/// The drain time, divided by this, is the time in which such a connection may begin another request.
 const NEXT_REQUEST_DIVISOR: u32 = 10;
 
 /// How long after the REST API was switched off a client may begin a request, to learn so from its answer. One that sends
@@ -202,7 +206,8 @@ impl<S: Stream> ConnectionTask<'_, S> {
                 let divisor = if is_first { FIRST_REQUEST_DIVISOR } else { NEXT_REQUEST_DIVISOR };
                 began + deadline.saturating_duration_since(began) / divisor
             }
-            Mode::Draining { .. } | Mode::Open { .. } => return None,
+            Mode::Draining { began, .. } => began + DRAIN_GRACE,
+            Mode::Open { .. } => return None,
         };
         (Instant::now() < due).then_some(due)
     }

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use tokio::time::Instant;
 
-use super::{DISABLED_GRACE, DISCARD_BYTES, LINGER, Ledger, Phase};
+use super::{DISABLED_GRACE, DISCARD_BYTES, DRAIN_GRACE, LINGER, Ledger, Phase};
 use crate::request::Kind;
 use crate::world::{SLACK, World};
 
@@ -57,7 +57,8 @@ impl Ledger {
         if let (true, false, Some(told_at)) = (is_idle, self.is_inherited, self.told_at(world)) {
             // A worker may have seen the last of several ends alone.
             let last = world.endings.borrow().last().copied().unwrap_or(told_at);
-            let end = if world.drain_deadline.get().is_some() { last } else { last + DISABLED_GRACE };
+            let grace = if world.drain_deadline.get().is_some() { DRAIN_GRACE } else { DISABLED_GRACE };
+            let end = last + grace;
             let since = end.max(self.phase_at).max(self.freed_at);
             let is_prompt = now.saturating_duration_since(since) <= SLACK;
             world.check(

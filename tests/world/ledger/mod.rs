@@ -44,6 +44,9 @@ const LINGER: Duration = Duration::from_secs(2);
 /// How long after it was switched off the gateway waits for a request, which it answers 503.
 const DISABLED_GRACE: Duration = Duration::from_secs(1);
 
+/// How long after the stop began the gateway waits for a request, whose answer says that the connection ends.
+const DRAIN_GRACE: Duration = Duration::from_millis(100);
+
 /// What the gateway waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
