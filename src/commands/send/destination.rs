@@ -2,7 +2,6 @@
 //! from the settings file and what stands beside it.
 
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,14 +12,14 @@ use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
-use socket2::{Domain, SockAddr, Socket, Type};
+use socket2::{SockAddr, Socket, Type};
 
 use crate::cli::{DEFAULT_PORT, SendArguments, TcpAddress};
 use crate::commands::serve::settings_path;
 use crate::gateway::Failure;
 use crate::http::admission::ENDPOINT;
-
 use crate::settings::{self, Access, DisabledReason};
+use crate::sys::retry::retry_until;
 use crate::tls::source::CertificateSource;
 
 /// Exit statuses of `send`.
@@ -28,13 +27,10 @@ pub(super) const NO_GATEWAY: u8 = 4;
 const NOT_TRUSTED: u8 = 5;
 const TOKEN_REFUSED: u8 = 6;
 
-/// The time for the handshake of TLS. The gateway answers at once.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// The time that an address gets to accept the connection.
+/// The most that one address gets to accept the connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The pause between two attempts to connect to a Unix socket whose queue is full. The kernel would wait for ever.
+/// The pause between two attempts to connect to a Unix socket whose queue is full.
 const FULL_QUEUE_PAUSE: Duration = Duration::from_millis(50);
 
 /// How young a settings file is that the gateway may not have read yet.
@@ -170,25 +166,34 @@ impl Destination {
         )
     }
 
-    /// Connects, and does the TLS handshake.
-    pub(super) fn connect(&self) -> Result<GatewayConnection, Failure> {
-        let socket = self.socket().map_err(|error| {
+    /// Connects, and does the TLS handshake, until the deadline at most.
+    pub(super) fn connect(&self, deadline: Instant) -> Result<GatewayConnection, Failure> {
+        let socket = self.socket(deadline).map_err(|error| {
             let cure = "start it, or name its address with --url or --unix";
             Failure::OfCommand(NO_GATEWAY, format!("no gateway at {}: {error}; {cure}", self.name))
         })?;
-        let tls = self.tls_name.as_ref().map(|name| self.handshake(&socket, name)).transpose()?;
+        let tls = self.tls_name.as_ref().map(|name| self.handshake(&socket, name, deadline)).transpose()?;
         socket.set_nonblocking(true).map_err(Failure::configuration)?;
         Ok(GatewayConnection { socket, tls, unsent: Vec::new(), received: Vec::new(), is_writable: true })
     }
 
-    fn socket(&self) -> io::Result<Socket> {
-        match &self.address {
-            Address::Unix(path) => connect_to(path),
-            Address::Tcp(address) => connect(address).map(Into::into),
+    /// Returns a socket that is connected to the first address that accepts.
+    fn socket(&self, deadline: Instant) -> io::Result<Socket> {
+        let addresses = match &self.address {
+            Address::Unix(path) => vec![SockAddr::unix(path)?],
+            Address::Tcp(address) => address.resolve()?.into_iter().map(SockAddr::from).collect(),
+        };
+        let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+        for address in addresses {
+            match connect(&address, time_left(deadline)?.min(CONNECT_TIMEOUT)) {
+                Ok(socket) => return Ok(socket),
+                Err(error) => last = error,
+            }
         }
+        Err(last)
     }
 
-    fn handshake(&self, mut socket: &Socket, name: &str) -> Result<ClientConnection, Failure> {
+    fn handshake(&self, mut socket: &Socket, name: &str, deadline: Instant) -> Result<ClientConnection, Failure> {
         let source = CertificateSource::beside(&self.settings, Vec::new());
         let path = source.trust_anchor().unwrap_or_default();
         let untrusted = |reason: &dyn std::fmt::Display| {
@@ -205,12 +210,14 @@ impl Destination {
         let mut tls = ClientConnection::new(Arc::new(config), server).map_err(|error| untrusted(&error))?;
         // A batch of requests is written at once.
         tls.set_buffer_limit(None);
-        let deadline = Instant::now() + HANDSHAKE_TIMEOUT;
         while tls.is_handshaking() {
             let step = handshake_step(&mut tls, &mut socket, deadline);
             step.map_err(|error| match error.get_ref().and_then(|it| it.downcast_ref()) {
                 Some(rustls::Error::InvalidCertificate(reason)) => untrusted(reason),
                 _ => {
+                    // A socket with a timeout reports the end of the time so.
+                    let is_late = error.kind() == io::ErrorKind::WouldBlock;
+                    let error = if is_late { io::ErrorKind::TimedOut.into() } else { error };
                     let text = format!("no gateway that speaks https at {}: {error}", self.name);
                     Failure::OfCommand(NO_GATEWAY, text)
                 }
@@ -222,12 +229,9 @@ impl Destination {
 
 /// Writes what the handshake has to say, and reads once, until the deadline at most.
 fn handshake_step(tls: &mut ClientConnection, socket: &mut &Socket, deadline: Instant) -> io::Result<()> {
-    let left = deadline.saturating_duration_since(Instant::now());
-    if left.is_zero() {
-        return Err(io::ErrorKind::TimedOut.into());
-    }
-    socket.set_write_timeout(Some(left))?;
-    socket.set_read_timeout(Some(left))?;
+    let left = Some(time_left(deadline)?);
+    socket.set_write_timeout(left)?;
+    socket.set_read_timeout(left)?;
     while tls.wants_write() {
         tls.write_tls(socket)?;
     }
@@ -237,29 +241,25 @@ fn handshake_step(tls: &mut ClientConnection, socket: &mut &Socket, deadline: In
     tls.process_new_packets().map(drop).map_err(io::Error::other)
 }
 
-fn connect_to(path: &Path) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None)?;
-    let address = SockAddr::unix(path)?;
-    let deadline = Instant::now() + CONNECT_TIMEOUT;
-    loop {
-        match socket.connect(&address) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < deadline => {
-                std::thread::sleep(FULL_QUEUE_PAUSE);
-            }
-            connected => return connected.map(|()| socket),
-        }
-    }
+/// Returns the time until the deadline, which is not zero.
+fn time_left(deadline: Instant) -> io::Result<Duration> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 
-fn connect(address: &TcpAddress) -> io::Result<TcpStream> {
-    let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
-    for address in address.resolve()? {
-        match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
-            Ok(stream) => return stream.set_nodelay(true).map(|()| stream),
-            Err(error) => last = error,
-        }
+fn connect(address: &SockAddr, timeout: Duration) -> io::Result<Socket> {
+    let socket = Socket::new(address.domain(), Type::STREAM, None)?;
+    if address.is_unix() {
+        // While the queue of the socket is full, a blocking call waits for ever.
+        socket.set_nonblocking(true)?;
+        let is_full = |error: &io::Error| error.kind() == io::ErrorKind::WouldBlock;
+        let connected = retry_until(timeout, FULL_QUEUE_PAUSE, || socket.connect(address), is_full);
+        connected.map_err(|error| if is_full(&error) { io::Error::other("its queue is full") } else { error })?;
+    } else {
+        socket.connect_timeout(address, timeout)?;
+        socket.set_tcp_nodelay(true)?;
     }
-    Err(last)
+    Ok(socket)
 }
 
 /// Returns the configuration of a client that trusts the certificates of this file. It is read for each connection,

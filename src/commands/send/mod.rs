@@ -37,7 +37,8 @@ use crate::sys::log::log;
 /// takes nothing.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a gateway is waited for that goes away, and the pause between two attempts to connect.
+/// How long a gateway is waited for that goes away, the last handshake included, and the pause between two attempts to
+/// connect.
 const RETURN_TIMEOUT: Duration = Duration::from_secs(30);
 const RETURN_PAUSE: Duration = Duration::from_millis(100);
 
@@ -72,16 +73,17 @@ pub fn run(arguments: &SendArguments) -> Result<(), Failure> {
         keeps_going: arguments.keep_going,
         takes: true,
         sends: true,
-        denial: None,
+        is_denied: false,
+        was_asked_again: false,
         resume_at: Instant::now(),
         was_connected: false,
-        gone_since: None,
+        return_by: None,
         report: Report::new(noun),
     };
     let result = sender.run();
     if result.is_err() {
-        // Usually nothing is in flight then.
-        sender.broken("no answer was waited for");
+        // What is in flight then has met a stranger.
+        sender.broken("no answer of a gateway came");
     }
     let unsent = sender.unsent();
     let sums = sender.report.finish(&unsent);
@@ -111,25 +113,15 @@ struct Sender {
     /// Whether more lines are taken from the input, and whether those that were taken are still sent.
     takes: bool,
     sends: bool,
-    /// What is done about a token that was refused.
-    denial: Option<Denial>,
-    /// When the requests that were refused for now are sent again.
+    /// Whether the token was refused, and whether it was so after the gateway was asked once more.
+    is_denied: bool,
+    was_asked_again: bool,
+    /// When something is sent again.
     resume_at: Instant,
-    /// Whether the gateway was there, and since when it has been gone.
+    /// Whether the gateway was there, and by when one that went away must be back.
     was_connected: bool,
-    gone_since: Option<Instant>,
+    return_by: Option<Instant>,
     report: Report,
-}
-
-/// What is done about a token that was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Denial {
-    /// The settings are read again.
-    IsNew,
-    /// The gateway may not have read them yet, so it is asked once more.
-    IsTriedAgain,
-    /// It was asked once more. Another refusal is the last one.
-    WasTriedAgain,
 }
 
 impl Sender {
@@ -170,30 +162,23 @@ impl Sender {
     /// Sends what may be sent now.
     fn send(&mut self) -> Result<(), Failure> {
         if self.pipeline.is_refused_for_now() {
-            if self.pipeline.is_in_flight() || Instant::now() < self.resume_at {
+            if self.pipeline.is_in_flight() {
                 return Ok(());
             }
-            if !self.may_try_again()? {
-                return Ok(());
+            if std::mem::take(&mut self.is_denied) {
+                self.read_token_again()?;
             }
             self.pipeline.resume();
         }
         if !self.sends || self.pipeline.is_empty() || Instant::now() < self.resume_at {
             return Ok(());
         }
-        let connection = match &mut self.connection {
-            Some(connection) => connection,
-            none => match self.destination.connect() {
-                Ok(connection) => none.insert(connection),
-                Err(failure) => {
-                    let gone_since = *self.gone_since.get_or_insert_with(Instant::now);
-                    let is_awaited = self.was_connected && gone_since.elapsed() < RETURN_TIMEOUT;
-                    self.resume_at = Instant::now() + RETURN_PAUSE;
-                    return if is_awaited && failure.exit_status() == NO_GATEWAY { Ok(()) } else { Err(failure) };
-                }
-            },
-        };
-        (self.was_connected, self.gone_since) = (true, None);
+        // After a failed write, the answers to what is in flight are still read.
+        let is_usable = self.connection.as_ref().is_some_and(|it| it.is_writable || self.pipeline.is_in_flight());
+        if !is_usable {
+            self.connect()?;
+        }
+        let Some(connection) = &mut self.connection else { return Ok(()) };
         let mut bytes = Vec::new();
         while connection.is_writable && !connection.has_unsent() {
             bytes.clear();
@@ -206,27 +191,41 @@ impl Sender {
         Ok(())
     }
 
-    /// Returns whether the requests that were refused for now may be sent again. A token that was refused is read again; if
-    /// it is the same and just written, the gateway is asked once more.
-    fn may_try_again(&mut self) -> Result<bool, Failure> {
-        let Some(denial) = self.denial else { return Ok(true) };
+    /// Connects. A gateway that was there is waited for.
+    fn connect(&mut self) -> Result<(), Failure> {
+        let return_by = *self.return_by.get_or_insert_with(|| Instant::now() + RETURN_TIMEOUT);
+        match self.destination.connect(return_by) {
+            Ok(connection) => {
+                (self.connection, self.was_connected, self.return_by) = (Some(connection), true, None);
+            }
+            Err(failure) => {
+                let is_awaited = self.was_connected && Instant::now() < return_by;
+                if !is_awaited || failure.exit_status() != NO_GATEWAY {
+                    return Err(failure);
+                }
+                self.resume_at = Instant::now() + RETURN_PAUSE;
+                // A gateway that its settings have switched off does not come back.
+                if !self.destination.has_young_settings() {
+                    self.head = self.destination.request_head()?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the token again that was refused. If it is the same and was just written, the gateway may not have read it
+    /// yet, and is asked once more.
+    fn read_token_again(&mut self) -> Result<(), Failure> {
         let head = self.destination.request_head()?;
         if head != self.head {
-            (self.head, self.denial) = (head, None);
-            return Ok(true);
+            (self.head, self.was_asked_again) = (head, false);
+        } else if !self.was_asked_again && self.destination.has_young_settings() {
+            self.was_asked_again = true;
+            self.resume_at = Instant::now() + TOKEN_PAUSE;
+        } else {
+            return Err(self.destination.token_refused());
         }
-        match denial {
-            Denial::IsNew if self.destination.has_young_settings() => {
-                self.denial = Some(Denial::IsTriedAgain);
-                self.resume_at = Instant::now() + TOKEN_PAUSE;
-                Ok(false)
-            }
-            Denial::IsTriedAgain => {
-                self.denial = Some(Denial::WasTriedAgain);
-                Ok(true)
-            }
-            Denial::IsNew | Denial::WasTriedAgain => Err(self.destination.token_refused()),
-        }
+        Ok(())
     }
 
     /// Waits for answers and for lines, and takes them in.
@@ -280,7 +279,12 @@ impl Sender {
                     if answer.closes {
                         // RFC 9112 §9.6: the gateway has read nothing behind this request.
                         self.pipeline.unsend();
-                        return if answer.is_off { Err(self.destination.switched_off()) } else { Ok(()) };
+                    }
+                    if answer.is_off {
+                        return Err(self.destination.switched_off());
+                    }
+                    if answer.closes {
+                        return Ok(());
                     }
                 }
                 Ok(None) => break,
@@ -303,14 +307,13 @@ impl Sender {
         let Some(line) = self.pipeline.answered(answer.status) else { return };
         match answer.status {
             200 => {
-                self.denial = None;
+                self.was_asked_again = false;
                 self.report.accepted += 1;
                 self.report.overtaking += u64::from(self.pipeline.is_refused_for_now());
             }
-            401 => {
-                self.denial.get_or_insert(Denial::IsNew);
-                self.resume_at = Instant::now();
-            }
+            401 => self.is_denied = true,
+            // The caller tells that it is off.
+            503 if answer.is_off => {}
             503 => {
                 self.report.refused_for_now(line, &answer.reason);
                 self.resume_at = Instant::now() + Duration::from_secs(answer.retry_after_s);

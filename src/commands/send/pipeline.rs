@@ -171,12 +171,15 @@ pub(super) fn first_answer(bytes: &[u8]) -> Result<Option<(Answer, usize)>, Answ
         httparse::Status::Partial => return Ok(None),
     };
     let status = head.code.unwrap_or_default();
-    let closes = head.version == Some(0);
-    let mut answer = Answer { status, closes, retry_after_s: RETRY_AFTER_S, ..Answer::default() };
-    let (mut length, mut is_problem) = (None, false);
+    let mut answer =
+        Answer { status, closes: head.version == Some(0), retry_after_s: RETRY_AFTER_S, ..Answer::default() };
+    let (mut length, mut content_type) = (None, &b""[..]);
     for field in head.headers.iter() {
         if field.name.eq_ignore_ascii_case("content-length") {
-            length = Some(decimal(field.value).ok_or(AnswerFault)?);
+            let repeated = length.replace(decimal(field.value).ok_or(AnswerFault)?);
+            repeated.map_or(Ok(()), |_| Err(AnswerFault))?;
+        } else if field.name.eq_ignore_ascii_case("transfer-encoding") {
+            return Err(AnswerFault);
         } else if field.name.eq_ignore_ascii_case("connection") {
             let mut options = field.value.split(|byte| *byte == b',');
             answer.closes |= options.any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"));
@@ -184,23 +187,26 @@ pub(super) fn first_answer(bytes: &[u8]) -> Result<Option<(Answer, usize)>, Answ
             answer.retry_after_s =
                 decimal(field.value).unwrap_or(RETRY_AFTER_S).clamp(RETRY_AFTER_S, MAX_RETRY_AFTER_S);
         } else if field.name.eq_ignore_ascii_case("content-type") {
-            is_problem = field.value.starts_with(b"application/problem+json");
+            content_type = field.value;
         }
     }
     let end = match (status, length) {
-        // An interim answer, and these two, have no content.
-        (..200 | 204 | 304, _) => head_bytes,
+        // Nobody has asked for another protocol (RFC 9110 §15.2.2), and the gateway neither redirects nor has another 2xx.
+        (101 | 201..=399, _) => return Err(AnswerFault),
+        // An interim answer has no content.
+        (..=199, _) => head_bytes,
         (_, Some(length)) if length <= ANSWER_BYTES as u64 => head_bytes + length as usize,
         _ => return Err(AnswerFault),
     };
     let Some(body) = bytes.get(head_bytes..end) else { return Ok(None) };
-    if status != 200 {
-        let problem: Value = serde_json::from_slice(if is_problem { body } else { b"" }).unwrap_or_default();
-        answer.is_off = kind(&problem) == Unavailable::Disabled.kind();
-        answer.reason = reason(status, &problem);
-    } else if body.trim_ascii_end() != ACCEPTED {
-        return Err(AnswerFault);
+    if status == 200 {
+        let is_gateway = content_type.starts_with(b"application/json") && body.trim_ascii_end() == ACCEPTED;
+        return if is_gateway { Ok(Some((answer, end))) } else { Err(AnswerFault) };
     }
+    let is_problem = content_type.starts_with(b"application/problem+json");
+    let problem: Value = serde_json::from_slice(if is_problem { body } else { b"" }).unwrap_or_default();
+    answer.is_off = status == 503 && kind(&problem) == Unavailable::Disabled.kind();
+    answer.reason = reason(status, &problem);
     Ok(Some((answer, end)))
 }
 
@@ -260,7 +266,9 @@ mod tests {
 
     #[test]
     fn an_answer_is_found_when_it_is_whole() {
-        let whole = [b"HTTP/1.1 200 OK\r\nContent-Length: 22\r\n\r\n", ACCEPTED, b"\n"].concat();
+        let whole =
+            [b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 22\r\n\r\n", ACCEPTED, b"\n"]
+                .concat();
         let accepted = Answer { status: 200, retry_after_s: 1, ..Answer::default() };
         for length in 0..whole.len() {
             assert_eq!(first_answer(&whole[..length]), Ok(None));
@@ -296,7 +304,13 @@ mod tests {
             b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n",
             b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
             b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>",
-            b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}",
+            b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}",
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 21\r\n\r\n{\"status\":\"accepted\"}",
+            b"HTTP/1.1 400 X\r\nContent-Length: 0\r\nContent-Length: 0\r\n\r\n",
+            b"HTTP/1.1 400 X\r\nContent-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n",
+            b"HTTP/1.1 101 X\r\n\r\n",
+            b"HTTP/1.1 204 X\r\n\r\n",
+            b"HTTP/1.1 302 X\r\nContent-Length: 0\r\n\r\n",
         ] {
             assert_eq!(first_answer(bytes), Err(AnswerFault), "{bytes:?}");
         }

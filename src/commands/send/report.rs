@@ -99,10 +99,10 @@ impl Report {
         self.clear_progress();
         let order = match (self.retries, self.overtaking) {
             (0, _) => String::new(),
-            (retries, 0) => format!("; {retries} times one had to wait until the gateway took it"),
+            (retries, 0) => format!("; {} one had to wait until the gateway took it", plural(retries, "time")),
             (retries, overtaking) => format!(
-                "; {retries} times one had to wait until the gateway took it, and {} behind it went ahead, so the order \
-                 changed",
+                "; {} one had to wait until the gateway took it, and {} behind it went ahead, so the order changed",
+                plural(retries, "time"),
                 plural(overtaking, self.noun)
             ),
         };

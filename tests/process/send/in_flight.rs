@@ -3,12 +3,16 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::{file, lines, send_with};
 use crate::support::PATIENCE;
+use crate::support::gateway::Gateway;
+use crate::support::net::free_address;
 use crate::support::process::{Process, Transcript};
-use crate::support::settings_file::{SettingsFile, enabled, token};
+use crate::support::settings_file::{SettingsFile, disabled, enabled, token};
+use crate::support::subscriber::Subscriber;
 
 /// A server that is no gateway, and answers as a test wants.
 struct Server {
@@ -19,7 +23,8 @@ struct Server {
 /// A connection that the server has accepted.
 struct Accepted(BufReader<TcpStream>);
 
-const TAKEN: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 21\r\n\r\n{\"status\":\"accepted\"}";
+const TAKEN: &[u8] =
+    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 21\r\n\r\n{\"status\":\"accepted\"}";
 
 impl Server {
     fn start() -> Self {
@@ -118,7 +123,8 @@ fn lines_behind_an_answer_that_closes_are_sent_on_a_new_connection() {
     let mut send = Process::spawn(&mut server.send(file(&lines(10))));
     let mut connection = server.accept();
     assert_eq!(connection.requests(10), topics(1..=10));
-    connection.answer(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 21\r\n\r\n{\"status\":\"accepted\"}");
+    let taken = String::from_utf8_lossy(TAKEN);
+    connection.answer(taken.replacen("\r\n", "\r\nConnection: close\r\n", 1).as_bytes());
     let mut connection = server.accept();
     assert_eq!(connection.requests(9), topics(2..=10));
     connection.answer(&TAKEN.repeat(9));
@@ -153,6 +159,9 @@ fn what_is_no_gateway_is_4() {
         b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>",
         b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 15\r\n\r\n{\"status\":\"ok\"}",
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 21\r\n\r\n{\"status\":\"accepted\"}",
+        b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 302 Found\r\nLocation: /login\r\nContent-Length: 0\r\n\r\n",
     ] {
         let server = Server::start();
         let mut send = Process::spawn(&mut server.send(file(&lines(1))));
@@ -243,6 +252,54 @@ fn a_gateway_that_starts_again_is_waited_for() {
     assert_eq!(send.wait_exit(PATIENCE).code(), Some(0));
 }
 
+/// The answers of the gateway that stops say where it stops, so that no line is in doubt and none is sent twice.
+#[test]
+fn a_gateway_that_restarts_while_lines_stream_leaves_none_in_doubt() {
+    let subscriber = Subscriber::bound();
+    let address = free_address();
+    let start = || {
+        let mut gateway = Gateway::serve().listen(address).connect(subscriber.endpoint()).start();
+        gateway.wait_connected();
+        gateway
+    };
+    let mut gateway = start();
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    let settings = SettingsFile::absent();
+    settings.write(&enabled(&token("of-the-test")));
+    let mut send = Process::spawn(send_with(&settings).args(["--url", &format!("http://{address}")]).stdin(reader));
+    let is_over = AtomicBool::new(false);
+    let mut published = Vec::new();
+    let sent = std::thread::scope(|scope| {
+        let stream = scope.spawn(|| {
+            let mut sent = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                // Enough for the pipe to be never empty.
+                let more: String = (sent + 1..=sent + 500).map(|number| format!("t/{number}\t{{}}\n")).collect();
+                if writer.write_all(more.as_bytes()).is_err() {
+                    break; // The command has ended too early, which its status shows.
+                }
+                sent += 500;
+            }
+            drop(writer);
+            sent
+        });
+        for _ in 0..4 {
+            published.extend((0..1000).map(|_| subscriber.next().topic));
+            gateway.terminate();
+            gateway = start();
+        }
+        is_over.store(true, Ordering::Relaxed);
+        stream.join().unwrap()
+    });
+    let status = send.wait_exit(PATIENCE);
+    assert_eq!(status.code(), Some(0), "{}", send.end().stderr);
+    published.extend((published.len()..sent).map(|_| subscriber.next().topic));
+    published.sort_unstable();
+    let mut all = topics(1..=sent);
+    all.sort_unstable();
+    assert_eq!(published, all);
+}
+
 #[test]
 fn a_gateway_that_is_switched_off_is_told_as_such() {
     const OFF: &[u8] = b"HTTP/1.1 503 X\r\nConnection: close\r\nContent-Type: application/problem+json\r\n\
@@ -254,5 +311,29 @@ fn a_gateway_that_is_switched_off_is_told_as_such() {
     connection.answer(&[TAKEN, OFF].concat());
     assert_eq!(send.wait_exit(PATIENCE).code(), Some(3));
     let Transcript { stderr, .. } = send.end();
-    assert!(stderr.contains("is off") && stderr.contains("unsent: lines 2-3") && !stderr.contains("doubt"), "{stderr}");
+    assert!(stderr.contains("is off") && stderr.contains("unsent: lines 2-3"), "{stderr}");
+    assert!(!stderr.contains("doubt") && !stderr.contains("wait"), "{stderr}");
+}
+
+/// It refuses connections, as one does that starts again, and the settings tell that it does not.
+#[test]
+fn a_gateway_that_was_switched_off_between_two_lines_is_not_waited_for() {
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    let server = Server::start();
+    let mut send = Process::spawn(&mut server.send(reader));
+    writer.write_all(b"t/1\t1\n").unwrap();
+    let mut connection = server.accept();
+    assert_eq!(connection.request(), "t/1");
+    connection.answer(TAKEN);
+    let Server { listener, settings } = server;
+    settings.write(disabled());
+    let file = std::fs::File::options().write(true).open(settings.path()).unwrap();
+    file.set_modified(std::time::SystemTime::now() - Duration::from_secs(60)).unwrap();
+    drop(listener);
+    connection.0.get_ref().shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!(connection.0.read_to_end(&mut Vec::new()).unwrap(), 0);
+    writer.write_all(b"t/2\t2\n").unwrap();
+    assert_eq!(send.wait_exit(PATIENCE).code(), Some(3));
+    let Transcript { stderr, .. } = send.end();
+    assert!(stderr.contains("OPEN_REST_API is not set to True") && stderr.contains("unsent: line 2"), "{stderr}");
 }
