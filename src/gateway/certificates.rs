@@ -26,12 +26,12 @@ pub(super) struct WatchedCertificate {
     source: CertificateSource,
     emit: EventSink,
     acceptor: Arc<Acceptor>,
-    /// Those of the certificate and of the key.
+    /// The watches on the file of the certificate and on that of the key.
     watches: [Watch; 2],
     /// The time of the next check, whether a file changes before it or not.
     check_at: Instant,
     not_after: Option<SystemTime>,
-    /// What was said about the certificate when it was loaded last.
+    /// The notices of the last load.
     notices: Vec<CertificateNotice>,
 }
 

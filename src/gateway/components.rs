@@ -27,10 +27,10 @@ const BUS_DRAIN: Duration = Duration::from_secs(1);
 /// is written. A tenth of the drain time is reserved if that is less.
 const END: Duration = Duration::from_millis(100);
 
-/// How long connections that are cut off at the end get to be closed.
+/// The time in which connections that are cut off at the end must be closed.
 const CUT_OFF_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// How much longer than the payloads of this process those of other publishers may be, in bytes.
+/// The bytes by which payloads of other publishers may be longer than those of this process.
 const PAYLOAD_MARGIN_BYTES: u64 = 64 * 1024;
 
 /// The running workers and bus.

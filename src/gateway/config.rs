@@ -1,4 +1,4 @@
-//! What the command line decides for the whole run, and how the descriptors that the process may have are divided.
+//! The configuration of a run, and the division of the descriptors that the process may have.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -72,8 +72,8 @@ impl GatewayConfig {
     /// endpoints, and the connections. Without a descriptor nothing can be accepted, and nothing else can be opened.
     ///
     /// # Errors
-    /// Those that are needed whatever connects cannot be opened. Some libraries panic where they cannot, so this is asked
-    /// before they are used.
+    /// The descriptors that the gateway needs without any client cannot be opened. Some libraries panic if they get none, so
+    /// this is checked first.
     pub(super) fn divide_descriptors(&mut self) -> Result<(), Failure> {
         let wanted = self.server.max_connections;
         let is_bound = !self.bus.bind.is_empty() || self.bus.hub.is_some();

@@ -39,7 +39,7 @@ impl EventWriter {
     }
 }
 
-/// What an event tells the state of. A later event about the same subject replaces an earlier one.
+/// The subject whose state an event tells. A later event about the same subject replaces an earlier one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Subject {
     /// A listening socket, by its place among those that were opened together. Its port may differ each time.

@@ -49,7 +49,7 @@ pub(crate) enum Event<'a> {
         /// The endpoint that it had connected to.
         endpoint: &'a str,
         reason: &'a str,
-        /// How many messages it has lost, at most.
+        /// The most messages that it may have lost.
         lost: u64,
     },
     /// The settings file was read after a change.
@@ -92,7 +92,7 @@ pub(crate) enum BusEndpointState {
     Disconnected,
 }
 
-/// What became of the certificate.
+/// A change of the certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum CertificateState {
@@ -106,7 +106,7 @@ pub(crate) enum CertificateState {
     Rejected,
 }
 
-/// What became of a change of the settings file.
+/// The result of a change of the settings file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "lowercase")]
 pub(crate) enum SettingsChange {

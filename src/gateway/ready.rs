@@ -19,7 +19,7 @@ pub(super) struct ReadyReporter {
 
 #[derive(Default)]
 struct ReadyState {
-    /// What takes the messages; `None` until the bus has started.
+    /// It takes the messages; `None` until the bus has started.
     publisher: Option<Publisher>,
     /// Why the gateway does not listen; `None` if it listens.
     not_listening: Option<String>,

@@ -24,11 +24,11 @@ const TOPIC_LINES: usize = 16;
 /// Bytes of a topic that are logged: a known topic has at most 27.
 const SHOWN_BYTES: usize = 100;
 
-/// What the log has said of the answers 401: the first one, and then once a minute how many more there were.
+/// The lines about answers 401: one at the first answer, and then one a minute with their number.
 pub(super) struct RefusedTokens {
     /// Notified at each such answer.
     refused: Arc<Notify>,
-    /// How many of them the log has told of.
+    /// The number of answers that the log has told of.
     logged: u64,
     /// When the next line may follow; `None` if the last interval had none.
     next_at: Option<Instant>,

@@ -1,4 +1,4 @@
-//! What steers the process from outside: signals, and the end of standard input.
+//! Signals, and the end of standard input: both steer the process from outside.
 
 use std::future::pending;
 use std::io;
@@ -30,7 +30,7 @@ pub(super) struct Signals {
     user1: Signal,
 }
 
-/// What a signal asks for.
+/// The action that a signal asks for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum SignalAction {
     Stop,

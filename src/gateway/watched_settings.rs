@@ -31,7 +31,7 @@ pub(super) struct WatchedSettings {
     in_force: Option<Access>,
     /// The reason why the settings were rejected when they were read last.
     rejected: Option<String>,
-    /// What the log has said about the settings in force.
+    /// The lines that the log has about the settings in force.
     warnings: Vec<String>,
     /// The version of the file that is empty, and when that counts.
     emptied: Option<(FileVersion, Instant)>,

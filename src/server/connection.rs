@@ -36,7 +36,7 @@ const NEXT_REQUEST_DIVISOR: u32 = 10;
 /// requests in a row begins the next one at once.
 const DISABLED_GRACE: Duration = Duration::from_secs(1);
 
-/// How long what lies in the socket is read after a deadline has passed. A client that sends all the time must not put
+/// The time in which bytes that lie in the socket are read after a deadline has passed. A client that sends all the time must not put
 /// its deadline off for ever.
 const LATE_TIMEOUT: Duration = Duration::from_secs(1);
 

@@ -73,7 +73,7 @@ pub(crate) fn check_io(io: Io) -> Result<(), StartError> {
 
 /// The running worker threads.
 pub(crate) struct WorkerPool {
-    /// How the workers wait for sockets, as the `listening` event names it: `epoll` if one of them does, the slower way.
+    /// The way in which the workers wait for sockets, as the `listening` event names it: `epoll` if one of them uses epoll.
     pub(crate) io: &'static str,
     /// Notified after each answer 401.
     pub(crate) unauthorized: Arc<Notify>,

@@ -39,11 +39,11 @@ pub enum Mode {
     },
     /// Requests are accepted.
     Open {
-        /// On these sockets.
+        /// The sockets that the workers listen on.
         listening: Arc<Listening>,
-        /// With this token, from when the mode is sent.
+        /// The token, which is in force when the mode is sent.
         token: Token,
-        /// What begins the TLS session of a connection; `None` for plain http.
+        /// It begins the TLS sessions of connections; `None` for plain http.
         tls: Option<Arc<Acceptor>>,
     },
     /// Nothing listens; the requests in flight are served, and the worker ends when its connections have.
@@ -54,7 +54,7 @@ pub enum Mode {
         deadline: Instant,
         /// The token in force; `None` if no requests were accepted before.
         token: Option<Token>,
-        /// Begins TLS for connections of inherited sockets that were accepted just before.
+        /// It begins the TLS sessions of connections of inherited sockets that were accepted just before.
         tls: Option<Arc<Acceptor>>,
     },
 }
@@ -81,7 +81,7 @@ impl Mode {
 /// Takes note of a topic that is not known.
 pub type TopicSink = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// What a worker publishes through. It remembers that the bus is to be woken.
+/// The way of a worker's messages to the bus. It remembers that the bus is to be woken.
 #[derive(Clone)]
 pub struct WorkerPublisher {
     publisher: Publisher,
@@ -153,8 +153,8 @@ pub struct WorkerContext {
     mode: RefCell<watch::Receiver<Mode>>,
     /// The date of `core`, in seconds since the start of the Unix epoch.
     date_s: Cell<u64>,
-    /// What was read last. A large message that came whole in one read keeps the buffer, and then the next read gets
-    /// another one.
+    /// The bytes that were read last. A large message that came whole in one read shares the buffer, and then the next read
+    /// gets another one.
     pub(crate) input: RefCell<Arc<Vec<u8>>>,
     /// The answers to it.
     pub(crate) output: RefCell<Vec<u8>>,

@@ -19,7 +19,7 @@ use crate::tls::session::{self, Acceptor, HandshakeFailure, Session};
 pub(crate) const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 const LINGER_BYTES: usize = 64 * 1024 * 1024;
 
-/// What a read brought.
+/// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arrived {
     /// Nothing for the core: the socket was not ready after all, or what came belongs to TLS, or is part of a record.
@@ -32,7 +32,7 @@ pub(crate) enum Arrived {
     End,
     /// Plain http where TLS is spoken.
     PlainHttp,
-    /// What is not TLS, or is not accepted; an alert was sent.
+    /// Bytes that are not TLS, or not accepted; an alert was sent.
     Fault,
     /// A fatal alert of the client.
     Alert,
@@ -44,7 +44,7 @@ pub(crate) struct ClientStream<'w, S> {
     socket: &'w S,
     /// Boxed: most of it is of no use while the connection is idle.
     tls: Option<Box<Session>>,
-    /// What the client has not taken yet, as it goes to the socket.
+    /// The bytes that the client has not taken yet, encrypted where TLS is spoken.
     unsent: Vec<u8>,
     /// Whether nothing has come from the client yet.
     silent_so_far: bool,
@@ -130,7 +130,8 @@ impl<'w, S: Stream> ClientStream<'w, S> {
         }
     }
 
-    /// Writes what the socket takes, and keeps the rest. With TLS, also what the handshake answers.
+    /// Writes as much as the socket takes, and holds the rest for [`ClientStream::flush`]. With TLS, it also writes the messages
+    /// of the handshake.
     pub(crate) fn write(&mut self, plaintext: &[u8]) -> io::Result<()> {
         let mut records = self.worker.records_out.borrow_mut();
         let bytes = match &mut self.tls {
@@ -141,7 +142,7 @@ impl<'w, S: Stream> ClientStream<'w, S> {
                 &*records
             }
         };
-        // What was kept before goes first.
+        // The bytes that the client has not taken before go first.
         let rest = if self.unsent.is_empty() { send_some(self.socket, bytes, &self.worker.counters)? } else { bytes };
         self.unsent.extend_from_slice(rest);
         Ok(())

@@ -23,19 +23,17 @@ use crate::server::transport::{Stream, Transport, TransportListener};
 use crate::sys::log::warning;
 use crate::tls::session::Acceptor;
 
-/// What connections that outlive the drain get to end after they were shut down.
+/// The time in which connections that outlive the drain must end after they were shut down.
 const ABORT_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Connections accepted in a row before the tasks of the others may run: a rush of new ones must not starve them.
 const ACCEPT_BATCH: u32 = 32;
 
-/// A worker. Of all this, its connections use `context` alone.
+/// A worker. Its connections use `context` alone.
 struct Worker<S> {
     context: WorkerContext,
-    /// What the worker listens on.
-    listening: RefCell<Option<Arc<Listening>>>,
-    /// The tasks that accept from that. They end when this is dropped.
-    accepting: RefCell<JoinSet<()>>,
+    /// The sockets that the worker listens on, and the tasks that accept from them. The tasks end when this is dropped.
+    open: RefCell<Option<(Arc<Listening>, JoinSet<()>)>>,
     connections: RefCell<Slab<Rc<ConnectionHandle<S>>>>,
     /// Notified when the last connection ends.
     emptied: Notify,
@@ -57,13 +55,7 @@ pub async fn serve<T: Transport>(context: WorkerContext) {
 
 impl<S: Stream> Worker<S> {
     fn new(context: WorkerContext) -> Self {
-        Self {
-            context,
-            listening: RefCell::default(),
-            accepting: RefCell::default(),
-            connections: RefCell::default(),
-            emptied: Notify::new(),
-        }
+        Self { context, open: RefCell::default(), connections: RefCell::default(), emptied: Notify::new() }
     }
 
     /// Does what the mode says until it has drained.
@@ -77,16 +69,11 @@ impl<S: Stream> Worker<S> {
             let now = mode.borrow_and_update().clone();
             match now {
                 Mode::Open { listening, tls, .. } => self.open::<T>(&listening, tls.as_ref()),
-                Mode::Closed { .. } => {
-                    self.listening.take();
-                    self.accepting.take().shutdown().await;
-                    self.end_all();
-                }
+                Mode::Closed { .. } => self.close().await,
                 Mode::Draining { deadline, .. } => {
                     // The backlog of an inherited socket belongs to whoever accepts next.
                     inherited.shutdown().await;
-                    self.accepting.take().shutdown().await;
-                    self.end_all();
+                    self.close().await;
                     tokio::select! {
                         biased;
                         () = self.drain(deadline) => return,
@@ -102,8 +89,8 @@ impl<S: Stream> Worker<S> {
 
     /// Listens on these sockets, unless the worker does already, and ends what was open before.
     fn open<T: Transport<Stream = S>>(self: &Rc<Self>, listening: &Arc<Listening>, tls: Option<&Arc<Acceptor>>) {
-        let mut current = self.listening.borrow_mut();
-        if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, listening)) {
+        let mut open = self.open.borrow_mut();
+        if open.as_ref().is_some_and(|(current, _)| Arc::ptr_eq(current, listening)) {
             return;
         }
         self.end_all();
@@ -121,8 +108,16 @@ impl<S: Stream> Worker<S> {
                 Err(error) => warning(format_args!("a worker cannot listen: {error}")),
             }
         }
-        *current = Some(Arc::clone(listening));
-        self.accepting.replace(accepting);
+        *open = Some((Arc::clone(listening), accepting));
+    }
+
+    /// Listens no more, and ends what is open.
+    async fn close(&self) {
+        let open = self.open.take();
+        if let Some((_, mut accepting)) = open {
+            accepting.shutdown().await;
+        }
+        self.end_all();
     }
 
     /// Accepts connections until the socket is shut down. At the limit of connections, those that come wait in the backlog,
@@ -193,7 +188,7 @@ impl<S: Stream> Worker<S> {
         let now = self.context.shared.mode.borrow().clone();
         let tls = match now {
             Mode::Open { listening, tls, .. } => {
-                // If it came later, this connection would count as one that was open before.
+                // If the worker opened later, this connection would count as one that was open before, and would end.
                 self.open::<T>(&listening, tls.as_ref());
                 tls
             }
@@ -244,7 +239,7 @@ impl<S: Stream> Worker<S> {
             drop(handle);
             self.context.counters.connections.closed();
             if connections.is_empty() {
-                // The room that a rush of connections took is not kept.
+                // A rush of connections has made the slab large.
                 connections.shrink_to_fit();
                 self.emptied.notify_one();
             }

@@ -1,4 +1,4 @@
-//! What the settings say: whether the entrance is open, and otherwise why not, and what a person can write.
+//! The meaning of the settings: the entrance is open, or closed for a reason, for which a person can write these lines.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::sync::token::Token;
 /// The number of random bytes in a token or a name. Nobody can guess 16 of them, and a person can still read them.
 const RANDOM_BYTES: usize = 16;
 
-/// What a settings file says.
+/// The meaning of a settings file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Access {
     /// `OPEN_REST_API` is `True`: requests that show this token are served.

@@ -1,7 +1,7 @@
 //! Switches the entrance on and off in a settings file, and changes nothing else of it.
 //!
-//! What is changed is the value of the last binding of a name, if that is an assignment to the name alone. Where the name is
-//! bound otherwise, execution decides what it is in the end, so that is left to a person.
+//! The edit changes the value of the last binding of a name, if that is an assignment to the name alone. If the name is bound in
+//! another way, only execution tells its value, so a person must edit the file.
 
 use ruff_python_ast::visitor::{Visitor, walk_except_handler, walk_expr, walk_pattern, walk_stmt};
 use ruff_python_ast::{Alias, ExceptHandler, Expr, ExprContext, Identifier, Pattern, Stmt};
@@ -12,7 +12,7 @@ use super::encoding;
 use super::fault::SettingsFault;
 use super::python::{parse, parsed};
 
-/// What a person is told of a name that is not edited.
+/// The messages about a name that is not edited.
 const OPEN_BY_HAND: &str =
     "OPEN_REST_API is bound here in a way that is not edited; write OPEN_REST_API = True on a line of its own below";
 const CLOSE_BY_HAND: &str =

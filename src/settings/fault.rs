@@ -15,7 +15,7 @@ pub struct SettingsFault {
     pub(super) line: usize,
     /// Counted in characters, from 1.
     column: usize,
-    /// What is wrong, in words of the program: text of the file could show the token.
+    /// The fault in words of the program: text of the file could show the token.
     what: &'static str,
     /// The token that the parser expected, and the one that it found, where it says so.
     tokens: Option<[TokenKind; 2]>,

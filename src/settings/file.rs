@@ -10,13 +10,13 @@ use super::fault::SettingsFault;
 use super::python::{MAX_FILE_BYTES, parse, parse_for_client};
 use crate::sys::secret_file;
 
-/// What was found when the settings file was read.
+/// The result of a read of the settings file.
 #[derive(Debug)]
 pub(crate) struct SettingsReading {
-    /// What the file says, or the reason why it cannot be read or [`parse`] refuses it, which names the file. A file that
+    /// The meaning of the file, or the reason why it cannot be read or is refused by [`parse`], which names the file. A file that
     /// does not exist disables the entrance.
     pub(crate) access: Result<Access, String>,
-    /// Which version of the file was read; `None` where there is no file.
+    /// The version of the file that was read; `None` if there is no file.
     pub(crate) version: Option<FileVersion>,
     /// Whether there is a file, and it has no bytes.
     pub(crate) is_empty: bool,

@@ -50,7 +50,7 @@ fn is_too_deep(text: &str) -> bool {
 #[derive(Default)]
 struct Nesting {
     blocks: usize,
-    /// What closes the open brackets, and the operators around each; the outermost first.
+    /// The closing token of each open bracket, and the operators around it; the outermost first.
     brackets: Vec<(TokenKind, Operators)>,
     /// The sum over the brackets.
     operators_around_brackets: usize,
@@ -61,7 +61,7 @@ struct Nesting {
 #[derive(Clone, Copy, Default)]
 struct Operators {
     count: usize,
-    /// How many of them a comma does not end, since the parameters of a lambda have commas.
+    /// The number of those that a comma does not end, since the parameters of a lambda have commas.
     lambdas: usize,
 }
 

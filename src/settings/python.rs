@@ -33,7 +33,7 @@ pub fn parse(source: &[u8]) -> Result<Access, SettingsFault> {
 ///
 /// # Errors
 ///
-/// Those of [`parse`].
+/// The same faults as of [`parse`].
 pub(super) fn parse_for_client(source: &[u8]) -> Result<Access, SettingsFault> {
     access(source, true)
 }

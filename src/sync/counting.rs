@@ -1,4 +1,4 @@
-//! How counters are declared: each once, with what it adds up to over the workers and with its name in the `stats` event.
+//! The declaration of counters. Each counter is declared once, with its total over the workers and its name in `stats`.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -8,16 +8,16 @@ use serde::Serialize;
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// What a worker counts. The worker alone writes it, and any thread reads it.
+/// A counter of a worker. The worker alone writes it, and any thread reads it.
 pub trait Counter {
-    /// What the counters of several workers add up to.
+    /// The total of the counters of several workers.
     type Total: Clone + Debug + Default + PartialEq + Eq + Serialize;
 
     /// Adds what this worker has counted.
     fn add_to(&self, total: &mut Self::Total);
 }
 
-/// Returns what the counters of several workers add up to.
+/// Returns the total of the counters of several workers.
 pub fn sum<'c, C: Counter + 'c>(workers: impl IntoIterator<Item = &'c C>) -> C::Total {
     let mut total = C::Total::default();
     workers.into_iter().for_each(|worker| worker.add_to(&mut total));
@@ -106,7 +106,7 @@ pub struct ConnectionCounters {
     closed: AtomicU64,
 }
 
-/// What [`ConnectionCounters`] add up to.
+/// The total of [`ConnectionCounters`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ConnectionTotals {
     /// Connections that are open now.
@@ -152,7 +152,7 @@ macro_rules! counters {
             $($(#[$doc])* $vis $field: $counter,)*
         }
 
-        #[doc = concat!("What the `", stringify!($counters), "` of several threads add up to.")]
+        #[doc = concat!("The total of the `", stringify!($counters), "` of several threads.")]
         #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
         pub struct $totals {
             $($(#[$doc])* pub $field: <$counter as $crate::sync::counting::Counter>::Total,)*

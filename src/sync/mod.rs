@@ -1,4 +1,4 @@
-//! What threads and layers share. It does no I/O, so the core may use it.
+//! Types that threads and layers share. They do no I/O, so the core may use them.
 //!
 //! | file | what it holds |
 //! |---|---|

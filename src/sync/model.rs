@@ -1,4 +1,4 @@
-//! What the models have in place of crossbeam's queue, which loom does not know, and of an `AtomicBool`.
+//! The models use these types in place of crossbeam's queue, which loom does not know, and of an `AtomicBool`.
 //!
 //! They order no more than what they stand for, so that the code around them must bring the order that it relies on.
 

@@ -33,7 +33,7 @@ impl Draft {
     /// that it replaces, the mode and the owner of that.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The errors of the system.
     pub(crate) fn write(path: &Path, content: &[u8], mode: u32, replaced: Option<&Metadata>) -> io::Result<Self> {
         // No other process uses the name at the same time, even if the directory could not be locked.
         let temporary = path.with_added_extension(format!("{}.new", std::process::id()));
@@ -61,7 +61,7 @@ impl Draft {
     /// Replaces the file as a whole.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The errors of the system.
     pub(crate) fn publish(self) -> io::Result<()> {
         fs::rename(&self.temporary, &self.path)
     }

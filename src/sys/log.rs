@@ -26,7 +26,7 @@ static WRITER: OnceLock<Option<Arc<StreamWriter<LogLines>>>> = OnceLock::new();
 /// Whether the time stands before each line.
 static SHOWS_TIME: AtomicBool = AtomicBool::new(false);
 
-/// Has the time stand before each line from now on, in UTC as RFC 3339 has it.
+/// Puts the time before each line from now on, in UTC as RFC 3339 has it.
 pub fn show_time() {
     SHOWS_TIME.store(true, Ordering::Relaxed);
 }

@@ -1,8 +1,8 @@
-//! When the kernel gets back what the allocator keeps of freed memory.
+//! The return of freed memory to the kernel.
 //!
-//! Freed memory is kept for the next bodies and messages ([`process::keep_freed_memory`]). Whoever holds much says so
-//! ([`note_held`]), again and again while it does. Once nobody has said so for 10 s, what was freed goes back to the kernel,
-//! once (`return_when_over`). Under load somebody always says so, and while nobody does, no timer runs.
+//! The allocator keeps freed memory for the next bodies and messages ([`process::keep_freed_memory`]). A thread that holds much
+//! says so ([`note_held`]), again and again as long as it holds it. Once no thread has said so for 10 s, the freed memory goes
+//! back to the kernel, once (`return_when_over`). Under load a thread always says so, and while none does, no timer runs.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::time::sleep;
 
 use super::process;
 
-/// What is worth a return of memory, in bytes.
+/// The bytes from which a return of memory is worth its cost.
 const MUCH_BYTES: usize = 4 << 20;
 
 /// How long nobody must have held much. To return memory takes some milliseconds, and to get it again takes more.
@@ -20,17 +20,17 @@ const QUIET: Duration = Duration::from_secs(10);
 
 static MEMORY: Memory = Memory::new();
 
-/// What is known of the memory that is held.
+/// The memory that threads hold, as far as they say.
 struct Memory {
     /// Much was held since [`return_when_over`] has begun to wait.
     is_much_held: AtomicBool,
     /// Notified when `is_much_held` becomes true.
     much_held: Notify,
-    /// What was freed since this was last much, in bytes.
+    /// The bytes that were freed since they were last many.
     freed_bytes: AtomicUsize,
 }
 
-/// Takes note that so many bytes are held, from any thread. Costs a comparison while they are few.
+/// Takes note that so many bytes are held, from any thread. The call costs a comparison while they are few.
 pub fn note_held(bytes: usize) {
     MEMORY.note_held(bytes);
 }

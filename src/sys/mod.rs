@@ -1,4 +1,4 @@
-//! What the operating system gives: the log, files that change, Unix sockets, and the process itself.
+//! The operating system: the log, files that change, Unix sockets, and the process itself.
 //!
 //! | file | what it does |
 //! |---|---|

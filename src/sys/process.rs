@@ -1,4 +1,4 @@
-//! What concerns the whole process: its memory, the scheduling of its threads, its descriptors, its parent, its
+//! Calls that concern the whole process: its memory, the scheduling of its threads, its descriptors, its parent, its
 //! signals, its time zone.
 
 #![allow(unsafe_code)]

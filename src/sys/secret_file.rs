@@ -21,7 +21,7 @@ const STICKY: u32 = 0o1000;
 /// that a change during the read is a later version.
 ///
 /// # Errors
-/// Those of the system; [`io::ErrorKind::InvalidInput`] for a directory, a pipe or the like.
+/// The errors of the system; [`io::ErrorKind::InvalidInput`] for a directory, a pipe or the like.
 pub(crate) fn read(path: &Path, max_bytes: usize) -> io::Result<(Metadata, Vec<u8>)> {
     let regular = |metadata: Metadata| match metadata.is_file() {
         true => Ok(metadata),

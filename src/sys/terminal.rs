@@ -1,4 +1,4 @@
-//! What may be written to a terminal.
+//! Characters that a terminal does not show.
 
 /// Returns whether a terminal, or a reader of lines, may take `c` for something else than a part of the text, or shows
 /// nothing of it: the controls (Unicode's general category Cc), U+2028 and U+2029, which end a line, the formats (Cf),

@@ -130,7 +130,7 @@ fn new_socket() -> io::Result<OwnedFd> {
 
 /// Gives the owner the permissions that the umask took, if it took any.
 fn give_to_owner(path: &Path) -> io::Result<()> {
-    // Whatever follows concerns one file, and no file that a link leads to.
+    // All that follows concerns this one file, and no file that a link leads to.
     let file = open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
     let mode = fstat(&file)?.st_mode;
     if FileType::from_raw_mode(mode) == FileType::Socket && Mode::from_raw_mode(mode) != OWNER {

@@ -38,18 +38,18 @@ pub struct LoadedCertificate {
     pub identity: Arc<CertifiedKey>,
     /// The last second at which it is valid. `None` where that cannot be read.
     pub not_after: Option<SystemTime>,
-    /// What a person should know about it.
+    /// The notices about it for a person.
     pub notices: Vec<CertificateNotice>,
 }
 
-/// What a person should know about a certificate in use.
+/// A notice about a certificate, for a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CertificateNotice {
     /// A self-signed certificate was made.
     Made {
         /// Whether it takes the place of another one.
         is_renewal: bool,
-        /// What was made, and why.
+        /// The file that was made, and the reason.
         text: String,
     },
     /// A self-signed certificate could not be renewed. It is valid for some more time.
@@ -66,7 +66,7 @@ pub enum CertificateNotice {
         /// Why not.
         reason: String,
     },
-    /// What may prevent clients from using it, or others from not using it.
+    /// A state of the files in which clients may refuse it, or other users may use its key.
     Warning(String),
 }
 
@@ -156,7 +156,7 @@ pub(super) fn malformed(certificate: &Path) -> CertificateError {
     CertificateError::of_content(certificate, "the first certificate is not a valid X.509 version 3 certificate")
 }
 
-/// What is wrong with a file whose section has no end, or whose content is not base64 (RFC 7468).
+/// The fault of a file whose section has no end, or whose content is not base64 (RFC 7468).
 const NOT_PEM: &str = "damaged PEM: a section without its end, or not base64";
 
 fn parse_chain(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, &'static str> {
@@ -179,11 +179,11 @@ fn parse_key(text: &[u8]) -> Result<PrivateKeyDer<'static>, &'static str> {
     })
 }
 
-/// What the gateway reads in a certificate.
+/// The part of a certificate that the gateway reads.
 pub(super) struct CertificateContent {
     /// The first and the last second at which it is valid (RFC 5280 §4.1.2.5).
     pub(super) validity: RangeInclusive<SystemTime>,
-    /// Those of its names that are each for one computer.
+    /// Its names, without those that are for more than one computer.
     pub(super) names: Vec<CertificateName>,
 }
 

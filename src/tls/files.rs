@@ -17,7 +17,7 @@ pub(super) const MAX_FILE_BYTES: usize = 1024 * 1024;
 pub struct CertificateError {
     /// The file or its directory.
     pub path: PathBuf,
-    /// What is wrong with it. It has no text of the file, which may be a key.
+    /// The fault. It has no text of the file, which may be a key.
     pub reason: String,
     /// Whether a new self-signed file may take its place. A file that cannot be read now may be undamaged, and people may
     /// trust it.

@@ -21,10 +21,10 @@ use crate::sync::counting::counted_enum;
 /// because each record is taken at once.
 const RECORD_BYTES: usize = 16 * 1024;
 
-/// What a record adds to its plaintext: 5 bytes of header, 16 of tag, and 8 of nonce in TLS 1.2 or 1 of type in 1.3.
+/// The bytes that a record adds to its plaintext: 5 bytes of header, 16 of tag, and 8 of nonce in TLS 1.2 or 1 of type in 1.3.
 const RECORD_OVERHEAD_BYTES: usize = 29;
 
-/// The size of the buffer that rustls keeps for what it reads, and the size of its reads (its `READ_SIZE`). An idle
+/// The size of the buffer into which rustls reads, and the size of its reads (its `READ_SIZE`). An idle
 /// connection takes 7.4 KiB with a buffer of this size. Without [`Session::shrink_read_buffer`], it would take 28 KiB more
 /// after it has read a large record.
 const READ_BUFFER_BYTES: usize = 4096;

@@ -151,7 +151,7 @@ fn add_new(names: &mut Vec<CertificateName>, more: impl IntoIterator<Item = Cert
     }
 }
 
-/// What is in the directory.
+/// The pair in the directory.
 enum Found {
     Usable(LoadedCertificate),
     Unusable {

@@ -11,7 +11,6 @@
 //! | `wire_message` | a message of two frames, as it is sent to a peer |
 //! | `session` | what one peer may say next |
 //! | `subscriptions`, `prefix_tree`, `place_set` | who wants a topic |
-//! | `noted_topics` | topics to which nobody has subscribed |
 //! | `log` | the messages that wait, in their one order |
 //! | `sent_stream` | what of the bytes to one peer it may not have acknowledged |
 //! | `exchange` | what waits for whom, and since when |
