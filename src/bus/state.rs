@@ -1,7 +1,7 @@
 //! What the workers and the bus thread share: the workers publish with it, and its counters can be read.
 
 use std::fmt;
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -47,18 +47,12 @@ pub struct EndpointState {
 }
 
 /// What the bus thread tells of the peers of bound endpoints.
-#[derive(Default)]
 pub struct BoundState {
     has_hub: bool,
     pub(super) peers: Arc<PeerCounters>,
     pub(super) hub: Arc<HubCounters>,
-    subscribers: AtomicU64,
-    subscriptions: AtomicU64,
-    unsubscribed: AtomicU64,
-    late_messages: AtomicU64,
-    late_ms: AtomicU64,
-    /// Somebody has subscribed.
-    is_subscribed: Mutex<bool>,
+    subscribers: Mutex<SubscriberTotals>,
+    /// Notified when the number of subscriptions changes.
     subscribed: Condvar,
 }
 
@@ -110,7 +104,7 @@ pub struct EndpointCounters {
 
 /// The part of [`BusCounters`] about the subscribers of bound endpoints, as it is in the `stats` event. All are `None` if no
 /// endpoint is bound.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct SubscriberTotals {
     /// Subscribers that are connected now.
     pub subscribers: Option<u64>,
@@ -238,7 +232,7 @@ impl BusState {
                 pipe_full: self.pipe_full.load(Ordering::Relaxed),
             },
             endpoints: self.endpoints.iter().map(|endpoint| endpoint.counters()).collect(),
-            subscribers: self.bound.as_ref().map(BoundState::totals).unwrap_or_default(),
+            subscribers: self.bound.as_ref().map(|bound| *bound.subscribers()).unwrap_or_default(),
             peers,
             hub,
         }
@@ -247,42 +241,35 @@ impl BusState {
 
 impl BoundState {
     pub(super) fn new((peers, hub): (Arc<PeerCounters>, Arc<HubCounters>), has_hub: bool) -> Self {
-        Self { has_hub, peers, hub, ..Self::default() }
+        let subscribers = SubscriberTotals {
+            subscribers: Some(0),
+            subscriptions: Some(0),
+            unsubscribed: Some(0),
+            late_messages: Some(0),
+            late_s: Some(0.0),
+        };
+        Self { has_hub, peers, hub, subscribers: Mutex::new(subscribers), subscribed: Condvar::new() }
     }
 
-    /// Tells other threads of the subscribers and their subscriptions.
-    pub(super) fn set_subscribers(&self, subscribers: usize, subscriptions: usize, unsubscribed: u64) {
-        let subscriptions = subscriptions as u64;
-        self.subscribers.store(subscribers as u64, Ordering::Relaxed);
-        self.unsubscribed.store(unsubscribed, Ordering::Relaxed);
-        if self.subscriptions.swap(subscriptions, Ordering::Relaxed) != subscriptions {
-            *self.is_subscribed.lock().unwrap_or_else(PoisonError::into_inner) = subscriptions > 0;
+    /// Tells other threads of the subscribers.
+    pub(super) fn set_subscribers(&self, totals: SubscriberTotals) {
+        let mut told = self.subscribers();
+        if told.subscriptions != totals.subscriptions {
             self.subscribed.notify_all();
         }
-    }
-
-    /// Tells other threads how late the latest subscriber is.
-    pub(super) fn set_late(&self, (messages, time): (u64, Duration)) {
-        self.late_messages.store(messages, Ordering::Relaxed);
-        self.late_ms.store(u64::try_from(time.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
-    }
-
-    fn totals(&self) -> SubscriberTotals {
-        let load = |value: &AtomicU64| Some(value.load(Ordering::Relaxed));
-        SubscriberTotals {
-            subscribers: load(&self.subscribers),
-            subscriptions: load(&self.subscriptions),
-            unsubscribed: load(&self.unsubscribed),
-            late_messages: load(&self.late_messages),
-            late_s: load(&self.late_ms).map(|late_ms| Duration::from_millis(late_ms).as_secs_f64()),
-        }
+        *told = totals;
     }
 
     /// Waits until a peer subscribes to something, at most for `timeout`. Returns whether one does.
     pub(super) fn wait_for_subscriber(&self, timeout: Duration) -> bool {
-        let is_subscribed = self.is_subscribed.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.subscribed.wait_timeout_while(is_subscribed, timeout, |is_subscribed| !*is_subscribed);
-        *waited.unwrap_or_else(PoisonError::into_inner).0
+        let has_none = |told: &mut SubscriberTotals| told.subscriptions.unwrap_or_default() == 0;
+        let waited = self.subscribed.wait_timeout_while(self.subscribers(), timeout, has_none);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+
+    /// No thread holds the lock for longer than a copy takes.
+    fn subscribers(&self) -> MutexGuard<'_, SubscriberTotals> {
+        self.subscribers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -21,7 +21,7 @@ use super::endpoint::Endpoint;
 use super::link::{Dialled, NotConnected, with_context};
 use super::poller::{Poller, Ready, WaitEnd};
 use super::queue::Queue;
-use super::state::{BoundState, BusCounters, BusState, EndpointState, Publisher};
+use super::state::{BoundState, BusCounters, BusState, EndpointState, Publisher, SubscriberTotals};
 use super::subscriptions_log::description;
 use super::waker::Waker;
 use crate::sys::log::log;
@@ -345,9 +345,14 @@ impl BusThread {
         self.tell_subscriptions();
         let Some(bound) = &self.state.bound else { return };
         bound.hub.forwarded.add(usize::try_from(released.forwarded).unwrap_or(usize::MAX));
-        let subscriptions = self.exchange.subscriptions.prefixes();
-        bound.set_subscribers(self.exchange.subscribers(), subscriptions, self.exchange.unsubscribed());
-        bound.set_late(self.exchange.lateness(now));
+        let (late_messages, late) = self.exchange.lateness(now);
+        bound.set_subscribers(SubscriberTotals {
+            subscribers: Some(self.exchange.subscribers() as u64),
+            subscriptions: Some(self.exchange.subscriptions.prefixes() as u64),
+            unsubscribed: Some(self.exchange.unsubscribed()),
+            late_messages: Some(late_messages),
+            late_s: Some(Duration::from_millis(late.as_millis() as u64).as_secs_f64()),
+        });
     }
 
     /// Reports the topics to which nobody has subscribed, and logs all subscriptions if that was asked for.

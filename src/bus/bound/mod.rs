@@ -3,7 +3,7 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `listener`, `host` | from an endpoint to a listening socket |
-//! | `acceptor` | the listening sockets, and whom they accept |
+//! | `listeners` | the listening sockets, and whom they accept |
 //! | `places` | how many peers may be connected |
 //! | `peer` | one connection |
 //! | `server` | one turn of the loop: accept, write, read, and what is due |
@@ -11,9 +11,9 @@
 //! | `unfinished` | what messages hold that publishers do not complete |
 //! | `reports` | what is counted of peers, and what is told of them |
 
-mod acceptor;
 mod host;
 mod listener;
+mod listeners;
 mod peer;
 mod places;
 mod reports;

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::acceptor::{Accepted, Acceptor};
+use super::listeners::{Accepted, Listeners};
 use super::peer::{Peer, PeerId, Phase};
 use super::places::Places;
 use super::reports::{Excess, HubCounters, LossReason, LostSubscriber, PeerCounters, PeerReports};
@@ -35,7 +35,7 @@ const CLOSING_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The server.
 pub(in crate::bus) struct Server {
-    acceptor: Acceptor,
+    listeners: Listeners,
     peers: BTreeMap<PeerId, Peer>,
     next_id: PeerId,
     places: Places,
@@ -48,6 +48,8 @@ pub(in crate::bus) struct Server {
     left: PlaceSet,
     /// Peers that may have something to read, in rotation.
     readable: VecDeque<PeerId>,
+    /// How much more is read in this turn.
+    left_bytes: usize,
     unfinished: Unfinished,
     /// Peers that get nothing more, with the times until which they are waited for.
     closing: VecDeque<(PeerId, Duration)>,
@@ -66,14 +68,14 @@ impl Server {
     /// # Errors
     /// Returns an error if an endpoint cannot be bound, or the poller has no room for it.
     pub(in crate::bus) fn open(config: &BusConfig, poller: &Poller) -> Result<Option<Self>, BusError> {
-        let acceptor = Acceptor::open(config, poller)?;
-        if acceptor.listeners.is_empty() {
+        let listeners = Listeners::open(config, poller)?;
+        if listeners.all.is_empty() {
             return Ok(None);
         }
         let places = Places::of(config.max_peers);
         Ok(Some(Self {
-            next_id: acceptor.next_token(),
-            acceptor,
+            next_id: listeners.next_token(),
+            listeners,
             peers: BTreeMap::new(),
             places,
             handshakes: BTreeMap::new(),
@@ -81,6 +83,7 @@ impl Server {
             subscribers: vec![None; places.subscribers],
             left: PlaceSet::default(),
             readable: VecDeque::new(),
+            left_bytes: 0,
             unfinished: Unfinished::default(),
             closing: VecDeque::new(),
             is_stopping: false,
@@ -95,12 +98,12 @@ impl Server {
     /// Returns the endpoints that are bound, with the ports that the system chose, and what their peers do: those of the
     /// configuration in their order, then those of the hub for publishers and for subscribers.
     pub(in crate::bus) fn endpoints(&self) -> impl Iterator<Item = (&Endpoint, SocketRole)> {
-        self.acceptor.listeners.iter().map(|listener| (&listener.bound.endpoint, listener.peers))
+        self.listeners.all.iter().map(|listener| (&listener.bound.endpoint, listener.peers))
     }
 
     /// Takes the Unix sockets, whose files must go even if the thread of the server does not end.
     pub(in crate::bus) fn take_unix_listeners(&mut self) -> Vec<UnixListener> {
-        self.acceptor.take_unix_listeners()
+        self.listeners.take_unix_listeners()
     }
 
     /// Returns what is counted of peers, and of publishers.
@@ -115,8 +118,8 @@ impl Server {
 
     /// Takes note of what has changed at sockets.
     pub(in crate::bus) fn on_ready(&mut self, ready: &Ready) {
-        if ready.token < self.acceptor.next_token() {
-            return self.acceptor.on_ready(ready.token);
+        if ready.token < self.listeners.next_token() {
+            return self.listeners.on_ready(ready.token);
         }
         let Some(peer) = self.peers.get_mut(&ready.token) else { return };
         peer.is_writable |= ready.may_write;
@@ -141,9 +144,9 @@ impl Server {
 
     /// Accepts connections, some from each listener. Returns whether more may wait.
     fn accept(&mut self, poller: &Poller, now: Duration) -> bool {
-        for index in 0..self.acceptor.listeners.len() {
+        for index in 0..self.listeners.all.len() {
             for _ in 0..ACCEPTED_AT_ONCE {
-                match self.acceptor.accept(index, now) {
+                match self.listeners.accept(index, now) {
                     Accepted::Connection(socket) => self.greet(socket, index, poller, now),
                     Accepted::Refused => {
                         self.reports.report(Excess::Descriptor, now);
@@ -152,12 +155,12 @@ impl Server {
                 }
             }
         }
-        self.acceptor.may_accept(now)
+        self.listeners.may_accept(now)
     }
 
     /// Begins the handshake with a new peer, unasked.
     fn greet(&mut self, socket: OwnedFd, listener: usize, poller: &Poller, now: Duration) {
-        let Some(role) = self.acceptor.listeners.get(listener).map(|listener| listener.peers) else { return };
+        let Some(role) = self.listeners.all.get(listener).map(|listener| listener.peers) else { return };
         let mut peer = Peer::new(self.next_id, socket, listener, PeerSession::new(role, self.payload_bytes));
         // A new connection has room for it.
         if peer.write([&GREETING, &[]]) != Ok(GREETING.len()) || poller.watch(peer.as_fd(), peer.id).is_err() {
@@ -214,7 +217,7 @@ impl Server {
 
     /// Takes note of what a subscriber loses that is disconnected.
     fn report_lost(&mut self, peer: &Peer, reason: LossReason, exchange: &mut Exchange) {
-        let Some(listener) = self.acceptor.listeners.get(peer.listener) else { return };
+        let Some(listener) = self.listeners.all.get(peer.listener) else { return };
         let Phase::Subscriber(place) = peer.phase else { return };
         exchange.acknowledged(place, peer.unacknowledged_bytes());
         let endpoint = listener.bound.endpoint.clone();
@@ -229,7 +232,7 @@ impl Server {
     /// Accepts nobody from now on.
     pub(in crate::bus) fn stop_accepting(&mut self) {
         self.is_stopping = true;
-        self.acceptor.stop();
+        self.listeners.stop();
     }
 
     /// Ends all connections. Their peers still get what the kernel has.
@@ -311,7 +314,7 @@ impl Server {
     pub(in crate::bus) fn deadline(&self, now: Duration) -> Option<Duration> {
         let handshake = self.handshakes.first_key_value().map(|(_, deadline)| *deadline);
         let closing = self.closing.front().map(|(_, until)| *until);
-        [handshake, closing, self.unfinished.deadline(), self.acceptor.deadline(now)].into_iter().flatten().min()
+        [handshake, closing, self.unfinished.deadline(), self.listeners.deadline(now)].into_iter().flatten().min()
     }
 
     /// Returns the number of publishers.

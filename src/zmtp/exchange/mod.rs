@@ -156,11 +156,12 @@ impl Exchange {
         self.take(message, Origin::Posted, weight_bytes, (wanted, now));
     }
 
-    /// Takes a message of a publisher of the hub.
-    pub fn forward(&mut self, message: WireMessage, now: Duration) {
+    /// Takes a message of a publisher of the hub. Returns how many subscribers it goes to.
+    pub fn forward(&mut self, message: WireMessage, now: Duration) -> usize {
         let wanted = self.subscriptions.matching(message.topic()).intersection(&self.hearing);
         let weight_bytes = message.wire_bytes() + ENTRY_BYTES;
         self.take(message, Origin::Forwarded, weight_bytes, (wanted, now));
+        wanted.len()
     }
 
     fn take(

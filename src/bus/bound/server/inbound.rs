@@ -15,6 +15,11 @@ const READ_BYTES: usize = 8 * 1024;
 /// Bytes that are read in a turn, after which messages are sent first. It takes about a millisecond.
 const TURN_BYTES: usize = 256 * 1024;
 
+/// What a message of a publisher counts beside its bytes, which may be five: for itself, and for each subscriber that it
+/// goes to.
+const MESSAGE_BYTES: usize = 128;
+const DELIVERY_BYTES: usize = 16;
+
 /// Bytes of commands that may wait for a peer. Beyond them, it is not read until it has taken some of them.
 const COMMANDS_BYTES: usize = 4 * 1024;
 
@@ -35,9 +40,9 @@ impl Server {
             self.unfinished.pause(now);
         }
         self.end_unfinished(now);
-        let mut left_bytes = TURN_BYTES;
+        self.left_bytes = TURN_BYTES;
         for _ in 0..self.readable.len() {
-            if left_bytes == 0 {
+            if self.left_bytes == 0 {
                 break;
             }
             let Some(id) = self.readable.pop_front() else { break };
@@ -47,7 +52,7 @@ impl Server {
             } else if !self.may_read(id, exchange) {
                 self.readable.push_back(id);
             } else if let Some(mut peer) = self.peers.remove(&id) {
-                match self.read_peer(&mut peer, &mut left_bytes, exchange, now) {
+                match self.read_peer(&mut peer, exchange, now) {
                     ReadEnd::Ended => {
                         self.leave(&peer);
                         continue;
@@ -73,13 +78,7 @@ impl Server {
     }
 
     /// Reads from a peer once.
-    fn read_peer(
-        &mut self,
-        peer: &mut Peer,
-        left_bytes: &mut usize,
-        exchange: &mut Exchange,
-        now: Duration,
-    ) -> ReadEnd {
+    fn read_peer(&mut self, peer: &mut Peer, exchange: &mut Exchange, now: Duration) -> ReadEnd {
         let most_bytes = if peer.phase == Phase::Publisher { READ_BUFFER_BYTES } else { READ_BYTES };
         let mut buffer = std::mem::take(&mut self.read_buffer);
         let read = peer.read(buffer.get_mut(..most_bytes).unwrap_or_default());
@@ -90,7 +89,7 @@ impl Server {
             Ok(bytes) => self.receive(peer, buffer.get(..bytes).unwrap_or_default(), exchange, now),
         };
         self.read_buffer = buffer;
-        *left_bytes = left_bytes.saturating_sub(bytes);
+        self.left_bytes = self.left_bytes.saturating_sub(bytes);
         match stays {
             false => ReadEnd::Ended,
             // Where a part of the buffer is free, nothing is left, and the peer is announced when more comes. Its end is
@@ -151,7 +150,8 @@ impl Server {
             }
             (PeerEvent::Message(message), Phase::Publisher) => {
                 self.heard += 1;
-                exchange.forward(message, now);
+                let subscribers = exchange.forward(message, now);
+                self.left_bytes = self.left_bytes.saturating_sub(MESSAGE_BYTES + subscribers * DELIVERY_BYTES);
             }
             (PeerEvent::Dropped, Phase::Publisher) => self.reports.hub_counters.dropped.add(1),
             (PeerEvent::Dropped, Phase::Subscriber(_)) => self.reports.counters.messages_dropped.add(1),
@@ -167,7 +167,7 @@ impl Server {
 
     /// Gives a peer its place, if there is one.
     fn enter(&mut self, peer: &mut Peer, exchange: &mut Exchange) {
-        let Some(listener) = self.acceptor.listeners.get(peer.listener) else { return };
+        let Some(listener) = self.listeners.all.get(peer.listener) else { return };
         match listener.peers {
             SocketRole::Publishes if self.publishers < self.places.publishers => {
                 self.publishers += 1;

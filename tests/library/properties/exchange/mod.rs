@@ -136,11 +136,11 @@ impl World {
             Origin::Posted => usize::from(who),
             Origin::Forwarded => wire.len() + model::ENTRY_BYTES,
         };
+        let expected = self.model.take(origin, topic, wire, (weight_bytes, self.now));
         match origin {
             Origin::Posted => self.exchange.post(message, weight_bytes, self.now),
-            Origin::Forwarded => self.exchange.forward(message, self.now),
+            Origin::Forwarded => assert_eq!(self.exchange.forward(message, self.now), expected),
         }
-        self.model.take(origin, topic, wire, (weight_bytes, self.now));
     }
 
     /// Writes some of the next batch: a number of bytes, or a part of it.

@@ -121,7 +121,14 @@ impl Model {
         self.release();
     }
 
-    pub(super) fn take(&mut self, origin: Origin, topic: &[u8], wire: Wire, (weight_bytes, now): (usize, Duration)) {
+    /// Takes a message. Returns how many subscribers it goes to.
+    pub(super) fn take(
+        &mut self,
+        origin: Origin,
+        topic: &[u8],
+        wire: Wire,
+        (weight_bytes, now): (usize, Duration),
+    ) -> usize {
         let mut wanted = BTreeSet::new();
         for (place, subscriber) in &self.subscribers {
             let hears = origin == Origin::Posted || subscriber.hears_publishers;
@@ -132,6 +139,7 @@ impl Model {
         if self.is_bound && wanted.is_empty() {
             self.unsubscribed += 1;
         }
+        let subscribers = wanted.len();
         let connected = (0..self.dialled.len()).filter(|endpoint| self.dialled[*endpoint]);
         let mut message = Message {
             origin,
@@ -148,6 +156,7 @@ impl Model {
         }
         self.messages.push(message);
         self.release();
+        subscribers
     }
 
     /// Removes what nobody needs.

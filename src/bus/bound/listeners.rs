@@ -36,15 +36,15 @@ pub(super) enum Accepted {
 }
 
 /// The listening sockets.
-pub(super) struct Acceptor {
-    pub(super) listeners: Vec<Listener>,
+pub(super) struct Listeners {
+    pub(super) all: Vec<Listener>,
     /// A descriptor that is given up to refuse a peer.
     spare: Option<OwnedFd>,
     /// Nobody is accepted before.
     pub(super) paused_until: Duration,
 }
 
-impl Acceptor {
+impl Listeners {
     /// Listens at the endpoints that are to be bound.
     ///
     /// # Errors
@@ -64,23 +64,23 @@ impl Acceptor {
             poller.watch(bound.as_fd(), token)?;
             listeners.push(Listener { bound, peers, hears_publishers, may_accept: true });
         }
-        Ok(Self { listeners, spare: spare(), paused_until: Duration::ZERO })
+        Ok(Self { all: listeners, spare: spare(), paused_until: Duration::ZERO })
     }
 
     /// Returns the token for the poller that no listener has, nor one below it.
     pub(super) fn next_token(&self) -> u64 {
-        FIRST_TOKEN + self.listeners.len() as u64
+        FIRST_TOKEN + self.all.len() as u64
     }
 
     /// Takes the Unix sockets, whose files must go even if the thread of the server does not end.
     pub(super) fn take_unix_listeners(&mut self) -> Vec<UnixListener> {
-        self.listeners.iter_mut().filter_map(|listener| listener.bound.ipc.take()).collect()
+        self.all.iter_mut().filter_map(|listener| listener.bound.ipc.take()).collect()
     }
 
     /// Takes note that somebody may wait at the listener with this token.
     pub(super) fn on_ready(&mut self, token: u64) {
         let index = usize::try_from(token - FIRST_TOKEN).unwrap_or(usize::MAX);
-        if let Some(listener) = self.listeners.get_mut(index) {
+        if let Some(listener) = self.all.get_mut(index) {
             listener.may_accept = true;
         }
     }
@@ -92,7 +92,7 @@ impl Acceptor {
 
     /// Returns whether somebody may be accepted now.
     pub(super) fn may_accept(&self, now: Duration) -> bool {
-        now >= self.paused_until && self.listeners.iter().any(|listener| listener.may_accept)
+        now >= self.paused_until && self.all.iter().any(|listener| listener.may_accept)
     }
 
     /// Returns when the pause is over, if somebody may wait for that.
@@ -103,7 +103,7 @@ impl Acceptor {
     /// Accepts a connection from the listener at this index.
     pub(super) fn accept(&mut self, index: usize, now: Duration) -> Accepted {
         let is_paused = now < self.paused_until;
-        let Some(listener) = self.listeners.get_mut(index).filter(|listener| listener.may_accept && !is_paused) else {
+        let Some(listener) = self.all.get_mut(index).filter(|listener| listener.may_accept && !is_paused) else {
             return Accepted::Nobody;
         };
         match accept_with(&listener.bound, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
