@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
 import pathlib
@@ -20,7 +21,7 @@ from .command import FILES, GatewayOptions, Unpack, arguments, find_binary, text
 from .endpoint import Path
 from .errors import GatewayDisabledError, GatewayEndedError, GatewayError
 from .inherited import Listeners, watch_options
-from .process import Deliveries, Event, GatewayProcess, Restarts, Until
+from .process import Deliveries, Event, GatewayProcess, Restarts, Until, rest_s
 from .settings import CERTIFICATE, default_path, read_token
 
 ANSWER_TIMEOUT_S = 10.0
@@ -163,27 +164,16 @@ class GatewayBase:
         finally:
             self._deliveries.settle()
 
-    def _follow(self, wait: Callable[[GatewayProcess], _Result], end: Optional[float]) -> _Result:
-        """Waits for something of the process, or of the one that takes its place."""
-        with self._waiting():
-            while True:
-                process = self._running()
-                try:
-                    return wait(process)
-                except GatewayEndedError:
-                    if not self._has_another(process, _rest_s(end)):
-                        raise
-
-    def _has_another(self, ended: GatewayProcess, timeout_s: Optional[float]) -> bool:
-        """Waits until another process has taken the place of this one, or none will."""
-        if not sys.is_finalizing():
-            with self._deliveries.changed:
-                self._deliveries.changed.wait_for(lambda: self._has_ended or self._process is not ended, timeout_s)
-        return self._process is not ended
-
     def _ask(self, number: signal.Signals, answer: str) -> Event:
-        end = time.monotonic() + ANSWER_TIMEOUT_S
-        return self._follow(lambda process: process.ask(number, answer, ANSWER_TIMEOUT_S), end)
+        with self._waiting():
+            return self._running().ask(number, answer, ANSWER_TIMEOUT_S)
+
+    def _has_successor(self, ended: GatewayProcess, timeout_s: Optional[float]) -> bool:
+        """Waits until another process has taken the place of this one, or none will."""
+        with self._deliveries.changed:
+            if not sys.is_finalizing():
+                self._deliveries.changed.wait_for(lambda: self._has_ended or self._process is not ended, timeout_s)
+            return self._process is not ended
 
     def _started(self, until: Until, is_first: bool = False) -> GatewayProcess:
         process = GatewayProcess(*self._command(), self._deliveries, self._on_log, self._take_end)
@@ -251,17 +241,18 @@ class GatewayBase:
                 with self._deliveries.changed:
                     self._has_ended = True
                     self._deliveries.changed.notify_all()
-                self._deliveries.call(self._deliver, None)
-                self._deliveries.end()
+                self._deliveries.call(functools.partial(self._deliver, None))
+                self._deliveries.call(None)
 
     def _report(self, error: Exception, restarts: Restarts) -> Optional[float]:
         """Tells of an end, or of a start that failed. Returns the seconds until the next start, if there is one."""
         pause_s = restarts.pause_s()
         first, *_ = str(error).splitlines()
         if pause_s is None:
-            self._deliveries.call(_log.error, "%s; it is not started again, since it ended too often", first)
+            told = functools.partial(_log.error, "%s; it is not started again, since it ended too often", first)
         else:
-            self._deliveries.call(_log.warning, "%s; it is started again in %g s", first, pause_s)
+            told = functools.partial(_log.warning, "%s; it is started again in %g s", first, pause_s)
+        self._deliveries.call(told)
         self._take({"event": "ended", "status": getattr(error, "status", None), "reason": first, "restart_s": pause_s})
         return pause_s
 
@@ -287,7 +278,7 @@ class GatewayBase:
         return queue
 
     def _take(self, event: Event) -> None:
-        self._deliveries.call(self._deliver, event)
+        self._deliveries.call(functools.partial(self._deliver, event))
 
     def _deliver(self, event: Optional[Event]) -> None:
         with self._deliveries.changed:
@@ -384,7 +375,7 @@ class Gateway(GatewayBase):
                 self._process = self._started(self._until, is_first=True)
             except BaseException:
                 self._close_listeners()
-                self._deliveries.end()
+                self._deliveries.call(None)
                 raise
 
     def stop(self) -> Event:
@@ -408,7 +399,14 @@ class Gateway(GatewayBase):
         """Waits until the gateway is `ready`, `listening` or `started`: without an end if `timeout_s` is `None`, and while
         the settings do not switch the gateway on. Raises `GatewayTimeoutError` and `GatewayEndedError`."""
         end = None if timeout_s is None else time.monotonic() + timeout_s
-        self._follow(lambda process: process.wait_until(until, _rest_s(end)), end)
+        with self._waiting():
+            while True:
+                process = self._running()
+                try:
+                    return process.wait_until(until, rest_s(end))
+                except GatewayEndedError:
+                    if not self._has_successor(process, rest_s(end)):
+                        raise
 
     def events(self) -> Iterator[Event]:
         """Returns an iterator over the events from now on, until the gateway has ended.
@@ -452,7 +450,3 @@ class Gateway(GatewayBase):
         `GatewayDisabledError` and `SettingsError`.
         """
         return self._client(Client, certificate, timeout_s)
-
-
-def _rest_s(end: Optional[float]) -> Optional[float]:
-    return None if end is None else max(0.0, end - time.monotonic())

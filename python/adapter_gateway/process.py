@@ -68,9 +68,8 @@ class Deliveries:
     def __init__(self) -> None:
         #: Its lock guards what the threads of a gateway share.
         self.changed = threading.Condition()
+        #: The call that is being made, and those behind it. `None` ends the thread.
         self._calls: collections.deque[Optional[Callable[[], object]]] = collections.deque()
-        #: How many calls were asked for, and how many have ended.
-        self._asked = self._done = 0
         self._thread: Optional[threading.Thread] = None
         #: What a function raised that is no `Exception`. The next one who waits gets it.
         self.raised: Optional[BaseException] = None
@@ -79,17 +78,10 @@ class Deliveries:
         self._thread = threading.Thread(target=self._run, name="adapter_gateway.events", daemon=True)
         self._thread.start()
 
-    def end(self) -> None:
-        """Ends the thread, after all calls that were asked for before."""
-        with self.changed:
-            self._calls.append(None)
-            self.changed.notify_all()
-
-    def call(self, function: Callable[..., object], *arguments: object) -> None:
+    def call(self, call: Optional[Callable[[], object]]) -> None:
         """Asks for a call, and waits for nothing."""
         with self.changed:
-            self._calls.append(functools.partial(function, *arguments))
-            self._asked += 1
+            self._calls.append(call)
             self.changed.notify_all()
 
     def is_calling(self) -> bool:
@@ -98,14 +90,12 @@ class Deliveries:
 
     def settle(self) -> None:
         """Waits until all calls that were asked for have ended, but not for long. Raises what one of them raised."""
-        if sys.is_finalizing():
-            # The thread is frozen.
-            while self._calls:
-                self._make(self._calls.popleft())
         with self.changed:
-            asked = self._asked
-            patience_s = 0.0 if sys.is_finalizing() else DELIVERY_TIMEOUT_S
-            self.changed.wait_for(lambda: self._done >= asked or self.raised is not None, patience_s)
+            last = self._calls[-1] if self._calls else None
+            # At the end of the interpreter, the thread is frozen.
+            if not sys.is_finalizing():
+                is_over = lambda: last not in self._calls or self.raised is not None  # noqa: E731
+                self.changed.wait_for(is_over, DELIVERY_TIMEOUT_S)
         self.check()
 
     def check(self) -> None:
@@ -127,20 +117,17 @@ class Deliveries:
         while True:
             with self.changed:
                 self.changed.wait_for(lambda: self._calls)
-                call = self._calls.popleft()
+                call = self._calls[0]
+            try:
+                if call is not None:
+                    call()
+            except BaseException as error:
+                self.failed(error)
+            with self.changed:
+                self._calls.popleft()
+                self.changed.notify_all()
             if call is None:
                 return
-            self._make(call)
-
-    def _make(self, call: Optional[Callable[[], object]]) -> None:
-        try:
-            if call is not None:
-                call()
-        except BaseException as error:
-            self.failed(error)
-        with self.changed:
-            self._done += 1
-            self.changed.notify_all()
 
 
 class _Lines:
@@ -280,11 +267,11 @@ class GatewayProcess:
             raise GatewayDisabledError("the gateway is disabled", self._disabled, self.log)
 
     def ended(self) -> GatewayEndedError:
-        if self._is_status_known:
+        if self.status == _UNKNOWN_STATUS:
+            how = "ended, and its exit status is not known: SIGCHLD is ignored, or others read it"
+        else:
             is_signal = self.status is not None and self.status < 0
             how = f"was ended by signal {abs(self.status or 0)}" if is_signal else f"ended with status {self.status}"
-        else:
-            how = "ended, and its exit status is not known: SIGCHLD is ignored, or others read it"
         reason = self._last.get("failed", {}).get("reason")
         return GatewayEndedError(f"the gateway {how}", self.status, reason, self.log)
 
@@ -325,8 +312,8 @@ class GatewayProcess:
         if sys.is_finalizing():
             # The thread that reads is frozen.
             end = None if timeout_s is None else time.monotonic() + timeout_s
-            while not is_over() and (end is None or time.monotonic() < end):
-                self._advance(None if end is None else max(0.0, end - time.monotonic()))
+            while not is_over() and rest_s(end) != 0:
+                self._advance(rest_s(end))
             timeout_s = 0.0
         with self._deliveries.changed:
             return self._deliveries.changed.wait_for(is_over, timeout_s)
@@ -382,7 +369,6 @@ class GatewayProcess:
         if status is None:
             # SIGCHLD is ignored, or others have waited for all children. What the process told last says it too.
             status = 0 if "stopped" in self._last else self._last.get("failed", {}).get("status")
-        self._is_status_known = status is not None
         self.status = self._popen.returncode = _UNKNOWN_STATUS if status is None else status
         self.is_ready = False
         if self._pidfd is not None:
@@ -407,7 +393,7 @@ class GatewayProcess:
             self.is_ready = name == "ready"
         elif name == "stopped" and event.get("undelivered"):
             what = "messages that were accepted and not handed to the bus: %s"
-            self._deliveries.call(_log.warning, what, event["undelivered"])
+            self._deliveries.call(functools.partial(_log.warning, what, event["undelivered"]))
         self._last[name] = event
         if self._questions.get(name) == {}:
             self._questions[name] = event
@@ -416,7 +402,7 @@ class GatewayProcess:
     def _take_line(self, line: bytes) -> None:
         text = line.decode(errors="replace")
         self.log.append(text)
-        self._deliveries.call(self._tell, text)
+        self._deliveries.call(functools.partial(self._tell, text))
 
     def _tell(self, text: str) -> None:
         if self._on_log is not None:
@@ -431,6 +417,11 @@ def _open_pidfd(pid: int) -> Optional[int]:
     with contextlib.suppress(AttributeError, OSError):
         return os.pidfd_open(pid)
     return None
+
+
+def rest_s(end: Optional[float]) -> Optional[float]:
+    """Returns the seconds that are left; `None` is no end."""
+    return None if end is None else max(0.0, end - time.monotonic())
 
 
 class Restarts:
