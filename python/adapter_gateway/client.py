@@ -9,6 +9,7 @@ import os
 import pathlib
 import queue
 import socket
+import sys
 import threading
 import time
 import warnings
@@ -240,7 +241,7 @@ class _Sending:
         self._round += 1
         self._is_filling = True
         try:
-            if not self._is_armed and (room > 1 or pipeline.is_busy):
+            if not self._is_armed and (room > 1 or pipeline.is_busy) and not sys.is_finalizing():
                 self._arm()
             for message in itertools.islice(messages, room):
                 if pipeline.verdict is not None:

@@ -8,15 +8,13 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Optional, TypedDict, Union
 
 from .endpoint import Path
 from .errors import BinaryNotFoundError, SettingsError
 
 if TYPE_CHECKING:
-    import importlib.metadata
-
     from typing_extensions import Unpack as Unpack
 else:
     # `typing.get_type_hints` works without the name too.
@@ -62,22 +60,18 @@ def _places() -> Iterator[pathlib.Path]:
     # where a program of another installation may be.
     yield site / "bin" / _NAME
     # The RECORD beside this package names the program in a virtual environment, with `--user` and `--prefix`, whatever
-    # Python runs. If another version of the package is further back on `sys.path`, its program is not taken.
-    yield from _recorded(importlib.metadata.distributions(name=_NAME, path=[str(site)]))
-    # In an editable installation, the package is elsewhere than its RECORD.
-    yield from _recorded(importlib.metadata.distributions(name=_NAME))
-    # The packages of some Linux distributions have no RECORD.
-    yield pathlib.Path(sysconfig.get_path("scripts"), _NAME)
-    yield pathlib.Path(sysconfig.get_path("scripts", vars={"base": sys.base_prefix}), _NAME)
-    yield pathlib.Path(sysconfig.get_path("scripts", "posix_user"), _NAME)
-
-
-def _recorded(distributions: Iterable[importlib.metadata.Distribution]) -> Iterator[pathlib.Path]:
-    for distribution in distributions:
+    # Python runs. If another version of the package is further back on `sys.path`, its program is not taken. In an editable
+    # installation, the package is elsewhere than its RECORD.
+    installed = importlib.metadata.distributions
+    for distribution in (*installed(name=_NAME, path=[str(site)]), *installed(name=_NAME)):
         for file in distribution.files or ():
             if file.name == _NAME:
                 # The path has `..` in it, and the folder of the packages may be a symbolic link.
                 yield pathlib.Path(str(distribution.locate_file(file))).parent.resolve() / _NAME
+    # The packages of some Linux distributions have no RECORD.
+    yield pathlib.Path(sysconfig.get_path("scripts"), _NAME)
+    yield pathlib.Path(sysconfig.get_path("scripts", vars={"base": sys.base_prefix}), _NAME)
+    yield pathlib.Path(sysconfig.get_path("scripts", "posix_user"), _NAME)
 
 
 def enable(settings: Optional[Path] = None) -> None:

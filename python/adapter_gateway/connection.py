@@ -12,6 +12,7 @@ import os
 import select
 import socket
 import ssl
+import sys
 import threading
 import time
 from collections import deque
@@ -96,6 +97,9 @@ def _addresses(host: str, port: int, until: float) -> list[Any]:
     look_up = functools.partial(socket.getaddrinfo, host.encode("ascii"), port, type=socket.SOCK_STREAM)
     with contextlib.suppress(socket.gaierror):
         return look_up(flags=socket.AI_NUMERICHOST)
+    if sys.is_finalizing():
+        # No thread begins any more.
+        return look_up()
     try:
         return started(look_up).result(_rest_s(until))
     except concurrent.futures.TimeoutError:
@@ -265,23 +269,19 @@ class Pool:
             while True:
                 self._idle.pop().close()
 
-    def renewed(self, refused: Endpoint) -> Optional[Endpoint]:
-        """Returns the endpoint with another token than the refused one, if the settings have one. They are read once for
-        each of their changes."""
+    def renewed(self, refused: Endpoint) -> tuple[Optional[Endpoint], bool]:
+        """Returns the endpoint with another token than the refused one, if the settings have one, and whether they are so
+        young that the gateway may not have read them. They are read once for each of their changes."""
+        is_young = False
         if self._settings is not None:
             with contextlib.suppress(OSError, SettingsError, ValueError):
                 found = os.stat(self._settings)
+                is_young = 0 <= time.time() - found.st_mtime < _YOUNG_S
                 version = (found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_size)
                 if version != self._version:
                     self._version = version
                     self.endpoint = self.endpoint.with_token(read_token(self._settings))
-        return None if self.endpoint.token == refused.token else self.endpoint
-
-    def has_young_settings(self) -> bool:
-        """Returns whether the settings were written so shortly before that the gateway may not have read them."""
-        with contextlib.suppress(OSError):
-            return self._settings is not None and 0 <= time.time() - os.stat(self._settings).st_mtime < _YOUNG_S
-        return False
+        return None if self.endpoint.token == refused.token else self.endpoint, is_young
 
 
 class Work:
@@ -307,8 +307,8 @@ class Work:
 
     def renew(self) -> None:
         """Looks for another token in the settings, since the one that was used is refused."""
-        renewed = self._pool.renewed(self.pipeline.endpoint)
-        self.pipeline.renew(renewed, time.monotonic() + _TOKEN_PAUSE_S if self._pool.has_young_settings() else None)
+        endpoint, is_young = self._pool.renewed(self.pipeline.endpoint)
+        self.pipeline.renew(endpoint, time.monotonic() + _TOKEN_PAUSE_S if is_young else None)
 
     async def begin(self, waiter: Waiter) -> None:
         """Gets a connection. Raises `NotSentError`."""

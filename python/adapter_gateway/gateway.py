@@ -18,10 +18,11 @@ from typing import Any, Optional, TypeVar
 
 from .client import TIMEOUT_S, Client, ClientBase
 from .command import FILES, GatewayOptions, Unpack, arguments, find_binary, texts
+from .deliveries import Deliveries
 from .endpoint import Path
 from .errors import GatewayDisabledError, GatewayEndedError, GatewayError
 from .inherited import Listeners, watch_options
-from .process import Deliveries, Event, GatewayProcess, Restarts, Until, rest_s
+from .process import Event, GatewayProcess, Restarts, Until, rest_s
 from .settings import CERTIFICATE, default_path, read_token
 
 ANSWER_TIMEOUT_S = 10.0
@@ -94,8 +95,8 @@ class GatewayBase:
         self._is_stopping = False
         #: Whether the process has ended, and no other one takes its place.
         self._has_ended = False
-        #: Held by one start, replacement or stop at a time.
-        self._turn = threading.Lock()
+        #: Held by one start, replacement or stop at a time. A signal handler may stop what its thread has begun.
+        self._turn = threading.RLock()
         self._deliveries = Deliveries()
         #: The queues of the iterators over events, as long as somebody has the iterator.
         self._queues: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -151,21 +152,23 @@ class GatewayBase:
     # What a call that waits is made of.
 
     @contextlib.contextmanager
-    def _waiting(self) -> Iterator[None]:
-        """Surrounds what waits, which ends when the functions of the user have returned, or do not return soon."""
+    def _waiting(self, settles: bool = True) -> Iterator[None]:
+        """Surrounds what waits. It settles what the functions of the user have been called with."""
         self._check_process()
         if self._deliveries.is_calling():
             raise GatewayError("a function that takes events cannot wait for the gateway; wait in another thread")
         if sys.is_finalizing():
-            # The other threads are frozen, perhaps with a lock held that nobody needs any more.
-            self._turn, self._deliveries.changed = threading.Lock(), threading.Condition()
+            # The other threads are frozen, perhaps with a lock held.
+            self._turn = threading.RLock()
+            self._deliveries.make_locks()
         try:
             yield
         finally:
-            self._deliveries.settle()
+            if settles:
+                self._deliveries.settle()
 
     def _ask(self, number: signal.Signals, answer: str) -> Event:
-        with self._waiting():
+        with self._waiting(settles=self._on_event is not None):
             return self._running().ask(number, answer, ANSWER_TIMEOUT_S)
 
     def _has_successor(self, ended: GatewayProcess, timeout_s: Optional[float]) -> bool:
@@ -278,7 +281,8 @@ class GatewayBase:
         return queue
 
     def _take(self, event: Event) -> None:
-        self._deliveries.call(functools.partial(self._deliver, event))
+        if self._on_event is not None or self._queues:
+            self._deliveries.call(functools.partial(self._deliver, event))
 
     def _deliver(self, event: Optional[Event]) -> None:
         with self._deliveries.changed:

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Optional
 
+from .deliveries import Deliveries
 from .errors import GatewayDisabledError, GatewayEndedError, GatewayTimeoutError
 from .inherited import Lifeline
 
@@ -35,13 +36,11 @@ they do not switch it on, and the gateway waits until they do.
 KILL_TIMEOUT_S = 60.0
 """How long a killed process may take to end: the kernel alone ends it, but the machine may be busy."""
 
-DELIVERY_TIMEOUT_S = 5.0
-"""How long who waits for an event also waits until the functions of the user have had it."""
-
 LOG_LINES = 20
 
-#: A pipe holds no more, so that one read empties it.
-_PIPE_BYTES = 64 * 1024
+#: The bytes of one read, which empties a pipe whose size nobody has changed, and the most reads that are made at once.
+_READ_BYTES = 64 * 1024
+_READS = 16
 
 #: The status of a process that others have reaped, as in asyncio.
 _UNKNOWN_STATUS = 255
@@ -61,75 +60,6 @@ STABLE_S = 60.0
 _log = logging.getLogger("adapter_gateway")
 
 
-class Deliveries:
-    """Calls functions of the user, one after the other, in a thread of its own and with no lock held: one that takes long,
-    or never returns, holds up nothing else."""
-
-    def __init__(self) -> None:
-        #: Its lock guards what the threads of a gateway share.
-        self.changed = threading.Condition()
-        #: The call that is being made, and those behind it. `None` ends the thread.
-        self._calls: collections.deque[Optional[Callable[[], object]]] = collections.deque()
-        self._thread: Optional[threading.Thread] = None
-        #: What a function raised that is no `Exception`. The next one who waits gets it.
-        self.raised: Optional[BaseException] = None
-
-    def begin(self) -> None:
-        self._thread = threading.Thread(target=self._run, name="adapter_gateway.events", daemon=True)
-        self._thread.start()
-
-    def call(self, call: Optional[Callable[[], object]]) -> None:
-        """Asks for a call, and waits for nothing."""
-        with self.changed:
-            self._calls.append(call)
-            self.changed.notify_all()
-
-    def is_calling(self) -> bool:
-        """Returns whether one of the functions calls this."""
-        return threading.current_thread() is self._thread
-
-    def settle(self) -> None:
-        """Waits until all calls that were asked for have ended, but not for long. Raises what one of them raised."""
-        with self.changed:
-            last = self._calls[-1] if self._calls else None
-            # At the end of the interpreter, the thread is frozen.
-            if not sys.is_finalizing():
-                is_over = lambda: last not in self._calls or self.raised is not None  # noqa: E731
-                self.changed.wait_for(is_over, DELIVERY_TIMEOUT_S)
-        self.check()
-
-    def check(self) -> None:
-        """Raises what a function raised that is no `Exception`, once."""
-        raised, self.raised = self.raised, None
-        if raised is not None:
-            raise raised
-
-    def failed(self, error: BaseException) -> None:
-        """Tells of what a function raised. The others are called all the same."""
-        if isinstance(error, Exception):
-            _log.error("the function that takes events failed", exc_info=error)
-            return
-        with self.changed:
-            self.raised = error
-            self.changed.notify_all()
-
-    def _run(self) -> None:
-        while True:
-            with self.changed:
-                self.changed.wait_for(lambda: self._calls)
-                call = self._calls[0]
-            try:
-                if call is not None:
-                    call()
-            except BaseException as error:
-                self.failed(error)
-            with self.changed:
-                self._calls.popleft()
-                self.changed.notify_all()
-            if call is None:
-                return
-
-
 class _Lines:
     """The lines that arrive at a pipe."""
 
@@ -141,11 +71,15 @@ class _Lines:
 
     def take_in(self, is_last: bool) -> bool:
         """Takes what is in the pipe, and waits for nothing. Returns whether more may come."""
-        data = None
+        is_over = is_last
         with contextlib.suppress(BlockingIOError):
-            data = os.read(self.pipe.fileno(), _PIPE_BYTES)
-        is_over = is_last or data == b""
-        *lines, self._rest = (self._rest + (data or b"")).split(b"\n")
+            for _ in range(_READS):
+                data = os.read(self.pipe.fileno(), _READ_BYTES)
+                self._rest += data
+                is_over = is_over or not data
+                if len(data) < _READ_BYTES:
+                    break
+        *lines, self._rest = self._rest.split(b"\n")
         if is_over:
             self.pipe.close()
             lines += [self._rest] if self._rest else []
@@ -184,6 +118,8 @@ class GatewayProcess:
         self._held: list[Event] = []
         #: Set when the process was asked to stop.
         self.is_let_go = threading.Event()
+        #: A descriptor that tells of the end of the process, and means no other one, where the system has such (Linux 5.3).
+        self._pidfd: Optional[int] = None
         self._lifeline = Lifeline()
         try:
             self._popen = subprocess.Popen(
@@ -197,7 +133,8 @@ class GatewayProcess:
                 start_new_session=True,
             )
             self.pid = self._popen.pid
-            self._pidfd = _open_pidfd(self.pid)
+            with contextlib.suppress(AttributeError, OSError):
+                self._pidfd = os.pidfd_open(self.pid)
             self._streams = [_Lines(self._popen.stdout, self._take_event), _Lines(self._popen.stderr, self._take_line)]
             threading.Thread(target=self._read, name=f"adapter-gateway {self.pid}", daemon=True).start()
         except BaseException:
@@ -340,8 +277,10 @@ class GatewayProcess:
         # Where nothing tells of the end of the process, that of its streams does.
         if self._streams or self._pidfd is not None:
             poll = select.poll()
-            for stream in self._streams:
-                poll.register(stream.pipe, select.POLLIN)
+            # Who asks a question may find the end of a stream, and close it.
+            with self._deliveries.changed:
+                for stream in self._streams:
+                    poll.register(stream.pipe, select.POLLIN)
             if self._pidfd is not None:
                 poll.register(self._pidfd, select.POLLIN)
             found = [descriptor for descriptor, _ in poll.poll(None if wait_s is None else wait_s * 1000)]
@@ -351,7 +290,6 @@ class GatewayProcess:
             self._take_in(has_ended)
             if has_ended:
                 self._end(status)
-            self._deliveries.changed.notify_all()
 
     def _take_in(self, is_last: bool) -> None:
         self._streams = [stream for stream in self._streams if stream.take_in(is_last)]
@@ -373,6 +311,7 @@ class GatewayProcess:
         self.is_ready = False
         if self._pidfd is not None:
             os.close(self._pidfd)
+        self._deliveries.changed.notify_all()
 
     def _take_event(self, line: bytes) -> None:
         try:
@@ -397,6 +336,7 @@ class GatewayProcess:
         self._last[name] = event
         if self._questions.get(name) == {}:
             self._questions[name] = event
+        self._deliveries.changed.notify_all()
         (self._held.append if self._sink is None else self._sink)(event)
 
     def _take_line(self, line: bytes) -> None:
@@ -410,13 +350,6 @@ class GatewayProcess:
         told = _LEVEL.match(text)
         level = getattr(logging, told["level"].upper()) if told else logging.INFO
         _log.log(level, "%s", (told["time"] or "") + text[told.end() :] if told else text)
-
-
-def _open_pidfd(pid: int) -> Optional[int]:
-    """Returns a descriptor that tells when the process ends, and means no other one, where the system has such (Linux 5.3)."""
-    with contextlib.suppress(AttributeError, OSError):
-        return os.pidfd_open(pid)
-    return None
 
 
 def rest_s(end: Optional[float]) -> Optional[float]:

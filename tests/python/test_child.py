@@ -64,6 +64,42 @@ def test_a_generator_ends_with_the_interpreter(options, frozen):
     assert run(LEFT + frozen, options) == "stopped 0"
 
 
+SENDING = """
+from adapter_gateway import Client
+
+def send(client):
+    try:
+        yield
+    finally:
+        client.send("t", {{}})
+        outcomes = list(client.send_many([("t", {{}})] * 100))
+        os.write(1, b"%d" % sum(map(bool, outcomes)))
+
+generator = send(Client({url!r}, "t0ken"))
+next(generator)
+"""
+
+
+def test_messages_are_sent_at_the_end_of_the_interpreter(options):
+    """No thread begins then: neither for the look-up of a name, nor beside the iterable."""
+    with Gateway(**options) as gateway:
+        assert run(SENDING.format(url=gateway.url.replace("127.0.0.1", "localhost")), options) == "100"
+        assert gateway.stats()["accepted"] == 101
+
+
+def test_a_signal_handler_may_stop_a_start(options, tmp_path):
+    del options["bind"]
+    gateway = Gateway(connect=f"ipc://{tmp_path}/nobody", **options)
+    before = signal.signal(signal.SIGALRM, lambda *_: gateway.stop())
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        with pytest.raises(GatewayError, match="not started"):
+            gateway.start()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    wait_for(lambda: not any("gateway" in thread.name for thread in threading.enumerate()))
+
+
 def test_a_launcher_that_is_not_stopped_does_not_hold_up_the_interpreter(options):
     assert run("gateway = Gateway(**options)\ngateway.start()\nprint(gateway.is_ready)", options) == "True\n"
 
