@@ -18,7 +18,8 @@ import msgpack
 from gateway import PATIENCE_S, Gateway, Lines, Listener, Subscriber, check
 
 HUB = "tcp://127.0.0.1:16103"
-PAGE = (Path(__file__).parents[2] / "docs" / "adapters.md").read_text()
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "adapters.md").read_text()
 
 
 def until(condition, what):
@@ -212,7 +213,8 @@ def names_stay_as_sent(gateway):
 
 def json_is_not_read(gateway):
     said = "unpack(b) received extra data."
-    check(f"`{said}`" in PAGE, "the page does not have what the client prints")
+    page = (DOCS / "troubleshooting.md").read_text()
+    check(f"`{said}`" in page, "the page does not have what the client prints")
     with extension_of_the_page() as extension:
 
         def refused():
@@ -230,13 +232,12 @@ RUNS = [
 
 
 def test_of_the_page_passes(binary, home):
-    """Runs the example of docs/ci.md, as it stands, with the fixture of the package."""
-    repository = Path(__file__).parents[2]
-    page = (repository / "docs" / "ci.md").read_text()
+    """Runs the examples of docs/ci.md, as they stand, with the fixture of the package."""
+    page = (DOCS / "ci.md").read_text()
     for name in ("extension", "adapter"):
         example = page.split(f"<!-- run: {name} -->\n```python\n")[1].split("```")[0]
         (Path(home) / f"test_{name}.py").write_text(example)
-    environment = {**os.environ, "ADAPTER_GATEWAY": binary, "PYTHONPATH": str(repository / "python")}
+    environment = {**os.environ, "ADAPTER_GATEWAY": binary, "PYTHONPATH": str(DOCS.parent / "python")}
     command = [sys.executable, "-m", "pytest", "--quiet", "-p", "no:cacheprovider", "-p", "adapter_gateway.pytest_plugin"]
     subprocess.run([*command, "test_extension.py", "test_adapter.py"], cwd=home, env=environment, check=True, timeout=PATIENCE_S)
 

@@ -105,9 +105,11 @@ fn a_topic_that_a_hub_has_no_subscription_for_is_logged_once() {
     let early = hub.subscriber("core/");
     let mut gateway = Gateway::serve().connect(hub.publishers_side()).start();
     gateway.wait_event("ready");
-    for topic in ["core/x", "late/x", "core/x", "late/x"] {
+    for topic in ["late/x", "core/x", "late/x", "core/x"] {
         post(&gateway, topic);
     }
+    // So all of them have passed the hub.
+    assert_eq!([(); 2].map(|()| early.next().topic), ["core/x"; 2]);
     gateway.expect_log(&nobody_subscribes("late/x", hub.publishers_side()));
 
     let late = hub.subscriber("late/");
@@ -117,7 +119,7 @@ fn a_topic_that_a_hub_has_no_subscription_for_is_logged_once() {
         gateway.log().contains(&subscriptions).then_some(())
     });
     post(&gateway, "late/y");
-    assert_eq!((early.next().topic, late.next().topic), ("core/x".into(), "late/y".into()));
+    assert_eq!(late.next().topic, "late/y");
     gateway.terminate();
     let log = gateway.end().stderr;
     assert_eq!(log.matches("nobody subscribes").count(), 1, "{log}");
