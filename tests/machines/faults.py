@@ -1,4 +1,4 @@
-"""Causes each fault of docs/machines.md under load, and prints what came of it: `faults.py BINARY [WORD]...`. With words,
+"""Causes each fault of benches/soak.md under load, and prints what came of it: `faults.py BINARY [WORD]...`. With words,
 only the faults that have them in their names."""
 
 import collections
