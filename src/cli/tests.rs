@@ -7,7 +7,7 @@ use super::arguments::{
     BODY_TIMEOUT_S, DEFAULT_CONNECTIONS, DEFAULT_DRAIN_TIMEOUT_S, DEFAULT_WORKERS, HEAD_TIMEOUT_S, IDLE_TIMEOUT_S,
 };
 use super::*;
-use crate::bus::{HUB_PUBLISHERS, HUB_SUBSCRIBERS, QUEUE_MESSAGES};
+use crate::bus::{HUB_PUBLISHERS, HUB_SUBSCRIBERS, QUEUE_MESSAGES, STALL_TIMEOUT};
 use crate::http::policy::{BODY_BYTES, HEAD_BYTES};
 use crate::message::{Check, Encoding, Vocabulary};
 use crate::sync::limits::BUFFERED_BYTES;
@@ -48,12 +48,19 @@ fn the_help_states_the_defaults() {
         ("--idle-timeout", format!("{IDLE_TIMEOUT_S})")),
         ("--drain-timeout", format!("{DEFAULT_DRAIN_TIMEOUT_S})")),
         ("--queue", format!("{QUEUE_MESSAGES})")),
+        ("--stall-timeout", format!("{})", STALL_TIMEOUT.as_secs())),
     ];
     let demo = [("--listen", format!("127.0.0.1:{DEFAULT_PORT}, or"))];
     let listen = [("--connect", format!("{HUB_SUBSCRIBERS})"))];
     let send = [("--url", format!("https://localhost:{DEFAULT_PORT})"))];
     for (command, defaults) in [("serve", &serve[..]), ("demo", &demo), ("listen", &listen), ("send", &send)] {
         let Err(EarlyExit::Help(help)) = parse(&format!("{command} --help")) else { panic!() };
+        for entry in help.split("\n  --").skip(1) {
+            let (name, default) = (entry.split(' ').next().unwrap(), entry.split_once("(default: "));
+            let is_number = default.is_some_and(|(_, stated)| stated.starts_with(|c: char| c.is_ascii_digit()));
+            let is_listed = defaults.iter().any(|(option, _)| option.trim_start_matches('-') == name);
+            assert!(is_listed || !is_number, "{command} --{name} has a default that no row here compares");
+        }
         let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
         for (option, default) in defaults {
             let (_, text) = help.split_once(&format!(" {option} ")).unwrap();
