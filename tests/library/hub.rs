@@ -9,7 +9,7 @@ use adapter_gateway::message::publish::Publish;
 
 use crate::lateness::Lateness;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(120);
 const TOPIC: &str = "adapter/nodes/data";
 
 fn hub_at(publishers: Endpoint, subscribers: Endpoint, queue_messages: usize) -> Result<Bus, BusError> {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use adapter_gateway::bus::{Bus, BusConfig, BusEvent, Endpoint, Publisher, Unavailable};
 use adapter_gateway::message::publish::Publish;
 
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 pub(crate) const TOPIC: &str = "adapter/nodes/data";
 
 /// A subscriber that binds, like the publishers' side of a hub. Its context ends with it, so that its port is free

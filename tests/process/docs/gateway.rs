@@ -4,15 +4,12 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::GATEWAY;
-
-/// How long an event or a message may take, on a busy machine too.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) use crate::support::PATIENCE;
 
 /// The token in the settings of every gateway here.
 pub(crate) const TOKEN: &str = "t0ken";
