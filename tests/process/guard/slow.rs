@@ -251,15 +251,16 @@ fn a_pause_of_the_gateway_counts_for_nobody(side: Side) {
     let mut rig = open(side);
     let slow = RawPeer::connect_with_receive_buffer(&rig.endpoints.subscribers, 2 * SMALL_BUFFER_BYTES);
     let slow = subscribed(slow, OWN_TOPIC);
+    let poster = Poster::to(&rig.gateway, OWN_TOPIC, PAYLOAD_BYTES);
+    let posting = Task::start(|over| poster.post_until(over));
+    let refused = |rig: &mut Rig| rig.gateway.stats()["answers"]["503"].as_u64().unwrap_or(0);
+    eventually("a message is refused", || (refused(&mut rig) > 0).then_some(()));
+    // It reads from now on. On a busy machine, nobody posts faster than it reads.
     let taken = Arc::new(AtomicUsize::new(0));
     let reading = Task::start({
         let taken = Arc::clone(&taken);
         move |over| read_slowly(slow, Duration::from_millis(2), over, &taken)
     });
-    let poster = Poster::to(&rig.gateway, OWN_TOPIC, PAYLOAD_BYTES);
-    let posting = Task::start(|over| poster.post_until(over));
-    let refused = |rig: &mut Rig| rig.gateway.stats()["answers"]["503"].as_u64().unwrap_or(0);
-    eventually("a message is refused", || (refused(&mut rig) > 0).then_some(()));
     pause(&rig, PAUSE);
     // Much more than what had been posted before the pause.
     let taken_before = taken.load(Ordering::Relaxed);
