@@ -67,8 +67,7 @@ impl From<StartError> for Failure {
                  seccomp profile that allows io_uring_setup, io_uring_enter and io_uring_register; if the kernel counts \
                  rings against the memlock limit, raise that limit (`ulimit -l`). Or leave --io at auto, which then uses epoll."
             )),
-            StartError::EventLoop(error) => Self::cannot("create an event loop")(error),
-            StartError::Thread(error) => Self::cannot("start a worker thread")(error),
+            StartError::Refused(what, error) => Self::cannot(what)(error),
         }
     }
 }

@@ -8,7 +8,7 @@
 //! does not come.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::os::fd::{OwnedFd, RawFd};
 
 use rustix::io::{Errno, ioctl_fionbio};
 use rustix::net::sockopt::{socket_acceptconn, socket_domain, socket_type};
@@ -20,9 +20,11 @@ use crate::sys::process::inherited_descriptor;
 /// An inherited listening socket.
 #[derive(Debug)]
 pub struct InheritedSocket {
-    number: RawFd,
-    socket: OwnedFd,
-    /// Where clients connect.
+    /// The number of the descriptor that the parent has passed.
+    pub(crate) number: RawFd,
+    /// Each worker has a handle on it.
+    pub(crate) socket: OwnedFd,
+    /// The address that clients connect to.
     pub(crate) address: BoundAddress,
 }
 
@@ -50,16 +52,6 @@ impl InheritedSocket {
         };
         ioctl_fionbio(&socket, true)?;
         Ok(Self { number, socket, address })
-    }
-
-    /// Returns the number of the descriptor that the parent has passed.
-    pub(crate) fn number(&self) -> RawFd {
-        self.number
-    }
-
-    /// Returns a handle on the socket, for one worker.
-    pub(crate) fn handle(&self) -> io::Result<OwnedFd> {
-        self.socket.as_fd().try_clone_to_owned()
     }
 }
 

@@ -30,10 +30,8 @@ use crate::tls::session::Acceptor;
 pub enum StartError {
     /// `--io uring` was asked for, and io_uring is not available.
     Uring(io::Error),
-    /// The system provides no event loop.
-    EventLoop(io::Error),
-    /// The system provides no thread.
-    Thread(io::Error),
+    /// The system does not let the gateway do what is named.
+    Refused(&'static str, io::Error),
 }
 
 /// How the gateway serves requests. All values were checked when the arguments were parsed.
@@ -55,6 +53,10 @@ pub struct ServerConfig {
     pub inherited: Vec<Arc<InheritedSocket>>,
 }
 
+fn no_thread(error: io::Error) -> StartError {
+    StartError::Refused("start a worker thread", error)
+}
+
 /// Checks whether the workers can wait for sockets as `io` demands.
 ///
 /// # Errors
@@ -65,7 +67,7 @@ pub(crate) fn check_io(io: Io) -> Result<(), StartError> {
     }
     // The end of a ring interrupts the system calls of the thread that made it.
     let probe = std::thread::Builder::new().name("probe".into()).spawn(Uring::probe);
-    match probe.map_err(StartError::Thread)?.join() {
+    match probe.map_err(no_thread)?.join() {
         Ok(probed) => probed.map_err(StartError::Uring),
         Err(panic) => std::panic::resume_unwind(panic),
     }
@@ -117,12 +119,12 @@ impl WorkerPool {
                 }
             };
             let spawned = std::thread::Builder::new().name("worker".into()).spawn(body);
-            spawned.map_err(StartError::Thread)?;
+            spawned.map_err(no_thread)?;
         }
         let loops: io::Result<Vec<_>> = starting.iter().take(config.workers).collect();
         let refusals = loops.map_err(|error| match config.io {
             Io::Uring => StartError::Uring(error),
-            Io::Auto | Io::Epoll => StartError::EventLoop(error),
+            Io::Auto | Io::Epoll => StartError::Refused("create an event loop", error),
         })?;
         let refusal = refusals.into_iter().flatten().next();
         if let Some(error) = &refusal {

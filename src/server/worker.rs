@@ -166,13 +166,13 @@ impl<S: Stream> Worker<S> {
         if accepts.wait_for(|accepts| *accepts).await.is_err() {
             return;
         }
-        match socket.handle().and_then(T::Listener::new) {
+        match socket.socket.try_clone().and_then(T::Listener::new) {
             Ok(listener) => {
                 let is_tcp = socket.address.is_tcp();
                 self.accept::<T>(&listener, |socket, permit| self.admit_inherited::<T>(socket, permit, is_tcp)).await;
                 warning(format_args!(
                     "fd:{} accepts no more connections: another process has shut it down",
-                    socket.number()
+                    socket.number
                 ));
             }
             Err(error) => warning(format_args!("a worker cannot listen: {error}")),
