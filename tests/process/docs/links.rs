@@ -8,6 +8,17 @@ use crate::support::compare::assert_same_set;
 /// What a reader takes in within five minutes, in bytes.
 const README_BYTES: usize = 10_000;
 
+/// The most words of the README and the pages of `docs` together. What is added there replaces something.
+const WORDS: usize = 20_000;
+
+#[test]
+fn the_pages_are_few() {
+    let documents = document::all();
+    let pages = documents.iter().filter(|page| page.path == "README.md" || page.path.starts_with("docs/"));
+    let words: usize = pages.map(|page| page.text.split_whitespace().count()).sum();
+    assert!(words <= WORDS, "the README and docs have {words} words");
+}
+
 #[test]
 fn the_readme_is_short() {
     let bytes = Document::read("README.md").text.len();
