@@ -1,6 +1,6 @@
 //! `adapter-gateway serve`: the gateway as the adapter launches it.
 
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -35,17 +35,26 @@ pub fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     if prints_for_people && !arguments.events {
         return serve(arguments, Arc::new(|_| {}));
     }
-    let (emit, writer) =
-        EventWriter::start().map_err(|error| Failure::Configuration(format!("cannot start a thread: {error}")))?;
+    let started = EventWriter::start().map_err(Failure::cannot("start a thread"));
+    let (emit, writer) = started.inspect_err(|failure| {
+        // No thread can write the event, so this one does.
+        let event = serde_json::to_string(&failed(failure, &failure.to_string()));
+        let _ = writeln!(io::stdout(), "{}", event.unwrap_or_default());
+    })?;
     let result = serve(arguments, Arc::clone(&emit));
     // A person reads what is wrong with the arguments. It says nothing about a start.
     if let Err(failure) = &result
         && !matches!(failure, Failure::Usage(_))
     {
-        emit(&Event::Failed { status: failure.exit_status(), reason: &failure.to_string() });
+        emit(&failed(failure, &failure.to_string()));
     }
     writer.finish();
     result
+}
+
+/// Returns the event of a start that failed.
+fn failed<'a>(failure: &Failure, reason: &'a str) -> Event<'a> {
+    Event::Failed { status: failure.exit_status(), reason }
 }
 
 fn serve(arguments: &ServeArguments, emit: EventSink) -> Result<(), Failure> {

@@ -8,7 +8,7 @@ use rustix::process::{Signal, geteuid};
 use crate::endurance::wait_for_connections;
 use crate::statuses::FINE;
 use crate::support::gateway::{Builder, Gateway};
-use crate::support::process::{Process, after, binary};
+use crate::support::process::{Process, Transcript, after, binary};
 use crate::support::raw_client::RawClient;
 use crate::support::settings_file::{SettingsFile, disabled, enabled, token};
 use crate::support::usage::descriptors;
@@ -136,13 +136,16 @@ fn a_command_without_enough_threads_is_3_with_a_sentence() {
                 process.signal(Signal::TERM);
             }
             let status = process.wait_exit(PATIENCE).code();
-            let stderr = process.end().stderr;
+            let Transcript { stdout, stderr } = process.end();
             assert!(
                 status.is_some_and(|status| statuses.contains(&status)),
                 "{limit} {arguments:?}: {status:?} {stderr}"
             );
             let is_told = stderr.lines().any(|line| line.starts_with("error: ") && line.ends_with("(os error 11)"));
             assert_eq!(status == Some(3), is_told, "{limit} {arguments:?}: {stderr}");
+            let last = stdout.lines().last().unwrap_or_default();
+            let is_reported = last.starts_with(r#"{"event":"failed","status":3,"#);
+            assert_eq!(is_reported, is_told && arguments == serve, "{limit} {arguments:?}: {stdout}");
             status
         });
         let ends: Vec<_> = ends.collect();
