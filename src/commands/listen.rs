@@ -102,9 +102,9 @@ pub(super) fn print_messages(
     if count.is_some_and(|count| printed < count) { Err(printed) } else { Ok(()) }
 }
 
-/// Ends the printing at the first SIGTERM or SIGINT, and the process at the second one, or after [`STOP_TIMEOUT`]: the
-/// printing may wait for a reader that does not read. Then the exit status is `late_status`. SIGHUP keeps its default, so that the command ends with its
-/// terminal, and under nohup(1) does not.
+/// Ends the printing at the first SIGTERM or SIGINT, and the process, with `late_status`, at the second one, or after
+/// [`STOP_TIMEOUT`]: the printing may wait for a reader that does not read. SIGHUP keeps its default, so that the command
+/// ends with its terminal, and under nohup(1) does not.
 fn interrupt_on_signals(interrupter: Interrupter, late_status: u8) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::configuration)?;
     // The handlers are installed before the thread starts, so that no signal is missed.

@@ -39,6 +39,9 @@ const YOUNG_SETTINGS: Duration = Duration::from_secs(2);
 /// The bytes of one read. The answers of all requests in flight have fewer.
 const READ_BYTES: usize = 16 * 1024;
 
+/// What is wrong with a URL that names no place to connect to.
+const NO_ADDRESS: &str = "names no host, or no port that exists";
+
 /// Where a gateway listens.
 enum Address {
     Unix(PathBuf),
@@ -96,14 +99,17 @@ impl Destination {
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| !port.ends_with(']'));
         let with_port = format!("{authority}{}", if has_port { "" } else { usual_port });
-        let address: TcpAddress = with_port.parse().map_err(|_| "names no host, or no port that exists")?;
-        let tls_name = match &address {
-            TcpAddress::Address(address) => address.ip().to_string(),
-            TcpAddress::Name { host, .. } => host.clone(),
+        let address: TcpAddress = with_port.parse().map_err(|_| NO_ADDRESS)?;
+        let (host, port) = match &address {
+            TcpAddress::Address(address) => (address.ip().to_string(), address.port()),
+            TcpAddress::Name { host, port } => (host.clone(), *port),
         };
+        if port == 0 {
+            return Err(NO_ADDRESS);
+        }
         Ok(Self {
             address: Address::Tcp(address),
-            tls_name: Some(tls_name).filter(|_| scheme == "https"),
+            tls_name: Some(host).filter(|_| scheme == "https"),
             name: format!("{scheme}://{authority}"),
             settings,
             target: if matches!(path, "" | "/") { ENDPOINT } else { path }.into(),
@@ -396,7 +402,15 @@ mod tests {
 
     #[test]
     fn a_fault_does_not_show_the_url() {
-        for url in ["https://h/?token=s3cret", "s3cret", "http://s3cret@h", "http://h:s3cret", "http://", "http://é"] {
+        for url in [
+            "https://h/?token=s3cret",
+            "s3cret",
+            "http://s3cret@h",
+            "http://h:s3cret",
+            "http://",
+            "http://é",
+            "http://h:0",
+        ] {
             let fault = Destination::of_url(url, PathBuf::new()).err().unwrap();
             assert!(!fault.contains("s3cret"), "{fault}");
         }

@@ -1,6 +1,5 @@
 //! Lines as `listen` prints them, and the contents of the requests that they become.
 
-use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read};
 
@@ -33,12 +32,8 @@ pub(super) fn content(topic: &str, payload: &str) -> Result<Vec<u8>, String> {
 }
 
 /// Undoes what `listen` does to the topics that it prints.
-fn unescaped(topic: &str) -> Result<Cow<'_, str>, String> {
-    if !topic.contains('\\') {
-        return Ok(topic.into());
-    }
-    let mut text = String::with_capacity(topic.len());
-    let mut rest = topic;
+fn unescaped(topic: &str) -> Result<String, String> {
+    let (mut text, mut rest) = (String::with_capacity(topic.len()), topic);
     while let Some((before, escape)) = rest.split_once('\\') {
         text.push_str(before);
         let (c, length) = character(escape).ok_or_else(|| {
@@ -47,7 +42,7 @@ fn unescaped(topic: &str) -> Result<Cow<'_, str>, String> {
         text.push(c);
         rest = escape.get(length..).unwrap_or_default();
     }
-    Ok((text + rest).into())
+    Ok(text + rest)
 }
 
 /// Returns the character that the rest of an escape stands for, and the length of that rest.

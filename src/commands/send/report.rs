@@ -33,9 +33,17 @@ impl Report {
         let started_at = Instant::now();
         // Progress would disturb what a person types.
         let shows_progress = io::stderr().is_terminal() && !io::stdin().is_terminal();
-        let progress_at = shows_progress.then_some(started_at);
-        let (announced_at, accepted, overtaking) = (None, 0, 0);
-        Self { noun, started_at, progress_at, announced_at, accepted, overtaking, retries: 0, refused: 0, in_doubt: 0 }
+        Self {
+            noun,
+            started_at,
+            progress_at: shows_progress.then_some(started_at),
+            announced_at: None,
+            accepted: 0,
+            overtaking: 0,
+            retries: 0,
+            refused: 0,
+            in_doubt: 0,
+        }
     }
 
     /// Shows the progress, unless it was shown just now.
