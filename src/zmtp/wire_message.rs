@@ -20,9 +20,8 @@ struct SharedPayload {
 pub struct WireMessage {
     /// The frame of the topic, the head of the payload's frame, and the payload unless it is shared.
     own: Vec<u8>,
-    /// Where the topic begins in `own`.
-    topic_at: usize,
-    topic_bytes: usize,
+    /// Where the topic lies in `own`.
+    topic: Range<usize>,
     /// Where the payload begins in `own`.
     payload_at: usize,
     shared: Option<SharedPayload>,
@@ -55,15 +54,16 @@ impl WireMessage {
         put_frame_head(&mut own, true, topic.len());
         let topic_at = own.len();
         own.extend_from_slice(topic);
+        let topic = topic_at..own.len();
         put_frame_head(&mut own, false, payload_bytes);
         let payload_at = own.len();
-        Some(Self { own, topic_at, topic_bytes: topic.len(), payload_at, shared: None })
+        Some(Self { own, topic, payload_at, shared: None })
     }
 
     /// Returns the topic.
     #[must_use]
     pub fn topic(&self) -> &[u8] {
-        self.own.get(self.topic_at..self.topic_at + self.topic_bytes).unwrap_or_default()
+        self.own.get(self.topic.clone()).unwrap_or_default()
     }
 
     /// Returns the payload.

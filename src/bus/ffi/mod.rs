@@ -17,14 +17,11 @@ use zmq_sys::{ZMQ_XPUB_MANUAL, ZMQ_XPUB_NODROP, zmq_setsockopt};
 
 pub(super) use frame::Frame;
 
-/// Makes this XPUB socket return `EAGAIN` if a pipe is full, instead of dropping the message silently.
-pub(crate) fn set_nodrop(socket: &mut zmq::Socket) -> io::Result<()> {
-    set_option(socket, ZMQ_XPUB_NODROP)
-}
-
-/// Makes this XPUB socket leave it to its owner what a peer is sent that has subscribed: `set_subscribe` decides it for the
-/// peer whose subscription was received last.
-pub(crate) fn set_manual(socket: &mut zmq::Socket) -> io::Result<()> {
+/// Makes this XPUB socket return `EAGAIN` if a pipe is full, instead of dropping the message silently, and leave it to its
+/// owner what a peer is sent that has subscribed: `set_subscribe` decides it for the peer whose subscription was received
+/// last.
+pub(crate) fn set_nodrop_and_manual(socket: &mut zmq::Socket) -> io::Result<()> {
+    set_option(socket, ZMQ_XPUB_NODROP)?;
     set_option(socket, ZMQ_XPUB_MANUAL)
 }
 
@@ -105,9 +102,9 @@ mod tests {
     #[test]
     fn xpub_accepts_its_options_and_other_sockets_refuse_them() {
         let context = zmq::Context::new();
-        for set in [set_nodrop, set_manual] {
-            set(&mut context.socket(zmq::XPUB).unwrap()).unwrap();
-            let other = set(&mut context.socket(zmq::SUB).unwrap()).unwrap_err();
+        for option in [ZMQ_XPUB_NODROP, ZMQ_XPUB_MANUAL] {
+            set_option(&mut context.socket(zmq::XPUB).unwrap(), option).unwrap();
+            let other = set_option(&mut context.socket(zmq::SUB).unwrap(), option).unwrap_err();
             assert_eq!(other.kind(), io::ErrorKind::InvalidInput);
         }
     }

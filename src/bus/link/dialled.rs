@@ -72,8 +72,7 @@ impl Dialled {
         monitor_name: &str,
     ) -> io::Result<Self> {
         let mut socket = context.socket(zmq::XPUB)?;
-        ffi::set_nodrop(&mut socket)?;
-        ffi::set_manual(&mut socket)?;
+        ffi::set_nodrop_and_manual(&mut socket)?;
         socket.set_sndhwm(i32::from(pipe_messages.max(1)))?; // 0 would mean no bound at all
         socket.set_maxmsgsize(INBOUND_MAX_BYTES)?;
         set_options(&socket)?;

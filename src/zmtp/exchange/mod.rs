@@ -339,9 +339,8 @@ impl Exchange {
     /// Says whether a dialled endpoint is connected. One that is away misses what the others are handed. While nobody
     /// is connected, messages wait.
     pub fn set_connected(&mut self, endpoint: usize, is_connected: bool) {
-        let handed_before = self.dialled.handed();
-        self.dialled.set_connected(endpoint, is_connected, self.log.next_number());
-        self.free_handed(handed_before);
+        let next_number = self.log.next_number();
+        self.update_dialled(|dialled| dialled.set_connected(endpoint, is_connected, next_number));
     }
 
     /// Returns whether a message could be handed over, or written, if it came now.
@@ -363,14 +362,13 @@ impl Exchange {
 
     /// Takes note that a dialled endpoint was handed the message of [`Exchange::next_for`].
     pub fn handed_to(&mut self, endpoint: usize) {
-        let handed_before = self.dialled.handed();
-        self.dialled.handed_to(endpoint);
-        self.free_handed(handed_before);
+        self.update_dialled(|dialled| dialled.handed_to(endpoint));
     }
 
-    /// Frees the posted messages from `before` on that were handed over since then, if nobody needs them.
-    fn free_handed(&mut self, before: u64) {
-        let mut index = self.log.index_of(before);
+    /// Frees the posted messages that are handed over by this update, if nobody needs them.
+    fn update_dialled(&mut self, update: impl FnOnce(&mut DialledReaders)) {
+        let mut index = self.log.index_of(self.dialled.handed());
+        update(&mut self.dialled);
         while self.log.get_mut(index).is_some_and(|entry| entry.number < self.dialled.handed()) {
             self.free_unneeded(index);
             index += 1;
