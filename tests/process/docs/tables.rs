@@ -6,10 +6,12 @@ use adapter_gateway::cli::SERVE_GROUPS;
 use adapter_gateway::sync::counting::Counted;
 use adapter_gateway::tls::session::HandshakeFailure;
 
-use super::document::{Document, quoted};
+use super::document::{Document, quoted, repository};
 use super::interface::Program;
 use super::program;
 use crate::support::compare::assert_same_set;
+use crate::support::ladder::LADDER;
+use crate::support::topics::TOPICS;
 
 fn reference() -> Document {
     Document::read("docs/reference.md")
@@ -118,6 +120,32 @@ fn openapi_has_every_status_and_every_problem_type() {
     });
     let types: BTreeSet<String> = types.filter(|kind| !kind.is_empty()).collect();
     assert_same_set("types of problems", types, program::problem_types());
+}
+
+/// Returns all request files together, or all of their outcomes.
+fn request_files(extension: &str) -> String {
+    let folders = ["accept", "reject"].map(|name| std::fs::read_dir(repository("tests/data").join(name)).unwrap());
+    let files = folders.into_iter().flatten().map(|entry| entry.unwrap().path());
+    let files = files.filter(|path| path.extension().is_some_and(|found| found == extension));
+    files.map(|path| String::from_utf8_lossy(&std::fs::read(path).unwrap()).into_owned()).collect()
+}
+
+/// A deadline needs time, which a request file has not.
+#[test]
+fn every_problem_type_is_the_outcome_of_a_request_file_or_has_a_rank() {
+    let outcomes = request_files("expect");
+    let words: BTreeSet<&str> = outcomes.split(|c: char| !c.is_ascii_lowercase() && c != '-').collect();
+    let has_rank = |kind: &str| LADDER.iter().any(|(_, _, ranked)| *ranked == Some(kind));
+    let mut untested = program::problem_types();
+    untested.retain(|kind| !words.contains(kind.as_str()) && !has_rank(kind));
+    assert_same_set("types of problems without a request file", untested, ["timeout".to_owned()]);
+}
+
+#[test]
+fn every_topic_is_in_a_request_file() {
+    let requests = request_files("http");
+    let missing: Vec<_> = TOPICS.iter().filter(|row| !requests.contains(&format!("\"{}\"", row.topic))).collect();
+    assert!(missing.is_empty(), "no request file has {:?}", missing.iter().map(|row| row.topic).collect::<Vec<_>>());
 }
 
 #[test]
