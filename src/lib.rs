@@ -16,7 +16,7 @@
 //! | layer | imports | what it does |
 //! |---|---|---|
 //! | `main` | `commands` | runs the program and returns its exit status |
-//! | [`commands`] | `cli`, `gateway` | the commands `serve`, `demo`, `listen` and `send` |
+//! | [`commands`] | `cli`, `gateway` | the commands `serve`, `demo`, `listen`, `send`, `enable` and `disable` |
 //! | [`cli`] | `bus`, `tls`, `http` | parses the arguments |
 //! | [`gateway`] | `server`, `settings` | one run: settings, signals, certificates, events for the parent |
 //! | [`server`] | `bus`, `tls`, `http` | workers, listening sockets and connections |
