@@ -13,7 +13,7 @@
 //! | [`waker`], `event_fd` | how a worker wakes the thread |
 //! | `subscriptions_log` | what the log says of subscriptions |
 //! | `subscriber` | what the commands that print messages receive with |
-//! | `models` | the models of loom |
+//! | `models`, `event_count` | the models of loom, and what they have in place of an eventfd |
 //!
 //! `docs/design.md` follows a message through them. `queue` is public because a bench counts its instructions, and `state`
 //! because simulated worlds run the workers alone.
@@ -27,7 +27,9 @@ mod bound;
 mod clock;
 mod config;
 mod endpoint;
-#[cfg(not(all(test, gateway_loom)))]
+#[cfg(gateway_loom)]
+mod event_count;
+#[cfg(not(gateway_loom))]
 mod event_fd;
 mod ffi;
 mod link;

@@ -5,7 +5,6 @@
 //! the messages in their place. A wake-up that is lost shows as a thread that asks for its wake-up without end, which loom
 //! reports.
 
-use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,30 +17,6 @@ use crate::message::publish::{Publish, Unavailable};
 use crate::sync::counting::{ConnectionCounters, sum};
 use crate::sync::limits::Budget;
 use crate::sync::{AtomicU64, Ordering};
-
-/// The counter of an eventfd. Who was woken sees what the other thread did before it wrote: the kernel's lock brings that.
-pub(crate) struct EventCount(AtomicU64);
-
-impl EventCount {
-    pub(crate) fn new() -> std::io::Result<Self> {
-        Ok(Self(AtomicU64::new(0)))
-    }
-
-    pub(crate) fn set(&self) {
-        self.0.fetch_add(1, Ordering::Release);
-    }
-
-    pub(crate) fn clear(&self) -> u64 {
-        self.0.swap(0, Ordering::Acquire)
-    }
-}
-
-/// No model waits for a descriptor.
-impl AsFd for EventCount {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        rustix::fs::CWD
-    }
-}
 
 type Sent = Vec<(Vec<u8>, Vec<u8>)>;
 

@@ -6,10 +6,10 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-#[cfg(not(all(test, gateway_loom)))]
+#[cfg(gateway_loom)]
+use super::event_count::EventCount as EventFd;
+#[cfg(not(gateway_loom))]
 use super::event_fd::EventFd;
-#[cfg(all(test, gateway_loom))]
-use super::models::EventCount as EventFd;
 use crate::sync::{AtomicBool, Ordering, fence};
 
 /// An eventfd, and a flag that is set while the thread that waits for the eventfd is parked.
