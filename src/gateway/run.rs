@@ -294,7 +294,7 @@ impl Gateway {
         } else {
             log(format_args!("not listening: {reason}"));
         }
-        self.settings.log_missing_lines();
+        self.settings.log_how_to_enable();
         self.disabled = Some(reason);
     }
 

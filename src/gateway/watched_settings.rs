@@ -141,13 +141,10 @@ impl WatchedSettings {
         self.warnings = warnings;
     }
 
-    /// Logs the lines that switch the API on, if the file lacks one of them. A token in them is a fresh one, which is in
-    /// no file and no event, and not in force.
-    pub(super) fn log_missing_lines(&self) {
-        if let (Some(path), Some(Access::Disabled(reason))) = (&self.path, &self.in_force)
-            && let Ok(lines) = reason.proposed_lines()
-        {
-            log(format_args!("to switch the API on, write this into {}:\n{lines}", path.display()));
+    /// Logs the command that switches the API on, if the file can be understood and keeps it off.
+    pub(super) fn log_how_to_enable(&self) {
+        if let (Some(path), Some(Access::Disabled(_))) = (&self.path, &self.in_force) {
+            log(format_args!("to switch the API on: adapter-gateway enable --settings {}", path.display()));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The meaning of the settings: the entrance is open, or closed for a reason, for which a person can write these lines.
+//! The meaning of the settings: the entrance is open, or closed for a reason.
 
 use std::path::Path;
 
@@ -48,16 +48,6 @@ impl DisabledReason {
             Self::TokenMissing => format!("TOKEN is not set, or empty, in {settings}"),
         }
     }
-
-    /// Returns the lines that switch the entrance on, for a person to copy. A token in them is a fresh one, and is in
-    /// force nowhere until somebody copies it.
-    pub(crate) fn proposed_lines(self) -> Result<String, Errno> {
-        let open = "OPEN_REST_API = True";
-        match self {
-            Self::NotOpen { has_token: true, .. } => Ok(open.into()),
-            _ => Ok(format!("{open}\nTOKEN = \"{}\"", random_hex()?)),
-        }
-    }
 }
 
 /// Returns random bytes in hexadecimal digits, which a URL takes as they are, or the error of a kernel that has none.
@@ -66,24 +56,4 @@ pub(crate) fn random_hex() -> Result<String, Errno> {
     // The kernel gives up to 256 bytes at once, or none.
     getrandom(&mut bytes, GetRandomFlags::empty())?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::settings::parse;
-
-    #[test]
-    fn the_proposed_lines_switch_the_entrance_on_each_time_with_another_token() {
-        let lines = || DisabledReason::SettingsAbsent.proposed_lines().unwrap();
-        let [one, other] = [(); 2].map(|()| parse(lines().as_bytes()).unwrap());
-        assert!(matches!((&one, &other), (Access::Open(_), Access::Open(_))));
-        assert_ne!(one, other);
-    }
-
-    #[test]
-    fn a_token_that_exists_is_not_proposed_again() {
-        let reason = DisabledReason::NotOpen { other: None, has_token: true };
-        assert_eq!(reason.proposed_lines().as_deref(), Ok("OPEN_REST_API = True"));
-    }
 }
