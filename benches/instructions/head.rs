@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use adapter_gateway::http::h1::HeadFault;
+use adapter_gateway::http::h1::RequestFault;
 use adapter_gateway::http::h1::fields::Framing;
 use adapter_gateway::http::h1::head::{Head, HeadSearch};
 use gungraun::{library_benchmark, library_benchmark_group};
@@ -24,7 +24,7 @@ fn checked(head: &'static str) -> &'static str {
     head
 }
 
-fn read(head: &str) -> Result<Option<(Head<'_>, usize)>, HeadFault> {
+fn read(head: &str) -> Result<Option<(Head<'_>, usize)>, RequestFault> {
     let mut search = HeadSearch::START;
     search.read(head.as_bytes(), head.len())
 }

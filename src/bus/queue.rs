@@ -154,7 +154,7 @@ impl Queue {
 
     fn message(topic: &[u8], payload: Payload<'_>, weight_bytes: usize) -> Option<QueuedMessage> {
         let bytes = payload.bytes();
-        let message = match payload.into_kept() {
+        let message = match payload.into_shared() {
             None => WireMessage::copy_of(topic, bytes),
             Some((buffer, part)) => WireMessage::part_of(topic, buffer, part),
         };

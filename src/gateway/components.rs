@@ -12,7 +12,7 @@ use crate::gateway::failure::Failure;
 use crate::gateway::ready::ReadyReporter;
 use crate::gateway::request_log::shown_topic;
 use crate::gateway::signals::Signals;
-use crate::http::counters::HttpTotals;
+use crate::http::context::HttpTotals;
 use crate::http::policy::Policy;
 use crate::message::Encoding;
 use crate::server::counters::WorkerTotals;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::bus::{EndpointCounters, HubTotals, PeerTotals, QueueCounters, SubscriberTotals};
-use crate::http::counters::{MessageTotals, RequestTotals};
+use crate::http::context::{MessageTotals, RequestTotals};
 use crate::server::counters::{HandshakeTotals, TrafficTotals};
 use crate::sync::counting::ConnectionTotals;
 

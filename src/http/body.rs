@@ -1,9 +1,9 @@
-//! The bodies of requests, whatever their framing: read to be kept, or to find their end and drop them.
+//! The bodies of requests, whatever their framing: read to be buffered, or to find their end and drop them.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::http::h1::RequestFault;
+use crate::http::h1::SyntaxFault;
 use crate::http::h1::chunked::{ChunkedDecoder, Decoded};
 use crate::http::h1::fields::Framing;
 use crate::http::request::Request;
@@ -36,10 +36,10 @@ enum BodyRest {
 /// Why a body is not read to its end.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum BodyFault {
-    Malformed(RequestFault),
+    Malformed(SyntaxFault),
     /// It is over its limit.
     TooLarge,
-    /// The buffers have no room to keep it. The reader drops it, from the input on that was not kept.
+    /// The buffers have no room for it. The reader drops it, from the input on that was not buffered.
     NoRoom(BodyReader),
 }
 
@@ -73,7 +73,7 @@ impl BodyReader {
             }
             BodyRest::Chunked(decoder) => (decoder.decode(input).map_err(BodyFault::Malformed)?, decoder.left()),
         };
-        // A chunk is judged by its size, before any of it is kept.
+        // A chunk is judged by its size, before any of it is buffered.
         let allowed = self.allowed_bytes.checked_sub(part.content.len() as u64).filter(|left| announced <= *left);
         self.allowed_bytes = allowed.ok_or(BodyFault::TooLarge)?;
         Ok(part)
@@ -89,22 +89,22 @@ impl BodyReader {
 }
 
 /// The whole body, once it has ended, and what of the input was not read.
-pub(super) type KeptPart<'i> = (Option<Cow<'i, [u8]>>, &'i [u8]);
+pub(super) type BufferedPart<'i> = (Option<Cow<'i, [u8]>>, &'i [u8]);
 
-/// The body of an admitted request, which is kept until it is whole.
+/// The body of an admitted request, which is buffered until it is whole.
 #[derive(Debug)]
-pub(super) struct KeptBody {
+pub(super) struct BufferedBody {
     pub(super) request: Request,
     reader: BodyReader,
     content: Vec<u8>,
-    /// Bytes of `content` that the reader has seen: all but those that were put there by way of [`KeptBody::space`].
+    /// Bytes of `content` that the reader has seen: all but those that were put there by way of [`BufferedBody::space`].
     read_bytes: usize,
     hold: Hold,
     /// What the buffers can hold at most.
     buffered_bytes: usize,
 }
 
-impl KeptBody {
+impl BufferedBody {
     /// Returns a body that was not read yet; none where the buffers have no room for it. A body that may come whole in one
     /// read needs room only once a part of it waits for the rest.
     pub(super) fn new(request: Request, limit: u64, budget: &Arc<Budget>) -> Option<Self> {
@@ -117,7 +117,7 @@ impl KeptBody {
     }
 
     /// Reads up to the end of the input, of a chunk, or of the body.
-    pub(super) fn read<'i>(&mut self, input: &'i [u8]) -> Result<KeptPart<'i>, BodyFault> {
+    pub(super) fn read<'i>(&mut self, input: &'i [u8]) -> Result<BufferedPart<'i>, BodyFault> {
         let before = self.reader;
         let part = self.reader.read(input)?;
         if part.done && self.content.is_empty() {
@@ -126,8 +126,8 @@ impl KeptBody {
         let content_bytes = self.content.len() + part.content.len();
         let capacity = self.capacity_for(content_bytes);
         // A body that is whole in one read needs no room, since it is gone before the next read.
-        let is_kept = part.rest.is_empty() && !part.done;
-        if content_bytes > self.buffered_bytes || (is_kept && !self.hold.grow_to(capacity)) {
+        let must_wait = part.rest.is_empty() && !part.done;
+        if content_bytes > self.buffered_bytes || (must_wait && !self.hold.grow_to(capacity)) {
             // What may be dropped counts from the start of the body, however it was split.
             let allowed_bytes = DISCARD_BYTES.saturating_sub(self.content.len() as u64);
             return Err(BodyFault::NoRoom(BodyReader { allowed_bytes, ..before }));
@@ -153,7 +153,7 @@ impl KeptBody {
         content_bytes.next_power_of_two().min(most).min(self.buffered_bytes)
     }
 
-    /// Returns where the rest of a body of known length may be put, to save a copy. [`KeptBody::read_space`] must
+    /// Returns where the rest of a body of known length may be put, to save a copy. [`BufferedBody::read_space`] must
     /// follow. There is no such place for a body that may come whole in one read and has not begun.
     pub(super) fn space(&mut self) -> Option<&mut Vec<u8>> {
         let left = self.length_left()?;
@@ -200,13 +200,13 @@ mod tests {
         (Framing::Chunked, wire.chain(*b"0\r\n\r\n").collect())
     }
 
-    fn keep(framing: Framing, budget: &Arc<Budget>) -> Option<KeptBody> {
+    fn buffer(framing: Framing, budget: &Arc<Budget>) -> Option<BufferedBody> {
         let request = Request { framing, ..Request::unread(b"") };
-        KeptBody::new(request, LIMIT_BYTES as u64, budget)
+        BufferedBody::new(request, LIMIT_BYTES as u64, budget)
     }
 
     /// Gives `body` one piece, and returns the whole body if it ends there.
-    fn give<'i>(body: &mut KeptBody, mut piece: &'i [u8]) -> Result<Option<Cow<'i, [u8]>>, BodyFault> {
+    fn give<'i>(body: &mut BufferedBody, mut piece: &'i [u8]) -> Result<Option<Cow<'i, [u8]>>, BodyFault> {
         while !piece.is_empty() {
             let (whole, rest) = body.read(piece)?;
             if whole.is_some() {
@@ -225,7 +225,7 @@ mod tests {
         {
             for piece_bytes in [1, 700, 30_000] {
                 let budget = Budget::new(4 * LIMIT_BYTES);
-                let mut body = keep(framing, &budget).unwrap();
+                let mut body = buffer(framing, &budget).unwrap();
                 for piece in wire.chunks(piece_bytes) {
                     if let Some(whole) = give(&mut body, piece).unwrap() {
                         assert!(*whole == content, "{framing:?} by {piece_bytes}");
@@ -248,14 +248,14 @@ mod tests {
         let _all = budget.hold(LIMIT_BYTES).unwrap();
         let whole_length = (Framing::Length(5_000), content.clone());
         for (framing, wire) in [whole_length, chunked(&content, 5_000), chunked(&content, 300), chunked(&content, 1)] {
-            let mut body = keep(framing, &budget).unwrap();
+            let mut body = buffer(framing, &budget).unwrap();
             assert!(body.space().is_none(), "{framing:?}");
             assert!(give(&mut body, &wire).unwrap().is_some_and(|whole| *whole == content), "{framing:?}");
-            let mut body = keep(framing, &budget).unwrap();
+            let mut body = buffer(framing, &budget).unwrap();
             assert!(matches!(give(&mut body, &wire[..wire.len() - 1]), Err(BodyFault::NoRoom(_))), "{framing:?}");
         }
         let [may_be_whole, larger] = [READ_BYTES, READ_BYTES + 1].map(|bytes| Framing::Length(bytes as u64));
-        assert!(keep(may_be_whole, &budget).is_some() && keep(larger, &budget).is_none());
+        assert!(buffer(may_be_whole, &budget).is_some() && buffer(larger, &budget).is_none());
     }
 
     /// The buffers may hold less than a body may have.
@@ -265,7 +265,7 @@ mod tests {
             let (framing, wire) = chunked(&vec![b'x'; bytes], 777);
             for piece_bytes in [1, 30_000, wire.len()] {
                 let budget = Budget::new(40_000);
-                let mut body = keep(framing, &budget).unwrap();
+                let mut body = buffer(framing, &budget).unwrap();
                 let ended = wire
                     .chunks(piece_bytes)
                     .map(|piece| give(&mut body, piece))

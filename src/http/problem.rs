@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use crate::http::h1::HeadFault;
+use crate::http::h1::RequestFault;
 use crate::http::h1::head::{FIELD_LINES, TARGET_BYTES};
 use crate::message::Fault;
 use crate::message::publish::Unavailable;
@@ -50,8 +50,8 @@ impl Status {
 /// Why a request is answered with an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// The head or the framing of the body is malformed, or the head is too large or asks for what HTTP/1 here has not.
-    Head(HeadFault),
+    /// The head, the framing of the body or the trailers are malformed, or the head asks for too much.
+    Request(RequestFault),
     /// The path is not the endpoint's.
     NotFound,
     /// The method is neither POST nor OPTIONS.
@@ -78,35 +78,36 @@ impl Problem {
     /// Returns the status, the last part of the problem's type, and what is wrong in this request.
     fn row(&self) -> (Status, &'static str, Cow<'static, str>) {
         match self {
-            Self::Head(HeadFault::Malformed(fault)) => {
+            Self::Request(RequestFault::Malformed(fault)) => {
                 (Status::BadRequest, "malformed-request", fault.to_string().into())
             }
-            Self::Head(HeadFault::TooLarge) => {
+            Self::Request(RequestFault::TooLarge) => {
                 let detail = format!("the head is over its limit of bytes, or has more than {FIELD_LINES} field lines");
                 (Status::RequestHeaderFieldsTooLarge, "head-too-large", detail.into())
             }
-            Self::Head(HeadFault::TargetTooLong) => {
+            Self::Request(RequestFault::TargetTooLong) => {
                 let detail = format!("the request target is longer than {TARGET_BYTES} bytes");
                 (Status::UriTooLong, "target-too-long", detail.into())
             }
-            Self::Head(HeadFault::Version) => {
+            Self::Request(RequestFault::Version) => {
                 (Status::HttpVersionNotSupported, "http-version", "HTTP/1.1 and HTTP/1.0 are spoken here".into())
             }
-            Self::Head(HeadFault::TransferCoding) => {
+            Self::Request(RequestFault::TransferCoding) => {
                 (Status::NotImplemented, "transfer-coding", "no transfer coding but chunked is known here".into())
             }
             Self::NotFound => (Status::NotFound, "not-found", "the one endpoint is POST /api/message".into()),
             Self::Method => (Status::MethodNotAllowed, "method-not-allowed", "a message is sent with POST".into()),
             Self::Token => {
-                let detail = "the request must hold the access token, once: ?token=<ACCESS_TOKEN>, or \
-                              Authorization: Bearer <ACCESS_TOKEN>";
+                let detail = "the access token is missing, wrong, or given more than once: send TOKEN of the user settings, \
+                              as ?token=<ACCESS_TOKEN> or Authorization: Bearer <ACCESS_TOKEN>";
                 (Status::Unauthorized, "token", detail.into())
             }
             Self::MediaType => {
-                (Status::UnsupportedMediaType, "media-type", "the content must be application/json, in UTF-8".into())
+                let detail = "the Content-Type must be application/json, in UTF-8";
+                (Status::UnsupportedMediaType, "media-type", detail.into())
             }
             Self::ContentEncoding => {
-                let detail = "the content must not be compressed or otherwise encoded";
+                let detail = "the Content-Encoding must be identity, or none";
                 (Status::UnsupportedMediaType, "content-encoding", detail.into())
             }
             Self::Expectation => {
@@ -134,7 +135,7 @@ impl Problem {
         match self {
             // Nobody knows where the next request begins (RFC 9112 §11.2), or the rest of the body is too long to be read,
             // or the client shall pay for each guess with a connection.
-            Self::Head(_) | Self::TooLarge(_) | Self::Timeout(_) | Self::Token => false,
+            Self::Request(_) | Self::TooLarge(_) | Self::Timeout(_) | Self::Token => false,
             Self::Unavailable(reason) => *reason != Unavailable::Disabled,
             Self::NotFound | Self::Method | Self::MediaType | Self::ContentEncoding | Self::Expectation => true,
             Self::Message(_) => true,

@@ -49,7 +49,7 @@ impl Fault {
     /// of its object. `text` is the body, or the value of its field `parent`. Nothing before the value nests too deep.
     #[cold]
     pub(super) fn at_offset(parent: Option<&str>, text: &[u8], offset: usize, reason: impl Into<String>) -> Self {
-        let path = reversed_path(&mut JsonReader::new(text), offset);
+        let path = reversed_path(&mut JsonReader::new(text, 0), offset);
         debug_assert!(path.is_some(), "no value and no key begins there");
         let parent = parent.map(str::to_owned);
         Self::not_message(parent.into_iter().chain(path.unwrap_or_default().into_iter().rev()), reason)

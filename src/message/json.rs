@@ -48,15 +48,10 @@ pub(super) struct JsonString<'t> {
 }
 
 impl<'t> JsonReader<'t> {
-    /// Begins at the start of `text`.
-    #[must_use]
-    pub fn new(text: &'t [u8]) -> Self {
-        Self::starting_at(text, 0)
-    }
-
     /// Begins at the offset `at` of `text`.
     #[inline]
-    pub(super) fn starting_at(text: &'t [u8], at: usize) -> Self {
+    #[must_use]
+    pub fn new(text: &'t [u8], at: usize) -> Self {
         Self { text, at, level: 0, too_deep: None, lone_surrogate: None }
     }
 
@@ -428,13 +423,8 @@ pub(super) fn may_hide_faults(text: &str) -> bool {
     let text = text.as_bytes();
     // Each level is opened by a bracket or a brace, which may stand in strings too.
     let may_nest_too_deep = text.len() >= TOO_DEEP_BYTES && memchr2_iter(b'[', b'{', text).nth(MAX_DEPTH).is_some();
-    may_nest_too_deep || (memchr(b'\\', text).is_some() && has_surrogate(text))
-}
-
-/// Returns whether anything looks like the escape of a surrogate, paired or lone: `\uD800` to `\uDFFF`.
-fn has_surrogate(text: &[u8]) -> bool {
-    memmem::find_iter(text, br"\u").any(|at| {
-        let digits = text.get(at + 2..at + 4);
-        matches!(digits, Some([b'd' | b'D', b'8' | b'9' | b'a'..=b'f' | b'A'..=b'F']))
-    })
+    // The escape of a surrogate is `\uD800` to `\uDFFF`.
+    let is_surrogate =
+        |at| matches!(text.get(at + 2..), Some([b'd' | b'D', b'8' | b'9' | b'a'..=b'f' | b'A'..=b'F', ..]));
+    may_nest_too_deep || (memchr(b'\\', text).is_some() && memmem::find_iter(text, br"\u").any(is_surrogate))
 }

@@ -73,7 +73,7 @@ fn utf8(body: &[u8]) -> Result<&str, Fault> {
 /// The first syntax error; in JSON without any, the first value that is nested too deep or string that holds a lone
 /// surrogate.
 pub(super) fn check_json(text: &str) -> Result<(), Fault> {
-    let mut json = JsonReader::new(text.as_bytes());
+    let mut json = JsonReader::new(text.as_bytes(), 0);
     let read = json.skip().and_then(|()| json.end());
     read.map_err(|reason| Fault::not_json(text.get(..json.at()).unwrap_or_default(), reason))?;
     json.fault().map_or(Ok(()), |(at, reason)| Err(Fault::at_offset(None, text.as_bytes(), at, reason)))

@@ -130,7 +130,7 @@ impl<'b> MessageReader<'b> {
 
     /// Returns a reader of the JSON that begins at `start`.
     fn json_from(&self, start: usize) -> JsonReader<'b> {
-        JsonReader::starting_at(self.text.as_bytes(), start)
+        JsonReader::new(self.text.as_bytes(), start)
     }
 
     /// Returns whether a check may ask for fields of the payload: none does where the topic was read and is not known.

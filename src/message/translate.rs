@@ -26,7 +26,7 @@ impl RenamedKey {
         if !fields.is_missing(wanted) {
             return None;
         }
-        let start = JsonReader::starting_at(payload, 0).find_member(identifier.key());
+        let start = JsonReader::new(payload, 0).find_member(identifier.key());
         debug_assert!(start.is_some(), "the identifier of a payload that was checked is not found in it");
         Some(Self { start: start? + 1, wanted })
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::http::counters::HttpCounters;
+use crate::http::context::HttpCounters;
 use crate::sync::counting::{ConnectionCounters, Tally, TallyOf, counters};
 use crate::tls::session::HandshakeFailure;
 

@@ -10,10 +10,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::http::admission::admit;
-use crate::http::body::{BodyFault, BodyReader, KeptBody, split};
+use crate::http::body::{BodyFault, BodyReader, BufferedBody, split};
 pub use crate::http::body::{DISCARD_BYTES, READ_BYTES};
 use crate::http::context::{Context, Input, shared};
-use crate::http::h1::RequestFault;
+use crate::http::h1::SyntaxFault;
 use crate::http::h1::fields::{Expectation, Framing};
 use crate::http::h1::head::{HeadSearch, Method};
 use crate::http::problem::Problem;
@@ -46,7 +46,7 @@ pub enum Waiting {
     Another,
     /// The rest of a head.
     Head,
-    /// The rest of a body, to be kept or dropped.
+    /// The rest of a body, to be buffered or dropped.
     Body,
 }
 
@@ -95,7 +95,7 @@ enum ConnectionState {
         empty_line_skipped: bool,
     },
     /// In the body of an admitted request. Boxed: it would be the largest part of an idle connection.
-    Keep(Box<KeptBody>),
+    Buffer(Box<BufferedBody>),
     /// In the body of a request that was answered already.
     Discard(BodyReader),
     Closed(CloseReason),
@@ -128,12 +128,12 @@ impl Connection {
 
     fn receive_input(&mut self, input: Input<'_>, out: &mut Vec<u8>, context: &mut Context<impl Publish>) -> Next {
         let mut held = std::mem::take(&mut self.held);
-        if let ConnectionState::Keep(kept) = &mut self.state
-            && let Some((body, behind)) = kept.read_space()
+        if let ConnectionState::Buffer(buffered) = &mut self.state
+            && let Some((body, behind)) = buffered.read_space()
         {
             debug_assert!(held.is_empty(), "there is no space for a body before what is held");
             held = behind;
-            let request = kept.request;
+            let request = buffered.request;
             self.answer(Input::whole(&shared(body)), request, out, context);
         }
         if held.is_empty() {
@@ -152,14 +152,14 @@ impl Connection {
     /// there. Then [`Connection::receive`] is called with nothing.
     pub fn body_space(&mut self) -> Option<&mut Vec<u8>> {
         match &mut self.state {
-            ConnectionState::Keep(body) if self.held.is_empty() => body.space(),
+            ConnectionState::Buffer(body) if self.held.is_empty() => body.space(),
             _ => None,
         }
     }
 
     /// Answers an unfinished request as such, since the client ended its side (RFC 9112 §8).
     pub fn end_of_input<P>(&mut self, out: &mut Vec<u8>, context: &Context<P>) -> Next {
-        self.give_up(CloseReason::EndOfInput, |_| Problem::Head(RequestFault::Incomplete.into()), out, context)
+        self.give_up(CloseReason::EndOfInput, |_| Problem::Request(SyntaxFault::Incomplete.into()), out, context)
     }
 
     /// Answers an unfinished request as too slow, since the deadline of what was waited for has passed.
@@ -190,7 +190,7 @@ impl Connection {
                 Some(if self.requests == 0 { Waiting::First } else { Waiting::Another })
             }
             ConnectionState::Head { .. } => Some(Waiting::Head),
-            ConnectionState::Keep(_) | ConnectionState::Discard(_) => Some(Waiting::Body),
+            ConnectionState::Buffer(_) | ConnectionState::Discard(_) => Some(Waiting::Body),
             ConnectionState::Closed(_) => None,
         }
     }
@@ -219,10 +219,10 @@ impl Connection {
                     rest
                 }
                 ConnectionState::Head { .. } => self.head(input, &mut admitted, out, context),
-                ConnectionState::Keep(kept) => match kept.read(bytes) {
+                ConnectionState::Buffer(buffered) => match buffered.read(bytes) {
                     Ok((None, rest)) => Some(rest),
                     Ok((Some(body), rest)) => {
-                        let request = kept.request;
+                        let request = buffered.request;
                         match body {
                             Cow::Borrowed(body) => self.answer(input.part(body), request, out, context),
                             Cow::Owned(body) => self.answer(Input::whole(&shared(body)), request, out, context),
@@ -230,7 +230,7 @@ impl Connection {
                         Some(rest)
                     }
                     Err(fault) => {
-                        let request = kept.request;
+                        let request = buffered.request;
                         self.refuse_body(fault, request, out, context);
                         Some(bytes)
                     }
@@ -281,7 +281,7 @@ impl Connection {
         let (request, verdict, rest) = match read {
             Ok(read) => read?,
             Err(fault) => {
-                self.refuse(&Problem::Head(fault), Request::unread(input.bytes), out, context);
+                self.refuse(&Problem::Request(fault), Request::unread(input.bytes), out, context);
                 return None;
             }
         };
@@ -300,7 +300,7 @@ impl Connection {
         }
     }
 
-    /// Answers an admitted request whose body is there, or begins to keep the body. Returns what was not read.
+    /// Answers an admitted request whose body is there, or begins to buffer the body. Returns what was not read.
     fn message<'i>(
         &mut self,
         request: Request,
@@ -319,16 +319,16 @@ impl Connection {
             self.refuse(&Problem::Unavailable(reason), request, out, context);
             return rest;
         }
-        // What is whole in one read is not kept, and needs no room.
+        // What is whole in one read is not buffered, and needs no room.
         if let Some((body, rest)) = length.and_then(|bytes| rest.split_at_checked(bytes)) {
             self.answer(input.part(body), request, out, context);
             return rest;
         }
-        let Some(kept) = KeptBody::new(request, context.policy.body_bytes, &context.budget) else {
+        let Some(buffered) = BufferedBody::new(request, context.policy.body_bytes, &context.budget) else {
             self.refuse(&Problem::Unavailable(Unavailable::Buffered), request, out, context);
             return rest;
         };
-        self.state = ConnectionState::Keep(Box::new(kept));
+        self.state = ConnectionState::Buffer(Box::new(buffered));
         // RFC 9110 §10.1.1: not needed once some of the body has come.
         if request.expectation == Expectation::Continue && rest.is_empty() {
             out.extend_from_slice(CONTINUE);
@@ -360,10 +360,10 @@ impl Connection {
         response::problem(problem, &request, out, context);
     }
 
-    /// Refuses a request whose body was being kept.
+    /// Refuses a request whose body was being buffered.
     fn refuse_body<P>(&mut self, fault: BodyFault, request: Request, out: &mut Vec<u8>, context: &Context<P>) {
         match fault {
-            BodyFault::Malformed(fault) => self.refuse(&Problem::Head(fault.into()), request, out, context),
+            BodyFault::Malformed(fault) => self.refuse(&Problem::Request(fault.into()), request, out, context),
             BodyFault::TooLarge => self.refuse(&Problem::TooLarge(context.policy.body_bytes), request, out, context),
             BodyFault::NoRoom(reader) => {
                 // Some of the body has come, so that there is no doubt about the rest.
@@ -373,7 +373,7 @@ impl Connection {
         }
     }
 
-    /// Prepares to drop a body that will not be kept, or to close (RFC 9112 §9.3). Returns the request, which says which.
+    /// Prepares to drop a body, or to close (RFC 9112 §9.3). Returns the request, which says which.
     fn discard(&mut self, reader: BodyReader, request: Request) -> Request {
         let is_in_doubt = match (request.method, request.expectation) {
             // A client that asks for a tunnel may have begun to use it (RFC 9110 §9.3.6).
@@ -409,7 +409,7 @@ impl Connection {
             ConnectionState::Head { .. } if self.waiting() == Some(Waiting::Head) => {
                 Some(("head", Request::unread(&self.held)))
             }
-            ConnectionState::Keep(kept) => Some(("body", kept.request)),
+            ConnectionState::Buffer(buffered) => Some(("body", buffered.request)),
             _ => None,
         };
         if let Some((part, request)) = unfinished {

@@ -1,6 +1,6 @@
 //! The chunked transfer coding (RFC 9112 §7.1). The framing is decoded byte by byte, the content run by run.
 
-use super::{RequestFault, is_tchar};
+use super::{SyntaxFault, is_tchar};
 
 /// Bytes of one chunk-size line: 16 hexadecimal digits, some zeros before them, and short extensions. Nobody is known to
 /// send long ones.
@@ -87,7 +87,7 @@ impl ChunkedDecoder {
     ///
     /// # Errors
     /// The fault of the first byte that RFC 9112 §7.1 does not allow, or that exceeds a limit.
-    pub fn decode<'b>(&mut self, input: &'b [u8]) -> Result<Decoded<'b>, RequestFault> {
+    pub fn decode<'b>(&mut self, input: &'b [u8]) -> Result<Decoded<'b>, SyntaxFault> {
         let mut rest = input;
         while let Some((&byte, behind)) = rest.split_first() {
             self.state = match self.state {
@@ -103,7 +103,7 @@ impl ChunkedDecoder {
                 }
                 DecoderState::DataCr if byte == b'\r' => DecoderState::DataLf,
                 DecoderState::DataLf if byte == b'\n' => DecoderState::SizeStart,
-                DecoderState::DataCr | DecoderState::DataLf => return Err(RequestFault::ChunkEnd),
+                DecoderState::DataCr | DecoderState::DataLf => return Err(SyntaxFault::ChunkEnd),
                 DecoderState::SizeStart | DecoderState::Size | DecoderState::Extension(_) | DecoderState::SizeLf => {
                     self.size_line(byte)?
                 }
@@ -125,17 +125,17 @@ impl ChunkedDecoder {
     }
 
     /// Reads a byte of `chunk-size [ chunk-ext ] CRLF`.
-    fn size_line(&mut self, byte: u8) -> Result<DecoderState, RequestFault> {
+    fn size_line(&mut self, byte: u8) -> Result<DecoderState, SyntaxFault> {
         self.section_bytes += 1;
         if self.section_bytes > CHUNK_LINE_BYTES {
-            return Err(RequestFault::ChunkLine);
+            return Err(SyntaxFault::ChunkLine);
         }
         match (self.state, byte) {
             (DecoderState::Size, b'\r') => Ok(DecoderState::SizeLf),
             (DecoderState::Size, b';' | b' ' | b'\t') => self.extension(ExtensionState::BeforeSemicolon, byte),
             (DecoderState::SizeStart | DecoderState::Size, _) => {
-                let digit = char::from(byte).to_digit(16).ok_or(RequestFault::ChunkSize)?;
-                self.left = self.left.checked_mul(16).ok_or(RequestFault::ChunkSize)? | u64::from(digit);
+                let digit = char::from(byte).to_digit(16).ok_or(SyntaxFault::ChunkSize)?;
+                self.left = self.left.checked_mul(16).ok_or(SyntaxFault::ChunkSize)? | u64::from(digit);
                 Ok(DecoderState::Size)
             }
             (DecoderState::Extension(extension), b'\r') if extension.may_end() => Ok(DecoderState::SizeLf),
@@ -144,22 +144,22 @@ impl ChunkedDecoder {
                 self.section_bytes = 0;
                 Ok(if self.left == 0 { DecoderState::TrailerStart } else { DecoderState::Data })
             }
-            _ => Err(RequestFault::ChunkLine),
+            _ => Err(SyntaxFault::ChunkLine),
         }
     }
 
     /// Reads a byte of the extensions behind a size.
-    fn extension(&mut self, state: ExtensionState, byte: u8) -> Result<DecoderState, RequestFault> {
+    fn extension(&mut self, state: ExtensionState, byte: u8) -> Result<DecoderState, SyntaxFault> {
         self.extension_bytes += 1;
         let next = state.next(byte).filter(|_| self.extension_bytes <= EXTENSION_BYTES);
-        next.map(DecoderState::Extension).ok_or(RequestFault::ChunkLine)
+        next.map(DecoderState::Extension).ok_or(SyntaxFault::ChunkLine)
     }
 
     /// Reads a byte of `*( field-line CRLF ) CRLF` (RFC 9112 §7.1.2), only to find the end: the trailer is discarded.
-    fn trailer(&mut self, byte: u8) -> Result<DecoderState, RequestFault> {
+    fn trailer(&mut self, byte: u8) -> Result<DecoderState, SyntaxFault> {
         self.section_bytes += 1;
         if self.section_bytes > TRAILER_BYTES {
-            return Err(RequestFault::Trailer);
+            return Err(SyntaxFault::Trailer);
         }
         match (self.state, byte) {
             (DecoderState::TrailerStart, b'\r') => Ok(DecoderState::EndLf),
@@ -171,7 +171,7 @@ impl ChunkedDecoder {
             (DecoderState::TrailerValue, _) if is_text(byte) => Ok(DecoderState::TrailerValue),
             (DecoderState::TrailerLf, b'\n') => Ok(DecoderState::TrailerStart),
             (DecoderState::EndLf, b'\n') => Ok(DecoderState::Done),
-            _ => Err(RequestFault::Trailer),
+            _ => Err(SyntaxFault::Trailer),
         }
     }
 }
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     /// Returns the content and the bytes used, where `input` is given in pieces of `step` bytes.
-    fn decode(input: &[u8], step: usize) -> Result<Option<(Vec<u8>, usize)>, RequestFault> {
+    fn decode(input: &[u8], step: usize) -> Result<Option<(Vec<u8>, usize)>, SyntaxFault> {
         let mut decoder = ChunkedDecoder::default();
         let (mut content, mut total) = (Vec::new(), 0);
         for mut piece in input.chunks(step) {
@@ -230,7 +230,7 @@ mod tests {
         Ok(None)
     }
 
-    fn both(input: &[u8]) -> Result<Option<(Vec<u8>, usize)>, RequestFault> {
+    fn both(input: &[u8]) -> Result<Option<(Vec<u8>, usize)>, SyntaxFault> {
         let whole = decode(input, input.len().max(1));
         assert_eq!(whole, decode(input, 1), "{:?}", String::from_utf8_lossy(input));
         whole
@@ -258,34 +258,34 @@ mod tests {
     #[test]
     fn malformed_bodies_are_refused() {
         for (input, fault) in [
-            (&b"\r\n"[..], RequestFault::ChunkSize),
-            (b"g\r\n", RequestFault::ChunkSize),
-            (b"+1\r\n", RequestFault::ChunkSize),
-            (b"0x1\r\n", RequestFault::ChunkSize),
-            (b" 1\r\n", RequestFault::ChunkSize),
-            (b"10000000000000000\r\n", RequestFault::ChunkSize),
-            (b"1\n", RequestFault::ChunkSize),
-            (b"1 \r\n", RequestFault::ChunkLine),
-            (b"1;\r\n", RequestFault::ChunkLine),
-            (b"1;x\n", RequestFault::ChunkLine),
-            (b"1;x \r\n", RequestFault::ChunkLine),
-            (b"1;x y\r\n", RequestFault::ChunkLine),
-            (b"1;x=\r\n", RequestFault::ChunkLine),
-            (b"1;x=\"y\r\n", RequestFault::ChunkLine),
-            (b"1;x=\"y\\\"\r\n", RequestFault::ChunkLine),
-            (b"1;x=\"y\"z\r\n", RequestFault::ChunkLine),
-            (b"1;\x00\r\n", RequestFault::ChunkLine),
-            (b"1\rx", RequestFault::ChunkLine),
-            (b"1\r\nab", RequestFault::ChunkEnd),
-            (b"1\r\na\n", RequestFault::ChunkEnd),
-            (b"1\r\na\rx", RequestFault::ChunkEnd),
-            (b"0\r\n\n", RequestFault::Trailer),
-            (b"0\r\n:x\r\n", RequestFault::Trailer),
-            (b"0\r\nx :1\r\n", RequestFault::Trailer),
-            (b"0\r\n x:1\r\n", RequestFault::Trailer),
-            (b"0\r\nx:1\n", RequestFault::Trailer),
-            (b"0\r\nx\r\n", RequestFault::Trailer),
-            (b"0\r\n\rx", RequestFault::Trailer),
+            (&b"\r\n"[..], SyntaxFault::ChunkSize),
+            (b"g\r\n", SyntaxFault::ChunkSize),
+            (b"+1\r\n", SyntaxFault::ChunkSize),
+            (b"0x1\r\n", SyntaxFault::ChunkSize),
+            (b" 1\r\n", SyntaxFault::ChunkSize),
+            (b"10000000000000000\r\n", SyntaxFault::ChunkSize),
+            (b"1\n", SyntaxFault::ChunkSize),
+            (b"1 \r\n", SyntaxFault::ChunkLine),
+            (b"1;\r\n", SyntaxFault::ChunkLine),
+            (b"1;x\n", SyntaxFault::ChunkLine),
+            (b"1;x \r\n", SyntaxFault::ChunkLine),
+            (b"1;x y\r\n", SyntaxFault::ChunkLine),
+            (b"1;x=\r\n", SyntaxFault::ChunkLine),
+            (b"1;x=\"y\r\n", SyntaxFault::ChunkLine),
+            (b"1;x=\"y\\\"\r\n", SyntaxFault::ChunkLine),
+            (b"1;x=\"y\"z\r\n", SyntaxFault::ChunkLine),
+            (b"1;\x00\r\n", SyntaxFault::ChunkLine),
+            (b"1\rx", SyntaxFault::ChunkLine),
+            (b"1\r\nab", SyntaxFault::ChunkEnd),
+            (b"1\r\na\n", SyntaxFault::ChunkEnd),
+            (b"1\r\na\rx", SyntaxFault::ChunkEnd),
+            (b"0\r\n\n", SyntaxFault::Trailer),
+            (b"0\r\n:x\r\n", SyntaxFault::Trailer),
+            (b"0\r\nx :1\r\n", SyntaxFault::Trailer),
+            (b"0\r\n x:1\r\n", SyntaxFault::Trailer),
+            (b"0\r\nx:1\n", SyntaxFault::Trailer),
+            (b"0\r\nx\r\n", SyntaxFault::Trailer),
+            (b"0\r\n\rx", SyntaxFault::Trailer),
         ] {
             assert_eq!(both(input), Err(fault), "{:?}", String::from_utf8_lossy(input));
         }
@@ -295,16 +295,16 @@ mod tests {
     fn limits_allow_the_last_byte_and_refuse_the_next() {
         let line = |bytes: u32| [b"1;".as_slice(), &vec![b'x'; bytes as usize - 4], b"\r\na\r\n0\r\n\r\n"].concat();
         assert!(both(&line(CHUNK_LINE_BYTES)).is_ok_and(|body| body.is_some()));
-        assert_eq!(both(&line(CHUNK_LINE_BYTES + 1)), Err(RequestFault::ChunkLine));
+        assert_eq!(both(&line(CHUNK_LINE_BYTES + 1)), Err(SyntaxFault::ChunkLine));
 
         let trailer = |bytes: u32| [b"0\r\nx:".as_slice(), &vec![b'y'; bytes as usize - 6], b"\r\n\r\n"].concat();
         assert!(both(&trailer(TRAILER_BYTES)).is_ok_and(|body| body.is_some()));
-        assert_eq!(both(&trailer(TRAILER_BYTES + 1)), Err(RequestFault::Trailer));
+        assert_eq!(both(&trailer(TRAILER_BYTES + 1)), Err(SyntaxFault::Trailer));
 
         let extension = [b"1;".as_slice(), &[b'x'; 127], b"\r\na\r\n"].concat();
         let extensions = |chunks: u32| [extension.repeat(chunks as usize).as_slice(), b"0\r\n\r\n"].concat();
         assert!(both(&extensions(EXTENSION_BYTES / 128)).is_ok_and(|body| body.is_some()));
-        assert_eq!(both(&extensions(EXTENSION_BYTES / 128 + 1)), Err(RequestFault::ChunkLine));
+        assert_eq!(both(&extensions(EXTENSION_BYTES / 128 + 1)), Err(SyntaxFault::ChunkLine));
     }
 
     #[test]

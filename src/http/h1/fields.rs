@@ -4,7 +4,7 @@ use core::net::Ipv6Addr;
 
 use httparse::Header;
 
-use super::{HeadFault, RequestFault, Version, is_tchar, split_once};
+use super::{RequestFault, SyntaxFault, Version, is_tchar, split_once};
 
 /// Digits of a port, zeros before it included.
 const PORT_DIGITS: usize = 5;
@@ -57,7 +57,7 @@ impl<'b> Fields<'b> {
     ///
     /// # Errors
     /// A fault that leaves the host or the framing in doubt, or a coding other than chunked.
-    pub(super) fn read(lines: &[Header<'b>], version: Version) -> Result<Self, HeadFault> {
+    pub(super) fn read(lines: &[Header<'b>], version: Version) -> Result<Self, RequestFault> {
         let mut reading = FieldsReading::default();
         for line in lines {
             reading.line(line.name, line.value)?;
@@ -86,12 +86,12 @@ struct FieldsReading<'b> {
 }
 
 impl<'b> FieldsReading<'b> {
-    fn line(&mut self, name: &str, value: &'b [u8]) -> Result<(), RequestFault> {
+    fn line(&mut self, name: &str, value: &'b [u8]) -> Result<(), SyntaxFault> {
         // Most clients send the usual case, which is cheaper to compare.
         let is = |known: &str| name == known || name.eq_ignore_ascii_case(known);
         // By length first: most lines of no interest cost one comparison.
         match name.len() {
-            4 if is("Host") => once(&mut self.host, value, RequestFault::HostRepeated)?,
+            4 if is("Host") => once(&mut self.host, value, SyntaxFault::HostRepeated)?,
             6 if is("Expect") => self.expect(value),
             6 if is("Origin") => self.origin = Some(value),
             10 if is("Connection") => self.connection(value),
@@ -104,7 +104,7 @@ impl<'b> FieldsReading<'b> {
                 self.bearer = Some(if second { b"" } else { bearer(value) });
             }
             14 if is("Content-Length") => {
-                once(&mut self.length, content_length(value)?, RequestFault::LengthRepeated)?;
+                once(&mut self.length, content_length(value)?, SyntaxFault::LengthRepeated)?;
             }
             16 if is("Content-Encoding") => {
                 self.encoded |= !list_members(value).all(|coding| coding.eq_ignore_ascii_case(b"identity"))
@@ -134,29 +134,29 @@ impl<'b> FieldsReading<'b> {
 
     /// Reads `Transfer-Encoding: 1#transfer-coding` (RFC 9112 §6.1, §7). The values of several lines form one list. An empty
     /// member is refused, although RFC 9110 §5.6.1.2 lets it pass: two recipients that differ on it see different bodies.
-    fn transfer_encoding(&mut self, value: &[u8]) -> Result<(), RequestFault> {
+    fn transfer_encoding(&mut self, value: &[u8]) -> Result<(), SyntaxFault> {
         for coding in value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
             let name = split_once(coding, b';').map_or(coding, |(name, _)| name.trim_ascii());
             if name.is_empty() || !name.iter().copied().all(is_tchar) {
-                return Err(RequestFault::CodingInvalid);
+                return Err(SyntaxFault::CodingInvalid);
             }
             self.codings += 1;
             if name.eq_ignore_ascii_case(b"chunked") {
                 self.chunked_at.get_or_insert(self.codings);
                 // RFC 9112 §7.1: chunked has no parameters.
                 if coding.len() != name.len() {
-                    return Err(RequestFault::CodingInvalid);
+                    return Err(SyntaxFault::CodingInvalid);
                 }
             }
         }
         Ok(())
     }
 
-    fn finish(self, version: Version) -> Result<Fields<'b>, HeadFault> {
+    fn finish(self, version: Version) -> Result<Fields<'b>, RequestFault> {
         match self.host {
-            None if version == Version::Http11 => return Err(RequestFault::HostMissing.into()),
+            None if version == Version::Http11 => return Err(SyntaxFault::HostMissing.into()),
             // RFC 9112 §3.2: an invalid Host is refused in a request of any version.
-            Some(host) if !is_authority(host) => return Err(RequestFault::HostInvalid.into()),
+            Some(host) if !is_authority(host) => return Err(SyntaxFault::HostInvalid.into()),
             _ => {}
         }
         Ok(Fields {
@@ -175,26 +175,26 @@ impl<'b> FieldsReading<'b> {
         })
     }
 
-    fn framing(&self, version: Version) -> Result<Framing, HeadFault> {
+    fn framing(&self, version: Version) -> Result<Framing, RequestFault> {
         if self.codings == 0 {
             return Ok(Framing::Length(self.length.unwrap_or(0)));
         }
         if self.length.is_some() {
-            return Err(RequestFault::LengthAndCoding.into());
+            return Err(SyntaxFault::LengthAndCoding.into());
         }
         if version == Version::Http10 {
-            return Err(RequestFault::CodingInHttp10.into());
+            return Err(SyntaxFault::CodingInHttp10.into());
         }
         match self.chunked_at {
-            Some(place) if place != self.codings => Err(RequestFault::CodingInvalid.into()),
+            Some(place) if place != self.codings => Err(SyntaxFault::CodingInvalid.into()),
             Some(1) => Ok(Framing::Chunked),
-            _ => Err(HeadFault::TransferCoding),
+            _ => Err(RequestFault::TransferCoding),
         }
     }
 }
 
 /// Sets a field that may be given only once (RFC 9110 §5.3).
-fn once<T>(field: &mut Option<T>, value: T, repeated: RequestFault) -> Result<(), RequestFault> {
+fn once<T>(field: &mut Option<T>, value: T, repeated: SyntaxFault) -> Result<(), SyntaxFault> {
     match field.replace(value) {
         None => Ok(()),
         Some(_) => Err(repeated),
@@ -203,12 +203,12 @@ fn once<T>(field: &mut Option<T>, value: T, repeated: RequestFault) -> Result<()
 
 /// Reads `1*DIGIT` (RFC 9110 §8.6). A number beyond 64 bits is refused: no body is that long, and a client that sends
 /// such a number wants it to be misread.
-fn content_length(value: &[u8]) -> Result<u64, RequestFault> {
+fn content_length(value: &[u8]) -> Result<u64, SyntaxFault> {
     let length = value.iter().try_fold(0_u64, |length, byte| {
         let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
         length.checked_mul(10)?.checked_add(digit)
     });
-    length.filter(|_| !value.is_empty()).ok_or(RequestFault::LengthInvalid)
+    length.filter(|_| !value.is_empty()).ok_or(SyntaxFault::LengthInvalid)
 }
 
 /// Returns the token of `Bearer 1*SP token` (RFC 9110 §11.4), as it was sent; nothing for another scheme.

@@ -7,7 +7,7 @@ use memchr::memmem;
 use percent_encoding::percent_decode;
 
 use super::fields::{Fields, is_authority};
-use super::{HeadFault, RequestFault, Version, all_bytes, is_tchar, leading, split_once};
+use super::{RequestFault, SyntaxFault, Version, all_bytes, is_tchar, leading, split_once};
 
 /// Bytes of a request target: 8 KiB, what RFC 9112 §3 asks every recipient to support. A longer one is refused with 414.
 pub const TARGET_BYTES: usize = 8 * 1024;
@@ -38,14 +38,14 @@ pub enum Method {
 }
 
 impl Method {
-    fn parse(method: &[u8]) -> Result<Self, RequestFault> {
+    fn parse(method: &[u8]) -> Result<Self, SyntaxFault> {
         match method {
             b"POST" => Ok(Self::Post),
             b"OPTIONS" => Ok(Self::Options),
             b"HEAD" => Ok(Self::Head),
             b"CONNECT" => Ok(Self::Connect),
             _ if !method.is_empty() && method.iter().copied().all(is_tchar) => Ok(Self::Other),
-            _ => Err(RequestFault::RequestLine),
+            _ => Err(SyntaxFault::RequestLine),
         }
     }
 }
@@ -80,9 +80,9 @@ impl HeadSearch {
     /// has not arrived whole yet. `input` is what was given before and what has come since.
     ///
     /// # Errors
-    /// The first [`HeadFault`] that applies, the same however the bytes were split. A malformed head is refused as soon
+    /// The first [`RequestFault`] that applies, the same however the bytes were split. A malformed head is refused as soon
     /// as the fault has arrived, so that garbage does not hold a connection until the deadline.
-    pub fn read<'b>(&mut self, input: &'b [u8], head_bytes: usize) -> Result<Option<(Head<'b>, usize)>, HeadFault> {
+    pub fn read<'b>(&mut self, input: &'b [u8], head_bytes: usize) -> Result<Option<(Head<'b>, usize)>, RequestFault> {
         let within = input.get(..head_bytes).unwrap_or(input);
         // Most heads arrive whole. They need no search, since their lines show where they end.
         let head = if self.checked == 0 { Some(within) } else { self.find(within) };
@@ -97,7 +97,7 @@ impl HeadSearch {
             }
         }
         self.check_partial(within)?;
-        if input.len() >= head_bytes { Err(HeadFault::TooLarge) } else { Ok(None) }
+        if input.len() >= head_bytes { Err(RequestFault::TooLarge) } else { Ok(None) }
     }
 
     /// Returns the head at the start of `input`.
@@ -114,19 +114,19 @@ impl HeadSearch {
 
     /// Returns the fault that a search through all of `head` finds. It comes before those that reading finds.
     #[cold]
-    fn refusal(head: &[u8]) -> Option<HeadFault> {
+    fn refusal(head: &[u8]) -> Option<RequestFault> {
         let mut search = Self::START;
         search.check_partial(head).err()
     }
 
     /// Checks the bytes of `input` that were not checked before.
-    fn check_partial(&mut self, input: &[u8]) -> Result<(), HeadFault> {
+    fn check_partial(&mut self, input: &[u8]) -> Result<(), RequestFault> {
         let mut previous = self.checked.checked_sub(1).and_then(|at| input.get(at)).copied();
         for &byte in input.iter().skip(self.checked) {
             let lone_cr = previous == Some(b'\r') && byte != b'\n';
             let lone_lf = byte == b'\n' && previous != Some(b'\r');
             if lone_cr || lone_lf || (byte.is_ascii_control() && !matches!(byte, b'\r' | b'\n' | b'\t')) {
-                return Err(RequestFault::ControlByte.into());
+                return Err(SyntaxFault::ControlByte.into());
             }
             if byte == b'\n' && !self.request_line_seen {
                 self.request_line_seen = true;
@@ -142,25 +142,25 @@ impl HeadSearch {
 impl<'b> Head<'b> {
     /// Reads the head at the start of `input`, and returns it with its length. A head that has not arrived whole is
     /// refused like one that is malformed.
-    fn read(input: &'b [u8]) -> Result<(Self, usize), HeadFault> {
+    fn read(input: &'b [u8]) -> Result<(Self, usize), RequestFault> {
         let (line, rest) = RequestLine::read(input)?;
         let mut usual = [EMPTY_HEADER; USUAL_FIELD_LINES];
         let mut many = Vec::new();
         let (bytes, lines) = field_lines(rest, &mut usual, &mut many)?;
         let head_bytes = input.len() - rest.len() + bytes;
         if !input.get(..head_bytes).is_some_and(|head| lines_end_with_crlf(head, lines)) {
-            return Err(RequestFault::ControlByte.into());
+            return Err(SyntaxFault::ControlByte.into());
         }
         let limit = if lines.len() > FIELD_LINES {
-            Some(HeadFault::TooLarge)
+            Some(RequestFault::TooLarge)
         } else {
-            (line.target_bytes > TARGET_BYTES).then_some(HeadFault::TargetTooLong)
+            (line.target_bytes > TARGET_BYTES).then_some(RequestFault::TargetTooLong)
         };
         let read = match line.http1 {
             Some((target, version)) => {
                 Fields::read(lines, version).map(|fields| Self { method: line.method, target, version, fields })
             }
-            None => Err(HeadFault::Version),
+            None => Err(RequestFault::Version),
         };
         match (read, limit) {
             (Ok(head), None) => Ok((head, head_bytes)),
@@ -177,7 +177,7 @@ fn field_lines<'l, 'b>(
     input: &'b [u8],
     usual: &'l mut [Header<'b>],
     many: &'l mut Vec<Header<'b>>,
-) -> Result<(usize, &'l [Header<'b>]), RequestFault> {
+) -> Result<(usize, &'l [Header<'b>]), SyntaxFault> {
     let parsed = match httparse::parse_headers(input, usual) {
         Err(httparse::Error::TooManyHeaders) => {
             many.resize(memchr::memchr_iter(b'\n', input).count(), EMPTY_HEADER);
@@ -187,7 +187,7 @@ fn field_lines<'l, 'b>(
     };
     match parsed {
         Ok(Status::Complete(read)) => Ok(read),
-        Ok(Status::Partial) | Err(_) => Err(RequestFault::FieldLine),
+        Ok(Status::Partial) | Err(_) => Err(SyntaxFault::FieldLine),
     }
 }
 
@@ -210,12 +210,12 @@ struct RequestLine<'b> {
 impl<'b> RequestLine<'b> {
     /// Reads the request line at the start of `input`, which ends with CRLF, and returns it with what follows.
     #[inline]
-    fn read(input: &'b [u8]) -> Result<(Self, &'b [u8]), RequestFault> {
+    fn read(input: &'b [u8]) -> Result<(Self, &'b [u8]), SyntaxFault> {
         if let Some(read) = Self::usual(input) {
             return Ok(read);
         }
-        let (line, rest) = split_once(input, b'\n').ok_or(RequestFault::RequestLine)?;
-        let line = line.strip_suffix(b"\r").ok_or(RequestFault::ControlByte)?;
+        let (line, rest) = split_once(input, b'\n').ok_or(SyntaxFault::RequestLine)?;
+        let line = line.strip_suffix(b"\r").ok_or(SyntaxFault::ControlByte)?;
         Ok((Self::parse(line)?, rest))
     }
 
@@ -231,14 +231,14 @@ impl<'b> RequestLine<'b> {
     }
 
     /// Parses `method SP request-target SP HTTP-version` (RFC 9112 §3), where each space is a single one.
-    fn parse(line: &'b [u8]) -> Result<Self, RequestFault> {
+    fn parse(line: &'b [u8]) -> Result<Self, SyntaxFault> {
         // RFC 9112 §2.3: `HTTP/` in capitals, one digit, a dot, one digit.
         let Some((line, &[b' ', b'H', b'T', b'T', b'P', b'/', major @ b'0'..=b'9', b'.', minor @ b'0'..=b'9'])) =
             line.split_last_chunk()
         else {
-            return Err(RequestFault::RequestLine);
+            return Err(SyntaxFault::RequestLine);
         };
-        let (method, target) = split_once(line, b' ').ok_or(RequestFault::RequestLine)?;
+        let (method, target) = split_once(line, b' ').ok_or(SyntaxFault::RequestLine)?;
         let method = Method::parse(method)?;
         let parsed = match (method, target) {
             // RFC 9112 §3.2.3: CONNECT uses the authority-form, which no other method does.
@@ -250,7 +250,7 @@ impl<'b> RequestLine<'b> {
         if let Err(fault) = parsed {
             // After another space, or a byte outside of ASCII, it is open where the target ends.
             if target.iter().any(|&byte| byte == b' ' || !byte.is_ascii()) {
-                return Err(RequestFault::RequestLine);
+                return Err(SyntaxFault::RequestLine);
             }
             if major == b'1' || target.is_empty() {
                 return Err(fault);
@@ -273,9 +273,9 @@ pub struct Target<'b> {
 
 impl<'b> Target<'b> {
     /// Reads an origin-form or an absolute-form.
-    fn parse(target: &'b [u8]) -> Result<Self, RequestFault> {
+    fn parse(target: &'b [u8]) -> Result<Self, SyntaxFault> {
         if !all_bytes(target, is_target_byte) {
-            return Err(RequestFault::Target);
+            return Err(SyntaxFault::Target);
         }
         Self::origin_form(target).map_or_else(|| Self::absolute(target), Ok)
     }
@@ -287,25 +287,25 @@ impl<'b> Target<'b> {
 
     /// Reads an authority-form (RFC 9112 §3.2.3). The port may not be missing or empty (RFC 9110 §9.3.6).
     #[cold]
-    fn authority(target: &'b [u8]) -> Result<Self, RequestFault> {
-        let colon = memchr::memrchr(b':', target).ok_or(RequestFault::Target)?;
+    fn authority(target: &'b [u8]) -> Result<Self, SyntaxFault> {
+        let colon = memchr::memrchr(b':', target).ok_or(SyntaxFault::Target)?;
         let port = target.get(colon + 1..).and_then(|port| std::str::from_utf8(port).ok());
         let has_port = port.is_some_and(|port| port.parse::<u16>().is_ok());
-        if has_port && is_authority(target) { Ok(Self { path: b"", query: b"" }) } else { Err(RequestFault::Target) }
+        if has_port && is_authority(target) { Ok(Self { path: b"", query: b"" }) } else { Err(SyntaxFault::Target) }
     }
 
     /// Reads an absolute-form, which every request may use; its authority replaces `Host` (RFC 9112 §3.2.2).
     #[cold]
-    fn absolute(target: &'b [u8]) -> Result<Self, RequestFault> {
-        let (scheme, rest) = split_once(target, b':').ok_or(RequestFault::Target)?;
+    fn absolute(target: &'b [u8]) -> Result<Self, SyntaxFault> {
+        let (scheme, rest) = split_once(target, b':').ok_or(SyntaxFault::Target)?;
         if !scheme.eq_ignore_ascii_case(b"http") && !scheme.eq_ignore_ascii_case(b"https") {
-            return Err(RequestFault::Target);
+            return Err(SyntaxFault::Target);
         }
-        let rest = rest.strip_prefix(b"//").ok_or(RequestFault::Target)?;
+        let rest = rest.strip_prefix(b"//").ok_or(SyntaxFault::Target)?;
         let end = memchr::memchr2(b'/', b'?', rest).unwrap_or(rest.len());
-        let (authority, path_and_query) = rest.split_at_checked(end).ok_or(RequestFault::Target)?;
+        let (authority, path_and_query) = rest.split_at_checked(end).ok_or(SyntaxFault::Target)?;
         if !is_authority(authority) {
-            return Err(RequestFault::Target);
+            return Err(SyntaxFault::Target);
         }
         let target = Self::split(path_and_query);
         // RFC 9110 §4.2.3: an empty path is the same as "/".

@@ -91,11 +91,11 @@ pub enum Version {
     Http11,
 }
 
-/// Why a head is refused. Where several faults apply, the first of these variants is answered.
+/// Why a request is refused as one of HTTP/1. Where several faults of a head apply, the first of these variants is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum HeadFault {
+pub enum RequestFault {
     /// 400.
-    Malformed(RequestFault),
+    Malformed(SyntaxFault),
     /// 431: more bytes than `--max-head`, or more than [`head::FIELD_LINES`] lines (RFC 6585 §5).
     TooLarge,
     /// 414: a target of more than [`head::TARGET_BYTES`] (RFC 9110 §15.5.15).
@@ -106,8 +106,8 @@ pub enum HeadFault {
     TransferCoding,
 }
 
-impl From<RequestFault> for HeadFault {
-    fn from(malformed: RequestFault) -> Self {
+impl From<SyntaxFault> for RequestFault {
+    fn from(malformed: SyntaxFault) -> Self {
         Self::Malformed(malformed)
     }
 }
@@ -116,7 +116,7 @@ impl From<RequestFault> for HeadFault {
 /// (RFC 9112 §11.1, §11.2). The table of what is refused names the section for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "`Display` says what each is")]
-pub enum RequestFault {
+pub enum SyntaxFault {
     ControlByte,
     RequestLine,
     Target,
@@ -136,7 +136,7 @@ pub enum RequestFault {
     Incomplete,
 }
 
-impl fmt::Display for RequestFault {
+impl fmt::Display for SyntaxFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::ControlByte => "the head holds a control byte, or a CR or LF that stands alone",

@@ -32,7 +32,7 @@ const LENGTH_BYTES: usize = 4;
 /// A number that MessagePack cannot hold, with the pointer to it.
 pub(crate) fn encode(payload: &[u8]) -> Result<Vec<u8>, Fault> {
     let frame = ByteBuf::with_capacity(payload.len());
-    let mut encoder = Encoder { json: JsonReader::new(payload), frame, long: Vec::new() };
+    let mut encoder = Encoder { json: JsonReader::new(payload, 0), frame, long: Vec::new() };
     match encoder.value() {
         Ok(()) => Ok(encoder.finish()),
         Err(NumberFault { at, reason }) => Err(Fault::at_offset(Some("payload"), payload, at, reason)),

@@ -9,7 +9,7 @@ const PADDING_BYTES: usize = 600;
 
 /// Decodes the string that `json` is.
 fn decode(json: &str) -> Result<Cow<'_, [u8]>, &'static str> {
-    JsonReader::new(json.as_bytes()).string().expect(json).decode()
+    JsonReader::new(json.as_bytes(), 0).string().expect(json).decode()
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn a_lone_surrogate_is_refused() {
 #[test]
 fn tokens_are_told_apart_and_what_is_none_is_refused_where_it_is() {
     let text = "\t{\"a\\\"\": [-1.5e+3,true , null]}";
-    let mut reader = JsonReader::new(text.as_bytes());
+    let mut reader = JsonReader::new(text.as_bytes(), 0);
     let mut read = Vec::new();
     loop {
         let (first, start) = (reader.peek(), reader.at());
@@ -59,7 +59,7 @@ fn a_string_of_any_length_ends_at_its_quote_or_its_fault() {
                 ("", 0, Err("unexpected end of the body")),
             ] {
                 let text = format!("{before}{behind}");
-                let mut reader = JsonReader::new(text.as_bytes());
+                let mut reader = JsonReader::new(text.as_bytes(), 0);
                 assert_eq!(reader.token(b'"'), fault, "{text}");
                 assert_eq!(reader.at(), before.len() + at, "{text}");
             }

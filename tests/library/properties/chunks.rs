@@ -1,6 +1,6 @@
 //! The chunked coding: the result does not depend on how the bytes are split, and a plain reader of all of them agrees.
 
-use adapter_gateway::http::h1::RequestFault;
+use adapter_gateway::http::h1::SyntaxFault;
 use adapter_gateway::http::h1::chunked::ChunkedDecoder;
 
 use super::compare::assert_same;
@@ -20,7 +20,7 @@ pub(crate) fn chunked(input: &[u8]) {
 }
 
 /// Decodes what comes in these pieces. Returns none if the body does not end.
-pub(crate) fn decode(pieces: &[&[u8]]) -> Result<Option<Body>, RequestFault> {
+pub(crate) fn decode(pieces: &[&[u8]]) -> Result<Option<Body>, SyntaxFault> {
     let mut decoder = ChunkedDecoder::default();
     let (mut content, mut total) = (Vec::new(), 0);
     for &piece in pieces {

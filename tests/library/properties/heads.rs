@@ -3,7 +3,7 @@
 
 use adapter_gateway::http::h1::fields::Framing;
 use adapter_gateway::http::h1::head::{Head, HeadSearch};
-use adapter_gateway::http::h1::{HeadFault, Version};
+use adapter_gateway::http::h1::{RequestFault, Version};
 
 use super::pieces::ways;
 
@@ -60,7 +60,7 @@ pub(crate) fn target_query(target: &[u8]) {
 }
 
 /// The end of a head that comes in these pieces, or why it is refused.
-fn search(pieces: &[&[u8]]) -> Result<Option<usize>, HeadFault> {
+fn search(pieces: &[&[u8]]) -> Result<Option<usize>, RequestFault> {
     let (mut search, mut held) = (HeadSearch::START, Vec::new());
     for piece in pieces {
         held.extend_from_slice(piece);
