@@ -87,6 +87,15 @@ pub(crate) fn run<'a>(arguments: impl IntoIterator<Item = &'a str>) -> (i32, Tra
     (status.code().unwrap_or(-1), process.end())
 }
 
+/// Starts the command. A program that was just copied is busy while a child that another test has forked meanwhile still
+/// holds the descriptor of the copy, up to its `exec`.
+fn start(command: &mut Command) -> Child {
+    super::eventually("the program is not busy", || match command.spawn() {
+        Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => None,
+        started => Some(started.expect("the binary starts")),
+    })
+}
+
 impl Process {
     pub(crate) fn spawn(command: &mut Command) -> Self {
         Self::spawn_reading_until(command, |_line| false)
@@ -105,7 +114,7 @@ impl Process {
         stderr: Stdio,
         is_last: impl Fn(&str) -> bool + Send + 'static,
     ) -> Self {
-        let mut child = command.stdout(stdout).stderr(stderr).spawn().expect("the binary starts");
+        let mut child = start(command.stdout(stdout).stderr(stderr));
         // The command must not hold the streams open that it gave to the child.
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let command = format!("{command:?}");
@@ -125,7 +134,7 @@ impl Process {
 
     /// Starts a child whose stdout is this stream, which the caller reads.
     pub(crate) fn spawn_printing_to(command: &mut Command, stdout: impl Into<Stdio>) -> Self {
-        let mut child = command.stdout(stdout).stderr(Stdio::piped()).spawn().expect("the binary starts");
+        let mut child = start(command.stdout(stdout).stderr(Stdio::piped()));
         let stderr = child.stderr.take().unwrap();
         let transcript = Arc::new(Mutex::new(Transcript::default()));
         let reader = std::thread::spawn({
