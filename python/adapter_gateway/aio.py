@@ -6,12 +6,11 @@ import asyncio
 import contextlib
 import functools
 import time
-import warnings
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, Optional, TypeVar, Union
 
 from . import gateway as blocking
-from .client import IN_FLIGHT, NEVER_ITERATED, RETRY_S, TIMEOUT_S, ClientBase
+from .client import IN_FLIGHT, RETRY_S, TIMEOUT_S, ClientBase
 from .connection import Connect, Connection, Wait, Work, started
 from .endpoint import Message, Path, Payload
 from .errors import GatewayError, Outcome
@@ -92,14 +91,8 @@ class _Sending:
         self._gathered = 0
         #: How many outcomes are on their way to the caller. Until the caller has them, they take the room of messages.
         self._yielding = 0
-        self._has_begun = False
-
-    def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
-        if not self._has_begun:
-            _warn(NEVER_ITERATED, RuntimeWarning, source=self)
 
     async def run(self, messages: Union[Iterable[Message], AsyncIterable[Message]]) -> AsyncGenerator[Outcome, None]:
-        self._has_begun = True
         tasks: list[asyncio.Task[None]] = []
         # What the loop over the outcomes waits for, the task that takes messages, and the one that works. In Python 3.9,
         # an event belongs to the loop that runs when it is made.
@@ -258,17 +251,12 @@ class Gateway(blocking.GatewayBase):
         return self
 
     async def __aexit__(self, kind: object, error: Optional[BaseException], traceback: object) -> None:
-        if self._is_forked():
-            return
-        try:
+        with self._leaving(error):
+            self._check_process()
             await self.stop()
-        except GatewayError:
-            # What went wrong in the block tells more.
-            if error is None:
-                raise
 
     async def start(self) -> None:
-        """Starts the gateway as `adapter_blocking.Gateway.start` does. If it is cancelled, nothing is left over."""
+        """Starts the gateway as `adapter_gateway.Gateway.start` does. If it is cancelled, nothing is left over."""
         self._loop = asyncio.get_running_loop()
         try:
             await _awaited(blocking.Gateway.start)(self)
@@ -280,7 +268,7 @@ class Gateway(blocking.GatewayBase):
         self._guard = self._loop.create_task(self._end_with_loop())
 
     async def stop(self) -> Event:
-        """Stops the gateway, and returns its event `stopped`, as `adapter_blocking.Gateway.stop` does."""
+        """Stops the gateway, and returns its event `stopped`, as `adapter_gateway.Gateway.stop` does."""
         try:
             return await self._stop()
         finally:
@@ -288,14 +276,11 @@ class Gateway(blocking.GatewayBase):
                 self._guard.cancel()
 
     def events(self) -> AsyncIterator[Event]:
-        """Returns an iterator over the events from now on, until the gateway has ended.
-
-        Each call returns an iterator of its own. Events wait in it until they are taken.
-        """
+        """Returns an iterator over the events from now on, as `adapter_gateway.Gateway.events` does."""
         return _until_none(self._fill(asyncio.Queue()))
 
     async def replace(self) -> Event:
-        """Puts a new process in the place of the running one, as `adapter_blocking.Gateway.replace` does.
+        """Puts a new process in the place of the running one, as `adapter_gateway.Gateway.replace` does.
 
         If it is cancelled, the old process stays, unless the new one has taken its place already.
         """
@@ -306,7 +291,7 @@ class Gateway(blocking.GatewayBase):
             raise
 
     def client(self, certificate: Optional[Path] = None, *, timeout_s: float = TIMEOUT_S) -> Client:
-        """Returns a client for the first listening socket, as `adapter_blocking.Gateway.client` does."""
+        """Returns a client for the first listening socket, as `adapter_gateway.Gateway.client` does."""
         return self._client(Client, certificate, timeout_s)
 
     async def _end_with_loop(self) -> None:

@@ -12,8 +12,7 @@ import socket
 import sys
 import threading
 import time
-import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from typing import Optional, TypeVar
 
 from .connection import Pool, Wait, Waiter, Work, block, run
@@ -33,9 +32,6 @@ RETRY_S = 30.0
 
 #: How many requests `send_many` has in flight, unless it is called with others.
 IN_FLIGHT = 64
-
-#: What is said of outcomes that nobody has asked for.
-NEVER_ITERATED = "send_many(...) was never iterated, so nothing was sent"
 
 #: Seconds that the iterable may take to give messages, before the second thread does the work meanwhile.
 _LINGER_S = 0.002
@@ -93,8 +89,8 @@ class ClientBase:
 
     async def _post(self, topic: str, payload: Payload, waiter: Waiter) -> None:
         work = Work(self._pool, 1, 0.0, False)
-        work.pipeline.add((topic, payload))
         try:
+            work.pipeline.add((topic, payload))
             await work.begin(waiter)
             work.advance()
             while not work.pipeline.has_outcomes:
@@ -146,15 +142,12 @@ class Client(ClientBase):
         slow: nothing of it is taken ahead but what is in flight, and a message is sent within milliseconds after it
         was taken. The outcomes are yielded when the iterable gives its next message, or has ended.
 
-        An answer 503 says that nothing was published and when to ask again. The message is then sent again at that
-        time, for `retry_s` seconds after the gateway accepted nothing, and nothing else is sent before. If a message
-        behind it was in flight and was accepted, to send it again would change the order: then its outcome is the
-        503, unless `reorder` is true. With `in_flight=1` this cannot happen.
+        After a 503, the message is sent again when the answer says, for `retry_s` seconds after the gateway accepted
+        nothing. If a message behind it was accepted meanwhile, its outcome is the 503, unless `reorder` is true.
 
-        If the connection ends, the messages that were written and not answered are unknown, and are not sent again.
-        Those that the server did not read (RFC 9112 section 9.6), and those that were not written to their end, are
-        sent on a new connection, as are the rest. If no connection can be made for `retry_s` seconds, `NotSentError`
-        is raised, which has the messages that were taken and not sent; at the beginning it is raised at once.
+        If the connection ends, the messages that were written and not answered are unknown, and the rest is sent on a
+        new one. If no connection can be made for `retry_s` seconds, `NotSentError` is raised, which has the messages
+        that were taken and not sent; at the beginning it is raised at once.
 
         An exception of the iterable, and `TypeError` or `ValueError` for a message that is no JSON, is raised after
         the outcomes of all messages before it.
@@ -194,14 +187,8 @@ class _Sending:
         self._round = 0
         self._is_attended = False
         self._has_ended = False
-        self._has_begun = False
-
-    def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
-        if not self._has_begun:
-            _warn(NEVER_ITERATED, RuntimeWarning, source=self)
 
     def run(self, messages: Iterator[Message]) -> Generator[Outcome, None, None]:
-        self._has_begun = True
         pipeline = self._pipeline
         failure: Optional[Exception] = None
         is_exhausted = False

@@ -15,6 +15,7 @@ import ssl
 import sys
 import threading
 import time
+import warnings
 from collections import deque
 from collections.abc import Awaitable, Coroutine
 from typing import Any, Callable, NamedTuple, Optional, TypeVar, Union
@@ -287,6 +288,9 @@ class Pool:
 class Work:
     """What one `send_many` does on its connections, one after the other. `begin` and `step` wait, nothing else does."""
 
+    #: Whether it has begun. What was not made wholly warns of nothing.
+    _is_used = True
+
     def __init__(self, pool: Pool, in_flight: int, retry_s: float, reorder: bool) -> None:
         pool.check_open()
         self.pipeline = Pipeline(pool.endpoint, in_flight, retry_s, reorder)
@@ -296,6 +300,11 @@ class Work:
         self._rest: Union[bytes, memoryview[int]] = b""
         #: When bytes were written last, or an answer came, for the time that an answer may take.
         self._moved_at = 0.0
+        self._is_used = False
+
+    def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
+        if not self._is_used:
+            _warn("send_many(...) was never iterated, so nothing was sent", RuntimeWarning, source=self)
 
     def is_forked(self) -> bool:
         """Returns whether this is the copy of a fork, on whose connection another process goes on."""
@@ -312,15 +321,15 @@ class Work:
 
     async def begin(self, waiter: Waiter) -> None:
         """Gets a connection. Raises `NotSentError`."""
-        kept = self._pool.take()
-        self._use(kept or await waiter(self._connect()), is_new=kept is None)
+        self._is_used = True
+        await self._use(self._pool.take(), waiter)
 
     async def step(self, waiter: Waiter) -> None:
         """Waits until `advance` has something to do, or connects anew. Raises `NotSentError` after the time to try."""
         connection, pipeline = self._connection, self.pipeline
         if connection is None and pipeline.may_connect(time.monotonic()):
             try:
-                self._use(await waiter(self._connect()), is_new=True)
+                await self._use(None, waiter)
             except NotSentError as error:
                 pipeline.failed(str(error), time.monotonic())
         else:
@@ -330,6 +339,7 @@ class Work:
 
     def end(self) -> None:
         """Ends. The connection is kept if it can be used further."""
+        self._is_used = True
         connection, self._connection = self._connection, None
         if connection is None:
             return
@@ -349,14 +359,12 @@ class Work:
         if self._connection is not None and self.pipeline.in_flight and self._late_at() <= time.monotonic():
             self._break(f"no answer came within {self._pool.timeout_s:g} s")
 
-    def _use(self, connection: Connection, is_new: bool) -> None:
+    async def _use(self, kept: Optional[Connection], waiter: Waiter) -> None:
+        connection = kept or await waiter(Connect(self._pool.endpoint, self._pool.timeout_s))
         connection.written = 0
         self._connection = connection
         self._moved_at = time.monotonic()
-        self.pipeline.connected(connection.reader, is_new)
-
-    def _connect(self) -> Connect:
-        return Connect(self._pool.endpoint, self._pool.timeout_s)
+        self.pipeline.connected(connection.reader, is_new=kept is None)
 
     def _late_at(self) -> float:
         return self._moved_at + self._pool.timeout_s
