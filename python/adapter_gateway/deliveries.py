@@ -33,7 +33,7 @@ class Deliveries:
         lock = threading.RLock()
         #: It tells of the state of the gateway.
         self.changed = threading.Condition(lock)
-        #: It tells of calls that were asked for, and of those that have ended.
+        #: It tells of calls that were asked for, and of those that have ended. Who waits for the state is not woken by it.
         self._called = threading.Condition(lock)
 
     def begin(self) -> None:

@@ -61,16 +61,13 @@ class GatewayBase:
     ) -> None:
         """Keeps what the start needs.
 
-        `on_event` is called with each event, in their order. It must return soon, and call no method that waits. Who waits
-        for the gateway waits for it too, for five seconds at most. What it raises is logged; what is no `Exception`, such
-        as `SystemExit`, is raised by the method that waits for the gateway at that time, or next.
+        `on_event` is called with each event, in their order. It must return soon, and call no method that waits, because
+        who waits for the gateway waits for it too, for five seconds at most. What it raises is logged; what is no
+        `Exception`, such as `SystemExit`, is raised by the method that waits for the gateway at that time, or next.
         `until` says what the start waits for, for `start_timeout` seconds at most: `ready`, `listening` or `started`.
         `replaceable` makes `replace` possible: the sockets of `listen` then belong to this process.
-        With `restart`, a gateway that ends although nobody asked it to is started again, after a pause that grows from
-        half a second to a minute. After ten starts, none of which lasted a minute, it is given up. Each end is told by a
-        WARNING, or an ERROR, and by an event `ended` with `status`, `reason` and `restart_s`.
-        `extra_arguments` stand behind the options on the command line.
-        The other arguments are the options of `adapter-gateway serve`, such as `settings`, `listen` and `plain`.
+        With `restart`, a gateway that ends although nobody asked it to is started again, ten times in a row at most.
+        `extra_arguments` stand behind the options of `adapter-gateway serve`, which are the other arguments.
 
         Raises `TypeError` for an option that `serve` does not have.
         """
@@ -239,11 +236,10 @@ class GatewayBase:
                 else:
                     restarts.started()
                     self._put(new)
-        with self._turn:
+        with self._turn, self._deliveries.changed:
             if self._process is ended:
-                with self._deliveries.changed:
-                    self._has_ended = True
-                    self._deliveries.changed.notify_all()
+                self._has_ended = True
+                self._deliveries.changed.notify_all()
                 self._deliveries.call(functools.partial(self._deliver, None))
                 self._deliveries.call(None)
 
@@ -306,12 +302,18 @@ class GatewayBase:
         given = self._options.get("drain_timeout")
         return (_DRAIN_TIMEOUT_S if given is None else given) + _STOP_MARGIN_S
 
-    def _is_forked(self) -> bool:
-        """Returns whether this is the copy of a fork, to which the gateway does not belong."""
-        return os.getpid() != self._owner
+    @contextlib.contextmanager
+    def _leaving(self, error: Optional[BaseException]) -> Iterator[None]:
+        """Surrounds the stop at the end of a block. The copy of a fork stops nothing, and is told nothing."""
+        try:
+            yield
+        except GatewayError:
+            # What went wrong in the block tells more.
+            if error is None and os.getpid() == self._owner:
+                raise
 
     def _check_process(self) -> None:
-        if self._is_forked():
+        if os.getpid() != self._owner:
             raise GatewayError("the gateway belongs to the process that started it")
 
     def _running(self) -> GatewayProcess:
@@ -342,11 +344,9 @@ class Gateway(GatewayBase):
     >>> with Gateway(settings="user_settings.py", hub=True) as gateway:
     ...     print(gateway.url)
 
-    When the block begins, messages are taken. When it ends, each message that was accepted has been handed to the hub.
-    The gateway also ends when this process ends, whatever ends it. Lines that the gateway logs go to the logger
-    `adapter_gateway`, with the level that they begin with, or INFO. If messages were accepted and not handed to the hub,
-    a WARNING tells. If the gateway dies inside the block, the end of the block raises `GatewayEndedError`, unless another
-    error leaves it.
+    When the block begins, messages are taken. When it ends, each message that was accepted has been handed to the hub, or
+    a WARNING tells. The gateway also ends when this process ends. Its log goes to the logger `adapter_gateway`. If it dies
+    inside the block, the end of the block raises `GatewayEndedError`, unless another error leaves it.
     """
 
     def __enter__(self: _Gateway) -> _Gateway:
@@ -354,14 +354,8 @@ class Gateway(GatewayBase):
         return self
 
     def __exit__(self, kind: object, error: Optional[BaseException], traceback: object) -> None:
-        if self._is_forked():
-            return
-        try:
+        with self._leaving(error):
             self.stop()
-        except GatewayError:
-            # What went wrong in the block tells more.
-            if error is None:
-                raise
 
     def start(self) -> None:
         """Starts the gateway, and waits until it is where `until` says.
@@ -383,11 +377,10 @@ class Gateway(GatewayBase):
                 raise
 
     def stop(self) -> Event:
-        """Stops the gateway, and returns its event `stopped` with all counters, such as `accepted` and `published`, and
-        `undelivered` if messages were accepted and not handed to the hub.
+        """Stops the gateway, within `drain_timeout`, and returns its event `stopped`. A second call returns the same.
 
-        It takes `drain_timeout` at most. A gateway that hangs is killed after twice that time and five seconds. Raises
-        `GatewayEndedError` then, and if the gateway has ended in another way. A second call returns the same.
+        A gateway that hangs is killed after twice that time and five seconds. Raises `GatewayEndedError` then, and if the
+        gateway has ended in another way.
         """
         with self._waiting():
             before, self._is_stopping = self._is_stopping, True
@@ -434,9 +427,8 @@ class Gateway(GatewayBase):
     def replace(self) -> Event:
         """Puts a new process in the place of the running one, for example after an upgrade, and refuses no connection.
 
-        The new process listens on the same sockets. When it is where `until` says, the old one stops, and its event
-        `stopped` is returned. If the new one does not start, the old one stays, and an error of `start` is raised.
-        The gateway must be `replaceable`. Two processes cannot share an endpoint of `bind` or `hub`.
+        When the new process is where `until` says, the old one stops, and its event `stopped` is returned. If the new one
+        does not start, the old one stays, and an error of `start` is raised. The gateway must be `replaceable`.
         """
         with self._waiting(), self._turn:
             old = self._running()

@@ -9,6 +9,7 @@ import errno
 import os
 import socket
 import stat
+import subprocess
 import time
 import weakref
 from collections.abc import Sequence
@@ -40,14 +41,23 @@ if hasattr(os, "register_at_fork"):
 
 
 class Lifeline:
-    """The standard input of a gateway (`--watch-stdin`). When all copies of its writing end are closed, it stops."""
+    """A process that stops when all copies of the other end of its standard input are closed (`--watch-stdin`)."""
 
-    def __init__(self) -> None:
-        self.read_end, *self._write_ends = os.pipe()
+    def __init__(self, command: Sequence[str], **options: Any) -> None:
+        """Starts the process. The options are those of `subprocess.Popen`."""
+        read_end, *self._write_ends = os.pipe()
         _copied.add(self)
+        try:
+            # A terminal sends Ctrl-C to each process of its foreground group. This process is to decide.
+            self.popen = subprocess.Popen(command, stdin=read_end, start_new_session=True, **options)
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            os.close(read_end)
 
     def close(self) -> None:
-        """Asks the gateway to stop. Another call does nothing."""
+        """Asks the process to stop. Another call does nothing."""
         # To remove is indivisible, whatever thread does so.
         with contextlib.suppress(IndexError):
             os.close(self._write_ends.pop())

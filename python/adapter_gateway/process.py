@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Optional
+from typing import Any, Literal, Optional, get_args
 
 from .deliveries import Deliveries
 from .errors import GatewayDisabledError, GatewayEndedError, GatewayTimeoutError
@@ -38,9 +38,9 @@ KILL_TIMEOUT_S = 60.0
 
 LOG_LINES = 20
 
-#: The bytes of one read, which empties a pipe whose size nobody has changed, and the most reads that are made at once.
+#: The bytes of one read, which empties a pipe whose size nobody has changed, and of the last one, which empties any.
 _READ_BYTES = 64 * 1024
-_READS = 16
+_LAST_READ_BYTES = 1024 * 1024
 
 #: The status of a process that others have reaped, as in asyncio.
 _UNKNOWN_STATUS = 255
@@ -58,34 +58,6 @@ LIMIT = 10
 STABLE_S = 60.0
 
 _log = logging.getLogger("adapter_gateway")
-
-
-class _Lines:
-    """The lines that arrive at a pipe."""
-
-    def __init__(self, pipe: Any, take: Callable[[bytes], None]) -> None:
-        os.set_blocking(pipe.fileno(), False)
-        self.pipe = pipe
-        self._take = take
-        self._rest = b""
-
-    def take_in(self, is_last: bool) -> bool:
-        """Takes what is in the pipe, and waits for nothing. Returns whether more may come."""
-        is_over = is_last
-        with contextlib.suppress(BlockingIOError):
-            for _ in range(_READS):
-                data = os.read(self.pipe.fileno(), _READ_BYTES)
-                self._rest += data
-                is_over = is_over or not data
-                if len(data) < _READ_BYTES:
-                    break
-        *lines, self._rest = self._rest.split(b"\n")
-        if is_over:
-            self.pipe.close()
-            lines += [self._rest] if self._rest else []
-        for line in lines:
-            self._take(line)
-        return not is_over
 
 
 class GatewayProcess:
@@ -111,8 +83,8 @@ class GatewayProcess:
         #: The last event of each name, and why the settings do not switch the gateway on.
         self._last: dict[str, Event] = {}
         self._disabled: Optional[str] = None
-        #: The events that somebody has asked for. They are empty until they have come.
-        self._questions: dict[str, Event] = {}
+        #: Whether somebody waits for the answer to a signal.
+        self._is_asked = False
         #: What gets each event, and those that came before there was such a function.
         self._sink: Optional[Callable[[Event], None]] = None
         self._held: list[Event] = []
@@ -120,28 +92,24 @@ class GatewayProcess:
         self.is_let_go = threading.Event()
         #: A descriptor that tells of the end of the process, and means no other one, where the system has such (Linux 5.3).
         self._pidfd: Optional[int] = None
-        self._lifeline = Lifeline()
+        pipe = subprocess.PIPE
+        self._lifeline = Lifeline(command, bufsize=0, stdout=pipe, stderr=pipe, pass_fds=descriptors)
+        self._popen = self._lifeline.popen
+        self.pid = self._popen.pid
+        #: The streams that have not ended: what takes a line, and the beginning of the next one.
+        self._streams: dict[Any, tuple[Callable[[bytes], None], bytes]] = {
+            self._popen.stdout: (self._take_event, b""),
+            self._popen.stderr: (self._take_line, b""),
+        }
         try:
-            self._popen = subprocess.Popen(
-                command,
-                bufsize=0,
-                stdin=self._lifeline.read_end,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                pass_fds=descriptors,
-                # A terminal sends Ctrl-C to each process of its foreground group. This process is to decide.
-                start_new_session=True,
-            )
-            self.pid = self._popen.pid
             with contextlib.suppress(AttributeError, OSError):
                 self._pidfd = os.pidfd_open(self.pid)
-            self._streams = [_Lines(self._popen.stdout, self._take_event), _Lines(self._popen.stderr, self._take_line)]
+            for stream in self._streams:
+                os.set_blocking(stream.fileno(), False)
             threading.Thread(target=self._read, name=f"adapter-gateway {self.pid}", daemon=True).start()
         except BaseException:
             self._lifeline.close()
             raise
-        finally:
-            os.close(self._lifeline.read_end)
 
     def attach(self, sink: Callable[[Event], None]) -> None:
         """Passes each event to this function, which waits for nothing, also those that have come already."""
@@ -153,24 +121,35 @@ class GatewayProcess:
     def wait_until(self, until: Until, timeout_s: Optional[float], is_start: bool = False) -> None:
         """Waits until this state is reached. Raises an error if it is not reached; at a start, also if it is not because
         of the settings."""
-        self._wait_for(f"`{until}`", lambda: self._has_reached(until, is_start), timeout_s)
+
+        def has_come() -> bool:
+            if self.status is not None:
+                return False
+            if is_start and until != "started":
+                self.check_enabled()
+            if until == "ready":
+                return self.is_ready
+            return bool(self.listeners) or (until == "started" and self._disabled is not None)
+
+        if until not in get_args(Until):
+            raise ValueError(f"{until!r} is none of {', '.join(get_args(Until))}")
+        self._wait_for(f"`{until}`", has_come, timeout_s)
 
     def ask(self, number: signal.Signals, answer: str, timeout_s: float) -> Event:
         """Sends a signal, and returns the event of this name that answers it."""
         what = f"the event `{answer}`"
         with self._deliveries.changed:
             # The answer to the question of another thread may have been made before this question.
-            self._wait_for(what, lambda: answer not in self._questions, timeout_s)
+            self._wait_for(what, lambda: not self._is_asked, timeout_s)
             # So were the events that have been written.
             self._take_in(is_last=False)
-            self._questions[answer] = {}
-            self._signal(number)
-        try:
-            self._wait_for(what, lambda: self._questions[answer], timeout_s)
-            return self._questions[answer]
-        finally:
-            with self._deliveries.changed:
-                del self._questions[answer]
+            self._is_asked, before = True, self._last.get(answer)
+            try:
+                self._signal(number)
+                self._wait_for(what, lambda: self._last.get(answer) is not before, timeout_s)
+                return self._last[answer]
+            finally:
+                self._is_asked = False
                 self._deliveries.changed.notify_all()
 
     def let_go(self) -> None:
@@ -211,17 +190,6 @@ class GatewayProcess:
             how = f"was ended by signal {abs(self.status or 0)}" if is_signal else f"ended with status {self.status}"
         reason = self._last.get("failed", {}).get("reason")
         return GatewayEndedError(f"the gateway {how}", self.status, reason, self.log)
-
-    def _has_reached(self, until: Until, is_start: bool) -> bool:
-        if self.status is not None:
-            return False
-        if until == "started":
-            return bool(self.listeners) or self._disabled is not None
-        if until not in ("ready", "listening"):
-            raise ValueError(f"{until!r} is none of ready, listening, started")
-        if is_start:
-            self.check_enabled()
-        return self.is_ready if until == "ready" else bool(self.listeners)
 
     def _wait_for(self, what: str, has_come: Callable[[], object], timeout_s: Optional[float]) -> None:
         """Waits for this long at most. Raises an error if it has not come, or can no longer come, and what a function
@@ -273,45 +241,49 @@ class GatewayProcess:
 
     def _advance(self, wait_s: Optional[float]) -> None:
         """Waits until the process has written something, or has ended, for this time at most, and takes that in."""
-        found = []
+        poll = select.poll()
+        # Who asks a question may find the end of a stream, and close it.
+        with self._deliveries.changed:
+            watched = [*self._streams] if self._pidfd is None else [*self._streams, self._pidfd]
+            for each in watched:
+                poll.register(each, select.POLLIN)
+        found = dict(poll.poll(None if wait_s is None else wait_s * 1000)) if watched else {}
         # Where nothing tells of the end of the process, that of its streams does.
-        if self._streams or self._pidfd is not None:
-            poll = select.poll()
-            # Who asks a question may find the end of a stream, and close it.
-            with self._deliveries.changed:
-                for stream in self._streams:
-                    poll.register(stream.pipe, select.POLLIN)
-            if self._pidfd is not None:
-                poll.register(self._pidfd, select.POLLIN)
-            found = [descriptor for descriptor, _ in poll.poll(None if wait_s is None else wait_s * 1000)]
         has_ended = not self._streams if self._pidfd is None else self._pidfd in found
-        status = self._reap() if has_ended else None
         with self._deliveries.changed:
             self._take_in(has_ended)
-            if has_ended:
-                self._end(status)
+        if has_ended:
+            self._reap()
 
     def _take_in(self, is_last: bool) -> None:
-        self._streams = [stream for stream in self._streams if stream.take_in(is_last)]
+        """Takes what the process has written, and waits for nothing."""
+        for stream, (take, rest) in list(self._streams.items()):
+            data = stream.read(_LAST_READ_BYTES if is_last else _READ_BYTES)
+            *lines, rest = (rest + (data or b"")).split(b"\n")
+            self._streams[stream] = (take, rest)
+            if is_last or data == b"":
+                stream.close()
+                del self._streams[stream]
+                lines += [rest] if rest else []
+            for line in lines:
+                take(line)
 
-    def _reap(self) -> Optional[int]:
-        """Waits for the end of the process. Returns its status, or `None` if somebody else has waited for it."""
+    def _reap(self) -> None:
+        """Waits for the end of the process, and keeps its status."""
+        # SIGCHLD may be ignored, or others wait for all children. What the process told last says it too.
+        told = 0 if "stopped" in self._last else self._last.get("failed", {}).get("status")
+        status = _UNKNOWN_STATUS if told is None else told
         which = (os.P_PID, self.pid) if self._pidfd is None else (os.P_PIDFD, self._pidfd)
         with contextlib.suppress(ChildProcessError):
             ended = os.waitid(*which, os.WEXITED)
             if ended is not None:
-                return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
-        return None
-
-    def _end(self, status: Optional[int]) -> None:
-        if status is None:
-            # SIGCHLD is ignored, or others have waited for all children. What the process told last says it too.
-            status = 0 if "stopped" in self._last else self._last.get("failed", {}).get("status")
-        self.status = self._popen.returncode = _UNKNOWN_STATUS if status is None else status
-        self.is_ready = False
-        if self._pidfd is not None:
-            os.close(self._pidfd)
-        self._deliveries.changed.notify_all()
+                status = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+        with self._deliveries.changed:
+            self.status = self._popen.returncode = status
+            self.is_ready = False
+            if self._pidfd is not None:
+                os.close(self._pidfd)
+            self._deliveries.changed.notify_all()
 
     def _take_event(self, line: bytes) -> None:
         try:
@@ -334,8 +306,6 @@ class GatewayProcess:
             what = "messages that were accepted and not handed to the bus: %s"
             self._deliveries.call(functools.partial(_log.warning, what, event["undelivered"]))
         self._last[name] = event
-        if self._questions.get(name) == {}:
-            self._questions[name] = event
         self._deliveries.changed.notify_all()
         (self._held.append if self._sink is None else self._sink)(event)
 

@@ -48,16 +48,13 @@ def gateway(request: pytest.FixtureRequest) -> Iterator[testing.GatewayForTests]
     for marker in reversed(list(request.node.iter_markers("gateway"))):
         options.update(marker.kwargs)
     scope = options.pop("scope")
-    if scope == "session":
-        running = request.getfixturevalue("_shared_gateway")(**options)
+    if scope not in ("function", "session"):
+        raise pytest.UsageError(f"the scope of a gateway is function or session, and not {scope!r}")
+    with contextlib.ExitStack() as stack:
+        shared = request.getfixturevalue("_shared_gateway") if scope == "session" else None
+        running = shared(**options) if shared else stack.enter_context(testing.gateway(**options))
         request.node.stash[_SHOWN] = running
         yield running
-    elif scope == "function":
-        with testing.gateway(**options) as running:
-            request.node.stash[_SHOWN] = running
-            yield running
-    else:
-        raise pytest.UsageError(f"the scope of a gateway is function or session, and not {scope!r}")
 
 
 @pytest.hookimpl(hookwrapper=True)

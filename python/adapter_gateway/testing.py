@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import pathlib
 import re
 import secrets
@@ -70,7 +69,9 @@ def gateway(**options: Unpack[GatewayOptions]) -> Iterator[GatewayForTests]:
     """
     with tempfile.TemporaryDirectory(prefix="adapter-gateway-") as folder:
         if options.get("settings") is None:
-            options["settings"] = _make_settings(folder)
+            options["settings"] = path = pathlib.Path(folder, "user_settings.py")
+            path.touch(0o600)
+            path.write_text(f"OPEN_REST_API = True\nTOKEN = {secrets.token_urlsafe(24)!r}\n")
         running = GatewayForTests(GatewayOptions(**{**_DEFAULTS, **options, "hub": True}))
         with running.launcher, running._connected():
             yield running
@@ -174,7 +175,10 @@ class GatewayForTests:
     @contextlib.contextmanager
     def _connected(self) -> Iterator[None]:
         """Finds the hub and subscribes to everything. When the block begins, messages reach the subscriber."""
-        hub = self._hub()
+        with self._changed:
+            hub = self._changed.wait_for(lambda: next(filter(None, map(_HUB.search, self.log)), None), START_TIMEOUT_S)
+        if hub is None:
+            raise self._late("the addresses of the hub", START_TIMEOUT_S)
         self.hub_publishers, self.hub_subscribers = hub["publishers"], hub["subscribers"]
         with self._subscriber():
             self.launcher.wait_until("ready", START_TIMEOUT_S)
@@ -182,34 +186,12 @@ class GatewayForTests:
             with self.launcher.client() as self.client:
                 yield
 
-    def _hub(self) -> re.Match[str]:
-        def found() -> Optional[re.Match[str]]:
-            return next(filter(None, map(_HUB.search, self.log)), None)
-
-        with self._changed:
-            hub = self._changed.wait_for(found, START_TIMEOUT_S)
-        if hub is None:
-            raise self._late("the addresses of the hub", START_TIMEOUT_S)
-        return hub
-
     @contextlib.contextmanager
     def _subscriber(self) -> Iterator[None]:
         listen = [str(find_binary()), "listen", "--connect", self.hub_subscribers, "--encoding", self._encoding]
-        lifeline = Lifeline()
-        try:
-            process = subprocess.Popen(
-                ["sh", "-c", _WITH_LIFELINE, "sh", *listen],
-                stdin=lifeline.read_end,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                encoding="utf-8",
-                start_new_session=True,
-            )
-        except BaseException:
-            lifeline.close()
-            raise
-        finally:
-            os.close(lifeline.read_end)
+        command = ["sh", "-c", _WITH_LIFELINE, "sh", *listen]
+        lifeline = Lifeline(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="utf-8")
+        process = lifeline.popen
         reader = threading.Thread(target=self._receive, args=(process,), name="adapter_gateway.testing", daemon=True)
         reader.start()
         try:
@@ -246,13 +228,6 @@ class GatewayForTests:
 
     def _late(self, what: str, timeout_s: float, reason: Optional[str] = None) -> GatewayTimeoutError:
         return GatewayTimeoutError(f"{what} did not come within {timeout_s:g} s", reason, self.log[-LOG_LINES:])
-
-
-def _make_settings(folder: str) -> pathlib.Path:
-    path = pathlib.Path(folder, "user_settings.py")
-    path.touch(0o600)
-    path.write_text(f"OPEN_REST_API = True\nTOKEN = {secrets.token_urlsafe(24)!r}\n")
-    return path
 
 
 def _unescaped(escape: re.Match[str]) -> str:
