@@ -141,9 +141,9 @@ impl<S: Stream> ConnectionTask<'_, S> {
                     handle.is_unseen.set(false);
                     if handle.is_ending.get() && waiting.is_for_request() {
                         match self.request_due() {
-                            Some(due) => request_due = Some(due),
                             // A request may have begun.
-                            None if self.stream.is_within_record() => waiting = Waiting::Head,
+                            _ if self.stream.is_within_record() => waiting = Waiting::Head,
+                            Some(due) => request_due = Some(due),
                             None if handle.socket.has_unread()? => {}
                             None => {
                                 self.ended = true;

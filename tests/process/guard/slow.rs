@@ -27,11 +27,14 @@ const DISCONNECTED_WITHIN: Duration = Duration::from_secs(6);
 /// The receive buffer of a subscriber on a small machine, in bytes.
 const SMALL_BUFFER_BYTES: usize = 16 * 1024;
 
-/// How long the whole gateway is stopped.
-const PAUSE: Duration = Duration::from_secs(10);
+/// How long the whole gateway is stopped: longer than its stall timeout, which is longer than a busy machine needs to stop
+/// it.
+const PAUSE: Duration = Duration::from_secs(12);
+const STALL_TIMEOUT_OF_PAUSED: Duration = Duration::from_secs(8);
 
-fn open(side: Side) -> Rig {
-    let arguments = ["--queue", "200", "--stall-timeout", "2"];
+fn open(side: Side, stall_timeout: Duration) -> Rig {
+    let stall_timeout_s = stall_timeout.as_secs().to_string();
+    let arguments = ["--queue", "200", "--stall-timeout", &stall_timeout_s];
     Rig::start(Gateway::serve().arguments(arguments), side, Transport::Tcp, OWN_TOPIC)
 }
 
@@ -77,7 +80,7 @@ impl Manner {
 
 /// One subscriber is too slow, and another one reads everything.
 fn a_subscriber_that_holds_others_up_is_disconnected(side: Side, manner: Manner) {
-    let mut rig = open(side);
+    let mut rig = open(side, STALL_TIMEOUT);
     let late = manner.connect(&rig.endpoints.subscribers);
     let lateness = Lateness::watch();
     let reading = Task::start(move |over| manner.read(late, over));
@@ -162,7 +165,7 @@ fn a_subscriber_with_a_small_window_stays(side: Side) {
     const MESSAGES: u32 = 15 * 8;
     const BETWEEN_POSTS: Duration = Duration::from_millis(1_000 / 15);
     const BETWEEN_READS: Duration = Duration::from_millis(1_000 / 20);
-    let mut rig = open(side);
+    let mut rig = open(side, STALL_TIMEOUT);
     let peer = RawPeer::connect_with_receive_buffer(&rig.endpoints.subscribers, SMALL_BUFFER_BYTES);
     let mut peer = subscribed(peer, OWN_TOPIC);
     let reading = Task::start(move |_over| {
@@ -248,7 +251,7 @@ fn pause(rig: &Rig, time: Duration) {
 
 /// The queue is full before and after the pause, and what waits longest waits for half a second.
 fn a_pause_of_the_gateway_counts_for_nobody(side: Side) {
-    let mut rig = open(side);
+    let mut rig = open(side, STALL_TIMEOUT_OF_PAUSED);
     let slow = RawPeer::connect_with_receive_buffer(&rig.endpoints.subscribers, 2 * SMALL_BUFFER_BYTES);
     let slow = subscribed(slow, OWN_TOPIC);
     let poster = Poster::to(&rig.gateway, OWN_TOPIC, PAYLOAD_BYTES);
@@ -287,7 +290,7 @@ fn a_pause_of_a_gateway_with_a_hub_counts_for_nobody() {
 /// After a pause, the one that does not read is told from the one that does.
 #[test]
 fn a_pause_saves_no_subscriber_that_has_stopped() {
-    let mut rig = open(Side::Bind);
+    let mut rig = open(Side::Bind, STALL_TIMEOUT);
     let stopped = Manner::Stops.connect(&rig.endpoints.subscribers);
     let poster = Poster::to(&rig.gateway, OWN_TOPIC, PAYLOAD_BYTES);
     let posting = Task::start(|over| poster.post_until(over));

@@ -55,7 +55,8 @@ fn a_request_in_flight_is_answered_before_its_connection_ends() {
 /// In TLS, the part of a request that has arrived may be a part of a record, which cannot be decrypted yet.
 #[test]
 fn a_request_is_in_flight_from_the_first_byte_of_its_record() {
-    for mut rig in Rig::each_way(&[]) {
+    let longer_than_the_test_takes = ["--drain-timeout", "120", "--head-timeout", "120"];
+    for mut rig in Rig::each_way(&longer_than_the_test_takes) {
         let mut cut_off: Vec<_> = [1, 4, 5, 6, 100]
             .into_iter()
             .flat_map(|sent_bytes| [false, true].map(|second_request| (sent_bytes, second_request)))
