@@ -37,7 +37,6 @@ IN_FLIGHT = 64
 _LINGER_S = 0.002
 
 _Self = TypeVar("_Self", bound="ClientBase")
-_Client = TypeVar("_Client", bound="Client")
 
 
 class ClientBase:
@@ -160,7 +159,7 @@ class Client(ClientBase):
         """Closes the idle connections. The client is of no use afterwards; to close it twice does nothing."""
         self._pool.close()
 
-    def __enter__(self: _Client) -> _Client:
+    def __enter__(self: _Self) -> _Self:
         return self
 
     def __exit__(self, *_: object) -> None:

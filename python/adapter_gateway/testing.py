@@ -99,9 +99,8 @@ class GatewayForTests:
         self._encoding = options.get("encoding") or "json"
         #: Its lock guards all below.
         self._changed = threading.Condition()
-        #: Events and log, and the lines of `listen`, with how many of them came before the test that runs.
+        #: Events and log of the test that runs, and all lines of `listen`, with how many of them came before that test.
         self._told: list[str] = []
-        self._told_before = 0
         self._received: list[str] = []
         self._received_before = 0
 
@@ -154,7 +153,7 @@ class GatewayForTests:
 
     def report(self) -> str:
         """Returns the events and the log since the fixture began, in the order in which they came."""
-        return "\n".join(self._told[self._told_before :])
+        return "\n".join(self._told)
 
     def begin(self) -> None:
         """Makes `messages` and `report` begin here, for another test, behind all that was accepted before."""
@@ -166,7 +165,8 @@ class GatewayForTests:
                 break
             time.sleep(_POLL_S)
         with self._changed:
-            self._told_before, self._received_before = len(self._told), len(self._received)
+            self._told.clear()
+            self._received_before = len(self._received)
 
     def _has_received(self, count: int, end: float) -> bool:
         with self._changed:
