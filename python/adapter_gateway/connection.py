@@ -252,11 +252,12 @@ class Pool:
     def take(self) -> Optional[Connection]:
         """Returns a kept connection, if there is one. If the server has ended it, that is read before anything is sent."""
         self.check_open()
-        with contextlib.suppress(IndexError):
+        try:
             while (connection := self._idle.pop()).process != os.getpid():
                 connection.close()
             return connection
-        return None
+        except IndexError:
+            return None
 
     def give_back(self, connection: Connection) -> None:
         self._idle.append(connection)
