@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::future::pending;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -85,9 +85,11 @@ impl LoggedTopics {
         let (new, topics) = unbounded_channel();
         let noted = RwLock::<NotedTopics>::default();
         let note = move |topic: &str| {
-            // Nearly always the topic was noted before, and the workers share the lock.
-            if noted.read().unwrap_or_else(PoisonError::into_inner).is_new(topic.as_bytes()) {
-                let mut noted = noted.write().unwrap_or_else(PoisonError::into_inner);
+            // A worker waits for no other one: what is not noted now is noted with the next message of the topic. Nearly
+            // always the topic was noted before, and reading excludes nobody.
+            if noted.try_read().is_ok_and(|noted| noted.is_new(topic.as_bytes()))
+                && let Ok(mut noted) = noted.try_write()
+            {
                 noted.note(topic.as_bytes());
                 // The receiver is gone when the gateway stops.
                 noted.take_new().into_iter().for_each(|topic| drop(new.send(topic)));
