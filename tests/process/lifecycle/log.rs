@@ -22,7 +22,7 @@ fn each_line_begins_with_its_level() {
     gateway.wait_settings("rejected");
     gateway.settings.write("\n");
     gateway.wait_event("disabled");
-    gateway.expect_log("info: TOKEN = ");
+    gateway.expect_log("info: to switch the API on: ");
     let log = gateway.log();
     let rejected = log.lines().find(|line| line.contains("the last good settings stay in force")).unwrap();
     assert!(rejected.starts_with("warning: "), "{log}");
