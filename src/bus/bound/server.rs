@@ -40,7 +40,7 @@ pub(in crate::bus) struct Server {
     next_id: PeerId,
     places: Places,
     /// The peers in their handshake, the oldest first, with their deadlines.
-    handshakes: BTreeMap<PeerId, Duration>,
+    handshakes: VecDeque<(PeerId, Duration)>,
     publishers: usize,
     /// By place: the subscribers.
     subscribers: Vec<Option<PeerId>>,
@@ -78,7 +78,7 @@ impl Server {
             listeners,
             peers: BTreeMap::new(),
             places,
-            handshakes: BTreeMap::new(),
+            handshakes: VecDeque::new(),
             publishers: 0,
             subscribers: vec![None; places.subscribers],
             left: PlaceSet::default(),
@@ -167,10 +167,10 @@ impl Server {
             return;
         }
         self.next_id += 1;
-        self.handshakes.insert(peer.id, now + HANDSHAKE_TIMEOUT);
+        self.handshakes.push_back((peer.id, now + HANDSHAKE_TIMEOUT));
         self.peers.insert(peer.id, peer);
         if self.handshakes.len() > self.places.handshakes
-            && let Some((oldest, _)) = self.handshakes.pop_first()
+            && let Some((oldest, _)) = self.handshakes.pop_front()
         {
             self.reports.report(Excess::Handshakes, now);
             self.end(oldest);
@@ -267,10 +267,14 @@ impl Server {
         }
     }
 
+    fn end_handshake(&mut self, peer: PeerId) {
+        self.handshakes.retain(|(id, _)| *id != peer);
+    }
+
     /// Gives back the place of a peer.
     fn leave(&mut self, peer: &Peer) {
         match peer.phase {
-            Phase::Handshake => drop(self.handshakes.remove(&peer.id)),
+            Phase::Handshake => self.end_handshake(peer.id),
             Phase::Publisher => {
                 self.publishers -= 1;
                 self.unfinished.set(peer.id, 0, Duration::ZERO);
@@ -294,8 +298,7 @@ impl Server {
 
     /// Ends the connections whose time is over.
     fn end_overdue(&mut self, now: Duration) {
-        while let Some(handshake) = self.handshakes.first_entry().filter(|handshake| *handshake.get() <= now) {
-            let (id, _) = handshake.remove_entry();
+        while let Some((id, _)) = self.handshakes.pop_front_if(|(_, deadline)| *deadline <= now) {
             self.end(id);
         }
         while let Some((id, _)) = self.closing.pop_front_if(|(_, until)| *until <= now) {
@@ -312,7 +315,7 @@ impl Server {
 
     /// Returns when [`Server::turn`] must be called even if nothing happens.
     pub(in crate::bus) fn deadline(&self, now: Duration) -> Option<Duration> {
-        let handshake = self.handshakes.first_key_value().map(|(_, deadline)| *deadline);
+        let handshake = self.handshakes.front().map(|(_, deadline)| *deadline);
         let closing = self.closing.front().map(|(_, until)| *until);
         [handshake, closing, self.unfinished.deadline(), self.listeners.deadline(now)].into_iter().flatten().min()
     }

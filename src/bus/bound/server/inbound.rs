@@ -184,7 +184,7 @@ impl Server {
                 }
             }
         }
-        self.handshakes.remove(&peer.id);
+        self.end_handshake(peer.id);
     }
 
     /// Ends the publishers with unfinished messages, if these have held too much for too long, of which nothing more has
