@@ -113,11 +113,11 @@ impl<'b> MessageReader<'b> {
                 json.peek();
                 json.at()
             }
-            // A key with escapes is a copy. As clients do not escape the keys that are looked at, this costs nothing.
+            // A key with escapes is a copy. As clients do not escape the keys that are looked at, this costs nothing. If no colon
+            // follows the key, our reader finds no value, and `serde_json` refuses the text next.
             Cow::Owned(_) => {
                 let mut json = self.json_from(object);
-                let found = json.find_member(field.key());
-                debug_assert!(found.is_some(), "our reader does not find what serde_json has read");
+                json.find_member(field.key());
                 json.at()
             }
         }
