@@ -244,7 +244,14 @@ impl Bench {
             Scenario::OneByOne => {
                 let mut request = server.request(SMALL_BYTES, 1);
                 let mut connected = self.warm(server, 1, &mut request)?;
-                let pace = self.pace(server, SMALL_BYTES);
+                let (subscriber, publishes) = (self.subscriber_of(server), server.server.publishes());
+                let before = subscriber.received();
+                let pace = |requests: u64| {
+                    while publishes && subscriber.received() < before + requests * subscriber.copies {
+                        std::thread::yield_now();
+                    }
+                    Ok(())
+                };
                 self.timed(server, || connected.closed_loop(&mut request, self.duration, Some(self.start), pace))
             }
             Scenario::HalfLoad { .. } => {

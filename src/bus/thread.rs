@@ -302,9 +302,9 @@ impl BusThread {
         }
         let mut is_more = taken == BATCH_MESSAGES;
         for (index, dialled) in self.dialled.iter_mut().enumerate() {
-            let (sent, may_be_more) = hand_over(&mut self.exchange, index, dialled);
-            self.has_sent |= sent;
-            is_more |= may_be_more;
+            let handed = self.exchange.hand_over(index, BATCH_MESSAGES, |message| dialled.try_send(message));
+            self.has_sent |= handed > 0 || dialled.is_full();
+            is_more |= handed == BATCH_MESSAGES;
         }
         if let Some(server) = &mut self.server {
             is_more |= server.turn(&mut self.exchange, &self.poller, now);
@@ -449,16 +449,4 @@ impl BusThread {
         let stop_at = self.state.stop_at.get().copied();
         [of_links, recheck, of_server, quiet, stop_at].into_iter().flatten().min()
     }
-}
-
-/// Hands messages to a dialled endpoint. Returns whether it tried to, and whether there may be more that it has room for.
-fn hand_over(exchange: &mut Exchange, index: usize, dialled: &mut Dialled) -> (bool, bool) {
-    for sent in 0..BATCH_MESSAGES {
-        let Some(message) = exchange.next_for(index) else { return (sent > 0, false) };
-        if !dialled.try_send(message) {
-            return (true, false);
-        }
-        exchange.handed_to(index);
-    }
-    (true, true)
 }

@@ -43,7 +43,7 @@ impl PlaceSet {
     /// Returns whether no place is in the set.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        *self == Self::default()
+        self.0.iter().all(|word| *word == 0)
     }
 
     /// Returns the number of places in the set.

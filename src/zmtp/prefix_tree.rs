@@ -73,6 +73,11 @@ impl PrefixTree {
         sets.fold(PlaceSet::default(), |all, subscribers| all.union(&subscribers))
     }
 
+    /// Returns whether one of them has subscribers.
+    pub(super) fn has_match(&self, topic: &[u8]) -> bool {
+        self.path(topic).any(|(_, node, _)| !node.subscribers.is_empty())
+    }
+
     /// Returns the last node on the way to a prefix, and the bytes of the prefix behind it. Without such bytes, it is
     /// the node of the prefix, which may have no subscribers.
     pub(super) fn find<'t>(&self, prefix: &'t [u8]) -> (NodeNumber, &'t [u8]) {

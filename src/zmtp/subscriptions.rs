@@ -77,6 +77,12 @@ impl Subscriptions {
         self.tree.matching(topic)
     }
 
+    /// Returns whether somebody subscribes to a beginning of the topic.
+    #[must_use]
+    pub fn has_match(&self, topic: &[u8]) -> bool {
+        self.tree.has_match(topic)
+    }
+
     /// Returns the number of prefixes, where one that several subscribers have counts once.
     #[must_use]
     pub fn prefixes(&self) -> usize {
@@ -132,6 +138,7 @@ mod tests {
             (b"\xff", &[0]),
         ] {
             assert_eq!(places(subscriptions.matching(topic)), wanted_by, "{topic:?}");
+            assert_eq!(subscriptions.has_match(topic), !wanted_by.is_empty(), "{topic:?}");
         }
     }
 

@@ -104,7 +104,7 @@ impl Dialled {
     /// same message must be tried again.
     pub(in crate::bus) fn try_send(&mut self, message: &WireMessage) -> bool {
         self.is_full = !self.send(message);
-        if !self.is_full && self.subscriptions.matching(message.topic()).is_empty() {
+        if !self.is_full && !self.subscriptions.has_match(message.topic()) {
             self.unsubscribed_topics.note(message.topic());
         }
         !self.is_full

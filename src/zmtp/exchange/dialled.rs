@@ -37,7 +37,6 @@ impl DialledReaders {
             // What the endpoints that were connected have all been handed is of the past.
             reader.next = reader.next.max(self.handed.min(next_number));
         }
-        self.find_handed();
     }
 
     /// Returns whether one of them is connected.
@@ -51,20 +50,14 @@ impl DialledReaders {
         Some(&mut reader.next)
     }
 
-    /// Takes note that a connected endpoint was handed its next message.
-    pub(super) fn handed_to(&mut self, endpoint: usize) {
-        if let Some(next) = self.next_mut(endpoint) {
-            *next += 1;
-        }
-        self.find_handed();
-    }
-
-    /// Returns the number below which posted messages were handed to each endpoint that is to have them.
+    /// Returns the number below which posted messages were handed to each endpoint that is to have them, as
+    /// [`DialledReaders::find_handed`] has found it.
     pub(super) fn handed(&self) -> u64 {
         self.handed
     }
 
-    fn find_handed(&mut self) {
+    /// Finds out which messages were handed over, after an endpoint was handed some, or its connection has changed.
+    pub(super) fn find_handed(&mut self) {
         let connected = self.readers.iter().filter(|reader| reader.is_connected).map(|reader| reader.next);
         self.handed = match connected.min() {
             Some(slowest) => slowest,

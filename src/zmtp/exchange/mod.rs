@@ -339,8 +339,8 @@ impl Exchange {
     /// Says whether a dialled endpoint is connected. One that is away misses what the others are handed. While nobody
     /// is connected, messages wait.
     pub fn set_connected(&mut self, endpoint: usize, is_connected: bool) {
-        let next_number = self.log.next_number();
-        self.update_dialled(|dialled| dialled.set_connected(endpoint, is_connected, next_number));
+        self.dialled.set_connected(endpoint, is_connected, self.log.next_number());
+        self.free_handed();
     }
 
     /// Returns whether a message could be handed over, or written, if it came now.
@@ -354,21 +354,28 @@ impl Exchange {
         !self.readers.is_empty()
     }
 
-    /// Returns the message that a dialled endpoint is to be handed next.
-    pub fn next_for(&mut self, endpoint: usize) -> Option<&WireMessage> {
-        let is_posted = |entry: &Entry| entry.message.is_some() && entry.origin == Origin::Posted;
-        self.log.first(self.dialled.next_mut(endpoint)?, is_posted)?.message.as_ref()
+    /// Hands messages to a dialled endpoint if it is connected, `most` at most, until `send` returns false: then the
+    /// endpoint has not taken that message. Returns how many it has taken.
+    pub fn hand_over(&mut self, endpoint: usize, most: u64, mut send: impl FnMut(&WireMessage) -> bool) -> u64 {
+        let Some(next) = self.dialled.next_mut(endpoint) else { return 0 };
+        let mut handed = 0;
+        for entry in self.log.from(self.log.index_of(*next)) {
+            if let Some(message) = entry.message.as_ref().filter(|_| entry.origin == Origin::Posted) {
+                if handed == most || !send(message) {
+                    break;
+                }
+                handed += 1;
+            }
+            *next = entry.number + 1;
+        }
+        self.free_handed();
+        handed
     }
 
-    /// Takes note that a dialled endpoint was handed the message of [`Exchange::next_for`].
-    pub fn handed_to(&mut self, endpoint: usize) {
-        self.update_dialled(|dialled| dialled.handed_to(endpoint));
-    }
-
-    /// Frees the posted messages that are handed over by this update, if nobody needs them.
-    fn update_dialled(&mut self, update: impl FnOnce(&mut DialledReaders)) {
+    /// Frees the posted messages that all dialled endpoints were handed since the last call, if nobody needs them.
+    fn free_handed(&mut self) {
         let mut index = self.log.index_of(self.dialled.handed());
-        update(&mut self.dialled);
+        self.dialled.find_handed();
         while self.log.get_mut(index).is_some_and(|entry| entry.number < self.dialled.handed()) {
             self.free_unneeded(index);
             index += 1;

@@ -279,19 +279,27 @@ fn only_what_publishers_have_sent_and_somebody_waits_for_counts_against_their_bo
 }
 
 /// Hands so many messages to a dialled endpoint, and returns whether there was another one.
-fn hand(exchange: &mut Exchange, endpoint: usize, messages: usize) -> bool {
-    for _ in 0..messages {
-        assert!(exchange.next_for(endpoint).is_some());
-        exchange.handed_to(endpoint);
-    }
-    exchange.next_for(endpoint).is_some()
+fn hand(exchange: &mut Exchange, endpoint: usize, messages: u64) -> bool {
+    assert_eq!(exchange.hand_over(endpoint, messages, |_| true), messages);
+    next_for(exchange, endpoint).is_some()
+}
+
+/// Returns the topic of the message that a dialled endpoint is offered next. It takes none.
+fn next_for(exchange: &mut Exchange, endpoint: usize) -> Option<Vec<u8>> {
+    let mut topic = None;
+    let refuse = |message: &WireMessage| {
+        topic = Some(message.topic().to_vec());
+        false
+    };
+    assert_eq!(exchange.hand_over(endpoint, 1, refuse), 0);
+    topic
 }
 
 #[test]
 fn a_posted_message_waits_for_each_connected_dialled_endpoint_and_for_one_if_there_is_none() {
     let mut exchange = Exchange::new(0, 3);
     post(&mut exchange, b"t", [0, 0, 0, 0]);
-    assert!(!exchange.is_connected() && exchange.next_for(0).is_none());
+    assert!(!exchange.is_connected() && next_for(&mut exchange, 0).is_none());
     exchange.set_connected(0, true);
     exchange.set_connected(1, true);
     assert!(exchange.is_connected() && hand(&mut exchange, 0, 3) && hand(&mut exchange, 1, 1));
@@ -324,10 +332,10 @@ fn beside_bound_endpoints_a_dialled_one_gets_what_comes_while_it_is_connected() 
     assert!(exchange.is_connected());
     post(&mut exchange, b"away", [0]);
     exchange.set_connected(0, true);
-    assert!(exchange.next_for(0).is_none());
+    assert!(next_for(&mut exchange, 0).is_none());
     exchange.forward(message(b"of a publisher", 1), SECOND);
     post(&mut exchange, b"here", [0]);
-    assert_eq!(exchange.next_for(0).unwrap().topic(), b"here");
+    assert_eq!(next_for(&mut exchange, 0).unwrap(), b"here");
     drain(&mut exchange, 0);
     assert_eq!((exchange.take_released().posted, exchange.len()), (1, 1), "it waits for the dialled endpoint");
     exchange.set_connected(0, false);
@@ -339,7 +347,9 @@ fn the_log_has_no_entries_for_what_nobody_needs() {
     let mut exchange = exchange_with(1, 1);
     exchange.set_connected(0, true);
     let last_steps: [&dyn Fn(&mut Exchange); 3] =
-        [&|exchange| drop(drain(exchange, 0)), &|exchange| exchange.handed_to(0), &|exchange| leave(exchange, &[0])];
+        [&|exchange| drop(drain(exchange, 0)), &|exchange| assert!(!hand(exchange, 0, 1)), &|exchange| {
+            leave(exchange, &[0])
+        }];
     for (number, last_step) in last_steps.iter().enumerate() {
         post(&mut exchange, b"t", [0]);
         if number == 1 {
@@ -348,7 +358,7 @@ fn the_log_has_no_entries_for_what_nobody_needs() {
             hand(&mut exchange, 0, 1);
         }
         assert_eq!(exchange.log.from(0).count(), 1);
-        assert!(number != 1 || exchange.next_for(0).is_some());
+        assert!(number != 1 || next_for(&mut exchange, 0).is_some());
         last_step(&mut exchange);
         assert_eq!(exchange.log.from(0).count(), 0, "last step {number}");
     }

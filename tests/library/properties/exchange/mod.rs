@@ -195,16 +195,25 @@ impl World {
         self.model.set_connected(endpoint, is_connected);
     }
 
-    fn hand(&mut self, who: u8, most: u8) {
-        let endpoint = usize::from(who) % 2;
-        for _ in 0..most {
-            let (next, expected) = (self.exchange.next_for(endpoint), self.model.next_for(endpoint));
-            assert_eq!(next.is_some(), expected.is_some(), "dialled endpoint {endpoint}");
-            let (Some(next), Some(expected)) = (next, expected) else { break };
-            expected.check_bytes(next.wire());
-            self.exchange.handed_to(endpoint);
-            self.model.handed_to(endpoint);
-        }
+    fn hand(&mut self, who: u8, much: u8) {
+        let (endpoint, most) = (usize::from(who) % 2, u64::from(much));
+        // An endpoint that takes fewer than it may refuses the next one.
+        let takes = if much.is_multiple_of(2) { most / 2 } else { most };
+        let (model, mut offered) = (&mut self.model, 0);
+        let send = |message: &WireMessage| {
+            let expected = model.next_for(endpoint).expect("a message waits for this endpoint");
+            expected.check_bytes(message.wire());
+            offered += 1;
+            let is_taken = offered <= takes;
+            if is_taken {
+                model.handed_to(endpoint);
+            }
+            is_taken
+        };
+        let handed = self.exchange.hand_over(endpoint, most, send);
+        assert_eq!(handed, offered.min(takes), "dialled endpoint {endpoint}");
+        let is_more = self.model.next_for(endpoint).is_some();
+        assert!(handed == most || offered > takes || !is_more, "dialled endpoint {endpoint}");
     }
 
     /// Disconnects those that hold others up for too long, as the bus does.
