@@ -277,7 +277,7 @@ impl Server {
             Phase::Handshake => self.end_handshake(peer.id),
             Phase::Publisher => {
                 self.publishers -= 1;
-                self.unfinished.set(peer.id, 0, Duration::ZERO);
+                self.unfinished.remove(peer.id);
             }
             Phase::Subscriber(place) => {
                 self.left.insert(place);

@@ -1,8 +1,8 @@
 //! What messages hold that publishers have begun and not completed.
 //!
-//! All of them together have a bound. Beyond it, only the publisher is read whose message is the oldest. If that does not
-//! help, all publishers that send nothing more of their message end together: one after the other would hold the others up
-//! for seconds.
+//! All of them together have a bound. Beyond it, only the publisher is read whose message is the oldest, until half of the
+//! bound is free. If none completes a message for a while, each of these publishers ends as soon as it is read and has sent
+//! nothing more: with a time for each of them, a hundred would hold the others up for half a minute.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::peer::PeerId;
 /// Bytes of messages that have not arrived whole, of all publishers together.
 const UNFINISHED_BYTES: usize = 16 * 1024 * 1024;
 
-/// How long unfinished messages may hold more than that.
+/// How long unfinished messages may hold more than that while none is completed.
 const UNFINISHED_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// The unfinished messages.
@@ -21,7 +21,7 @@ pub(super) struct Unfinished {
     /// What the message of each publisher holds, in bytes, and since when it is unfinished.
     messages: BTreeMap<PeerId, (usize, Duration)>,
     bytes: usize,
-    /// Since when they hold more than they may.
+    /// Since when only the oldest is read, or since when none was completed if that is later.
     over_since: Option<Duration>,
 }
 
@@ -31,18 +31,31 @@ impl Unfinished {
         self.bytes
     }
 
-    /// Takes note of what the unfinished message of a publisher holds now, in bytes: 0 if it has none.
-    pub(super) fn set(&mut self, publisher: PeerId, bytes: usize, now: Duration) {
-        let before = self.messages.remove(&publisher);
-        self.bytes = self.bytes + bytes - before.map_or(0, |(bytes, _)| bytes);
+    /// Takes note of what the unfinished message of a publisher holds now, in bytes, and whether that has completed one
+    /// since the last call.
+    pub(super) fn set(&mut self, publisher: PeerId, bytes: usize, has_completed: bool, now: Duration) {
+        let before = self.remove(publisher);
         if bytes > 0 {
-            self.messages.insert(publisher, (bytes, before.map_or(now, |(_, since)| since)));
+            self.bytes += bytes;
+            let since = before.filter(|_| !has_completed).unwrap_or(now);
+            self.messages.insert(publisher, (bytes, since));
         }
-        if self.bytes <= UNFINISHED_BYTES {
-            self.over_since = None;
-        } else if bytes > 0 {
+        if self.bytes > UNFINISHED_BYTES {
             self.over_since.get_or_insert(now);
         }
+        if has_completed {
+            self.pause(now);
+        }
+    }
+
+    /// Forgets a publisher. Returns since when its message was unfinished.
+    pub(super) fn remove(&mut self, publisher: PeerId) -> Option<Duration> {
+        let (bytes, since) = self.messages.remove(&publisher)?;
+        self.bytes -= bytes;
+        if self.bytes <= UNFINISHED_BYTES / 2 {
+            self.over_since = None;
+        }
+        Some(since)
     }
 
     /// Returns whether a publisher may be read.
@@ -51,23 +64,20 @@ impl Unfinished {
         self.over_since.is_none() || oldest().is_none_or(|oldest| oldest == publisher)
     }
 
-    /// Takes note that no publisher is read, so that none is late.
+    /// Takes note that a message was completed, or that no publisher is read, so that none is late.
     pub(super) fn pause(&mut self, now: Duration) {
         self.over_since = self.over_since.map(|_| now);
     }
 
-    /// Returns when [`Unfinished::take_overdue`] returns publishers.
+    /// Returns from when on [`Unfinished::overdue`] returns publishers.
     pub(super) fn deadline(&self) -> Option<Duration> {
         self.over_since.map(|since| since + UNFINISHED_TIMEOUT)
     }
 
-    /// Returns the publishers with unfinished messages if these have held too much for too long, once.
-    pub(super) fn take_overdue(&mut self, now: Duration) -> Vec<PeerId> {
-        if self.deadline().is_none_or(|deadline| now < deadline) {
-            return Vec::new();
-        }
-        self.over_since = None;
-        self.messages.keys().copied().collect()
+    /// Returns the publishers with unfinished messages if these have held too much for too long.
+    pub(super) fn overdue(&self, now: Duration) -> Vec<PeerId> {
+        let is_due = self.deadline().is_some_and(|deadline| now >= deadline);
+        self.messages.keys().copied().filter(|_| is_due).collect()
     }
 }
 
@@ -81,27 +91,40 @@ mod tests {
     #[test]
     fn beyond_the_bound_the_oldest_is_read_alone_and_after_a_time_all_are_overdue() {
         let mut unfinished = Unfinished::default();
-        unfinished.set(7, HALF, SECOND);
-        unfinished.set(3, HALF, 2 * SECOND);
+        unfinished.set(7, HALF, false, SECOND);
+        unfinished.set(3, HALF, false, 2 * SECOND);
         assert!(unfinished.may_read(3) && unfinished.may_read(9) && unfinished.deadline().is_none());
-        unfinished.set(3, HALF + 1, 3 * SECOND);
+        unfinished.set(3, HALF + 1, false, 3 * SECOND);
         assert!(unfinished.may_read(7) && !unfinished.may_read(3) && !unfinished.may_read(9));
         assert_eq!(unfinished.deadline(), Some(3 * SECOND + UNFINISHED_TIMEOUT));
         unfinished.pause(4 * SECOND);
-        assert!(unfinished.take_overdue(4 * SECOND).is_empty());
-        assert_eq!(unfinished.take_overdue(5 * SECOND), [3, 7]);
-        assert!(unfinished.take_overdue(9 * SECOND).is_empty(), "once");
+        assert!(unfinished.overdue(4 * SECOND).is_empty());
+        assert_eq!(unfinished.overdue(5 * SECOND), [3, 7]);
+        unfinished.remove(7);
+        assert!(unfinished.may_read(3) && !unfinished.may_read(9), "more than half is held");
+        assert_eq!(unfinished.overdue(5 * SECOND), [3], "it has no time of its own");
+        unfinished.remove(3);
+        assert!(unfinished.may_read(9) && unfinished.deadline().is_none() && unfinished.overdue(9 * SECOND).is_empty());
+    }
+
+    #[test]
+    fn nobody_is_overdue_while_messages_are_completed() {
+        let mut unfinished = Unfinished::default();
+        unfinished.set(1, HALF, false, SECOND);
+        unfinished.set(2, HALF + 1, false, SECOND);
+        unfinished.set(1, HALF, true, 2 * SECOND);
+        assert_eq!(unfinished.deadline(), Some(2 * SECOND + UNFINISHED_TIMEOUT));
+        assert!(unfinished.may_read(2) && !unfinished.may_read(1), "its next message is younger");
     }
 
     #[test]
     fn a_message_counts_until_it_is_whole_or_its_publisher_has_left() {
         let mut unfinished = Unfinished::default();
-        unfinished.set(1, UNFINISHED_BYTES, SECOND);
-        unfinished.set(2, 1, SECOND);
-        unfinished.set(2, 0, SECOND);
-        assert!((unfinished.bytes(), unfinished.deadline()) == (UNFINISHED_BYTES, None) && unfinished.may_read(2));
-        unfinished.set(1, 0, SECOND);
-        unfinished.set(1, 0, SECOND);
+        unfinished.set(1, UNFINISHED_BYTES, false, SECOND);
+        unfinished.set(2, 1, false, SECOND);
+        unfinished.set(2, 0, true, SECOND);
+        assert_eq!((unfinished.bytes(), unfinished.messages.len()), (UNFINISHED_BYTES, 1));
+        assert_eq!((unfinished.remove(1), unfinished.remove(1)), (Some(SECOND), None));
         assert_eq!((unfinished.bytes(), unfinished.messages.len()), (0, 0));
     }
 }

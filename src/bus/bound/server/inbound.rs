@@ -105,6 +105,7 @@ impl Server {
             return true;
         }
         let Some(mut session) = peer.session.take() else { return false };
+        let heard_before = self.heard;
         let result = session.receive(read, &mut |event| self.hear(peer, event, exchange, now));
         if result.is_err() {
             self.report_fault(peer, exchange, now);
@@ -115,7 +116,7 @@ impl Server {
             return false;
         }
         if peer.phase == Phase::Publisher {
-            self.unfinished.set(peer.id, session.unfinished_bytes(), now);
+            self.unfinished.set(peer.id, session.unfinished_bytes(), self.heard > heard_before, now);
         }
         peer.session = Some(session);
         peer.write_commands(exchange).is_ok()
@@ -187,12 +188,13 @@ impl Server {
         self.end_handshake(peer.id);
     }
 
-    /// Ends the publishers with unfinished messages, if these have held too much for too long, of which nothing more has
-    /// arrived.
+    /// Ends publishers with unfinished messages, if these have held too much for too long: those of which nothing more has
+    /// arrived, and those that are not read because they take no answers.
     fn end_unfinished(&mut self, now: Duration) {
-        let is_idle = |id: &PeerId| self.peers.get(id).is_some_and(|peer| !peer.is_queued);
-        let idle: Vec<_> = self.unfinished.take_overdue(now).into_iter().filter(is_idle).collect();
-        for id in idle {
+        let is_stuck = |peer: &Peer| !peer.is_queued || peer.commands.len() >= COMMANDS_BYTES;
+        let is_to_end = |id: &PeerId| self.peers.get(id).is_some_and(is_stuck);
+        let to_end: Vec<_> = self.unfinished.overdue(now).into_iter().filter(is_to_end).collect();
+        for id in to_end {
             self.reports.report(Excess::Unfinished, now);
             self.end(id);
         }
