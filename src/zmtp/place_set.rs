@@ -54,13 +54,12 @@ impl PlaceSet {
 
     /// Returns the places in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = u8> + use<> {
-        let bases = (0..=u8::MAX).step_by(usize::from(WORD_BITS));
-        self.0.into_iter().zip(bases).flat_map(|(mut word, base)| {
-            iter::from_fn(move || {
-                let lowest = (word != 0).then(|| base + word.trailing_zeros() as u8);
-                word &= word.wrapping_sub(1);
-                lowest
-            })
+        let mut words = self.0;
+        iter::from_fn(move || {
+            let (index, word) = words.iter_mut().enumerate().find(|(_, word)| **word != 0)?;
+            let lowest = word.trailing_zeros() as u8;
+            *word &= *word - 1;
+            Some(index as u8 * WORD_BITS + lowest)
         })
     }
 

@@ -128,8 +128,8 @@ impl Dialled {
             return false;
         }
         // Both frames are made before one is sent.
-        let frames = Frame::copy_of(message.topic()).zip(payload_frame(message));
-        let Some((mut topic, mut payload)) = frames else { return false };
+        let Some(mut topic) = Frame::copy_of(message.topic()) else { return false };
+        let Some(mut payload) = payload_frame(message) else { return false };
         if !try_send_frame(&mut self.socket, &mut topic, true) {
             return false;
         }
