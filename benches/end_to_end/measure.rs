@@ -19,11 +19,8 @@ use crate::process::{Cpu, Process};
 use crate::publishers::Publishers;
 use crate::request::{Request, topic};
 use crate::servers::{Programs, Server, Via};
-use crate::subscriber::Subscriber;
+use crate::subscriber::{ARRIVAL_TIMEOUT, Subscriber};
 use crate::tls::trusting;
-
-/// How long the last messages may take to arrive, at 256 subscribers too.
-const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How far ahead of the subscriber a closed loop may be: half of what the queue of the gateway holds. Where other programs
 /// keep the subscriber from its core for a moment, the queue would be full otherwise, and the answer 503.
@@ -244,13 +241,11 @@ impl Bench {
             Scenario::OneByOne => {
                 let mut request = server.request(SMALL_BYTES, 1);
                 let mut connected = self.warm(server, 1, &mut request)?;
-                let (subscriber, publishes) = (self.subscriber_of(server), server.server.publishes());
-                let before = subscriber.received();
-                let pace = |requests: u64| {
-                    while publishes && subscriber.received() < before + requests * subscriber.copies {
-                        std::thread::yield_now();
-                    }
-                    Ok(())
+                let (subscriber, before) = (self.subscriber_of(server), self.subscriber_of(server).received());
+                let pace = |requests: u64| match server.server.publishes() {
+                    // A pause would let the core of the server sleep.
+                    true => subscriber.wait_for_at_least(before + requests * subscriber.copies, std::thread::yield_now),
+                    false => Ok(()),
                 };
                 self.timed(server, || connected.closed_loop(&mut request, self.duration, Some(self.start), pace))
             }
@@ -311,7 +306,7 @@ impl Bench {
         move |requests| match server.server.publishes() {
             true => {
                 let due = requests.saturating_sub(ahead) * subscriber.copies;
-                subscriber.wait_for_at_least(before + due, ARRIVAL_TIMEOUT)
+                subscriber.wait_for_at_least(before + due, Subscriber::pause)
             }
             false => Ok(()),
         }
@@ -337,7 +332,7 @@ impl Bench {
         let begun = Instant::now();
         let mut outcome = load()?;
         if server.server.publishes() {
-            subscriber.wait_for(received + outcome.requests * subscriber.copies, ARRIVAL_TIMEOUT)?;
+            subscriber.wait_for(received + outcome.requests * subscriber.copies)?;
         }
         if server.own_subscriber.is_some() {
             // A load may be ahead of many subscribers by all that it sends in a short measurement.

@@ -11,6 +11,9 @@ use crate::request::{since_ns, stamp_of};
 /// How often the thread checks whether it must end.
 const RECEIVE_TIMEOUT_MS: i32 = 100;
 
+/// How long the last messages may take to arrive, at 256 subscribers too.
+pub(crate) const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// A socket and the thread that receives its messages.
 pub(crate) struct Subscriber {
     state: Arc<Received>,
@@ -88,24 +91,29 @@ impl Subscriber {
         self.state.received.load(Ordering::Acquire)
     }
 
-    /// Waits until `total` messages have arrived in all.
-    pub(crate) fn wait_for_at_least(&self, total: u64, timeout: Duration) -> Result<(), Failure> {
+    /// Waits until `total` messages have arrived in all, and calls `pause` between two looks.
+    pub(crate) fn wait_for_at_least(&self, total: u64, pause: impl Fn()) -> Result<(), Failure> {
         if self.received() >= total {
             return Ok(());
         }
-        let until = Instant::now() + timeout;
+        let until = Instant::now() + ARRIVAL_TIMEOUT;
         while self.received() < total {
             if Instant::now() > until {
                 return Err(format!("{} of {total} messages arrived", self.received()).into());
             }
-            std::thread::sleep(Duration::from_micros(200));
+            pause();
         }
         Ok(())
     }
 
+    /// Leaves the core to others for a moment.
+    pub(crate) fn pause() {
+        std::thread::sleep(Duration::from_micros(200));
+    }
+
     /// Waits until `total` messages have arrived in all, and fails if more arrive.
-    pub(crate) fn wait_for(&self, total: u64, timeout: Duration) -> Result<(), Failure> {
-        self.wait_for_at_least(total, timeout)?;
+    pub(crate) fn wait_for(&self, total: u64) -> Result<(), Failure> {
+        self.wait_for_at_least(total, Self::pause)?;
         match self.received() {
             received if received == total => Ok(()),
             received => Err(format!("{received} messages arrived, and {total} were sent").into()),
