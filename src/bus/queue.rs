@@ -74,9 +74,13 @@ impl Queue {
     /// The queue is full or closed, or no memory is left. The queue is as it was before.
     pub fn push(&self, topic: &[u8], payload: Payload<'_>) -> Result<(), Unavailable> {
         let weight_bytes = topic.len() + payload.held_bytes() + MESSAGE_OVERHEAD_BYTES;
-        let bytes_before = self.weight_bytes.0.fetch_add(weight_bytes, Ordering::Relaxed);
-        let fits = bytes_before == 0 || bytes_before.saturating_add(weight_bytes) <= self.max_bytes;
-        let message = if fits { Self::message(topic, payload, weight_bytes) } else { None };
+        let fits = |bytes: usize| {
+            (bytes == 0 || bytes.saturating_add(weight_bytes) <= self.max_bytes).then(|| bytes + weight_bytes)
+        };
+        if self.weight_bytes.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_err() {
+            return Err(Unavailable::QueueFull);
+        }
+        let message = Self::message(topic, payload, weight_bytes);
         let pushed = message.ok_or(Unavailable::QueueFull).and_then(|message| {
             self.take_place()?;
             self.messages.push(message);
@@ -201,6 +205,7 @@ impl Drop for Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::AtomicBool;
     use std::thread;
 
     fn take(queue: &Queue) -> Option<Vec<u8>> {
@@ -264,6 +269,26 @@ mod tests {
         assert_eq!((queue.accepted_and_released().0, queue.depth()), (1, 1));
         assert_eq!(take(&queue).unwrap(), b"1");
         assert_eq!(queue.depth(), 0);
+    }
+
+    #[test]
+    fn a_message_that_does_not_fit_keeps_no_other_out() {
+        let queue = Queue::new(10, 2 * MESSAGE_OVERHEAD_BYTES + 2);
+        let is_over = AtomicBool::new(false);
+        queue.push(b"t", b"".into()).unwrap();
+        let refused = thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    assert_eq!(queue.push(b"t", b"x".into()), Err(Unavailable::QueueFull));
+                }
+            });
+            let push = || queue.push(b"t", b"".into()).map(|()| drop(take(&queue)));
+            let refused = (0..20_000).filter(|_| push().is_err()).count();
+            is_over.store(true, Ordering::Relaxed);
+            refused
+        });
+        assert_eq!(refused, 0);
+        take(&queue).unwrap();
     }
 
     #[test]
