@@ -121,7 +121,7 @@ pub struct ServeArguments {
     /// stop gracefully when the process that started the gateway ends
     #[argh(switch)]
     pub watch_parent: bool,
-    /// write the time before each line of the log, in UTC (default: if stdout is a terminal)
+    /// write the time before each line of the log, in UTC
     #[argh(switch)]
     pub log_time: bool,
     /// print the events on stdout even if it is a terminal

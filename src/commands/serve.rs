@@ -28,11 +28,10 @@ const ANY_FREE_PORT: &str = "tcp://127.0.0.1:*";
 /// # Errors
 /// Returns the [`Failure`] that ended it.
 pub fn run(arguments: &ServeArguments) -> Result<(), Failure> {
-    let prints_for_people = io::stdout().is_terminal();
-    if arguments.log_time || prints_for_people {
+    if arguments.log_time {
         log::show_time();
     }
-    if prints_for_people && !arguments.events {
+    if io::stdout().is_terminal() && !arguments.events {
         return serve(arguments, Arc::new(|_| {}));
     }
     let started = EventWriter::start().map_err(Failure::cannot("start a thread"));

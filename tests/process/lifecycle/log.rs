@@ -48,7 +48,7 @@ fn log_time_is_before_the_level() {
 }
 
 #[test]
-fn a_terminal_gets_the_log_with_times_and_no_events() {
+fn a_terminal_gets_the_log_and_no_events() {
     for has_events in [false, true] {
         let terminal = Terminal::open();
         let options = has_events.then_some("--events");
@@ -62,7 +62,7 @@ fn a_terminal_gets_the_log_with_times_and_no_events() {
         gateway.signal(rustix::process::Signal::TERM);
         assert_eq!(gateway.wait_exit(), 0);
         let log = gateway.end().stderr;
-        assert!(pattern(&log).starts_with("0000-00-00T00:00:00.000Z "), "{log}");
+        assert!(log.starts_with("info: ") || log.starts_with("warning: "), "{log}");
         let screen = terminal.read_to_end();
         assert_eq!(screen.contains(r#"{"event":"stopped""#), has_events, "{screen}");
         assert!(has_events || screen.is_empty(), "{screen}");
