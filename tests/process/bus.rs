@@ -2,18 +2,17 @@
 
 use std::time::Duration;
 
+use crate::support::eventually;
 use crate::support::gateway::Gateway;
 use crate::support::process::run;
-use crate::support::subscriber::{Message, Subscriber, ipc_endpoint};
-use crate::support::{PATIENCE, eventually};
+use crate::support::subscriber::{Message, Subscriber, bound_socket, hub_endpoints, ipc_endpoint};
 
 /// The gateway and its hub run in one process, the subscriber and the publishers of others outside.
 #[test]
 fn the_embedded_hub_forwards_and_counts_messages() {
-    let [publishers, subscribers] = [(); 2].map(|()| tempfile::tempdir().unwrap());
-    let (publishers_side, subscribers_side) = (ipc_endpoint(&publishers), ipc_endpoint(&subscribers));
-    let hub = ["--hub", "--hub-publishers", &publishers_side, "--hub-subscribers", &subscribers_side];
-    let mut gateway = Gateway::serve().arguments(hub).start();
+    let directory = tempfile::tempdir().unwrap();
+    let [publishers_side, subscribers_side] = hub_endpoints(&directory);
+    let mut gateway = Gateway::serve().only_hub(&publishers_side, &subscribers_side).start();
     gateway.wait_event("ready");
 
     let subscriber = Subscriber::connected(&subscribers_side, "");
@@ -50,13 +49,9 @@ fn the_endpoints_of_a_hub_are_refused_without_hub() {
 #[test]
 fn a_payload_is_published_in_msgpack_without_loss_or_refused() {
     let directory = tempfile::tempdir().unwrap();
-    let socket = zmq::Context::new().socket(zmq::SUB).unwrap();
-    socket.set_subscribe(b"").unwrap();
-    socket.set_rcvtimeo(PATIENCE.as_millis().try_into().unwrap()).unwrap();
-    socket.bind(&ipc_endpoint(&directory)).unwrap();
+    let (socket, endpoint) = bound_socket(zmq::SUB, &ipc_endpoint(&directory));
     let receiving = std::thread::spawn(move || socket.recv_multipart(0).unwrap());
-    let gateway = Gateway::serve().connect(&ipc_endpoint(&directory)).arguments(["--encoding", "msgpack"]);
-    let mut gateway = gateway.start();
+    let mut gateway = Gateway::serve().connect(&endpoint).arguments(["--encoding", "msgpack"]).start();
     gateway.wait_connected();
 
     let problem = gateway.post(Message::new("x", r#"{"n":[1,18446744073709551616]}"#).body()).problem();
@@ -94,10 +89,7 @@ fn large_messages_that_wait_for_a_subscriber_keep_their_bytes() {
 /// A libzmq that was built without TCP keep-alive accepts its options without an error, so the kernel is asked.
 #[test]
 fn a_hub_that_is_dialled_is_watched_by_keep_alive() {
-    let hub = zmq::Context::new().socket(zmq::SUB).unwrap();
-    hub.set_subscribe(b"").unwrap();
-    hub.bind("tcp://127.0.0.1:*").unwrap();
-    let endpoint = hub.get_last_endpoint().unwrap().unwrap();
+    let (_hub, endpoint) = bound_socket(zmq::SUB, "tcp://127.0.0.1:*");
     let mut gateway = Gateway::serve().connect(&endpoint).start();
     gateway.wait_connected();
     let port: u16 = endpoint.rsplit(':').next().unwrap().parse().unwrap();

@@ -1,91 +1,51 @@
 //! Strangers at the ports of the bus: they connect and are silent. HTTP is served meanwhile, and subscribers afterwards.
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::os::unix::net::UnixStream;
 use std::time::Duration;
-
-use rustix::process::Signal;
 
 use crate::endurance::{IDLE_TICKS, ticks_while_idle};
 use crate::statuses::FINE;
+use crate::support::eventually;
 use crate::support::gateway::Gateway;
-use crate::support::net::free_address;
+use crate::support::net::dead_endpoint;
+use crate::support::peer::RawPeer;
 use crate::support::subscriber::{Message, Subscriber, ipc_endpoint};
 use crate::support::usage::{descriptors, highest_descriptor, limit_descriptors, raise_descriptors};
-use crate::support::{PATIENCE, eventually};
 
 /// More than the limit of descriptors permits.
 const STRANGERS: usize = 320;
 
 /// Connects strangers that send nothing.
-fn connect_strangers(address: SocketAddr) -> Vec<TcpStream> {
-    (0..STRANGERS).map(|_| TcpStream::connect(address).unwrap()).collect()
-}
-
-/// Waits until the gateway has closed the connection. It has sent at most its part of the ZMTP handshake.
-fn wait_closed(mut stranger: impl Read) {
-    let mut bytes = Vec::new();
-    match stranger.read_to_end(&mut bytes) {
-        Ok(_) => {}
-        Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{error}"),
-    }
-}
-
-fn wait_all_closed(strangers: Vec<TcpStream>) {
-    for stranger in strangers {
-        stranger.set_read_timeout(Some(PATIENCE)).unwrap();
-        wait_closed(stranger);
-    }
-}
-
-/// Returns whether the gateway has greeted or refused this stranger.
-fn is_noticed(stranger: &TcpStream) -> bool {
-    stranger.set_nonblocking(true).unwrap();
-    let peeked = stranger.peek(&mut [0]);
-    stranger.set_nonblocking(false).unwrap();
-    peeked.map_or_else(|error| error.kind() != ErrorKind::WouldBlock, |_| true)
-}
-
-/// Reads what has arrived. Returns whether the connection is still open.
-fn is_open(mut stranger: &TcpStream) -> bool {
-    stranger.set_nonblocking(true).unwrap();
-    let end = loop {
-        match stranger.read(&mut [0; 64]) {
-            Ok(bytes) if bytes > 0 => {}
-            end => break end,
-        }
-    };
-    stranger.set_nonblocking(false).unwrap();
-    end.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+fn connect_strangers(endpoint: &str) -> Vec<RawPeer> {
+    (0..STRANGERS).map(|_| RawPeer::connect(endpoint)).collect()
 }
 
 /// Checks that HTTP answers at once and that no thread loops, while strangers are connected and after they have left.
-fn serves_beside(strangers: Vec<TcpStream>, gateway: &Gateway) {
-    let last = strangers.last().unwrap();
-    eventually("the last stranger is greeted or refused", || is_noticed(last).then_some(()));
+fn serves_beside(mut strangers: Vec<RawPeer>, gateway: &Gateway) {
+    let last = strangers.last_mut().unwrap();
+    eventually("the last stranger is greeted or refused", || last.is_readable_within(Duration::ZERO).then_some(()));
     let mut clients: Vec<_> = (0..20).map(|_| gateway.client()).collect();
     for client in &mut clients {
         client.exchange(&gateway.request(FINE)).assert_accepted();
     }
-    assert!(is_open(last), "HTTP answered only after the last stranger had left");
+    assert!(!last.is_ended(), "HTTP answered only after the last stranger had left");
     let ticks = ticks_while_idle(gateway);
     assert!(ticks <= IDLE_TICKS, "{ticks} ticks while strangers are connected");
-    wait_all_closed(strangers);
+    for stranger in &mut strangers {
+        stranger.read_to_end();
+    }
     gateway.post(FINE).assert_accepted();
 }
 
 #[test]
 fn silent_strangers_at_a_bound_endpoint_hold_nothing_up() {
     raise_descriptors();
-    let address = free_address();
-    let mut gateway = Gateway::serve().bind(&format!("tcp://{address}")).ulimit("-n 300").start();
-    let strangers = connect_strangers(address);
+    let endpoint = dead_endpoint();
+    let mut gateway = Gateway::serve().bind(&endpoint).ulimit("-n 300").start();
+    let strangers = connect_strangers(&endpoint);
     serves_beside(strangers, &gateway);
     gateway.expect_log("the bus ends the oldest connection that does not speak");
     assert!(gateway.stats()["peers"]["refused"].as_u64().unwrap() > 0);
-    let subscriber = Subscriber::connected(&format!("tcp://{address}"), "");
-    subscriber.wait_until_subscribed(&gateway);
+    Subscriber::connected(&endpoint, "").wait_until_subscribed(&gateway);
     gateway.terminate();
 }
 
@@ -93,8 +53,7 @@ fn silent_strangers_at_a_bound_endpoint_hold_nothing_up() {
 fn one_peer_more_than_the_bound_is_refused() {
     const PEERS: usize = 256;
     raise_descriptors();
-    let address = free_address();
-    let endpoint = format!("tcp://{address}");
+    let endpoint = dead_endpoint();
     let mut gateway = Gateway::serve().bind(&endpoint).start();
     let context = zmq::Context::new();
     let mut peers: Vec<_> = (0..PEERS).map(|_| context.socket(zmq::SUB).unwrap()).collect();
@@ -121,13 +80,11 @@ fn one_peer_more_than_the_bound_is_refused() {
 #[test]
 fn silent_strangers_at_both_sides_of_the_hub_hold_nothing_up() {
     raise_descriptors();
-    let (publishers, subscribers) = (free_address(), free_address());
-    let sides = [publishers, subscribers].map(|address| format!("tcp://{address}"));
-    let hub = ["--hub", "--hub-publishers", &sides[0], "--hub-subscribers", &sides[1]];
-    let mut gateway = Gateway::serve().arguments(hub).ulimit("-n 300").start();
+    let sides = [dead_endpoint(), dead_endpoint()];
+    let mut gateway = Gateway::serve().only_hub(&sides[0], &sides[1]).ulimit("-n 300").start();
     gateway.wait_event("ready");
-    for address in [publishers, subscribers] {
-        serves_beside(connect_strangers(address), &gateway);
+    for endpoint in &sides {
+        serves_beside(connect_strangers(endpoint), &gateway);
     }
     let subscriber = Subscriber::connected(&sides[1], "");
     subscriber.wait_until_subscribed(&gateway);
@@ -137,19 +94,18 @@ fn silent_strangers_at_both_sides_of_the_hub_hold_nothing_up() {
         publisher.send_multipart(["topic", "{}"], 0).unwrap();
         subscriber.next_within(Duration::from_millis(20))
     });
-    gateway.signal(Signal::TERM);
-    assert_eq!(gateway.wait_exit(), 0);
+    gateway.signal(rustix::process::Signal::TERM);
+    gateway.finish(0);
 }
 
 #[test]
 fn strangers_that_speak_http_are_disconnected_and_the_log_says_it_once() {
-    let address = free_address();
-    let gateway = Gateway::serve().bind(&format!("tcp://{address}")).start();
+    let endpoint = dead_endpoint();
+    let gateway = Gateway::serve().bind(&endpoint).start();
     for _ in 0..5 {
-        let mut stranger = TcpStream::connect(address).unwrap();
-        stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
-        stranger.set_read_timeout(Some(PATIENCE)).unwrap();
-        wait_closed(stranger);
+        let mut stranger = RawPeer::connect(&endpoint);
+        stranger.send_all(b"GET / HTTP/1.1\r\n\r\n");
+        stranger.read_to_end();
     }
     gateway.expect_log("does not speak ZMTP 3");
     assert_eq!(gateway.log().matches("does not speak ZMTP 3").count(), 1);
@@ -160,10 +116,9 @@ fn strangers_that_speak_http_are_disconnected_and_the_log_says_it_once() {
 #[test]
 fn without_free_descriptors_strangers_are_refused_and_others_served() {
     raise_descriptors();
-    let (address, directory) = (free_address(), tempfile::tempdir().unwrap());
-    let path = directory.path().join("bus");
-    let endpoint = format!("tcp://{address}");
-    let mut gateway = Gateway::serve().bind(&endpoint).bind(&ipc_endpoint(&directory)).start();
+    let directory = tempfile::tempdir().unwrap();
+    let (endpoint, path) = (dead_endpoint(), ipc_endpoint(&directory));
+    let mut gateway = Gateway::serve().bind(&endpoint).bind(&path).start();
     let subscriber = Subscriber::connected(&endpoint, "");
     subscriber.wait_until_subscribed(&gateway);
     // The first client stands for at least one request, also where no number below the highest is free.
@@ -178,20 +133,17 @@ fn without_free_descriptors_strangers_are_refused_and_others_served() {
     }
     let former_limit = limit_descriptors(gateway.id(), limit as u64);
     for _ in 0..5 {
-        for stranger in [TcpStream::connect(address).unwrap(), TcpStream::connect(address).unwrap()] {
-            stranger.set_read_timeout(Some(PATIENCE)).unwrap();
-            wait_closed(stranger);
+        let strangers = [&endpoint, &endpoint, &path].map(|endpoint| RawPeer::connect(endpoint));
+        for mut stranger in strangers {
+            stranger.read_to_end();
         }
-        let stranger = UnixStream::connect(&path).unwrap();
-        stranger.set_read_timeout(Some(PATIENCE)).unwrap();
-        wait_closed(stranger);
     }
     let ticks = ticks_while_idle(&gateway);
     assert!(ticks <= IDLE_TICKS, "{ticks} ticks while no descriptor is free");
     clients[0].exchange(&gateway.request(Message::new("t", r#"{"n":1}"#).body())).assert_accepted();
     assert_eq!(subscriber.next(), Message::new("t", r#"{"n":1}"#));
     limit_descriptors(gateway.id(), former_limit);
-    let later = Subscriber::connected(&ipc_endpoint(&directory), "");
+    let later = Subscriber::connected(&path, "");
     later.wait_until_subscribed(&gateway);
     gateway.terminate();
 }

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use socket2::{Domain, Socket, Type};
 
-use crate::support::eventually;
 use crate::support::gateway::{ANY_PORT, Gateway, is_event};
 use crate::support::lateness::Lateness;
 use crate::support::net::{dead_endpoint, free_address};
-use crate::support::subscriber::{Message, Subscriber, ipc_endpoint};
+use crate::support::subscriber::{Message, Subscriber, bound_socket, ipc_endpoint};
+use crate::support::{eventually, side_by_side};
 
 /// How long after the start the reason is reported: a second after the endpoint was opened, and the probe takes another
 /// part of a second.
@@ -61,29 +61,9 @@ fn stranger_at(address: SocketAddr, answer: &'static [u8]) -> String {
     endpoint
 }
 
-fn stranger(answer: &'static [u8]) -> String {
-    stranger_at(ANY_PORT, answer)
-}
-
-#[test]
-fn a_refused_port_and_a_missing_socket_file() {
-    expect_reason(&dead_endpoint(), "refused");
-    expect_reason(&ipc_endpoint(&tempfile::tempdir().unwrap()), "refused");
-}
-
-#[test]
-fn a_stranger_that_speaks_another_protocol() {
-    expect_reason(&stranger(b"HTTP/1.1 400 Bad Request\r\n\r\n"), "ZMTP");
-}
-
-#[test]
-fn a_stranger_that_is_silent() {
-    expect_reason(&stranger(b""), "no answer");
-}
-
-/// The queue of a listener that accepts nobody is full, so the kernel drops further attempts to connect.
-#[test]
-fn packets_that_vanish() {
+/// Returns an endpoint to which packets vanish: the queue of a listener that accepts nobody is full, so the kernel drops
+/// further attempts to connect. The sockets keep it so.
+fn black_hole() -> (String, Socket, Vec<TcpStream>) {
     let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     listener.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
     listener.listen(0).unwrap();
@@ -91,14 +71,22 @@ fn packets_that_vanish() {
     let connect = || TcpStream::connect_timeout(&address, Duration::from_millis(200)).ok();
     let queued: Vec<_> = std::iter::from_fn(connect).collect();
     assert!(!queued.is_empty());
-    expect_reason(&format!("tcp://{address}"), "no answer");
+    (format!("tcp://{address}"), listener, queued)
 }
 
 #[test]
-fn the_wrong_side_of_a_hub() {
-    let hub = zmq::Context::new().socket(zmq::XPUB).unwrap();
-    hub.bind("tcp://127.0.0.1:*").unwrap();
-    expect_reason(&hub.get_last_endpoint().unwrap().unwrap(), "subscribers' side");
+fn a_parent_learns_why_an_endpoint_is_not_connected_and_the_other_is_served() {
+    let (_wrong_side, of_wrong_side) = bound_socket(zmq::XPUB, "tcp://127.0.0.1:*");
+    let (vanishing, _listener, _queued) = black_hole();
+    let reasons = [
+        (dead_endpoint(), "refused"),
+        (ipc_endpoint(&tempfile::tempdir().unwrap()), "refused"),
+        (stranger_at(ANY_PORT, b"HTTP/1.1 400 Bad Request\r\n\r\n"), "ZMTP"),
+        (stranger_at(ANY_PORT, b""), "no answer"),
+        (vanishing, "no answer"),
+        (of_wrong_side, "subscribers' side"),
+    ];
+    side_by_side(reasons, |(endpoint, reason)| expect_reason(&endpoint, reason));
 }
 
 #[test]
@@ -107,10 +95,8 @@ fn a_reason_that_changes_is_told_again_and_the_connection_too() {
     let endpoint = format!("tcp://{address}");
     let mut gateway = Gateway::serve().connect(&endpoint).start();
     wait_reason(&mut gateway, &endpoint, "refused");
-    let hub = zmq::Context::new().socket(zmq::SUB).unwrap();
-    hub.set_subscribe(b"").unwrap();
-    hub.bind(&endpoint).unwrap();
-    gateway.wait_for("connected", |event| is_event(event, "bus") && event["state"] == "connected");
+    let hub = bound_socket(zmq::SUB, &endpoint);
+    gateway.wait_connected();
     gateway.expect_log(&format!("connected to {endpoint}"));
     drop(hub);
     wait_reason(&mut gateway, &endpoint, "closed");

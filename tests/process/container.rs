@@ -1,18 +1,16 @@
 //! The gateway as a container runs it: as process 1, with a read-only root, and with what is mounted to write to.
 
 use std::process::{Command, Stdio};
-use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::http::Client;
 use crate::support::io_mode::io_mode;
 use crate::support::process::{Process, binary};
 use crate::support::request::Request;
-use crate::support::settings_file::{SettingsFile, enabled, token};
-use crate::support::{PATIENCE, eventually, skip};
+use crate::support::settings_file::{SettingsFile, enabled, enabled_settings, token};
+use crate::support::{eventually, skip};
 
 /// Makes a read-only view of the file system at `$ROOT`, and mounts `$SOURCE` at `$TARGET` in it, to be written.
 const READ_ONLY_ROOT: &str = r#"
@@ -44,7 +42,7 @@ impl Container {
         command.arg("--settings").arg(&inside);
         command.env("ROOT", root.path()).env("SOURCE", source).env("TARGET", target);
         let process = Process::spawn(&mut command);
-        let listening = next_event(&process, "listening");
+        let listening = process.wait_event("listening");
         assert_eq!(listening["pid"], 1);
         let url = listening["url"].as_str().unwrap();
         let address = url.strip_prefix("http://").unwrap().split('/').next().unwrap().to_owned();
@@ -69,8 +67,7 @@ impl Container {
 
     fn stop(mut self) {
         self.signal(Signal::TERM);
-        assert_eq!(self.process.wait_exit(PATIENCE).code(), Some(0));
-        next_event(&self.process, "stopped");
+        assert!(self.process.finish(0).stdout.contains("\"stopped\""));
     }
 }
 
@@ -92,45 +89,27 @@ fn is_possible() -> bool {
     possible
 }
 
-/// Returns the next event with this name.
-fn next_event(process: &Process, name: &str) -> Value {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let line = process.next_line(deadline).expect("stdout is closed before the event");
-        let event: Value = serde_json::from_str(&line).unwrap();
-        if event["event"] == name {
-            return event;
-        }
-    }
-}
-
+/// A file that is mounted alone stays the old one when it is replaced: this is why the documents say that the folder is
+/// to be mounted.
 #[test]
-fn a_changed_file_in_a_mounted_folder_counts_with_a_read_only_root() {
+fn a_replaced_file_counts_in_a_mounted_folder_with_a_read_only_root() {
     if !is_possible() {
         return;
     }
-    let settings = SettingsFile::absent();
-    settings.write(&enabled(&token("first")));
-    let container = Container::start(&settings, true);
-    assert_eq!(container.status(&token("first")), 200);
-    settings.write(&enabled(&token("second")));
-    assert_eq!(next_event(&container.process, "settings")["state"], "reloaded");
-    assert_eq!((container.status(&token("first")), container.status(&token("second"))), (401, 200));
-    container.stop();
-}
-
-/// This is why the documents say that the folder is to be mounted.
-#[test]
-fn a_mounted_file_stays_the_old_one_when_it_is_replaced() {
-    if !is_possible() {
-        return;
+    for mounts_folder in [true, false] {
+        let settings = enabled_settings("first");
+        let container = Container::start(&settings, mounts_folder);
+        assert_eq!(container.status(&token("first")), 200);
+        settings.write(&enabled(&token("second")));
+        let statuses = if mounts_folder {
+            assert_eq!(container.process.wait_event("settings")["state"], "reloaded");
+            (401, 200)
+        } else {
+            container.signal(Signal::HUP);
+            container.process.wait_event("settings");
+            (200, 401)
+        };
+        assert_eq!((container.status(&token("first")), container.status(&token("second"))), statuses);
+        container.stop();
     }
-    let settings = SettingsFile::absent();
-    settings.write(&enabled(&token("first")));
-    let container = Container::start(&settings, false);
-    settings.write(&enabled(&token("second")));
-    container.signal(Signal::HUP);
-    next_event(&container.process, "settings");
-    assert_eq!((container.status(&token("first")), container.status(&token("second"))), (200, 401));
-    container.stop();
 }

@@ -1,8 +1,7 @@
 //! The command `demo`: a person can use what it prints, and it ends with its terminal.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::process::Command;
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -10,38 +9,28 @@ use serde_json::Value;
 use crate::support::full_pipe::FullPipe;
 use crate::support::http::Client;
 use crate::support::io_mode::io_mode;
-use crate::support::process::{Process, after, binary, run};
+use crate::support::process::{Process, Transcript, after, binary, run};
 use crate::support::request::Request;
+use crate::support::skip;
 use crate::support::terminal::Terminal;
-use crate::support::{PATIENCE, eventually, skip};
+
+const PLAIN: [&str; 3] = ["--plain", "--listen", "127.0.0.1:0"];
 
 #[test]
 fn a_demo_stops_although_nobody_reads_its_stdout() {
     let (_unread, stdout) = FullPipe::new();
-    let mut command = binary();
-    command.args(["demo", "--plain", "--listen", "127.0.0.1:0", "--io", io_mode()]);
-    let mut demo = Process::spawn_with_streams(&mut command, stdout.into(), Stdio::piped(), |_line| false);
-    eventually("the demo listens", || demo.transcript().stderr.contains("listening").then_some(()));
-    demo.signal(Signal::TERM);
-    assert_eq!(demo.wait_exit(PATIENCE).code(), Some(0));
+    let demo = Process::spawn_printing_to(&mut demo(&PLAIN), stdout);
+    demo.wait_log("listening");
+    end(demo, Signal::TERM);
 }
 
 #[test]
 fn the_curl_line_that_demo_prints_posts_a_message() {
     let (_, help) = run(["demo", "--help"]);
     let plain = help.stdout.contains("--plain").then_some("--plain");
-    let mut demo = Process::spawn(binary().args(["demo", "--io", io_mode()]).args(plain));
-    let line = next_line(&demo, |line| line.trim_start().starts_with("curl "));
-    let message = paste(&line);
-
-    let topic = message["topic"].as_str().expect("the line posts a topic");
-    let seen = next_line(&demo, |line| line.contains(topic));
-    let content = message["payload"]["content"].as_str().unwrap_or_default();
-    assert!(seen.contains(content), "{content:?} is not in {seen:?}");
-
-    demo.signal(Signal::INT);
-    assert_eq!(demo.wait_exit(PATIENCE).code(), Some(0));
-    let output = demo.end();
+    let demo = Process::spawn(demo(&[]).args(plain));
+    assert_pasted_line_is_seen(&demo, &curl_line(&demo));
+    let output = end(demo, Signal::INT);
     for stream in [output.stdout, output.stderr] {
         assert!(!stream.contains('\x1b'), "an escape sequence in a pipe: {stream:?}");
     }
@@ -50,27 +39,19 @@ fn the_curl_line_that_demo_prints_posts_a_message() {
 #[test]
 fn the_curl_line_for_a_unix_socket_posts_a_message_from_any_directory() {
     if Command::new("curl").arg("--version").output().is_err() {
-        skip("curl is not installed, so the line is not run");
-        return;
+        return skip("curl is not installed, so the line is not run");
     }
     let directory = tempfile::tempdir().unwrap();
-    let mut command = binary();
-    command.args(["demo", "--listen", "unix:it's here", "--io", io_mode()]).current_dir(directory.path());
-    let mut demo = Process::spawn(&mut command);
-    let message = paste(&next_line(&demo, |line| line.starts_with("curl ")));
-    next_line(&demo, |line| line.contains(message["topic"].as_str().unwrap()));
-    demo.signal(Signal::INT);
-    assert_eq!(demo.wait_exit(PATIENCE).code(), Some(0));
+    let demo = Process::spawn(demo(&["--listen", "unix:it's here"]).current_dir(directory.path()));
+    assert_pasted_line_is_seen(&demo, &curl_line(&demo));
+    end(demo, Signal::INT);
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
 }
 
 #[test]
 fn demo_stops_although_its_reader_does_not_read() {
-    let mut command = binary();
-    command.args(["demo", "--plain", "--io", io_mode()]);
     let (reader, writer) = std::io::pipe().unwrap();
-    let mut demo = Process::spawn_printing_to(&mut command, writer);
-    drop(command);
+    let demo = Process::spawn_printing_to(&mut demo(&["--plain"]), writer);
     let mut printed = BufReader::new(reader);
     let mut line = String::new();
     while !line.starts_with("curl ") {
@@ -89,8 +70,7 @@ fn demo_stops_although_its_reader_does_not_read() {
     while !printed.fill_buf().unwrap().starts_with(b"a\t") {
         printed.read_line(&mut line).unwrap();
     }
-    demo.signal(Signal::TERM);
-    assert_eq!(demo.wait_exit(PATIENCE).code(), Some(0));
+    end(demo, Signal::TERM);
 }
 
 /// A terminal that hangs up sends SIGHUP to the processes that it controls.
@@ -104,10 +84,9 @@ fn a_demo_ends_when_its_terminal_hangs_up() {
     let temporary = tempfile::tempdir().unwrap();
     command.env("TMPDIR", temporary.path());
     let mut demo = Process::spawn_printing_to(&mut command, terminal.stream());
-    drop(command);
-    eventually("the demo listens", || demo.transcript().stderr.contains("listening on").then_some(()));
+    demo.wait_log("listening on");
     drop(terminal);
-    assert_eq!(demo.wait_exit(PATIENCE).code(), Some(0));
+    demo.finish(0);
     let left = std::fs::read_dir(temporary.path()).unwrap().count();
     assert_eq!(left, 0, "the demo removes its certificate");
 }
@@ -115,38 +94,49 @@ fn a_demo_ends_when_its_terminal_hangs_up() {
 /// The shell does as nohup(1) does.
 #[test]
 fn a_demo_that_is_started_with_sighup_ignored_outlives_its_terminal() {
-    let mut command = binary();
-    command.args(["demo", "--plain", "--listen", "127.0.0.1:0", "--io", io_mode()]);
-    let mut demo = Process::spawn(&mut after("trap '' HUP", &command));
-    let line = next_line(&demo, |line| line.trim_start().starts_with("curl "));
+    let demo = Process::spawn(&mut after("trap '' HUP", &demo(&PLAIN)));
+    let line = curl_line(&demo);
     demo.signal(Signal::HUP);
-    let message = paste(&line);
-    next_line(&demo, |line| line.contains(message["topic"].as_str().unwrap()));
-    demo.signal(Signal::TERM);
-    assert_eq!(demo.wait_exit(PATIENCE).code(), Some(0));
+    assert_pasted_line_is_seen(&demo, &line);
+    end(demo, Signal::TERM);
 }
 
 /// A demo takes no port or endpoint that an adapter or another demo may use.
 #[test]
 fn two_demos_run_side_by_side() {
-    let demos = [(); 2].map(|()| Process::spawn(binary().args(["demo", "--io", io_mode()])));
-    let lines = demos.each_ref().map(|demo| next_line(demo, |line| line.trim_start().starts_with("curl ")));
+    let demos = [(); 2].map(|()| Process::spawn(&mut demo(&[])));
+    let lines = demos.each_ref().map(curl_line);
     assert_ne!(lines[0], lines[1], "each has its own token");
-    for mut demo in demos {
-        demo.signal(Signal::TERM);
-        assert_eq!(demo.wait_exit(PATIENCE).code(), Some(0));
+    for demo in demos {
+        end(demo, Signal::TERM);
     }
 }
 
-/// Returns the next line of stdout that `wanted` accepts.
-fn next_line(process: &Process, wanted: impl Fn(&str) -> bool) -> String {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let line = process.next_line(deadline).expect("stdout is closed before the line");
-        if wanted(&line) {
-            return line;
-        }
-    }
+/// Returns the command of a demo with these options.
+fn demo(options: &[&str]) -> Command {
+    let mut command = binary();
+    command.args(["demo", "--io", io_mode()]).args(options);
+    command
+}
+
+/// Ends the demo with this signal.
+fn end(mut demo: Process, signal: Signal) -> Transcript {
+    demo.signal(signal);
+    demo.finish(0)
+}
+
+/// Returns the line with which a message can be posted.
+fn curl_line(demo: &Process) -> String {
+    demo.wait_line("curl", |line| line.trim_start().starts_with("curl "))
+}
+
+/// Pastes the line that the demo prints, and waits for the message.
+fn assert_pasted_line_is_seen(demo: &Process, line: &str) {
+    let message = paste(line);
+    let topic = message["topic"].as_str().expect("the line posts a topic");
+    let seen = demo.wait_line(topic, |line| line.contains(topic));
+    let content = message["payload"]["content"].as_str().unwrap_or_default();
+    assert!(seen.contains(content), "{content:?} is not in {seen:?}");
 }
 
 /// Runs the line in a shell and returns the message that it posts. Where curl is not installed, it says so and posts

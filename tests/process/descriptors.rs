@@ -10,7 +10,7 @@ use crate::statuses::FINE;
 use crate::support::gateway::{Builder, Gateway};
 use crate::support::process::{Process, Transcript, after, binary};
 use crate::support::raw_client::RawClient;
-use crate::support::settings_file::{SettingsFile, disabled, enabled, token};
+use crate::support::settings_file::{disabled, enabled, enabled_settings, token};
 use crate::support::usage::descriptors;
 use crate::support::{PATIENCE, eventually, skip};
 
@@ -112,8 +112,7 @@ fn a_command_without_enough_threads_is_3_with_a_sentence() {
     if !geteuid().is_root() {
         return skip("only root can run a command as another user");
     }
-    let settings = SettingsFile::absent();
-    settings.write(&enabled(&token("a")));
+    let settings = enabled_settings("a");
     let settings = settings.path().to_str().unwrap();
     let serve = ["serve", "--settings", settings, "--plain", "--listen", "127.0.0.1:0", "--watch-stdin"];
     let commands: [(&[&str], [i32; 2]); 3] = [

@@ -1,14 +1,16 @@
 //! Endpoints whose host is a name: a name server that does not answer holds up nothing but its own endpoint.
 
 use std::net::{Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
+use serde_json::Value;
 
 use crate::support::gateway::{ANY_PORT, Builder, Gateway, is_event};
 use crate::support::net::free_address;
-use crate::support::skip;
-use crate::support::subscriber::{Message, Subscriber};
+use crate::support::subscriber::{Message, Subscriber, socket};
+use crate::support::{PATIENCE, eventually, skip};
 
 /// The port of name servers.
 const DNS_PORT: u16 = 53;
@@ -19,11 +21,17 @@ const UNKNOWN: &str = "tcp://hub.example.org:16130";
 /// How the resolver waits for the name server, which is longer than any wait of these tests (resolv.conf(5)).
 const RESOLVER_OPTIONS: &str = "options timeout:30 attempts:5";
 
-/// Returns whether files can be replaced for one process here.
-fn can_replace_files() -> bool {
+/// Calls `test` with a gateway that sees a file with this text in the place of `path`, and with that file.
+fn with_file_at(path: &'static str, text: &str, test: impl FnOnce(Builder, &Path)) {
     let mut probe = Command::new("unshare");
     probe.args(["--user", "--map-root-user", "--mount", "mount", "--bind", "/etc/hosts", "/etc/hosts"]);
-    probe.stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+    if !probe.stderr(Stdio::null()).status().is_ok_and(|status| status.success()) {
+        return skip(&format!("{path} cannot be replaced here: this needs `unshare`"));
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("file");
+    std::fs::write(&file, text).unwrap();
+    test(Gateway::serve().file_at(path, &file), &file);
 }
 
 /// Returns a socket at the port of a name server, which never answers. `None` where this is not allowed.
@@ -32,18 +40,20 @@ fn silent_name_server() -> Option<UdpSocket> {
     UdpSocket::bind((*address.ip(), DNS_PORT)).ok()
 }
 
+/// Waits until a name is being looked up.
+fn wait_asked(server: &UdpSocket) {
+    server.set_read_timeout(Some(PATIENCE)).unwrap();
+    server.recv(&mut [0; 512]).expect("the name server is asked");
+}
+
 /// Calls `test` with a gateway whose name server does not answer.
 fn with_silent_name_server(test: impl FnOnce(Builder, &UdpSocket)) {
-    let server = silent_name_server().filter(|_| can_replace_files());
-    let Some(server) = server else {
-        skip("no name server can be replaced here: this needs port 53 and `unshare`");
-        return;
+    let Some(server) = silent_name_server() else {
+        return skip("no name server can be replaced here: this needs port 53");
     };
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("resolv.conf");
     let address = server.local_addr().unwrap().ip();
-    std::fs::write(&file, format!("nameserver {address}\n{RESOLVER_OPTIONS}\n")).unwrap();
-    test(Gateway::serve().file_at("/etc/resolv.conf", &file), &server);
+    let text = format!("nameserver {address}\n{RESOLVER_OPTIONS}\n");
+    with_file_at("/etc/resolv.conf", &text, |builder, _| test(builder, &server));
 }
 
 #[test]
@@ -52,9 +62,7 @@ fn a_name_server_that_does_not_answer_holds_up_no_other_endpoint_and_no_stop() {
         let subscriber = Subscriber::bound();
         let builder = builder.connect(UNKNOWN).connect(subscriber.endpoint());
         let mut gateway = builder.arguments(["--drain-timeout", "2"]).start();
-        // The name is being looked up from here on.
-        server.set_read_timeout(Some(crate::support::PATIENCE)).unwrap();
-        server.recv(&mut [0; 512]).expect("the name server is asked");
+        wait_asked(server);
         let connected = gateway.wait_connected();
         assert_eq!(connected["endpoint"], subscriber.endpoint());
         gateway.post(Message::new("t", r#"{"n":1}"#).body()).assert_accepted();
@@ -66,21 +74,17 @@ fn a_name_server_that_does_not_answer_holds_up_no_other_endpoint_and_no_stop() {
 #[test]
 fn a_stop_waits_for_no_name_server() {
     with_silent_name_server(|builder, server| {
-        let gateway = builder.connect(UNKNOWN).arguments(["--drain-timeout", "2"]);
-        let mut gateway = gateway.start();
-        server.set_read_timeout(Some(crate::support::PATIENCE)).unwrap();
-        server.recv(&mut [0; 512]).expect("the name server is asked");
+        let mut gateway = builder.connect(UNKNOWN).arguments(["--drain-timeout", "2"]).start();
+        wait_asked(server);
         gateway.signal(Signal::TERM);
-        assert_eq!(gateway.wait_exit(), 0);
+        gateway.finish(0);
     });
 }
 
 /// Returns a SUB socket that is bound to this address.
 fn hub_at(address: SocketAddr) -> zmq::Socket {
-    let hub = zmq::Context::new().socket(zmq::SUB).unwrap();
-    hub.set_linger(0).unwrap();
+    let hub = socket(zmq::SUB);
     hub.set_rcvtimeo(20).unwrap();
-    hub.set_subscribe(b"").unwrap();
     hub.set_ipv6(address.is_ipv6()).unwrap();
     hub.bind(&format!("tcp://{address}")).unwrap();
     hub
@@ -88,7 +92,7 @@ fn hub_at(address: SocketAddr) -> zmq::Socket {
 
 /// Posts messages until one arrives at the hub.
 fn wait_served(gateway: &Gateway, hub: &zmq::Socket) {
-    crate::support::eventually("a message arrives", || {
+    eventually("a message arrives", || {
         gateway.post(Message::new("t", "{}").body());
         hub.recv_multipart(0).ok()
     });
@@ -96,42 +100,30 @@ fn wait_served(gateway: &Gateway, hub: &zmq::Socket) {
 
 #[test]
 fn a_hub_that_gets_another_address_is_found() {
-    if !can_replace_files() {
-        skip("the file of hosts cannot be replaced here: this needs `unshare`");
-        return;
-    }
-    let directory = tempfile::tempdir().unwrap();
-    let hosts = directory.path().join("hosts");
     let first = free_address();
     let second = SocketAddr::new(free_address().ip(), first.port());
-    let name = |address: SocketAddr| std::fs::write(&hosts, format!("{} moving-hub\n", address.ip())).unwrap();
-    name(first);
-    let endpoint = format!("tcp://moving-hub:{}", first.port());
-    let gateway = Gateway::serve().connect(&endpoint).file_at("/etc/hosts", &hosts).start();
-    let hub = hub_at(first);
-    wait_served(&gateway, &hub);
-    name(second);
-    drop(hub);
-    wait_served(&gateway, &hub_at(second));
+    let line = |address: SocketAddr| format!("{} moving-hub\n", address.ip());
+    with_file_at("/etc/hosts", &line(first), |builder, hosts| {
+        let gateway = builder.connect(&format!("tcp://moving-hub:{}", first.port())).start();
+        let hub = hub_at(first);
+        wait_served(&gateway, &hub);
+        std::fs::write(hosts, line(second)).unwrap();
+        drop(hub);
+        wait_served(&gateway, &hub_at(second));
+    });
 }
 
 #[test]
 fn a_name_in_brackets_is_an_ipv6_address() {
-    if !can_replace_files() {
-        skip("the file of hosts cannot be replaced here: this needs `unshare`");
-        return;
-    }
     let Ok(free) = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)) else { return };
     let address = free.local_addr().unwrap();
     drop(free);
-    let directory = tempfile::tempdir().unwrap();
-    let hosts = directory.path().join("hosts");
-    std::fs::write(&hosts, "::1 distant-hub\n").unwrap();
-    let endpoint = format!("tcp://[distant-hub]:{}", address.port());
-    let mut gateway = Gateway::serve().connect(&endpoint).file_at("/etc/hosts", &hosts).start();
-    let reason = gateway.wait_event("bus")["reason"].to_string();
-    assert!(reason.contains("nothing listens there"), "{reason}");
-    wait_served(&gateway, &hub_at(address));
+    with_file_at("/etc/hosts", "::1 distant-hub\n", |builder, _| {
+        let mut gateway = builder.connect(&format!("tcp://[distant-hub]:{}", address.port())).start();
+        let reason = gateway.wait_event("bus")["reason"].to_string();
+        assert!(reason.contains("nothing listens there"), "{reason}");
+        wait_served(&gateway, &hub_at(address));
+    });
 }
 
 #[test]
@@ -150,18 +142,13 @@ fn localhost_can_be_bound_and_connected_to() {
 
 #[test]
 fn a_parent_learns_that_a_name_cannot_be_resolved() {
-    if !can_replace_files() {
-        skip("the name server cannot be replaced here: this needs `unshare`");
-        return;
-    }
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("resolv.conf");
     // Nothing listens there, so that each question is refused at once.
-    std::fs::write(&file, format!("nameserver {}\n", free_address().ip())).unwrap();
-    let mut gateway = Gateway::serve().connect(UNKNOWN).file_at("/etc/resolv.conf", &file).start();
-    let event = gateway.wait_for("the reason", |event| {
-        is_event(event, "bus") && event["reason"].as_str().is_some_and(|reason| reason.contains("cannot be resolved"))
+    let nobody = format!("nameserver {}\n", free_address().ip());
+    with_file_at("/etc/resolv.conf", &nobody, |builder, _| {
+        let mut gateway = builder.connect(UNKNOWN).start();
+        let told = |event: &Value| event["reason"].as_str().is_some_and(|reason| reason.contains("cannot be resolved"));
+        let event = gateway.wait_for("the reason", |event| is_event(event, "bus") && told(event));
+        assert_eq!((&event["state"], &event["endpoint"]), (&"disconnected".into(), &UNKNOWN.into()));
+        gateway.expect_log(&format!("not connected to {UNKNOWN}: the name cannot be resolved"));
     });
-    assert_eq!((&event["state"], &event["endpoint"]), (&"disconnected".into(), &UNKNOWN.into()));
-    gateway.expect_log(&format!("not connected to {UNKNOWN}: the name cannot be resolved"));
 }

@@ -11,6 +11,7 @@ use rustix::net::sockopt::socket_acceptconn;
 use rustix::process::Signal;
 
 use crate::statuses::FINE;
+use crate::support::eventually;
 use crate::support::gateway::{Gateway, UNIX_URL};
 use crate::support::http::Client;
 use crate::support::net::accept_connection;
@@ -18,6 +19,7 @@ use crate::support::process::run;
 use crate::support::settings_file::{enabled, token};
 use crate::support::shared_listener::{Connection, LONG_DRAIN, Shared};
 use crate::support::subscriber::{Message, Subscriber};
+use crate::support::usage::descriptors;
 
 /// Fails unless the gateway closes the connection without an answer.
 fn expect_closed_unanswered(mut client: Client<Box<dyn Connection>>) {
@@ -105,8 +107,7 @@ fn what_is_no_listening_stream_socket_is_4_with_the_reason() {
         (of_nothing, "the parent passed no such descriptor"),
     ] {
         let mut gateway = builder.spawn();
-        assert_eq!(gateway.wait_exit(), 4);
-        let output = gateway.end();
+        let output = gateway.finish(4);
         assert!(output.stderr.contains(&format!("cannot listen on fd:3: {reason}")), "{}", output.stderr);
         assert!(output.stdout.contains(r#""failed","status":4"#), "{}", output.stdout);
     }
@@ -120,8 +121,7 @@ fn wrong_descriptors_are_usage_errors() {
     }
     let shared = Shared::tcp();
     let mut gateway = Gateway::serve().inherit(&shared.descriptor()).inherit(&shared.descriptor()).spawn();
-    assert_eq!(gateway.wait_exit(), 2);
-    assert!(gateway.end().stderr.contains("--listen fd:3 is given twice"));
+    assert!(gateway.finish(2).stderr.contains("--listen fd:3 is given twice"));
 }
 
 /// The socket does not block from then on, and goes on listening. What waits in its backlog is for whoever accepts next.
@@ -263,7 +263,7 @@ fn a_stop_at_the_limit_of_connections_does_not_wait() {
 fn connections_leave_no_descriptor() {
     for shared in Shared::both() {
         let gateway = Gateway::serve().inherit(&shared.descriptor()).start();
-        let descriptors = || std::fs::read_dir(format!("/proc/{}/fd", gateway.id())).unwrap().count();
+        let descriptors = || descriptors(gateway.id());
         shared.connect().exchange(&gateway.request(FINE)).assert_accepted();
         let before = descriptors();
         for number in 0..200 {
@@ -272,7 +272,7 @@ fn connections_leave_no_descriptor() {
                 client.exchange(&gateway.request(FINE)).assert_accepted();
             }
         }
-        crate::support::eventually("the descriptors are closed", || (descriptors() <= before).then_some(()));
+        eventually("the descriptors are closed", || (descriptors() <= before).then_some(()));
     }
 }
 

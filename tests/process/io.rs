@@ -44,8 +44,7 @@ fn uring_exits_with_5_where_it_is_refused_and_names_reason_and_remedies() {
         for workers in ["1", "3"] {
             let builder = Gateway::serve().arguments(["--workers", workers]);
             let mut gateway = builder.io("uring", "uring").io_uring_refused_with(errno).spawn();
-            assert_eq!(gateway.wait_exit(), 5);
-            let output = gateway.end();
+            let output = gateway.finish(5);
             assert!(!output.stdout.contains("listening"), "{}", output.stdout);
             let reason = format!("os error {}", errno.raw_os_error());
             for text in [reason.as_str(), "kernel.io_uring_disabled", "seccomp", "memlock"] {

@@ -11,27 +11,32 @@ use serde_json::Value;
 use crate::support::gateway::Gateway;
 use crate::support::net::dead_endpoint;
 use crate::support::process::{Process, Transcript, binary, run};
-use crate::support::subscriber::ipc_endpoint;
+use crate::support::subscriber::{bound_socket, hub_endpoints, socket};
 use crate::support::terminal::Terminal;
 use crate::support::{PATIENCE, eventually};
 
-/// Binds a publisher that receives the subscriptions of others.
-fn publisher(endpoint: &str) -> zmq::Socket {
-    let socket = zmq::Context::new().socket(zmq::XPUB).unwrap();
-    socket.set_linger(0).unwrap();
-    socket.set_rcvtimeo(i32::try_from(PATIENCE.as_millis()).unwrap()).unwrap();
-    socket.bind(endpoint).unwrap();
-    socket
+/// Returns a publisher that receives the subscriptions of others, and its endpoint.
+fn publisher() -> (zmq::Socket, String) {
+    bound_socket(zmq::XPUB, "tcp://127.0.0.1:*")
+}
+
+fn listen(endpoint: &str, options: &[&str]) -> Command {
+    let mut command = binary();
+    command.args(["listen", "--connect", endpoint]).args(options);
+    command
+}
+
+/// Starts `listen` for everything, and returns it once its subscription has arrived at the publisher.
+fn subscribed(publisher: &zmq::Socket, endpoint: &str, options: &[&str]) -> Process {
+    let listen = Process::spawn(&mut listen(endpoint, options));
+    assert_eq!(publisher.recv_bytes(0).unwrap(), b"\x01");
+    listen
 }
 
 #[test]
 fn listen_prints_messages_of_its_topics_and_ends_after_count() {
-    let directory = tempfile::tempdir().unwrap();
-    let endpoint = ipc_endpoint(&directory);
-    let publisher = publisher(&endpoint);
-    let mut command = binary();
-    command.args(["listen", "--connect", &endpoint, "--topic", "core/", "--topic", "to_", "--count", "2"]);
-    let mut listen = Process::spawn(&mut command);
+    let (publisher, endpoint) = publisher();
+    let mut listen = Process::spawn(&mut listen(&endpoint, &["--topic", "core/", "--topic", "to_", "--count", "2"]));
     let mut subscriptions = [publisher.recv_bytes(0).unwrap(), publisher.recv_bytes(0).unwrap()];
     subscriptions.sort();
     assert_eq!(subscriptions, [b"\x01core/".to_vec(), b"\x01to_".to_vec()]);
@@ -41,8 +46,7 @@ fn listen_prints_messages_of_its_topics_and_ends_after_count() {
     for message in [first, ["adapter/nodes/data", r#"{"other":true}"#], second] {
         publisher.send_multipart(message, 0).unwrap();
     }
-    assert_eq!(listen.wait_exit(PATIENCE).code(), Some(0));
-    let Transcript { stdout, .. } = listen.end();
+    let Transcript { stdout, .. } = listen.finish(0);
     let lines: Vec<&str> = stdout.lines().collect();
     assert_eq!(lines.len(), 2, "there must be one line for each message: {stdout}");
     for (line, [topic, payload]) in lines.iter().zip([first, second]) {
@@ -56,25 +60,21 @@ fn listen_prints_messages_of_its_topics_and_ends_after_count() {
 #[test]
 fn messages_that_come_within_the_timeout_are_0() {
     let directory = tempfile::tempdir().unwrap();
-    let sides = ["in", "out"].map(|name| format!("ipc://{}", directory.path().join(name).display()));
-    let hub = ["--hub", "--hub-publishers", &sides[0], "--hub-subscribers", &sides[1]];
-    let mut gateway = Gateway::serve().arguments(hub).start();
+    let [publishers, subscribers] = hub_endpoints(&directory);
+    let mut gateway = Gateway::serve().only_hub(&publishers, &subscribers).start();
     gateway.wait_event("ready");
     for (options, count) in [(&["--count", "2", "--timeout", "30"][..], 2), (&["--timeout", "30"], 1)] {
-        let mut listen = Process::spawn(binary().args(["listen", "--connect", &sides[1]]).args(options));
+        let mut listen = Process::spawn(&mut listen(&subscribers, options));
         // From this line on, no message is missed.
-        logged(&listen, &[&format!("connected to {}, waiting for messages", sides[1])]);
+        listen.wait_log(&format!("connected to {subscribers}, waiting for messages"));
         (0..count).for_each(|_| gateway.post(r#"{"topic":"a","payload":{}}"#).assert_accepted());
-        assert_eq!(listen.wait_exit(PATIENCE).code(), Some(0));
-        assert_eq!(listen.end().stdout, "a\t{}\n".repeat(count));
+        assert_eq!(listen.finish(0).stdout, "a\t{}\n".repeat(count));
     }
 }
 
 #[test]
 fn messages_that_do_not_come_within_the_timeout_are_1() {
-    let directory = tempfile::tempdir().unwrap();
-    let endpoint = ipc_endpoint(&directory);
-    let _publisher = publisher(&endpoint);
+    let (_publisher, endpoint) = publisher();
     for (options, count) in [(&["--count", "2", "--timeout", "0.2"][..], 2), (&["--timeout", "0.2"], 1)] {
         let (status, Transcript { stderr, .. }) =
             run(["listen", "--connect", &endpoint].iter().chain(options).copied());
@@ -85,26 +85,20 @@ fn messages_that_do_not_come_within_the_timeout_are_1() {
 
 #[test]
 fn listen_without_a_topic_receives_everything_until_it_is_interrupted() {
-    let directory = tempfile::tempdir().unwrap();
-    let endpoint = ipc_endpoint(&directory);
-    let publisher = publisher(&endpoint);
-    let mut listen = Process::spawn(binary().args(["listen", "--connect", &endpoint]));
-    assert_eq!(publisher.recv_bytes(0).unwrap(), b"\x01");
+    let (publisher, endpoint) = publisher();
+    let mut listen = subscribed(&publisher, &endpoint, &[]);
     publisher.send_multipart(["anything", "{}"], 0).unwrap();
     assert_eq!(listen.next_line(Instant::now() + PATIENCE).as_deref(), Some("anything\t{}\n"));
     listen.signal(Signal::INT);
-    assert_eq!(listen.wait_exit(PATIENCE).code(), Some(0));
+    listen.finish(0);
 }
 
 /// A terminal takes DEL and C1 as commands, a reader of lines may end a line at U+0085, U+2028 and U+2029, and a
 /// character of direction shows a text as another one, and others do not show at all. A publisher may send them raw, inside a string or as no JSON.
 #[test]
 fn listen_prints_no_control_character_of_a_payload() {
-    let directory = tempfile::tempdir().unwrap();
-    let endpoint = ipc_endpoint(&directory);
-    let publisher = publisher(&endpoint);
-    let mut listen = Process::spawn(binary().args(["listen", "--connect", &endpoint, "--count", "4"]));
-    assert_eq!(publisher.recv_bytes(0).unwrap(), b"\x01");
+    let (publisher, endpoint) = publisher();
+    let mut listen = subscribed(&publisher, &endpoint, &["--count", "4"]);
     let controls: String = (0x7f..=0x9f_u8).map(char::from).collect::<String>()
         + "\u{61c}\u{200e}\u{200f}\u{2028}\u{2029}\u{202a}\u{202e}\u{2066}\u{2069}\u{ad}\u{200b}\u{200d}\u{2060}\u{fff9}";
     let kept = "é \u{a0}\u{3000}漢 \u{1f469} \\u009b \\\"";
@@ -113,9 +107,7 @@ fn listen_prints_no_control_character_of_a_payload() {
     publisher.send_multipart([b"a".as_slice(), controls.as_bytes()], 0).unwrap();
     publisher.send_multipart([b"a".as_slice(), b"\x1b[2J\0\r\n\xff"], 0).unwrap();
     publisher.send_multipart([controls.as_bytes(), b"{}"], 0).unwrap();
-    assert_eq!(listen.wait_exit(PATIENCE).code(), Some(0));
-
-    let Transcript { stdout, .. } = listen.end();
+    let Transcript { stdout, .. } = listen.finish(0);
     let raw = |c: &char| (c.is_control() && !"\n\t".contains(*c)) || controls.contains(*c);
     assert_eq!(stdout.chars().filter(raw).collect::<String>(), "", "{stdout:?}");
     let lines: Vec<&str> = stdout.lines().collect();
@@ -134,23 +126,18 @@ const MESSAGE: [&str; 2] = ["a/topic", r#"{"k" : [1,"v"]}"#];
 /// Runs `listen` with these options and variables on a terminal, or in a pipe. Sends it [`MESSAGE`], and returns what
 /// it prints.
 fn printed(on_terminal: bool, options: &[&str], variables: &[(&str, &str)]) -> String {
-    let directory = tempfile::tempdir().unwrap();
-    let endpoint = ipc_endpoint(&directory);
-    let publisher = publisher(&endpoint);
-    let mut command = binary();
-    command.args(["listen", "--connect", &endpoint, "--count", "1"]).args(options);
-    command.env_remove("NO_COLOR").env("TERM", "xterm").envs(variables.iter().copied());
+    let (publisher, endpoint) = publisher();
+    let mut command = listen(&endpoint, &["--count", "1"]);
+    command.args(options).env_remove("NO_COLOR").env("TERM", "xterm").envs(variables.iter().copied());
     let (mut listen, terminal) = if on_terminal {
         let terminal = Terminal::open();
         (Process::spawn_printing_to(&mut command, terminal.stream()), Some(terminal))
     } else {
         (Process::spawn(&mut command), None)
     };
-    drop(command); // which holds the terminal open
     assert_eq!(publisher.recv_bytes(0).unwrap(), b"\x01");
     publisher.send_multipart(MESSAGE, 0).unwrap();
-    assert_eq!(listen.wait_exit(PATIENCE).code(), Some(0));
-    let Transcript { stdout, .. } = listen.end();
+    let Transcript { stdout, .. } = listen.finish(0);
     terminal.map_or(stdout, |terminal| terminal.read_to_end().replace("\r\n", "\n"))
 }
 
@@ -199,39 +186,39 @@ fn pretty_indents_on_a_terminal_and_in_a_pipe() {
     assert_eq!(without_time(&printed(true, &["--pretty", "--color", "never"], &[])), indented);
 }
 
+/// A script that asks for ten messages learns that it did not get them.
 #[test]
-fn listen_ends_quietly_when_its_reader_is_gone() {
-    let directory = tempfile::tempdir().unwrap();
-    let endpoint = ipc_endpoint(&directory);
-    let publisher = publisher(&endpoint);
-    let mut command = binary();
-    command.args(["listen", "--connect", &endpoint]);
-    let mut listen = Process::spawn_reading_until(&mut command, |_line| true);
-    assert_eq!(publisher.recv_bytes(0).unwrap(), b"\x01");
-    publisher.send_multipart(MESSAGE, 0).unwrap();
-    assert!(listen.next_line(Instant::now() + PATIENCE).is_some());
-    // The first message may be sent before the reader has closed its end.
-    let status = eventually("it ends", || {
+fn listen_ends_quietly_when_its_reader_is_gone_and_tells_by_its_status_whether_messages_are_missing() {
+    for (options, is_interrupted, status) in
+        [(&[][..], false, 0), (&["--count", "10"], true, 1), (&["--count", "10"], false, 1)]
+    {
+        let (publisher, endpoint) = publisher();
+        let mut listen = Process::spawn_reading_until(&mut listen(&endpoint, options), |_line| true);
+        assert_eq!(publisher.recv_bytes(0).unwrap(), b"\x01");
         publisher.send_multipart(MESSAGE, 0).unwrap();
-        (!listen.is_running()).then(|| listen.wait_exit(PATIENCE))
-    });
-    assert_eq!(status.code(), Some(0));
-    let Transcript { stderr, .. } = listen.end();
-    assert!(!stderr.contains("panic"), "{stderr}");
+        assert!(listen.next_line(Instant::now() + PATIENCE).is_some());
+        if is_interrupted {
+            listen.signal(Signal::INT);
+        }
+        // Nobody reads from standard output any more, which the next lines find out.
+        eventually("it ends", || {
+            publisher.send_multipart(MESSAGE, 0).unwrap();
+            (!listen.is_running()).then_some(())
+        });
+        let Transcript { stderr, .. } = listen.finish(status);
+        assert!(!stderr.contains("panic"), "{stderr}");
+    }
 }
 
 #[test]
 fn listen_ends_quietly_when_its_terminal_hangs_up() {
-    let directory = tempfile::tempdir().unwrap();
-    let endpoint = ipc_endpoint(&directory);
-    let publisher = publisher(&endpoint);
+    let (publisher, endpoint) = publisher();
     // With a controlling terminal, the hang-up is a signal as well; without, only the next message shows it.
     for mut command in [Command::new("setsid"), Command::new("env")] {
         let terminal = Terminal::open();
         command.args((command.get_program() == "setsid").then_some("--ctty"));
         command.arg(binary().get_program()).args(["listen", "--connect", &endpoint]).stdin(terminal.stream());
         let mut listen = Process::spawn_printing_to(&mut command, terminal.stream());
-        drop(command);
         assert_eq!(publisher.recv_bytes(0).unwrap(), b"\x01");
         drop(terminal);
         eventually("it ends", || {
@@ -247,13 +234,9 @@ fn listen_ends_quietly_when_its_terminal_hangs_up() {
 /// A pager that does not go on reading.
 #[test]
 fn listen_stops_although_its_reader_does_not_read() {
-    let directory = tempfile::tempdir().unwrap();
-    let endpoint = ipc_endpoint(&directory);
-    let publisher = publisher(&endpoint);
+    let (publisher, endpoint) = publisher();
     let (reader, writer) = std::io::pipe().unwrap();
-    let mut command = binary();
-    let mut listen = Process::spawn_printing_to(command.args(["listen", "--connect", &endpoint]), writer);
-    drop(command);
+    let mut listen = Process::spawn_printing_to(&mut listen(&endpoint, &[]), writer);
     assert_eq!(publisher.recv_bytes(0).unwrap(), b"\x01");
     let payload = format!("\"{}\"", "x".repeat(1 << 20));
     for _ in 0..3 {
@@ -262,7 +245,7 @@ fn listen_stops_although_its_reader_does_not_read() {
     let readable = PollFd::new(&reader, PollFlags::IN);
     assert_eq!(rustix::event::poll(&mut [readable], Some(&PATIENCE.try_into().unwrap())), Ok(1));
     listen.signal(Signal::TERM);
-    assert_eq!(listen.wait_exit(PATIENCE).code(), Some(0));
+    listen.finish(0);
     drop(reader);
 }
 
@@ -272,55 +255,34 @@ fn listen_says_which_encoding_the_payloads_have() {
         ("json", &b"\x81\xa1k\x01"[..], "a payload of a is MessagePack: `--encoding msgpack` shows it"),
         ("msgpack", b"{}", "a payload of a is JSON: `--encoding json` shows it"),
     ] {
-        let directory = tempfile::tempdir().unwrap();
-        let endpoint = ipc_endpoint(&directory);
-        let publisher = publisher(&endpoint);
-        let mut command = binary();
-        let mut listen =
-            Process::spawn(command.args(["listen", "--connect", &endpoint, "--encoding", option, "--count", "2"]));
-        assert_eq!(publisher.recv_bytes(0).unwrap(), b"\x01");
+        let (publisher, endpoint) = publisher();
+        let mut listen = subscribed(&publisher, &endpoint, &["--encoding", option, "--count", "2"]);
         for _ in 0..2 {
             publisher.send_multipart([b"a", payload], 0).unwrap();
         }
-        assert_eq!(listen.wait_exit(PATIENCE).code(), Some(0));
-        let Transcript { stderr, .. } = listen.end();
+        let Transcript { stderr, .. } = listen.finish(0);
         assert_eq!(stderr.matches(hint).count(), 1, "{stderr}");
     }
-}
-
-/// Waits until the process has logged a line with each of these texts, and returns the log.
-fn logged(process: &Process, texts: &[&str]) -> String {
-    eventually(&format!("the log says {texts:?}"), || {
-        let Transcript { stderr, .. } = process.transcript();
-        texts.iter().all(|text| stderr.contains(text)).then_some(stderr)
-    })
 }
 
 #[test]
 fn listen_says_that_a_hub_is_away_and_that_it_is_back() {
     let directory = tempfile::tempdir().unwrap();
+    let [publishers, subscribers] = hub_endpoints(&directory);
     let hub = || {
-        let path = |name: &str| format!("ipc://{}", directory.path().join(name).display());
-        let sides = [path("in"), path("out")];
-        let mut command = binary();
-        command.args(["serve", "--plain", "--listen", "127.0.0.1:0", "--settings", "/nonexistent/user_settings.py"]);
-        command.args(["--hub", "--hub-publishers", &sides[0], "--hub-subscribers", &sides[1]]);
-        (Process::spawn(&mut command), sides)
+        let gateway = Gateway::serve().no_settings().only_hub(&publishers, &subscribers).spawn();
+        gateway.expect_log("subscribers to");
+        gateway
     };
-    let (mut first, [_, subscribers]) = hub();
-    logged(&first, &["subscribers to"]);
-    first.signal(Signal::TERM);
-    first.wait_exit(PATIENCE);
+    hub().terminate();
 
-    let mut listen = Process::spawn(binary().args(["listen", "--connect", &subscribers]));
+    let mut listen = Process::spawn(&mut listen(&subscribers, &[]));
     let away =
         format!("not connected to {subscribers}: connection refused, nothing listens there; waiting until it is there");
-    logged(&listen, &[&away]);
-    let (mut second, _) = hub();
-    let back = format!("connected to {subscribers}, waiting for messages");
-    logged(&listen, &[&back]);
-    second.signal(Signal::TERM);
-    second.wait_exit(PATIENCE);
+    listen.wait_log(&away);
+    let mut second = hub();
+    listen.wait_log(&format!("connected to {subscribers}, waiting for messages"));
+    second.terminate();
     let lost = format!("not connected to {subscribers}: the connection was closed");
     let log = eventually("the loss is logged, and then its reason", || {
         let Transcript { stderr, .. } = listen.transcript();
@@ -328,20 +290,13 @@ fn listen_says_that_a_hub_is_away_and_that_it_is_back() {
     });
     assert_eq!(log.lines().count(), 4, "a line for each change, and not for each attempt: {log}");
     listen.signal(Signal::INT);
-    assert_eq!(listen.wait_exit(PATIENCE).code(), Some(0));
+    listen.finish(0);
 }
 
 #[test]
 fn listen_says_why_each_endpoint_is_not_connected() {
-    let context = zmq::Context::new();
-    let bound = |kind| {
-        let socket = context.socket(kind).unwrap();
-        socket.bind("tcp://127.0.0.1:*").unwrap();
-        let endpoint = socket.get_last_endpoint().unwrap().unwrap();
-        (socket, endpoint)
-    };
-    let (_publishers_side, wrong) = bound(zmq::XSUB);
-    let (publisher, right) = bound(zmq::XPUB);
+    let (_publishers_side, wrong) = bound_socket(zmq::XSUB, "tcp://127.0.0.1:*");
+    let (publisher, right) = publisher();
     let stranger = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = format!("tcp://{}", stranger.local_addr().unwrap());
     let refused = dead_endpoint();
@@ -353,65 +308,33 @@ fn listen_says_why_each_endpoint_is_not_connected() {
         command.args(["--connect", endpoint]);
     }
     let mut listen = Process::spawn(&mut command);
-    logged(
-        &listen,
-        &[
-            &format!("not connected to {unresolved}: the name cannot be resolved: "),
-            &format!("not connected to {silent}: no answer"),
-            &format!("not connected to {refused}: connection refused, nothing listens there"),
-            &format!("not connected to {wrong}: the publishers' side of a hub listens there (a socket of type XSUB)"),
-            &format!("connected to {right}, waiting for messages"),
-        ],
-    );
+    for line in [
+        format!("not connected to {unresolved}: the name cannot be resolved: "),
+        format!("not connected to {silent}: no answer"),
+        format!("not connected to {refused}: connection refused, nothing listens there"),
+        format!("not connected to {wrong}: the publishers' side of a hub listens there (a socket of type XSUB)"),
+        format!("connected to {right}, waiting for messages"),
+    ] {
+        listen.wait_log(&line);
+    }
     // No endpoint holds up another one.
     assert_eq!(publisher.recv_bytes(0).unwrap(), b"\x01");
     publisher.send_multipart(MESSAGE, 0).unwrap();
     assert!(listen.next_line(Instant::now() + PATIENCE).is_some());
     listen.signal(Signal::INT);
-    assert_eq!(listen.wait_exit(PATIENCE).code(), Some(0));
+    listen.finish(0);
 }
 
 #[test]
 fn listen_connects_after_another_socket_had_the_port() {
-    let context = zmq::Context::new();
-    let wrong = context.socket(zmq::XSUB).unwrap();
-    wrong.bind("tcp://127.0.0.1:*").unwrap();
-    let endpoint = wrong.get_last_endpoint().unwrap().unwrap();
-    let listen = Process::spawn(binary().args(["listen", "--connect", &endpoint]));
-    logged(&listen, &["(a socket of type XSUB)"]);
+    let (wrong, endpoint) = bound_socket(zmq::XSUB, "tcp://127.0.0.1:*");
+    let listen = Process::spawn(&mut listen(&endpoint, &[]));
+    listen.wait_log("(a socket of type XSUB)");
     wrong.unbind(&endpoint).unwrap();
-    let publisher = eventually("the port is free", || {
-        let publisher = context.socket(zmq::XPUB).unwrap();
-        publisher.bind(&endpoint).ok().map(|()| publisher)
-    });
-    logged(&listen, &[&format!("connected to {endpoint}, waiting for messages")]);
-    publisher.set_rcvtimeo(i32::try_from(PATIENCE.as_millis()).unwrap()).unwrap();
+    let publisher = socket(zmq::XPUB);
+    eventually("the port is free", || publisher.bind(&endpoint).ok());
+    listen.wait_log(&format!("connected to {endpoint}, waiting for messages"));
     assert_eq!(publisher.recv_bytes(0).unwrap(), b"\x01");
     publisher.send_multipart(MESSAGE, 0).unwrap();
     assert!(listen.next_line(Instant::now() + PATIENCE).is_some());
-}
-
-/// A script that asks for ten messages learns that it did not get them.
-#[test]
-fn fewer_messages_than_asked_for_are_1() {
-    for is_interrupted in [true, false] {
-        let directory = tempfile::tempdir().unwrap();
-        let endpoint = ipc_endpoint(&directory);
-        let publisher = publisher(&endpoint);
-        let mut command = binary();
-        command.args(["listen", "--connect", &endpoint, "--count", "10"]);
-        let mut listen = Process::spawn_reading_until(&mut command, |_| true);
-        assert_eq!(publisher.recv_bytes(0).unwrap(), b"\x01");
-        publisher.send_multipart(["topic", "1"], 0).unwrap();
-        assert!(listen.next_line(Instant::now() + PATIENCE).is_some());
-        if is_interrupted {
-            listen.signal(Signal::INT);
-        }
-        // Nobody reads from standard output any more, which the next lines find out.
-        eventually("the end", || {
-            publisher.send_multipart(["topic", "2"], 0).unwrap();
-            (!listen.is_running()).then_some(())
-        });
-        assert_eq!(listen.wait_exit(PATIENCE).code(), Some(1), "{is_interrupted}");
-    }
 }

@@ -1,12 +1,13 @@
 //! What the gateway tells of its subscribers: their number, the messages that nobody had subscribed to, and the log.
 
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use crate::support::eventually;
 use crate::support::gateway::Gateway;
 use crate::support::hub::Hub;
 use crate::support::net::dead_endpoint;
-use crate::support::subscriber::{Message, Subscriber, ipc_endpoint};
+use crate::support::subscriber::{Message, Subscriber, hub_endpoints};
 
 /// Waits until the gateway has published `published` messages, and returns its counters.
 fn stats_after(gateway: &mut Gateway, published: u64) -> Value {
@@ -23,16 +24,15 @@ fn post(gateway: &Gateway, topic: &str) {
 }
 
 /// A gateway, and the endpoint for its subscribers.
-fn gateway_with(option: &str) -> (Gateway, String, [tempfile::TempDir; 2]) {
-    let directories = [(); 2].map(|()| tempfile::tempdir().unwrap());
-    let [subscribers, publishers] = directories.each_ref().map(ipc_endpoint);
+fn gateway_with(option: &str) -> (Gateway, String, TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    let [publishers, subscribers] = hub_endpoints(&directory);
     let builder = Gateway::serve();
-    let mut gateway = match option {
-        "--bind" => builder.bind(&subscribers).start(),
-        _ => builder.arguments(["--hub", "--hub-publishers", &publishers, "--hub-subscribers", &subscribers]).start(),
-    };
+    let builder =
+        if option == "--bind" { builder.bind(&subscribers) } else { builder.only_hub(&publishers, &subscribers) };
+    let mut gateway = builder.start();
     gateway.wait_event("ready");
-    (gateway, subscribers, directories)
+    (gateway, subscribers, directory)
 }
 
 /// Waits until so many messages are counted.
@@ -43,7 +43,7 @@ fn wait_unsubscribed(gateway: &mut Gateway, count: u64) {
 #[test]
 fn messages_that_nobody_has_subscribed_to_are_counted() {
     for option in ["--bind", "--hub"] {
-        let (mut gateway, endpoint, _directories) = gateway_with(option);
+        let (mut gateway, endpoint, _directory) = gateway_with(option);
         assert_eq!(gateway.stats()["subscriptions"], 0, "{option}");
         post(&gateway, "core/x");
         wait_unsubscribed(&mut gateway, 1);
@@ -69,7 +69,7 @@ fn messages_that_nobody_has_subscribed_to_are_counted() {
 
 #[test]
 fn a_subscription_to_everything_matches_every_message() {
-    let (mut gateway, endpoint, _directories) = gateway_with("--bind");
+    let (mut gateway, endpoint, _directory) = gateway_with("--bind");
     let _subscribers = ["", "x"].map(|prefix| Subscriber::connected(&endpoint, prefix));
     wait_for_subscriptions(&mut gateway, 2);
     post(&gateway, "anything");
@@ -85,7 +85,7 @@ fn nobody_subscribes(topic: &str, place: &str) -> String {
 #[test]
 fn a_topic_that_nobody_has_subscribed_to_is_logged_once() {
     for option in ["--bind", "--hub"] {
-        let (mut gateway, endpoint, _directories) = gateway_with(option);
+        let (mut gateway, endpoint, _directory) = gateway_with(option);
         let _subscriber = Subscriber::connected(&endpoint, "core/");
         wait_for_subscriptions(&mut gateway, 1);
         for topic in ["core/x", "core", "core/x", "core", "cor\u{202e}e"] {
@@ -136,7 +136,7 @@ fn subscriptions_behind_another_hub_are_unknown() {
 #[test]
 fn sigusr1_logs_the_subscriptions_escaped_and_bounded() {
     for option in ["--bind", "--hub"] {
-        let (mut gateway, endpoint, _directories) = gateway_with(option);
+        let (mut gateway, endpoint, _directory) = gateway_with(option);
         gateway.stats();
         gateway.expect_log("subscriptions at the bound endpoints: 0\n");
         let _subscriber = Subscriber::connected(&endpoint, "core/\n\x1b[2J");
@@ -150,7 +150,7 @@ fn sigusr1_logs_the_subscriptions_escaped_and_bounded() {
 
 #[test]
 fn sigusr1_logs_the_subscriptions_once() {
-    let (mut gateway, _endpoint, _directories) = gateway_with("--bind");
+    let (mut gateway, _endpoint, _directory) = gateway_with("--bind");
     gateway.stats();
     gateway.expect_log("subscriptions at");
     for _ in 0..3 {

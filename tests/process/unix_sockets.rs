@@ -13,8 +13,10 @@ use crate::support::gateway::{ANY_PORT, Builder, Gateway, UNIX_URL};
 use crate::support::http::Client;
 use crate::support::pipeline::assert_answered_in_order;
 use crate::support::process::run;
+use crate::support::report::assert_answered_during_a_stop;
 use crate::support::settings_file::{enabled, token};
-use crate::support::subscriber::{Message, Subscriber};
+use crate::support::subscriber::Subscriber;
+use crate::support::usage::descriptors;
 
 /// A directory, and the path of a socket in it.
 fn socket_path() -> (TempDir, PathBuf) {
@@ -35,8 +37,7 @@ fn make_stale(path: &Path) {
 /// Starts a gateway that must end with 4 and name the path, and returns its stderr.
 fn refusal(path: &Path) -> String {
     let mut gateway = Gateway::serve().listen_at(path).spawn();
-    assert_eq!(gateway.wait_exit(), 4);
-    let output = gateway.end();
+    let output = gateway.finish(4);
     assert!(output.stdout.contains(r#""failed","status":4"#) && !output.stdout.contains("listening"), "{output:?}");
     assert!(output.stderr.contains(&format!("unix:{}", path.display())), "{}", output.stderr);
     output.stderr
@@ -198,12 +199,7 @@ fn of_two_gateways_that_start_together_at_a_stale_socket_one_runs() {
     for _ in 0..5 {
         let (_directory, path) = socket_path();
         make_stale(&path);
-        let mut gateways = [(); 2].map(|()| Gateway::serve().listen_at(&path).spawn());
-        let runs = gateways.each_mut().map(|gateway| gateway.listens_before_its_end());
-        assert_eq!(runs.iter().filter(|runs| **runs).count(), 1, "{runs:?}");
-        let [one, other] = &mut gateways;
-        let (running, failed) = if runs[0] { (one, other) } else { (other, one) };
-        assert_eq!(failed.wait_exit(), 4);
+        let running = Gateway::one_of_two(|| Gateway::serve().listen_at(&path), 4);
         Client::connect_to(&path).exchange(&running.request(FINE)).assert_accepted();
     }
 }
@@ -214,20 +210,8 @@ fn a_request_in_flight_is_answered_when_the_gateway_stops() {
     let bus = Subscriber::bound();
     let mut gateway = publishing_to(&bus, &path).start();
     gateway.wait_connected();
-    let late = Message::new("late", r#"{"in":"time"}"#);
-    let request = gateway.request(late.body()).field("Expect", "100-continue");
-    let (mut idle, mut slow) = (Client::connect_to(&path), Client::connect_to(&path));
-    slow.send(request.head());
-    assert_eq!(slow.response().status, 100);
-    gateway.signal(Signal::TERM);
-    idle.expect_close();
-    assert!(UnixStream::connect(&path).is_err());
-    slow.send(request.body());
-    let response = slow.response();
-    response.assert_accepted();
-    assert!(response.closes(), "{response:?}");
-    slow.expect_close();
-    assert_eq!(bus.next(), late);
+    let clients = [(); 2].map(|()| Client::connect_to(&path));
+    assert_answered_during_a_stop(&gateway, &bus, clients, || assert!(UnixStream::connect(&path).is_err()));
     gateway.expect_stopped();
 }
 
@@ -254,7 +238,7 @@ fn limits_and_the_token_hold() {
 fn connections_leave_no_descriptor() {
     let (_directory, path) = socket_path();
     let gateway = Gateway::serve().listen_at(&path).start();
-    let descriptors = || std::fs::read_dir(format!("/proc/{}/fd", gateway.id())).unwrap().count();
+    let descriptors = || descriptors(gateway.id());
     Client::connect_to(&path).exchange(&gateway.request(FINE)).assert_accepted();
     let before = descriptors();
     for number in 0..300 {

@@ -56,6 +56,16 @@ pub(crate) fn eventually_within<T>(patience: Duration, what: &str, mut look: imp
     }
 }
 
+/// Runs the check of each case in a thread of its own, because most of the time it waits.
+pub(crate) fn side_by_side<T: Send>(cases: impl IntoIterator<Item = T>, check: impl Fn(T) + Sync) {
+    std::thread::scope(|threads| {
+        for case in cases {
+            let check = &check;
+            threads.spawn(move || check(case));
+        }
+    });
+}
+
 /// Says on stderr that a check is skipped, past the output capture of the test harness. Fails where the environment
 /// variable `CI` is set, because a check that nobody runs would read there as one that passed.
 pub(crate) fn skip(reason: &str) {

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -12,6 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+use serde_json::Value;
 
 use super::PATIENCE;
 
@@ -123,25 +124,29 @@ impl Process {
         let mut readers = Vec::new();
         if let Some(stdout) = child.stdout.take() {
             let transcript = Arc::clone(&transcript);
-            readers.push(std::thread::spawn(move || read_lines(stdout, &transcript, &sender, is_last)));
+            let take = move |line: String| {
+                transcript.lock().unwrap().stdout.push_str(&line);
+                let over = is_last(&line);
+                // The receiver is gone when the test has dropped this process.
+                let _ = sender.send(line);
+                !over
+            };
+            readers.push(std::thread::spawn(move || read_lines(stdout, take)));
         }
         if let Some(stderr) = child.stderr.take() {
             let transcript = Arc::clone(&transcript);
-            readers.push(std::thread::spawn(move || read_all(stderr, &transcript)));
+            let take = move |line: String| {
+                transcript.lock().unwrap().stderr.push_str(&line);
+                true
+            };
+            readers.push(std::thread::spawn(move || read_lines(stderr, take)));
         }
         Self { child, command, lines, transcript, readers }
     }
 
     /// Starts a child whose stdout is this stream, which the caller reads.
     pub(crate) fn spawn_printing_to(command: &mut Command, stdout: impl Into<Stdio>) -> Self {
-        let mut child = start(command.stdout(stdout).stderr(Stdio::piped()));
-        let stderr = child.stderr.take().unwrap();
-        let transcript = Arc::new(Mutex::new(Transcript::default()));
-        let reader = std::thread::spawn({
-            let transcript = Arc::clone(&transcript);
-            move || read_all(stderr, &transcript)
-        });
-        Self { child, command: format!("{command:?}"), lines: channel().1, transcript, readers: vec![reader] }
+        Self::spawn_with_streams(command, stdout.into(), Stdio::piped(), |_line| false)
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -160,6 +165,25 @@ impl Process {
 
     pub(crate) fn next_line(&self, deadline: Instant) -> Option<String> {
         self.next_line_for("a line", deadline)
+    }
+
+    /// Returns the next line of stdout that `wanted` accepts, and drops those before it.
+    pub(crate) fn wait_line(&self, awaited: &str, wanted: impl Fn(&str) -> bool) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        let lines = std::iter::repeat_with(|| self.next_line_for(awaited, deadline));
+        let mut lines = lines.map(|line| line.unwrap_or_else(|| panic!("stdout closed before {awaited}")));
+        lines.find(|line| wanted(line)).unwrap()
+    }
+
+    /// Returns the next event of this name on stdout, and drops those before it.
+    pub(crate) fn wait_event(&self, name: &str) -> Value {
+        let event = |line: &str| serde_json::from_str::<Value>(line).expect("an event");
+        event(&self.wait_line(name, |line| event(line)["event"] == name))
+    }
+
+    /// Waits until its log has `text`, and returns the log.
+    pub(crate) fn wait_log(&self, text: &str) -> String {
+        super::eventually(text, || Some(self.transcript().stderr).filter(|log| log.contains(text)))
     }
 
     /// Returns the next line of stdout, and `None` if none comes within `timeout`.
@@ -192,6 +216,14 @@ impl Process {
         self.child.wait().unwrap()
     }
 
+    /// Waits until it ends by itself with this status, and returns all that it has written.
+    pub(crate) fn finish(&mut self, status: i32) -> Transcript {
+        let ended = self.wait_exit(PATIENCE);
+        let written = self.end();
+        assert_eq!(ended.code(), Some(status), "{written:?}");
+        written
+    }
+
     /// Kills it if it still runs, and returns all that it has written.
     pub(crate) fn end(&mut self) -> Transcript {
         // Both fail only if the process has ended already.
@@ -220,31 +252,13 @@ impl Drop for Process {
     }
 }
 
-fn read_lines(
-    stdout: impl Read,
-    transcript: &Mutex<Transcript>,
-    sender: &Sender<String>,
-    is_last: impl Fn(&str) -> bool,
-) {
-    let mut stdout = BufReader::new(stdout);
+/// Reads lines until the end, or until `take` wants no more.
+fn read_lines(stream: impl Read, mut take: impl FnMut(String) -> bool) {
+    let mut stream = BufReader::new(stream);
     let mut line = Vec::new();
-    while stdout.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
-        let text = String::from_utf8_lossy(&std::mem::take(&mut line)).into_owned();
-        transcript.lock().unwrap().stdout.push_str(&text);
-        let over = is_last(&text);
-        // The receiver is gone when the test has dropped this process.
-        let _ = sender.send(text);
-        if over {
+    while stream.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
+        if !take(String::from_utf8_lossy(&std::mem::take(&mut line)).into_owned()) {
             return;
         }
-    }
-}
-
-fn read_all(stderr: impl Read, transcript: &Mutex<Transcript>) {
-    let mut stderr = BufReader::new(stderr);
-    let mut line = Vec::new();
-    while stderr.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
-        transcript.lock().unwrap().stderr.push_str(&String::from_utf8_lossy(&line));
-        line.clear();
     }
 }

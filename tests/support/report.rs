@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::io::{Read, Write};
 use std::time::Instant;
 
 use rustix::process::Signal;
@@ -9,6 +10,7 @@ use serde_json::Value;
 
 use super::eventually;
 use super::gateway::Gateway;
+use super::http::Client;
 use super::load::{self, Load, Outcome, Posted, TOPIC};
 use super::poll_loop::POLL_INTERVAL;
 use super::subscriber::{Message, Subscriber};
@@ -116,4 +118,29 @@ pub(crate) fn assert_nothing_is_lost_by_a_stop(gateway: &mut Gateway, bus: &Subs
     let report = DeliveryReport::in_any_order(&answers, &received);
     report.assert_nothing_lost();
     assert!(report.refused.keys().all(|outcome| *outcome == Outcome::Unknown), "{report}");
+}
+
+/// Sends SIGTERM while a request is in flight on one connection and another one is idle. Fails unless the idle one ends at
+/// once, and the request is answered and published before its connection ends. `meanwhile` is called while the gateway
+/// drains.
+pub(crate) fn assert_answered_during_a_stop<S: Read + Write>(
+    gateway: &Gateway,
+    bus: &Subscriber,
+    [mut idle, mut slow]: [Client<S>; 2],
+    meanwhile: impl FnOnce(),
+) {
+    let late = Message::new("late", r#"{"in":"time"}"#);
+    let request = gateway.request(late.body()).field("Expect", "100-continue");
+    slow.send(request.head());
+    assert_eq!(slow.response().status, 100, "the gateway has read the head");
+    slow.send(&request.body()[..10]);
+    gateway.signal(Signal::TERM);
+    idle.expect_close();
+    meanwhile();
+    slow.send(&request.body()[10..]);
+    let response = slow.response();
+    response.assert_accepted();
+    assert!(response.closes(), "{response:?}");
+    slow.expect_close();
+    assert_eq!(bus.next(), late);
 }

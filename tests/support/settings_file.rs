@@ -28,6 +28,13 @@ pub(crate) fn disabled() -> &'static str {
     "OPEN_REST_API = False\nTOKEN = \"s3cr3t-unused\"\n"
 }
 
+/// Writes settings that enable the gateway with the [`token`] of this name.
+pub(crate) fn enabled_settings(name: &str) -> SettingsFile {
+    let settings = SettingsFile::absent();
+    settings.write(&enabled(&token(name)));
+    settings
+}
+
 impl SettingsFile {
     /// Makes the directory of the file, and no file.
     pub(crate) fn absent() -> Self {
@@ -49,9 +56,7 @@ impl SettingsFile {
 
     /// Replaces the file by a rename, so that no reader sees a part of it.
     pub(crate) fn write(&self, text: &str) {
-        let draft = self.path.with_extension("draft");
-        std::fs::write(&draft, text).unwrap();
-        std::fs::rename(&draft, &self.path).unwrap();
+        super::pair::replace(&self.path, text);
     }
 
     /// Truncates the file and writes it, as editors do that keep the inode.

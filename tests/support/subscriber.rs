@@ -119,6 +119,31 @@ pub(crate) fn ipc_endpoint(directory: &TempDir) -> String {
     format!("ipc://{}", directory.path().join("bus").display())
 }
 
+/// Returns the endpoints of the publishers' and of the subscribers' side of a hub, as [`ipc_endpoint`] does.
+pub(crate) fn hub_endpoints(directory: &TempDir) -> [String; 2] {
+    ["in", "out"].map(|name| format!("ipc://{}", directory.path().join(name).display()))
+}
+
+/// Returns a socket on libzmq without a thread: its owner receives, and waits for [`PATIENCE`] at most. A SUB socket is
+/// subscribed to everything.
+pub(crate) fn socket(kind: zmq::SocketType) -> zmq::Socket {
+    let socket = zmq::Context::new().socket(kind).unwrap();
+    socket.set_linger(0).unwrap();
+    socket.set_rcvtimeo(PATIENCE.as_millis().try_into().unwrap()).unwrap();
+    if kind == zmq::SUB {
+        socket.set_subscribe(b"").unwrap();
+    }
+    socket
+}
+
+/// Returns such a socket that is bound to this endpoint, or to a free port in it, and where it is bound.
+pub(crate) fn bound_socket(kind: zmq::SocketType, endpoint: &str) -> (zmq::Socket, String) {
+    let socket = socket(kind);
+    socket.bind(endpoint).unwrap();
+    let endpoint = socket.get_last_endpoint().unwrap().unwrap();
+    (socket, endpoint)
+}
+
 fn subscribed(prefix: &str) -> zmq::Socket {
     let socket = zmq::Context::new().socket(zmq::SUB).unwrap();
     socket.set_rcvhwm(0).unwrap();

@@ -1,7 +1,7 @@
 //! A terminal of the test's own, whose other side is the test.
 
 use std::fs::{File, OpenOptions};
-use std::io::Read;
+use std::io::{Read, Write};
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
@@ -24,6 +24,11 @@ impl Terminal {
     /// Returns the terminal for a standard stream of a child.
     pub(crate) fn stream(&self) -> File {
         self.terminal.try_clone().unwrap()
+    }
+
+    /// Types on the terminal.
+    pub(crate) fn type_in(&mut self, bytes: &[u8]) {
+        self.screen.write_all(bytes).unwrap();
     }
 
     /// Reads what was printed, until the last process has closed the terminal.

@@ -26,8 +26,7 @@ fn the_first_message_after_a_start_arrives() {
 fn the_first_message_after_a_reconnect_arrives() {
     let mut deployment = Deployment::with(HubKind::Gated, []);
     for number in 0..TIMES {
-        deployment.hub.take().unwrap().kill();
-        deployment.gateway.wait_for("disconnected", |event| event["state"] == "disconnected");
+        deployment.lose_hub();
         assert_eq!(deployment.gateway.post(first(number).body()).status, 503, "no message is accepted without the hub");
         deployment.restart_hub();
         deployment.gateway.wait_connected();

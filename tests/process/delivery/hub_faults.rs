@@ -64,57 +64,53 @@ fn lost_at_most(kernel_bytes: usize, message_bytes: usize) -> usize {
     HUB_HOLDS + (kernel_bytes + 2 * BUFFER_BYTES) / message_bytes + 1
 }
 
-#[test]
-fn a_hub_that_is_killed_under_load_loses_a_bounded_number_of_messages() {
-    const PADDING: usize = 200;
-    let mut deployment = Deployment::with(HubKind::Gated, []);
+/// Starts a deployment, and a load on it that has been accepted for a while.
+fn under_load<'a>(
+    arguments: impl IntoIterator<Item = &'a str>,
+    padding: usize,
+    accepted_before: usize,
+) -> (Deployment, Lateness, Load) {
+    let deployment = Deployment::with(HubKind::Gated, arguments);
     let lateness = Lateness::watch();
-    let load = Load::on(&deployment.gateway, CLIENTS, PADDING);
-    load.wait_for_many(SOME, "200s", Instant::now(), accepted);
-    let killed = Instant::now();
-    deployment.hub.take().unwrap().kill();
-    let noticed = load.wait_for("503", killed, refused_as("bus-not-connected"));
-    let back = deployment.restart_hub();
-    let served = load.wait_for_many(SOME, "200s", back, accepted);
-    let report = deployment.finish(load);
-    println!(
-        "hub killed: {report}, 503 after {:?}, serves again {:?} after the hub",
-        noticed - killed,
-        served.saturating_duration_since(back)
-    );
-    report.assert_refused_only_as(&["bus-not-connected"]);
-    assert!(report.lost.len() <= lost_at_most(KERNEL_BYTES, PADDING), "{} lost", report.lost.len());
-    lateness.assert_took(served.saturating_duration_since(back), SERVES_AGAIN);
-    // The lost messages were on their way when the hub was killed.
-    let read_by = noticed + READ_DELAY + lateness.allowance();
-    assert!(report.lost.iter().all(|at| *at < read_by), "lost without the hub, or after its restart");
+    let load = Load::on(&deployment.gateway, CLIENTS, padding);
+    load.wait_for_many(accepted_before, "200s", Instant::now(), accepted);
+    (deployment, lateness, load)
 }
 
 #[test]
-fn a_hub_that_is_restarted_under_load_loses_a_bounded_number_of_messages() {
+fn a_hub_that_is_killed_or_restarted_under_load_loses_a_bounded_number_of_messages() {
     const PADDING: usize = 200;
-    let mut deployment = Deployment::with(HubKind::Gated, []);
-    let lateness = Lateness::watch();
-    let load = Load::on(&deployment.gateway, CLIENTS, PADDING);
-    load.wait_for_many(SOME, "200s", Instant::now(), accepted);
-    let ended = Instant::now();
-    deployment.hub.take().unwrap().end();
-    load.wait_for("503", ended, refused_as("bus-not-connected"));
-    let back = deployment.restart_hub();
-    let served = load.wait_for_many(SOME, "200s", back, accepted);
-    let report = deployment.finish(load);
-    println!("hub restarted: {report}, serves again {:?} after the hub", served.saturating_duration_since(back));
-    report.assert_refused_only_as(&["bus-not-connected"]);
-    assert!(report.lost.len() <= lost_at_most(KERNEL_BYTES, PADDING), "{} lost", report.lost.len());
-    lateness.assert_took(served.saturating_duration_since(back), SERVES_AGAIN);
+    for is_killed in [true, false] {
+        let (mut deployment, lateness, load) = under_load([], PADDING, SOME);
+        let ended = Instant::now();
+        let hub = deployment.hub.take().unwrap();
+        if is_killed {
+            hub.kill()
+        } else {
+            hub.end()
+        }
+        let noticed = load.wait_for("503", ended, refused_as("bus-not-connected"));
+        let back = deployment.restart_hub();
+        let served = load.wait_for_many(SOME, "200s", back, accepted);
+        let report = deployment.finish(load);
+        println!(
+            "hub {}: {report}, 503 after {:?}, serves again {:?} after the hub",
+            if is_killed { "killed" } else { "restarted" },
+            noticed - ended,
+            served.saturating_duration_since(back)
+        );
+        report.assert_refused_only_as(&["bus-not-connected"]);
+        assert!(report.lost.len() <= lost_at_most(KERNEL_BYTES, PADDING), "{} lost", report.lost.len());
+        lateness.assert_took(served.saturating_duration_since(back), SERVES_AGAIN);
+        // The lost messages were on their way when the hub ended.
+        let read_by = noticed + READ_DELAY + lateness.allowance();
+        assert!(report.lost.iter().all(|at| *at < read_by), "lost without the hub, or after its restart");
+    }
 }
 
 #[test]
 fn a_hub_that_is_stopped_and_continued_loses_nothing() {
-    let deployment = Deployment::with(HubKind::Gated, ["--queue", "500"]);
-    let lateness = Lateness::watch();
-    let load = Load::on(&deployment.gateway, CLIENTS, 4_000);
-    load.wait_for_many(SOME, "200s", Instant::now(), accepted);
+    let (deployment, lateness, load) = under_load(["--queue", "500"], 4_000, SOME);
     deployment.hub().signal(Signal::STOP);
     let stopped = Instant::now();
     let full = load.wait_for_many(SOME, "503", stopped, refused_as("subscriber-stalled"));
@@ -137,10 +133,7 @@ fn a_hub_that_is_stopped_and_continued_loses_nothing() {
 fn a_hub_that_is_killed_while_all_buffers_are_full_loses_none_of_pipe_and_queue() {
     const PADDING: usize = 4_000;
     const QUEUE: usize = 500;
-    let mut deployment = Deployment::with(HubKind::Gated, ["--queue", "500"]);
-    let lateness = Lateness::watch();
-    let load = Load::on(&deployment.gateway, CLIENTS, PADDING);
-    load.wait_for_many(100, "200s", Instant::now(), accepted);
+    let (mut deployment, lateness, load) = under_load(["--queue", "500"], PADDING, 100);
     deployment.hub().signal(Signal::STOP);
     let stopped = Instant::now();
     load.wait_for_many(SOME, "503", stopped, refused_as("subscriber-stalled"));
@@ -178,10 +171,7 @@ fn a_hub_whose_port_another_program_takes_for_a_while_loses_a_bounded_number_of_
     // With the first one libzmq waits, because it may be the beginning of an old version of ZMTP. The others are errors
     // of the protocol.
     const GREETINGS: [&[u8]; 3] = [b"HTTP/1.1 400 Bad Request\r\n\r\n", &[0xff; 64], &[0; 64]];
-    let mut deployment = Deployment::with(HubKind::Gated, []);
-    let lateness = Lateness::watch();
-    let load = Load::on(&deployment.gateway, CLIENTS, PADDING);
-    load.wait_for_many(SOME, "200s", Instant::now(), accepted);
+    let (mut deployment, lateness, load) = under_load([], PADDING, SOME);
     let killed = Instant::now();
     deployment.hub.take().unwrap().kill();
     {

@@ -112,16 +112,7 @@ impl HubProcess {
     }
 
     fn wait_for(&self, what: &str) {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let line = self
-                .process
-                .next_line_for(what, deadline)
-                .unwrap_or_else(|| panic!("the hub ended before it printed: {what}"));
-            if line.trim_end().ends_with(what) {
-                return;
-            }
-        }
+        self.process.wait_line(what, |line| line.trim_end().ends_with(what));
     }
 }
 
@@ -144,6 +135,12 @@ impl Deployment {
 
     pub(crate) fn hub(&self) -> &HubProcess {
         self.hub.as_ref().unwrap()
+    }
+
+    /// Kills the hub and waits until the gateway has noticed it.
+    pub(crate) fn lose_hub(&mut self) {
+        self.hub.take().unwrap().kill();
+        self.gateway.wait_for("disconnected", |event| event["state"] == "disconnected");
     }
 
     /// Starts a new hub at the endpoints of the last one, and returns when publishers could connect to it.

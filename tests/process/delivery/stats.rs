@@ -186,8 +186,7 @@ fn reconnects_are_counted_for_each_endpoint() {
     // Bound endpoints come first.
     assert_eq!(reconnects(&deployment.gateway.stats()), [(true, 0), (true, 0)]);
     for times in 1..=2 {
-        deployment.hub.take().unwrap().kill();
-        deployment.gateway.wait_for("disconnected", |event| event["state"] == "disconnected");
+        deployment.lose_hub();
         assert_eq!(reconnects(&deployment.gateway.stats()), [(true, 0), (false, times - 1)]);
         deployment.restart_hub();
         deployment.gateway.wait_connected();

@@ -6,14 +6,14 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use super::hub_process::{Deployment, HubKind, HubProcess};
+use crate::support::PATIENCE;
 use crate::support::gateway::{Gateway, is_event};
 use crate::support::lateness::Lateness;
 use crate::support::load::{Load, Outcome, Posted, TOPIC, accepted, refused_as};
-use crate::support::net::{free_address, refuses};
+use crate::support::net::free_address;
 use crate::support::process::Transcript;
 use crate::support::report::{DeliveryReport, client_and_number};
 use crate::support::subscriber::{Message, Subscriber};
-use crate::support::{PATIENCE, eventually};
 
 const SOME: usize = 2_000;
 
@@ -94,42 +94,31 @@ fn assert_undelivered_reported(deployment: &mut Deployment, answers: &[Posted]) 
     last
 }
 
-#[test]
-fn the_drain_timeout_ends_a_drain_to_a_stalled_hub() {
-    let (mut deployment, answers) = full_deployment(&["1"]);
-    let (lateness, asked) = (Lateness::watch(), Instant::now());
-    deployment.gateway.signal(Signal::TERM);
-    assert_undelivered_reported(&mut deployment, &answers);
-    let took = asked.elapsed();
-    println!("SIGTERM with a stalled hub, --drain-timeout 1: ended after {took:?}");
-    assert!(took >= Duration::from_millis(900), "the drain ended too early, after {took:?}");
-    lateness.assert_took(took, SOON);
-}
-
 /// A hub that is gone may come back, so the gateway waits for the whole timeout.
 #[test]
-fn the_drain_timeout_ends_a_drain_without_a_hub() {
-    let (mut deployment, answers) = full_deployment(&["1"]);
-    deployment.hub.take().unwrap().kill();
-    deployment.gateway.wait_for("disconnected", |event| event["state"] == "disconnected");
-    let (lateness, asked) = (Lateness::watch(), Instant::now());
-    deployment.gateway.signal(Signal::TERM);
-    assert_undelivered_reported(&mut deployment, &answers);
-    let took = asked.elapsed();
-    println!("SIGTERM without a hub, --drain-timeout 1: ended after {took:?}");
-    assert!(took >= Duration::from_millis(900), "the drain ended too early, after {took:?}");
-    lateness.assert_took(took, SOON);
+fn the_drain_timeout_ends_a_drain_to_a_stalled_hub_and_without_a_hub() {
+    for is_gone in [false, true] {
+        let (mut deployment, answers) = full_deployment(&["1"]);
+        if is_gone {
+            deployment.lose_hub();
+        }
+        let (lateness, asked) = (Lateness::watch(), Instant::now());
+        deployment.gateway.signal(Signal::TERM);
+        assert_undelivered_reported(&mut deployment, &answers);
+        let took = asked.elapsed();
+        let hub = if is_gone { "without a hub" } else { "with a stalled hub" };
+        println!("SIGTERM {hub}, --drain-timeout 1: ended after {took:?}");
+        assert!(took >= Duration::from_millis(900), "the drain ended too early, after {took:?}");
+        lateness.assert_took(took, SOON);
+    }
 }
 
 /// The messages in the pipe of libzmq are delivered too.
 #[test]
 fn a_hub_that_comes_back_during_the_drain_receives_the_waiting_messages() {
     let (mut deployment, answers) = full_deployment(&["600"]);
-    deployment.hub.take().unwrap().kill();
-    deployment.gateway.wait_for("disconnected", |event| event["state"] == "disconnected");
-    deployment.gateway.signal(Signal::TERM);
-    let address = deployment.gateway.address();
-    eventually("the drain", || refuses(address).then_some(()));
+    deployment.lose_hub();
+    deployment.gateway.begin_drain();
     deployment.restart_hub();
     let (code, _, last) = wait_ended(&mut deployment.gateway);
     assert_eq!((code, count(&last, "accepted")), (0, count(&last, "published")), "{last}");
@@ -150,9 +139,7 @@ fn a_hub_that_comes_back_during_the_drain_receives_the_waiting_messages() {
 #[test]
 fn a_second_signal_ends_the_drain() {
     let (mut deployment, answers) = full_deployment(&["600"]);
-    deployment.gateway.signal(Signal::TERM);
-    let address = deployment.gateway.address();
-    eventually("the drain", || refuses(address).then_some(()));
+    deployment.gateway.begin_drain();
     assert!(deployment.gateway.is_running());
     let (lateness, asked) = (Lateness::watch(), Instant::now());
     deployment.gateway.signal(Signal::TERM);
@@ -165,9 +152,7 @@ fn a_second_signal_ends_the_drain() {
 #[test]
 fn a_hub_that_continues_during_the_drain_receives_everything() {
     let (mut deployment, answers) = full_deployment(&["600"]);
-    deployment.gateway.signal(Signal::TERM);
-    let address = deployment.gateway.address();
-    eventually("the drain", || refuses(address).then_some(()));
+    deployment.gateway.begin_drain();
     deployment.hub().signal(Signal::CONT);
     let (code, _, last) = wait_ended(&mut deployment.gateway);
     assert_eq!((code, count(&last, "accepted")), (0, count(&last, "published")), "{last}");

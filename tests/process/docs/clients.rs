@@ -1,15 +1,17 @@
 //! The examples of the documents run as they stand, over https, with the certificate that the gateway makes.
 
-use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
 use super::GATEWAY;
 use super::document::{Document, quoted, repository};
-use super::gateway::{Gateway, TOKEN, hub};
 use super::messages;
+use crate::support::gateway::{ANY_PORT, Gateway};
+use crate::support::settings_file::{SettingsFile, enabled, token};
+use crate::support::skip;
+use crate::support::subscriber::bound_socket;
 
 /// A client, how to find out whether it is installed, and how to run an example of it.
 struct Client {
@@ -115,7 +117,7 @@ fn clients_of_a_unix_socket() {
 #[test]
 fn the_short_parent_of_the_readme() {
     let directory = tempfile::tempdir().unwrap();
-    std::fs::write(directory.path().join("user_settings.py"), super::gateway::ENABLED).unwrap();
+    std::fs::write(directory.path().join("user_settings.py"), enabled(&token("parent"))).unwrap();
     let options = format!(
         "Gateway(settings=\"{0}/user_settings.py\", listen=\"127.0.0.1:0\", bind=\"ipc://{0}/bus\", start_timeout=30, ",
         directory.path().display(),
@@ -133,8 +135,7 @@ fn the_short_parent_of_the_readme() {
 #[test]
 fn the_launcher_waits_for_the_user() {
     if !succeeds(ADAPTER_GATEWAY.probe) {
-        skipped("there is no Python 3.9");
-        return;
+        return skip("there is no Python 3.9");
     }
     let directory = tempfile::tempdir().unwrap();
     let settings = directory.path().join("user_settings.py");
@@ -143,7 +144,7 @@ fn the_launcher_waits_for_the_user() {
     let mut launcher = python(&script, &[settings.to_str().unwrap()]).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(launcher.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert!(lines.next().unwrap().starts_with("the REST interface is off: "));
-    std::fs::write(&settings, super::gateway::ENABLED).unwrap();
+    std::fs::write(&settings, enabled(&token("launcher"))).unwrap();
     assert_eq!(lines.next().unwrap(), "the REST interface is on");
     let rest: Vec<String> = lines.collect();
     assert_eq!(rest.last().unwrap(), "published 1 of 1", "{rest:?}");
@@ -208,19 +209,19 @@ impl Client {
     /// Runs a script against a gateway of its own, whose hub is this process, if the client is installed.
     fn run_script(&self, document: &str, script: &str, expected: &[Posted]) {
         if !succeeds(self.probe) {
-            skipped(&format!("`{}` fails", self.probe.join(" ")));
-            return;
+            return skip(&format!("`{}` fails", self.probe.join(" ")));
         }
-        let directory = tempfile::tempdir().unwrap();
-        let endpoint = format!("ipc://{}/hub", directory.path().display());
-        let (hub, count) = (hub(&endpoint), expected.len());
+        let settings = SettingsFile::absent();
+        let at = |name: &str| settings.path().with_file_name(name);
+        let (hub, endpoint) = bound_socket(zmq::SUB, &format!("ipc://{}", at("hub").display()));
+        let count = expected.len();
         // A socket that binds sends its subscriptions only when it is called.
         let hub = std::thread::spawn(move || (0..count).map(|_| hub.recv_multipart(0).unwrap()).collect::<Vec<_>>());
-        let socket = format!("unix:{}/gateway.sock", directory.path().display());
-        let gateway = Gateway::serve(directory.path(), &["--connect", &endpoint, "--listen", &socket]);
-        let url = gateway.ready();
+        let builder = Gateway::serve().https().connect(&endpoint).listen(ANY_PORT).listen_at(&at("gateway.sock"));
+        let mut gateway = builder.start_beside(settings);
+        gateway.wait_event("ready");
 
-        let output = self.run(script, directory.path(), &url);
+        let output = self.run(script, &gateway);
         assert!(output.status.success(), "{document}: {output:?}");
         for ((topic, payload), frames) in expected.iter().zip(hub.join().unwrap()) {
             let [seen, content] = frames.as_slice() else { panic!("{frames:?}") };
@@ -229,20 +230,19 @@ impl Client {
         }
     }
 
-    fn run(&self, script: &str, directory: &Path, url: &str) -> Output {
-        let settings = directory.join("user_settings.py");
+    fn run(&self, script: &str, gateway: &Gateway) -> Output {
+        let (settings, url) = (gateway.settings.path(), format!("https://{}/api/message", gateway.address()));
         let script = script
             .replace("from_settings()", &format!("from_settings({settings:?}, url={url:?})"))
-            .replace("https://localhost:12358/api/message", url)
-            .replace("<ACCESS_TOKEN>", TOKEN)
-            .replace("~/.config/adapter", directory.to_str().unwrap());
-        let certificate = directory.join("gateway-cert.pem");
+            .replace("https://localhost:12358/api/message", &url)
+            .replace("<ACCESS_TOKEN>", gateway.token())
+            .replace("~/.config/adapter", settings.parent().unwrap().to_str().unwrap());
         command(self.interpreter)
             .arg(script)
             .env("no_proxy", "*")
             .env("ADAPTER_GATEWAY", GATEWAY)
             .env("PYTHONPATH", repository("python"))
-            .env("NODE_EXTRA_CA_CERTS", certificate)
+            .env("NODE_EXTRA_CA_CERTS", settings.with_file_name("gateway-cert.pem"))
             .output()
             .unwrap()
     }
@@ -251,7 +251,7 @@ impl Client {
 /// Runs a parent in Python, if Python is installed.
 fn run_python(script: &str, options: &[&str]) -> Option<Output> {
     if !succeeds(&["python3", "--version"]) {
-        skipped("there is no python3");
+        skip("there is no python3");
         return None;
     }
     Some(python(script, options).output().unwrap())
@@ -262,12 +262,6 @@ fn python(script: &str, options: &[&str]) -> Command {
     python.args(options).env("ADAPTER_GATEWAY", GATEWAY).env("PYTHONPATH", repository("python"));
     python.env("PYTHONDONTWRITEBYTECODE", "1").env("no_proxy", "*");
     python
-}
-
-/// Says that an example did not run, also where the output of tests is captured. In CI this is a failure.
-pub(crate) fn skipped(reason: &str) {
-    let _ = writeln!(std::io::stderr(), "skipped: {reason}");
-    assert!(std::env::var_os("CI").is_none(), "skipped, but CI is set: {reason}");
 }
 
 fn command(words: &[&str]) -> Command {

@@ -6,8 +6,10 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use super::document::{Document, quoted};
-use super::gateway::{ENABLED, Gateway, hub};
 use crate::support::compare::assert_same_set;
+use crate::support::gateway::{ANY_PORT, Gateway, is_event};
+use crate::support::settings_file::{enabled, token};
+use crate::support::subscriber::{bound_socket, hub_endpoints, ipc_endpoint};
 
 /// The fields of each event.
 type Fields = BTreeMap<String, BTreeSet<String>>;
@@ -21,38 +23,35 @@ const UNDELIVERED: &str = "undelivered";
 #[test]
 fn events_and_their_fields_are_those_of_the_table() {
     let directory = tempfile::tempdir().unwrap();
-    let settings = directory.path().join("user_settings.py");
-    let endpoint = format!("ipc://{}/hub", directory.path().display());
-    let hub_socket = hub(&endpoint);
-    let socket = format!("unix:{}/socket", directory.path().display());
-    let gateway = Gateway::serve(directory.path(), &["--plain", "--connect", &endpoint, "--listen", &socket]);
+    let (hub_socket, endpoint) = bound_socket(zmq::SUB, &ipc_endpoint(&directory));
+    let builder = Gateway::serve().connect(&endpoint).listen(ANY_PORT).listen_at(&directory.path().join("socket"));
+    let mut gateway = builder.spawn();
     let mut seen = Vec::new();
-    let mut wait_for = |name: &str, state: Option<&str>| {
+    let mut wait_for = |gateway: &mut Gateway, name: &str, state: Option<&str>| {
         loop {
-            let event = gateway.event(name);
+            let event = gateway.wait_for(name, |_any| true);
             seen.push(event.clone());
-            if event["event"] == name && state.is_none_or(|state| event["state"] == state) {
+            if is_event(&event, name) && state.is_none_or(|state| event["state"] == state) {
                 return;
             }
         }
     };
 
-    wait_for("ready", None);
+    let enabled = enabled(&token("of-the-test"));
+    wait_for(&mut gateway, "ready", None);
     drop(hub_socket);
-    wait_for("not-ready", None);
+    wait_for(&mut gateway, "not-ready", None);
     gateway.signal(Signal::USR1);
-    wait_for("stats", None);
-    std::fs::write(&settings, ENABLED).unwrap();
-    wait_for("settings", Some("unchanged"));
-    std::fs::write(&settings, "TOKEN = (\n").unwrap();
-    wait_for("settings", Some("rejected"));
-    std::fs::write(&settings, "").unwrap();
-    wait_for("settings", Some("reloaded"));
-    std::fs::write(&settings, ENABLED).unwrap();
-    wait_for("listening", None);
+    wait_for(&mut gateway, "stats", None);
+    for (text, state) in [(enabled.as_str(), "unchanged"), ("TOKEN = (\n", "rejected"), ("", "reloaded")] {
+        gateway.settings.write_in_place(text);
+        wait_for(&mut gateway, "settings", Some(state));
+    }
+    gateway.settings.write_in_place(&enabled);
+    wait_for(&mut gateway, "listening", None);
     gateway.signal(Signal::TERM);
-    wait_for("stopped", None);
-    seen.push(Gateway::serve(directory.path(), &["--plain", "--connect", "no endpoint"]).wait_for("failed"));
+    wait_for(&mut gateway, "stopped", None);
+    seen.push(Gateway::serve().connect("no endpoint").spawn().wait_event("failed"));
 
     seen.extend(certificate_events());
     let mut fields = fields_of(&seen);
@@ -75,14 +74,13 @@ fn events_and_their_fields_are_those_of_the_table() {
 
 /// Returns the events of a certificate that is made, and of one that is rejected.
 fn certificate_events() -> [Value; 2] {
-    let directory = tempfile::tempdir().unwrap();
-    let gateway = Gateway::serve(directory.path(), &["--bind", &format!("ipc://{}/bus", directory.path().display())]);
-    let next = || gateway.wait_for("certificate");
-    let made = next();
-    let certificate = directory.path().join("gateway-cert.pem");
+    let mut gateway = Gateway::serve().https().spawn();
+    let made = gateway.wait_event("certificate");
+    let certificate = gateway.settings.path().with_file_name("gateway-cert.pem");
     std::fs::remove_file(&certificate).unwrap();
     std::fs::create_dir(&certificate).unwrap();
-    let rejected = std::iter::repeat_with(next).find(|event| event["state"] == "rejected").unwrap();
+    let is_rejected = |event: &Value| is_event(event, "certificate") && event["state"] == "rejected";
+    let rejected = gateway.wait_for("rejected", is_rejected);
     [made, rejected]
 }
 
@@ -90,13 +88,10 @@ fn certificate_events() -> [Value; 2] {
 fn counters_are_those_of_the_table_and_of_its_example() {
     let reference = Document::read("docs/reference.md");
     let directory = tempfile::tempdir().unwrap();
-    let [publishers, subscribers] =
-        ["publishers", "subscribers"].map(|name| format!("ipc://{}/{name}", directory.path().display()));
-    let hub = ["--plain", "--hub", "--hub-publishers", &publishers, "--hub-subscribers", &subscribers];
-    let gateway = Gateway::serve(directory.path(), &hub);
-    gateway.ready();
-    gateway.signal(Signal::USR1);
-    let stats = gateway.wait_for("stats");
+    let [publishers, subscribers] = hub_endpoints(&directory);
+    let mut gateway = Gateway::serve().only_hub(&publishers, &subscribers).start();
+    gateway.wait_event("ready");
+    let stats = gateway.stats();
 
     let rows = reference.table("counters");
     for row in &rows {

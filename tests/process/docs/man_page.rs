@@ -150,8 +150,7 @@ fn roff(text: &str) -> String {
 fn the_synopsis_shows_each_command_with_its_words() {
     let Ok(output) = Process::new("mandoc").args(["-T", "ascii", "-O", "width=200"]).arg(repository(PATH)).output()
     else {
-        super::clients::skipped("mandoc is not installed");
-        return;
+        return crate::support::skip("mandoc is not installed");
     };
     // A terminal shows a character that is struck twice in bold, and one that is struck on a line as underlined.
     let mut shown = String::new();
@@ -171,7 +170,7 @@ fn readers_of_manuals_have_no_complaint() {
     for words in [&["mandoc", "-T", "lint", "-W", "warning"][..], &["groff", "-ww", "-man", "-T", "utf8", "-z"]] {
         let reader = Process::new(words[0]).args(&words[1..]).arg(repository(PATH)).output();
         let Ok(output) = reader else {
-            super::clients::skipped(&format!("{} is not installed", words[0]));
+            crate::support::skip(&format!("{} is not installed", words[0]));
             continue;
         };
         assert!(output.status.success() && output.stdout.is_empty() && output.stderr.is_empty(), "{output:?}");

@@ -11,7 +11,6 @@ mod completions;
 mod dependencies;
 mod document;
 mod events;
-mod gateway;
 mod generate;
 mod interface;
 mod limits;

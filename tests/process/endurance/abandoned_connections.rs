@@ -31,41 +31,26 @@ fn abandon_connection(gateway: &Gateway, number: usize, waiting: &mut VecDeque<R
     let part_of_head = &head[..head.len() / 2];
     let part_of_body = &whole[..whole.len() - 1];
     let address = gateway.address();
+    let sent = match number % 10 {
+        0 | 1 => Vec::new(),
+        2 | 6 => part_of_head.to_vec(),
+        3 | 7 => part_of_body.to_vec(),
+        4 => whole.repeat(200),
+        5 => whole.repeat(20),
+        8 => [whole.as_slice(), part_of_head].concat(),
+        _ => [whole.as_slice(), part_of_body].concat(),
+    };
+    let mut client = if number % 10 == 4 { RawClient::with_small_window(address) } else { RawClient::connect(address) };
+    client.send(sent);
     match number % 10 {
-        0 => drop(RawClient::connect(address)),
-        1 => RawClient::connect(address).reset(),
-        2 | 3 => {
-            let mut client = RawClient::connect(address);
-            client.send(if number % 10 == 2 { part_of_head } else { part_of_body });
-            client.reset();
-        }
-        4 => {
-            let mut client = RawClient::with_small_window(address);
-            client.send(whole.repeat(200));
-            client.reset();
-        }
-        5 => {
-            // A close with unread answers also resets the connection.
-            let mut client = RawClient::connect(address);
-            client.send(whole.repeat(20));
-        }
+        // A close with unread answers also resets the connection.
+        0 | 5 => drop(client),
+        1..=4 => client.reset(),
         6 | 7 => {
-            let mut client = RawClient::connect(address);
-            client.send(if number % 10 == 6 { part_of_head } else { part_of_body });
             client.half_close();
             waiting.push_back(client);
         }
-        // A whole request, and a part of another.
-        8 => {
-            let mut client = RawClient::connect(address);
-            client.send([whole.as_slice(), part_of_head].concat());
-            waiting.push_back(client);
-        }
-        _ => {
-            let mut client = RawClient::connect(address);
-            client.send([whole.as_slice(), part_of_body].concat());
-            waiting.push_back(client);
-        }
+        _ => waiting.push_back(client),
     }
     if waiting.len() > WAITING {
         drop(waiting.pop_front());

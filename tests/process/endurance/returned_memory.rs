@@ -1,10 +1,10 @@
 //! Messages wait for a subscriber that does not read, or bodies for their last byte: the memory is given back afterwards.
 
-use crate::support::eventually;
-use crate::support::gateway::Gateway;
+use crate::support::gateway::{Builder, Gateway};
 use crate::support::raw_client::RawClient;
-use crate::support::subscriber::{Message, ipc_endpoint};
+use crate::support::subscriber::{Message, hub_endpoints, ipc_endpoint, socket};
 use crate::support::usage::resident_kib;
+use crate::support::{eventually, side_by_side};
 
 /// Messages that wait.
 #[derive(Clone, Copy, Debug)]
@@ -26,23 +26,16 @@ enum Release {
     Leave,
 }
 
-fn with_hub(gateway_side: &str, subscribers: &str) -> Vec<String> {
-    ["--hub", "--hub-publishers", gateway_side, "--hub-subscribers", subscribers].map(str::to_owned).into()
-}
-
 /// Returns a subscriber that takes one message, and no more until it reads.
 fn subscriber() -> zmq::Socket {
-    let subscriber = zmq::Context::new().socket(zmq::SUB).unwrap();
+    let subscriber = socket(zmq::SUB);
     subscriber.set_rcvhwm(1).unwrap();
-    subscriber.set_linger(0).unwrap();
-    subscriber.set_subscribe(b"waiting").unwrap();
     subscriber
 }
 
-fn check(arguments: &[String], subscriber: zmq::Socket, messages: Messages, release: Release) {
+fn check(builder: Builder, subscriber: zmq::Socket, messages: Messages, release: Release) {
     let limits = ["--max-buffered", "300000000", "--max-body", "2000000"];
-    let arguments = arguments.iter().map(String::as_str).chain(limits);
-    let mut gateway = Gateway::serve().arguments(arguments).start();
+    let mut gateway = builder.arguments(limits).start();
     let probe = Message::new("waiting", "{}").body();
     eventually("a probe arrives", || {
         gateway.post(&probe);
@@ -63,7 +56,6 @@ fn check(arguments: &[String], subscriber: zmq::Socket, messages: Messages, rele
     match release {
         Release::Leave => drop(subscriber),
         Release::Read => {
-            subscriber.set_rcvtimeo(crate::support::PATIENCE.as_millis().try_into().unwrap()).unwrap();
             let is_no_probe = |frames: &Vec<Vec<u8>>| frames[1].len() > messages.payload_bytes;
             let received = std::iter::repeat_with(|| subscriber.recv_multipart(0).unwrap());
             assert_eq!(received.filter(is_no_probe).take(messages.count).count(), messages.count);
@@ -79,32 +71,18 @@ fn check(arguments: &[String], subscriber: zmq::Socket, messages: Messages, rele
 }
 
 /// Each takes some 20 s, of which the gateway waits for most.
-fn check_side_by_side(cases: &[(Messages, Release)], check: impl Fn(Messages, Release) + Sync) {
-    std::thread::scope(|scope| {
-        for (messages, release) in cases {
-            scope.spawn(|| check(*messages, *release));
-        }
-    });
-}
-
 #[test]
-fn memory_is_given_back_after_a_subscriber_of_a_bound_endpoint_stalled() {
-    let cases = [(LARGE, Release::Read), (LARGE, Release::Leave), (SMALL, Release::Read)];
-    check_side_by_side(&cases, |messages, release| {
+fn memory_is_given_back_after_a_subscriber_of_a_bound_endpoint_or_of_the_hub_stalled() {
+    let bound = [(LARGE, Release::Read), (LARGE, Release::Leave), (SMALL, Release::Read)].map(|case| (case, false));
+    let of_hub = [(LARGE, Release::Read), (LARGE, Release::Leave)].map(|case| (case, true));
+    side_by_side(bound.into_iter().chain(of_hub), |((messages, release), is_hub)| {
         let directory = tempfile::tempdir().unwrap();
-        let (endpoint, subscriber) = (ipc_endpoint(&directory), subscriber());
-        subscriber.connect(&endpoint).unwrap();
-        check(&["--bind".to_owned(), endpoint], subscriber, messages, release);
-    });
-}
-
-#[test]
-fn memory_is_given_back_after_a_subscriber_of_the_hub_stalled() {
-    check_side_by_side(&[(LARGE, Release::Read), (LARGE, Release::Leave)], |messages, release| {
-        let directory = tempfile::tempdir().unwrap();
-        let (endpoint, subscriber) = (ipc_endpoint(&directory), subscriber());
-        subscriber.connect(&endpoint).unwrap();
-        check(&with_hub("ipc://*", &endpoint), subscriber, messages, release);
+        let [publishers, subscribers] = hub_endpoints(&directory);
+        let subscriber = subscriber();
+        subscriber.connect(&subscribers).unwrap();
+        let builder = Gateway::serve();
+        let builder = if is_hub { builder.only_hub(&publishers, &subscribers) } else { builder.bind(&subscribers) };
+        check(builder, subscriber, messages, release);
     });
 }
 
@@ -114,7 +92,7 @@ fn memory_is_given_back_after_a_hub_stalled() {
     let directory = tempfile::tempdir().unwrap();
     let (endpoint, subscriber) = (ipc_endpoint(&directory), subscriber());
     subscriber.bind(&endpoint).unwrap();
-    check(&["--connect".to_owned(), endpoint], subscriber, LARGE, Release::Read);
+    check(Gateway::serve().connect(&endpoint), subscriber, LARGE, Release::Read);
 }
 
 /// No message passes, so nothing but the bodies themselves tells the gateway that it held much.

@@ -4,12 +4,12 @@
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::rig::{OWN_TOPIC, Rig, Side, Transport};
+use super::rig::{OWN_TOPIC, Rig, SIDES, Side, Transport};
 use super::traffic::{Poster, Task, subscribed};
-use crate::support::eventually;
 use crate::support::gateway::{Gateway, is_event};
 use crate::support::peer::RawPeer;
 use crate::support::subscriber::Subscriber;
+use crate::support::{eventually, side_by_side};
 
 fn open(side: Side) -> Rig {
     let arguments = ["--queue", "200", "--stall-timeout", "0", "--drain-timeout", "1"];
@@ -21,68 +21,55 @@ fn count(event: &Value, name: &str) -> u64 {
 }
 
 /// One subscriber reads nothing, and another one everything.
-fn each_accepted_message_is_counted_at_any_time(side: Side) {
-    const TIMES: usize = 100;
-    let mut rig = open(side);
-    let staller = subscribed(RawPeer::connect(&rig.endpoints.subscribers), OWN_TOPIC);
-    let poster = Poster::to(&rig.gateway, OWN_TOPIC, 20_000);
-    let posting = Task::start(|over| poster.post_until(over));
-    for _ in 0..TIMES {
-        let stats = rig.gateway.stats();
-        let counted = count(&stats, "published") + count(&stats, "queue_depth");
-        assert_eq!(count(&stats, "accepted"), counted, "{stats}");
-    }
-    eventually("the queue is full", || (count(&rig.gateway.stats(), "queue_depth") == 200).then_some(()));
-    let poster = posting.finish();
-    rig.gateway.signal(Signal::TERM);
-    assert_eq!(rig.gateway.wait_exit(), 0);
-    let output = rig.gateway.end().stdout;
-    let last: Value = serde_json::from_str(output.lines().next_back().unwrap()).unwrap();
-    assert!(is_event(&last, "stopped"), "{last}");
-    assert_eq!(count(&last, "accepted"), count(&last, "published") + count(&last, "undelivered"), "{last}");
-    assert!(count(&last, "accepted") >= poster.accepted.len() as u64, "{last}");
-    drop(staller);
+#[test]
+fn each_accepted_message_is_counted_at_any_time() {
+    side_by_side(SIDES, |side| {
+        const TIMES: usize = 100;
+        let mut rig = open(side);
+        let staller = subscribed(RawPeer::connect(&rig.endpoints.subscribers), OWN_TOPIC);
+        let poster = Poster::to(&rig.gateway, OWN_TOPIC, 20_000);
+        let posting = Task::start(|over| poster.post_until(over));
+        for _ in 0..TIMES {
+            let stats = rig.gateway.stats();
+            let counted = count(&stats, "published") + count(&stats, "queue_depth");
+            assert_eq!(count(&stats, "accepted"), counted, "{stats}");
+        }
+        eventually("the queue is full", || (count(&rig.gateway.stats(), "queue_depth") == 200).then_some(()));
+        let poster = posting.finish();
+        rig.gateway.signal(Signal::TERM);
+        assert_eq!(rig.gateway.wait_exit(), 0);
+        let output = rig.gateway.end().stdout;
+        let last: Value = serde_json::from_str(output.lines().next_back().unwrap()).unwrap();
+        assert!(is_event(&last, "stopped"), "{last}");
+        assert_eq!(count(&last, "accepted"), count(&last, "published") + count(&last, "undelivered"), "{last}");
+        assert!(count(&last, "accepted") >= poster.accepted.len() as u64, "{last}");
+        drop(staller);
+    });
 }
 
 #[test]
-fn each_accepted_message_of_a_bound_endpoint_is_counted_at_any_time() {
-    each_accepted_message_is_counted_at_any_time(Side::Bind);
-}
-
-#[test]
-fn each_accepted_message_of_a_hub_is_counted_at_any_time() {
-    each_accepted_message_is_counted_at_any_time(Side::Hub);
-}
-
-fn how_late_the_latest_is_told(side: Side) {
-    let mut rig = open(side);
-    assert_eq!(count(&rig.gateway.stats(), "subscribers"), 1);
-    let staller = subscribed(RawPeer::connect(&rig.endpoints.subscribers), OWN_TOPIC);
-    assert_eq!(count(&rig.gateway.stats(), "subscribers"), 2);
-    let mut poster = Poster::to(&rig.gateway, OWN_TOPIC, 20_000);
-    eventually("the queue is full", || (!poster.post_together(8)).then_some(()));
-    let late = |rig: &mut Rig| {
-        let stats = rig.gateway.stats();
-        (stats["late_messages"].as_u64().unwrap_or(0), stats["late_s"].as_f64().unwrap_or(0.0))
-    };
-    let (messages, seconds) = eventually("it is late", || Some(late(&mut rig)).filter(|(_, seconds)| *seconds >= 1.0));
-    println!("{messages} messages wait for the latest, the oldest for {seconds} s");
-    assert!((100..=200).contains(&messages), "{messages} messages wait");
-    eventually("it is later", || Some(late(&mut rig)).filter(|(_, later)| *later >= seconds + 1.0));
-    drop(staller);
-    eventually("nobody is late", || Some(late(&mut rig)).filter(|late| *late == (0, 0.0)));
-    eventually("one subscriber is left", || (count(&rig.gateway.stats(), "subscribers") == 1).then_some(()));
-    rig.gateway.terminate();
-}
-
-#[test]
-fn how_late_the_latest_subscriber_of_a_bound_endpoint_is_told() {
-    how_late_the_latest_is_told(Side::Bind);
-}
-
-#[test]
-fn how_late_the_latest_subscriber_of_a_hub_is_told() {
-    how_late_the_latest_is_told(Side::Hub);
+fn how_late_the_latest_is_told() {
+    side_by_side(SIDES, |side| {
+        let mut rig = open(side);
+        assert_eq!(count(&rig.gateway.stats(), "subscribers"), 1);
+        let staller = subscribed(RawPeer::connect(&rig.endpoints.subscribers), OWN_TOPIC);
+        assert_eq!(count(&rig.gateway.stats(), "subscribers"), 2);
+        let mut poster = Poster::to(&rig.gateway, OWN_TOPIC, 20_000);
+        eventually("the queue is full", || (!poster.post_together(8)).then_some(()));
+        let late = |rig: &mut Rig| {
+            let stats = rig.gateway.stats();
+            (stats["late_messages"].as_u64().unwrap_or(0), stats["late_s"].as_f64().unwrap_or(0.0))
+        };
+        let (messages, seconds) =
+            eventually("it is late", || Some(late(&mut rig)).filter(|(_, seconds)| *seconds >= 1.0));
+        println!("{messages} messages wait for the latest, the oldest for {seconds} s");
+        assert!((100..=200).contains(&messages), "{messages} messages wait");
+        eventually("it is later", || Some(late(&mut rig)).filter(|(_, later)| *later >= seconds + 1.0));
+        drop(staller);
+        eventually("nobody is late", || Some(late(&mut rig)).filter(|late| *late == (0, 0.0)));
+        eventually("one subscriber is left", || (count(&rig.gateway.stats(), "subscribers") == 1).then_some(()));
+        rig.gateway.terminate();
+    });
 }
 
 /// Waits until the gateway tells of a bound endpoint that begins so, and returns its address.

@@ -4,14 +4,14 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::rig::{OWN_TOPIC, Rig, Side, Transport};
+use super::rig::{OWN_TOPIC, Rig, SIDES, Side, Transport};
 use super::traffic::{Task, is_over};
-use crate::support::eventually;
 use crate::support::gateway::Gateway;
 use crate::support::http::Client;
 use crate::support::peer::RawPeer;
 use crate::support::subscriber::{Message, Subscriber};
 use crate::support::usage::{cpu_ticks, descriptors, highest_descriptor, limit_descriptors, raise_descriptors};
+use crate::support::{eventually, side_by_side};
 
 /// How long the processor time is watched.
 const WATCHED: Duration = Duration::from_secs(3);
@@ -77,50 +77,43 @@ fn assert_served(rig: &Rig, client: &mut Client) {
 }
 
 /// The limit of descriptors may be lowered later, or the whole system may have none left.
-fn without_descriptors_peers_wait_and_cost_no_processor_time(side: Side) {
-    const WAITING: usize = 20;
-    const COMING_BACK: usize = 8;
-    raise_descriptors();
-    let rig = Rig::open(side, Transport::Tcp);
-    let address: SocketAddr = rig.endpoints.subscribers.strip_prefix("tcp://").unwrap().parse().unwrap();
-    // Clients of HTTP take every descriptor that is left. The first one stands for at least one request, also where no
-    // number below the highest is free.
-    let mut clients = vec![rig.gateway.client()];
-    assert_served(&rig, &mut clients[0]);
-    let limit = highest_descriptor(rig.gateway.id()) + 1;
-    clients.extend((descriptors(rig.gateway.id())..limit).map(|_| rig.gateway.client()));
-    clients.iter_mut().for_each(|client| assert_served(&rig, client));
-    let former_limit = limit_descriptors(rig.gateway.id(), limit as u64);
-
-    let waiting: Vec<_> = (0..WAITING).map(|_| TcpStream::connect(address).unwrap()).collect();
-    assert_served(&rig, &mut clients[0]);
-    let ticks_while_waiting = ticks(&rig.gateway);
-    let coming_back: Vec<_> = (0..COMING_BACK).map(|_| Task::start(move |over| come_back(address, over))).collect();
-    let newcomers: Vec<_> = (0..4).map(|_| Subscriber::connected(&rig.endpoints.subscribers, OWN_TOPIC)).collect();
-    let ticks_while_refusing = ticks(&rig.gateway);
-    assert_served(&rig, &mut clients[0]);
-    println!("{ticks_while_waiting} ticks while peers wait, {ticks_while_refusing} while they come back");
-    drop(coming_back);
-    drop(waiting);
-
-    limit_descriptors(rig.gateway.id(), former_limit);
-    for newcomer in newcomers {
-        eventually("a peer that had waited is served", || {
-            assert_served(&rig, &mut clients[0]);
-            newcomer.next_within(Duration::from_millis(50))
-        });
-    }
-    assert!(ticks_while_waiting <= IDLE_TICKS, "{ticks_while_waiting} ticks while peers wait");
-    assert!(ticks_while_refusing <= REFUSING_TICKS, "{ticks_while_refusing} ticks while peers come back");
-    rig.assert_unharmed("no descriptors");
-}
-
 #[test]
-fn without_descriptors_peers_of_a_bound_endpoint_cost_no_processor_time() {
-    without_descriptors_peers_wait_and_cost_no_processor_time(Side::Bind);
-}
+fn without_descriptors_peers_wait_and_cost_no_processor_time() {
+    side_by_side(SIDES, |side| {
+        const WAITING: usize = 20;
+        const COMING_BACK: usize = 8;
+        raise_descriptors();
+        let rig = Rig::open(side, Transport::Tcp);
+        let address: SocketAddr = rig.endpoints.subscribers.strip_prefix("tcp://").unwrap().parse().unwrap();
+        // Clients of HTTP take every descriptor that is left. The first one stands for at least one request, also where no
+        // number below the highest is free.
+        let mut clients = vec![rig.gateway.client()];
+        assert_served(&rig, &mut clients[0]);
+        let limit = highest_descriptor(rig.gateway.id()) + 1;
+        clients.extend((descriptors(rig.gateway.id())..limit).map(|_| rig.gateway.client()));
+        clients.iter_mut().for_each(|client| assert_served(&rig, client));
+        let former_limit = limit_descriptors(rig.gateway.id(), limit as u64);
 
-#[test]
-fn without_descriptors_peers_of_a_hub_cost_no_processor_time() {
-    without_descriptors_peers_wait_and_cost_no_processor_time(Side::Hub);
+        let waiting: Vec<_> = (0..WAITING).map(|_| TcpStream::connect(address).unwrap()).collect();
+        assert_served(&rig, &mut clients[0]);
+        let ticks_while_waiting = ticks(&rig.gateway);
+        let coming_back: Vec<_> = (0..COMING_BACK).map(|_| Task::start(move |over| come_back(address, over))).collect();
+        let newcomers: Vec<_> = (0..4).map(|_| Subscriber::connected(&rig.endpoints.subscribers, OWN_TOPIC)).collect();
+        let ticks_while_refusing = ticks(&rig.gateway);
+        assert_served(&rig, &mut clients[0]);
+        println!("{ticks_while_waiting} ticks while peers wait, {ticks_while_refusing} while they come back");
+        drop(coming_back);
+        drop(waiting);
+
+        limit_descriptors(rig.gateway.id(), former_limit);
+        for newcomer in newcomers {
+            eventually("a peer that had waited is served", || {
+                assert_served(&rig, &mut clients[0]);
+                newcomer.next_within(Duration::from_millis(50))
+            });
+        }
+        assert!(ticks_while_waiting <= IDLE_TICKS, "{ticks_while_waiting} ticks while peers wait");
+        assert!(ticks_while_refusing <= REFUSING_TICKS, "{ticks_while_refusing} ticks while peers come back");
+        rig.assert_unharmed("no descriptors");
+    });
 }

@@ -7,7 +7,7 @@ use super::rig::{Rig, Side, Transport};
 use crate::support::eventually;
 use crate::support::gateway::Gateway;
 use crate::support::peer::{MORE, RawPeer, frame, frame_head, message};
-use crate::support::subscriber::{Message, Subscriber, ipc_endpoint};
+use crate::support::subscriber::{Message, Subscriber, hub_endpoints, socket};
 
 /// How long to wait for one message before another is sent.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(50);
@@ -76,14 +76,13 @@ fn a_message_that_never_ends_is_not_kept() {
 fn the_largest_messages_of_the_gateway_pass_its_hub() {
     const BODY_BYTES: usize = 1 << 20;
     for (encoding, element) in [("json", "1,"), ("msgpack", "1.1,"), ("msgpack", "-0,"), ("msgpack", "1e1,")] {
-        let [publishers, subscribers] = [(); 2].map(|()| tempfile::tempdir().unwrap());
-        let [publishers_side, subscribers_side] = [&publishers, &subscribers].map(ipc_endpoint);
-        let hub = ["--hub", "--hub-publishers", &publishers_side, "--hub-subscribers", &subscribers_side];
-        let mut gateway = Gateway::serve().arguments(["--encoding", encoding]).arguments(hub).start();
+        let directory = tempfile::tempdir().unwrap();
+        let [publishers, subscribers] = hub_endpoints(&directory);
+        let builder = Gateway::serve().arguments(["--encoding", encoding]);
+        let mut gateway = builder.only_hub(&publishers, &subscribers).start();
         gateway.wait_event("ready");
-        let socket = zmq::Context::new().socket(zmq::SUB).unwrap();
-        socket.set_subscribe(b"large").unwrap();
-        socket.connect(&subscribers_side).unwrap();
+        let socket = socket(zmq::SUB);
+        socket.connect(&subscribers).unwrap();
         let (start, end) = (r#"{"topic":"large","payload":{"a":["#, "1]}}");
         let elements = (BODY_BYTES - start.len() - end.len()) / element.len();
         let body = [start, &element.repeat(elements), end].concat();

@@ -57,6 +57,9 @@ pub(crate) enum Side {
     Hub,
 }
 
+/// Both of them, for tests that concern either.
+pub(crate) const SIDES: [Side; 2] = [Side::Bind, Side::Hub];
+
 impl Rig {
     /// Starts a gateway whose subscriber receives what the gateway publishes, and nothing else.
     pub(crate) fn open(side: Side, transport: Transport) -> Self {

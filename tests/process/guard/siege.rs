@@ -2,16 +2,15 @@
 //! what the peers cost is given back.
 
 use std::collections::VecDeque;
-use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::rig::{Rig, Side, Transport};
-use crate::support::eventually;
+use super::rig::{Rig, SIDES, Side, Transport};
 use crate::support::peer::{Form, RawPeer, subscribe};
 use crate::support::random::Random;
 use crate::support::subscriber::{Message, Subscriber};
 use crate::support::usage::{cpu_ticks, raise_descriptors};
+use crate::support::{eventually, side_by_side};
 
 /// How long to wait for one message before another is published.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(50);
@@ -31,140 +30,105 @@ fn subscriptions(rig: &mut Rig) -> u64 {
 }
 
 /// What it costs when a peer leaves does not depend on what others have subscribed to.
-fn peers_that_leave_cost_little(side: Side) {
-    const LEAVING: usize = 300;
-    const MOST_TICKS: u64 = 3 * TICKS;
-    let mut rig = Rig::open(side, Transport::Tcp);
-    let mut random = Random(1);
-    let staying: Vec<_> = (0..2)
-        .map(|_| {
-            let mut peer = RawPeer::speaking(&rig.endpoints.subscribers, "SUB");
-            peer.send_all(&random_subscriptions(&mut random, 335, 1_020));
-            peer.round_trip();
-            peer
-        })
-        .collect();
-    rig.assert_served();
-    let before = cpu_ticks(rig.gateway.id());
-    for _ in 0..LEAVING {
-        drop(RawPeer::speaking(&rig.endpoints.subscribers, "SUB"));
-    }
-    rig.assert_served();
-    let ticks = cpu_ticks(rig.gateway.id()) - before;
-    println!("{LEAVING} peers have left: {ticks} ticks");
-    assert!(ticks < MOST_TICKS, "{ticks} ticks for {LEAVING} peers that left");
-    drop(staying);
-    rig.assert_unharmed("peers that leave");
-}
-
 #[test]
-fn peers_that_leave_a_bound_endpoint_cost_little() {
-    peers_that_leave_cost_little(Side::Bind);
-}
-
-#[test]
-fn peers_that_leave_a_hub_cost_little() {
-    peers_that_leave_cost_little(Side::Hub);
+fn peers_that_leave_cost_little() {
+    side_by_side(SIDES, |side| {
+        const LEAVING: usize = 300;
+        const MOST_TICKS: u64 = 3 * TICKS;
+        let mut rig = Rig::open(side, Transport::Tcp);
+        let mut random = Random(1);
+        let staying: Vec<_> = (0..2)
+            .map(|_| {
+                let mut peer = RawPeer::speaking(&rig.endpoints.subscribers, "SUB");
+                peer.send_all(&random_subscriptions(&mut random, 335, 1_020));
+                peer.round_trip();
+                peer
+            })
+            .collect();
+        rig.assert_served();
+        let before = cpu_ticks(rig.gateway.id());
+        for _ in 0..LEAVING {
+            drop(RawPeer::speaking(&rig.endpoints.subscribers, "SUB"));
+        }
+        rig.assert_served();
+        let ticks = cpu_ticks(rig.gateway.id()) - before;
+        println!("{LEAVING} peers have left: {ticks} ticks");
+        assert!(ticks < MOST_TICKS, "{ticks} ticks for {LEAVING} peers that left");
+        drop(staying);
+        rig.assert_unharmed("peers that leave");
+    });
 }
 
 /// What a peer has subscribed to is forgotten as soon as the peer is, so that peers that come back gain nothing.
-fn peers_that_come_back_gain_nothing(side: Side) {
-    const PEERS: u64 = 400;
-    let mut rig = Rig::open(side, Transport::Tcp);
-    for number in 0..PEERS {
-        let mut random = Random(number);
-        let count = 10 + random.below(1_490);
+#[test]
+fn peers_that_come_back_gain_nothing() {
+    side_by_side(SIDES, |side| {
+        const PEERS: u64 = 400;
+        let mut rig = Rig::open(side, Transport::Tcp);
+        for number in 0..PEERS {
+            let mut random = Random(number);
+            let count = 10 + random.below(1_490);
+            let mut peer = RawPeer::speaking(&rig.endpoints.subscribers, "SUB");
+            peer.send(&random_subscriptions(&mut random, count, 4 + number as usize % 60));
+            if number % 2 == 0 {
+                // The peer leaves with what is on its way, or after some of it was read.
+                rig.gateway.stats();
+            }
+            if number % 100 == 99 {
+                rig.assert_small(&format!("{number} peers"));
+            }
+        }
+        rig.assert_served();
+        eventually("all of them are forgotten", || (subscriptions(&mut rig) == 1).then_some(()));
         let mut peer = RawPeer::speaking(&rig.endpoints.subscribers, "SUB");
-        peer.send(&random_subscriptions(&mut random, count, 4 + number as usize % 60));
-        if number % 2 == 0 {
-            // The peer leaves with what is on its way, or after some of it was read.
-            rig.gateway.stats();
+        for number in 0..400 {
+            peer.send_all(&subscribe(Form::Command, format!("again/{number}").as_bytes()));
         }
-        if number % 100 == 99 {
-            rig.assert_small(&format!("{number} peers"));
-        }
-    }
-    rig.assert_served();
-    eventually("all of them are forgotten", || (subscriptions(&mut rig) == 1).then_some(()));
-    let mut peer = RawPeer::speaking(&rig.endpoints.subscribers, "SUB");
-    for number in 0..400 {
-        peer.send_all(&subscribe(Form::Command, format!("again/{number}").as_bytes()));
-    }
-    eventually("all subscriptions are counted", || (subscriptions(&mut rig) == 401).then_some(()));
-    drop(peer);
-    rig.assert_unharmed("peers that come back");
-}
-
-#[test]
-fn peers_that_come_back_to_a_bound_endpoint_gain_nothing() {
-    peers_that_come_back_gain_nothing(Side::Bind);
-}
-
-#[test]
-fn peers_that_come_back_to_a_hub_gain_nothing() {
-    peers_that_come_back_gain_nothing(Side::Hub);
+        eventually("all subscriptions are counted", || (subscriptions(&mut rig) == 401).then_some(()));
+        drop(peer);
+        rig.assert_unharmed("peers that come back");
+    });
 }
 
 /// Holds so many silent connections open to an endpoint until `is_over`, and opens those again that are closed.
 fn be_silent(endpoint: &str, connections: usize, is_over: &AtomicBool, reopened: &AtomicUsize) {
-    let address = endpoint.strip_prefix("tcp://").unwrap();
-    let connect = || {
-        let stream = TcpStream::connect(address).unwrap();
-        stream.set_nonblocking(true).unwrap();
-        stream
-    };
-    let mut silent: VecDeque<_> = (0..connections).map(|_| connect()).collect();
+    let mut silent: VecDeque<_> = (0..connections).map(|_| RawPeer::connect(endpoint)).collect();
     while !is_over.load(Ordering::Relaxed) {
         for _ in 0..connections {
-            let stream = silent.pop_front().unwrap();
-            let is_open = is_open(&stream);
-            silent.push_back(if is_open { stream } else { connect() });
-            reopened.fetch_add(usize::from(!is_open), Ordering::Relaxed);
+            let mut peer = silent.pop_front().unwrap();
+            let is_ended = peer.is_ended();
+            silent.push_back(if is_ended { RawPeer::connect(endpoint) } else { peer });
+            reopened.fetch_add(usize::from(is_ended), Ordering::Relaxed);
         }
         std::thread::sleep(Duration::from_millis(1));
     }
 }
 
-fn is_open(mut stream: &TcpStream) -> bool {
-    use std::io::Read;
-    match stream.read(&mut [0; 64]) {
-        Ok(bytes) => bytes > 0,
-        Err(error) => error.kind() == std::io::ErrorKind::WouldBlock,
-    }
-}
-
 /// A peer that is in its handshake takes no place of one that speaks, and the oldest of them goes.
-fn silent_connections_lock_nobody_out(side: Side) {
-    const SILENT: usize = 360;
-    const HONEST: usize = 40;
-    /// How long an honest peer tries.
-    const PATIENT: Duration = Duration::from_secs(5);
-    raise_descriptors();
-    let mut rig = Rig::open(side, Transport::Tcp);
-    let (is_over, reopened) = (AtomicBool::new(false), AtomicUsize::new(0));
-    let endpoints = rig.endpoints.clone();
-    let came_in = std::thread::scope(|threads| {
-        for endpoint in endpoints.publishers.iter().chain([&endpoints.subscribers]) {
-            threads.spawn(|| be_silent(endpoint, SILENT, &is_over, &reopened));
-        }
-        eventually("the places are taken", || (reopened.load(Ordering::Relaxed) > SILENT).then_some(()));
-        let came_in = (0..HONEST).filter(|_| rig.serves_newcomer_within(PATIENT)).count();
-        is_over.store(true, Ordering::Relaxed);
-        came_in
+#[test]
+fn silent_connections_lock_nobody_out() {
+    side_by_side(SIDES, |side| {
+        const SILENT: usize = 360;
+        const HONEST: usize = 40;
+        /// How long an honest peer tries.
+        const PATIENT: Duration = Duration::from_secs(5);
+        raise_descriptors();
+        let mut rig = Rig::open(side, Transport::Tcp);
+        let (is_over, reopened) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let endpoints = rig.endpoints.clone();
+        let came_in = std::thread::scope(|threads| {
+            for endpoint in endpoints.publishers.iter().chain([&endpoints.subscribers]) {
+                threads.spawn(|| be_silent(endpoint, SILENT, &is_over, &reopened));
+            }
+            eventually("the places are taken", || (reopened.load(Ordering::Relaxed) > SILENT).then_some(()));
+            let came_in = (0..HONEST).filter(|_| rig.serves_newcomer_within(PATIENT)).count();
+            is_over.store(true, Ordering::Relaxed);
+            came_in
+        });
+        println!("{came_in} of {HONEST} came in beside {SILENT}, reopened {} times", reopened.into_inner());
+        assert!(came_in * 100 >= HONEST * 95, "{came_in} of {HONEST} honest peers came in");
+        rig.assert_unharmed("silent connections");
     });
-    println!("{came_in} of {HONEST} came in beside {SILENT}, reopened {} times", reopened.into_inner());
-    assert!(came_in * 100 >= HONEST * 95, "{came_in} of {HONEST} honest peers came in");
-    rig.assert_unharmed("silent connections");
-}
-
-#[test]
-fn silent_connections_lock_nobody_out_of_a_bound_endpoint() {
-    silent_connections_lock_nobody_out(Side::Bind);
-}
-
-#[test]
-fn silent_connections_lock_nobody_out_of_a_hub() {
-    silent_connections_lock_nobody_out(Side::Hub);
 }
 
 #[test]

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::rig::{OWN_TOPIC, Rig, Side, Transport};
+use super::rig::{OWN_TOPIC, Rig, SIDES, Side, Transport};
 use super::traffic::{Poster, Task, assert_received, is_over, number, subscribed};
 use crate::support::gateway::Gateway;
 use crate::support::lateness::Lateness;
 use crate::support::peer::{RawPeer, whole_messages};
-use crate::support::{PATIENCE, eventually};
+use crate::support::{PATIENCE, eventually, side_by_side};
 
 /// Bytes of the payloads.
 const PAYLOAD_BYTES: usize = 20_000;
@@ -79,62 +79,37 @@ impl Manner {
 }
 
 /// One subscriber is too slow, and another one reads everything.
-fn a_subscriber_that_holds_others_up_is_disconnected(side: Side, manner: Manner) {
-    let mut rig = open(side, STALL_TIMEOUT);
-    let late = manner.connect(&rig.endpoints.subscribers);
-    let lateness = Lateness::watch();
-    let reading = Task::start(move |over| manner.read(late, over));
-    let poster = Poster::to(&rig.gateway, OWN_TOPIC, PAYLOAD_BYTES);
-    let posting = Task::start(|over| poster.post_until(over));
-    let event = rig.gateway.wait_event("subscriber");
-    let disconnected = Instant::now();
-    let poster = posting.finish();
-    let received = reading.finish();
-    let accepted = poster.accepted.len();
-    println!("{manner:?}: {accepted} accepted, {received} received, {event}");
-
-    assert_eq!(event["state"], "disconnected");
-    assert_eq!(event["endpoint"], rig.endpoints.subscribers.as_str());
-    assert_eq!(event["reason"], "a message waited for it for longer than 2 s while others were refused");
-    let (refused, accepted_before) = poster.first_refusal.expect("a message is refused before");
-    lateness.assert_took(disconnected.duration_since(refused), DISCONNECTED_WITHIN);
-    let lost = usize::try_from(event["lost"].as_u64().unwrap()).unwrap();
-    let missed = accepted_before.saturating_sub(received);
-    assert!((missed..=accepted).contains(&lost), "{lost} lost, at least {missed} and at most {accepted}");
-    assert_eq!(rig.gateway.stats()["peers"]["stalled"], 1);
-    rig.gateway.expect_log("disconnects a subscriber");
-    assert_received(&rig, &poster.accepted);
-    rig.assert_unharmed("a subscriber that holds others up");
-}
-
 #[test]
-fn a_subscriber_of_a_bound_endpoint_that_stops_is_disconnected() {
-    a_subscriber_that_holds_others_up_is_disconnected(Side::Bind, Manner::Stops);
-}
+fn a_subscriber_that_holds_others_up_is_disconnected_however_it_reads() {
+    let manners = [Manner::Stops, Manner::Drips, Manner::Trickles];
+    let cases = manners.into_iter().flat_map(|manner| SIDES.map(|side| (side, manner)));
+    side_by_side(cases, |(side, manner)| {
+        let mut rig = open(side, STALL_TIMEOUT);
+        let late = manner.connect(&rig.endpoints.subscribers);
+        let lateness = Lateness::watch();
+        let reading = Task::start(move |over| manner.read(late, over));
+        let poster = Poster::to(&rig.gateway, OWN_TOPIC, PAYLOAD_BYTES);
+        let posting = Task::start(|over| poster.post_until(over));
+        let event = rig.gateway.wait_event("subscriber");
+        let disconnected = Instant::now();
+        let poster = posting.finish();
+        let received = reading.finish();
+        let accepted = poster.accepted.len();
+        println!("{manner:?}: {accepted} accepted, {received} received, {event}");
 
-#[test]
-fn a_subscriber_of_a_bound_endpoint_that_drips_is_disconnected() {
-    a_subscriber_that_holds_others_up_is_disconnected(Side::Bind, Manner::Drips);
-}
-
-#[test]
-fn a_subscriber_of_a_bound_endpoint_that_trickles_is_disconnected() {
-    a_subscriber_that_holds_others_up_is_disconnected(Side::Bind, Manner::Trickles);
-}
-
-#[test]
-fn a_subscriber_of_a_hub_that_stops_is_disconnected() {
-    a_subscriber_that_holds_others_up_is_disconnected(Side::Hub, Manner::Stops);
-}
-
-#[test]
-fn a_subscriber_of_a_hub_that_drips_is_disconnected() {
-    a_subscriber_that_holds_others_up_is_disconnected(Side::Hub, Manner::Drips);
-}
-
-#[test]
-fn a_subscriber_of_a_hub_that_trickles_is_disconnected() {
-    a_subscriber_that_holds_others_up_is_disconnected(Side::Hub, Manner::Trickles);
+        assert_eq!(event["state"], "disconnected");
+        assert_eq!(event["endpoint"], rig.endpoints.subscribers.as_str());
+        assert_eq!(event["reason"], "a message waited for it for longer than 2 s while others were refused");
+        let (refused, accepted_before) = poster.first_refusal.expect("a message is refused before");
+        lateness.assert_took(disconnected.duration_since(refused), DISCONNECTED_WITHIN);
+        let lost = usize::try_from(event["lost"].as_u64().unwrap()).unwrap();
+        let missed = accepted_before.saturating_sub(received);
+        assert!((missed..=accepted).contains(&lost), "{lost} lost, at least {missed} and at most {accepted}");
+        assert_eq!(rig.gateway.stats()["peers"]["stalled"], 1);
+        rig.gateway.expect_log("disconnects a subscriber");
+        assert_received(&rig, &poster.accepted);
+        rig.assert_unharmed("a subscriber that holds others up");
+    });
 }
 
 /// Reads messages, with this pause after each, and counts them. Returns their numbers.
@@ -161,85 +136,71 @@ fn assert_rest_received(peer: &mut RawPeer, received: &[u32], expected: &[u32]) 
 }
 
 /// It takes 20 messages a second while 15 come, through a small window.
-fn a_subscriber_with_a_small_window_stays(side: Side) {
-    const MESSAGES: u32 = 15 * 8;
-    const BETWEEN_POSTS: Duration = Duration::from_millis(1_000 / 15);
-    const BETWEEN_READS: Duration = Duration::from_millis(1_000 / 20);
-    let mut rig = open(side, STALL_TIMEOUT);
-    let peer = RawPeer::connect_with_receive_buffer(&rig.endpoints.subscribers, SMALL_BUFFER_BYTES);
-    let mut peer = subscribed(peer, OWN_TOPIC);
-    let reading = Task::start(move |_over| {
-        for expected in 0..MESSAGES {
-            assert_eq!(number(&peer.receive_message()[1]), expected);
-            std::thread::sleep(BETWEEN_READS);
+#[test]
+fn a_subscriber_with_a_small_window_stays() {
+    side_by_side(SIDES, |side| {
+        const MESSAGES: u32 = 15 * 8;
+        const BETWEEN_POSTS: Duration = Duration::from_millis(1_000 / 15);
+        const BETWEEN_READS: Duration = Duration::from_millis(1_000 / 20);
+        let mut rig = open(side, STALL_TIMEOUT);
+        let peer = RawPeer::connect_with_receive_buffer(&rig.endpoints.subscribers, SMALL_BUFFER_BYTES);
+        let mut peer = subscribed(peer, OWN_TOPIC);
+        let reading = Task::start(move |_over| {
+            for expected in 0..MESSAGES {
+                assert_eq!(number(&peer.receive_message()[1]), expected);
+                std::thread::sleep(BETWEEN_READS);
+            }
+            peer
+        });
+        let mut poster = Poster::to(&rig.gateway, OWN_TOPIC, PAYLOAD_BYTES);
+        let started = Instant::now();
+        for number in 0..MESSAGES {
+            std::thread::sleep((started + number * BETWEEN_POSTS).saturating_duration_since(Instant::now()));
+            assert!(poster.post(), "message {number} is refused");
         }
-        peer
+        let _peer = reading.join();
+        assert!(started.elapsed() > 3 * STALL_TIMEOUT);
+        let peers = &rig.gateway.stats()["peers"];
+        assert_eq!((peers["stalled"].as_u64(), peers["disconnected"].as_u64()), (Some(0), Some(0)), "{peers}");
+        assert_received(&rig, &poster.accepted);
+        rig.assert_unharmed("a small window");
     });
-    let mut poster = Poster::to(&rig.gateway, OWN_TOPIC, PAYLOAD_BYTES);
-    let started = Instant::now();
-    for number in 0..MESSAGES {
-        std::thread::sleep((started + number * BETWEEN_POSTS).saturating_duration_since(Instant::now()));
-        assert!(poster.post(), "message {number} is refused");
-    }
-    let _peer = reading.join();
-    assert!(started.elapsed() > 3 * STALL_TIMEOUT);
-    let peers = &rig.gateway.stats()["peers"];
-    assert_eq!((peers["stalled"].as_u64(), peers["disconnected"].as_u64()), (Some(0), Some(0)), "{peers}");
-    assert_received(&rig, &poster.accepted);
-    rig.assert_unharmed("a small window");
-}
-
-#[test]
-fn a_subscriber_of_a_bound_endpoint_with_a_small_window_stays() {
-    a_subscriber_with_a_small_window_stays(Side::Bind);
-}
-
-#[test]
-fn a_subscriber_of_a_hub_with_a_small_window_stays() {
-    a_subscriber_with_a_small_window_stays(Side::Hub);
 }
 
 /// A subscriber that takes 50 messages a second, beside another one. The queue has room for all messages.
-fn a_slow_subscriber_holds_nobody_up(side: Side) {
-    const MESSAGES: usize = 10_000;
-    const PAYLOAD_BYTES: usize = 2_000;
-    const PIPELINE: usize = 50;
-    let mut rig = Rig::start(Gateway::serve(), side, Transport::Tcp, OWN_TOPIC);
-    let slow = RawPeer::connect_with_receive_buffer(&rig.endpoints.subscribers, SMALL_BUFFER_BYTES);
-    let slow = subscribed(slow, OWN_TOPIC);
-    let taken = Arc::new(AtomicUsize::new(0));
-    let reading = Task::start({
-        let taken = Arc::clone(&taken);
-        move |over| read_slowly(slow, Duration::from_millis(20), over, &taken)
+#[test]
+fn a_slow_subscriber_holds_nobody_up() {
+    side_by_side(SIDES, |side| {
+        const MESSAGES: usize = 10_000;
+        const PAYLOAD_BYTES: usize = 2_000;
+        const PIPELINE: usize = 50;
+        let mut rig = Rig::start(Gateway::serve(), side, Transport::Tcp, OWN_TOPIC);
+        let slow = RawPeer::connect_with_receive_buffer(&rig.endpoints.subscribers, SMALL_BUFFER_BYTES);
+        let slow = subscribed(slow, OWN_TOPIC);
+        let taken = Arc::new(AtomicUsize::new(0));
+        let reading = Task::start({
+            let taken = Arc::clone(&taken);
+            move |over| read_slowly(slow, Duration::from_millis(20), over, &taken)
+        });
+        let mut poster = Poster::to(&rig.gateway, OWN_TOPIC, PAYLOAD_BYTES);
+        for number in (0..MESSAGES).step_by(PIPELINE) {
+            assert!(poster.post_together(PIPELINE), "a message after {number} is refused");
+        }
+        let posted = Instant::now();
+        for expected in &poster.accepted {
+            let left = PATIENCE.saturating_sub(posted.elapsed());
+            let message = rig.subscriber.next_within(left).expect("the slow subscriber holds the fast one up");
+            assert_eq!(number(message.payload.as_bytes()), *expected);
+        }
+        let taken_meanwhile = taken.load(Ordering::Relaxed);
+        println!("the slow subscriber has taken {taken_meanwhile} of {MESSAGES} when the fast one has all");
+        assert!(taken_meanwhile < MESSAGES / 2, "the slow subscriber had {taken_meanwhile} already");
+        let (mut slow, received) = reading.finish();
+        assert_rest_received(&mut slow, &received, &poster.accepted);
+        assert_eq!(rig.gateway.stats()["peers"]["stalled"], 0);
+        rig.assert_served();
+        rig.gateway.terminate();
     });
-    let mut poster = Poster::to(&rig.gateway, OWN_TOPIC, PAYLOAD_BYTES);
-    for number in (0..MESSAGES).step_by(PIPELINE) {
-        assert!(poster.post_together(PIPELINE), "a message after {number} is refused");
-    }
-    let posted = Instant::now();
-    for expected in &poster.accepted {
-        let left = PATIENCE.saturating_sub(posted.elapsed());
-        let message = rig.subscriber.next_within(left).expect("the slow subscriber holds the fast one up");
-        assert_eq!(number(message.payload.as_bytes()), *expected);
-    }
-    let taken_meanwhile = taken.load(Ordering::Relaxed);
-    println!("the slow subscriber has taken {taken_meanwhile} of {MESSAGES} when the fast one has all");
-    assert!(taken_meanwhile < MESSAGES / 2, "the slow subscriber had {taken_meanwhile} already");
-    let (mut slow, received) = reading.finish();
-    assert_rest_received(&mut slow, &received, &poster.accepted);
-    assert_eq!(rig.gateway.stats()["peers"]["stalled"], 0);
-    rig.assert_served();
-    rig.gateway.terminate();
-}
-
-#[test]
-fn a_slow_subscriber_of_a_bound_endpoint_holds_nobody_up() {
-    a_slow_subscriber_holds_nobody_up(Side::Bind);
-}
-
-#[test]
-fn a_slow_subscriber_of_a_hub_holds_nobody_up() {
-    a_slow_subscriber_holds_nobody_up(Side::Hub);
 }
 
 /// Stops the gateway for a while. Nothing in it can run meanwhile.
@@ -250,41 +211,36 @@ fn pause(rig: &Rig, time: Duration) {
 }
 
 /// The queue is full before and after the pause, and what waits longest waits for half a second.
-fn a_pause_of_the_gateway_counts_for_nobody(side: Side) {
-    let mut rig = open(side, STALL_TIMEOUT_OF_PAUSED);
-    let slow = RawPeer::connect_with_receive_buffer(&rig.endpoints.subscribers, 2 * SMALL_BUFFER_BYTES);
-    let slow = subscribed(slow, OWN_TOPIC);
-    let poster = Poster::to(&rig.gateway, OWN_TOPIC, PAYLOAD_BYTES);
-    let posting = Task::start(|over| poster.post_until(over));
-    let refused = |rig: &mut Rig| rig.gateway.stats()["answers"]["503"].as_u64().unwrap_or(0);
-    eventually("a message is refused", || (refused(&mut rig) > 0).then_some(()));
-    // It reads from now on. On a busy machine, nobody posts faster than it reads.
-    let taken = Arc::new(AtomicUsize::new(0));
-    let reading = Task::start({
-        let taken = Arc::clone(&taken);
-        move |over| read_slowly(slow, Duration::from_millis(2), over, &taken)
+#[test]
+fn a_pause_of_the_gateway_counts_for_nobody() {
+    side_by_side(SIDES, |side| {
+        let mut rig = open(side, STALL_TIMEOUT_OF_PAUSED);
+        let slow = RawPeer::connect_with_receive_buffer(&rig.endpoints.subscribers, 2 * SMALL_BUFFER_BYTES);
+        let slow = subscribed(slow, OWN_TOPIC);
+        let poster = Poster::to(&rig.gateway, OWN_TOPIC, PAYLOAD_BYTES);
+        let posting = Task::start(|over| poster.post_until(over));
+        let refused = |rig: &mut Rig| rig.gateway.stats()["answers"]["503"].as_u64().unwrap_or(0);
+        eventually("a message is refused", || (refused(&mut rig) > 0).then_some(()));
+        // It reads from now on. On a busy machine, nobody posts faster than it reads.
+        let taken = Arc::new(AtomicUsize::new(0));
+        let reading = Task::start({
+            let taken = Arc::clone(&taken);
+            move |over| read_slowly(slow, Duration::from_millis(2), over, &taken)
+        });
+        pause(&rig, PAUSE);
+        // Much more than what had been posted before the pause.
+        let taken_before = taken.load(Ordering::Relaxed);
+        eventually("the slow subscriber takes more", || {
+            (taken.load(Ordering::Relaxed) > taken_before + 600).then_some(())
+        });
+        let poster = posting.finish();
+        let (mut slow, received) = reading.finish();
+        assert_rest_received(&mut slow, &received, &poster.accepted);
+        let peers = &rig.gateway.stats()["peers"];
+        assert_eq!((peers["stalled"].as_u64(), peers["disconnected"].as_u64()), (Some(0), Some(0)), "{peers}");
+        assert_received(&rig, &poster.accepted);
+        rig.assert_unharmed("a pause");
     });
-    pause(&rig, PAUSE);
-    // Much more than what had been posted before the pause.
-    let taken_before = taken.load(Ordering::Relaxed);
-    eventually("the slow subscriber takes more", || (taken.load(Ordering::Relaxed) > taken_before + 600).then_some(()));
-    let poster = posting.finish();
-    let (mut slow, received) = reading.finish();
-    assert_rest_received(&mut slow, &received, &poster.accepted);
-    let peers = &rig.gateway.stats()["peers"];
-    assert_eq!((peers["stalled"].as_u64(), peers["disconnected"].as_u64()), (Some(0), Some(0)), "{peers}");
-    assert_received(&rig, &poster.accepted);
-    rig.assert_unharmed("a pause");
-}
-
-#[test]
-fn a_pause_of_a_gateway_with_a_bound_endpoint_counts_for_nobody() {
-    a_pause_of_the_gateway_counts_for_nobody(Side::Bind);
-}
-
-#[test]
-fn a_pause_of_a_gateway_with_a_hub_counts_for_nobody() {
-    a_pause_of_the_gateway_counts_for_nobody(Side::Hub);
 }
 
 /// After a pause, the one that does not read is told from the one that does.

@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use super::rig::{OWN_TOPIC, REMAINING_KIB, Rig, Side, Transport};
-use crate::support::eventually;
 use crate::support::gateway::Gateway;
 use crate::support::peer::{Form, RawPeer, frame, frame_head, handshake, message, subscribe};
 use crate::support::subscriber::Message;
 use crate::support::usage::resident_kib;
+use crate::support::{eventually, side_by_side};
 
 const MIB: usize = 1 << 20;
 
@@ -53,7 +53,7 @@ fn wait_for_publisher(rig: &Rig) {
 
 /// Publishers leave one after the other while nothing is passed on. Afterwards the gateway serves others, and has given
 /// the memory back.
-fn publishers_that_come_and_go(publishers: usize, messages: usize, payload_bytes: usize) {
+fn publishers_that_come_and_go((publishers, messages, payload_bytes): (usize, usize, usize)) {
     let mut rig = open(Side::Hub, "0");
     let staller = stalled_subscriber(&rig, "flood");
     let flood = message(&[b"flood", &vec![b' '; payload_bytes]]);
@@ -78,19 +78,10 @@ fn publishers_that_come_and_go(publishers: usize, messages: usize, payload_bytes
     rig.assert_unharmed("publishers that come and go");
 }
 
+/// Few publishers of large messages, many of small ones, and some of many messages, which take no place of others.
 #[test]
-fn publishers_of_large_messages_that_come_and_go_cost_a_bounded_amount() {
-    publishers_that_come_and_go(12, 200, MIB);
-}
-
-#[test]
-fn many_publishers_of_small_messages_that_come_and_go_cost_a_bounded_amount() {
-    publishers_that_come_and_go(3_000, 200, 100);
-}
-
-#[test]
-fn publishers_of_many_messages_that_come_and_go_take_no_place_of_others() {
-    publishers_that_come_and_go(254, 1_000, 300);
+fn publishers_that_come_and_go_cost_a_bounded_amount() {
+    side_by_side([(12, 200, MIB), (3_000, 200, 100), (254, 1_000, 300)], publishers_that_come_and_go);
 }
 
 #[test]

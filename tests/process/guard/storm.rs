@@ -12,6 +12,7 @@ use crate::support::gateway::Gateway;
 use crate::support::io_mode::io_mode;
 use crate::support::peer::{Form, MORE, frame, frame_head, handshake, message, subscribe};
 use crate::support::random::Random;
+use crate::support::side_by_side;
 use crate::support::usage::raise_descriptors;
 
 /// The environment variable that says how many connections are made to each port.
@@ -135,27 +136,20 @@ fn storm(what: &str, rig: Rig, endpoint: &str) {
     rig.assert_unharmed(what);
 }
 
-/// Sends a storm to the port of a gateway, with each way to wait for sockets that this kernel has.
-fn with_each_io(what: &str, side: Side, endpoint: impl Fn(&Rig) -> String) {
+/// Each port stands a storm with each way to wait for sockets that this kernel has.
+#[test]
+fn every_port_of_the_bus_stands_a_storm() {
     let modes: &[&'static str] = if io_mode() == "uring" { &["uring", "epoll"] } else { &["epoll"] };
+    let start = |io, side| Rig::start(Gateway::serve().io(io, io), side, Transport::Tcp, OWN_TOPIC);
     for io in modes {
-        let rig = Rig::start(Gateway::serve().io(io, io), side, Transport::Tcp, OWN_TOPIC);
-        let endpoint = endpoint(&rig);
-        storm(&format!("{what}, {io}"), rig, &endpoint);
+        let (hub, other_hub, bound) = (start(io, Side::Hub), start(io, Side::Hub), start(io, Side::Bind));
+        let publishers = hub.publishers().to_owned();
+        let [subscribers, endpoint] = [&other_hub, &bound].map(|rig| rig.endpoints.subscribers.clone());
+        let ports = [
+            ("publishers' side", hub, publishers),
+            ("subscribers' side", other_hub, subscribers),
+            ("bound endpoint", bound, endpoint),
+        ];
+        side_by_side(ports, |(what, rig, endpoint)| storm(&format!("{what}, {io}"), rig, &endpoint));
     }
-}
-
-#[test]
-fn the_publishers_side_of_a_hub_stands_a_storm() {
-    with_each_io("publishers' side", Side::Hub, |rig| rig.publishers().to_owned());
-}
-
-#[test]
-fn the_subscribers_side_of_a_hub_stands_a_storm() {
-    with_each_io("subscribers' side", Side::Hub, |rig| rig.endpoints.subscribers.clone());
-}
-
-#[test]
-fn a_bound_endpoint_stands_a_storm() {
-    with_each_io("bound endpoint", Side::Bind, |rig| rig.endpoints.subscribers.clone());
 }

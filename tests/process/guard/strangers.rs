@@ -5,13 +5,13 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use super::rig::{OWN_TOPIC, Rig, Side, Transport};
+use super::rig::{OWN_TOPIC, Rig, SIDES, Side, Transport};
 use crate::support::gateway::Gateway;
 use crate::support::io_mode::io_mode;
 use crate::support::peer::{RawPeer, message};
 use crate::support::process::{Process, binary};
 use crate::support::subscriber::Message;
-use crate::support::{PATIENCE, eventually, skip};
+use crate::support::{PATIENCE, eventually, side_by_side, skip};
 
 /// A message in the frames of ZMTP 1.0: a length that counts the flags, the flags, the content.
 fn v1_message(topic: &str, payload: &str) -> Vec<u8> {
@@ -54,40 +54,24 @@ fn strangers() -> Vec<(&'static str, Vec<u8>)> {
 }
 
 /// Each stranger is disconnected, and what the subscriber receives next is what the gateway publishes next.
-fn strangers_get_nothing(side: Side, transport: Transport) {
-    let mut rig = Rig::heard_by_all(side, transport);
-    let endpoints = rig.endpoints.clone();
-    for endpoint in endpoints.publishers.iter().chain([&endpoints.subscribers]) {
-        for (what, bytes) in strangers() {
-            println!("{what} at {endpoint}");
-            let mut peer = RawPeer::connect(endpoint);
-            peer.send(&bytes);
-            let answer = peer.read_to_end();
-            assert!(answer.len() <= 64, "more than a greeting: {answer:?}");
-            rig.assert_served();
+#[test]
+fn strangers_get_nothing_from_a_port_of_the_bus() {
+    let ports = SIDES.into_iter().flat_map(|side| [(side, Transport::Tcp), (side, Transport::Ipc)]);
+    side_by_side(ports, |(side, transport)| {
+        let mut rig = Rig::heard_by_all(side, transport);
+        let endpoints = rig.endpoints.clone();
+        for endpoint in endpoints.publishers.iter().chain([&endpoints.subscribers]) {
+            for (what, bytes) in strangers() {
+                println!("{what} at {endpoint}");
+                let mut peer = RawPeer::connect(endpoint);
+                peer.send(&bytes);
+                let answer = peer.read_to_end();
+                assert!(answer.len() <= 64, "more than a greeting: {answer:?}");
+                rig.assert_served();
+            }
         }
-    }
-    rig.assert_unharmed("strangers");
-}
-
-#[test]
-fn strangers_get_nothing_from_a_hub_over_tcp() {
-    strangers_get_nothing(Side::Hub, Transport::Tcp);
-}
-
-#[test]
-fn strangers_get_nothing_from_a_hub_over_ipc() {
-    strangers_get_nothing(Side::Hub, Transport::Ipc);
-}
-
-#[test]
-fn strangers_get_nothing_from_a_bound_endpoint_over_tcp() {
-    strangers_get_nothing(Side::Bind, Transport::Tcp);
-}
-
-#[test]
-fn strangers_get_nothing_from_a_bound_endpoint_over_ipc() {
-    strangers_get_nothing(Side::Bind, Transport::Ipc);
+        rig.assert_unharmed("strangers");
+    });
 }
 
 /// A peer of ZMTP 1.0 that stays and reads nothing would be a subscriber to everything: its pipe would fill, and then

@@ -3,6 +3,7 @@
 use super::rig::{OWN_TOPIC, Rig, Side, Transport};
 use crate::support::peer::{Form, RawPeer, subscribe};
 use crate::support::random::Random;
+use crate::support::side_by_side;
 
 /// What one peer sends of each shape, in bytes: much more than may be held.
 const TOTAL_BYTES: usize = 24 << 20;
@@ -31,6 +32,8 @@ const SHAPES: [(Prefixes, Form); 9] = [
     (Prefixes::Random(70_000), Form::Command),
     (Prefixes::Random(5_000_000), Form::Message),
 ];
+
+const LONG_PREFIXES: (Prefixes, Form) = (Prefixes::Random(1_024), Form::Command);
 
 impl Prefixes {
     /// Returns the prefix with this number.
@@ -66,45 +69,33 @@ fn subscribe_much(peer: &mut RawPeer, (prefixes, form): (Prefixes, Form), total_
     peer.round_trip();
 }
 
-fn one_greedy_subscriber(mut rig: Rig) {
-    for shape in SHAPES {
-        let mut peer = RawPeer::speaking(&rig.endpoints.subscribers, "SUB");
-        subscribe_much(&mut peer, shape, TOTAL_BYTES, 1);
-        // The connection stays while others are served.
-        rig.assert_served();
-        rig.assert_small(&format!("{shape:?}"));
-    }
-    rig.assert_unharmed("a greedy subscriber");
-}
-
 #[test]
-fn one_greedy_subscriber_of_a_bound_endpoint_costs_a_bounded_amount() {
-    one_greedy_subscriber(Rig::open(Side::Bind, Transport::Tcp));
+fn one_greedy_subscriber_costs_a_bounded_amount() {
+    side_by_side([(Side::Bind, Transport::Tcp), (Side::Hub, Transport::Ipc)], |(side, transport)| {
+        let mut rig = Rig::open(side, transport);
+        for shape in SHAPES {
+            let mut peer = RawPeer::speaking(&rig.endpoints.subscribers, "SUB");
+            subscribe_much(&mut peer, shape, TOTAL_BYTES, 1);
+            // The connection stays while others are served.
+            rig.assert_served();
+            rig.assert_small(&format!("{shape:?}"));
+        }
+        rig.assert_unharmed("a greedy subscriber");
+    });
 }
 
+/// They send subscriptions of all kinds, or with long prefixes alone.
 #[test]
-fn one_greedy_subscriber_of_a_hub_costs_a_bounded_amount() {
-    one_greedy_subscriber(Rig::open(Side::Hub, Transport::Ipc));
-}
-
-fn many_greedy_subscribers(rig: Rig, shape_of: impl Fn(usize) -> (Prefixes, Form)) {
+fn many_greedy_subscribers_cost_a_bounded_amount() {
     const PEERS: usize = 120;
-    let mut peers: Vec<_> = (0..PEERS).map(|_| RawPeer::speaking(&rig.endpoints.subscribers, "XSUB")).collect();
-    for (number, peer) in peers.iter_mut().enumerate() {
-        subscribe_much(peer, shape_of(number), PART_BYTES, number as u64);
-    }
-    rig.assert_unharmed("greedy subscribers");
-}
-
-#[test]
-fn many_greedy_subscribers_of_all_kinds_cost_a_bounded_amount() {
-    many_greedy_subscribers(Rig::open(Side::Hub, Transport::Tcp), |number| SHAPES[number % SHAPES.len()]);
-}
-
-#[test]
-fn many_greedy_subscribers_with_long_prefixes_cost_a_bounded_amount() {
-    let shape = (Prefixes::Random(1_024), Form::Command);
-    many_greedy_subscribers(Rig::open(Side::Bind, Transport::Tcp), |_| shape);
+    side_by_side([(Side::Hub, &SHAPES[..]), (Side::Bind, &[LONG_PREFIXES])], |(side, shapes)| {
+        let rig = Rig::open(side, Transport::Tcp);
+        let mut peers: Vec<_> = (0..PEERS).map(|_| RawPeer::speaking(&rig.endpoints.subscribers, "XSUB")).collect();
+        for (number, peer) in peers.iter_mut().enumerate() {
+            subscribe_much(peer, shapes[number % shapes.len()], PART_BYTES, number as u64);
+        }
+        rig.assert_unharmed("greedy subscribers");
+    });
 }
 
 #[test]

@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::rig::{GROWTH_KIB, OWN_TOPIC, REMAINING_KIB, Rig, Side, Transport};
+use super::rig::{GROWTH_KIB, OWN_TOPIC, REMAINING_KIB, Rig, SIDES, Side, Transport};
 use super::traffic::{Poster, Task, is_over, number};
-use crate::support::eventually;
 use crate::support::gateway::Gateway;
 use crate::support::lateness::Lateness;
 use crate::support::peer::{Form, RawPeer, cancel, handshake, subscribe};
 use crate::support::random::Random;
 use crate::support::usage::raise_descriptors;
+use crate::support::{eventually, side_by_side};
 
 /// Peers that come and go together, nearly as many as the bus has places for subscribers.
 const PEERS: usize = 250;
@@ -113,7 +113,14 @@ fn wait_until_alone(rig: &mut Rig) {
     eventually("the subscriptions are forgotten", || (rig.gateway.stats()["subscriptions"] == 1).then_some(()));
 }
 
-fn peers_that_come_and_go_hold_nobody_up(side: Side, prefix_bytes: usize) {
+#[test]
+fn peers_that_come_and_go_hold_nobody_up() {
+    for prefix_bytes in [20, 1_000] {
+        side_by_side(SIDES, |side| hold_nobody_up_while_they_come_and_go(side, prefix_bytes));
+    }
+}
+
+fn hold_nobody_up_while_they_come_and_go(side: Side, prefix_bytes: usize) {
     raise_descriptors();
     let mut rig = Rig::open(side, Transport::Tcp);
     let peers = subscriptions(prefix_bytes);
@@ -145,108 +152,74 @@ fn peers_that_come_and_go_hold_nobody_up(side: Side, prefix_bytes: usize) {
     rig.assert_unharmed("peers that come and go");
 }
 
-#[test]
-fn peers_with_short_prefixes_that_come_and_go_at_a_bound_endpoint_hold_nobody_up() {
-    peers_that_come_and_go_hold_nobody_up(Side::Bind, 20);
-}
-
-#[test]
-fn peers_with_long_prefixes_that_come_and_go_at_a_bound_endpoint_hold_nobody_up() {
-    peers_that_come_and_go_hold_nobody_up(Side::Bind, 1_000);
-}
-
-#[test]
-fn peers_with_short_prefixes_that_come_and_go_at_a_hub_hold_nobody_up() {
-    peers_that_come_and_go_hold_nobody_up(Side::Hub, 20);
-}
-
-#[test]
-fn peers_with_long_prefixes_that_come_and_go_at_a_hub_hold_nobody_up() {
-    peers_that_come_and_go_hold_nobody_up(Side::Hub, 1_000);
-}
-
 /// Peers may change their subscriptions as often as they like: no rate is prescribed.
-fn peers_that_change_their_mind_hold_nobody_up(side: Side) {
-    const CHANGING: usize = 8;
-    let mut rig = Rig::open(side, Transport::Tcp);
-    let (at_rest, _) = longest_wait(&rig, AT_REST);
-    let change = [subscribe(Form::Message, b"come and go"), cancel(Form::Message, b"come and go")].concat();
-    let change = change.repeat(1_000);
-    let sent = Arc::new(AtomicUsize::new(0));
-    let lateness = Lateness::watch();
-    let changing: Vec<_> = (0..CHANGING)
-        .map(|_| {
-            let mut peer = RawPeer::speaking(&rig.endpoints.subscribers, "SUB");
-            let (change, sent) = (change.clone(), Arc::clone(&sent));
-            Task::start(move |over| {
-                while !is_over(over) {
-                    peer.send_all(&change);
-                    sent.fetch_add(change.len(), Ordering::Relaxed);
-                }
-                peer.round_trip();
+#[test]
+fn peers_that_change_their_mind_hold_nobody_up() {
+    side_by_side(SIDES, |side| {
+        const CHANGING: usize = 8;
+        let mut rig = Rig::open(side, Transport::Tcp);
+        let (at_rest, _) = longest_wait(&rig, AT_REST);
+        let change = [subscribe(Form::Message, b"come and go"), cancel(Form::Message, b"come and go")].concat();
+        let change = change.repeat(1_000);
+        let sent = Arc::new(AtomicUsize::new(0));
+        let lateness = Lateness::watch();
+        let changing: Vec<_> = (0..CHANGING)
+            .map(|_| {
+                let mut peer = RawPeer::speaking(&rig.endpoints.subscribers, "SUB");
+                let (change, sent) = (change.clone(), Arc::clone(&sent));
+                Task::start(move |over| {
+                    while !is_over(over) {
+                        peer.send_all(&change);
+                        sent.fetch_add(change.len(), Ordering::Relaxed);
+                    }
+                    peer.round_trip();
+                })
             })
-        })
-        .collect();
-    let (meanwhile, most_kib) = longest_wait(&rig, IN_TURNOVER);
-    // Each of them is still connected.
-    changing.into_iter().for_each(Task::finish);
-    println!("{} bytes of changes", sent.load(Ordering::Relaxed));
-    assert_hardly_longer(meanwhile, at_rest, &lateness);
-    assert!(most_kib < GROWTH_KIB, "{most_kib} KiB more");
-    assert_eq!(rig.gateway.stats()["peers"]["disconnected"], 0);
-    rig.assert_unharmed("peers that change their mind");
-}
-
-#[test]
-fn peers_that_change_their_mind_at_a_bound_endpoint_hold_nobody_up() {
-    peers_that_change_their_mind_hold_nobody_up(Side::Bind);
-}
-
-#[test]
-fn peers_that_change_their_mind_at_a_hub_hold_nobody_up() {
-    peers_that_change_their_mind_hold_nobody_up(Side::Hub);
+            .collect();
+        let (meanwhile, most_kib) = longest_wait(&rig, IN_TURNOVER);
+        // Each of them is still connected.
+        changing.into_iter().for_each(Task::finish);
+        println!("{} bytes of changes", sent.load(Ordering::Relaxed));
+        assert_hardly_longer(meanwhile, at_rest, &lateness);
+        assert!(most_kib < GROWTH_KIB, "{most_kib} KiB more");
+        assert_eq!(rig.gateway.stats()["peers"]["disconnected"], 0);
+        rig.assert_unharmed("peers that change their mind");
+    });
 }
 
 /// The stop keeps its deadline, and the last event claims no message that was not handed over.
-fn a_stop_in_a_turnover_counts_what_is_lost(side: Side) {
-    raise_descriptors();
-    let drain = ["--drain-timeout", "2"];
-    let mut rig = Rig::start(Gateway::serve().arguments(drain), side, Transport::Tcp, OWN_TOPIC);
-    let before = rig.gateway.stats()["published"].as_u64().unwrap();
-    let turnover = turnover(&rig.endpoints.subscribers, &subscriptions(20));
-    let mut poster = Poster::to(&rig.gateway, OWN_TOPIC, 2_000);
-    let started = Instant::now();
-    while started.elapsed() < AT_REST {
-        poster.post_together(8);
-    }
-    let lateness = Lateness::watch();
-    let stopped_at = Instant::now();
-    rig.gateway.signal(Signal::TERM);
-    assert_eq!(rig.gateway.wait_exit(), 0);
-    lateness.assert_took(stopped_at.elapsed(), DRAIN_TIMEOUT + Duration::from_secs(1));
-    drop(turnover);
-    let output = rig.gateway.end().stdout;
-    let events = || output.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let last = events().next_back().unwrap();
-    let count = |name: &str| last[name].as_u64().unwrap_or(0);
-    assert_eq!(last["event"], "stopped", "{last}");
-    assert_eq!(count("accepted"), count("published") + count("undelivered"), "{last}");
-    let lost: u64 = events().filter_map(|event| event["lost"].as_u64()).sum();
-    let mut received = 0;
-    while let Some(message) = rig.subscriber.next_within(Duration::from_secs(1)) {
-        assert_eq!(number(message.payload.as_bytes()), poster.accepted[received], "lost, or in another order");
-        received += 1;
-    }
-    println!("{} accepted, {received} received, {lost} lost, {last}", poster.accepted.len());
-    assert!(received as u64 + lost >= count("published") - before, "{received} received, {last}");
-}
-
 #[test]
-fn a_stop_of_a_bound_endpoint_in_a_turnover_counts_what_is_lost() {
-    a_stop_in_a_turnover_counts_what_is_lost(Side::Bind);
-}
-
-#[test]
-fn a_stop_of_a_hub_in_a_turnover_counts_what_is_lost() {
-    a_stop_in_a_turnover_counts_what_is_lost(Side::Hub);
+fn a_stop_in_a_turnover_counts_what_is_lost() {
+    side_by_side(SIDES, |side| {
+        raise_descriptors();
+        let drain = ["--drain-timeout", "2"];
+        let mut rig = Rig::start(Gateway::serve().arguments(drain), side, Transport::Tcp, OWN_TOPIC);
+        let before = rig.gateway.stats()["published"].as_u64().unwrap();
+        let turnover = turnover(&rig.endpoints.subscribers, &subscriptions(20));
+        let mut poster = Poster::to(&rig.gateway, OWN_TOPIC, 2_000);
+        let started = Instant::now();
+        while started.elapsed() < AT_REST {
+            poster.post_together(8);
+        }
+        let lateness = Lateness::watch();
+        let stopped_at = Instant::now();
+        rig.gateway.signal(Signal::TERM);
+        assert_eq!(rig.gateway.wait_exit(), 0);
+        lateness.assert_took(stopped_at.elapsed(), DRAIN_TIMEOUT + Duration::from_secs(1));
+        drop(turnover);
+        let output = rig.gateway.end().stdout;
+        let events = || output.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let last = events().next_back().unwrap();
+        let count = |name: &str| last[name].as_u64().unwrap_or(0);
+        assert_eq!(last["event"], "stopped", "{last}");
+        assert_eq!(count("accepted"), count("published") + count("undelivered"), "{last}");
+        let lost: u64 = events().filter_map(|event| event["lost"].as_u64()).sum();
+        let mut received = 0;
+        while let Some(message) = rig.subscriber.next_within(Duration::from_secs(1)) {
+            assert_eq!(number(message.payload.as_bytes()), poster.accepted[received], "lost, or in another order");
+            received += 1;
+        }
+        println!("{} accepted, {received} received, {lost} lost, {last}", poster.accepted.len());
+        assert!(received as u64 + lost >= count("published") - before, "{received} received, {last}");
+    });
 }

@@ -46,7 +46,7 @@ fn files_that_change_are_reported() {
 }
 
 #[test]
-fn a_pair_that_the_gateway_makes_is_reported() {
+fn a_pair_that_the_gateway_makes_or_renews_is_reported_also_at_the_start() {
     let mut gateway = Gateway::serve().https().spawn_beside(settings_beside(None));
     let [certificate, key, _] = files(gateway.settings.path());
     let made = expect(&mut gateway, "made", &certificate);
@@ -56,10 +56,7 @@ fn a_pair_that_the_gateway_makes_is_reported() {
     std::fs::remove_file(key).unwrap();
     let renewed = expect(&mut gateway, "renewed", &certificate);
     assert!(renewed["not_after"].as_str() >= Some(&not_after), "{renewed}");
-}
 
-#[test]
-fn a_pair_that_is_renewed_at_the_start_is_reported() {
     let mut gateway = Gateway::serve().https().spawn_beside(settings_beside(Some(&Pair::valid(-790, 20))));
     let [certificate, ..] = files(gateway.settings.path());
     expect(&mut gateway, "renewed", &certificate);
@@ -70,8 +67,7 @@ fn a_pair_that_is_renewed_at_the_start_is_reported() {
 #[test]
 fn a_pair_that_cannot_be_renewed_is_reported() {
     let settings = settings_beside(Some(&pair_until(FIRST_END)));
-    let mut gateway = Gateway::serve().https().spawn_beside(settings);
-    gateway.wait_listening();
+    let mut gateway = Gateway::serve().https().start_beside(settings);
     let [certificate, key, _] = files(gateway.settings.path());
     std::fs::create_dir(key.with_added_extension(format!("{}.new", gateway.id()))).unwrap();
     let ending = Pair::valid(-790, 20);

@@ -11,7 +11,9 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ALL_VERSIONS, ClientConfig, ClientConnection, StreamOwned, SupportedProtocolVersion};
 
+use crate::statuses::FINE;
 use crate::support::PATIENCE;
+use crate::support::gateway::Gateway;
 use crate::support::http::Client;
 use crate::support::tls::trusting;
 
@@ -64,6 +66,11 @@ impl Connector {
     /// Connects a client to `localhost`, with the handshake done.
     pub(crate) fn client(&self, address: SocketAddr) -> Client<TlsStream> {
         self.connect(address, "localhost").map(Client::over).expect("a handshake")
+    }
+
+    /// Checks that a client that connects now is served.
+    pub(crate) fn assert_serves(&self, gateway: &Gateway) {
+        self.client(gateway.address()).exchange(&gateway.request(FINE)).assert_accepted();
     }
 
     /// Connects to a server of this name, and does the handshake.

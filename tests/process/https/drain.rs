@@ -5,11 +5,11 @@ use std::io::Write;
 use rustix::process::Signal;
 
 use super::client::socket;
-use super::rig::{Rig, VALID_BODY};
+use super::rig::Rig;
+use crate::statuses::FINE;
 use crate::support::http::Client;
 use crate::support::load::{Load, Shape};
-use crate::support::report::assert_nothing_is_lost_by_a_stop;
-use crate::support::subscriber::Message;
+use crate::support::report::{assert_answered_during_a_stop, assert_nothing_is_lost_by_a_stop};
 
 /// How many threads post.
 const CLIENTS: usize = 4;
@@ -22,51 +22,38 @@ const PER_CONNECTION: usize = 20;
 
 #[test]
 fn every_message_answered_200_under_load_is_on_the_bus_after_the_stop() {
-    for mut rig in Rig::each_way(&["--workers", "2"]) {
+    Rig::in_each_way(&["--workers", "2"], |mut rig| {
         let (address, connector) = (rig.gateway.address(), rig.connector.clone());
         let shape = Shape { clients: CLIENTS, padding: 0, pipeline: 1, per_connection: |_| PER_CONNECTION };
         let connect = move || connector.connect(address, "localhost").map(Client::over);
         let load = Load::by(connect, rig.gateway.target(), shape);
         assert_nothing_is_lost_by_a_stop(&mut rig.gateway, &rig.bus, load, ACCEPTED_BEFORE_THE_SIGNAL);
-    }
+    });
 }
 
 #[test]
 fn a_request_in_flight_is_answered_before_its_connection_ends() {
-    for mut rig in Rig::each_way(&[]) {
-        let late = Message::new("late", r#"{"in":"time"}"#);
-        let request = rig.request(late.body()).field("Expect", "100-continue");
-        let mut slow = rig.client();
-        slow.send(request.head());
-        assert_eq!(slow.response().status, 100, "the gateway has the head");
-        let mut idle = rig.client();
-        rig.gateway.signal(Signal::TERM);
-        idle.expect_close();
-        slow.send(request.body());
-        let response = slow.response();
-        response.assert_accepted();
-        assert!(response.closes(), "{response:?}");
-        slow.expect_close();
-        assert_eq!(rig.bus.next(), late);
+    Rig::in_each_way(&[], |mut rig| {
+        assert_answered_during_a_stop(&rig.gateway, &rig.bus, [rig.client(), rig.client()], || {});
         assert_eq!(rig.gateway.expect_stopped().accepted, 1);
-    }
+    });
 }
 
 /// In TLS, the part of a request that has arrived may be a part of a record, which cannot be decrypted yet.
 #[test]
 fn a_request_is_in_flight_from_the_first_byte_of_its_record() {
     let longer_than_the_test_takes = ["--drain-timeout", "120", "--head-timeout", "120"];
-    for mut rig in Rig::each_way(&longer_than_the_test_takes) {
+    Rig::in_each_way(&longer_than_the_test_takes, |mut rig| {
         let mut cut_off: Vec<_> = [1, 4, 5, 6, 100]
             .into_iter()
             .flat_map(|sent_bytes| [false, true].map(|second_request| (sent_bytes, second_request)))
             .map(|(sent_bytes, second_request)| {
                 let mut client = rig.client();
                 if second_request {
-                    client.exchange(&rig.request(VALID_BODY)).assert_accepted();
+                    client.exchange(&rig.request(FINE)).assert_accepted();
                     rig.expect_valid_message();
                 }
-                let mut record = client.stream().records(&rig.request(VALID_BODY).bytes());
+                let mut record = client.stream().records(&rig.request(FINE).bytes());
                 let rest = record.split_off(sent_bytes);
                 client.stream().send_raw(&record);
                 (client, rest)
@@ -84,14 +71,14 @@ fn a_request_is_in_flight_from_the_first_byte_of_its_record() {
             rig.expect_valid_message();
         }
         rig.gateway.expect_stopped();
-    }
+    });
 }
 
 /// No request is in flight before the handshake is done, so the gateway does not wait for a handshake that stalls.
 #[test]
 fn a_handshake_in_flight_does_not_delay_the_stop() {
     let longer_than_the_test_waits = ["--drain-timeout", "120", "--head-timeout", "120"];
-    for mut rig in Rig::each_way(&longer_than_the_test_waits) {
+    Rig::in_each_way(&longer_than_the_test_waits, |mut rig| {
         let address = rig.gateway.address();
         let mut hello = rig.connector.connect_without_handshake(address, "localhost").unwrap();
         let hello = hello.handshake_bytes();
@@ -102,16 +89,16 @@ fn a_handshake_in_flight_does_not_delay_the_stop() {
         });
         rig.gateway.signal(Signal::TERM);
         rig.gateway.expect_stopped();
-    }
+    });
 }
 
 #[test]
 fn a_record_that_does_not_end_delays_the_stop_by_the_drain_timeout_at_most() {
-    for mut rig in Rig::each_way(&["--drain-timeout", "1", "--head-timeout", "120"]) {
+    Rig::in_each_way(&["--drain-timeout", "1", "--head-timeout", "120"], |mut rig| {
         let mut client = rig.client();
-        let record = client.stream().records(&rig.request(VALID_BODY).bytes());
+        let record = client.stream().records(&rig.request(FINE).bytes());
         client.stream().send_raw(&record[..record.len() - 1]);
         rig.gateway.signal(Signal::TERM);
         rig.gateway.expect_stopped();
-    }
+    });
 }

@@ -6,7 +6,8 @@ use std::net::Shutdown;
 use serde_json::{Value, json};
 
 use super::client::{Connector, socket};
-use super::rig::{Rig, VALID_BODY};
+use super::rig::Rig;
+use crate::statuses::FINE;
 use crate::support::eventually;
 use crate::support::pair::Pair;
 
@@ -30,8 +31,8 @@ fn expect_failed(rig: &mut Rig, expected: &Value) {
 
 #[test]
 fn each_reason_is_counted() {
-    for mut rig in Rig::each_way(&["--head-timeout", "2"]) {
-        rig.client().exchange(&rig.request(VALID_BODY)).assert_accepted();
+    Rig::in_each_way(&["--head-timeout", "2"], |mut rig| {
+        rig.client().exchange(&rig.request(FINE)).assert_accepted();
         expect_failed(&mut rig, &json!({}));
         let address = rig.gateway.address();
 
@@ -62,7 +63,7 @@ fn each_reason_is_counted() {
                 "plain-http": 1, "malformed": 1, "closed": 2, "timed-out": 1,
             }),
         );
-    }
+    });
 }
 
 /// An alert as the first record is an alert as any other. The numbers are those of RFC 8446 §6.
@@ -92,15 +93,15 @@ fn each_alert_is_counted_under_its_reason() {
 
 #[test]
 fn a_connection_that_ends_after_its_handshake_is_not_counted() {
-    for mut rig in Rig::each_way(&["--head-timeout", "1"]) {
+    Rig::in_each_way(&["--head-timeout", "1"], |mut rig| {
         rig.client().expect_close();
         drop(rig.client());
         let mut changed = rig.client();
-        let mut record = changed.stream().records(&rig.request(VALID_BODY).bytes());
+        let mut record = changed.stream().records(&rig.request(FINE).bytes());
         *record.last_mut().unwrap() ^= 1;
         changed.stream().send_raw(&record);
         changed.try_response().expect_err("an alert");
         eventually("the ends of the connections", || (rig.gateway.stats()["connections"] == 0).then_some(()));
         expect_failed(&mut rig, &json!({}));
-    }
+    });
 }

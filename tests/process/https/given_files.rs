@@ -7,7 +7,8 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::geteuid;
 
 use super::client::Connector;
-use super::rig::{VALID_BODY, start};
+use super::rig::start;
+use crate::statuses::FINE;
 use crate::support::gateway::Gateway;
 use crate::support::pair::Pair;
 use crate::support::process::run;
@@ -26,7 +27,7 @@ fn every_kind_of_key_is_served() {
         let (gateway, bus) = start(Gateway::serve().arguments(files.arguments()));
         let mut client = Connector::trusting([pair.leaf()]).client(gateway.address());
         assert_eq!(client.stream().peer_certificate(), pair.leaf(), "{kind}");
-        client.exchange(&gateway.request(VALID_BODY)).assert_accepted();
+        client.exchange(&gateway.request(FINE)).assert_accepted();
         bus.next();
         let beside = gateway.settings.path().with_file_name("gateway-cert.pem");
         assert!(!beside.exists(), "the gateway made a pair that it does not need");
@@ -45,17 +46,14 @@ fn both_may_be_in_one_file_and_the_whole_chain_is_sent() {
 }
 
 #[test]
-fn an_expired_certificate_is_served_with_a_warning() {
-    let files = Pair::valid(-30, -1).in_files();
-    let (gateway, _bus) = start(Gateway::serve().arguments(files.arguments()));
-    gateway.expect_log("the certificate expired on");
-}
-
-#[test]
-fn a_key_with_permissions_for_others_is_served_with_a_warning() {
-    let files = Pair::ec().in_files();
-    let (gateway, _bus) = start(Gateway::serve().arguments(files.arguments()));
-    gateway.expect_log("open to others than its owner");
+fn an_expired_certificate_and_a_key_with_permissions_for_others_are_served_with_a_warning() {
+    for (pair, warning) in
+        [(Pair::valid(-30, -1), "the certificate expired on"), (Pair::ec(), "open to others than its owner")]
+    {
+        let files = pair.in_files();
+        let (gateway, _bus) = start(Gateway::serve().arguments(files.arguments()));
+        gateway.expect_log(warning);
+    }
 }
 
 #[test]
@@ -117,48 +115,38 @@ fn a_link_to_a_key_is_as_safe_as_both_directories() {
 fn expect_fault(files: &[&str; 4], named: &Path, fault: &str) {
     for builder in [Gateway::serve(), Gateway::serve().no_settings()] {
         let mut gateway = builder.https().arguments(files.iter().copied()).spawn();
-        assert_eq!(gateway.wait_exit(), 3, "{fault}");
-        let log = gateway.end().stderr;
+        let log = gateway.finish(3).stderr;
         assert!(log.contains(named.to_str().unwrap()) && log.contains(fault), "{fault}: {log}");
         assert!(!log.contains("PRIVATE KEY-----\n"), "{log}");
     }
 }
 
 #[test]
-fn each_fault_of_a_certificate_is_named_with_its_file() {
-    let pair = Pair::ec();
-    let faults: [(&str, &str); 5] = [
+fn each_fault_of_a_certificate_or_of_a_key_is_named_with_its_file() {
+    let (pair, other) = (Pair::ec(), Pair::ec());
+    let of_certificate: &[(&str, &str)] = &[
         ("", "the file is empty"),
         ("hello", "no certificate in PEM form"),
         (&pair.key, "no certificate in PEM form"),
         ("-----BEGIN CERTIFICATE-----\n%%%%\n-----END CERTIFICATE-----\n", "damaged PEM"),
         ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "not a valid X.509"),
     ];
-    for (content, fault) in faults {
-        let files = pair.in_files();
-        std::fs::write(&files.certificate, content).unwrap();
-        expect_fault(&files.arguments(), &files.certificate, fault);
-    }
-}
-
-#[test]
-fn each_fault_of_a_key_is_named_with_its_file() {
-    let (pair, other) = (Pair::ec(), Pair::ec());
-    let faults: [(&str, &str); 6] = [
+    let unsupported = "damaged or of a kind that is not supported";
+    let of_key: &[(&str, &str)] = &[
         ("", "the file is empty"),
         (&pair.certificate, "no private key in PEM form"),
         (&other.key, "does not match"),
         (ENCRYPTED_KEY, "is encrypted"),
         ("-----BEGIN PRIVATE KEY-----\n%%%%\n-----END PRIVATE KEY-----\n", "damaged PEM"),
-        (
-            "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n",
-            "damaged or of a kind that is not supported",
-        ),
+        ("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", unsupported),
     ];
-    for (content, fault) in faults {
-        let files = pair.in_files();
-        std::fs::write(&files.key, content).unwrap();
-        expect_fault(&files.arguments(), &files.key, fault);
+    for (faults, is_key) in [(of_certificate, false), (of_key, true)] {
+        for (content, fault) in faults {
+            let files = pair.in_files();
+            let faulty = if is_key { &files.key } else { &files.certificate };
+            std::fs::write(faulty, content).unwrap();
+            expect_fault(&files.arguments(), faulty, fault);
+        }
     }
 }
 

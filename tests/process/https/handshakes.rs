@@ -4,25 +4,26 @@ use rustls::version::{TLS12, TLS13};
 use rustls::{HandshakeKind, ProtocolVersion};
 
 use super::client::Connector;
-use super::rig::{Rig, VALID_BODY, self_signed_certificate};
+use super::rig::{Rig, self_signed_certificate};
+use crate::statuses::FINE;
 
 #[test]
 fn tls_1_2_and_1_3_are_served() {
-    for rig in Rig::each_way(&[]) {
+    Rig::in_each_way(&[], |rig| {
         let trusted = self_signed_certificate(&rig.gateway);
         for (version, agreed) in [(&TLS12, ProtocolVersion::TLSv1_2), (&TLS13, ProtocolVersion::TLSv1_3)] {
             let mut client = Connector::version(&trusted, version).client(rig.gateway.address());
             assert_eq!(client.stream().connection().protocol_version(), Some(agreed));
             for _ in 0..3 {
-                client.exchange(&rig.request(VALID_BODY)).assert_accepted();
+                client.exchange(&rig.request(FINE)).assert_accepted();
                 rig.expect_valid_message();
             }
         }
-    }
+    });
 }
 
 #[test]
-fn http_1_1_is_chosen_wherever_it_is_offered() {
+fn http_1_1_is_chosen_wherever_it_is_offered_and_a_client_that_offers_only_others_is_refused() {
     let rig = Rig::start();
     let offers: [(&[&str], Option<&[u8]>); 5] = [
         (&["http/1.1"], Some(b"http/1.1")),
@@ -34,24 +35,19 @@ fn http_1_1_is_chosen_wherever_it_is_offered() {
     for (offer, agreed) in offers {
         let mut client = rig.connector.offering(offer).client(rig.gateway.address());
         assert_eq!(client.stream().connection().alpn_protocol(), agreed, "{offer:?}");
-        client.exchange(&rig.request(VALID_BODY)).assert_accepted();
+        client.exchange(&rig.request(FINE)).assert_accepted();
     }
-}
-
-#[test]
-fn a_client_that_offers_only_other_protocols_is_refused() {
-    let rig = Rig::start();
     for offer in [&["h2"][..], &["h3", "spdy/3"]] {
         let refused =
             rig.connector.offering(offer).connect(rig.gateway.address(), "localhost").err().expect("a refusal");
         assert!(refused.to_string().contains("NoApplicationProtocol"), "{refused}");
     }
-    rig.client().exchange(&rig.request(VALID_BODY)).assert_accepted();
+    rig.client().exchange(&rig.request(FINE)).assert_accepted();
 }
 
 #[test]
 fn a_client_that_connects_again_resumes_its_session() {
-    for rig in Rig::each_way(&["--workers", "2"]) {
+    Rig::in_each_way(&["--workers", "2"], |rig| {
         let trusted = self_signed_certificate(&rig.gateway);
         for version in [&TLS12, &TLS13] {
             let connector = Connector::version(&trusted, version);
@@ -60,12 +56,12 @@ fn a_client_that_connects_again_resumes_its_session() {
                 let mut client = connector.client(rig.gateway.address());
                 kinds.push(client.stream().connection().handshake_kind().unwrap());
                 // The tickets arrive before the first answer or with it.
-                client.exchange(&rig.request(VALID_BODY)).assert_accepted();
+                client.exchange(&rig.request(FINE)).assert_accepted();
             }
             let resumed = HandshakeKind::Resumed;
             assert_eq!(kinds, [HandshakeKind::Full, resumed, resumed, resumed], "{version:?}");
             let mut client = connector.without_resumption().client(rig.gateway.address());
             assert_eq!(client.stream().connection().handshake_kind(), Some(HandshakeKind::Full));
         }
-    }
+    });
 }

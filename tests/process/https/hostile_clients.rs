@@ -4,16 +4,14 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
 use socket2::SockRef;
 
 use super::client::socket;
-use super::rig::{Rig, VALID_BODY};
+use super::rig::Rig;
+use crate::statuses::FINE;
 use crate::support::eventually;
-use crate::support::usage::{raise_descriptors, resident_kib};
-
-/// The timeout of one second, less a little because clocks are rounded.
-const AT_LEAST: Duration = Duration::from_millis(900);
+use crate::support::http::SHORTEST_TIMEOUT;
+use crate::support::usage::{descriptors, raise_descriptors, resident_kib};
 
 /// Clients that each send a large body.
 const CLIENTS: usize = 200;
@@ -32,8 +30,8 @@ const HELLO_BEGINNING_BYTES: usize = 11;
 
 #[test]
 fn plain_http_gets_a_readable_answer_and_is_counted() {
-    for mut rig in Rig::each_way(&[]) {
-        for request in [rig.request(VALID_BODY).bytes(), b"GET / HTTP/1.1\r\n\r\n".to_vec(), b"G".to_vec()] {
+    Rig::in_each_way(&[], |mut rig| {
+        for request in [rig.request(FINE).bytes(), b"GET / HTTP/1.1\r\n\r\n".to_vec(), b"G".to_vec()] {
             let mut client = rig.gateway.client();
             client.send(request);
             let response = client.response();
@@ -42,27 +40,17 @@ fn plain_http_gets_a_readable_answer_and_is_counted() {
             // RFC 9110 §6.6.1: an answer has a date.
             assert!(response.field("Date").is_some(), "{response:?}");
             assert!(String::from_utf8_lossy(&response.content).contains("https://"), "{response:?}");
-            client.expect_half_close(VALID_BODY.as_bytes());
+            client.expect_half_close(FINE.as_bytes());
         }
         // RFC 9110 §9.3.2: the answer to HEAD has no content.
         let mut client = rig.gateway.client();
         client.send(b"HEAD / HTTP/1.1\r\n\r\n");
         assert_eq!(client.response_without_body().status, 400);
         client.expect_close();
-        rig.gateway.signal(Signal::USR1);
-        let stats = rig.gateway.wait_event("stats");
+        let stats = rig.gateway.stats();
         assert_eq!(stats["answers"]["400"], 4, "{stats}");
         rig.assert_bus_is_quiet();
-    }
-}
-
-#[test]
-fn plain_http_after_the_handshake_is_not_a_request() {
-    let rig = Rig::start();
-    let mut client = rig.client();
-    client.stream().send_raw(&rig.request(VALID_BODY).bytes());
-    client.try_response().expect_err("an alert");
-    rig.assert_bus_is_quiet();
+    });
 }
 
 /// Reads to the end of the gateway's side. The end must not be a reset, by which an alert would be lost.
@@ -74,7 +62,7 @@ fn read_to_end(mut client: &TcpStream) -> Vec<u8> {
 
 #[test]
 fn garbage_is_refused_with_an_alert() {
-    for rig in Rig::each_way(&[]) {
+    Rig::in_each_way(&[], |rig| {
         let garbage: [Vec<u8>; 5] = [
             vec![0; 100],
             vec![0xff; 100],
@@ -89,13 +77,19 @@ fn garbage_is_refused_with_an_alert() {
             let received = read_to_end(&client);
             assert!(received.is_empty() || received[0] == 0x15, "not an alert: {received:?}");
         }
-        rig.client().exchange(&rig.request(VALID_BODY)).assert_accepted();
-    }
+        rig.client().exchange(&rig.request(FINE)).assert_accepted();
+        rig.expect_valid_message();
+        // Plain http after the handshake is not a request either.
+        let mut client = rig.client();
+        client.stream().send_raw(&rig.request(FINE).bytes());
+        client.try_response().expect_err("an alert");
+        rig.assert_bus_is_quiet();
+    });
 }
 
 #[test]
 fn a_handshake_that_stalls_is_closed_in_time() {
-    for rig in Rig::each_way(&["--head-timeout", "1"]) {
+    Rig::in_each_way(&["--head-timeout", "1"], |rig| {
         let since = Instant::now();
         let mut stalled = Vec::new();
         let mut hello = rig.connector.connect_without_handshake(rig.gateway.address(), "localhost").unwrap();
@@ -107,34 +101,34 @@ fn a_handshake_that_stalls_is_closed_in_time() {
         }
         for client in stalled {
             read_to_end(&client);
-            assert!(since.elapsed() >= AT_LEAST, "after only {:?}", since.elapsed());
+            assert!(since.elapsed() >= SHORTEST_TIMEOUT, "after only {:?}", since.elapsed());
         }
         // A complete handshake does not extend the timeout, since it counts as a part of the head.
         let since = Instant::now();
         rig.client().expect_close();
-        assert!(since.elapsed() >= AT_LEAST, "after only {:?}", since.elapsed());
-    }
+        assert!(since.elapsed() >= SHORTEST_TIMEOUT, "after only {:?}", since.elapsed());
+    });
 }
 
 #[test]
 fn a_handshake_that_is_sent_slowly_is_closed_in_time() {
-    for rig in Rig::each_way(&["--head-timeout", "1"]) {
+    Rig::in_each_way(&["--head-timeout", "1"], |rig| {
         let since = Instant::now();
         let mut tls = rig.connector.connect_without_handshake(rig.gateway.address(), "localhost").unwrap();
         let hello = tls.handshake_bytes();
         tls.send_slowly(&hello);
         read_to_end(tls.socket());
-        assert!(since.elapsed() >= AT_LEAST, "after only {:?}", since.elapsed());
-    }
+        assert!(since.elapsed() >= SHORTEST_TIMEOUT, "after only {:?}", since.elapsed());
+    });
 }
 
 #[test]
 fn clients_that_disconnect_in_the_middle_leave_no_descriptors_open() {
     const CLIENTS: usize = 500;
-    for rig in Rig::each_way(&["--head-timeout", "2", "--body-timeout", "2"]) {
-        rig.client().exchange(&rig.request(VALID_BODY)).assert_accepted();
+    Rig::in_each_way(&["--head-timeout", "2", "--body-timeout", "2"], |rig| {
+        rig.client().exchange(&rig.request(FINE)).assert_accepted();
         rig.expect_valid_message();
-        let descriptors = || std::fs::read_dir(format!("/proc/{}/fd", rig.gateway.id())).unwrap().count();
+        let descriptors = || descriptors(rig.gateway.id());
         let connected = rig.client();
         let baseline = descriptors() - 1;
         drop(connected);
@@ -142,9 +136,9 @@ fn clients_that_disconnect_in_the_middle_leave_no_descriptors_open() {
             disconnect_in_the_middle(&rig, number);
         }
         eventually("as many descriptors as before", || (descriptors() <= baseline).then_some(()));
-        rig.client().exchange(&rig.request(VALID_BODY)).assert_accepted();
+        rig.client().exchange(&rig.request(FINE)).assert_accepted();
         rig.expect_valid_message();
-    }
+    });
 }
 
 /// Connects, sends something and disconnects: by a reset, or by a shutdown of its side without reading.
@@ -153,45 +147,22 @@ fn disconnect_in_the_middle(rig: &Rig, number: usize) {
         0..3 => rig.connector.connect_without_handshake(rig.gateway.address(), "localhost").unwrap(),
         _ => rig.connector.connect(rig.gateway.address(), "localhost").unwrap(),
     };
-    let reset = |socket: &TcpStream| SockRef::from(socket).set_linger(Some(Duration::ZERO)).unwrap();
+    let mut bytes = match number % 7 {
+        0..3 => tls.handshake_bytes(),
+        _ => tls.records(&rig.request("{}").bytes()),
+    };
     match number % 7 {
-        0 => {
-            let hello = tls.handshake_bytes();
-            tls.send_raw(&hello[..hello.len() / 2]);
-            reset(tls.socket());
-        }
-        1 => {
-            let hello = tls.handshake_bytes();
-            tls.send_raw(&hello);
-            reset(tls.socket());
-        }
-        2 => {
-            let hello = tls.handshake_bytes();
-            tls.send_raw(&hello);
-            tls.shut_down();
-        }
-        3 => {
-            let record = tls.records(&rig.request("{}").bytes());
-            tls.send_raw(&record[..record.len() / 2]);
-            reset(tls.socket());
-        }
-        4 => {
-            let record = tls.records(&rig.request("{}").bytes());
-            tls.send_raw(&record[..record.len() / 2]);
-            tls.shut_down();
-        }
-        5 => {
-            let record = tls.records(&rig.request("{}").bytes());
-            tls.send_raw(&record);
-            reset(tls.socket());
-        }
+        0 | 3 | 4 => bytes.truncate(bytes.len() / 2),
+        6 => bytes.extend(tls.close_notify_record()),
+        _ => {}
+    }
+    tls.send_raw(&bytes);
+    match number % 7 {
+        0 | 1 | 3 | 5 => SockRef::from(tls.socket()).set_linger(Some(Duration::ZERO)).unwrap(),
+        2 | 4 => tls.shut_down(),
+        // The gateway must answer, or have ended the connection.
         _ => {
-            let mut bytes = tls.records(&rig.request("{}").bytes());
-            bytes.extend(tls.close_notify_record());
-            tls.send_raw(&bytes);
-            let mut first = [0];
-            // The gateway must answer, or have ended the connection.
-            if let Err(error) = tls.read_exact(&mut first) {
+            if let Err(error) = tls.read_exact(&mut [0]) {
                 assert_ne!(error.kind(), ErrorKind::TimedOut);
             }
         }
@@ -203,7 +174,7 @@ fn disconnect_in_the_middle(rig: &Rig, number: usize) {
 fn the_first_byte_of_the_next_request_does_not_keep_the_memory_of_a_body() {
     raise_descriptors();
     // The queue has the same bound, and may still count a message that the subscriber has received.
-    for rig in Rig::each_way(&["--max-buffered", &(4 * BODY_BYTES).to_string()]) {
+    Rig::in_each_way(&["--max-buffered", &(4 * BODY_BYTES).to_string()], |rig| {
         let body = format!(r#"{{"topic":"t","payload":{{"pad":"{}"}}}}"#, "x".repeat(BODY_BYTES - 100));
         let request = rig.request(&body);
         let before = resident_kib(rig.gateway.id());
@@ -224,5 +195,5 @@ fn the_first_byte_of_the_next_request_does_not_keep_the_memory_of_a_body() {
             resident <= before + CLIENTS as u64 * CONNECTION_KIB + SLACK_KIB,
             "{resident} KiB, {before} KiB before"
         );
-    }
+    });
 }

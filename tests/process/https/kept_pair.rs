@@ -2,13 +2,14 @@
 
 use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt, chown};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::process::{Signal, geteuid};
 
 use super::client::Connector;
-use super::rig::{VALID_BODY, self_signed_certificate};
+use super::rig::self_signed_certificate;
 use super::self_signed::{contents, files, mode, settings_beside};
+use crate::statuses::FINE;
 use crate::support::gateway::{Builder, Gateway};
 use crate::support::pair::Pair;
 use crate::support::settings_file::{SettingsFile, disabled, enabled, token};
@@ -16,9 +17,6 @@ use crate::support::skip;
 
 /// The user `nobody`, and its group, on most systems. It owns no file of these tests.
 const NOBODY: u32 = 65_534;
-
-/// The permissions of a directory that its owner may not write.
-const READ_ONLY: u32 = 0o555;
 
 fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
@@ -38,20 +36,22 @@ fn unprivileged(settings: &SettingsFile) -> Builder {
     gateway.user(NOBODY)
 }
 
+/// Starts a gateway with this pair in a directory that its owner may not write. Returns the directory too.
+fn in_read_only_directory(pair: &Pair) -> (Gateway, PathBuf) {
+    let settings = settings_beside(Some(pair));
+    let directory = settings.path().parent().unwrap().to_owned();
+    let builder = unprivileged(&settings);
+    set_mode(&directory, 0o555);
+    (builder.spawn_beside(settings), directory)
+}
+
 #[test]
 fn a_pair_that_cannot_be_renewed_is_served_as_long_as_it_is_valid() {
     let pair = Pair::valid(-790, 20);
-    let settings = settings_beside(Some(&pair));
-    let directory = settings.path().parent().unwrap().to_owned();
-    let builder = unprivileged(&settings);
-    set_mode(&directory, READ_ONLY);
-    let mut gateway = builder.spawn_beside(settings);
+    let (mut gateway, directory) = in_read_only_directory(&pair);
     gateway.wait_listening();
     gateway.expect_log("cannot be renewed");
-    Connector::trusting([pair.leaf()])
-        .client(gateway.address())
-        .exchange(&gateway.request(VALID_BODY))
-        .assert_accepted();
+    Connector::trusting([pair.leaf()]).assert_serves(&gateway);
 
     // The renewal succeeds as soon as the directory can be written.
     if geteuid().is_root() {
@@ -65,13 +65,8 @@ fn a_pair_that_cannot_be_renewed_is_served_as_long_as_it_is_valid() {
 
 #[test]
 fn a_pair_that_has_ended_and_cannot_be_renewed_is_a_configuration_error() {
-    let settings = settings_beside(Some(&Pair::valid(-400, -1)));
-    let directory = settings.path().parent().unwrap().to_owned();
-    let builder = unprivileged(&settings);
-    set_mode(&directory, READ_ONLY);
-    let mut gateway = builder.spawn_beside(settings);
-    assert_eq!(gateway.wait_exit(), 3);
-    assert!(gateway.end().stderr.contains("cannot be written"));
+    let (mut gateway, directory) = in_read_only_directory(&Pair::valid(-400, -1));
+    assert!(gateway.finish(3).stderr.contains("cannot be written"));
     set_mode(&directory, 0o755);
 }
 
@@ -86,13 +81,9 @@ fn a_key_of_another_owner_is_served_with_a_warning() {
     let builder = unprivileged(&settings);
     chown(&key, Some(0), Some(NOBODY)).unwrap();
     set_mode(&key, 0o640);
-    let mut gateway = builder.spawn_beside(settings);
-    gateway.wait_listening();
+    let gateway = builder.start_beside(settings);
     gateway.expect_log("open to others than its owner (mode 0640)");
-    Connector::trusting([pair.leaf()])
-        .client(gateway.address())
-        .exchange(&gateway.request(VALID_BODY))
-        .assert_accepted();
+    Connector::trusting([pair.leaf()]).assert_serves(&gateway);
     assert_eq!(mode(&key), 0o640);
 }
 
@@ -103,8 +94,7 @@ fn a_pair_that_is_not_valid_yet_is_kept() {
     let [_, _, authority] = files(settings.path());
     fs::write(&authority, "what browsers trust").unwrap();
     let before = contents(settings.path());
-    let mut gateway = Gateway::serve().https().spawn_beside(settings);
-    gateway.wait_listening();
+    let mut gateway = Gateway::serve().https().start_beside(settings);
     gateway.expect_log("the certificate is not valid before");
     gateway.signal(Signal::HUP);
     gateway.wait_settings("unchanged");
@@ -119,19 +109,17 @@ fn a_lock_that_another_process_holds_holds_nothing_up() {
     let settings = settings_beside(None);
     let held = File::open(settings.path().parent().unwrap()).unwrap();
     held.lock().unwrap();
-    let mut gateway = Gateway::serve().https().spawn_beside(settings);
-    gateway.wait_listening();
+    let mut gateway = Gateway::serve().https().start_beside(settings);
     let [certificate, key, _] = files(gateway.settings.path());
-    let trusting = || Connector::trusting_file(&certificate).client(gateway.address());
-    trusting().exchange(&gateway.request(VALID_BODY)).assert_accepted();
+    Connector::trusting_file(&certificate).assert_serves(&gateway);
     gateway.expect_log("made without the lock");
 
     fs::remove_file(key).unwrap();
     gateway.expect_log("new connections get the new certificate");
     gateway.settings.write(&enabled(&token("rotated")));
     gateway.wait_settings("reloaded");
-    let trusting = || Connector::trusting_file(&certificate).client(gateway.address());
-    assert_eq!(trusting().exchange(&gateway.request(VALID_BODY)).status, 401, "the former token is still in force");
+    let mut client = Connector::trusting_file(&certificate).client(gateway.address());
+    assert_eq!(client.exchange(&gateway.request(FINE)).status, 401, "the former token is still in force");
     gateway.settings.write(disabled());
     gateway.wait_event("disabled");
     gateway.terminate();

@@ -4,7 +4,8 @@ use rustix::process::Signal;
 use rustls::HandshakeKind;
 
 use super::client::{Connector, TlsStream};
-use super::rig::{VALID_BODY, start};
+use super::rig::start;
+use crate::statuses::FINE;
 use crate::support::eventually;
 use crate::support::gateway::Gateway;
 use crate::support::http::Client;
@@ -40,13 +41,14 @@ impl ReloadRig {
     }
 
     fn expect_the_early_client_is_served(&mut self) {
-        self.early.exchange(&self.gateway.request(VALID_BODY)).assert_accepted();
+        self.early.exchange(&self.gateway.request(FINE)).assert_accepted();
         self.bus.next();
     }
 }
 
+/// They are written through hard links in another directory at last, which the watch does not see, but SIGHUP asks for.
 #[test]
-fn files_that_are_replaced_are_read_again() {
+fn files_that_are_replaced_or_written_in_place_are_read_again_and_others_on_sighup() {
     let mut rig = ReloadRig::start();
     rig.expect_the_early_client_is_served();
     for pair in [Pair::rsa(), Pair::ec()] {
@@ -54,22 +56,12 @@ fn files_that_are_replaced_are_read_again() {
         rig.wait_until_it_presents(&pair);
         rig.expect_the_early_client_is_served();
     }
-}
-
-#[test]
-fn files_that_are_written_in_place_are_read_again() {
-    let mut rig = ReloadRig::start();
     let pair = Pair::ec();
     std::fs::write(&rig.files.key, &pair.key).unwrap();
     std::fs::write(&rig.files.certificate, &pair.certificate).unwrap();
     rig.wait_until_it_presents(&pair);
     rig.expect_the_early_client_is_served();
-}
 
-/// The files are written through hard links in another directory, which the watch does not see.
-#[test]
-fn files_are_read_again_on_sighup() {
-    let mut rig = ReloadRig::start();
     let elsewhere = tempfile::tempdir_in(rig.files.directory().parent().unwrap()).unwrap();
     let pair = Pair::ec();
     for (path, text) in [(&rig.files.certificate, &pair.certificate), (&rig.files.key, &pair.key)] {
@@ -110,7 +102,7 @@ fn sessions_of_the_old_certificate_are_not_resumed() {
     let connector = Connector::trusting([rig.pair.leaf(), next.leaf()]);
     let kind = || {
         let mut client = connector.client(rig.gateway.address());
-        client.exchange(&rig.gateway.request(VALID_BODY)).assert_accepted();
+        client.exchange(&rig.gateway.request(FINE)).assert_accepted();
         client.stream().connection().handshake_kind().unwrap()
     };
     assert_eq!([kind(), kind()], [HandshakeKind::Full, HandshakeKind::Resumed]);

@@ -10,8 +10,8 @@ use rustls::pki_types::pem::PemObject;
 use time::OffsetDateTime;
 
 use super::client::{Connector, TlsStream};
-use super::rig::VALID_BODY;
 use super::self_signed::{files, mode, settings_beside};
+use crate::statuses::FINE;
 use crate::support::gateway::Gateway;
 use crate::support::http::Client;
 use crate::support::pair::Pair;
@@ -40,8 +40,7 @@ impl RenewalRig {
         let now = OffsetDateTime::now_utc();
         let pair = Pair::valid_between(now - RENEWED_BEFORE, now + RENEWED_BEFORE + REMAINING);
         let builder = Gateway::serve().https().arguments(["--stats", "1"]);
-        let mut gateway = builder.spawn_beside(settings_beside(Some(&pair)));
-        gateway.wait_listening();
+        let gateway = builder.start_beside(settings_beside(Some(&pair)));
         let early = Connector::trusting([pair.leaf()]).client(gateway.address());
         let [certificate, key, _] = files(gateway.settings.path());
         let held = [certificate, key].map(|path| File::open(path).unwrap());
@@ -85,11 +84,11 @@ fn whole_chain(path: &Path) -> Vec<CertificateDer<'static>> {
 #[test]
 fn a_pair_is_renewed_while_connections_stay() {
     let mut rig = RenewalRig::start();
-    rig.early.exchange(&rig.gateway.request(VALID_BODY)).assert_accepted();
+    rig.early.exchange(&rig.gateway.request(FINE)).assert_accepted();
     assert_eq!(rig.early.stream().peer_certificate(), rig.pair.leaf(), "renewed too early");
 
     rig.wait_for_the_renewal();
-    rig.early.exchange(&rig.gateway.request(VALID_BODY)).assert_accepted();
+    rig.early.exchange(&rig.gateway.request(FINE)).assert_accepted();
     rig.gateway.expect_log("since the last one ends in less than 30 days");
     rig.gateway.expect_log("new connections get the new certificate");
     let log = rig.gateway.log();

@@ -1,6 +1,8 @@
 //! Requests, at various splits into records and segments.
 
-use super::rig::{Rig, VALID_BODY};
+use super::rig::Rig;
+use crate::statuses::FINE;
+use crate::support::http::Client;
 use crate::support::pipeline;
 use crate::support::subscriber::Message;
 
@@ -8,8 +10,11 @@ use crate::support::subscriber::Message;
 const SMALLEST_RECORD: usize = 32;
 
 #[test]
-fn a_connection_serves_many_requests() {
-    for rig in Rig::each_way(&[]) {
+fn a_connection_serves_many_requests_also_in_one_write() {
+    Rig::in_each_way(&[], |rig| {
+        pipeline::assert_answered_in_order(rig.client(), &rig.bus, |body| rig.request(body));
+        rig.assert_bus_is_quiet();
+
         let mut client = rig.client();
         for number in 0..50 {
             let message = Message::new("t", &format!(r#"{{"number": {number}}}"#));
@@ -18,24 +23,16 @@ fn a_connection_serves_many_requests() {
             client.exchange(&request).assert_accepted();
             assert_eq!(rig.bus.next(), message);
         }
-        assert_eq!(client.exchange(&rig.request(VALID_BODY).target("/")).status, 404);
-        client.exchange(&rig.request(VALID_BODY)).assert_accepted();
-        assert_eq!(client.exchange(&rig.request(VALID_BODY).target("/api/message")).status, 401);
+        assert_eq!(client.exchange(&rig.request(FINE).target("/")).status, 404);
+        client.exchange(&rig.request(FINE)).assert_accepted();
+        assert_eq!(client.exchange(&rig.request(FINE).target("/api/message")).status, 401);
         client.expect_close();
-    }
-}
-
-#[test]
-fn a_hundred_requests_in_one_write_are_answered_in_order() {
-    for rig in Rig::each_way(&[]) {
-        pipeline::assert_answered_in_order(rig.client(), &rig.bus, |body| rig.request(body));
-        rig.assert_bus_is_quiet();
-    }
+    });
 }
 
 #[test]
 fn a_large_body_arrives_unchanged() {
-    for rig in Rig::each_way(&[]) {
+    Rig::in_each_way(&[], |rig| {
         // The content of each record is different.
         let text: String = (0..90_000).map(|number| format!("{number:09} ")).collect();
         let message = Message::new("large", &format!(r#"{{ "text":"{text}"}}"#));
@@ -47,13 +44,13 @@ fn a_large_body_arrives_unchanged() {
         let mut client = rig.connector.with_record_bytes(500).client(rig.gateway.address());
         client.exchange(&rig.request(message.body())).assert_accepted();
         assert!(rig.bus.next() == message, "the payload is different");
-    }
+    });
 }
 
 #[test]
 fn a_request_in_records_of_one_byte_is_served() {
-    for rig in Rig::each_way(&[]) {
-        for request in [rig.request(VALID_BODY), rig.request(VALID_BODY).chunked(3)] {
+    Rig::in_each_way(&[], |rig| {
+        for request in [rig.request(FINE), rig.request(FINE).chunked(3)] {
             let mut client = rig.client();
             for byte in request.bytes() {
                 client.send([byte]);
@@ -66,31 +63,26 @@ fn a_request_in_records_of_one_byte_is_served() {
             client.response().assert_accepted();
             rig.expect_valid_message();
         }
-    }
+    });
 }
 
 #[test]
-fn a_request_of_many_records_and_records_of_many_segments_are_served() {
+fn requests_and_handshakes_of_many_segments_are_served() {
     let rig = Rig::start();
     let mut client = rig.connector.with_record_bytes(SMALLEST_RECORD).client(rig.gateway.address());
-    client.exchange(&rig.request(VALID_BODY)).assert_accepted();
+    client.exchange(&rig.request(FINE)).assert_accepted();
     rig.expect_valid_message();
-    let records = client.stream().records(&rig.request(VALID_BODY).bytes());
-    for byte in records {
+    for byte in client.stream().records(&rig.request(FINE).bytes()) {
         client.stream().send_raw(&[byte]);
     }
     client.response().assert_accepted();
     rig.expect_valid_message();
-}
 
-#[test]
-fn a_handshake_of_many_segments_is_served() {
-    let rig = Rig::start();
     let mut tls = rig.connector.connect_without_handshake(rig.gateway.address(), "localhost").unwrap();
     for byte in tls.handshake_bytes() {
         tls.send_raw(&[byte]);
     }
-    crate::support::http::Client::over(tls).exchange(&rig.request(VALID_BODY)).assert_accepted();
+    Client::over(tls).exchange(&rig.request(FINE)).assert_accepted();
 }
 
 #[test]
@@ -98,19 +90,19 @@ fn a_request_may_follow_the_handshake_in_the_same_write() {
     let rig = Rig::start();
     let mut tls = rig.connector.connect_without_handshake(rig.gateway.address(), "localhost").unwrap();
     // Rustls sends what is written before the end of the handshake behind its last message.
-    let mut hello = tls.records(&rig.request(VALID_BODY).bytes());
+    let hello = tls.records(&rig.request(FINE).bytes());
     assert!(!hello.is_empty());
-    tls.send_raw(&std::mem::take(&mut hello));
-    let mut client = crate::support::http::Client::over(tls);
+    tls.send_raw(&hello);
+    let mut client = Client::over(tls);
     client.response().assert_accepted();
-    client.exchange(&rig.request(VALID_BODY)).assert_accepted();
+    client.exchange(&rig.request(FINE)).assert_accepted();
 }
 
 #[test]
 fn expectations_are_answered_and_bodies_are_limited() {
     let rig = Rig::with(["--max-body", "1000"]);
     let mut client = rig.client();
-    let request = rig.request(VALID_BODY).field("Expect", "100-continue");
+    let request = rig.request(FINE).field("Expect", "100-continue");
     client.send(request.head());
     assert_eq!(client.response().status, 100);
     client.send(request.body());
@@ -119,13 +111,4 @@ fn expectations_are_answered_and_bodies_are_limited() {
     let response = client.exchange(&large);
     assert_eq!((response.status, response.closes()), (413, true));
     client.expect_close();
-}
-
-#[test]
-fn the_gateway_is_served_under_each_of_its_names() {
-    let rig = Rig::start();
-    for name in crate::support::pair::NAMES {
-        let tls = rig.connector.connect(rig.gateway.address(), name).unwrap();
-        crate::support::http::Client::over(tls).exchange(&rig.request(VALID_BODY)).assert_accepted();
-    }
 }

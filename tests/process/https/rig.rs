@@ -7,10 +7,8 @@ use crate::support::gateway::{Builder, Gateway};
 use crate::support::http::Client;
 use crate::support::process::run;
 use crate::support::request::Request;
+use crate::support::side_by_side;
 use crate::support::subscriber::{Message, Subscriber};
-
-/// A body that is accepted.
-pub(crate) const VALID_BODY: &str = r#"{"topic":"t","payload":{}}"#;
 
 /// The ways in which the gateway can wait for sockets.
 pub(crate) const WAYS: [&str; 2] = ["uring", "epoll"];
@@ -29,11 +27,13 @@ impl Rig {
         Self::with([])
     }
 
-    /// Starts a gateway for each way to wait for sockets, with these further options. Leaves io_uring out where the
-    /// kernel refuses it, as `--io auto` does.
-    pub(crate) fn each_way(arguments: &[&str]) -> impl Iterator<Item = Self> {
+    /// Calls `check` with a gateway for each way to wait for sockets, with these further options, side by side. Leaves
+    /// io_uring out where the kernel refuses it, as `--io auto` does.
+    pub(crate) fn in_each_way(arguments: &[&str], check: impl Fn(Self) + Sync) {
         let ways = WAYS.into_iter().filter(|way| *way != "uring" || has_uring());
-        ways.map(move |way| Self::launch(Gateway::serve().io(way, way).arguments(arguments.iter().copied())))
+        side_by_side(ways, |way| {
+            check(Self::launch(Gateway::serve().io(way, way).arguments(arguments.iter().copied())));
+        });
     }
 
     /// Starts a gateway with a self-signed certificate and these further options.
@@ -62,7 +62,7 @@ impl Rig {
         assert_eq!(self.bus.next(), marker, "an unexpected message is on the bus");
     }
 
-    /// Receives the message of [`VALID_BODY`] from the bus.
+    /// Receives the message of [`FINE`] from the bus.
     pub(crate) fn expect_valid_message(&self) {
         assert_eq!(self.bus.next(), Message::new("t", "{}"));
     }

@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::client::Connector;
-use super::rig::{VALID_BODY, self_signed_certificate, start};
+use super::rig::{self_signed_certificate, start};
+use crate::statuses::FINE;
 use crate::support::gateway::Gateway;
+use crate::support::http::Client;
 use crate::support::pair::{NAMES, Pair};
 use crate::support::process::run;
-use crate::support::settings_file::{SettingsFile, disabled, enabled, token};
+use crate::support::settings_file::{SettingsFile, disabled, enabled, enabled_settings, token};
 use crate::support::{eventually, skip};
 
 /// Returns the paths of the certificate, the key and the authority.
@@ -27,8 +29,7 @@ pub(crate) fn mode(path: &Path) -> u32 {
 
 /// Writes settings that open the gateway, and a pair beside them if one is given.
 pub(crate) fn settings_beside(pair: Option<&Pair>) -> SettingsFile {
-    let settings = SettingsFile::absent();
-    settings.write(&enabled(&token("of-the-test")));
+    let settings = enabled_settings("of-the-test");
     if let Some(pair) = pair {
         let [certificate, key, _] = files(settings.path());
         std::fs::write(certificate, &pair.certificate).unwrap();
@@ -40,9 +41,7 @@ pub(crate) fn settings_beside(pair: Option<&Pair>) -> SettingsFile {
 
 /// Starts a gateway with these settings and waits until it listens.
 fn serve(settings: SettingsFile) -> Gateway {
-    let mut gateway = Gateway::serve().https().spawn_beside(settings);
-    gateway.wait_listening();
-    gateway
+    Gateway::serve().https().start_beside(settings)
 }
 
 #[test]
@@ -54,18 +53,13 @@ fn the_first_start_makes_a_pair_with_each_name_of_this_machine() {
     for trusted in [certificate, authority] {
         let connector = Connector::trusting_file(&trusted);
         for name in NAMES {
-            connector.connect(gateway.address(), name).unwrap_or_else(|error| panic!("as {name}: {error}"));
+            let tls = connector.connect(gateway.address(), name).unwrap_or_else(|error| panic!("as {name}: {error}"));
+            Client::over(tls).exchange(&gateway.request(FINE)).assert_accepted();
+            bus.next();
         }
         connector.connect(gateway.address(), "example.org").err().expect("a refusal of another name");
     }
-    let connector = Connector::trusting_file(&self_signed_certificate(&gateway));
-    connector.client(gateway.address()).exchange(&gateway.request(VALID_BODY)).assert_accepted();
-    bus.next();
-}
-
-#[test]
-fn a_client_that_was_not_made_to_trust_it_refuses_it() {
-    let (gateway, _bus) = start(Gateway::serve());
+    // Nor does a client trust it that was not made to.
     let distrusting = Connector::trusting([Pair::ec().leaf()]);
     let refused = distrusting.connect(gateway.address(), "localhost").err().expect("a refusal");
     assert!(refused.to_string().contains("UnknownIssuer"), "{refused}");
@@ -76,8 +70,7 @@ fn a_second_start_uses_the_same_pair_byte_for_byte() {
     let mut gateway = serve(settings_beside(None));
     let made = contents(gateway.settings.path());
     gateway.terminate();
-    let kept = SettingsFile::absent();
-    kept.write(&enabled(&token("of-the-test")));
+    let kept = enabled_settings("of-the-test");
     for (path, content) in files(kept.path()).iter().zip(&made) {
         std::fs::write(path, content).unwrap();
     }
@@ -114,10 +107,6 @@ fn a_pair_that_cannot_be_used_is_replaced() {
         usable.certificate,
         "a usable pair was not kept"
     );
-}
-
-#[test]
-fn a_pair_with_a_missing_file_is_replaced() {
     for missing in 0..2 {
         let settings = settings_beside(Some(&Pair::valid(-1, 400)));
         std::fs::remove_file(&files(settings.path())[missing]).unwrap();
@@ -132,8 +121,7 @@ fn a_file_that_cannot_be_read_is_a_configuration_error_that_names_it() {
     let [certificate, ..] = files(settings.path());
     std::fs::create_dir(&certificate).unwrap();
     let mut gateway = Gateway::serve().https().spawn_beside(settings);
-    assert_eq!(gateway.wait_exit(), 3);
-    let log = gateway.end().stderr;
+    let log = gateway.finish(3).stderr;
     assert!(log.contains(certificate.to_str().unwrap()) && log.contains("not a regular file"), "{log}");
 }
 
@@ -144,8 +132,7 @@ fn a_pair_is_made_when_the_gateway_first_opens() {
     assert!(files(gateway.settings.path()).iter().all(|path| !path.exists()), "the pair was made too early");
     gateway.settings.write(&enabled(&token("of-the-test")));
     gateway.wait_listening();
-    let connector = Connector::trusting_file(&self_signed_certificate(&gateway));
-    connector.client(gateway.address()).exchange(&gateway.request(VALID_BODY)).assert_accepted();
+    Connector::trusting_file(&self_signed_certificate(&gateway)).assert_serves(&gateway);
 }
 
 /// The directory is made. That of the settings need not be writable.
@@ -155,16 +142,14 @@ fn the_pair_is_kept_in_the_directory_of_the_option() {
     let directory = elsewhere.path().join("a/b");
     let option = ["--cert-dir", directory.to_str().unwrap()];
     for _ in 0..2 {
-        let mut gateway = Gateway::serve().https().arguments(option).spawn_beside(settings_beside(None));
-        gateway.wait_listening();
+        let gateway = Gateway::serve().https().arguments(option).start_beside(settings_beside(None));
         assert!(
             files(gateway.settings.path()).iter().all(|path| !path.exists()),
             "there is a pair beside the settings"
         );
         let [certificate, key, authority] = files(&directory.join("any"));
         assert_eq!([&certificate, &key, &authority].map(|path| mode(path)), [0o644, 0o600, 0o644]);
-        let connector = Connector::trusting_file(&certificate);
-        connector.client(gateway.address()).exchange(&gateway.request(VALID_BODY)).assert_accepted();
+        Connector::trusting_file(&certificate).assert_serves(&gateway);
     }
 }
 
@@ -180,27 +165,13 @@ fn curl_reaches_a_gateway_by_each_name_that_was_asked_for() {
     let start = |names: &[&str]| {
         let names = names.iter().flat_map(|name| ["--cert-name", name]);
         let options = ["--cert-dir", directory.path().to_str().unwrap()].into_iter().chain(names);
-        let mut gateway = Gateway::serve().https().arguments(options).spawn_beside(settings_beside(None));
-        gateway.wait_listening();
-        gateway
+        Gateway::serve().https().arguments(options).start_beside(settings_beside(None))
     };
     let status = |gateway: &Gateway, host: &str| {
         let (url, address) = (format!("https://{host}:7{}", gateway.target()), gateway.address());
         let mut curl = Command::new("curl");
-        curl.args([
-            "-q",
-            "-sS",
-            "--noproxy",
-            "*",
-            "-o",
-            "/dev/null",
-            "-w",
-            "%{http_code}",
-            "-d",
-            "",
-            "--max-time",
-            "60",
-        ]);
+        curl.args(["-q", "-sS", "--noproxy", "*", "-o", "/dev/null", "-w", "%{http_code}", "-d", ""]);
+        curl.args(["--max-time", "60"]);
         curl.arg("--connect-to").arg(format!("::{address}")).arg("--cacert").arg(&certificate).arg(url);
         let output = curl.output().unwrap();
         String::from_utf8_lossy(&if output.status.success() { output.stdout } else { output.stderr }).into_owned()
@@ -259,6 +230,6 @@ fn a_pair_that_is_removed_while_it_is_served_is_made_again_for_new_connections()
     });
     assert_eq!(mode(&key), 0o600);
     drop(after);
-    kept.exchange(&gateway.request(VALID_BODY)).assert_accepted();
+    kept.exchange(&gateway.request(FINE)).assert_accepted();
     before.connect(gateway.address(), "localhost").err().expect("a refusal, since the authority is also new");
 }

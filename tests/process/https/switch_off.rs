@@ -24,19 +24,19 @@ fn wait_until_accepted(rig: &mut Rig, connections: u64) {
 
 #[test]
 fn a_connection_that_has_sent_nothing_is_closed() {
-    for mut rig in Rig::each_way(&[]) {
+    Rig::in_each_way(&[], |mut rig| {
         let silent = rig.connector.connect_without_handshake(rig.gateway.address(), "localhost").unwrap();
         wait_until_accepted(&mut rig, 1);
         rig.gateway.settings.write(disabled());
         Client::over(silent).try_response().expect_err("the end of the connection");
         rig.gateway.terminate();
-    }
+    });
 }
 
 /// See also `drain`: a handshake that stalls does not delay a stop.
 #[test]
 fn a_stop_after_a_switch_off_does_not_wait_for_a_handshake() {
-    for mut rig in Rig::each_way(&["--drain-timeout", "120", "--head-timeout", "120"]) {
+    Rig::in_each_way(&["--drain-timeout", "120", "--head-timeout", "120"], |mut rig| {
         let mut idle = rig.client();
         let _stalled = client_in_its_hello(&rig.connector, &rig, 50);
         wait_until_accepted(&mut rig, 2);
@@ -45,5 +45,5 @@ fn a_stop_after_a_switch_off_does_not_wait_for_a_handshake() {
         idle.expect_close();
         rig.gateway.signal(rustix::process::Signal::TERM);
         rig.gateway.expect_stopped();
-    }
+    });
 }

@@ -5,30 +5,31 @@ use std::time::Instant;
 use rustls::version::TLS12;
 
 use super::client::Connector;
-use super::rig::{Rig, VALID_BODY, self_signed_certificate};
+use super::rig::{Rig, self_signed_certificate};
+use crate::statuses::FINE;
 use crate::support::http::{SHORTEST_TIMEOUT, expect_408};
 use crate::support::request::Request;
 
 #[test]
 fn a_head_that_does_not_end_is_answered_with_408() {
-    for rig in Rig::each_way(&["--head-timeout", "1"]) {
+    Rig::in_each_way(&["--head-timeout", "1"], |rig| {
         let since = Instant::now();
         let mut first = rig.client();
         first.send("POST /api/message HTTP/1.1\r\nHost: loc");
         expect_408(first, since);
 
         let mut second = rig.client();
-        second.exchange(&rig.request(VALID_BODY)).assert_accepted();
+        second.exchange(&rig.request(FINE)).assert_accepted();
         let since = Instant::now();
         second.send("POST /api/message HTTP/1.1\r\nHost: loc");
         expect_408(second, since);
-    }
+    });
 }
 
 #[test]
 fn a_body_that_does_not_end_is_answered_with_408() {
-    for rig in Rig::each_way(&["--body-timeout", "1"]) {
-        for request in [rig.request(VALID_BODY), rig.request(VALID_BODY).chunked(5)] {
+    Rig::in_each_way(&["--body-timeout", "1"], |rig| {
+        for request in [rig.request(FINE), rig.request(FINE).chunked(5)] {
             let mut client = rig.client();
             let bytes = request.bytes();
             let since = Instant::now();
@@ -36,12 +37,12 @@ fn a_body_that_does_not_end_is_answered_with_408() {
             expect_408(client, since);
         }
         rig.assert_bus_is_quiet();
-    }
+    });
 }
 
 /// Returns a request that takes many times the deadline if it is sent slowly.
 fn long_request(rig: &Rig) -> Request {
-    rig.request(format!("{VALID_BODY}{}", " ".repeat(500)))
+    rig.request(format!("{FINE}{}", " ".repeat(500)))
 }
 
 /// Bytes of a record that is not complete are not bytes of a body, so they do not put the deadline off.
@@ -70,7 +71,7 @@ fn a_head_in_a_record_that_does_not_end_is_closed_without_an_answer() {
         let since = Instant::now();
         let mut client = connector.client(rig.gateway.address());
         if second_request {
-            client.exchange(&rig.request(VALID_BODY)).assert_accepted();
+            client.exchange(&rig.request(FINE)).assert_accepted();
             rig.expect_valid_message();
         }
         let record = client.stream().records(&long_request(&rig).bytes());

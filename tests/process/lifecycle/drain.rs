@@ -6,8 +6,8 @@ use crate::statuses::FINE;
 use crate::support::gateway::Gateway;
 use crate::support::http::Client;
 use crate::support::load::{Load, Shape};
-use crate::support::net::{dead_endpoint, free_address, refuses};
-use crate::support::report::assert_nothing_is_lost_by_a_stop;
+use crate::support::net::{free_address, refuses};
+use crate::support::report::{assert_answered_during_a_stop, assert_nothing_is_lost_by_a_stop};
 use crate::support::subscriber::{Message, Subscriber, ipc_endpoint};
 
 #[test]
@@ -22,19 +22,6 @@ fn sigterm_and_sigint_both_stop_the_gateway() {
 }
 
 #[test]
-fn a_disabled_gateway_stops_too() {
-    let mut gateway = Gateway::serve().no_settings().spawn();
-    gateway.wait_event("disabled");
-    assert_eq!(gateway.terminate().accepted, 0);
-}
-
-#[test]
-fn a_gateway_whose_hub_is_away_stops_too() {
-    let mut gateway = Gateway::serve().connect(&dead_endpoint()).start();
-    assert_eq!(gateway.terminate().accepted, 0);
-}
-
-#[test]
 fn a_request_in_flight_is_answered_and_then_its_connection_is_closed() {
     let bus = Subscriber::bound();
     let mut gateway = Gateway::serve().listen(free_address()).connect(bus.endpoint()).start();
@@ -43,22 +30,10 @@ fn a_request_in_flight_is_answered_and_then_its_connection_is_closed() {
     idle.exchange(&gateway.request(FINE)).assert_accepted();
     bus.next();
 
-    let late = Message::new("late", r#"{"in":"time"}"#);
-    let request = gateway.request(late.body()).field("Expect", "100-continue");
-    let mut slow = gateway.client();
-    slow.send(request.head());
-    assert_eq!(slow.response().status, 100, "the gateway has read the head");
-    slow.send(&request.body()[..10]);
-
-    gateway.signal(Signal::TERM);
-    idle.expect_close();
-    assert!(refuses(gateway.address()), "the drain has begun");
-    slow.send(&request.body()[10..]);
-    let response = slow.response();
-    response.assert_accepted();
-    assert!(response.closes(), "{response:?}");
-    slow.expect_close();
-    assert_eq!(bus.next(), late);
+    let slow = gateway.client();
+    assert_answered_during_a_stop(&gateway, &bus, [idle, slow], || {
+        assert!(refuses(gateway.address()), "the drain has begun");
+    });
     assert_eq!(gateway.expect_stopped().accepted, 2);
 }
 

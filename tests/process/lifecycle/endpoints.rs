@@ -15,8 +15,7 @@ use crate::support::subscriber::{Message, Subscriber, ipc_endpoint};
 /// Starts a gateway that must fail with this status, and returns its stderr.
 fn fail(builder: Builder, status: i32) -> String {
     let mut gateway = builder.spawn();
-    assert_eq!(gateway.wait_exit(), status);
-    let output = gateway.end();
+    let output = gateway.finish(status);
     assert!(!output.stdout.contains("listening"), "{}", output.stdout);
     output.stderr
 }
@@ -184,12 +183,7 @@ fn of_two_gateways_that_start_together_at_a_stale_socket_one_runs() {
         let directory = tempfile::tempdir().unwrap();
         stale_socket(directory.path(), "bus");
         let endpoint = ipc_endpoint(&directory);
-        let mut gateways = [(); 2].map(|()| Gateway::serve().bind(&endpoint).spawn());
-        let runs = gateways.each_mut().map(|gateway| gateway.listens_before_its_end());
-        assert_eq!(runs.iter().filter(|runs| **runs).count(), 1, "{runs:?}");
-        let [one, other] = &mut gateways;
-        let (running, failed) = if runs[0] { (one, other) } else { (other, one) };
-        assert_eq!(failed.wait_exit(), 3);
-        Subscriber::connected(&endpoint, "").wait_until_subscribed(running);
+        let running = Gateway::one_of_two(|| Gateway::serve().bind(&endpoint), 3);
+        Subscriber::connected(&endpoint, "").wait_until_subscribed(&running);
     }
 }

@@ -5,7 +5,6 @@ use std::net::TcpListener;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::PATIENCE;
 use crate::support::gateway::{Builder, Gateway};
 use crate::support::net::free_address;
 use crate::support::process::{Process, Transcript, binary};
@@ -14,8 +13,7 @@ use crate::support::settings_file::{enabled, token};
 /// Runs the gateway until it ends, and returns its stderr.
 fn stderr_of_failed_start(builder: Builder, code: i32) -> String {
     let mut gateway = builder.spawn();
-    assert_eq!(gateway.wait_exit(), code);
-    let output = gateway.end();
+    let output = gateway.finish(code);
     assert_failed(&output, code);
     output.stderr
 }
@@ -26,8 +24,7 @@ fn no_directory_for_the_settings_is_3_and_named() {
     let mut command = binary();
     command.args(["serve", "--plain"]).envs([("XDG_CONFIG_HOME", "relative"), ("HOME", "relative")]);
     let mut process = Process::spawn(&mut command);
-    assert_eq!(process.wait_exit(PATIENCE).code(), Some(3));
-    let output = process.end();
+    let output = process.finish(3);
     assert_failed(&output, 3);
     assert!(output.stderr.contains("neither XDG_CONFIG_HOME nor HOME names a directory"), "{}", output.stderr);
 }
@@ -107,25 +104,20 @@ fn a_taken_port_holds_up_neither_signals_nor_settings() {
     assert!((0..20).any(|_| stopped_in_time()));
 }
 
-/// No label of a name is longer than 63 bytes (RFC 1035 §2.3.4), so no name server is asked.
+/// No label of a name is longer than 63 bytes (RFC 1035 §2.3.4), so no name server is asked. The address is for documents
+/// (RFC 3849), and no host has it.
 #[test]
-fn a_name_without_an_address_is_4_and_named() {
+fn a_name_without_an_address_an_address_of_another_host_and_a_missing_certificate_are_named() {
     let name = format!("{}:0", "x".repeat(64));
-    let stderr = stderr_of_failed_start(Gateway::serve().arguments(["--listen", &name]), 4);
-    assert!(stderr.contains(&name), "{stderr}");
-}
-
-/// The address is for documents (RFC 3849), and no host has it.
-#[test]
-fn an_address_of_another_host_is_4_and_named() {
     let address = "[2001:db8::1]:0";
-    assert!(stderr_of_failed_start(Gateway::serve().arguments(["--listen", address]), 4).contains(address));
-}
-
-#[test]
-fn a_certificate_that_does_not_exist_is_3() {
     let files = ["--tls-cert", "/no/such.pem", "--tls-key", "/no/such.pem"];
-    assert!(stderr_of_failed_start(Gateway::serve().https().arguments(files), 3).contains("/no/such.pem"));
+    for (builder, status, named) in [
+        (Gateway::serve().arguments(["--listen", &name]), 4, name.as_str()),
+        (Gateway::serve().arguments(["--listen", address]), 4, address),
+        (Gateway::serve().https().arguments(files), 3, "/no/such.pem"),
+    ] {
+        assert!(stderr_of_failed_start(builder, status).contains(named), "{named}");
+    }
 }
 
 /// libzmq accepts some of these endpoints, and would then try to connect for ever.

@@ -33,8 +33,7 @@ fn each_line_begins_with_its_level() {
 #[test]
 fn a_start_that_fails_is_an_error() {
     let mut gateway = Gateway::serve().arguments(["--bind", "ipc:///nonexistent/bus"]).spawn();
-    assert_eq!(gateway.wait_exit(), 3);
-    assert!(gateway.end().stderr.lines().last().unwrap().starts_with("error: "));
+    assert!(gateway.finish(3).stderr.lines().last().unwrap().starts_with("error: "));
 }
 
 #[test]
@@ -60,8 +59,7 @@ fn a_terminal_gets_the_log_and_no_events() {
             .spawn();
         gateway.expect_log("info: listening on ");
         gateway.signal(rustix::process::Signal::TERM);
-        assert_eq!(gateway.wait_exit(), 0);
-        let log = gateway.end().stderr;
+        let log = gateway.finish(0).stderr;
         assert!(log.starts_with("info: ") || log.starts_with("warning: "), "{log}");
         let screen = terminal.read_to_end();
         assert_eq!(screen.contains(r#"{"event":"stopped""#), has_events, "{screen}");

@@ -4,12 +4,11 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
 
 use crate::support::PATIENCE;
 use crate::support::io_mode::io_mode;
 use crate::support::process::{Process, binary};
-use crate::support::settings_file::{SettingsFile, enabled, token};
+use crate::support::settings_file::{SettingsFile, enabled_settings};
 
 /// A shell, the parent of the gateway.
 struct Parent {
@@ -21,8 +20,7 @@ struct Parent {
 impl Parent {
     /// Starts a shell in a session of its own. Its script starts the gateway by `"$@"`.
     fn start(script: &str) -> Self {
-        let settings = SettingsFile::absent();
-        settings.write(&enabled(&token("of-the-test")));
+        let settings = enabled_settings("of-the-test");
         let mut shell = Command::new("setsid");
         shell.args(["sh", "-c", script, "sh"]).arg(binary().get_program());
         shell.args(["serve", "--plain", "--listen", "127.0.0.1:0", "--watch-parent", "--io", io_mode()]);
@@ -33,17 +31,9 @@ impl Parent {
 
     /// Waits for an event of the gateway.
     fn wait_event(&mut self, name: &str) {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let line =
-                self.process.next_line_for(name, deadline).unwrap_or_else(|| panic!("stdout closed before {name}"));
-            let event: Value = serde_json::from_str(&line).unwrap();
-            if event["event"] == "listening" {
-                self.gateway = Pid::from_raw(event["pid"].as_i64().unwrap().try_into().unwrap());
-            }
-            if event["event"] == name {
-                return;
-            }
+        let event = self.process.wait_event(name);
+        if name == "listening" {
+            self.gateway = Pid::from_raw(event["pid"].as_i64().unwrap().try_into().unwrap());
         }
     }
 

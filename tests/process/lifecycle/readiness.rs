@@ -6,16 +6,7 @@ use crate::statuses::FINE;
 use crate::support::gateway::{ANY_PORT, Gateway, is_event};
 use crate::support::net::dead_endpoint;
 use crate::support::settings_file::{disabled, enabled, token};
-use crate::support::subscriber::{Subscriber, ipc_endpoint};
-
-/// Binds a hub's socket that reads the subscriptions of nobody and receives everything.
-fn hub(endpoint: &str) -> zmq::Socket {
-    let hub = zmq::Context::new().socket(zmq::SUB).unwrap();
-    hub.set_linger(0).unwrap();
-    hub.set_subscribe(b"").unwrap();
-    hub.bind(endpoint).unwrap();
-    hub
-}
+use crate::support::subscriber::{Subscriber, bound_socket, ipc_endpoint};
 
 /// Returns the events up to this one.
 fn events_until(gateway: &mut Gateway, name: &str) -> Vec<Value> {
@@ -61,7 +52,7 @@ fn a_bound_endpoint_is_ready_as_soon_as_the_gateway_listens() {
 fn the_loss_of_the_hub_and_the_settings_end_the_readiness_with_their_reason() {
     let directory = tempfile::tempdir().unwrap();
     let endpoint = ipc_endpoint(&directory);
-    let first = hub(&endpoint);
+    let (first, _) = bound_socket(zmq::SUB, &endpoint);
     let mut gateway = Gateway::serve().connect(&endpoint).start();
     gateway.wait_event("ready");
     drop(first);
@@ -69,7 +60,7 @@ fn the_loss_of_the_hub_and_the_settings_end_the_readiness_with_their_reason() {
     assert!(lost["reason"].as_str().unwrap().contains("bus"), "{lost}");
     assert_eq!(gateway.post(FINE).status, 503);
 
-    let _second = hub(&endpoint);
+    let _second = bound_socket(zmq::SUB, &endpoint);
     gateway.wait_event("ready");
     gateway.post(FINE).assert_accepted();
 
@@ -86,12 +77,12 @@ fn the_loss_of_the_hub_and_the_settings_end_the_readiness_with_their_reason() {
 }
 
 #[test]
-fn a_gateway_whose_hub_is_away_or_that_is_disabled_is_not_ready() {
+fn a_gateway_whose_hub_is_away_or_that_is_disabled_is_not_ready_and_stops() {
     let away = Gateway::serve().connect(&dead_endpoint()).start();
     let mut disabled = Gateway::serve().no_settings().spawn();
     disabled.wait_event("disabled");
     for mut gateway in [away, disabled] {
-        gateway.terminate();
+        assert_eq!(gateway.terminate().accepted, 0);
         let output = gateway.end().stdout;
         assert!(!output.contains("ready"), "{output}");
     }

@@ -14,8 +14,7 @@ fn each_sigusr1_prints_stats() {
     let mut gateway = Gateway::serve().start();
     for _ in 0..2 {
         gateway.post(FINE).assert_accepted();
-        gateway.signal(Signal::USR1);
-        let stats = gateway.wait_event("stats");
+        let stats = gateway.stats();
         assert!(stats.as_object().is_some_and(|members| members.len() > 1), "{stats}");
     }
     gateway.post(FINE).assert_accepted();
@@ -39,7 +38,7 @@ fn the_gateway_goes_on_after_its_stdout_is_closed() {
     }
     assert!(gateway.is_running());
     gateway.signal(Signal::TERM);
-    assert_eq!(gateway.wait_exit(), 0);
+    gateway.finish(0);
 }
 
 /// A hub and a client are connected. The gateway may finish its start during the first seconds, so one idle second of
@@ -67,7 +66,7 @@ fn the_token_is_not_on_the_command_line_or_in_the_environment() {
     for client in [gateway.target(), "/api/message?token=wrong".to_owned(), "/".to_owned()] {
         gateway.client().exchange(&gateway.request(FINE).target(&client));
     }
-    let token = gateway.target().split_once('=').unwrap().1.to_owned();
+    let token = gateway.token().to_owned();
     for file in ["cmdline", "environ"] {
         let content = std::fs::read(format!("/proc/{}/{file}", gateway.id())).unwrap();
         assert!(!String::from_utf8_lossy(&content).contains(&token), "{file}");

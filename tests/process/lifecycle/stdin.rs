@@ -2,17 +2,13 @@
 
 use std::fs::OpenOptions;
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
-
-use rustix::fs::OFlags;
-use rustix::process::Signal;
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 use crate::endurance::{IDLE_TICKS, ticks_while_idle};
 use crate::statuses::FINE;
 use crate::support::full_pipe::{is_nonblocking, set_nonblocking};
 use crate::support::gateway::{Builder, Gateway};
 use crate::support::net::free_address;
+use crate::support::terminal::Terminal;
 
 fn watching() -> Builder {
     Gateway::serve().arguments(["--watch-stdin"])
@@ -33,8 +29,7 @@ fn without_the_option_the_end_of_stdin_is_ignored() {
     let mut gateway = Gateway::serve().piped_stdin().start();
     gateway.close_stdin();
     // The gateway handles a signal after that, so it would have seen the end of stdin before.
-    gateway.signal(Signal::USR1);
-    gateway.wait_event("stats");
+    gateway.stats();
     gateway.post(FINE).assert_accepted();
     assert!(gateway.is_running());
 }
@@ -95,20 +90,15 @@ fn a_closed_stdin_has_ended() {
 /// A person types, and ends the input with Ctrl-D.
 #[test]
 fn a_terminal_ends_when_the_person_says_so() {
-    let mut terminal = std::fs::File::from(openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap());
-    grantpt(&terminal).unwrap();
-    unlockpt(&terminal).unwrap();
-    let name = ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
-    let no_controlling_terminal = i32::try_from(OFlags::NOCTTY.bits()).unwrap();
-    let open = || OpenOptions::new().read(true).write(true).custom_flags(no_controlling_terminal).open(&name).unwrap();
     for nonblocking in [false, true] {
-        let stdin = open();
+        let mut terminal = Terminal::open();
+        let stdin = terminal.stream();
         set_nonblocking(&stdin, nonblocking);
         let mut gateway = watching().stdin(stdin).start();
-        terminal.write_all(b"a line\n").unwrap();
+        terminal.type_in(b"a line\n");
         gateway.stats();
         gateway.post(FINE).assert_accepted();
-        terminal.write_all(b"\x04").unwrap();
+        terminal.type_in(b"\x04");
         gateway.expect_stopped();
     }
 }

@@ -1,17 +1,16 @@
 //! Stops while libzmq is not done: they end in the drain time, and at once after a second signal.
 
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use tempfile::TempDir;
 
 use crate::support::answer::Answer;
-use crate::support::gateway::{Builder, Gateway};
+use crate::support::eventually;
+use crate::support::gateway::Gateway;
 use crate::support::lateness::Lateness;
-use crate::support::net::refuses;
-use crate::support::subscriber::{Message, ipc_endpoint};
-use crate::support::{PATIENCE, eventually};
+use crate::support::peer::{Form, RawPeer, subscribe};
+use crate::support::subscriber::{Message, hub_endpoints, ipc_endpoint, socket};
 
 /// The longest time that a stop may take on an idle machine that is asked to end at once, or within a second.
 const SOON: Duration = Duration::from_secs(5);
@@ -24,28 +23,14 @@ const LONG_DRAIN: &str = "600";
 const SUBSCRIPTIONS: u32 = 20_000;
 const PREFIX_BYTES: usize = 1_000;
 
-/// Connects to the endpoint as a subscriber that libzmq accepts (ZMTP 3.0 with the NULL mechanism), and subscribes.
-fn connect_with_subscriptions(path: &std::path::Path) -> UnixStream {
-    let mut peer = UnixStream::connect(path).unwrap();
-    peer.set_read_timeout(Some(PATIENCE)).unwrap();
-    peer.set_write_timeout(Some(PATIENCE)).unwrap();
-    let mut greeting = [0; 64];
-    greeting[..16].copy_from_slice(b"\xff\0\0\0\0\0\0\0\0\x7f\x03\0NULL");
-    peer.write_all(&greeting).unwrap();
-    peer.read_exact(&mut greeting).unwrap();
-    peer.write_all(b"\x04\x19\x05READY\x0bSocket-Type\0\0\0\x03SUB").unwrap();
-    let mut header = [0; 2];
-    peer.read_exact(&mut header).unwrap();
-    peer.read_exact(&mut vec![0; header[1].into()]).unwrap();
+/// Connects to the endpoint as a subscriber, and subscribes.
+fn connect_with_subscriptions(endpoint: &str) -> RawPeer {
+    let mut peer = RawPeer::speaking(endpoint, "SUB");
     for number in 0..SUBSCRIPTIONS {
-        // A long frame: its flags, its length, and a subscription.
-        let mut frame = vec![2];
-        frame.extend((PREFIX_BYTES as u64 + 1).to_be_bytes());
-        frame.push(1);
         // The numbers are scattered, so that the prefixes differ from their first bytes on.
-        frame.extend(number.wrapping_mul(0x9e37_79b1).to_be_bytes().iter().cycle().take(PREFIX_BYTES));
+        let prefix = number.wrapping_mul(0x9e37_79b1).to_be_bytes().repeat(PREFIX_BYTES / 4);
         // The gateway may refuse so many subscriptions.
-        if peer.write_all(&frame).is_err() {
+        if !peer.takes(&subscribe(Form::Message, &prefix)) {
             break;
         }
     }
@@ -56,7 +41,7 @@ fn connect_with_subscriptions(path: &std::path::Path) -> UnixStream {
 fn stop_soon(gateway: &mut Gateway) -> Duration {
     let (lateness, asked) = (Lateness::watch(), Instant::now());
     gateway.signal(Signal::TERM);
-    assert_eq!(gateway.wait_exit(), 0);
+    gateway.finish(0);
     let took = asked.elapsed();
     lateness.assert_took(took, SOON);
     gateway.wait_event("stopped");
@@ -71,23 +56,20 @@ fn subscriptions_do_not_delay_the_end() {
         let endpoint = ipc_endpoint(&directory);
         let arguments = option.iter().copied().chain([endpoint.as_str(), "--drain-timeout", "1"]);
         let mut gateway = Gateway::serve().bind("ipc://*").arguments(arguments).start();
-        drop(connect_with_subscriptions(&directory.path().join("bus")));
+        drop(connect_with_subscriptions(&endpoint));
         println!("{option:?}: {:?}", stop_soon(&mut gateway));
     }
 }
 
 /// Posts messages that wait in the embedded hub for a subscriber that does not read.
-fn with_messages_in_the_hub(builder: Builder) -> (Gateway, zmq::Socket, [tempfile::TempDir; 2]) {
-    let directories = [(); 2].map(|()| tempfile::tempdir().unwrap());
-    let [publishers, subscribers] = directories.each_ref().map(ipc_endpoint);
-    let hub = ["--hub", "--hub-publishers", &publishers, "--hub-subscribers", &subscribers];
-    let mut gateway = builder.arguments(hub).start();
+fn with_messages_in_the_hub(drain_timeout_s: &str) -> (Gateway, zmq::Socket, TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    let [publishers, subscribers] = hub_endpoints(&directory);
+    let builder = Gateway::serve().only_hub(&publishers, &subscribers);
+    let mut gateway = builder.arguments(["--drain-timeout", drain_timeout_s]).start();
     gateway.wait_event("ready");
-    let stalled = zmq::Context::new().socket(zmq::SUB).unwrap();
+    let stalled = socket(zmq::SUB);
     stalled.set_rcvhwm(1).unwrap();
-    stalled.set_linger(0).unwrap();
-    stalled.set_rcvtimeo(PATIENCE.as_millis().try_into().unwrap()).unwrap();
-    stalled.set_subscribe(b"").unwrap();
     stalled.connect(&subscribers).unwrap();
     let post = |message: &Message| -> Answer { gateway.post(message.body()) };
     eventually("a probe arrives", || {
@@ -98,7 +80,7 @@ fn with_messages_in_the_hub(builder: Builder) -> (Gateway, zmq::Socket, [tempfil
     for _ in 0..100 {
         post(&large).assert_accepted();
     }
-    (gateway, stalled, directories)
+    (gateway, stalled, directory)
 }
 
 fn has_thread(gateway: &Gateway, name: &str) -> bool {
@@ -109,22 +91,16 @@ fn has_thread(gateway: &Gateway, name: &str) -> bool {
 
 #[test]
 fn a_second_signal_ends_the_stop_of_the_hub() {
-    let (mut gateway, _stalled, directories) =
-        with_messages_in_the_hub(Gateway::serve().arguments(["--drain-timeout", LONG_DRAIN]));
-    let address = gateway.address();
-    gateway.signal(Signal::TERM);
-    eventually("the drain", || refuses(address).then_some(()));
+    let (mut gateway, _stalled, directory) = with_messages_in_the_hub(LONG_DRAIN);
+    gateway.begin_drain();
     eventually("the stop of the hub", || (!has_thread(&gateway, "worker")).then_some(()));
     assert!(gateway.is_running());
     println!("a second SIGTERM while the hub stops: {:?}", stop_soon(&mut gateway));
-    for directory in directories {
-        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "a socket is left behind");
-    }
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "a socket is left behind");
 }
 
 #[test]
 fn the_hub_stops_in_the_drain_time_whoever_does_not_read() {
-    let (mut gateway, _stalled, _directories) =
-        with_messages_in_the_hub(Gateway::serve().arguments(["--drain-timeout", "1"]));
+    let (mut gateway, _stalled, _directory) = with_messages_in_the_hub("1");
     println!("SIGTERM with messages in the hub, --drain-timeout 1: {:?}", stop_soon(&mut gateway));
 }

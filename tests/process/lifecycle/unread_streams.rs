@@ -101,7 +101,7 @@ fn streams_that_take_nothing_hold_up_nothing() {
     gateway.settings.write(disabled());
     wait_until_it_listens(address, false);
     gateway.signal(Signal::TERM);
-    assert_eq!(gateway.wait_exit(), 0);
+    gateway.finish(0);
 }
 
 /// Another process that shares the stream has made it non-blocking.
@@ -114,7 +114,7 @@ fn a_stdout_that_does_not_block_gets_every_event() {
     wait_until_it_listens(address, true);
     let begun = late.read_until(|events| events.contains("\"listening\""));
     gateway.signal(Signal::TERM);
-    assert_eq!(gateway.wait_exit(), 0);
+    gateway.finish(0);
     let events = parse(&(begun + &late.read_to_end()));
     assert!(is_event(events.last().unwrap(), "stopped"), "{events:?}");
 }
@@ -146,7 +146,7 @@ fn a_parent_that_reads_late_gets_the_last_state_of_everything() {
 
     let begun = late.read_until(|events| events.contains("\"rejected\""));
     gateway.signal(Signal::TERM);
-    assert_eq!(gateway.wait_exit(), 0);
+    gateway.finish(0);
     let events = parse(&(begun + &late.read_to_end()));
     let last = |name: &str| events.iter().rposition(|event| is_event(event, name));
     assert_eq!(last("stopped"), Some(events.len() - 1), "{events:?}");
@@ -164,5 +164,5 @@ fn a_parent_that_never_reads_does_not_keep_the_gateway_from_stopping() {
     wait_until_it_listens(address, true);
     Client::connect(address).exchange(&gateway.request(FINE)).assert_accepted();
     gateway.signal(Signal::TERM);
-    assert_eq!(gateway.wait_exit(), 0);
+    gateway.finish(0);
 }

@@ -11,7 +11,7 @@ use crate::support::PATIENCE;
 use crate::support::gateway::Gateway;
 use crate::support::net::free_address;
 use crate::support::process::{Process, Transcript};
-use crate::support::settings_file::{SettingsFile, disabled, enabled, token};
+use crate::support::settings_file::{SettingsFile, disabled, enabled_settings};
 use crate::support::subscriber::Subscriber;
 
 /// A server that is no gateway, and answers as a test wants.
@@ -28,15 +28,18 @@ const TAKEN: &[u8] =
 
 impl Server {
     fn start() -> Self {
-        let settings = SettingsFile::absent();
-        settings.write(&enabled(&token("x")));
-        Self { listener: TcpListener::bind("127.0.0.1:0").unwrap(), settings }
+        Self { listener: TcpListener::bind("127.0.0.1:0").unwrap(), settings: enabled_settings("x") }
     }
 
     fn send(&self, input: impl Into<Stdio>) -> Command {
         let mut command = send_with(&self.settings);
         command.args(["--url", &format!("http://{}", self.listener.local_addr().unwrap())]).stdin(input);
         command
+    }
+
+    /// Starts `send` with so many lines, and accepts its connection.
+    fn send_lines(&self, count: usize) -> (Process, Accepted) {
+        (Process::spawn(&mut self.send(file(&lines(count)))), self.accept())
     }
 
     fn accept(&self) -> Accepted {
@@ -69,6 +72,12 @@ impl Accepted {
     fn answer(&mut self, answer: &[u8]) {
         self.0.get_mut().write_all(answer).unwrap();
     }
+
+    /// Ends the connection, and waits until the other side has ended it too: the next line is in no doubt then.
+    fn close(mut self) {
+        self.0.get_ref().shutdown(std::net::Shutdown::Write).unwrap();
+        assert_eq!(self.0.read_to_end(&mut Vec::new()).unwrap(), 0);
+    }
 }
 
 fn topics(numbers: impl IntoIterator<Item = usize>) -> Vec<String> {
@@ -78,8 +87,7 @@ fn topics(numbers: impl IntoIterator<Item = usize>) -> Vec<String> {
 #[test]
 fn sixty_four_lines_are_in_flight() {
     let server = Server::start();
-    let mut send = Process::spawn(&mut server.send(file(&lines(100))));
-    let mut connection = server.accept();
+    let (mut send, mut connection) = server.send_lines(100);
     assert_eq!(connection.requests(64), topics(1..=64));
     connection.0.get_ref().set_nonblocking(true).unwrap();
     assert!(connection.0.fill_buf().is_err(), "a 65th request");
@@ -87,7 +95,7 @@ fn sixty_four_lines_are_in_flight() {
     connection.answer(&TAKEN.repeat(64));
     assert_eq!(connection.requests(36), topics(65..=100));
     connection.answer(&TAKEN.repeat(36));
-    assert_eq!(send.wait_exit(PATIENCE).code(), Some(0));
+    send.finish(0);
 }
 
 #[test]
@@ -107,8 +115,7 @@ fn lines_of_a_broken_connection_are_in_doubt_and_sent_no_second_time() {
             assert_eq!(connection.requests(36), topics(65..=100));
             connection.answer(&TAKEN.repeat(36));
         }
-        assert_eq!(send.wait_exit(PATIENCE).code(), Some(1));
-        let Transcript { stderr, .. } = send.end();
+        let Transcript { stderr, .. } = send.finish(1);
         let doubt = "warning: lines 4-64 are in doubt, and not sent again: the gateway closed the connection";
         assert!(stderr.contains(doubt), "{stderr}");
         let end = if keeps_going { "in doubt\n" } else { "; unsent: lines 65-67 and everything behind line 67\n" };
@@ -120,23 +127,21 @@ fn lines_of_a_broken_connection_are_in_doubt_and_sent_no_second_time() {
 #[test]
 fn lines_behind_an_answer_that_closes_are_sent_on_a_new_connection() {
     let server = Server::start();
-    let mut send = Process::spawn(&mut server.send(file(&lines(10))));
-    let mut connection = server.accept();
+    let (mut send, mut connection) = server.send_lines(10);
     assert_eq!(connection.requests(10), topics(1..=10));
     let taken = String::from_utf8_lossy(TAKEN);
     connection.answer(taken.replacen("\r\n", "\r\nConnection: close\r\n", 1).as_bytes());
     let mut connection = server.accept();
     assert_eq!(connection.requests(9), topics(2..=10));
     connection.answer(&TAKEN.repeat(9));
-    assert_eq!(send.wait_exit(PATIENCE).code(), Some(0));
+    send.finish(0);
 }
 
 #[test]
 fn a_line_that_waits_is_sent_alone_and_what_overtook_it_is_told() {
     const LATER: &[u8] = b"HTTP/1.1 503 X\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n";
     let server = Server::start();
-    let mut send = Process::spawn(&mut server.send(file(&lines(10))));
-    let mut connection = server.accept();
+    let (mut send, mut connection) = server.send_lines(10);
     assert_eq!(connection.requests(10), topics(1..=10));
     let started = Instant::now();
     connection.answer(&[&TAKEN.repeat(2), LATER, TAKEN, LATER, &TAKEN.repeat(5)].concat());
@@ -145,8 +150,7 @@ fn a_line_that_waits_is_sent_alone_and_what_overtook_it_is_told() {
     connection.answer(TAKEN);
     assert_eq!(connection.request(), "t/5");
     connection.answer(TAKEN);
-    assert_eq!(send.wait_exit(PATIENCE).code(), Some(0));
-    let Transcript { stderr, .. } = send.end();
+    let Transcript { stderr, .. } = send.finish(0);
     assert_eq!(stderr.matches("warning:").count(), 1, "{stderr}");
     assert!(stderr.contains("6 lines behind it went ahead"), "{stderr}");
 }
@@ -164,12 +168,10 @@ fn what_is_no_gateway_is_4() {
         b"HTTP/1.1 302 Found\r\nLocation: /login\r\nContent-Length: 0\r\n\r\n",
     ] {
         let server = Server::start();
-        let mut send = Process::spawn(&mut server.send(file(&lines(1))));
-        let mut connection = server.accept();
+        let (mut send, mut connection) = server.send_lines(1);
         connection.request();
         connection.answer(stranger);
-        assert_eq!(send.wait_exit(PATIENCE).code(), Some(4));
-        let Transcript { stderr, .. } = send.end();
+        let Transcript { stderr, .. } = send.finish(4);
         assert!(stderr.contains("is no gateway") && stderr.contains("line 1 is in doubt"), "{stderr}");
     }
 }
@@ -228,9 +230,8 @@ fn a_token_that_was_just_written_is_tried_once_more() {
 #[test]
 fn a_gateway_that_starts_again_is_waited_for() {
     let (reader, mut writer) = std::io::pipe().unwrap();
-    let Server { listener, settings } = Server::start();
-    let address = listener.local_addr().unwrap();
-    let server = Server { listener, settings };
+    let server = Server::start();
+    let address = server.listener.local_addr().unwrap();
     let mut send = Process::spawn(&mut server.send(reader));
     writer.write_all(b"t/1\t1\n").unwrap();
     let mut connection = server.accept();
@@ -238,9 +239,7 @@ fn a_gateway_that_starts_again_is_waited_for() {
     connection.answer(TAKEN);
     let Server { listener, settings } = server;
     drop(listener);
-    // Both sides have closed the connection before the next line comes, so that it is in no doubt.
-    connection.0.get_ref().shutdown(std::net::Shutdown::Write).unwrap();
-    assert_eq!(connection.0.read_to_end(&mut Vec::new()).unwrap(), 0);
+    connection.close();
     writer.write_all(b"t/2\t2\n").unwrap();
     drop(writer);
     // It has tried to connect meanwhile, which nobody can see from outside.
@@ -249,7 +248,7 @@ fn a_gateway_that_starts_again_is_waited_for() {
     let mut connection = server.accept();
     assert_eq!(connection.request(), "t/2");
     connection.answer(TAKEN);
-    assert_eq!(send.wait_exit(PATIENCE).code(), Some(0));
+    send.finish(0);
 }
 
 /// The answers of the gateway that stops say where it stops, so that no line is in doubt and none is sent twice.
@@ -264,9 +263,9 @@ fn a_gateway_that_restarts_while_lines_stream_leaves_none_in_doubt() {
     };
     let mut gateway = start();
     let (reader, mut writer) = std::io::pipe().unwrap();
-    let settings = SettingsFile::absent();
-    settings.write(&enabled(&token("of-the-test")));
-    let mut send = Process::spawn(send_with(&settings).args(["--url", &format!("http://{address}")]).stdin(reader));
+    let url = format!("http://{address}");
+    let settings = enabled_settings("of-the-test");
+    let mut send = Process::spawn(send_with(&settings).args(["--url", &url]).stdin(reader));
     let is_over = AtomicBool::new(false);
     let mut published = Vec::new();
     let sent = std::thread::scope(|scope| {
@@ -291,8 +290,7 @@ fn a_gateway_that_restarts_while_lines_stream_leaves_none_in_doubt() {
         is_over.store(true, Ordering::Relaxed);
         stream.join().unwrap()
     });
-    let status = send.wait_exit(PATIENCE);
-    assert_eq!(status.code(), Some(0), "{}", send.end().stderr);
+    send.finish(0);
     published.extend((published.len()..sent).map(|_| subscriber.next().topic));
     published.sort_unstable();
     let mut all = topics(1..=sent);
@@ -305,12 +303,10 @@ fn a_gateway_that_is_switched_off_is_told_as_such() {
     const OFF: &[u8] = b"HTTP/1.1 503 X\r\nConnection: close\r\nContent-Type: application/problem+json\r\n\
         Content-Length: 48\r\n\r\n{\"type\":\"urn:x:problem:disabled\",\"detail\":\"off\"}";
     let server = Server::start();
-    let mut send = Process::spawn(&mut server.send(file(&lines(3))));
-    let mut connection = server.accept();
+    let (mut send, mut connection) = server.send_lines(3);
     connection.requests(3);
     connection.answer(&[TAKEN, OFF].concat());
-    assert_eq!(send.wait_exit(PATIENCE).code(), Some(3));
-    let Transcript { stderr, .. } = send.end();
+    let Transcript { stderr, .. } = send.finish(3);
     assert!(stderr.contains("is off") && stderr.contains("unsent: lines 2-3"), "{stderr}");
     assert!(!stderr.contains("doubt") && !stderr.contains("wait"), "{stderr}");
 }
@@ -330,10 +326,8 @@ fn a_gateway_that_was_switched_off_between_two_lines_is_not_waited_for() {
     let file = std::fs::File::options().write(true).open(settings.path()).unwrap();
     file.set_modified(std::time::SystemTime::now() - Duration::from_secs(60)).unwrap();
     drop(listener);
-    connection.0.get_ref().shutdown(std::net::Shutdown::Write).unwrap();
-    assert_eq!(connection.0.read_to_end(&mut Vec::new()).unwrap(), 0);
+    connection.close();
     writer.write_all(b"t/2\t2\n").unwrap();
-    assert_eq!(send.wait_exit(PATIENCE).code(), Some(3));
-    let Transcript { stderr, .. } = send.end();
+    let Transcript { stderr, .. } = send.finish(3);
     assert!(stderr.contains("OPEN_REST_API is not set to True") && stderr.contains("unsent: line 2"), "{stderr}");
 }

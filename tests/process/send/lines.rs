@@ -4,14 +4,14 @@ use std::io::Write;
 use std::process::Stdio;
 use std::time::Instant;
 
-use super::{file, fixture, lines, numbered, run, send_to, send_with};
+use super::{file, fixture, fixture_by, lines, numbered, run, send_to, send_with};
+use crate::support::eventually;
 use crate::support::fixture::Fixture;
 use crate::support::gateway::{Builder, Gateway};
 use crate::support::process::{Process, Transcript, binary};
 use crate::support::settings_file::{enabled, token};
-use crate::support::subscriber::{Message, Subscriber, ipc_endpoint};
+use crate::support::subscriber::{Message, Subscriber, bound_socket, ipc_endpoint};
 use crate::support::terminal::Terminal;
-use crate::support::{PATIENCE, eventually};
 
 #[test]
 fn one_message_is_posted_by_http_https_and_a_unix_socket() {
@@ -46,7 +46,7 @@ fn the_default_settings_are_those_of_the_user() {
 fn lines_are_posted_in_order_over_one_connection() {
     const LINES: usize = 5_000;
     for scheme in ["http", "https"] {
-        let mut fixture = fixture(|builder| if scheme == "https" { builder.https() } else { builder });
+        let mut fixture = fixture_by(scheme, []);
         let (status, log) = run(send_to(&fixture.gateway, scheme).stdin(file(&lines(LINES))));
         assert_eq!(status, 0, "{log}");
         assert!(log.starts_with("info: 5000 lines accepted in "), "{log}");
@@ -55,17 +55,22 @@ fn lines_are_posted_in_order_over_one_connection() {
         }
         let stats = fixture.gateway.stats();
         assert_eq!(stats["connections_accepted"], 1, "{stats}");
+
+        // More than the connection holds, and more than the lines in flight may have.
+        let payload = format!("\"{}\"", "x".repeat(900_000));
+        let large: String = (0..8).map(|number| format!("t/{number}\t{{\"a\":{payload}}}\n")).collect();
+        let (status, log) = run(send_to(&fixture.gateway, scheme).stdin(file(&large)));
+        assert_eq!(status, 0, "{log}");
+        for number in 0..8 {
+            assert_eq!(fixture.subscriber.next().topic, format!("t/{number}"));
+        }
     }
 }
 
 #[test]
 fn what_listen_records_is_replayed() {
     let directory = tempfile::tempdir().unwrap();
-    let endpoint = ipc_endpoint(&directory);
-    let publisher = zmq::Context::new().socket(zmq::XPUB).unwrap();
-    publisher.set_rcvtimeo(i32::try_from(PATIENCE.as_millis()).unwrap()).unwrap();
-    publisher.set_linger(0).unwrap();
-    publisher.bind(&endpoint).unwrap();
+    let (publisher, endpoint) = bound_socket(zmq::XPUB, &ipc_endpoint(&directory));
     let messages = [
         ["a/b", r#"{"n": 1.50}"#],
         [r"back\slash", "{}"],
@@ -81,7 +86,7 @@ fn what_listen_records_is_replayed() {
     for message in messages {
         publisher.send_multipart(message, 0).unwrap();
     }
-    assert_eq!(listen.wait_exit(PATIENCE).code(), Some(0));
+    listen.finish(0);
 
     let fixture = Fixture::start();
     let record = std::fs::File::open(record).unwrap();
@@ -105,16 +110,13 @@ fn a_line_is_posted_before_the_next_one_comes() {
         assert_eq!(fixture.subscriber.next(), Message::new("t/x", "{}"));
     }
     drop(writer);
-    assert_eq!(send.wait_exit(PATIENCE).code(), Some(0));
+    send.finish(0);
 }
 
 #[test]
 fn an_idle_connection_that_the_gateway_closes_is_no_fault() {
     for scheme in ["http", "https"] {
-        let mut fixture = fixture(|builder| {
-            let builder = builder.arguments(["--idle-timeout", "0.05"]);
-            if scheme == "https" { builder.https() } else { builder }
-        });
+        let mut fixture = fixture_by(scheme, ["--idle-timeout", "0.05"]);
         let (reader, mut writer) = std::io::pipe().unwrap();
         let mut send = Process::spawn(send_to(&fixture.gateway, scheme).stdin(reader));
         for number in 1..=3 {
@@ -123,8 +125,7 @@ fn an_idle_connection_that_the_gateway_closes_is_no_fault() {
             eventually("it is closed", || (fixture.gateway.stats()["connections"] == 0).then_some(()));
         }
         drop(writer);
-        assert_eq!(send.wait_exit(PATIENCE).code(), Some(0));
-        let Transcript { stderr, .. } = send.end();
+        let Transcript { stderr, .. } = send.finish(0);
         assert!(stderr.starts_with("info: 3 lines accepted") && !stderr.contains("warning"), "{stderr}");
     }
 }
@@ -142,8 +143,7 @@ fn a_line_that_the_gateway_cannot_take_now_is_sent_again() {
         assert_eq!(subscriber.next(), numbered(number));
     }
     drop(writer);
-    assert_eq!(send.wait_exit(PATIENCE).code(), Some(0));
-    let Transcript { stderr, .. } = send.end();
+    let Transcript { stderr, .. } = send.finish(0);
     assert_eq!(stderr.matches("warning:").count(), 1, "{stderr}");
     assert!(stderr.starts_with("warning: line 1 waits until the gateway takes it: 503"), "{stderr}");
     assert!(stderr.contains("info: 100 lines accepted"), "{stderr}");
@@ -161,22 +161,7 @@ fn a_token_that_changes_is_read_again() {
     writer.write_all(b"t/2\t{\"n\":2}\nt/3\t{\"n\":3}\n").unwrap();
     assert_eq!([fixture.subscriber.next(), fixture.subscriber.next()], [numbered(2), numbered(3)]);
     drop(writer);
-    assert_eq!(send.wait_exit(PATIENCE).code(), Some(0));
-}
-
-/// More than the connection holds, and more than the lines in flight may have.
-#[test]
-fn large_lines_are_posted_in_order() {
-    let payload = format!("\"{}\"", "x".repeat(900_000));
-    let lines: String = (0..8).map(|number| format!("t/{number}\t{{\"a\":{payload}}}\n")).collect();
-    for scheme in ["http", "https"] {
-        let fixture = fixture(|builder| if scheme == "https" { builder.https() } else { builder });
-        let (status, log) = run(send_to(&fixture.gateway, scheme).stdin(file(&lines)));
-        assert_eq!(status, 0, "{log}");
-        for number in 0..8 {
-            assert_eq!(fixture.subscriber.next().topic, format!("t/{number}"));
-        }
-    }
+    send.finish(0);
 }
 
 #[test]
@@ -188,7 +173,6 @@ fn a_terminal_sees_the_progress_and_the_summary() {
     command.stdin(reader);
     let stderr = Stdio::from(terminal.stream());
     let mut send = Process::spawn_with_streams(&mut command, Stdio::null(), stderr, |_| false);
-    drop(command);
     // The progress is shown a while after the start.
     let mut shown = 0;
     let started = Instant::now();
@@ -198,7 +182,7 @@ fn a_terminal_sees_the_progress_and_the_summary() {
         shown += 1;
     }
     drop(writer);
-    assert_eq!(send.wait_exit(PATIENCE).code(), Some(0));
+    send.finish(0);
     let screen = terminal.read_to_end();
     assert!(screen.contains(" lines accepted in 0.") && screen.contains('\r'), "{screen:?}");
     assert!(screen.contains(&format!("info: {shown} lines accepted in ")), "{screen:?}");

@@ -61,6 +61,15 @@ fn numbered(number: usize) -> Message {
     Message::new(&format!("t/{number}"), &format!("{{\"n\":{number}}}"))
 }
 
+/// Starts a gateway of `http` or `https` with these options, that publishes to a new subscriber.
+fn fixture_by<'a>(scheme: &str, options: impl IntoIterator<Item = &'a str>) -> Fixture {
+    let options: Vec<_> = options.into_iter().collect();
+    fixture(|builder| {
+        let builder = builder.arguments(options.iter().copied());
+        if scheme == "https" { builder.https() } else { builder }
+    })
+}
+
 /// Starts a gateway that publishes to a new subscriber.
 fn fixture(configure: impl Fn(Builder) -> Builder) -> Fixture {
     let subscriber = Subscriber::bound();

@@ -4,22 +4,18 @@ use super::FINE;
 use crate::support::fixture::Fixture;
 use crate::support::subscriber::Message;
 
+/// The extensions and trailers of chunks are dropped.
 #[test]
-fn chunks_are_joined_and_their_extensions_and_trailers_are_dropped() {
+fn a_request_in_chunks_or_byte_by_byte_is_the_same_request() {
     let fixture = Fixture::start();
     let mut client = fixture.client();
-    let message = Message::new("t", r#"{"content":"0\r\n\r\n is no end"}"#);
+    let message = Message::new("t", r#"{"a": [1, 2.50], "content":"0\r\n\r\n is no end"}"#);
+    let whole = fixture.request(message.body());
     for size in [1, 7, 1000] {
-        client.exchange(&fixture.request(message.body()).chunked(size)).assert_accepted();
+        client.exchange(&whole.clone().chunked(size)).assert_accepted();
         assert_eq!(fixture.subscriber.next(), message, "in chunks of {size}");
     }
-}
-
-#[test]
-fn a_request_that_comes_byte_by_byte_is_the_same_request() {
-    let fixture = Fixture::start();
-    let message = Message::new("t", r#"{"a": [1, 2.50]}"#);
-    for request in [fixture.request(message.body()), fixture.request(message.body()).chunked(5)] {
+    for request in [whole.clone(), whole.chunked(5)] {
         let mut client = fixture.client();
         request.bytes().iter().for_each(|byte| client.send([*byte]));
         client.response().assert_accepted();
@@ -40,10 +36,10 @@ fn a_body_that_ends_too_early_is_not_published() {
     fixture.assert_nothing_more_published();
 }
 
-/// `Expect: 100-continue`: the 100 comes after the head has passed every check.
+/// `Expect: 100-continue`.
 #[test]
-fn a_head_that_passes_every_check_is_answered_with_100() {
-    let fixture = Fixture::start();
+fn a_100_comes_if_the_head_passes_every_check_and_else_a_refusal_without_it() {
+    let fixture = Fixture::with(["--max-body", "100"]);
     let mut client = fixture.client();
     for name in ["100-continue", "100-Continue"] {
         let request = fixture.request(FINE).field("Expect", name);
@@ -53,11 +49,6 @@ fn a_head_that_passes_every_check_is_answered_with_100() {
         client.response().assert_accepted();
         assert_eq!(fixture.subscriber.next(), Message::new("t", "{}"));
     }
-}
-
-#[test]
-fn a_head_that_fails_a_check_is_refused_without_a_100() {
-    let fixture = Fixture::with(["--max-body", "100"]);
     let fine = fixture.request(FINE).field("Expect", "100-continue");
     let refused = [
         (fine.clone().target("/api/message?token=wrong"), 401),

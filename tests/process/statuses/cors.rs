@@ -28,7 +28,7 @@ fn lists(response: &Answer, name: &str, item: &str) -> bool {
 }
 
 #[test]
-fn a_preflight_is_204_and_allows_a_post_of_json() {
+fn a_preflight_is_204_and_allows_a_post_of_json_and_the_private_network_to_a_page_that_asks() {
     let fixture = Fixture::start();
     let mut client = fixture.client();
     let response = client.exchange(&preflight(ORIGIN));
@@ -40,11 +40,7 @@ fn a_preflight_is_204_and_allows_a_post_of_json() {
     }
     assert_eq!(response.field("Access-Control-Allow-Private-Network"), None, "the page did not ask for it");
     client.exchange(&fixture.request(FINE).field("Origin", ORIGIN)).assert_accepted();
-}
 
-#[test]
-fn a_page_of_a_public_site_may_post_to_the_private_network_if_it_asks() {
-    let fixture = Fixture::start();
     let asking = preflight(ORIGIN).field("Access-Control-Request-Private-Network", "true");
     let response = fixture.client().exchange(&asking);
     assert_eq!(response.status, 204);

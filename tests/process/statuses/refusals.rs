@@ -19,19 +19,13 @@ fn refuse(fixture: &Fixture, request: &Request, status: u16) -> Answer {
 }
 
 #[test]
-fn another_path_is_404() {
+fn another_path_is_404_and_any_method_but_post_is_405_which_names_the_allowed_methods() {
     let fixture = Fixture::start();
     let target = fixture.gateway.target();
     for path in ["/", "/api", "/api/message/", "/api/messages", "/API/message", "//api/message"] {
         let target = target.replacen("/api/message", path, 1);
         refuse(&fixture, &fixture.request(FINE).target(&target), 404);
     }
-    fixture.assert_nothing_more_published();
-}
-
-#[test]
-fn any_method_but_post_is_405_and_names_the_allowed_methods() {
-    let fixture = Fixture::start();
     for method in ["GET", "PUT", "PATCH", "DELETE", "TRACE", "BREW", "post"] {
         let response = refuse(&fixture, &fixture.request(FINE).method(method), 405);
         assert_eq!(response.field("Allow"), Some("POST, OPTIONS"), "{method}");
@@ -83,20 +77,16 @@ fn a_body_that_is_not_declared_as_json_is_415_and_names_the_accepted_type() {
 }
 
 #[test]
-fn a_transfer_coding_other_than_chunked_is_501_and_closes_the_connection() {
+fn a_transfer_coding_other_than_chunked_is_501_and_another_version_505_and_both_close_the_connection() {
     let fixture = Fixture::start();
-    for coding in ["gzip", "gzip, chunked"] {
-        let request = fixture.request(FINE).field("Transfer-Encoding", coding);
-        assert_eq!(refuse_and_close(&fixture, &request).status, 501, "{coding}");
+    let fine = fixture.request(FINE);
+    for (request, status) in [
+        (fine.clone().field("Transfer-Encoding", "gzip"), 501),
+        (fine.clone().field("Transfer-Encoding", "gzip, chunked"), 501),
+        (fine.version("HTTP/2.0"), 505),
+    ] {
+        assert_eq!(refuse_and_close(&fixture, &request).status, status, "{request:?}");
     }
-    fixture.assert_nothing_more_published();
-}
-
-#[test]
-fn another_version_is_505_and_closes_the_connection() {
-    let fixture = Fixture::start();
-    let request = fixture.request(FINE).version("HTTP/2.0");
-    assert_eq!(refuse_and_close(&fixture, &request).status, 505);
     fixture.assert_nothing_more_published();
 }
 

@@ -90,7 +90,7 @@ fn a_token_is_compared_without_its_percent_encoding() {
 fn a_request_without_the_right_token_is_the_last_of_its_connection() {
     let mut fixture = Fixture::start();
     let fine = fixture.request(FINE);
-    let value = fixture.gateway.target().split_once('=').unwrap().1.to_owned();
+    let value = fixture.gateway.token().to_owned();
     let targets = ["/api/message", "/api/message?token=wrong", &format!("/api/message?token={value}&token={value}")];
     for target in targets {
         for request in [fine.clone().target(target), fine.clone().target(target).chunked(3)] {

@@ -235,7 +235,12 @@ impl Builder {
 
     /// Starts the gateway and waits until it accepts requests.
     pub(crate) fn start(self) -> Gateway {
-        let mut gateway = self.spawn();
+        self.start_beside(SettingsFile::absent())
+    }
+
+    /// Starts the gateway with the directory of these settings and waits until it accepts requests.
+    pub(crate) fn start_beside(self, settings: SettingsFile) -> Gateway {
+        let mut gateway = self.spawn_beside(settings);
         gateway.wait_listening();
         gateway
     }

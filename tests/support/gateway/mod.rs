@@ -12,6 +12,7 @@ use serde_json::Value;
 pub(crate) use self::builder::Builder;
 use crate::support::answer::Answer;
 use crate::support::http::Client;
+use crate::support::net::refuses;
 use crate::support::process::{Process, Transcript};
 use crate::support::request::Request;
 use crate::support::settings_file::{SettingsFile, TOKEN_MARK};
@@ -46,6 +47,16 @@ impl Gateway {
     /// Returns a builder with the defaults.
     pub(crate) fn serve() -> Builder {
         Builder::new()
+    }
+
+    /// Starts two gateways together, of which one must run and the other end with this status. Returns the one that runs.
+    pub(crate) fn one_of_two(builder: impl Fn() -> Builder, status: i32) -> Self {
+        let [mut one, mut other] = [(); 2].map(|()| builder().spawn());
+        let runs = [one.listens_before_its_end(), other.listens_before_its_end()];
+        assert_ne!(runs[0], runs[1], "which of them run");
+        let (running, mut failed) = if runs[0] { (one, other) } else { (other, one) };
+        failed.finish(status);
+        running
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -112,6 +123,10 @@ impl Gateway {
         Client::connect(self.address())
     }
 
+    pub(crate) fn token(&self) -> &str {
+        &self.token
+    }
+
     /// Returns the path with the right token.
     pub(crate) fn target(&self) -> String {
         format!("/api/message?token={}", self.token)
@@ -144,7 +159,7 @@ impl Gateway {
 
     /// Waits until it has logged `text`. The log has a pipe of its own, so the order of events tells nothing about it.
     pub(crate) fn expect_log(&self, text: &str) {
-        eventually(text, || self.log().contains(text).then_some(()));
+        self.process.wait_log(text);
     }
 
     pub(crate) fn close_stdin(&mut self) {
@@ -176,6 +191,17 @@ impl Gateway {
         status.code().unwrap_or_else(|| panic!("ended by a signal: {status}"))
     }
 
+    /// Waits until it ends by itself with this status, and returns all that it has written.
+    pub(crate) fn finish(&mut self, status: i32) -> Transcript {
+        self.process.finish(status)
+    }
+
+    /// Sends SIGTERM and waits until the drain has begun: nothing listens any more.
+    pub(crate) fn begin_drain(&self) {
+        self.signal(Signal::TERM);
+        eventually("the drain", || refuses(self.address()).then_some(()));
+    }
+
     /// Sends SIGTERM and checks what a parent may rely on then.
     pub(crate) fn terminate(&mut self) -> Stopped {
         self.signal(Signal::TERM);
@@ -184,8 +210,7 @@ impl Gateway {
 
     /// Checks that it exits with 0 and that its last line says that all accepted messages were published.
     pub(crate) fn expect_stopped(&mut self) -> Stopped {
-        assert_eq!(self.wait_exit(), 0);
-        let output = self.process.end().stdout;
+        let output = self.finish(0).stdout;
         let last = parse_event(output.split_inclusive('\n').next_back().expect("a last line"));
         assert!(is_event(&last, "stopped"), "the last line is {last}");
         let count = |name: &str| last[name].as_u64().unwrap_or_else(|| panic!("{name}: {last}"));
