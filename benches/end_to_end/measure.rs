@@ -36,46 +36,47 @@ const WARM_UP: Duration = Duration::from_millis(300);
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Metric {
-    /// The processor time of all threads of the server, in user space and in the kernel, in µs.
+    /// The processor time of all threads of the server, in user space and in the kernel.
     CpuPerRequest,
-    /// The processor time of all threads of the server but the workers for a message, in µs.
+    /// The processor time of all threads of the server but the workers.
     BusPerMessage,
-    /// The processor time for a megabyte of bodies, in ms.
+    /// The processor time for a megabyte of bodies.
     CpuPerMegabyte,
-    /// Requests a second.
     Requests,
-    /// The median time from the sending of a request until the subscriber receives the message, in µs.
+    /// The time from the sending of a request until the subscriber receives the message.
     PublishP50,
-    /// The same time for the 99th percentile.
     PublishP99,
-    /// The median time from the sending of a request to its answer, in µs.
+    /// The time from the sending of a request to its answer.
     HttpP50,
-    /// The same time for the 99th percentile.
     HttpP99,
-    /// The growth of the resident memory for each connection, in bytes.
+    /// The growth of the resident memory for each connection.
     IdleBytes,
-    /// The time from the start of the process until it prints that it listens, in ms.
+    /// The time from the start of the process until it prints that it listens.
     Start,
-    /// The resident memory when it listens, in MB.
+    /// The resident memory when it listens.
     Rss,
 }
 
 impl Metric {
-    /// Returns the name for machines, with the unit at its end.
-    pub(crate) fn key(self) -> &'static str {
+    /// Returns the name for machines, with the unit at its end, and the one in the tables.
+    fn names(self) -> (&'static str, &'static str) {
         match self {
-            Self::CpuPerRequest => "cpu_per_request_us",
-            Self::BusPerMessage => "bus_per_message_us",
-            Self::CpuPerMegabyte => "cpu_per_megabyte_ms",
-            Self::Requests => "requests_per_s",
-            Self::PublishP50 => "publish_p50_us",
-            Self::PublishP99 => "publish_p99_us",
-            Self::HttpP50 => "http_p50_us",
-            Self::HttpP99 => "http_p99_us",
-            Self::IdleBytes => "rss_per_connection_bytes",
-            Self::Start => "start_ms",
-            Self::Rss => "rss_mb",
+            Self::CpuPerRequest => ("cpu_per_request_us", "CPU a request, µs"),
+            Self::BusPerMessage => ("bus_per_message_us", "CPU of the bus a message, µs"),
+            Self::CpuPerMegabyte => ("cpu_per_megabyte_ms", "CPU a megabyte, ms"),
+            Self::Requests => ("requests_per_s", "requests a second"),
+            Self::PublishP50 => ("publish_p50_us", "publish delay p50, µs"),
+            Self::PublishP99 => ("publish_p99_us", "publish delay p99, µs"),
+            Self::HttpP50 => ("http_p50_us", "HTTP p50, µs"),
+            Self::HttpP99 => ("http_p99_us", "HTTP p99, µs"),
+            Self::IdleBytes => ("rss_per_connection_bytes", "RSS a connection, bytes"),
+            Self::Start => ("start_ms", "start, ms"),
+            Self::Rss => ("rss_mb", "RSS, MB"),
         }
+    }
+
+    pub(crate) fn key(self) -> &'static str {
+        self.names().0
     }
 
     /// Returns a value of this metric such that more is worse.
@@ -86,19 +87,7 @@ impl Metric {
 
 impl fmt::Display for Metric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::CpuPerRequest => "CPU a request, µs",
-            Self::BusPerMessage => "CPU of the bus a message, µs",
-            Self::CpuPerMegabyte => "CPU a megabyte, ms",
-            Self::Requests => "requests a second",
-            Self::PublishP50 => "publish delay p50, µs",
-            Self::PublishP99 => "publish delay p99, µs",
-            Self::HttpP50 => "HTTP p50, µs",
-            Self::HttpP99 => "HTTP p99, µs",
-            Self::IdleBytes => "RSS a connection, bytes",
-            Self::Start => "start, ms",
-            Self::Rss => "RSS, MB",
-        })
+        f.write_str(self.names().1)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::comparison::{Comparison, Noise, Verdict, median, range};
 use crate::measure::Metric;
 use crate::results::Results;
 use crate::servers::Server;
-use crate::workloads::{Bound, Workload};
+use crate::workloads::Workload;
 
 /// The line before and after the tables of a file.
 const MARK: &str = "<!-- written by the bench -->\n";
@@ -45,11 +45,11 @@ pub(crate) fn aims(measured: &[(&Workload, Results)]) -> String {
         for aim in workload.aims {
             let ratios = results.ratios(aim.server, aim.beside, aim.metric);
             let Some((ratio, range)) = median_and_range(&ratios) else { continue };
-            let bound = match aim.bound {
-                Bound::AtMost(bound) => format!("≤ {bound:.2}"),
-                Bound::AtLeast(bound) => format!("≥ {bound:.1}"),
+            let (bound, is_met) = match aim.metric {
+                Metric::Requests => (format!("≥ {:.1}", aim.bound), ratio >= aim.bound),
+                _ => (format!("≤ {:.2}", aim.bound), ratio <= aim.bound),
             };
-            let met = if aim.bound.holds(ratio) { "yes" } else { "no" };
+            let met = if is_met { "yes" } else { "no" };
             let (workload, server, beside) = (workload.name, aim.server.name(), aim.beside.name());
             let _ = writeln!(
                 table,

@@ -127,7 +127,7 @@ pub(crate) struct Programs {
     selected: Selected,
     against: Option<PathBuf>,
     directory: TempDir,
-    peers: Vec<PathBuf>,
+    peers: Option<PathBuf>,
     python: Option<PathBuf>,
 }
 
@@ -139,8 +139,8 @@ impl Programs {
         let settings = format!("OPEN_REST_API = True\nTOKEN = \"{TOKEN}\"\n");
         fs::write(directory.path().join("user_settings.py"), settings)?;
         let (peers, python) = match selected.is_gateways_alone() {
-            true => (Vec::new(), None),
-            false => (build_peers()?, python_of_aiohttp()),
+            true => (None, None),
+            false => (Some(build_peers()?), python_of_aiohttp()),
         };
         Ok(Self { selected, against, directory, peers, python })
     }
@@ -204,13 +204,13 @@ impl Programs {
                 python.arg(peers_directory().join("aiohttp_pyzmq.py"));
                 python
             }
-            Server::AxumPlain => self.built("axum_mpsc")?,
-            Server::Hyper => self.built("hyper_pipeline")?,
-            Server::HyperTls => self.built("hyper_tls")?,
-            Server::HyperPlain => self.built("hyper_mpsc")?,
-            Server::Canned => self.built("canned_tokio_uring")?,
-            Server::CannedStream => self.built("canned_tcp_stream")?,
-            _ => self.built("axum_gateway_bus")?,
+            Server::AxumPlain => self.built("axum-plain")?,
+            Server::Hyper => self.built("hyper")?,
+            Server::HyperTls => self.built("hyper-tls")?,
+            Server::HyperPlain => self.built("hyper-plain")?,
+            Server::Canned => self.built("canned")?,
+            Server::CannedStream => self.built("canned-stream")?,
+            _ => self.built("axum")?,
         };
         command.args(["--hub", hub]).env("PEER_TOKEN", TOKEN);
         if via == Via::Tls {
@@ -240,9 +240,10 @@ impl Programs {
         command
     }
 
-    fn built(&self, name: &str) -> Result<Command, Failure> {
-        let program = self.peers.iter().find(|path| path.ends_with(name)).ok_or_else(|| format!("no peer {name}"))?;
-        Ok(Command::new(program))
+    fn built(&self, peer: &str) -> Result<Command, Failure> {
+        let mut command = Command::new(self.peers.as_ref().ok_or("the peers are not built")?);
+        command.arg(peer);
+        Ok(command)
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -265,8 +266,8 @@ fn python_of_aiohttp() -> Option<PathBuf> {
     None
 }
 
-/// Builds the peers, and returns their executables.
-fn build_peers() -> Result<Vec<PathBuf>, Failure> {
+/// Builds the peers, and returns their executable.
+fn build_peers() -> Result<PathBuf, Failure> {
     let manifest = peers_directory().join("Cargo.toml");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
@@ -278,5 +279,6 @@ fn build_peers() -> Result<Vec<PathBuf>, Failure> {
         return Err("the build of the peers failed".into());
     }
     let messages = output.stdout.split(|&byte| byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
-    Ok(messages.filter_map(|message: Value| Some(message.get("executable")?.as_str()?.into())).collect())
+    let executable = messages.filter_map(|message: Value| Some(message.get("executable")?.as_str()?.into())).next();
+    executable.ok_or_else(|| "the build has made no executable".into())
 }

@@ -35,10 +35,7 @@ struct SharedBuffers {
 }
 
 /// Serves on an event loop of `T` until the process ends.
-///
-/// # Errors
-/// A system call fails.
-pub fn serve<T: Transport>(arguments: &Arguments) -> Outcome {
+pub(crate) fn serve<T: Transport>(arguments: &Arguments) -> Outcome {
     let socket = arguments.listen()?;
     let shared = Rc::new(SharedBuffers {
         answer: answer(),
@@ -64,8 +61,7 @@ pub fn serve<T: Transport>(arguments: &Arguments) -> Outcome {
 }
 
 /// Returns the answer of the gateway to an accepted message, with the date of the start.
-#[must_use]
-pub fn answer() -> Vec<u8> {
+pub(crate) fn answer() -> Vec<u8> {
     let mut context = Context::new(Policy::default(), Budget::new(0), Arc::default(), ());
     context.set_date(SystemTime::now());
     let request = Request { persistent: true, method: Method::Post, ..Request::unread(b"") };

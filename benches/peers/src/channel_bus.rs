@@ -12,14 +12,11 @@ use crate::router::{Busy, Publish};
 type Frames = [zmq::Message; 2];
 
 /// The sending end of the channel.
-pub struct ChannelBus(mpsc::Sender<Frames>);
+pub(crate) struct ChannelBus(mpsc::Sender<Frames>);
 
 impl ChannelBus {
     /// Connects to `hub` and waits until messages reach it.
-    ///
-    /// # Errors
-    /// libzmq reports an error.
-    pub fn connect(hub: &str) -> Outcome<Self> {
+    pub(crate) fn connect(hub: &str) -> Outcome<Self> {
         let socket = zmq::Context::new().socket(zmq::XPUB)?;
         // Without a limit, libzmq drops nothing. With a limit it would drop messages: the option to block instead has
         // no name in the zmq crate.

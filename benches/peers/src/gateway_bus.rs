@@ -10,7 +10,7 @@ use crate::Outcome;
 use crate::router::{Busy, Publish};
 
 /// The bus of `adapter-gateway serve --connect HUB`.
-pub struct GatewayBus {
+pub(crate) struct GatewayBus {
     publisher: Publisher,
     published: Arc<Notify>,
     _running: Bus,
@@ -18,10 +18,7 @@ pub struct GatewayBus {
 
 impl GatewayBus {
     /// Connects to `hub` and waits until messages reach it. Must be called in the runtime.
-    ///
-    /// # Errors
-    /// `hub` is not an endpoint, or the bus cannot be started.
-    pub fn connect(hub: &str) -> Outcome<Self> {
+    pub(crate) fn connect(hub: &str) -> Outcome<Self> {
         let config = BusConfig { connect: vec![hub.parse()?], ..BusConfig::default() };
         let (events, connected) = mpsc::channel();
         let bus = Bus::start(config, move |event| {

@@ -10,7 +10,7 @@ const FIELD_LINES: usize = 64;
 
 /// What is known of the request that a connection receives.
 #[derive(Default)]
-pub struct Requests {
+pub(crate) struct Requests {
     /// The beginning of a head whose end has not come yet.
     head: Vec<u8>,
     /// How many bytes of a body have not come yet.
@@ -19,14 +19,11 @@ pub struct Requests {
 
 /// The input is not HTTP, or its body has another framing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unframed;
+pub(crate) struct Unframed;
 
 impl Requests {
     /// Takes the next input of a connection, which may begin and end anywhere. Returns how many requests end in it.
-    ///
-    /// # Errors
-    /// [`Unframed`]: the end of a request cannot be found.
-    pub fn ends_in(&mut self, input: &[u8]) -> Result<usize, Unframed> {
+    pub(crate) fn ends_in(&mut self, input: &[u8]) -> Result<usize, Unframed> {
         if self.head.is_empty() {
             return self.count_ends(input);
         }

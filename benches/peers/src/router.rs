@@ -15,17 +15,14 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 /// Publishes messages.
-pub trait Publish: Send + Sync + 'static {
+pub(crate) trait Publish: Send + Sync + 'static {
     /// Passes a message to the bus without waiting.
-    ///
-    /// # Errors
-    /// [`Busy`]: the bus cannot take the message.
     fn publish(&self, topic: &str, payload: &str) -> Result<(), Busy>;
 }
 
 /// The bus has no room or no hub.
 #[derive(Clone, Copy, Debug)]
-pub struct Busy;
+pub(crate) struct Busy;
 
 struct App<P> {
     token: String,
@@ -48,7 +45,7 @@ struct Message<'b> {
 
 /// Returns a router with the path of the gateway. The limit of bodies is the 2 MiB of axum, because a lower limit would
 /// need a layer for each request.
-pub fn router<P: Publish>(token: String, bus: P) -> Router {
+pub(crate) fn router<P: Publish>(token: String, bus: P) -> Router {
     Router::new().route(ENDPOINT, post(message::<P>)).with_state(Arc::new(App { token, bus }))
 }
 

@@ -16,7 +16,7 @@ use crate::Outcome;
 const BACKLOG: i32 = 4096;
 
 /// Where a peer listens.
-pub enum ListenAddress {
+pub(crate) enum ListenAddress {
     /// On an address, by TCP.
     Tcp(SocketAddr),
     /// On a Unix socket of this path.
@@ -36,7 +36,11 @@ impl FromStr for ListenAddress {
 
 /// A server that the gateway is compared with. PEER_TOKEN holds the token.
 #[derive(FromArgs)]
-pub struct Arguments {
+pub(crate) struct Arguments {
+    /// the peer: axum, axum-plain, hyper, hyper-plain, hyper-tls, canned or canned-stream
+    #[argh(positional)]
+    pub(crate) peer: String,
+
     /// where to publish, tcp://ADDR:PORT; ignored by a peer that does not publish
     #[argh(option)]
     hub: Option<String>,
@@ -55,33 +59,18 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Parses the command line of this process. Ends the process if it is wrong.
-    #[must_use]
-    pub fn from_command_line() -> Self {
-        argh::from_env()
-    }
-
     /// Returns the endpoint to publish to.
-    ///
-    /// # Errors
-    /// The option is missing.
-    pub fn hub(&self) -> Outcome<&str> {
+    pub(crate) fn hub(&self) -> Outcome<&str> {
         Ok(self.hub.as_deref().ok_or("--hub is needed")?)
     }
 
     /// Returns the files of the certificate chain and of its key.
-    ///
-    /// # Errors
-    /// An option is missing.
-    pub fn certificate(&self) -> Outcome<(&PathBuf, &PathBuf)> {
+    pub(crate) fn certificate(&self) -> Outcome<(&PathBuf, &PathBuf)> {
         Ok(self.cert.as_ref().zip(self.key.as_ref()).ok_or("--cert and --key are needed")?)
     }
 
     /// Listens with the backlog of the gateway.
-    ///
-    /// # Errors
-    /// The address cannot be used.
-    pub fn listen(&self) -> io::Result<Socket> {
+    pub(crate) fn listen(&self) -> io::Result<Socket> {
         let (domain, address) = match &self.listen {
             ListenAddress::Tcp(address) => (Domain::for_address(*address), SockAddr::from(*address)),
             ListenAddress::Unix(path) => (Domain::UNIX, SockAddr::unix(path)?),
@@ -93,19 +82,8 @@ impl Arguments {
     }
 }
 
-/// Returns the token that requests must have.
-///
-/// # Errors
-/// The variable is not set.
-pub fn token() -> Outcome<String> {
-    Ok(std::env::var("PEER_TOKEN")?)
-}
-
 /// Prints that `listener` takes connections. The kernel queues them from its bind on.
-///
-/// # Errors
-/// A system call fails.
-pub fn announce(scheme: &str, listener: &Socket) -> Outcome {
+pub(crate) fn announce(scheme: &str, listener: &Socket) -> Outcome {
     let address = listener.local_addr()?;
     let event = match (address.as_socket(), address.as_pathname()) {
         (Some(address), _) => json!({ "event": "listening", "url": format!("{scheme}://{address}{ENDPOINT}") }),

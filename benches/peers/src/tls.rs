@@ -14,10 +14,7 @@ use tokio_rustls::rustls::version::{TLS12, TLS13};
 use crate::Outcome;
 
 /// Returns an acceptor with the certificate and the key of these files.
-///
-/// # Errors
-/// The files cannot be read, or rustls refuses them.
-pub fn acceptor((certificate, key): (impl AsRef<Path>, impl AsRef<Path>)) -> Outcome<TlsAcceptor> {
+pub(crate) fn acceptor((certificate, key): (impl AsRef<Path>, impl AsRef<Path>)) -> Outcome<TlsAcceptor> {
     let chain = CertificateDer::pem_file_iter(certificate)?.collect::<Result<_, _>>()?;
     let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_protocol_versions(&[&TLS13, &TLS12])?

@@ -3,11 +3,12 @@
 use std::io;
 use std::rc::Rc;
 
-use peers::Outcome;
-use peers::canned::answer;
-use peers::requests::Requests;
-use peers::start::{Arguments, announce};
 use tokio_uring::net::{TcpListener, TcpStream};
+
+use crate::Outcome;
+use crate::canned::answer;
+use crate::requests::Requests;
+use crate::start::{Arguments, announce};
 
 /// Bytes that are read at once into the buffer of a connection. A pipeline of some dozen small requests fits.
 const READ_BYTES: usize = 8 * 1024;
@@ -15,8 +16,9 @@ const READ_BYTES: usize = 8 * 1024;
 /// Entries of the submission queue. More operations than these are submitted in several calls.
 const RING_ENTRIES: u32 = 1024;
 
-fn main() -> Outcome {
-    let socket = Arguments::from_command_line().listen()?;
+/// Serves until the process ends.
+pub(crate) fn serve(arguments: &Arguments) -> Outcome {
+    let socket = arguments.listen()?;
     let answer: Rc<[u8]> = answer().into();
     let mut ring = tokio_uring::uring_builder();
     // The thread that submits also handles the completions, so the kernel need not interrupt it.
