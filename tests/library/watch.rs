@@ -1,9 +1,9 @@
 //! One named test for each way in which a watched file changes, with real files.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::Write as _;
-use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use adapter_gateway::sys::watch::Watch;
@@ -46,21 +46,23 @@ struct Place {
 }
 
 impl Place {
-    fn new() -> Self {
+    /// Returns the directory, once these commands of a shell have run in it.
+    fn after(commands: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
-        Self { _dir: dir, root }
+        let place = Self { _dir: dir, root };
+        place.run(commands);
+        place
     }
 
     fn path(&self, name: &str) -> PathBuf {
         self.root.join(name)
     }
 
-    fn file(&self, name: &str) -> PathBuf {
-        let path = self.path(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, "X = 0\n").unwrap();
-        path
+    fn run(&self, commands: &str) {
+        let mut shell = Command::new("sh");
+        let status = shell.args(["-euc", commands]).current_dir(&self.root).status().unwrap();
+        assert!(status.success(), "{commands}");
     }
 }
 
@@ -70,249 +72,167 @@ fn replace(path: &Path) {
     fs::rename(other, path).unwrap();
 }
 
-/// Asserts that each step is reported, and that its reports end before the next step.
-fn assert_each_is_reported(path: &Path, steps: &[(&str, &dyn Fn())]) {
+/// A place with a file of settings.
+const FILE: &str = "echo 'X = 0' > user_settings.py";
+
+/// Asserts that each step is reported, and that its reports end before the next step. The steps are commands of a shell.
+fn assert_each_is_reported(before: &str, watched: &str, steps: &[&str]) {
+    let place = Place::after(before);
     block_on(async {
-        let mut watch = Watch::start(path);
+        let mut watch = Watch::start(&place.path(watched));
         assert!(is_not_reported(&mut watch).await, "a report before the first step");
-        for (name, step) in steps {
-            step();
-            assert!(count_reports(&mut watch).await > 0, "{name}");
+        for (number, step) in steps.iter().enumerate() {
+            place.run(step);
+            assert!(count_reports(&mut watch).await > 0, "step {number}: {step}");
         }
     });
 }
 
-fn assert_not_reported(path: &Path, step: impl FnOnce()) {
+/// Asserts that these commands are not reported.
+fn assert_not_reported(commands: &str) {
+    let place = Place::after(FILE);
     block_on(async {
-        let mut watch = Watch::start(path);
-        step();
+        let mut watch = Watch::start(&place.path("user_settings.py"));
+        place.run(commands);
         assert!(is_not_reported(&mut watch).await);
     });
 }
 
 #[test]
 fn writing_is_reported() {
-    let place = Place::new();
-    let path = place.file("user_settings.py");
-    let in_place = || {
-        OpenOptions::new().write(true).open(&path).unwrap().write_all(b"X = 2\n").unwrap();
-    };
-    let truncating = || fs::write(&path, "X = 3\n").unwrap();
-    assert_each_is_reported(&path, &[("in place", &in_place), ("truncating", &truncating), ("again", &in_place)]);
+    let in_place = "printf 'X = 2\\n' 1<> user_settings.py";
+    assert_each_is_reported(FILE, "user_settings.py", &[in_place, "echo 'X = 3' > user_settings.py", in_place]);
 }
 
 #[test]
 fn replacing_by_a_rename_is_reported() {
-    let place = Place::new();
-    let path = place.file("user_settings.py");
-    let renamed = || replace(&path);
-    let written = || fs::write(&path, "X = 2\n").unwrap();
+    let renamed = "echo 'X = 1' > user_settings.new; mv user_settings.new user_settings.py";
+    let written = "echo 'X = 2' > user_settings.py";
     // Vim writes a file this way, with a backup.
-    let edited = || {
-        fs::rename(&path, place.path("user_settings.py~")).unwrap();
-        fs::write(&path, "X = 4\n").unwrap();
-        fs::remove_file(place.path("user_settings.py~")).unwrap();
-    };
-    let steps: [(&str, &dyn Fn()); 4] =
-        [("renamed", &renamed), ("written", &written), ("renamed again", &renamed), ("edited", &edited)];
-    assert_each_is_reported(&path, &steps);
+    let edited = "mv user_settings.py backup~; echo 'X = 4' > user_settings.py; rm backup~";
+    assert_each_is_reported(FILE, "user_settings.py", &[renamed, written, renamed, edited]);
 }
 
 #[test]
 fn removal_and_creation_are_reported() {
-    let place = Place::new();
-    let path = place.file("user_settings.py");
-    let remove = || fs::remove_file(&path).unwrap();
-    let create = || fs::write(&path, "X = 1\n").unwrap();
-    let away = || fs::rename(&path, place.path("away.py")).unwrap();
-    let steps: [(&str, &dyn Fn()); 4] =
-        [("removed", &remove), ("created", &create), ("renamed away", &away), ("created again", &create)];
-    assert_each_is_reported(&path, &steps);
+    let steps = ["rm user_settings.py", FILE, "mv user_settings.py away.py", FILE];
+    assert_each_is_reported(FILE, "user_settings.py", &steps);
 }
 
 #[test]
 fn a_change_of_permissions_is_reported() {
-    let place = Place::new();
-    let path = place.file("user_settings.py");
-    let chmod = || fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-    assert_each_is_reported(&path, &[("chmod", &chmod)]);
+    assert_each_is_reported(FILE, "user_settings.py", &["chmod 600 user_settings.py"]);
 }
+
+const DEEP_FILE: &str = "mkdir -p a/b/c; echo 'X = 0' > a/b/c/user_settings.py";
+const DEEP_WRITE: &str = "echo 'X = 2' > a/b/c/user_settings.py";
 
 #[test]
 fn directories_created_later_are_followed() {
-    let place = Place::new();
-    let path = place.path("a/b/c/user_settings.py");
-    let outer = || fs::create_dir(place.path("a")).unwrap();
-    let inner = || fs::create_dir_all(place.path("a/b/c")).unwrap();
-    let file = || fs::write(&path, "X = 1\n").unwrap();
-    let write = || fs::write(&path, "X = 2\n").unwrap();
-    let steps: [(&str, &dyn Fn()); 4] = [("outer", &outer), ("inner", &inner), ("file", &file), ("write", &write)];
-    assert_each_is_reported(&path, &steps);
+    let steps = ["mkdir a", "mkdir -p a/b/c", "echo 'X = 1' > a/b/c/user_settings.py", DEEP_WRITE];
+    assert_each_is_reported("", "a/b/c/user_settings.py", &steps);
 }
 
 #[test]
 fn directories_created_together_with_the_file_are_followed() {
-    let place = Place::new();
-    let path = place.path("a/b/c/user_settings.py");
-    let all = || drop(place.file("a/b/c/user_settings.py"));
-    let write = || fs::write(&path, "X = 2\n").unwrap();
-    assert_each_is_reported(&path, &[("all", &all), ("write", &write)]);
+    assert_each_is_reported("", "a/b/c/user_settings.py", &[DEEP_FILE, DEEP_WRITE]);
 }
 
 #[test]
 fn directories_removed_and_created_again_are_followed() {
-    let place = Place::new();
-    let path = place.file("a/b/user_settings.py");
-    let remove = || fs::remove_dir_all(place.path("a")).unwrap();
-    let create = || drop(place.file("a/b/user_settings.py"));
-    let write = || fs::write(&path, "X = 2\n").unwrap();
-    let steps: [(&str, &dyn Fn()); 6] = [
-        ("removed", &remove),
-        ("created", &create),
-        ("written", &write),
-        ("removed again", &remove),
-        ("created again", &create),
-        ("written again", &write),
-    ];
-    assert_each_is_reported(&path, &steps);
+    let steps = ["rm -r a", DEEP_FILE, DEEP_WRITE, "rm -r a", DEEP_FILE, DEEP_WRITE];
+    assert_each_is_reported(DEEP_FILE, "a/b/c/user_settings.py", &steps);
 }
 
 #[test]
 fn a_directory_removed_and_created_again_within_one_burst_is_followed() {
-    let place = Place::new();
-    let path = place.file("a/b/user_settings.py");
-    let recreate = || {
-        fs::remove_dir_all(place.path("a")).unwrap();
-        place.file("a/b/user_settings.py");
-    };
-    let write = || fs::write(&path, "X = 2\n").unwrap();
-    assert_each_is_reported(&path, &[("removed and created", &recreate), ("written", &write)]);
+    let recreate = format!("rm -r a; {DEEP_FILE}");
+    assert_each_is_reported(DEEP_FILE, "a/b/c/user_settings.py", &[&recreate, DEEP_WRITE]);
 }
 
 #[test]
 fn a_directory_far_up_that_is_renamed_and_renamed_back_is_followed() {
-    let place = Place::new();
-    let path = place.file("a/b/c/user_settings.py");
-    let away = || fs::rename(place.path("a"), place.path("z")).unwrap();
-    let back = || fs::rename(place.path("z"), place.path("a")).unwrap();
-    let write = || fs::write(&path, "X = 2\n").unwrap();
-    assert_each_is_reported(&path, &[("away", &away), ("back", &back), ("written", &write)]);
+    assert_each_is_reported(DEEP_FILE, "a/b/c/user_settings.py", &["mv a z", "mv z a", DEEP_WRITE]);
 }
+
+/// What `user_settings.py` is a link to, and another file.
+const LINK: &str = "mkdir dotfiles elsewhere; echo > dotfiles/settings.py; echo > elsewhere/settings.py
+    ln -s dotfiles/settings.py user_settings.py";
 
 #[test]
 fn a_link_and_its_target_are_followed() {
-    let place = Place::new();
-    let target = place.file("dotfiles/settings.py");
-    let other = place.file("elsewhere/settings.py");
-    let link = place.path("user_settings.py");
-    symlink("dotfiles/settings.py", &link).unwrap();
-    let write = || fs::write(&target, "X = 1\n").unwrap();
-    let rename_over = || replace(&target);
-    let relink = || {
-        symlink(&other, place.path("link.new")).unwrap();
-        fs::rename(place.path("link.new"), &link).unwrap();
-    };
-    let write_other = || fs::write(&other, "X = 2\n").unwrap();
-    let remove_other = || fs::remove_file(&other).unwrap();
-    let replace_by_a_file = || replace(&link);
-    let steps: [(&str, &dyn Fn()); 7] = [
-        ("target written", &write),
-        ("target renamed over", &rename_over),
-        ("target written again", &write),
-        ("link replaced", &relink),
-        ("new target written", &write_other),
-        ("new target removed", &remove_other),
-        ("link replaced by a file", &replace_by_a_file),
-    ];
-    assert_each_is_reported(&link, &steps);
+    let write = "echo 'X = 1' > dotfiles/settings.py";
+    let rename_over = "echo 'X = 1' > dotfiles/new; mv dotfiles/new dotfiles/settings.py";
+    let relink = "ln -s \"$PWD/elsewhere/settings.py\" new; mv new user_settings.py";
+    let replace_by_a_file = "echo 'X = 1' > new; mv new user_settings.py";
+    let [write_other, remove_other] = ["echo 'X = 2' > elsewhere/settings.py", "rm elsewhere/settings.py"];
+    let steps = [write, rename_over, write, relink, write_other, remove_other, replace_by_a_file];
+    assert_each_is_reported(LINK, "user_settings.py", &steps);
 }
 
 #[test]
 fn a_former_target_of_a_link_is_not_reported() {
-    let place = Place::new();
-    let target = place.file("dotfiles/settings.py");
+    let place = Place::after(LINK);
     let link = place.path("user_settings.py");
-    symlink(&target, &link).unwrap();
     block_on(async {
         let mut watch = Watch::start(&link);
         replace(&link);
         assert!(count_reports(&mut watch).await > 0);
-        fs::write(&target, "X = 1\n").unwrap();
+        place.run("echo 'X = 1' > dotfiles/settings.py");
         assert!(is_not_reported(&mut watch).await);
     });
 }
 
 #[test]
 fn a_dangling_link_is_followed() {
-    let place = Place::new();
-    let link = place.path("user_settings.py");
-    symlink("later/on/settings.py", &link).unwrap();
-    let create = || drop(place.file("later/on/settings.py"));
-    let remove = || fs::remove_file(place.path("later/on/settings.py")).unwrap();
-    assert_each_is_reported(&link, &[("created", &create), ("removed", &remove)]);
+    let create = "mkdir -p later/on; echo 'X = 0' > later/on/settings.py";
+    let steps = [create, "rm later/on/settings.py"];
+    assert_each_is_reported("ln -s later/on/settings.py user_settings.py", "user_settings.py", &steps);
 }
 
 #[test]
 fn a_directory_that_is_a_link_is_followed() {
-    let place = Place::new();
-    let old = place.file("old/user_settings.py");
-    let new = place.file("new/user_settings.py");
-    symlink("old", place.path("adapter")).unwrap();
-    let write_old = || fs::write(&old, "X = 1\n").unwrap();
-    let relink = || {
-        fs::remove_file(place.path("adapter")).unwrap();
-        symlink("old/../new", place.path("adapter")).unwrap();
-    };
-    let write_new = || replace(&new);
-    let steps: [(&str, &dyn Fn()); 3] = [("old written", &write_old), ("relinked", &relink), ("new", &write_new)];
-    assert_each_is_reported(&place.path("adapter/user_settings.py"), &steps);
+    let before = "mkdir old new; echo > old/user_settings.py; echo > new/user_settings.py; ln -s old adapter";
+    let relink = "rm adapter; ln -s old/../new adapter";
+    let write_new = "echo 'X = 1' > new/other; mv new/other new/user_settings.py";
+    let steps = ["echo 'X = 1' > old/user_settings.py", relink, write_new];
+    assert_each_is_reported(before, "adapter/user_settings.py", &steps);
 }
 
 #[test]
 fn a_loop_of_links_is_watched() {
-    let place = Place::new();
-    let link = place.path("user_settings.py");
-    symlink("other.py", &link).unwrap();
-    symlink("user_settings.py", place.path("other.py")).unwrap();
-    let replaced = || replace(&link);
-    assert_each_is_reported(&link, &[("replaced", &replaced)]);
+    let before = "ln -s other.py user_settings.py; ln -s user_settings.py other.py";
+    assert_each_is_reported(before, "user_settings.py", &["echo 'X = 1' > new; mv new user_settings.py"]);
 }
 
 #[test]
 fn reading_is_not_reported() {
-    let place = Place::new();
-    let path = place.file("user_settings.py");
-    assert_not_reported(&path, || {
-        fs::read(&path).unwrap();
-        fs::read_dir(&place.root).unwrap().for_each(drop);
-    });
+    assert_not_reported("cat user_settings.py > /dev/null; ls > /dev/null");
 }
 
 #[test]
 fn other_files_are_not_reported() {
-    let place = Place::new();
-    let path = place.file("user_settings.py");
-    assert_not_reported(&path, || {
-        let other = place.file("gateway-cert.pem");
-        replace(&other);
-        fs::remove_file(other).unwrap();
-        fs::create_dir(place.path("__pycache__")).unwrap();
-        place.file("user_settings.py.swp");
-    });
+    assert_not_reported(
+        "echo > gateway-cert.pem; echo > new; mv new gateway-cert.pem; rm gateway-cert.pem
+        mkdir __pycache__; echo > user_settings.py.swp",
+    );
 }
 
 #[test]
 fn a_burst_is_reported_a_few_times_at_most() {
-    let place = Place::new();
-    let path = place.file("user_settings.py");
-    let burst = || (0..100).for_each(|_| replace(&path));
-    assert_each_is_reported(&path, &[("burst", &burst)]);
+    let place = Place::after(FILE);
+    let path = place.path("user_settings.py");
+    block_on(async {
+        let mut watch = Watch::start(&path);
+        (0..100).for_each(|_| replace(&path));
+        assert!(count_reports(&mut watch).await > 0);
+    });
 }
 
 #[test]
 fn a_file_that_is_written_all_the_time_is_reported() {
-    let place = Place::new();
-    let path = place.file("user_settings.py");
+    let place = Place::after(FILE);
+    let path = place.path("user_settings.py");
     block_on(async {
         let mut watch = Watch::start(&path);
         let mut file = File::create(&path).unwrap();
@@ -332,8 +252,8 @@ fn a_file_that_is_written_all_the_time_is_reported() {
 
 #[test]
 fn a_change_is_reported_also_where_the_future_is_dropped_again_and_again() {
-    let place = Place::new();
-    let path = place.file("user_settings.py");
+    let place = Place::after(FILE);
+    let path = place.path("user_settings.py");
     block_on(async {
         let mut watch = Watch::start(&path);
         fs::write(&path, "X = 1\n").unwrap();

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
 use crate::properties::peers::{ROLES, agrees, handshake, read_plainly};
+use crate::requests::random::cut;
 
 /// Lengths on both sides of every bound: of a short head, of a payload, of a command and of a topic.
 const LENGTHS: [usize; 16] = [0, 1, 2, 5, 7, 16, 17, 100, 255, 256, 300, 301, 512, 513, 1_024, 1_025];
@@ -51,15 +52,6 @@ fn stream() -> impl Strategy<Value = Vec<u8>> {
         }
         bytes
     })
-}
-
-/// Cuts `bytes` at these places.
-fn cut<'b>(bytes: &'b [u8], places: &[Index]) -> Vec<&'b [u8]> {
-    let mut places: Vec<_> = places.iter().map(|place| place.index(bytes.len() + 1)).collect();
-    places.sort_unstable();
-    let starts = std::iter::once(0).chain(places.iter().copied());
-    let ends = places.iter().copied().chain(std::iter::once(bytes.len()));
-    starts.zip(ends).map(|(start, end)| &bytes[start..end]).collect()
 }
 
 proptest! {

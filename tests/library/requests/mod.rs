@@ -19,5 +19,5 @@ mod interim;
 mod limits;
 mod precedence;
 mod pressure;
-mod random;
+pub(crate) mod random;
 mod token;
