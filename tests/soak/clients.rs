@@ -12,7 +12,7 @@ use crate::stream::{Stream, Way};
 use crate::support::answer::Answer;
 use crate::support::random::Random;
 use crate::support::request::Request;
-use crate::world::{HEAD_TIMEOUT, IDLE_TIMEOUT, Moment, World};
+use crate::world::{Change, HEAD_TIMEOUT, IDLE_TIMEOUT, Moment, World};
 
 /// How long a client waits for anything. It bounds a run in which something hangs, and measures nothing.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -223,9 +223,9 @@ impl Client {
             (408, _) => self.latest.elapsed() >= HEAD_TIMEOUT,
             (status, _) if status == wanted => true,
             (503, "queue-full" | "subscriber-stalled" | "buffers-full") => true,
-            (503, "bus-not-connected") => changes.hub_ended_since(sent.at),
-            (503, "disabled") => changes.switched_since(self.begun),
-            (401, _) => changes.token_changed_since(sent.at),
+            (503, "bus-not-connected") => changes.has_changed(Change::Hub, sent.at),
+            (503, "disabled") => changes.has_changed(Change::Switch, self.begun),
+            (401, _) => changes.has_changed(Change::Token, sent.at),
             _ => false,
         };
         let mut account = self.world.account();
@@ -241,7 +241,7 @@ impl Client {
     pub(crate) async fn connect(&self) -> Option<Stream> {
         let connect = async {
             match Stream::connect(&self.world, self.way).await {
-                Err(_) if self.world.changes.certificate_changed_since(self.begun) => Ok(None),
+                Err(_) if self.world.changes.has_changed(Change::Certificate, self.begun) => Ok(None),
                 connected => connected.map(Some),
             }
         };
@@ -269,7 +269,7 @@ impl Client {
 
     /// Returns whether the gateway may have ended the connection.
     fn may_have_ended(&self) -> bool {
-        self.world.changes.switched_since(self.begun)
+        self.world.changes.has_changed(Change::Switch, self.begun)
             || self.latest.elapsed() >= HEAD_TIMEOUT
             || self.previous.elapsed() >= IDLE_TIMEOUT
     }

@@ -15,7 +15,7 @@ use crate::support::net::refuses;
 use crate::support::pair::{Pair, PairFiles, replace};
 use crate::support::random::Random;
 use crate::support::settings_file::{disabled, enabled};
-use crate::world::World;
+use crate::world::{Change, World};
 
 /// The longest pause between two things in a short run.
 const SHORT_PAUSE: Duration = Duration::from_secs(5);
@@ -42,24 +42,6 @@ pub(crate) enum Disturbance {
 
 use Disturbance::*;
 
-const ALL: [Disturbance; 15] = [
-    KillHub,
-    StopHub,
-    KillStoppedHub,
-    SwitchOff,
-    NewToken,
-    BrokenSettings,
-    SameSettings,
-    Hangup,
-    NewCertificate,
-    BrokenCertificate,
-    PeersThatLeave,
-    PeerThatChangesItsMind,
-    SilentPeers,
-    PeerThatDoesNotRead,
-    PublishersThatLeave,
-];
-
 /// The certificate of a gateway that serves https.
 pub(crate) struct Certificate {
     pub(crate) files: PairFiles,
@@ -81,14 +63,17 @@ impl Director {
         let end = Instant::now() + duration;
         // In a long run, there is time for all clients to connect between two things.
         let longest_pause = (duration / 180).max(SHORT_PAUSE).as_millis() as usize;
-        let possible = |what: &Disturbance| match what {
-            KillHub | KillStoppedHub => self.hubs.can_end(),
-            NewCertificate | BrokenCertificate => self.certificate.is_some(),
-            PeersThatLeave | PeerThatChangesItsMind | SilentPeers | PeerThatDoesNotRead => self.hubs.bound().is_some(),
-            PublishersThatLeave => self.hubs.publishers().is_some(),
-            _ => true,
-        };
-        let mut kinds: Vec<_> = ALL.into_iter().filter(possible).collect();
+        let mut kinds = vec![StopHub, SwitchOff, NewToken, BrokenSettings, SameSettings, Hangup];
+        let [can_end, is_https] = [self.hubs.can_end(), self.certificate.is_some()];
+        let [is_bound, is_hub] = [self.hubs.bound(), self.hubs.publishers()].map(|endpoint| endpoint.is_some());
+        for (is_possible, others) in [
+            (can_end, &[KillHub, KillStoppedHub][..]),
+            (is_https, &[NewCertificate, BrokenCertificate]),
+            (is_bound, &[PeersThatLeave, PeerThatChangesItsMind, SilentPeers, PeerThatDoesNotRead]),
+            (is_hub, &[PublishersThatLeave]),
+        ] {
+            kinds.extend(others.iter().filter(|_| is_possible));
+        }
         loop {
             self.random.shuffle(&mut kinds);
             for &what in &kinds {
@@ -165,16 +150,16 @@ impl Director {
     }
 
     fn replace_hub(&mut self) {
-        self.world.changes.hub.begin();
+        self.world.changes.begin(Change::Hub);
         self.hubs.kill();
         sleep(self.random.pause_ms(0..2_000));
         self.hubs.start_next();
         self.gateway.wait_connected();
-        self.world.changes.hub.complete();
+        self.world.changes.complete(Change::Hub);
     }
 
     fn switch_off(&mut self) {
-        self.world.changes.switch.begin();
+        self.world.changes.begin(Change::Switch);
         self.gateway.settings.write(disabled());
         self.gateway.wait_event("disabled");
         self.gateway.wait_settings("reloaded");
@@ -186,28 +171,28 @@ impl Director {
         self.gateway.wait_listening();
         self.gateway.wait_listening();
         self.gateway.wait_settings("reloaded");
-        self.world.changes.switch.complete();
+        self.world.changes.complete(Change::Switch);
     }
 
     fn new_token(&mut self) {
-        self.world.changes.token.begin();
+        self.world.changes.begin(Change::Token);
         self.gateway.settings.write(&enabled(&self.world.next_token()));
         self.gateway.wait_settings("reloaded");
         self.world.use_next_token();
-        self.world.changes.token.complete();
+        self.world.changes.complete(Change::Token);
     }
 
     fn new_certificate(&mut self) {
         let certificate = self.certificate.as_mut().expect("a certificate");
         let pair = Pair::ec();
-        self.world.changes.certificate.begin();
+        self.world.changes.begin(Change::Certificate);
         self.world.trust([certificate.pair.leaf(), pair.leaf()]);
         certificate.files.replace(&pair);
         self.world.trust([certificate.pair.leaf(), pair.leaf()]);
         certificate.pair = pair.clone();
         self.wait_certificate("replaced");
         self.world.trust([pair.leaf()]);
-        self.world.changes.certificate.complete();
+        self.world.changes.complete(Change::Certificate);
     }
 
     fn wait_certificate(&mut self, state: &str) {

@@ -72,12 +72,8 @@ impl Hubs {
         hubs
     }
 
+    /// Returns whether the gateway connects to a hub, which may end.
     pub(crate) fn can_end(&self) -> bool {
-        matches!(self.bus, Bus::Connect(_))
-    }
-
-    /// Returns whether the gateway connects to a hub.
-    pub(crate) fn is_connected_to(&self) -> bool {
         matches!(self.bus, Bus::Connect(_))
     }
 

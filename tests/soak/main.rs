@@ -206,7 +206,7 @@ fn start(options: &Options, directory: &Path) -> Director {
         Bus::Bind(_) | Bus::Embedded { .. } => (gateway.start(), Hubs::start(&world, bus, directory)),
     };
     gateway.wait_listening();
-    if hubs.is_connected_to() {
+    if hubs.can_end() {
         gateway.wait_connected();
     }
     Director { world, gateway, hubs, certificate, random }

@@ -1,9 +1,10 @@
 //! A client's connection, by TCP, by TCP and TLS, or by a Unix socket, with the answers that it reads.
 
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read, Write};
 use std::time::Duration;
 
-use socket2::SockRef;
+use socket2::Socket;
+use tokio::io::unix::AsyncFd;
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::support::answer::Answer;
@@ -19,26 +20,22 @@ pub(crate) enum Way {
     Unix,
 }
 
-enum Socket {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
-
 /// One connection. Drop closes it.
 pub(crate) struct Stream {
-    socket: Socket,
+    socket: AsyncFd<Socket>,
     tls: Option<Box<TlsClient>>,
     unread: Vec<u8>,
 }
 
 impl Stream {
     /// Connects without TLS.
+    #[allow(deprecated, reason = "its unsafe successor asks for a promise that every owned descriptor keeps")]
     pub(crate) async fn connect_plain(world: &World, way: Way) -> io::Result<Self> {
         let socket = match way {
-            Way::Tcp => Socket::Tcp(TcpStream::connect(world.tcp).await?),
-            Way::Unix => Socket::Unix(UnixStream::connect(&world.unix).await?),
+            Way::Tcp => Socket::from(TcpStream::connect(world.tcp).await?.into_std()?),
+            Way::Unix => Socket::from(UnixStream::connect(&world.unix).await?.into_std()?),
         };
-        Ok(Self { socket, tls: None, unread: Vec::new() })
+        Ok(Self { socket: AsyncFd::new(socket)?, tls: None, unread: Vec::new() })
     }
 
     /// Connects, with a handshake if the gateway serves https by this way.
@@ -85,21 +82,15 @@ impl Stream {
         self.unread.is_empty()
     }
 
-    /// Closes the connection with a reset.
+    /// Closes the connection, by TCP with a reset.
     pub(crate) fn reset(self) {
-        if let Socket::Tcp(socket) = &self.socket {
-            // It fails only if the connection is gone.
-            let _ = SockRef::from(socket).set_linger(Some(Duration::ZERO));
-        }
+        // It fails by a Unix socket, and if the connection is gone.
+        let _ = self.socket.get_ref().set_linger(Some(Duration::ZERO));
     }
 
     /// Ends the client's side, and keeps the other.
     pub(crate) fn half_close(&mut self) {
-        let how = std::net::Shutdown::Write;
-        let _ = match &self.socket {
-            Socket::Tcp(socket) => SockRef::from(socket).shutdown(how),
-            Socket::Unix(socket) => SockRef::from(socket).shutdown(how),
-        };
+        let _ = self.socket.get_ref().shutdown(std::net::Shutdown::Write);
     }
 
     /// Closes the connection as most clients do, in TLS with `close_notify`.
@@ -111,20 +102,9 @@ impl Stream {
 
     async fn write_raw(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
-            let written = match &self.socket {
-                Socket::Tcp(socket) => {
-                    socket.writable().await?;
-                    socket.try_write(bytes)
-                }
-                Socket::Unix(socket) => {
-                    socket.writable().await?;
-                    socket.try_write(bytes)
-                }
-            };
-            match written {
-                Ok(written) => bytes = &bytes[written..],
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error),
+            let mut ready = self.socket.writable().await?;
+            if let Ok(written) = ready.try_io(|socket| socket.get_ref().write(bytes)) {
+                bytes = &bytes[written?..];
             }
         }
         Ok(())
@@ -139,28 +119,21 @@ impl Stream {
     /// Reads what comes next into `unread`. Returns the bytes that were read from the socket, 0 at its end.
     async fn read(&mut self) -> io::Result<usize> {
         loop {
-            match &self.socket {
-                Socket::Tcp(socket) => socket.readable().await?,
-                Socket::Unix(socket) => socket.readable().await?,
-            }
-            match self.try_read() {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                read => return read,
+            let mut ready = self.socket.readable().await?;
+            if let Ok(read) = ready.try_io(|socket| read_into(socket.get_ref(), &mut self.tls, &mut self.unread)) {
+                return read;
             }
         }
     }
+}
 
-    /// The buffer is not a part of the future of a client, of which there are thousands.
-    fn try_read(&mut self) -> io::Result<usize> {
-        let mut buffer = [0; READ_BYTES];
-        let bytes = match &self.socket {
-            Socket::Tcp(socket) => socket.try_read(&mut buffer)?,
-            Socket::Unix(socket) => socket.try_read(&mut buffer)?,
-        };
-        match &mut self.tls {
-            None => self.unread.extend_from_slice(&buffer[..bytes]),
-            Some(tls) => tls.read(&buffer[..bytes], &mut self.unread)?,
-        }
-        Ok(bytes)
+/// The buffer is not a part of the future of a client, of which there are thousands.
+fn read_into(mut socket: &Socket, tls: &mut Option<Box<TlsClient>>, unread: &mut Vec<u8>) -> io::Result<usize> {
+    let mut buffer = [0; READ_BYTES];
+    let bytes = socket.read(&mut buffer)?;
+    match tls {
+        None => unread.extend_from_slice(&buffer[..bytes]),
+        Some(tls) => tls.read(&buffer[..bytes], unread)?,
     }
+    Ok(bytes)
 }

@@ -20,75 +20,43 @@ pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) const BODY_TIMEOUT: Duration = Duration::from_secs(15);
 pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How often something has begun to change, and how often such a change was complete.
-#[derive(Default)]
-pub(crate) struct Change {
-    begun: AtomicU32,
-    complete: AtomicU32,
-}
-
-impl Change {
-    pub(crate) fn begin(&self) {
-        self.begun.fetch_add(1, Ordering::SeqCst);
-    }
-
-    pub(crate) fn complete(&self) {
-        self.complete.fetch_add(1, Ordering::SeqCst);
-    }
-
-    fn completed(&self) -> u32 {
-        self.complete.load(Ordering::SeqCst)
-    }
-
-    fn is_newer_than(&self, completed: u32) -> bool {
-        self.begun.load(Ordering::SeqCst) > completed
-    }
-}
-
 /// What changes while clients are served.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Change {
+    /// The settings switch the API off and on.
+    Switch,
+    Token,
+    Certificate,
+    /// A hub ends, until the gateway is connected to the next one.
+    Hub,
+}
+
+/// How often each of the four has begun to change, and how often such a change was complete.
 #[derive(Default)]
 pub(crate) struct Changes {
-    /// The settings switch the API off and on.
-    pub(crate) switch: Change,
-    pub(crate) token: Change,
-    pub(crate) certificate: Change,
-    /// A hub ends, until the gateway is connected to the next one.
-    pub(crate) hub: Change,
+    begun: [AtomicU32; 4],
+    complete: [AtomicU32; 4],
 }
 
-/// A moment, for the question what has changed since.
+/// The complete changes of a moment, for the question what has changed since.
 #[derive(Clone, Copy)]
-pub(crate) struct Moment {
-    switch: u32,
-    token: u32,
-    certificate: u32,
-    hub: u32,
-}
+pub(crate) struct Moment([u32; 4]);
 
 impl Changes {
+    pub(crate) fn begin(&self, what: Change) {
+        self.begun[what as usize].fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(crate) fn complete(&self, what: Change) {
+        self.complete[what as usize].fetch_add(1, Ordering::SeqCst);
+    }
+
     pub(crate) fn now(&self) -> Moment {
-        Moment {
-            switch: self.switch.completed(),
-            token: self.token.completed(),
-            certificate: self.certificate.completed(),
-            hub: self.hub.completed(),
-        }
+        Moment(self.complete.each_ref().map(|count| count.load(Ordering::SeqCst)))
     }
 
-    pub(crate) fn switched_since(&self, then: Moment) -> bool {
-        self.switch.is_newer_than(then.switch)
-    }
-
-    pub(crate) fn token_changed_since(&self, then: Moment) -> bool {
-        self.token.is_newer_than(then.token)
-    }
-
-    pub(crate) fn certificate_changed_since(&self, then: Moment) -> bool {
-        self.certificate.is_newer_than(then.certificate)
-    }
-
-    pub(crate) fn hub_ended_since(&self, then: Moment) -> bool {
-        self.hub.is_newer_than(then.hub)
+    pub(crate) fn has_changed(&self, what: Change, since: Moment) -> bool {
+        self.begun[what as usize].load(Ordering::SeqCst) > since.0[what as usize]
     }
 }
 
