@@ -43,14 +43,15 @@ pub(super) fn origin(text: &str) -> Result<String, String> {
         .into())
 }
 
-/// Returns whether this is a scheme, a host and, unless it is the usual one, a port.
 fn is_origin(text: &str) -> bool {
     let Some((scheme, authority)) = text.split_once("://") else { return false };
     let is_scheme = scheme.starts_with(|c: char| c.is_ascii_lowercase())
         && scheme.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'+' | b'-' | b'.'));
     let has_port = authority.rsplit_once(':').filter(|(_, port)| !port.ends_with(']'));
+    // Browsers leave out the usual port of the scheme.
     let (host, is_port) = match has_port {
-        Some((host, port)) => (host, is_unusual_port(scheme, port)),
+        Some((_, port)) if matches!((scheme, port), ("http", "80") | ("https", "443")) => return false,
+        Some((host, port)) => (host, port.parse::<u16>().is_ok_and(|number| number.to_string() == port)),
         None => (authority, true),
     };
     let is_host = match host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
@@ -61,12 +62,6 @@ fn is_origin(text: &str) -> bool {
         }
     };
     is_scheme && is_port && is_host
-}
-
-/// Returns whether this is a port that browsers write: they leave out the usual one of the scheme.
-fn is_unusual_port(scheme: &str, port: &str) -> bool {
-    let is_usual = matches!((scheme, port), ("http", "80") | ("https", "443"));
-    !is_usual && port.parse::<u16>().is_ok_and(|number| number.to_string() == port)
 }
 
 /// When `listen` prints in colours.
@@ -80,7 +75,6 @@ pub enum Colour {
     Never,
 }
 
-/// Returns the value of the choice with this name.
 fn choose<T: Copy>(name: &str, choices: &[(&str, T)]) -> Result<T, String> {
     if let Some((_, value)) = choices.iter().find(|(known, _)| *known == name) {
         return Ok(*value);

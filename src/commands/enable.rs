@@ -14,10 +14,8 @@ use crate::settings::{self, MAX_FILE_BYTES};
 use crate::sys::draft::{Draft, PRIVATE_MODE};
 use crate::sys::secret_file;
 
-/// The mode of a directory that is for its owner alone.
 const PRIVATE_DIRECTORY_MODE: u32 = 0o700;
 
-/// A message that can be posted as it is.
 const MESSAGE: &str = r#"adapter/extensions/data '{"extension_id": "demo", "content": "hello"}'"#;
 
 /// How many symbolic links may lead to the settings, as in the kernel.
@@ -33,26 +31,12 @@ pub fn run(path: Option<&PathBuf>, is_open: bool) -> Result<(), Failure> {
     let given = path.map(std::path::absolute).transpose().map_err(Failure::configuration)?;
     let path = settings_path(given.as_ref())?;
     let shown = path.display();
-    let done = match replace(&path, is_open) {
-        Ok(done) => done,
-        Err(EditFailure::File(reason)) => {
-            return Err(Failure::Configuration(format!("{shown}:{reason}; nothing is changed")));
-        }
-        Err(EditFailure::System(place, error)) => {
-            let token =
-                if is_open { ", and TOKEN = \"...\" with at least 16 characters that nobody can guess" } else { "" };
-            let value = if is_open { "True" } else { "False" };
-            return Err(Failure::Configuration(format!(
-                "{}: {error}; nothing is changed. By hand, write OPEN_REST_API = {value}{token} into {shown}",
-                place.display()
-            )));
-        }
-    };
+    let has_new_token = replace(&path, is_open)?;
     let option = given.map(|given| format!(" --settings {}", quoted(&given.display().to_string()))).unwrap_or_default();
-    let text = match (is_open, done) {
-        (true, Done::Nothing) => format!("The REST API was switched on in {shown} already. Nothing is changed.\n"),
-        (false, Done::Nothing) => format!("The REST API was switched off in {shown} already. Nothing is changed.\n"),
-        (true, Done::Switched { has_new_token }) => format!(
+    let text = match (is_open, has_new_token) {
+        (true, None) => format!("The REST API was switched on in {shown} already. Nothing is changed.\n"),
+        (false, None) => format!("The REST API was switched off in {shown} already. Nothing is changed.\n"),
+        (true, Some(has_new_token)) => format!(
             "The REST API is switched on in {shown}, with {} token.\n\
              A gateway that runs with these settings listens within a second. This starts one:\n\n\
              adapter-gateway serve{option}\n\n\
@@ -60,7 +44,7 @@ pub fn run(path: Option<&PathBuf>, is_open: bool) -> Result<(), Failure> {
              adapter-gateway send{option} {MESSAGE}\n",
             if has_new_token { "a new random" } else { "the same" }
         ),
-        (false, Done::Switched { .. }) => format!(
+        (false, Some(_)) => format!(
             "The REST API is switched off in {shown}.\n\
              A gateway that runs with these settings closes its port within a second. This switches it on again:\n\n\
              adapter-gateway enable{option}\n"
@@ -71,41 +55,29 @@ pub fn run(path: Option<&PathBuf>, is_open: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What has become of the file.
-enum Done {
-    /// It said so already.
-    Nothing,
-    Switched {
-        has_new_token: bool,
-    },
-}
-
-/// Why the settings stay as they are.
-enum EditFailure {
-    /// The place in the file, and what is wrong there.
-    File(String),
-    /// The error of the system about a file or a directory.
-    System(PathBuf, io::Error),
-}
-
-impl EditFailure {
-    fn about(path: &Path) -> impl FnOnce(io::Error) -> Self {
-        move |error| Self::System(path.into(), error)
-    }
-}
-
-/// Replaces the file as a whole, behind the links that lead to it.
-fn replace(path: &Path, is_open: bool) -> Result<Done, EditFailure> {
-    let file = behind_links(path).map_err(EditFailure::about(path))?;
+/// Replaces the file as a whole, behind the links that lead to it, unless it says so already. Returns whether the new one has
+/// a new token.
+fn replace(path: &Path, is_open: bool) -> Result<Option<bool>, Failure> {
+    let shown = path.display();
+    let refused = |place: &Path, error: io::Error| {
+        let token =
+            if is_open { ", and TOKEN = \"...\" with at least 16 characters that nobody can guess" } else { "" };
+        let value = if is_open { "True" } else { "False" };
+        Failure::Configuration(format!(
+            "{}: {error}; nothing is changed. By hand, write OPEN_REST_API = {value}{token} into {shown}",
+            place.display()
+        ))
+    };
+    let file = behind_links(path).map_err(|error| refused(path, error))?;
     let (metadata, source) = match secret_file::read(&file, MAX_FILE_BYTES) {
         Ok((metadata, source)) => (Some(metadata), source),
         Err(error) if error.kind() == ErrorKind::NotFound => (None, Vec::new()),
-        Err(error) => return Err(EditFailure::System(file, error)),
+        Err(error) => return Err(refused(&file, error)),
     };
-    let token = settings::random_hex().map_err(|error| EditFailure::System(file.clone(), error.into()))?;
-    let edited =
-        settings::with_access(&source, is_open, &token).map_err(|fault| EditFailure::File(fault.to_string()))?;
-    let Some(edited) = edited else { return Ok(Done::Nothing) };
+    let token = settings::random_hex().map_err(|error| refused(&file, error.into()))?;
+    let edited = settings::with_access(&source, is_open, &token)
+        .map_err(|fault| Failure::Configuration(format!("{shown}:{fault}; nothing is changed")))?;
+    let Some(edited) = edited else { return Ok(None) };
     let directory = file.parent().unwrap_or(&file);
     let write = || {
         if metadata.is_none() {
@@ -114,9 +86,8 @@ fn replace(path: &Path, is_open: bool) -> Result<Done, EditFailure> {
         Draft::write(&file, &edited, PRIVATE_MODE, metadata.as_ref())?.publish()
     };
     // The file is replaced, so the directory decides.
-    write().map_err(EditFailure::about(directory))?;
-    let has_new_token = edited.windows(token.len()).any(|bytes| bytes == token.as_bytes());
-    Ok(Done::Switched { has_new_token })
+    write().map_err(|error| refused(directory, error))?;
+    Ok(Some(edited.windows(token.len()).any(|bytes| bytes == token.as_bytes())))
 }
 
 /// Returns the file that a path leads to, which need not exist.

@@ -6,7 +6,6 @@ use std::fmt::Write;
 use crate::message::json::JsonReader;
 use crate::sys::terminal::is_unseen;
 
-/// The columns of one level of nesting.
 const INDENT_COLUMNS: usize = 2;
 /// The deepest level that is indented further. A publisher can nest a payload a million levels deep, and the lines of
 /// such a text would otherwise have as many columns.
@@ -17,14 +16,12 @@ const KEY_COLOUR: &str = "36";
 const STRING_COLOUR: &str = "32";
 const SCALAR_COLOUR: &str = "33";
 
-/// How a JSON text is written.
 #[derive(Clone, Copy, Default)]
 pub(super) struct JsonStyle {
     pub(super) colour: bool,
     pub(super) indented: bool,
 }
 
-/// Returns `text` in this colour.
 pub(super) fn coloured(text: &str, sgr: &str) -> String {
     format!("\x1b[{sgr}m{text}\x1b[0m")
 }
@@ -55,7 +52,7 @@ pub(super) fn styled(json: &str, style: JsonStyle) -> String {
 struct JsonWriter {
     style: JsonStyle,
     text: String,
-    /// The number of arrays and objects that are open.
+    /// How many arrays and objects are open.
     level: usize,
 }
 
@@ -88,7 +85,6 @@ impl JsonWriter {
         }
     }
 
-    /// Writes the white space between two tokens.
     fn write_space(&mut self, space: &str) {
         if !self.style.indented {
             self.text.extend(space.chars().map(|c| if matches!(c, '\n' | '\r') { ' ' } else { c }));

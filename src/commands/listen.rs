@@ -14,7 +14,6 @@ use crate::gateway::Failure;
 use crate::sys::log::{self, log, warning};
 use crate::sys::process::exit_now;
 
-/// The time in which the printing must end after a signal.
 pub(super) const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The time after a handshake in which the subscription reaches the other side. ZeroMQ does not acknowledge it: it

@@ -18,11 +18,9 @@ use crate::sys::terminal::is_unseen;
 const TIME_COLOUR: &str = "2";
 const TOPIC_COLOUR: &str = "1;36";
 
-/// Prints messages on standard output.
 pub(super) struct Printer {
     encoding: Encoding,
     style: JsonStyle,
-    /// Whether each message begins with the time of its arrival.
     shows_time: bool,
     /// Whether the log has said that payloads are in the other encoding.
     hinted: bool,
@@ -40,9 +38,6 @@ impl Printer {
         Self { encoding, style: JsonStyle { colour, indented }, shows_time: on_terminal, hinted: false }
     }
 
-    /// Prints one message.
-    ///
-    /// # Errors
     /// Returns the error of standard output, for example because the reader has closed the pipe.
     pub(super) fn print(&mut self, topic: &[u8], payload: &[u8]) -> io::Result<()> {
         let topic = one_line(topic);
@@ -94,18 +89,17 @@ pub(super) fn one_line(topic: &[u8]) -> String {
 /// Returns the payload as JSON, or `None` if it is not in this encoding.
 fn as_json(payload: &[u8], encoding: Encoding) -> Option<Cow<'_, str>> {
     match encoding {
-        Encoding::Json => std::str::from_utf8(payload).ok().filter(|text| is_json(text)).map(Cow::Borrowed),
-        Encoding::Msgpack => msgpack_text::to_json(payload).ok().map(Cow::Owned),
+        Encoding::Json => {
+            let text = std::str::from_utf8(payload).ok()?;
+            serde_json::from_str::<IgnoredAny>(text).is_ok().then_some(Cow::Borrowed(text))
+        }
+        Encoding::Msgpack => msgpack_text::to_json(payload).map(Cow::Owned),
     }
 }
 
 /// Returns a payload that is in no known encoding as a JSON string.
 fn json_string(payload: &[u8]) -> String {
     serde_json::Value::from(String::from_utf8_lossy(payload)).to_string()
-}
-
-fn is_json(text: &str) -> bool {
-    serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
 /// Returns the time of day, in the local time zone and to the millisecond.

@@ -20,7 +20,6 @@ use crate::settings;
 use crate::sys::log;
 use crate::tls::source::CertificateSource;
 
-/// Any free port of this machine.
 const ANY_FREE_PORT: &str = "tcp://127.0.0.1:*";
 
 /// Runs the command.
@@ -51,7 +50,6 @@ pub fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     result
 }
 
-/// Returns the event of a start that failed.
 fn failed<'a>(failure: &Failure, reason: &'a str) -> Event<'a> {
     Event::Failed { status: failure.exit_status(), reason }
 }
@@ -71,7 +69,6 @@ fn serve(arguments: &ServeArguments, emit: EventSink) -> Result<(), Failure> {
     gateway::run(config, |_| Ok(()), &TokenSource::SettingsFile(settings), emit)
 }
 
-/// Returns the path of the settings file, which is by default that of the user.
 pub(super) fn settings_path(path: Option<&PathBuf>) -> Result<PathBuf, Failure> {
     path.cloned().map_or_else(settings::default_path, Ok).map_err(Failure::configuration)
 }
@@ -95,7 +92,6 @@ pub(super) fn demo_config(demo: &DemoArguments) -> Result<GatewayConfig, Failure
     Ok(GatewayConfig { any_port, other_hub, stops_at_hangup: true, ..gateway_config(&serve)? })
 }
 
-/// Returns the endpoints of the embedded hub, if `--hub` is given.
 fn hub_endpoints(arguments: &ServeArguments) -> Result<Option<HubEndpoints>, Failure> {
     match (arguments.hub, &arguments.hub_publishers, &arguments.hub_subscribers) {
         (false, None, None) => Ok(None),
@@ -129,12 +125,18 @@ fn refuse_endpoints_bound_twice(bind: &[Endpoint], hub: Option<&HubEndpoints>) -
 fn gateway_config(arguments: &ServeArguments) -> Result<GatewayConfig, Failure> {
     let bus = bus_config(arguments)?;
     let (listen, inherited) = listeners(&arguments.listen)?;
+    let origins = &arguments.allow_origin;
+    let origins = if origins.is_empty() || origins.iter().any(|origin| origin == "*") {
+        AllowedOrigins::Any
+    } else {
+        AllowedOrigins::These(origins.iter().map(|origin| origin.as_str().into()).collect())
+    };
     let policy = Policy {
         head_bytes: arguments.max_head,
         body_bytes: arguments.max_body,
         rules: Rules { check: arguments.check, vocabulary: arguments.vocabulary },
         encoding: arguments.encoding,
-        origins: allowed_origins(&arguments.allow_origin),
+        origins,
     };
     let timeouts =
         Timeouts { head: arguments.head_timeout, body: arguments.body_timeout, idle: arguments.idle_timeout };
@@ -242,23 +244,15 @@ fn bus_config(arguments: &ServeArguments) -> Result<BusConfig, Failure> {
     })
 }
 
-/// Parses an endpoint to connect to.
 pub(super) fn endpoint_to_connect(url: &str) -> Result<Endpoint, Failure> {
     url.parse().and_then(Endpoint::connectable).map_err(|error| bad_endpoint(url, error))
 }
 
-/// Parses an endpoint to bind. Its port may be `*`, which is any free one.
-pub(super) fn endpoint_to_bind(url: &str) -> Result<Endpoint, Failure> {
+/// Its port may be `*`, which is any free one.
+fn endpoint_to_bind(url: &str) -> Result<Endpoint, Failure> {
     url.parse().map_err(|error| bad_endpoint(url, error))
 }
 
 fn bad_endpoint(url: &str, error: EndpointFault) -> Failure {
     Failure::Configuration(format!("bad endpoint {url}: {error}"))
-}
-
-fn allowed_origins(origins: &[String]) -> AllowedOrigins {
-    if origins.is_empty() || origins.iter().any(|origin| origin == "*") {
-        return AllowedOrigins::Any;
-    }
-    AllowedOrigins::These(origins.iter().map(|origin| origin.as_str().into()).collect())
 }

@@ -26,12 +26,11 @@ pub(super) struct WatchedCertificate {
     source: CertificateSource,
     emit: EventSink,
     acceptor: Arc<Acceptor>,
-    /// The watches on the file of the certificate and on that of the key.
     watches: [Watch; 2],
     /// The time of the next check, whether a file changes before it or not.
     check_at: Instant,
     not_after: Option<SystemTime>,
-    /// The notices of the last load.
+    /// Those of the last load.
     notices: Vec<CertificateNotice>,
 }
 
@@ -56,7 +55,6 @@ impl WatchedCertificate {
         Ok(certificate)
     }
 
-    /// Returns what starts the TLS sessions of new connections.
     pub(super) fn acceptor(&self) -> Arc<Acceptor> {
         Arc::clone(&self.acceptor)
     }
@@ -125,7 +123,6 @@ impl WatchedCertificate {
     }
 }
 
-/// Returns what the gateway has done, if it has made the certificate.
 fn made_or_renewed(notices: &[CertificateNotice]) -> Option<CertificateState> {
     notices.iter().find_map(|notice| match notice {
         CertificateNotice::Made { is_renewal: false, .. } => Some(CertificateState::Made),

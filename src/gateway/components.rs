@@ -33,7 +33,6 @@ const CUT_OFF_TIMEOUT: Duration = Duration::from_millis(200);
 /// The bytes by which payloads of other publishers may be longer than those of this process.
 const PAYLOAD_MARGIN_BYTES: u64 = 64 * 1024;
 
-/// The running workers and bus.
 pub(super) struct Components {
     pub(super) workers: WorkerPool,
     bus: Bus,
@@ -72,7 +71,6 @@ impl Components {
         Ok(Self { workers, bus, started: Instant::now() })
     }
 
-    /// Returns the counters since the start.
     pub(super) fn stats(&self) -> Stats {
         let bus = self.bus.counters();
         let WorkerTotals { http, handshakes, traffic, connections } = self.workers.totals();
@@ -94,7 +92,6 @@ impl Components {
         }
     }
 
-    /// Asks the bus to log the subscriptions that it knows of.
     pub(super) fn log_subscriptions(&self) {
         self.bus.log_subscriptions();
     }

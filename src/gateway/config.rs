@@ -20,10 +20,8 @@ const OTHER_DESCRIPTORS: u64 = 40;
 /// end of its monitor.
 const ENDPOINT_DESCRIPTORS: u64 = 8;
 
-/// Where descriptors are scarce, one of so many is reserved for peers of the bus.
+/// Where descriptors are scarce, one of so many is reserved for peers of the bus, and as many as the fewest peers in any case.
 const PEER_DIVISOR: u64 = 5;
-
-/// The least number of peers that descriptors are reserved for.
 const FEWEST_PEERS: u64 = 24;
 
 /// Descriptors of each further worker: its ring, and those with which tokio waits and is woken.
@@ -36,33 +34,26 @@ const LISTENER_DESCRIPTORS: u64 = 2;
 /// How the gateway runs. All values were checked when the arguments were parsed.
 #[derive(Debug)]
 pub(crate) struct GatewayConfig {
-    /// Where to listen with sockets of the gateway.
     pub(crate) listen: Vec<ListenTarget>,
     /// Whether the gateway may listen on any free port if one of `listen` is taken.
     pub(crate) any_port: bool,
-    /// Where the certificate of https comes from; `None` for plain http. Unix sockets speak http in any case.
+    /// `None` for plain http. Unix sockets speak http in any case.
     pub(crate) certificate: Option<CertificateSource>,
-    /// How requests are served.
     pub(crate) server: ServerConfig,
     /// The bound on the time from the request to stop to the end of the process.
     pub(crate) drain_timeout: Duration,
-    /// The endpoints to publish to, and the bounds of the queue.
     pub(crate) bus: BusConfig,
     /// Where the embedded hub is bound if one of its endpoints is taken; `None` if that refuses the start.
     pub(crate) other_hub: Option<HubEndpoints>,
-    /// Whether the end of standard input stops the gateway.
     pub(crate) watch_stdin: bool,
-    /// Whether the end of the process that started this one asks the gateway to stop.
     pub(crate) watch_parent: bool,
     /// Whether SIGHUP, which a terminal sends when it is closed, asks to stop and not to reload. It then does neither if
     /// the process was started with SIGHUP ignored, as by nohup(1).
     pub(crate) stops_at_hangup: bool,
-    /// The time between two `stats` events; `None` for no such events.
     pub(crate) stats_interval: Option<Duration>,
 }
 
 impl GatewayConfig {
-    /// Returns whether clients connect by TCP to one of the listening sockets.
     pub(crate) fn has_tcp(&self) -> bool {
         self.listen.iter().any(|target| matches!(target, ListenTarget::Addresses(_)))
             || self.server.inherited.iter().any(|socket| socket.address.is_tcp())
@@ -105,11 +96,8 @@ impl GatewayConfig {
     }
 }
 
-/// Where the token comes from.
 #[derive(Debug)]
 pub(crate) enum TokenSource {
-    /// The user settings file, which is watched.
     SettingsFile(PathBuf),
-    /// A token that was made for this run.
     Fixed(Token),
 }

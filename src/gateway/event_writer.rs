@@ -33,7 +33,7 @@ impl EventWriter {
         Ok((Arc::new(emit), Self(writer)))
     }
 
-    /// Waits until all events are written, for a bounded time.
+    /// Waits until all events are written, for [`FINISH_TIMEOUT`] at most.
     pub(crate) fn finish(self) {
         self.0.finish(&io::stdout(), FINISH_TIMEOUT);
     }
@@ -59,11 +59,9 @@ enum Subject {
 #[derive(Debug, Default)]
 struct EventQueue {
     events: VecDeque<(Subject, Vec<u8>)>,
-    /// The sum of the lengths of their lines.
     bytes: usize,
     /// The number of `listening` events since the last `disabled` event.
     listeners: usize,
-    /// Whether the last event has come.
     is_ended: bool,
 }
 

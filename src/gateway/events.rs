@@ -16,9 +16,8 @@ use crate::sync::counting::ConnectionTotals;
 pub(crate) enum Event<'a> {
     /// A listening socket accepts requests from now on. Each socket has its own event.
     Listening {
-        /// The URL that messages are posted to.
         url: &'a str,
-        /// The path of a Unix socket; left out for TCP, and for a socket without a path.
+        /// Left out for TCP, and for a Unix socket without a path.
         #[serde(skip_serializing_if = "Option::is_none")]
         socket: Option<&'a Path>,
         pid: u32,
@@ -26,35 +25,28 @@ pub(crate) enum Event<'a> {
     },
     /// From now on a message that is posted is taken: the gateway listens, and the bus is connected.
     Ready,
-    /// From now on a message that is posted is refused.
     #[serde(rename = "not-ready")]
     NotReady {
         reason: &'a str,
     },
-    /// The gateway does not listen.
     Disabled {
         reason: &'a str,
     },
-    /// An endpoint of the bus was bound, connected or disconnected.
     Bus {
         state: BusEndpointState,
         endpoint: &'a str,
-        /// Why it is not connected; left out otherwise.
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<&'a str>,
     },
     /// A subscriber of a bound endpoint or of the embedded hub was disconnected.
     Subscriber {
         state: BusEndpointState,
-        /// The endpoint that it had connected to.
         endpoint: &'a str,
         reason: &'a str,
         /// The most messages that it may have lost.
         lost: u64,
     },
-    /// The settings file was read after a change.
     Settings(&'a SettingsChange),
-    /// The certificate was made or changed, or could not be.
     Certificate {
         state: CertificateState,
         /// The file of the certificate or, if it is rejected, the file at fault.
@@ -62,14 +54,12 @@ pub(crate) enum Event<'a> {
         /// The last second at which the certificate in force is valid (RFC 3339); left out if it cannot be read.
         #[serde(skip_serializing_if = "Option::is_none")]
         not_after: Option<&'a str>,
-        /// Why it is rejected; left out otherwise.
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<&'a str>,
     },
     Stats(Stats),
     /// The start or the run has failed. No event follows.
     Failed {
-        /// The exit status.
         status: u8,
         reason: &'a str,
     },
@@ -78,7 +68,6 @@ pub(crate) enum Event<'a> {
         /// The messages that were still in the queue when the time to stop was over; left out if there are none.
         #[serde(skip_serializing_if = "is_zero")]
         undelivered: u64,
-        /// The counters at the end.
         #[serde(flatten)]
         stats: Stats,
     },
@@ -92,7 +81,6 @@ pub(crate) enum BusEndpointState {
     Disconnected,
 }
 
-/// A change of the certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum CertificateState {
@@ -106,16 +94,15 @@ pub(crate) enum CertificateState {
     Rejected,
 }
 
-/// The result of a change of the settings file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "lowercase")]
 pub(crate) enum SettingsChange {
-    /// The new settings are in force.
     Reloaded,
-    /// The file says the same as before.
     Unchanged,
     /// The new settings cannot be understood. The last good ones stay in force.
-    Rejected { reason: String },
+    Rejected {
+        reason: String,
+    },
 }
 
 fn is_zero(count: &u64) -> bool {
@@ -126,7 +113,6 @@ fn is_zero(count: &u64) -> bool {
 /// is added there is in the event.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Stats {
-    /// Seconds since the start.
     pub(crate) uptime_s: u64,
     #[serde(flatten)]
     pub(crate) requests: RequestTotals,
@@ -154,7 +140,6 @@ pub(crate) struct Stats {
     pub(crate) hub: Option<HubTotals>,
 }
 
-/// The function that every event is passed to.
 pub(crate) type EventSink = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
 
 #[cfg(test)]

@@ -6,8 +6,7 @@ use tokio::sync::Notify;
 
 use crate::bus::Publisher;
 use crate::gateway::events::{Event, EventSink};
-use crate::message::publish::Publish;
-use crate::message::publish::Unavailable;
+use crate::message::publish::{Publish, Unavailable};
 
 /// Reports `ready` and `not-ready`. The main thread and the bus thread tell it of what changes.
 pub(super) struct ReadyReporter {
@@ -26,7 +25,6 @@ struct ReadyState {
     /// Whether messages had somewhere to go when the bus last reported a change. `None` until its first report, which may
     /// come later than the change: the event of a connection precedes `ready`.
     is_bus_connected: Option<bool>,
-    /// Whether `ready` was reported last.
     is_ready: bool,
 }
 
@@ -46,17 +44,14 @@ impl ReadyReporter {
         });
     }
 
-    /// Tells that the gateway listens.
     pub(super) fn set_listening(&self) {
         self.update(|state| state.not_listening = None);
     }
 
-    /// Tells that the gateway does not listen any more.
     pub(super) fn set_not_listening(&self, reason: &str) {
         self.update(|state| state.not_listening = Some(reason.into()));
     }
 
-    /// Tells that an endpoint of the bus was connected or disconnected.
     pub(super) fn bus_changed(&self) {
         self.update(ReadyState::ask_bus);
     }

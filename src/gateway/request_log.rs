@@ -26,9 +26,8 @@ const SHOWN_BYTES: usize = 100;
 
 /// The lines about answers 401: one at the first answer, and then one a minute with their number.
 pub(super) struct RefusedTokens {
-    /// Notified at each such answer.
     refused: Arc<Notify>,
-    /// The number of answers that the log has told of.
+    /// The answers that the log has told of.
     logged: u64,
     /// When the next line may follow; `None` if the last interval had none.
     next_at: Option<Instant>,

@@ -33,7 +33,6 @@ use crate::tls::source::CertificateSource;
 /// process some 20 ms after the process is reaped, if a ring had an accept pending on it.
 const TAKEN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The pause between two of these attempts.
 const TAKEN_PAUSE: Duration = Duration::from_millis(5);
 
 /// How long the gateway waits for every endpoint of the bus before it accepts from inherited sockets. Until then
@@ -192,7 +191,6 @@ impl Gateway {
         }
     }
 
-    /// Reads the settings again, applies them, and reports what has become of them.
     fn reload_settings(&mut self, forced: bool) -> Result<(), Failure> {
         if let Some(change) = self.settings.read_again(forced) {
             self.apply_settings()?;

@@ -30,7 +30,6 @@ pub(super) struct Signals {
     user1: Signal,
 }
 
-/// The action that a signal asks for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum SignalAction {
     Stop,
@@ -53,7 +52,6 @@ impl Signals {
         })
     }
 
-    /// Waits for the next signal, and returns what it asks for.
     pub(super) async fn next(&mut self) -> SignalAction {
         let Self { terminate, interrupt, hangup, hangup_action, user1 } = self;
         tokio::select! {
@@ -74,7 +72,6 @@ impl Signals {
     }
 }
 
-/// Waits for the future, or for ever if there is none.
 pub(super) async fn or_never<T>(future: Option<impl Future<Output = T>>) -> T {
     match future {
         Some(future) => future.await,
@@ -84,9 +81,6 @@ pub(super) async fn or_never<T>(future: Option<impl Future<Output = T>>) -> T {
 
 /// Starts a thread that reads standard input and drops what it reads. The receiver resolves when standard input has
 /// ended. Standard input may be a file, or a terminal that other processes share, and must then not be made non-blocking.
-///
-/// # Errors
-/// The system allows no further thread.
 pub(super) fn watch_stdin() -> io::Result<oneshot::Receiver<()>> {
     let (sender, ended) = oneshot::channel();
     thread::Builder::new().name("stdin".into()).spawn(move || {

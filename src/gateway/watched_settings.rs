@@ -25,11 +25,11 @@ pub(super) struct WatchedSettings {
     path: Option<PathBuf>,
     /// `None` if there is no file to watch.
     watch: Option<Watch>,
-    /// The version that was read last; `None` if there was no file.
+    /// `None` if there was no file.
     version: Option<FileVersion>,
     /// The last settings that could be understood; `None` if there were none so far.
     in_force: Option<Access>,
-    /// The reason why the settings were rejected when they were read last.
+    /// Why the settings were rejected when they were read last.
     rejected: Option<String>,
     /// The lines that the log has about the settings in force.
     warnings: Vec<String>,
@@ -38,7 +38,6 @@ pub(super) struct WatchedSettings {
 }
 
 impl WatchedSettings {
-    /// Reads the settings for the first time.
     pub(super) fn start(source: &TokenSource) -> Self {
         let path = match source {
             TokenSource::Fixed(token) => {
@@ -80,7 +79,7 @@ impl WatchedSettings {
     /// become of the new ones, if the file is another version than before, or says something else, or if `forced`. An
     /// empty file counts at once if `forced`.
     pub(super) fn read_again(&mut self, forced: bool) -> Option<SettingsChange> {
-        let SettingsReading { access, version, is_empty } = settings::read(self.path.as_deref()?);
+        let SettingsReading { access, version, is_empty } = settings::read(self.path.as_deref()?, settings::parse);
         if !forced && is_empty && version.is_some_and(|version| self.awaits_content(version)) {
             return None;
         }

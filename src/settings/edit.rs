@@ -12,7 +12,6 @@ use super::encoding;
 use super::fault::SettingsFault;
 use super::python::{parse, parsed};
 
-/// The messages about a name that is not edited.
 const OPEN_BY_HAND: &str =
     "OPEN_REST_API is bound here in a way that is not edited; write OPEN_REST_API = True on a line of its own below";
 const CLOSE_BY_HAND: &str =
@@ -66,12 +65,10 @@ pub(crate) fn with_access(source: &[u8], is_open: bool, token: &str) -> Result<O
     Ok(Some(edited))
 }
 
-/// How a name is bound.
 #[derive(Clone, Copy, Debug)]
 enum Binding {
-    /// A statement of the module assigns this value to the name alone.
+    /// A statement of the module assigns the value at this range to the name alone.
     Assigned(TextRange),
-    /// In another way, here.
     Other(TextSize),
 }
 
@@ -103,7 +100,6 @@ impl LastBinding<'_> {
         last.found
     }
 
-    /// Takes note of a name that is bound, or that may be.
     fn visit_names<'a>(&mut self, names: impl IntoIterator<Item = &'a Identifier>) {
         if let Some(name) = names.into_iter().find(|name| name.as_str() == self.name).filter(|_| !self.is_inner) {
             self.found = Some(Binding::Other(name.start()));

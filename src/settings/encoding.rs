@@ -14,7 +14,7 @@ enum SourceEncoding {
 }
 
 impl SourceEncoding {
-    /// Finds an encoding by one of Python's names for it. Python knows about a hundred more encodings, which are refused.
+    /// Takes Python's names. Python knows about a hundred more encodings, which are refused.
     fn by_name(name: &str) -> Option<Self> {
         match name.to_ascii_lowercase().replace('_', "-").as_str() {
             "utf-8" | "utf8" | "utf-8-sig" | "utf-8-unix" => Some(Self::Utf8),

@@ -5,7 +5,6 @@ use std::fmt;
 use ruff_python_ast::token::TokenKind;
 use ruff_python_parser::{LexicalErrorType, ParseError, ParseErrorType};
 
-/// The fault of an assignment to what is not a name.
 pub(super) const CANNOT_ASSIGN: &str = "cannot assign to this expression";
 
 /// Why a settings file is refused, and where.
@@ -35,7 +34,6 @@ impl SettingsFault {
         Self::after(before.unwrap_or(text), what)
     }
 
-    /// Creates the fault that the parser found in `text`.
     pub(super) fn of_parser(text: &str, error: &ParseError) -> Self {
         let tokens = match error.error {
             ParseErrorType::ExpectedToken { expected, found } => Some([expected, found]),
@@ -73,6 +71,9 @@ fn is_typographic_quote(character: char) -> bool {
 /// Says what an error of the parser means. Some texts of the parser itself quote the source.
 fn syntax(error: &ParseErrorType) -> &'static str {
     match error {
+        ParseErrorType::Lexical(LexicalErrorType::FStringError(_) | LexicalErrorType::TStringError(_))
+        | ParseErrorType::FStringError(_)
+        | ParseErrorType::TStringError(_) => "invalid syntax in an f-string",
         ParseErrorType::Lexical(error) => lexical(error),
         ParseErrorType::UnexpectedIndentation => "unexpected indent",
         ParseErrorType::SimpleStatementsOnSameLine | ParseErrorType::SimpleAndCompoundStatementOnSameLine => {
@@ -83,7 +84,6 @@ fn syntax(error: &ParseErrorType) -> &'static str {
         | ParseErrorType::InvalidAnnotatedAssignmentTarget
         | ParseErrorType::InvalidAugmentedAssignmentTarget => CANNOT_ASSIGN,
         ParseErrorType::ExpectedExpression => "invalid syntax: expected an expression",
-        ParseErrorType::FStringError(_) | ParseErrorType::TStringError(_) => "invalid syntax in an f-string",
         ParseErrorType::OtherError(text) if text.starts_with("Expected an indented block") => {
             "expected an indented block"
         }
@@ -102,7 +102,6 @@ fn lexical(error: &LexicalErrorType) -> &'static str {
         | LexicalErrorType::MissingUnicodeRbrace => "an escape in a string that is no character",
         LexicalErrorType::IndentationError => "the indentation matches no outer level",
         LexicalErrorType::UnrecognizedToken { .. } => "an unexpected character",
-        LexicalErrorType::FStringError(_) | LexicalErrorType::TStringError(_) => "invalid syntax in an f-string",
         LexicalErrorType::InvalidByteLiteral => "bytes may hold ASCII characters only",
         LexicalErrorType::LineContinuationError => "an unexpected character after a line continuation",
         LexicalErrorType::Eof => "unexpected end of the file",

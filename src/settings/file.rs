@@ -7,16 +7,15 @@ use std::path::{Path, PathBuf};
 
 use super::access::{Access, DisabledReason};
 use super::fault::SettingsFault;
-use super::python::{MAX_FILE_BYTES, parse, parse_for_client};
+use super::python::MAX_FILE_BYTES;
 use crate::sys::secret_file;
 
-/// The result of a read of the settings file.
 #[derive(Debug)]
 pub(crate) struct SettingsReading {
-    /// The meaning of the file, or the reason why it cannot be read or is refused by [`parse`], which names the file. A file that
-    /// does not exist disables the entrance.
+    /// The meaning of the file, or the reason, which names the file, why it cannot be read or parsed. A file that does not exist
+    /// disables the entrance.
     pub(crate) access: Result<Access, String>,
-    /// The version of the file that was read; `None` if there is no file.
+    /// `None` if there is no file.
     pub(crate) version: Option<FileVersion>,
     /// Whether there is a file, and it has no bytes.
     pub(crate) is_empty: bool,
@@ -45,17 +44,7 @@ impl From<&Metadata> for FileVersion {
     }
 }
 
-/// Reads and parses the settings file.
-pub(crate) fn read(path: &Path) -> SettingsReading {
-    read_with(path, parse)
-}
-
-/// Returns what the settings file says to a client, for which the token is enough.
-pub(crate) fn read_for_client(path: &Path) -> Result<Access, String> {
-    read_with(path, parse_for_client).access
-}
-
-fn read_with(path: &Path, parse: impl FnOnce(&[u8]) -> Result<Access, SettingsFault>) -> SettingsReading {
+pub(crate) fn read(path: &Path, parse: impl FnOnce(&[u8]) -> Result<Access, SettingsFault>) -> SettingsReading {
     let before = fs::metadata(path).ok().map(|metadata| FileVersion::from(&metadata));
     // A file of one byte more than it may have is refused by `parse`.
     match secret_file::read(path, MAX_FILE_BYTES) {
@@ -83,7 +72,7 @@ pub(crate) fn default_path() -> io::Result<PathBuf> {
     })
 }
 
-/// Ignores relative directories, as the XDG Base Directory Specification demands.
+// The XDG Base Directory Specification demands that relative directories are ignored.
 pub(super) fn path_in(xdg_config_home: Option<PathBuf>, home: Option<PathBuf>) -> Option<PathBuf> {
     xdg_config_home
         .filter(|dir| dir.is_absolute())

@@ -46,13 +46,11 @@ fn is_too_deep(text: &str) -> bool {
     true
 }
 
-/// What is open at one place of the text.
 #[derive(Default)]
 struct Nesting {
     blocks: usize,
     /// The closing token of each open bracket, and the operators around it; the outermost first.
     brackets: Vec<(TokenKind, Operators)>,
-    /// The sum over the brackets.
     operators_around_brackets: usize,
     innermost: Operators,
 }

@@ -28,13 +28,9 @@ pub fn parse(source: &[u8]) -> Result<Access, SettingsFault> {
     access(source, false)
 }
 
-/// Returns what the bytes of a settings file say to a client. The file may be a copy that has the token alone, on another
-/// machine than that of the gateway.
-///
-/// # Errors
-///
-/// The same faults as of [`parse`].
-pub(super) fn parse_for_client(source: &[u8]) -> Result<Access, SettingsFault> {
+/// Parses as [`parse`] does, for a client. The file may be a copy that has the token alone, on another machine than that of
+/// the gateway.
+pub(crate) fn parse_for_client(source: &[u8]) -> Result<Access, SettingsFault> {
     access(source, true)
 }
 
@@ -52,7 +48,7 @@ fn access(source: &[u8], open_by_default: bool) -> Result<Access, SettingsFault>
     })
 }
 
-/// Returns the text of a settings file and its syntax tree, whose ranges are those of the text.
+/// The ranges of the tree are those of the text.
 pub(super) fn parsed(source: &[u8]) -> Result<(String, Parsed<ModModule>), SettingsFault> {
     if source.len() > MAX_FILE_BYTES {
         return Err(SettingsFault::after("", "the file is larger than 1 MiB"));

@@ -2,16 +2,16 @@
 
 use proptest::prelude::*;
 
-use super::{FrameFault, to_json};
+use super::to_json;
 
 #[track_caller]
 fn show(frame: &[u8], json: &str) {
-    assert_eq!(to_json(frame).as_deref(), Ok(json), "{frame:02x?}");
+    assert_eq!(to_json(frame).as_deref(), Some(json), "{frame:02x?}");
 }
 
 #[track_caller]
-fn refuse(frame: &[u8], reason: FrameFault) {
-    assert_eq!(to_json(frame), Err(reason), "{frame:02x?}");
+fn refuse(frame: &[u8]) {
+    assert_eq!(to_json(frame), None, "{frame:02x?}");
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn keys_become_strings() {
     show(frame, r#"{"1":null,"-1":null,"true":null,"null":null,"1.0":null,"YQ==":null,"k":null}"#);
     show(b"\x82\xa1k\x01\xa1k\x02", r#"{"k":1,"k":2}"#);
     for key in [&b"\x90"[..], b"\x80", b"\xd4\0\0"] {
-        refuse(&[b"\x81", key, b"\xc0"].concat(), FrameFault::KeyType);
+        refuse(&[b"\x81", key, b"\xc0"].concat());
     }
 }
 
@@ -98,7 +98,7 @@ fn every_cut_of_a_frame_is_noticed() {
     .concat();
     to_json(&frame).unwrap();
     for end in 0..frame.len() {
-        refuse(&frame[..end], FrameFault::UnexpectedEnd);
+        refuse(&frame[..end]);
     }
 }
 
@@ -106,42 +106,28 @@ fn every_cut_of_a_frame_is_noticed() {
 fn lengths_beyond_the_frame_cost_nothing() {
     for marker in [0xc6, 0xc9, 0xdb, 0xdd, 0xdf] {
         for bytes in 1..=5 {
-            refuse(&[marker, 0xff, 0xff, 0xff, 0xff][..bytes], FrameFault::UnexpectedEnd);
+            refuse(&[marker, 0xff, 0xff, 0xff, 0xff][..bytes]);
         }
     }
 }
 
 #[test]
 fn what_is_no_messagepack() {
-    refuse(b"", FrameFault::UnexpectedEnd);
-    refuse(b"\xc1", FrameFault::Reserved);
-    refuse(b"\x81\xc1\xc0", FrameFault::Reserved);
-    refuse(b"\xa1\xff", FrameFault::InvalidUtf8);
-    refuse(b"\xc0\xc0", FrameFault::ExpectedEnd);
-    refuse(br#"{"json":0}"#, FrameFault::ExpectedEnd);
+    refuse(b"");
+    refuse(b"\xc1");
+    refuse(b"\x81\xc1\xc0");
+    refuse(b"\xa1\xff");
+    refuse(b"\xc0\xc0");
+    refuse(br#"{"json":0}"#);
 }
 
 #[test]
 fn depth_at_the_limit_and_past_it() {
     let nested = |levels: usize| [vec![0x91; levels], vec![0xc0]].concat();
     show(&nested(512), &format!("{}null{}", "[".repeat(512), "]".repeat(512)));
-    refuse(&nested(513), FrameFault::TooDeep);
-    refuse(&nested(1_000_000), FrameFault::TooDeep);
-    refuse(&b"\x81\xa0".repeat(513), FrameFault::TooDeep);
-}
-
-#[test]
-fn reasons_are_worded() {
-    for (frame, reason) in [
-        (&b""[..], "unexpected end of the frame"),
-        (b"\xc0\xc0", "expected the end of the frame"),
-        (b"\xc1", "invalid byte 0xc1"),
-        (b"\xa1\xff", "invalid UTF-8"),
-        (b"\x81\x90\xc0", "a key is neither a string nor a number"),
-        (&[0x91; 600], "nesting deeper than 512 levels"),
-    ] {
-        assert_eq!(to_json(frame).unwrap_err().to_string(), reason);
-    }
+    refuse(&nested(513));
+    refuse(&nested(1_000_000));
+    refuse(&b"\x81\xa0".repeat(513));
 }
 
 proptest! {
@@ -149,7 +135,7 @@ proptest! {
 
     #[test]
     fn any_bytes_get_an_answer(frame in prop::collection::vec(any::<u8>(), 0..64)) {
-        if let Ok(json) = to_json(&frame) {
+        if let Some(json) = to_json(&frame) {
             prop_assert!(serde_json::from_str::<serde::de::IgnoredAny>(&json).is_ok(), "{}", json);
         }
     }

@@ -25,7 +25,7 @@ use crate::tls::source::CertificateSource;
 /// Exit statuses of `send`.
 pub(super) const NO_GATEWAY: u8 = 4;
 const NOT_TRUSTED: u8 = 5;
-const TOKEN_REFUSED: u8 = 6;
+pub(super) const TOKEN_REFUSED: u8 = 6;
 
 /// The most that one address gets to accept the connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -42,7 +42,6 @@ const READ_BYTES: usize = 16 * 1024;
 /// What is wrong with a URL that names no place to connect to.
 const NO_ADDRESS: &str = "names no host, or no port that exists";
 
-/// Where a gateway listens.
 enum Address {
     Unix(PathBuf),
     Tcp(TcpAddress),
@@ -54,8 +53,8 @@ pub(super) struct Destination {
     /// The name that the certificate must have; `None` without TLS.
     tls_name: Option<String>,
     /// The address for people. It has no path and no query, which could hold a secret.
-    name: String,
-    settings: PathBuf,
+    pub(super) name: String,
+    pub(super) settings: PathBuf,
     target: String,
     authority: String,
 }
@@ -119,7 +118,7 @@ impl Destination {
 
     /// Reads the settings file, and returns what each request begins with, up to the value of its `Content-Length`.
     pub(super) fn request_head(&self) -> Result<Vec<u8>, Failure> {
-        let token = match settings::read_for_client(&self.settings) {
+        let token = match settings::read(&self.settings, settings::parse_for_client).access {
             Ok(Access::Open(token)) => token,
             Ok(Access::Disabled(reason)) => {
                 let what_to_do = match reason {
@@ -150,28 +149,6 @@ impl Destination {
         modified.is_ok_and(|modified| modified.elapsed().is_ok_and(|age| age < YOUNG_SETTINGS))
     }
 
-    /// Returns the failure of a gateway that was switched off.
-    pub(super) fn switched_off(&self) -> Failure {
-        Failure::Configuration(format!("the gateway at {} is off: its settings have switched it off", self.name))
-    }
-
-    /// Returns the failure of something else than a gateway.
-    pub(super) fn stranger(&self) -> Failure {
-        Failure::OfCommand(NO_GATEWAY, format!("what answers at {} is no gateway", self.name))
-    }
-
-    /// Returns the failure of a gateway that refuses the token.
-    pub(super) fn token_refused(&self) -> Failure {
-        Failure::OfCommand(
-            TOKEN_REFUSED,
-            format!(
-                "the gateway at {} refuses the token of {}; name the settings file of that gateway with --settings",
-                self.name,
-                self.settings.display()
-            ),
-        )
-    }
-
     /// Connects, and does the TLS handshake, until the deadline at most.
     pub(super) fn connect(&self, deadline: Instant) -> Result<GatewayConnection, Failure> {
         let socket = self.socket(deadline).map_err(|error| {
@@ -183,7 +160,7 @@ impl Destination {
         Ok(GatewayConnection { socket, tls, unsent: Vec::new(), received: Vec::new(), is_writable: true })
     }
 
-    /// Returns a socket that is connected to the first address that accepts.
+    /// Connects to the first address that accepts.
     fn socket(&self, deadline: Instant) -> io::Result<Socket> {
         let addresses = match &self.address {
             Address::Unix(path) => vec![SockAddr::unix(path)?],
@@ -247,7 +224,7 @@ fn handshake_step(tls: &mut ClientConnection, socket: &mut &Socket, deadline: In
     tls.process_new_packets().map(drop).map_err(io::Error::other)
 }
 
-/// Returns the time until the deadline, which is not zero.
+/// Returns a time that is not zero.
 fn time_left(deadline: Instant) -> io::Result<Duration> {
     let left = deadline.saturating_duration_since(Instant::now());
     if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
@@ -285,7 +262,6 @@ fn is_field_content(bytes: &[u8]) -> bool {
     bytes.trim_ascii() == bytes && bytes.iter().all(|byte| !byte.is_ascii_control())
 }
 
-/// An open connection.
 pub(super) struct GatewayConnection {
     socket: Socket,
     tls: Option<ClientConnection>,
@@ -324,7 +300,6 @@ impl GatewayConnection {
         }
     }
 
-    /// Returns whether there is something that the socket has not taken yet.
     pub(super) fn has_unsent(&self) -> bool {
         self.is_writable && self.tls.as_ref().map_or(!self.unsent.is_empty(), |tls| tls.wants_write())
     }

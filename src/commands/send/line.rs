@@ -62,7 +62,6 @@ fn character(escape: &str) -> Option<(char, usize)> {
     }
 }
 
-/// Standard input, in lines.
 pub(super) struct Lines {
     pub(super) file: File,
     buffer: Vec<u8>,

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::retry_on_intr;
 
-use self::destination::{Destination, GatewayConnection, NO_GATEWAY};
+use self::destination::{Destination, GatewayConnection, NO_GATEWAY, TOKEN_REFUSED};
 use self::line::{Lines, content, content_of_line};
 use self::pipeline::{Answer, AnswerFault, Pipeline, first_answer};
 use self::report::Report;
@@ -98,7 +98,6 @@ fn standard_input() -> Result<Lines, Failure> {
     Ok(Lines::of(File::from(stdin)))
 }
 
-/// The state of the command.
 struct Sender {
     destination: Destination,
     /// What each request begins with. It holds the token.
@@ -130,7 +129,7 @@ impl Sender {
             self.take_lines();
             let has_input = self.takes && self.input.as_ref().is_some_and(|lines| !lines.has_ended);
             let has_work = self.sends && (has_input || !self.pipeline.is_empty());
-            if !has_work && !self.pipeline.is_in_flight() {
+            if !has_work && self.pipeline.in_flight == 0 {
                 return Ok(());
             }
             self.send()?;
@@ -139,7 +138,6 @@ impl Sender {
         }
     }
 
-    /// Takes the lines that have been read, as far as there is room.
     fn take_lines(&mut self) {
         let Some(lines) = &mut self.input else { return };
         while self.takes
@@ -159,23 +157,21 @@ impl Sender {
         }
     }
 
-    /// Sends what may be sent now.
     fn send(&mut self) -> Result<(), Failure> {
-        if self.pipeline.is_refused_for_now() {
-            if self.pipeline.is_in_flight() {
+        if self.pipeline.refused > 0 {
+            if self.pipeline.in_flight > 0 {
                 return Ok(());
             }
             if std::mem::take(&mut self.is_denied) {
                 self.read_token_again()?;
             }
-            self.pipeline.resume();
+            self.pipeline.refused = 0;
         }
         if !self.sends || self.pipeline.is_empty() || Instant::now() < self.resume_at {
             return Ok(());
         }
         // After a failed write, the answers to what is in flight are still read.
-        let is_usable = self.connection.as_ref().is_some_and(|it| it.is_writable || self.pipeline.is_in_flight());
-        if !is_usable {
+        if !self.connection.as_ref().is_some_and(|it| it.is_writable || self.pipeline.in_flight > 0) {
             self.connect()?;
         }
         let Some(connection) = &mut self.connection else { return Ok(()) };
@@ -223,12 +219,19 @@ impl Sender {
             self.was_asked_again = true;
             self.resume_at = Instant::now() + TOKEN_PAUSE;
         } else {
-            return Err(self.destination.token_refused());
+            let Destination { name, settings, .. } = &self.destination;
+            let settings = settings.display();
+            return Err(Failure::OfCommand(
+                TOKEN_REFUSED,
+                format!(
+                    "the gateway at {name} refuses the token of {settings}; name the settings file of that gateway with \
+                     --settings"
+                ),
+            ));
         }
         Ok(())
     }
 
-    /// Waits for answers and for lines, and takes them in.
     fn wait(&mut self) -> Result<(), Failure> {
         let wants_lines = self.takes && self.pipeline.has_room();
         let due = match self.pipeline.oldest_due_at() {
@@ -267,7 +270,7 @@ impl Sender {
         let Some(mut connection) = self.connection.take() else { return Ok(()) };
         let is_open = connection.read();
         let mut rest = connection.received.as_slice();
-        while self.pipeline.is_in_flight() {
+        while self.pipeline.in_flight > 0 {
             match first_answer(rest) {
                 Ok(Some((answer, length))) => {
                     rest = rest.get(length..).unwrap_or_default();
@@ -278,20 +281,25 @@ impl Sender {
                     self.take(&answer);
                     if answer.closes {
                         // RFC 9112 §9.6: the gateway has read nothing behind this request.
-                        self.pipeline.unsend();
+                        self.pipeline.in_flight = 0;
                     }
                     if answer.is_off {
-                        return Err(self.destination.switched_off());
+                        let name = &self.destination.name;
+                        let text = format!("the gateway at {name} is off: its settings have switched it off");
+                        return Err(Failure::Configuration(text));
                     }
                     if answer.closes {
                         return Ok(());
                     }
                 }
                 Ok(None) => break,
-                Err(AnswerFault) => return Err(self.destination.stranger()),
+                Err(AnswerFault) => {
+                    let text = format!("what answers at {} is no gateway", self.destination.name);
+                    return Err(Failure::OfCommand(NO_GATEWAY, text));
+                }
             }
         }
-        let is_used = self.pipeline.is_in_flight() || rest.is_empty();
+        let is_used = self.pipeline.in_flight > 0 || rest.is_empty();
         let taken = connection.received.len() - rest.len();
         connection.received.drain(..taken);
         match is_open {
@@ -302,14 +310,13 @@ impl Sender {
         Ok(())
     }
 
-    /// Takes an answer in.
     fn take(&mut self, answer: &Answer) {
         let Some(line) = self.pipeline.answered(answer.status) else { return };
         match answer.status {
             200 => {
                 self.was_asked_again = false;
                 self.report.accepted += 1;
-                self.report.overtaking += u64::from(self.pipeline.is_refused_for_now());
+                self.report.overtaking += u64::from(self.pipeline.refused > 0);
             }
             401 => self.is_denied = true,
             // The caller tells that it is off.

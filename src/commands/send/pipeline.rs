@@ -26,7 +26,6 @@ const ACCEPTED: &[u8] = br#"{"status":"accepted"}"#;
 const RETRY_AFTER_S: u64 = 1;
 const MAX_RETRY_AFTER_S: u64 = 60;
 
-/// The request that posts a line.
 struct LineRequest {
     line: u64,
     content: Vec<u8>,
@@ -34,13 +33,13 @@ struct LineRequest {
     due_at: Option<Instant>,
 }
 
-/// The requests without an outcome.
 pub(super) struct Pipeline {
     /// In the order of their lines: those refused for now, then those in flight, then the unsent ones.
     requests: VecDeque<LineRequest>,
-    /// The number of requests that were refused for now. Nothing is sent before them.
-    refused: usize,
-    in_flight: usize,
+    /// How many requests were refused for now. Nothing is sent before them. With 0, they are sent next.
+    pub(super) refused: usize,
+    /// With 0, those in flight are sent anew.
+    pub(super) in_flight: usize,
     /// How many requests may be in flight. A refusal for now makes it 1, so that few lines overtake the refused one if
     /// it is refused again. Each accepted line doubles it.
     window: usize,
@@ -65,18 +64,10 @@ impl Pipeline {
         self.requests.is_empty()
     }
 
-    pub(super) fn is_in_flight(&self) -> bool {
-        self.in_flight > 0
-    }
-
-    pub(super) fn is_refused_for_now(&self) -> bool {
-        self.refused > 0
-    }
-
     /// Adds requests that may be sent now to `bytes`: half of the window at most, and none before half of those in flight
     /// are answered. So one call to the system writes many, and the gateway has one half while the other one is written.
     pub(super) fn send(&mut self, head: &[u8], bytes: &mut Vec<u8>) {
-        debug_assert!(!self.is_refused_for_now());
+        debug_assert!(self.refused == 0);
         if self.in_flight > self.window / 2 {
             return;
         }
@@ -110,29 +101,17 @@ impl Pipeline {
         self.requests.remove(self.refused).map(|request| request.line)
     }
 
-    /// Has the requests sent next that were refused for now.
-    pub(super) fn resume(&mut self) {
-        self.refused = 0;
-    }
-
-    /// Has everything in flight sent anew, since the gateway has not read it.
-    pub(super) fn unsend(&mut self) {
-        self.in_flight = 0;
-    }
-
     /// Removes everything in flight, and returns the numbers of the lines.
     pub(super) fn in_doubt(&mut self) -> Vec<u64> {
         let in_flight = self.refused..self.refused + std::mem::take(&mut self.in_flight);
         self.requests.drain(in_flight).map(|request| request.line).collect()
     }
 
-    /// Returns the numbers of the lines of all requests.
     pub(super) fn lines(&self) -> Vec<u64> {
         self.requests.iter().map(|request| request.line).collect()
     }
 }
 
-/// An answer.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) status: u16,
@@ -141,7 +120,6 @@ pub(super) struct Answer {
     pub(super) retry_after_s: u64,
     /// The status and what the answer says about the problem; empty for 200.
     pub(super) reason: String,
-    /// Whether the problem is that the gateway was switched off.
     pub(super) is_off: bool,
 }
 
@@ -150,9 +128,6 @@ pub(super) struct Answer {
 pub(super) struct AnswerFault;
 
 /// Returns the first answer and its length; `None` if it has not arrived whole.
-///
-/// # Errors
-/// What came is no answer of a gateway.
 pub(super) fn first_answer(bytes: &[u8]) -> Result<Option<(Answer, usize)>, AnswerFault> {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS];
     let mut head = httparse::Response::new(&mut fields);
@@ -244,10 +219,10 @@ mod tests {
         };
         assert_eq!(send(&mut pipeline), 6);
         assert_eq!([200, 503, 200, 503].map(|status| pipeline.answered(status)), [1, 2, 3, 4].map(Some));
-        pipeline.unsend();
+        pipeline.in_flight = 0;
         assert_eq!(pipeline.lines(), [2, 4, 5, 6]);
         assert!(pipeline.answered(200).is_none() && !pipeline.has_room());
-        pipeline.resume();
+        pipeline.refused = 0;
         // After a refusal one line is sent, and the next one follows its answer.
         assert_eq!((send(&mut pipeline), send(&mut pipeline)), (1, 0));
         assert_eq!((pipeline.answered(200), send(&mut pipeline)), (Some(2), 1));

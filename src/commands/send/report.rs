@@ -7,15 +7,13 @@ use crate::commands::INCOMPLETE;
 use crate::gateway::Failure;
 use crate::sys::log::{log, warning};
 
-/// The time between two lines of progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The time between two lines that say that the gateway takes nothing for now.
 const ANNOUNCEMENT_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What became of the lines.
 pub(super) struct Report {
-    /// What a line is called.
+    /// `line` or `message`
     noun: &'static str,
     started_at: Instant,
     /// When the progress was last shown; `None` where nobody sees it.
@@ -46,7 +44,6 @@ impl Report {
         }
     }
 
-    /// Shows the progress, unless it was shown just now.
     pub(super) fn show_progress(&mut self) {
         let now = Instant::now();
         if self.progress_at.is_some_and(|shown| now - shown >= PROGRESS_INTERVAL) {
@@ -71,7 +68,6 @@ impl Report {
         format!("{lines} accepted in {elapsed_s:.1} s, {rate:.0} a second")
     }
 
-    /// Tells that a line was refused, and why.
     pub(super) fn refused(&mut self, line: u64, reason: &str) {
         self.refused += 1;
         self.clear_progress();
@@ -88,7 +84,6 @@ impl Report {
         }
     }
 
-    /// Tells which lines are in doubt.
     pub(super) fn in_doubt(&mut self, lines: &[u64], reason: &str) {
         self.in_doubt += lines.len() as u64;
         self.clear_progress();

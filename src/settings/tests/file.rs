@@ -2,9 +2,13 @@ use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::settings::file::{path_in, read};
-use crate::settings::{Access, DisabledReason, parse};
+use crate::settings::file::path_in;
+use crate::settings::{self, Access, DisabledReason, SettingsReading, parse};
 use crate::sync::token::Token;
+
+fn read(path: &Path) -> SettingsReading {
+    settings::read(path, parse)
+}
 
 fn read_source(source: &[u8]) -> (PathBuf, Result<Access, String>) {
     let dir = tempfile::tempdir().unwrap();
