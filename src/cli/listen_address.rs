@@ -68,10 +68,7 @@ pub enum TcpAddress {
 }
 
 impl TcpAddress {
-    /// Returns the addresses, without repetitions. The lookup of a name may take as long as its name servers do.
-    ///
-    /// # Errors
-    /// The error of the lookup. A name has at least one address.
+    /// Returns the addresses, at least one, without repetitions. The lookup of a name may take as long as its name servers do.
     pub fn resolve(&self) -> io::Result<Vec<SocketAddr>> {
         let (host, port) = match self {
             Self::Address(address) => return Ok(vec![*address]),

@@ -48,13 +48,16 @@ pub enum EarlyExit {
 impl Arguments {
     /// Parses the arguments without the program's name. `--option=value` means `--option value`; `-h`, alone or right
     /// after the command, means `--help`, and `-V` alone `--version`.
-    ///
-    /// # Errors
-    /// Returns an [`EarlyExit`] with the text to print.
     pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, EarlyExit> {
         let words: Result<Vec<_>, _> = arguments.into_iter().map(OsString::into_string).collect();
         let words = words.map_err(|_| EarlyExit::Usage("the arguments must be UTF-8".into()))?;
-        let mut words: Vec<&str> = words.iter().flat_map(|word| split_assignment(word)).collect();
+        let mut words: Vec<&str> = words
+            .iter()
+            .flat_map(|word| match word.split_once('=') {
+                Some((option, value)) if option.starts_with("--") => vec![option, value],
+                _ => vec![word.as_str()],
+            })
+            .collect();
         // Behind these two words, `-h` may be the value of an option.
         for word in words.iter_mut().take(2).filter(|word| **word == "-h") {
             *word = "--help";
@@ -119,7 +122,6 @@ fn port_alone(error: &str) -> Option<String> {
     Some(format!("127.0.0.1:{port}"))
 }
 
-/// Returns the word that `unknown` is likely to be a mistake for, if there is one.
 fn near<'a>(unknown: &str, words: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
     let synonym = SYNONYMS.iter().find(|(other, _)| *other == unknown).map(|(_, option)| *option);
     if let Some(found) = synonym.and_then(|synonym| words.clone().find(|word| *word == synonym)) {
@@ -158,11 +160,4 @@ fn meant(words: &[&str], unknown: &str) -> Option<String> {
 /// Returns the options of a command with their dashes.
 fn options(command: &CommandInfoWithArgs) -> impl Iterator<Item = &'static str> + Clone {
     command.flags.iter().map(|flag| flag.long)
-}
-
-fn split_assignment(word: &str) -> Vec<&str> {
-    match word.split_once('=') {
-        Some((option, value)) if option.starts_with("--") => vec![option, value],
-        _ => vec![word],
-    }
 }

@@ -23,9 +23,6 @@ use crate::tls::source::CertificateSource;
 const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Runs the command until it is interrupted, or its terminal is closed.
-///
-/// # Errors
-/// Returns the [`Failure`] that ended it.
 pub fn run(arguments: &DemoArguments) -> Result<(), Failure> {
     let token = random_hex().map_err(Failure::configuration)?;
     let source = Token::new(&token).map(TokenSource::Fixed).ok_or_else(|| Failure::configuration("no token"))?;

@@ -22,10 +22,7 @@ const MESSAGE: &str = r#"adapter/extensions/data '{"extension_id": "demo", "cont
 const MAX_LINKS: usize = 40;
 
 /// Sets `OPEN_REST_API` in the user settings, and a random `TOKEN` where it is switched on and there is none. No other byte of
-/// the file changes.
-///
-/// # Errors
-/// Returns the [`Failure`] that says what to write by hand.
+/// the file changes. A failure says what to write by hand.
 pub fn run(path: Option<&PathBuf>, is_open: bool) -> Result<(), Failure> {
     // What is printed can be pasted, in another directory too.
     let given = path.map(std::path::absolute).transpose().map_err(Failure::configuration)?;

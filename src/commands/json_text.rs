@@ -91,8 +91,19 @@ impl JsonWriter {
         }
     }
 
+    /// Writes the token with each character that is not seen as an escape of JSON, which consists of two escapes for a
+    /// character beyond U+FFFF (RFC 8259 §7).
     fn write_scalar(&mut self, token: &str, sgr: &str) {
-        let escaped = escape_unseen(token);
+        let mut escaped = String::with_capacity(token.len());
+        for c in token.chars() {
+            if is_unseen(c) {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    let _ = write!(escaped, "\\u{unit:04x}");
+                }
+            } else {
+                escaped.push(c);
+            }
+        }
         self.text.push_str(&if self.style.colour { coloured(&escaped, sgr) } else { escaped });
     }
 
@@ -103,22 +114,6 @@ impl JsonWriter {
             let _ = write!(self.text, "\n{:columns$}", "");
         }
     }
-}
-
-/// Returns the token with each character that is not seen as an escape of JSON, which consists of two escapes for a character
-/// beyond U+FFFF (RFC 8259 §7).
-fn escape_unseen(token: &str) -> String {
-    let mut escaped = String::with_capacity(token.len());
-    for c in token.chars() {
-        if is_unseen(c) {
-            for unit in c.encode_utf16(&mut [0; 2]) {
-                let _ = write!(escaped, "\\u{unit:04x}");
-            }
-        } else {
-            escaped.push(c);
-        }
-    }
-    escaped
 }
 
 #[cfg(test)]

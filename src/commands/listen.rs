@@ -20,10 +20,7 @@ pub(super) const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 /// follows the handshake at once, and its receiver reads it within milliseconds.
 const SUBSCRIPTION_TIME: Duration = Duration::from_millis(100);
 
-/// Runs the command.
-///
-/// # Errors
-/// Returns the failure that ended it, or tells that the messages did not come in time.
+/// Runs the command. It fails also if the messages did not come in time.
 pub fn run(arguments: ListenArguments) -> Result<(), Failure> {
     let until = arguments.timeout.map(|timeout| Instant::now() + timeout);
     let mut urls = arguments.connect;
@@ -71,9 +68,7 @@ fn log_of_connections() -> impl FnMut(&Endpoint, &LinkStatus) + Send {
 }
 
 /// Prints messages until it is interrupted, it has printed `count` messages, standard output is closed, or the time is over.
-///
-/// # Errors
-/// Returns the number of printed messages if that is fewer than `count`.
+/// The error is the number of printed messages if that is fewer than `count`.
 pub(super) fn print_messages(
     subscriber: &mut Subscriber,
     printer: &mut Printer,

@@ -23,9 +23,6 @@ use crate::tls::source::CertificateSource;
 const ANY_FREE_PORT: &str = "tcp://127.0.0.1:*";
 
 /// Runs the command.
-///
-/// # Errors
-/// Returns the [`Failure`] that ended it.
 pub fn run(arguments: &ServeArguments) -> Result<(), Failure> {
     if arguments.log_time {
         log::show_time();

@@ -60,11 +60,9 @@ impl GatewayConfig {
     }
 
     /// Raises the soft limit of descriptors as far as needed and possible, and divides it: limits the peers at the bound
-    /// endpoints, and the connections. Without a descriptor nothing can be accepted, and nothing else can be opened.
-    ///
-    /// # Errors
-    /// The descriptors that the gateway needs without any client cannot be opened. Some libraries panic if they get none, so
-    /// this is checked first.
+    /// endpoints, and the connections. Without a descriptor nothing can be accepted, and nothing else can be opened. Some
+    /// libraries panic if they get none, so it is checked first that those can be opened that the gateway needs without any
+    /// client.
     pub(super) fn divide_descriptors(&mut self) -> Result<(), Failure> {
         let wanted = self.server.max_connections;
         let is_bound = !self.bus.bind.is_empty() || self.bus.hub.is_some();

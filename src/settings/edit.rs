@@ -20,11 +20,8 @@ const TOKEN_BY_HAND: &str = "TOKEN is bound here in a way that is not edited; wr
      below, with at least 16 characters that nobody can guess";
 
 /// Returns the file with the entrance switched on or off, or `None` if it is so already. Where it is switched on and there is
-/// no token, `token` is put there, which consists of letters and digits.
-///
-/// # Errors
-/// [`SettingsFault`] for a file that [`parse`] refuses, also if it would do so after the edit, and where a name is bound in a
-/// way that cannot be edited.
+/// no token, `token` is put there, which consists of letters and digits. It fails for a file that [`parse`] refuses, also if it
+/// would do so after the edit, and where a name is bound in a way that cannot be edited.
 pub(crate) fn with_access(source: &[u8], is_open: bool, token: &str) -> Result<Option<Vec<u8>>, SettingsFault> {
     let [mut open, mut new_token] = [None, None];
     match (parse(source)?, is_open) {

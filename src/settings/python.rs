@@ -17,11 +17,7 @@ use crate::sync::token::Token;
 /// in memory, so this limit keeps it to some tens of megabytes for a moment.
 pub const MAX_FILE_BYTES: usize = 1 << 20;
 
-/// Returns what the bytes of a settings file say.
-///
-/// # Errors
-///
-/// [`SettingsFault`] for a file that Python's parser would refuse, that is larger than [`MAX_FILE_BYTES`] or nested too deeply,
+/// Returns what the bytes of a settings file say, or a [`SettingsFault`] for a file that Python's parser would refuse, that is larger than [`MAX_FILE_BYTES`] or nested too deeply,
 /// whose last assignment of `OPEN_REST_API` is not a literal, or whose last assignment of `TOKEN` is not a literal
 /// string. Each assignment is checked even where the other setting disables the entrance.
 pub fn parse(source: &[u8]) -> Result<Access, SettingsFault> {

@@ -133,11 +133,14 @@ impl Destination {
             Err(error) => return Err(Failure::Configuration(format!("the settings cannot be used: {error}"))),
         };
         let (target, authority) = (&self.target, &self.authority);
-        // A URL ends in the logs of proxies, so that the token is there only if no field can carry it.
-        let (query, field) = if is_field_content(token.secret()) {
-            (String::new(), [b"Authorization: Bearer ", token.secret(), b"\r\n"].concat())
+        let secret = token.secret();
+        // A URL ends in the logs of proxies, so that the token is there only if no field can carry it. A recipient drops
+        // blanks at the ends of a field (RFC 9110 §5.5).
+        let is_field_content = secret.trim_ascii() == secret && !secret.iter().any(u8::is_ascii_control);
+        let (query, field) = if is_field_content {
+            (String::new(), [b"Authorization: Bearer ", secret, b"\r\n"].concat())
         } else {
-            (format!("?token={}", percent_encode(token.secret(), NON_ALPHANUMERIC)), Vec::new())
+            (format!("?token={}", percent_encode(secret, NON_ALPHANUMERIC)), Vec::new())
         };
         let before = format!("POST {target}{query} HTTP/1.1\r\nHost: {authority}\r\n");
         Ok([before.as_bytes(), &field, b"Content-Type: application/json\r\nContent-Length: "].concat())
@@ -254,12 +257,6 @@ fn trusting(path: &Path) -> Result<ClientConfig, String> {
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
     Ok(builder.with_root_certificates(roots).with_no_client_auth())
-}
-
-/// Returns whether a field carries these bytes as they are: a recipient drops blanks at the ends of a value (RFC 9110
-/// §5.5).
-fn is_field_content(bytes: &[u8]) -> bool {
-    bytes.trim_ascii() == bytes && bytes.iter().all(|byte| !byte.is_ascii_control())
 }
 
 pub(super) struct GatewayConnection {

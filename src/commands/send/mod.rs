@@ -48,15 +48,18 @@ const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 /// The pause before a token is tried once more that was refused just after the settings were written.
 const TOKEN_PAUSE: Duration = Duration::from_millis(500);
 
-/// Runs the command until all lines have an outcome.
-///
-/// # Errors
-/// Returns the failure that ended it, or tells that not every line was accepted.
+/// Runs the command until all lines have an outcome. It fails also if not every line was accepted.
 pub fn run(arguments: &SendArguments) -> Result<(), Failure> {
     let destination = Destination::new(arguments)?;
     let mut pipeline = Pipeline::new();
     let (input, noun) = match arguments.message.as_slice() {
-        [] => (Some(standard_input()?), "line"),
+        [] => {
+            if io::stdin().is_terminal() {
+                log(format_args!("each line is a topic, a tab and a payload in JSON; Ctrl-D ends the input"));
+            }
+            let stdin = io::stdin().as_fd().try_clone_to_owned().map_err(Failure::configuration)?;
+            (Some(Lines::of(File::from(stdin))), "line")
+        }
         [topic, payload] => {
             pipeline.push(1, content(topic, payload).map_err(Failure::Usage)?);
             (None, "message")
@@ -88,14 +91,6 @@ pub fn run(arguments: &SendArguments) -> Result<(), Failure> {
     let unsent = sender.unsent();
     let sums = sender.report.finish(&unsent);
     result.map_err(|failure| failure.and(&unsent)).and(sums)
-}
-
-fn standard_input() -> Result<Lines, Failure> {
-    if io::stdin().is_terminal() {
-        log(format_args!("each line is a topic, a tab and a payload in JSON; Ctrl-D ends the input"));
-    }
-    let stdin = io::stdin().as_fd().try_clone_to_owned().map_err(Failure::configuration)?;
-    Ok(Lines::of(File::from(stdin)))
 }
 
 struct Sender {

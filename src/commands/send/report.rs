@@ -94,10 +94,7 @@ impl Report {
         ));
     }
 
-    /// Tells the sums. `unsent` tells which lines were not sent.
-    ///
-    /// # Errors
-    /// Returns a failure if a line was refused or is in doubt.
+    /// Tells the sums. It fails if a line was refused or is in doubt. `unsent` tells which lines were not sent.
     pub(super) fn finish(&self, unsent: &str) -> Result<(), Failure> {
         self.clear_progress();
         let order = match (self.retries, self.overtaking) {
