@@ -24,6 +24,8 @@ fn shake_hands(connection: &mut TcpStream) {
 struct XsubHub {
     socket: zmq::Socket,
     address: SocketAddr,
+    /// What it subscribes to first.
+    prefix: Option<String>,
 }
 
 impl XsubHub {
@@ -33,7 +35,8 @@ impl XsubHub {
         prefixes.iter().for_each(|prefix| subscribe(&socket, b'\x01', prefix));
         eventually("the port is free", || socket.bind(&format!("tcp://{address}")).is_ok());
         let endpoint = socket.get_last_endpoint().unwrap().unwrap();
-        Self { socket, address: endpoint.strip_prefix("tcp://").unwrap().parse().unwrap() }
+        let prefix = prefixes.first().map(|prefix| (*prefix).to_owned());
+        Self { socket, address: endpoint.strip_prefix("tcp://").unwrap().parse().unwrap(), prefix }
     }
 
     fn new(prefixes: &[&str]) -> Self {
@@ -74,13 +77,15 @@ impl Dialler {
         self.dialled.read_events(Instant::now(), &self.waker, &mut |_, _| {});
     }
 
-    /// Waits until the hub counts as connected, or until it does not. A socket does its work only while its owner calls it, so
-    /// this calls that of the hub.
+    /// Waits until the hub counts as connected, and its subscription was read, or until it does not. On a busy machine, it may
+    /// count as connected before. A socket does its work only while its owner calls it, so this calls that of the hub.
     fn wait_connected(&mut self, is_connected: bool, hub: Option<&XsubHub>) {
         eventually("the connection changes", || {
             assert!(hub.is_none_or(|hub| hub.socket.get_events().is_ok()));
             self.read_events();
-            self.dialled.is_connected() == is_connected
+            let prefix = hub.and_then(|hub| hub.prefix.as_ref());
+            let is_subscribed = prefix.is_none_or(|prefix| self.dialled.subscriptions.has_match(prefix.as_bytes()));
+            self.dialled.is_connected() == is_connected && is_subscribed
         });
     }
 
