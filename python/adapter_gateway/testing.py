@@ -46,9 +46,6 @@ _DEFAULTS = GatewayOptions(
     drain_timeout=0.001,
 )
 
-#: The line of the log that names the addresses of the hub.
-_HUB = re.compile(r"publishers may connect to (?P<publishers>\S+), subscribers to (?P<subscribers>\S+)\Z")
-
 #: What the log says at each question for the counters, of each hub. It is kept once for each answer.
 _COUNTED = "info: subscriptions at "
 _HUBS = 8
@@ -175,11 +172,9 @@ class GatewayForTests:
     @contextlib.contextmanager
     def _connected(self) -> Iterator[None]:
         """Finds the hub and subscribes to everything. When the block begins, messages reach the subscriber."""
-        with self._changed:
-            hub = self._changed.wait_for(lambda: next(filter(None, map(_HUB.search, self.log)), None), START_TIMEOUT_S)
-        if hub is None:
-            raise self._late("the addresses of the hub", START_TIMEOUT_S)
-        self.hub_publishers, self.hub_subscribers = hub["publishers"], hub["subscribers"]
+        # These events precede `listening`, and the endpoints of the hub are bound last.
+        bound = [event["endpoint"] for event in self.events if event.get("state") == "bound"]
+        self.hub_publishers, self.hub_subscribers = bound[-2:]
         with self._subscriber():
             self.launcher.wait_until("ready", START_TIMEOUT_S)
             self.wait_for_subscriptions(0, START_TIMEOUT_S)
@@ -224,7 +219,6 @@ class GatewayForTests:
         with self._changed:
             self.log.append(line)
             self._told.append(line)
-            self._changed.notify_all()
 
     def _late(self, what: str, timeout_s: float, reason: Optional[str] = None) -> GatewayTimeoutError:
         return GatewayTimeoutError(f"{what} did not come within {timeout_s:g} s", reason, self.log[-LOG_LINES:])
