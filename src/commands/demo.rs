@@ -93,7 +93,7 @@ fn welcome_when_ready(token: String, ca_file: Option<PathBuf>) -> EventSink {
     })
 }
 
-/// Returns what is printed once the gateway listens. The paths are absolute: another terminal may be in another
+/// Returns the text that is printed once the gateway listens. The paths are absolute: another terminal may be in another
 /// directory.
 fn welcome(url: &str, socket: Option<PathBuf>, token: &str, ca_file: Option<PathBuf>) -> String {
     let option = |name, path: PathBuf| format!(" {name} {}", quoted(&path.display().to_string()));

@@ -42,7 +42,7 @@ pub fn run(arguments: ListenArguments) -> Result<(), Failure> {
     })
 }
 
-/// Returns what says whether messages can come from an endpoint. It holds no message up: a thread says that a
+/// Returns a function that logs whether messages can come from an endpoint. It delays no message: a thread logs that a
 /// subscription has reached its endpoint. The lines keep their order.
 fn log_of_connections() -> impl FnMut(&Endpoint, &LinkStatus) + Send {
     let mut last: Option<JoinHandle<()>> = None;
@@ -56,7 +56,7 @@ fn log_of_connections() -> impl FnMut(&Endpoint, &LinkStatus) + Send {
                     std::thread::sleep(SUBSCRIPTION_TIME);
                     log(format_args!("{connected}"));
                 };
-                // Without a thread, nobody is told: to wait here would hold messages up.
+                // Without a thread, the line is left out: to wait here would delay messages.
                 last = std::thread::Builder::new().name("connected".into()).spawn(say).ok();
             }
             Err(reason @ NotConnected::WrongSide(_)) => warning(format_args!(

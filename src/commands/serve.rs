@@ -37,7 +37,7 @@ pub fn run(arguments: &ServeArguments) -> Result<(), Failure> {
         let _ = writeln!(io::stdout(), "{}", event.unwrap_or_default());
     })?;
     let result = serve(arguments, Arc::clone(&emit));
-    // A person reads what is wrong with the arguments. It says nothing about a start.
+    // With wrong arguments, nothing was started. A person reads the fault on standard error.
     if let Err(failure) = &result
         && !matches!(failure, Failure::Usage(_))
     {

@@ -21,11 +21,10 @@ use crate::tls::source::CertificateSource;
 /// renewal that failed may now succeed. A check reads two files.
 const CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
-/// The certificate in force, with a watch on its files.
 pub(super) struct WatchedCertificate {
     source: CertificateSource,
     emit: EventSink,
-    acceptor: Arc<Acceptor>,
+    pub(super) acceptor: Arc<Acceptor>,
     watches: [Watch; 2],
     /// The time of the next check, whether a file changes before it or not.
     check_at: Instant,
@@ -53,10 +52,6 @@ impl WatchedCertificate {
         }
         certificate.take_notices(loaded.notices);
         Ok(certificate)
-    }
-
-    pub(super) fn acceptor(&self) -> Arc<Acceptor> {
-        Arc::clone(&self.acceptor)
     }
 
     /// Waits until the certificate is to be reloaded. Cancel-safe: a future that is dropped postpones nothing.

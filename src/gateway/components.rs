@@ -35,7 +35,7 @@ const PAYLOAD_MARGIN_BYTES: u64 = 64 * 1024;
 
 pub(super) struct Components {
     pub(super) workers: WorkerPool,
-    bus: Bus,
+    pub(super) bus: Bus,
     started: Instant,
 }
 
@@ -90,10 +90,6 @@ impl Components {
             peers: bus.peers,
             hub: bus.hub,
         }
-    }
-
-    pub(super) fn log_subscriptions(&self) {
-        self.bus.log_subscriptions();
     }
 
     /// Answers the requests in flight, hands every accepted message over, and returns the counters at the end. All of it

@@ -55,7 +55,6 @@ enum Subject {
     End,
 }
 
-/// The events that wait for the parent, in the form in which they are written.
 #[derive(Debug, Default)]
 struct EventQueue {
     events: VecDeque<(Subject, Vec<u8>)>,

@@ -20,17 +20,15 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Returns a failure of the configuration, described by its cause.
     pub(crate) fn configuration(cause: impl fmt::Display) -> Self {
         Self::Configuration(cause.to_string())
     }
 
-    /// Returns what makes the failure of an error, from what the program cannot do.
+    /// Returns a function that makes a failure of an error. `what` is the action that failed.
     pub(crate) fn cannot<E: fmt::Display>(what: &str) -> impl FnOnce(E) -> Self {
         move |error| Self::Configuration(format!("cannot {what}: {error}"))
     }
 
-    /// Returns the failure to listen.
     pub(crate) fn listen(error: &io::Error) -> Self {
         let is_taken = error.kind() == io::ErrorKind::AddrInUse;
         let hint = if is_taken { "; another gateway or program has it, and --listen names another place" } else { "" };

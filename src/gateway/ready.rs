@@ -12,8 +12,9 @@ use crate::message::publish::{Publish, Unavailable};
 pub(super) struct ReadyReporter {
     emit: EventSink,
     state: Mutex<ReadyState>,
-    /// Notified when the gateway listens and every endpoint is connected.
-    completed: Notify,
+    /// Notified when the gateway listens and every endpoint is connected, which may be later than `ready`. For one task at a
+    /// time.
+    pub(super) completed: Notify,
 }
 
 #[derive(Default)]
@@ -54,12 +55,6 @@ impl ReadyReporter {
 
     pub(super) fn bus_changed(&self) {
         self.update(ReadyState::ask_bus);
-    }
-
-    /// Waits until the gateway listens and every endpoint is connected, which may be later than `ready`. For one task at a
-    /// time.
-    pub(super) async fn completed(&self) {
-        self.completed.notified().await;
     }
 
     /// Reports what has changed. The lock makes the order of the events that of the changes; the sink never waits.

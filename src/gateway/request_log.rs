@@ -13,7 +13,6 @@ use tokio::time::{Instant, sleep_until};
 use crate::message::topics::nearest;
 use crate::server::shared::TopicSink;
 use crate::sync::noted_topics::NotedTopics;
-use crate::sys::log::warning;
 
 /// The time in which one line about tokens is logged, and at most [`TOPIC_LINES`] about topics.
 const INTERVAL: Duration = Duration::from_secs(60);
@@ -46,14 +45,8 @@ impl RefusedTokens {
         }
     }
 
-    /// Logs a line if it is due. `answers` is the number of answers 401 so far.
-    pub(super) fn log(&mut self, answers: u64) {
-        if let Some(line) = self.line(answers, Instant::now()) {
-            warning(format_args!("{line}"));
-        }
-    }
-
-    fn line(&mut self, answers: u64, now: Instant) -> Option<String> {
+    /// Returns a line if it is due. `answers` is the number of answers 401 so far.
+    pub(super) fn line(&mut self, answers: u64, now: Instant) -> Option<String> {
         let count = answers.saturating_sub(self.logged);
         // The notice of an answer that was logged before may come late.
         let is_first = self.next_at.is_none();
@@ -79,7 +72,7 @@ pub(super) struct LoggedTopics {
 }
 
 impl LoggedTopics {
-    /// Returns the lines, and what takes note of the topics.
+    /// Returns the lines, and the function that notes the topics.
     pub(super) fn new() -> (Self, TopicSink) {
         let (new, topics) = unbounded_channel();
         let noted = RwLock::<NotedTopics>::default();

@@ -128,7 +128,7 @@ impl Gateway {
     async fn run(&mut self, parent: Option<ParentEnd>, signals: &mut Signals) -> Result<(), Failure> {
         self.apply_settings()?;
         let ready = Arc::clone(&self.ready);
-        let mut bus_started = pin!(timeout(BUS_START, ready.completed()));
+        let mut bus_started = pin!(timeout(BUS_START, ready.completed.notified()));
         let mut accepts_inherited = self.config.server.inherited.is_empty();
         let stdin = self.config.watch_stdin.then(watch_stdin).transpose();
         let mut stdin = stdin.map_err(Failure::cannot("watch standard input"))?;
@@ -157,7 +157,10 @@ impl Gateway {
                 }
                 () = refused_tokens.due() => {
                     let answers = self.components.workers.totals().http.requests.answers;
-                    refused_tokens.log(answers.get(&Status::Unauthorized.code()).copied().unwrap_or_default());
+                    let answers = answers.get(&Status::Unauthorized.code()).copied().unwrap_or_default();
+                    if let Some(line) = refused_tokens.line(answers, Instant::now()) {
+                        warning(format_args!("{line}"));
+                    }
                     continue;
                 }
                 line = self.unknown_topics.next() => {
@@ -181,7 +184,7 @@ impl Gateway {
                 SignalAction::Stop => return Ok(()),
                 SignalAction::PrintStats => {
                     (self.emit)(&Event::Stats(self.components.stats()));
-                    self.components.log_subscriptions();
+                    self.components.bus.log_subscriptions();
                 }
                 SignalAction::Reload => {
                     self.reload_certificate();
@@ -221,7 +224,7 @@ impl Gateway {
                 None => return Ok(()),
             },
         };
-        let tls = self.certificate.as_ref().map(WatchedCertificate::acceptor);
+        let tls = self.certificate.as_ref().map(|certificate| Arc::clone(&certificate.acceptor));
         let is_https = tls.is_some();
         self.components.workers.open(Arc::clone(&listening), token, tls);
         if is_new {
@@ -287,12 +290,7 @@ impl Gateway {
         }
         (self.emit)(&Event::Disabled { reason: &reason });
         self.ready.set_not_listening(&reason);
-        if self.settings.is_faulty() {
-            warning(format_args!("not listening: {reason}"));
-        } else {
-            log(format_args!("not listening: {reason}"));
-        }
-        self.settings.log_how_to_enable();
+        self.settings.log_disabled(&reason);
         self.disabled = Some(reason);
     }
 

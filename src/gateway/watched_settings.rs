@@ -1,4 +1,4 @@
-//! Follows the settings: it reads them at the start, when their file changes and at SIGHUP, and tells what they want.
+//! Reads the settings at the start, when their file changes and at SIGHUP.
 
 use std::future::pending;
 use std::path::PathBuf;
@@ -18,12 +18,10 @@ use crate::sys::watch::Watch;
 /// take this long to write it.
 const EMPTY_FOR: Duration = Duration::from_millis(250);
 
-/// The settings in force, with a watch on their file.
 #[derive(Default)]
 pub(super) struct WatchedSettings {
-    /// `None` for a token that was not read from a file.
+    /// The file and the watch on it; `None` for a token that was not read from a file.
     path: Option<PathBuf>,
-    /// `None` if there is no file to watch.
     watch: Option<Watch>,
     /// `None` if there was no file.
     version: Option<FileVersion>,
@@ -59,11 +57,6 @@ impl WatchedSettings {
             (Some(Access::Disabled(reason)), Some(path)) => Err(reason.describe(path)),
             _ => Err(self.rejected.clone().unwrap_or_default()),
         }
-    }
-
-    /// Returns whether a fault of the file switches the API off: there are no settings so far that could be understood.
-    pub(super) fn is_faulty(&self) -> bool {
-        self.in_force.is_none()
     }
 
     /// Waits until the file may have changed, or has been empty for long enough. Cancel-safe.
@@ -140,9 +133,14 @@ impl WatchedSettings {
         self.warnings = warnings;
     }
 
-    /// Logs the command that switches the API on, if the file can be understood and keeps it off.
-    pub(super) fn log_how_to_enable(&self) {
-        if let (Some(path), Some(Access::Disabled(_))) = (&self.path, &self.in_force) {
+    /// Logs why the API is off: as a warning if there are no settings so far that could be understood, else with the command
+    /// that switches it on.
+    pub(super) fn log_disabled(&self, reason: &str) {
+        if self.in_force.is_none() {
+            return warning(format_args!("not listening: {reason}"));
+        }
+        log(format_args!("not listening: {reason}"));
+        if let Some(path) = &self.path {
             log(format_args!("to switch the API on: adapter-gateway enable --settings {}", path.display()));
         }
     }

@@ -1,7 +1,7 @@
 //! Switches the entrance on and off in a settings file, and changes nothing else of it.
 //!
 //! The edit changes the value of the last binding of a name, if that is an assignment to the name alone. If the name is bound in
-//! another way, only execution tells its value, so a person must edit the file.
+//! another way, only execution gives its value, so a person must edit the file.
 
 use ruff_python_ast::visitor::{Visitor, walk_except_handler, walk_expr, walk_pattern, walk_stmt};
 use ruff_python_ast::{Alias, ExceptHandler, Expr, ExprContext, Identifier, Pattern, Stmt};

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `file` | finds the file and reads it |
 //! | `python` | decides what the two settings are |
-//! | `access` | what they say, and the two lines that switch the entrance on |
+//! | `access` | holds their meaning, and why the entrance is closed |
 //! | `edit` | switches the entrance on and off in a file |
 //! | `encoding` | decodes the bytes of the file, by its declared encoding |
 //! | `nesting` | refuses files that nest too deeply, before they are parsed |

@@ -107,7 +107,7 @@ fn last_assignment<'a>(module: &'a [Stmt], name: &str) -> Option<&'a Expr> {
 }
 
 /// Returns what an assignment to `target` binds `name` to, if it binds it. There is no `value` where only execution
-/// would give it: an operator computes it, or it is unpacked from what is no tuple of as many elements.
+/// would give it: an operator computes it, or it is unpacked from a value that is no tuple or list of the same length.
 fn bound<'a>(target: &'a Expr, value: Option<&'a Expr>, name: &str) -> Option<&'a Expr> {
     let Some(targets) = elements(target) else {
         return target.as_name_expr().filter(|target| target.id == *name).map(|_| value.unwrap_or(target));

@@ -213,7 +213,7 @@ impl Destination {
     }
 }
 
-/// Writes what the handshake has to say, and reads once, until the deadline at most.
+/// Writes the pending bytes of the handshake, and reads once, until the deadline at most.
 fn handshake_step(tls: &mut ClientConnection, socket: &mut &Socket, deadline: Instant) -> io::Result<()> {
     let left = Some(time_left(deadline)?);
     socket.set_write_timeout(left)?;

@@ -85,7 +85,7 @@ pub fn run(arguments: &SendArguments) -> Result<(), Failure> {
     };
     let result = sender.run();
     if result.is_err() {
-        // What is in flight then has met a stranger.
+        // What is in flight then was sent to a server that is no gateway.
         sender.broken("no answer of a gateway came");
     }
     let unsent = sender.unsent();
@@ -314,7 +314,7 @@ impl Sender {
                 self.report.overtaking += u64::from(self.pipeline.refused > 0);
             }
             401 => self.is_denied = true,
-            // The caller tells that it is off.
+            // The caller reports it.
             503 if answer.is_off => {}
             503 => {
                 self.report.refused_for_now(line, &answer.reason);

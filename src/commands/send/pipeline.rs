@@ -22,7 +22,7 @@ const FIELDS: usize = 64;
 /// The content of the 200 of a gateway, without the end of its line.
 const ACCEPTED: &[u8] = br#"{"status":"accepted"}"#;
 
-/// The seconds to wait after a 503 that does not say how long, and the most that are waited.
+/// The seconds to wait after a 503 without `Retry-After`, and the longest wait.
 const RETRY_AFTER_S: u64 = 1;
 const MAX_RETRY_AFTER_S: u64 = 60;
 
