@@ -28,7 +28,6 @@ impl Clock {
         self.until = until;
     }
 
-    /// Returns the time of the present turn.
     pub(super) fn now(&mut self) -> Duration {
         self.advance_to(Instant::now())
     }

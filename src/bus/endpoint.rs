@@ -12,11 +12,9 @@ use socket2::TcpKeepalive;
 /// Longest path of an `ipc://` endpoint, in bytes: the size of the path in `sockaddr_un` without its NUL.
 const IPC_PATH_MAX: usize = 107;
 
-/// Idle time of a TCP connection before the kernel probes it.
+/// A TCP connection that was idle for so long is probed with so many probes, so far apart, before it ends.
 pub(super) const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
-/// Pause between two such probes.
 pub(super) const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
-/// Number of unanswered probes that end the connection.
 pub(super) const KEEPALIVE_PROBES: u32 = 3;
 /// An address of the form `tcp://host:port` or `ipc://path`. A clone costs one reference count.
 ///
@@ -26,7 +24,6 @@ pub struct Endpoint(Arc<str>);
 
 /// Where an [`Endpoint`] leads.
 pub(super) enum Location<'a> {
-    /// `host:port`.
     Tcp(&'a str),
     /// The path of a Unix socket, or its abstract name after an `@`.
     Ipc(&'a str),
@@ -81,7 +78,6 @@ impl Endpoint {
         self.0.starts_with("tcp://[")
     }
 
-    /// Returns the endpoint of a TCP address.
     pub(super) fn at(address: SocketAddr) -> Self {
         Self(format!("tcp://{address}").into())
     }
@@ -102,7 +98,6 @@ impl Endpoint {
         matches!(self.place(), Location::Tcp(_)) && self.numeric().is_none()
     }
 
-    /// Returns what stands behind the transport.
     pub(super) fn place(&self) -> Location<'_> {
         match self.0.split_once("://") {
             Some(("ipc", path)) => Location::Ipc(path),

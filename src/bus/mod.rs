@@ -10,10 +10,9 @@
 //! | `bound` | the ports that we bind, served in ZMTP 3 |
 //! | `link` | the hubs that libzmq dials: whether one is connected, and why it is not |
 //! | `ffi` | our calls of libzmq, and other `unsafe` calls |
-//! | [`waker`], `event_fd` | how a worker wakes the thread |
-//! | `subscriptions_log` | what the log says of subscriptions |
+//! | [`waker`] | how a worker wakes the thread |
 //! | `subscriber` | what the commands that print messages receive with |
-//! | `models`, `event_count` | the models of loom, and what they have in place of an eventfd |
+//! | `models` | the models of loom |
 //!
 //! `docs/design.md` follows a message through them. `queue` is public because a bench counts its instructions, and `state`
 //! because simulated worlds run the workers alone.
@@ -27,10 +26,6 @@ mod bound;
 mod clock;
 mod config;
 mod endpoint;
-#[cfg(gateway_loom)]
-mod event_count;
-#[cfg(not(gateway_loom))]
-mod event_fd;
 mod ffi;
 mod link;
 #[cfg(gateway_loom)]
@@ -40,7 +35,6 @@ mod poller;
 pub mod queue;
 pub mod state;
 mod subscriber;
-mod subscriptions_log;
 mod thread;
 pub mod waker;
 

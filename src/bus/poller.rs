@@ -15,7 +15,6 @@ use super::waker::Waker;
 /// longer waits again.
 const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
 
-/// Events that one call returns.
 const EVENTS_AT_ONCE: usize = 64;
 
 /// The data of an epoll event, which says where it comes from.
@@ -25,13 +24,10 @@ const LIBZMQ: u64 = 1;
 /// The least token of a socket that [`Poller::watch`] adds.
 pub(super) const FIRST_TOKEN: u64 = 2;
 
-/// What tells that a connection has ended.
 const ENDED: epoll::EventFlags = epoll::EventFlags::RDHUP.union(epoll::EventFlags::HUP).union(epoll::EventFlags::ERR);
 
-/// An epoll instance.
 pub(super) struct Poller(OwnedFd);
 
-/// What ended a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WaitEnd {
     /// The time was over.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::bound::{HubCounters, HubTotals, PeerCounters, PeerTotals};
+use super::bound::{HubCounters, HubTotals, PeerCounters, PeerReports, PeerTotals};
 use super::endpoint::Endpoint;
 use super::queue::Queue;
 use super::waker::Waker;
@@ -35,7 +35,7 @@ pub struct BusState {
     /// When the thread must have ended. Set before the queue is closed.
     pub(super) stop_at: OnceLock<Instant>,
     /// The thread is to log the subscriptions.
-    log_wanted: AtomicBool,
+    pub(super) log_wanted: AtomicBool,
 }
 
 /// The state of one endpoint. Written by the bus thread alone.
@@ -145,7 +145,6 @@ impl BusState {
         self.waker.force_wake();
     }
 
-    /// Returns whether the time to stop is over.
     pub(super) fn is_late(&self) -> bool {
         self.stop_at.get().is_some_and(|stop_at| Instant::now() >= *stop_at)
     }
@@ -160,13 +159,6 @@ impl BusState {
     pub(super) fn park(&self) -> bool {
         self.waker.park();
         self.queue.is_empty()
-    }
-
-    /// Takes note that a message was refused. The bus thread is told once, until it has given a place back.
-    fn refuse(&self) {
-        if !self.has_refused.load(Ordering::Relaxed) && !self.has_refused.swap(true, Ordering::AcqRel) {
-            self.waker.force_wake();
-        }
     }
 
     /// Returns whether the queue has refused a message since it last gave a place back.
@@ -188,16 +180,6 @@ impl BusState {
             self.stalled.store(is_stalled, Ordering::Relaxed);
             self.pipe_full.fetch_add(u64::from(is_stalled), Ordering::Relaxed);
         }
-    }
-
-    /// Asks the thread to log the subscriptions. The caller wakes it.
-    pub(super) fn ask_for_log(&self) {
-        self.log_wanted.store(true, Ordering::Relaxed);
-    }
-
-    /// Returns whether another thread has asked since the last call.
-    pub(super) fn take_log_wanted(&self) -> bool {
-        self.log_wanted.load(Ordering::Relaxed) && self.log_wanted.swap(false, Ordering::Relaxed)
     }
 
     /// Records whether `endpoint` is connected.
@@ -240,7 +222,8 @@ impl BusState {
 }
 
 impl BoundState {
-    pub(super) fn new((peers, hub): (Arc<PeerCounters>, Arc<HubCounters>), has_hub: bool) -> Self {
+    pub(super) fn new(PeerReports { counters, hub_counters, .. }: &PeerReports, has_hub: bool) -> Self {
+        let (peers, hub) = (Arc::clone(counters), Arc::clone(hub_counters));
         let subscribers = SubscriberTotals {
             subscribers: Some(0),
             subscriptions: Some(0),
@@ -251,7 +234,6 @@ impl BoundState {
         Self { has_hub, peers, hub, subscribers: Mutex::new(subscribers), subscribed: Condvar::new() }
     }
 
-    /// Tells other threads of the subscribers.
     pub(super) fn set_subscribers(&self, totals: SubscriberTotals) {
         let mut told = self.subscribers();
         if told.subscriptions != totals.subscriptions {
@@ -260,7 +242,6 @@ impl BoundState {
         *told = totals;
     }
 
-    /// Waits until a peer subscribes to something, at most for `timeout`. Returns whether one does.
     pub(super) fn wait_for_subscriber(&self, timeout: Duration) -> bool {
         let has_none = |told: &mut SubscriberTotals| told.subscriptions.unwrap_or_default() == 0;
         let waited = self.subscribed.wait_timeout_while(self.subscribers(), timeout, has_none);
@@ -323,15 +304,17 @@ impl Publisher {
         Ok(())
     }
 
-    /// Returns why the queue refuses a message: it is full also while a subscriber or a hub does not read.
+    /// Returns why the queue refuses a message: it is full also while a subscriber or a hub does not read. Tells the bus
+    /// thread once of a full queue, until that has given a place back.
     fn reason(&self, refusal: Unavailable) -> Unavailable {
-        match refusal {
-            Unavailable::QueueFull => {
-                self.0.refuse();
-                if self.0.stalled.load(Ordering::Relaxed) { Unavailable::Stalled } else { Unavailable::QueueFull }
-            }
-            other => other,
+        if refusal != Unavailable::QueueFull {
+            return refusal;
         }
+        let BusState { has_refused, waker, stalled, .. } = &*self.0;
+        if !has_refused.load(Ordering::Relaxed) && !has_refused.swap(true, Ordering::AcqRel) {
+            waker.force_wake();
+        }
+        if stalled.load(Ordering::Relaxed) { Unavailable::Stalled } else { refusal }
     }
 }
 

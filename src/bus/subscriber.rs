@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::config::BusError;
 use super::endpoint::Endpoint;
-use super::ffi::{self, Frame};
+use super::ffi::Frame;
 use super::link::{Link, LinkStatus, set_options, with_context};
 use super::poller::Poller;
 use super::waker::Waker;
@@ -19,9 +19,6 @@ const RECEIVE_MESSAGES: i32 = 100_000;
 /// Messages that are received before the connections are looked at again.
 const BATCH_MESSAGES: u32 = 1_024;
 
-/// A function that is called with an endpoint and its new status.
-type OnStatus = dyn FnMut(&Endpoint, &LinkStatus) + Send;
-
 /// Receives the messages of one or more hubs.
 pub struct Subscriber {
     sockets: Vec<SubSocket>,
@@ -29,12 +26,11 @@ pub struct Subscriber {
     turn: usize,
     /// Messages left of the batch.
     batch_left: u32,
-    on_status: Box<OnStatus>,
+    on_status: Box<dyn FnMut(&Endpoint, &LinkStatus) + Send>,
     interrupter: Interrupter,
     poller: Poller,
 }
 
-/// A SUB socket, and its link to one endpoint.
 struct SubSocket {
     endpoint: Endpoint,
     socket: zmq::Socket,
@@ -76,15 +72,11 @@ impl Subscriber {
         let interrupter = Interrupter { waker: Arc::new(Waker::new()?), interrupted: Arc::default() };
         let poller = Poller::new(&interrupter.waker)?;
         let open = |context: &zmq::Context| {
-            let connect = |(index, endpoint)| {
-                let monitor_name = format!("monitor-{index}");
-                SubSocket::connect(context, endpoint, topics, &monitor_name).map_err(BusError::about(endpoint))
-            };
-            endpoints.iter().enumerate().map(connect).collect::<Result<Vec<_>, _>>()
+            let connect =
+                |endpoint| SubSocket::connect(context, endpoint, topics, &poller).map_err(BusError::about(endpoint));
+            endpoints.iter().map(connect).collect::<Result<Vec<_>, _>>()
         };
-        let (_context, opened) = with_context(open)?;
-        let sockets = opened?;
-        sockets.iter().try_for_each(|socket| socket.register(&poller))?;
+        let sockets = with_context(open)?.1?;
         Ok(Self { sockets, turn: 0, batch_left: 0, on_status: Box::new(|_, _| {}), interrupter, poller })
     }
 
@@ -125,7 +117,6 @@ impl Subscriber {
         }
     }
 
-    /// Looks at every connection. Messages must be read after this call, until nothing is left.
     fn update(&mut self) {
         let (now, on_status) = (Instant::now(), &mut self.on_status);
         for SubSocket { endpoint, socket, link } in &mut self.sockets {
@@ -148,8 +139,7 @@ impl Subscriber {
 }
 
 impl SubSocket {
-    /// Starts to connect. `monitor_name` must be unique in the context.
-    fn connect(context: &zmq::Context, endpoint: &Endpoint, topics: &[String], monitor_name: &str) -> io::Result<Self> {
+    fn connect(context: &zmq::Context, endpoint: &Endpoint, topics: &[String], poller: &Poller) -> io::Result<Self> {
         let mut socket = context.socket(zmq::SUB)?;
         set_options(&socket)?;
         socket.set_rcvhwm(RECEIVE_MESSAGES)?;
@@ -160,16 +150,10 @@ impl SubSocket {
         for topic in topics {
             socket.set_subscribe(topic.as_bytes())?;
         }
-        let link = Link::connect(context, &mut socket, endpoint, SocketRole::Publishes, monitor_name)?;
+        let link = Link::connect(context, &mut socket, endpoint, SocketRole::Publishes, poller)?;
         Ok(Self { endpoint: endpoint.clone(), socket, link })
     }
 
-    fn register(&self, poller: &Poller) -> io::Result<()> {
-        poller.add(ffi::descriptor(&self.socket)?)?;
-        poller.add(self.link.descriptor()?)
-    }
-
-    /// Returns the next message, or `None` if none has arrived.
     fn receive(&mut self) -> Option<Received> {
         let socket = &mut self.socket;
         let mut topic = Frame::empty();

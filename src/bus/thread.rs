@@ -22,8 +22,8 @@ use super::link::{Dialled, NotConnected, with_context};
 use super::poller::{Poller, Ready, WaitEnd};
 use super::queue::Queue;
 use super::state::{BoundState, BusCounters, BusState, EndpointState, Publisher, SubscriberTotals};
-use super::subscriptions_log::description;
 use super::waker::Waker;
+use crate::sync::Ordering;
 use crate::sys::log::log;
 use crate::sys::memory::note_held;
 use crate::sys::process::schedule_as_batch;
@@ -87,9 +87,7 @@ impl BusEvent {
 pub struct Bus {
     state: Arc<BusState>,
     bound: Vec<Endpoint>,
-    /// `None` after the thread was waited for.
     thread: Mutex<Option<TimedJoinHandle>>,
-    /// Notified when the thread has ended.
     ended: Arc<Notify>,
     /// When they are dropped, their files are removed.
     unix_listeners: Mutex<Vec<UnixListener>>,
@@ -112,19 +110,18 @@ impl Bus {
         let connect: Vec<_> = config.connect.into_iter().map(|url| Arc::new(EndpointState::new(url, false))).collect();
         let (mut context, mut dialled) = (None, Vec::new());
         if !connect.is_empty() {
-            let dial = |(index, endpoint): (usize, &Arc<EndpointState>), context: &zmq::Context| {
-                Dialled::connect(context, Arc::clone(endpoint), config.pipe_messages, &format!("monitor-{index}"))
-                    .map_err(BusError::about(&endpoint.address))
-            };
             let (opened_in, opened) = with_context(|context| {
-                connect.iter().enumerate().map(|it| dial(it, context)).collect::<Result<_, _>>()
+                let dial = |endpoint: &Arc<EndpointState>| {
+                    Dialled::connect(context, Arc::clone(endpoint), config.pipe_messages, &poller)
+                        .map_err(BusError::about(&endpoint.address))
+                };
+                connect.iter().map(dial).collect::<Result<_, _>>()
             })?;
             (context, dialled) = (Some(opened_in), opened?);
         }
-        dialled.iter().try_for_each(|dialled| dialled.register(&poller))?;
         let endpoints = for_subscribers.chain(connect).collect();
         let bound = bound.into_iter().map(|(endpoint, _)| endpoint.clone()).collect();
-        let bound_state = server.as_ref().map(|server| BoundState::new(server.counters(), config.hub.is_some()));
+        let bound_state = server.as_ref().map(|server| BoundState::new(&server.reports, config.hub.is_some()));
         let unix_listeners = server.as_mut().map(Server::take_unix_listeners).unwrap_or_default();
         let exchange = Exchange::new(server.as_ref().map_or(0, Server::most_subscribers), dialled.len());
         let queue = Queue::new(config.queue_messages, config.queue_bytes);
@@ -173,7 +170,7 @@ impl Bus {
 
     /// Asks the bus thread to log what peers of the bound endpoints, and dialled hubs, subscribe to.
     pub fn log_subscriptions(&self) {
-        self.state.ask_for_log();
+        self.state.log_wanted.store(true, Ordering::Relaxed);
         self.state.waker.force_wake();
     }
 
@@ -225,13 +222,10 @@ impl fmt::Debug for Bus {
     }
 }
 
-/// The state of the bus thread.
 struct BusThread {
-    /// `None` if nothing is dialled.
     context: Option<zmq::Context>,
     dialled: Vec<Dialled>,
     exchange: Exchange,
-    /// `None` if nothing is bound.
     server: Option<Server>,
     stall_timeout: Option<Duration>,
     state: Arc<BusState>,
@@ -262,8 +256,8 @@ impl BusThread {
             if self.is_finished(is_more, now) {
                 break;
             }
-            let end = if is_more { self.poll(&mut ready) } else { self.park(now, &mut ready) };
-            may_have_events = end != WaitEnd::Waker || self.dialled.iter().any(Dialled::is_full);
+            let end = self.wait(is_more, now, &mut ready);
+            may_have_events = end != WaitEnd::Waker || self.dialled.iter().any(|dialled| dialled.is_full);
             if let Some(server) = &mut self.server {
                 ready.drain(..).for_each(|ready| server.on_ready(&ready));
             }
@@ -303,7 +297,7 @@ impl BusThread {
         let mut is_more = taken == BATCH_MESSAGES;
         for (index, dialled) in self.dialled.iter_mut().enumerate() {
             let handed = self.exchange.hand_over(index, BATCH_MESSAGES, |message| dialled.try_send(message));
-            self.has_sent |= handed > 0 || dialled.is_full();
+            self.has_sent |= handed > 0 || dialled.is_full;
             is_more |= handed == BATCH_MESSAGES;
         }
         if let Some(server) = &mut self.server {
@@ -326,7 +320,7 @@ impl BusThread {
             has_ended |= !overdue.is_empty();
             server.disconnect(overdue, stall_timeout, &mut self.exchange, now);
         }
-        for lost in server.take_lost() {
+        for lost in server.reports.lost.drain(..) {
             (self.on_event)(BusEvent::LostSubscriber(lost));
         }
         has_ended
@@ -334,7 +328,7 @@ impl BusThread {
 
     /// Gives back what nobody needs any more, and tells other threads how it stands.
     fn give_back(&mut self, now: Duration) {
-        let unfinished_bytes = self.server.as_ref().map_or(0, Server::unfinished_bytes);
+        let unfinished_bytes = self.server.as_ref().map_or(0, |server| server.unfinished.bytes);
         note_held(self.state.queue.weight_bytes() + self.exchange.held_bytes() + unfinished_bytes);
         let released = self.exchange.take_released();
         if released.posted > 0 {
@@ -357,28 +351,30 @@ impl BusThread {
 
     /// Reports the topics to which nobody has subscribed, and logs all subscriptions if that was asked for.
     fn tell_subscriptions(&mut self) {
-        let is_log_wanted = self.state.take_log_wanted();
-        for dialled in &mut self.dialled {
-            let (endpoint, subscriptions, topics) = dialled.subscriptions();
-            for topic in topics.take_new() {
-                (self.on_event)(BusEvent::unsubscribed(Some(endpoint), &topic));
+        let is_log_wanted = self.state.log_wanted.load(Ordering::Relaxed);
+        if is_log_wanted {
+            self.state.log_wanted.store(false, Ordering::Relaxed);
+        }
+        for Dialled { endpoint, subscriptions, unsubscribed_topics, .. } in &mut self.dialled {
+            for topic in unsubscribed_topics.take_new() {
+                (self.on_event)(BusEvent::unsubscribed(Some(&endpoint.address), &topic));
             }
             if is_log_wanted {
-                log(format_args!("{}", description(endpoint.as_str(), subscriptions)));
+                log(format_args!("subscriptions at {}: {subscriptions}", endpoint.address));
             }
         }
         for topic in self.exchange.unsubscribed_topics.take_new() {
             (self.on_event)(BusEvent::unsubscribed(None, &topic));
         }
         if is_log_wanted && self.server.is_some() {
-            log(format_args!("{}", description("the bound endpoints", &self.exchange.subscriptions)));
+            log(format_args!("subscriptions at the bound endpoints: {}", self.exchange.subscriptions));
         }
     }
 
     /// Returns whether the oldest posted message waits for a peer that has no room.
     fn is_stalled(&mut self) -> bool {
         let (subscribers, waits_for_dialled) = self.exchange.oldest_waits_for();
-        waits_for_dialled && self.dialled.iter().any(Dialled::is_full)
+        waits_for_dialled && self.dialled.iter().any(|dialled| dialled.is_full)
             || self.server.as_ref().is_some_and(|server| server.is_blocked(subscribers))
     }
 
@@ -390,9 +386,9 @@ impl BusThread {
         let mut is_quiet = true;
         if let Some(server) = &mut self.server {
             server.stop_accepting();
-            if self.quiet.is_none_or(|(heard, _)| heard != server.heard()) {
-                let pause = if server.publishers() > 0 { QUIET } else { Duration::ZERO };
-                self.quiet = Some((server.heard(), now + pause));
+            if self.quiet.is_none_or(|(heard, _)| heard != server.heard) {
+                let pause = if server.publishers > 0 { QUIET } else { Duration::ZERO };
+                self.quiet = Some((server.heard, now + pause));
             }
             is_quiet = self.quiet.is_some_and(|(_, quiet_at)| now >= quiet_at);
         }
@@ -420,28 +416,23 @@ impl BusThread {
         drop(self.context); // blocks until everything is sent or the time is over
     }
 
-    /// Looks what has happened.
-    fn poll(&mut self, ready: &mut Vec<Ready>) -> WaitEnd {
-        let now = Instant::now();
-        self.clock.wait_until(Some(now));
-        self.poller.wait(Some(now), ready)
-    }
-
-    /// Parks the thread until something happens or is due.
-    fn park(&mut self, now: Duration, ready: &mut Vec<Ready>) -> WaitEnd {
+    /// Looks what has happened, and waits until something happens or is due if there is nothing more to do.
+    fn wait(&mut self, is_more: bool, now: Duration, ready: &mut Vec<Ready>) -> WaitEnd {
         // To send a message may have consumed the edge that would have announced an event.
-        let may_wait = self.state.park() && !(self.has_sent && self.read_events());
+        let may_wait = !is_more && self.state.park() && !(self.has_sent && self.read_events());
         let until = if may_wait { self.next_deadline(now) } else { Some(Instant::now()) };
         self.clock.wait_until(until);
         let end = self.poller.wait(until, ready);
-        self.state.waker.unpark();
+        if !is_more {
+            self.state.waker.unpark();
+        }
         end
     }
 
     /// Returns when the thread must work even if nothing happens.
     fn next_deadline(&mut self, now: Duration) -> Option<Instant> {
         let of_links = self.dialled.iter().filter_map(Dialled::deadline).min();
-        let has_waiting = !self.exchange.waiting().is_empty() || self.dialled.iter().any(Dialled::is_full);
+        let has_waiting = !self.exchange.waiting().is_empty() || self.dialled.iter().any(|dialled| dialled.is_full);
         let recheck = has_waiting.then(|| Instant::now() + FULL_RECHECK);
         let of_server = self.server.as_ref().and_then(|server| server.deadline(now));
         let quiet = self.quiet.map(|(_, quiet_at)| quiet_at).filter(|due| *due > now);

@@ -6,10 +6,8 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-#[cfg(gateway_loom)]
-use super::event_count::EventCount as EventFd;
-#[cfg(not(gateway_loom))]
-use super::event_fd::EventFd;
+use event::EventFd;
+
 use crate::sync::{AtomicBool, Ordering, fence};
 
 /// An eventfd, and a flag that is set while the thread that waits for the eventfd is parked.
@@ -65,6 +63,68 @@ impl Waker {
 impl AsFd for Waker {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.event.as_fd()
+    }
+}
+
+/// An eventfd: a counter in the kernel whose descriptor is readable while it is not 0.
+#[cfg(not(gateway_loom))]
+mod event {
+    use std::io;
+    use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+    use rustix::event::{EventfdFlags, eventfd};
+
+    pub(super) struct EventFd(OwnedFd);
+
+    impl EventFd {
+        pub(super) fn new() -> io::Result<Self> {
+            Ok(Self(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?))
+        }
+
+        pub(super) fn set(&self) {
+            // The write fails only if the counter is at its limit, and then the descriptor is readable all the same.
+            let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
+        }
+
+        pub(super) fn clear(&self) -> u64 {
+            let mut count = [0; 8];
+            // The read fails if the counter is 0, since it would block.
+            rustix::io::read(&self.0, &mut count).map_or(0, |_| u64::from_ne_bytes(count))
+        }
+
+        pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+            self.0.as_fd()
+        }
+    }
+}
+
+/// What the models of loom have in its place. A thread that was woken sees what the other one did before it wrote: the
+/// kernel's lock brings that. No model waits for a descriptor.
+#[cfg(gateway_loom)]
+mod event {
+    use std::io;
+    use std::os::fd::BorrowedFd;
+
+    use crate::sync::{AtomicU64, Ordering};
+
+    pub(super) struct EventFd(AtomicU64);
+
+    impl EventFd {
+        pub(super) fn new() -> io::Result<Self> {
+            Ok(Self(AtomicU64::new(0)))
+        }
+
+        pub(super) fn set(&self) {
+            self.0.fetch_add(1, Ordering::Release);
+        }
+
+        pub(super) fn clear(&self) -> u64 {
+            self.0.swap(0, Ordering::Acquire)
+        }
+
+        pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+            rustix::fs::CWD
+        }
     }
 }
 

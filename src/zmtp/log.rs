@@ -48,14 +48,12 @@ impl Released {
     }
 }
 
-/// A message, and who needs it.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) number: u64,
     pub(super) origin: Origin,
     /// What the message counts against the bound of its origin.
     pub(super) weight_bytes: usize,
-    /// When the message was taken.
     pub(super) taken_at: Duration,
     /// The subscribers that it is not written to yet.
     pub(super) wanted: PlaceSet,
@@ -63,28 +61,21 @@ pub(super) struct Entry {
     pub(super) message: Option<WireMessage>,
 }
 
-/// The log.
 #[derive(Debug, Default)]
 pub(super) struct Log {
     /// In ascending order of their numbers, which have gaps.
     entries: VecDeque<Entry>,
-    next_number: u64,
+    /// The number of the message that is appended next.
+    pub(super) next_number: u64,
     /// The number of entries without a message.
     empty: usize,
 }
 
 impl Log {
-    /// Returns the number of the message that is appended next.
-    pub(super) fn next_number(&self) -> u64 {
-        self.next_number
-    }
-
-    /// Returns the number of messages.
     pub(super) fn len(&self) -> usize {
         self.entries.len() - self.empty
     }
 
-    /// Appends a message. The log gives it its number.
     pub(super) fn push(&mut self, entry: Entry) {
         debug_assert!(entry.message.is_some() && entry.number == self.next_number, "{entry:?}");
         self.next_number += 1;
@@ -152,7 +143,7 @@ mod tests {
 
     fn push(log: &mut Log) {
         let entry = Entry {
-            number: log.next_number(),
+            number: log.next_number,
             origin: Origin::Posted,
             weight_bytes: 1,
             taken_at: Duration::ZERO,
@@ -195,7 +186,7 @@ mod tests {
         assert_eq!(log.free(0), Some((Origin::Posted, 1)));
         assert_eq!(log.free(0), None, "it is free");
         log.tidy();
-        assert_eq!((log.len(), log.next_number()), (0, 3));
+        assert_eq!((log.len(), log.next_number), (0, 3));
     }
 
     #[test]

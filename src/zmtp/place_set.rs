@@ -5,7 +5,6 @@ use std::iter;
 /// The most subscribers of all bound endpoints together. A set of them fits in half a cache line.
 pub const MAX_SUBSCRIBERS: usize = 256;
 
-/// The bits of a word of a [`PlaceSet`].
 const WORD_BITS: u8 = 64;
 
 /// A set of places of subscribers: 0 to `MAX_SUBSCRIBERS - 1`.

@@ -14,7 +14,6 @@ use slab::Slab;
 
 use super::place_set::PlaceSet;
 
-/// The number of a node.
 pub(super) type NodeNumber = u32;
 
 /// The node of the empty prefix. It always exists.
@@ -41,7 +40,7 @@ struct Node {
 pub(super) struct PrefixTree {
     nodes: Slab<Node>,
     /// The number of nodes with subscribers.
-    prefixes: usize,
+    pub(super) prefixes: usize,
     /// The bytes of all edges.
     edge_bytes: usize,
 }
@@ -56,11 +55,6 @@ impl Default for PrefixTree {
 }
 
 impl PrefixTree {
-    /// Returns the number of prefixes.
-    pub(super) fn prefixes(&self) -> usize {
-        self.prefixes
-    }
-
     /// Returns about how many bytes of memory the tree holds.
     pub(super) fn held_bytes(&self) -> usize {
         let child_bytes = size_of::<(u8, NodeNumber)>();
@@ -89,7 +83,6 @@ impl PrefixTree {
         self.node(number).is_some_and(|node| node.subscribers.contains(place))
     }
 
-    /// Adds a subscriber to the prefix that [`Self::find`] has looked for. Returns the node of the prefix.
     pub(super) fn insert(&mut self, place: u8, found: (NodeNumber, &[u8])) -> NodeNumber {
         let number = self.add(found);
         if let Some(node) = self.nodes.get_mut(number as usize) {
@@ -121,7 +114,6 @@ impl PrefixTree {
         }
     }
 
-    /// Returns the first `most` prefixes in ascending order.
     pub(super) fn first(&self, most: usize) -> Vec<Vec<u8>> {
         let mut found = Vec::new();
         let mut path = Vec::new();

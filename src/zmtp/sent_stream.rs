@@ -14,7 +14,6 @@ const SPAN_BYTES: u64 = 1_024;
 /// each 256 KiB at most.
 const FEW_ENDS: usize = 256;
 
-/// Messages that end close to each other.
 #[derive(Clone, Copy, Debug)]
 struct Ends {
     /// Where the last of them ends, in bytes from the start of the stream.
@@ -22,7 +21,6 @@ struct Ends {
     messages: u64,
 }
 
-/// The bytes that were written to one peer.
 #[derive(Debug, Default)]
 pub(super) struct SentStream {
     bytes: u64,
@@ -32,7 +30,6 @@ pub(super) struct SentStream {
 }
 
 impl SentStream {
-    /// Takes note of bytes that were written.
     pub(super) fn add(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
     }

@@ -1,6 +1,7 @@
 //! Who wants a topic: what the subscribers of all bound endpoints subscribe to, within bounds.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use super::place_set::PlaceSet;
 use super::prefix_tree::{NodeNumber, PrefixTree};
@@ -11,6 +12,10 @@ pub const CONNECTION_PREFIXES: usize = 4_800;
 /// Most prefixes of all subscribers together, where one that several have counts several times, and the first one of
 /// each does not count. Prefixes of the greatest length take some 25 MB.
 pub const SHARED_PREFIXES: usize = 4 * CONNECTION_PREFIXES;
+
+/// The most prefixes that the log shows, and the most characters of each.
+const SHOWN_PREFIXES: usize = 20;
+const SHOWN_CHARS: usize = 64;
 
 /// A subscription is beyond [`CONNECTION_PREFIXES`] or [`SHARED_PREFIXES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +91,7 @@ impl Subscriptions {
     /// Returns the number of prefixes, where one that several subscribers have counts once.
     #[must_use]
     pub fn prefixes(&self) -> usize {
-        self.tree.prefixes()
+        self.tree.prefixes
     }
 
     /// Returns about how many bytes of memory the subscriptions take.
@@ -99,6 +104,25 @@ impl Subscriptions {
     #[must_use]
     pub fn first(&self, most: usize) -> Vec<Vec<u8>> {
         self.tree.first(most)
+    }
+}
+
+/// Lists the prefixes for the log, escaped and cut.
+impl fmt::Display for Subscriptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let total = self.prefixes();
+        write!(f, "{total}")?;
+        for (number, prefix) in self.first(SHOWN_PREFIXES).iter().enumerate() {
+            let prefix = String::from_utf8_lossy(prefix);
+            let shown: String = prefix.chars().take(SHOWN_CHARS).collect();
+            let cut = if shown.len() < prefix.len() { "…" } else { "" };
+            let separator = if number == 0 { ": " } else { ", " };
+            write!(f, "{separator}\"{}{cut}\"", shown.escape_debug())?;
+        }
+        if total > SHOWN_PREFIXES {
+            write!(f, ", and {} more", total - SHOWN_PREFIXES)?;
+        }
+        Ok(())
     }
 }
 
@@ -140,6 +164,26 @@ mod tests {
             assert_eq!(places(subscriptions.matching(topic)), wanted_by, "{topic:?}");
             assert_eq!(subscriptions.has_match(topic), !wanted_by.is_empty(), "{topic:?}");
         }
+    }
+
+    fn shown(prefixes: &[&str]) -> String {
+        let mut subscriptions = Subscriptions::default();
+        for prefix in prefixes {
+            assert!(subscriptions.subscribe(0, prefix.as_bytes()).unwrap());
+        }
+        subscriptions.to_string()
+    }
+
+    #[test]
+    fn the_log_is_bounded_and_escaped() {
+        let long = "é".repeat(SHOWN_CHARS + 1);
+        let cut = "é".repeat(SHOWN_CHARS);
+        assert_eq!(shown(&["", "a\n\x1b\"", &long]), format!(r#"3: "", "a\n\u{{1b}}\"", "{cut}…""#));
+
+        let names: Vec<_> = (0..SHOWN_PREFIXES + 5).map(|number| number.to_string()).collect();
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        assert!(shown(&names).ends_with(", and 5 more"), "{}", shown(&names));
+        assert!(shown(&names[..SHOWN_PREFIXES]).ends_with(r#", "9""#));
     }
 
     #[test]

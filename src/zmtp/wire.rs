@@ -46,7 +46,6 @@ pub(super) const PONG: &[u8] = b"\x04PONG";
 pub(super) const SUBSCRIBE: &[u8] = b"\x09SUBSCRIBE";
 pub(super) const CANCEL: &[u8] = b"\x06CANCEL";
 
-/// The length of the time to live, which a `PING` has after its name.
 pub(super) const TIME_TO_LIVE_BYTES: usize = 2;
 /// Longest context of a `PING`, which its `PONG` repeats (spec 37).
 pub const PING_CONTEXT_BYTES: usize = 16;
@@ -88,18 +87,17 @@ pub fn check_greeting(at: usize, bytes: &[u8]) -> Result<(), PeerFault> {
     if fit { Ok(()) } else { Err(PeerFault::Greeting) }
 }
 
-/// Reads the READY that these bytes begin with. Returns the socket type of the peer and the length of the frame, or
-/// `None` if more bytes are needed.
+/// Reads the READY that these bytes begin with. Returns the socket type of the peer, or `None` if more bytes are needed.
 ///
 /// # Errors
 /// Returns an error for another frame, for a torn property, and if there is not exactly one socket type.
-pub fn parse_ready(bytes: &[u8]) -> Result<Option<(&[u8], usize)>, PeerFault> {
+pub fn parse_ready(bytes: &[u8]) -> Result<Option<&[u8]>, PeerFault> {
     let Some(head) = FrameHead::parse(bytes)? else { return Ok(None) };
     if !head.is_command || head.body_bytes > READY_BYTES {
         return Err(PeerFault::Handshake);
     }
-    let Some(body) = head.body(bytes) else { return Ok(None) };
-    Ok(Some((parse_socket_type(body)?, head.frame_bytes() as usize)))
+    let body = bytes.get(head.head_bytes..).and_then(|rest| rest.get(..head.body_bytes as usize));
+    body.map(parse_socket_type).transpose()
 }
 
 /// Reads the socket type from the body of a READY.
@@ -125,7 +123,6 @@ fn take_property<'b>(rest: &mut &'b [u8]) -> Option<(&'b [u8], &'b [u8])> {
     Some((name, value))
 }
 
-/// The flags of a frame, and its lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FrameHead {
     pub(super) is_command: bool,
@@ -156,17 +153,6 @@ impl FrameHead {
             return Err(PeerFault::Frame);
         }
         Ok(Some(Self { is_command, has_more, head_bytes, body_bytes }))
-    }
-
-    /// Returns the length of the whole frame.
-    pub(super) fn frame_bytes(&self) -> u64 {
-        self.head_bytes as u64 + self.body_bytes
-    }
-
-    /// Returns the body of the frame that begins here, if it has arrived whole.
-    pub(super) fn body<'b>(&self, frame: &'b [u8]) -> Option<&'b [u8]> {
-        let body_bytes = usize::try_from(self.body_bytes).ok()?;
-        frame.get(self.head_bytes..)?.get(..body_bytes)
     }
 }
 
@@ -271,8 +257,9 @@ mod tests {
         {
             assert_eq!((check_greeting(0, &GREETING), GREETING[VERSION_AT..].first_chunk()), (Ok(()), Some(b"\x03\0")));
             let ready = super::ready(peers);
-            let (socket_type, frame_bytes) = parse_ready(ready).unwrap().unwrap();
-            assert_eq!((SocketRole::of_type(socket_type), frame_bytes), (Some(role), ready.len()));
+            let socket_type = parse_ready(ready).unwrap().unwrap();
+            assert_eq!(parse_ready(&ready[..ready.len() - 1]), Ok(None));
+            assert_eq!(SocketRole::of_type(socket_type), Some(role));
         }
     }
 
@@ -289,8 +276,7 @@ mod tests {
 
     fn role(body: &[u8]) -> Result<SocketRole, PeerFault> {
         let frame = [&[6], &(body.len() as u64).to_be_bytes()[..], body].concat();
-        let (socket_type, frame_bytes) = parse_ready(&frame)?.unwrap();
-        assert_eq!(frame_bytes, frame.len());
+        let socket_type = parse_ready(&frame)?.unwrap();
         SocketRole::of_type(socket_type).ok_or(PeerFault::Handshake)
     }
 

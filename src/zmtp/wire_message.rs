@@ -8,13 +8,6 @@ use std::sync::Arc;
 
 use super::wire::{FRAME_HEAD_BYTES, put_frame_head};
 
-/// A payload in the buffer of somebody else.
-#[derive(Clone, Debug)]
-struct SharedPayload {
-    buffer: Arc<Vec<u8>>,
-    part: Range<usize>,
-}
-
 /// A message in the frames of ZMTP.
 #[derive(Clone, Debug)]
 pub struct WireMessage {
@@ -24,7 +17,8 @@ pub struct WireMessage {
     topic: Range<usize>,
     /// Where the payload begins in `own`.
     payload_at: usize,
-    shared: Option<SharedPayload>,
+    /// The payload in the buffer of somebody else.
+    shared: Option<(Arc<Vec<u8>>, Range<usize>)>,
 }
 
 impl WireMessage {
@@ -43,7 +37,7 @@ impl WireMessage {
         debug_assert!(buffer.get(part.clone()).is_some(), "no part {part:?} in {} bytes", buffer.len());
         let payload_bytes = buffer.get(part.clone())?.len();
         let mut message = Self::with_head(topic, payload_bytes, 0)?;
-        message.shared = Some(SharedPayload { buffer: Arc::clone(buffer), part });
+        message.shared = Some((Arc::clone(buffer), part));
         Some(message)
     }
 
@@ -70,7 +64,7 @@ impl WireMessage {
     #[must_use]
     pub fn payload(&self) -> &[u8] {
         match &self.shared {
-            Some(shared) => shared.bytes(),
+            Some(_) => self.shared_bytes(),
             None => self.own.get(self.payload_at..).unwrap_or_default(),
         }
     }
@@ -78,13 +72,13 @@ impl WireMessage {
     /// Returns the buffer that the payload lies in, and where, if it was not copied.
     #[must_use]
     pub fn shared_payload(&self) -> Option<(&Arc<Vec<u8>>, Range<usize>)> {
-        self.shared.as_ref().map(|shared| (&shared.buffer, shared.part.clone()))
+        self.shared.as_ref().map(|(buffer, part)| (buffer, part.clone()))
     }
 
     /// Returns the bytes that a peer is sent, in two parts. The second one is empty unless the payload is shared.
     #[must_use]
     pub fn wire(&self) -> [&[u8]; 2] {
-        [&self.own, self.shared.as_ref().map(SharedPayload::bytes).unwrap_or_default()]
+        [&self.own, self.shared_bytes()]
     }
 
     /// Returns the number of these bytes.
@@ -92,11 +86,9 @@ impl WireMessage {
     pub fn wire_bytes(&self) -> usize {
         self.wire().map(<[u8]>::len).iter().sum()
     }
-}
 
-impl SharedPayload {
-    fn bytes(&self) -> &[u8] {
-        self.buffer.get(self.part.clone()).unwrap_or_default()
+    fn shared_bytes(&self) -> &[u8] {
+        self.shared.as_ref().and_then(|(buffer, part)| buffer.get(part.clone())).unwrap_or_default()
     }
 }
 

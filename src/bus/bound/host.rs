@@ -21,11 +21,11 @@ const BIND_LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 /// An address, and the number of the interface that it belongs to, or 0.
 type ScopedAddress = (IpAddr, u32);
 
-/// Returns the address of the `host:port` of an endpoint. For `is_ipv6`, it is one of IPv6.
+/// Returns the address of the `host:port` of an endpoint: one of IPv6 if `is_ipv6`.
 ///
 /// # Errors
-/// Returns an error if the host is no interface, no address and no known name, or if nobody tells the address of the
-/// name within 5 s, or if there is no interface that the zone names.
+/// The host is no interface, no address and no known name, nobody tells the address of the name in time, or no interface
+/// has the name that the zone names.
 pub(super) fn resolve(host_and_port: &str, is_ipv6: bool) -> io::Result<SocketAddr> {
     let (host, port) = host_and_port.rsplit_once(':').ok_or(io::ErrorKind::InvalidInput)?;
     let port = if port == "*" { 0 } else { port.parse().map_err(|_| io::ErrorKind::InvalidInput)? };
@@ -85,7 +85,6 @@ fn find_address(host: &str, is_ipv6: bool) -> Option<ScopedAddress> {
     Some((found, 0))
 }
 
-/// Returns all addresses of a name. Blocks for as long as a name server needs.
 fn look_up(name: &str) -> Vec<IpAddr> {
     (name, 0).to_socket_addrs().map(|found| found.map(|it| it.ip()).collect()).unwrap_or_default()
 }

@@ -18,10 +18,8 @@ const BACKLOG: i32 = 1_024;
 /// Bytes that the kernel holds for a TCP peer and has not sent yet. With the kernel's own bound, of megabytes, messages
 /// for a slow peer wait where their age is not known.
 const UNSENT_BYTES: u32 = 128 * 1024;
-/// The last number that is tried in the name of a Unix socket with any path.
 const LAST_IPC_NUMBER: u32 = 100;
 
-/// A listening socket, which does not block.
 #[derive(Debug)]
 pub(in crate::bus) struct BoundListener {
     socket: OwnedFd,
@@ -40,10 +38,6 @@ impl AsFd for BoundListener {
 
 /// Listens at an endpoint. Accepted TCP sockets have the options that are set here; that they do not block is said when
 /// they are accepted.
-///
-/// # Errors
-/// Returns an error if the host has no address, if somebody listens there, if there is a file that is not a socket, or
-/// if the system refuses.
 pub(in crate::bus) fn listen(endpoint: &Endpoint) -> io::Result<BoundListener> {
     match endpoint.place() {
         Location::Tcp(host_and_port) => {
@@ -62,7 +56,6 @@ pub(in crate::bus) fn listen(endpoint: &Endpoint) -> io::Result<BoundListener> {
     }
 }
 
-/// Writes an address as an endpoint, an interface by its name.
 fn tcp_endpoint(address: SocketAddr) -> String {
     match address {
         SocketAddr::V6(v6) if v6.scope_id() != 0 => {
@@ -98,12 +91,8 @@ fn open_tcp(host_and_port: &str, is_ipv6: bool) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Listens at `name`: a path, an abstract name after an `@`, or `*` for any path. A socket at the path that nobody
-/// listens on is replaced.
-///
-/// # Errors
-/// Returns an error if somebody listens there, if there is a file that is not a socket, or if the system refuses. Then
-/// whatever is at the path is as it was.
+/// Listens at a path, at an abstract name after an `@`, or at any path for `*`. A socket at the path that nobody listens
+/// on is replaced; whatever else is there stays as it was.
 fn open_ipc(name: &str) -> io::Result<UnixListener> {
     match name.strip_prefix('@') {
         Some("") => Err(io::Error::new(io::ErrorKind::InvalidInput, "an abstract name is not empty")),
@@ -113,7 +102,6 @@ fn open_ipc(name: &str) -> io::Result<UnixListener> {
     }
 }
 
-/// Listens at a path in the directory for temporary files.
 fn open_any_ipc() -> io::Result<UnixListener> {
     let (directory, process) = (std::env::temp_dir(), std::process::id());
     let mut number = 0;

@@ -10,24 +10,20 @@ use rustix::net::{SocketFlags, accept_with};
 use super::listener::{BoundListener, listen};
 use crate::bus::config::{BusConfig, BusError, HubEndpoints};
 use crate::bus::poller::{FIRST_TOKEN, Poller};
-use crate::sys::unix_listener::UnixListener;
 use crate::zmtp::SocketRole;
 
 /// The pause in accepting after the process had no descriptor left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
-/// A listening socket.
 pub(super) struct Listener {
     pub(super) bound: BoundListener,
     /// What its peers do.
     pub(super) peers: SocketRole,
     /// Its subscribers hear what publishers send, too.
     pub(super) hears_publishers: bool,
-    /// Somebody may wait to be accepted.
     may_accept: bool,
 }
 
-/// What came of an attempt to accept a connection.
 pub(super) enum Accepted {
     Connection(OwnedFd),
     Nobody,
@@ -35,7 +31,6 @@ pub(super) enum Accepted {
     Refused,
 }
 
-/// The listening sockets.
 pub(super) struct Listeners {
     pub(super) all: Vec<Listener>,
     /// A descriptor that is given up to refuse a peer.
@@ -45,10 +40,6 @@ pub(super) struct Listeners {
 }
 
 impl Listeners {
-    /// Listens at the endpoints that are to be bound.
-    ///
-    /// # Errors
-    /// Returns an error if an endpoint cannot be bound, or the poller has no room for it.
     pub(super) fn open(config: &BusConfig, poller: &Poller) -> Result<Self, BusError> {
         let of_bind = config.bind.iter().map(|endpoint| (endpoint, SocketRole::Subscribes, false));
         let of_hub = config.hub.iter().flat_map(|HubEndpoints { publishers, subscribers }| {
@@ -72,12 +63,6 @@ impl Listeners {
         FIRST_TOKEN + self.all.len() as u64
     }
 
-    /// Takes the Unix sockets, whose files must go even if the thread of the server does not end.
-    pub(super) fn take_unix_listeners(&mut self) -> Vec<UnixListener> {
-        self.all.iter_mut().filter_map(|listener| listener.bound.ipc.take()).collect()
-    }
-
-    /// Takes note that somebody may wait at the listener with this token.
     pub(super) fn on_ready(&mut self, token: u64) {
         let index = usize::try_from(token - FIRST_TOKEN).unwrap_or(usize::MAX);
         if let Some(listener) = self.all.get_mut(index) {
@@ -85,22 +70,14 @@ impl Listeners {
         }
     }
 
-    /// Accepts nobody from now on.
-    pub(super) fn stop(&mut self) {
-        self.paused_until = Duration::MAX;
-    }
-
-    /// Returns whether somebody may be accepted now.
     pub(super) fn may_accept(&self, now: Duration) -> bool {
         now >= self.paused_until && self.all.iter().any(|listener| listener.may_accept)
     }
 
-    /// Returns when the pause is over, if somebody may wait for that.
     pub(super) fn deadline(&self, now: Duration) -> Option<Duration> {
         Some(self.paused_until).filter(|until| (now..Duration::MAX).contains(until))
     }
 
-    /// Accepts a connection from the listener at this index.
     pub(super) fn accept(&mut self, index: usize, now: Duration) -> Accepted {
         let is_paused = now < self.paused_until;
         let Some(listener) = self.all.get_mut(index).filter(|listener| listener.may_accept && !is_paused) else {

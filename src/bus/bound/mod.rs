@@ -1,10 +1,10 @@
-//! What we bind: the endpoints of `--bind` and of the hub, served on the bus thread in ZMTP 3.
+//! What we bind: the endpoints of `--bind` and of the hub, served on the bus thread in ZMTP 3, and how many peers
+//! may be connected.
 //!
 //! | file | what it holds |
 //! |---|---|
 //! | `listener`, `host` | from an endpoint to a listening socket |
 //! | `listeners` | the listening sockets, and whom they accept |
-//! | `places` | how many peers may be connected |
 //! | `peer` | one connection |
 //! | `server` | one turn of the loop: accept, write, read, and what is due |
 //! | `server/inbound` | what peers send |
@@ -15,13 +15,61 @@ mod host;
 mod listener;
 mod listeners;
 mod peer;
-mod places;
 mod reports;
 mod server;
 mod unfinished;
 
-pub use places::{MAX_PEERS, MAX_PUBLISHERS};
+use crate::zmtp::MAX_SUBSCRIBERS;
+
 pub use reports::{HubTotals, LossReason, LostSubscriber, PeerTotals};
 
-pub(super) use reports::{HubCounters, PeerCounters};
+pub(super) use reports::{HubCounters, PeerCounters, PeerReports};
 pub(super) use server::Server;
+
+/// Publishers that may be connected to the hub at the same time.
+pub const MAX_PUBLISHERS: usize = 128;
+
+/// Connections that may be in their handshake at the same time: as many as all subscribers that come back at once, and some
+/// more.
+const MAX_HANDSHAKES: usize = 320;
+
+/// Peers that may be connected at the same time, where the limit of descriptors permits it.
+pub const MAX_PEERS: usize = MAX_SUBSCRIBERS + MAX_PUBLISHERS + MAX_HANDSHAKES;
+
+/// The fewest places for handshakes, however few descriptors there are.
+const FEWEST_HANDSHAKES: usize = 8;
+
+/// Peers in their handshake, subscribers and publishers have places apart: whoever connects and says nothing takes no
+/// place of a peer that speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Places {
+    subscribers: usize,
+    publishers: usize,
+    handshakes: usize,
+}
+
+impl Places {
+    /// Returns the places where at most so many peers of all kinds may be connected.
+    fn of(max_peers: usize) -> Self {
+        let places = |most: usize| (most * max_peers.min(MAX_PEERS)).div_ceil(MAX_PEERS);
+        Self {
+            subscribers: places(MAX_SUBSCRIBERS),
+            publishers: places(MAX_PUBLISHERS),
+            handshakes: places(MAX_HANDSHAKES).max(FEWEST_HANDSHAKES),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_few_where_descriptors_are_few() {
+        for (max_peers, subscribers, publishers, handshakes) in
+            [(MAX_PEERS, 256, 128, 320), (usize::MAX, 256, 128, 320), (24, 9, 5, 11), (0, 0, 0, 8)]
+        {
+            assert_eq!(Places::of(max_peers), Places { subscribers, publishers, handshakes });
+        }
+    }
+}

@@ -13,25 +13,20 @@ use crate::zmtp::{Exchange, PeerSession};
 /// tells of an earlier peer is not taken for news of a later one that has the same descriptor.
 pub(super) type PeerId = u64;
 
-/// Where a peer stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Handshake,
-    /// A subscriber past its handshake, at this place.
     Subscriber(u8),
-    /// A publisher past its handshake.
     Publisher,
     /// It gets nothing more, and what it sends is dropped until it ends the connection. Without this, the kernel would reset
     /// the connection if it had sent something, and the peer would lose what it had not read.
     Closing,
 }
 
-/// A connection.
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) id: PeerId,
     socket: OwnedFd,
-    /// The index of the listener that it has connected to.
     pub(super) listener: usize,
     pub(super) phase: Phase,
     /// What it may say next. It is not there while the peer is heard.
@@ -60,18 +55,13 @@ impl Peer {
         }
     }
 
-    /// Reads what has arrived. Returns how many bytes: none at the end of the connection.
-    ///
-    /// # Errors
-    /// Returns [`Errno::AGAIN`] if nothing has arrived, and any other error if the connection has ended.
+    /// Reads what has arrived: no bytes at the end of the connection. After any error but [`Errno::AGAIN`], it has ended.
     pub(super) fn read(&self, buffer: &mut [u8]) -> Result<usize, Errno> {
         retry_on_intr(|| recv(&self.socket, &mut *buffer, RecvFlags::DONTWAIT)).map(|(bytes, _)| bytes)
     }
 
     /// Writes one part after the other, as much as the kernel takes. Returns how many bytes it took: none if it has no room.
-    ///
-    /// # Errors
-    /// The connection has ended.
+    /// After an error the connection has ended.
     pub(super) fn write(&mut self, parts: [&[u8]; 2]) -> Result<usize, Errno> {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         let slices = parts.map(IoSlice::new);
@@ -83,9 +73,6 @@ impl Peer {
     }
 
     /// Writes the commands that wait, unless they would stand within a message, or there is no room.
-    ///
-    /// # Errors
-    /// The connection has ended.
     pub(super) fn write_commands(&mut self, exchange: &mut Exchange) -> Result<(), Errno> {
         let place = if let Phase::Subscriber(place) = self.phase { Some(place) } else { None };
         let is_within_message = || place.is_some_and(|place| !exchange.is_between_messages(place));
@@ -101,9 +88,6 @@ impl Peer {
     }
 
     /// Writes the next batch of messages to a subscriber. Returns whether more could be written at once.
-    ///
-    /// # Errors
-    /// The connection has ended.
     pub(super) fn write_batch(
         &mut self,
         place: u8,

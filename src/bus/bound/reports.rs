@@ -71,7 +71,6 @@ impl fmt::Display for LossReason {
     }
 }
 
-/// What a peer did that is beyond a bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Excess {
     Place,
@@ -83,14 +82,13 @@ pub(super) enum Excess {
     Subscription,
 }
 
-/// The counters, and what was told.
 #[derive(Default)]
-pub(super) struct PeerReports {
-    pub(super) counters: Arc<PeerCounters>,
-    pub(super) hub_counters: Arc<HubCounters>,
+pub(in crate::bus) struct PeerReports {
+    pub(in crate::bus) counters: Arc<PeerCounters>,
+    pub(in crate::bus) hub_counters: Arc<HubCounters>,
     logged_at: HashMap<Excess, Duration>,
     /// Subscribers that were disconnected, until the program is told.
-    pub(super) lost: Vec<LostSubscriber>,
+    pub(in crate::bus) lost: Vec<LostSubscriber>,
 }
 
 impl PeerReports {

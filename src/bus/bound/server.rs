@@ -7,13 +7,12 @@ mod inbound;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
 use std::time::Duration;
 
+use super::Places;
 use super::listeners::{Accepted, Listeners};
 use super::peer::{Peer, PeerId, Phase};
-use super::places::Places;
-use super::reports::{Excess, HubCounters, LossReason, LostSubscriber, PeerCounters, PeerReports};
+use super::reports::{Excess, LossReason, LostSubscriber, PeerReports};
 use super::unfinished::Unfinished;
 use crate::bus::config::{BusConfig, BusError};
 use crate::bus::endpoint::Endpoint;
@@ -33,7 +32,6 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a peer that gets nothing more is waited for.
 const CLOSING_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The server.
 pub(in crate::bus) struct Server {
     listeners: Listeners,
     peers: BTreeMap<PeerId, Peer>,
@@ -41,22 +39,21 @@ pub(in crate::bus) struct Server {
     places: Places,
     /// The peers in their handshake, the oldest first, with their deadlines.
     handshakes: VecDeque<(PeerId, Duration)>,
-    publishers: usize,
+    pub(in crate::bus) publishers: usize,
     /// By place: the subscribers.
     subscribers: Vec<Option<PeerId>>,
     /// The places of subscribers that have left, until the exchange is told.
     left: PlaceSet,
     /// Peers that may have something to read, in rotation.
     readable: VecDeque<PeerId>,
-    /// How much more is read in this turn.
     left_bytes: usize,
-    unfinished: Unfinished,
+    pub(in crate::bus) unfinished: Unfinished,
     /// Peers that get nothing more, with the times until which they are waited for.
     closing: VecDeque<(PeerId, Duration)>,
     is_stopping: bool,
-    reports: PeerReports,
+    pub(in crate::bus) reports: PeerReports,
     /// The number of messages that publishers have sent.
-    heard: usize,
+    pub(in crate::bus) heard: usize,
     payload_bytes: u64,
     read_buffer: Vec<u8>,
     write_buffer: Vec<u8>,
@@ -64,9 +61,6 @@ pub(in crate::bus) struct Server {
 
 impl Server {
     /// Listens at the endpoints that are to be bound. Returns `None` if there are none.
-    ///
-    /// # Errors
-    /// Returns an error if an endpoint cannot be bound, or the poller has no room for it.
     pub(in crate::bus) fn open(config: &BusConfig, poller: &Poller) -> Result<Option<Self>, BusError> {
         let listeners = Listeners::open(config, poller)?;
         if listeners.all.is_empty() {
@@ -103,20 +97,13 @@ impl Server {
 
     /// Takes the Unix sockets, whose files must go even if the thread of the server does not end.
     pub(in crate::bus) fn take_unix_listeners(&mut self) -> Vec<UnixListener> {
-        self.listeners.take_unix_listeners()
+        self.listeners.all.iter_mut().filter_map(|listener| listener.bound.ipc.take()).collect()
     }
 
-    /// Returns what is counted of peers, and of publishers.
-    pub(in crate::bus) fn counters(&self) -> (Arc<PeerCounters>, Arc<HubCounters>) {
-        (Arc::clone(&self.reports.counters), Arc::clone(&self.reports.hub_counters))
-    }
-
-    /// Returns how many subscribers there may be.
     pub(in crate::bus) fn most_subscribers(&self) -> usize {
-        self.places.subscribers
+        self.subscribers.len()
     }
 
-    /// Takes note of what has changed at sockets.
     pub(in crate::bus) fn on_ready(&mut self, ready: &Ready) {
         if ready.token < self.listeners.next_token() {
             return self.listeners.on_ready(ready.token);
@@ -197,7 +184,6 @@ impl Server {
         places.iter().filter_map(peer_at).any(|peer| !peer.is_writable)
     }
 
-    /// Disconnects the subscribers at these places, for which a message has waited for longer than `stall_timeout`.
     pub(in crate::bus) fn disconnect(
         &mut self,
         places: PlaceSet,
@@ -215,7 +201,6 @@ impl Server {
         self.forget_left(exchange);
     }
 
-    /// Takes note of what a subscriber loses that is disconnected.
     fn report_lost(&mut self, peer: &Peer, reason: LossReason, exchange: &mut Exchange) {
         let Some(listener) = self.listeners.all.get(peer.listener) else { return };
         let Phase::Subscriber(place) = peer.phase else { return };
@@ -224,24 +209,16 @@ impl Server {
         self.reports.lost.push(LostSubscriber { endpoint, reason, lost_messages: exchange.lost(place) });
     }
 
-    /// Returns the subscribers that were disconnected since the last call.
-    pub(in crate::bus) fn take_lost(&mut self) -> Vec<LostSubscriber> {
-        std::mem::take(&mut self.reports.lost)
-    }
-
-    /// Accepts nobody from now on.
     pub(in crate::bus) fn stop_accepting(&mut self) {
         self.is_stopping = true;
-        self.listeners.stop();
+        self.listeners.paused_until = Duration::MAX;
     }
 
-    /// Ends all connections. Their peers still get what the kernel has.
     pub(in crate::bus) fn close_all(&mut self, exchange: &mut Exchange, now: Duration) {
         std::mem::take(&mut self.peers).into_values().for_each(|peer| self.close(peer, now));
         self.forget_left(exchange);
     }
 
-    /// Returns whether no connection is left.
     pub(in crate::bus) fn is_empty(&self) -> bool {
         self.peers.is_empty()
     }
@@ -260,7 +237,6 @@ impl Server {
         self.peers.insert(peer.id, peer);
     }
 
-    /// Ends a connection at once.
     fn end(&mut self, id: PeerId) {
         if let Some(peer) = self.peers.remove(&id) {
             self.leave(&peer);
@@ -271,7 +247,6 @@ impl Server {
         self.handshakes.retain(|(id, _)| *id != peer);
     }
 
-    /// Gives back the place of a peer.
     fn leave(&mut self, peer: &Peer) {
         match peer.phase {
             Phase::Handshake => self.end_handshake(peer.id),
@@ -296,7 +271,6 @@ impl Server {
         }
     }
 
-    /// Ends the connections whose time is over.
     fn end_overdue(&mut self, now: Duration) {
         while let Some((id, _)) = self.handshakes.pop_front_if(|(_, deadline)| *deadline <= now) {
             self.end(id);
@@ -318,20 +292,5 @@ impl Server {
         let handshake = self.handshakes.front().map(|(_, deadline)| *deadline);
         let closing = self.closing.front().map(|(_, until)| *until);
         [handshake, closing, self.unfinished.deadline(), self.listeners.deadline(now)].into_iter().flatten().min()
-    }
-
-    /// Returns the number of publishers.
-    pub(in crate::bus) fn publishers(&self) -> usize {
-        self.publishers
-    }
-
-    /// Returns the number of messages that publishers have sent so far.
-    pub(in crate::bus) fn heard(&self) -> usize {
-        self.heard
-    }
-
-    /// Returns what unfinished messages hold, in bytes.
-    pub(in crate::bus) fn unfinished_bytes(&self) -> usize {
-        self.unfinished.bytes()
     }
 }

@@ -15,22 +15,16 @@ const UNFINISHED_BYTES: usize = 16 * 1024 * 1024;
 /// How long unfinished messages may hold more than that while none is completed.
 const UNFINISHED_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// The unfinished messages.
 #[derive(Debug, Default)]
-pub(super) struct Unfinished {
+pub(in crate::bus) struct Unfinished {
     /// What the message of each publisher holds, in bytes, and since when it is unfinished.
     messages: BTreeMap<PeerId, (usize, Duration)>,
-    bytes: usize,
+    pub(in crate::bus) bytes: usize,
     /// Since when only the oldest is read, or since when none was completed if that is later.
     over_since: Option<Duration>,
 }
 
 impl Unfinished {
-    /// Returns what they hold, in bytes.
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
     /// Takes note of what the unfinished message of a publisher holds now, in bytes, and whether that has completed one
     /// since the last call.
     pub(super) fn set(&mut self, publisher: PeerId, bytes: usize, has_completed: bool, now: Duration) {
@@ -58,7 +52,6 @@ impl Unfinished {
         Some(since)
     }
 
-    /// Returns whether a publisher may be read.
     pub(super) fn may_read(&self, publisher: PeerId) -> bool {
         let oldest = || self.messages.iter().min_by_key(|(_, (_, since))| *since).map(|(oldest, _)| *oldest);
         self.over_since.is_none() || oldest().is_none_or(|oldest| oldest == publisher)
@@ -123,8 +116,8 @@ mod tests {
         unfinished.set(1, UNFINISHED_BYTES, false, SECOND);
         unfinished.set(2, 1, false, SECOND);
         unfinished.set(2, 0, true, SECOND);
-        assert_eq!((unfinished.bytes(), unfinished.messages.len()), (UNFINISHED_BYTES, 1));
+        assert_eq!((unfinished.bytes, unfinished.messages.len()), (UNFINISHED_BYTES, 1));
         assert_eq!((unfinished.remove(1), unfinished.remove(1)), (Some(SECOND), None));
-        assert_eq!((unfinished.bytes(), unfinished.messages.len()), (0, 0));
+        assert_eq!((unfinished.bytes, unfinished.messages.len()), (0, 0));
     }
 }

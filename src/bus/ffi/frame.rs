@@ -16,7 +16,6 @@ const _: () = assert!(size_of::<zmq_msg_t>() == 64 && align_of::<zmq_msg_t>() >=
 pub(crate) struct Frame(zmq_msg_t);
 
 impl Frame {
-    /// Creates a frame of no bytes.
     pub(crate) fn empty() -> Self {
         let mut message = zmq_msg_t::default();
         // SAFETY: `message` is 64 writable bytes, aligned as `zmq_msg_t` asks.
@@ -25,7 +24,7 @@ impl Frame {
         Self(message)
     }
 
-    /// Creates a frame that holds a copy of `bytes`. Returns `None` if there is no memory for it.
+    /// Returns `None` if there is no memory for the copy.
     pub(crate) fn copy_of(bytes: &[u8]) -> Option<Self> {
         let mut message = zmq_msg_t::default();
         // SAFETY: as in `empty`; after a failure the message is not initialised and is not used.
@@ -65,7 +64,6 @@ impl Frame {
         Some(Self(message))
     }
 
-    /// Returns the content.
     pub(crate) fn bytes(&self) -> &[u8] {
         let message = (&raw const self.0).cast_mut();
         // SAFETY: the message is initialised; both calls only read it, in spite of their signature.

@@ -25,7 +25,6 @@ pub(crate) fn set_nodrop_and_manual(socket: &mut zmq::Socket) -> io::Result<()> 
     set_option(socket, ZMQ_XPUB_MANUAL)
 }
 
-/// Switches an option on.
 fn set_option(socket: &mut zmq::Socket, option: u32) -> io::Result<()> {
     let (option, value): (_, c_int) = (option.cast_signed(), 1);
     // SAFETY: the pointer comes from a live socket, borrowed exclusively; libzmq reads
@@ -35,19 +34,16 @@ fn set_option(socket: &mut zmq::Socket, option: u32) -> io::Result<()> {
     checked(rc)
 }
 
-/// Calls `zmq_connect`.
 pub(crate) fn connect(socket: &mut zmq::Socket, address: &str) -> io::Result<()> {
     with_address(socket, address, zmq_sys::zmq_connect)
 }
 
-/// Calls `zmq_disconnect`.
 pub(crate) fn disconnect(socket: &mut zmq::Socket, address: &str) -> io::Result<()> {
     with_address(socket, address, zmq_sys::zmq_disconnect)
 }
 
 type AddressCall = unsafe extern "C" fn(*mut c_void, *const c_char) -> c_int;
 
-/// Calls one of the two functions above with a socket and an address.
 fn with_address(socket: &mut zmq::Socket, address: &str, call: AddressCall) -> io::Result<()> {
     let address = CString::new(address)?;
     // SAFETY: the socket is live and borrowed exclusively; the string ends with a NUL and outlives the
@@ -62,7 +58,6 @@ pub(crate) fn descriptor(socket: &zmq::Socket) -> zmq::Result<BorrowedFd<'_>> {
     socket.get_fd().map(|fd| unsafe { BorrowedFd::borrow_raw(fd) })
 }
 
-/// Returns the error of the call that returned `rc`, if it failed.
 fn checked(rc: c_int) -> io::Result<()> {
     if rc >= 0 {
         return Ok(());
@@ -70,10 +65,7 @@ fn checked(rc: c_int) -> io::Result<()> {
     Err(io::Error::last_os_error()) // on Linux `zmq_errno` is errno
 }
 
-/// Returns another descriptor of what `descriptor` stands for now.
-///
-/// # Errors
-/// Returns an error if that is not open, or no descriptor is left.
+/// Returns another descriptor of what `descriptor` stands for now, which need not be open.
 pub(crate) fn duplicate(descriptor: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: the call takes any number, and fails for one that is not open.
     let duplicated = unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, 0) };

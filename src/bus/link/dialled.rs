@@ -16,9 +16,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::socket::{close, set_options};
+use super::socket::{left_ms, set_options};
+use super::state::LinkEvent;
 use super::{Link, LinkStatus};
-use crate::bus::endpoint::Endpoint;
 use crate::bus::ffi::{self, Frame};
 use crate::bus::poller::Poller;
 use crate::bus::state::EndpointState;
@@ -40,43 +40,39 @@ const CANCEL: u8 = 0;
 /// The place of the hub in its [`Subscriptions`].
 const HUB: u8 = 0;
 
-/// A hub that is dialled.
 pub(in crate::bus) struct Dialled {
     socket: zmq::Socket,
-    endpoint: Arc<EndpointState>,
+    pub(in crate::bus) endpoint: Arc<EndpointState>,
     link: Link,
     /// A payload that libzmq refused after it had accepted its topic.
     unsent: Option<Frame>,
     /// The last message was refused.
-    is_full: bool,
+    pub(in crate::bus) is_full: bool,
     /// The hub has subscribed, and its pipe does not get everything yet.
     is_subscribing: bool,
     /// When there was more to read than is read at once.
     unread_since: Option<Instant>,
     /// What the hub subscribes to on this connection. It is not filtered by this, but a person is told.
-    subscriptions: Subscriptions,
+    pub(in crate::bus) subscriptions: Subscriptions,
     /// The topics of messages that were sent and match none of these.
-    unsubscribed_topics: NotedTopics,
+    pub(in crate::bus) unsubscribed_topics: NotedTopics,
 }
 
 impl Dialled {
-    /// Creates a socket and begins to connect. At most `pipe_messages` messages wait in libzmq. `monitor_name` must be
-    /// unique in the context.
-    ///
-    /// # Errors
-    /// Returns an error if libzmq refuses the address, or there is no memory or no descriptor for the socket.
+    /// Creates a socket and begins to connect. At most `pipe_messages` messages wait in libzmq. `poller` waits for
+    /// what happens after the last [`Dialled::read_events`], including room in a full pipe.
     pub(in crate::bus) fn connect(
         context: &zmq::Context,
         endpoint: Arc<EndpointState>,
         pipe_messages: u16,
-        monitor_name: &str,
+        poller: &Poller,
     ) -> io::Result<Self> {
         let mut socket = context.socket(zmq::XPUB)?;
         ffi::set_nodrop_and_manual(&mut socket)?;
         socket.set_sndhwm(i32::from(pipe_messages.max(1)))?; // 0 would mean no bound at all
         socket.set_maxmsgsize(INBOUND_MAX_BYTES)?;
         set_options(&socket)?;
-        let link = Link::connect(context, &mut socket, &endpoint.address, SocketRole::Subscribes, monitor_name)?;
+        let link = Link::connect(context, &mut socket, &endpoint.address, SocketRole::Subscribes, poller)?;
         Ok(Self {
             socket,
             endpoint,
@@ -95,11 +91,6 @@ impl Dialled {
         self.link.state.is_connected()
     }
 
-    /// Returns whether the last message was refused.
-    pub(in crate::bus) fn is_full(&self) -> bool {
-        self.is_full
-    }
-
     /// Hands a whole message to libzmq, or nothing of it. Returns false if the pipe is full or no memory is left; then the
     /// same message must be tried again.
     pub(in crate::bus) fn try_send(&mut self, message: &WireMessage) -> bool {
@@ -108,11 +99,6 @@ impl Dialled {
             self.unsubscribed_topics.note(message.topic());
         }
         !self.is_full
-    }
-
-    /// Returns the endpoint, what the hub there subscribes to, and the topics to which it had not subscribed.
-    pub(in crate::bus) fn subscriptions(&mut self) -> (&Endpoint, &Subscriptions, &mut NotedTopics) {
-        (&self.endpoint.address, &self.subscriptions, &mut self.unsubscribed_topics)
     }
 
     /// libzmq 4.3.4, as read in `xpub.cpp`, `dist.cpp` and `pipe.cpp`: with `NODROP` each frame is checked against the
@@ -175,11 +161,11 @@ impl Dialled {
             self.is_subscribing = false;
             let subscribed = self.socket.set_subscribe(b"");
             debug_assert!(subscribed.is_ok(), "{subscribed:?}");
-            self.link.on_subscription(now, &mut |status| on_status(&endpoint, status));
+            let connected = self.link.state.on_event(LinkEvent::Subscription, now);
+            connected.into_iter().for_each(|status| on_status(&endpoint, status));
         }
     }
 
-    /// Takes what the hub has subscribed to, or cancelled.
     fn take_subscription(&mut self, frame: &[u8]) {
         match frame.split_first() {
             Some((&SUBSCRIBE, prefix)) => {
@@ -201,22 +187,13 @@ impl Dialled {
         self.unread_since.or_else(|| self.link.deadline())
     }
 
-    /// Lets `poller` wait for what happens after the last [`Dialled::read_events`], including room in a full pipe.
-    ///
-    /// # Errors
-    /// Returns an error if there is no memory for it.
-    pub(in crate::bus) fn register(&self, poller: &Poller) -> io::Result<()> {
-        poller.add(ffi::descriptor(&self.socket)?)?;
-        poller.add(self.link.descriptor()?)
-    }
-
     /// Closes the socket. libzmq continues to send until `stop_at`; without it, it sends nothing more.
     pub(in crate::bus) fn close(self, stop_at: Option<Instant>) {
-        close(self.socket, stop_at);
+        let set = self.socket.set_linger(left_ms(stop_at));
+        debug_assert!(set.is_ok(), "libzmq takes every linger time from 0 on");
     }
 }
 
-/// Returns the frame of the payload, or `None` if there is no memory for it.
 fn payload_frame(message: &WireMessage) -> Option<Frame> {
     match message.shared_payload() {
         Some((buffer, part)) => Frame::part_of(buffer, part),

@@ -20,7 +20,7 @@ mod state;
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{BorrowedFd, RawFd};
+use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Instant;
@@ -30,6 +30,7 @@ use state::{LinkEvent, LinkState, LinkStep};
 
 use super::endpoint::Endpoint;
 use super::ffi::{self, Frame};
+use crate::bus::poller::Poller;
 use crate::bus::waker::Waker;
 use crate::zmtp::SocketRole;
 
@@ -48,39 +49,39 @@ const EVENTS: [(zmq::SocketEvent, LinkEvent); 3] = [
 /// The event whose value is the descriptor of a new connection.
 const CONNECTED: zmq::SocketEvent = zmq::SocketEvent::CONNECTED;
 
-/// A function that is called with each new status.
 type OnLinkStatus<'a> = dyn FnMut(LinkStatus) + 'a;
 
-/// The link of one socket.
 pub(super) struct Link {
     /// As it was written, perhaps with a name.
     address: Endpoint,
     /// What libzmq dials; `None` until the first address of a name is known.
     dialled: Option<Endpoint>,
     state: LinkState,
-    /// Receives the events of libzmq about the connections of the socket.
     monitor: zmq::Socket,
     /// What the probe that runs finds out.
     probe: Option<Receiver<ProbeReport>>,
 }
 
 impl Link {
-    /// Begins to connect `socket` to peers that do what `role` says. `monitor_name` must be unique in the context.
+    /// Begins to connect `socket` to peers that do what `role` says. `poller` waits for what [`Link::update`] reads, and for
+    /// the socket.
     pub(super) fn connect(
         context: &zmq::Context,
         socket: &mut zmq::Socket,
         address: &Endpoint,
         role: SocketRole,
-        monitor_name: &str,
+        poller: &Poller,
     ) -> io::Result<Self> {
         socket.set_ipv6(address.is_ipv6())?;
         // The socket is monitored before it connects, or events would be missed.
-        let monitor_address = format!("inproc://{monitor_name}");
+        let monitor_address = format!("inproc://monitor-{}", socket.get_fd()?);
         let events = EVENTS.iter().map(|(event, _)| *event).chain([CONNECTED]);
         socket.monitor(&monitor_address, events.fold(0, |events, event| events | i32::from(event.to_raw())))?;
         let monitor = context.socket(zmq::PAIR)?;
         monitor.set_linger(0)?;
         monitor.connect(&monitor_address)?;
+        poller.add(ffi::descriptor(socket)?)?;
+        poller.add(ffi::descriptor(&monitor)?)?;
         let (address, is_named) = (address.clone(), address.is_named());
         let state = LinkState::new(role, is_named, Instant::now());
         let mut link = Self { address, dialled: None, state, monitor, probe: None };
@@ -88,11 +89,6 @@ impl Link {
             link.dial(socket, link.address.clone())?;
         }
         Ok(link)
-    }
-
-    /// Returns the descriptor that becomes readable when [`Link::update`] has something to read.
-    pub(super) fn descriptor(&self) -> zmq::Result<BorrowedFd<'_>> {
-        ffi::descriptor(&self.monitor)
     }
 
     /// Reads what happened to the connection, until nothing is left, and does what is due at `now`. A probe wakes `waker`.
@@ -158,17 +154,10 @@ impl Link {
         ffi::connect(socket, dialled.as_str())
     }
 
-    /// Takes note that the peer has subscribed to something.
-    pub(super) fn on_subscription(&mut self, now: Instant, on_status: &mut OnLinkStatus<'_>) {
-        self.state.on_event(LinkEvent::Subscription, now).into_iter().for_each(on_status);
-    }
-
-    /// Returns when [`Link::update`] must be called even if nothing happens.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.state.deadline()
     }
 
-    /// Returns what the probe reports next, or `None` if there is nothing.
     fn next_report(&self) -> Option<ProbeReport> {
         match self.probe.as_ref()?.try_recv() {
             Ok(report) => Some(report),

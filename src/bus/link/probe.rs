@@ -38,7 +38,6 @@ impl From<PeerFault> for NotConnected {
     }
 }
 
-/// What a probe finds out.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ProbeReport {
     /// The addresses of the name, if there is one, in the order of the system. It comes first.
@@ -87,7 +86,7 @@ fn shake_hands(addresses: &[SockAddr], role: SocketRole) -> LinkStatus {
         // The first byte shows most other protocols, whose answers may be shorter than a greeting.
         let (greeting, ready) = answer.split_at(answer.len().min(GREETING_BYTES));
         check_greeting(0, greeting)?;
-        let Some((socket_type, _)) = parse_ready(ready)? else { continue };
+        let Some(socket_type) = parse_ready(ready)? else { continue };
         if SocketRole::of_type(socket_type) == Some(role) {
             return Ok(());
         }

@@ -18,7 +18,6 @@ use crate::bus::endpoint::keepalive;
 use crate::bus::ffi;
 use crate::sys::process::schedule_as_batch;
 
-/// The name of libzmq's threads.
 const THREAD_NAME: &str = "zmq";
 
 /// How many threads libzmq starts for a context: one for input and output, and one that closes sockets.
@@ -55,7 +54,6 @@ pub(in crate::bus) fn with_context<T: Send>(
     Ok((context, opened))
 }
 
-/// Starts as many threads as [`with_context`] needs, and ends them.
 fn try_threads() -> io::Result<()> {
     let all_started = Mutex::new(());
     let guard = all_started.lock();
@@ -69,8 +67,7 @@ fn try_threads() -> io::Result<()> {
     })
 }
 
-/// Sets the options of all sockets that dial: how often libzmq tries to connect, and that it sends nothing more once the
-/// socket is closed.
+/// Sets the options of all sockets that dial.
 pub(in crate::bus) fn set_options(socket: &zmq::Socket) -> zmq::Result<()> {
     socket.set_linger(0)?;
     socket.set_reconnect_ivl(RECONNECT_MS)?;
@@ -99,15 +96,7 @@ pub(super) fn is_same(one: SocketAddr, other: SocketAddr) -> bool {
     (one.ip(), one.port()) == (other.ip(), other.port())
 }
 
-/// Closes `socket`. libzmq continues to send until `stop_at`; without it, it sends nothing more.
-pub(super) fn close(socket: zmq::Socket, stop_at: Option<Instant>) {
-    let set = socket.set_linger(left_ms(stop_at));
-    debug_assert!(set.is_ok(), "libzmq takes every linger time from 0 on");
-    drop(socket);
-}
-
-/// Returns the time left until `deadline` in milliseconds, rounded down; 0 if there is no deadline.
-fn left_ms(deadline: Option<Instant>) -> i32 {
+pub(super) fn left_ms(deadline: Option<Instant>) -> i32 {
     let left = deadline.map_or(Duration::ZERO, |at| at.saturating_duration_since(Instant::now()));
     left.as_millis().try_into().unwrap_or(i32::MAX)
 }

@@ -66,14 +66,10 @@ impl fmt::Display for NotConnected {
     }
 }
 
-/// What happened to the link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum LinkEvent {
-    /// The ZMTP handshake is done.
     Handshake,
-    /// The peer subscribed to something.
     Subscription,
-    /// The connection, or the attempt to connect, has ended.
     Lost,
     /// libzmq will connect again by itself.
     Retrying,
@@ -83,7 +79,6 @@ pub(super) enum LinkEvent {
     Probed(LinkStatus),
 }
 
-/// What the owner of the socket has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LinkStep {
     /// libzmq no longer tries to connect, so the owner connects again.
@@ -92,7 +87,6 @@ pub(super) enum LinkStep {
     Probe,
 }
 
-/// The state of one link.
 #[derive(Debug)]
 pub(super) struct LinkState {
     /// What the peers do that the socket can talk to.
@@ -110,9 +104,7 @@ pub(super) struct LinkState {
 enum LinkPhase {
     /// There is no connection, and libzmq tries to connect.
     Connecting,
-    /// The connection was lost at this time, and libzmq has not announced that it connects again.
     Lost(Instant),
-    /// The handshake was done at this time.
     HandshakeDone(Instant),
 }
 
@@ -132,7 +124,6 @@ impl LinkState {
         Self { role, phase: LinkPhase::Connecting, is_subscribed: false, reported: None, status_due, probe }
     }
 
-    /// Returns whether the endpoint counts as connected.
     pub(super) fn is_connected(&self) -> bool {
         matches!(self.reported, Some(Ok(())))
     }
@@ -225,7 +216,6 @@ impl LinkState {
         [of_phase, of_probe, of_status].into_iter().flatten().min()
     }
 
-    /// Returns whether there is a connection.
     pub(super) fn has_handshake(&self) -> bool {
         matches!(self.phase, LinkPhase::HandshakeDone(_))
     }

@@ -1,6 +1,5 @@
 //! How far the dialled endpoints are with the posted messages.
 
-/// A dialled endpoint.
 #[derive(Clone, Copy, Debug, Default)]
 struct DialledReader {
     /// The number of the message that it is handed next, or less.
@@ -8,14 +7,14 @@ struct DialledReader {
     is_connected: bool,
 }
 
-/// The dialled endpoints.
 #[derive(Debug)]
 pub(super) struct DialledReaders {
     readers: Vec<DialledReader>,
     /// Whether messages wait while none of them is connected.
     is_needed: bool,
-    /// Posted messages below this number were handed to each endpoint that is to have them.
-    handed: u64,
+    /// Posted messages below this number were handed to each endpoint that is to have them, as
+    /// [`DialledReaders::find_handed`] has found it.
+    pub(super) handed: u64,
 }
 
 impl DialledReaders {
@@ -39,7 +38,6 @@ impl DialledReaders {
         }
     }
 
-    /// Returns whether one of them is connected.
     pub(super) fn is_connected(&self) -> bool {
         self.readers.iter().any(|reader| reader.is_connected)
     }
@@ -48,12 +46,6 @@ impl DialledReaders {
     pub(super) fn next_mut(&mut self, endpoint: usize) -> Option<&mut u64> {
         let reader = self.readers.get_mut(endpoint).filter(|reader| reader.is_connected)?;
         Some(&mut reader.next)
-    }
-
-    /// Returns the number below which posted messages were handed to each endpoint that is to have them, as
-    /// [`DialledReaders::find_handed`] has found it.
-    pub(super) fn handed(&self) -> u64 {
-        self.handed
     }
 
     /// Finds out which messages were handed over, after an endpoint was handed some, or its connection has changed.

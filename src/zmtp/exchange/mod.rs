@@ -178,8 +178,8 @@ impl Exchange {
                 self.unsubscribed_topics.note(message.topic());
             }
         }
-        let number = self.log.next_number();
-        if wanted.is_empty() && (is_forwarded || self.dialled.handed() > number) {
+        let number = self.log.next_number;
+        if wanted.is_empty() && (is_forwarded || self.dialled.handed > number) {
             self.released.add(origin, weight_bytes);
             return;
         }
@@ -314,7 +314,7 @@ impl Exchange {
     /// Returns the subscribers that the oldest posted message waits for, and whether it waits for a dialled endpoint.
     #[must_use]
     pub fn oldest_waits_for(&mut self) -> (PlaceSet, bool) {
-        let handed = self.dialled.handed();
+        let handed = self.dialled.handed;
         let oldest = self.oldest(Origin::Posted);
         oldest.map_or_else(Default::default, |entry| (entry.wanted, entry.number >= handed))
     }
@@ -339,7 +339,7 @@ impl Exchange {
     /// Says whether a dialled endpoint is connected. One that is away misses what the others are handed. While nobody
     /// is connected, messages wait.
     pub fn set_connected(&mut self, endpoint: usize, is_connected: bool) {
-        self.dialled.set_connected(endpoint, is_connected, self.log.next_number());
+        self.dialled.set_connected(endpoint, is_connected, self.log.next_number);
         self.free_handed();
     }
 
@@ -374,9 +374,9 @@ impl Exchange {
 
     /// Frees the posted messages that all dialled endpoints were handed since the last call, if nobody needs them.
     fn free_handed(&mut self) {
-        let mut index = self.log.index_of(self.dialled.handed());
+        let mut index = self.log.index_of(self.dialled.handed);
         self.dialled.find_handed();
-        while self.log.get_mut(index).is_some_and(|entry| entry.number < self.dialled.handed()) {
+        while self.log.get_mut(index).is_some_and(|entry| entry.number < self.dialled.handed) {
             self.free_unneeded(index);
             index += 1;
         }
@@ -386,7 +386,7 @@ impl Exchange {
     /// Frees the message at this index of the log if nobody needs it.
     fn free_unneeded(&mut self, index: usize) {
         let Some(entry) = self.log.get_mut(index) else { return };
-        let is_handed = entry.origin == Origin::Forwarded || entry.number < self.dialled.handed();
+        let is_handed = entry.origin == Origin::Forwarded || entry.number < self.dialled.handed;
         if !entry.wanted.is_empty() || !is_handed {
             return;
         }

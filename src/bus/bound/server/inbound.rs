@@ -23,13 +23,9 @@ const DELIVERY_BYTES: usize = 16;
 /// Bytes of commands that may wait for a peer. Beyond them, it is not read until it has taken some of them.
 const COMMANDS_BYTES: usize = 4 * 1024;
 
-/// What came of a read.
 enum ReadEnd {
-    /// The peer is announced when it has more to read.
     Drained,
-    /// There may be more to read.
     More,
-    /// The connection ends.
     Ended,
 }
 
@@ -77,7 +73,6 @@ impl Server {
         has_room && peer.commands.len() < COMMANDS_BYTES
     }
 
-    /// Reads from a peer once.
     fn read_peer(&mut self, peer: &mut Peer, exchange: &mut Exchange, now: Duration) -> ReadEnd {
         let most_bytes = if peer.phase == Phase::Publisher { READ_BUFFER_BYTES } else { READ_BYTES };
         let mut buffer = std::mem::take(&mut self.read_buffer);
@@ -132,7 +127,6 @@ impl Server {
         }
     }
 
-    /// Does what a peer says.
     fn hear(&mut self, peer: &mut Peer, event: PeerEvent<'_>, exchange: &mut Exchange, now: Duration) {
         match (event, peer.phase) {
             // READY follows the greeting of the peer, so that a stranger gets no more than a greeting.
