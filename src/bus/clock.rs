@@ -1,6 +1,4 @@
-//! The time of the bus thread, in which a pause of the whole process takes no time.
-//!
-//! A process that was stopped by a signal, or whose machine was busy, has written to nobody meanwhile. So the time between
+//! The time of the bus thread. A process that was stopped by a signal has written to nobody meanwhile, so the time between
 //! two turns counts only as far as the thread meant to wait, and a moment longer.
 
 use std::time::{Duration, Instant};

@@ -52,7 +52,6 @@ impl Serialize for Endpoint {
 
 impl Endpoint {
     /// Returns the address as it was written.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }

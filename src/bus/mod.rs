@@ -14,13 +14,10 @@
 //! | `subscriber` | what the commands that print messages receive with |
 //! | `models` | the models of loom |
 //!
-//! `docs/design.md` follows a message through them. `queue` is public because a bench counts its instructions, and `state`
-//! because simulated worlds run the workers alone.
+//! `queue` is public because a bench counts its instructions, and `state` because simulated worlds run the workers alone.
 //!
-//! Nothing is dropped on the way. What a hub or a subscriber has no room for keeps its place in the queue, and the full
-//! queue refuses messages ([`Unavailable`]). `docs/delivery.md` says what is lost when a hub or a subscriber ends.
-//!
-//! Invariant: at any time, also after [`Bus::stop`], `accepted == published + depth`.
+//! Invariants: nothing is dropped on the way (`docs/delivery.md`). At any time, also after [`Bus::stop`],
+//! `accepted == published + depth`.
 
 mod bound;
 mod clock;

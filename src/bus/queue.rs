@@ -80,10 +80,10 @@ impl Queue {
         if self.weight_bytes.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_err() {
             return Err(Unavailable::QueueFull);
         }
-        let message = Self::message(topic, payload, weight_bytes);
+        let message = wire_message(topic, payload);
         let pushed = message.ok_or(Unavailable::QueueFull).and_then(|message| {
             self.take_place()?;
-            self.messages.push(message);
+            self.messages.push(QueuedMessage { message, weight_bytes });
             Ok(())
         });
         if pushed.is_err() {
@@ -98,9 +98,8 @@ impl Queue {
         self.messages.pop()
     }
 
-    /// Gives back the places of `messages` messages that weigh `weight_bytes` together. Returns the weight of all messages
-    /// before. Called by the consumer alone.
-    pub fn release(&self, messages: u64, weight_bytes: usize) -> usize {
+    /// Gives back the places of `messages` messages that weigh `weight_bytes` together. Called by the consumer alone.
+    pub fn release(&self, messages: u64, weight_bytes: usize) {
         // The depth falls only here, so its greatest value is seen here.
         let depth = self.depth();
         debug_assert!(messages <= depth, "{messages} messages of {depth}");
@@ -112,7 +111,6 @@ impl Queue {
         let bytes_are_left = bytes_before > weight_bytes;
         debug_assert!(bytes_are_left || depth == messages, "{} messages without a byte", depth - messages);
         self.released.0.fetch_add(messages, Ordering::Release);
-        bytes_before
     }
 
     /// Closes the queue: it accepts nothing more. A producer that has a place already still pushes its message.
@@ -156,15 +154,6 @@ impl Queue {
         self.weight_bytes.0.load(Ordering::Relaxed)
     }
 
-    fn message(topic: &[u8], payload: Payload<'_>, weight_bytes: usize) -> Option<QueuedMessage> {
-        let bytes = payload.bytes();
-        let message = match payload.into_shared() {
-            None => WireMessage::copy_of(topic, bytes),
-            Some((buffer, part)) => WireMessage::part_of(topic, buffer, part),
-        };
-        Some(QueuedMessage { message: message?, weight_bytes })
-    }
-
     fn take_place(&self) -> Result<(), Unavailable> {
         let mut accepted = self.accepted.0.load(Ordering::Relaxed);
         loop {
@@ -187,6 +176,14 @@ impl Queue {
             return Err(Unavailable::QueueFull);
         }
         Ok(())
+    }
+}
+
+fn wire_message(topic: &[u8], payload: Payload<'_>) -> Option<WireMessage> {
+    let bytes = payload.bytes();
+    match payload.into_shared() {
+        None => WireMessage::copy_of(topic, bytes),
+        Some((buffer, part)) => WireMessage::part_of(topic, buffer, part),
     }
 }
 

@@ -120,7 +120,6 @@ pub struct SubscriberTotals {
 
 impl BusState {
     /// Returns the state of a bus that publishes to these endpoints; `bound` is for those of them that are bound.
-    #[must_use]
     pub fn new(queue: Queue, waker: Arc<Waker>, endpoints: Vec<Arc<EndpointState>>, bound: Option<BoundState>) -> Self {
         let connected = endpoints.iter().filter(|endpoint| endpoint.is_connected()).count();
         Self {
@@ -281,7 +280,6 @@ pub struct Publisher(Arc<BusState>);
 
 impl Publisher {
     /// Returns a publisher that shares this state with the bus thread.
-    #[must_use]
     pub fn new(state: Arc<BusState>) -> Self {
         Self(state)
     }
@@ -292,7 +290,6 @@ impl Publisher {
     }
 
     /// Returns whether every endpoint is connected, so that none misses a message that is published now.
-    #[must_use]
     pub fn reaches_all(&self) -> bool {
         self.0.connected.load(Ordering::Acquire) == self.0.endpoints.len()
     }

@@ -87,7 +87,6 @@ impl Subscriber {
     }
 
     /// Returns a handle that ends the current [`Subscriber::recv`], or the next one.
-    #[must_use]
     pub fn interrupter(&self) -> Interrupter {
         self.interrupter.clone()
     }

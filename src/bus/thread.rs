@@ -4,9 +4,9 @@
 //! its own place. It works in turns, each of which takes a bounded number of messages, hands them over, and works for each
 //! peer a bounded time. It waits when nothing is left to do.
 //!
-//! The thread never delays a message to send more of them together. A worker wakes it once for all messages of one
-//! iteration of its event loop ([`Publisher::wake`]), and it does not interrupt that worker ([`schedule_as_batch`]). So
-//! under load it finds the messages of several iterations, and a single message leaves at once.
+//! The thread never delays a message to send more of them together, and does not interrupt the worker that wakes it
+//! ([`schedule_as_batch`]). So under load it finds the messages of several iterations of a worker's event loop, and a
+//! single message leaves at once.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,17 +34,14 @@ use crate::zmtp::{Exchange, Origin, SocketRole};
 /// Messages that are taken in a turn. At some 0.2 µs each, this takes 0.1 ms.
 const BATCH_MESSAGES: u64 = 512;
 
-/// Longest wait while messages wait for somebody. The descriptor of a libzmq socket announces room, except if the attempt to
-/// send has itself consumed the announcement together with other commands. And the longer a wait, the more of a pause of
-/// the process counts as time.
+/// Longest wait while messages wait for somebody. The descriptor of a libzmq socket announces no room if the attempt to send
+/// has itself consumed the announcement. And the longer a wait, the more of a pause of the process counts as time.
 const FULL_RECHECK: Duration = Duration::from_millis(100);
 
-/// When the publishers have sent nothing for this long, a hub that is being stopped assumes that nothing more is on its
-/// way.
+/// A hub that is being stopped assumes that nothing more is on its way when publishers have sent nothing for so long.
 const QUIET: Duration = Duration::from_millis(500);
 
-/// How long a stop waits for the thread after the deadline that the thread itself keeps. It covers what the thread does when
-/// its time is over, and the delays of the scheduler.
+/// How long a stop waits for a thread that is late: for what that does when its time is over, and for the scheduler.
 const JOIN_MARGIN: Duration = Duration::from_millis(50);
 
 /// How long a bus that is dropped waits for its thread, so that its endpoints are free again afterwards.
@@ -150,20 +147,17 @@ impl Bus {
     }
 
     /// Returns a handle for publishing.
-    #[must_use]
     pub fn publisher(&self) -> Publisher {
         Publisher::new(Arc::clone(&self.state))
     }
 
     /// Returns the endpoints that are bound, with the ports that the system chose: those of the configuration in their order,
     /// then those of the hub for publishers and for subscribers.
-    #[must_use]
     pub fn bound(&self) -> &[Endpoint] {
         &self.bound
     }
 
     /// Returns what the bus has done so far and what it holds now.
-    #[must_use]
     pub fn counters(&self) -> BusCounters {
         self.state.counters()
     }
@@ -175,7 +169,6 @@ impl Bus {
     }
 
     /// Waits until somebody has subscribed at a bound endpoint, at most for `timeout`. Returns whether somebody has.
-    #[must_use]
     pub fn wait_for_subscriber(&self, timeout: Duration) -> bool {
         self.state.bound.as_ref().is_some_and(|bound| bound.wait_for_subscriber(timeout))
     }

@@ -4,10 +4,17 @@
 //! the waker in its poller, and then takes the messages from the queue (see the table in [`crate::bus`]).
 
 use std::io;
+#[cfg(not(gateway_loom))]
+use std::os::fd::OwnedFd;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use event::EventFd;
+#[cfg(not(gateway_loom))]
+use rustix::event::{EventfdFlags, eventfd};
 
+#[cfg(gateway_loom)]
+use self::EventCount as EventFd;
+#[cfg(gateway_loom)]
+use crate::sync::AtomicU64;
 use crate::sync::{AtomicBool, Ordering, fence};
 
 /// An eventfd, and a flag that is set while the thread that waits for the eventfd is parked.
@@ -68,63 +75,52 @@ impl AsFd for Waker {
 
 /// An eventfd: a counter in the kernel whose descriptor is readable while it is not 0.
 #[cfg(not(gateway_loom))]
-mod event {
-    use std::io;
-    use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+struct EventFd(OwnedFd);
 
-    use rustix::event::{EventfdFlags, eventfd};
+#[cfg(not(gateway_loom))]
+impl EventFd {
+    fn new() -> io::Result<Self> {
+        Ok(Self(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?))
+    }
 
-    pub(super) struct EventFd(OwnedFd);
+    fn set(&self) {
+        // The write fails only if the counter is at its limit, and then the descriptor is readable all the same.
+        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
+    }
 
-    impl EventFd {
-        pub(super) fn new() -> io::Result<Self> {
-            Ok(Self(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?))
-        }
+    fn clear(&self) -> u64 {
+        let mut count = [0; 8];
+        // The read fails if the counter is 0, since it would block.
+        rustix::io::read(&self.0, &mut count).map_or(0, |_| u64::from_ne_bytes(count))
+    }
 
-        pub(super) fn set(&self) {
-            // The write fails only if the counter is at its limit, and then the descriptor is readable all the same.
-            let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
-        }
-
-        pub(super) fn clear(&self) -> u64 {
-            let mut count = [0; 8];
-            // The read fails if the counter is 0, since it would block.
-            rustix::io::read(&self.0, &mut count).map_or(0, |_| u64::from_ne_bytes(count))
-        }
-
-        pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
-            self.0.as_fd()
-        }
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 
-/// What the models of loom have in its place. A thread that was woken sees what the other one did before it wrote: the
-/// kernel's lock brings that. No model waits for a descriptor.
+/// What the models of loom have in place of an eventfd. A thread that was woken sees what the other one did before it
+/// wrote: the kernel's lock brings that.
 #[cfg(gateway_loom)]
-mod event {
-    use std::io;
-    use std::os::fd::BorrowedFd;
+struct EventCount(AtomicU64);
 
-    use crate::sync::{AtomicU64, Ordering};
+#[cfg(gateway_loom)]
+impl EventCount {
+    fn new() -> io::Result<Self> {
+        Ok(Self(AtomicU64::new(0)))
+    }
 
-    pub(super) struct EventFd(AtomicU64);
+    fn set(&self) {
+        self.0.fetch_add(1, Ordering::Release);
+    }
 
-    impl EventFd {
-        pub(super) fn new() -> io::Result<Self> {
-            Ok(Self(AtomicU64::new(0)))
-        }
+    fn clear(&self) -> u64 {
+        self.0.swap(0, Ordering::Acquire)
+    }
 
-        pub(super) fn set(&self) {
-            self.0.fetch_add(1, Ordering::Release);
-        }
-
-        pub(super) fn clear(&self) -> u64 {
-            self.0.swap(0, Ordering::Acquire)
-        }
-
-        pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
-            rustix::fs::CWD
-        }
+    /// No model waits for a descriptor.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        rustix::fs::CWD
     }
 }
 

@@ -34,19 +34,16 @@ impl PlaceSet {
     }
 
     /// Returns whether the place is in the set.
-    #[must_use]
     pub fn contains(&self, place: u8) -> bool {
         self.0.get(word_of(place)).is_some_and(|word| word & bit_of(place) != 0)
     }
 
     /// Returns whether no place is in the set.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|word| *word == 0)
     }
 
     /// Returns the number of places in the set.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
@@ -63,19 +60,16 @@ impl PlaceSet {
     }
 
     /// Returns the places that are in this set, in the other, or in both.
-    #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         self.combined(other, |ours, theirs| ours | theirs)
     }
 
     /// Returns the places that are in both sets.
-    #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         self.combined(other, |ours, theirs| ours & theirs)
     }
 
     /// Returns the places that are in this set and not in the other.
-    #[must_use]
     pub fn difference(&self, other: &Self) -> Self {
         self.combined(other, |ours, theirs| ours & !theirs)
     }

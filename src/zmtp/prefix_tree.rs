@@ -1,12 +1,10 @@
 //! A radix tree of topic prefixes, and the subscribers of each.
 //!
 //! A node stands for a prefix: the bytes on the way from the root to it. It exists if somebody subscribes to that
-//! prefix, or if several longer prefixes part there. So a look-up costs the length of the topic, however many prefixes
-//! there are, and the tree has at most two nodes for each prefix.
+//! prefix, or if several longer prefixes part there. So the tree has at most two nodes for each prefix.
 //!
 //! The number of a node with subscribers stays the same until its last subscriber is removed: when an edge is split, or
-//! two edges are joined, the lower node keeps its number. So whoever keeps the numbers finds the nodes without their
-//! prefixes.
+//! two edges are joined, the lower node keeps its number.
 
 use std::iter;
 

@@ -67,41 +67,34 @@ impl Subscriptions {
         has
     }
 
-    /// Ends all subscriptions of the subscriber at `place`. This costs work for these alone, whatever others subscribe
-    /// to.
+    /// Ends all subscriptions of the subscriber at `place`, and costs work for these alone.
     pub fn leave(&mut self, place: u8) {
         let of = self.subscribers.remove(&place).unwrap_or_default();
         self.total -= of.len();
         of.into_iter().for_each(|number| self.tree.remove(place, number));
     }
 
-    /// Returns who subscribes to a beginning of the topic. This costs work for each byte of the topic at most, and none
-    /// for each prefix.
-    #[must_use]
+    /// Returns who subscribes to a beginning of the topic.
     pub fn matching(&self, topic: &[u8]) -> PlaceSet {
         self.tree.matching(topic)
     }
 
     /// Returns whether somebody subscribes to a beginning of the topic.
-    #[must_use]
     pub fn has_match(&self, topic: &[u8]) -> bool {
         self.tree.has_match(topic)
     }
 
     /// Returns the number of prefixes, where one that several subscribers have counts once.
-    #[must_use]
     pub fn prefixes(&self) -> usize {
         self.tree.prefixes
     }
 
     /// Returns about how many bytes of memory the subscriptions take.
-    #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.tree.held_bytes() + self.total * size_of::<NodeNumber>()
     }
 
     /// Returns the first `most` prefixes in ascending order, each once.
-    #[must_use]
     pub fn first(&self, most: usize) -> Vec<Vec<u8>> {
         self.tree.first(most)
     }

@@ -61,7 +61,6 @@ pub enum SocketRole {
 
 impl SocketRole {
     /// Returns the role of sockets of this type, or `None` if it is no type of publish/subscribe.
-    #[must_use]
     pub fn of_type(socket_type: &[u8]) -> Option<Self> {
         match socket_type {
             b"PUB" | b"XPUB" => Some(Self::Publishes),
@@ -158,7 +157,6 @@ impl FrameHead {
 
 /// Returns the `READY` that peers of this role are sent: as from a socket of type XPUB those that subscribe, and as from
 /// one of type XSUB those that publish.
-#[must_use]
 pub fn ready(peers: SocketRole) -> &'static [u8] {
     match peers {
         SocketRole::Subscribes => b"\x04\x1a\x05READY\x0bSocket-Type\0\0\0\x04XPUB",

@@ -23,7 +23,6 @@ pub struct WireMessage {
 
 impl WireMessage {
     /// Returns a message that holds copies of topic and payload. Returns `None` if there is no memory for them.
-    #[must_use]
     pub fn copy_of(topic: &[u8], payload: &[u8]) -> Option<Self> {
         let mut message = Self::with_head(topic, payload.len(), payload.len())?;
         message.own.extend_from_slice(payload);
@@ -32,7 +31,6 @@ impl WireMessage {
 
     /// Returns a message that holds a copy of the topic, and whose payload is this part of `buffer`. Returns `None` if
     /// there is no memory for the topic, and for a part that the buffer does not have.
-    #[must_use]
     pub fn part_of(topic: &[u8], buffer: &Arc<Vec<u8>>, part: Range<usize>) -> Option<Self> {
         debug_assert!(buffer.get(part.clone()).is_some(), "no part {part:?} in {} bytes", buffer.len());
         let payload_bytes = buffer.get(part.clone())?.len();
@@ -55,13 +53,11 @@ impl WireMessage {
     }
 
     /// Returns the topic.
-    #[must_use]
     pub fn topic(&self) -> &[u8] {
         self.own.get(self.topic.clone()).unwrap_or_default()
     }
 
     /// Returns the payload.
-    #[must_use]
     pub fn payload(&self) -> &[u8] {
         match &self.shared {
             Some(_) => self.shared_bytes(),
@@ -70,19 +66,16 @@ impl WireMessage {
     }
 
     /// Returns the buffer that the payload lies in, and where, if it was not copied.
-    #[must_use]
     pub fn shared_payload(&self) -> Option<(&Arc<Vec<u8>>, Range<usize>)> {
         self.shared.as_ref().map(|(buffer, part)| (buffer, part.clone()))
     }
 
     /// Returns the bytes that a peer is sent, in two parts. The second one is empty unless the payload is shared.
-    #[must_use]
     pub fn wire(&self) -> [&[u8]; 2] {
         [&self.own, self.shared_bytes()]
     }
 
     /// Returns the number of these bytes.
-    #[must_use]
     pub fn wire_bytes(&self) -> usize {
         self.wire().map(<[u8]>::len).iter().sum()
     }

@@ -18,9 +18,6 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with
 /// The longest wait for the address of a host name. The program starts then.
 const BIND_LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// An address, and the number of the interface that it belongs to, or 0.
-type ScopedAddress = (IpAddr, u32);
-
 /// Returns the address of the `host:port` of an endpoint: one of IPv6 if `is_ipv6`.
 ///
 /// # Errors
@@ -63,7 +60,8 @@ fn any_socket() -> io::Result<OwnedFd> {
     Ok(socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?)
 }
 
-fn find_address(host: &str, is_ipv6: bool) -> Option<ScopedAddress> {
+/// Returns the address, and the number of the interface that it belongs to, or 0.
+fn find_address(host: &str, is_ipv6: bool) -> Option<(IpAddr, u32)> {
     let any: IpAddr = if is_ipv6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
     let written = if host == "*" { Some(any) } else { host.parse().ok() };
     let of_family = |address: &IpAddr| address.is_ipv6() == is_ipv6;
@@ -76,17 +74,14 @@ fn find_address(host: &str, is_ipv6: bool) -> Option<ScopedAddress> {
         return Some((found.ip(), found.index.unwrap_or_default()));
     }
     let name = host.to_owned();
-    let addresses = within(BIND_LOOKUP_TIMEOUT, move || look_up(&name)).unwrap_or_default();
+    let look_up = move || (name.as_str(), 0).to_socket_addrs().map(|found| found.map(|it| it.ip()).collect());
+    let addresses: Vec<_> = within(BIND_LOOKUP_TIMEOUT, look_up).and_then(Result::ok).unwrap_or_default();
     let as_ipv6 = |address: &IpAddr| match address {
         IpAddr::V4(address) if is_ipv6 => Some(address.to_ipv6_mapped().into()),
         _ => None,
     };
     let found = addresses.iter().copied().find(of_family).or_else(|| addresses.iter().find_map(as_ipv6))?;
     Some((found, 0))
-}
-
-fn look_up(name: &str) -> Vec<IpAddr> {
-    (name, 0).to_socket_addrs().map(|found| found.map(|it| it.ip()).collect()).unwrap_or_default()
 }
 
 /// Returns what `ask` returns, if it does so in time. A thread that takes longer is left behind.

@@ -1,59 +1,159 @@
-//! From an endpoint to a listening socket.
+//! The listening sockets: from an endpoint to a socket, and whom it accepts.
 
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::time::Duration;
 
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
+use rustix::net::{SocketFlags, accept_with};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::host;
+use crate::bus::config::{BusConfig, BusError, HubEndpoints};
 use crate::bus::endpoint::{Endpoint, Location, keepalive};
+use crate::bus::poller::{FIRST_TOKEN, Poller};
 use crate::sys::unix_listener::UnixListener;
+use crate::zmtp::SocketRole;
 
 /// Peers that the kernel connects before they are accepted. All peers may come back at once, and over TCP, one that
 /// finds no room waits for a second and more.
 const BACKLOG: i32 = 1_024;
-/// Bytes that the kernel holds for a TCP peer and has not sent yet. With the kernel's own bound, of megabytes, messages
-/// for a slow peer wait where their age is not known.
+/// Bytes that the kernel holds for a TCP peer and has not sent yet, whose age is not known.
 const UNSENT_BYTES: u32 = 128 * 1024;
 const LAST_IPC_NUMBER: u32 = 100;
+/// The pause in accepting after the process had no descriptor left.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
 #[derive(Debug)]
-pub(in crate::bus) struct BoundListener {
+pub(super) struct Listener {
     socket: OwnedFd,
     /// The endpoint in force: with the address of an interface or a name, the port that the kernel chose, and the path
     /// of `ipc://*`.
-    pub(in crate::bus) endpoint: Endpoint,
+    pub(super) endpoint: Endpoint,
     /// The Unix socket of an `ipc://` endpoint. Its file is removed when this is dropped.
-    pub(in crate::bus) ipc: Option<UnixListener>,
+    pub(super) ipc: Option<UnixListener>,
+    /// What its peers do.
+    pub(super) peers: SocketRole,
+    /// Its subscribers hear what publishers send, too.
+    pub(super) hears_publishers: bool,
+    /// Somebody may wait to be accepted.
+    may_accept: bool,
 }
 
-impl AsFd for BoundListener {
+pub(super) enum Accepted {
+    Connection(OwnedFd),
+    Nobody,
+    /// No descriptor is left, so a connection was ended.
+    Refused,
+}
+
+#[derive(Default)]
+pub(super) struct Listeners {
+    pub(super) all: Vec<Listener>,
+    /// A descriptor that is given up to refuse a peer.
+    spare: Option<OwnedFd>,
+    /// Nobody is accepted before.
+    pub(super) paused_until: Duration,
+}
+
+impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }
 
+impl Listeners {
+    pub(super) fn open(config: &BusConfig, poller: &Poller) -> Result<Self, BusError> {
+        let of_bind = config.bind.iter().map(|endpoint| (endpoint, SocketRole::Subscribes, false));
+        let of_hub = config.hub.iter().flat_map(|HubEndpoints { publishers, subscribers }| {
+            [(publishers, SocketRole::Publishes, false), (subscribers, SocketRole::Subscribes, true)]
+        });
+        let mut listeners = Vec::new();
+        for (token, (endpoint, peers, hears_publishers)) in (FIRST_TOKEN..).zip(of_bind.chain(of_hub)) {
+            let is_of_hub = hears_publishers || peers == SocketRole::Publishes;
+            let listener = listen(endpoint, peers, hears_publishers).map_err(|cause| match is_of_hub {
+                true => BusError::about_hub(endpoint, &cause),
+                false => BusError::about(endpoint)(cause),
+            })?;
+            poller.watch(listener.as_fd(), token)?;
+            listeners.push(listener);
+        }
+        Ok(Self { all: listeners, spare: spare(), paused_until: Duration::ZERO })
+    }
+
+    /// Returns the token for the poller that no listener has, nor one below it.
+    pub(super) fn next_token(&self) -> u64 {
+        FIRST_TOKEN + self.all.len() as u64
+    }
+
+    pub(super) fn on_ready(&mut self, token: u64) {
+        let index = usize::try_from(token - FIRST_TOKEN).unwrap_or(usize::MAX);
+        if let Some(listener) = self.all.get_mut(index) {
+            listener.may_accept = true;
+        }
+    }
+
+    pub(super) fn may_accept(&self, now: Duration) -> bool {
+        now >= self.paused_until && self.all.iter().any(|listener| listener.may_accept)
+    }
+
+    pub(super) fn deadline(&self, now: Duration) -> Option<Duration> {
+        Some(self.paused_until).filter(|until| (now..Duration::MAX).contains(until))
+    }
+
+    pub(super) fn accept(&mut self, index: usize, now: Duration) -> Accepted {
+        let is_paused = now < self.paused_until;
+        let Some(listener) = self.all.get_mut(index).filter(|listener| listener.may_accept && !is_paused) else {
+            return Accepted::Nobody;
+        };
+        match accept_with(&*listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+            Ok(connection) => return Accepted::Connection(connection),
+            Err(Errno::AGAIN) => listener.may_accept = false,
+            Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
+                // The kernel says so also where nobody waits. With the descriptor that is given up, a peer that waits can be
+                // refused. It would come back at once, so this is paced.
+                self.spare = None;
+                let refused = accept_with(&*listener, SocketFlags::CLOEXEC).map(drop);
+                self.spare = spare();
+                listener.may_accept = refused != Err(Errno::AGAIN);
+                if listener.may_accept {
+                    self.paused_until = now + ACCEPT_PAUSE;
+                    return Accepted::Refused;
+                }
+            }
+            // accept(2) returns the errors of the connection, so the next one may be accepted.
+            Err(_) => {}
+        }
+        Accepted::Nobody
+    }
+}
+
+fn spare() -> Option<OwnedFd> {
+    eventfd(0, EventfdFlags::CLOEXEC).ok()
+}
+
 /// Listens at an endpoint. Accepted TCP sockets have the options that are set here; that they do not block is said when
 /// they are accepted.
-pub(in crate::bus) fn listen(endpoint: &Endpoint) -> io::Result<BoundListener> {
-    match endpoint.place() {
+fn listen(endpoint: &Endpoint, peers: SocketRole, hears_publishers: bool) -> io::Result<Listener> {
+    let (socket, bound, ipc) = match endpoint.place() {
         Location::Tcp(host_and_port) => {
             let socket = open_tcp(host_and_port, endpoint.is_ipv6())?;
             let address = socket.local_addr()?.as_socket();
             let bound = address.and_then(|address| tcp_endpoint(address).parse().ok());
-            Ok(BoundListener { socket: socket.into(), endpoint: bound.unwrap_or_else(|| endpoint.clone()), ipc: None })
+            (socket.into(), bound, None)
         }
         Location::Ipc(name) => {
             let ipc = open_ipc(name)?;
             let path = ipc.path().and_then(Path::to_str);
             let bound = path.and_then(|path| format!("ipc://{path}").parse().ok());
-            let socket = ipc.descriptor()?;
-            Ok(BoundListener { socket, endpoint: bound.unwrap_or_else(|| endpoint.clone()), ipc: Some(ipc) })
+            (ipc.descriptor()?, bound, Some(ipc))
         }
-    }
+    };
+    let endpoint = bound.unwrap_or_else(|| endpoint.clone());
+    Ok(Listener { socket, endpoint, ipc, peers, hears_publishers, may_accept: true })
 }
 
 fn tcp_endpoint(address: SocketAddr) -> String {
@@ -128,8 +228,8 @@ mod tests {
     use crate::bus::endpoint::{KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_PROBES};
     use crate::sys::retry::retry_until;
 
-    fn listen_at(endpoint: &str) -> io::Result<BoundListener> {
-        listen(&endpoint.parse().unwrap())
+    fn listen_at(endpoint: &str) -> io::Result<Listener> {
+        listen(&endpoint.parse().unwrap(), SocketRole::Subscribes, false)
     }
 
     fn has_ipv6() -> bool {
@@ -137,11 +237,11 @@ mod tests {
     }
 
     /// The `host:port` of a bound TCP endpoint.
-    fn address_of(listener: &BoundListener) -> &str {
+    fn address_of(listener: &Listener) -> &str {
         listener.endpoint.as_str().strip_prefix("tcp://").unwrap()
     }
 
-    fn port_of(listener: &BoundListener) -> u16 {
+    fn port_of(listener: &Listener) -> u16 {
         address_of(listener).rsplit_once(':').unwrap().1.parse().unwrap()
     }
 
@@ -211,7 +311,7 @@ mod tests {
         // The side that closes first keeps the port in TIME_WAIT.
         drop(rustix::net::accept(&listener).unwrap());
         drop((peer, listener));
-        listen(&endpoint).unwrap();
+        listen_at(endpoint.as_str()).unwrap();
     }
 
     #[test]
@@ -274,7 +374,7 @@ mod tests {
         let any = listen_at("ipc://*").unwrap();
         let told = Path::new(any.endpoint.as_str().strip_prefix("ipc://").unwrap());
         UnixStream::connect(told).unwrap();
-        let again = listen(&any.endpoint).unwrap_err().to_string();
+        let again = listen_at(any.endpoint.as_str()).unwrap_err().to_string();
         assert!(again.contains("Address already in use"), "{again}");
     }
 

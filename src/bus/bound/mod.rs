@@ -3,8 +3,7 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `listener`, `host` | from an endpoint to a listening socket |
-//! | `listeners` | the listening sockets, and whom they accept |
+//! | `listener`, `host` | the listening sockets, and whom they accept |
 //! | `peer` | one connection |
 //! | `server` | one turn of the loop: accept, write, read, and what is due |
 //! | `server/inbound` | what peers send |
@@ -13,7 +12,6 @@
 
 mod host;
 mod listener;
-mod listeners;
 mod peer;
 mod reports;
 mod server;
@@ -41,7 +39,7 @@ const FEWEST_HANDSHAKES: usize = 8;
 
 /// Peers in their handshake, subscribers and publishers have places apart: whoever connects and says nothing takes no
 /// place of a peer that speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Places {
     subscribers: usize,
     publishers: usize,

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use super::Places;
-use super::listeners::{Accepted, Listeners};
+use super::listener::{Accepted, Listeners};
 use super::peer::{Peer, PeerId, Phase};
 use super::reports::{Excess, LossReason, LostSubscriber, PeerReports};
 use super::unfinished::Unfinished;
@@ -32,6 +32,7 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a peer that gets nothing more is waited for.
 const CLOSING_TIMEOUT: Duration = Duration::from_millis(500);
 
+#[derive(Default)]
 pub(in crate::bus) struct Server {
     listeners: Listeners,
     peers: BTreeMap<PeerId, Peer>,
@@ -70,34 +71,23 @@ impl Server {
         Ok(Some(Self {
             next_id: listeners.next_token(),
             listeners,
-            peers: BTreeMap::new(),
             places,
-            handshakes: VecDeque::new(),
-            publishers: 0,
             subscribers: vec![None; places.subscribers],
-            left: PlaceSet::default(),
-            readable: VecDeque::new(),
-            left_bytes: 0,
-            unfinished: Unfinished::default(),
-            closing: VecDeque::new(),
-            is_stopping: false,
-            reports: PeerReports::default(),
-            heard: 0,
             payload_bytes: config.payload_bytes,
             read_buffer: vec![0; READ_BUFFER_BYTES],
-            write_buffer: Vec::new(),
+            ..Self::default()
         }))
     }
 
     /// Returns the endpoints that are bound, with the ports that the system chose, and what their peers do: those of the
     /// configuration in their order, then those of the hub for publishers and for subscribers.
     pub(in crate::bus) fn endpoints(&self) -> impl Iterator<Item = (&Endpoint, SocketRole)> {
-        self.listeners.all.iter().map(|listener| (&listener.bound.endpoint, listener.peers))
+        self.listeners.all.iter().map(|listener| (&listener.endpoint, listener.peers))
     }
 
     /// Takes the Unix sockets, whose files must go even if the thread of the server does not end.
     pub(in crate::bus) fn take_unix_listeners(&mut self) -> Vec<UnixListener> {
-        self.listeners.all.iter_mut().filter_map(|listener| listener.bound.ipc.take()).collect()
+        self.listeners.all.iter_mut().filter_map(|listener| listener.ipc.take()).collect()
     }
 
     pub(in crate::bus) fn most_subscribers(&self) -> usize {
@@ -205,7 +195,7 @@ impl Server {
         let Some(listener) = self.listeners.all.get(peer.listener) else { return };
         let Phase::Subscriber(place) = peer.phase else { return };
         exchange.acknowledged(place, peer.unacknowledged_bytes());
-        let endpoint = listener.bound.endpoint.clone();
+        let endpoint = listener.endpoint.clone();
         self.reports.lost.push(LostSubscriber { endpoint, reason, lost_messages: exchange.lost(place) });
     }
 

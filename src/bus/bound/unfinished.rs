@@ -1,8 +1,7 @@
 //! What messages hold that publishers have begun and not completed.
 //!
 //! All of them together have a bound. Beyond it, only the publisher is read whose message is the oldest, until half of the
-//! bound is free. If none completes a message for a while, each of these publishers ends as soon as it is read and has sent
-//! nothing more: with a time for each of them, a hundred would hold the others up for half a minute.
+//! bound is free. If none completes a message for a while, all of these publishers end that have sent nothing more.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

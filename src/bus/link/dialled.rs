@@ -1,16 +1,9 @@
-//! A hub that the bus dials: an XPUB socket of libzmq, and the link to the hub.
-//!
-//! Each endpoint has a socket of its own, because a subscription that is read from an XPUB socket does not show which
-//! connection it came from, and the bus decides for each endpoint whether it is connected.
-//!
-//! `ZMQ_XPUB_MANUAL` leaves it to the owner of the socket what a pipe gets: everything, from the first subscription on. The
-//! hub filters for its own subscribers. If libzmq filtered too, it would drop what is accepted for a subscriber whose
-//! subscription is still on its way from the hub.
+//! A hub that the bus dials: an XPUB socket of libzmq, and the link to the hub. `docs/design.md` says why it is an XPUB
+//! socket of its own that leaves it to the bus what its pipe gets: everything, from the first subscription on.
 //!
 //! `ZMQ_IMMEDIATE` stays off on purpose: with it, libzmq destroys the pipe, and every message in it, whenever the
-//! connection is lost. Without it, the pipe, its messages and its subscription to everything outlive the connection, so what
-//! was handed over is sent to the hub when it is back. Before the first subscription nothing may be sent into the pipe, which
-//! would drop it: [`Link`] says from when on the hub counts as connected.
+//! connection is lost. Without it, what was handed over is sent to the hub when it is back. Before the first subscription
+//! nothing may be sent into the pipe, which would drop it: [`Link`] says from when on the hub counts as connected.
 
 use std::io;
 use std::sync::Arc;
@@ -59,8 +52,8 @@ pub(in crate::bus) struct Dialled {
 }
 
 impl Dialled {
-    /// Creates a socket and begins to connect. At most `pipe_messages` messages wait in libzmq. `poller` waits for
-    /// what happens after the last [`Dialled::read_events`], including room in a full pipe.
+    /// Begins to connect. At most `pipe_messages` messages wait in libzmq. `poller` waits for what happens after the last
+    /// [`Dialled::read_events`], including room in a full pipe.
     pub(in crate::bus) fn connect(
         context: &zmq::Context,
         endpoint: Arc<EndpointState>,
@@ -115,7 +108,11 @@ impl Dialled {
         }
         // Both frames are made before one is sent.
         let Some(mut topic) = Frame::copy_of(message.topic()) else { return false };
-        let Some(mut payload) = payload_frame(message) else { return false };
+        let payload = match message.shared_payload() {
+            Some((buffer, part)) => Frame::part_of(buffer, part),
+            None => Frame::copy_of(message.payload()),
+        };
+        let Some(mut payload) = payload else { return false };
         if !try_send_frame(&mut self.socket, &mut topic, true) {
             return false;
         }
@@ -191,13 +188,6 @@ impl Dialled {
     pub(in crate::bus) fn close(self, stop_at: Option<Instant>) {
         let set = self.socket.set_linger(left_ms(stop_at));
         debug_assert!(set.is_ok(), "libzmq takes every linger time from 0 on");
-    }
-}
-
-fn payload_frame(message: &WireMessage) -> Option<Frame> {
-    match message.shared_payload() {
-        Some((buffer, part)) => Frame::part_of(buffer, part),
-        None => Frame::copy_of(message.payload()),
     }
 }
 

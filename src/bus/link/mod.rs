@@ -9,8 +9,7 @@
 //!
 //! A [`Link`] drives the state machine of one socket with what libzmq's monitor and the probes find out.
 //!
-//! libzmq gets numeric addresses only. It would look a name up on the I/O thread, which serves all connections of its
-//! context, and a name server that does not answer would hold that thread up for ten seconds and more. So the probes look
+//! libzmq gets numeric addresses only, since its own lookup would hold up all connections of its context. The probes look
 //! names up: at the start, and again while there is no connection, so that a hub that gets another address is found.
 
 mod dialled;

@@ -20,7 +20,7 @@ use crate::sys::process::schedule_as_batch;
 
 const THREAD_NAME: &str = "zmq";
 
-/// How many threads libzmq starts for a context: one for input and output, and one that closes sockets.
+/// What libzmq starts for a context: a thread for input and output, and one that closes sockets.
 const LIBZMQ_THREADS: usize = 2;
 
 /// First pause before libzmq connects again, in ms. libzmq adds a random part of at most the same length.
@@ -34,10 +34,8 @@ const CONNECT_TIMEOUT_MS: i32 = 3_000;
 const HANDSHAKE_TIMEOUT_MS: i32 = 2_000;
 
 /// Creates a context, and opens its sockets. libzmq starts the threads of a context with its first socket. They inherit
-/// the name and the scheduling policy of the thread that creates it, so a thread with both calls `open`.
-///
-/// # Errors
-/// Returns an error if the system allows too few threads. libzmq aborts the process then.
+/// the name and the scheduling policy of the thread that creates it, so a thread with both calls `open`. Where the system
+/// allows too few threads, libzmq would abort the process.
 pub(in crate::bus) fn with_context<T: Send>(
     open: impl FnOnce(&zmq::Context) -> T + Send,
 ) -> io::Result<(zmq::Context, T)> {

@@ -11,8 +11,8 @@ use crate::zmtp::SocketRole;
 /// hub that subscribes to nothing must not lead to answers of 503.
 const SUBSCRIPTION_GRACE: Duration = Duration::from_millis(250);
 
-/// How long after the loss of a connection libzmq may take to announce that it connects again. It announces each
-/// attempt at once, except after a protocol error: then it never connects to the endpoint again by itself.
+/// How long after the loss of a connection libzmq may take to announce that it connects again. It announces each attempt
+/// at once, except after a protocol error: then it forgets the endpoint.
 const RECONNECT_AFTER: Duration = Duration::from_secs(1);
 
 /// How long the first attempt may take before a status is due all the same. A parent hears of it within a second of the

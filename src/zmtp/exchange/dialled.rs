@@ -7,7 +7,7 @@ struct DialledReader {
     is_connected: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct DialledReaders {
     readers: Vec<DialledReader>,
     /// Whether messages wait while none of them is connected.
@@ -36,10 +36,6 @@ impl DialledReaders {
             // What the endpoints that were connected have all been handed is of the past.
             reader.next = reader.next.max(self.handed.min(next_number));
         }
-    }
-
-    pub(super) fn is_connected(&self) -> bool {
-        self.readers.iter().any(|reader| reader.is_connected)
     }
 
     /// Returns the number of the message that an endpoint is handed next, or less, if it is connected.

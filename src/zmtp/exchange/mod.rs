@@ -53,7 +53,7 @@ struct Reader {
 }
 
 /// The log and its readers.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Exchange {
     log: Log,
     /// Who wants a topic.
@@ -84,35 +84,20 @@ pub struct Exchange {
 impl Exchange {
     /// Returns an exchange with places for so many subscribers at bound endpoints, at most [`super::MAX_SUBSCRIBERS`] and
     /// none if nothing is bound, and with so many dialled endpoints, none of which is connected.
-    #[must_use]
     pub fn new(places: usize, dialled: usize) -> Self {
         Self {
-            log: Log::default(),
-            subscriptions: Subscriptions::default(),
             readers: std::iter::repeat_with(|| None).take(places).collect(),
-            subscribers: 0,
-            hearing: PlaceSet::default(),
-            waiting: PlaceSet::default(),
             dialled: DialledReaders::new(dialled, places > 0),
-            oldest_posted: 0,
-            oldest_forwarded: 0,
-            oldest_wanted: 0,
-            released: Released::default(),
-            forwarded_bytes: 0,
-            is_full: false,
-            unsubscribed: 0,
-            unsubscribed_topics: NotedTopics::default(),
+            ..Self::default()
         }
     }
 
     /// Returns whether there is a place for another subscriber.
-    #[must_use]
     pub fn has_place(&self) -> bool {
         self.subscribers < self.readers.len()
     }
 
     /// Returns the number of subscribers.
-    #[must_use]
     pub fn subscribers(&self) -> usize {
         self.subscribers
     }
@@ -199,19 +184,16 @@ impl Exchange {
     }
 
     /// Returns the places of the subscribers for which messages wait.
-    #[must_use]
     pub fn waiting(&self) -> PlaceSet {
         self.waiting
     }
 
     /// Returns the number of messages that wait for the subscriber at this place.
-    #[must_use]
     pub fn waiting_at(&self, place: u8) -> u64 {
         self.reader(place).map_or(0, |reader| reader.waiting)
     }
 
     /// Returns whether the stream to the subscriber at this place is between two messages.
-    #[must_use]
     pub fn is_between_messages(&self, place: u8) -> bool {
         self.reader(place).is_none_or(|reader| reader.written_bytes == 0)
     }
@@ -299,20 +281,17 @@ impl Exchange {
 
     /// Returns how many messages the subscriber at this place loses if it is disconnected, at most: those that are not
     /// wholly written, and those whose end it has not acknowledged.
-    #[must_use]
     pub fn lost(&self, place: u8) -> u64 {
         self.reader(place).map_or(0, |reader| reader.waiting + reader.sent.unacknowledged_messages())
     }
 
     /// Returns the subscribers for which the oldest message of this origin has waited for longer than `time`.
-    #[must_use]
     pub fn overdue(&mut self, origin: Origin, time: Duration, now: Duration) -> PlaceSet {
         let overdue = self.oldest(origin).filter(|entry| now.saturating_sub(entry.taken_at) > time);
         overdue.map_or_else(PlaceSet::default, |entry| entry.wanted)
     }
 
     /// Returns the subscribers that the oldest posted message waits for, and whether it waits for a dialled endpoint.
-    #[must_use]
     pub fn oldest_waits_for(&mut self) -> (PlaceSet, bool) {
         let handed = self.dialled.handed;
         let oldest = self.oldest(Origin::Posted);
@@ -329,7 +308,6 @@ impl Exchange {
 
     /// Returns how late the latest subscriber is: the most messages that wait for one, and for how long the oldest one
     /// has waited.
-    #[must_use]
     pub fn lateness(&mut self, now: Duration) -> (u64, Duration) {
         let messages = self.waiting.iter().map(|place| self.waiting_at(place)).max().unwrap_or_default();
         let oldest = self.log.first(&mut self.oldest_wanted, |entry| !entry.wanted.is_empty());
@@ -341,12 +319,6 @@ impl Exchange {
     pub fn set_connected(&mut self, endpoint: usize, is_connected: bool) {
         self.dialled.set_connected(endpoint, is_connected, self.log.next_number);
         self.free_handed();
-    }
-
-    /// Returns whether a message could be handed over, or written, if it came now.
-    #[must_use]
-    pub fn is_connected(&self) -> bool {
-        self.is_bound() || self.dialled.is_connected()
     }
 
     /// Returns whether endpoints are bound. They always count as connected.
@@ -405,31 +377,26 @@ impl Exchange {
 
     /// Returns whether publishers must wait: what they have sent has reached its bound, and is not down to half of it
     /// yet.
-    #[must_use]
     pub fn is_full(&self) -> bool {
         self.is_full
     }
 
     /// Returns what messages of publishers and subscriptions hold, in bytes.
-    #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.forwarded_bytes + self.subscriptions.held_bytes()
     }
 
     /// Returns the number of messages that wait.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.log.len()
     }
 
     /// Returns whether no message waits.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.log.len() == 0
     }
 
     /// Returns the number of messages that matched no subscription at bound endpoints.
-    #[must_use]
     pub fn unsubscribed(&self) -> u64 {
         self.unsubscribed
     }

@@ -299,10 +299,10 @@ fn next_for(exchange: &mut Exchange, endpoint: usize) -> Option<Vec<u8>> {
 fn a_posted_message_waits_for_each_connected_dialled_endpoint_and_for_one_if_there_is_none() {
     let mut exchange = Exchange::new(0, 3);
     post(&mut exchange, b"t", [0, 0, 0, 0]);
-    assert!(!exchange.is_connected() && next_for(&mut exchange, 0).is_none());
+    assert!(next_for(&mut exchange, 0).is_none());
     exchange.set_connected(0, true);
     exchange.set_connected(1, true);
-    assert!(exchange.is_connected() && hand(&mut exchange, 0, 3) && hand(&mut exchange, 1, 1));
+    assert!(hand(&mut exchange, 0, 3) && hand(&mut exchange, 1, 1));
     assert_eq!(released_posted(&mut exchange), 1);
     exchange.set_connected(1, false);
     assert_eq!((released_posted(&mut exchange), exchange.len()), (2, 1), "the one that is away misses them");
@@ -329,7 +329,6 @@ fn a_message_that_was_handed_to_one_endpoint_does_not_wait_when_all_are_away() {
 #[test]
 fn beside_bound_endpoints_a_dialled_one_gets_what_comes_while_it_is_connected() {
     let mut exchange = exchange_with(1, 1);
-    assert!(exchange.is_connected());
     post(&mut exchange, b"away", [0]);
     exchange.set_connected(0, true);
     assert!(next_for(&mut exchange, 0).is_none());

@@ -72,7 +72,6 @@ pub struct PeerSession {
 impl PeerSession {
     /// Returns the session of a new connection to a port whose peers have the role `peers`. A payload has at most
     /// `payload_bytes`.
-    #[must_use]
     pub fn new(peers: SocketRole, payload_bytes: u64) -> Self {
         Self {
             peers,
@@ -88,14 +87,12 @@ impl PeerSession {
     }
 
     /// Returns whether the handshake is done.
-    #[must_use]
     pub fn is_ready(&self) -> bool {
         self.is_ready
     }
 
     /// Returns the bytes of memory that are held for what has not arrived whole. For a message, they are at most twice
     /// what has arrived of it.
-    #[must_use]
     pub fn unfinished_bytes(&self) -> usize {
         self.part.capacity() + self.topic.capacity()
     }

@@ -233,7 +233,6 @@ impl World {
         assert_eq!(exchange.take_released(), std::mem::take(&mut model.released));
         assert_eq!((exchange.len(), exchange.is_empty()), (model.messages.len(), model.messages.is_empty()));
         assert_eq!(exchange.unsubscribed(), model.unsubscribed);
-        assert_eq!(exchange.is_connected(), model.is_connected());
         assert_eq!(exchange.is_full(), model.are_publishers_held(), "whether publishers must wait");
         assert_eq!(exchange.held_bytes() - exchange.subscriptions.held_bytes(), model.forwarded_bytes());
         assert_eq!(exchange.lateness(self.now), model.lateness(self.now));
