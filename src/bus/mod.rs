@@ -5,8 +5,9 @@
 //! | `config`, `endpoint` | what a program tells the bus; addresses |
 //! | `state` | what the threads share: workers publish with it ([`Publisher`]), and its counters can be read |
 //! | [`queue`] | the bounded queue from the workers to the bus thread |
-//! | `thread` | the start and the stop of the bus, its thread, and what that tells the program |
-//! | `clock`, `poller` | the time of that thread, and what it waits with |
+//! | `running` | the start and the stop of the bus |
+//! | `thread` | its thread, and what that tells the program |
+//! | `poller` | what that thread waits with, and its time |
 //! | `bound` | the ports that we bind, served in ZMTP 3 |
 //! | `link` | the hubs that libzmq dials: whether one is connected, and why it is not |
 //! | `ffi` | our calls of libzmq, and other `unsafe` calls |
@@ -20,7 +21,6 @@
 //! `accepted == published + depth`.
 
 mod bound;
-mod clock;
 mod config;
 mod endpoint;
 mod ffi;
@@ -30,6 +30,7 @@ mod link;
 mod models;
 mod poller;
 pub mod queue;
+mod running;
 pub mod state;
 mod subscriber;
 mod thread;
@@ -43,6 +44,7 @@ pub use config::{
 };
 pub use endpoint::{Endpoint, EndpointFault};
 pub use link::{LinkStatus, NotConnected};
+pub use running::Bus;
 pub use state::{BusCounters, EndpointCounters, Publisher, QueueCounters, SubscriberTotals};
 pub use subscriber::{Interrupter, Received, Subscriber};
-pub use thread::{Bus, BusEvent};
+pub use thread::BusEvent;

@@ -1,5 +1,5 @@
-//! What the threads that own sockets wait with: one epoll instance for a waker, libzmq's sockets, and the peers of bound
-//! endpoints. `zmq_poll` polls twice and knows no waker: when messages come one by one, it takes ten system calls for a
+//! What the threads that own sockets wait with, and the time of the bus thread: one epoll instance for a waker, libzmq's
+//! sockets, and the peers of bound endpoints. `zmq_poll` polls twice and knows no waker: when messages come one by one, it takes ten system calls for a
 //! message.
 
 use std::io;
@@ -109,6 +109,49 @@ impl Poller {
     }
 }
 
+/// How much longer than meant the time between two turns may be. The work of a turn takes some milliseconds.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// The time since the start of the thread. A process that was stopped by a signal has written to nobody meanwhile, so the
+/// time between two turns counts only as far as the thread meant to wait, and a moment longer.
+#[derive(Debug)]
+pub(super) struct Clock {
+    now: Duration,
+    looked_at: Instant,
+    /// Until when the thread meant to wait; `None` if without an end.
+    until: Option<Instant>,
+}
+
+impl Clock {
+    pub(super) fn new() -> Self {
+        let looked_at = Instant::now();
+        Self { now: Duration::ZERO, looked_at, until: Some(looked_at) }
+    }
+
+    /// Waits as [`Poller::wait`] does, and takes note of how long that was meant to be.
+    pub(super) fn wait(&mut self, poller: &Poller, until: Option<Instant>, ready: &mut Vec<Ready>) -> WaitEnd {
+        self.until = until;
+        poller.wait(until, ready)
+    }
+
+    pub(super) fn now(&mut self) -> Duration {
+        self.advance_to(Instant::now())
+    }
+
+    fn advance_to(&mut self, now: Instant) -> Duration {
+        let elapsed = now.saturating_duration_since(self.looked_at);
+        let meant = self.until.map_or(elapsed, |until| until.saturating_duration_since(self.looked_at) + PAUSE);
+        self.now += elapsed.min(meant);
+        self.looked_at = now;
+        self.now
+    }
+
+    /// Returns when it is `time`, if there is no pause until then.
+    pub(super) fn instant_of(&self, time: Duration) -> Instant {
+        self.looked_at + time.saturating_sub(self.now)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
@@ -165,5 +208,21 @@ mod tests {
         drop(peer);
         assert_eq!(next(), (WaitEnd::Waker, Some((7, true, true))));
         assert_eq!(next(), (WaitEnd::TimedOut, None), "an end is told once");
+    }
+
+    #[test]
+    fn a_pause_takes_no_time() {
+        let mut clock = Clock::new();
+        let start = clock.looked_at;
+        let at = |ms| start + Duration::from_millis(ms);
+        let [ten, hour] = [10, 3_600_000].map(Duration::from_millis);
+        assert_eq!(clock.advance_to(at(10)), ten);
+        clock.until = Some(at(30));
+        assert_eq!(clock.advance_to(start + hour), ten + Duration::from_millis(20) + PAUSE);
+        clock.until = Some(start + 2 * hour);
+        assert_eq!(clock.instant_of(clock.now + ten), start + hour + ten);
+        assert_eq!(clock.advance_to(start + hour + ten), 2 * ten + Duration::from_millis(20) + PAUSE);
+        clock.until = None;
+        assert_eq!(clock.advance_to(start + 3 * hour), 2 * hour + ten + Duration::from_millis(20) + PAUSE);
     }
 }

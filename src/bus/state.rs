@@ -11,7 +11,7 @@ use super::endpoint::Endpoint;
 use super::queue::Queue;
 use super::waker::Waker;
 use crate::message::publish::{Payload, Publish, Unavailable};
-use crate::sync::counting::Counter;
+use crate::sync::counting::sum;
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// The state that every [`Publisher`], the [`super::Bus`] and its thread share.
@@ -197,12 +197,7 @@ impl BusState {
     /// Returns what the bus has done so far and what it holds now.
     pub fn counters(&self) -> BusCounters {
         let (accepted, published) = self.queue.accepted_and_released();
-        let (mut peers, mut hub) = (PeerTotals::default(), None);
-        if let Some(bound) = &self.bound {
-            bound.peers.add_to(&mut peers);
-            hub = bound.has_hub.then(HubTotals::default);
-            hub.iter_mut().for_each(|hub| bound.hub.add_to(hub));
-        }
+        let bound = self.bound.as_ref();
         BusCounters {
             accepted,
             published,
@@ -213,9 +208,9 @@ impl BusState {
                 pipe_full: self.pipe_full.load(Ordering::Relaxed),
             },
             endpoints: self.endpoints.iter().map(|endpoint| endpoint.counters()).collect(),
-            subscribers: self.bound.as_ref().map(|bound| *bound.subscribers()).unwrap_or_default(),
-            peers,
-            hub,
+            subscribers: bound.map(|bound| *bound.subscribers()).unwrap_or_default(),
+            peers: bound.map(|bound| sum([&bound.peers])).unwrap_or_default(),
+            hub: bound.filter(|bound| bound.has_hub).map(|bound| sum([&bound.hub])),
         }
     }
 }

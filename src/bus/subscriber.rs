@@ -19,6 +19,8 @@ const RECEIVE_MESSAGES: i32 = 100_000;
 /// Messages that are received before the connections are looked at again.
 const BATCH_MESSAGES: u32 = 1_024;
 
+type OnStatus = dyn FnMut(&Endpoint, &LinkStatus) + Send;
+
 /// Receives the messages of one or more hubs.
 pub struct Subscriber {
     sockets: Vec<SubSocket>,
@@ -26,7 +28,7 @@ pub struct Subscriber {
     turn: usize,
     /// Messages left of the batch.
     batch_left: u32,
-    on_status: Box<dyn FnMut(&Endpoint, &LinkStatus) + Send>,
+    on_status: Box<OnStatus>,
     interrupter: Interrupter,
     poller: Poller,
 }

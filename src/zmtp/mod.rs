@@ -12,14 +12,12 @@
 //! | `session` | what one peer may say next |
 //! | `subscriptions`, `prefix_tree`, `place_set` | who wants a topic |
 //! | `log` | the messages that wait, in their one order |
-//! | `sent_stream` | what of the bytes to one peer it may not have acknowledged |
 //! | `exchange` | what waits for whom, and since when |
 
 mod exchange;
 mod log;
 mod place_set;
 mod prefix_tree;
-mod sent_stream;
 mod session;
 mod subscriptions;
 mod wire;

@@ -39,7 +39,6 @@ pub(super) struct PrefixTree {
     nodes: Slab<Node>,
     /// The number of nodes with subscribers.
     pub(super) prefixes: usize,
-    /// The bytes of all edges.
     edge_bytes: usize,
 }
 

@@ -99,7 +99,6 @@ pub fn parse_ready(bytes: &[u8]) -> Result<Option<&[u8]>, PeerFault> {
     body.map(parse_socket_type).transpose()
 }
 
-/// Reads the socket type from the body of a READY.
 pub(super) fn parse_socket_type(body: &[u8]) -> Result<&[u8], PeerFault> {
     let mut rest = body.strip_prefix(READY).ok_or(PeerFault::Handshake)?;
     let mut socket_type = None;

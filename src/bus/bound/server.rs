@@ -79,8 +79,7 @@ impl Server {
         }))
     }
 
-    /// Returns the endpoints that are bound, with the ports that the system chose, and what their peers do: those of the
-    /// configuration in their order, then those of the hub for publishers and for subscribers.
+    /// Returns the endpoints as [`super::super::Bus::bound`] does, and what their peers do.
     pub(in crate::bus) fn endpoints(&self) -> impl Iterator<Item = (&Endpoint, SocketRole)> {
         self.listeners.all.iter().map(|listener| (&listener.endpoint, listener.peers))
     }
@@ -135,7 +134,6 @@ impl Server {
         self.listeners.may_accept(now)
     }
 
-    /// Begins the handshake with a new peer, unasked.
     fn greet(&mut self, socket: OwnedFd, listener: usize, poller: &Poller, now: Duration) {
         let Some(role) = self.listeners.all.get(listener).map(|listener| listener.peers) else { return };
         let mut peer = Peer::new(self.next_id, socket, listener, PeerSession::new(role, self.payload_bytes));

@@ -93,7 +93,6 @@ pub(super) struct LinkState {
     pub(super) role: SocketRole,
     phase: LinkPhase,
     is_subscribed: bool,
-    /// What was reported last.
     reported: Option<LinkStatus>,
     /// When a status is due if there is none yet.
     status_due: Instant,

@@ -7,17 +7,16 @@
 //!
 //! Times are counted from the start, and come from outside.
 
-mod dialled;
+mod readers;
 #[cfg(test)]
 mod tests;
 
 use std::time::Duration;
 
-use dialled::DialledReaders;
+use readers::{DialledReaders, Reader};
 
 use super::log::{Entry, Log, Origin, Released};
 use super::place_set::PlaceSet;
-use super::sent_stream::SentStream;
 use super::subscriptions::Subscriptions;
 use super::wire_message::WireMessage;
 use crate::sync::noted_topics::NotedTopics;
@@ -40,18 +39,6 @@ const ENTRY_BYTES: usize = 256;
 /// Bytes of messages of publishers that may wait, of those that are still there and of those that have left.
 pub const FORWARDED_BYTES: usize = 64 * 1024 * 1024;
 
-/// A subscriber past its handshake.
-#[derive(Debug)]
-struct Reader {
-    /// The number of the message that is written next, or less.
-    next: u64,
-    /// How many bytes of it are written.
-    written_bytes: usize,
-    /// Messages that are not wholly written.
-    waiting: u64,
-    sent: SentStream,
-}
-
 /// The log and its readers.
 #[derive(Debug, Default)]
 pub struct Exchange {
@@ -60,7 +47,6 @@ pub struct Exchange {
     pub subscriptions: Subscriptions,
     /// By place.
     readers: Vec<Option<Reader>>,
-    /// The number of subscribers.
     subscribers: usize,
     /// The places of subscribers that hear publishers.
     hearing: PlaceSet,
@@ -106,7 +92,7 @@ impl Exchange {
     /// there is none.
     pub fn join(&mut self, hears_publishers: bool) -> Option<u8> {
         let (place, reader) = (0..=u8::MAX).zip(&mut self.readers).find(|(_, reader)| reader.is_none())?;
-        *reader = Some(Reader { next: 0, written_bytes: 0, waiting: 0, sent: SentStream::default() });
+        *reader = Some(Reader::default());
         self.subscribers += 1;
         if hears_publishers {
             self.hearing.insert(place);
@@ -321,7 +307,6 @@ impl Exchange {
         self.free_handed();
     }
 
-    /// Returns whether endpoints are bound. They always count as connected.
     fn is_bound(&self) -> bool {
         !self.readers.is_empty()
     }
@@ -355,7 +340,6 @@ impl Exchange {
         self.log.tidy();
     }
 
-    /// Frees the message at this index of the log if nobody needs it.
     fn free_unneeded(&mut self, index: usize) {
         let Some(entry) = self.log.get_mut(index) else { return };
         let is_handed = entry.origin == Origin::Forwarded || entry.number < self.dialled.handed;

@@ -213,7 +213,6 @@ impl PeerSession {
         self.skipped_bytes = head.body_bytes - mem::take(&mut self.part).len() as u64;
     }
 
-    /// Reads a frame, of whose body this is what is needed.
     fn read_frame<'b>(
         &mut self,
         head: FrameHead,
@@ -264,7 +263,6 @@ fn read_subscription(is_command: bool, body: &[u8], on: &mut dyn FnMut(PeerEvent
     true
 }
 
-/// Reads a command that is no subscription.
 fn read_command(body_bytes: u64, body: &[u8], on: &mut dyn FnMut(PeerEvent<'_>)) -> Result<(), PeerFault> {
     if body_bytes > COMMAND_BYTES {
         return Err(PeerFault::Command);

@@ -1,0 +1,162 @@
+//! The start and the stop of the bus.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+use super::bound::Server;
+use super::config::{BusConfig, BusError};
+use super::endpoint::Endpoint;
+use super::link::{Dialled, with_context};
+use super::poller::{Clock, Poller};
+use super::queue::Queue;
+use super::state::{BoundState, BusCounters, BusState, EndpointState, Publisher};
+use super::thread::{BusEvent, BusThread};
+use super::waker::Waker;
+use crate::sync::Ordering;
+use crate::sys::timed_join::TimedJoinHandle;
+use crate::sys::unix_listener::UnixListener;
+use crate::zmtp::{Exchange, SocketRole};
+
+/// How long a stop waits for a thread that is late: for what that does when its time is over, and for the scheduler.
+const JOIN_MARGIN: Duration = Duration::from_millis(50);
+
+/// How long a bus that is dropped waits for its thread, so that its endpoints are free again afterwards.
+const DROP_MARGIN: Duration = Duration::from_secs(1);
+
+/// The running bus. [`Bus::stop`] delivers what was accepted; dropping the bus stops it at once.
+pub struct Bus {
+    state: Arc<BusState>,
+    bound: Vec<Endpoint>,
+    thread: Mutex<Option<TimedJoinHandle>>,
+    ended: Arc<Notify>,
+    /// When they are dropped, their files are removed.
+    unix_listeners: Mutex<Vec<UnixListener>>,
+}
+
+impl Bus {
+    /// Binds the endpoints, begins to connect, and starts the bus thread. That thread calls `on_event`, and sends
+    /// nothing until the call returns.
+    ///
+    /// # Errors
+    /// Returns an error if an endpoint cannot be bound or connected to, or a socket or a thread cannot be created.
+    pub fn start(config: BusConfig, on_event: impl Fn(BusEvent) + Send + 'static) -> Result<Self, BusError> {
+        let waker = Arc::new(Waker::new()?);
+        let poller = Poller::new(&waker)?;
+        let mut server = Server::open(&config, &poller)?;
+        let bound: Vec<_> = server.iter().flat_map(Server::endpoints).collect();
+        let for_subscribers = bound.iter().filter(|(_, peers)| *peers == SocketRole::Subscribes);
+        let for_subscribers =
+            for_subscribers.map(|(endpoint, _)| Arc::new(EndpointState::new((*endpoint).clone(), true)));
+        let connect: Vec<_> = config.connect.into_iter().map(|url| Arc::new(EndpointState::new(url, false))).collect();
+        let (mut context, mut dialled) = (None, Vec::new());
+        if !connect.is_empty() {
+            let (opened_in, opened) = with_context(|context| {
+                let dial = |endpoint: &Arc<EndpointState>| {
+                    Dialled::connect(context, Arc::clone(endpoint), config.pipe_messages, &poller)
+                        .map_err(BusError::about(&endpoint.address))
+                };
+                connect.iter().map(dial).collect::<Result<_, _>>()
+            })?;
+            (context, dialled) = (Some(opened_in), opened?);
+        }
+        let endpoints = for_subscribers.chain(connect).collect();
+        let bound = bound.into_iter().map(|(endpoint, _)| endpoint.clone()).collect();
+        let bound_state = server.as_ref().map(|server| BoundState::new(&server.reports, config.hub.is_some()));
+        let unix_listeners = server.as_mut().map(Server::take_unix_listeners).unwrap_or_default();
+        let exchange = Exchange::new(server.as_ref().map_or(0, Server::most_subscribers), dialled.len());
+        let queue = Queue::new(config.queue_messages, config.queue_bytes);
+        let state = Arc::new(BusState::new(queue, waker, endpoints, bound_state));
+        let thread = BusThread {
+            context,
+            dialled,
+            exchange,
+            server,
+            stall_timeout: config.stall_timeout,
+            state: Arc::clone(&state),
+            on_event: Box::new(on_event),
+            poller,
+            clock: Clock::new(),
+            quiet: None,
+            has_sent: false,
+        };
+        let ended = Arc::<Notify>::default();
+        let has_ended = Arc::clone(&ended);
+        let body = move || {
+            thread.run();
+            has_ended.notify_one();
+        };
+        let thread = Mutex::new(Some(TimedJoinHandle::spawn("bus", body)?));
+        Ok(Self { state, bound, thread, ended, unix_listeners: Mutex::new(unix_listeners) })
+    }
+
+    /// Returns a handle for publishing.
+    pub fn publisher(&self) -> Publisher {
+        Publisher::new(Arc::clone(&self.state))
+    }
+
+    /// Returns the endpoints that are bound, with the ports that the system chose: those of the configuration in their order,
+    /// then those of the hub for publishers and for subscribers.
+    pub fn bound(&self) -> &[Endpoint] {
+        &self.bound
+    }
+
+    /// Returns what the bus has done so far and what it holds now.
+    pub fn counters(&self) -> BusCounters {
+        self.state.counters()
+    }
+
+    /// Asks the bus thread to log what peers of the bound endpoints, and dialled hubs, subscribe to.
+    pub fn log_subscriptions(&self) {
+        self.state.log_wanted.store(true, Ordering::Relaxed);
+        self.state.waker.force_wake();
+    }
+
+    /// Waits until somebody has subscribed at a bound endpoint, at most for `timeout`. Returns whether somebody has.
+    pub fn wait_for_subscriber(&self, timeout: Duration) -> bool {
+        self.state.bound.as_ref().is_some_and(|bound| bound.wait_for_subscriber(timeout))
+    }
+
+    /// Asks the bus thread to do what [`Bus::stop`] does, and does not wait for it. The first deadline counts.
+    pub fn close(&self, deadline: Duration) {
+        self.state.close(Instant::now() + deadline);
+    }
+
+    /// Waits until the bus thread has ended. For one task at a time.
+    pub async fn ended(&self) {
+        self.ended.notified().await;
+    }
+
+    /// Stops the bus: it accepts nothing more, reads publishers of the hub until they have sent nothing for 500 ms, hands
+    /// over and writes everything, and ends the thread. Returns within `deadline` and 50 ms: a thread that is late is left
+    /// behind. The depth that is returned is what could not be handed over. Only the first call has an effect and waits.
+    pub fn stop(&self, deadline: Duration) -> BusCounters {
+        self.end(deadline, JOIN_MARGIN);
+        self.counters()
+    }
+
+    /// Ends the thread, and removes the files of the Unix sockets.
+    fn end(&self, deadline: Duration, margin: Duration) {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            self.close(deadline);
+            thread.join_until(Instant::now() + deadline + margin);
+        }
+        // A second call does not wait for the first one, so the files are removed in either.
+        self.unix_listeners.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+impl Drop for Bus {
+    fn drop(&mut self) {
+        self.end(Duration::ZERO, DROP_MARGIN);
+    }
+}
+
+impl fmt::Debug for Bus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bus").field("counters", &self.counters()).finish_non_exhaustive()
+    }
+}
