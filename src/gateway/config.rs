@@ -20,7 +20,7 @@ const OTHER_DESCRIPTORS: u64 = 40;
 /// end of its monitor.
 const ENDPOINT_DESCRIPTORS: u64 = 8;
 
-/// Where descriptors are scarce, one of this many is reserved for peers of the bus, and at least [`FEWEST_PEERS`] are.
+/// Where descriptors are scarce, one of so many is reserved for peers of the bus, and as many as the fewest peers in any case.
 const PEER_DIVISOR: u64 = 5;
 const FEWEST_PEERS: u64 = 24;
 

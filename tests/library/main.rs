@@ -32,5 +32,8 @@ mod ladder;
 mod lateness;
 mod properties;
 mod requests;
+#[allow(dead_code, reason = "shared with other tests, each of which uses a part of it")]
+#[path = "../support/task.rs"]
+mod task;
 mod watch;
 mod zmtp;

@@ -8,14 +8,14 @@ use serde_json::Value;
 
 use crate::support::PATIENCE;
 use crate::support::hub::Hub;
-use crate::support::poll_loop::{POLL_INTERVAL, PollLoop};
 use crate::support::subscriber::{self, Decode, Message, Subscriber};
+use crate::support::task::{POLL_INTERVAL, Task};
 
 /// A hub, and a thread that receives all messages and keeps the [`State`]. Tests wait for changes of the state.
 pub(crate) struct Adapter {
     hub: Hub,
     state: Arc<(Mutex<State>, Condvar)>,
-    _receiving: PollLoop,
+    _receiving: Task<()>,
 }
 
 /// Whether an extension or a node runs, or what the Web UI shows of it.
@@ -71,7 +71,7 @@ impl Adapter {
         let hub = Hub::start();
         let subscriber = hub.subscriber_with("", decode);
         let state = Arc::new((Mutex::new(state), Condvar::new()));
-        let receiving = PollLoop::start({
+        let receiving = Task::repeat({
             let state = Arc::clone(&state);
             move || receive(&subscriber, &state)
         });

@@ -4,16 +4,13 @@ use std::time::Duration;
 
 use crate::support::eventually;
 use crate::support::gateway::Gateway;
-use crate::support::process::run;
-use crate::support::subscriber::{Message, Subscriber, bound_socket, hub_endpoints, ipc_endpoint};
+use crate::support::subscriber::{Message, Subscriber, bound_socket, hub_endpoints, ipc_endpoint, temporary_endpoint};
 
 /// The gateway and its hub run in one process, the subscriber and the publishers of others outside.
 #[test]
 fn the_embedded_hub_forwards_and_counts_messages() {
-    let directory = tempfile::tempdir().unwrap();
-    let [publishers_side, subscribers_side] = hub_endpoints(&directory);
-    let mut gateway = Gateway::serve().only_hub(&publishers_side, &subscribers_side).start();
-    gateway.wait_event("ready");
+    let (_directory, [publishers_side, subscribers_side]) = hub_endpoints();
+    let mut gateway = Gateway::serve().only_hub(&publishers_side, &subscribers_side).start_ready();
 
     let subscriber = Subscriber::connected(&subscribers_side, "");
     subscriber.wait_until_subscribed(&gateway);
@@ -41,18 +38,11 @@ fn the_embedded_hub_forwards_and_counts_messages() {
 }
 
 #[test]
-fn the_endpoints_of_a_hub_are_refused_without_hub() {
-    let (status, output) = run(["serve", "--plain", "--hub-publishers", "tcp://127.0.0.1:*"]);
-    assert_eq!(status, 2, "{}", output.stderr);
-}
-
-#[test]
 fn a_payload_is_published_in_msgpack_without_loss_or_refused() {
     let directory = tempfile::tempdir().unwrap();
     let (socket, endpoint) = bound_socket(zmq::SUB, &ipc_endpoint(&directory));
     let receiving = std::thread::spawn(move || socket.recv_multipart(0).unwrap());
-    let mut gateway = Gateway::serve().connect(&endpoint).arguments(["--encoding", "msgpack"]).start();
-    gateway.wait_connected();
+    let gateway = Gateway::serve().connect(&endpoint).arguments(["--encoding", "msgpack"]).start_connected();
 
     let problem = gateway.post(Message::new("x", r#"{"n":[1,18446744073709551616]}"#).body()).problem();
     assert_eq!((&problem["status"], &problem["pointer"]), (&422.into(), &"/payload/n/1".into()), "{problem}");
@@ -65,8 +55,7 @@ fn a_payload_is_published_in_msgpack_without_loss_or_refused() {
 /// A body that comes whole in one read is published in the buffer of the read, which no later read may use.
 #[test]
 fn large_messages_that_wait_for_a_subscriber_keep_their_bytes() {
-    let directory = tempfile::tempdir().unwrap();
-    let endpoint = ipc_endpoint(&directory);
+    let (_directory, endpoint) = temporary_endpoint();
     let gateway = Gateway::serve().bind(&endpoint).start();
     let subscriber = Subscriber::connected(&endpoint, "");
     subscriber.wait_until_subscribed(&gateway);
@@ -90,8 +79,7 @@ fn large_messages_that_wait_for_a_subscriber_keep_their_bytes() {
 #[test]
 fn a_hub_that_is_dialled_is_watched_by_keep_alive() {
     let (_hub, endpoint) = bound_socket(zmq::SUB, "tcp://127.0.0.1:*");
-    let mut gateway = Gateway::serve().connect(&endpoint).start();
-    gateway.wait_connected();
+    let gateway = Gateway::serve().connect(&endpoint).start_connected();
     let port: u16 = endpoint.rsplit(':').next().unwrap().parse().unwrap();
     let to_hub = format!("0100007F:{port:04X}");
     eventually("the connection has a keep-alive timer", || {

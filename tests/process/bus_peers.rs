@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::endurance::{IDLE_TICKS, ticks_while_idle};
+use crate::endurance::assert_idle;
 use crate::statuses::FINE;
 use crate::support::eventually;
 use crate::support::gateway::Gateway;
@@ -24,12 +24,9 @@ fn serves_beside(mut strangers: Vec<RawPeer>, gateway: &Gateway) {
     let last = strangers.last_mut().unwrap();
     eventually("the last stranger is greeted or refused", || last.is_readable_within(Duration::ZERO).then_some(()));
     let mut clients: Vec<_> = (0..20).map(|_| gateway.client()).collect();
-    for client in &mut clients {
-        client.exchange(&gateway.request(FINE)).assert_accepted();
-    }
+    gateway.serve_each(&mut clients);
     assert!(!last.is_ended(), "HTTP answered only after the last stranger had left");
-    let ticks = ticks_while_idle(gateway);
-    assert!(ticks <= IDLE_TICKS, "{ticks} ticks while strangers are connected");
+    assert_idle(gateway, "while strangers are connected");
     for stranger in &mut strangers {
         stranger.read_to_end();
     }
@@ -40,7 +37,7 @@ fn serves_beside(mut strangers: Vec<RawPeer>, gateway: &Gateway) {
 fn silent_strangers_at_a_bound_endpoint_hold_nothing_up() {
     raise_descriptors();
     let endpoint = dead_endpoint();
-    let mut gateway = Gateway::serve().bind(&endpoint).ulimit("-n 300").start();
+    let mut gateway = Gateway::serve().bind(&endpoint).after("ulimit -n 300").start();
     let strangers = connect_strangers(&endpoint);
     serves_beside(strangers, &gateway);
     gateway.expect_log("the bus ends the oldest connection that does not speak");
@@ -81,8 +78,7 @@ fn one_peer_more_than_the_bound_is_refused() {
 fn silent_strangers_at_both_sides_of_the_hub_hold_nothing_up() {
     raise_descriptors();
     let sides = [dead_endpoint(), dead_endpoint()];
-    let mut gateway = Gateway::serve().only_hub(&sides[0], &sides[1]).ulimit("-n 300").start();
-    gateway.wait_event("ready");
+    let mut gateway = Gateway::serve().only_hub(&sides[0], &sides[1]).after("ulimit -n 300").start_ready();
     for endpoint in &sides {
         serves_beside(connect_strangers(endpoint), &gateway);
     }
@@ -138,8 +134,7 @@ fn without_free_descriptors_strangers_are_refused_and_others_served() {
             stranger.read_to_end();
         }
     }
-    let ticks = ticks_while_idle(&gateway);
-    assert!(ticks <= IDLE_TICKS, "{ticks} ticks while no descriptor is free");
+    assert_idle(&gateway, "while no descriptor is free");
     clients[0].exchange(&gateway.request(Message::new("t", r#"{"n":1}"#).body())).assert_accepted();
     assert_eq!(subscriber.next(), Message::new("t", r#"{"n":1}"#));
     limit_descriptors(gateway.id(), former_limit);

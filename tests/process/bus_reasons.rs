@@ -40,6 +40,7 @@ fn expect_reason(endpoint: &str, reason: &str) {
     wait_reason(&mut gateway, endpoint, reason);
     lateness.assert_took(started.elapsed(), REPORTED_WITHIN + 10 * start);
     gateway.wait_connected();
+    gateway.wait_subscribed(subscriber.endpoint());
     gateway.post(Message::new("t", "{}").body()).assert_accepted();
     assert_eq!(subscriber.next(), Message::new("t", "{}"));
     gateway.terminate();

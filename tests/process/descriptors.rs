@@ -10,7 +10,7 @@ use crate::statuses::FINE;
 use crate::support::gateway::{Builder, Gateway};
 use crate::support::process::{Process, Transcript, after, binary};
 use crate::support::raw_client::RawClient;
-use crate::support::settings_file::{disabled, enabled, enabled_settings, token};
+use crate::support::settings_file::{enabled, enabled_settings, token};
 use crate::support::usage::descriptors;
 use crate::support::{PATIENCE, eventually, skip};
 
@@ -53,8 +53,7 @@ fn connections_that_the_gateway_ends_leave_none() {
     wait_for_descriptors(&gateway, open, "deadlines");
 
     let _clients = clients_in_every_state(&gateway);
-    gateway.settings.write(disabled());
-    gateway.wait_event("disabled");
+    gateway.disable();
     wait_for_connections(&mut gateway, 0);
     gateway.settings.write(&enabled(&token));
     gateway.wait_listening();
@@ -83,7 +82,7 @@ fn enough_to_load() -> usize {
 fn exit_statuses_with_too_few(builder: impl Fn() -> Builder) -> Vec<i32> {
     let mut statuses = Vec::new();
     for limit in enough_to_load()..ENOUGH {
-        let mut gateway = builder().ulimit(&format!("-n {limit}")).arguments(["--workers", "4"]).spawn();
+        let mut gateway = builder().after(&format!("ulimit -n {limit}")).arguments(["--workers", "4"]).spawn();
         if gateway.listens_before_its_end() {
             return statuses;
         }

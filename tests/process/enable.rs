@@ -16,6 +16,12 @@ fn switch(command: &str, settings: &Path) -> (i32, Transcript) {
     run([command, "--settings", settings.to_str().unwrap()])
 }
 
+/// Runs the command, which must succeed and say this.
+fn switch_says(command: &str, settings: &Path, text: &str) {
+    let (status, transcript) = switch(command, settings);
+    assert_eq!((status, transcript.stdout.contains(text)), (0, true), "{transcript:?}");
+}
+
 fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o7777
 }
@@ -45,15 +51,12 @@ fn enable_makes_folder_file_and_token_and_shows_no_token() {
     assert_eq!(fs::read_dir(settings.parent().unwrap()).unwrap().count(), 1, "no draft is left");
 
     let before = fs::metadata(&settings).unwrap().ino();
-    let (status, transcript) = switch("enable", &settings);
-    assert_eq!((status, transcript.stdout.contains("already")), (0, true), "{transcript:?}");
+    switch_says("enable", &settings, "already");
     assert_eq!(fs::metadata(&settings).unwrap().ino(), before, "nothing is written");
 
-    let (status, transcript) = switch("disable", &settings);
-    assert_eq!((status, transcript.stdout.contains("switched off")), (0, true), "{transcript:?}");
+    switch_says("disable", &settings, "switched off");
     assert_eq!(fs::read_to_string(&settings).unwrap(), format!("OPEN_REST_API = False\nTOKEN = \"{token}\"\n"));
-    let (status, transcript) = switch("enable", &settings);
-    assert_eq!((status, transcript.stdout.contains("the same token")), (0, true), "{transcript:?}");
+    switch_says("enable", &settings, "the same token");
     assert_eq!(fs::read_to_string(&settings).unwrap(), format!("OPEN_REST_API = True\nTOKEN = \"{token}\"\n"));
 }
 
@@ -61,8 +64,7 @@ fn enable_makes_folder_file_and_token_and_shows_no_token() {
 fn disable_makes_no_file() {
     let directory = tempfile::tempdir().unwrap();
     let settings = directory.path().join("adapter/user_settings.py");
-    let (status, transcript) = switch("disable", &settings);
-    assert_eq!((status, transcript.stdout.contains("already")), (0, true), "{transcript:?}");
+    switch_says("disable", &settings, "already");
     assert!(!settings.parent().unwrap().exists());
 }
 
@@ -153,8 +155,7 @@ fn what_cannot_be_edited_stays_and_is_named_with_its_line() {
 
 #[test]
 fn a_gateway_that_runs_follows() {
-    let mut gateway = Gateway::serve().no_settings().spawn();
-    gateway.wait_event("disabled");
+    let mut gateway = Gateway::serve().no_settings().start_disabled();
     let settings = gateway.settings.path().to_owned();
     assert_eq!(switch("enable", &settings).0, 0);
     gateway.wait_event("listening");

@@ -65,6 +65,7 @@ fn a_name_server_that_does_not_answer_holds_up_no_other_endpoint_and_no_stop() {
         wait_asked(server);
         let connected = gateway.wait_connected();
         assert_eq!(connected["endpoint"], subscriber.endpoint());
+        gateway.wait_subscribed(subscriber.endpoint());
         gateway.post(Message::new("t", r#"{"n":1}"#).body()).assert_accepted();
         assert_eq!(subscriber.next(), Message::new("t", r#"{"n":1}"#));
         gateway.terminate();

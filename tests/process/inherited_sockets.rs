@@ -11,15 +11,14 @@ use rustix::net::sockopt::socket_acceptconn;
 use rustix::process::Signal;
 
 use crate::statuses::FINE;
-use crate::support::eventually;
+use crate::support::fixture::Fixture;
 use crate::support::gateway::{Gateway, UNIX_URL};
 use crate::support::http::Client;
 use crate::support::net::accept_connection;
-use crate::support::process::run;
-use crate::support::settings_file::{enabled, token};
 use crate::support::shared_listener::{Connection, LONG_DRAIN, Shared};
-use crate::support::subscriber::{Message, Subscriber};
+use crate::support::subscriber::Message;
 use crate::support::usage::descriptors;
+use crate::support::{eventually, side_by_side};
 
 /// Fails unless the gateway closes the connection without an answer.
 fn expect_closed_unanswered(mut client: Client<Box<dyn Connection>>) {
@@ -106,19 +105,13 @@ fn what_is_no_listening_stream_socket_is_4_with_the_reason() {
         (of_connection, "it is not a listening stream socket"),
         (of_nothing, "the parent passed no such descriptor"),
     ] {
-        let mut gateway = builder.spawn();
-        let output = gateway.finish(4);
-        assert!(output.stderr.contains(&format!("cannot listen on fd:3: {reason}")), "{}", output.stderr);
-        assert!(output.stdout.contains(r#""failed","status":4"#), "{}", output.stdout);
+        let stderr = builder.fail(4);
+        assert!(stderr.contains(&format!("cannot listen on fd:3: {reason}")), "{stderr}");
     }
 }
 
 #[test]
-fn wrong_descriptors_are_usage_errors() {
-    for (value, reason) in [("fd:2", "a number from 3 on"), ("fd:x", "a number from 3 on")] {
-        let (status, output) = run(["serve", "--listen", value]);
-        assert!(status == 2 && output.stderr.contains(reason), "{value}: {status} {}", output.stderr);
-    }
+fn a_descriptor_that_is_given_twice_is_a_usage_error() {
     let shared = Shared::tcp();
     let mut gateway = Gateway::serve().inherit(&shared.descriptor()).inherit(&shared.descriptor()).spawn();
     assert!(gateway.finish(2).stderr.contains("--listen fd:3 is given twice"));
@@ -164,9 +157,8 @@ fn two_gateways_and_the_parent_share_a_socket() {
 
 #[test]
 fn what_connects_while_the_settings_disable_the_gateway_is_closed_unanswered() {
-    for shared in Shared::both() {
-        let mut gateway = Gateway::serve().no_settings().inherit(&shared.descriptor()).spawn();
-        gateway.wait_event("disabled");
+    side_by_side(Shared::both(), |shared| {
+        let mut gateway = Gateway::serve().no_settings().inherit(&shared.descriptor()).start_disabled();
         for _ in 0..2 {
             for with_request in [true, false] {
                 let mut client = shared.connect();
@@ -175,8 +167,7 @@ fn what_connects_while_the_settings_disable_the_gateway_is_closed_unanswered() {
                 }
                 expect_closed_unanswered(client);
             }
-            gateway.settings.write(&enabled(&token("of-the-test")));
-            gateway.wait_listening();
+            gateway.enable("of-the-test");
             let mut idle = shared.connect();
             idle.exchange(&gateway.request(FINE)).assert_accepted();
             gateway.settings.write("");
@@ -184,7 +175,7 @@ fn what_connects_while_the_settings_disable_the_gateway_is_closed_unanswered() {
             idle.expect_close();
         }
         assert_eq!(gateway.terminate().accepted, 2);
-    }
+    });
 }
 
 /// The clients had connected before the gateway was asked to stop. The gateway may not have accepted some of them yet.
@@ -194,7 +185,7 @@ fn clients_that_have_connected_are_answered_while_the_gateway_stops() {
         let mut gateway = Gateway::serve().inherit(&shared.descriptor()).arguments(LONG_DRAIN).start();
         let mut fresh: Vec<_> = (0..20).map(|_| shared.connect()).collect();
         let mut kept: Vec<_> = (0..20).map(|_| shared.connect()).collect();
-        kept.iter_mut().for_each(|client| client.exchange(&gateway.request(FINE)).assert_accepted());
+        gateway.serve_each(&mut kept);
         // Those that connected before the last ones of these were accepted before them.
         gateway.signal(Signal::TERM);
         gateway.wait_event("not-ready");
@@ -209,7 +200,7 @@ fn clients_that_have_connected_are_answered_while_the_gateway_stops() {
 /// They hold the stop up for a tenth of the drain time, which is 25 s here.
 #[test]
 fn clients_that_are_idle_do_not_hold_up_the_stop() {
-    for shared in Shared::both() {
+    side_by_side(Shared::both(), |shared| {
         let builder = Gateway::serve().inherit(&shared.descriptor()).arguments(["--drain-timeout", "25"]);
         let mut gateway = builder.start();
         let mut idle = shared.connect();
@@ -219,7 +210,7 @@ fn clients_that_are_idle_do_not_hold_up_the_stop() {
         idle.expect_close();
         gateway.expect_stopped();
         assert!(since.elapsed() < Duration::from_secs(20), "{:?}", since.elapsed());
-    }
+    });
 }
 
 #[test]
@@ -279,10 +270,8 @@ fn connections_leave_no_descriptor() {
 #[test]
 fn messages_of_several_workers_are_published() {
     for shared in Shared::both() {
-        let bus = Subscriber::bound();
-        let builder = Gateway::serve().inherit(&shared.descriptor()).connect(bus.endpoint());
-        let mut gateway = builder.arguments(["--workers", "3"]).start();
-        gateway.wait_connected();
+        let builder = Gateway::serve().inherit(&shared.descriptor()).arguments(["--workers", "3"]);
+        let Fixture { mut gateway, subscriber: bus } = Fixture::of(builder);
         for number in 0..50 {
             let message = Message::new("t", &format!(r#"{{"number":{number}}}"#));
             shared.connect().exchange(&gateway.request(message.body())).assert_accepted();

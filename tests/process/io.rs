@@ -57,7 +57,7 @@ fn uring_exits_with_5_where_it_is_refused_and_names_reason_and_remedies() {
 /// Whether rings count against this limit depends on the kernel, and on the capability `CAP_IPC_LOCK` of the process.
 #[test]
 fn a_memlock_limit_of_zero_does_not_prevent_serving() {
-    let limited = || Gateway::serve().ulimit("-l 0");
+    let limited = || Gateway::serve().after("ulimit -l 0");
     let has_ring = limited().io("uring", "uring").spawn().listens_before_its_end();
     serve_one(limited().io("auto", if has_ring { "uring" } else { "epoll" }));
 }

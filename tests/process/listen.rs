@@ -59,10 +59,8 @@ fn listen_prints_messages_of_its_topics_and_ends_after_count() {
 
 #[test]
 fn messages_that_come_within_the_timeout_are_0() {
-    let directory = tempfile::tempdir().unwrap();
-    let [publishers, subscribers] = hub_endpoints(&directory);
-    let mut gateway = Gateway::serve().only_hub(&publishers, &subscribers).start();
-    gateway.wait_event("ready");
+    let (_directory, [publishers, subscribers]) = hub_endpoints();
+    let gateway = Gateway::serve().only_hub(&publishers, &subscribers).start_ready();
     for (options, count) in [(&["--count", "2", "--timeout", "30"][..], 2), (&["--timeout", "30"], 1)] {
         let mut listen = Process::spawn(&mut listen(&subscribers, options));
         // From this line on, no message is missed.
@@ -267,8 +265,7 @@ fn listen_says_which_encoding_the_payloads_have() {
 
 #[test]
 fn listen_says_that_a_hub_is_away_and_that_it_is_back() {
-    let directory = tempfile::tempdir().unwrap();
-    let [publishers, subscribers] = hub_endpoints(&directory);
+    let (_directory, [publishers, subscribers]) = hub_endpoints();
     let hub = || {
         let gateway = Gateway::serve().no_settings().only_hub(&publishers, &subscribers).spawn();
         gateway.expect_log("subscribers to");

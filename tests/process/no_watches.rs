@@ -3,7 +3,7 @@
 use crate::settings::status_with;
 use crate::support::gateway::Gateway;
 use crate::support::net::refuses;
-use crate::support::settings_file::{disabled, enabled, token};
+use crate::support::settings_file::token;
 
 /// Runs the program where it may have no inotify instance.
 const WITHOUT_INOTIFY: &str = "exec unshare --user --map-root-user \
@@ -13,12 +13,10 @@ const WITHOUT_INOTIFY: &str = "exec unshare --user --map-root-user \
 fn the_settings_are_followed_and_the_log_says_how() {
     let mut gateway = Gateway::serve().token(&token("a")).after(WITHOUT_INOTIFY).start();
     gateway.expect_log("is looked at every 1 s instead");
-    gateway.settings.write(&enabled(&token("b")));
-    gateway.wait_settings("reloaded");
+    gateway.change_token("b");
     assert_eq!(status_with(&mut gateway.client(), &token("a")), 401);
     assert_eq!(status_with(&mut gateway.client(), &token("b")), 200);
-    gateway.settings.write(disabled());
-    gateway.wait_event("disabled");
+    gateway.disable();
     assert!(refuses(gateway.address()));
     assert_eq!(gateway.log().matches("is looked at").count(), 1, "{}", gateway.log());
 }

@@ -8,10 +8,10 @@ use rustix::process::Signal;
 
 use crate::support::gateway::Gateway;
 use crate::support::load::{Load, Shape, accepted};
-use crate::support::poll_loop::POLL_INTERVAL;
 use crate::support::report::DeliveryReport;
 use crate::support::shared_listener::{LONG_DRAIN, Shared};
 use crate::support::subscriber::{Message, Subscriber};
+use crate::support::task::POLL_INTERVAL;
 
 /// How often the gateway is replaced.
 const REPLACEMENTS: usize = 20;
@@ -27,9 +27,7 @@ const CLIENTS: usize = 3;
 
 fn start(shared: &Shared, bus: &Subscriber) -> Gateway {
     let builder = Gateway::serve().inherit(&shared.descriptor()).connect(bus.endpoint());
-    let mut gateway = builder.arguments(LONG_DRAIN).start();
-    gateway.wait_event("ready");
-    gateway
+    builder.arguments(LONG_DRAIN).start_ready()
 }
 
 #[test]

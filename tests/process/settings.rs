@@ -97,11 +97,8 @@ fn a_gateway_that_starts_disabled_or_without_settings_opens_the_port_when_they_e
 fn a_request_just_after_the_gateway_was_disabled_is_503_whatever_its_token() {
     let mut gateway = Gateway::serve().start();
     let mut clients = [gateway.client(), gateway.client()];
-    for client in &mut clients {
-        client.exchange(&gateway.request(FINE)).assert_accepted();
-    }
-    gateway.settings.write(disabled());
-    gateway.wait_event("disabled");
+    gateway.serve_each(&mut clients);
+    gateway.disable();
     for (client, name) in clients.iter_mut().zip(["s3cr3t-other", "s3cr3t-another"]) {
         let refused = client.exchange(&Request::post(&format!("/api/message?token={name}"), FINE));
         assert_eq!((refused.status, refused.closes()), (503, true), "{refused:?}");
@@ -121,8 +118,7 @@ fn a_request_that_is_incomplete_when_disabled_is_503_and_counted() {
     client.send([&request, beginning].concat());
     client.response().assert_accepted();
 
-    gateway.settings.write(disabled());
-    gateway.wait_event("disabled");
+    gateway.disable();
     client.send(rest);
     let refused = client.response();
     assert_eq!(refused.status, 503, "{refused:?}");
@@ -134,8 +130,7 @@ fn a_request_that_is_incomplete_when_disabled_is_503_and_counted() {
 #[test]
 fn disabling_or_removing_closes_the_port_and_the_idle_connections_until_a_restored_file_enables() {
     let mut gateway = Gateway::serve().listen(free_address()).start();
-    let mut idle = gateway.client();
-    idle.exchange(&gateway.request(FINE)).assert_accepted();
+    let mut idle = gateway.served_client();
     for (name, is_removed) in [("first", true), ("second", false), ("third", true)] {
         if is_removed {
             gateway.settings.remove()
@@ -145,8 +140,7 @@ fn disabling_or_removing_closes_the_port_and_the_idle_connections_until_a_restor
         gateway.wait_event("disabled");
         assert!(refuses(gateway.address()));
         idle.expect_close();
-        gateway.settings.write(&enabled(&token(name)));
-        gateway.wait_listening();
+        gateway.enable(name);
         idle = gateway.client();
         assert_eq!(status_with(&mut idle, &token(name)), 200);
     }
@@ -157,8 +151,7 @@ fn a_changed_token_is_in_force_from_the_next_request_on_also_on_an_open_connecti
     let mut gateway = Gateway::serve().token(&token("old")).start();
     let mut client = gateway.client();
     assert_eq!(status_with(&mut client, &token("old")), 200);
-    gateway.settings.write(&enabled(&token("new")));
-    gateway.wait_settings("reloaded");
+    gateway.change_token("new");
     assert_eq!(status_with(&mut client, &token("new")), 200);
     assert_eq!(status_with(&mut client, &token("old")), 401);
 }
@@ -208,8 +201,7 @@ fn a_broken_file_is_rejected_and_the_last_good_settings_stay_in_force() {
         assert_eq!(status_with(&mut client, &token("a")), 200);
         assert_eq!(status_with(&mut gateway.client(), &token("a")), 200);
 
-        gateway.settings.write(&enabled(&token("repaired")));
-        gateway.wait_settings("reloaded");
+        gateway.change_token("repaired");
         assert_eq!(status_with(&mut client, &token("repaired")), 200);
     }
 }
@@ -236,8 +228,7 @@ fn settings_that_cannot_be_understood_at_the_start_disable_the_gateway_until_the
         assert_eq!(gateway.wait_event("disabled")["reason"], reason);
         assert!(refuses(address));
 
-        gateway.settings.write(&enabled(&token("mended")));
-        gateway.wait_listening();
+        gateway.enable("mended");
         gateway.wait_settings("reloaded");
         assert_eq!(status_with(&mut gateway.client(), &token("mended")), 200);
     }
@@ -304,8 +295,7 @@ fn set_mode(path: &Path, mode: u32) {
 
 #[test]
 fn a_token_that_others_can_read_or_write_is_logged() {
-    let mut gateway = Gateway::serve().settings(disabled()).spawn();
-    gateway.wait_event("disabled");
+    let mut gateway = Gateway::serve().settings(disabled()).start_disabled();
     set_mode(gateway.settings.path(), 0o600);
     gateway.wait_settings("unchanged");
     gateway.settings.write_in_place(&enabled(&token("a")));
@@ -321,13 +311,11 @@ fn a_token_that_others_can_read_or_write_is_logged() {
 
 #[test]
 fn a_directory_in_which_others_may_replace_the_settings_is_logged() {
-    let mut gateway = Gateway::serve().settings(disabled()).spawn();
-    gateway.wait_event("disabled");
+    let mut gateway = Gateway::serve().settings(disabled()).start_disabled();
     let directory = gateway.settings.path().parent().unwrap().to_owned();
     for mode in [0o777, 0o1777] {
         set_mode(&directory, mode);
-        gateway.settings.write(&enabled(&token("a")));
-        gateway.wait_settings("reloaded");
+        gateway.change_token("a");
         gateway.settings.write(disabled());
         gateway.wait_settings("reloaded");
     }
@@ -355,8 +343,7 @@ fn settings_of_another_user_are_logged() {
 fn a_short_token_is_logged_with_the_way_to_a_better_one() {
     let mut gateway = Gateway::serve().token(&token("16-chars.")).start();
     for name in ["äöü-15.c", "15-chars"] {
-        gateway.settings.write(&enabled(&token(name)));
-        gateway.wait_settings("reloaded");
+        gateway.change_token(name);
     }
     gateway.terminate();
     let log = gateway.end().stderr;
@@ -368,8 +355,7 @@ fn a_short_token_is_logged_with_the_way_to_a_better_one() {
 /// The settings file is a symbolic link, and the file behind it changes.
 #[test]
 fn sighup_reads_the_settings_again() {
-    let mut gateway = Gateway::serve().settings(disabled()).spawn();
-    gateway.wait_event("disabled");
+    let mut gateway = Gateway::serve().settings(disabled()).start_disabled();
     let elsewhere = SettingsFile::absent();
     elsewhere.write(&enabled(&token("old")));
     gateway.settings.remove();

@@ -25,13 +25,11 @@ fn post(gateway: &Gateway, topic: &str) {
 
 /// A gateway, and the endpoint for its subscribers.
 fn gateway_with(option: &str) -> (Gateway, String, TempDir) {
-    let directory = tempfile::tempdir().unwrap();
-    let [publishers, subscribers] = hub_endpoints(&directory);
+    let (directory, [publishers, subscribers]) = hub_endpoints();
     let builder = Gateway::serve();
     let builder =
         if option == "--bind" { builder.bind(&subscribers) } else { builder.only_hub(&publishers, &subscribers) };
-    let mut gateway = builder.start();
-    gateway.wait_event("ready");
+    let gateway = builder.start_ready();
     (gateway, subscribers, directory)
 }
 
@@ -103,8 +101,7 @@ fn a_topic_that_nobody_has_subscribed_to_is_logged_once() {
 fn a_topic_that_a_hub_has_no_subscription_for_is_logged_once() {
     let hub = Hub::start();
     let early = hub.subscriber("core/");
-    let mut gateway = Gateway::serve().connect(hub.publishers_side()).start();
-    gateway.wait_event("ready");
+    let mut gateway = Gateway::serve().connect(hub.publishers_side()).start_ready();
     for topic in ["late/x", "core/x", "late/x", "core/x"] {
         post(&gateway, topic);
     }

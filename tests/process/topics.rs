@@ -13,8 +13,7 @@ fn cases() -> impl Iterator<Item = (&'static str, &'static Example)> {
 
 #[test]
 fn a_payload_of_each_topic_is_published_byte_for_byte() {
-    let fixture = Fixture::start();
-    let mut client = fixture.client();
+    let (fixture, mut client) = Fixture::start_with_client();
     for (topic, case) in cases() {
         let message = Message::new(topic, case.payload);
         client.exchange(&fixture.request(message.body())).assert_accepted();
@@ -24,8 +23,7 @@ fn a_payload_of_each_topic_is_published_byte_for_byte() {
 
 #[test]
 fn a_payload_with_one_fault_or_without_a_required_field_is_refused_with_a_pointer() {
-    let fixture = Fixture::start();
-    let mut client = fixture.client();
+    let (fixture, mut client) = Fixture::start_with_client();
     let mut pointer_of_refusal = |body: &str| {
         let response = client.exchange(&fixture.request(body));
         assert_eq!(response.status, 422, "{body}");
@@ -139,8 +137,7 @@ fn a_topic_that_is_not_known_is_logged_once_with_the_nearest() {
 
 #[test]
 fn every_part_of_a_home_automation_call_is_required() {
-    let fixture = Fixture::start();
-    let mut client = fixture.client();
+    let (fixture, mut client) = Fixture::start_with_client();
     let right =
         r#"{"type":"call_service","domain":"light","service":"turn_on","service_data":{"entity_id":"light.door"}}"#;
     let wrong = [

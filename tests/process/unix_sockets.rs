@@ -9,10 +9,10 @@ use tempfile::TempDir;
 
 use crate::statuses::FINE;
 use crate::support::eventually;
-use crate::support::gateway::{ANY_PORT, Builder, Gateway, UNIX_URL};
+use crate::support::fixture::Fixture;
+use crate::support::gateway::{ANY_PORT, Gateway, UNIX_URL};
 use crate::support::http::Client;
 use crate::support::pipeline::assert_answered_in_order;
-use crate::support::process::run;
 use crate::support::report::assert_answered_during_a_stop;
 use crate::support::settings_file::{enabled, token};
 use crate::support::subscriber::Subscriber;
@@ -36,23 +36,16 @@ fn make_stale(path: &Path) {
 
 /// Starts a gateway that must end with 4 and name the path, and returns its stderr.
 fn refusal(path: &Path) -> String {
-    let mut gateway = Gateway::serve().listen_at(path).spawn();
-    let output = gateway.finish(4);
-    assert!(output.stdout.contains(r#""failed","status":4"#) && !output.stdout.contains("listening"), "{output:?}");
-    assert!(output.stderr.contains(&format!("unix:{}", path.display())), "{}", output.stderr);
-    output.stderr
-}
-
-/// Returns a builder whose gateway publishes to this subscriber.
-fn publishing_to(bus: &Subscriber, path: &Path) -> Builder {
-    Gateway::serve().connect(bus.endpoint()).listen_at(path)
+    let stderr = Gateway::serve().listen_at(path).fail(4);
+    assert!(stderr.contains(&format!("unix:{}", path.display())), "{stderr}");
+    stderr
 }
 
 #[test]
 fn what_is_posted_to_the_path_of_the_event_is_published() {
     let (_directory, path) = socket_path();
     let bus = Subscriber::bound();
-    let mut gateway = publishing_to(&bus, &path).spawn();
+    let mut gateway = Gateway::serve().connect(bus.endpoint()).listen_at(&path).spawn();
     let event = gateway.wait_listening();
     assert_eq!((event["url"].as_str(), event["socket"].as_str()), (Some(UNIX_URL), path.to_str()), "{event}");
     gateway.wait_connected();
@@ -141,19 +134,6 @@ fn a_path_that_cannot_be_is_4_with_the_reason() {
 }
 
 #[test]
-fn wrong_values_are_usage_errors() {
-    let twice = ["serve", "--listen", "unix:/tmp/a", "--listen", "unix:/tmp/a"];
-    let options = ["serve", "--listen", "unix:/tmp/a", "--cert-dir", "/tmp"];
-    let (abstract_name, empty) = (["serve", "--listen", "unix:@name"], ["demo", "--listen", "unix:"]);
-    for (arguments, reason) in
-        [(&twice[..], "twice"), (&options, "--cert-dir"), (&abstract_name, "abstract"), (&empty, "a path must follow")]
-    {
-        let (status, output) = run(arguments.iter().copied());
-        assert!(status == 2 && output.stderr.contains(reason), "{arguments:?}: {status} {}", output.stderr);
-    }
-}
-
-#[test]
 fn the_file_is_removed_at_the_end_and_one_that_took_its_place_stays() {
     let (directory, path) = socket_path();
     let mut gateway = Gateway::serve().listen_at(&path).start();
@@ -178,8 +158,7 @@ fn a_start_that_fails_later_leaves_no_file() {
 #[test]
 fn nothing_is_at_the_path_while_the_settings_disable_the_gateway() {
     let (_directory, path) = socket_path();
-    let mut gateway = Gateway::serve().no_settings().listen_at(&path).spawn();
-    gateway.wait_event("disabled");
+    let mut gateway = Gateway::serve().no_settings().listen_at(&path).start_disabled();
     for _ in 0..2 {
         assert!(!path.exists());
         gateway.settings.write(&enabled(&token("of-the-test")));
@@ -207,11 +186,9 @@ fn of_two_gateways_that_start_together_at_a_stale_socket_one_runs() {
 #[test]
 fn a_request_in_flight_is_answered_when_the_gateway_stops() {
     let (_directory, path) = socket_path();
-    let bus = Subscriber::bound();
-    let mut gateway = publishing_to(&bus, &path).start();
-    gateway.wait_connected();
+    let Fixture { mut gateway, subscriber } = Fixture::of(Gateway::serve().listen_at(&path));
     let clients = [(); 2].map(|()| Client::connect_to(&path));
-    assert_answered_during_a_stop(&gateway, &bus, clients, || assert!(UnixStream::connect(&path).is_err()));
+    assert_answered_during_a_stop(&gateway, &subscriber, clients, || assert!(UnixStream::connect(&path).is_err()));
     gateway.expect_stopped();
 }
 

@@ -10,8 +10,8 @@ use rustix::process::Signal;
 
 use crate::hostile::HOSTILE_TOPIC;
 use crate::support::PATIENCE;
-use crate::support::poll_loop::{POLL_INTERVAL_MS, PollLoop};
 use crate::support::process::Process;
+use crate::support::task::{POLL_INTERVAL_MS, Task};
 use crate::world::World;
 
 /// The first argument of a process that runs a hub.
@@ -46,7 +46,7 @@ pub(crate) struct Hubs {
     deliveries: PathBuf,
     pub(crate) count: u16,
     running: Option<Process>,
-    _receiving: PollLoop,
+    _receiving: Task<()>,
 }
 
 impl Hubs {
@@ -56,7 +56,7 @@ impl Hubs {
         let socket = zmq::Context::new().socket(zmq::PULL).unwrap();
         socket.bind(&format!("ipc://{}", deliveries.display())).unwrap();
         let world = Arc::clone(world);
-        let receiving = PollLoop::start(move || {
+        let receiving = Task::repeat(move || {
             if socket.poll(zmq::POLLIN, POLL_INTERVAL_MS).unwrap() == 0 {
                 return;
             }

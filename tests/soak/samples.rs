@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::director::Disturbance;
-use crate::support::poll_loop::{POLL_INTERVAL, PollLoop};
+use crate::support::task::{POLL_INTERVAL, Task};
 use crate::support::usage::{cpu_ticks, descriptors, resident_kib};
 use crate::world::World;
 
@@ -52,7 +52,7 @@ pub(crate) struct Recorded {
 pub(crate) struct Samples {
     start: Instant,
     recorded: Arc<Mutex<Recorded>>,
-    _sampling: PollLoop,
+    _sampling: Task<()>,
 }
 
 impl Samples {
@@ -61,7 +61,7 @@ impl Samples {
         let (start, recorded) = (Instant::now(), Arc::<Mutex<Recorded>>::default());
         let interval = (duration / SAMPLES).max(SHORTEST_INTERVAL);
         let (world, into, mut due) = (Arc::clone(world), Arc::clone(&recorded), start);
-        let sampling = PollLoop::start(move || {
+        let sampling = Task::repeat(move || {
             if Instant::now() >= due {
                 due = Instant::now() + interval;
                 let sample = sample(process, &world, start.elapsed());

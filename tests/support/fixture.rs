@@ -1,7 +1,7 @@
 //! A gateway and the one subscriber that it publishes to. Most tests start with it.
 
 use super::answer::Answer;
-use super::gateway::Gateway;
+use super::gateway::{Builder, Gateway};
 use super::http::Client;
 use super::request::Request;
 use super::subscriber::{Message, Subscriber};
@@ -16,12 +16,23 @@ impl Fixture {
         Self::with([])
     }
 
+    /// Returns a client of it too.
+    pub(crate) fn start_with_client() -> (Self, Client) {
+        let fixture = Self::start();
+        let client = fixture.client();
+        (fixture, client)
+    }
+
     /// Starts the gateway with these further options.
     pub(crate) fn with<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Self {
+        Self::of(Gateway::serve().arguments(arguments))
+    }
+
+    /// Starts this gateway, which publishes to the subscriber.
+    pub(crate) fn of(builder: Builder) -> Self {
         let subscriber = Subscriber::bound();
-        let gateway = Gateway::serve().connect(subscriber.endpoint()).arguments(arguments);
-        let mut gateway = gateway.start();
-        gateway.wait_connected();
+        let mut gateway = builder.connect(subscriber.endpoint()).start_connected();
+        gateway.wait_subscribed(subscriber.endpoint());
         Self { gateway, subscriber }
     }
 

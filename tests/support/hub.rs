@@ -5,15 +5,15 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use tempfile::TempDir;
 
 use super::PATIENCE;
-use super::poll_loop::{POLL_INTERVAL_MS, PollLoop};
 use super::subscriber::{Decode, Subscriber, text};
+use super::task::{POLL_INTERVAL_MS, Task};
 
 /// An XSUB and an XPUB socket in a thread, as an adapter runs them. Subscriptions are passed on to the publishers.
 pub(crate) struct Hub {
     publishers: String,
     subscribers: String,
     subscriptions: Receiver<Vec<u8>>,
-    _forwarding: PollLoop,
+    _forwarding: Task<()>,
     _directory: TempDir,
 }
 
@@ -26,7 +26,7 @@ impl Hub {
         let xsub = bound(&context, zmq::XSUB, &publishers);
         let xpub = bound(&context, zmq::XPUB, &subscribers);
         let (sender, subscriptions) = channel();
-        let forwarding = PollLoop::start(move || forward(&xsub, &xpub, &sender).unwrap());
+        let forwarding = Task::repeat(move || forward(&xsub, &xpub, &sender).unwrap());
         Self { publishers, subscribers, subscriptions, _forwarding: forwarding, _directory: directory }
     }
 

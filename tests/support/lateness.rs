@@ -1,9 +1,10 @@
 //! How late this machine is, as a thread of this process meets it at the same time.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+
+use super::task::Task;
 
 /// How long the thread sleeps at a time.
 const NAP: Duration = Duration::from_millis(5);
@@ -15,25 +16,22 @@ const WAITS: u32 = 20;
 /// machine that is not busy, this is less than a millisecond.
 pub(crate) struct Lateness {
     longest_ns: Arc<AtomicU64>,
-    over: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    _napping: Task<()>,
 }
 
 impl Lateness {
     pub(crate) fn watch() -> Self {
-        let (longest_ns, over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
-        let thread = std::thread::spawn({
-            let (longest_ns, over) = (Arc::clone(&longest_ns), Arc::clone(&over));
+        let longest_ns = Arc::new(AtomicU64::new(0));
+        let napping = Task::repeat({
+            let longest_ns = Arc::clone(&longest_ns);
             move || {
-                while !over.load(Ordering::Relaxed) {
-                    let asleep = Instant::now();
-                    std::thread::sleep(NAP);
-                    let late = asleep.elapsed().saturating_sub(NAP);
-                    longest_ns.fetch_max(u64::try_from(late.as_nanos()).unwrap(), Ordering::Relaxed);
-                }
+                let asleep = Instant::now();
+                std::thread::sleep(NAP);
+                let late = asleep.elapsed().saturating_sub(NAP);
+                longest_ns.fetch_max(u64::try_from(late.as_nanos()).unwrap(), Ordering::Relaxed);
             }
         });
-        Self { longest_ns, over, thread: Some(thread) }
+        Self { longest_ns, _napping: napping }
     }
 
     /// Returns the longest time by which the thread woke up late.
@@ -51,14 +49,5 @@ impl Lateness {
     pub(crate) fn assert_took(&self, took: Duration, at_most: Duration) {
         let allowance = self.allowance();
         assert!(took < at_most + allowance, "{took:?}, at most {at_most:?} and {allowance:?} for a busy machine");
-    }
-}
-
-impl Drop for Lateness {
-    fn drop(&mut self) {
-        self.over.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }

@@ -52,7 +52,8 @@ pub(crate) fn frame_head(flags: u8, body_bytes: usize) -> Vec<u8> {
 /// Returns the frames of a message.
 pub(crate) fn message(frames: &[&[u8]]) -> Vec<u8> {
     let last = frames.len() - 1;
-    frames.iter().enumerate().flat_map(|(at, body)| frame(if at == last { 0 } else { MORE }, body)).collect()
+    let frames = frames.iter().enumerate().map(|(at, body)| frame(if at == last { 0 } else { MORE }, body));
+    frames.collect::<Vec<_>>().concat()
 }
 
 /// Returns a subscription to what begins with `prefix`.
@@ -135,6 +136,11 @@ impl RawPeer {
         let frame = self.receive();
         assert!(frame.flags & COMMAND != 0 && frame.body.starts_with(b"\x05READY"));
         self
+    }
+
+    /// Lets the kernel hold few bytes that are not sent yet, so that the other side is soon through with all of them.
+    pub(crate) fn hold_little(&self) {
+        self.socket.set_send_buffer_size(16 * 1024).unwrap();
     }
 
     /// Lets writes fail after this time.
@@ -275,6 +281,8 @@ impl From<Socket> for RawPeer {
     fn from(socket: Socket) -> Self {
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         socket.set_write_timeout(Some(PATIENCE)).unwrap();
+        // Each write is a segment of its own. A Unix socket has no segments, and no such option.
+        let _ = socket.set_tcp_nodelay(true);
         Self { socket }
     }
 }

@@ -61,4 +61,14 @@ impl Random {
     pub(crate) fn bytes(&mut self, most: usize) -> Vec<u8> {
         (0..self.below(most + 1)).map(|_| self.next() as u8).collect()
     }
+
+    /// Returns so many bytes, which may be a great many: eight of them are made at a time.
+    pub(crate) fn many_bytes(&mut self, count: usize) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(count + 8);
+        while bytes.len() < count {
+            bytes.extend_from_slice(&self.next().to_le_bytes());
+        }
+        bytes.truncate(count);
+        bytes
+    }
 }

@@ -12,8 +12,8 @@ use super::eventually;
 use super::gateway::Gateway;
 use super::http::Client;
 use super::load::{self, Load, Outcome, Posted, TOPIC};
-use super::poll_loop::POLL_INTERVAL;
 use super::subscriber::{Message, Subscriber};
+use super::task::POLL_INTERVAL;
 
 /// What became of the messages of a load.
 pub(crate) struct DeliveryReport {

@@ -1,5 +1,8 @@
 //! Requests to send. They are well formed unless a test breaks them on purpose.
 
+/// The body of a message that passes every check.
+pub(crate) const FINE: &str = r#"{"topic":"t","payload":{}}"#;
+
 /// One request. [`Request::bytes`] returns what is sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use super::PATIENCE;
 use super::gateway::Gateway;
-use super::poll_loop::{POLL_INTERVAL_MS, PollLoop};
+use super::task::{POLL_INTERVAL_MS, Task};
 
 /// How long to wait for one probe before the next is sent.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(20);
@@ -37,7 +37,7 @@ impl Message {
 pub(crate) struct Subscriber {
     messages: Receiver<Message>,
     endpoint: String,
-    _receiving: PollLoop,
+    _receiving: Task<()>,
     _directory: TempDir,
 }
 
@@ -79,7 +79,7 @@ impl Subscriber {
 
     fn receiving(socket: zmq::Socket, endpoint: String, directory: TempDir, decode: Decode) -> Self {
         let (sender, messages) = channel();
-        let receiving = PollLoop::start(move || {
+        let receiving = Task::repeat(move || {
             if socket.poll(zmq::POLLIN, POLL_INTERVAL_MS).unwrap() > 0 {
                 // The receiver is gone when the test has dropped this subscriber.
                 let _ = sender.send(received(&socket, decode));
@@ -119,9 +119,18 @@ pub(crate) fn ipc_endpoint(directory: &TempDir) -> String {
     format!("ipc://{}", directory.path().join("bus").display())
 }
 
-/// Returns the endpoints of the publishers' and of the subscribers' side of a hub, as [`ipc_endpoint`] does.
-pub(crate) fn hub_endpoints(directory: &TempDir) -> [String; 2] {
-    ["in", "out"].map(|name| format!("ipc://{}", directory.path().join(name).display()))
+/// Returns such an endpoint and its directory.
+pub(crate) fn temporary_endpoint() -> (TempDir, String) {
+    let directory = tempfile::tempdir().unwrap();
+    let endpoint = ipc_endpoint(&directory);
+    (directory, endpoint)
+}
+
+/// Returns such endpoints of the publishers' and of the subscribers' side of a hub, and their directory.
+pub(crate) fn hub_endpoints() -> (TempDir, [String; 2]) {
+    let directory = tempfile::tempdir().unwrap();
+    let endpoints = ["in", "out"].map(|name| format!("ipc://{}", directory.path().join(name).display()));
+    (directory, endpoints)
 }
 
 /// Returns a socket on libzmq without a thread: its owner receives, and waits for [`PATIENCE`] at most. A SUB socket is

@@ -47,11 +47,10 @@ fn a_stalled_subscriber_uses_bounded_memory_and_loses_nothing() {
     let endpoints = HubEndpoints::free();
     let hub = HubProcess::start(HubKind::Embedded, &endpoints);
     hub.wait_open();
-    let mut gateway = Gateway::serve()
+    let gateway = Gateway::serve()
         .connect(&endpoints.publishers)
         .arguments(["--max-buffered", &BUFFERED_BYTES.to_string()])
-        .start();
-    gateway.wait_connected();
+        .start_connected();
     let subscriber = ListenProcess::start(&endpoints.subscribers);
     // When a message arrives, the subscription has reached the hub.
     let probe = Message::new("probe", "{}");

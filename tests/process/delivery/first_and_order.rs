@@ -15,8 +15,7 @@ fn first(number: usize) -> Message {
 fn the_first_message_after_a_start_arrives() {
     let (endpoints, _hub, subscriber) = HubProcess::start_with_subscriber(HubKind::Gated);
     for number in 0..TIMES {
-        let mut gateway = Gateway::serve().connect(&endpoints.publishers).start();
-        gateway.wait_connected();
+        let gateway = Gateway::serve().connect(&endpoints.publishers).start_connected();
         gateway.post(first(number).body()).assert_accepted();
         assert_eq!(subscriber.next(), first(number));
     }

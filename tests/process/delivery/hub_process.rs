@@ -127,8 +127,7 @@ pub(crate) struct Deployment {
 impl Deployment {
     pub(crate) fn with<'a>(kind: HubKind, arguments: impl IntoIterator<Item = &'a str>) -> Self {
         let (endpoints, hub, subscriber) = HubProcess::start_with_subscriber(kind);
-        let mut gateway = Gateway::serve().connect(&endpoints.publishers).arguments(arguments).start();
-        gateway.wait_connected();
+        let gateway = Gateway::serve().connect(&endpoints.publishers).arguments(arguments).start_connected();
         subscriber.wait_until_subscribed(&gateway);
         Self { endpoints, hub: Some(hub), subscriber, gateway }
     }

@@ -11,8 +11,6 @@
 //! | `stats` | Does every counter count what its name says? |
 //!
 //! Each test prints a line with what it measured: `cargo test --test process delivery:: -- --nocapture`.
-//!
-//! Every wait is bounded by [`PATIENCE`](crate::support::PATIENCE). A client that was refused pauses; no pause stands for an event.
 
 mod back_pressure;
 mod first_and_order;

@@ -74,8 +74,7 @@ fn a_short_interruption_of_the_network_loses_nothing() {
     let hub = HubProcess::start_in(&namespace.name, HubKind::Gated, &endpoints);
     let subscriber = Subscriber::connected(&endpoints.subscribers, "");
     hub.wait_open();
-    let mut gateway = Gateway::serve().connect(&endpoints.publishers).arguments(["--queue", "500"]).start();
-    gateway.wait_connected();
+    let gateway = Gateway::serve().connect(&endpoints.publishers).arguments(["--queue", "500"]).start_connected();
     let load = Load::on(&gateway, 3, 4_000);
     load.wait_for_many(SOME, "200s", Instant::now(), accepted);
     namespace.link("down");

@@ -49,8 +49,7 @@ fn a_stop_under_load_by_sigterm_sigint_or_the_end_of_stdin_loses_nothing() {
     for means in ["SIGTERM", "SIGINT", "stdin"] {
         let (endpoints, _hub, subscriber) = HubProcess::start_with_subscriber(HubKind::Gated);
         let builder = Gateway::serve().listen(free_address()).connect(&endpoints.publishers);
-        let mut gateway = builder.arguments(["--watch-stdin"]).piped_stdin().start();
-        gateway.wait_connected();
+        let mut gateway = builder.arguments(["--watch-stdin"]).piped_stdin().start_connected();
         let load = Load::on(&gateway, 3, 200);
         load.wait_for_many(SOME, "200s", Instant::now(), accepted);
         match means {
@@ -180,11 +179,7 @@ fn each_of_ten_gateways_can_use_the_port_of_the_one_killed_before() {
 fn a_new_gateway_can_use_the_port_of_a_killed_one_at_once() {
     let (endpoints, _hub, subscriber) = HubProcess::start_with_subscriber(HubKind::Gated);
     let address = free_address();
-    let start = || {
-        let mut gateway = Gateway::serve().listen(address).connect(&endpoints.publishers).start();
-        gateway.wait_connected();
-        gateway
-    };
+    let start = || Gateway::serve().listen(address).connect(&endpoints.publishers).start_connected();
     let mut gateway = start();
     let load = Load::on(&gateway, 3, 200);
     load.wait_for_many(SOME, "200s", Instant::now(), accepted);

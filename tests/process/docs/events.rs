@@ -87,10 +87,8 @@ fn certificate_events() -> [Value; 2] {
 #[test]
 fn counters_are_those_of_the_table_and_of_its_example() {
     let reference = Document::read("docs/reference.md");
-    let directory = tempfile::tempdir().unwrap();
-    let [publishers, subscribers] = hub_endpoints(&directory);
-    let mut gateway = Gateway::serve().only_hub(&publishers, &subscribers).start();
-    gateway.wait_event("ready");
+    let (_directory, [publishers, subscribers]) = hub_endpoints();
+    let mut gateway = Gateway::serve().only_hub(&publishers, &subscribers).start_ready();
     let stats = gateway.stats();
 
     let rows = reference.table("counters");

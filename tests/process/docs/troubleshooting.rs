@@ -8,7 +8,7 @@ use crate::support::eventually;
 use crate::support::gateway::Gateway;
 use crate::support::net::dead_endpoint;
 use crate::support::process::{Process, binary};
-use crate::support::subscriber::{bound_socket, ipc_endpoint};
+use crate::support::subscriber::{bound_socket, temporary_endpoint};
 
 /// Returns the block of the document that shows what was seen.
 fn seen(name: &str) -> String {
@@ -48,8 +48,7 @@ fn listen_says_what_it_is_connected_to() {
 
 #[test]
 fn a_misspelt_topic_and_another_encoding_are_named() {
-    let directory = tempfile::tempdir().unwrap();
-    let endpoint = ipc_endpoint(&directory);
+    let (_directory, endpoint) = temporary_endpoint();
     let options = ["--check", "strict", "--encoding", "msgpack"];
     let gateway = Gateway::serve().bind(&endpoint).arguments(options).start();
     let misspelt = gateway.post(r#"{"topic": "core/extension/operate", "payload": {}}"#);

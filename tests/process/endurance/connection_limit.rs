@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{IDLE_TICKS, ticks_while_idle, wait_for_connections};
+use super::{assert_idle, wait_for_connections};
 use crate::statuses::FINE;
 use crate::support::eventually;
 use crate::support::gateway::Gateway;
@@ -20,25 +20,27 @@ fn connect_and_request(gateway: &Gateway) -> RawClient {
     client
 }
 
-fn is_answered(client: &mut RawClient) -> bool {
+/// Waits up to `timeout` for an answer. Returns whether it came.
+fn is_answered(client: &mut RawClient, timeout: Duration) -> bool {
     let mut answer = [0; 12];
-    let bytes = client.read(&mut answer, NO_ANSWER_TIMEOUT).expect("the connection stays open");
+    let bytes = client.read(&mut answer, timeout).expect("the connection stays open");
     assert!(bytes == 0 || &answer == b"HTTP/1.1 200");
     bytes > 0
 }
 
+/// Fails if one of the clients has an answer after a while.
+fn assert_none_answered<'c>(clients: impl IntoIterator<Item = &'c mut RawClient>) {
+    std::thread::sleep(NO_ANSWER_TIMEOUT);
+    assert!(!clients.into_iter().any(|client| is_answered(client, Duration::from_millis(1))));
+}
+
 fn wait_answered(client: &mut RawClient) {
-    eventually("an answer", || is_answered(client).then_some(()));
+    eventually("an answer", || is_answered(client, NO_ANSWER_TIMEOUT).then_some(()));
 }
 
 /// Connects clients that have each been served once.
 fn served_clients(gateway: &Gateway, count: usize) -> Vec<Client> {
-    let serve = |_| {
-        let mut client = gateway.client();
-        client.exchange(&gateway.request(FINE)).assert_accepted();
-        client
-    };
-    (0..count).map(serve).collect()
+    (0..count).map(|_| gateway.served_client()).collect()
 }
 
 #[test]
@@ -46,15 +48,12 @@ fn with_max_connections_5_the_sixth_client_waits_until_another_leaves() {
     let mut gateway = Gateway::serve().arguments(["--max-connections", "5"]).start();
     let mut connected = served_clients(&gateway, 5);
     let (mut sixth, mut seventh) = (connect_and_request(&gateway), connect_and_request(&gateway));
-    assert!(!is_answered(&mut sixth) && !is_answered(&mut seventh));
-    let ticks = ticks_while_idle(&gateway);
-    assert!(ticks <= IDLE_TICKS, "{ticks} ticks while two clients wait");
-    for client in &mut connected {
-        client.exchange(&gateway.request(FINE)).assert_accepted();
-    }
+    assert_none_answered([&mut sixth, &mut seventh]);
+    assert_idle(&gateway, "while two clients wait");
+    gateway.serve_each(&mut connected);
     connected.pop();
     wait_answered(&mut sixth);
-    assert!(!is_answered(&mut seventh));
+    assert_none_answered([&mut seventh]);
     connected.pop();
     wait_answered(&mut seventh);
     drop((connected, sixth, seventh));
@@ -69,7 +68,7 @@ fn clients_that_leave_while_they_wait_take_no_place() {
         connect_and_request(&gateway).reset();
     }
     let mut last = connect_and_request(&gateway);
-    assert!(!is_answered(&mut last));
+    assert_none_answered([&mut last]);
     drop(connected);
     wait_answered(&mut last);
     wait_for_connections(&mut gateway, 1);
@@ -79,15 +78,12 @@ fn clients_that_leave_while_they_wait_take_no_place() {
 fn connections_are_limited_below_the_limit_of_descriptors() {
     // Each further worker has descriptors of its own, which no connection can use.
     for (workers, limit) in [("1", 96), ("9", 40)] {
-        let mut gateway = Gateway::serve().ulimit("-n 160").arguments(["--workers", workers]).start();
+        let mut gateway = Gateway::serve().after("ulimit -n 160").arguments(["--workers", workers]).start();
         let mut connected = served_clients(&gateway, limit);
         let mut others: Vec<_> = (0..16).map(|_| connect_and_request(&gateway)).collect();
-        assert!(!others.iter_mut().any(is_answered));
-        for client in &mut connected {
-            client.exchange(&gateway.request(FINE)).assert_accepted();
-        }
-        let ticks = ticks_while_idle(&gateway);
-        assert!(ticks <= IDLE_TICKS, "{ticks} ticks while other clients wait");
+        assert_none_answered(&mut others);
+        gateway.serve_each(&mut connected);
+        assert_idle(&gateway, "while other clients wait");
         connected.truncate(limit - others.len());
         others.iter_mut().for_each(wait_answered);
         gateway.terminate();
@@ -109,12 +105,9 @@ fn without_free_descriptors_the_gateway_pauses_says_so_once_and_serves_again() {
     connected.extend(served_clients(&gateway, limit - descriptors(gateway.id())));
     let former_limit = limit_descriptors(gateway.id(), limit as u64);
     let mut others: Vec<_> = (0..5).map(|_| connect_and_request(&gateway)).collect();
-    assert!(!others.iter_mut().any(is_answered));
-    let ticks = ticks_while_idle(&gateway);
-    assert!(ticks <= IDLE_TICKS, "{ticks} ticks while no descriptor is free");
-    for client in &mut connected {
-        client.exchange(&gateway.request(FINE)).assert_accepted();
-    }
+    assert_none_answered(&mut others);
+    assert_idle(&gateway, "while no descriptor is free");
+    gateway.serve_each(&mut connected);
     connected.pop();
     wait_answered(&mut others[0]);
     limit_descriptors(gateway.id(), former_limit);

@@ -76,8 +76,7 @@ fn memory_is_given_back_after_a_subscriber_of_a_bound_endpoint_or_of_the_hub_sta
     let bound = [(LARGE, Release::Read), (LARGE, Release::Leave), (SMALL, Release::Read)].map(|case| (case, false));
     let of_hub = [(LARGE, Release::Read), (LARGE, Release::Leave)].map(|case| (case, true));
     side_by_side(bound.into_iter().chain(of_hub), |((messages, release), is_hub)| {
-        let directory = tempfile::tempdir().unwrap();
-        let [publishers, subscribers] = hub_endpoints(&directory);
+        let (_directory, [publishers, subscribers]) = hub_endpoints();
         let subscriber = subscriber();
         subscriber.connect(&subscribers).unwrap();
         let builder = Gateway::serve();

@@ -5,10 +5,11 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use super::rig::{OWN_TOPIC, Rig, SIDES, Side, Transport};
-use super::traffic::{Poster, Task, subscribed};
+use super::traffic::{Poster, subscribed};
 use crate::support::gateway::{Gateway, is_event};
 use crate::support::peer::RawPeer;
 use crate::support::subscriber::Subscriber;
+use crate::support::task::Task;
 use crate::support::{eventually, side_by_side};
 
 fn open(side: Side) -> Rig {

@@ -5,11 +5,11 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::rig::{OWN_TOPIC, Rig, SIDES, Side, Transport};
-use super::traffic::{Task, is_over};
 use crate::support::gateway::Gateway;
 use crate::support::http::Client;
 use crate::support::peer::RawPeer;
 use crate::support::subscriber::{Message, Subscriber};
+use crate::support::task::{Task, is_over};
 use crate::support::usage::{cpu_ticks, descriptors, highest_descriptor, limit_descriptors, raise_descriptors};
 use crate::support::{eventually, side_by_side};
 
@@ -36,7 +36,8 @@ fn ticks(gateway: &Gateway) -> u64 {
 fn a_hundred_subscribers_at_rest_cost_no_processor_time() {
     const SUBSCRIBERS: usize = 100;
     raise_descriptors();
-    for (side, transport) in [(Side::Bind, Transport::Tcp), (Side::Hub, Transport::Tcp), (Side::Bind, Transport::Ipc)] {
+    let ports = [(Side::Bind, Transport::Tcp), (Side::Hub, Transport::Tcp), (Side::Bind, Transport::Ipc)];
+    side_by_side(ports, |(side, transport)| {
         let mut rig = Rig::open(side, transport);
         let context = zmq::Context::new();
         let subscribers: Vec<_> = (0..SUBSCRIBERS)
@@ -53,7 +54,7 @@ fn a_hundred_subscribers_at_rest_cost_no_processor_time() {
         assert!(ticks <= IDLE_TICKS, "{side:?}, {transport:?}: {ticks} ticks");
         drop(subscribers);
         rig.assert_unharmed("subscribers at rest");
-    }
+    });
 }
 
 /// Connects, waits until the gateway ends the connection, and comes back.

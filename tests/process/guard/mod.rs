@@ -18,9 +18,6 @@
 //! | `slow` | Who is disconnected because it is slow, and who stays? |
 //! | `rig` | gateways with a port of each kind |
 //! | `traffic` | what the tests post and read |
-//!
-//! Every wait is bounded by [`PATIENCE`](crate::support::PATIENCE). That something does *not* happen is shown by a marker that follows
-//! on the same ordered path.
 
 mod counts;
 mod idle;

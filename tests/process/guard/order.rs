@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::rig::{OWN_TOPIC, Rig, Side, Transport};
-use super::traffic::{Poster, Task, assert_received, number, payload};
+use super::traffic::{Poster, assert_received, number, payload};
 use crate::support::eventually;
 use crate::support::peer::{RawPeer, message};
 use crate::support::subscriber::{Message, Subscriber};
+use crate::support::task::Task;
 
 /// Messages of each of four senders.
 const MESSAGES: u32 = 500;

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::rig::{OWN_TOPIC, Rig, Side, Transport};
-use super::traffic::{Poster, Task, assert_received, is_over, number, payload, subscribed};
+use super::rig::{OWN_TOPIC, Rig};
+use super::traffic::{Poster, assert_received, number, payload, subscribed};
 use crate::support::eventually;
-use crate::support::gateway::Gateway;
 use crate::support::lateness::Lateness;
 use crate::support::peer::{MORE, RawPeer, frame, frame_head, handshake, message, whole_messages};
 use crate::support::subscriber::Message;
+use crate::support::task::{Task, is_over};
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
@@ -23,11 +23,6 @@ const MOST_HELD_KIB: u64 = 128 * 1024;
 
 /// How long one attempt of a publisher to send may take.
 const SEND_TIMEOUT: Duration = Duration::from_millis(100);
-
-fn open<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Rig {
-    let builder = Gateway::serve().arguments(["--stall-timeout", "0"]).arguments(arguments);
-    Rig::start(builder, Side::Hub, Transport::Tcp, OWN_TOPIC)
-}
 
 /// A publisher sends messages to `flood/NUMBER` as fast as the hub reads them.
 struct Flood {
@@ -79,7 +74,7 @@ fn publishers_are_held_back_and_posts_go_on() {
     /// 64 MiB in the hub, and what the kernel buffers of three connections.
     const MOST_SENT: usize = 110 * MIB;
     const POSTS: usize = 200;
-    let mut rig = open([]);
+    let mut rig = Rig::of_patient_hub([]);
     let mut staller = subscribed(RawPeer::connect(&rig.endpoints.subscribers), "flood");
     let floods = [0, 1].map(|publisher| Flood::start(rig.publishers(), publisher));
     let sent = sent_until_held_back(&floods);
@@ -117,7 +112,7 @@ fn publishers_are_held_back_and_posts_go_on() {
 fn a_full_queue_of_posts_holds_no_publisher_up() {
     const MESSAGES: u32 = 500;
     const MORE_THAN_FIT: usize = 17;
-    let mut rig = open(["--queue", "16"]);
+    let mut rig = Rig::of_patient_hub(["--queue", "16", "--drain-timeout", "1"]);
     let mut staller = subscribed(RawPeer::connect(&rig.endpoints.subscribers), "posts");
     let mut poster = Poster::to(&rig.gateway, "posts", 20_000);
     eventually("the queue is full", || {
@@ -145,7 +140,7 @@ fn messages_that_are_not_completed_are_ended_together() {
     const SENT_BYTES: usize = 950 * KIB;
     /// How long the hub may hold others up. It would be 9 s if each of them had a time of its own.
     const HELD_UP: Duration = Duration::from_secs(5);
-    let rig = open([]);
+    let rig = Rig::of_patient_hub(["--drain-timeout", "1"]);
     let begun = [handshake("PUB").concat(), frame(MORE, b"unfinished"), frame_head(0, MIB), vec![b' '; SENT_BYTES]];
     let begun = begun.concat();
     let (lateness, since) = (Lateness::watch(), Instant::now());
@@ -192,7 +187,7 @@ fn flood(endpoint: &str) -> Task<()> {
 #[test]
 fn a_full_queue_is_told_from_a_subscriber_that_does_not_read_also_while_publishers_send() {
     const POSTS: usize = 200;
-    let mut rig = open(["--queue", "16"]);
+    let mut rig = Rig::of_patient_hub(["--queue", "16"]);
     let staller = subscribed(RawPeer::connect(&rig.endpoints.subscribers), "posts");
     let mut reader = subscribed(RawPeer::connect(&rig.endpoints.subscribers), "flood");
     let reading = Task::start(move |over| {
@@ -222,7 +217,7 @@ fn a_full_queue_is_told_from_a_subscriber_that_does_not_read_also_while_publishe
 fn what_a_publisher_has_sent_that_was_held_back_is_read_before_the_end() {
     /// Longer than a publisher must be quiet for.
     const HELD_BACK: Duration = Duration::from_secs(1);
-    let mut rig = open(["--drain-timeout", "60"]);
+    let mut rig = Rig::of_patient_hub(["--drain-timeout", "60"]);
     let staller = subscribed(RawPeer::connect(&rig.endpoints.subscribers), "flood");
     let mut reader = subscribed(RawPeer::connect(&rig.endpoints.subscribers), "flood");
     let reading = Task::start(move |_over| whole_messages(&reader.read_to_end()));

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::rig::{OWN_TOPIC, Rig, Side, Transport};
+use super::rig::{OWN_TOPIC, Rig, SIDES, Side, Transport};
 use super::traffic::{Poster, assert_received, number, payload, subscribed};
-use crate::support::eventually;
 use crate::support::peer::{COMMAND, Form, MORE, RawPeer, cancel, frame, frame_head, message, ping, subscribe};
 use crate::support::subscriber::Message;
+use crate::support::{eventually, side_by_side};
 
 /// How long a peer that reads nothing tries to send.
 const SEND_TIMEOUT: Duration = Duration::from_millis(500);
@@ -57,7 +57,7 @@ fn a_ping_may_stand_between_the_frames_of_a_message() {
 #[test]
 fn a_subscriber_that_sends_pings_receives_whole_messages_and_all_answers() {
     const MESSAGES: u32 = 300;
-    for side in [Side::Bind, Side::Hub] {
+    side_by_side(SIDES, |side| {
         let rig = Rig::open(side, Transport::Tcp);
         let peer = RawPeer::connect_with_receive_buffer(&rig.endpoints.subscribers, 4_096);
         let mut peer = subscribed(peer, OWN_TOPIC);
@@ -70,7 +70,7 @@ fn a_subscriber_that_sends_pings_receives_whole_messages_and_all_answers() {
         peer.round_trip();
         assert_received(&rig, &poster.accepted);
         rig.assert_unharmed("PINGs beside messages");
-    }
+    });
 }
 
 /// Answers that nobody reads take a bounded amount of memory. The peer goes on when it reads.
@@ -78,7 +78,7 @@ fn pings_whose_answers_are_not_read(endpoint: &str, socket_type: &str, rig: &mut
     const PINGS: u32 = 1_000;
     const MOST_BYTES: usize = 64 << 20;
     let context = [7; 16];
-    let mut peer = RawPeer::connect_with_receive_buffer(endpoint, 1).shaking_hands(socket_type);
+    let mut peer = RawPeer::connect(endpoint).shaking_hands(socket_type);
     for _ in 0..PINGS {
         peer.send_all(&ping(&context));
     }
@@ -124,7 +124,7 @@ fn pings_whose_answers_are_not_read_cost_a_bounded_amount() {
 /// The same prefix twice of one peer counts once, in whichever form it comes, and one cancel removes it.
 #[test]
 fn both_forms_of_subscriptions_count() {
-    for form in [Form::Message, Form::Command] {
+    side_by_side([Form::Message, Form::Command], |form| {
         let other_form = if matches!(form, Form::Message) { Form::Command } else { Form::Message };
         let mut rig = Rig::open(Side::Bind, Transport::Tcp);
         let mut peer = RawPeer::speaking(&rig.endpoints.subscribers, "SUB");
@@ -152,7 +152,7 @@ fn both_forms_of_subscriptions_count() {
         }
         eventually("three prefixes are left", || (subscriptions(&mut rig) == 3).then_some(()));
         rig.assert_unharmed("subscriptions in both forms");
-    }
+    });
 }
 
 /// An XSUB may send messages. They are dropped and counted, and it stays a subscriber.

@@ -76,11 +76,9 @@ fn a_message_that_never_ends_is_not_kept() {
 fn the_largest_messages_of_the_gateway_pass_its_hub() {
     const BODY_BYTES: usize = 1 << 20;
     for (encoding, element) in [("json", "1,"), ("msgpack", "1.1,"), ("msgpack", "-0,"), ("msgpack", "1e1,")] {
-        let directory = tempfile::tempdir().unwrap();
-        let [publishers, subscribers] = hub_endpoints(&directory);
+        let (_directory, [publishers, subscribers]) = hub_endpoints();
         let builder = Gateway::serve().arguments(["--encoding", encoding]);
-        let mut gateway = builder.only_hub(&publishers, &subscribers).start();
-        gateway.wait_event("ready");
+        let gateway = builder.only_hub(&publishers, &subscribers).start_ready();
         let socket = socket(zmq::SUB);
         socket.connect(&subscribers).unwrap();
         let (start, end) = (r#"{"topic":"large","payload":{"a":["#, "1]}}");

@@ -20,8 +20,8 @@ const TICKS: u64 = 100;
 
 /// Returns subscriptions to so many random prefixes of so many bytes.
 fn random_subscriptions(random: &mut Random, count: usize, prefix_bytes: usize) -> Vec<u8> {
-    let mut prefix = || std::iter::repeat_with(|| random.next() as u8).take(prefix_bytes).collect::<Vec<_>>();
-    (0..count).flat_map(|_| subscribe(Form::Message, &prefix())).collect()
+    let subscriptions = (0..count).map(|_| subscribe(Form::Message, &random.many_bytes(prefix_bytes)));
+    subscriptions.collect::<Vec<_>>().concat()
 }
 
 /// Returns how many distinct prefixes the gateway counts, of all subscribers.

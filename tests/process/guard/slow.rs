@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::rig::{OWN_TOPIC, Rig, SIDES, Side, Transport};
-use super::traffic::{Poster, Task, assert_received, is_over, number, subscribed};
+use super::traffic::{Poster, assert_received, number, subscribed};
 use crate::support::gateway::Gateway;
 use crate::support::lateness::Lateness;
 use crate::support::peer::{RawPeer, whole_messages};
+use crate::support::task::{Task, is_over};
 use crate::support::{PATIENCE, eventually, side_by_side};
 
 /// Bytes of the payloads.
@@ -34,7 +35,7 @@ const STALL_TIMEOUT_OF_PAUSED: Duration = Duration::from_secs(8);
 
 fn open(side: Side, stall_timeout: Duration) -> Rig {
     let stall_timeout_s = stall_timeout.as_secs().to_string();
-    let arguments = ["--queue", "200", "--stall-timeout", &stall_timeout_s];
+    let arguments = ["--queue", "200", "--stall-timeout", &stall_timeout_s, "--drain-timeout", "1"];
     Rig::start(Gateway::serve().arguments(arguments), side, Transport::Tcp, OWN_TOPIC)
 }
 

@@ -3,8 +3,7 @@
 
 use std::time::Duration;
 
-use super::rig::{OWN_TOPIC, REMAINING_KIB, Rig, Side, Transport};
-use crate::support::gateway::Gateway;
+use super::rig::{OWN_TOPIC, REMAINING_KIB, Rig};
 use crate::support::peer::{Form, RawPeer, frame, frame_head, handshake, message, subscribe};
 use crate::support::subscriber::Message;
 use crate::support::usage::resident_kib;
@@ -17,11 +16,6 @@ const MOST_HELD_KIB: u64 = 128 * 1024;
 
 /// How long a publisher tries to send, when the hub does not read from it.
 const SEND_TIMEOUT: Duration = Duration::from_millis(100);
-
-/// Opens a gateway that disconnects a subscriber after so many seconds.
-fn open(side: Side, stall_timeout_s: &str) -> Rig {
-    Rig::start(Gateway::serve().arguments(["--stall-timeout", stall_timeout_s]), side, Transport::Tcp, OWN_TOPIC)
-}
 
 /// Connects a subscriber to what begins with `prefix` that reads nothing.
 fn stalled_subscriber(rig: &Rig, prefix: &str) -> RawPeer {
@@ -54,7 +48,7 @@ fn wait_for_publisher(rig: &Rig) {
 /// Publishers leave one after the other while nothing is passed on. Afterwards the gateway serves others, and has given
 /// the memory back.
 fn publishers_that_come_and_go((publishers, messages, payload_bytes): (usize, usize, usize)) {
-    let mut rig = open(Side::Hub, "0");
+    let mut rig = Rig::of_patient_hub(["--drain-timeout", "1"]);
     let staller = stalled_subscriber(&rig, "flood");
     let flood = message(&[b"flood", &vec![b' '; payload_bytes]]);
     let before_kib = resident_kib(rig.gateway.id());
@@ -87,7 +81,7 @@ fn publishers_that_come_and_go_cost_a_bounded_amount() {
 #[test]
 fn messages_that_are_not_completed_hold_no_publisher_up() {
     const PUBLISHERS: usize = 70;
-    let rig = open(Side::Hub, "0");
+    let rig = Rig::of_patient_hub(["--drain-timeout", "1"]);
     let unfinished: Vec<_> = (0..PUBLISHERS)
         .map(|_| {
             let mut peer = RawPeer::connect(rig.publishers());

@@ -5,9 +5,13 @@ use crate::support::peer::{Form, RawPeer, subscribe};
 use crate::support::random::Random;
 use crate::support::side_by_side;
 
-/// What one peer sends of each shape, in bytes: much more than may be held.
-const TOTAL_BYTES: usize = 24 << 20;
-/// The part of it that is sent at once.
+/// What one peer alone sends of each shape, in bytes: much more than may be held. And what the gateway may gain by it.
+const ALONE_BYTES: usize = 8 << 20;
+const GROWTH_BY_ONE_KIB: u64 = 16 * 1024;
+/// What each of many peers sends, and what the gateway may gain by all of them: it holds 19,200 prefixes of 1 KiB.
+const EACH_BYTES: usize = 512 << 10;
+const GROWTH_BY_MANY_KIB: u64 = 40 * 1024;
+/// The most that is sent at once, except for a single subscription that is longer.
 const PART_BYTES: usize = 1 << 20;
 
 /// What prefixes look like, and their length.
@@ -39,10 +43,7 @@ impl Prefixes {
     /// Returns the prefix with this number.
     fn nth(self, number: u64) -> Vec<u8> {
         match self {
-            Self::Random(length) => {
-                let mut random = Random(number);
-                std::iter::repeat_with(|| random.next().to_le_bytes()).flatten().take(length).collect()
-            }
+            Self::Random(length) => Random(number).many_bytes(length),
             Self::Alike(length) => {
                 let mut prefix = vec![b'a'; length];
                 prefix[length - 8..].copy_from_slice(&number.to_be_bytes());
@@ -60,7 +61,7 @@ fn subscribe_much(peer: &mut RawPeer, (prefixes, form): (Prefixes, Form), total_
     let mut sent = 0;
     while sent < total_bytes {
         let mut part = Vec::new();
-        while part.len() < PART_BYTES {
+        while part.len() < PART_BYTES.min(total_bytes) {
             part.extend(numbers.next().map(|number| subscribe(form, &prefixes.nth(number))).unwrap());
         }
         peer.send_all(&part);
@@ -75,10 +76,10 @@ fn one_greedy_subscriber_costs_a_bounded_amount() {
         let mut rig = Rig::open(side, transport);
         for shape in SHAPES {
             let mut peer = RawPeer::speaking(&rig.endpoints.subscribers, "SUB");
-            subscribe_much(&mut peer, shape, TOTAL_BYTES, 1);
+            subscribe_much(&mut peer, shape, ALONE_BYTES, 1);
             // The connection stays while others are served.
             rig.assert_served();
-            rig.assert_small(&format!("{shape:?}"));
+            rig.assert_gained_less_than(GROWTH_BY_ONE_KIB, &format!("{shape:?}"));
         }
         rig.assert_unharmed("a greedy subscriber");
     });
@@ -92,8 +93,9 @@ fn many_greedy_subscribers_cost_a_bounded_amount() {
         let rig = Rig::open(side, Transport::Tcp);
         let mut peers: Vec<_> = (0..PEERS).map(|_| RawPeer::speaking(&rig.endpoints.subscribers, "XSUB")).collect();
         for (number, peer) in peers.iter_mut().enumerate() {
-            subscribe_much(peer, shapes[number % shapes.len()], PART_BYTES, number as u64);
+            subscribe_much(peer, shapes[number % shapes.len()], EACH_BYTES, number as u64);
         }
+        rig.assert_gained_less_than(GROWTH_BY_MANY_KIB, &format!("{PEERS} peers"));
         rig.assert_unharmed("greedy subscribers");
     });
 }

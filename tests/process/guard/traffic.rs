@@ -1,8 +1,6 @@
-//! What the tests post and read: numbered messages over one connection, and threads that end with their test.
+//! What the tests post and read: numbered messages over one connection.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use super::rig::Rig;
@@ -11,56 +9,13 @@ use crate::support::http::Client;
 use crate::support::peer::{Form, RawPeer, subscribe};
 use crate::support::request::Request;
 use crate::support::subscriber::Message;
+use crate::support::task::is_over;
 
 /// Requests that a client sends before it reads their answers.
 const PIPELINE: usize = 8;
 
 /// The pause of a client that was refused.
 const RETRY_PAUSE: Duration = Duration::from_millis(2);
-
-/// A thread that works until its owner wants its result, or is dropped.
-pub(crate) struct Task<T> {
-    over: Arc<AtomicBool>,
-    thread: Option<JoinHandle<T>>,
-}
-
-impl<T: Send + 'static> Task<T> {
-    /// Starts a thread. It must end soon after the flag is set.
-    pub(crate) fn start(work: impl FnOnce(&AtomicBool) -> T + Send + 'static) -> Self {
-        let over = Arc::new(AtomicBool::new(false));
-        let thread = std::thread::spawn({
-            let over = Arc::clone(&over);
-            move || work(&over)
-        });
-        Self { over, thread: Some(thread) }
-    }
-
-    /// Tells the thread to end and returns its result.
-    pub(crate) fn finish(mut self) -> T {
-        self.over.store(true, Ordering::Relaxed);
-        self.thread.take().unwrap().join().unwrap()
-    }
-
-    /// Waits until the thread ends by itself, and returns its result.
-    pub(crate) fn join(mut self) -> T {
-        self.thread.take().unwrap().join().unwrap()
-    }
-}
-
-impl<T> Drop for Task<T> {
-    fn drop(&mut self) {
-        self.over.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // A panic of the thread has been printed. A second panic here could abort the run.
-            let _ = thread.join();
-        }
-    }
-}
-
-/// Returns whether a [`Task`] has to end.
-pub(crate) fn is_over(over: &AtomicBool) -> bool {
-    over.load(Ordering::Relaxed)
-}
 
 /// Posts numbered messages of one topic over one connection.
 pub(crate) struct Poster {

@@ -10,11 +10,12 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use super::rig::{GROWTH_KIB, OWN_TOPIC, REMAINING_KIB, Rig, SIDES, Side, Transport};
-use super::traffic::{Poster, Task, is_over, number};
+use super::traffic::{Poster, number};
 use crate::support::gateway::Gateway;
 use crate::support::lateness::Lateness;
 use crate::support::peer::{Form, RawPeer, cancel, handshake, subscribe};
 use crate::support::random::Random;
+use crate::support::task::{Task, is_over};
 use crate::support::usage::raise_descriptors;
 use crate::support::{eventually, side_by_side};
 
@@ -45,8 +46,10 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 /// Returns the subscriptions of each peer, to prefixes of so many random bytes.
 fn subscriptions(prefix_bytes: usize) -> Vec<Vec<u8>> {
     let mut random = Random(prefix_bytes as u64);
-    let mut prefix = || std::iter::repeat_with(|| random.next() as u8).take(prefix_bytes).collect::<Vec<_>>();
-    let mut of_peer = || (0..PREFIXES).flat_map(|_| subscribe(Form::Message, &prefix())).collect();
+    let mut of_peer = || {
+        let subscriptions = (0..PREFIXES).map(|_| subscribe(Form::Message, &random.many_bytes(prefix_bytes)));
+        subscriptions.collect::<Vec<_>>().concat()
+    };
     (0..PEERS).map(|_| of_peer()).collect()
 }
 
@@ -166,6 +169,7 @@ fn peers_that_change_their_mind_hold_nobody_up() {
         let changing: Vec<_> = (0..CHANGING)
             .map(|_| {
                 let mut peer = RawPeer::speaking(&rig.endpoints.subscribers, "SUB");
+                peer.hold_little();
                 let (change, sent) = (change.clone(), Arc::clone(&sent));
                 Task::start(move |over| {
                     while !is_over(over) {

@@ -11,7 +11,6 @@ use super::rig::start;
 use crate::statuses::FINE;
 use crate::support::gateway::Gateway;
 use crate::support::pair::Pair;
-use crate::support::process::run;
 use crate::support::skip;
 
 /// The user `nobody` on most systems.
@@ -114,8 +113,7 @@ fn a_link_to_a_key_is_as_safe_as_both_directories() {
 /// the gateway or not.
 fn expect_fault(files: &[&str; 4], named: &Path, fault: &str) {
     for builder in [Gateway::serve(), Gateway::serve().no_settings()] {
-        let mut gateway = builder.https().arguments(files.iter().copied()).spawn();
-        let log = gateway.finish(3).stderr;
+        let log = builder.https().arguments(files.iter().copied()).fail(3);
         assert!(log.contains(named.to_str().unwrap()) && log.contains(fault), "{fault}: {log}");
         assert!(!log.contains("PRIVATE KEY-----\n"), "{log}");
     }
@@ -168,22 +166,4 @@ fn a_path_without_a_regular_file_is_named() {
     std::fs::remove_file(&other).unwrap();
     std::fs::write(&other, vec![b'\n'; 1024 * 1024 + 1]).unwrap();
     expect("larger than 1 MiB");
-}
-
-#[test]
-fn one_option_without_the_other_or_with_plain_is_a_usage_error() {
-    let files = Pair::ec().in_files();
-    let [cert, certificate, key_option, key] = files.arguments();
-    let combinations: [&[&str]; 5] = [
-        &[cert, certificate],
-        &[key_option, key],
-        &["--plain", cert, certificate],
-        &["--plain", key_option, key],
-        &["--plain", cert, certificate, key_option, key],
-    ];
-    for arguments in combinations {
-        let (status, output) = run(["serve"].iter().chain(arguments).copied());
-        assert_eq!(status, 2, "{arguments:?}: {}", output.stderr);
-        assert!(!output.stderr.is_empty() && output.stdout.is_empty(), "{output:?}");
-    }
 }

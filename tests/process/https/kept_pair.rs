@@ -12,7 +12,7 @@ use super::self_signed::{contents, files, mode, settings_beside};
 use crate::statuses::FINE;
 use crate::support::gateway::{Builder, Gateway};
 use crate::support::pair::Pair;
-use crate::support::settings_file::{SettingsFile, disabled, enabled, token};
+use crate::support::settings_file::SettingsFile;
 use crate::support::skip;
 
 /// The user `nobody`, and its group, on most systems. It owns no file of these tests.
@@ -116,12 +116,10 @@ fn a_lock_that_another_process_holds_holds_nothing_up() {
 
     fs::remove_file(key).unwrap();
     gateway.expect_log("new connections get the new certificate");
-    gateway.settings.write(&enabled(&token("rotated")));
-    gateway.wait_settings("reloaded");
+    gateway.change_token("rotated");
     let mut client = Connector::trusting_file(&certificate).client(gateway.address());
     assert_eq!(client.exchange(&gateway.request(FINE)).status, 401, "the former token is still in force");
-    gateway.settings.write(disabled());
-    gateway.wait_event("disabled");
+    gateway.disable();
     gateway.terminate();
     drop(held);
 }

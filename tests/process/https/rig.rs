@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use super::client::{Connector, TlsStream};
+use crate::statuses::FINE;
+use crate::support::fixture::Fixture;
 use crate::support::gateway::{Builder, Gateway};
 use crate::support::http::Client;
 use crate::support::process::run;
@@ -51,6 +53,14 @@ impl Rig {
         self.connector.client(self.gateway.address())
     }
 
+    /// Returns a client whose first message was accepted and received.
+    pub(crate) fn served_client(&self) -> Client<TlsStream> {
+        let mut client = self.client();
+        client.exchange(&self.request(FINE)).assert_accepted();
+        self.expect_valid_message();
+        client
+    }
+
     pub(crate) fn request(&self, body: impl AsRef<[u8]>) -> Request {
         self.gateway.request(body)
     }
@@ -70,10 +80,8 @@ impl Rig {
 
 /// Starts a gateway in https and its subscriber.
 pub(crate) fn start(builder: Builder) -> (Gateway, Subscriber) {
-    let bus = Subscriber::bound();
-    let mut gateway = builder.https().connect(bus.endpoint()).start();
-    gateway.wait_connected();
-    (gateway, bus)
+    let Fixture { gateway, subscriber } = Fixture::of(builder.https());
+    (gateway, subscriber)
 }
 
 /// Returns the path of the certificate that the gateway keeps beside its settings.

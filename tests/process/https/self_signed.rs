@@ -10,8 +10,7 @@ use crate::statuses::FINE;
 use crate::support::gateway::Gateway;
 use crate::support::http::Client;
 use crate::support::pair::{NAMES, Pair};
-use crate::support::process::run;
-use crate::support::settings_file::{SettingsFile, disabled, enabled, enabled_settings, token};
+use crate::support::settings_file::{SettingsFile, disabled, enabled_settings};
 use crate::support::{eventually, skip};
 
 /// Returns the paths of the certificate, the key and the authority.
@@ -127,11 +126,9 @@ fn a_file_that_cannot_be_read_is_a_configuration_error_that_names_it() {
 
 #[test]
 fn a_pair_is_made_when_the_gateway_first_opens() {
-    let mut gateway = Gateway::serve().https().settings(disabled()).spawn();
-    gateway.wait_event("disabled");
+    let mut gateway = Gateway::serve().https().settings(disabled()).start_disabled();
     assert!(files(gateway.settings.path()).iter().all(|path| !path.exists()), "the pair was made too early");
-    gateway.settings.write(&enabled(&token("of-the-test")));
-    gateway.wait_listening();
+    gateway.enable("of-the-test");
     Connector::trusting_file(&self_signed_certificate(&gateway)).assert_serves(&gateway);
 }
 
@@ -192,26 +189,6 @@ fn curl_reaches_a_gateway_by_each_name_that_was_asked_for() {
     drop(gateway);
     drop(start(&["raspberrypi.local"]));
     assert_eq!(std::fs::read(&certificate).unwrap(), made, "the pair has each wanted name");
-}
-
-#[test]
-fn the_options_of_the_pair_are_a_usage_error_where_no_pair_is_made() {
-    for option in [["--cert-dir", "/nonexistent"], ["--cert-name", "pi.local"]] {
-        for others in [&["--plain"][..], &["--tls-cert", "c.pem", "--tls-key", "k.pem"], &["--listen", "unix:/x"]] {
-            let (status, output) = run(["serve"].iter().chain(&option).chain(others).copied());
-            assert_eq!(status, 2, "{}", output.stderr);
-            assert!(output.stderr.contains(option[0]), "{}", output.stderr);
-        }
-    }
-    for name in ["*.local", "", "pi.local:12358", "0.0.0.0"] {
-        let (status, output) = run(["serve", "--cert-name", name]);
-        assert_eq!(status, 2, "{}", output.stderr);
-        assert!(
-            output.stderr.contains("--cert-name") && output.stderr.contains("raspberrypi.local"),
-            "{}",
-            output.stderr
-        );
-    }
 }
 
 #[test]

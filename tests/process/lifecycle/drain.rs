@@ -3,31 +3,18 @@
 use rustix::process::Signal;
 
 use crate::statuses::FINE;
+use crate::support::fixture::Fixture;
 use crate::support::gateway::Gateway;
 use crate::support::http::Client;
 use crate::support::load::{Load, Shape};
 use crate::support::net::{free_address, refuses};
 use crate::support::report::{assert_answered_during_a_stop, assert_nothing_is_lost_by_a_stop};
-use crate::support::subscriber::{Message, Subscriber, ipc_endpoint};
-
-#[test]
-fn sigterm_and_sigint_both_stop_the_gateway() {
-    for signal in [Signal::TERM, Signal::INT] {
-        let mut gateway = Gateway::serve().start();
-        gateway.post(FINE).assert_accepted();
-        gateway.signal(signal);
-        assert_eq!(gateway.expect_stopped().accepted, 1);
-        assert!(refuses(gateway.address()));
-    }
-}
+use crate::support::subscriber::{Message, Subscriber, temporary_endpoint};
 
 #[test]
 fn a_request_in_flight_is_answered_and_then_its_connection_is_closed() {
-    let bus = Subscriber::bound();
-    let mut gateway = Gateway::serve().listen(free_address()).connect(bus.endpoint()).start();
-    gateway.wait_connected();
-    let mut idle = gateway.client();
-    idle.exchange(&gateway.request(FINE)).assert_accepted();
+    let Fixture { mut gateway, subscriber: bus } = Fixture::of(Gateway::serve().listen(free_address()));
+    let idle = gateway.served_client();
     bus.next();
 
     let slow = gateway.client();
@@ -84,8 +71,7 @@ fn every_message_answered_with_200_under_load_is_on_the_bus_after_the_stop() {
     let bus = Subscriber::bound();
     for workers in ["1", "2"] {
         let builder = Gateway::serve().listen(free_address()).connect(bus.endpoint());
-        let mut gateway = builder.arguments(["--workers", workers]).start();
-        gateway.wait_connected();
+        let mut gateway = builder.arguments(["--workers", workers]).start_connected();
         let address = gateway.address();
         let shape = Shape { clients: CLIENTS, padding: 0, pipeline: 1, per_connection: |_| usize::MAX };
         let load = Load::by(move || Client::try_connect(address), gateway.target(), shape);
@@ -96,8 +82,7 @@ fn every_message_answered_with_200_under_load_is_on_the_bus_after_the_stop() {
 /// The subscriber connects to an endpoint of the gateway itself. There is no hub.
 #[test]
 fn messages_on_a_bound_endpoint_arrive_before_the_end() {
-    let directory = tempfile::tempdir().unwrap();
-    let endpoint = ipc_endpoint(&directory);
+    let (_directory, endpoint) = temporary_endpoint();
     let mut gateway = Gateway::serve().bind(&endpoint).start();
     let bus = Subscriber::connected(&endpoint, "");
     bus.wait_until_subscribed(&gateway);

@@ -10,15 +10,7 @@ use rustix::process::Signal;
 use crate::statuses::FINE;
 use crate::support::gateway::{Builder, Gateway};
 use crate::support::net::free_address;
-use crate::support::subscriber::{Message, Subscriber, ipc_endpoint};
-
-/// Starts a gateway that must fail with this status, and returns its stderr.
-fn fail(builder: Builder, status: i32) -> String {
-    let mut gateway = builder.spawn();
-    let output = gateway.finish(status);
-    assert!(!output.stdout.contains("listening"), "{}", output.stdout);
-    output.stderr
-}
+use crate::support::subscriber::{Message, Subscriber, ipc_endpoint, temporary_endpoint};
 
 fn inode(path: &Path) -> u64 {
     std::fs::symlink_metadata(path).unwrap().ino()
@@ -45,13 +37,12 @@ const OPTIONS: [&str; 3] = ["--bind", "--hub-publishers", "--hub-subscribers"];
 
 #[test]
 fn a_gateway_that_is_started_twice_ends_with_4_and_the_first_one_serves_old_and_new_subscribers() {
-    let directory = tempfile::tempdir().unwrap();
-    let endpoint = ipc_endpoint(&directory);
+    let (_directory, endpoint) = temporary_endpoint();
     let first = Gateway::serve().listen(free_address()).bind(&endpoint).start();
     let early = Subscriber::connected(&endpoint, "");
     early.wait_until_subscribed(&first);
     for _ in 0..2 {
-        fail(Gateway::serve().listen(first.address()).bind(&endpoint), 4);
+        Gateway::serve().listen(first.address()).bind(&endpoint).fail(4);
     }
     let late = Subscriber::connected(&endpoint, "");
     late.wait_until_subscribed(&first);
@@ -65,11 +56,10 @@ fn a_gateway_that_is_started_twice_ends_with_4_and_the_first_one_serves_old_and_
 #[test]
 fn an_endpoint_that_another_gateway_binds_is_3_and_stays_with_it() {
     for option in OPTIONS {
-        let directory = tempfile::tempdir().unwrap();
-        let endpoint = ipc_endpoint(&directory);
+        let (_directory, endpoint) = temporary_endpoint();
         let first = Gateway::serve().bind(&endpoint).start();
         let unused = tempfile::tempdir().unwrap();
-        let stderr = fail(with_endpoint(option, &endpoint, unused.path()), 3);
+        let stderr = with_endpoint(option, &endpoint, unused.path()).fail(3);
         assert!(stderr.contains(&endpoint), "{option}: {stderr}");
         assert_eq!(stderr.contains("leave --hub out"), option != "--bind", "{option}: {stderr}");
         assert_eq!(std::fs::read_dir(unused.path()).unwrap().count(), 0, "{option}: a socket is left behind");
@@ -87,7 +77,7 @@ fn a_path_that_is_not_a_socket_is_3_and_stays() {
         std::fs::create_dir(at("directory")).unwrap();
         for name in ["file", "link", "directory"] {
             let (endpoint, before) = (format!("ipc://{}", at(name).display()), inode(&at(name)));
-            let stderr = fail(with_endpoint(option, &endpoint, tempfile::tempdir().unwrap().path()), 3);
+            let stderr = with_endpoint(option, &endpoint, tempfile::tempdir().unwrap().path()).fail(3);
             assert!(stderr.contains(&endpoint), "{option}: {stderr}");
             assert_eq!(inode(&at(name)), before, "{option}");
         }
@@ -96,25 +86,17 @@ fn a_path_that_is_not_a_socket_is_3_and_stays() {
 }
 
 #[test]
-fn the_endpoint_of_a_killed_gateway_is_taken_over() {
+fn only_the_owner_can_connect_and_the_socket_is_taken_over_of_a_killed_gateway_and_removed_at_the_end() {
     for option in OPTIONS {
-        let directory = tempfile::tempdir().unwrap();
-        let (endpoint, unused) = (ipc_endpoint(&directory), tempfile::tempdir().unwrap());
+        let (directory, unused) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let endpoint = ipc_endpoint(&directory);
         let mut killed = with_endpoint(option, &endpoint, unused.path()).start();
         killed.signal(Signal::KILL);
         drop(killed.end());
-        let gateway = with_endpoint(option, &endpoint, unused.path()).start();
+        let mut gateway = with_endpoint(option, &endpoint, unused.path()).start();
         if option != "--hub-publishers" {
             Subscriber::connected(&endpoint, "").wait_until_subscribed(&gateway);
         }
-    }
-}
-
-#[test]
-fn only_the_owner_can_connect_and_the_sockets_are_removed_at_the_end() {
-    for option in OPTIONS {
-        let (directory, unused) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let mut gateway = with_endpoint(option, &ipc_endpoint(&directory), unused.path()).start();
         let mode = std::fs::metadata(directory.path().join("bus")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{option}");
         gateway.terminate();
@@ -148,13 +130,13 @@ fn a_wildcard_and_an_abstract_name_are_bound() {
     let name = format!("ipc://@adapter-gateway-test-endpoints-{}", std::process::id());
     let first = Gateway::serve().bind(&name).start();
     Subscriber::connected(&name, "").wait_until_subscribed(&first);
-    assert!(fail(Gateway::serve().bind(&name), 3).contains(&name));
+    assert!(Gateway::serve().bind(&name).fail(3).contains(&name));
     Subscriber::connected(&name, "").wait_until_subscribed(&first);
 }
 
 #[test]
 fn any_path_is_3_if_the_temporary_directory_cannot_be_written() {
-    let text = fail(Gateway::serve().after("export TMPDIR=/proc").bind("ipc://*"), 3);
+    let text = Gateway::serve().after("export TMPDIR=/proc").bind("ipc://*").fail(3);
     assert!(text.contains("ipc://*"), "{text}");
 }
 
@@ -168,10 +150,10 @@ fn a_start_that_is_refused_has_bound_no_endpoint() {
     let taken = Gateway::serve().listen(free_address()).start();
     for option in OPTIONS {
         let builder = || with_endpoint(option, &endpoint, tempfile::tempdir().unwrap().path());
-        fail(builder().listen(taken.address()), 4);
-        fail(builder().io("uring", "uring").io_uring_refused_with(Errno::PERM), 5);
-        fail(builder().https().arguments(["--tls-cert", "/dev/null", "--tls-key", "/dev/null"]), 3);
-        fail(builder().connect("tcp://nowhere"), 3);
+        builder().listen(taken.address()).fail(4);
+        builder().io("uring", "uring").io_uring_refused_with(Errno::PERM).fail(5);
+        builder().https().arguments(["--tls-cert", "/dev/null", "--tls-key", "/dev/null"]).fail(3);
+        builder().connect("tcp://nowhere").fail(3);
         assert_eq!(inode(&path), before, "{option}");
     }
     taken.post(FINE).assert_accepted();

@@ -3,20 +3,11 @@
 use std::net::TcpListener;
 
 use rustix::process::Signal;
-use serde_json::Value;
 
-use crate::support::gateway::{Builder, Gateway};
+use crate::support::gateway::{Gateway, assert_failed};
 use crate::support::net::free_address;
-use crate::support::process::{Process, Transcript, binary};
+use crate::support::process::{Process, binary};
 use crate::support::settings_file::{enabled, token};
-
-/// Runs the gateway until it ends, and returns its stderr.
-fn stderr_of_failed_start(builder: Builder, code: i32) -> String {
-    let mut gateway = builder.spawn();
-    let output = gateway.finish(code);
-    assert_failed(&output, code);
-    output.stderr
-}
 
 /// The XDG Base Directory Specification has relative directories ignored.
 #[test]
@@ -29,21 +20,11 @@ fn no_directory_for_the_settings_is_3_and_named() {
     assert!(output.stderr.contains("neither XDG_CONFIG_HOME nor HOME names a directory"), "{}", output.stderr);
 }
 
-/// Asserts that the last event has the status and the reason, which stderr has too, and that no other event tells an end.
-fn assert_failed(output: &Transcript, status: i32) {
-    let last = output.stdout.lines().next_back().expect("a last line");
-    let failed: Value = serde_json::from_str(last).unwrap();
-    assert_eq!((&failed["event"], &failed["status"]), (&"failed".into(), &status.into()), "{failed}");
-    let reason = failed["reason"].as_str().expect("a reason");
-    assert!(!reason.is_empty() && output.stderr.contains(reason), "{reason:?} is not in {}", output.stderr);
-    assert!(!output.stdout.contains("stopped"), "{}", output.stdout);
-}
-
 #[test]
 fn a_taken_port_is_4() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
-    let stderr = stderr_of_failed_start(Gateway::serve().listen(address), 4);
+    let stderr = Gateway::serve().listen(address).fail(4);
     assert!(stderr.contains(&address.to_string()), "{stderr}");
     assert!(stderr.contains("another gateway or program has it, and --listen names another place"), "{stderr}");
 }
@@ -63,7 +44,7 @@ fn an_endpoint_that_two_options_bind_is_3_and_named_with_both() {
         ),
         (vec!["--bind", &one, "--bind", &one], format!("--bind {one}: --bind has this endpoint already")),
     ] {
-        let stderr = stderr_of_failed_start(Gateway::serve().arguments(options), 3);
+        let stderr = Gateway::serve().arguments(options).fail(3);
         assert!(stderr.contains(&reason), "{stderr}");
     }
 }
@@ -74,15 +55,14 @@ fn a_port_taken_by_another_gateway_is_4() {
     for workers in ["1", "2"] {
         let first = Gateway::serve().listen(free_address()).arguments(["--workers", workers]).start();
         let second = Gateway::serve().listen(first.address()).arguments(["--workers", workers]);
-        stderr_of_failed_start(second, 4);
+        second.fail(4);
     }
 }
 
 #[test]
 fn a_port_that_is_taken_when_the_settings_enable_the_gateway_is_4() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut gateway = Gateway::serve().no_settings().listen(taken.local_addr().unwrap()).spawn();
-    gateway.wait_event("disabled");
+    let mut gateway = Gateway::serve().no_settings().listen(taken.local_addr().unwrap()).start_disabled();
     gateway.settings.write(&enabled(&token("a")));
     assert_eq!(gateway.wait_exit(), 4);
     assert_failed(&gateway.end(), 4);
@@ -93,8 +73,7 @@ fn a_port_that_is_taken_when_the_settings_enable_the_gateway_is_4() {
 fn a_taken_port_holds_up_neither_signals_nor_settings() {
     let stopped_in_time = || {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut gateway = Gateway::serve().no_settings().listen(taken.local_addr().unwrap()).spawn();
-        gateway.wait_event("disabled");
+        let mut gateway = Gateway::serve().no_settings().listen(taken.local_addr().unwrap()).start_disabled();
         gateway.settings.write(&enabled(&token("a")));
         gateway.expect_log("trying again for 1 s");
         gateway.signal(Signal::TERM);
@@ -116,7 +95,7 @@ fn a_name_without_an_address_an_address_of_another_host_and_a_missing_certificat
         (Gateway::serve().arguments(["--listen", address]), 4, address),
         (Gateway::serve().https().arguments(files), 3, "/no/such.pem"),
     ] {
-        assert!(stderr_of_failed_start(builder, status).contains(named), "{named}");
+        assert!(builder.fail(status).contains(named), "{named}");
     }
 }
 
@@ -124,7 +103,7 @@ fn a_name_without_an_address_an_address_of_another_host_and_a_missing_certificat
 #[test]
 fn an_invalid_endpoint_is_3_and_named() {
     for endpoint in ["tcp://127.0.0.1", "tcp://127.0.0.1:99999", "carrier-pigeon://roof", "roof"] {
-        assert!(stderr_of_failed_start(Gateway::serve().connect(endpoint), 3).contains(endpoint));
-        assert!(stderr_of_failed_start(Gateway::serve().bind(endpoint), 3).contains(endpoint));
+        assert!(Gateway::serve().connect(endpoint).fail(3).contains(endpoint));
+        assert!(Gateway::serve().bind(endpoint).fail(3).contains(endpoint));
     }
 }

@@ -17,18 +17,6 @@ fn the_listening_event_names_the_address_the_process_and_the_way_of_waiting() {
     gateway.post(FINE).assert_accepted();
 }
 
-#[test]
-fn each_listener_has_its_own_event_and_serves() {
-    let mut gateway = Gateway::serve().listen(ANY_PORT).listen(ANY_PORT).start();
-    gateway.wait_listening();
-    let [first, second] = gateway.addresses() else { panic!("two listeners") };
-    assert_ne!(first, second);
-    for address in [*first, *second] {
-        Client::connect(address).exchange(&gateway.request(FINE)).assert_accepted();
-    }
-    assert_eq!(gateway.terminate().accepted, 2);
-}
-
 /// Port 0 is another port for each address. An address that this host lacks, such as ::1 without IPv6, is left out.
 #[test]
 fn a_name_stands_for_each_of_its_addresses() {
@@ -62,16 +50,16 @@ fn an_address_that_others_reach_leaves_a_warning() {
 
 /// The kernel spreads connections over the workers, so some of 128 connections reach each of the two workers.
 #[test]
-fn every_worker_serves_on_every_listener() {
+fn each_listener_has_its_own_event_and_every_worker_serves_on_it() {
     let builder = Gateway::serve().listen(ANY_PORT).listen(ANY_PORT);
     let mut gateway = builder.arguments(["--workers", "2"]).start();
     gateway.wait_listening();
+    let [first, second] = gateway.addresses() else { panic!("two listeners") };
+    assert_ne!(first, second);
     let clients = gateway.addresses().iter().cycle().take(128).map(|&address| Client::connect(address));
     let mut clients: Vec<Client> = clients.collect();
     for _ in 0..2 {
-        for client in &mut clients {
-            client.exchange(&gateway.request(FINE)).assert_accepted();
-        }
+        gateway.serve_each(&mut clients);
     }
     assert_eq!(gateway.terminate().accepted, 256);
 }

@@ -6,7 +6,7 @@ use crate::statuses::FINE;
 use crate::support::gateway::{ANY_PORT, Gateway, is_event};
 use crate::support::net::dead_endpoint;
 use crate::support::settings_file::{disabled, enabled, token};
-use crate::support::subscriber::{Subscriber, bound_socket, ipc_endpoint};
+use crate::support::subscriber::{Subscriber, bound_socket, temporary_endpoint};
 
 /// Returns the events up to this one.
 fn events_until(gateway: &mut Gateway, name: &str) -> Vec<Value> {
@@ -50,11 +50,9 @@ fn a_bound_endpoint_is_ready_as_soon_as_the_gateway_listens() {
 
 #[test]
 fn the_loss_of_the_hub_and_the_settings_end_the_readiness_with_their_reason() {
-    let directory = tempfile::tempdir().unwrap();
-    let endpoint = ipc_endpoint(&directory);
+    let (_directory, endpoint) = temporary_endpoint();
     let (first, _) = bound_socket(zmq::SUB, &endpoint);
-    let mut gateway = Gateway::serve().connect(&endpoint).start();
-    gateway.wait_event("ready");
+    let mut gateway = Gateway::serve().connect(&endpoint).start_ready();
     drop(first);
     let lost = gateway.wait_event("not-ready");
     assert!(lost["reason"].as_str().unwrap().contains("bus"), "{lost}");

@@ -7,18 +7,9 @@ use rustix::process::Signal;
 use crate::statuses::FINE;
 use crate::support::fixture::Fixture;
 use crate::support::gateway::Gateway;
+use crate::support::http::Client;
+use crate::support::net::free_address;
 use crate::support::usage::cpu_ticks;
-
-#[test]
-fn each_sigusr1_prints_stats() {
-    let mut gateway = Gateway::serve().start();
-    for _ in 0..2 {
-        gateway.post(FINE).assert_accepted();
-        let stats = gateway.stats();
-        assert!(stats.as_object().is_some_and(|members| members.len() > 1), "{stats}");
-    }
-    gateway.post(FINE).assert_accepted();
-}
 
 #[test]
 fn stats_are_printed_at_the_interval_of_the_option() {
@@ -30,11 +21,14 @@ fn stats_are_printed_at_the_interval_of_the_option() {
 /// A parent that stops reading must not stop the gateway.
 #[test]
 fn the_gateway_goes_on_after_its_stdout_is_closed() {
-    let mut gateway = Gateway::serve().closes_stdout_after("listening").start();
-    gateway.wait_stdout_closed();
+    let (stdout, writer) = std::io::pipe().unwrap();
+    let address = free_address();
+    let mut gateway = Gateway::serve().listen(address).stdout(writer).spawn();
+    gateway.expect_log("listening on ");
+    drop(stdout);
     for _ in 0..3 {
         gateway.signal(Signal::USR1);
-        gateway.post(FINE).assert_accepted();
+        Client::connect(address).exchange(&gateway.request(FINE)).assert_accepted();
     }
     assert!(gateway.is_running());
     gateway.signal(Signal::TERM);
@@ -46,8 +40,7 @@ fn the_gateway_goes_on_after_its_stdout_is_closed() {
 #[test]
 fn an_idle_gateway_uses_no_cpu() {
     let fixture = Fixture::start();
-    let mut client = fixture.client();
-    client.exchange(&fixture.request(FINE)).assert_accepted();
+    let _client = fixture.gateway.served_client();
     let mut used = Vec::new();
     for _second in 0..4 {
         let before = cpu_ticks(fixture.gateway.id());

@@ -10,7 +10,7 @@ use crate::support::eventually;
 use crate::support::gateway::Gateway;
 use crate::support::lateness::Lateness;
 use crate::support::peer::{Form, RawPeer, subscribe};
-use crate::support::subscriber::{Message, hub_endpoints, ipc_endpoint, socket};
+use crate::support::subscriber::{Message, hub_endpoints, socket, temporary_endpoint};
 
 /// The longest time that a stop may take on an idle machine that is asked to end at once, or within a second.
 const SOON: Duration = Duration::from_secs(5);
@@ -52,8 +52,7 @@ fn stop_soon(gateway: &mut Gateway) -> Duration {
 fn subscriptions_do_not_delay_the_end() {
     let hub: &[&str] = &["--hub", "--hub-publishers", "ipc://*", "--hub-subscribers"];
     for option in [&["--bind"], hub] {
-        let directory = tempfile::tempdir().unwrap();
-        let endpoint = ipc_endpoint(&directory);
+        let (_directory, endpoint) = temporary_endpoint();
         let arguments = option.iter().copied().chain([endpoint.as_str(), "--drain-timeout", "1"]);
         let mut gateway = Gateway::serve().bind("ipc://*").arguments(arguments).start();
         drop(connect_with_subscriptions(&endpoint));
@@ -63,11 +62,9 @@ fn subscriptions_do_not_delay_the_end() {
 
 /// Posts messages that wait in the embedded hub for a subscriber that does not read.
 fn with_messages_in_the_hub(drain_timeout_s: &str) -> (Gateway, zmq::Socket, TempDir) {
-    let directory = tempfile::tempdir().unwrap();
-    let [publishers, subscribers] = hub_endpoints(&directory);
+    let (directory, [publishers, subscribers]) = hub_endpoints();
     let builder = Gateway::serve().only_hub(&publishers, &subscribers);
-    let mut gateway = builder.arguments(["--drain-timeout", drain_timeout_s]).start();
-    gateway.wait_event("ready");
+    let gateway = builder.arguments(["--drain-timeout", drain_timeout_s]).start_ready();
     let stalled = socket(zmq::SUB);
     stalled.set_rcvhwm(1).unwrap();
     stalled.connect(&subscribers).unwrap();

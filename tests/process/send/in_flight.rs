@@ -256,11 +256,7 @@ fn a_gateway_that_starts_again_is_waited_for() {
 fn a_gateway_that_restarts_while_lines_stream_leaves_none_in_doubt() {
     let subscriber = Subscriber::bound();
     let address = free_address();
-    let start = || {
-        let mut gateway = Gateway::serve().listen(address).connect(subscriber.endpoint()).start();
-        gateway.wait_connected();
-        gateway
-    };
+    let start = || Gateway::serve().listen(address).connect(subscriber.endpoint()).start_connected();
     let mut gateway = start();
     let (reader, mut writer) = std::io::pipe().unwrap();
     let url = format!("http://{address}");

@@ -4,12 +4,11 @@ use std::io::Write;
 use std::process::Stdio;
 use std::time::Instant;
 
-use super::{file, fixture, fixture_by, lines, numbered, run, send_to, send_with};
+use super::{file, fixture_by, lines, numbered, run, send_to, send_with};
 use crate::support::eventually;
 use crate::support::fixture::Fixture;
-use crate::support::gateway::{Builder, Gateway};
+use crate::support::gateway::Gateway;
 use crate::support::process::{Process, Transcript, binary};
-use crate::support::settings_file::{enabled, token};
 use crate::support::subscriber::{Message, Subscriber, bound_socket, ipc_endpoint};
 use crate::support::terminal::Terminal;
 
@@ -17,9 +16,8 @@ use crate::support::terminal::Terminal;
 fn one_message_is_posted_by_http_https_and_a_unix_socket() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("socket");
-    let plain = fixture(|builder| builder);
-    let https = fixture(Builder::https);
-    let unix = fixture(|builder| builder.listen_at(&socket));
+    let [plain, https] = ["http", "https"].map(|scheme| fixture_by(scheme, []));
+    let unix = Fixture::of(Gateway::serve().listen_at(&socket));
     let mut by_socket = send_with(&unix.gateway.settings);
     by_socket.arg("--unix").arg(&socket);
     for (fixture, mut command) in
@@ -156,8 +154,7 @@ fn a_token_that_changes_is_read_again() {
     let mut send = Process::spawn(send_to(&fixture.gateway, "http").stdin(reader));
     writer.write_all(b"t/1\t{\"n\":1}\n").unwrap();
     assert_eq!(fixture.subscriber.next(), numbered(1));
-    fixture.gateway.settings.write(&enabled(&token("changed")));
-    fixture.gateway.wait_settings("reloaded");
+    fixture.gateway.change_token("changed");
     writer.write_all(b"t/2\t{\"n\":2}\nt/3\t{\"n\":3}\n").unwrap();
     assert_eq!([fixture.subscriber.next(), fixture.subscriber.next()], [numbered(2), numbered(3)]);
     drop(writer);

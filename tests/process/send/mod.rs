@@ -15,10 +15,10 @@ use std::process::Command;
 
 use crate::support::PATIENCE;
 use crate::support::fixture::Fixture;
-use crate::support::gateway::{Builder, Gateway};
+use crate::support::gateway::Gateway;
 use crate::support::process::{Process, Transcript, binary};
 use crate::support::settings_file::{SettingsFile, TOKEN_MARK};
-use crate::support::subscriber::{Message, Subscriber};
+use crate::support::subscriber::Message;
 
 /// Returns the command with the settings of this gateway, and its address.
 fn send_to(gateway: &Gateway, scheme: &str) -> Command {
@@ -61,19 +61,8 @@ fn numbered(number: usize) -> Message {
     Message::new(&format!("t/{number}"), &format!("{{\"n\":{number}}}"))
 }
 
-/// Starts a gateway of `http` or `https` with these options, that publishes to a new subscriber.
+/// Starts a gateway of `http` or `https` with these options.
 fn fixture_by<'a>(scheme: &str, options: impl IntoIterator<Item = &'a str>) -> Fixture {
-    let options: Vec<_> = options.into_iter().collect();
-    fixture(|builder| {
-        let builder = builder.arguments(options.iter().copied());
-        if scheme == "https" { builder.https() } else { builder }
-    })
-}
-
-/// Starts a gateway that publishes to a new subscriber.
-fn fixture(configure: impl Fn(Builder) -> Builder) -> Fixture {
-    let subscriber = Subscriber::bound();
-    let mut gateway = configure(Gateway::serve().connect(subscriber.endpoint())).start();
-    gateway.wait_connected();
-    Fixture { gateway, subscriber }
+    let builder = Gateway::serve().arguments(options);
+    Fixture::of(if scheme == "https" { builder.https() } else { builder })
 }

@@ -2,9 +2,8 @@
 
 use std::net::TcpListener;
 
-use super::{file, fixture, lines, run, send_to, send_with};
+use super::{file, fixture_by, lines, run, send_to, send_with};
 use crate::support::fixture::Fixture;
-use crate::support::gateway::Builder;
 use crate::support::settings_file::{SettingsFile, disabled, enabled_settings, token};
 
 #[test]
@@ -74,7 +73,7 @@ fn no_gateway_is_4() {
 
 #[test]
 fn a_certificate_that_is_not_trusted_is_5() {
-    let (one, other) = (fixture(Builder::https), fixture(Builder::https));
+    let (one, other) = (fixture_by("https", []), fixture_by("https", []));
     let url = format!("https://localhost:{}", one.gateway.address().port());
     // The second one has no certificate beside it.
     for settings in [&other.gateway.settings, &enabled_settings("of-the-test")] {

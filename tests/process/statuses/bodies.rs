@@ -7,8 +7,7 @@ use crate::support::subscriber::Message;
 /// The extensions and trailers of chunks are dropped.
 #[test]
 fn a_request_in_chunks_or_byte_by_byte_is_the_same_request() {
-    let fixture = Fixture::start();
-    let mut client = fixture.client();
+    let (fixture, mut client) = Fixture::start_with_client();
     let message = Message::new("t", r#"{"a": [1, 2.50], "content":"0\r\n\r\n is no end"}"#);
     let whole = fixture.request(message.body());
     for size in [1, 7, 1000] {

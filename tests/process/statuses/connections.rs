@@ -31,8 +31,7 @@ fn a_refusal_keeps_the_connection_if_the_end_of_the_request_is_known() {
 
 #[test]
 fn a_request_with_connection_close_is_answered_and_the_connection_closed() {
-    let fixture = Fixture::start();
-    let mut client = fixture.client();
+    let (fixture, mut client) = Fixture::start_with_client();
     client.send(fixture.request(FINE).field("Connection", "close").bytes());
     let response = client.response();
     response.assert_accepted();
@@ -79,8 +78,7 @@ fn a_hundred_requests_in_one_write_are_answered_in_order() {
 
 #[test]
 fn every_answer_has_a_date() {
-    let fixture = Fixture::start();
-    let mut client = fixture.client();
+    let (fixture, mut client) = Fixture::start_with_client();
     let target = fixture.gateway.target();
     for target in [target.as_str(), "/", "/api/message"] {
         let asked = SystemTime::now();
@@ -95,8 +93,7 @@ fn every_answer_has_a_date() {
 #[test]
 fn a_head_or_a_body_without_an_end_is_408_after_its_timeout() {
     let fixture = Fixture::with(["--head-timeout", "1", "--body-timeout", "1"]);
-    let mut client = fixture.client();
-    client.exchange(&fixture.request(FINE)).assert_accepted();
+    let mut client = fixture.gateway.served_client();
     fixture.subscriber.next();
     let since = Instant::now();
     client.send("POST /api/message HTTP/1.1\r\nHost: loc");
@@ -116,8 +113,7 @@ fn an_idle_connection_is_closed_without_an_answer() {
     let fixture = Fixture::with(["--idle-timeout", "1"]);
     // RFC 9112 §2.2: the empty line that old clients send after a body does not begin a request.
     for end in ["", "\r\n"] {
-        let mut client = fixture.client();
-        client.exchange(&fixture.request(FINE)).assert_accepted();
+        let mut client = fixture.gateway.served_client();
         let since = Instant::now();
         client.send(end);
         client.expect_close();

@@ -29,8 +29,7 @@ fn lists(response: &Answer, name: &str, item: &str) -> bool {
 
 #[test]
 fn a_preflight_is_204_and_allows_a_post_of_json_and_the_private_network_to_a_page_that_asks() {
-    let fixture = Fixture::start();
-    let mut client = fixture.client();
+    let (fixture, mut client) = Fixture::start_with_client();
     let response = client.exchange(&preflight(ORIGIN));
     assert_eq!(response.status, 204);
     assert_eq!(allowed_origin(&response), Some("*"));

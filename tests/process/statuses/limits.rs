@@ -50,8 +50,7 @@ fn a_head_over_max_head_is_431_and_closes_the_connection() {
 /// A head is refused as soon as it is too large, before it is complete.
 #[test]
 fn a_head_over_the_limit_without_an_end_is_431() {
-    let fixture = Fixture::start();
-    let mut client = fixture.client();
+    let (fixture, mut client) = Fixture::start_with_client();
     client.send(format!("POST {} HTTP/1.1\r\nX-Padding: {}", fixture.gateway.target(), "x".repeat(17 << 10)));
     assert_eq!(client.response().status, 431);
     client.expect_close();

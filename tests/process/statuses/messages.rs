@@ -6,8 +6,7 @@ use crate::support::subscriber::Message;
 
 #[test]
 fn what_is_not_json_is_400_with_line_and_column() {
-    let fixture = Fixture::start();
-    let mut client = fixture.client();
+    let (fixture, mut client) = Fixture::start_with_client();
     let bodies: [(&[u8], u32); 10] = [
         (b"", 1),
         (b"{", 1),
@@ -34,8 +33,7 @@ fn what_is_not_json_is_400_with_line_and_column() {
 
 #[test]
 fn json_that_is_not_a_message_is_422_with_a_pointer() {
-    let fixture = Fixture::start();
-    let mut client = fixture.client();
+    let (fixture, mut client) = Fixture::start_with_client();
     let long = format!(r#"{{"topic":"{}","payload":{{}}}}"#, "t".repeat(1025));
     let bodies = [
         (r#"{"topic":1,"payload":{}}"#, "/topic"),
@@ -70,8 +68,7 @@ fn json_that_is_not_a_message_is_422_with_a_pointer() {
 /// on them.
 #[test]
 fn a_payload_that_many_readers_cannot_read_is_422() {
-    let fixture = Fixture::start();
-    let mut client = fixture.client();
+    let (fixture, mut client) = Fixture::start_with_client();
     // The body is the first level and the payload the second. The limit may apply to the body or to the payload: in
     // either case, 128 levels of the body are within it and 130 levels are not.
     let nested = |levels: usize| format!(r#"{{"a":{}1{}}}"#, "[".repeat(levels - 2), "]".repeat(levels - 2));

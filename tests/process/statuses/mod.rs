@@ -14,8 +14,7 @@ use crate::support::answer::Answer;
 use crate::support::fixture::Fixture;
 use crate::support::request::Request;
 
-/// The body of a message that passes every check.
-pub(crate) const FINE: &str = r#"{"topic":"t","payload":{}}"#;
+pub(crate) use crate::support::request::FINE;
 
 /// Sends a request, checks that it is refused and that the connection is closed, and returns the answer.
 fn refuse_and_close(fixture: &Fixture, request: &Request) -> Answer {

@@ -8,7 +8,7 @@ use crate::support::fixture::Fixture;
 use crate::support::gateway::Gateway;
 use crate::support::net::{accept_connection, dead_endpoint};
 use crate::support::request::Request;
-use crate::support::subscriber::{Message, Subscriber, ipc_endpoint};
+use crate::support::subscriber::{Message, Subscriber, temporary_endpoint};
 
 /// Sends a request, checks that it is refused with this status, and returns the answer.
 fn refuse(fixture: &Fixture, request: &Request, status: u16) -> Answer {
@@ -36,8 +36,7 @@ fn another_path_is_404_and_any_method_but_post_is_405_which_names_the_allowed_me
 /// RFC 9110 §9.3.2: no body may follow, because the client would read it as the next answer.
 #[test]
 fn head_is_405_without_a_body() {
-    let fixture = Fixture::start();
-    let mut client = fixture.client();
+    let (fixture, mut client) = Fixture::start_with_client();
     client.send(fixture.request("").method("HEAD").bytes());
     let response = client.response_without_body();
     assert_eq!((response.status, response.field("Allow")), (405, Some("POST, OPTIONS")));
@@ -115,8 +114,7 @@ fn a_port_without_zeromq_is_not_a_hub() {
 
 #[test]
 fn a_hub_that_starts_later_receives_only_what_was_accepted() {
-    let directory = tempfile::tempdir().unwrap();
-    let endpoint = ipc_endpoint(&directory);
+    let (directory, endpoint) = temporary_endpoint();
     let mut gateway = Gateway::serve().connect(&endpoint).start();
     expect_503(&gateway);
     let subscriber = Subscriber::bound_at(directory);

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use rustix::io::Errno;
 
-use super::{ANY_PORT, Gateway, is_event, parse_event};
+use super::{ANY_PORT, Gateway, assert_failed};
 use crate::support::io_mode::io_mode;
 use crate::support::process::{Process, after, binary, with_file_at, without_io_uring};
 use crate::support::settings_file::{SettingsFile, enabled, token};
@@ -24,17 +24,14 @@ pub(crate) struct Builder {
     io: &'static str,
     expected_io: &'static str,
     io_uring_refusal: Option<Errno>,
-    ulimit: Option<String>,
-    script: Option<&'static str>,
+    script: Option<String>,
     user: Option<u32>,
     file_at: Option<(&'static str, PathBuf)>,
     arguments: Vec<String>,
     scheme: &'static str,
     stdin: Stdio,
-    has_stdin: bool,
     stdout: Stdio,
     stderr: Stdio,
-    closes_stdout_after: Option<&'static str>,
 }
 
 impl Builder {
@@ -50,17 +47,14 @@ impl Builder {
             io: io_mode(),
             expected_io: io_mode(),
             io_uring_refusal: None,
-            ulimit: None,
             script: None,
             user: None,
             file_at: None,
             arguments: Vec::new(),
             scheme: "http",
             stdin: Stdio::null(),
-            has_stdin: true,
             stdout: Stdio::piped(),
             stderr: Stdio::piped(),
-            closes_stdout_after: None,
         }
     }
 
@@ -106,13 +100,13 @@ impl Builder {
     }
 
     /// Passes this descriptor as stdin to a shell, which runs this script first.
-    pub(crate) fn passes(self, descriptor: &impl AsFd, script: &'static str) -> Self {
+    pub(crate) fn passes(self, descriptor: &impl AsFd, script: &str) -> Self {
         self.stdin(descriptor.as_fd().try_clone_to_owned().unwrap()).after(script)
     }
 
     /// Starts the gateway after this script.
-    pub(crate) fn after(mut self, script: &'static str) -> Self {
-        self.script = Some(script);
+    pub(crate) fn after(mut self, script: &str) -> Self {
+        self.script = Some(script.to_owned());
         self
     }
 
@@ -151,12 +145,6 @@ impl Builder {
         self
     }
 
-    /// Starts the gateway after `ulimit` with these arguments.
-    pub(crate) fn ulimit(mut self, arguments: &str) -> Self {
-        self.ulimit = Some(arguments.to_owned());
-        self
-    }
-
     /// Starts the gateway as this user and the group of the same number, which needs root.
     pub(crate) fn user(mut self, id: u32) -> Self {
         self.user = Some(id);
@@ -184,12 +172,6 @@ impl Builder {
         self
     }
 
-    /// Starts the gateway without the descriptor 0.
-    pub(crate) fn without_stdin(mut self) -> Self {
-        self.has_stdin = false;
-        self
-    }
-
     /// Gives the gateway this stdout, which the test reads itself. There are no events to wait for then.
     pub(crate) fn stdout(mut self, stdout: impl Into<Stdio>) -> Self {
         self.stdout = stdout.into();
@@ -199,12 +181,6 @@ impl Builder {
     /// Gives the gateway this stderr, which the test reads itself.
     pub(crate) fn stderr(mut self, stderr: impl Into<Stdio>) -> Self {
         self.stderr = stderr.into();
-        self
-    }
-
-    /// Closes the reading end of the gateway's stdout when this event has come.
-    pub(crate) fn closes_stdout_after(mut self, event: &'static str) -> Self {
-        self.closes_stdout_after = Some(event);
         self
     }
 
@@ -220,10 +196,8 @@ impl Builder {
         }
         let mut command = self.command(&settings);
         command.stdin(self.stdin);
-        let last = self.closes_stdout_after;
-        let is_last = move |line: &str| last.is_some_and(|name| is_event(&parse_event(line), name));
         let (stdout, stderr) = (self.stdout, self.stderr);
-        let spawn = || Process::spawn_with_streams(&mut command, stdout, stderr, is_last);
+        let spawn = || Process::spawn_with_streams(&mut command, stdout, stderr, |_line| false);
         let process = match self.io_uring_refusal {
             None => spawn(),
             Some(errno) => without_io_uring(errno, spawn),
@@ -238,11 +212,40 @@ impl Builder {
         self.start_beside(SettingsFile::absent())
     }
 
+    /// Starts the gateway, which the settings must disable, and waits until it says so.
+    pub(crate) fn start_disabled(self) -> Gateway {
+        let mut gateway = self.spawn();
+        gateway.wait_event("disabled");
+        gateway
+    }
+
     /// Starts the gateway with the directory of these settings and waits until it accepts requests.
     pub(crate) fn start_beside(self, settings: SettingsFile) -> Gateway {
         let mut gateway = self.spawn_beside(settings);
         gateway.wait_listening();
         gateway
+    }
+
+    /// Starts the gateway and waits until its bus is connected. Subscriptions that were made before have arrived then.
+    pub(crate) fn start_connected(self) -> Gateway {
+        let mut gateway = self.start();
+        gateway.wait_connected();
+        gateway
+    }
+
+    /// Starts the gateway and waits until a message that is posted is taken.
+    pub(crate) fn start_ready(self) -> Gateway {
+        let mut gateway = self.start();
+        gateway.wait_event("ready");
+        gateway
+    }
+
+    /// Starts the gateway, which must end with this status before it listens, and returns its stderr. The last event has
+    /// the status and the reason, which stderr has too, and no other event tells an end.
+    pub(crate) fn fail(self, status: i32) -> String {
+        let output = self.spawn().finish(status);
+        assert_failed(&output, status);
+        output.stderr
     }
 
     fn command(&self, settings: &SettingsFile) -> Command {
@@ -267,12 +270,7 @@ impl Builder {
             command.args(["--bind", &format!("ipc://{}", endpoint.display())]);
         }
         command.args(["--io", self.io]).args(&self.bus).args(&self.arguments);
-        let mut command = match (&self.ulimit, self.has_stdin) {
-            (None, true) => command,
-            (None, false) => after("exec <&-", &command),
-            (Some(arguments), _) => after(&format!("ulimit {arguments}"), &command),
-        };
-        if let Some(script) = self.script {
+        if let Some(script) = &self.script {
             command = after(script, &command);
         }
         if let Some((path, file)) = &self.file_at {

@@ -3,6 +3,7 @@
 mod builder;
 
 use std::collections::VecDeque;
+use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Instant;
 
@@ -14,8 +15,8 @@ use crate::support::answer::Answer;
 use crate::support::http::Client;
 use crate::support::net::refuses;
 use crate::support::process::{Process, Transcript};
-use crate::support::request::Request;
-use crate::support::settings_file::{SettingsFile, TOKEN_MARK};
+use crate::support::request::{FINE, Request};
+use crate::support::settings_file::{SettingsFile, TOKEN_MARK, disabled, enabled, token};
 use crate::support::{PATIENCE, eventually};
 
 /// An address with any free port. The `listening` event names the port.
@@ -90,6 +91,16 @@ impl Gateway {
         self.wait_for("connected", |event| is_event(event, "bus") && event["state"] == "connected")
     }
 
+    /// Waits until it has read the subscription of the only subscriber at this endpoint. On a busy machine, this may be after
+    /// it counts as connected. The log tells of subscriptions when the counters are asked for.
+    pub(crate) fn wait_subscribed(&mut self, endpoint: &str) {
+        let subscribed = format!("subscriptions at {endpoint}: 1");
+        eventually(&subscribed, || {
+            self.stats();
+            self.log().contains(&subscribed).then_some(())
+        });
+    }
+
     /// Waits until one listener is open and keeps its address.
     pub(crate) fn wait_listening(&mut self) -> Value {
         let event = self.wait_event("listening");
@@ -103,12 +114,6 @@ impl Gateway {
         let address = address.unwrap_or_else(|| panic!("url {url}"));
         self.addresses.push(address.parse().unwrap());
         event
-    }
-
-    /// Waits until the reading end of its stdout is closed: see [`Builder::closes_stdout_after`].
-    pub(crate) fn wait_stdout_closed(&mut self) {
-        let deadline = Instant::now() + PATIENCE;
-        while self.process.next_line_for("its end", deadline).is_some() {}
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -125,6 +130,36 @@ impl Gateway {
 
     pub(crate) fn token(&self) -> &str {
         &self.token
+    }
+
+    /// Returns a client whose first message was accepted.
+    pub(crate) fn served_client(&self) -> Client {
+        let mut client = self.client();
+        client.exchange(&self.request(FINE)).assert_accepted();
+        client
+    }
+
+    /// Checks that each of these clients is served.
+    pub(crate) fn serve_each<'c, S: Read + Write + 'c>(&self, clients: impl IntoIterator<Item = &'c mut Client<S>>) {
+        clients.into_iter().for_each(|client| client.exchange(&self.request(FINE)).assert_accepted());
+    }
+
+    /// Changes the settings to those that disable the gateway, and waits until it is disabled.
+    pub(crate) fn disable(&mut self) {
+        self.settings.write(disabled());
+        self.wait_event("disabled");
+    }
+
+    /// Changes the settings to those that enable the gateway with the [`token`] of this name, and waits until it listens.
+    pub(crate) fn enable(&mut self, name: &str) -> Value {
+        self.settings.write(&enabled(&token(name)));
+        self.wait_listening()
+    }
+
+    /// Changes the [`token`] to that of this name, and waits until it is in force.
+    pub(crate) fn change_token(&mut self, name: &str) {
+        self.settings.write(&enabled(&token(name)));
+        self.wait_settings("reloaded");
     }
 
     /// Returns the path with the right token.
@@ -246,6 +281,17 @@ fn assert_output(output: &Transcript) {
     output.stdout.split_inclusive('\n').for_each(|line| drop(parse_event(line)));
     for stream in [&output.stdout, &output.stderr] {
         assert!(!stream.contains(TOKEN_MARK), "a token is in the output:\n{stream}");
+    }
+}
+
+/// Checks what a parent and a user learn of a start that has failed with this status.
+pub(crate) fn assert_failed(output: &Transcript, status: i32) {
+    let failed = parse_event(output.stdout.split_inclusive('\n').next_back().expect("a last line"));
+    assert_eq!((&failed["event"], &failed["status"]), (&"failed".into(), &status.into()), "{failed}");
+    let reason = failed["reason"].as_str().expect("a reason");
+    assert!(!reason.is_empty() && output.stderr.contains(reason), "{reason:?} is not in {}", output.stderr);
+    for event in ["stopped", "listening"] {
+        assert!(!output.stdout.contains(&format!(r#"{{"event":"{event}""#)), "{}", output.stdout);
     }
 }
 
