@@ -32,8 +32,8 @@ fn each_line_begins_with_its_level() {
 
 #[test]
 fn a_start_that_fails_is_an_error() {
-    let mut gateway = Gateway::serve().arguments(["--bind", "ipc:///nonexistent/bus"]).spawn();
-    assert!(gateway.finish(3).stderr.lines().last().unwrap().starts_with("error: "));
+    let stderr = Gateway::serve().bind("ipc:///nonexistent/bus").fail(3);
+    assert!(stderr.lines().last().unwrap().starts_with("error: "));
 }
 
 #[test]

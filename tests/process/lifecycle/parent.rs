@@ -54,22 +54,17 @@ impl Drop for Parent {
 }
 
 #[test]
-fn the_gateway_stops_when_its_parent_is_killed() {
-    let mut parent = Parent::start("\"$@\" & exec sleep 1000");
-    parent.wait_event("listening");
-    parent.process.signal(Signal::KILL);
-    parent.wait_event("stopped");
-    parent.wait_closed();
-}
-
-#[test]
-fn the_gateway_stops_when_its_parent_exits() {
-    let mut parent = Parent::start("\"$@\" & kill -STOP $$; exit 3");
-    parent.wait_event("listening");
-    parent.process.signal(Signal::CONT);
-    assert_eq!(parent.process.wait_exit(PATIENCE).code(), Some(3));
-    parent.wait_event("stopped");
-    parent.wait_closed();
+fn the_gateway_stops_when_its_parent_is_killed_or_exits() {
+    for (script, signal, status) in
+        [("\"$@\" & exec sleep 1000", Signal::KILL, None), ("\"$@\" & kill -STOP $$; exit 3", Signal::CONT, Some(3))]
+    {
+        let mut parent = Parent::start(script);
+        parent.wait_event("listening");
+        parent.process.signal(signal);
+        assert_eq!(parent.process.wait_exit(PATIENCE).code(), status);
+        parent.wait_event("stopped");
+        parent.wait_closed();
+    }
 }
 
 /// The shell has ended and was waited for before the gateway runs.

@@ -4,7 +4,7 @@
 use std::fs::OpenOptions;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Stdio;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -27,7 +27,7 @@ fn wait_until_it_listens(address: SocketAddr, listens: bool) {
     // A connection that is tried while the listener closes is refused a second later, so the kernel is asked instead.
     while is_listening(address) != listens {
         assert!(Instant::now() < deadline, "{address} does not change");
-        std::thread::yield_now();
+        std::thread::sleep(Duration::from_millis(1));
     }
     assert_eq!(TcpStream::connect(address).is_ok(), listens);
 }
