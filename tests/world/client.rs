@@ -10,7 +10,7 @@ use crate::random::Random;
 use crate::request::Request;
 use crate::socket::Socket;
 use crate::tls::Session;
-use crate::world::World;
+use crate::world::{World, check, note};
 
 /// How long a client waits for an answer before it sends on.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -147,7 +147,7 @@ fn pause(world: &World, longest_ms: usize, random: &mut Random) -> Duration {
 }
 
 /// Lives a life on this connection.
-pub(crate) async fn live(world: &World, socket: &Rc<Socket>, plan: Plan) {
+pub(crate) async fn live(socket: &Rc<Socket>, plan: Plan) {
     let Plan { wire, pieces, finish, pace, breaks_after, session, is_rude } = plan;
     let session = session.as_ref();
     let answered = Notify::new();
@@ -194,7 +194,7 @@ pub(crate) async fn live(world: &World, socket: &Rc<Socket>, plan: Plan) {
             Finish::Close => socket.close(),
             Finish::Reset => socket.reset(),
             Finish::Vanish => {
-                world.note(socket.life, "vanished", format_args!(""));
+                note!(socket.life, "vanished", "");
                 std::future::pending().await
             }
         }
@@ -211,8 +211,8 @@ pub(crate) async fn live(world: &World, socket: &Rc<Socket>, plan: Plan) {
             let received = socket.receive(most.min(left), &mut bytes).await;
             if let Some(session) = session {
                 let plaintext = session.plaintext(&bytes);
-                world.check(socket.life, plaintext.is_some(), format_args!("the gateway speaks no TLS"));
-                socket.ledger.borrow_mut().take_answers(world, &plaintext.unwrap_or_default());
+                check!(socket.life, plaintext.is_some(), "the gateway speaks no TLS");
+                socket.ledger.borrow_mut().take_answers(&plaintext.unwrap_or_default());
                 socket.send(&session.records(&[])).await;
             }
             answered.notify_one();

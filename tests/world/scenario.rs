@@ -29,7 +29,7 @@ use crate::request::{BODY_BYTES, HEAD_BYTES, TOKENS, origin};
 use crate::socket::Socket;
 use crate::tls;
 use crate::transport::{Backlog, Simulated};
-use crate::world::{Limits, SLACK, Trace, World};
+use crate::world::{Limits, SLACK, Trace, World, check, note};
 
 /// What connections that outlive the drain get to end.
 const ABORT: Duration = Duration::from_millis(100);
@@ -50,7 +50,7 @@ pub(crate) fn run(seed: u64, is_traced: bool) -> Outcome {
         let limits = limits(&mut random);
         let world = World::new(limits, random.fork(), is_traced);
         let lives = random.within(1..151) as u32;
-        world.note(0, "begin", format_args!("{lives} lives, {:?}", world.limits));
+        note!(0, "begin", "{lives} lives, {:?}", world.limits);
         let gateway = Gateway::start(&world);
         spawn_local(take_messages(Rc::clone(&world), random.fork()));
         let clients = spawn_local(connect_clients(Rc::clone(&world), Rc::clone(&gateway), lives, random.fork()));
@@ -221,21 +221,21 @@ impl Gateway {
         for worker in self.workers.take() {
             match timeout_at(deadline.max(began) + ABORT + SLACK, worker).await {
                 Ok(ended) => ended.unwrap(),
-                Err(_) => self.world.fail(0, format_args!("a worker has not ended")),
+                Err(_) => check!(0, false, "a worker has not ended"),
             }
         }
     }
 
     fn drain(&self, deadline: Instant) {
-        self.world.drain_deadline.set(Some(deadline));
+        self.world.drain_deadline.set(Some(World::now() + deadline.saturating_duration_since(Instant::now())));
         for mode in &self.modes {
             mode.send_modify(|mode| mode.drain(deadline));
         }
     }
 
     fn end_connections(&self, why: &'static str) {
-        self.world.note(0, why, format_args!(""));
-        self.world.endings.borrow_mut().push(Instant::now());
+        note!(0, why, "");
+        self.world.endings.borrow_mut().push(World::now());
     }
 
     /// Checks that nothing is left, and that each message is accounted for.
@@ -263,11 +263,11 @@ impl Gateway {
             ("holders of permits", Arc::strong_count(&world.permits) - 1),
         ];
         for (what, count) in left {
-            world.check(0, count == 0, format_args!("{count} {what} are left"));
+            check!(0, count == 0, "{count} {what} are left");
         }
         let answered = totals.http.requests.answers.get(&200).copied().unwrap_or(0);
         let accepted = counters.accepted;
-        world.check(0, answered == accepted, format_args!("{answered} answers 200, and {accepted} messages accepted"));
+        check!(0, answered == accepted, "{answered} answers 200, and {accepted} messages accepted");
         for ledger in world.ledgers.borrow().iter() {
             ledger.borrow().check_published();
         }
@@ -291,14 +291,14 @@ impl World {
             bodies += usize::from(is_kept);
         }
         let held = self.budget.held_bytes();
-        self.check(0, held <= self.limits.buffered_bytes, format_args!("{held} bytes of bodies are held"));
-        self.check(0, held >= bytes, format_args!("{bytes} bytes of bodies have come, and {held} are held"));
-        self.check(0, held == 0 || bodies > 0, format_args!("{held} bytes are held of no body"));
+        check!(0, held <= self.limits.buffered_bytes, "{held} bytes of bodies are held");
+        check!(0, held >= bytes, "{bytes} bytes of bodies have come, and {held} are held");
+        check!(0, held == 0 || bodies > 0, "{held} bytes are held of no body");
         let totals = sum(&self.counters);
         let open = totals.connections.connections;
-        self.check(0, open <= self.limits.connections as u64, format_args!("{open} connections are open"));
+        check!(0, open <= self.limits.connections as u64, "{open} connections are open");
         let depth = self.bus.counters().queue.depth;
-        self.check(0, depth <= self.limits.queue_messages as u64, format_args!("{depth} messages are queued"));
+        check!(0, depth <= self.limits.queue_messages as u64, "{depth} messages are queued");
     }
 
     /// Gives a message that was taken from the queue to the life that it came from.
@@ -306,7 +306,7 @@ impl World {
         let ledgers = self.ledgers.borrow();
         match origin(payload).and_then(|(life, _)| ledgers.get(life as usize - 1)) {
             Some(ledger) => ledger.borrow_mut().was_published(topic, payload),
-            None => self.fail(0, format_args!("a message that no client has sent")),
+            None => check!(0, false, "a message that no client has sent"),
         }
     }
 }
@@ -319,7 +319,7 @@ async fn take_messages(world: Rc<World>, mut random: Random) {
             world.accepted.notified().await;
             sleep(Duration::from_millis(1)).await;
             let is_late = world.bus.counters().queue.depth > 0 && !world.bus.was_woken();
-            world.check(0, !is_late, format_args!("messages are queued, and the bus was not woken"));
+            check!(0, !is_late, "messages are queued, and the bus was not woken");
         }
         let pause_ms = random.pick(&[0, 1, 20, 20, 3_000]);
         sleep(Duration::from_millis(pause_ms)).await;
@@ -345,13 +345,13 @@ async fn connect_clients(world: Rc<World>, gateway: Rc<Gateway>, lives: u32, mut
         let (plan, requests) = Plan::new(&world, life, token, &mut random);
         ledger.borrow_mut().requests = requests;
         ledger.borrow_mut().is_tls = world.limits.is_tls;
-        let socket = Socket::new(life, ledger, random.fork(), world.limits.fault_ppm);
-        let (world, gateway) = (Rc::clone(&world), Rc::clone(&gateway));
+        let socket = Socket::new(life, ledger, random.fork());
+        let gateway = Rc::clone(&gateway);
         spawn_local(async move {
             if gateway.connect(&socket, &mut random).await {
-                live(&world, &socket, plan).await;
+                live(&socket, plan).await;
             } else {
-                world.note(life, "refused", format_args!(""));
+                note!(life, "refused", "");
             }
         });
     }
@@ -366,13 +366,13 @@ impl Gateway {
         }
         let open = self.open.borrow();
         let Some(last) = open.len().checked_sub(1) else { return false };
-        self.world.note(socket.life, "connect", format_args!(""));
+        note!(socket.life, "connect", "");
         open[random.below(last + 1)].connect(socket)
     }
 
     /// Connects to the socket that other processes share.
     fn connect_inherited(&self, socket: &Rc<Socket>) -> bool {
-        self.world.note(socket.life, "inherit", format_args!(""));
+        note!(socket.life, "inherit", "");
         socket.ledger.borrow_mut().is_inherited = true;
         self.inherited.connect(socket)
     }

@@ -1,6 +1,6 @@
 //! A connection in memory, as the kernel would have it: two queues of bytes, ends, resets, and errors on demand.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use crate::ledger::Ledger;
 use crate::random::Random;
-use crate::world::World;
+use crate::world::{World, note};
 
 /// Bytes that the gateway may have unread before the client must wait.
 const WINDOW_BYTES: usize = 256 * 1024;
@@ -28,7 +28,6 @@ pub(crate) struct Socket {
     pub(crate) ledger: Rc<RefCell<Ledger>>,
     state: RefCell<State>,
     random: RefCell<Random>,
-    fault_ppm: Cell<usize>,
 }
 
 #[derive(Default)]
@@ -42,8 +41,6 @@ struct State {
     gateway_ended: bool,
     /// Both sides were shut down, or the gateway has closed its end.
     gateway_gone: bool,
-    /// The gateway closed its end, and the client's bytes were not read.
-    was_reset: bool,
     /// What the next call of the gateway fails with.
     error: Option<Errno>,
     /// The next wait for a write ends at once, although a write has found no room.
@@ -52,6 +49,13 @@ struct State {
     writer: Option<Waker>,
     client_reader: Option<Waker>,
     client_writer: Option<Waker>,
+}
+
+impl State {
+    fn wake_all(&mut self) {
+        let Self { reader, writer, client_reader, client_writer, .. } = self;
+        [reader, writer, client_reader, client_writer].into_iter().for_each(wake);
+    }
 }
 
 fn wake(waker: &mut Option<Waker>) {
@@ -67,19 +71,19 @@ fn wait<T>(waker: &mut Option<Waker>, context: &Context<'_>) -> Poll<T> {
 
 /// The gateway's end.
 impl Socket {
-    pub(crate) fn new(life: u32, ledger: Rc<RefCell<Ledger>>, mut random: Random, fault_ppm: usize) -> Rc<Self> {
+    pub(crate) fn new(life: u32, ledger: Rc<RefCell<Ledger>>, mut random: Random) -> Rc<Self> {
         let send_bytes = random.pick(&[1, 100, 4_000, 65_536, 1_000_000]);
         let send_bytes = if random.permille(700) { 65_536 } else { send_bytes };
         let state = RefCell::new(State { send_bytes, ..State::default() });
-        Rc::new(Self { life, ledger, state, random: RefCell::new(random), fault_ppm: Cell::new(fault_ppm) })
+        Rc::new(Self { life, ledger, state, random: RefCell::new(random) })
     }
 
     /// Returns whether this call fails for no reason of the client.
-    pub(crate) fn fault(&self) -> io::Result<()> {
+    fn fault(&self) -> io::Result<()> {
         let mut random = self.random.borrow_mut();
         let error = match self.state.borrow_mut().error.take() {
             Some(error) => error,
-            None if random.below(1_000_000) < self.fault_ppm.get() => random.pick(&LOCAL_ERRORS),
+            None if random.below(1_000_000) < World::current().limits.fault_ppm => random.pick(&LOCAL_ERRORS),
             None => return Ok(()),
         };
         drop(random);
@@ -167,14 +171,12 @@ impl Socket {
         Ok(())
     }
 
-    /// Ends both sides; `is_close` tells that the descriptor is closed too.
-    pub(crate) fn end_both(&self, is_close: bool) {
+    /// Ends both sides.
+    pub(crate) fn end_both(&self) {
         let mut state = self.state.borrow_mut();
         state.gateway_ended = true;
         state.gateway_gone = true;
-        state.was_reset |= is_close && !state.to_gateway.is_empty();
-        let State { reader, writer, client_reader, client_writer, .. } = &mut *state;
-        [reader, writer, client_reader, client_writer].into_iter().for_each(wake);
+        state.wake_all();
     }
 }
 
@@ -186,7 +188,6 @@ impl Socket {
             let sent = poll_fn(|context| {
                 let mut state = self.state.borrow_mut();
                 if state.gateway_gone || state.client_closed {
-                    state.was_reset |= state.gateway_gone;
                     return Poll::Ready(0);
                 }
                 let room = WINDOW_BYTES.saturating_sub(state.to_gateway.len()).min(bytes.len());
@@ -201,7 +202,6 @@ impl Socket {
             if sent == 0 {
                 return false;
             }
-            self.ledger.borrow_mut().sent += sent;
             bytes = &bytes[sent..];
         }
         true
@@ -231,7 +231,7 @@ impl Socket {
         state.client_ended = true;
         wake(&mut state.reader);
         wake(&mut state.client_writer);
-        World::current().note(self.life, "fin", format_args!(""));
+        note!(self.life, "fin", "");
     }
 
     /// Closes: what was not read, and what comes later, resets the connection.
@@ -240,27 +240,25 @@ impl Socket {
         if state.client_closed {
             return;
         }
-        World::current().note(self.life, "closed", format_args!("{} unread", state.to_client.len()));
+        note!(self.life, "closed", "{} unread", state.to_client.len());
         state.client_closed = true;
         state.client_ended = true;
         if !state.to_client.is_empty() && state.error.is_none() {
             state.error = Some(Errno::CONNRESET);
         }
-        let State { reader, writer, client_reader, client_writer, .. } = &mut *state;
-        [reader, writer, client_reader, client_writer].into_iter().for_each(wake);
+        state.wake_all();
     }
 
     /// Breaks the connection: the gateway's next call fails.
     pub(crate) fn reset(&self) {
         let error = self.random.borrow_mut().pick(&REMOTE_ERRORS);
         let mut state = self.state.borrow_mut();
-        World::current().note(self.life, "reset", format_args!("{error:?}"));
+        note!(self.life, "reset", "{error:?}");
         state.client_closed = true;
         state.client_ended = true;
         if !state.gateway_gone {
             state.error = Some(error);
         }
-        let State { reader, writer, client_reader, client_writer, .. } = &mut *state;
-        [reader, writer, client_reader, client_writer].into_iter().for_each(wake);
+        state.wake_all();
     }
 }

@@ -17,7 +17,7 @@ use tokio::task::LocalSet;
 use tokio::time::Instant;
 
 use crate::socket::Socket;
-use crate::world::{SLACK, World};
+use crate::world::{SLACK, World, check, note};
 
 /// Errors of accept(2) that are those of a connection.
 const CONNECTION_ERRORS: [Errno; 5] = [Errno::CONNABORTED, Errno::HOSTUNREACH, Errno::INTR, Errno::PERM, Errno::PROTO];
@@ -60,15 +60,15 @@ impl TransportListener for SimulatedListener {
 
     async fn acceptable(&self) -> io::Result<()> {
         let world = World::current();
-        world.check(0, !self.is_over.get(), format_args!("accept on a socket that was shut down"));
+        check!(0, !self.is_over.get(), "accept on a socket that was shut down");
         if let Some(failed_at) = self.failed_at.take() {
             let pause = failed_at.elapsed();
             let is_right = pause >= ACCEPT_PAUSE && pause <= ACCEPT_PAUSE + SLACK;
-            world.check(0, is_right, format_args!("a pause of {pause:?} in accepting"));
+            check!(0, is_right, "a pause of {pause:?} in accepting");
         }
         if let Some(lost_at) = self.lost_at.take() {
             let is_right = lost_at.elapsed() <= SLACK;
-            world.check(0, is_right, format_args!("a pause of {:?} after a lost connection", lost_at.elapsed()));
+            check!(0, is_right, "a pause of {:?} after a lost connection", lost_at.elapsed());
         }
         world.call();
         poll_fn(|context| {
@@ -85,7 +85,7 @@ impl TransportListener for SimulatedListener {
     fn accept(&self) -> io::Result<OwnedFd> {
         let world = World::current();
         if let Some(error) = self.fault(&world) {
-            world.note(0, "accept", format_args!("{error:?}"));
+            note!(0, "accept", "{error:?}");
             return Err(error.into());
         }
         let socket = self.backlog.waiting.borrow_mut().pop_front().ok_or(io::ErrorKind::WouldBlock)?;
@@ -122,7 +122,7 @@ impl Backlog {
     pub(crate) fn close(&self) {
         self.is_closed.set(true);
         for socket in self.waiting.take() {
-            socket.end_both(true);
+            socket.end_both();
         }
         self.wake();
     }
@@ -170,7 +170,7 @@ impl Drop for SimulatedListener {
         world.listeners.set(world.listeners.get() - 1);
         let is_open = world.moment().token.is_some() && world.drain_deadline.get().is_none();
         let may_end = !is_open || self.backlog.is_closed.get() || world.is_silent.get();
-        world.check(0, may_end, format_args!("nothing accepts from a socket that listens"));
+        check!(0, may_end, "nothing accepts from a socket that listens");
     }
 }
 
@@ -185,7 +185,7 @@ impl SimulatedStream {
     fn of(socket: Rc<Socket>) -> Self {
         let world = World::current();
         world.streams.set(world.streams.get() + 1);
-        world.note(socket.life, "accept", format_args!(""));
+        note!(socket.life, "accept", "");
         world.count("accepted");
         Self { socket, more: Cell::new(false) }
     }
@@ -242,7 +242,7 @@ impl Stream for SimulatedStream {
             return self.socket.end_writing();
         }
         self.socket.ledger.borrow_mut().aborted();
-        self.socket.end_both(false);
+        self.socket.end_both();
         Ok(())
     }
 }
@@ -252,6 +252,6 @@ impl Drop for SimulatedStream {
         let world = World::current();
         world.streams.set(world.streams.get() - 1);
         self.socket.ledger.borrow_mut().closed(self.socket.has_unread());
-        self.socket.end_both(true);
+        self.socket.end_both();
     }
 }

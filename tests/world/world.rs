@@ -26,6 +26,25 @@ pub(crate) const SLACK: Duration = Duration::from_millis(3);
 /// Calls of the workers in one world, at most: more of them are an endless loop.
 const MOST_CALLS: u64 = 20_000_000;
 
+/// Notes that something is wrong with a life, in these words, unless this holds. Life 0 is that of the world.
+macro_rules! check {
+    ($life:expr, $holds:expr, $($what:tt)+) => {{
+        let holds: bool = $holds;
+        if !holds {
+            $crate::world::World::current().fail($life, format_args!($($what)+));
+        }
+    }};
+}
+
+/// Notes what happened to a life.
+macro_rules! note {
+    ($life:expr, $event:expr, $($detail:tt)+) => {
+        $crate::world::World::current().note($life, $event, format_args!($($detail)+))
+    };
+}
+
+pub(crate) use {check, note};
+
 thread_local! {
     static CURRENT: RefCell<Option<Rc<World>>> = const { RefCell::new(None) };
 }
@@ -58,18 +77,18 @@ pub(crate) struct Moment {
 
 pub(crate) struct World {
     pub(crate) limits: Limits,
-    pub(crate) start: Instant,
+    start: Instant,
     pub(crate) bus: Bus,
     pub(crate) budget: Arc<Budget>,
     pub(crate) permits: Arc<Semaphore>,
     pub(crate) counters: Vec<Arc<WorkerCounters>>,
     pub(crate) random: RefCell<Random>,
     /// The moments so far, each with when it began.
-    moments: RefCell<Vec<(Instant, Moment)>>,
-    /// When the listening sockets were replaced, were closed, or the drain began.
-    pub(crate) endings: RefCell<Vec<Instant>>,
+    moments: RefCell<Vec<(Duration, Moment)>>,
+    /// When the listening sockets were closed, or the drain began.
+    pub(crate) endings: RefCell<Vec<Duration>>,
     /// The deadline of the drain that has begun.
-    pub(crate) drain_deadline: Cell<Option<Instant>>,
+    pub(crate) drain_deadline: Cell<Option<Duration>>,
     pub(crate) backlogs: RefCell<BTreeMap<u16, Rc<Backlog>>>,
     /// Connections that were accepted, and not taken yet, by the descriptors that stand for them.
     pub(crate) accepted_sockets: RefCell<BTreeMap<RawFd, Rc<Socket>>>,
@@ -104,7 +123,7 @@ impl World {
             permits: Arc::new(Semaphore::new(limits.connections)),
             counters: std::iter::repeat_with(Arc::default).take(limits.workers).collect(),
             random: RefCell::new(random),
-            moments: RefCell::new(vec![(start, moment)]),
+            moments: RefCell::new(vec![(Duration::ZERO, moment)]),
             endings: RefCell::default(),
             drain_deadline: Cell::default(),
             backlogs: RefCell::default(),
@@ -130,6 +149,11 @@ impl World {
         CURRENT.with_borrow(Clone::clone).expect("a world is made first")
     }
 
+    /// Returns the time since the start of the world of this thread.
+    pub(crate) fn now() -> Duration {
+        Self::current().start.elapsed()
+    }
+
     /// Ends the world, and returns what was found wrong, and what happened.
     pub(crate) fn end() -> (Vec<String>, Trace, BTreeMap<&'static str, u64>) {
         let world = CURRENT.take().expect("a world is made first");
@@ -143,12 +167,12 @@ impl World {
     pub(crate) fn change(&self, change: impl FnOnce(&mut Moment)) {
         let mut moment = self.moment();
         change(&mut moment);
-        self.note(0, "moment", format_args!("{moment:?}"));
-        self.moments.borrow_mut().push((Instant::now(), moment));
+        note!(0, "moment", "{moment:?}");
+        self.moments.borrow_mut().push((Self::now(), moment));
     }
 
     /// Returns the moments since `since`, the one that it was in included.
-    pub(crate) fn moments_since(&self, since: Instant) -> Vec<Moment> {
+    pub(crate) fn moments_since(&self, since: Duration) -> Vec<Moment> {
         let moments = self.moments.borrow();
         let first = moments.iter().rposition(|(began, _)| *began < since).unwrap_or(0);
         moments[first..].iter().map(|(_, moment)| *moment).collect()
@@ -170,13 +194,12 @@ impl World {
         *self.tally.borrow_mut().entry(what).or_default() += 1;
     }
 
-    /// Notes what happened to a life.
+    /// Notes what happened to a life. [`note`] calls it.
     pub(crate) fn note(&self, life: u32, what: &str, detail: fmt::Arguments<'_>) {
         if self.is_silent.get() {
             return;
         }
-        let mut trace = self.trace.borrow_mut();
-        let trace = &mut *trace;
+        let trace = &mut *self.trace.borrow_mut();
         let now_ms = self.start.elapsed().as_millis();
         match &mut trace.text {
             Some(text) => {
@@ -188,18 +211,12 @@ impl World {
         }
     }
 
-    /// Notes that something is wrong.
+    /// Notes that something is wrong. [`check`] calls it.
     pub(crate) fn fail(&self, life: u32, what: fmt::Arguments<'_>) {
         self.note(life, "WRONG", what);
         let mut violations = self.violations.borrow_mut();
         if violations.len() < 10 {
             violations.push(format!("{} ms, life {life}: {what}", self.start.elapsed().as_millis()));
-        }
-    }
-
-    pub(crate) fn check(&self, life: u32, holds: bool, what: fmt::Arguments<'_>) {
-        if !holds {
-            self.fail(life, what);
         }
     }
 }

@@ -1,51 +1,45 @@
 //! Whether each answer is one that its request may have.
 
-use tokio::time::Instant;
-
 use super::{DISCARD_BYTES, Ledger, READ_BYTES};
 use crate::answer::Answer;
 use crate::request::{Kind, Request};
-use crate::world::{Moment, World};
+use crate::world::{Moment, World, check, note};
 
 impl Ledger {
     /// Takes plaintext that the gateway has sent.
-    pub(crate) fn take_answers(&mut self, world: &World, bytes: &[u8]) {
+    pub(crate) fn take_answers(&mut self, bytes: &[u8]) {
         self.output.extend_from_slice(bytes);
-        let mut output = std::mem::take(&mut self.output);
-        let mut taken = 0;
-        while taken < output.len() {
+        while !self.output.is_empty() {
             let is_head = self.requests.get(self.answers.len()).is_some_and(|request| request.kind == Kind::HeadMethod);
-            match Answer::take(&output[taken..], !is_head) {
+            match Answer::take(&self.output, !is_head) {
                 Ok(Some((answer, length))) => {
-                    taken += length;
-                    self.take_answer(world, answer);
+                    self.output.drain(..length);
+                    self.take_answer(answer);
                 }
                 Ok(None) => break,
                 Err(fault) => {
-                    world.fail(self.life, format_args!("an answer has {fault}"));
+                    check!(self.life, false, "an answer has {fault}");
                     break;
                 }
             }
         }
-        output.drain(..taken);
-        self.output = output;
     }
 
-    fn take_answer(&mut self, world: &World, answer: Answer) {
-        let index = self.answers.len();
-        if let Err(fault) = answer.check() {
-            world.fail(self.life, format_args!("an answer has {fault}"));
-        }
+    fn take_answer(&mut self, answer: Answer) {
+        let (world, index) = (World::current(), self.answers.len());
+        let fault = answer.check().err();
+        check!(self.life, fault.is_none(), "an answer has {fault:?}");
         // The trace of a seed is always the same, so it has no Date.
         let end = if answer.closes() { ", closes" } else { "" };
-        world.note(self.life, "answer", format_args!("{index}: {} {}{end}", answer.status, answer.kind));
-        world.check(self.life, !self.is_closing(), format_args!("an answer behind the last one"));
+        note!(self.life, "answer", "{index}: {} {}{end}", answer.status, answer.kind);
+        check!(self.life, !self.is_closing(), "an answer behind the last one");
         let Some(request) = self.requests.get(index) else {
-            return world.fail(self.life, format_args!("an answer without a request"));
+            check!(self.life, false, "an answer without a request");
+            return;
         };
         if answer.status == 100 {
             self.interim += 1;
-            world.check(self.life, request.expects_continue, format_args!("100 for a request that expects none"));
+            check!(self.life, request.expects_continue, "100 for a request that expects none");
             return;
         }
         world.count(match answer.status {
@@ -56,14 +50,12 @@ impl Ledger {
             _ => "other answers",
         });
         if !self.is_tls {
-            let has_begun = request.start < self.read;
-            world.check(self.life, has_begun, format_args!("an answer before the request"));
-            self.check_status(world, index, &answer);
+            check!(self.life, self.has_begun(request), "an answer before the request");
+            self.check_status(&world, index, &answer);
         } else if answer.status == 200 {
-            let is_message = request.kind == Kind::Message;
-            world.check(self.life, is_message, format_args!("200 for request {index}, {:?}", request.kind));
+            check!(self.life, request.kind == Kind::Message, "200 for request {index}, {:?}", request.kind);
         }
-        self.check_persistence(world, request, &answer);
+        self.check_persistence(request, &answer);
         if answer.status == 200 {
             world.accepted.notify_one();
         }
@@ -72,7 +64,7 @@ impl Ledger {
 
     fn check_status(&self, world: &World, index: usize, answer: &Answer) {
         let request = &self.requests[index];
-        let is_whole = request.end <= self.read;
+        let is_whole = self.is_whole(request);
         let kind = match (request.kind, answer.status) {
             // The answer to HEAD does not say.
             (Kind::HeadMethod, 408) => "timeout",
@@ -81,47 +73,49 @@ impl Ledger {
         };
         match (answer.status, kind) {
             (408, "timeout") => {
-                world.check(self.life, !is_whole, format_args!("408 for a whole request"));
-                let due = self.due(world);
-                world.check(self.life, Instant::now() >= due, format_args!("408 before the deadline"));
+                check!(self.life, !is_whole, "408 for a whole request");
+                check!(self.life, World::now() >= self.due(), "408 before the deadline");
                 return;
             }
             (400, "malformed-request") if !is_whole && (self.is_end_read || self.is_aborted) => return,
             (200, _) => {
-                world.check(self.life, is_whole, format_args!("200 for a part of a request"));
+                check!(self.life, is_whole, "200 for a part of a request");
                 let Moment { is_connected, is_queue_closed, .. } = world.moment();
-                let is_open = is_connected && !is_queue_closed;
-                world.check(self.life, is_open, format_args!("200 while nothing can be published"));
+                check!(self.life, is_connected && !is_queue_closed, "200 while nothing can be published");
             }
             _ => {}
         }
-        let since = self.heads.get(index).copied().unwrap_or_else(Instant::now);
-        let moments = world.moments_since(since);
+        let moments = world.moments_since(self.heads.get(index).copied().unwrap_or_else(World::now));
         let is_allowed = is_allowed(world, request, &moments, answer);
-        world.check(
-            self.life,
-            is_allowed,
-            format_args!("{} {} for request {index}, {:?} in {moments:?}", answer.status, answer.kind, request.kind),
-        );
+        let Answer { status, kind, .. } = answer;
+        check!(self.life, is_allowed, "{status} {kind} for request {index}, {:?} in {moments:?}", request.kind);
     }
 
-    fn check_persistence(&self, world: &World, request: &Request, answer: &Answer) {
+    fn check_persistence(&self, request: &Request, answer: &Answer) {
         // Nobody but the gateway knows how much of a record it has read.
-        let is_cut = if self.is_tls { matches!(answer.status, 400 | 408) } else { request.end > self.read };
+        let is_cut = if self.is_tls { matches!(answer.status, 400 | 408) } else { !self.is_whole(request) };
         let is_refused = answer.status != 200;
         let may_close = request.ends_connection()
-            || self.is_told_to_end(world)
+            || self.is_told_to_end()
             || is_cut
-            || matches!(answer.kind.as_str(), "disabled" | "token")
-            || answer.kind == "https-only"
+            || matches!(answer.kind.as_str(), "disabled" | "token" | "https-only")
             || (is_refused && (request.expects_continue || request.end - request.head_end > DISCARD_BYTES));
-        world.check(self.life, may_close || !answer.closes(), format_args!("{answer:?} closes for no reason"));
+        check!(self.life, may_close || !answer.closes(), "{answer:?} closes for no reason");
         let must_close = request.is_last || answer.status == 401;
-        world.check(self.life, answer.closes() || !must_close, format_args!("{answer:?} stays open"));
+        check!(self.life, answer.closes() || !must_close, "{answer:?} stays open");
     }
 
     pub(super) fn is_closing(&self) -> bool {
         self.answers.last().is_some_and(Answer::closes)
+    }
+
+    /// Returns whether the gateway has read a byte of this request.
+    pub(super) fn has_begun(&self, request: &Request) -> bool {
+        request.start < self.read
+    }
+
+    pub(super) fn is_whole(&self, request: &Request) -> bool {
+        request.end <= self.read
     }
 }
 

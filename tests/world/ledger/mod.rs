@@ -1,8 +1,8 @@
-//! What one life has seen, and whether the gateway did right by it. A life is one connection. The ledger knows which
-//! requests the client sends, and is told of each call that the gateway makes on the socket, with the time of the
-//! simulated clock. It knows nothing of how the gateway is made.
+//! A model of one life, which is one connection, as a client's side and the calls of the gateway show it. It knows which
+//! requests the client sends, and is told of each call that the gateway makes on the socket. It knows nothing of how the
+//! gateway is made.
 //!
-//! The bytes that the gateway has read, compared with where each request ends, tell what it waits for, and so until when:
+//! What the gateway has read, compared with where each request ends, is the phase: what it waits for, and until when.
 //!
 //! | phase | what the gateway has read | the deadline |
 //! |---|---|---|
@@ -11,14 +11,9 @@
 //! | `Body` | a head, and a part of its body | the body timeout |
 //! | `Linger` | the last request, and its side is ended | two seconds, unless the client ends its side |
 //!
-//! While the client takes no answers, the gateway reads nothing, and the body timeout holds in each phase. A call that
-//! comes too late or without a reason is a violation, and so is an answer that its request may not have (`answers`), and
-//! a message that is published without a 200 or not exactly once. Over TLS, only the client's side of this is seen.
-//!
-//! | file | what it holds |
-//! |---|---|
-//! | `answers` | which answers a request may have |
-//! | `deadlines` | when each phase ends, and for which reasons a connection may end |
+//! While the client takes no answers, the gateway reads nothing, and the body timeout holds in each phase. Wrong are a
+//! call that comes too late or without a reason (`deadlines`), an answer that its request may not have (`answers`), and a
+//! message that is published without a 200 or not exactly once. Over TLS, only the client's side of this is seen.
 
 mod answers;
 mod deadlines;
@@ -26,11 +21,10 @@ mod deadlines;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use tokio::time::Instant;
 
 use crate::answer::Answer;
 use crate::request::{Kind, Request, origin};
-use crate::world::{SLACK, World};
+use crate::world::{SLACK, World, check, note};
 
 /// Bytes that one read may bring: a message that came in one keeps as large a buffer.
 const READ_BYTES: usize = 80 * 1024;
@@ -47,27 +41,27 @@ const DISABLED_GRACE: Duration = Duration::from_secs(1);
 /// How long after the stop began the gateway waits for a request, whose answer says that the connection ends.
 const DRAIN_GRACE: Duration = Duration::from_millis(100);
 
-/// What the gateway waits for.
+/// What the gateway waits for, with the number of heads that it had before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// The first byte of a request.
-    Between,
-    Head,
-    Body,
+    Between(usize),
+    Head(usize),
+    Body(usize),
     /// That the client ends its side.
     Linger,
 }
 
+/// Times are counted from the start of the world.
 pub(crate) struct Ledger {
     pub(crate) life: u32,
     pub(crate) requests: Vec<Request>,
     pub(crate) is_tls: bool,
     pub(crate) is_inherited: bool,
-    /// Bytes that the client has sent, and that the gateway has read.
-    pub(crate) sent: usize,
+    /// Bytes that the gateway has read.
     read: usize,
     /// When the gateway had the head of each request.
-    heads: Vec<Instant>,
+    heads: Vec<Duration>,
     /// What the gateway has written and the socket has not taken.
     unsent: Vec<u8>,
     /// An answer that is not complete.
@@ -76,34 +70,31 @@ pub(crate) struct Ledger {
     pub(crate) interim: usize,
     /// The requests whose messages were taken from the queue.
     published: Vec<usize>,
-    served_at: Option<Instant>,
+    served_at: Option<Duration>,
     /// Whether the gateway accepted no requests when it began to serve this connection.
     is_ending_at_once: bool,
+    /// The phase, and when it began.
     phase: Phase,
-    /// How many heads the gateway had when the phase began, and when that was.
-    phase_heads: usize,
-    phase_at: Instant,
-    /// Since when the gateway waits until the client takes its answers.
-    blocked_at: Option<Instant>,
-    /// When the client had taken them.
-    freed_at: Instant,
+    phase_at: Duration,
+    /// Since when the gateway waits until the client takes its answers, and when the client had taken them.
+    blocked_at: Option<Duration>,
+    freed_at: Duration,
     is_end_read: bool,
     /// When the gateway has read or written last.
-    called_at: Instant,
-    pub(crate) broken_at: Option<Instant>,
+    called_at: Duration,
+    broken_at: Option<Duration>,
     is_aborted: bool,
-    pub(crate) is_closed: bool,
+    is_closed: bool,
 }
 
 impl Ledger {
     pub(crate) fn new(life: u32) -> Self {
-        let now = Instant::now();
+        let now = World::now();
         Self {
             life,
             requests: Vec::new(),
             is_tls: false,
             is_inherited: false,
-            sent: 0,
             read: 0,
             heads: Vec::new(),
             unsent: Vec::new(),
@@ -113,8 +104,7 @@ impl Ledger {
             published: Vec::new(),
             served_at: None,
             is_ending_at_once: false,
-            phase: Phase::Between,
-            phase_heads: 0,
+            phase: Phase::Between(0),
             phase_at: now,
             blocked_at: None,
             freed_at: now,
@@ -128,72 +118,61 @@ impl Ledger {
 
     /// The gateway waits until it can read. What it waited for before must have ended in time.
     pub(crate) fn waits(&mut self) {
-        let world = World::current();
+        let now = World::now();
         if self.served_at.is_none() {
-            world.note(self.life, "served", format_args!(""));
+            note!(self.life, "served", "");
+            let world = World::current();
             self.is_ending_at_once = world.moment().token.is_none() || world.drain_deadline.get().is_some();
-            self.served_at = Some(Instant::now());
-            self.called_at = Instant::now();
-            self.phase_at = Instant::now();
+            (self.served_at, self.called_at, self.phase_at) = (Some(now), now, now);
         }
         if self.phase == Phase::Linger || self.is_tls {
             return;
         }
-        world.check(self.life, !self.is_closing(), format_args!("it waits for a request behind the last answer"));
+        check!(self.life, !self.is_closing(), "it waits for a request behind the last answer");
         let phase = self.current_phase();
-        if (phase, self.heads.len()) != (self.phase, self.phase_heads) {
-            self.check_late(&world);
-            self.phase = phase;
-            self.phase_heads = self.heads.len();
-            self.phase_at = Instant::now();
+        if phase != self.phase {
+            self.check_late();
+            (self.phase, self.phase_at) = (phase, now);
         }
     }
 
     /// The gateway has read bytes; none at the end of the client's side.
     pub(crate) fn has_read(&mut self, bytes: usize) {
-        let world = World::current();
-        world.note(self.life, "read", format_args!("{bytes}, {} before", self.read));
-        self.check_alive(&world, "reads");
-        self.check_silence(&world);
+        note!(self.life, "read", "{bytes}, {} before", self.read);
+        let is_dead = self.broken_at.is_some_and(|at| World::now() > at + SLACK);
+        check!(self.life, !is_dead && !self.is_closed, "reads on a broken connection");
+        self.check_silence();
         if self.is_tls || self.phase == Phase::Linger {
             return;
         }
-        let has_unsent = !self.unsent.is_empty();
-        world.check(self.life, !has_unsent, format_args!("a read while {} bytes of answers wait", self.unsent.len()));
-        self.check_late(&world);
+        check!(self.life, self.unsent.is_empty(), "a read while {} bytes of answers wait", self.unsent.len());
+        self.check_late();
         self.is_end_read |= bytes == 0;
         self.read += bytes;
         while self.requests.get(self.heads.len()).is_some_and(|next| next.head_end <= self.read) {
-            self.heads.push(Instant::now());
+            self.heads.push(World::now());
         }
     }
 
     /// The gateway writes: `offered` is what it wants to write, of which the socket takes so much.
     pub(crate) fn has_written(&mut self, offered: &[u8], taken: Option<usize>) {
-        let world = World::current();
-        world.note(self.life, "write", format_args!("{taken:?} of {}", offered.len()));
-        self.check_silence(&world);
+        note!(self.life, "write", "{taken:?} of {}", offered.len());
+        self.check_silence();
         if self.is_tls {
             // The answer in it may tell of a message.
-            world.accepted.notify_one();
+            World::current().accepted.notify_one();
             return;
         }
-        let fresh = match offered.strip_prefix(self.unsent.as_slice()) {
-            Some(fresh) => fresh,
-            None => {
-                world.fail(self.life, format_args!("{} bytes of an answer were lost", self.unsent.len()));
-                offered
-            }
-        };
-        self.take_answers(&world, fresh);
+        let fresh = offered.strip_prefix(self.unsent.as_slice());
+        check!(self.life, fresh.is_some(), "{} bytes of an answer were lost", self.unsent.len());
+        self.take_answers(fresh.unwrap_or(offered));
         self.unsent.clear();
         self.unsent.extend_from_slice(&offered[taken.unwrap_or(0)..]);
         match (self.blocked_at, self.unsent.is_empty()) {
-            (None, false) => self.blocked_at = Some(Instant::now()),
+            (None, false) => self.blocked_at = Some(World::now()),
             (Some(_), true) => {
-                self.check_late(&world);
-                self.blocked_at = None;
-                self.freed_at = Instant::now();
+                self.check_late();
+                (self.blocked_at, self.freed_at) = (None, World::now());
             }
             _ => {}
         }
@@ -201,91 +180,76 @@ impl Ledger {
 
     /// A call of the gateway has failed.
     pub(crate) fn broke(&mut self, error: Errno) {
-        World::current().note(self.life, "error", format_args!("{error:?}"));
-        self.broken_at.get_or_insert_with(Instant::now);
+        note!(self.life, "error", "{error:?}");
+        self.broken_at.get_or_insert_with(World::now);
     }
 
     /// The gateway has ended its side.
     pub(crate) fn ended(&mut self) {
-        let world = World::current();
-        world.note(self.life, "shutdown", format_args!(""));
-        self.check_silence(&world);
+        note!(self.life, "shutdown", "");
+        self.check_silence();
         if !self.is_tls {
-            self.check_end(&world);
-            self.phase = Phase::Linger;
-            self.phase_at = Instant::now();
+            self.check_end();
+            (self.phase, self.phase_at) = (Phase::Linger, World::now());
         }
     }
 
     /// The drain is over, and the gateway has ended both sides.
     pub(crate) fn aborted(&mut self) {
-        let world = World::current();
-        world.note(self.life, "aborted", format_args!(""));
-        let deadline = world.drain_deadline.get();
-        let is_due = deadline.is_some_and(|deadline| Instant::now() >= deadline);
-        world.check(self.life, is_due, format_args!("cut off before the drain's deadline"));
+        note!(self.life, "aborted", "");
+        let is_due = World::current().drain_deadline.get().is_some_and(|deadline| World::now() >= deadline);
+        check!(self.life, is_due, "cut off before the drain's deadline");
         self.is_aborted = true;
     }
 
     /// The gateway has closed the socket; `has_unread` tells whether it had bytes that were not read.
     pub(crate) fn closed(&mut self, has_unread: bool) {
-        let world = World::current();
-        world.note(self.life, "close", format_args!("{}", if has_unread { "with unread bytes" } else { "" }));
+        let now = World::now();
+        note!(self.life, "close", "{}", if has_unread { "with unread bytes" } else { "" });
         self.is_closed = true;
-        if let Some(broken_at) = self.broken_at {
-            let is_prompt = broken_at.elapsed() <= SLACK;
-            world.check(
-                self.life,
-                is_prompt,
-                format_args!("a broken connection was kept for {:?}", broken_at.elapsed()),
-            );
-        }
+        let is_prompt = self.broken_at.is_none_or(|broken_at| now <= broken_at + SLACK);
+        check!(self.life, is_prompt, "a connection that broke at {:?} was kept", self.broken_at);
         if self.served_at.is_some() {
-            self.check_silence(&world);
+            self.check_silence();
         }
         if self.is_tls || self.served_at.is_none() {
             return;
         }
+        let is_cut = self.broken_at.is_some() || self.is_aborted;
         if self.phase == Phase::Linger {
-            self.check_late(&world);
-            let is_over = self.phase_at.elapsed() >= LINGER || self.broken_at.is_some() || self.is_aborted;
-            world.check(self.life, is_over || !has_unread, format_args!("closed with unread bytes in the linger"));
+            self.check_late();
+            let is_over = is_cut || now >= self.phase_at + LINGER;
+            check!(self.life, is_over || !has_unread, "closed with unread bytes in the linger");
         } else {
-            self.check_end(&world);
-            let excuse = self.broken_at.is_some() || self.is_aborted || self.has_timed_out_unsent(&world);
-            world.check(self.life, excuse || !has_unread, format_args!("closed with unread bytes, which resets"));
+            self.check_end();
+            let is_excused = is_cut || self.has_timed_out_unsent();
+            check!(self.life, is_excused || !has_unread, "closed with unread bytes, which resets");
         }
-        self.check_complete(&world);
+        self.check_complete();
     }
 
     /// A message of this connection was taken from the queue.
     pub(crate) fn was_published(&mut self, topic: &[u8], payload: &[u8]) {
-        let world = World::current();
         let Some((_, index)) = origin(payload) else { unreachable!("the caller has found this life by it") };
-        world.note(self.life, "published", format_args!("{index}"));
+        note!(self.life, "published", "{index}");
         let is_next = self.published.last().is_none_or(|last| *last < index);
-        world.check(self.life, is_next, format_args!("{index} published behind {:?}", self.published.last()));
+        check!(self.life, is_next, "{index} published behind {:?}", self.published.last());
         let is_whole = self.requests.get(index).is_some_and(|request| {
             request.kind == Kind::Message && request.payload == payload && (self.is_tls || request.end <= self.read)
         });
-        world.check(self.life, is_whole && topic == b"adapter/nodes/data", format_args!("{index} published changed"));
+        check!(self.life, is_whole && topic == b"adapter/nodes/data", "{index} published changed");
         self.published.push(index);
     }
 
     /// Compares the answers with what was published. The life is over.
     pub(crate) fn check_published(&self) {
-        let world = World::current();
-        for (index, answer) in self.answers.iter().enumerate() {
+        for (index, Answer { status, .. }) in self.answers.iter().enumerate() {
             let times = self.published.iter().filter(|published| **published == index).count();
-            let expected = usize::from(answer.status == 200);
-            world.check(
-                self.life,
-                times == expected,
-                format_args!("request {index} was answered with {} and published {times} times", answer.status),
-            );
+            let is_right = times == usize::from(*status == 200);
+            check!(self.life, is_right, "request {index} was answered with {status} and published {times} times");
         }
         let unanswered = self.published.iter().any(|index| *index >= self.answers.len());
-        world.check(self.life, !unanswered || self.is_tls, format_args!("a message was published without an answer"));
+        check!(self.life, !unanswered || self.is_tls, "a message was published without an answer");
     }
 
     /// Returns how many bytes of a body the gateway keeps at least, and whether it keeps a body.
@@ -294,7 +258,7 @@ impl Ledger {
             return (0, self.is_tls && !self.is_closed);
         }
         let request = &self.requests[self.heads.len() - 1];
-        let is_known = self.blocked_at.is_none() && self.phase == Phase::Body && !request.is_chunked;
+        let is_known = self.blocked_at.is_none() && matches!(self.phase, Phase::Body(_)) && !request.is_chunked;
         (if is_known { self.read - request.head_end } else { 0 }, true)
     }
 }
