@@ -61,8 +61,8 @@ impl Connection {
         Ok(Self { socket, tls, unsent: Vec::new(), partial: Vec::new(), unanswered: 0 })
     }
 
-    /// Closes the connection as most clients do: with `close_notify` in TLS, and without a reset.
-    pub(crate) fn close(mut self) -> Result<(), Failure> {
+    /// Ends the connection as most clients do: with `close_notify` in TLS, and without a reset. Drop closes it.
+    pub(crate) fn close(&mut self) -> Result<(), Failure> {
         if let Some(tls) = &mut self.tls {
             self.unsent.extend(tls.close()?);
         }

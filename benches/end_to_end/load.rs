@@ -12,18 +12,21 @@ use rustls::ClientConfig;
 use socket2::SockAddr;
 
 use crate::Failure;
+use crate::clients::Clients;
 use crate::connection::{Connection, READ_BYTES};
 use crate::request::{Answers, Request, since_ns};
 
 /// How long a server may take for its next answer.
-pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The most connections that are handled between two readings of the clock.
-pub(crate) const EVENTS: usize = 256;
+const EVENTS: usize = 256;
 
 /// The connections to one server.
 pub(crate) struct Load {
     connections: Vec<Connection>,
+    /// The clients, where each request has a connection of its own.
+    clients: Option<Clients>,
     epoll: OwnedFd,
     events: Vec<epoll::Event>,
     buffer: Vec<u8>,
@@ -41,17 +44,22 @@ pub(crate) struct Outcome {
 impl Load {
     /// Opens this number of connections.
     pub(crate) fn connect(address: &SockAddr, tls: Option<&Arc<ClientConfig>>, count: usize) -> Result<Self, Failure> {
+        let connections = (0..count).map(|_| Connection::open(address, tls)).collect::<Result<_, _>>()?;
+        Self::of(connections, None)
+    }
+
+    /// Opens the first connection of each client. A request that was answered ends its connection.
+    pub(crate) fn of_clients(clients: Clients) -> Result<Self, Failure> {
+        Self::of(clients.connect()?, Some(clients))
+    }
+
+    fn of(connections: Vec<Connection>, clients: Option<Clients>) -> Result<Self, Failure> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let mut connections = Vec::with_capacity(count);
-        for index in 0..count {
-            let connection = Connection::open(address, tls)?;
-            // With edge-triggered events, the registration never changes.
-            let interest = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
-            epoll::add(&epoll, &connection.socket, epoll::EventData::new_u64(index as u64), interest)?;
-            connections.push(connection);
+        for (index, connection) in connections.iter().enumerate() {
+            register(&epoll, index, connection, clients.is_some())?;
         }
         let (events, buffer) = (Vec::with_capacity(EVENTS), vec![0; READ_BYTES]);
-        Ok(Self { connections, epoll, events, buffer, answers: Answers::default() })
+        Ok(Self { connections, clients, epoll, events, buffer, answers: Answers::default() })
     }
 
     /// Sends the next request on each connection when it has been answered, for `duration`. Puts a timestamp into each
@@ -95,6 +103,10 @@ impl Load {
                 let sent_ns = sent_ns.get_mut(index).ok_or("an event of an unknown connection")?;
                 if let Some(from) = stamps_from {
                     delays_ns.push(since_ns(from) - *sent_ns);
+                }
+                if let Some(clients) = &mut self.clients {
+                    clients.reconnect(index, connection)?;
+                    register(&self.epoll, index, connection, true)?;
                 }
                 match over {
                     true => busy -= 1,
@@ -147,23 +159,27 @@ impl Load {
         Ok(Outcome { requests: total, elapsed: start.elapsed(), delays_ns })
     }
 
+    /// Waits for events. It is an error if none comes within [`ANSWER_TIMEOUT`].
     fn wait(&mut self, timeout: Duration) -> Result<(), Failure> {
-        wait(&self.epoll, &mut self.events, timeout)
+        self.events.clear();
+        let mut timespec = Timespec::try_from(timeout)?;
+        if timeout < ANSWER_TIMEOUT {
+            // epoll_wait(2) rounds its time up to milliseconds, and ppoll(2) takes nanoseconds.
+            poll(&mut [PollFd::new(&self.epoll, PollFlags::IN)], Some(&timespec))?;
+            timespec = Timespec::default();
+        }
+        match epoll::wait(&self.epoll, spare_capacity(&mut self.events), Some(&timespec)) {
+            Ok(0) if timeout == ANSWER_TIMEOUT => Err("the server did not answer in time".into()),
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 
-/// Waits for events. It is an error if none comes within [`ANSWER_TIMEOUT`].
-pub(crate) fn wait(epoll: &OwnedFd, events: &mut Vec<epoll::Event>, timeout: Duration) -> Result<(), Failure> {
-    events.clear();
-    let mut timespec = Timespec::try_from(timeout)?;
-    if timeout < ANSWER_TIMEOUT {
-        // epoll_wait(2) rounds its time up to milliseconds, and ppoll(2) takes nanoseconds.
-        poll(&mut [PollFd::new(epoll, PollFlags::IN)], Some(&timespec))?;
-        timespec = Timespec::default();
-    }
-    match epoll::wait(epoll, spare_capacity(events), Some(&timespec)) {
-        Ok(0) if timeout == ANSWER_TIMEOUT => Err("the server did not answer in time".into()),
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
+/// Registers a connection once: with edge-triggered events, that never changes. A socket with a single request takes
+/// everything that is sent, so nothing waits for it to take more.
+fn register(epoll: &OwnedFd, index: usize, connection: &Connection, is_single: bool) -> Result<(), Failure> {
+    let interest = epoll::EventFlags::IN | epoll::EventFlags::ET;
+    let interest = if is_single { interest } else { interest | epoll::EventFlags::OUT };
+    Ok(epoll::add(epoll, &connection.socket, epoll::EventData::new_u64(index as u64), interest)?)
 }

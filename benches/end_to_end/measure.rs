@@ -244,10 +244,12 @@ impl Bench {
                 self.timed(server, || connected.open_loop(&mut request, rate_hz, self.duration, self.start))
             }
             Scenario::ConnectionEach { clients, resumed } => {
-                let request = server.request(SMALL_BYTES, 1);
-                let mut clients = Clients::new(&server.process.address, server.tls.as_ref(), clients, resumed)?;
-                self.run(server, || clients.run(&request, WARM_UP))?;
-                let (outcome, cpu) = self.run(server, || clients.run(&request, self.duration))?;
+                let mut request = server.request(SMALL_BYTES, 1);
+                let clients = Clients::new(&server.process.address, server.tls.as_ref(), clients, resumed);
+                let mut load = Load::of_clients(clients)?;
+                self.run(server, || load.closed_loop(&mut request, WARM_UP, None, |_| Ok(())))?;
+                let load = || load.closed_loop(&mut request, self.duration, None, |_| Ok(()));
+                let (outcome, cpu) = self.run(server, load)?;
                 Ok(rates(&outcome, cpu))
             }
             Scenario::Publish { publishers } => {
