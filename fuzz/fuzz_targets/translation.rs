@@ -1,6 +1,3 @@
 #![no_main]
 
-#[path = "../../tests/library/properties/mod.rs"]
-mod properties;
-
-libfuzzer_sys::fuzz_target!(|input: &[u8]| properties::translation(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| adapter_gateway_fuzz::run("translation", input));
