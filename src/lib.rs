@@ -31,16 +31,9 @@
 //!
 //! # Invariants
 //!
-//! * The core (`http`, `message`, `zmtp` and `sync`) does no I/O and knows no clock: it names neither tokio nor zmq,
-//!   rustls, `std::net`, `std::thread` or `Instant`. Tests, fuzz targets and benches use it directly. `tests/library/architecture`
-//!   checks this too.
 //! * The same bytes have the same result, whether they arrive at once or in any number of parts.
 //! * A message is answered with 200 only after it is in the queue. A message in the queue is handed over even if
 //!   the process is asked to stop next.
-//! * One thread owns every socket of the bus: those of libzmq, which dial, and those of the ports that are bound. Of what a
-//!   peer of these ports sends, no byte reaches libzmq.
-//! * The kernel owns no buffer of a connection that waits ([`server::transport`]), so nothing is lost or leaked when a
-//!   deadline drops a future.
 //! * The memory that a client can make the process hold is bounded: by `--max-head` and `--max-connections`, by
 //!   `--max-buffered`, by the bounds of the queue, and by the pipes of libzmq. What a peer of a bound port can make it hold
 //!   is bounded by constants of `zmtp` and `bus`. A hub that is dialled is trusted.

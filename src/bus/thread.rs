@@ -18,7 +18,7 @@ use super::poller::{Clock, Poller, Ready, WaitEnd};
 use super::state::{BusState, SubscriberTotals};
 use crate::sync::Ordering;
 use crate::sys::log::log;
-use crate::sys::memory::note_held;
+use crate::sys::memory::MEMORY;
 use crate::sys::process::schedule_as_batch;
 use crate::zmtp::{Exchange, Origin};
 
@@ -172,7 +172,7 @@ impl BusThread {
     /// Gives back what nobody needs any more, and tells other threads how it stands.
     fn give_back(&mut self, now: Duration) {
         let unfinished_bytes = self.server.as_ref().map_or(0, |server| server.unfinished.bytes);
-        note_held(self.state.queue.weight_bytes() + self.exchange.held_bytes() + unfinished_bytes);
+        MEMORY.note_held(self.state.queue.weight_bytes() + self.exchange.held_bytes() + unfinished_bytes);
         let released = self.exchange.take_released();
         if released.posted > 0 {
             self.state.release(released.posted, released.posted_weight_bytes);

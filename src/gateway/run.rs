@@ -24,7 +24,7 @@ use crate::server::listener::{BoundAddress, ListenTarget, Listening};
 use crate::server::pool::check_io;
 use crate::sync::token::Token;
 use crate::sys::log::{log, warning};
-use crate::sys::memory::return_when_over;
+use crate::sys::memory::MEMORY;
 use crate::sys::process::ParentEnd;
 use crate::sys::retry::retry_until;
 use crate::tls::source::CertificateSource;
@@ -53,7 +53,7 @@ pub(crate) fn run(
         .build()
         .map_err(Failure::cannot("create an event loop"))?;
     runtime.block_on(async {
-        tokio::spawn(return_when_over());
+        tokio::spawn(MEMORY.return_when_over());
         // The parent may end at any time, so it is watched first.
         let parent = config.watch_parent.then(ParentEnd::watch).transpose();
         let parent = parent.map_err(Failure::cannot("watch the parent"))?;

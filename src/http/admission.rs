@@ -10,11 +10,9 @@ use crate::sync::token::Token;
 /// The path of the only endpoint.
 pub const ENDPOINT: &str = "/api/message";
 
-/// The query parameter that carries the token.
 const TOKEN_PARAMETER: &str = "token";
 
-/// Decides on a request by its head, the token in force and the policy alone. There is no token while the REST API is
-/// switched off. Only OPTIONS and POST pass.
+/// Decides on a request by its head. There is no token while the REST API is switched off. Only OPTIONS and POST pass.
 pub(super) fn admit(head: &Head<'_>, token: Option<&Token>, policy: &Policy) -> Result<(), Problem> {
     let fields = &head.fields;
     if head.target.path != ENDPOINT.as_bytes() {
@@ -44,8 +42,8 @@ pub(super) fn admit(head: &Head<'_>, token: Option<&Token>, policy: &Policy) -> 
     }
 }
 
-/// Returns whether the query holds the token, once, or, where the query has none, the `Authorization` field. All values
-/// are compared, so that the time taken tells nothing of them.
+/// Returns whether the query holds the token, once, or, where it has none, the `Authorization` field. All values are
+/// compared, so that the time taken tells nothing of them.
 fn holds_token(head: &Head<'_>, token: &Token) -> bool {
     let (mut values, mut matching) = (0, 0);
     head.target.parameters(TOKEN_PARAMETER, |value| {

@@ -9,15 +9,14 @@ use crate::http::h1::fields::Framing;
 use crate::http::request::Request;
 use crate::sync::limits::{Budget, Hold};
 
-/// Bytes that are read at once, into one buffer for all connections of a worker: a whole pipeline, or a body of 64 KiB
-/// with its head.
+/// Bytes that are read at once: a whole pipeline, or a body of 64 KiB with its head.
 pub const READ_BYTES: usize = 80 * 1024;
 
-/// Bytes of a refused body that are read and dropped so that the connection can go on: no more than what one read
-/// brings. To read a longer one costs more than a new connection.
+/// Bytes of a refused body that are read and dropped so that the connection can go on: as many as one read brings. To
+/// read a longer one costs more than a new connection.
 pub const DISCARD_BYTES: u64 = 64 * 1024;
 
-/// Reads one body, up to a limit of its content.
+/// Finds the end of one body, up to a limit of its content.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BodyReader {
     rest: BodyRest,
@@ -25,26 +24,21 @@ pub(super) struct BodyReader {
     allowed_bytes: u64,
 }
 
-/// How the end of a body is found.
 #[derive(Clone, Copy, Debug)]
 enum BodyRest {
-    /// So many bytes are still to come.
     Length(u64),
     Chunked(ChunkedDecoder),
 }
 
-/// Why a body is not read to its end.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum BodyFault {
     Malformed(SyntaxFault),
-    /// It is over its limit.
     TooLarge,
-    /// The buffers have no room for it. The reader drops it, from the input on that was not buffered.
+    /// The buffers have no room for it. The reader drops what was not buffered.
     NoRoom(BodyReader),
 }
 
 impl BodyReader {
-    /// Returns a reader of a body that was not read yet, of at most `limit` bytes.
     pub(super) fn new(framing: Framing, limit: u64) -> Self {
         let rest = match framing {
             Framing::Length(bytes) => BodyRest::Length(bytes),
@@ -53,12 +47,10 @@ impl BodyReader {
         Self { rest, allowed_bytes: limit }
     }
 
-    /// Returns whether there is nothing to read.
     pub(super) fn is_empty(&self) -> bool {
         matches!(self.rest, BodyRest::Length(0))
     }
 
-    /// Returns whether the body is known to be over its limit before it is read.
     pub(super) fn is_too_large(&self) -> bool {
         self.length_left().is_some_and(|left| left > self.allowed_bytes)
     }
@@ -79,7 +71,7 @@ impl BodyReader {
         Ok(part)
     }
 
-    /// Returns the bytes that are still to come, where that is known.
+    /// Returns the bytes that are still to come; `None` for a chunked body.
     fn length_left(&self) -> Option<u64> {
         match self.rest {
             BodyRest::Length(left) => Some(left),
@@ -88,7 +80,7 @@ impl BodyReader {
     }
 }
 
-/// The whole body, once it has ended, and what of the input was not read.
+/// The body, once it is whole, and what of the input was not read.
 pub(super) type BufferedPart<'i> = (Option<Cow<'i, [u8]>>, &'i [u8]);
 
 /// The body of an admitted request, which is buffered until it is whole.
@@ -97,16 +89,15 @@ pub(super) struct BufferedBody {
     pub(super) request: Request,
     reader: BodyReader,
     content: Vec<u8>,
-    /// Bytes of `content` that the reader has seen: all but those that were put there by way of [`BufferedBody::space`].
+    /// Bytes of `content` that the reader has seen: all but those that were put into [`BufferedBody::space`].
     read_bytes: usize,
     hold: Hold,
-    /// What the buffers can hold at most.
     buffered_bytes: usize,
 }
 
 impl BufferedBody {
-    /// Returns a body that was not read yet; none where the buffers have no room for it. A body that may come whole in one
-    /// read needs room only once a part of it waits for the rest.
+    /// Returns `None` where the buffers have no room. A body that may come whole in one read needs room only once a
+    /// part of it waits for the rest.
     pub(super) fn new(request: Request, limit: u64, budget: &Arc<Budget>) -> Option<Self> {
         let reader = BodyReader::new(request.framing, limit);
         debug_assert!(!reader.is_too_large(), "such a request is not admitted");
@@ -139,9 +130,8 @@ impl BufferedBody {
         Ok((whole, part.rest))
     }
 
-    /// Returns the capacity of the buffer for so many bytes of the body: the whole length where it is known. Else it
-    /// doubles, up to what the body and the buffers may hold. It depends on the bytes alone, not on their pieces, so
-    /// that the pieces make no difference to what fits.
+    /// Returns the whole length where it is known. Else the capacity doubles, up to what the body and the buffers may
+    /// hold. The pieces of a body make no difference to what fits.
     fn capacity_for(&self, content_bytes: usize) -> usize {
         if let Some(left) = self.length_left() {
             return content_bytes + left;
@@ -154,7 +144,7 @@ impl BufferedBody {
     }
 
     /// Returns where the rest of a body of known length may be put, to save a copy. [`BufferedBody::read_space`] must
-    /// follow. There is no such place for a body that may come whole in one read and has not begun.
+    /// follow. `None` for a body that may come whole in one read and has not begun.
     pub(super) fn space(&mut self) -> Option<&mut Vec<u8>> {
         let left = self.length_left()?;
         if self.content.is_empty() && left <= READ_BYTES {
@@ -164,7 +154,7 @@ impl BufferedBody {
         Some(&mut self.content)
     }
 
-    /// Reads what was put into the space. Returns the whole body, once it has ended, and what was put behind it.
+    /// Reads what was put into the space. Returns the body, once it is whole, and what was put behind it.
     pub(super) fn read_space(&mut self) -> Option<(Vec<u8>, Vec<u8>)> {
         let (_, input) = split(&self.content, self.read_bytes);
         let part = self.reader.read(input);
@@ -181,7 +171,6 @@ impl BufferedBody {
     }
 }
 
-/// Splits `input` at a place that only a bug could put behind its end.
 pub(super) fn split(input: &[u8], at: usize) -> (&[u8], &[u8]) {
     debug_assert!(at <= input.len(), "{at} is behind the end, {}", input.len());
     input.split_at_checked(at).unwrap_or((input, &[]))

@@ -1,4 +1,4 @@
-//! What the connections of a worker share, what is counted of them, and how a message of theirs is published.
+//! What the connections of a worker share and count, and how a message of theirs is published.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -17,18 +17,15 @@ const DATE_BYTES: usize = 29;
 
 /// What the connections of a worker share.
 #[derive(Debug)]
+#[expect(missing_docs, reason = "the names and types say it")]
 pub struct Context<P> {
-    /// The limits and rules.
     pub policy: Policy,
     /// The token in force; none while the REST API is switched off.
     pub token: Option<Token>,
     /// The date of the answers (RFC 9110 §6.6.1).
     pub(super) date: [u8; DATE_BYTES],
-    /// The bound on the bytes of bodies that all connections hold together.
     pub budget: Arc<Budget>,
-    /// The counters of the worker.
     pub counters: Arc<HttpCounters>,
-    /// What takes the messages.
     pub publisher: P,
 }
 
@@ -39,7 +36,7 @@ impl<P> Context<P> {
         Self { policy, token: None, date, budget, counters, publisher }
     }
 
-    /// Sets the date of the answers, to the second. The owner of the context has the clock.
+    /// Sets the date of the answers, to the second.
     pub fn set_date(&mut self, now: SystemTime) {
         let date = httpdate::fmt_http_date(now).into_bytes().try_into();
         debug_assert!(date.is_ok(), "an HTTP date has one length");
@@ -87,7 +84,6 @@ impl<P: Publish> Context<P> {
         Ok(())
     }
 
-    /// Counts a message whose topic is not known.
     fn unknown_topic(&mut self, topic: &str) {
         self.counters.messages.unknown_topics.add(1);
         if self.policy.rules.check != Check::Envelope {
@@ -97,7 +93,6 @@ impl<P: Publish> Context<P> {
 }
 
 counters! {
-    /// What became of requests.
     pub struct RequestCounters => RequestTotals {
         /// Answers by status code.
         answers: TallyOf<Status>,
@@ -107,7 +102,6 @@ counters! {
 }
 
 counters! {
-    /// What was found in messages.
     pub struct MessageCounters => MessageTotals {
         /// Messages whose topic is not known, published or refused for it.
         unknown_topics: Tally,
@@ -115,14 +109,11 @@ counters! {
 }
 
 counters! {
-    /// What the core counts for one worker, alone on its lines of cache. The alignment is two lines of 64 bytes, since the
-    /// prefetcher of x86 fetches lines in pairs. A new counter belongs into the struct of those that it is to stand beside in
-    /// the `stats` event.
+    /// What the core counts for one worker, alone on its lines of cache. The alignment is two lines of 64 bytes, since
+    /// the prefetcher of x86 fetches lines in pairs.
     #[repr(align(128))]
     pub struct HttpCounters => HttpTotals {
-        /// What became of requests.
         requests: RequestCounters,
-        /// What was found in messages.
         messages: MessageCounters,
     }
 }
@@ -136,19 +127,16 @@ pub(super) struct Input<'i> {
 }
 
 impl<'i> Input<'i> {
-    /// Returns all of a buffer.
     pub(super) fn whole(buffer: &'i Arc<Vec<u8>>) -> Self {
         Self { bytes: buffer, buffer: Some(buffer) }
     }
 
-    /// Returns `bytes`, which are a part of the same read.
     pub(super) fn part(self, bytes: &'i [u8]) -> Self {
         Self { bytes, ..self }
     }
 }
 
-/// Returns a body that was put together, as a buffer that a message may share. One that is too small for that keeps the
-/// room that it has.
+/// Returns a body as a buffer that a message may share. One that is too small for that keeps the room that it has.
 pub(super) fn shared(mut body: Vec<u8>) -> Arc<Vec<u8>> {
     if body.len() >= MIN_SHARED_BYTES {
         body.shrink_to_fit();

@@ -1,12 +1,11 @@
-//! The rules that are the same for all requests while the process runs, and their defaults.
+//! The rules of a run, and their defaults.
 
 use crate::message::{Encoding, Rules};
 
 /// Bytes of a head by default (`--max-head`): a browser sends about 1 KiB, and cookies and proxies add to it.
 pub const HEAD_BYTES: usize = 16 * 1024;
 
-/// Bytes of a body by default (`--max-body`): a message holds text, and libzmq keeps several of this size for each
-/// subscriber that is slow to read.
+/// Bytes of a body by default (`--max-body`): a message holds text, and libzmq keeps several for each slow subscriber.
 pub const BODY_BYTES: u64 = 1024 * 1024;
 
 /// Limits and rules of a request.
@@ -46,8 +45,7 @@ pub enum AllowedOrigins {
 }
 
 impl AllowedOrigins {
-    /// Returns the index of `origin` in the list; none where it is not listed, or where every origin is allowed.
-    #[must_use]
+    /// Returns the index of `origin` in the list.
     pub fn position(&self, origin: Option<&[u8]>) -> Option<usize> {
         match self {
             Self::Any => None,

@@ -34,14 +34,12 @@ counted_enum! {
 }
 
 impl Status {
-    /// Returns the three digits.
-    #[must_use]
+    /// The three digits.
     pub const fn code(self) -> u16 {
         self.row().0
     }
 
-    /// Returns the reason phrase of the status line (RFC 9112 §4), which is the problem's title too.
-    #[must_use]
+    /// The reason phrase (RFC 9112 §4), which is also the title of a problem.
     pub const fn reason(self) -> &'static str {
         self.row().1
     }
@@ -49,33 +47,27 @@ impl Status {
 
 /// Why a request is answered with an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Problem {
+pub(crate) enum Problem {
     /// The head, the framing of the body or the trailers are malformed, or the head asks for too much.
     Request(RequestFault),
-    /// The path is not the endpoint's.
     NotFound,
-    /// The method is neither POST nor OPTIONS.
     Method,
     /// The token is missing, repeated or wrong; the answer does not say which.
     Token,
-    /// The content is not JSON.
     MediaType,
     /// The content is compressed or otherwise encoded.
     ContentEncoding,
-    /// An expectation other than 100-continue.
     Expectation,
-    /// The body is larger than so many bytes.
     TooLarge(u64),
     /// Nothing was published; a retry is safe.
     Unavailable(Unavailable),
-    /// The body is no message.
     Message(Fault),
     /// The head or the body, as named here, was too slow.
     Timeout(&'static str),
 }
 
 impl Problem {
-    /// Returns the status, the last part of the problem's type, and what is wrong in this request.
+    /// Returns the status, the last part of the type, and the detail.
     fn row(&self) -> (Status, &'static str, Cow<'static, str>) {
         match self {
             Self::Request(RequestFault::Malformed(fault)) => {
@@ -130,7 +122,6 @@ impl Problem {
         }
     }
 
-    /// Returns whether the connection may go on after this problem.
     pub(super) fn may_go_on(&self) -> bool {
         match self {
             // Nobody knows where the next request begins (RFC 9112 §11.2), or the rest of the body is too long to be read,
@@ -142,9 +133,8 @@ impl Problem {
         }
     }
 
-    /// Returns the field lines that this problem adds to its answer, each with its CRLF.
-    #[must_use]
-    pub fn field_lines(&self) -> &'static str {
+    /// Returns the field lines that this problem adds to its answer.
+    pub(super) fn field_lines(&self) -> &'static str {
         match self {
             Self::Method => "Allow: POST, OPTIONS\r\n",
             Self::Token => "WWW-Authenticate: Bearer realm=\"adapter-gateway\"\r\n",
@@ -156,10 +146,9 @@ impl Problem {
         }
     }
 
-    /// Returns the status, and the problem document (RFC 9457 §3), as JSON. It ends with a newline, for people who see it
-    /// in a terminal.
-    #[must_use]
-    pub fn document(&self) -> (Status, String) {
+    /// Returns the status, and the document (RFC 9457 §3), which ends with a newline for people who see it in a
+    /// terminal.
+    pub(super) fn document(&self) -> (Status, String) {
         let (status, kind, detail) = self.row();
         let mut document = String::with_capacity(256);
         for part in ["{\"type\":\"urn:adapter-gateway:problem:", kind, "\",\"title\":\"", status.reason()] {

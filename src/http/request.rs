@@ -1,33 +1,29 @@
-//! What is still needed of a request once its head was read.
+//! The part of a head that the body and the answer depend on.
 
 use crate::http::h1::Version;
 use crate::http::h1::fields::{Expectation, Framing};
 use crate::http::h1::head::{Head, Method};
 use crate::http::policy::Policy;
 
-/// What is still needed of a request once its head was read.
+/// The part of a head that the body and the answer depend on.
 #[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "the names and types say it")]
 pub struct Request {
-    /// Where the body ends.
     pub framing: Framing,
-    /// The expectation.
     pub expectation: Expectation,
-    /// Whether a preflight asks for access to a private network.
     pub private_network: bool,
     /// Whether the connection stays open after the answer.
     pub persistent: bool,
-    /// The version: HTTP/1.0 must be told that the connection stays open (RFC 9112 §9.3).
+    /// HTTP/1.0 must be told that the connection stays open (RFC 9112 §9.3).
     pub version: Version,
-    /// The method: the answer to HEAD has no content (RFC 9110 §9.3.2), and no request follows one with CONNECT
-    /// (§9.3.6).
+    /// The answer to HEAD has no content (RFC 9110 §9.3.2), and no request follows one with CONNECT (§9.3.6).
     pub method: Method,
-    /// Which of the listed origins the request comes from ([`AllowedOrigins`](crate::http::policy::AllowedOrigins)).
+    /// The index among the listed origins.
     pub origin: Option<usize>,
 }
 
 impl Request {
-    /// Returns what stands for a request whose head, which begins with these bytes, was not understood.
-    #[must_use]
+    /// Stands for a request whose head, which begins with these bytes, was not understood.
     pub fn unread(head: &[u8]) -> Self {
         Self {
             framing: Framing::Length(0),
@@ -35,7 +31,7 @@ impl Request {
             private_network: false,
             persistent: false,
             version: Version::Http11,
-            // Of the methods, HEAD alone decides on the answer, whatever else is wrong with the head.
+            // HEAD decides on the answer, whatever else is wrong with the head.
             method: if head.starts_with(b"HEAD ") { Method::Head } else { Method::Other },
             origin: None,
         }

@@ -1,5 +1,4 @@
-//! Answers as bytes (RFC 9112 §4): a status line, a few fields, a short content. Each answer is counted here, where
-//! it is written.
+//! Answers as bytes (RFC 9112 §4). Each answer is counted where it is written.
 
 use crate::http::context::Context;
 use crate::http::h1::Version;
@@ -11,10 +10,10 @@ use crate::http::request::Request;
 /// The interim answer that asks for the body (RFC 9110 §15.2.1).
 pub(super) const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// Seconds for which a browser may keep a preflight's answer: a day, more than any browser honours.
+/// Seconds for which a browser may keep the answer to a preflight. No browser honours more than a day.
 const PREFLIGHT_MAX_AGE_S: u32 = 86_400;
 
-/// The content of the answer to plain http where https is spoken. A person reads it.
+/// Plain text, for a person.
 const HTTPS_ONLY: &str = "This port speaks https: use https:// in the address, not http://.\n";
 
 /// Appends 200: the message is in the queue to the hub.
@@ -42,7 +41,6 @@ pub(super) fn options<P>(request: &Request, out: &mut Vec<u8>, context: &Context
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends an error, with its problem document.
 pub(super) fn problem<P>(problem: &Problem, request: &Request, out: &mut Vec<u8>, context: &Context<P>) {
     let (status, document) = problem.document();
     head(status, request, out, context);
@@ -53,14 +51,14 @@ pub(super) fn problem<P>(problem: &Problem, request: &Request, out: &mut Vec<u8>
     content("application/problem+json", &document, request, out);
 }
 
-/// Appends 400, in plain text: what arrives where https is spoken begins with these bytes, which are plain http.
+/// Appends 400, in plain text, to plain http where https is spoken.
 pub fn https_only<P>(first: &[u8], out: &mut Vec<u8>, context: &Context<P>) {
     let request = Request::unread(first);
     head(Status::BadRequest, &request, out, context);
     content("text/plain; charset=utf-8", HTTPS_ONLY, &request, out);
 }
 
-/// Appends the content of an answer and the end of its head. The answer to HEAD has no content (RFC 9110 §9.3.2).
+/// Ends the head and appends the content. The answer to HEAD has none (RFC 9110 §9.3.2).
 fn content(media_type: &str, content: &str, request: &Request, out: &mut Vec<u8>) {
     let bytes = content.len().to_string();
     for part in ["Content-Type: ", media_type, "\r\nContent-Length: ", &bytes, "\r\n\r\n"] {
@@ -71,7 +69,6 @@ fn content(media_type: &str, content: &str, request: &Request, out: &mut Vec<u8>
     }
 }
 
-/// Appends the status line and the fields of every answer, and counts the answer.
 fn head<P>(status: Status, request: &Request, out: &mut Vec<u8>, context: &Context<P>) {
     context.counters.requests.answers.add(status);
     if status == Status::Ok {

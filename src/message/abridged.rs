@@ -20,17 +20,16 @@ use super::json::may_hide_faults;
 use super::judge::{Check, Message, judge};
 use super::reader::MessageReader;
 
-/// The shortest body that is abridged: for a shorter one the abridged text costs as much as it saves.
+/// For a shorter body the abridged text costs as much as it saves.
 const MIN_BYTES: usize = 2 * 1024;
 
-/// The quotes that are looked at to find the longest string. There are few before it in a message.
+/// There are few quotes before the longest string of a message.
 const MOST_QUOTES: usize = 64;
 
 /// What stands for the text that was left out.
 const FILLER: &str = "~";
 
-/// Reads a large body as a message that is published as it was sent. Returns `None` where it may be none, or is not to be
-/// abridged.
+/// Returns `None` for a body that is small, or may be no message.
 pub(super) fn parse(body: &[u8], check: Check) -> Option<Message<'_>> {
     if body.len() < MIN_BYTES {
         return None;
@@ -49,11 +48,11 @@ pub(super) fn parse(body: &[u8], check: Check) -> Option<Message<'_>> {
     }
     let mut reader = MessageReader::new(text, check != Check::Envelope);
     reader.read()?;
-    if reader.fields().any_other_holds(Field::Content, FILLER) {
+    if reader.fields.any_other_holds(Field::Content, FILLER) {
         return None;
     }
     let message = judge(&reader, check).ok()?;
-    let topic = match reader.schema() {
+    let topic = match reader.schema {
         Some(schema) => Cow::Borrowed(schema.topic),
         None => Cow::Owned(message.topic.into_owned()),
     };
@@ -63,7 +62,7 @@ pub(super) fn parse(body: &[u8], check: Check) -> Option<Message<'_>> {
     Some(Message { topic, payload, is_known: message.is_known, renamed_key: None })
 }
 
-/// Returns where most of `body` stands between one quote and the next, if it may be a string.
+/// Returns where most of `body` stands between two quotes, if it may be a string.
 fn longest_string(body: &[u8]) -> Option<Range<usize>> {
     let least_bytes = body.len() / 4 * 3;
     let mut start = body.len();

@@ -1,10 +1,10 @@
-//! What is wrong with a body, and where. The texts never repeat the body, except for the keys of a pointer.
+//! The texts of faults never repeat the body, except for the keys of a pointer.
 
 use std::fmt;
 
 use super::json::JsonReader;
 
-/// Most bytes of a pointer. A pointer helps a person to find the fault; it must not send back keys of any length.
+/// Most bytes of a pointer. It must not send back keys of any length.
 pub const MAX_POINTER_BYTES: usize = 256;
 
 /// Why a body is refused. Its `Display` is one short phrase for people.
@@ -12,18 +12,18 @@ pub const MAX_POINTER_BYTES: usize = 256;
 pub enum Fault {
     /// The body is not UTF-8 JSON (status 400).
     NotJson {
-        /// The line of the fault, from 1. A line ends with a line feed.
+        /// From 1. A line ends with a line feed.
         line: usize,
-        /// The column of the fault, from 1, in characters (Unicode scalar values). Where the body ends too early, one
-        /// past its last character; where it is not UTF-8, that of the first byte which is not.
+        /// From 1, in Unicode scalar values. Where the body ends too early, one past its last character; where it is
+        /// not UTF-8, that of the first byte which is not.
         column: usize,
         /// What the fault is.
         reason: &'static str,
     },
     /// The body is JSON, but no message (status 422).
     NotMessage {
-        /// Where the fault is, or where a field that is missing ought to be: a JSON pointer (RFC 6901) of at most
-        /// [`MAX_POINTER_BYTES`] without percent-encoding, empty for the whole document.
+        /// A JSON pointer (RFC 6901) of at most [`MAX_POINTER_BYTES`], without percent-encoding, to the fault, or to
+        /// where a missing field ought to be.
         pointer: String,
         /// What the fault is.
         reason: String,
@@ -31,7 +31,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Returns the fault `reason` of the text that begins with `before` and has the fault right behind it.
+    /// The fault is right behind `before`, the beginning of the text.
     #[cold]
     pub(super) fn not_json(before: &str, reason: &'static str) -> Self {
         let last_line = before.rsplit('\n').next().unwrap_or(before);
@@ -39,14 +39,14 @@ impl Fault {
         Self::NotJson { line: line_feeds + 1, column: last_line.chars().count() + 1, reason }
     }
 
-    /// Returns the fault `reason` of the value that the keys and indices `path` lead to.
+    /// The keys and indices of `path` lead to the value at fault.
     #[cold]
     pub(super) fn not_message(path: impl IntoIterator<Item = impl AsRef<str>>, reason: impl Into<String>) -> Self {
         Self::NotMessage { pointer: pointer(path), reason: reason.into() }
     }
 
-    /// Returns the fault `reason` of the value that begins at `offset` of the JSON `text`, and for a key that begins there,
-    /// of its object. `text` is the body, or the value of its field `parent`. Nothing before the value nests too deep.
+    /// The value at fault, or the key of the object at fault, begins at `offset` of the JSON `text`, which is the body
+    /// or the value of its field `parent`. Nothing before it nests too deep.
     #[cold]
     pub(super) fn at_offset(parent: Option<&str>, text: &[u8], offset: usize, reason: impl Into<String>) -> Self {
         let path = reversed_path(&mut JsonReader::new(text, 0), offset);
@@ -55,8 +55,7 @@ impl Fault {
         Self::not_message(parent.into_iter().chain(path.unwrap_or_default().into_iter().rev()), reason)
     }
 
-    /// Returns the JSON pointer to the fault, for JSON that is no message.
-    #[must_use]
+    /// Returns the pointer, for JSON that is no message.
     pub fn pointer(&self) -> Option<&str> {
         match self {
             Self::NotJson { .. } => None,
@@ -76,8 +75,7 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// Returns the keys and indices that lead from the value that `json` reads next to what begins at `offset`, the last one
-/// first; none if that is not in it.
+/// Returns the keys and indices that lead from the next value of `json` to what begins at `offset`, the last one first.
 fn reversed_path(json: &mut JsonReader<'_>, offset: usize) -> Option<Vec<String>> {
     let opening = json.peek();
     if json.at() == offset {
@@ -108,8 +106,7 @@ fn reversed_path(json: &mut JsonReader<'_>, offset: usize) -> Option<Vec<String>
     None
 }
 
-/// Returns the pointer to the value that `path` leads to, or to the nearest one above it whose pointer is within the
-/// limit.
+/// Returns the pointer to the value that `path` leads to, or to the nearest one above it whose pointer fits.
 fn pointer(path: impl IntoIterator<Item = impl AsRef<str>>) -> String {
     let mut pointer = String::new();
     for token in path {

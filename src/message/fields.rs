@@ -1,14 +1,14 @@
-//! The fields of a message that are looked at: what they are called, where they stand, and what a body gives for them.
+//! The fields of a message that some check looks at, and what a body gives for them.
 
 use std::borrow::Cow;
 use std::fmt::Display;
 
 use super::fault::Fault;
 
-/// The flaw of a field that is given twice or more, perhaps with a key that is written with escapes.
+/// The key may be written with escapes.
 pub(super) const REPEATED: &str = "is given more than once";
 
-/// A field of the body, or of one of the objects below it, that some check looks at.
+/// A field of the body, or of one of the objects below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Field {
     Topic,
@@ -26,10 +26,9 @@ pub(super) enum Field {
 }
 
 impl Field {
-    /// How many there are.
     pub(super) const COUNT: usize = Self::EntityId as usize + 1;
 
-    /// Returns the field that `key` names in the object `parent`, or in the body where that is `None`.
+    /// Returns the field that `key` names in the object `parent`, or in the body.
     #[inline]
     pub(super) fn find(parent: Option<Self>, key: &str) -> Option<Self> {
         let field = match parent {
@@ -59,7 +58,7 @@ impl Field {
         Some(field)
     }
 
-    /// Returns the JSON pointer to the field, whose last token is the key.
+    /// A JSON pointer, whose last token is the key.
     pub(super) fn pointer(self) -> &'static str {
         match self {
             Self::Topic => "/topic",
@@ -77,18 +76,15 @@ impl Field {
         }
     }
 
-    /// Returns the key of the field.
     pub(super) fn key(self) -> &'static str {
         self.pointer().rsplit('/').next().unwrap_or_default()
     }
 
-    /// Returns the fault of this field having `flaw`.
     #[cold]
     pub(super) fn fault(self, flaw: impl Display) -> Fault {
         self.fault_for(format!("`{}` {flaw}", self.key()))
     }
 
-    /// Returns the fault `reason` of this field.
     #[cold]
     pub(super) fn fault_for(self, reason: impl Into<String>) -> Fault {
         Fault::not_message(self.pointer().split('/').skip(1), reason)
@@ -103,9 +99,7 @@ pub(super) enum Given<'b> {
     String(Cow<'b, str>),
     /// An object, if the field has fields that are looked at.
     Object,
-    /// Any other value.
     Other,
-    /// More than one value.
     Several,
 }
 
@@ -121,13 +115,12 @@ impl<'b> CapturedFields<'b> {
         }
     }
 
-    /// Returns whether the body has no such field.
     #[inline]
     pub(super) fn is_missing(&self, field: Field) -> bool {
         matches!(self.get(field), Given::Nothing)
     }
 
-    /// Returns whether the field is a string that is not empty.
+    /// Returns whether the field is a non-empty string.
     #[inline]
     pub(super) fn is_name(&self, field: Field) -> bool {
         match self.get(field) {
@@ -136,7 +129,6 @@ impl<'b> CapturedFields<'b> {
         }
     }
 
-    /// Checks that the field is an object.
     #[inline]
     pub(super) fn object(&self, field: Field) -> Result<(), Fault> {
         match self.value(field)? {
@@ -145,7 +137,6 @@ impl<'b> CapturedFields<'b> {
         }
     }
 
-    /// Returns the field as a string.
     #[inline]
     pub(super) fn text(&self, field: Field) -> Result<&Cow<'b, str>, Fault> {
         match self.value(field)? {

@@ -1,8 +1,7 @@
 //! JSON text (RFC 8259), read in its order: the one reader of JSON beside `serde_json`.
 //!
-//! `serde_json` says whether a text is JSON. This reader says where its values are, how deep they nest, which strings
-//! hold half of a surrogate pair, and where a text stops being JSON. Whoever uses it asks for what comes next: the
-//! members of an object, the elements of an array, a value that is passed over.
+//! Whoever uses the reader asks for what comes next: the members of an object, the elements of an array, a value that
+//! is passed over.
 
 use std::borrow::Cow;
 
@@ -20,11 +19,11 @@ const UNEXPECTED_END: &str = "unexpected end of the body";
 const INVALID_NUMBER: &str = "invalid number";
 const INVALID_ESCAPE: &str = "invalid escape";
 
-/// Words of eight bytes that are looked at one by one. Most strings are shorter. For a longer one, vector instructions
-/// take fewer steps, and more to begin.
+/// Words of eight bytes that are looked at one by one. For a longer string, vector instructions take fewer steps, and
+/// more to begin.
 const SHORT_STRING_WORDS: usize = 4;
 
-/// Why a text is no JSON. The fault is at the next byte of the reader.
+/// The fault is at the next byte of the reader.
 type Reason = &'static str;
 
 /// Reads JSON text from its start.
@@ -33,13 +32,12 @@ pub struct JsonReader<'t> {
     text: &'t [u8],
     /// The offset of the next byte.
     at: usize,
-    /// The objects and arrays around the next byte.
+    /// Objects and arrays around the next byte.
     level: usize,
     too_deep: Option<usize>,
     lone_surrogate: Option<usize>,
 }
 
-/// A string of a text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct JsonString<'t> {
     /// What stands between the quotes.
@@ -48,28 +46,25 @@ pub(super) struct JsonString<'t> {
 }
 
 impl<'t> JsonReader<'t> {
-    /// Begins at the offset `at` of `text`.
+    /// Begins at the offset `at`.
     #[inline]
-    #[must_use]
     pub fn new(text: &'t [u8], at: usize) -> Self {
         Self { text, at, level: 0, too_deep: None, lone_surrogate: None }
     }
 
-    /// Returns the offset of the next byte. Behind a token that was refused, this is where its fault is.
+    /// Returns the offset of the next byte, which is that of the fault behind a token that was refused.
     #[inline]
-    #[must_use]
     pub fn at(&self) -> usize {
         self.at
     }
 
-    /// Returns the text from `start` to the next byte.
+    /// Returns the text up to the next byte.
     #[inline]
     pub(super) fn since(&self, start: usize) -> &'t [u8] {
         self.text.get(start..self.at).unwrap_or_default()
     }
 
-    /// Returns the first fault that a text of valid syntax can have, and where it is: a value that nests too deep, or a
-    /// string with half of a surrogate pair.
+    /// Returns the first fault of a text of valid syntax, and its offset.
     pub(super) fn fault(&self) -> Option<(usize, String)> {
         let too_deep = self.too_deep.map(|at| (at, format!("nesting deeper than {MAX_DEPTH} levels")));
         let lone_surrogate = self.lone_surrogate.map(|at| (at, LONE_SURROGATE.to_owned()));
@@ -92,10 +87,6 @@ impl<'t> JsonReader<'t> {
     }
 
     /// Reads the token that begins with the next byte, `first`, whether or not it may stand there.
-    ///
-    /// # Errors
-    ///
-    /// Why it is no token.
     pub fn token(&mut self, first: u8) -> Result<(), Reason> {
         match first {
             b'{' | b'}' | b'[' | b']' | b',' | b':' => {
@@ -106,8 +97,7 @@ impl<'t> JsonReader<'t> {
         }
     }
 
-    /// Reads the start of the object or array that begins with the next byte, `opening`, and returns whether it has
-    /// members or elements. If it has none, reads its end too.
+    /// Reads the start of an object or an array. Returns whether it has members or elements; if not, reads its end too.
     #[inline]
     pub(super) fn open(&mut self, opening: u8) -> Result<bool, Reason> {
         if self.level >= MAX_DEPTH {
@@ -123,8 +113,7 @@ impl<'t> JsonReader<'t> {
         Ok(!is_empty)
     }
 
-    /// Reads what follows a member or an element of the object or array that begins with `opening`: a comma or the end.
-    /// Returns whether another member or element follows.
+    /// Reads a comma or the end of the object or array. Returns whether another member or element follows.
     #[inline]
     pub(super) fn next(&mut self, opening: u8) -> Result<bool, Reason> {
         match self.peek() {
@@ -141,7 +130,6 @@ impl<'t> JsonReader<'t> {
         }
     }
 
-    /// Reads a key and its colon.
     #[inline(always)]
     pub(super) fn key(&mut self) -> Result<JsonString<'t>, Reason> {
         if self.peek() != b'"' {
@@ -155,7 +143,7 @@ impl<'t> JsonReader<'t> {
         Ok(key)
     }
 
-    /// Reads the object that begins here, up to the value of its first member with this key. Returns the offset of the key.
+    /// Reads an object up to the value of its first member with this key. Returns the offset of the key.
     pub(super) fn find_member(&mut self, key: &str) -> Option<usize> {
         let mut more = self.open(b'{').ok()?;
         while more {
@@ -171,7 +159,6 @@ impl<'t> JsonReader<'t> {
         None
     }
 
-    /// Passes over a value.
     #[inline]
     pub(super) fn skip(&mut self) -> Result<(), Reason> {
         match self.peek() {
@@ -180,7 +167,7 @@ impl<'t> JsonReader<'t> {
         }
     }
 
-    /// Passes over an object or an array without recursion, in which an open level takes a byte of memory.
+    /// Does not recurse: an open level takes a byte of memory.
     #[inline(never)]
     fn skip_all(&mut self) -> Result<(), Reason> {
         let mut enclosing = Vec::new();
@@ -207,13 +194,12 @@ impl<'t> JsonReader<'t> {
         }
     }
 
-    /// Checks that nothing but white space follows.
     pub(super) fn end(&mut self) -> Result<(), Reason> {
         self.peek();
         if self.rest().is_empty() { Ok(()) } else { Err("expected the end of the body") }
     }
 
-    /// Reads the string, number or literal that begins with the next byte, `first`.
+    /// Reads the string, number or literal that begins with `first`.
     #[inline]
     fn scalar(&mut self, first: u8) -> Result<(), Reason> {
         match first {
@@ -223,7 +209,6 @@ impl<'t> JsonReader<'t> {
         }
     }
 
-    /// Reads a string from its opening quote to its closing one.
     #[inline(always)]
     pub(super) fn string(&mut self) -> Result<JsonString<'t>, Reason> {
         self.at += 1;
@@ -245,7 +230,7 @@ impl<'t> JsonReader<'t> {
         Ok(JsonString { raw, has_escapes })
     }
 
-    /// Skips what stands for itself in a string, up to a quote, a backslash or a control character.
+    /// Skips to a quote, a backslash or a control character.
     #[inline]
     fn skip_plain(&mut self) {
         let (words, _) = self.rest().as_chunks();
@@ -269,8 +254,7 @@ impl<'t> JsonReader<'t> {
         self.at += control.unwrap_or(text.len());
     }
 
-    /// Reads an escape, and behind a high surrogate also a low surrogate that follows. Returns whether it is a surrogate
-    /// without the other one.
+    /// Reads an escape, with the low surrogate behind a high one. Returns whether it is a lone surrogate.
     fn escape(&mut self) -> Result<bool, Reason> {
         self.at += 1;
         match self.byte() {
@@ -289,7 +273,6 @@ impl<'t> JsonReader<'t> {
         }
     }
 
-    /// Reads the four digits of a `\u` escape.
     fn code_unit(&mut self) -> Result<u32, Reason> {
         let mut unit = 0;
         for _ in 0..4 {
@@ -333,7 +316,6 @@ impl<'t> JsonReader<'t> {
         Ok(())
     }
 
-    /// Reads one digit or more.
     fn digits(&mut self) -> Result<(), Reason> {
         let start = self.at;
         while self.byte().is_ascii_digit() {
@@ -342,7 +324,6 @@ impl<'t> JsonReader<'t> {
         if self.at == start { Err(self.reason(INVALID_NUMBER)) } else { Ok(()) }
     }
 
-    /// Reads `true`, `false` or `null`.
     pub(super) fn literal(&mut self) -> Result<(), Reason> {
         let rest = self.rest();
         for literal in [&b"true"[..], b"false", b"null"] {
@@ -374,7 +355,7 @@ impl<'t> JsonReader<'t> {
         self.text.get(self.at..).unwrap_or_default()
     }
 
-    /// Returns the reason to refuse the next byte. Where there is no next byte, its absence is the reason.
+    /// Where there is no next byte, its absence is the reason.
     #[cold]
     fn reason(&self, reason: Reason) -> Reason {
         if self.rest().is_empty() { UNEXPECTED_END } else { reason }
@@ -382,11 +363,7 @@ impl<'t> JsonReader<'t> {
 }
 
 impl<'t> JsonString<'t> {
-    /// Returns the characters of the string, which are UTF-8 if the text is, without a copy where it has no escapes.
-    ///
-    /// # Errors
-    ///
-    /// [`LONE_SURROGATE`], since no text in UTF-8 has one.
+    /// Returns the characters, in UTF-8 if the text is. Fails with [`LONE_SURROGATE`], which no text in UTF-8 has.
     #[inline]
     pub(super) fn decode(self) -> Result<Cow<'t, [u8]>, Reason> {
         if self.has_escapes { self.unescape() } else { Ok(Cow::Borrowed(self.raw)) }
@@ -399,7 +376,6 @@ impl<'t> JsonString<'t> {
     }
 }
 
-/// Returns the byte that ends the object or array that begins with `opening`.
 #[inline]
 fn closing(opening: u8) -> u8 {
     if opening == b'{' { b'}' } else { b']' }
@@ -408,7 +384,7 @@ fn closing(opening: u8) -> u8 {
 const LOW_BITS: u64 = u64::MAX / 0xff;
 const HIGH_BITS: u64 = LOW_BITS << 7;
 
-/// Returns a word whose lowest set bit is in the first byte of `word` that is a quote, a backslash or a control character.
+/// The lowest set bit is in the first byte of `word` that is a quote, a backslash or a control character.
 #[inline]
 fn special_bytes(word: u64) -> u64 {
     // A byte that is less than another one borrows from the next: only the bytes behind it may be taken for one, too.
@@ -418,8 +394,8 @@ fn special_bytes(word: u64) -> u64 {
     (quote | backslash | is_less(word, b' ')) & !word & HIGH_BITS
 }
 
-/// Returns whether `text` may be JSON that nests too deep or holds a lone surrogate, neither of which `serde_json` refuses
-/// in values that it passes over. `false` is certain. This looks at the bytes alone, with vector instructions.
+/// Returns whether `text` may nest too deep or hold a lone surrogate, neither of which `serde_json` refuses in values
+/// that it passes over. `false` is certain. This looks at the bytes alone, with vector instructions.
 pub(super) fn may_hide_faults(text: &str) -> bool {
     let text = text.as_bytes();
     // Each level is opened by a bracket or a brace, which may stand in strings too.

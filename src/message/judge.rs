@@ -1,16 +1,16 @@
-//! What was read of a body, judged: a [`Message`], or the first fault by their precedence.
+//! What was read, judged: a [`Message`], or the first fault by their precedence.
 
 use std::borrow::Cow;
 
 use super::fault::Fault;
 use super::fields::{CapturedFields, Field, Given, REPEATED};
+use super::json::JsonReader;
 use super::msgpack;
 use super::reader::MessageReader;
 use super::topics::{self, CALL_SERVICE, Content, Schema, Vocabulary};
-use super::translate::RenamedKey;
 use crate::sync::limits::MAX_TOPIC_BYTES;
 
-/// A message as it stands in the body that it was parsed from, and how it is published.
+/// A message in its body, and how it is published.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message<'b> {
     pub(super) topic: Cow<'b, str>,
@@ -21,30 +21,21 @@ pub struct Message<'b> {
 
 impl<'b> Message<'b> {
     /// The topic that is published, decoded: 1 to [`MAX_TOPIC_BYTES`] bytes without control characters.
-    #[must_use]
     pub fn topic(&self) -> &str {
         &self.topic
     }
 
     /// Returns whether the topic is [known](topics::known).
-    #[must_use]
     pub fn is_known(&self) -> bool {
         self.is_known
     }
 
-    /// The payload that was sent: the bytes of a JSON object from its `{` to its `}`, with its spacing and its numbers
-    /// untouched.
-    #[must_use]
+    /// The payload as it was sent, from its `{` to its `}`.
     pub fn payload(&self) -> &'b [u8] {
         self.payload
     }
 
-    /// Returns the payload that is published, in its vocabulary: its very bytes as JSON, or the same value in another
-    /// encoding.
-    ///
-    /// # Errors
-    ///
-    /// [`Fault::NotMessage`] for a number that `encoding` cannot hold.
+    /// Returns the payload as it is published. Fails for a number that `encoding` cannot hold.
     pub fn encode(&self, encoding: Encoding) -> Result<Cow<'b, [u8]>, Fault> {
         let renamed = self.renamed_key.map(|key| key.rename(self.payload));
         match (encoding, renamed) {
@@ -65,10 +56,39 @@ impl<'b> Message<'b> {
     }
 }
 
+/// A key of a payload that is published under another name; no other byte differs. No quote stands in the key, not even
+/// where it is written with escapes: it names a known field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RenamedKey {
+    /// The offset in the payload, behind the opening quote.
+    start: usize,
+    wanted: Field,
+}
+
+impl RenamedKey {
+    /// Returns `None` if the payload has the wanted field already.
+    fn find(payload: &[u8], fields: &CapturedFields, identifier: Field, vocabulary: Vocabulary) -> Option<Self> {
+        let wanted = identifier.identifier_in(vocabulary);
+        if !fields.is_missing(wanted) {
+            return None;
+        }
+        let start = JsonReader::new(payload, 0).find_member(identifier.key());
+        debug_assert!(start.is_some(), "the identifier of a payload that was checked is not found in it");
+        Some(Self { start: start? + 1, wanted })
+    }
+
+    /// Returns a buffer of exactly the size of the payload.
+    fn rename(self, payload: &[u8]) -> Vec<u8> {
+        let (before, key) = payload.split_at_checked(self.start).unwrap_or_default();
+        let end = key.iter().position(|&byte| byte == b'"').unwrap_or_default();
+        [before, self.wanted.key().as_bytes(), key.get(end..).unwrap_or_default()].concat()
+    }
+}
+
 /// How much of a message is checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Check {
-    /// The topic, the payload, and the payload's fields where the topic is one of [`topics::SCHEMAS`].
+    /// The topic, the payload, and its fields where the topic has a schema.
     #[default]
     Known,
     /// As [`Check::Known`], and that the topic is [known](topics::known).
@@ -77,12 +97,12 @@ pub enum Check {
     Envelope,
 }
 
-/// The rules that a body is read by. They are the same for all requests while the process runs.
+/// The rules that bodies are read by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
     /// How much of a message is checked (`--check`).
     pub check: Check,
-    /// In which vocabulary messages of the known topics are published (`--vocabulary`).
+    /// In which vocabulary they are published (`--vocabulary`).
     pub vocabulary: Vocabulary,
 }
 
@@ -92,36 +112,30 @@ pub enum Encoding {
     /// As the bytes that were received.
     #[default]
     Json,
-    /// As the same values in MessagePack, see [`msgpack`].
+    /// As the same values in MessagePack.
     Msgpack,
 }
 
-/// Returns the message that was read, as it was sent, if it passes `check`.
 pub(super) fn judge<'b>(reader: &MessageReader<'b>, check: Check) -> Result<Message<'b>, Fault> {
-    let fields = reader.fields();
+    let fields = &reader.fields;
     let topic = fields.text(Field::Topic)?.clone();
-    if reader.schema().is_none() {
+    if reader.schema.is_none() {
         check_topic(&topic)?;
     }
-    let payload = reader.text().get(reader.payload()?).unwrap_or_default();
-    let is_known = reader.schema().is_some() || topics::UNCHECKED.contains(&topic.as_ref());
+    let payload = reader.text.as_bytes().get(reader.payload()?).unwrap_or_default();
+    let is_known = reader.schema.is_some() || topics::UNCHECKED.contains(&topic.as_ref());
     let message = Message { topic, payload, is_known, renamed_key: None };
-    match reader.schema() {
+    match reader.schema {
         Some(schema) if check != Check::Envelope => check_payload(fields, schema)?,
-        None if check == Check::Strict && !is_known => return Err(unknown(message.topic())),
+        None if check == Check::Strict && !is_known => {
+            let nearest = topics::nearest(message.topic());
+            return Err(Field::Topic.fault(format_args!("is not a known topic; the nearest is `{nearest}`")));
+        }
         _ => {}
     }
     Ok(message)
 }
 
-/// Returns the fault of a topic that is not known where it has to be.
-#[cold]
-fn unknown(topic: &str) -> Fault {
-    let nearest = topics::nearest(topic);
-    Field::Topic.fault(format_args!("is not a known topic; the nearest is `{nearest}`"))
-}
-
-/// Checks a topic that is not one of a schema.
 fn check_topic(topic: &str) -> Result<(), Fault> {
     if topic.is_empty() {
         Err(Field::Topic.fault("must not be empty"))
@@ -134,7 +148,6 @@ fn check_topic(topic: &str) -> Result<(), Fault> {
     }
 }
 
-/// Checks that the payload is what `schema` asks for.
 fn check_payload(fields: &CapturedFields, schema: &Schema) -> Result<(), Fault> {
     if let Some(field) = schema.identifiers.iter().find(|&&field| matches!(fields.get(field), Given::Several)) {
         return Err(field.fault(REPEATED));
@@ -147,12 +160,12 @@ fn check_payload(fields: &CapturedFields, schema: &Schema) -> Result<(), Fault> 
     }
 }
 
-/// Returns the field that names the sender or the target. The others of the schema are not looked at.
+/// Returns the first field that names the sender or the target.
 fn identifier(fields: &CapturedFields, schema: &Schema) -> Option<Field> {
     schema.identifiers.iter().copied().find(|&field| fields.is_name(field))
 }
 
-/// Returns why no field of the payload names the sender or the target: what is wrong with the first one that is given.
+/// Tells what is wrong with the first identifier that is given.
 #[cold]
 fn no_identifier(fields: &CapturedFields, schema: &Schema) -> Fault {
     match schema.identifiers {
@@ -177,7 +190,7 @@ fn one_of(fields: &CapturedFields, words: &'static [&'static str]) -> Result<(),
     }
 }
 
-/// Returns names of which one is enough, for people: `` `a`, `b` or `c` ``.
+/// Joins names as `` `a`, `b` or `c` ``.
 #[cold]
 fn alternatives(names: impl Iterator<Item = &'static str>) -> String {
     let names: Vec<_> = names.map(|name| format!("`{name}`")).collect();
@@ -199,8 +212,7 @@ fn home_automation(fields: &CapturedFields) -> Result<(), Fault> {
     entity(fields.text(Field::EntityId)?, domain).map_err(|flaw| Field::EntityId.fault(flaw))
 }
 
-/// Checks that `entity_id` is `<domain>.<device_name>` with neither part empty. The first dot separates them: the name
-/// of a device may hold more.
+/// The first dot of `<domain>.<device_name>` separates its parts: the name of a device may hold more.
 fn entity(entity_id: &str, domain: &str) -> Result<(), &'static str> {
     // The dot is among the first bytes, where a plain search takes fewer instructions than one with vectors.
     let dot = entity_id.bytes().position(|byte| byte == b'.');

@@ -10,14 +10,13 @@ use super::topics::Vocabulary;
 /// Reads `body` as a message by these rules. What the check of its topic refuses is never translated: under
 /// [`Check::Envelope`] it passes as it is, and is read a second time for that.
 ///
-/// # Errors
-///
-/// [`Fault::NotJson`] for a body that is not UTF-8 JSON without a byte order mark, [`Fault::NotMessage`] for JSON that
-/// is no message. Time and memory are linear in the size of the body, whatever it holds.
+/// Fails with [`Fault::NotJson`] for a body that is not UTF-8 JSON without a byte order mark, and with
+/// [`Fault::NotMessage`] for JSON that is no message. Time and memory are linear in the size of any body.
 pub fn parse(body: &[u8], rules: Rules) -> Result<Message<'_>, Fault> {
     let Rules { check, vocabulary } = rules;
     if check == Check::Envelope && vocabulary != Vocabulary::AsSent {
-        return translate_or_pass(body, vocabulary);
+        let as_it_is = Rules { vocabulary: Vocabulary::AsSent, ..rules };
+        return parse(body, Rules { check: Check::Known, vocabulary }).or_else(|_| parse(body, as_it_is));
     }
     if vocabulary == Vocabulary::AsSent
         && let Some(message) = abridged::parse(body, check)
@@ -27,7 +26,6 @@ pub fn parse(body: &[u8], rules: Rules) -> Result<Message<'_>, Fault> {
     parse_whole(body, rules)
 }
 
-/// Reads all of `body` as a message, as [`parse`] does it.
 pub(super) fn parse_whole(body: &[u8], rules: Rules) -> Result<Message<'_>, Fault> {
     let Rules { check, vocabulary } = rules;
     let text = utf8(body)?;
@@ -38,21 +36,14 @@ pub(super) fn parse_whole(body: &[u8], rules: Rules) -> Result<Message<'_>, Faul
     reader.read().ok_or_else(|| explain(text))?;
     let mut message = judge(&reader, check)?;
     if vocabulary != Vocabulary::AsSent
-        && let Some(schema) = reader.schema()
+        && let Some(schema) = reader.schema
     {
-        message.translate(reader.fields(), schema, vocabulary);
+        message.translate(&reader.fields, schema, vocabulary);
     }
     Ok(message)
 }
 
-/// Reads `body` as a message, translated if the check of its topic accepts it, and otherwise as it is.
-#[cold]
-fn translate_or_pass(body: &[u8], vocabulary: Vocabulary) -> Result<Message<'_>, Fault> {
-    let as_it_is = Rules { check: Check::Envelope, vocabulary: Vocabulary::AsSent };
-    parse(body, Rules { check: Check::Known, vocabulary }).or_else(|_| parse(body, as_it_is))
-}
-
-/// Returns the body as text. A byte order mark is valid UTF-8 and no white space, and so it has a fault of its own.
+/// A byte order mark is valid UTF-8 and no white space, so it has a fault of its own.
 fn utf8(body: &[u8]) -> Result<&str, Fault> {
     if body.is_empty() {
         return Err(Fault::not_json("", "empty body"));
@@ -66,12 +57,8 @@ fn utf8(body: &[u8]) -> Result<&str, Fault> {
     })
 }
 
-/// Checks all of `text` with the reader that knows the place of each fault.
-///
-/// # Errors
-///
-/// The first syntax error; in JSON without any, the first value that is nested too deep or string that holds a lone
-/// surrogate.
+/// Checks all of `text` with the reader that knows the place of each fault: the first syntax error; in JSON without
+/// any, the first value that nests too deep or string that holds a lone surrogate.
 pub(super) fn check_json(text: &str) -> Result<(), Fault> {
     let mut json = JsonReader::new(text.as_bytes(), 0);
     let read = json.skip().and_then(|()| json.end());
@@ -79,7 +66,7 @@ pub(super) fn check_json(text: &str) -> Result<(), Fault> {
     json.fault().map_or(Ok(()), |(at, reason)| Err(Fault::at_offset(None, text.as_bytes(), at, reason)))
 }
 
-/// Returns why `text` could not be read: it is not JSON, or else not an object.
+/// `serde_json` has refused `text`: it is not JSON, or not an object.
 #[cold]
 fn explain(text: &str) -> Fault {
     match check_json(text) {

@@ -6,32 +6,23 @@ use std::sync::Arc;
 
 use crate::sync::counting::counted_enum;
 
-/// Bytes from which a payload shares its buffer with the request: below, a copy costs less than to count the owners of the
-/// buffer.
+/// Bytes from which a payload shares its buffer: below, a copy costs less than to count the owners of the buffer.
 pub const MIN_SHARED_BYTES: usize = 4 * 1024;
 
 /// What takes messages for the bus.
 pub trait Publish {
     /// Checks whether a message could be published now.
-    ///
-    /// # Errors
-    /// Why not.
     fn available(&self) -> Result<(), Unavailable>;
 
-    /// Hands a message over, the payload encoded as the policy has it. After `Ok` the message will be given to the bus,
-    /// also if the process is asked to stop next.
-    ///
-    /// # Errors
-    /// Why not; then nothing was handed over.
+    /// Hands a message over. After `Ok` it will be given to the bus, also if the process is asked to stop next.
     fn publish(&self, topic: &str, payload: Payload<'_>) -> Result<(), Unavailable>;
 
-    /// Takes note of a topic that is not known, of a message that was published, or was refused for it.
+    /// Takes note of a topic that is not known, of a message that was published or refused.
     fn note_unknown(&self, _topic: &str) {}
 }
 
 counted_enum! {
-    /// Why nothing can be accepted now, although a retry may be: 503. Each has the last part of its problem's type, and what
-    /// it says.
+    /// Why nothing can be accepted now: 503. Each has the last part of the type of its problem, and its text.
     #[expect(missing_docs, reason = "what each says tells what it is")]
     pub enum Unavailable: (&'static str, &'static str), &'static str = Self::kind => {
         NotConnected = ("bus-not-connected", "the gateway is not connected to a hub"),
@@ -44,14 +35,12 @@ counted_enum! {
 }
 
 impl Unavailable {
-    /// Returns the last part of the problem's type.
-    #[must_use]
+    /// The last part of the type of the problem.
     pub const fn kind(self) -> &'static str {
         self.row().0
     }
 
-    /// Returns what the problem says.
-    #[must_use]
+    /// The text of the problem.
     pub const fn reason(self) -> &'static str {
         self.row().1
     }
@@ -61,14 +50,13 @@ impl Unavailable {
 #[derive(Clone, Debug)]
 pub struct Payload<'p> {
     bytes: &'p [u8],
-    /// The buffer that `bytes` lie in, and where, if it is shared.
+    /// The buffer that `bytes` lie in, and where.
     shared: Option<(&'p Arc<Vec<u8>>, Range<usize>)>,
 }
 
 impl<'p> Payload<'p> {
-    /// Returns `bytes`, which share `buffer` if they lie there, are large, and are most of what it holds. Otherwise they are to
-    /// be copied, so that a few bytes do not hold a megabyte.
-    #[must_use]
+    /// Shares `buffer` if `bytes` lie there, are large, and are most of what it holds. Otherwise they are to be copied,
+    /// so that a few bytes do not hold a megabyte.
     pub fn of(buffer: &'p Arc<Vec<u8>>, bytes: &'p [u8]) -> Self {
         let start = bytes.as_ptr().addr().wrapping_sub(buffer.as_ptr().addr());
         let part = start..start.saturating_add(bytes.len());
@@ -77,27 +65,23 @@ impl<'p> Payload<'p> {
         Self { bytes, shared: is_shared.then_some((buffer, part)) }
     }
 
-    /// Returns the bytes.
-    #[must_use]
+    /// The bytes.
     pub fn bytes(&self) -> &'p [u8] {
         self.bytes
     }
 
-    /// Returns the buffer that is shared, and the part of it that the bytes are; none where the bytes are to be copied.
-    #[must_use]
+    /// The shared buffer and the range of the bytes in it; `None` where they are to be copied.
     pub fn into_shared(self) -> Option<(&'p Arc<Vec<u8>>, Range<usize>)> {
         self.shared
     }
 
-    /// Returns the bytes of memory that the payload takes once it is published.
-    #[must_use]
+    /// Bytes of memory that the payload takes once it is published.
     pub fn held_bytes(&self) -> usize {
         self.shared.as_ref().map_or(self.bytes.len(), |(buffer, _)| buffer.capacity())
     }
 }
 
 impl<'p, T: AsRef<[u8]> + ?Sized> From<&'p T> for Payload<'p> {
-    /// Returns bytes to be copied.
     fn from(bytes: &'p T) -> Self {
         Self { bytes: bytes.as_ref(), shared: None }
     }

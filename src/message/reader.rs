@@ -1,9 +1,8 @@
 //! A body read in one pass by `serde_json`, whatever the order of its keys.
 //!
-//! The pass captures each field that a check may ask for, as the topic may stand behind the payload. No number is
-//! converted, and no string is copied unless it has escapes. Of all other values, only the syntax matters.
-//!
-//! `serde_json` does not say where a value is. A key that it borrows from the body does: its value is behind it.
+//! The pass captures each field that a check may ask for, as the topic may stand behind the payload. It converts no
+//! number, and copies strings only if they have escapes. Of all other values, only the syntax matters. `serde_json`
+//! does not say where a value is. A key that it borrows from the body does: its value is behind it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,17 +16,15 @@ use super::fields::{CapturedFields, Field, Given};
 use super::json::JsonReader;
 use super::topics::{self, Schema};
 
-/// What is captured of a body.
 pub(super) struct MessageReader<'b> {
-    text: &'b str,
+    pub(super) text: &'b str,
     /// Whether the fields of a known topic's payload are captured.
     captures_payload: bool,
-    /// The schema of the topic, once the topic is read.
-    schema: Option<&'static Schema>,
-    fields: CapturedFields<'b>,
-    /// Where the payload begins, if it is an object.
+    /// Known once the topic is read.
+    pub(super) schema: Option<&'static Schema>,
+    pub(super) fields: CapturedFields<'b>,
     payload_start: Option<usize>,
-    /// An offset behind the payload, with nothing between but white space, a comma and a quote.
+    /// With nothing between the payload and this offset but white space, a comma and a quote.
     behind_payload: Option<usize>,
 }
 
@@ -37,7 +34,7 @@ impl<'b> MessageReader<'b> {
         Self { text, captures_payload, schema: None, fields, payload_start: None, behind_payload: None }
     }
 
-    /// Reads all of the text. Returns `None` where it is not the JSON of an object.
+    /// Returns `None` where the text is not the JSON of an object.
     pub(super) fn read(&mut self) -> Option<()> {
         // serde_json would repeat a large string in its error.
         let start = self.text.len() - self.text.trim_ascii_start().len();
@@ -49,21 +46,7 @@ impl<'b> MessageReader<'b> {
         json.end().ok()
     }
 
-    pub(super) fn text(&self) -> &'b [u8] {
-        self.text.as_bytes()
-    }
-
-    /// Returns the fields that were captured.
-    pub(super) fn fields(&self) -> &CapturedFields<'b> {
-        &self.fields
-    }
-
-    /// Returns the schema of the topic, if it is known.
-    pub(super) fn schema(&self) -> Option<&'static Schema> {
-        self.schema
-    }
-
-    /// Returns where the payload is, once all of the text is read.
+    /// All of the text must have been read.
     pub(super) fn payload(&self) -> Result<Range<usize>, Fault> {
         self.fields.object(Field::Payload)?;
         let start = self.payload_start.unwrap_or_default();
@@ -74,7 +57,6 @@ impl<'b> MessageReader<'b> {
         Ok(start..end.map_or(start, |end| end + 1))
     }
 
-    /// Reads the value of `field`, which begins at the offset `start`.
     fn value<A: MapAccess<'b>>(&mut self, field: Field, start: usize, map: &mut A) -> Result<(), A::Error> {
         match self.text.as_bytes().get(start) {
             Some(b'"') => {
@@ -88,7 +70,9 @@ impl<'b> MessageReader<'b> {
                 self.fields.set(field, Given::Object);
                 if field == Field::Payload {
                     self.payload_start = Some(start);
-                    if !self.may_ask_for_payload_fields() {
+                    // No check asks for fields where the topic was read and is not known.
+                    let may_be_known = self.schema.is_some() || self.fields.is_missing(Field::Topic);
+                    if !(self.captures_payload && may_be_known) {
                         return skip(map);
                     }
                 }
@@ -102,7 +86,7 @@ impl<'b> MessageReader<'b> {
         Ok(())
     }
 
-    /// Returns the offset of the value of `field`, which `key` names in the object that begins at `object`.
+    /// Returns the offset of the value of `field`, whose object begins at `object`.
     fn start_of_value(&self, field: Field, key: &Text<'b>, object: usize) -> usize {
         match key.0 {
             Cow::Borrowed(key) => {
@@ -128,17 +112,11 @@ impl<'b> MessageReader<'b> {
         part.as_ptr().addr().wrapping_sub(self.text.as_ptr().addr())
     }
 
-    /// Returns a reader of the JSON that begins at `start`.
     fn json_from(&self, start: usize) -> JsonReader<'b> {
         JsonReader::new(self.text.as_bytes(), start)
     }
 
-    /// Returns whether a check may ask for fields of the payload: none does where the topic was read and is not known.
-    fn may_ask_for_payload_fields(&self) -> bool {
-        self.captures_payload && (self.schema.is_some() || self.fields.is_missing(Field::Topic))
-    }
-
-    /// Takes note of where the payload, which begins at `start`, has ended: before the next key.
+    /// Notes where the payload, which begins at `start`, has ended: before the next key.
     fn end_payload(&mut self, start: usize, key: &Text<'b>) {
         self.behind_payload = Some(match key.0 {
             Cow::Borrowed(key) => self.offset(key),
@@ -152,12 +130,11 @@ impl<'b> MessageReader<'b> {
     }
 }
 
-/// Passes over a value.
 fn skip<'b, A: MapAccess<'b>>(map: &mut A) -> Result<(), A::Error> {
     map.next_value::<IgnoredAny>().map(drop)
 }
 
-/// Returns the offset of the last closing brace before `end`, which is among the last bytes before it.
+/// The brace is among the last bytes before `end`.
 fn last_brace(text: &str, end: usize) -> Option<usize> {
     text.as_bytes().get(..end)?.iter().rposition(|&byte| byte == b'}')
 }
@@ -166,7 +143,6 @@ fn last_brace(text: &str, end: usize) -> Option<usize> {
 struct Members<'r, 'b> {
     reader: &'r mut MessageReader<'b>,
     parent: Option<Field>,
-    /// Where the object begins.
     start: usize,
 }
 

@@ -1,25 +1,22 @@
-//! The known topics, what the payload of each must hold, and how the other vocabulary writes it: the specification's
-//! table, as a table. Beside them, the topics that are not known, each told of once.
+//! The known topics: what the payload of each must hold, and how the other vocabulary writes it.
 
 use super::fields::Field;
 
 /// What a known topic asks of its payload.
 #[derive(Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names and types say it")]
 pub struct Schema {
-    /// The topic, in full.
     pub topic: &'static str,
-    /// The fields that name the sender, or the node or extension that the message is about. One that is a non-empty string
-    /// is enough; of several, the first counts.
+    /// The fields that name the sender or the target. One that is a non-empty string is enough; of several, the first
+    /// counts.
     pub(super) identifiers: &'static [Field],
-    /// What `content` must be.
     pub content: Content,
-    /// The topic in the older vocabulary.
     pub older: Option<&'static str>,
-    /// The topic in the newer vocabulary; none if that has none.
+    /// The topic in the newer vocabulary, if it has one.
     pub newer: Option<&'static str>,
 }
 
-/// In which vocabulary messages of the known topics are published. The vocabularies differ in names alone.
+/// In which vocabulary messages of the known topics are published. Vocabularies differ in names alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Vocabulary {
     /// In the one that they were sent in.
@@ -32,13 +29,12 @@ pub enum Vocabulary {
 }
 
 impl Schema {
-    /// Returns the keys of the fields that name a node or an extension. One of them is enough.
+    /// The keys of the fields that name a node or an extension. One of them is enough.
     pub fn identifiers(&self) -> impl Iterator<Item = &'static str> {
         self.identifiers.iter().map(|field| field.key())
     }
 
-    /// Returns the topic in which a message of this schema is published in `vocabulary`, unless it passes as it is.
-    #[must_use]
+    /// Returns the topic to publish in `vocabulary`, unless the message passes as it is.
     pub fn topic_in(&self, vocabulary: Vocabulary) -> Option<&'static str> {
         match vocabulary {
             Vocabulary::AsSent => None,
@@ -49,7 +45,7 @@ impl Schema {
 }
 
 impl Field {
-    /// Returns the field that has the same meaning in `vocabulary`, if this one names a node or an extension.
+    /// Returns the field of the same meaning, if this one names a node or an extension.
     pub(super) fn identifier_in(self, vocabulary: Vocabulary) -> Self {
         match (vocabulary, self) {
             (Vocabulary::Older, Self::ExtensionId) => Self::NodeId,
@@ -62,8 +58,7 @@ impl Field {
 }
 
 impl Vocabulary {
-    /// Returns the name that the identifier `key` has in this vocabulary.
-    #[must_use]
+    /// Returns the name of the identifier `key` in this vocabulary.
     pub fn identifier(self, key: &str) -> Option<&'static str> {
         [Field::NodeId, Field::ExtensionId, Field::NodeName, Field::ExtensionName]
             .into_iter()
@@ -79,12 +74,10 @@ pub enum Content {
     Any,
     /// One of these strings.
     OneOf(&'static [&'static str]),
-    /// A message to the home automation: an object with a string `type`, and where that is `call_service`, with `domain`,
-    /// `service` and `service_data`.
+    /// An object with a string `type`, and where that is `call_service`, with `domain`, `service` and `service_data`.
     HomeAutomation,
 }
 
-/// The `type` of a call of a home-automation service.
 pub(super) const CALL_SERVICE: &str = "call_service";
 
 const SWITCH: Content = Content::OneOf(&["start", "stop"]);
@@ -96,9 +89,8 @@ const NODE: &[Field] = &[Field::NodeName, Field::NodeId];
 const EXTENSION: &[Field] = &[Field::ExtensionName, Field::ExtensionId];
 const EITHER: &[Field] = &[Field::NodeName, Field::ExtensionName, Field::NodeId, Field::ExtensionId];
 
-/// Every topic whose fields are checked, those of the older vocabulary and of the newer one side by side. The newer one
-/// has no topic to operate a node, so that such a message is never translated to it.
-/// A field that a schema does not name is not known to its topic. No check looks at it.
+/// Every topic whose fields are checked. The newer vocabulary has no topic to operate a node, so that such a message is
+/// never translated to it. No check looks at a field that a schema does not name.
 #[rustfmt::skip]
 pub static SCHEMAS: [Schema; 9] = [
     row("adapter/nodes/data",          NODE_ID,      Content::Any,
@@ -121,8 +113,7 @@ pub static SCHEMAS: [Schema; 9] = [
         Some("to_homeauto"),               Some("to_homeauto")),
 ];
 
-/// Topics that the public client `codelab-adapter-client` uses beside those of [`SCHEMAS`]. They are known, and their
-/// payloads are not checked.
+/// Topics that the public client `codelab-adapter-client` uses beside those. Their payloads are not checked.
 pub static UNCHECKED: [&str; 16] = [
     "scratch/extensions/command",
     "to_HA",
@@ -152,8 +143,7 @@ const fn row(
     Schema { topic, identifiers, content, older, newer }
 }
 
-/// Returns the schema of `topic`, or `None` for a topic whose payload is not checked.
-#[must_use]
+/// Returns `None` for a topic whose payload is not checked.
 pub fn find(topic: &str) -> Option<&'static Schema> {
     SCHEMAS.iter().find(|schema| schema.topic == topic)
 }
@@ -163,8 +153,7 @@ pub fn known() -> impl Iterator<Item = &'static str> {
     SCHEMAS.iter().map(|schema| schema.topic).chain(UNCHECKED)
 }
 
-/// Returns the known topic that differs from `topic` the least: in the case of its letters alone, or in the fewest edits.
-#[must_use]
+/// Returns the known topic that differs in the case of its letters alone, or in the fewest edits.
 pub fn nearest(topic: &str) -> &'static str {
     let same_letters = known().find(|known| known.eq_ignore_ascii_case(topic));
     same_letters.or_else(|| known().min_by_key(|known| strsim::osa_distance(topic, known))).unwrap_or_default()

@@ -16,37 +16,34 @@ use crate::http::{Connection, Context, response};
 use crate::server::shared::{Mode, WorkerContext, WorkerPublisher};
 use crate::server::stream::{Arrived, ClientStream, LINGER_TIMEOUT, for_next_read};
 use crate::server::transport::Stream;
-use crate::sys::memory::note_held;
+use crate::sys::memory::MEMORY;
 use crate::tls::session::Acceptor;
 
-/// How long after the stop began a client may begin a request. One that sends requests in a row begins the next one at once,
-/// and so learns from its answer that the connection ends. A close without an answer would leave it in doubt about what
-/// it has sent meanwhile. Those that are idle see the close before they use the connection again (RFC 9112 §9.3.1), and
-/// must not hold up the stop.
+/// How long after the stop began a client may begin a request. One that sends requests in a row begins the next one at
+/// once, and so learns from its answer that the connection ends. One that is idle sees the close before it uses the
+/// connection again (RFC 9112 §9.3.1), and must not hold up the stop.
 const DRAIN_GRACE: Duration = Duration::from_millis(100);
 
-/// The drain time, divided by this, is the time in which a connection of an inherited socket may begin its first request: the
-/// client has connected in order to send it.
+/// A connection of an inherited socket may begin its first request in the drain time divided by this: the client has
+/// connected in order to send it.
 const FIRST_REQUEST_DIVISOR: u32 = 2;
 
-/// The drain time, divided by this, is the time in which such a connection may begin another request.
+/// The same for another request.
 const NEXT_REQUEST_DIVISOR: u32 = 10;
 
-/// How long after the REST API was switched off a client may begin a request, to learn so from its answer. One that sends
-/// requests in a row begins the next one at once.
+/// How long after the REST API was switched off a client may begin a request, to learn so from its answer.
 const DISABLED_GRACE: Duration = Duration::from_secs(1);
 
-/// The time in which bytes that lie in the socket are read after a deadline has passed. A client that sends all the time must not put
-/// its deadline off for ever.
+/// How long bytes in the socket are read after a deadline. A client that sends all the time must not put it off for
+/// ever.
 const LATE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A connection, as its worker and its task share it.
 pub(crate) struct ConnectionHandle<S> {
     pub(crate) socket: S,
-    /// Whether it came from a socket that other processes share. They go on accepting when this process stops.
+    /// Whether the socket is shared with processes that go on accepting when this one stops.
     is_inherited: bool,
     is_ending: Cell<bool>,
-    /// Whether the task has not seen yet that the connection ends. As a variable of the task it would make each task larger.
+    /// The task has not seen yet that the connection ends. As a variable of the task it would make each task larger.
     is_unseen: Cell<bool>,
     /// The task, while it waits to be told.
     waiting: Cell<Option<Waker>>,
@@ -59,8 +56,8 @@ impl<S> ConnectionHandle<S> {
         Self { socket, is_inherited, is_ending, is_unseen, waiting: Cell::new(None), _permit: permit }
     }
 
-    /// Makes the connection end with the request that it is in, at once if there is none. While the worker drains, an
-    /// inherited connection without a request may begin one for some time.
+    /// Makes the connection end with the request that it is in. While the worker drains, one of an inherited socket may
+    /// begin a request for some time.
     pub(crate) fn end(&self) {
         self.is_ending.set(true);
         self.is_unseen.set(true);
@@ -69,8 +66,8 @@ impl<S> ConnectionHandle<S> {
         }
     }
 
-    /// Waits until the connection is told to end and its task has not seen it. Only the task may call this. Each idle
-    /// connection holds this future, which is smaller than that of a [`Notify`](tokio::sync::Notify).
+    /// Waits until the connection is told to end. Only the task may call this. Each idle connection holds this future,
+    /// which is smaller than that of a [`Notify`](tokio::sync::Notify).
     fn told_to_end(&self) -> impl Future<Output = ()> {
         poll_fn(|context| {
             if self.is_unseen.get() {
@@ -84,7 +81,6 @@ impl<S> ConnectionHandle<S> {
     }
 }
 
-/// Serves a connection to its end.
 #[expect(clippy::manual_async_fn, reason = "an async fn would keep its arguments twice in the task")]
 pub(crate) fn run<S: Stream>(
     worker: &WorkerContext,
@@ -105,7 +101,7 @@ pub(crate) fn run<S: Stream>(
             // It may still send, and is read until it has ended its side, so that it gets to read the answers.
             Ok(_) => drop(timeout(LINGER_TIMEOUT, task.stream.linger()).await),
             // The connection is broken: nothing more can be sent, and its body is given back with its task.
-            Err(_) => note_held(worker.core_now().budget.held_bytes()),
+            Err(_) => MEMORY.note_held(worker.core_now().budget.held_bytes()),
         }
     }
 }
@@ -120,7 +116,7 @@ struct ConnectionTask<'w, S> {
 }
 
 impl<S: Stream> ConnectionTask<'_, S> {
-    /// Serves requests until the connection ends. Returns why it ends; an error if it is broken.
+    /// Returns why the connection ends; an error if it is broken.
     async fn run(&mut self) -> io::Result<CloseReason> {
         let mut step = Next::Read(Waiting::First);
         let mut phase = None;
@@ -153,13 +149,13 @@ impl<S: Stream> ConnectionTask<'_, S> {
                     }
                     // A part of a request has one deadline, however many pieces it comes in.
                     if phase != Some((waiting, self.connection.requests())) {
-                        self.arm(&mut deadline, waiting, head_due);
+                        deadline.set(self.due(waiting, head_due));
                         is_late = false;
                         phase = Some((waiting, self.connection.requests()));
                     }
                     if let Some(due) = request_due {
                         // The grace of a stop does not put off a deadline.
-                        deadline.set_at(due.min(deadline.at));
+                        deadline.set(due.min(deadline.at));
                     }
                     step = tokio::select! {
                         biased;
@@ -187,7 +183,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
                     };
                 }
             }
-            if self.stream.has_unsent() {
+            if !self.stream.unsent.is_empty() {
                 // Nothing more is read from a client before it has taken its answers. The future is boxed,
                 // because few clients are that slow, and otherwise each task would have room for it.
                 Box::pin(timeout(self.worker.shared.timeouts.body, self.stream.flush())).await??;
@@ -195,9 +191,9 @@ impl<S: Stream> ConnectionTask<'_, S> {
         }
     }
 
-    /// Returns until when the client may still begin a request on a connection that is to end; `None` if the connection
-    /// can end. After the API was switched off, the answer is 503. Another process goes on accepting from an inherited
-    /// socket, so a client whose connection is closed without an answer would see a failure where it sees none otherwise.
+    /// Returns until when the client may still begin a request on a connection that is to end. After the API was
+    /// switched off, the answer is 503. Another process goes on accepting from an inherited socket, so a client whose
+    /// connection is closed without an answer would see a failure where it sees none otherwise.
     fn request_due(&self) -> Option<Instant> {
         let due = match *self.worker.shared.mode.borrow() {
             Mode::Closed { since } => since? + DISABLED_GRACE,
@@ -212,20 +208,21 @@ impl<S: Stream> ConnectionTask<'_, S> {
         (Instant::now() < due).then_some(due)
     }
 
-    /// Returns whether the client has begun no request that is not answered.
+    /// Returns whether all requests that began are answered.
     fn is_between_requests(&self, step: Next) -> bool {
         matches!(step, Next::Read(waiting) if waiting.is_for_request()) && !self.stream.is_within_record()
     }
 
-    fn arm(&self, deadline: &mut Deadline<'_>, waiting: Waiting, head_due: Instant) {
+    fn due(&self, waiting: Waiting, head_due: Instant) -> Instant {
         let timeouts = &self.worker.shared.timeouts;
-        match waiting {
-            Waiting::First => {}
-            Waiting::Head if self.connection.requests() == 0 => deadline.at = head_due,
-            Waiting::Head => deadline.set(timeouts.head),
-            Waiting::Body => deadline.set(timeouts.body),
-            Waiting::Another => deadline.set(timeouts.idle),
-        }
+        let after = match waiting {
+            Waiting::First => return head_due,
+            Waiting::Head if self.connection.requests() == 0 => return head_due,
+            Waiting::Head => timeouts.head,
+            Waiting::Body => timeouts.body,
+            Waiting::Another => timeouts.idle,
+        };
+        Instant::now() + after
     }
 
     /// Reads once. Returns `same` if nothing came for the core.
@@ -245,8 +242,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
                     Next::Close(CloseReason::Refused)
                 });
             }
-            Arrived::Fault => return Ok(Next::Close(CloseReason::Refused)),
-            Arrived::Alert => return Ok(Next::Close(CloseReason::EndOfInput)),
+            Arrived::Closed(reason) => return Ok(Next::Close(reason)),
         }
         self.advance(|connection, out, context| connection.receive_buffer(&input, out, context))
     }
@@ -263,7 +259,7 @@ impl<S: Stream> ConnectionTask<'_, S> {
         out.clear();
         let mut core = self.worker.core_now();
         // Also what this step gives back: the body of a client that has left was held until now.
-        note_held(core.budget.held_bytes());
+        MEMORY.note_held(core.budget.held_bytes());
         let next = act(&mut self.connection, &mut out, &mut core);
         if next == Next::Close(CloseReason::Unauthorized) {
             self.worker.shared.unauthorized.notify_one();
@@ -273,22 +269,17 @@ impl<S: Stream> ConnectionTask<'_, S> {
     }
 }
 
-/// A deadline that moves with each request, at no cost to the timer while it moves away: the timer is set anew when it
-/// fires too early.
+/// A deadline that moves with each request, at no cost while it moves away: a timer that fires too early is set anew.
 struct Deadline<'t> {
     at: Instant,
     timer: Pin<&'t mut Sleep>,
 }
 
 impl Deadline<'_> {
-    fn set(&mut self, after: Duration) {
-        self.set_at(Instant::now() + after);
-    }
-
-    fn set_at(&mut self, at: Instant) {
+    fn set(&mut self, at: Instant) {
         self.at = at;
-        if self.at < self.timer.deadline() {
-            self.timer.as_mut().reset(self.at);
+        if at < self.timer.deadline() {
+            self.timer.as_mut().reset(at);
         }
     }
 

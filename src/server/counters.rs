@@ -1,4 +1,4 @@
-//! What the workers count, each for itself, so that no two threads share a line of cache.
+//! What each worker counts for itself, so that no two threads share a line of cache.
 
 use std::sync::Arc;
 
@@ -7,7 +7,6 @@ use crate::sync::counting::{ConnectionCounters, Tally, TallyOf, counters};
 use crate::tls::session::HandshakeFailure;
 
 counters! {
-    /// What became of TLS handshakes.
     pub struct HandshakeCounters => HandshakeTotals {
         /// Connections that ended before their TLS handshake was complete, by reason.
         failed_handshakes: TallyOf<HandshakeFailure>,
@@ -15,11 +14,8 @@ counters! {
 }
 
 counters! {
-    /// What passed through connections.
     pub struct TrafficCounters => TrafficTotals {
-        /// Bytes read from connections.
         bytes_in: Tally,
-        /// Bytes written to connections.
         bytes_out: Tally,
     }
 }
@@ -28,13 +24,9 @@ counters! {
     /// The counters of one worker, aligned as [`HttpCounters`] are.
     #[repr(align(128))]
     pub struct WorkerCounters => WorkerTotals {
-        /// What the core counts.
         http: Arc<HttpCounters>,
-        /// What became of TLS handshakes.
         handshakes: HandshakeCounters,
-        /// What passed through connections.
         traffic: TrafficCounters,
-        /// The connections themselves.
         connections: ConnectionCounters,
     }
 }

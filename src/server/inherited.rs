@@ -20,19 +20,13 @@ use crate::sys::process::inherited_descriptor;
 /// An inherited listening socket.
 #[derive(Debug)]
 pub struct InheritedSocket {
-    /// The number of the descriptor that the parent has passed.
     pub(crate) number: RawFd,
-    /// Each worker has a handle on it.
     pub(crate) socket: OwnedFd,
-    /// The address that clients connect to.
     pub(crate) address: BoundAddress,
 }
 
 impl InheritedSocket {
-    /// Takes the socket that the parent passed as this descriptor.
-    ///
-    /// # Errors
-    /// The descriptor is not open, or is no listening stream socket of TCP or of Unix sockets.
+    /// Takes the socket that the parent passed. Fails if it is no listening stream socket of TCP or of Unix sockets.
     pub fn take(number: RawFd) -> io::Result<Self> {
         let refused = |reason| Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         let Ok(socket) = inherited_descriptor(number) else {
@@ -55,7 +49,7 @@ impl InheritedSocket {
     }
 }
 
-/// Returns the path of a Unix socket; `None` if it has none, or an abstract name.
+/// `None` for a socket without a path, or with an abstract name.
 fn path(address: &SocketAddrUnix) -> Option<std::path::PathBuf> {
     use std::os::unix::ffi::OsStrExt;
     Some(std::ffi::OsStr::from_bytes(address.path()?.to_bytes()).into())

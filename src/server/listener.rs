@@ -1,7 +1,7 @@
 //! Listening sockets, which the workers share.
 //!
-//! `TCP_DEFER_ACCEPT` would hide a client that sends nothing: no deadline, no limit and no counter would see it, and it
-//! would get no 408. `TCP_QUICKACK` changes nothing, since the answer goes out at once and carries the acknowledgement.
+//! `TCP_DEFER_ACCEPT` would hide a client that sends nothing from deadlines, limits and counters. `TCP_QUICKACK`
+//! changes nothing, since the answer goes out at once and carries the acknowledgement.
 
 use std::fmt;
 use std::io;
@@ -17,17 +17,16 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::sys::log::log;
 use crate::sys::unix_listener::UnixListener;
 
-/// Connections that the kernel completes before they are accepted. The kernel reduces it to `net.core.somaxconn`.
+/// Connections that wait to be accepted. The kernel reduces the number to `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 
-/// The pause in accepting when the process has no descriptors or memory left: without it, attempts that fail at once would
-/// take a whole core.
+/// The pause in accepting when no descriptors or memory are left: attempts that fail at once would take a whole core.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Where to listen with sockets of our own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListenTarget {
-    /// On those of these addresses that this host has, which must be one at least.
+    /// On those of these addresses that this host has, at least one.
     Addresses(Vec<SocketAddr>),
     /// At this path, with a Unix socket.
     Path(PathBuf),
@@ -43,8 +42,7 @@ pub enum BoundAddress {
 }
 
 impl BoundAddress {
-    /// Returns whether clients connect by TCP. A Unix socket speaks http alone: nobody reads what passes through it.
-    #[must_use]
+    /// A Unix socket speaks http alone: nobody reads what passes through it.
     pub fn is_tcp(&self) -> bool {
         matches!(self, Self::Tcp(_))
     }
@@ -80,10 +78,7 @@ impl AsFd for ListeningSocket {
 }
 
 impl Listening {
-    /// Listens on each target.
-    ///
-    /// # Errors
-    /// The first address that fails: it is taken, not permitted, or the last of a target of which this host has none.
+    /// Fails with the first address that is taken, not permitted, or the last of a target of which this host has none.
     pub fn bind(targets: &[ListenTarget]) -> io::Result<Self> {
         let mut listening = Self::default();
         for target in targets {
@@ -120,17 +115,17 @@ impl Listening {
         Ok(())
     }
 
-    /// Returns the addresses bound, with the ports that the kernel chose.
+    /// The addresses, with the ports that the kernel chose.
     pub fn addresses(&self) -> impl Iterator<Item = &BoundAddress> {
         self.0.iter().map(|(_, address)| address)
     }
 
-    /// Returns a handle on each socket, for one worker, and whether it is one of TCP.
+    /// Returns a handle on each socket, and whether it is one of TCP.
     pub fn sockets(&self) -> impl Iterator<Item = (io::Result<OwnedFd>, bool)> {
         self.0.iter().map(|(socket, address)| (socket.as_fd().try_clone_to_owned(), address.is_tcp()))
     }
 
-    /// Refuses connections from now on, and resets those that nobody has accepted.
+    /// Refuses new connections, and resets those that nobody has accepted.
     pub fn close(&self) {
         for (socket, _) in &self.0 {
             if let ListeningSocket::Unix(socket) = socket {
@@ -142,7 +137,6 @@ impl Listening {
     }
 }
 
-/// Returns the error with the address that it is about.
 fn refused(address: &BoundAddress, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"))
 }
@@ -163,14 +157,13 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// Returns whether this host has no such address or address family.
 fn is_absent(error: &io::Error) -> bool {
     let absent = [Errno::ADDRNOTAVAIL, Errno::AFNOSUPPORT, Errno::PROTONOSUPPORT];
     absent.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
-/// Returns whether an error of accept(2) is one of the connection, which is gone, and not of the listening socket. Linux
-/// passes on what the network has told of the connection, and firewalls refuse it with EPERM.
+/// Returns whether only the connection failed, and not the listening socket. Linux passes on what the network has told
+/// of the connection, and firewalls refuse it with EPERM.
 pub(crate) fn is_of_connection(error: Errno) -> bool {
     matches!(
         error,

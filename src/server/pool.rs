@@ -27,7 +27,7 @@ use crate::tls::session::Acceptor;
 
 /// Why the workers did not start.
 #[derive(Debug)]
-pub enum StartError {
+pub(crate) enum StartError {
     /// `--io uring` was asked for, and io_uring is not available.
     Uring(io::Error),
     /// The system does not let the gateway do what is named.
@@ -36,21 +36,16 @@ pub enum StartError {
 
 /// How the gateway serves requests. All values were checked when the arguments were parsed.
 #[derive(Debug)]
-pub struct ServerConfig {
-    /// How sockets are waited for.
-    pub io: Io,
-    /// The number of worker threads.
-    pub workers: usize,
-    /// The limits and rules of a request.
-    pub policy: Policy,
-    /// The deadlines of a connection.
-    pub timeouts: Timeouts,
-    /// The bound on the bytes of bodies that all connections hold together.
-    pub buffered_bytes: usize,
+pub(crate) struct ServerConfig {
+    pub(crate) io: Io,
+    pub(crate) workers: usize,
+    pub(crate) policy: Policy,
+    pub(crate) timeouts: Timeouts,
+    /// The bound on the bytes of bodies that all connections hold.
+    pub(crate) buffered_bytes: usize,
     /// The bound on open connections. The limit of descriptors may lower it.
-    pub max_connections: u64,
-    /// The listening sockets that the parent has passed.
-    pub inherited: Vec<Arc<InheritedSocket>>,
+    pub(crate) max_connections: u64,
+    pub(crate) inherited: Vec<Arc<InheritedSocket>>,
 }
 
 fn no_thread(error: io::Error) -> StartError {
@@ -58,9 +53,6 @@ fn no_thread(error: io::Error) -> StartError {
 }
 
 /// Checks whether the workers can wait for sockets as `io` demands.
-///
-/// # Errors
-/// Returns [`StartError::Uring`] if `io` demands io_uring, and it is not available.
 pub(crate) fn check_io(io: Io) -> Result<(), StartError> {
     if io != Io::Uring {
         return Ok(());
@@ -73,9 +65,8 @@ pub(crate) fn check_io(io: Io) -> Result<(), StartError> {
     }
 }
 
-/// The running worker threads.
 pub(crate) struct WorkerPool {
-    /// The way in which the workers wait for sockets, as the `listening` event names it: `epoll` if one of them uses epoll.
+    /// The name in the `listening` event: `epoll` if one of the workers uses epoll.
     pub(crate) io: &'static str,
     /// Notified after each answer 401.
     pub(crate) unauthorized: Arc<Notify>,
@@ -134,13 +125,12 @@ impl WorkerPool {
         Ok(Self { io, unauthorized, counters, mode, accepts_inherited })
     }
 
-    /// Accepts requests on these sockets, with this token; in TLS where there is an acceptor. The token is in force
-    /// when this returns.
+    /// Accepts requests on these sockets; in TLS where there is an acceptor. The token is in force when this returns.
     pub(crate) fn open(&self, listening: Arc<Listening>, token: Token, tls: Option<Arc<Acceptor>>) {
         self.mode.send_replace(Mode::Open { listening, token, tls });
     }
 
-    /// Accepts connections from the inherited sockets from now on.
+    /// Accepts connections from the inherited sockets too.
     pub(crate) fn accept_inherited(&self) {
         self.accepts_inherited.send_replace(true);
     }
@@ -150,44 +140,32 @@ impl WorkerPool {
         self.mode.send_replace(Mode::Closed { since: Some(tokio::time::Instant::now()) });
     }
 
-    /// Makes the workers end by `deadline`, with the token that is in force, and waits until they have ended.
+    /// Makes the workers end by `deadline`, and waits until they have.
     pub(crate) async fn drain(&self, deadline: Instant) {
         let deadline = deadline.into();
         self.mode.send_modify(|mode| mode.drain(deadline));
         self.mode.closed().await;
     }
 
-    /// Returns the sums of what the workers counted.
     pub(crate) fn totals(&self) -> WorkerTotals {
         sum(&self.counters)
     }
 }
 
 /// Runs a worker on the event loop that `io` asks for. Sends why that is not io_uring where it was preferred.
-///
-/// # Errors
-/// The kernel refuses each event loop that would do.
 fn run_worker(io: Io, worker: WorkerContext, started: &Sender<io::Result<Option<io::Error>>>) -> io::Result<()> {
-    let refusal = match io {
-        Io::Epoll => None,
-        Io::Auto | Io::Uring => match Uring::new() {
-            Err(error) if io == Io::Auto => Some(error),
-            uring => {
-                run_on(&uring?, None, worker, started);
-                return Ok(());
-            }
-        },
-    };
-    run_on(&Epoll::new()?, refusal, worker, started);
+    let uring = if io == Io::Epoll { None } else { Some(Uring::new()) };
+    match uring {
+        Some(Err(error)) if io == Io::Uring => return Err(error),
+        Some(Ok(uring)) => {
+            let _ = started.send(Ok(None));
+            uring.block_on(worker::serve::<Uring>(worker));
+        }
+        refused => {
+            let epoll = Epoll::new()?;
+            let _ = started.send(Ok(refused.and_then(Result::err)));
+            epoll.block_on(worker::serve::<Epoll>(worker));
+        }
+    }
     Ok(())
-}
-
-fn run_on<T: Transport>(
-    event_loop: &T,
-    refusal: Option<io::Error>,
-    worker: WorkerContext,
-    started: &Sender<io::Result<Option<io::Error>>>,
-) {
-    let _ = started.send(Ok(refusal));
-    event_loop.block_on(worker::serve::<T>(worker));
 }

@@ -21,8 +21,7 @@ use crate::tls::session::Acceptor;
 pub struct Timeouts {
     /// From the connection, or the first byte of a later request, to the end of the head (`--head-timeout`).
     pub head: Duration,
-    /// From the end of the head to the end of the body, and from an answer until the client has taken it
-    /// (`--body-timeout`).
+    /// For the body, and for the client to take an answer (`--body-timeout`).
     pub body: Duration,
     /// From an answer to the first byte of the next request (`--idle-timeout`).
     pub idle: Duration,
@@ -30,31 +29,28 @@ pub struct Timeouts {
 
 /// What the workers are to do.
 #[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "the names and types say it")]
 pub enum Mode {
-    /// Nothing listens; connections end with the request that they are in. For a moment, a client may begin another one, and
-    /// learn from its answer that the gateway is switched off.
+    /// Nothing listens; connections end with the request that they are in. For a moment, a client may begin another
+    /// one.
     Closed {
         /// When requests were last accepted; `None` if they never were.
         since: Option<Instant>,
     },
-    /// Requests are accepted.
     Open {
-        /// The sockets that the workers listen on.
         listening: Arc<Listening>,
-        /// The token, which is in force when the mode is sent.
         token: Token,
-        /// It begins the TLS sessions of connections; `None` for plain http.
+        /// `None` for plain http.
         tls: Option<Arc<Acceptor>>,
     },
     /// Nothing listens; the requests in flight are served, and the worker ends when its connections have.
     Draining {
-        /// When that began.
         began: Instant,
         /// When connections are cut off.
         deadline: Instant,
         /// The token in force; `None` if no requests were accepted before.
         token: Option<Token>,
-        /// It begins the TLS sessions of connections of inherited sockets that were accepted just before.
+        /// For connections of inherited sockets that were accepted just before.
         tls: Option<Arc<Acceptor>>,
     },
 }
@@ -81,12 +77,11 @@ impl Mode {
 /// Takes note of a topic that is not known.
 pub type TopicSink = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// The way of a worker's messages to the bus. It remembers that the bus is to be woken.
+/// A worker publishes through this, which remembers that the bus is to be woken.
 #[derive(Clone)]
 pub struct WorkerPublisher {
     publisher: Publisher,
     unknown_topics: TopicSink,
-    /// Notified after a message was published.
     published: Arc<Notify>,
 }
 
@@ -107,8 +102,7 @@ impl Publish for WorkerPublisher {
 }
 
 impl WorkerPublisher {
-    /// Returns what one worker publishes through.
-    #[must_use]
+    /// One for each worker.
     pub fn new(publisher: Publisher, unknown_topics: TopicSink) -> Self {
         Self { publisher, unknown_topics, published: Arc::default() }
     }
@@ -122,7 +116,6 @@ impl WorkerPublisher {
         }
     }
 
-    /// Wakes the bus now.
     pub(crate) fn wake_bus(&self) {
         self.publisher.wake();
     }
@@ -130,45 +123,37 @@ impl WorkerPublisher {
 
 /// What all workers share. Each has a clone.
 #[derive(Clone)]
+#[expect(missing_docs, reason = "the names and types say it")]
 pub struct Shared {
-    /// The deadlines of a connection.
     pub timeouts: Timeouts,
-    /// The bound on connections.
     pub permits: Arc<Semaphore>,
-    /// What the workers are to do.
     pub mode: watch::Receiver<Mode>,
-    /// The listening sockets that the parent has passed.
     pub inherited: Vec<Arc<InheritedSocket>>,
-    /// Whether connections of these are accepted yet.
     pub accepts_inherited: watch::Receiver<bool>,
     /// Notified after each answer 401.
     pub unauthorized: Arc<Notify>,
 }
 
-/// What the connections of a worker share. No connection borrows any of it across a wait.
+/// What the connections of a worker share, and borrow across no wait.
 pub struct WorkerContext {
     core: RefCell<Context<WorkerPublisher>>,
     pub(crate) shared: Shared,
     /// The mode whose token `core` has.
     mode: RefCell<watch::Receiver<Mode>>,
-    /// The date of `core`, in seconds since the start of the Unix epoch.
+    /// The date of `core`, in seconds since 1970.
     date_s: Cell<u64>,
-    /// The bytes that were read last. A large message that came whole in one read shares the buffer, and then the next read
-    /// gets another one.
+    /// What was read last. A large message that came whole in one read shares the buffer, and the next read gets
+    /// another one.
     pub(crate) input: RefCell<Arc<Vec<u8>>>,
-    /// The answers to it.
     pub(crate) output: RefCell<Vec<u8>>,
-    /// The records that were read last where TLS is spoken.
     pub(crate) records_in: RefCell<Vec<u8>>,
-    /// The records that are sent next.
     pub(crate) records_out: RefCell<Vec<u8>>,
     pub(crate) counters: Arc<WorkerCounters>,
     pub(crate) publisher: WorkerPublisher,
 }
 
 impl WorkerContext {
-    /// Returns the context of one worker, with nothing open. `core` counts in `counters` too.
-    #[must_use]
+    /// `core` counts in `counters` too.
     pub fn new(core: Context<WorkerPublisher>, counters: Arc<WorkerCounters>, shared: Shared) -> Self {
         let mut mode = shared.mode.clone();
         // The first call of `core_now` takes the token.

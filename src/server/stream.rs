@@ -1,4 +1,4 @@
-//! The bytes of one client, between the socket and the core: system calls, and TLS where it is spoken.
+//! The bytes of one client, between socket and core: system calls, and TLS where it is spoken.
 
 use std::io;
 use std::sync::Arc;
@@ -6,54 +6,46 @@ use std::time::Duration;
 
 use rustix::net::Shutdown;
 
-use crate::http::connection::READ_BYTES;
+use crate::http::connection::{CloseReason, READ_BYTES};
 use crate::server::counters::WorkerCounters;
 use crate::server::shared::WorkerContext;
 use crate::server::transport::Stream;
 use crate::tls::session::{self, Acceptor, HandshakeFailure, Session};
 
-/// How long, and for how many bytes, a closed connection is still read so that the client gets to read the answer: a
-/// close with unread input would reset the connection and may destroy the answer (RFC 9112 §9.6). What is read is
-/// dropped and costs no memory, so the bound is many times `--max-body`, and in most cases the time ends it. With 1 MiB,
-/// curl, which sends faster than it reads, lost a 413 in one run of ten.
+/// How long, and for how many bytes, a closed connection is still read: a close with unread input would reset the
+/// connection and may destroy the answer (RFC 9112 §9.6). What is read costs no memory, so the bound is many times
+/// `--max-body`. With 1 MiB, curl, which sends faster than it reads, lost a 413 in one run of ten.
 pub(crate) const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 const LINGER_BYTES: usize = 64 * 1024 * 1024;
 
-/// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arrived {
     /// Nothing for the core: the socket was not ready after all, or what came belongs to TLS, or is part of a record.
     Nothing,
-    /// Bytes for the core.
     Data,
     /// Bytes, and the end of the client's side behind them.
     DataAndEnd,
-    /// The end of the client's side.
     End,
     /// Plain http where TLS is spoken.
     PlainHttp,
-    /// Bytes that are not TLS, or not accepted; an alert was sent.
-    Fault,
-    /// A fatal alert of the client.
-    Alert,
+    /// A fault or a fatal alert in TLS.
+    Closed(CloseReason),
 }
 
-/// The stream of one client.
 pub(crate) struct ClientStream<'w, S> {
     worker: &'w WorkerContext,
     socket: &'w S,
     /// Boxed: most of it is of no use while the connection is idle.
     tls: Option<Box<Session>>,
-    /// The bytes that the client has not taken yet, encrypted where TLS is spoken.
-    unsent: Vec<u8>,
-    /// Whether nothing has come from the client yet.
+    /// Bytes that the client has not taken, encrypted where TLS is spoken.
+    pub(crate) unsent: Vec<u8>,
     silent_so_far: bool,
-    /// Why the handshake of TLS ended, where something other than the end of the connection ended it.
+    /// Set where something other than the end of the connection ended the handshake.
     handshake_failure: Option<HandshakeFailure>,
 }
 
 impl<'w, S: Stream> ClientStream<'w, S> {
-    /// Returns the stream of a client; in TLS where there is an acceptor to begin it.
+    /// The stream is in TLS where there is an acceptor.
     pub(crate) fn new(worker: &'w WorkerContext, socket: &'w S, tls: Option<Arc<Acceptor>>) -> io::Result<Self> {
         let tls = tls.map(|acceptor| acceptor.accept()).transpose().map_err(io::Error::other)?.map(Box::new);
         Ok(Self { worker, socket, tls, unsent: Vec::new(), silent_so_far: true, handshake_failure: None })
@@ -97,24 +89,22 @@ impl<'w, S: Stream> ClientStream<'w, S> {
                 }
                 // After a fatal alert of the client nothing is left to send, else the alert that says what is wrong. No
                 // close_notify follows either of them (RFC 8446 §6.2).
-                let arrived = if fault.is_alert() {
-                    Arrived::Alert
-                } else {
+                let is_alert = fault.is_alert();
+                if !is_alert {
                     self.write(&[])?;
-                    Arrived::Fault
-                };
+                }
                 self.tls = None;
-                Ok(arrived)
+                Ok(Arrived::Closed(if is_alert { CloseReason::EndOfInput } else { CloseReason::Refused }))
             }
         }
     }
 
-    /// Returns whether a part of a record has come, of which [`ClientStream::read`] could give nothing yet.
+    /// Returns whether a part of a record has come.
     pub(crate) fn is_within_record(&self) -> bool {
         self.tls.as_ref().is_some_and(|session| session.is_within_record())
     }
 
-    /// Notes that the time for the head is over. The TLS handshake counts as a part of the head.
+    /// The time for the head is over. The TLS handshake counts as a part of it.
     pub(crate) fn time_out(&mut self) {
         if self.tls.as_ref().is_some_and(|session| session.is_handshaking()) {
             self.handshake_failure = Some(HandshakeFailure::TimedOut);
@@ -130,8 +120,8 @@ impl<'w, S: Stream> ClientStream<'w, S> {
         }
     }
 
-    /// Writes as much as the socket takes, and holds the rest for [`ClientStream::flush`]. With TLS, it also writes the messages
-    /// of the handshake.
+    /// Writes what the socket takes, and holds the rest for [`ClientStream::flush`]. Also writes the messages of a
+    /// handshake.
     pub(crate) fn write(&mut self, plaintext: &[u8]) -> io::Result<()> {
         let mut records = self.worker.records_out.borrow_mut();
         let bytes = match &mut self.tls {
@@ -148,7 +138,6 @@ impl<'w, S: Stream> ClientStream<'w, S> {
         Ok(())
     }
 
-    /// Waits until the client has taken everything.
     pub(crate) async fn flush(&mut self) -> io::Result<()> {
         let unsent = std::mem::take(&mut self.unsent);
         let mut rest = unsent.as_slice();
@@ -159,12 +148,7 @@ impl<'w, S: Stream> ClientStream<'w, S> {
         Ok(())
     }
 
-    /// Returns whether there is something to flush.
-    pub(crate) fn has_unsent(&self) -> bool {
-        !self.unsent.is_empty()
-    }
-
-    /// Tells the client in TLS that nothing follows and nothing was cut off (RFC 8446 §6.1).
+    /// Tells the client in TLS that nothing was cut off (RFC 8446 §6.1).
     pub(crate) fn close_notify(&mut self) -> io::Result<()> {
         if let Some(session) = &mut self.tls {
             let mut records = self.worker.records_out.borrow_mut();
@@ -175,7 +159,7 @@ impl<'w, S: Stream> ClientStream<'w, S> {
         Ok(())
     }
 
-    /// Ends the writing side, and reads until the client ends its own. What is read is dropped.
+    /// Ends the writing side, and reads until the client ends its own.
     pub(crate) async fn linger(&mut self) -> io::Result<()> {
         self.close_notify()?;
         self.socket.shutdown(Shutdown::Write)?;
@@ -192,7 +176,7 @@ impl<'w, S: Stream> ClientStream<'w, S> {
     }
 }
 
-/// Returns the buffer for the next read: it is empty, and nothing else holds it.
+/// Returns an empty buffer that nothing else holds.
 pub(crate) fn for_next_read(input: &mut Arc<Vec<u8>>) -> &mut Vec<u8> {
     if Arc::strong_count(input) > 1 || input.capacity() < READ_BYTES {
         *input = Arc::new(Vec::with_capacity(READ_BYTES));
@@ -202,8 +186,7 @@ pub(crate) fn for_next_read(input: &mut Arc<Vec<u8>>) -> &mut Vec<u8> {
     buffer
 }
 
-/// Appends what the socket has to the spare capacity of `into`. Returns the number of bytes; none if there are none
-/// yet.
+/// Reads into the spare capacity of `into`. Returns `None` if nothing has come.
 fn receive<S: Stream>(socket: &S, into: &mut Vec<u8>, counters: &WorkerCounters) -> io::Result<Option<usize>> {
     match socket.try_read(into) {
         Ok(bytes) => {

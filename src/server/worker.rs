@@ -23,26 +23,22 @@ use crate::server::transport::{Stream, Transport, TransportListener};
 use crate::sys::log::warning;
 use crate::tls::session::Acceptor;
 
-/// The time in which connections that outlive the drain must end after they were shut down.
+/// The time in which connections must end after they were shut down.
 const ABORT_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Connections accepted in a row before the tasks of the others may run: a rush of new ones must not starve them.
 const ACCEPT_BATCH: u32 = 32;
 
-/// A worker. Its connections use `context` alone.
+/// The connections use `context` alone.
 struct Worker<S> {
     context: WorkerContext,
-    /// The sockets that the worker listens on, and the tasks that accept from them. The tasks end when this is dropped.
+    /// The sockets, and the tasks that accept from them until this is dropped.
     open: RefCell<Option<(Arc<Listening>, JoinSet<()>)>>,
     connections: RefCell<Slab<Rc<ConnectionHandle<S>>>>,
-    /// Notified when the last connection ends.
     emptied: Notify,
 }
 
 /// Serves as a worker until it has drained. Several workers may share an event loop.
-///
-/// # Panics
-/// If the worker's task panics.
 pub async fn serve<T: Transport>(context: WorkerContext) {
     let worker = Rc::new(Worker::new(context));
     spawn_local(worker.context.publisher.clone().wake_bus_when_published());
@@ -58,7 +54,6 @@ impl<S: Stream> Worker<S> {
         Self { context, open: RefCell::default(), connections: RefCell::default(), emptied: Notify::new() }
     }
 
-    /// Does what the mode says until it has drained.
     async fn run<T: Transport<Stream = S>>(self: Rc<Self>) {
         let mut inherited = JoinSet::new();
         for socket in &self.context.shared.inherited {
@@ -87,7 +82,7 @@ impl<S: Stream> Worker<S> {
         }
     }
 
-    /// Listens on these sockets, unless the worker does already, and ends what was open before.
+    /// Listens on these sockets, unless it does already, and ends what was open before.
     fn open<T: Transport<Stream = S>>(self: &Rc<Self>, listening: &Arc<Listening>, tls: Option<&Arc<Acceptor>>) {
         let mut open = self.open.borrow_mut();
         if open.as_ref().is_some_and(|(current, _)| Arc::ptr_eq(current, listening)) {
@@ -111,17 +106,15 @@ impl<S: Stream> Worker<S> {
         *open = Some((Arc::clone(listening), accepting));
     }
 
-    /// Listens no more, and ends what is open.
     async fn close(&self) {
-        let open = self.open.take();
-        if let Some((_, mut accepting)) = open {
+        if let Some((_, mut accepting)) = self.open.take() {
             accepting.shutdown().await;
         }
         self.end_all();
     }
 
-    /// Accepts connections until the socket is shut down. At the limit of connections, those that come wait in the backlog,
-    /// at no cost to those connected.
+    /// Accepts until the socket is shut down. Connections beyond the limit wait in the backlog, at no cost to the
+    /// others.
     async fn accept<T: Transport<Stream = S>>(
         &self,
         listener: &T::Listener,
@@ -160,7 +153,6 @@ impl<S: Stream> Worker<S> {
         }
     }
 
-    /// Accepts connections from an inherited socket, once they are to be accepted.
     async fn accept_inherited<T: Transport<Stream = S>>(self: Rc<Self>, socket: Arc<InheritedSocket>) {
         let mut accepts = self.context.shared.accepts_inherited.clone();
         if accepts.wait_for(|accepts| *accepts).await.is_err() {
@@ -203,7 +195,6 @@ impl<S: Stream> Worker<S> {
         self.spawn(socket, true, permit, tls.filter(|_| is_tcp));
     }
 
-    /// Serves a connection in a task of its own.
     fn spawn(
         self: &Rc<Self>,
         socket: OwnedFd,
@@ -223,7 +214,6 @@ impl<S: Stream> Worker<S> {
         spawn_local(Rc::clone(self).serve(handle, tls, key));
     }
 
-    /// The task of a connection.
     #[expect(clippy::manual_async_fn, reason = "see connection::run")]
     fn serve(
         self: Rc<Self>,
@@ -246,7 +236,6 @@ impl<S: Stream> Worker<S> {
         }
     }
 
-    /// Makes every connection end.
     fn end_all(&self) {
         self.connections.borrow().iter().for_each(|(_, handle)| handle.end());
     }

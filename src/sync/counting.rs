@@ -1,4 +1,4 @@
-//! The declaration of counters. Each counter is declared once, with its total over the workers and its name in `stats`.
+//! Each counter is declared once, with its total over the workers and its name in `stats`.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -17,7 +17,7 @@ pub trait Counter {
     fn add_to(&self, total: &mut Self::Total);
 }
 
-/// Returns the total of the counters of several workers.
+/// The total of the counters of several workers.
 pub fn sum<'c, C: Counter + 'c>(workers: impl IntoIterator<Item = &'c C>) -> C::Total {
     let mut total = C::Total::default();
     workers.into_iter().for_each(|worker| worker.add_to(&mut total));
@@ -37,7 +37,7 @@ impl<C: Counter> Counter for Arc<C> {
 pub struct Tally(AtomicU64);
 
 impl Tally {
-    /// Adds to the count. One thread writes it, so no read-modify-write instruction is needed.
+    /// Only one thread writes the count, so no read-modify-write instruction is needed.
     pub fn add(&self, count: usize) {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(count as u64), Ordering::Relaxed);
     }
@@ -51,7 +51,7 @@ impl Counter for Tally {
     }
 }
 
-/// An enum whose variants are counted, made by `counted_enum!`.
+/// Made by `counted_enum!`.
 pub trait Counted: Copy + Debug + 'static {
     /// The name of a variant in the `stats` event.
     type Key: Clone + Debug + Ord + Serialize;
@@ -60,10 +60,10 @@ pub trait Counted: Copy + Debug + 'static {
     /// All variants, each at its index.
     const ALL: &'static [Self];
 
-    /// Returns the index of the variant.
+    /// The index of the variant.
     fn index(self) -> usize;
 
-    /// Returns the name of the variant in the `stats` event.
+    /// Its name in the `stats` event.
     fn key(self) -> Self::Key;
 }
 
@@ -99,7 +99,7 @@ impl<E: Counted> Counter for TallyOf<E> {
     }
 }
 
-/// The connections that were accepted and closed.
+/// Connections of a worker.
 #[derive(Debug, Default)]
 pub struct ConnectionCounters {
     accepted: Tally,
@@ -121,8 +121,8 @@ impl ConnectionCounters {
         self.accepted.add(1);
     }
 
-    /// Counts a connection that was closed. Whoever reads this count sees also what the connection gave back before, such
-    /// as its part of the [`Budget`](crate::sync::limits::Budget).
+    /// Counts a connection that was closed. Whoever reads this count sees also what it gave back before, such as its
+    /// part of the [`Budget`](crate::sync::limits::Budget).
     pub fn closed(&self) {
         self.closed.store(self.closed.load(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
     }
@@ -141,18 +141,19 @@ impl Counter for ConnectionCounters {
     }
 }
 
-/// Defines the counters of a worker, and what they add up to. A field has the name that it has in the `stats` event.
+/// Defines the counters of a worker and their totals, under the names of the fields in the `stats` event.
 macro_rules! counters {
     ($(#[$meta:meta])* $vis:vis struct $counters:ident => $totals:ident {
         $($(#[$doc:meta])* $field:ident: $counter:ty,)*
     }) => {
         $(#[$meta])*
+        #[allow(missing_docs, reason = "most counters say by their names what they count")]
         #[derive(Debug, Default)]
         $vis struct $counters {
             $($(#[$doc])* $vis $field: $counter,)*
         }
 
-        #[doc = concat!("The total of the `", stringify!($counters), "` of several threads.")]
+        #[allow(missing_docs, reason = "most counters say by their names what they count")]
         #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
         pub struct $totals {
             $($(#[$doc])* pub $field: <$counter as $crate::sync::counting::Counter>::Total,)*
@@ -168,7 +169,7 @@ macro_rules! counters {
     };
 }
 
-/// Defines an enum, and for each variant the value of its row. The variants are counted under `$key` of their row.
+/// Defines an enum with a row for each variant, which is counted under `$key` of this row.
 macro_rules! counted_enum {
     ($(#[$meta:meta])* pub enum $name:ident: $row:ty, $key_type:ty = $key:expr => {
         $($(#[$doc:meta])* $variant:ident = $value:expr,)*

@@ -1,24 +1,24 @@
-//! Bounds that several layers share: the length of a topic, and the bytes that several connections hold together.
+//! Bounds that several layers share.
 
 use std::sync::Arc;
 
 use crate::sync::{AtomicUsize, Ordering};
 
-/// Most bytes of a topic: of a posted message, once decoded, and of a message or a subscription of a peer of the bus. The
-/// longest known topic has 27 bytes. The limit exists because each topic is copied and compared with every subscription.
+/// Most bytes of a topic, once decoded, and of a subscription. The longest known topic has 27 bytes. Each topic is
+/// copied and compared with every subscription.
 pub const MAX_TOPIC_BYTES: usize = 1_024;
 
-/// Bytes of bodies that all connections hold together, by default (`--max-buffered`): 64 bodies of a mebibyte.
+/// The default of `--max-buffered`: 64 bodies of a mebibyte.
 pub const BUFFERED_BYTES: usize = 64 * 1024 * 1024;
 
-/// The bytes of bodies (`--max-buffered`) that may still be held. All connections of all threads share it.
+/// The bytes of bodies that all connections of all threads may hold together (`--max-buffered`).
 #[derive(Debug)]
 pub struct Budget {
     limit_bytes: usize,
     free_bytes: AtomicUsize,
 }
 
-/// Bytes held out of a [`Budget`], given back on drop.
+/// Bytes of a [`Budget`], given back on drop.
 #[derive(Debug)]
 pub struct Hold {
     budget: Arc<Budget>,
@@ -26,25 +26,22 @@ pub struct Hold {
 }
 
 impl Budget {
-    /// Returns a budget of so many bytes.
-    #[must_use]
+    /// A budget of so many bytes.
     pub fn new(limit_bytes: usize) -> Arc<Self> {
         Arc::new(Self { limit_bytes, free_bytes: AtomicUsize::new(limit_bytes) })
     }
 
-    /// Returns the most bytes that can be held, when nothing else is.
-    #[must_use]
+    /// The most bytes that can be held.
     pub fn limit_bytes(&self) -> usize {
         self.limit_bytes
     }
 
-    /// Returns the bytes that are held now.
-    #[must_use]
+    /// The bytes that are held now.
     pub fn held_bytes(&self) -> usize {
         self.limit_bytes.saturating_sub(self.free_bytes.load(Ordering::Relaxed))
     }
 
-    /// Holds so many bytes; none if they are not free.
+    /// Holds so many bytes if they are free.
     pub fn hold(self: &Arc<Self>, bytes: usize) -> Option<Hold> {
         let mut hold = Hold { budget: Arc::clone(self), bytes: 0 };
         hold.grow_to(bytes).then_some(hold)

@@ -1,12 +1,10 @@
-//! The models use these types in place of crossbeam's queue, which loom does not know, and of an `AtomicBool`.
-//!
-//! They order no more than what they stand for, so that the code around them must bring the order that it relies on.
+//! The models use these types in place of crossbeam's queue and of an `AtomicBool`. The types order no more than what
+//! they stand for, so that the code around them must bring the order that it relies on.
 
 use loom::sync::Mutex;
 use loom::sync::atomic::{self, AtomicUsize, Ordering};
 use loom::thread::yield_now;
 
-/// The most messages that a model pushes.
 const SLOTS: usize = 8;
 
 /// A queue of several producers and one consumer. As in crossbeam's, a producer takes an index and then writes its

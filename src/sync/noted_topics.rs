@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-/// The most topics that are noted. Whoever sends more different ones does it on purpose.
+/// Whoever sends more different ones does it on purpose.
 const NOTED: usize = 256;
 
 /// Topics that are not known, or to which nobody had subscribed when a message of theirs was published.
@@ -13,8 +13,7 @@ pub struct NotedTopics {
 }
 
 impl NotedTopics {
-    /// Returns whether a topic is new: it was not noted before, and few were.
-    #[must_use]
+    /// A topic is new if it was not noted before, and few were.
     pub fn is_new(&self, topic: &[u8]) -> bool {
         self.noted.len() < NOTED && !self.noted.contains(topic)
     }

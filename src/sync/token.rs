@@ -8,31 +8,27 @@ use constant_time_eq::constant_time_eq;
 /// A token of fewer characters is short. So many hexadecimal digits have 64 bits, which nobody tries out by HTTP.
 pub const SHORT_CHARACTERS: usize = 16;
 
-/// A non-empty access token. It is never printed: its `Debug` form hides it.
+/// A non-empty access token, which `Debug` hides.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(Arc<[u8]>);
 
 impl Token {
-    /// Returns the token; none for an empty one, which would let every client in.
-    #[must_use]
+    /// `None` for an empty one, which would let every client in.
     pub fn new(token: &str) -> Option<Self> {
         (!token.is_empty()).then(|| Self(token.as_bytes().into()))
     }
 
     /// Returns whether it has fewer than [`SHORT_CHARACTERS`] characters.
-    #[must_use]
     pub fn is_short(&self) -> bool {
         String::from_utf8_lossy(&self.0).chars().count() < SHORT_CHARACTERS
     }
 
-    /// Returns the bytes of the token, which a client sends. Nothing else may show them.
-    #[must_use]
+    /// The bytes, which nothing but a client may show.
     pub fn secret(&self) -> &[u8] {
         &self.0
     }
 
-    /// Returns whether `candidate` is this token. The time taken tells its length at most, never its bytes.
-    #[must_use]
+    /// The time taken tells the length at most, never the bytes.
     pub fn matches(&self, candidate: &[u8]) -> bool {
         constant_time_eq(&self.0, candidate)
     }

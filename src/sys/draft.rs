@@ -1,4 +1,4 @@
-//! Replaces a file as a whole: a reader never sees one that is written in part.
+//! Replaces a file as a whole, so that no reader sees one that is written in part.
 
 use std::fs::{self, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -10,11 +10,9 @@ use rustix::process::geteuid;
 /// The mode of a file that is for its owner alone.
 pub(crate) const PRIVATE_MODE: u32 = 0o600;
 
-/// The permissions of the group of a file.
 const GROUP_PERMISSIONS: u32 = 0o070;
 
-/// The new content of a file, complete and on the disk, under a temporary name beside the file. A draft that is dropped is
-/// removed.
+/// The new content of a file, complete and on the disk, under a temporary name beside it. Removed on drop.
 #[derive(Debug)]
 pub(crate) struct Draft {
     path: PathBuf,
@@ -29,15 +27,12 @@ impl Drop for Draft {
 }
 
 impl Draft {
-    /// Writes the draft. Before its file has content, it has `mode` less the umask of the process or, where there is a file
-    /// that it replaces, the mode and the owner of that.
-    ///
-    /// # Errors
-    /// The errors of the system.
+    /// Writes the draft. Before its file has content, it has `mode` less the umask, or the mode and the owner of the
+    /// file that it replaces.
     pub(crate) fn write(path: &Path, content: &[u8], mode: u32, replaced: Option<&Metadata>) -> io::Result<Self> {
-        // No other process uses the name at the same time, even if the directory could not be locked.
+        // No other process uses this name at the same time, even without the lock of the directory.
         let temporary = path.with_added_extension(format!("{}.new", std::process::id()));
-        // A process with the same number may have left the file behind in a crash.
+        // A process with the same number may have left it behind in a crash.
         match fs::remove_file(&temporary) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -58,10 +53,6 @@ impl Draft {
         Ok(draft)
     }
 
-    /// Replaces the file as a whole.
-    ///
-    /// # Errors
-    /// The errors of the system.
     pub(crate) fn publish(self) -> io::Result<()> {
         fs::rename(&self.temporary, &self.path)
     }

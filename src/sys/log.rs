@@ -20,29 +20,28 @@ const WAITING_BYTES: usize = 256 * 1024;
 /// The time that a slow reader gets to read the last lines before the process ends.
 const FINISH_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// Started by the first line. `None` in it means that the system provides no thread.
+/// `None` in it means that the system provides no thread.
 static WRITER: OnceLock<Option<Arc<StreamWriter<LogLines>>>> = OnceLock::new();
 
-/// Whether the time stands before each line.
 static SHOWS_TIME: AtomicBool = AtomicBool::new(false);
 
-/// Puts the time before each line from now on, in UTC as RFC 3339 has it.
+/// Puts the time before each line from now on, in UTC.
 pub fn show_time() {
     SHOWS_TIME.store(true, Ordering::Relaxed);
 }
 
-/// Adds a line to the log that tells of a usual event. It never waits for the reader of standard error: if too many
-/// lines wait, the oldest ones are dropped, and the log tells how many.
+/// Logs a usual event. The call never waits for the reader of standard error: if too many lines wait, the oldest ones
+/// are dropped, and the log tells how many.
 pub fn log(line: fmt::Arguments<'_>) {
     add("info", line);
 }
 
-/// Adds a line to the log that a person should act on. It never waits, as [`log`].
+/// Logs what a person should act on, as [`log`] does.
 pub fn warning(line: fmt::Arguments<'_>) {
     add("warning", line);
 }
 
-/// Adds a line to the log that tells why the process, or a part of it, ends. It never waits, as [`log`].
+/// Logs why the process, or a part of it, ends, as [`log`] does.
 pub fn error(line: fmt::Arguments<'_>) {
     add("error", line);
 }
@@ -91,20 +90,18 @@ fn prefixed(level: &str, text: fmt::Arguments<'_>) -> Vec<u8> {
     line.into_bytes()
 }
 
-/// The lines of the log that wait for standard error.
 #[derive(Debug, Default)]
 struct LogLines {
     lines: VecDeque<Vec<u8>>,
-    /// The sum of the lengths of `lines`.
     bytes: usize,
-    /// The number of dropped lines that the log has not told of. They came before `lines`.
+    /// Lines dropped before `lines`, of which the log has not told.
     dropped: u64,
-    /// The number of lines that are lost if the write that is under way fails.
+    /// Lines that are lost if the write that is under way fails.
     in_write: u64,
 }
 
 impl LogLines {
-    /// Adds a line, and drops the oldest ones beyond the bounds. The newest line is always kept.
+    /// Drops the oldest lines beyond the bounds, and always keeps the newest one.
     fn push(&mut self, line: Vec<u8>) {
         self.bytes += line.len();
         self.lines.push_back(line);

@@ -1,8 +1,8 @@
 //! The return of freed memory to the kernel.
 //!
-//! The allocator keeps freed memory for the next bodies and messages ([`process::keep_freed_memory`]). A thread that holds much
-//! says so ([`note_held`]), again and again as long as it holds it. Once no thread has said so for 10 s, the freed memory goes
-//! back to the kernel, once (`return_when_over`). Under load a thread always says so, and while none does, no timer runs.
+//! The allocator keeps freed memory ([`process::keep_freed_memory`]). A thread that holds much says so again and again
+//! as long as it holds it. Once no thread has said so for 10 s, the freed memory goes back to the kernel, once. Under
+//! load a thread always says so, and while none does, no timer runs.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -18,38 +18,14 @@ const MUCH_BYTES: usize = 4 << 20;
 /// How long nobody must have held much. To return memory takes some milliseconds, and to get it again takes more.
 const QUIET: Duration = Duration::from_secs(10);
 
-static MEMORY: Memory = Memory::new();
+pub(crate) static MEMORY: Memory = Memory::new();
 
-/// The memory that threads hold, as far as they say.
-struct Memory {
-    /// Much was held since [`return_when_over`] has begun to wait.
+pub(crate) struct Memory {
+    /// Whether much was held since [`Memory::return_when_over`] has begun to wait.
     is_much_held: AtomicBool,
-    /// Notified when `is_much_held` becomes true.
     much_held: Notify,
-    /// The bytes that were freed since they were last many.
+    /// Bytes freed since they were last much.
     freed_bytes: AtomicUsize,
-}
-
-/// Takes note that so many bytes are held, from any thread. The call costs a comparison while they are few.
-pub fn note_held(bytes: usize) {
-    MEMORY.note_held(bytes);
-}
-
-/// Takes note that so many bytes are freed which nobody has counted while they were held, from any thread.
-pub fn note_freed(bytes: usize) {
-    MEMORY.note_freed(bytes);
-}
-
-/// Returns freed memory to the kernel (malloc_trim(3)) each time that much was held and nobody has held much for 10 s.
-pub(crate) async fn return_when_over() {
-    loop {
-        MEMORY.much_held.notified().await;
-        MEMORY.is_much_held.store(false, Ordering::Relaxed);
-        sleep(QUIET).await;
-        if !MEMORY.is_much_held.load(Ordering::Relaxed) {
-            process::return_freed_memory();
-        }
-    }
 }
 
 impl Memory {
@@ -57,18 +33,32 @@ impl Memory {
         Self { is_much_held: AtomicBool::new(false), much_held: Notify::const_new(), freed_bytes: AtomicUsize::new(0) }
     }
 
-    fn note_held(&self, bytes: usize) {
+    /// Takes note that so many bytes are held. The call costs a comparison while they are few.
+    pub(crate) fn note_held(&self, bytes: usize) {
         let is_new = bytes >= MUCH_BYTES && !self.is_much_held.load(Ordering::Relaxed);
         if is_new && !self.is_much_held.swap(true, Ordering::Relaxed) {
             self.much_held.notify_one();
         }
     }
 
-    fn note_freed(&self, bytes: usize) {
+    /// Takes note that so many bytes are freed which nobody has counted while they were held.
+    pub(crate) fn note_freed(&self, bytes: usize) {
         let freed_bytes = self.freed_bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
         if freed_bytes >= MUCH_BYTES {
             self.freed_bytes.store(0, Ordering::Relaxed);
             self.note_held(freed_bytes);
+        }
+    }
+
+    /// Returns freed memory to the kernel (malloc_trim(3)) each time that much was held and nobody has held much for 10 s.
+    pub(crate) async fn return_when_over(&self) {
+        loop {
+            self.much_held.notified().await;
+            self.is_much_held.store(false, Ordering::Relaxed);
+            sleep(QUIET).await;
+            if !self.is_much_held.load(Ordering::Relaxed) {
+                process::return_freed_memory();
+            }
         }
     }
 }

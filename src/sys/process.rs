@@ -1,5 +1,4 @@
-//! Calls that concern the whole process: its memory, the scheduling of its threads, its descriptors, its parent, its
-//! signals, its time zone.
+//! What concerns the whole process: memory, scheduling, descriptors, parent, signals, time zone.
 
 #![allow(unsafe_code)]
 
@@ -13,19 +12,18 @@ use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, getpid, getppid, getrli
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// How much freed memory the allocator may keep at the end of its arena, in bytes: as much as the queue and the bodies of all
-/// connections may take by default.
+use super::registered;
+
+/// Bytes of freed memory that the allocator may keep at the end of its arena: as much as the queue and the bodies of
+/// all connections may take by default.
 const FREED_BYTES: c_int = 64 * 1024 * 1024;
 
-/// The size from which an allocation gets pages of its own, in bytes. Several bodies of the default limit fit into it.
+/// Bytes from which an allocation gets pages of its own. Several bodies of the default limit fit into it.
 const MAPPED_BYTES: c_int = 4 * 1024 * 1024;
 
-/// Makes the allocator keep the memory of large bodies after they are freed (mallopt(3)), until it is returned ([`super::memory`]).
-/// By default it returns memory to the kernel as soon as 128 KiB are free, so that the pages of each large body are
-/// mapped, zeroed and unmapped.
-///
-/// All threads share one arena, at no cost that could be measured. malloc_trim(3) returns the free memory at the end of
-/// the main arena alone, so each other one would keep up to `FREED_BYTES` for ever.
+/// Makes the allocator keep the memory of large bodies after they are freed (mallopt(3)), until [`super::memory`]
+/// returns it. By default the pages of each large body are mapped, zeroed and unmapped. All threads share one arena, at
+/// no cost that could be measured: malloc_trim(3) returns only the free memory at the end of the main one.
 pub fn keep_freed_memory() {
     let parameters =
         [(libc::M_TRIM_THRESHOLD, FREED_BYTES), (libc::M_MMAP_THRESHOLD, MAPPED_BYTES), (libc::M_ARENA_MAX, 1)];
@@ -35,25 +33,24 @@ pub fn keep_freed_memory() {
     }
 }
 
-/// Returns to the kernel the memory that the allocator keeps (malloc_trim(3)). It takes the locks of the allocator for
-/// some milliseconds.
+/// Returns freed memory to the kernel (malloc_trim(3)). Takes the locks of the allocator for some milliseconds.
 pub(super) fn return_freed_memory() {
     // SAFETY: the argument is an integer, and the allocator takes its own locks.
     unsafe { libc::malloc_trim(0) };
 }
 
-/// Ends the process. Neither destructors of static objects nor handlers of exit(3) run: a thread of libzmq may still use
-/// what they would destroy. Whatever is to be written must have been written before.
+/// Ends the process without destructors of static objects and handlers of exit(3): a thread of libzmq may still use
+/// what they would destroy.
 pub fn exit_now(status: u8) -> ! {
     // SAFETY: the call takes an integer, and does not return.
     unsafe { libc::_exit(status.into()) }
 }
 
-/// Gives the calling thread, and the threads that it starts from now on, the policy `SCHED_BATCH` (sched(7)): a thread
-/// interrupts no other thread when it wakes up, and still gets its full share of the processor. Without it, on one core,
-/// libzmq's thread interrupts the bus thread at the first message of a batch, and the bus thread interrupts the worker.
-/// If the kernel refuses the policy, only the speed changes.
-pub fn schedule_as_batch() {
+/// Gives the calling thread, and those that it starts from now on, the policy `SCHED_BATCH` (sched(7)): it interrupts
+/// no other thread when it wakes up, and still gets its full share of the processor. Without it, on one core, libzmq's
+/// thread interrupts the bus thread at the first message of a batch, and the bus thread interrupts the worker. If the
+/// kernel refuses the policy, only the speed changes.
+pub(crate) fn schedule_as_batch() {
     // SAFETY: the structure has integer fields only, for which zero is a value.
     let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
     parameters.sched_priority = 0; // the only priority of this policy
@@ -61,9 +58,9 @@ pub fn schedule_as_batch() {
     unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const parameters) };
 }
 
-/// Raises the soft limit of descriptors to `wanted`, or as far as the hard limit permits, and never lowers it.
-/// Returns the soft limit in force afterwards.
-pub fn raise_descriptor_limit(wanted: u64) -> u64 {
+/// Raises the soft limit of descriptors to `wanted`, as far as the hard limit permits, and never lowers it. Returns the
+/// limit in force.
+pub(crate) fn raise_descriptor_limit(wanted: u64) -> u64 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let raised = wanted.min(maximum.unwrap_or(u64::MAX)).max(current.unwrap_or(u64::MAX));
     match setrlimit(Resource::Nofile, Rlimit { current: Some(raised), maximum }) {
@@ -73,25 +70,19 @@ pub fn raise_descriptor_limit(wanted: u64) -> u64 {
 }
 
 /// Checks that so many more descriptors can be opened.
-///
-/// # Errors
-/// Returns the error of the first one that cannot.
-pub fn check_free_descriptors(count: u64) -> io::Result<()> {
+pub(crate) fn check_free_descriptors(count: u64) -> io::Result<()> {
     let opened: Result<Vec<_>, _> = (0..count).map(|_| eventfd(0, EventfdFlags::CLOEXEC)).collect();
     Ok(opened.map(drop)?)
 }
 
 /// The end of the process that started this one (`--watch-parent`), whoever else holds its pipes.
 pub(crate) struct ParentEnd {
-    /// A descriptor of the parent, which is readable when the parent has ended; `None` if it had ended before.
+    /// `None` if the parent had ended before.
     parent: Option<AsyncFd<OwnedFd>>,
 }
 
 impl ParentEnd {
-    /// Begins to watch the parent, on the runtime that this is called in.
-    ///
-    /// # Errors
-    /// Returns an error if the kernel does not allow it, or if the parent is in another PID namespace.
+    /// Begins to watch the parent, on the runtime that this is called in. Fails if the parent is in another PID namespace.
     pub(crate) fn watch() -> io::Result<Self> {
         let parent = getppid().ok_or_else(|| io::Error::other("the parent process is in another PID namespace"))?;
         let pidfd = match pidfd_open(parent, PidfdFlags::empty()) {
@@ -103,9 +94,7 @@ impl ParentEnd {
         if getppid() != Some(parent) || is_adoptive(parent) {
             return Ok(Self { parent: None });
         }
-        #[allow(deprecated, reason = "its unsafe successor asks for a promise that every owned descriptor keeps")]
-        let parent = AsyncFd::with_interest(pidfd, Interest::READABLE)?;
-        Ok(Self { parent: Some(parent) })
+        Ok(Self { parent: Some(registered(pidfd, Interest::READABLE)?) })
     }
 
     /// Waits until the parent has ended. Cancel-safe.
@@ -117,25 +106,23 @@ impl ParentEnd {
     }
 }
 
-/// Returns whether the process that started this one had already ended, and this parent has adopted it. A process inherits
-/// the session of the one that starts it, and can leave it only by making a session of its own. So an adoptive parent is
-/// recognised by its session, unless the first parent had the same.
+/// Returns whether this parent has adopted the process. A process inherits the session of the one that starts it, so an
+/// adoptive parent is recognised by its session, unless the first parent had the same.
 fn is_adoptive(parent: Pid) -> bool {
     let (own, pid) = (session(None), getpid().as_raw_pid());
     own.is_some_and(|own| own != pid && session(Some(parent)).is_some_and(|parents| parents != own))
 }
 
-/// Returns the session of a process, or of this one; `None` if there is no such process any more. It is 0 if the leader
-/// of the session is in another PID namespace, a value that rustix cannot represent.
+/// Returns the session of a process, or of this one; `None` if the process has ended. It is 0 if the leader of the
+/// session is in another PID namespace, a value that rustix cannot represent.
 fn session(pid: Option<Pid>) -> Option<i32> {
     // SAFETY: the argument is an integer; 0 names this process.
     let session = unsafe { libc::getsid(pid.map_or(0, Pid::as_raw_pid)) };
     (session >= 0).then_some(session)
 }
 
-/// Returns whether the process ignores this signal. It ignores SIGHUP if nohup(1) has started it.
-#[must_use]
-pub fn is_ignored(signal: c_int) -> bool {
+/// Returns whether the process ignores this signal, as nohup(1) makes it ignore SIGHUP.
+pub(crate) fn is_ignored(signal: c_int) -> bool {
     // SAFETY: the structure has integer fields and pointers, for all of which zero is a value.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     // SAFETY: a null pointer changes no action, and the call writes `action`, which lives longer than the call.
@@ -143,12 +130,8 @@ pub fn is_ignored(signal: c_int) -> bool {
     status == 0 && action.sa_sigaction == libc::SIG_IGN
 }
 
-/// Returns a second descriptor of the file that the parent process passed as this descriptor. No process that this one
-/// starts inherits either of them.
-///
-/// # Errors
-/// Returns an error if no such descriptor is open.
-pub fn inherited_descriptor(number: RawFd) -> io::Result<OwnedFd> {
+/// Returns a second descriptor of the file that the parent passed. No process that this one starts inherits either.
+pub(crate) fn inherited_descriptor(number: RawFd) -> io::Result<OwnedFd> {
     if number < 0 {
         return Err(io::ErrorKind::InvalidInput.into());
     }
@@ -159,8 +142,8 @@ pub fn inherited_descriptor(number: RawFd) -> io::Result<OwnedFd> {
     Ok(fcntl_dupfd_cloexec(inherited, 0)?)
 }
 
-/// Lets the signals that end or steer the process reach the calling thread, and the threads that it starts from now on. A
-/// parent may have blocked them, and a process inherits that.
+/// Unblocks the signals that end or steer the process, for the calling thread and those that it starts from now on. A
+/// process inherits what its parent has blocked.
 pub fn unblock_signals() {
     // SAFETY: the set is an integer array, for which zero is a value; the calls read and write it alone, and change the
     // mask of the calling thread alone. They fail only for other arguments.
@@ -173,9 +156,8 @@ pub fn unblock_signals() {
     }
 }
 
-/// Returns the hour, the minute and the second of a time in the local time zone. The time is in seconds since 1970.
-#[must_use]
-pub fn local_time(unix_s: u64) -> [i32; 3] {
+/// Returns hour, minute and second in the local time zone.
+pub(crate) fn local_time(unix_s: u64) -> [i32; 3] {
     // The type has 32 bits on 32-bit ARM.
     let unix_s = libc::time_t::try_from(unix_s).unwrap_or(libc::time_t::MAX);
     // SAFETY: the structure has integer fields and a pointer, for all of which zero is a value.

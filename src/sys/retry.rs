@@ -13,11 +13,10 @@ use rustix::io::Errno;
 /// the directory may hold it for ever.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The pause between two attempts to lock a directory.
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
-/// Calls `attempt` until it succeeds, fails for a reason that `is_temporary` does not accept, or has failed once `patience`
-/// has passed. Pauses between the attempts. Returns the last result.
+/// Calls `attempt` until it succeeds, fails for a reason that `is_temporary` does not accept, or has failed once
+/// `patience` has passed. Returns the last result.
 pub(crate) fn retry_until<T, E>(
     patience: Duration,
     pause: Duration,
@@ -34,9 +33,6 @@ pub(crate) fn retry_until<T, E>(
 }
 
 /// Locks a directory against other gateways until the descriptor is closed.
-///
-/// # Errors
-/// Another process holds the lock, or the system refuses it.
 pub(crate) fn lock_directory(path: &Path) -> io::Result<OwnedFd> {
     let directory = open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let lock = || flock(&directory, FlockOperation::NonBlockingLockExclusive);

@@ -9,19 +9,15 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use rustix::process::geteuid;
 
-/// The permissions of everyone but the owner.
 const OTHERS: u32 = 0o077;
 
-/// The permissions by which others than its owner can add and remove the names in a directory, and the sticky bit, which
-/// limits them to their own files.
+/// The permissions to add and remove names in a directory, and the bit that limits others to their own files.
 const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 
-/// Reads a regular file up to one byte more than it may have. Returns also what the system told of it before the read, so
-/// that a change during the read is a later version.
-///
-/// # Errors
-/// The errors of the system; [`io::ErrorKind::InvalidInput`] for a directory, a pipe or the like.
+/// Reads a regular file up to one byte more than it may have. The metadata are those from before the read, so that a
+/// change during the read is a later version. Fails with [`io::ErrorKind::InvalidInput`] for a directory, a pipe or the
+/// like.
 pub(crate) fn read(path: &Path, max_bytes: usize) -> io::Result<(Metadata, Vec<u8>)> {
     let regular = |metadata: Metadata| match metadata.is_file() {
         true => Ok(metadata),
@@ -37,9 +33,8 @@ pub(crate) fn read(path: &Path, max_bytes: usize) -> io::Result<(Metadata, Vec<u
     Ok((metadata, content))
 }
 
-/// Returns what other users can do with a file, in words. `secret` is what the file holds.
-#[must_use]
-pub fn exposures(path: &Path, secret: &str) -> Vec<String> {
+/// Tells in words what other users can do with a file that holds `secret`.
+pub(crate) fn exposures(path: &Path, secret: &str) -> Vec<String> {
     let foreign = |path: &Path| {
         let (owner, path) = (foreign_owner(path)?, path.display());
         Some(format!("{path}: belongs to another user (number {owner}), who may read or replace {secret}"))
@@ -60,14 +55,13 @@ pub fn exposures(path: &Path, secret: &str) -> Vec<String> {
     exposures
 }
 
-/// Returns the permission bits of a file for which others than its owner have permissions.
-#[must_use]
-pub fn open_mode(path: &Path) -> Option<u32> {
+/// Returns the permission bits of a file that is open to others than its owner.
+pub(crate) fn open_mode(path: &Path) -> Option<u32> {
     permission_bits(path).filter(|mode| mode & OTHERS != 0)
 }
 
-/// Returns the directories in which a file can be replaced: the one of its name and, if that is a link, the one of the
-/// file that it leads to.
+/// Returns the directories in which a file can be replaced: that of its name and, if this is a link, that of its
+/// target.
 fn directories_of(path: &Path) -> Vec<PathBuf> {
     let names = [std::path::absolute(path), path.canonicalize()];
     let mut directories: Vec<_> =
@@ -80,7 +74,7 @@ fn permission_bits(path: &Path) -> Option<u32> {
     Some(fs::metadata(path).ok()?.mode() & 0o7777)
 }
 
-/// Returns the user that owns a file or a directory, if it is neither the user of this process nor root.
+/// Returns the owner, if it is neither the user of this process nor root.
 fn foreign_owner(path: &Path) -> Option<u32> {
     let owner = fs::metadata(path).ok()?.uid();
     (owner != 0 && owner != geteuid().as_raw()).then_some(owner)

@@ -1,16 +1,16 @@
-//! Times as the log and the events write them (RFC 3339).
+//! Times in UTC as RFC 3339 §5.6 has them.
 
 use std::time::SystemTime;
 
 use time::OffsetDateTime;
 
-/// Returns the time in UTC, to the millisecond (RFC 3339 §5.6).
+/// Returns the time to the millisecond.
 pub(super) fn rfc3339(time: SystemTime) -> String {
     let millisecond = OffsetDateTime::from(time).millisecond();
     format!("{}.{millisecond:03}Z", date_time(time))
 }
 
-/// Returns the time in UTC, to the second, without the `Z` that ends it (RFC 3339 §5.6).
+/// Returns the time to the second, without the `Z` that ends it.
 pub(crate) fn date_time(time: SystemTime) -> String {
     let time = OffsetDateTime::from(time);
     let (date, [hour, minute, second]) = (time.date(), [time.hour(), time.minute(), time.second()]);

@@ -1,22 +1,20 @@
 //! Threads that nobody waits for longer than a stop may take.
 //!
-//! libzmq has no call that interrupts another one. A thread that closes its sockets waits until libzmq has ended its own
-//! threads, and one of those may wait for a name server, or work through the subscriptions of a peer that has left. So
-//! whoever stops such a thread waits for it until a deadline, and leaves it behind if it is late.
+//! libzmq has no call that interrupts another one, and a thread that closes its sockets waits until libzmq has ended
+//! its own threads. One of those may wait for a name server. So whoever stops such a thread waits until a deadline, and
+//! leaves it behind if it is late.
 
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Instant;
 
-/// A thread that is joined with a deadline.
 pub(crate) struct TimedJoinHandle {
     /// Disconnected when the thread has ended.
     ended: Receiver<()>,
 }
 
 impl TimedJoinHandle {
-    /// Starts a thread.
     pub(crate) fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<Self> {
         let (alive, ended) = channel();
         let body = move || {
@@ -27,8 +25,7 @@ impl TimedJoinHandle {
         Ok(Self { ended })
     }
 
-    /// Waits for the end of the thread, until `deadline` at most. Returns whether it has ended. A thread that has not is
-    /// left behind.
+    /// Waits until `deadline` at most. Returns whether the thread has ended; one that has not is left behind.
     pub(crate) fn join_until(self, deadline: Instant) -> bool {
         let left = deadline.saturating_duration_since(Instant::now());
         self.ended.recv_timeout(left) == Err(RecvTimeoutError::Disconnected)

@@ -14,40 +14,34 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, 
 
 use super::retry::{lock_directory, retry_until};
 
-/// The pause between two attempts to connect to a socket that may be stale.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// How long a process may take from `bind(2)` to `listen(2)`. It takes microseconds, or some milliseconds if the process
-/// has to wait for a processor. The replacement of a stale socket takes as long.
+/// How long a process may take from `bind(2)` to `listen(2)`. It takes microseconds, or some milliseconds if it has to
+/// wait for a processor.
 const LISTENS_WITHIN: Duration = Duration::from_millis(100);
 
 /// The longest path that every program can connect to: `sun_path` of unix(7) without the zero byte at its end.
 const PATH_BYTES: usize = 107;
 
-/// The mode of the file: only its owner can connect.
+/// Only the owner can connect.
 const OWNER: Mode = Mode::RUSR.union(Mode::WUSR);
 
-/// A listening Unix socket, which does not block. When it is dropped, its file is removed, unless another file has taken
-/// the place of that file.
+/// A listening, non-blocking Unix socket. On drop its file is removed, unless another file has taken the place of it.
 #[derive(Debug)]
 pub(crate) struct UnixListener {
     /// It stays open until the file is removed: another process that tries to connect sees that the path is in use, and
     /// no other file gets its inode number.
     socket: OwnedFd,
-    /// The path and the identity of its file; `None` for an abstract name, which is no file.
+    /// `None` for an abstract name, which is no file.
     file: Option<(PathBuf, FileIdentity)>,
 }
 
-/// The numbers of a file's device and inode.
+/// Device and inode.
 type FileIdentity = (u64, u64);
 
 impl UnixListener {
-    /// Listens at this path, and lets the kernel connect `backlog` peers before they are accepted. Only this user, and
-    /// root, can connect. A socket at the path that nobody listens on is replaced.
-    ///
-    /// # Errors
-    /// Returns an error if somebody listens there, if there is a file that is not a socket, or if the system refuses.
-    /// Then whatever is at the path is as it was.
+    /// Listens at this path, where only this user and root can connect. Replaces a socket that nobody listens on. If this
+    /// fails, whatever is at the path is as it was.
     pub(crate) fn open(path: &Path, backlog: i32) -> io::Result<Self> {
         if path.as_os_str().len() > PATH_BYTES {
             let reason = format!("the path of a socket has at most {PATH_BYTES} bytes");
@@ -75,9 +69,6 @@ impl UnixListener {
     }
 
     /// Listens at an abstract name (unix(7)), to which every process of the network namespace can connect.
-    ///
-    /// # Errors
-    /// Returns an error if somebody listens there, or if the system refuses.
     pub(crate) fn open_abstract(name: &[u8], backlog: i32) -> io::Result<Self> {
         let socket = new_socket()?;
         match bind(&socket, &SocketAddrUnix::new_abstract_name(name)?) {
@@ -88,18 +79,12 @@ impl UnixListener {
         Ok(Self { socket, file: None })
     }
 
-    /// Returns the path of its file, if it has one.
     pub(crate) fn path(&self) -> Option<&Path> {
         self.file.as_ref().map(|(path, _)| path.as_path())
     }
 
-    /// Returns a second descriptor of the socket.
-    pub(crate) fn descriptor(&self) -> io::Result<OwnedFd> {
-        self.socket.try_clone()
-    }
-
-    /// Removes its file, unless another file has taken the place of that file. From then on nobody finds the socket, and
-    /// who has connected before is still accepted.
+    /// Removes the file if it is still this one. From then on nobody finds the socket, and who has connected before is
+    /// still accepted.
     pub(crate) fn remove_file(&self) {
         if let Some((path, ours)) = &self.file
             && identity(path).is_ok_and(|found| found == *ours)
@@ -121,16 +106,15 @@ impl Drop for UnixListener {
     }
 }
 
-/// Creates a socket that does not block: neither when a peer is gone before it is accepted, nor when the backlog of a
-/// listener is full.
+/// It blocks neither when a peer is gone before it is accepted, nor when the backlog of a listener is full.
 fn new_socket() -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     Ok(socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?)
 }
 
-/// Gives the owner the permissions that the umask took, if it took any.
+/// Restores the permissions that the umask took.
 fn give_to_owner(path: &Path) -> io::Result<()> {
-    // All that follows concerns this one file, and no file that a link leads to.
+    // The descriptor stands for this one file, and for no file that a link leads to.
     let file = open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
     let mode = fstat(&file)?.st_mode;
     if FileType::from_raw_mode(mode) == FileType::Socket && Mode::from_raw_mode(mode) != OWNER {
@@ -148,10 +132,8 @@ fn remove_stale(path: &Path, address: &SocketAddrUnix, patience: Duration) -> io
     }
 }
 
-/// Returns `Ok` if the process of the socket at `path` has removed it meanwhile.
-///
-/// # Errors
-/// [`io::ErrorKind::ConnectionRefused`] while nobody listens on the socket; otherwise why it must stay.
+/// Returns `Ok` if the process of the socket at `path` has removed it meanwhile. Fails with
+/// [`io::ErrorKind::ConnectionRefused`] while nobody listens on the socket, and otherwise with why it must stay.
 fn find_removed(path: &Path, address: &SocketAddrUnix) -> io::Result<()> {
     match lstat(path).map(|found| FileType::from_raw_mode(found.st_mode)) {
         Ok(FileType::Socket) => {}

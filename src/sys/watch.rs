@@ -25,24 +25,25 @@ use tokio::io::unix::AsyncFd;
 use tokio::time::{Instant, timeout_at};
 
 use super::log::warning;
+use super::registered;
 
-/// How long no event may arrive before a change counts as complete. Most programs that truncate a file write it within
-/// this time.
+/// How long no event may arrive before a change counts as complete. Most programs write a file that they truncated
+/// within this time.
 const QUIET: Duration = Duration::from_millis(50);
 
-/// How long a burst of events may delay its report, so that a file that is written all the time is still reported.
+/// How long a burst of events may delay its report, as some program may write the file all the time.
 const MAX_BURST: Duration = Duration::from_millis(250);
 
 /// How often the file is reported as changed while it cannot be watched.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The most resolutions of a path whose directories change meanwhile. Some program may replace one all the time.
+/// The most resolutions of a path whose directories change meanwhile.
 const MAX_RESOLUTIONS: usize = 8;
 
-/// How many symbolic links are followed in one path. The kernel has the same limit (`MAXSYMLINKS`).
+/// The kernel's own limit of symbolic links in one path (`MAXSYMLINKS`).
 const MAX_LINKS: usize = 40;
 
-/// The size of the buffer that events are read into, which holds some dozens of them.
+/// Room for some dozens of events.
 const EVENTS_BYTES: usize = 4 * 1024;
 
 /// The events by which a name comes to mean another file, or its directory gets another path. `MASK_ADD` unites the
@@ -66,12 +67,12 @@ pub struct Watch {
     path: PathBuf,
     /// `None` while the system gives no watches.
     names: Option<WatchedNames>,
-    /// The events that have arrived and are not reported yet.
+    /// When the events that have arrived are reported.
     burst: Option<Burst>,
 }
 
-/// When a burst of events is reported. It is kept between calls, so that a caller that drops the future of
-/// [`Watch::changed`] again and again does not put the report off.
+/// Kept between calls, so that a caller that drops the future of [`Watch::changed`] again and again does not put the
+/// report off.
 #[derive(Clone, Copy, Debug)]
 struct Burst {
     quiet_at: Instant,
@@ -86,8 +87,7 @@ impl Burst {
 }
 
 impl Watch {
-    /// Begins to watch `path`, on the runtime that this is called in.
-    #[must_use]
+    /// Begins to watch, on the runtime that this is called in.
     pub fn start(path: &Path) -> Self {
         // Where the working directory is unknown, no watch can be had.
         let path = std::path::absolute(path).unwrap_or_else(|_| path.into());
@@ -96,9 +96,9 @@ impl Watch {
         watch
     }
 
-    /// Resolves when the content, the permissions or the existence of the file may have changed since the start or the
-    /// last call; every second while the system gives no watches, as the log says. A burst of changes is reported once.
-    /// Cancel-safe: the next call reports what a dropped future has seen.
+    /// Resolves when the content, the permissions or the existence of the file may have changed since the last call;
+    /// every second while the system gives no watches. A burst of changes is reported once. Cancel-safe: the next call
+    /// reports what a dropped future has seen.
     pub async fn changed(&mut self) {
         if self.burst.is_none() {
             event(self.names.as_ref()).await;
@@ -116,8 +116,7 @@ impl Watch {
         self.watch_names(was_watched);
     }
 
-    /// Watches the names that the path has now. If the system gives no watches, the file is reported every second, and a
-    /// line in the log says so if `is_news`.
+    /// Watches the names that the path has now. If the system gives no watches, the log says so if `is_news`.
     fn watch_names(&mut self, is_news: bool) {
         match watch_names(&self.path) {
             Ok((names, burst)) => (self.names, self.burst) = (Some(names), burst),
@@ -132,7 +131,7 @@ impl Watch {
     }
 }
 
-/// Resolves when one of the names had an event since the last call; never without names. Cancel-safe.
+/// Resolves when one of the names had an event; never without names. Cancel-safe.
 async fn event(names: Option<&WatchedNames>) {
     match names {
         Some(names) => names.event().await,
@@ -140,12 +139,12 @@ async fn event(names: Option<&WatchedNames>) {
     }
 }
 
-/// Returns the error with what cannot be done.
 fn because(what: impl fmt::Display, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{what}: {error}"))
 }
 
-/// Watches each name that the resolution of `path` looks up. If the names change all the time, returns a burst to report.
+/// Watches each name that the resolution of `path` looks up. Returns a burst to report if the names change all the
+/// time.
 fn watch_names(path: &Path) -> io::Result<(WatchedNames, Option<Burst>)> {
     let mut before = lookups(path);
     for _ in 1..MAX_RESOLUTIONS {
@@ -183,19 +182,16 @@ impl WatchedNames {
                 Err(error) => return Err(because(format_args!("cannot watch {}", dir.display()), &error)),
             }
         }
-        #[allow(deprecated, reason = "its unsafe successor asks for a promise that every owned descriptor keeps")]
-        let events = AsyncFd::with_interest(events, Interest::READABLE)?;
-        Ok(Self { events, names })
+        Ok(Self { events: registered(events, Interest::READABLE)?, names })
     }
 
-    /// Resolves when one of the names had an event since the last call. Cancel-safe.
     async fn event(&self) {
         let read = |events: &OwnedFd| if self.drain(events) { Ok(()) } else { Err(ErrorKind::WouldBlock.into()) };
         // An error means that the runtime ends, and with it the task that waits here.
         let _ = self.events.async_io(Interest::READABLE, read).await;
     }
 
-    /// Reads all events that have arrived. Returns whether any of them concerns a watched name.
+    /// Reads all events. Returns whether any of them concerns a watched name.
     fn drain(&self, events: &OwnedFd) -> bool {
         let mut buffer = [MaybeUninit::uninit(); EVENTS_BYTES];
         let mut reader = Reader::new(events, &mut buffer);
@@ -210,8 +206,7 @@ impl WatchedNames {
         concerned
     }
 
-    /// Returns whether an event concerns a watched name. An event without a name is about a watched directory itself, or
-    /// says that the kernel dropped events.
+    /// An event without a name is about a watched directory itself, or says that the kernel dropped events.
     fn concerns(&self, event: &Event<'_>) -> bool {
         event.file_name().is_none_or(|name| {
             self.names.iter().any(|(watch, watched)| *watch == event.wd() && watched.as_bytes() == name.to_bytes())
@@ -219,8 +214,7 @@ impl WatchedNames {
     }
 }
 
-/// One step of the resolution of a path: a name, and the directory it is looked up in. The path of the directory has no
-/// symbolic links.
+/// A name, and the directory that it is looked up in, whose path has no symbolic links.
 #[derive(Debug, PartialEq, Eq)]
 struct Lookup {
     dir: PathBuf,

@@ -11,17 +11,16 @@ use rustix::io::{Errno, write};
 /// How often the end of the process waits anew for lines that the stream would take.
 const FINISH_ATTEMPTS: usize = 20;
 
-/// The lines that wait to be written. They decide what is kept when the stream takes less than is produced.
+/// The lines that wait decide which of them stay when the stream takes less than is produced.
 pub(crate) trait WaitingLines: Send + 'static {
-    /// Removes what is written next, and returns it.
+    /// Removes and returns what is written next.
     fn take_next(&mut self) -> Option<Vec<u8>>;
 
     /// Records that the stream did not take what [`WaitingLines::take_next`] returned last.
     fn record_lost(&mut self);
 }
 
-/// The lines of a stream, which its thread and those that add lines share. They hold the lock for a few instructions,
-/// never during a write.
+/// Shared by the thread that writes and those that add lines, who hold the lock for a few instructions.
 #[derive(Debug)]
 pub(crate) struct StreamWriter<L> {
     state: Mutex<WriterState<L>>,
@@ -31,15 +30,10 @@ pub(crate) struct StreamWriter<L> {
 #[derive(Debug)]
 struct WriterState<L> {
     lines: L,
-    /// Whether all lines are written.
     is_idle: bool,
 }
 
 impl<L: WaitingLines> StreamWriter<L> {
-    /// Starts the thread.
-    ///
-    /// # Errors
-    /// Returns the error of the system if it provides no thread.
     pub(crate) fn start(name: &str, stream: impl AsFd + Send + 'static, lines: L) -> io::Result<Arc<Self>> {
         let state = Mutex::new(WriterState { lines, is_idle: true });
         let writer = Arc::new(Self { state, changed: Condvar::new() });
@@ -51,7 +45,6 @@ impl<L: WaitingLines> StreamWriter<L> {
         Ok(writer)
     }
 
-    /// Changes the lines, and wakes the thread.
     pub(crate) fn update(&self, change: impl FnOnce(&mut L)) {
         let mut state = self.lock();
         change(&mut state.lines);
@@ -79,36 +72,31 @@ impl<L: WaitingLines> StreamWriter<L> {
     }
 
     fn write_to(&self, stream: &impl AsFd) -> ! {
-        loop {
-            let next = self.wait_for_next();
-            if write_all(stream, &next).is_err() {
-                self.lock().lines.record_lost();
-            }
-        }
-    }
-
-    fn wait_for_next(&self) -> Vec<u8> {
         let mut state = self.lock();
         loop {
-            if let Some(next) = state.lines.take_next() {
-                return next;
+            let Some(next) = state.lines.take_next() else {
+                state.is_idle = true;
+                self.changed.notify_all();
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            drop(state);
+            let written = write_all(stream, &next);
+            state = self.lock();
+            if written.is_err() {
+                state.lines.record_lost();
             }
-            state.is_idle = true;
-            self.changed.notify_all();
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
 
-/// Returns whether the stream takes bytes now.
 fn takes_bytes(stream: &impl AsFd) -> bool {
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     poll(&mut [PollFd::new(stream, PollFlags::OUT)], Some(&now)).is_ok_and(|ready| ready > 0)
 }
 
-/// Writes all bytes, past the buffer and the lock of the standard library, which the end of the process would wait for.
-/// Another process may have made the stream non-blocking, since it shares the open file description: the flag stays as
-/// it is.
+/// Writes past the buffer and the lock of the standard library, which the end of the process would wait for. The flag
+/// O_NONBLOCK belongs to all processes that share the stream, so it stays as it is.
 fn write_all(stream: &impl AsFd, mut bytes: &[u8]) -> Result<(), Errno> {
     while !bytes.is_empty() {
         match write(stream, bytes) {

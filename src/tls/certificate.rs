@@ -1,13 +1,13 @@
-//! A certificate with its key: reads them from PEM files (RFC 7468), checks them before they are used, and reads what the
-//! certificate says.
+//! A certificate with its key: reads both from PEM files (RFC 7468), and checks them.
 
-use std::fmt;
+use std::io::{self, ErrorKind};
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::SystemTime;
+use std::{error, fmt};
 
 use httpdate::HttpDate;
 use rustls::crypto::ring::sign::any_supported_type;
@@ -18,8 +18,7 @@ use rustls::{Error, InconsistentKeys};
 use yasna::tags::{TAG_GENERALIZEDTIME, TAG_UTCTIME};
 use yasna::{ASN1Error, ASN1ErrorKind, ASN1Result, BERReader, BERReaderSeq, Tag};
 
-use super::files::{self, CertificateError};
-use crate::sys::secret_file::exposures;
+use crate::sys::secret_file::{self, exposures};
 
 /// The object identifier 2.5.29.17 in DER: subjectAltName (RFC 5280 §4.2.1.6).
 const SUBJECT_ALT_NAME: &[u8] = b"\x06\x03\x55\x1d\x11";
@@ -31,39 +30,69 @@ const EXTENSIONS: u64 = 3;
 const DNS_NAME: u64 = 2;
 const IP_ADDRESS: u64 = 7;
 
+/// Bytes of a file of certificates or keys: a chain has about 4 KiB, and a store of all public authorities 250 KiB.
+pub(super) const MAX_FILE_BYTES: usize = 1024 * 1024;
+
+/// Why a file of a certificate or a key cannot be used.
+#[derive(Debug)]
+pub struct CertificateError {
+    /// The file or its directory.
+    pub path: PathBuf,
+    /// The fault. It has no text of the file, which may be a key.
+    pub reason: String,
+    /// Whether a new self-signed file may take its place. A file that cannot be read now may be undamaged.
+    pub(super) is_replaceable: bool,
+}
+
+impl CertificateError {
+    pub(super) fn of_content(path: &Path, reason: impl Into<String>) -> Self {
+        Self { path: path.into(), reason: reason.into(), is_replaceable: true }
+    }
+
+    pub(super) fn unwritable(path: &Path) -> impl Fn(io::Error) -> Self {
+        move |error| {
+            let reason = format!("cannot be written: {error}; `--cert-dir` names another directory");
+            Self { path: path.into(), reason, is_replaceable: false }
+        }
+    }
+}
+
+impl fmt::Display for CertificateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path.display(), self.reason)
+    }
+}
+
+impl error::Error for CertificateError {}
+
 /// A certificate that can be served.
 #[derive(Clone, Debug)]
 pub struct LoadedCertificate {
     /// The chain, with the gateway's own certificate first, and the private key of that certificate.
     pub identity: Arc<CertifiedKey>,
-    /// The last second at which it is valid. `None` where that cannot be read.
+    /// The last second at which it is valid, if that can be read.
     pub not_after: Option<SystemTime>,
-    /// The notices about it for a person.
+    /// The notices for a person.
     pub notices: Vec<CertificateNotice>,
 }
 
 /// A notice about a certificate, for a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names and types say it")]
 pub enum CertificateNotice {
     /// A self-signed certificate was made.
     Made {
         /// Whether it takes the place of another one.
         is_renewal: bool,
-        /// The file that was made, and the reason.
+        /// The file, and the reason.
         text: String,
     },
     /// A self-signed certificate could not be renewed. It is valid for some more time.
-    NotRenewed {
-        /// Its file.
-        path: PathBuf,
-        /// Why not.
-        reason: String,
-    },
+    NotRenewed { path: PathBuf, reason: String },
     /// Another certificate cannot be used.
     Rejected {
         /// The file at fault.
         path: PathBuf,
-        /// Why not.
         reason: String,
     },
     /// A state of the files in which clients may refuse it, or other users may use its key.
@@ -71,7 +100,6 @@ pub enum CertificateNotice {
 }
 
 impl CertificateNotice {
-    /// Returns the warning of a certificate whose validity has not begun.
     pub(super) fn not_yet_valid(path: &Path, from: SystemTime) -> Self {
         let (path, from) = (path.display(), date(from));
         Self::Warning(format!("{path}: the certificate is not valid before {from}, by the clock of this computer"))
@@ -93,13 +121,12 @@ impl fmt::Display for CertificateNotice {
     }
 }
 
-/// Formats the date as HTTP does, which has no dates before 1970.
+/// HTTP has no dates before 1970.
 fn date(time: SystemTime) -> HttpDate {
     time.max(SystemTime::UNIX_EPOCH).into()
 }
 
-/// Loads a chain and the key of its first certificate. An expired certificate is loaded with a notice, since its owner
-/// may have clients that accept it.
+/// An expired certificate is loaded with a notice, since its owner may have clients that accept it.
 pub(super) fn load(certificate: &Path, key: &Path, now: SystemTime) -> Result<LoadedCertificate, CertificateError> {
     let (identity, content) = read_pair(certificate, key)?;
     let validity = content.map(|content| content.validity);
@@ -116,13 +143,12 @@ pub(super) fn load(certificate: &Path, key: &Path, now: SystemTime) -> Result<Lo
     Ok(LoadedCertificate { identity, not_after: validity.map(|validity| *validity.end()), notices })
 }
 
-/// Returns what other users can do with a private key.
 pub(super) fn key_exposures(key: &Path) -> impl Iterator<Item = CertificateNotice> + use<> {
     exposures(key, "the private key").into_iter().map(CertificateNotice::Warning)
 }
 
-/// Reads the chain from one file and the key from the same or another one, and checks that they belong together. Returns
-/// also what the first certificate says, if that can be read.
+/// Reads the chain and the key, which may be in one file, and checks that they belong together. Returns also what the
+/// first certificate says, if that can be read.
 pub(super) fn read_pair(
     certificate: &Path,
     key: &Path,
@@ -130,8 +156,8 @@ pub(super) fn read_pair(
     let in_certificate = |reason| CertificateError::of_content(certificate, reason);
     let in_key = |reason: &str| CertificateError::of_content(key, reason);
 
-    let chain = parse_chain(&files::read(certificate)?).map_err(in_certificate)?;
-    let private = parse_key(&files::read(key)?).map_err(in_key)?;
+    let chain = parse_chain(&read_file(certificate)?).map_err(in_certificate)?;
+    let private = parse_key(&read_file(key)?).map_err(in_key)?;
     let signing = any_supported_type(&private).map_err(|_| {
         in_key(
             "the private key is damaged or of a kind that is not supported; the supported kinds are RSA of 2048 to 4096 \
@@ -151,12 +177,25 @@ pub(super) fn read_pair(
     Ok((Arc::new(pair), content))
 }
 
-/// Returns the error of a first certificate that cannot be parsed, or is not X.509 version 3 (RFC 5280).
+fn read_file(path: &Path) -> Result<Vec<u8>, CertificateError> {
+    let (_, content) = secret_file::read(path, MAX_FILE_BYTES).map_err(|error| CertificateError {
+        path: path.into(),
+        reason: error.to_string(),
+        is_replaceable: error.kind() == ErrorKind::NotFound,
+    })?;
+    match content.len() {
+        0 => Err(CertificateError::of_content(path, "the file is empty")),
+        length if length > MAX_FILE_BYTES => Err(CertificateError::of_content(path, "the file is larger than 1 MiB")),
+        _ => Ok(content),
+    }
+}
+
+/// The first certificate cannot be parsed, or is not X.509 version 3 (RFC 5280).
 pub(super) fn malformed(certificate: &Path) -> CertificateError {
     CertificateError::of_content(certificate, "the first certificate is not a valid X.509 version 3 certificate")
 }
 
-/// The fault of a file whose section has no end, or whose content is not base64 (RFC 7468).
+/// A section has no end, or its content is not base64 (RFC 7468).
 const NOT_PEM: &str = "damaged PEM: a section without its end, or not base64";
 
 fn parse_chain(text: &[u8]) -> Result<Vec<CertificateDer<'static>>, &'static str> {
@@ -251,7 +290,7 @@ fn read_extension(extension: BERReader<'_, '_>, names: &mut Vec<CertificateName>
     })
 }
 
-/// Reads a `GeneralName`.
+/// Reads a `GeneralName` (RFC 5280 §4.2.1.6).
 fn read_name(name: BERReader<'_, '_>) -> ASN1Result<Option<CertificateName>> {
     let tag = name.lookahead_tag()?;
     if tag == Tag::context(DNS_NAME) {
@@ -268,12 +307,12 @@ fn read_name(name: BERReader<'_, '_>) -> ASN1Result<Option<CertificateName>> {
     name.read_der().map(|_| None)
 }
 
-/// One name or address of a computer, as clients write it in a URL: no wildcard, and no address that means any.
+/// One name or address of a computer in a URL: no wildcard, and no address that means any.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateName(ServerName<'static>);
 
 impl CertificateName {
-    /// Returns the address; `None` for a name.
+    /// `None` for a name.
     pub(super) fn address(&self) -> Option<IpAddr> {
         match self.0 {
             ServerName::IpAddress(address) => Some(address.into()),

@@ -1,10 +1,5 @@
-//! Makes a certificate for the names of this machine and those that a user adds, and an authority that signs this
-//! certificate and no other.
-//!
-//! Clients trust the authority and not the certificate of the server, for two reasons: Firefox and rustls accept no
-//! certificate as both, and a certificate that a person adds to the trusted ones must do no harm there. The private key
-//! of the authority is therefore dropped after it has signed, and the authority is limited to the names of the gateway
-//! (RFC 5280 §4.2.1.10). With a stolen key of the gateway, an attacker can pretend to be this gateway and nothing else.
+//! Makes a certificate, and an authority that signs this certificate and no other. `docs/design.md` says why. The
+//! authority is limited to the names of the gateway (RFC 5280 §4.2.1.10), and its private key is dropped.
 
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
@@ -19,28 +14,27 @@ use super::certificate::CertificateName;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How long a certificate is valid. Apple's clients accept at most 825 days where a person added the authority, and no
-/// other client accepts less (the 398 days of browsers are for public authorities). After each renewal the person has to
-/// change the settings of each browser again. The five days less are for clients that count the days differently.
+/// Apple's clients accept at most 825 days where a person added the authority, and no other client accepts less. After
+/// each renewal the person has to change the settings of each browser. The five days less are for clients that count
+/// the days differently.
 const VALIDITY: Duration = DAY.saturating_mul(820);
 
-/// How far back the validity begins, since the clocks of clients may be slow.
+/// The clocks of clients may be slow.
 const BACKDATED: Duration = DAY;
 
-/// How long before its end a certificate is renewed. In this time, people can make their clients trust the new one.
+/// In this time before the end, people can make their clients trust the new one.
 pub(super) const RENEWED_BEFORE: Duration = DAY.saturating_mul(30);
 
-/// A new certificate, its key and its authority, in PEM.
+/// The files of a new pair, in PEM.
 pub(super) struct IssuedPair {
     /// The certificate of the gateway, then that of the authority.
     pub(super) chain: String,
     /// The certificate of the authority alone.
     pub(super) authority: String,
-    /// The private key of the gateway (PKCS#8).
     pub(super) key: String,
 }
 
-/// Makes a key and a certificate of these names for it. The key is ECDSA on P-256, which every client accepts.
+/// The key is ECDSA on P-256, which every client accepts.
 pub(super) fn issue(names: &[CertificateName], now: SystemTime) -> Result<IssuedPair, rcgen::Error> {
     let authority_key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
     let authority_params = authority(names, now)?;

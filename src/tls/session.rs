@@ -21,12 +21,11 @@ use crate::sync::counting::counted_enum;
 /// because each record is taken at once.
 const RECORD_BYTES: usize = 16 * 1024;
 
-/// The bytes that a record adds to its plaintext: 5 bytes of header, 16 of tag, and 8 of nonce in TLS 1.2 or 1 of type in 1.3.
+/// Bytes that a record adds: 5 of header, 16 of tag, and 8 of nonce in TLS 1.2 or 1 of type in 1.3.
 const RECORD_OVERHEAD_BYTES: usize = 29;
 
-/// The size of the buffer into which rustls reads, and the size of its reads (its `READ_SIZE`). An idle
-/// connection takes 7.4 KiB with a buffer of this size. Without [`Session::shrink_read_buffer`], it would take 28 KiB more
-/// after it has read a large record.
+/// Bytes that rustls reads at once (its `READ_SIZE`). An idle connection takes 7.4 KiB with a buffer of this size, and
+/// would take 28 KiB more after a large record without [`Session::shrink_read_buffer`].
 const READ_BUFFER_BYTES: usize = 4096;
 
 /// The application protocols, the preferred one first (RFC 7301). A client that offers only others, such as h2, is
@@ -44,10 +43,7 @@ struct ServedIdentity {
 }
 
 impl Acceptor {
-    /// Creates an acceptor that presents `identity`.
-    ///
-    /// # Errors
-    /// [`rustls::Error`], where the system gives no random bytes.
+    /// Fails where the system gives no random bytes.
     pub fn new(identity: Arc<CertifiedKey>) -> Result<Self, rustls::Error> {
         let config = configure(&identity)?;
         Ok(Self { served: RwLock::new(ServedIdentity { identity, config }) })
@@ -55,9 +51,7 @@ impl Acceptor {
 
     /// Presents `identity` to new connections and returns whether it differs from the one before. Existing connections
     /// keep theirs. Sessions from before cannot be resumed with a new identity, since their clients would never see it.
-    ///
-    /// # Errors
-    /// [`rustls::Error`], as for [`Acceptor::new`]. The identity then stays as it was.
+    /// After an error the identity stays as it was.
     pub fn replace(&self, identity: Arc<CertifiedKey>) -> Result<bool, rustls::Error> {
         if self.served.read().unwrap_or_else(PoisonError::into_inner).identity.cert == identity.cert {
             return Ok(false);
@@ -67,10 +61,7 @@ impl Acceptor {
         Ok(true)
     }
 
-    /// Begins the session of a new connection.
-    ///
-    /// # Errors
-    /// [`rustls::Error`], where the system gives no random bytes.
+    /// Begins the session of a new connection. Fails where the system gives no random bytes.
     pub fn accept(&self) -> Result<Session, rustls::Error> {
         let config = Arc::clone(&self.served.read().unwrap_or_else(PoisonError::into_inner).config);
         let mut connection = ServerConnection::new(config)?;
@@ -90,7 +81,13 @@ impl fmt::Debug for Acceptor {
 fn configure(identity: &Arc<CertifiedKey>) -> Result<Arc<ServerConfig>, rustls::Error> {
     let mut provider = ring::default_provider();
     // Processors have instructions for SHA-256, and most have none for SHA-384. A handshake hashes more than it encrypts.
-    provider.cipher_suites.sort_by_key(|&suite| hash_of(suite) != HashAlgorithm::SHA256);
+    provider.cipher_suites.sort_by_key(|suite| {
+        let hash = match suite {
+            SupportedCipherSuite::Tls12(suite) => suite.common.hash_provider,
+            SupportedCipherSuite::Tls13(suite) => suite.common.hash_provider,
+        };
+        hash.algorithm() != HashAlgorithm::SHA256
+    });
     let mut config = ServerConfig::builder_with_provider(Arc::new(provider))
         .with_protocol_versions(&[&TLS13, &TLS12])?
         .with_no_client_auth()
@@ -107,29 +104,19 @@ fn configure(identity: &Arc<CertifiedKey>) -> Result<Arc<ServerConfig>, rustls::
     Ok(Arc::new(config))
 }
 
-fn hash_of(suite: SupportedCipherSuite) -> HashAlgorithm {
-    match suite {
-        SupportedCipherSuite::Tls12(suite) => suite.common.hash_provider.algorithm(),
-        SupportedCipherSuite::Tls13(suite) => suite.common.hash_provider.algorithm(),
-    }
-}
-
 /// The server's side of a TLS connection.
 pub struct Session {
     connection: ServerConnection,
     received: RecordTracker,
-    /// The peer said that it sends no more (`close_notify`). Bytes that follow are ignored.
+    /// The peer sends no more (`close_notify`). Bytes that follow are ignored.
     peer_closed: bool,
 }
 
 impl Session {
-    /// Takes all of `ciphertext`, which came from the socket, and appends its plaintext to `plaintext`: never more than
-    /// `ciphertext` and one record (16 KiB) can hold. Returns whether the peer sends no more. If [`Session::must_flush`]
-    /// returns `true` then, the caller has to call [`Session::flush`] or [`Session::send`] next.
-    ///
-    /// # Errors
-    /// [`TlsFault`], after which the connection cannot be used. The caller flushes it, which tells the peer why unless
-    /// the peer reported the fault, and closes it without a `close_notify`.
+    /// Takes all of `ciphertext`, and appends its plaintext: never more than `ciphertext` and one record (16 KiB) can
+    /// hold. Returns whether the peer sends no more. If [`Session::must_flush`] returns `true` then, the caller calls
+    /// [`Session::flush`] or [`Session::send`] next. After a fault it flushes, which tells the peer why unless the peer
+    /// reported the fault, and closes without a `close_notify`.
     pub fn receive(&mut self, mut ciphertext: &[u8], plaintext: &mut Vec<u8>) -> Result<bool, TlsFault> {
         let fills_read_buffer = ciphertext.len() > READ_BUFFER_BYTES;
         self.received.track(ciphertext);
@@ -143,7 +130,12 @@ impl Session {
             let state = self.connection.process_new_packets().map_err(TlsFault)?;
             self.peer_closed = state.peer_has_closed();
             plaintext.reserve(state.plaintext_bytes_to_read());
-            self.take_plaintext(plaintext);
+            let mut reader = self.connection.reader();
+            while let Ok(chunk @ [_, ..]) = reader.fill_buf() {
+                plaintext.extend_from_slice(chunk);
+                let taken = chunk.len();
+                reader.consume(taken);
+            }
         }
         if fills_read_buffer {
             self.shrink_read_buffer();
@@ -151,8 +143,8 @@ impl Session {
         Ok(self.peer_closed)
     }
 
-    /// Encrypts `plaintext` and appends its records to `ciphertext`, behind what else is to be sent. Drops `plaintext`
-    /// during the handshake, when no request can have come that it would answer.
+    /// Encrypts `plaintext`, behind what else is to be sent. Drops it during the handshake, when no request can have
+    /// come that it would answer.
     pub fn send(&mut self, mut plaintext: &[u8], ciphertext: &mut Vec<u8>) {
         self.flush(ciphertext);
         if self.connection.is_handshaking() {
@@ -168,14 +160,13 @@ impl Session {
         }
     }
 
-    /// Returns whether the caller must flush at once, since the peer may wait for that, as it does in the handshake. After the
-    /// handshake of TLS 1.3, a ticket and the answer to a key update can go with the next answer (RFC 8446 §4.6).
-    #[must_use]
+    /// Returns whether the peer may wait for a flush, as it does in the handshake. After that of TLS 1.3, a ticket and
+    /// the answer to a key update can go with the next answer (RFC 8446 §4.6).
     pub fn must_flush(&self) -> bool {
         self.connection.is_handshaking() || self.connection.protocol_version() != Some(ProtocolVersion::TLSv1_3)
     }
 
-    /// Appends the messages of TLS itself to `ciphertext`: those of the handshake, tickets and alerts.
+    /// Appends the messages of TLS itself: those of the handshake, tickets and alerts.
     pub fn flush(&mut self, ciphertext: &mut Vec<u8>) {
         while self.connection.wants_write() {
             let written = self.connection.write_tls(ciphertext);
@@ -190,33 +181,21 @@ impl Session {
         self.flush(ciphertext);
     }
 
-    /// Returns whether the handshake is not complete. Before it is, no request can come.
-    #[must_use]
+    /// Before the handshake is complete, no request can come.
     pub fn is_handshaking(&self) -> bool {
         self.connection.is_handshaking()
     }
 
-    /// Returns whether a record of the peer has arrived in part and may hold the beginning of a request. During the
-    /// handshake and after close_notify, no record does.
-    #[must_use]
+    /// Returns whether a record has arrived in part that may hold the beginning of a request. None does during the
+    /// handshake and after close_notify.
     pub fn is_within_record(&self) -> bool {
         self.received.is_within_application_data() && !self.peer_closed && !self.connection.is_handshaking()
     }
 
-    /// Makes rustls release the buffer of large records. It does so at the beginning of a read, which may never come on
-    /// an idle connection.
+    /// Makes rustls release the buffer of large records, as it does at the beginning of a read.
     fn shrink_read_buffer(&mut self) {
         // The read fails, since there is nothing to read.
         let _ = self.connection.read_tls(&mut EmptySocket);
-    }
-
-    fn take_plaintext(&mut self, plaintext: &mut Vec<u8>) {
-        let mut reader = self.connection.reader();
-        while let Ok(chunk @ [_, ..]) = reader.fill_buf() {
-            plaintext.extend_from_slice(chunk);
-            let taken = chunk.len();
-            reader.consume(taken);
-        }
     }
 }
 
@@ -226,7 +205,6 @@ impl fmt::Debug for Session {
     }
 }
 
-/// A socket that has received nothing.
 struct EmptySocket;
 
 impl Read for EmptySocket {
@@ -236,25 +214,20 @@ impl Read for EmptySocket {
 }
 
 counted_enum! {
-    /// Why a connection on the port of https ended before its TLS handshake was complete, with its name in the counters.
+    /// Why a connection ended before its TLS handshake was complete, with its name in the counters.
+    #[expect(missing_docs, reason = "the names say it")]
     pub enum HandshakeFailure: &'static str, &'static str = Self::row => {
         /// The client does not trust the certificate, most often because it does not know the authority.
         UnknownAuthority = "unknown-authority",
-        /// The client refuses the certificate for another reason, such as its names or its dates.
         CertificateRefused = "certificate-refused",
-        /// Client and gateway have no version of TLS in common.
         NoCommonVersion = "no-common-version",
-        /// They have no cipher suite, group, signature scheme or application protocol in common.
+        /// No cipher suite, group, signature scheme or application protocol is in common.
         NoCommonParameters = "no-common-parameters",
         /// Another alert of the client.
         Alert = "alert",
-        /// The client spoke plain http.
         PlainHttp = "plain-http",
-        /// The client sent what is not TLS.
         Malformed = "malformed",
-        /// The client closed the connection.
         Closed = "closed",
-        /// The handshake took too long.
         TimedOut = "timed-out",
     }
 }
@@ -264,15 +237,13 @@ counted_enum! {
 pub struct TlsFault(pub(super) Error);
 
 impl TlsFault {
-    /// Returns whether the fault is a fatal alert that the peer sent, after which both sides close (RFC 8446 §6.2).
-    #[must_use]
+    /// Returns whether the peer sent a fatal alert, after which both sides close (RFC 8446 §6.2).
     pub fn is_alert(&self) -> bool {
         matches!(self.0, Error::AlertReceived(_))
     }
 
-    /// Returns the reason to count if the fault ended the handshake. Clients refuse a certificate with different alerts:
-    /// OpenSSL sends `unknown_ca` where it does not know the authority, and Chromium `certificate_unknown`.
-    #[must_use]
+    /// Returns the reason to count. Clients refuse a certificate with different alerts: OpenSSL sends `unknown_ca`
+    /// where it does not know the authority, and Chromium `certificate_unknown`.
     pub fn handshake_failure(&self) -> HandshakeFailure {
         use AlertDescription as Description;
         match &self.0 {
@@ -312,18 +283,17 @@ const HEADER_BYTES: usize = 5;
 /// The `ContentType` of application data and, where TLS 1.3 encrypts, of every record (RFC 8446 §5.2).
 const APPLICATION_DATA: u8 = 23;
 
-/// Finds where the records of the peer end (RFC 8446 §5.1, RFC 5246 §6.2.1). Rustls does not tell whether it holds an
-/// unfinished one.
+/// Finds where the records of the peer end (RFC 8446 §5.1, RFC 5246 §6.2.1), since rustls does not tell whether it
+/// holds an unfinished one.
 #[derive(Debug, Default)]
 pub(super) struct RecordTracker {
     /// The header of the current record, as far as it has arrived.
     header: [u8; HEADER_BYTES],
-    /// How many bytes of the current record have arrived; 0 between two records.
+    /// Bytes of the current record; 0 between two records.
     arrived_bytes: usize,
 }
 
 impl RecordTracker {
-    /// Takes all bytes that have arrived.
     pub(super) fn track(&mut self, mut bytes: &[u8]) {
         while let Some((first, behind_first)) = bytes.split_first() {
             bytes = match self.header.get_mut(self.arrived_bytes) {
@@ -350,7 +320,7 @@ impl RecordTracker {
         self.arrived_bytes > 0 && content_type == APPLICATION_DATA
     }
 
-    /// Returns the size of the current record, whose header must have arrived.
+    /// The header must have arrived.
     fn record_bytes(&self) -> usize {
         debug_assert!(self.arrived_bytes >= HEADER_BYTES, "the length stands at the end of the header");
         let [.., high, low] = self.header;
@@ -358,9 +328,8 @@ impl RecordTracker {
     }
 }
 
-/// Returns whether the first bytes of a connection are plain http. The method of a request begins with a letter (RFC 9110
-/// §9), and a TLS record with a content type below 32 (RFC 8446 §5.1).
-#[must_use]
+/// The method of a request begins with a letter (RFC 9110 §9), and a TLS record with a content type below 32 (RFC 8446
+/// §5.1).
 pub fn is_plain_http(first: &[u8]) -> bool {
     first.first().is_some_and(u8::is_ascii_alphabetic)
 }

@@ -1,22 +1,22 @@
-//! Loads the certificate of the gateway: from files that the user names, or a pair that the gateway makes for itself.
-//!
-//! The gateway's own pair is made on first use and renewed before it ends. Otherwise it never changes, since people have
-//! made their browsers trust it. A pair that cannot be renewed is served as long as it is valid.
+//! Where the certificate comes from: files that the user names, or a pair that the gateway makes for itself. This pair
+//! is made on first use and renewed before it ends. Otherwise it never changes, since people have made their browsers
+//! trust it. A pair that cannot be renewed is served as long as it is valid.
 
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::certificate::{
-    self, CertificateContent, CertificateName, CertificateNotice, LoadedCertificate, key_exposures, malformed,
-    read_pair,
+    self, CertificateContent, CertificateError, CertificateName, CertificateNotice, LoadedCertificate, key_exposures,
+    malformed, read_pair,
 };
-use super::files::{self, CertificateError};
 use super::issue::{RENEWED_BEFORE, issue};
 use crate::sys::draft::{Draft, PRIVATE_MODE};
 use crate::sys::retry::lock_directory;
 use crate::sys::secret_file::open_mode;
 
-/// The certificate of the gateway, then that of its authority, for clients that take a file.
+/// The certificate of the gateway, then that of its authority.
 pub(super) const CERTIFICATE_FILE: &str = "gateway-cert.pem";
 /// The private key of the gateway.
 pub(super) const KEY_FILE: &str = "gateway-key.pem";
@@ -24,8 +24,9 @@ pub(super) const KEY_FILE: &str = "gateway-key.pem";
 pub(super) const AUTHORITY_FILE: &str = "gateway-ca.pem";
 
 const CERTIFICATE_MODE: u32 = 0o644;
+const DIRECTORY_MODE: u32 = 0o700;
 
-/// The names by which clients on this machine address the gateway.
+/// Clients on this machine address the gateway by these names.
 const OWN_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
 /// The most names that a new pair takes over from the last one. A computer that gets another name each time it starts
@@ -39,7 +40,7 @@ pub enum CertificateSource {
     Files {
         /// The chain, with the certificate of the gateway first.
         certificate: PathBuf,
-        /// The private key of the gateway's certificate.
+        /// The private key.
         key: PathBuf,
     },
     /// A pair that the gateway makes for itself.
@@ -52,21 +53,15 @@ pub enum CertificateSource {
 }
 
 impl CertificateSource {
-    /// Returns the source of a self-signed pair with these names in the directory of the settings file.
-    #[must_use]
+    /// A self-signed pair in the directory of the settings file.
     pub fn beside(settings: &Path, names: Vec<CertificateName>) -> Self {
         // The parent of a bare file name is the empty path, which no system call accepts.
         let parent = settings.parent().filter(|parent| !parent.as_os_str().is_empty());
         Self::SelfSigned { directory: parent.unwrap_or(Path::new(".")).into(), names }
     }
 
-    /// Loads the certificate, and makes or renews a self-signed one where that is necessary. Call it at the start, at
-    /// SIGHUP, when one of [`CertificateSource::files`] has changed, and from time to time. Further calls
-    /// do no harm: a usable pair stays as it is, and [`Acceptor::replace`](super::session::Acceptor::replace) ignores a
-    /// certificate that it has already.
-    ///
-    /// # Errors
-    /// An error that names the file. A certificate that was loaded before may still be served.
+    /// Loads the certificate, and makes or renews a self-signed one where that is necessary. Further calls leave a
+    /// usable pair as it is. After an error, a certificate that was loaded before may still be served.
     pub fn load(&self, now: SystemTime) -> Result<LoadedCertificate, CertificateError> {
         match self {
             Self::Files { certificate, key } => certificate::load(certificate, key, now),
@@ -74,8 +69,7 @@ impl CertificateSource {
         }
     }
 
-    /// Returns the files of the certificate and of the key, which the caller watches for changes.
-    #[must_use]
+    /// The files of the certificate and of the key.
     pub fn files(&self) -> [PathBuf; 2] {
         match self {
             Self::Files { certificate, key } => [certificate.clone(), key.clone()],
@@ -83,9 +77,7 @@ impl CertificateSource {
         }
     }
 
-    /// Returns the file that clients can be made to trust, for example by `curl --cacert`. `None` where the clients may
-    /// trust the certificate already.
-    #[must_use]
+    /// The file that clients can be made to trust; `None` where they may trust the certificate already.
     pub fn trust_anchor(&self) -> Option<PathBuf> {
         match self {
             Self::Files { .. } => None,
@@ -98,11 +90,10 @@ fn pair_in(directory: &Path) -> [PathBuf; 2] {
     [directory.join(CERTIFICATE_FILE), directory.join(KEY_FILE)]
 }
 
-/// Loads the pair of a directory. Makes a new pair where there is none, where the pair cannot be used (one of the files
-/// is missing or damaged, the key belongs to another certificate, one of `names` or of this machine's names is missing),
-/// or where it ends within 30 days. A new pair has the names of the last one too, so that two gateways with different
-/// names and one directory do not replace each other's pair again and again. If no pair can be made, the last one is
-/// loaded as long as it is valid. Creates the directory if necessary. Takes the permissions of others for the key away.
+/// Loads the pair of a directory. Makes a new one where there is none, where it cannot be used (a file is missing or
+/// damaged, the key belongs to another certificate, one of `names` or of this machine's names is missing), or where it
+/// ends within 30 days. A new pair has the names of the last one too, so that two gateways with one directory do not
+/// replace each other's pair again and again. If no pair can be made, the last one is loaded as long as it is valid.
 pub(super) fn load_self_signed(
     directory: &Path,
     names: &[CertificateName],
@@ -114,7 +105,8 @@ pub(super) fn load_self_signed(
     if let Found::Usable(loaded) = find(directory, &wanted, now)? {
         return Ok(loaded);
     }
-    files::create_directory(directory)?;
+    let unwritable = CertificateError::unwritable(directory);
+    DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(directory).map_err(unwritable)?;
     // Two gateways that start at the same time must not leave the key of one beside the certificate of the other.
     let lock = lock_directory(directory);
     // Another gateway may have made a pair before the lock was free.
@@ -142,7 +134,6 @@ pub(super) fn load_self_signed(
     }
 }
 
-/// Adds those of `more` that are not in `names` yet.
 fn add_new(names: &mut Vec<CertificateName>, more: impl IntoIterator<Item = CertificateName>) {
     for name in more {
         if !names.contains(&name) {
@@ -151,7 +142,6 @@ fn add_new(names: &mut Vec<CertificateName>, more: impl IntoIterator<Item = Cert
     }
 }
 
-/// The pair in the directory.
 enum Found {
     Usable(LoadedCertificate),
     Unusable {
@@ -159,12 +149,10 @@ enum Found {
         reason: Option<String>,
         /// The pair, if it is still valid.
         last: Option<LoadedCertificate>,
-        /// The names of the pair.
         names: Vec<CertificateName>,
     },
 }
 
-/// Loads the pair as it is.
 fn find(directory: &Path, wanted: &[CertificateName], now: SystemTime) -> Result<Found, CertificateError> {
     let [certificate, key] = pair_in(directory);
     if !certificate.exists() && !key.exists() {
@@ -193,9 +181,9 @@ fn find(directory: &Path, wanted: &[CertificateName], now: SystemTime) -> Result
     Ok(Found::Unusable { reason: Some(reason), last: Some(loaded).filter(|_| validity.contains(&now)), names })
 }
 
-/// Takes the permissions of others for the key away, and says so. Returns what others can still do.
+/// Takes the permissions of others away. Returns what they could do, and what they still can.
 fn close_key(key: &Path) -> Vec<CertificateNotice> {
-    let closed = open_mode(key).filter(|_| files::close_to_others(key).is_ok());
+    let closed = open_mode(key).filter(|_| fs::set_permissions(key, Permissions::from_mode(PRIVATE_MODE)).is_ok());
     let notice = |mode| {
         CertificateNotice::Warning(format!(
             "{}: the private key was open to others than its owner (mode {mode:04o}) and is now closed (0600); if anyone may \
@@ -206,8 +194,8 @@ fn close_key(key: &Path) -> Vec<CertificateNotice> {
     closed.map(notice).into_iter().chain(key_exposures(key)).collect()
 }
 
-/// Makes a pair. Replaces no file before all of them are written, and then the key first, so that no person trusts a
-/// certificate that has no key yet.
+/// Replaces no file before all of them are written, and then the key first, so that no person trusts a certificate that
+/// has no key yet.
 fn make_pair(
     directory: &Path,
     names: &[CertificateName],
@@ -226,8 +214,9 @@ fn make_pair(
         draft(&certificate, &issued.chain, CERTIFICATE_MODE)?,
         draft(&authority, &issued.authority, CERTIFICATE_MODE)?,
     ];
-    drafts.into_iter().try_for_each(Draft::publish).map_err(CertificateError::unwritable(directory))?;
-    files::sync_directory(directory)?;
+    let published = drafts.into_iter().try_for_each(Draft::publish);
+    let synced = published.and_then(|()| File::open(directory)?.sync_all());
+    synced.map_err(CertificateError::unwritable(directory))?;
     let (mut loaded, _) = read(directory)?;
     let is_renewal = reason.is_some();
     let since = reason.map(|reason| format!(", since {reason}")).unwrap_or_default();

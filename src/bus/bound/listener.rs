@@ -149,7 +149,7 @@ fn listen(endpoint: &Endpoint, peers: SocketRole, hears_publishers: bool) -> io:
             let ipc = open_ipc(name)?;
             let path = ipc.path().and_then(Path::to_str);
             let bound = path.and_then(|path| format!("ipc://{path}").parse().ok());
-            (ipc.descriptor()?, bound, Some(ipc))
+            (ipc.as_fd().try_clone_to_owned()?, bound, Some(ipc))
         }
     };
     let endpoint = bound.unwrap_or_else(|| endpoint.clone());

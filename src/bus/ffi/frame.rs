@@ -7,7 +7,7 @@ use std::{io, slice};
 
 use zmq_sys::zmq_msg_t;
 
-use crate::sys::memory::note_freed;
+use crate::sys::memory::MEMORY;
 
 // libzmq writes 64 bytes there. This is checked for each machine that the program is compiled for.
 const _: () = assert!(size_of::<zmq_msg_t>() == 64 && align_of::<zmq_msg_t>() >= align_of::<*mut c_void>());
@@ -106,7 +106,7 @@ impl Frame {
 unsafe extern "C" fn release_buffer(_data: *mut c_void, hint: *mut c_void) {
     // SAFETY: `hint` is the box that `part_of` made for this call, and an `Arc` of bytes may be dropped on any thread.
     let buffer = unsafe { Box::from_raw(hint.cast::<Arc<Vec<u8>>>()) };
-    note_freed(buffer.capacity());
+    MEMORY.note_freed(buffer.capacity());
 }
 
 impl Drop for Frame {

@@ -1,7 +1,5 @@
-//! The state machine of one connection: bytes in, answers out, messages to a [`Publish`].
-//!
-//! It finds the ends of heads and bodies in what arrives, however that is split. What becomes of a request is decided by
-//! its head in [`crate::http::admission`] and by its body in [`crate::message`].
+//! The state machine of one connection. It finds the ends of heads and bodies in what arrives, however that is split.
+//! [`crate::http::admission`] judges the head of a request, and [`crate::message`] its body.
 
 #[cfg(test)]
 mod tests;
@@ -19,8 +17,7 @@ use crate::http::h1::head::{HeadSearch, Method};
 use crate::http::problem::Problem;
 use crate::http::request::Request;
 use crate::http::response::{self, CONTINUE};
-use crate::message::publish::Publish;
-use crate::message::publish::Unavailable;
+use crate::message::publish::{Publish, Unavailable};
 
 /// Bytes of answers after which they are written before more requests are read, so that a pipeline of small requests
 /// with large answers cannot fill the memory.
@@ -51,9 +48,7 @@ pub enum Waiting {
 }
 
 impl Waiting {
-    /// Returns whether no request has begun.
-    #[must_use]
-    pub fn is_for_request(self) -> bool {
+    pub(crate) fn is_for_request(self) -> bool {
         matches!(self, Self::First | Self::Another)
     }
 }
@@ -61,12 +56,11 @@ impl Waiting {
 /// Why a connection closes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloseReason {
-    /// The client asked for it, by `Connection: close` or by its version of HTTP (RFC 9112 §9.3), or the gateway did,
-    /// since it stops or opens other listeners.
+    /// The client asked for it (RFC 9112 §9.3), or the gateway, since it stops or opens other listeners.
     Asked,
     /// A request was refused, and the next one cannot be found, or is not wanted.
     Refused,
-    /// The token was missing, repeated or wrong. So each guess costs a connection.
+    /// The token was not right, so that each guess costs a connection.
     Unauthorized,
     /// The client ended its side.
     EndOfInput,
@@ -78,8 +72,8 @@ pub enum CloseReason {
 #[derive(Debug)]
 pub struct Connection {
     state: ConnectionState,
-    /// What arrived and was not read yet: a part of a head, or requests behind large answers. Never more than a head at
-    /// its limit and what one read brought behind it.
+    /// What arrived and was not read: a part of a head, or requests behind large answers. At most a head at its limit
+    /// and one read.
     held: Vec<u8>,
     /// Heads that were read.
     requests: u32,
@@ -89,14 +83,12 @@ pub struct Connection {
 
 #[derive(Debug)]
 enum ConnectionState {
-    /// Between requests or in a head.
     Head {
         search: HeadSearch,
         empty_line_skipped: bool,
     },
-    /// In the body of an admitted request. Boxed: it would be the largest part of an idle connection.
+    /// Boxed: it would be the largest part of an idle connection.
     Buffer(Box<BufferedBody>),
-    /// In the body of a request that was answered already.
     Discard(BodyReader),
     Closed(CloseReason),
 }
@@ -115,8 +107,8 @@ impl Connection {
         self.receive_input(Input { bytes: input, buffer: None }, out, context)
     }
 
-    /// Does the same as [`Connection::receive`] with all of a buffer. A large message in it is published without a copy:
-    /// then the bus keeps the buffer until it has sent the message.
+    /// Does the same with all of a buffer. The bus may keep it, so that a large message in it is published without a
+    /// copy.
     pub fn receive_buffer(
         &mut self,
         buffer: &Arc<Vec<u8>>,
@@ -157,25 +149,24 @@ impl Connection {
         }
     }
 
-    /// Answers an unfinished request as such, since the client ended its side (RFC 9112 §8).
+    /// The client has ended its side: an unfinished request is answered as such (RFC 9112 §8).
     pub fn end_of_input<P>(&mut self, out: &mut Vec<u8>, context: &Context<P>) -> Next {
         self.give_up(CloseReason::EndOfInput, |_| Problem::Request(SyntaxFault::Incomplete.into()), out, context)
     }
 
-    /// Answers an unfinished request as too slow, since the deadline of what was waited for has passed.
+    /// The deadline has passed: an unfinished request is answered as too slow.
     pub fn time_out<P>(&mut self, out: &mut Vec<u8>, context: &Context<P>) -> Next {
         self.give_up(CloseReason::TimedOut, Problem::Timeout, out, context)
     }
 
-    /// Makes the request that is being received the last: it is still answered, with `Connection: close`. Returns
-    /// whether there is none, so that the connection can close at once.
+    /// Makes the request that is being received the last. Returns whether there is none, so that the connection can
+    /// close.
     pub fn finish(&mut self) -> bool {
         self.finishing = true;
         self.waiting().is_none_or(Waiting::is_for_request)
     }
 
     /// Returns how many heads were read; each starts new deadlines.
-    #[must_use]
     pub fn requests(&self) -> u32 {
         self.requests
     }
@@ -204,7 +195,7 @@ impl Connection {
         }
     }
 
-    /// Reads requests until more input is needed, or the answers are to be written. Returns what was not read.
+    /// Reads requests until more input is needed, or the answers are to be written. Returns the rest.
     fn run<'i>(&mut self, mut input: Input<'i>, out: &mut Vec<u8>, context: &mut Context<impl Publish>) -> &'i [u8] {
         let mut admitted = None;
         while out.len() < ANSWER_BYTES && !input.bytes.is_empty() {
@@ -219,31 +210,31 @@ impl Connection {
                     rest
                 }
                 ConnectionState::Head { .. } => self.head(input, &mut admitted, out, context),
-                ConnectionState::Buffer(buffered) => match buffered.read(bytes) {
-                    Ok((None, rest)) => Some(rest),
-                    Ok((Some(body), rest)) => {
-                        let request = buffered.request;
-                        match body {
-                            Cow::Borrowed(body) => self.answer(input.part(body), request, out, context),
-                            Cow::Owned(body) => self.answer(Input::whole(&shared(body)), request, out, context),
-                        }
-                        Some(rest)
-                    }
-                    Err(fault) => {
-                        let request = buffered.request;
+                ConnectionState::Buffer(buffered) => {
+                    let request = buffered.request;
+                    let (body, rest) = buffered.read(bytes).unwrap_or_else(|fault| {
                         self.refuse_body(fault, request, out, context);
-                        Some(bytes)
+                        (None, bytes)
+                    });
+                    match body {
+                        Some(Cow::Borrowed(body)) => self.answer(input.part(body), request, out, context),
+                        Some(Cow::Owned(body)) => self.answer(Input::whole(&shared(body)), request, out, context),
+                        None => {}
+                    }
+                    Some(rest)
+                }
+                ConnectionState::Discard(reader) => match reader.read(bytes) {
+                    Ok(part) => {
+                        if part.done {
+                            self.state = START;
+                        }
+                        Some(part.rest)
+                    }
+                    Err(_) => {
+                        self.state = ConnectionState::Closed(CloseReason::Refused);
+                        None
                     }
                 },
-                ConnectionState::Discard(reader) => {
-                    let read = reader.read(bytes);
-                    match &read {
-                        Ok(part) if part.done => self.state = START,
-                        Ok(_) => {}
-                        Err(_) => self.state = ConnectionState::Closed(CloseReason::Refused),
-                    }
-                    read.ok().map(|part| part.rest)
-                }
                 ConnectionState::Closed(_) => None,
             };
             match rest {
@@ -255,8 +246,8 @@ impl Connection {
         if matches!(self.state, ConnectionState::Closed(_)) { &[] } else { input.bytes }
     }
 
-    /// Reads the head at the start of `input`, and goes on with its request. Returns what was not read; none if the head
-    /// has not arrived whole, or is refused. `admitted` is the head before it in the same input, with its request.
+    /// Reads the head, and goes on with its request. Returns the rest; `None` if the head has not arrived whole, or is
+    /// refused. `admitted` is the head before it in the same input, with its request.
     fn head<'i>(
         &mut self,
         input: Input<'i>,
@@ -300,7 +291,7 @@ impl Connection {
         }
     }
 
-    /// Answers an admitted request whose body is there, or begins to buffer the body. Returns what was not read.
+    /// Answers an admitted request whose body is there, or begins to buffer the body. Returns the rest.
     fn message<'i>(
         &mut self,
         request: Request,
@@ -336,7 +327,7 @@ impl Connection {
         rest
     }
 
-    /// Judges a whole body, publishes it if it is a message, and answers.
+    /// Publishes a whole body if it is a message, and answers.
     fn answer(&mut self, body: Input<'_>, request: Request, out: &mut Vec<u8>, context: &mut Context<impl Publish>) {
         let close = self.asked_to_close(&request);
         let request = Request { persistent: close.is_none(), ..request };
@@ -347,7 +338,6 @@ impl Connection {
         self.state = close.map_or(START, ConnectionState::Closed);
     }
 
-    /// Refuses a request by its head.
     fn refuse<P>(&mut self, problem: &Problem, mut request: Request, out: &mut Vec<u8>, context: &Context<P>) {
         if problem.may_go_on() {
             request = self.discard(BodyReader::new(request.framing, DISCARD_BYTES), request);
@@ -360,20 +350,19 @@ impl Connection {
         response::problem(problem, &request, out, context);
     }
 
-    /// Refuses a request whose body was being buffered.
     fn refuse_body<P>(&mut self, fault: BodyFault, request: Request, out: &mut Vec<u8>, context: &Context<P>) {
         match fault {
             BodyFault::Malformed(fault) => self.refuse(&Problem::Request(fault.into()), request, out, context),
             BodyFault::TooLarge => self.refuse(&Problem::TooLarge(context.policy.body_bytes), request, out, context),
             BodyFault::NoRoom(reader) => {
-                // Some of the body has come, so that there is no doubt about the rest.
+                // Some of the body has come, so the rest will.
                 let request = self.discard(reader, Request { expectation: Expectation::None, ..request });
                 response::problem(&Problem::Unavailable(Unavailable::Buffered), &request, out, context);
             }
         }
     }
 
-    /// Prepares to drop a body, or to close (RFC 9112 §9.3). Returns the request, which says which.
+    /// Drops a body, or closes (RFC 9112 §9.3). Returns the request, which says which.
     fn discard(&mut self, reader: BodyReader, request: Request) -> Request {
         let is_in_doubt = match (request.method, request.expectation) {
             // A client that asks for a tunnel may have begun to use it (RFC 9110 §9.3.6).
@@ -391,13 +380,12 @@ impl Connection {
         Request { persistent: close.is_none(), ..request }
     }
 
-    /// Returns why this request is the last, if the client or the gateway wants that.
+    /// Returns why this request is the last, if client or gateway want that.
     fn asked_to_close(&self, request: &Request) -> Option<CloseReason> {
         (!request.persistent || self.finishing).then_some(CloseReason::Asked)
     }
 
-    /// Closes, and answers a request that will not be completed with the problem of its part that did not come; not where
-    /// none has begun, or it was answered before.
+    /// Closes, and answers a request of which a part did not come.
     fn give_up<P>(
         &mut self,
         reason: CloseReason,
@@ -406,10 +394,8 @@ impl Connection {
         context: &Context<P>,
     ) -> Next {
         let unfinished = match &self.state {
-            ConnectionState::Head { .. } if self.waiting() == Some(Waiting::Head) => {
-                Some(("head", Request::unread(&self.held)))
-            }
             ConnectionState::Buffer(buffered) => Some(("body", buffered.request)),
+            _ if self.waiting() == Some(Waiting::Head) => Some(("head", Request::unread(&self.held))),
             _ => None,
         };
         if let Some((part, request)) = unfinished {

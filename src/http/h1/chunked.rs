@@ -2,12 +2,11 @@
 
 use super::{SyntaxFault, is_tchar};
 
-/// Bytes of one chunk-size line: 16 hexadecimal digits, some zeros before them, and short extensions. Nobody is known to
-/// send long ones.
+/// Bytes of one chunk-size line: 16 hexadecimal digits, some zeros before them, and short extensions.
 pub const CHUNK_LINE_BYTES: u32 = 256;
 
-/// Bytes of chunk extensions in one body, all that stands between a size and its CRLF. The decoder discards them, so a body
-/// that mostly consists of them is an attack (RFC 9112 §7.1.1 asks for such a limit).
+/// Bytes of chunk extensions in one body, between a size and its CRLF. The decoder discards them, so a body that mostly
+/// consists of them is an attack (RFC 9112 §7.1.1 asks for such a limit).
 pub const EXTENSION_BYTES: u32 = 16 * 1024;
 
 /// Bytes of a trailer section, the same as a head's by default.
@@ -28,7 +27,7 @@ pub struct Decoded<'b> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkedDecoder {
     state: DecoderState,
-    /// The size of the chunk, as far as it was read, and then what is still to come of the chunk.
+    /// The size of the chunk, as far as it was read, and then the bytes of it that are still to come.
     left: u64,
     /// Bytes of the current chunk-size line, or of the trailer section.
     section_bytes: u32,
@@ -37,12 +36,9 @@ pub struct ChunkedDecoder {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DecoderState {
-    /// At the first digit of a size.
     SizeStart,
     Size,
-    /// In the extensions behind a size.
     Extension(ExtensionState),
-    /// After the CR of a size line.
     SizeLf,
     Data,
     DataCr,
@@ -59,20 +55,15 @@ enum DecoderState {
 /// A place in `*( BWS ";" BWS chunk-ext-name [ BWS "=" BWS chunk-ext-val ] )` (RFC 9112 §7.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ExtensionState {
-    /// In the white space that a `;` must follow.
     BeforeSemicolon,
-    /// Behind a `;`, and the white space behind it.
     NameStart,
     Name,
-    /// In the white space behind a name.
     BehindName,
-    /// Behind a `=`, and the white space behind it.
     ValueStart,
     Token,
     QuotedString,
     /// Behind a `\` in a quoted string (RFC 9110 §5.6.4).
     QuotedPair,
-    /// Behind the quotation mark that ends a quoted string.
     QuotedEnd,
 }
 
@@ -83,10 +74,8 @@ impl Default for ChunkedDecoder {
 }
 
 impl ChunkedDecoder {
-    /// Decodes up to the end of the next run of content, of the body, or of the input.
-    ///
-    /// # Errors
-    /// The fault of the first byte that RFC 9112 §7.1 does not allow, or that exceeds a limit.
+    /// Decodes up to the end of the next run of content, of the body, or of the input. Refuses the first byte that RFC 9112
+    /// §7.1 does not allow, or that exceeds a limit.
     pub fn decode<'b>(&mut self, input: &'b [u8]) -> Result<Decoded<'b>, SyntaxFault> {
         let mut rest = input;
         while let Some((&byte, behind)) = rest.split_first() {
@@ -118,8 +107,7 @@ impl ChunkedDecoder {
         Ok(Decoded { content: &[], rest, done: self.state == DecoderState::Done })
     }
 
-    /// Returns how many bytes are still to come of the chunk whose size was read last.
-    #[must_use]
+    /// Returns the bytes that are still to come of the chunk whose size was read last.
     pub fn left(&self) -> u64 {
         if self.state == DecoderState::Data { self.left } else { 0 }
     }
@@ -148,7 +136,6 @@ impl ChunkedDecoder {
         }
     }
 
-    /// Reads a byte of the extensions behind a size.
     fn extension(&mut self, state: ExtensionState, byte: u8) -> Result<DecoderState, SyntaxFault> {
         self.extension_bytes += 1;
         let next = state.next(byte).filter(|_| self.extension_bytes <= EXTENSION_BYTES);
@@ -177,7 +164,7 @@ impl ChunkedDecoder {
 }
 
 impl ExtensionState {
-    /// Returns the state behind `byte`; none where it may not stand.
+    /// Returns `None` where `byte` may not stand.
     fn next(self, byte: u8) -> Option<Self> {
         match (self, byte) {
             (Self::BeforeSemicolon | Self::NameStart | Self::BehindName | Self::ValueStart, b' ' | b'\t') => Some(self),
@@ -197,7 +184,6 @@ impl ExtensionState {
         }
     }
 
-    /// Returns whether the extensions may end here.
     fn may_end(self) -> bool {
         matches!(self, Self::Name | Self::Token | Self::QuotedEnd)
     }
@@ -208,6 +194,7 @@ impl ExtensionState {
 fn is_text(byte: u8) -> bool {
     !byte.is_ascii_control() || byte == b'\t'
 }
+
 #[cfg(test)]
 mod tests {
     use super::*;

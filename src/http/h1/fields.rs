@@ -6,7 +6,6 @@ use httparse::Header;
 
 use super::{RequestFault, SyntaxFault, Version, is_tchar, split_once};
 
-/// Digits of a port, zeros before it included.
 const PORT_DIGITS: usize = 5;
 
 /// What determines the end of a request's content (RFC 9112 §6.3).
@@ -32,8 +31,8 @@ pub enum Expectation {
 
 /// The fields that the gateway acts on. It ignores all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names and types say it")]
 pub struct Fields<'b> {
-    /// Where the content ends.
     pub framing: Framing,
     /// Whether the connection may carry another request (RFC 9112 §9.3).
     pub persistent: bool,
@@ -41,11 +40,9 @@ pub struct Fields<'b> {
     pub is_json: bool,
     /// Whether the content has a `Content-Encoding` other than identity (RFC 9110 §8.4).
     pub encoded: bool,
-    /// The expectation.
     pub expectation: Expectation,
     /// `Origin` as it was sent: the origin of the page that sends the request (Fetch §3.2).
     pub origin: Option<&'b [u8]>,
-    /// Whether a preflight asks for access to a private network.
     pub private_network: bool,
     /// The token of `Authorization: Bearer` (RFC 6750 §2.1); empty where there is none, or more than one
     /// `Authorization`. Never to be logged.
@@ -53,10 +50,6 @@ pub struct Fields<'b> {
 }
 
 impl<'b> Fields<'b> {
-    /// Reads the lines in one pass.
-    ///
-    /// # Errors
-    /// A fault that leaves the host or the framing in doubt, or a coding other than chunked.
     pub(super) fn read(lines: &[Header<'b>], version: Version) -> Result<Self, RequestFault> {
         let mut reading = FieldsReading::default();
         for line in lines {
@@ -66,14 +59,12 @@ impl<'b> Fields<'b> {
     }
 }
 
-/// The state of one pass over the lines.
 #[derive(Default)]
 struct FieldsReading<'b> {
     host: Option<&'b [u8]>,
     length: Option<u64>,
-    /// How many transfer codings there are.
     codings: usize,
-    /// The place of the first `chunked` among them, from 1.
+    /// The place of the first `chunked` among the codings, from 1.
     chunked_at: Option<usize>,
     is_json: Option<bool>,
     encoded: bool,
@@ -201,8 +192,7 @@ fn once<T>(field: &mut Option<T>, value: T, repeated: SyntaxFault) -> Result<(),
     }
 }
 
-/// Reads `1*DIGIT` (RFC 9110 §8.6). A number beyond 64 bits is refused: no body is that long, and a client that sends
-/// such a number wants it to be misread.
+/// Reads `1*DIGIT` (RFC 9110 §8.6). A number beyond 64 bits is refused, since no body is that long.
 fn content_length(value: &[u8]) -> Result<u64, SyntaxFault> {
     let length = value.iter().try_fold(0_u64, |length, byte| {
         let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
@@ -211,7 +201,7 @@ fn content_length(value: &[u8]) -> Result<u64, SyntaxFault> {
     length.filter(|_| !value.is_empty()).ok_or(SyntaxFault::LengthInvalid)
 }
 
-/// Returns the token of `Bearer 1*SP token` (RFC 9110 §11.4), as it was sent; nothing for another scheme.
+/// Returns the token of `Bearer 1*SP token` (RFC 9110 §11.4); nothing for another scheme.
 fn bearer(credentials: &[u8]) -> &[u8] {
     match credentials.split_at_checked(b"Bearer".len()) {
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case(b"Bearer") && rest.starts_with(b" ") => {
@@ -264,7 +254,7 @@ fn is_utf8(value: &[u8]) -> bool {
     content.map(u8::to_ascii_lowercase).eq(*b"utf-8")
 }
 
-/// Returns the members of a comma-separated list (RFC 9110 §5.6.1), without empty ones and the white space around them.
+/// Returns the members of a list (RFC 9110 §5.6.1.2), of which empty ones are ignored.
 fn list_members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
 }
@@ -283,8 +273,7 @@ pub(super) fn is_authority(authority: &[u8]) -> bool {
     }
 }
 
-/// Returns whether `address` is the inside of an `IP-literal` (RFC 3986 §3.2.2): an IPv6 address, or the `v1.…` of a
-/// future address family.
+/// Returns whether `address` is the inside of an `IP-literal` (RFC 3986 §3.2.2): IPv6, or the `v1.…` of the future.
 #[cold]
 fn is_ip_literal(address: &[u8]) -> bool {
     let Some(future) = address.strip_prefix(b"v").or_else(|| address.strip_prefix(b"V")) else {
@@ -298,7 +287,7 @@ fn is_ip_literal(address: &[u8]) -> bool {
     })
 }
 
-/// Returns what follows the `reg-name` (RFC 3986 §3.2.2) at the start of `authority`; IPv4 addresses are one too.
+/// Returns what follows the `reg-name` (RFC 3986 §3.2.2), which may be an IPv4 address.
 fn behind_reg_name(mut authority: &[u8]) -> &[u8] {
     loop {
         let end = authority.iter().position(|&byte| !is_unreserved_or_sub_delim(byte)).unwrap_or(authority.len());

@@ -12,28 +12,27 @@ use super::{RequestFault, SyntaxFault, Version, all_bytes, is_tchar, leading, sp
 /// Bytes of a request target: 8 KiB, what RFC 9112 §3 asks every recipient to support. A longer one is refused with 414.
 pub const TARGET_BYTES: usize = 8 * 1024;
 
-/// Field lines in a head: browsers send about 20, proxies add some. More than 100 are an attack or a mistake: 431.
+/// Field lines in a head: browsers send about 20, and proxies add some. More are refused with 431.
 pub const FIELD_LINES: usize = 100;
 
-/// Field lines for which there is room on the stack: what browsers send. Room for all would cost every request more to
-/// prepare than to fill.
+/// Field lines for which there is room on the stack. Room for all would cost every request more than to fill it.
 const USUAL_FIELD_LINES: usize = 16;
 
 /// The end of the last line, and the empty line behind it.
 const END: &[u8] = b"\r\n\r\n";
 
-/// The methods that the gateway distinguishes. They are case-sensitive (RFC 9110 §9.1).
+/// Methods are case-sensitive (RFC 9110 §9.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     /// Delivers a message.
     Post,
-    /// Asks what is allowed; a CORS preflight uses it.
+    /// Asks what is allowed, also as a CORS preflight.
     Options,
     /// Not allowed, and answered without content (RFC 9110 §9.3.2).
     Head,
     /// Not allowed. What follows it may be meant for the tunnel that it asks for (RFC 9110 §9.3.6).
     Connect,
-    /// Any other method: not allowed, whether it is registered or not.
+    /// Any other method: not allowed.
     Other,
 }
 
@@ -52,21 +51,18 @@ impl Method {
 
 /// A well-formed head: the end of its message is known, so that the connection may carry another request.
 #[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "the names and types say it")]
 pub struct Head<'b> {
-    /// The method.
     pub method: Method,
-    /// The path and the query.
     pub target: Target<'b>,
-    /// The version.
     pub version: Version,
-    /// What the field lines say together.
     pub fields: Fields<'b>,
 }
 
 /// Reads a head, and searches for its end where it arrives in pieces, looking at each byte once.
 #[derive(Clone, Copy, Debug)]
 pub struct HeadSearch {
-    /// The bytes that were checked, in which the head does not end.
+    /// Bytes that were checked, and in which the head does not end.
     checked: usize,
     /// Whether the request line has arrived whole, and is well-formed.
     request_line_seen: bool,
@@ -79,9 +75,8 @@ impl HeadSearch {
     /// Reads the head at the start of `input`, and returns it with its length, its empty line included; `None` if it
     /// has not arrived whole yet. `input` is what was given before and what has come since.
     ///
-    /// # Errors
-    /// The first [`RequestFault`] that applies, the same however the bytes were split. A malformed head is refused as soon
-    /// as the fault has arrived, so that garbage does not hold a connection until the deadline.
+    /// The first fault that applies is the same however the bytes were split. It counts as soon as it has arrived, so that
+    /// garbage does not hold a connection until the deadline.
     pub fn read<'b>(&mut self, input: &'b [u8], head_bytes: usize) -> Result<Option<(Head<'b>, usize)>, RequestFault> {
         let within = input.get(..head_bytes).unwrap_or(input);
         // Most heads arrive whole. They need no search, since their lines show where they end.
@@ -91,7 +86,9 @@ impl HeadSearch {
                 Ok(read) => return Ok(Some(read)),
                 Err(fault) => {
                     if let Some(head) = self.find(within) {
-                        return Err(Self::refusal(head).unwrap_or(fault));
+                        // The fault that a search through all of the head finds comes first.
+                        let mut search = Self::START;
+                        return Err(search.check_partial(head).err().unwrap_or(fault));
                     }
                 }
             }
@@ -100,10 +97,8 @@ impl HeadSearch {
         if input.len() >= head_bytes { Err(RequestFault::TooLarge) } else { Ok(None) }
     }
 
-    /// Returns the head at the start of `input`.
-    ///
-    /// It ends with an empty line of CRLF. RFC 9112 §2.2 lets a recipient take a bare LF for a CRLF; here it is
-    /// refused, since two recipients that differ on it see different requests.
+    /// Returns the head at the start of `input`, which ends with an empty line of CRLF. A bare LF, which RFC 9112 §2.2
+    /// lets a recipient take for a CRLF, is refused, since two recipients that differ on it see different requests.
     fn find<'b>(&self, input: &'b [u8]) -> Option<&'b [u8]> {
         debug_assert!(self.checked <= input.len(), "what was given before is given again");
         // The end may have begun among the bytes that were checked.
@@ -112,14 +107,6 @@ impl HeadSearch {
         input.get(..from + memmem::find(unsearched, END)? + END.len())
     }
 
-    /// Returns the fault that a search through all of `head` finds. It comes before those that reading finds.
-    #[cold]
-    fn refusal(head: &[u8]) -> Option<RequestFault> {
-        let mut search = Self::START;
-        search.check_partial(head).err()
-    }
-
-    /// Checks the bytes of `input` that were not checked before.
     fn check_partial(&mut self, input: &[u8]) -> Result<(), RequestFault> {
         let mut previous = self.checked.checked_sub(1).and_then(|at| input.get(at)).copied();
         for &byte in input.iter().skip(self.checked) {
@@ -140,8 +127,8 @@ impl HeadSearch {
 }
 
 impl<'b> Head<'b> {
-    /// Reads the head at the start of `input`, and returns it with its length. A head that has not arrived whole is
-    /// refused like one that is malformed.
+    /// Returns the head at the start of `input` with its length. One that has not arrived whole is refused like a
+    /// malformed one.
     fn read(input: &'b [u8]) -> Result<(Self, usize), RequestFault> {
         let (line, rest) = RequestLine::read(input)?;
         let mut usual = [EMPTY_HEADER; USUAL_FIELD_LINES];
@@ -170,9 +157,8 @@ impl<'b> Head<'b> {
     }
 }
 
-/// Reads the field lines at the start of `input` into `usual`, or into `many` where `usual` is too small, and returns
-/// them with their length, the empty line behind them included. A head that is refused for the number of its lines has
-/// all of them read, since a malformed one comes first.
+/// Reads the field lines into `usual`, or into `many` where that is too small. Returns them with their length, the
+/// empty line behind them included. Lines beyond the limit are read too, since a malformed one is the first fault.
 fn field_lines<'l, 'b>(
     input: &'b [u8],
     usual: &'l mut [Header<'b>],
@@ -191,14 +177,13 @@ fn field_lines<'l, 'b>(
     }
 }
 
-/// Returns whether all lines of `head` end with CRLF. httparse takes a bare LF for the end of a line, as RFC 9112 §2.2
-/// allows; here it is refused. The name of a field shows where the line before it ends, with an LF at least.
+/// httparse takes a bare LF for the end of a line, which is refused here. The name of a field shows where the line
+/// before it ends, with an LF at least.
 fn lines_end_with_crlf(head: &[u8], lines: &[Header<'_>]) -> bool {
     let cr = head.as_ptr().addr() + 2;
     lines.iter().all(|line| head.get(line.name.as_ptr().addr().wrapping_sub(cr)) == Some(&b'\r')) && head.ends_with(END)
 }
 
-/// A well-formed request line.
 struct RequestLine<'b> {
     method: Method,
     target_bytes: usize,
@@ -208,7 +193,6 @@ struct RequestLine<'b> {
 }
 
 impl<'b> RequestLine<'b> {
-    /// Reads the request line at the start of `input`, which ends with CRLF, and returns it with what follows.
     #[inline]
     fn read(input: &'b [u8]) -> Result<(Self, &'b [u8]), SyntaxFault> {
         if let Some(read) = Self::usual(input) {
@@ -262,7 +246,7 @@ impl<'b> RequestLine<'b> {
     }
 }
 
-/// What a request asks for, in whichever form it was sent.
+/// Path and query, whichever form they were sent in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target<'b> {
     /// The path as it was sent; `*` for the asterisk-form, empty for the authority-form, neither of which has one.
@@ -272,7 +256,6 @@ pub struct Target<'b> {
 }
 
 impl<'b> Target<'b> {
-    /// Reads an origin-form or an absolute-form.
     fn parse(target: &'b [u8]) -> Result<Self, SyntaxFault> {
         if !all_bytes(target, is_target_byte) {
             return Err(SyntaxFault::Target);
@@ -280,7 +263,7 @@ impl<'b> Target<'b> {
         Self::origin_form(target).map_or_else(|| Self::absolute(target), Ok)
     }
 
-    /// Reads an origin-form (RFC 9112 §3.2.1), whose bytes are those of a target.
+    /// Reads an origin-form (RFC 9112 §3.2.1).
     fn origin_form(target: &'b [u8]) -> Option<Self> {
         target.starts_with(b"/").then(|| Self::split(target))
     }
@@ -294,7 +277,7 @@ impl<'b> Target<'b> {
         if has_port && is_authority(target) { Ok(Self { path: b"", query: b"" }) } else { Err(SyntaxFault::Target) }
     }
 
-    /// Reads an absolute-form, which every request may use; its authority replaces `Host` (RFC 9112 §3.2.2).
+    /// Reads an absolute-form, whose authority replaces `Host` (RFC 9112 §3.2.2).
     #[cold]
     fn absolute(target: &'b [u8]) -> Result<Self, SyntaxFault> {
         let (scheme, rest) = split_once(target, b':').ok_or(SyntaxFault::Target)?;
@@ -319,8 +302,8 @@ impl<'b> Target<'b> {
         Self { path, query: query.strip_prefix(b"?").unwrap_or_default() }
     }
 
-    /// Gives each value of the query's parameter `name`, percent-decoded, to `take`. `+` is not decoded to a space: it
-    /// is a digit of base64, and users paste tokens as they are.
+    /// Gives each value of the parameter `name`, percent-decoded, to `take`. `+` is not decoded to a space: it is a
+    /// digit of base64, and users paste tokens as they are.
     pub fn parameters(&self, name: &str, mut take: impl FnMut(&[u8])) {
         // Most queries are this parameter alone, and hold nothing encoded.
         if let Some(value) = self.query.strip_prefix(name.as_bytes()).and_then(|query| query.strip_prefix(b"="))
@@ -337,8 +320,6 @@ impl<'b> Target<'b> {
     }
 }
 
-/// Returns whether `byte` may stand in a target.
-///
 /// Browsers leave `|`, `^`, `{` and the like unencoded in a query, though RFC 3986 would have them encoded. No byte of
 /// 0x21 to 0x7E can be mistaken for another here but `#`, which begins a fragment (RFC 9110 §7.1).
 fn is_target_byte(byte: u8) -> bool {

@@ -1,11 +1,5 @@
 //! HTTP/1.1 and 1.0 (RFC 9110, RFC 9112) without I/O and without a clock: bytes in, typed heads and bodies out.
 //!
-//! The parts, in the order in which a request meets them:
-//!
-//! * [`head`]: where a head ends, its request line, and the whole as one typed [`head::Head`];
-//! * [`fields`]: what the field lines mean together (host, framing, persistence, media type, expectation);
-//! * [`chunked`]: the chunked transfer coding.
-//!
 //! # What is accepted and what is refused
 //!
 //! Each rule is held by connections in files of `tests/data`: what a client sends and, in a file beside it, what comes
@@ -168,17 +162,16 @@ pub(crate) const fn is_tchar(byte: u8) -> bool {
     ) || byte.is_ascii_alphanumeric()
 }
 
-/// Returns what stands before the first `separator`, and what stands behind it.
+/// Returns what stands before and behind the first `separator`.
 pub(crate) fn split_once(bytes: &[u8], separator: u8) -> Option<(&[u8], &[u8])> {
     let (before, rest) = bytes.split_at_checked(memchr::memchr(separator, bytes)?)?;
     Some((before, rest.get(1..)?))
 }
 
-/// Bytes of which [`all_bytes`] and [`leading`] ask at a time.
+/// Bytes that are judged at a time, without a branch, for which the compiler uses vector instructions.
 const STEP: usize = 16;
 
-/// Returns whether `valid` holds for all of `bytes`. It is asked of [`STEP`] at a time, without a branch, for which the
-/// compiler uses vector instructions. The last of them may overlap those before.
+/// Returns whether `valid` holds for all of `bytes`. The last [`STEP`] of them may overlap those before.
 pub(crate) fn all_bytes(bytes: &[u8], valid: impl Fn(u8) -> bool) -> bool {
     let all = |bytes: &[u8; STEP]| bytes.iter().fold(true, |all, &byte| all & valid(byte));
     match bytes.last_chunk() {
@@ -187,8 +180,7 @@ pub(crate) fn all_bytes(bytes: &[u8], valid: impl Fn(u8) -> bool) -> bool {
     }
 }
 
-/// Returns for how many bytes at the start of `bytes` `valid` holds. It is asked of [`STEP`] at a time, like
-/// in [`all_bytes`].
+/// Returns for how many bytes at the start of `bytes` `valid` holds.
 pub(crate) fn leading(bytes: &[u8], valid: impl Fn(u8) -> bool) -> usize {
     let all = |step: &&[u8; STEP]| step.iter().fold(true, |all, &byte| all & valid(byte));
     let steps = STEP * bytes.as_chunks().0.iter().take_while(all).count();

@@ -1,7 +1,4 @@
-//! Payloads in MessagePack: from the JSON of a body to the frame of a message.
-//!
-//! A frame holds the value that Python's `json.loads` returns for the same JSON, so that a subscriber gets the same
-//! value in either encoding:
+//! Payloads in MessagePack. A frame holds the value that Python's `json.loads` returns for the same JSON:
 //!
 //! - an integer, which is a number with neither fraction nor exponent, is an integer of 64 bits, signed or not, in its
 //!   smallest form; `-0` is 0. An integer that does not fit is refused, not rounded;
@@ -10,19 +7,186 @@
 //! - a string is a `str`, its escapes decoded;
 //! - members keep their order, and a member whose key is given twice is published twice: readers keep the last one in
 //!   MessagePack as they do in JSON.
+//!
+//! MessagePack gives the number of a container's members before the members; JSON does not give it at all. So a
+//! container begins with one byte that is filled in at its end. That is enough for up to 15 members and so for nearly all
+//! containers. The longer ones are noted, and a copy of the frame makes room for their longer headers at once. To count
+//! the members first would read every payload twice. Headers of five bytes would make `[[],[],…]` longer than its JSON.
+//! To move the members at the end of each container would move them again for each level above.
 
-mod encode;
 #[cfg(test)]
 mod tests;
 
-pub(super) use encode::encode;
+use std::convert::Infallible;
+
+use rmp::Marker;
+use rmp::encode::{
+    ByteBuf, ValueWriteError, write_array_len, write_f64, write_map_len, write_sint, write_str_len, write_uint,
+};
+
+use super::fault::Fault;
+use super::json::{JsonReader, JsonString};
 
 /// Returns the most bytes of a frame whose JSON has so many bytes.
 ///
 /// No value grows more than a short float, from four bytes to nine with its comma, as in `[1e0,1e0,…]`. The only other
 /// growth is the header of a container of 65,536 members or more: one such container is half a byte longer than nine
 /// bytes for four of its JSON, which has 256 KiB at least.
-#[must_use]
 pub const fn max_frame_bytes(json_bytes: usize) -> usize {
     json_bytes.saturating_mul(9).div_ceil(4).saturating_add(json_bytes / (512 * 1024))
+}
+
+/// Most members of a container whose header is one byte.
+const SHORT_MAX: usize = 15;
+
+/// Bytes of a length of 32 bits behind the first byte.
+const LENGTH_BYTES: usize = 4;
+
+/// Encodes `payload`, which is the JSON of an object that does not nest too deep and has no lone surrogates. Fails for
+/// a number that MessagePack cannot hold. Time is linear, except for the sorting of the long containers.
+pub(super) fn encode(payload: &[u8]) -> Result<Vec<u8>, Fault> {
+    let frame = ByteBuf::with_capacity(payload.len());
+    let mut encoder = Encoder { json: JsonReader::new(payload, 0), frame, long: Vec::new() };
+    match encoder.value() {
+        Ok(()) => Ok(encoder.finish()),
+        Err(NumberFault { at, reason }) => Err(Fault::at_offset(Some("payload"), payload, at, reason)),
+    }
+}
+
+struct Encoder<'p> {
+    json: JsonReader<'p>,
+    frame: ByteBuf,
+    /// The closed containers of more than [`SHORT_MAX`] members.
+    long: Vec<Container>,
+}
+
+#[derive(Clone, Copy)]
+struct Container {
+    is_object: bool,
+    /// The offset in the frame of the one byte of its header.
+    header: usize,
+    members: usize,
+}
+
+/// A number that does not fit begins at `at`.
+struct NumberFault {
+    at: usize,
+    reason: &'static str,
+}
+
+impl From<&'static str> for NumberFault {
+    /// The payload is no JSON, which only a mistake in this program can cause.
+    fn from(reason: &'static str) -> Self {
+        debug_assert!(false, "the payload is not the JSON of an object: {reason}");
+        Self { at: 0, reason }
+    }
+}
+
+impl Encoder<'_> {
+    fn value(&mut self) -> Result<(), NumberFault> {
+        match self.json.peek() {
+            b'"' => {
+                let string = self.json.string()?;
+                self.string(string)
+            }
+            b'-' | b'0'..=b'9' => self.number(),
+            opening @ (b'{' | b'[') => self.container(opening),
+            first => {
+                self.json.literal()?;
+                let marker = match first {
+                    b't' => Marker::True,
+                    b'f' => Marker::False,
+                    _ => Marker::Null,
+                };
+                self.frame.as_mut_vec().push(marker.to_u8());
+                Ok(())
+            }
+        }
+    }
+
+    fn container(&mut self, opening: u8) -> Result<(), NumberFault> {
+        let is_object = opening == b'{';
+        let mut container = Container { is_object, header: self.frame.as_slice().len(), members: 0 };
+        self.frame.as_mut_vec().push(Marker::Reserved.to_u8());
+        let mut more = self.json.open(opening)?;
+        while more {
+            if is_object {
+                let key = self.json.key()?;
+                self.string(key)?;
+            }
+            self.value()?;
+            container.members += 1;
+            more = self.json.next(opening)?;
+        }
+        match (container.short_header(), self.frame.as_mut_vec().get_mut(container.header)) {
+            (Some(short), Some(header)) => *header = short,
+            _ => self.long.push(container),
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn string(&mut self, string: JsonString<'_>) -> Result<(), NumberFault> {
+        let string = string.decode()?;
+        let Ok(_) = write_str_len(&mut self.frame, u32::try_from(string.len()).unwrap_or(u32::MAX));
+        self.frame.as_mut_vec().extend_from_slice(&string);
+        Ok(())
+    }
+
+    fn number(&mut self) -> Result<(), NumberFault> {
+        let at = self.json.at();
+        self.json.number()?;
+        let text = str::from_utf8(self.json.since(at)).unwrap_or_default();
+        write_number(&mut self.frame, text).map_err(|reason| NumberFault { at, reason })
+    }
+
+    /// Puts the long headers in.
+    fn finish(mut self) -> Vec<u8> {
+        if self.long.is_empty() {
+            return self.frame.into_vec();
+        }
+        // They are in the order of their ends, and the frame is copied in the order of their beginnings.
+        self.long.sort_unstable_by_key(|container| container.header);
+        let short = self.frame.as_slice();
+        let mut frame = ByteBuf::with_capacity(short.len() + LENGTH_BYTES * self.long.len());
+        let mut copied = 0;
+        for container in &self.long {
+            frame.as_mut_vec().extend_from_slice(short.get(copied..container.header).unwrap_or_default());
+            let Ok(_) = container.write_header(&mut frame);
+            copied = container.header + 1;
+        }
+        frame.as_mut_vec().extend_from_slice(short.get(copied..).unwrap_or_default());
+        frame.into_vec()
+    }
+}
+
+impl Container {
+    fn short_header(self) -> Option<u8> {
+        let members = u8::try_from(self.members).ok().filter(|&members| usize::from(members) <= SHORT_MAX)?;
+        let marker = if self.is_object { Marker::FixMap(members) } else { Marker::FixArray(members) };
+        Some(marker.to_u8())
+    }
+
+    fn write_header(self, frame: &mut ByteBuf) -> Result<Marker, ValueWriteError<Infallible>> {
+        // `--max-body` is at most 1 GiB, so that 32 bits hold every number of members.
+        let members = u32::try_from(self.members).unwrap_or(u32::MAX);
+        if self.is_object { write_map_len(frame, members) } else { write_array_len(frame, members) }
+    }
+}
+
+/// The parsers of the standard library refuse integers that overflow, and round to the nearest float.
+fn write_number(frame: &mut ByteBuf, text: &str) -> Result<(), &'static str> {
+    if text.contains(['.', 'e', 'E']) {
+        let float = text
+            .parse()
+            .ok()
+            .filter(|float: &f64| float.is_finite())
+            .ok_or("a number does not fit in a 64-bit float")?;
+        let Ok(()) = write_f64(frame, float);
+    } else if let Ok(integer) = text.parse() {
+        let Ok(_) = write_sint(frame, integer);
+    } else {
+        let Ok(_) = write_uint(frame, text.parse().map_err(|_| "an integer does not fit in 64 bits")?);
+    }
+    Ok(())
 }

@@ -11,10 +11,10 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::task::LocalSet;
 
-use super::{Stream, Transport, receive, registered, send};
+use super::{Stream, Transport, receive, send};
+use crate::sys::registered;
 
-/// tokio's single-threaded runtime.
-pub struct Epoll {
+pub(crate) struct Epoll {
     runtime: tokio::runtime::Runtime,
     tasks: LocalSet,
 }
@@ -35,10 +35,9 @@ impl Transport for Epoll {
     }
 }
 
-/// A connection.
-pub struct EpollStream {
+pub(crate) struct EpollStream {
     socket: AsyncFd<OwnedFd>,
-    /// Whether the last read may have left bytes in the socket.
+    /// The last read may have left bytes in the socket.
     more: Cell<bool>,
 }
 

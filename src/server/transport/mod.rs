@@ -1,13 +1,7 @@
 //! How tasks wait for sockets: those of connections with io_uring or with epoll, and those that accept with epoll.
 //!
-//! Reads and writes are non-blocking system calls in both cases, into buffers that all connections of a worker share;
-//! only the waiting differs. So no buffer ever belongs to the kernel, an idle connection needs no buffer, and a dropped
-//! future leaves nothing behind. All errors are those of the kernel.
-//!
-//! | file | what it holds |
-//! |---|---|
-//! | [`epoll`] | the event loop of tokio, and its sockets |
-//! | [`uring`] | the event loop of tokio-uring, and its sockets |
+//! Reads and writes are non-blocking system calls in both cases, into buffers that all connections of a worker share.
+//! `docs/design.md` says why. All errors are those of the kernel.
 
 use std::future::Future;
 use std::io;
@@ -18,7 +12,9 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketFlags, accept_with, recv
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-pub mod epoll;
+use crate::sys::registered;
+
+pub(crate) mod epoll;
 pub mod uring;
 
 /// An event loop, and the sockets that it waits for.
@@ -43,12 +39,11 @@ pub trait TransportListener: Sized + 'static {
     /// Takes a non-blocking listening stream socket.
     fn new(socket: OwnedFd) -> io::Result<Self>;
 
-    /// Waits until a connection may be accepted. Whoever drops the future while it waits leaves nothing behind: another
-    /// process may go on accepting.
+    /// Waits until a connection may be accepted. To drop the future leaves nothing behind.
     fn acceptable(&self) -> impl Future<Output = io::Result<()>>;
 
-    /// Accepts a connection, which does not block. After [`io::ErrorKind::WouldBlock`], the next [`TransportListener::acceptable`]
-    /// waits. Fails with `EINVAL` once a TCP socket was shut down.
+    /// Accepts a connection, as a non-blocking socket. After [`io::ErrorKind::WouldBlock`], the next
+    /// [`TransportListener::acceptable`] waits. Fails with `EINVAL` once a TCP socket was shut down.
     fn accept(&self) -> io::Result<OwnedFd>;
 }
 
@@ -63,14 +58,13 @@ pub trait Stream: Sized + 'static {
     /// Waits until a write does not block.
     fn writable(&self) -> impl Future<Output = io::Result<()>>;
 
-    /// Tries a read into the spare capacity of `into`, which must not be empty. Returns the number of bytes. After
-    /// [`io::ErrorKind::WouldBlock`], and after a read that did not fill the capacity, the next [`Stream::readable`]
-    /// waits. After any other it lets the tasks that are ready run first, so that a client that sends faster than it is
-    /// served does not keep the others waiting.
+    /// Tries a read into the spare capacity of `into`, which must not be empty. After [`io::ErrorKind::WouldBlock`],
+    /// and after a read that did not fill the capacity, the next [`Stream::readable`] waits. After any other it lets
+    /// the tasks that are ready run first, so that a client that sends faster than it is served does not keep the
+    /// others waiting.
     fn try_read(&self, into: &mut Vec<u8>) -> io::Result<usize>;
 
-    /// Tries a write. Returns the number of bytes. After [`io::ErrorKind::WouldBlock`] the next [`Stream::writable`]
-    /// waits.
+    /// Tries a write. After [`io::ErrorKind::WouldBlock`] the next [`Stream::writable`] waits.
     fn try_write(&self, bytes: &[u8]) -> io::Result<usize>;
 
     /// Returns whether bytes have arrived that were not read.
@@ -96,19 +90,11 @@ impl TransportListener for AsyncFd<OwnedFd> {
     }
 }
 
-/// Registers a socket with tokio's reactor.
-#[allow(deprecated, reason = "its unsafe successor asks for a promise that every owned descriptor keeps")]
-fn registered(socket: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
-    AsyncFd::with_interest(socket, interest)
-}
-
-/// Reads into the spare capacity of `into`. Returns the number of bytes.
 fn receive(socket: BorrowedFd<'_>, into: &mut Vec<u8>) -> io::Result<usize> {
     let (_, bytes) = recv(socket, spare_capacity(into), RecvFlags::empty())?;
     Ok(bytes)
 }
 
-/// Writes bytes. Returns how many of them the kernel took.
 fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     Ok(rustix::net::send(socket, bytes, SendFlags::NOSIGNAL)?)
 }

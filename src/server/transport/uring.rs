@@ -1,8 +1,7 @@
 //! Sockets that are waited for with io_uring, by one-shot polls on tokio-uring.
 //!
 //! A poll in flight has a handle on its socket, and dropping its future does not end it. So a socket that is dropped
-//! while it is polled is shut down, which completes the poll, and then it is closed. A runtime whose ring the kernel
-//! refuses leaves four descriptors open, so a ring is tried first.
+//! while it is polled is shut down, which completes the poll, and then closed.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -19,10 +18,10 @@ use tokio_uring::{OneshotOutputTransform, UnsubmittedOneshot};
 
 use super::{Stream, Transport, receive, send};
 
-/// Entries of the submission queue: polls that begin in one turn of the event loop. A full queue is submitted at once.
+/// Polls that begin in one turn of the event loop. A full queue is submitted at once.
 const SUBMISSIONS: u32 = 256;
 
-/// Entries of the completion queue: sockets that become ready in one turn. The kernel keeps what does not fit.
+/// Sockets that become ready in one turn. The kernel keeps what does not fit.
 const COMPLETIONS: u32 = 2048;
 
 /// tokio-uring's runtime.
@@ -42,8 +41,7 @@ impl Uring {
     }
 }
 
-/// Returns the settings of a ring. The thread that submits also handles the completions, so the kernel need not interrupt
-/// it (from 6.0 on).
+/// The thread that submits also handles the completions, so the kernel need not interrupt it (from 6.0 on).
 fn ring(completions: u32) -> io_uring::Builder {
     let mut ring = IoUring::builder();
     ring.setup_cqsize(completions).setup_coop_taskrun().setup_single_issuer();
@@ -77,8 +75,8 @@ impl Stream for UringStream {
         Ok(Self { socket: Rc::new(socket), is_new: Cell::new(true) })
     }
 
-    /// Polls also after a read that has filled its buffer. tokio-uring submits the polls of others when no task is ready,
-    /// so a task that yields and reads again would keep them waiting.
+    /// Polls also after a read that has filled its buffer: tokio-uring submits the polls of others when no task is
+    /// ready, so a task that yields and reads again would keep them waiting.
     async fn readable(&self) -> io::Result<()> {
         if self.is_new.replace(false) {
             return Ok(());
@@ -115,13 +113,11 @@ impl Drop for UringStream {
     }
 }
 
-/// Waits until the socket is ready, or has ended.
 async fn poll(socket: &Rc<OwnedFd>, readiness: PollFlags) -> io::Result<()> {
     let poll = opcode::PollAdd::new(types::Fd(socket.as_raw_fd()), readiness.bits().into()).build();
     UnsubmittedOneshot::new(Rc::clone(socket), Polled, poll).submit().await
 }
 
-/// The end of a poll.
 struct Polled;
 
 impl OneshotOutputTransform for Polled {

@@ -3,8 +3,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crate::tls::certificate::{CertificateNotice, LoadedCertificate, load};
-use crate::tls::files::{CertificateError, MAX_FILE_BYTES};
+use crate::tls::certificate::{CertificateError, CertificateNotice, LoadedCertificate, MAX_FILE_BYTES, load};
 use crate::tls::source::{CERTIFICATE_FILE, KEY_FILE, load_self_signed};
 
 /// Pairs that OpenSSL made: `openssl req -x509 -days 36500 -subj /CN=localhost -addext subjectAltName=DNS:localhost`.

@@ -3,8 +3,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use crate::tls::certificate::{CertificateName, CertificateNotice, LoadedCertificate, parse};
-use crate::tls::files::CertificateError;
+use crate::tls::certificate::{CertificateError, CertificateName, CertificateNotice, LoadedCertificate, parse};
 use crate::tls::source::{AUTHORITY_FILE, CERTIFICATE_FILE, CertificateSource, KEY_FILE, load_self_signed};
 
 const DAY: Duration = Duration::from_secs(86_400);
